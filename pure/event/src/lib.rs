@@ -1,0 +1,117 @@
+//! The vocabulary of throng: what a thread is told, and what it answers.
+//!
+//! Every thread runs one [`Handler`]. The engine (`edge/engine`) feeds it [`Input`]s from the
+//! kernel, a simulator may feed the same struct from a seed; both drain the [`Output`] after every
+//! call. The handler owns its state, reads no clock, opens nothing and shares nothing.
+//!
+//! What is deliberately not here: sockets, threads, protocols, and anything that knows a game.
+//! Data comes in as `Input`, and goes out as the operations that `Output` collects.
+
+#![forbid(unsafe_code)]
+
+mod output;
+mod random;
+mod time;
+mod timers;
+
+use std::net::SocketAddr;
+
+pub use bytes::Bytes;
+pub use output::{Op, Output, Urgency};
+pub use random::Random;
+pub use time::Now;
+pub use timers::{TimerId, Timers};
+
+/// One connection of one core thread. Never reused: `generation` rises when `slot` is taken again,
+/// so an answer that comes too late for its connection can be told from one for its successor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId {
+    /// Index into the thread's table of connections, small and dense.
+    pub slot: u32,
+    /// How often the slot has been taken before; wraps after 2³² connections on one slot.
+    pub generation: u32,
+}
+
+/// One thread of the process, numbered from 0 in the order in which the engine was given them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId(pub u16);
+
+/// Which of a thread's listeners accepted a connection, in the order they were given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerId(pub u16);
+
+/// What one thread does. The engine calls it, one input at a time, and drains `out` after each.
+pub trait Handler {
+    /// What other threads may post to this one.
+    type Mail: Send + 'static;
+
+    /// Takes one input. Everything the handler wants done goes into `out`; it never blocks, save
+    /// on a worker thread, which owns the database and the scripts.
+    fn handle(&mut self, now: Now, input: Input<'_, Self::Mail>, out: &mut Output<Self::Mail>);
+}
+
+/// Why the engine closed a connection, told with [`Input::Closed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CloseReason {
+    /// The handler asked for it with [`Output::close`] or [`Output::abort`].
+    Asked,
+    /// The peer closed its sending side and, after the handler's own close, everything is said.
+    Peer,
+    /// The peer reset the connection, or the network did.
+    Reset,
+    /// More than the output limit was waiting for a peer that does not read.
+    OutputLimit,
+    /// An outgoing connection could not be made (see [`Output::connect`]).
+    ConnectFailed,
+    /// The engine is shutting down.
+    Shutdown,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input<'a, M> {
+    /// A peer connected to a listener. `peer` is its address.
+    Opened { conn: ConnId, listener: ListenerId, peer: SocketAddr },
+    /// An outgoing connection asked for with [`Output::connect`] stands. `token` is the asker's.
+    Connected { conn: ConnId, token: u64 },
+    /// Bytes arrived, in order, at least one. They are only lent for this call.
+    Bytes { conn: ConnId, bytes: &'a [u8] },
+    /// The peer will send no more (TCP half-close). Answers can still be sent; the connection
+    /// stays open until the handler closes it.
+    Eof { conn: ConnId },
+    /// Everything sent on the connection has left for the kernel, after
+    /// [`Output::tell_when_sent`].
+    Sent { conn: ConnId },
+    /// The connection is gone; its id will not be heard of again. `token` of a failed outgoing
+    /// connection, else 0. Always the last input of a connection.
+    Closed { conn: ConnId, reason: CloseReason, token: u64 },
+    /// Another thread posted this.
+    Mail(M),
+    /// A mail could not be posted because the receiver's mailbox was full. The sender decides:
+    /// answer "busy", count and drop, or keep it for later.
+    Refused { to: ThreadId, mail: M },
+    /// The time asked for with [`Output::wake_at`] has come.
+    Wake,
+    /// Nothing more is waiting just now: the moment to finish a batch (commit, flush, answer).
+    /// Comes once at the end of every turn in which there was any other input.
+    TurnEnd,
+    /// The process was asked to stop. Finish within the time that the wiring has told the handler,
+    /// then call [`Output::stop`].
+    Stop,
+}
+
+/// Asks another thread and waits for the answer. Only threads that may block (workers) are given
+/// one; whoever answers must never itself wait for the asker.
+pub trait Ask<M> {
+    /// Posts `mail` to `to` and waits at most `patience_ms` for the first mail to this thread for
+    /// which `is_answer` holds. Mail that arrives meanwhile is kept, in order, for the handler.
+    ///
+    /// Returns `None` when the mailbox of `to` is full or nothing came in time.
+    fn ask(
+        &mut self,
+        to: ThreadId,
+        mail: M,
+        is_answer: &dyn Fn(&M) -> bool,
+        patience_ms: u32,
+    ) -> Option<M>;
+}

@@ -1,0 +1,239 @@
+//! What a handler wants done. It fills an [`Output`]; the engine drains it after every input, in
+//! order, so that a mail posted before another is also seen before it.
+//!
+//! Bytes to send are encoded straight into one arena ([`Output::send_with`]) and copied once, into
+//! the connection's stable send buffer; a broadcast ([`Output::send_shared`]) is encoded once and
+//! lent to every connection.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::{ConnId, Now, ThreadId};
+
+/// Whether a mail is worth waking its receiver for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Wake the receiver if it sleeps.
+    Wake,
+    /// The receiver will look when it next wakes by itself, say at its next tick. The engine
+    /// wakes it all the same when its mailbox is a quarter full.
+    Lazy,
+}
+
+/// One thing to do. `pub` for drivers; handlers use the methods of [`Output`].
+#[derive(Debug)]
+pub enum Op<M> {
+    /// Send this range of [`Output::arena`].
+    Send { conn: ConnId, range: Range<usize> },
+    /// Send bytes that other connections are sent too.
+    SendShared { conn: ConnId, bytes: Bytes },
+    /// Say [`crate::Input::Sent`] when all that was sent has been taken by the kernel.
+    TellWhenSent { conn: ConnId },
+    /// Close when everything is sent.
+    Close { conn: ConnId },
+    /// Close now, dropping what is not sent.
+    Abort { conn: ConnId },
+    /// Stop or resume reading from the connection.
+    Reading { conn: ConnId, on: bool },
+    /// Move the limit on unsent bytes.
+    OutputMax { conn: ConnId, bytes: usize },
+    /// Connect to an address.
+    Connect { to: SocketAddr, token: u64 },
+    /// Post to another thread.
+    Mail { to: ThreadId, mail: M, urgency: Urgency },
+    /// Close all listeners of this thread.
+    StopAccepting,
+    /// End this thread.
+    Stop,
+}
+
+/// Collects what a handler wants done. One per thread, reused for every input.
+#[derive(Debug)]
+pub struct Output<M> {
+    ops: Vec<Op<M>>,
+    arena: Vec<u8>,
+    wake: Option<u64>,
+    wake_changed: bool,
+}
+
+impl<M> Default for Output<M> {
+    fn default() -> Self {
+        Self { ops: Vec::new(), arena: Vec::new(), wake: None, wake_changed: false }
+    }
+}
+
+impl<M> Output<M> {
+    /// Sends `bytes` on `conn`, after all that was sent before. A closed connection is ignored.
+    pub fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.send_with(conn, |arena| arena.extend_from_slice(bytes));
+    }
+
+    /// Sends what `encode` appends to the buffer it is given. It must only append.
+    pub fn send_with<R>(&mut self, conn: ConnId, encode: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        let start = self.arena.len();
+        let result = encode(&mut self.arena);
+        let end = self.arena.len();
+        if end <= start {
+            return result;
+        }
+        // Answers to one pipelined read lie side by side: they become one send.
+        if let Some(Op::Send { conn: last, range }) = self.ops.last_mut()
+            && *last == conn
+            && range.end == start
+        {
+            range.end = end;
+        } else {
+            self.ops.push(Op::Send { conn, range: start..end });
+        }
+        result
+    }
+
+    /// Sends bytes that are shared with other connections, without encoding them again.
+    pub fn send_shared(&mut self, conn: ConnId, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.ops.push(Op::SendShared { conn, bytes });
+        }
+    }
+
+    /// Asks for one [`crate::Input::Sent`] when everything sent so far has been taken by the kernel.
+    pub fn tell_when_sent(&mut self, conn: ConnId) {
+        self.ops.push(Op::TellWhenSent { conn });
+    }
+
+    /// Closes `conn` in order: what was sent is delivered, then the sending side is shut down, and
+    /// what the peer still sends is read and thrown away for a moment, so that the last answer is
+    /// not lost to a reset. [`crate::Input::Closed`] follows.
+    pub fn close(&mut self, conn: ConnId) {
+        self.ops.push(Op::Close { conn });
+    }
+
+    /// Closes `conn` at once and drops what is unsent. [`crate::Input::Closed`] follows.
+    pub fn abort(&mut self, conn: ConnId) {
+        self.ops.push(Op::Abort { conn });
+    }
+
+    /// Stops (`false`) or resumes (`true`) reading from `conn`: the peer is slowed down by TCP's
+    /// own flow control, and nothing is lost. Bytes that the kernel has handed over already are
+    /// kept by the engine until reading resumes.
+    pub fn reading(&mut self, conn: ConnId, on: bool) {
+        self.ops.push(Op::Reading { conn, on });
+    }
+
+    /// Sets how many unsent bytes `conn` may have before it is closed with
+    /// [`crate::CloseReason::OutputLimit`].
+    pub fn output_max(&mut self, conn: ConnId, bytes: usize) {
+        self.ops.push(Op::OutputMax { conn, bytes });
+    }
+
+    /// Connects to `to`; [`crate::Input::Connected`] or [`crate::Input::Closed`] with the same
+    /// `token` follows.
+    pub fn connect(&mut self, to: SocketAddr, token: u64) {
+        self.ops.push(Op::Connect { to, token });
+    }
+
+    /// Posts `mail` to thread `to` and wakes it.
+    pub fn mail(&mut self, to: ThreadId, mail: M) {
+        self.ops.push(Op::Mail { to, mail, urgency: Urgency::Wake });
+    }
+
+    /// Posts `mail` to thread `to`, to be read when it next wakes by itself.
+    pub fn mail_lazy(&mut self, to: ThreadId, mail: M) {
+        self.ops.push(Op::Mail { to, mail, urgency: Urgency::Lazy });
+    }
+
+    /// Asks for [`crate::Input::Wake`] at `mono_ns` of [`Now::mono_ns`]; `None` for never. Replaces
+    /// the earlier wish. After a wake the wish is gone.
+    pub fn wake_at(&mut self, mono_ns: Option<u64>) {
+        self.wake = mono_ns;
+        self.wake_changed = true;
+    }
+
+    /// Closes the listeners of this thread: no further [`crate::Input::Opened`].
+    pub fn stop_accepting(&mut self) {
+        self.ops.push(Op::StopAccepting);
+    }
+
+    /// Ends this thread once everything before has been done.
+    pub fn stop(&mut self) {
+        self.ops.push(Op::Stop);
+    }
+
+    /// For drivers: takes the operations collected since the last call, in order.
+    pub fn drain(&mut self) -> std::vec::Drain<'_, Op<M>> {
+        self.ops.drain(..)
+    }
+
+    /// For drivers: operations and the arena their ranges point into, for doing both at once.
+    pub fn parts(&mut self) -> (std::vec::Drain<'_, Op<M>>, &[u8]) {
+        (self.ops.drain(..), &self.arena)
+    }
+
+    /// For drivers: forgets the arena's bytes once the operations are done. Keeps the memory up
+    /// to 1 MiB, so that one large answer does not stay reserved for ever.
+    pub fn reset(&mut self) {
+        const ARENA_KEPT_BYTES_MAX: usize = 1 << 20;
+        self.arena.clear();
+        self.arena.shrink_to(ARENA_KEPT_BYTES_MAX);
+    }
+
+    /// For drivers: whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty() && !self.wake_changed
+    }
+
+    /// For drivers: the new wake-up wish, if the handler has uttered one since the last call.
+    pub fn take_wake(&mut self) -> Option<Option<u64>> {
+        std::mem::take(&mut self.wake_changed).then_some(self.wake)
+    }
+}
+
+/// Tests look at what a handler said without an engine.
+impl<M> Output<M> {
+    /// All bytes sent to `conn`, in order, since the output was last drained.
+    #[must_use]
+    pub fn sent_to(&self, conn: ConnId) -> Vec<u8> {
+        let mut all = Vec::new();
+        for op in &self.ops {
+            match op {
+                Op::Send { conn: to, range } if *to == conn => {
+                    all.extend_from_slice(&self.arena[range.clone()]);
+                }
+                Op::SendShared { conn: to, bytes } if *to == conn => all.extend_from_slice(bytes),
+                _ => {}
+            }
+        }
+        all
+    }
+
+    /// When the handler wants to be woken, if it has said so since the output was last drained.
+    #[must_use]
+    pub fn wake_wish(&self) -> Option<Now> {
+        self.wake.map(|mono_ns| Now { mono_ns, unix_ms: 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Op, Output};
+    use crate::ConnId;
+
+    #[test]
+    fn neighbouring_sends_of_one_connection_merge() {
+        let (a, b) = (ConnId { slot: 1, generation: 0 }, ConnId { slot: 2, generation: 0 });
+        let mut out: Output<()> = Output::default();
+        out.send(a, b"one ");
+        out.send(a, b"two");
+        out.send(a, b"");
+        out.send(b, b"other");
+        out.send(a, b"three");
+        assert_eq!(out.sent_to(a), b"one twothree");
+        let ranges: Vec<_> = out
+            .drain()
+            .map(|op| if let Op::Send { conn, range } = op { (conn, range) } else { (a, 0..0) })
+            .collect();
+        assert_eq!(ranges, [(a, 0..7), (b, 7..12), (a, 12..17)]);
+    }
+}

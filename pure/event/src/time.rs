@@ -1,0 +1,35 @@
+//! Time as an argument. The engine reads the clocks once a turn and passes the result down; the
+//! simulator makes it up. No calendar here: `wire` formats dates where a protocol wants one.
+
+/// The moment at which an input is handled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Now {
+    /// Nanoseconds since the process started; never goes back. For deadlines and durations.
+    pub mono_ns: u64,
+    /// Milliseconds since 1970-01-01 UTC; may jump when the clock is set. For what users see.
+    pub unix_ms: u64,
+}
+
+impl Now {
+    /// Whole seconds since 1970-01-01 UTC.
+    #[must_use]
+    pub fn unix_s(self) -> u64 {
+        self.unix_ms / 1_000
+    }
+
+    /// The same moment `ms` milliseconds later, on both clocks; stops at the end of time.
+    #[must_use]
+    pub fn after_ms(self, ms: u64) -> Self {
+        Self {
+            mono_ns: self.mono_ns.saturating_add(ms.saturating_mul(1_000_000)),
+            unix_ms: self.unix_ms.saturating_add(ms),
+        }
+    }
+
+    /// Milliseconds from `earlier` to this moment by the clock that never goes back; 0 if
+    /// `earlier` is later.
+    #[must_use]
+    pub fn ms_since(self, earlier: Self) -> u64 {
+        self.mono_ns.saturating_sub(earlier.mono_ns) / 1_000_000
+    }
+}

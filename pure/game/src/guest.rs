@@ -1,0 +1,389 @@
+//! The door to guest code: what the server asks of scripts ([`Scripts`], [`MatchScript`]), and
+//! what running scripts may ask of the server ([`Host`], which the host table in `crate::host` is
+//! written against). `edge/script` implements the first two, `pure/server` the last.
+//!
+//! Everything here runs on one thread: a script never outlives the `&mut dyn Host` it was lent.
+
+use bytes::Bytes;
+use event::{Now, Random};
+use smallvec::SmallVec;
+use thiserror::Error;
+
+use crate::db::Database;
+use crate::directory::Directory;
+use crate::value::Value;
+
+/// A user's presence in a match or stream, as scripts see it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Presence {
+    /// The user's id.
+    pub user_id: uuid::Uuid,
+    /// The socket's session id.
+    pub session_id: uuid::Uuid,
+    /// The user's name when the session token was made.
+    pub username: std::sync::Arc<str>,
+}
+
+/// Why presences came or went; the number is what scripts see as `reason`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PresenceReason {
+    /// Not known.
+    Unknown = 0,
+    /// Joined.
+    Join = 1,
+    /// Changed its status.
+    Update = 2,
+    /// Left by itself or was kicked.
+    Leave = 3,
+    /// The socket closed.
+    Disconnect = 4,
+}
+
+/// What a call knows about its caller; becomes the script's `context` table. Absent fields are
+/// absent there too.
+#[derive(Clone, Debug, Default)]
+pub struct CallContext {
+    /// `rpc`, `before`, `after`, `match`, `match_create`, `run_once`, …
+    pub execution_mode: &'static str,
+    /// The calling user, if a user calls.
+    pub user_id: Option<uuid::Uuid>,
+    /// The calling user's name.
+    pub username: Option<String>,
+    /// The session variables of the caller's token.
+    pub vars: Vec<(String, String)>,
+    /// When the caller's token expires, unix seconds.
+    pub user_session_exp: Option<u64>,
+    /// The socket's session id, for calls that came over a socket.
+    pub session_id: Option<uuid::Uuid>,
+    /// The socket's language.
+    pub lang: Option<String>,
+    /// The caller's address, without the port.
+    pub client_ip: Option<String>,
+    /// The caller's port.
+    pub client_port: Option<String>,
+    /// Request headers, canonical names, for HTTP calls.
+    pub headers: Vec<(String, Vec<String>)>,
+    /// Query parameters, for HTTP calls.
+    pub query_params: Vec<(String, Vec<String>)>,
+}
+
+/// What a match's callbacks know besides their arguments.
+#[derive(Clone, Debug)]
+pub struct MatchContext {
+    /// `<uuid>.<node>`.
+    pub match_id: String,
+    /// The label at the moment.
+    pub label: String,
+    /// Ticks a second; 0 before `match_init` has told.
+    pub tick_rate_hz: u8,
+}
+
+/// Where a script failed, and how: everything that its author needs to find the line.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{message}")]
+pub struct ScriptError {
+    /// gRPC code 1–16: the script's own, else 13.
+    pub code: u8,
+    /// The text for the client, without file and line.
+    pub message: String,
+    /// Module, line and, if wanted, the traceback; for the log and for budget errors.
+    pub location: String,
+    /// Why it ended.
+    pub kind: ScriptFailure,
+}
+
+/// Kinds of failure, each with its own counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ScriptFailure {
+    /// The script raised an error, or returned the wrong thing.
+    Raised,
+    /// It used up its time budget.
+    OutOfTime,
+    /// It used up its memory budget.
+    OutOfMemory,
+    /// There is no such function or module.
+    NotFound,
+}
+
+/// What `match_init` returned. The caller checks tick rate (1–60) and label (≤ 2,048 bytes).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MatchInit {
+    /// Ticks a second as the script gave it.
+    pub tick_rate_hz: i64,
+    /// The label as the script gave it.
+    pub label: String,
+}
+
+/// What `match_join_attempt` returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinVerdict {
+    /// Whether the user may join.
+    pub allow: bool,
+    /// The text for a refused user; empty for none.
+    pub reason: String,
+}
+
+/// One message waiting for `match_loop`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MatchMessage {
+    /// Who sent it.
+    pub sender: Presence,
+    /// The client's opcode.
+    pub op_code: i64,
+    /// The payload, decoded.
+    pub data: Bytes,
+    /// The client's reliable flag.
+    pub reliable: bool,
+    /// When it was received, unix milliseconds.
+    pub receive_time_ms: u64,
+}
+
+/// A module version's registered entry points.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registered {
+    /// Lower-case RPC ids.
+    pub rpc: Vec<String>,
+    /// Lower-case message or call names with a before-hook (realtime ones start with `rt:`).
+    pub before: Vec<String>,
+    /// The same for after-hooks.
+    pub after: Vec<String>,
+    /// Loaded modules in order of loading.
+    pub modules: Vec<String>,
+}
+
+/// The guest code of one thread. Made by `edge/script`, one for every room and worker thread that
+/// runs scripts; the instances share nothing but the source text.
+pub trait Scripts {
+    /// What the modules registered.
+    fn registered(&self) -> &Registered;
+
+    /// Runs an RPC function. `None` is an empty answer.
+    ///
+    /// # Errors
+    /// [`ScriptError`], with [`ScriptFailure::NotFound`] when the id is not registered.
+    fn rpc(
+        &mut self,
+        host: &mut dyn Host,
+        context: &CallContext,
+        id: &str,
+        payload: &[u8],
+    ) -> Result<Option<Bytes>, ScriptError>;
+
+    /// Runs a before-hook on the request's JSON form; `None` means that the request is refused.
+    ///
+    /// # Errors
+    /// [`ScriptError`].
+    fn before(
+        &mut self,
+        host: &mut dyn Host,
+        context: &CallContext,
+        id: &str,
+        payload: Value,
+    ) -> Result<Option<Value>, ScriptError>;
+
+    /// Runs an after-hook; its result does not reach the client.
+    ///
+    /// # Errors
+    /// [`ScriptError`], for the log.
+    fn after(
+        &mut self,
+        host: &mut dyn Host,
+        context: &CallContext,
+        id: &str,
+        answer: Value,
+        request: Value,
+    ) -> Result<(), ScriptError>;
+
+    /// Makes a match of `module` in a VM of its own and runs `match_init`.
+    ///
+    /// # Errors
+    /// [`ScriptError`], with [`ScriptFailure::NotFound`] when there is no such module.
+    fn match_new(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        module: &str,
+        params: Value,
+    ) -> Result<(Box<dyn MatchScript>, MatchInit), ScriptError>;
+}
+
+/// One running authoritative match. In every method `Ok(None)` (or `Ok(false)`) means that the
+/// callback returned nil: the match ends quietly. An error ends it and closes its players' sockets.
+/// Dispatcher calls made inside go to [`Host::dispatcher`].
+pub trait MatchScript {
+    /// `match_join_attempt`.
+    ///
+    /// # Errors
+    /// [`ScriptError`].
+    fn join_attempt(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        tick: i64,
+        presence: &Presence,
+        metadata: &[(String, String)],
+    ) -> Result<Option<JoinVerdict>, ScriptError>;
+
+    /// `match_join` (`joined` true) or `match_leave`.
+    ///
+    /// # Errors
+    /// [`ScriptError`].
+    fn presences(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        tick: i64,
+        joined: bool,
+        presences: &[(Presence, PresenceReason)],
+    ) -> Result<bool, ScriptError>;
+
+    /// `match_loop`.
+    ///
+    /// # Errors
+    /// [`ScriptError`].
+    fn tick(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        tick: i64,
+        messages: &[MatchMessage],
+    ) -> Result<bool, ScriptError>;
+
+    /// `match_signal`; the inner option is the text for the caller.
+    ///
+    /// # Errors
+    /// [`ScriptError`].
+    fn signal(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        tick: i64,
+        data: &[u8],
+    ) -> Result<Option<Bytes>, ScriptError>;
+
+    /// `match_terminate`.
+    ///
+    /// # Errors
+    /// [`ScriptError`].
+    fn terminate(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        tick: i64,
+        grace_s: u32,
+    ) -> Result<bool, ScriptError>;
+
+    /// Memory of this match's VM, bytes, for metrics.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// Why a host function refused; becomes an error in the script.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{message}")]
+pub struct HostError {
+    /// The text that the script sees.
+    pub message: String,
+}
+
+impl HostError {
+    /// An error with this text.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}
+
+/// How bad a log line of a script is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    /// For developers.
+    Debug,
+    /// Normal.
+    Info,
+    /// Somebody should look.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+/// What a running script may ask of the server. Implemented by `pure/server` for workers and for
+/// rooms; the functions of `crate::host` are written against it.
+pub trait Host {
+    /// The time.
+    fn now(&self) -> Now;
+    /// The thread's randomness.
+    fn random(&mut self) -> &mut Random;
+    /// The thread's database connection.
+    fn db(&mut self) -> &mut dyn Database;
+    /// Settings that scripts may see.
+    fn settings(&self) -> &HostSettings;
+    /// What all matches are at the moment.
+    fn directory(&self) -> &Directory;
+    /// The thread's share of the process-wide cache of `localcache_*`.
+    fn cache(&mut self) -> &mut crate::cache::Cache;
+    /// A log line of the script.
+    fn log(&mut self, level: LogLevel, text: &str);
+    /// Creates an authoritative match; returns its id `<uuid>.<node>`.
+    ///
+    /// # Errors
+    /// [`HostError`] with the original's texts.
+    fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError>;
+    /// Signals a match and waits for its answer.
+    ///
+    /// # Errors
+    /// [`HostError`]: `match not found`, `match busy`, or the callback's own.
+    fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError>;
+    /// Closes a session's socket with a reason. Unknown sessions are ignored.
+    fn session_disconnect(&mut self, session_id: uuid::Uuid, reason: &str);
+    /// Revokes tokens: one by its id, or all of the user's when `token_id` is `None`.
+    fn session_logout(&mut self, user_id: uuid::Uuid, token_id: Option<uuid::Uuid>);
+    /// The dispatcher of the match whose callback is running; `None` outside of matches.
+    fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher>;
+}
+
+/// The dispatcher of a running match. Effects are kept in order and sent when the callback ends.
+pub trait Dispatcher {
+    /// Sends `data` to members. `to` `None` is all, an empty list nobody; those who are not
+    /// members are left out.
+    ///
+    /// # Errors
+    /// [`HostError`] `match stopped`, or too many deferred messages.
+    fn broadcast(&mut self, message: Broadcast) -> Result<(), HostError>;
+    /// Removes members.
+    fn kick(&mut self, sessions: &[uuid::Uuid]);
+    /// Changes the label.
+    ///
+    /// # Errors
+    /// [`HostError`] `match label too long, must be 0-2048 bytes`.
+    fn label_update(&mut self, label: &str) -> Result<(), HostError>;
+}
+
+/// One message of a match to its members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broadcast {
+    /// The opcode.
+    pub op_code: i64,
+    /// The payload.
+    pub data: Bytes,
+    /// Session ids to send to; `None` for all members.
+    pub to: Option<SmallVec<[uuid::Uuid; 8]>>,
+    /// Who appears as the sender; `None` for the server.
+    pub sender: Option<Presence>,
+    /// The reliable flag of the message.
+    pub reliable: bool,
+    /// Sent when the callback ends, after those that are not deferred.
+    pub deferred: bool,
+}
+
+/// Settings that host functions need.
+#[derive(Clone, Debug)]
+pub struct HostSettings {
+    /// `name`: the node's.
+    pub node: String,
+    /// `runtime.env`, parsed.
+    pub env: Vec<(String, String)>,
+    /// The version of this program.
+    pub version: String,
+    /// For `authenticate_token_generate`.
+    pub session: crate::session::SessionSettings,
+}
