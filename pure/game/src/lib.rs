@@ -10,5 +10,7 @@ pub mod cache;
 pub mod db;
 pub mod directory;
 pub mod guest;
+pub mod match_id;
+pub mod query;
 pub mod session;
 pub mod value;

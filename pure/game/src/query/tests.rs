@@ -1,0 +1,1 @@
+//! Queries against documents, by data.
