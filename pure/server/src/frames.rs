@@ -5,7 +5,7 @@ use bytes::Bytes;
 use game::guest::{Broadcast, Presence};
 use smallvec::SmallVec;
 use wire::nakama::realtime::{self, Envelope, Message};
-use wire::ws;
+use wire::websocket as ws;
 
 use crate::mail::{Delivery, Format, Member, Then};
 

@@ -17,7 +17,7 @@ use game::directory::DirectoryEvent;
 use game::error::ApiError;
 use game::guest::{CallContext, Presence, ScriptError};
 use game::match_id::MatchId;
-use game::session::Claims;
+use game::session::{Claims, Revocation};
 use game::value::Value;
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -116,19 +116,6 @@ pub enum Mail {
     Drain,
     /// Room to core: no match is left.
     Drained,
-}
-
-/// Which tokens count no more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Revocation {
-    /// Whose.
-    pub user_id: Uuid,
-    /// One login's tokens, or all that were issued up to `issued_until_s`.
-    pub token_id: Option<Uuid>,
-    /// Unix seconds; tokens issued at or before this moment are meant.
-    pub issued_until_s: u64,
-    /// When the last of them would have expired by itself, unix seconds.
-    pub expires_s: u64,
 }
 
 /// Where a job went, so that the core can count what waits where.

@@ -65,7 +65,7 @@ impl Room {
         params: Value,
     ) -> Result<String, String> {
         let id = MatchId { uuid, authoritative: true };
-        let text = id.with_node(&self.settings.node);
+        let text = id.text(&self.settings.node);
         let Some(mut scripts) = self.scripts.take() else {
             return Err("error creating match: not possible inside match_init".to_owned());
         };
@@ -97,16 +97,19 @@ impl Room {
         context.tick_rate_hz = tick_rate_hz;
         let period_ns = 1_000_000_000 / u64::from(tick_rate_hz);
         let due = Now { mono_ns: now.mono_ns + period_ns, ..now };
-        self.change(DirectoryEvent::created(
+        let (module, label): (Arc<str>, Arc<str>) = (module.into(), context.label.as_str().into());
+        self.change(|version| DirectoryEvent::MatchCreated {
             id,
-            module,
-            &context.label,
+            version,
+            handler_name: module.clone(),
             tick_rate_hz,
-            now.unix_ms,
-        ));
+            label,
+            size: 0,
+            create_time_ms: now.unix_ms,
+        });
         self.matches.insert(uuid, Match {
             id,
-            module: Arc::from(module),
+            module,
             running: Some(Running { script, context, tick: 0 }),
             members: Vec::new(),
             inbox: Vec::new(),
@@ -177,7 +180,7 @@ impl Room {
         found.empty_since = None;
         let size = found.members.len();
         self.stats.presences.up();
-        self.change(DirectoryEvent::resized(id, size));
+        self.resized(id, size);
         self.joined(member.presence.session_id, id);
         self.presence_event(id.uuid, &[member.presence.clone()], &[]);
         self.join_answer(member, cid, id, Some(size - 1));
@@ -240,14 +243,14 @@ impl Room {
                 joined.matches.retain(|joined| *joined != match_id);
             }
         }
-        self.change(DirectoryEvent::resized(match_id, size));
+        self.resized(match_id, size);
         self.presence_event(id, &[], &leavers);
     }
 
     fn presence_event(&mut self, id: Uuid, joins: &[Presence], leaves: &[Presence]) {
         let Some(found) = self.matches.get(&id) else { return };
         let event = MatchPresenceEvent {
-            match_id: found.id.with_node(&self.settings.node),
+            match_id: found.id.text(&self.settings.node),
             joins: joins.iter().map(frames::user_presence).collect(),
             leaves: leaves.iter().map(frames::user_presence).collect(),
         };
@@ -397,7 +400,8 @@ impl Room {
         {
             running.context.label.clone_from(&label);
             let match_id = found.id;
-            self.change(DirectoryEvent::relabelled(match_id, &label));
+            let label = Arc::from(label);
+            self.change(|version| DirectoryEvent::Relabelled { id: match_id, version, label });
         }
         for message in &messages {
             self.broadcast(id, message);
@@ -432,7 +436,7 @@ impl Room {
                 joined.matches.retain(|joined| *joined != ended.id);
             }
         }
-        self.change(DirectoryEvent::ended(ended.id));
+        self.ended(ended.id);
         if let Some(error) = error {
             self.count_failure(error);
             tracing::error!(

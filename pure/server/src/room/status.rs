@@ -91,8 +91,12 @@ impl Room {
         });
         self.stats.presence_event_count.up();
         match (old, status) {
-            (None, Some(_)) => self.change(DirectoryEvent::online(user_id, session_id)),
-            (Some(_), None) => self.change(DirectoryEvent::offline(user_id, session_id)),
+            (None, Some(_)) => {
+                self.change(|_| DirectoryEvent::UserOnline { user_id, session_id });
+            }
+            (Some(_), None) => {
+                self.change(|_| DirectoryEvent::UserOffline { user_id, session_id });
+            }
             _ => {}
         }
     }
