@@ -4,7 +4,8 @@
 use bytes::Bytes;
 use game::guest::{Broadcast, Presence};
 use smallvec::SmallVec;
-use wire::nakama::realtime::{self, Envelope, Message};
+use wire::nakama::realtime::{self, Message};
+use wire::nakama::{Envelope, encode_match_data_json, encode_match_data_protobuf};
 use wire::websocket as ws;
 
 use crate::mail::{Delivery, Format, Member, Then};
@@ -39,8 +40,8 @@ pub fn match_data(format: Format, match_id: &str, message: &Broadcast) -> Bytes 
     let (op_code, data, reliable) = (message.op_code, &message.data[..], message.reliable);
     let mut payload = Vec::with_capacity(128 + match_id.len() + data.len() * 4 / 3);
     let encode = match format {
-        Format::Json => realtime::encode_match_data_json,
-        Format::Protobuf => realtime::encode_match_data_protobuf,
+        Format::Json => encode_match_data_json,
+        Format::Protobuf => encode_match_data_protobuf,
     };
     encode(&mut payload, match_id, sender.as_ref(), op_code, data, reliable);
     in_frame(format, &payload)

@@ -146,14 +146,14 @@ pub enum Work {
     /// An API call.
     Api(Box<ApiCall>),
     /// An RPC function.
-    Rpc(Box<RpcCall>),
+    Rpc(Box<RpcJob>),
     /// Find users for `status_follow`.
     FindUsers { ids: Vec<Uuid>, usernames: Vec<String> },
 }
 
 /// A call of an RPC function.
 #[derive(Debug)]
-pub struct RpcCall {
+pub struct RpcJob {
     /// Lower-cased id.
     pub id: String,
     /// The payload as the function sees it.

@@ -75,13 +75,6 @@ struct Joined {
     follows: Vec<Uuid>,
 }
 
-/// Error codes of the realtime protocol (the contract, C.4).
-mod code {
-    pub(super) const RUNTIME_EXCEPTION: i32 = 0;
-    pub(super) const MATCH_NOT_FOUND: i32 = 4;
-    pub(super) const MATCH_JOIN_REJECTED: i32 = 5;
-}
-
 impl Room {
     /// A room with nothing in it.
     #[must_use]

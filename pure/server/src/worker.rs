@@ -18,7 +18,7 @@ use game::error::ApiError;
 use game::guest::{HostSettings, ScriptFailure, Scripts};
 use game::session::{Claims, Signer};
 
-use crate::mail::{Done, Job, Mail, Outcome, Revocation, RpcCall, Topology, Work};
+use crate::mail::{Done, Job, Mail, Outcome, Revocation, RpcJob, Topology, Work};
 use crate::room::Kit;
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
@@ -168,7 +168,7 @@ impl Worker {
     fn rpc(
         &mut self,
         now: Now,
-        call: &RpcCall,
+        call: &RpcJob,
     ) -> Result<Option<bytes::Bytes>, game::guest::ScriptError> {
         self.stats.rpc_count.up();
         let mut host = host::WorkerHost {

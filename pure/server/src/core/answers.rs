@@ -4,10 +4,9 @@ use event::{ConnId, Now, Output};
 use game::error::{ApiError, Code};
 use game::guest::{ScriptError, ScriptFailure};
 use wire::http1::{self, Connection, HttpError, ResponseHead};
-use wire::nakama::realtime::{self, Message};
+use wire::nakama::realtime::{self, Message, error_code};
 
 use super::http::{AnswerKind, Waiting};
-use super::messages::code;
 use super::socket::WaitKind;
 use super::{Core, State};
 use crate::frames;
@@ -277,15 +276,15 @@ impl Core {
             }
             (Outcome::Rpc(Err(error)), _) => {
                 let code = if error.kind == ScriptFailure::NotFound {
-                    code::RUNTIME_FUNCTION_NOT_FOUND
+                    error_code::RUNTIME_FUNCTION_NOT_FOUND
                 } else {
-                    code::RUNTIME_FUNCTION_EXCEPTION
+                    error_code::RUNTIME_FUNCTION_EXCEPTION
                 };
                 let error = (code, error.message.as_str());
                 self.reply_error(conn, session.format, &waiting.cid, error, out);
             }
             (Outcome::Users(Err(error)) | Outcome::Api(Err(error)), _) => {
-                let error = (code::RUNTIME_EXCEPTION, &*error.message);
+                let error = (error_code::RUNTIME_EXCEPTION, &*error.message);
                 self.reply_error(conn, session.format, &waiting.cid, error, out);
             }
             (outcome, kind) => {
@@ -325,7 +324,7 @@ impl Core {
             RoomAsk::Opened { .. } | RoomAsk::Closed { .. } | RoomAsk::MatchData(_) => return,
         };
         let error = busy();
-        let error = (code::RUNTIME_EXCEPTION, &*error.message);
+        let error = (error_code::RUNTIME_EXCEPTION, &*error.message);
         self.reply_error(member.address.conn, member.format, cid, error, out);
         self.answered(now, member.address.conn, out);
     }

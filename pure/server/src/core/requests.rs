@@ -5,20 +5,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use event::{ConnId, Now, Output};
-use game::api::{Auth, Route, RpcRoute};
-use game::error::{ApiError, Code};
+use game::api::auth::{self, Credentials};
+use game::api::{Auth, Route, RpcCall};
+use game::error::ApiError;
 use game::guest::CallContext;
 use game::session::Claims;
 use wire::http1::{Connection, Request};
-use wire::query::Query;
+use wire::query::{Query, parse_bool};
 use wire::websocket as ws;
 
-use super::access::{Credentials, is_same_key};
+use super::access::header_text;
 use super::answers::{Manner, busy};
 use super::http::{AnswerKind, Step, Verified, Waiting};
 use super::socket::Session;
 use super::Core;
-use crate::mail::{Format, Job, Lane, Mail, RoomAsk, RpcCall, Work};
+use crate::mail::{Format, Job, Lane, Mail, RoomAsk, RpcJob, Work};
 
 impl Core {
     pub(super) fn request(
@@ -87,23 +88,14 @@ impl Core {
         now: Now,
         verified: &mut Option<Verified>,
         request: &Request<'_>,
-        auth: Auth,
+        kind: Auth,
     ) -> Result<Option<Arc<Claims>>, ApiError> {
-        let refuse = |text| Err(ApiError::new(Code::Unauthenticated, text));
-        match (auth, Credentials::of(request)) {
-            (Auth::ServerKey, Credentials::Basic(key)) => {
-                if is_same_key(&key, &self.settings.socket.server_key) {
-                    Ok(None)
-                } else {
-                    refuse("Server key invalid")
-                }
+        let header = header_text(request, "authorization");
+        match kind {
+            Auth::ServerKey => {
+                auth::server_key(header, &self.settings.socket.server_key).map(|()| None)
             }
-            (Auth::ServerKey, _) => refuse("Server key required"),
-            (Auth::Bearer, Credentials::Bearer(token)) => match self.session(now, verified, token) {
-                Some(claims) => Ok(Some(claims)),
-                None => refuse("Auth token invalid"),
-            },
-            (Auth::Bearer, _) => refuse("Auth token required"),
+            Auth::Bearer => auth::bearer(header, |token| self.session(now, verified, token)).map(Some),
         }
     }
 
@@ -113,7 +105,7 @@ impl Core {
         now: Now,
         conn: ConnId,
         (peer, verified): (SocketAddr, &mut Option<Verified>),
-        (request, rpc, manner): (&Request<'_>, RpcRoute, Manner),
+        (request, rpc, manner): (&Request<'_>, RpcCall, Manner),
         out: &mut Output<Mail>,
     ) -> Option<Step> {
         let checked = self
@@ -128,7 +120,7 @@ impl Core {
             }
         };
         let context = self.rpc_context(request, &rpc, peer, caller.as_deref());
-        let call = RpcCall { id: rpc.id, payload: Bytes::from(payload), context };
+        let call = RpcJob { id: rpc.id, payload: Bytes::from(payload), context };
         let (address, work) = (self.address(conn), Work::Rpc(Box::new(call)));
         let job = Job { lane: Lane::Batcher, address, work, caller };
         if self.job(job, true, out).is_err() {
@@ -136,9 +128,7 @@ impl Core {
             return None;
         }
         let kind = if rpc.unwrap {
-            let content_type = request.header("content-type").and_then(|value| {
-                std::str::from_utf8(value).ok().filter(|text| !text.is_empty())
-            });
+            let content_type = header_text(request, "content-type").filter(|text| !text.is_empty());
             AnswerKind::RpcUnwrapped(content_type.unwrap_or("text/plain").to_owned())
         } else {
             AnswerKind::Rpc
@@ -147,34 +137,25 @@ impl Core {
         Some(Step::Wait(Waiting { keep_alive, cors: manner.cors, kind }))
     }
 
-    /// HTTP key in the query, or as Basic, or a session token, in this order.
     fn admit_rpc(
         &self,
         now: Now,
         verified: &mut Option<Verified>,
         request: &Request<'_>,
-        rpc: &RpcRoute,
+        rpc: &RpcCall,
     ) -> Result<Option<Arc<Claims>>, ApiError> {
-        let refuse = |text| Err(ApiError::new(Code::Unauthenticated, text));
+        let header = header_text(request, "authorization");
         let http_key = &self.settings.runtime.http_key;
-        if let Some(key) = rpc.http_key.as_deref().filter(|key| !key.is_empty()) {
-            return if is_same_key(key, http_key) { Ok(None) } else { refuse("HTTP key invalid") };
-        }
-        match Credentials::of(request) {
-            Credentials::Basic(key) if is_same_key(&key, http_key) => Ok(None),
-            Credentials::Basic(_) => refuse("HTTP key invalid"),
-            Credentials::Bearer(token) => match self.session(now, verified, token) {
-                Some(claims) => Ok(Some(claims)),
-                None => refuse("Auth token invalid"),
-            },
-            Credentials::None => refuse("Auth token or HTTP key required"),
-        }
+        let verify = |token: &str| self.session(now, verified, token);
+        let caller = auth::rpc(header, rpc.http_key.as_deref(), http_key, verify)?;
+        rpc.check_id()?;
+        Ok(caller)
     }
 
     fn rpc_context(
         &self,
         request: &Request<'_>,
-        rpc: &RpcRoute,
+        rpc: &RpcCall,
         peer: SocketAddr,
         caller: Option<&Claims>,
     ) -> CallContext {
@@ -202,8 +183,8 @@ impl Core {
         request: &Request<'_>,
         out: &mut Output<Mail>,
     ) -> Step {
-        let query = Query::parse(request.query());
-        let format = match query.first("format").unwrap_or("") {
+        let first = |name| Query::parse(request.query()).ok()?.list(name).next();
+        let format = match &*first("format").unwrap_or_default() {
             "" | "json" => Format::Json,
             "protobuf" => Format::Protobuf,
             _ => {
@@ -212,13 +193,13 @@ impl Core {
                 return Step::Close;
             }
         };
-        let from_query = query.first("token").unwrap_or("");
-        let token = match Credentials::of(request) {
-            _ if !from_query.is_empty() => from_query,
+        let from_query = first("token").unwrap_or_default();
+        let token = match auth::parse(header_text(request, "authorization")) {
+            _ if !from_query.is_empty() => &from_query,
             Credentials::Bearer(token) => token,
             _ => "",
         };
-        let Some(claims) = self.session(now, verified, token) else {
+        let Ok(claims) = self.session(now, verified, token) else {
             self.stats.refused_requests.up();
             let text = (401, &b""[..], "Missing or invalid token");
             self.respond_text(now, conn, Connection::Close, text, out);
@@ -229,11 +210,11 @@ impl Core {
             self.respond_text(now, conn, Connection::Close, text, out);
             return Step::Close;
         }
-        let lang = query.first("lang").filter(|lang| !lang.is_empty()).unwrap_or("en");
-        let online = matches!(query.first("status"), Some("1" | "t" | "T" | "true" | "TRUE" | "True"));
+        let lang = first("lang").filter(|lang| !lang.is_empty()).unwrap_or("en".into());
+        let online = first("status").and_then(|text| parse_bool(&text)).unwrap_or(false);
         let session_id = game::session::new_id(now, &mut self.random);
         let message_bytes_max = self.settings.socket.message_bytes_max;
-        let options = (format, lang);
+        let options = (format, &*lang);
         let session = Session::new(now, session_id, claims, options, peer, message_bytes_max);
         self.session_opened(now, conn, &session, online, out);
         Step::Upgraded(Box::new(session))

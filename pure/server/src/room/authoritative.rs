@@ -16,10 +16,10 @@ use game::guest::{
 use game::match_id::MatchId;
 use game::value::Value;
 use uuid::Uuid;
-use wire::nakama::realtime::{self, MatchPresenceEvent, Message};
+use wire::nakama::realtime::{self, MatchPresenceEvent, Message, error_code};
 
 use super::host::{Effects, RoomHost};
-use super::{Room, code, presences_without};
+use super::{Room, presences_without};
 use crate::frames;
 use crate::mail::{AskError, MatchInput, Member, Then};
 
@@ -148,7 +148,7 @@ impl Room {
     ) {
         let session_id = member.presence.session_id;
         let Some(found) = self.matches.get(&id.uuid) else {
-            let frame = frames::error(member.format, cid, code::MATCH_NOT_FOUND, "Match not found");
+            let frame = frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         };
         if found.members.iter().any(|other| other.presence.session_id == session_id) {
@@ -164,7 +164,7 @@ impl Room {
                 let reason = refused.map(|verdict| verdict.reason).unwrap_or_default();
                 let text = if reason.is_empty() { "Match join rejected" } else { &reason };
                 let frame =
-                    frames::error(member.format, cid, code::MATCH_JOIN_REJECTED, text);
+                    frames::error(member.format, cid, error_code::MATCH_JOIN_REJECTED, text);
                 self.outbox.one(member, frame, Then::Answered);
             }
         }
@@ -173,7 +173,7 @@ impl Room {
     /// Adds an allowed member: all members see it join, it gets its answer, then the script hears.
     fn enter(&mut self, now: Now, member: &Member, cid: &str, id: MatchId) {
         let Some(found) = self.matches.get_mut(&id.uuid) else {
-            let frame = frames::error(member.format, cid, code::MATCH_NOT_FOUND, "Match not found");
+            let frame = frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         };
         found.members.push(member.clone());
@@ -202,7 +202,7 @@ impl Room {
             label: Some(running.context.label.clone()),
             size: i32::try_from(size).unwrap_or(i32::MAX),
             presences: presences_without(&found.members, left_out),
-            self_: Some(frames::user_presence(&member.presence)),
+            own: Some(frames::user_presence(&member.presence)),
         };
         let frame = frames::frame(member.format, cid, Some(Message::Match(answer)));
         self.outbox.one(member, frame, Then::Answered);

@@ -7,9 +7,9 @@ use event::Now;
 use game::directory::DirectoryEvent;
 use game::guest::Broadcast;
 use game::match_id::MatchId;
-use wire::nakama::realtime::{Match, MatchPresenceEvent, Message};
+use wire::nakama::realtime::{Match, MatchPresenceEvent, Message, error_code};
 
-use super::{Room, code, presences_without};
+use super::{Room, presences_without};
 use crate::frames;
 use crate::mail::{MatchInput, Member, Then};
 
@@ -33,7 +33,7 @@ impl Room {
     /// `match_join` by id or by a matchmaker's token.
     pub(super) fn relayed_join(&mut self, now: Now, member: &Member, cid: &str, id: MatchId, by_token: bool) {
         if !by_token && !self.relayed.contains_key(&id.uuid) {
-            let frame = frames::error(member.format, cid, code::MATCH_NOT_FOUND, "Match not found");
+            let frame = frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         }
         let size = self.relayed_enter(now, member, id);
@@ -88,7 +88,7 @@ impl Room {
             match_id: relayed.text.clone(),
             size: i32::try_from(size).unwrap_or(i32::MAX),
             presences: presences_without(&relayed.members, member.presence.session_id),
-            self_: Some(frames::user_presence(&member.presence)),
+            own: Some(frames::user_presence(&member.presence)),
             ..Default::default()
         };
         let frame = frames::frame(member.format, cid, Some(Message::Match(answer)));
