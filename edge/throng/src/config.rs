@@ -170,6 +170,15 @@ impl Driver {
         }
     }
 
+    /// As the engine takes it.
+    pub fn choice(self) -> engine::DriverChoice {
+        match self {
+            Self::Auto => engine::DriverChoice::Auto,
+            Self::Uring => engine::DriverChoice::Uring,
+            Self::Poll => engine::DriverChoice::Poll,
+        }
+    }
+
     /// From the word of the option; the table has checked that it is one of the three.
     pub fn from_word(word: &str) -> Self {
         match word {
