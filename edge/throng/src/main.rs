@@ -13,6 +13,7 @@ mod config;
 mod echo;
 mod logs;
 mod metrics;
+mod nofile;
 mod options;
 mod reference;
 mod serve;
@@ -22,7 +23,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use cli::{Asked, ConfigArgs};
-use config::{Config, Effective, Level};
+use config::{Config, Driver, Effective, Level};
 
 const EXIT_FAILED: u8 = 1;
 const EXIT_WRONG: u8 = 2;
@@ -40,6 +41,13 @@ fn main() -> ExitCode {
                     Level::Warn => tracing::warn!("{}", notice.text),
                     Level::Error => tracing::error!("{}", notice.text),
                 }
+            }
+            // The ring keeps its sockets in a table of its own, which this limit does not touch.
+            let files = nofile::raise();
+            if config.engine.driver == Driver::Poll
+                && let Some(text) = nofile::shortage(config.engine.connections_max, files)
+            {
+                tracing::warn!("{text}");
             }
             serve::run(config)
         }),

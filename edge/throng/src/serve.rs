@@ -47,11 +47,12 @@ fn metrics(config: &Config) -> anyhow::Result<Option<MetricsServer>> {
     Ok(Some(server))
 }
 
-/// Loads the modules as `run` would, and tells what they register, a line each.
+/// Tries what `run` would need, without listening: the driver, and the modules. Tells what it
+/// found, a line each.
 ///
 /// # Errors
-/// The first module that cannot be loaded.
-pub fn check_modules(config: &Config) -> anyhow::Result<Vec<String>> {
+/// The first thing that would keep `run` from starting.
+pub fn check(config: &Config) -> anyhow::Result<Vec<String>> {
     let path = &config.runtime.path;
     if !path.is_dir() {
         if config.runtime.path_given {
