@@ -22,7 +22,7 @@ pub fn run(values: &Effective, config: &Config) -> anyhow::Result<()> {
         };
         writeln!(out, "{mark}: {}", notice.text)?;
     }
-    for line in serve::check(config)? {
+    for line in serve::check_modules(config)? {
         writeln!(out, "{line}")?;
     }
     writeln!(out, "the configuration is right")?;

@@ -82,11 +82,18 @@ fn with_config(
 fn ended(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        // `throng options | head` has read all that it wanted.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&format_args!("{error:#}"));
             ExitCode::from(EXIT_FAILED)
         }
     }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// One line to the standard error; if even that is closed, the exit code has to do.

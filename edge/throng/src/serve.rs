@@ -47,12 +47,11 @@ fn metrics(config: &Config) -> anyhow::Result<Option<MetricsServer>> {
     Ok(Some(server))
 }
 
-/// Tries what `run` would need, without listening: the driver, and the modules. Tells what it
-/// found, a line each.
+/// Loads the modules as `run` would, and tells what they register, a line each.
 ///
 /// # Errors
-/// The first thing that would keep `run` from starting.
-pub fn check(config: &Config) -> anyhow::Result<Vec<String>> {
+/// The first module that cannot be loaded.
+pub fn check_modules(config: &Config) -> anyhow::Result<Vec<String>> {
     let path = &config.runtime.path;
     if !path.is_dir() {
         if config.runtime.path_given {
