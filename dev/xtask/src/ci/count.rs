@@ -52,6 +52,14 @@ fn after(text: &str, mark: &str) -> u64 {
 /// # Errors
 /// If it cannot be started, or takes longer.
 pub fn run(command: &mut Command, patience: Duration) -> anyhow::Result<Counts> {
+    reported(command, patience).map(|(counts, succeeded)| settled(counts, succeeded))
+}
+
+/// The same, but only what the command itself reports, and whether it succeeded.
+///
+/// # Errors
+/// As [`run`].
+pub fn reported(command: &mut Command, patience: Duration) -> anyhow::Result<(Counts, bool)> {
     let deadline = Instant::now() + patience;
     let what = command.get_program().display().to_string();
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
@@ -74,7 +82,7 @@ pub fn run(command: &mut Command, patience: Duration) -> anyhow::Result<Counts> 
         }
     }
     let succeeded = child.wait()?.success();
-    Ok(settled(counts, succeeded))
+    Ok((counts, succeeded))
 }
 
 /// A failure that no test explains, such as a compile error, counts as one, and so does a success.
