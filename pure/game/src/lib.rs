@@ -15,6 +15,8 @@ pub mod error;
 pub mod guest;
 mod json;
 pub mod link;
+pub mod match_id;
+pub mod query;
 pub mod schema;
 pub mod session;
 pub mod storage;
