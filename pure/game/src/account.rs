@@ -17,6 +17,7 @@ mod wallet;
 
 use event::Now;
 use uuid::Uuid;
+use wire::nakama::json::write_string;
 
 pub use authenticate::{
     Login, Newcomer, PASSWORD_COST, authenticate_custom, authenticate_device, authenticate_email,
@@ -277,13 +278,13 @@ impl Account {
         body.extend_from_slice(br#"{"user":"#);
         self.user.write_json(body, online);
         body.extend_from_slice(br#","wallet":"#);
-        json::write_str(body, &self.wallet);
+        write_string(body, &self.wallet);
         json::write_member(body, "email", &self.email);
         if !self.devices.is_empty() {
             body.extend_from_slice(br#","devices":["#);
             for (at, device) in self.devices.iter().enumerate() {
                 body.extend_from_slice(if at > 0 { br#",{"id":"# } else { br#"{"id":"# });
-                json::write_str(body, device);
+                write_string(body, device);
                 body.push(b'}');
             }
             body.push(b']');

@@ -21,7 +21,6 @@ mod matches;
 mod route;
 mod rpc;
 mod run;
-mod target;
 
 pub use call::{
     ApiCall, Auth, AuthenticateEmail, AuthenticateId, DeleteObjects, ListObjects, Logout, Refresh,

@@ -223,7 +223,7 @@ impl Subject<'_> {
         json.extend_from_slice(br#"","uid":""#);
         json.extend_from_slice(self.user_id.hyphenated().encode_lower(&mut id).as_bytes());
         json.extend_from_slice(br#"","usn":"#);
-        crate::json::write_str(json, self.username);
+        wire::nakama::json::write_string(json, self.username);
         if !self.vars.is_empty() {
             json.extend_from_slice(br#","vrs":"#);
             crate::json::write_map(json, self.vars);

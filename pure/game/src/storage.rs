@@ -12,6 +12,7 @@ mod list;
 use event::Now;
 use md5::{Digest as _, Md5};
 use uuid::Uuid;
+use wire::nakama::json::write_string;
 
 pub use list::{LIST_LIMIT_MAX, Listing, list};
 
@@ -304,7 +305,7 @@ impl ObjectId {
     fn write_json(&self, body: &mut Vec<u8>) {
         let mut id = [0; uuid::fmt::Hyphenated::LENGTH];
         body.extend_from_slice(br#"{"collection":"#);
-        json::write_str(body, &self.collection);
+        write_string(body, &self.collection);
         json::write_member(body, "key", &self.key);
         if !self.user_id.is_nil() {
             let user_id: &str = self.user_id.hyphenated().encode_lower(&mut id);

@@ -1,10 +1,9 @@
-//! Request bodies of the REST API: JSON in the dialect of fact sheet A.2. Names in snake case or
+//! Request bodies of the REST API beyond those that `wire` has: storage. Names in snake case or
 //! camel case, `null` is unset, unknown names are passed over, duplicates are an error.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
 use crate::session::Vars;
@@ -13,70 +12,14 @@ use crate::session::Vars;
 /// token, and a request's head ends at 5 KiB.
 pub(super) const VARS_BYTES_MAX: usize = 4 * 1024;
 
-/// Decodes a body; an empty one is an empty message.
-pub(super) fn decode<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
-    match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        None => Ok(T::default()),
-        Some(b'{') => {
-            serde_json::from_slice(body).map_err(|error| ApiError::invalid(error.to_string()))
-        }
-        Some(_) => Err(ApiError::invalid("request body must be a JSON object")),
-    }
-}
-
 /// Session variables in the form that tokens take.
-pub(super) fn vars(vars: Option<BTreeMap<String, String>>) -> Result<Vars, ApiError> {
-    let vars: Vars = vars.unwrap_or_default().into_iter().collect();
+pub(super) fn vars(vars: BTreeMap<String, String>) -> Result<Vars, ApiError> {
     if vars.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > VARS_BYTES_MAX {
         return Err(ApiError::invalid(format!(
             "Session vars invalid, must be at most {VARS_BYTES_MAX} bytes."
         )));
     }
-    Ok(vars)
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct IdBody {
-    pub(super) id: Option<String>,
-    pub(super) vars: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct EmailBody {
-    pub(super) email: Option<String>,
-    pub(super) password: Option<String>,
-    pub(super) vars: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct RefreshBody {
-    pub(super) token: Option<String>,
-    pub(super) vars: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct LogoutBody {
-    pub(super) token: Option<String>,
-    #[serde(alias = "refreshToken")]
-    pub(super) refresh_token: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct UpdateBody {
-    pub(super) username: Option<String>,
-    #[serde(alias = "displayName")]
-    pub(super) display_name: Option<String>,
-    #[serde(alias = "avatarUrl")]
-    pub(super) avatar_url: Option<String>,
-    #[serde(alias = "langTag")]
-    pub(super) lang_tag: Option<String>,
-    pub(super) location: Option<String>,
-    pub(super) timezone: Option<String>,
+    Ok(vars.into_iter().collect())
 }
 
 #[derive(Default, Deserialize)]

@@ -2,10 +2,9 @@
 //! Owned and `Send`, so that they can be mailed from a core to a worker.
 
 use crate::account::AccountUpdate;
+use crate::directory::ListFilter;
 use crate::session::Vars;
 use crate::storage::{Delete, ObjectId, Write};
-
-use super::matches::ListMatches;
 
 /// What a call needs to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +148,7 @@ pub enum ApiCall {
     /// `GET /v2/storage/{collection}` and `GET /v2/storage/{collection}/{user_id}`.
     ListStorageObjects(ListObjects),
     /// `GET /v2/match`.
-    ListMatches(ListMatches),
+    ListMatches(ListFilter),
 }
 
 /// Calls carry passwords and tokens, so that only their names are for logs.

@@ -1,37 +1,47 @@
 //! `GET /v2/match`: parameters in, JSON out; the listing itself is the directory's.
 
-use super::target::Params;
-use crate::directory::Directory;
-use crate::error::{ApiError, Code};
+use wire::nakama::api::{Match, MatchList, encode};
+use wire::query::Query;
 
-/// What to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListMatches {
-    /// 1–100.
-    pub limit: u32,
-    /// Only authoritative ones, or only relayed ones.
-    pub authoritative: Option<bool>,
-    /// Exactly this label.
-    pub label: Option<String>,
-    /// At least so many members.
-    pub min_size: Option<i32>,
-    /// At most so many members.
-    pub max_size: Option<i32>,
-    /// In the query language.
-    pub query: Option<String>,
-}
+use crate::directory::{Directory, ListError, ListFilter};
+use crate::error::ApiError;
 
-pub(super) fn parse(params: &Params<'_>) -> Result<ListMatches, ApiError> {
-    Ok(ListMatches {
-        limit: params.int("limit")?.map_or(10, |limit| u32::try_from(limit).unwrap_or(0)),
+/// How many matches are listed when a request does not say.
+const LIMIT_DEFAULT: i32 = 10;
+
+pub(super) fn parse(params: Query<'_>) -> Result<ListFilter, ApiError> {
+    Ok(ListFilter {
+        // What is below 0 is refused as 0 is, by `check_request`.
+        limit: u32::try_from(params.int32("limit")?.unwrap_or(LIMIT_DEFAULT)).unwrap_or(0),
         authoritative: params.bool("authoritative")?,
-        label: params.text("label")?.map(str::to_owned),
-        min_size: params.int("min_size")?,
-        max_size: params.int("max_size")?,
-        query: params.text("query")?.map(str::to_owned),
+        label: params.text("label")?.map(|text| text.into_owned()),
+        min_size: params.int32("min_size")?,
+        max_size: params.int32("max_size")?,
+        query: params.text("query")?.map(|text| text.into_owned()),
     })
 }
 
-pub(super) fn run(_directory: &Directory, _filter: &ListMatches) -> Result<Vec<u8>, ApiError> {
-    Err(ApiError::new(Code::Unimplemented, "match listing is not implemented in throng yet"))
+pub(super) fn run(directory: &Directory, filter: &ListFilter) -> Result<Vec<u8>, ApiError> {
+    filter.check_request().map_err(refusal)?;
+    let listed = directory.list(filter).map_err(refusal)?;
+    let matches = listed.into_iter().map(|one| Match {
+        match_id: one.id.text(directory.node()),
+        authoritative: one.id.authoritative,
+        label: one.label.as_deref().map(str::to_owned),
+        size: i32::try_from(one.size).unwrap_or(i32::MAX),
+        tick_rate: i32::from(one.tick_rate_hz),
+        handler_name: one.handler_name.to_string(),
+    });
+    let mut body = Vec::new();
+    encode(&mut body, &MatchList { matches: matches.collect() });
+    Ok(body)
+}
+
+fn refusal(error: ListError) -> ApiError {
+    match error {
+        ListError::Query(_) | ListError::Expensive { .. } => {
+            ApiError::internal("Error listing matches.")
+        }
+        error => ApiError::invalid(error.to_string()),
+    }
 }

@@ -3,17 +3,22 @@
 //!
 //! Source: fact sheet A.3–A.8.
 
-use event::Bytes;
+use std::borrow::Cow;
 
-use super::body::{self, EmailBody, IdBody, LogoutBody, RefreshBody, UpdateBody};
-use super::body::{ObjectIdBody, ObjectIdsBody, WriteBody, WritesBody};
+use smallvec::SmallVec;
+use wire::nakama::api::{
+    AccountDevice, AccountEmail, SessionLogoutRequest, SessionRefreshRequest, UpdateAccountRequest,
+    decode,
+};
+use wire::query::{Query, decode_path};
+
+use super::body::{self, ObjectIdBody, ObjectIdsBody, WriteBody, WritesBody};
 use super::call::{
     ApiCall, AuthenticateEmail, AuthenticateId, DeleteObjects, ListObjects, Logout, ReadObjects,
     Refresh, WriteObjects,
 };
 use super::matches;
 use super::rpc::RpcCall;
-use super::target::{self, Params};
 use crate::account::AccountUpdate;
 use crate::error::{ApiError, Code};
 use crate::storage::{Delete, ObjectId, Write};
@@ -70,13 +75,13 @@ type Methods = &'static [(&'static str, To)];
 /// # Errors
 /// [`ApiError`]: code 5 for unknown paths, 12 for wrong methods and for features that are not
 /// built, 3 for what cannot be decoded.
-pub fn route(method: &str, target: &str, body: &Bytes) -> Result<Route, ApiError> {
-    let (path, query) = target::split(target);
+pub fn route(method: &str, target: &str, body: &[u8]) -> Result<Route, ApiError> {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
     if let Some(id) = path.strip_prefix("/v2/rpc/") {
         return rpc(method, id, query);
     }
-    let segments = target::segments(path)?.ok_or_else(not_found)?;
-    let names: smallvec::SmallVec<[&str; 6]> = segments.iter().map(|name| &**name).collect();
+    let segments = segments(path)?;
+    let names: SmallVec<[&str; SEGMENTS_MAX]> = segments.iter().map(|name| &**name).collect();
     let methods = methods(&names).ok_or_else(not_found)?;
     let Some((_, to)) = methods.iter().find(|(known, _)| *known == method) else {
         return Err(method_not_allowed());
@@ -86,8 +91,24 @@ pub fn route(method: &str, target: &str, body: &Bytes) -> Result<Route, ApiError
         To::Healthcheck => Ok(Route::Healthcheck),
         To::Socket => Ok(Route::Socket),
         To::NotBuilt(feature) => Err(not_built(feature)),
-        to => call(*to, &names, &Params::parse(query)?, body).map(Route::Api),
+        to => call(*to, &names, Query::parse(query)?, body).map(Route::Api),
     }
+}
+
+/// No route has more segments.
+const SEGMENTS_MAX: usize = 5;
+
+/// The segments of a path, percent-decoded, without the leading slash.
+fn segments(path: &str) -> Result<SmallVec<[Cow<'_, str>; SEGMENTS_MAX]>, ApiError> {
+    let path = path.strip_prefix('/').ok_or_else(not_found)?;
+    if path.bytes().filter(|byte| *byte == b'/').count() >= SEGMENTS_MAX {
+        return Err(not_found());
+    }
+    path.split('/').map(decode_segment).collect()
+}
+
+fn decode_segment(segment: &str) -> Result<Cow<'_, str>, ApiError> {
+    decode_path(segment).map_err(|_| ApiError::invalid("Bad Request"))
 }
 
 /// Code 12 for a feature of the protocol that throng lacks.
@@ -107,11 +128,19 @@ fn rpc(method: &str, id: &str, query: &str) -> Result<Route, ApiError> {
     if !matches!(method, "GET" | "POST") {
         return Err(method_not_allowed());
     }
-    let mut query_params = Params::parse(query)?.grouped();
-    let key_at = query_params.iter().position(|(name, _)| name == "http_key");
-    let http_key = key_at.and_then(|at| query_params.remove(at).1.into_iter().next());
+    let mut query_params: Vec<(String, Vec<String>)> = Vec::new();
+    let mut http_key = None;
+    for (name, value) in Query::parse(query)?.iter() {
+        if name == "http_key" {
+            http_key.get_or_insert(value.into_owned());
+        } else if let Some((_, values)) = query_params.iter_mut().find(|(known, _)| *known == name) {
+            values.push(value.into_owned());
+        } else {
+            query_params.push((name.into_owned(), vec![value.into_owned()]));
+        }
+    }
     Ok(Route::Rpc(RpcCall {
-        id: target::decode(id, false)?.to_lowercase(),
+        id: decode_segment(id)?.to_lowercase(),
         http_key,
         unwrap: query_params.iter().any(|(name, _)| name == "unwrap"),
         is_get: method == "GET",
@@ -218,22 +247,18 @@ fn methods_not_built(path: &[&str]) -> Option<Methods> {
     })
 }
 
-fn call(to: To, path: &[&str], params: &Params<'_>, body: &[u8]) -> Result<ApiCall, ApiError> {
+fn call(to: To, path: &[&str], params: Query<'_>, body: &[u8]) -> Result<ApiCall, ApiError> {
     Ok(match to {
         To::AuthenticateCustom => ApiCall::AuthenticateCustom(authenticate_id(params, body)?),
         To::AuthenticateDevice => ApiCall::AuthenticateDevice(authenticate_id(params, body)?),
         To::AuthenticateEmail => ApiCall::AuthenticateEmail(authenticate_email(params, body)?),
         To::SessionRefresh => {
-            let RefreshBody { token, vars } = body::decode(body)?;
-            let token = token.unwrap_or_default();
+            let SessionRefreshRequest { token, vars } = decode(body)?;
             ApiCall::SessionRefresh(Refresh { token, vars: body::vars(vars)? })
         }
         To::SessionLogout => {
-            let LogoutBody { token, refresh_token } = body::decode(body)?;
-            ApiCall::SessionLogout(Logout {
-                token: token.unwrap_or_default(),
-                refresh_token: refresh_token.unwrap_or_default(),
-            })
+            let SessionLogoutRequest { token, refresh_token } = decode(body)?;
+            ApiCall::SessionLogout(Logout { token, refresh_token })
         }
         To::GetAccount => ApiCall::GetAccount,
         To::UpdateAccount => ApiCall::UpdateAccount(update(body)?),
@@ -245,8 +270,8 @@ fn call(to: To, path: &[&str], params: &Params<'_>, body: &[u8]) -> Result<ApiCa
         To::UnlinkDevice => ApiCall::UnlinkDevice(id(body)?),
         To::UnlinkEmail => ApiCall::UnlinkEmail(email(body)?.email),
         To::GetUsers => ApiCall::GetUsers {
-            ids: params.all("ids").map(str::to_owned).collect(),
-            usernames: params.all("usernames").map(str::to_owned).collect(),
+            ids: params.list("ids").map(Cow::into_owned).collect(),
+            usernames: params.list("usernames").map(Cow::into_owned).collect(),
         },
         To::ReadStorageObjects => ApiCall::ReadStorageObjects(read_objects(body)?),
         To::WriteStorageObjects => ApiCall::WriteStorageObjects(write_objects(body)?),
@@ -257,41 +282,43 @@ fn call(to: To, path: &[&str], params: &Params<'_>, body: &[u8]) -> Result<ApiCa
     })
 }
 
-fn authenticate_id(params: &Params<'_>, body: &[u8]) -> Result<AuthenticateId, ApiError> {
-    let IdBody { id, vars } = body::decode(body)?;
+fn authenticate_id(params: Query<'_>, body: &[u8]) -> Result<AuthenticateId, ApiError> {
+    // Custom accounts have the same members.
+    let AccountDevice { id, vars } = decode(body)?;
     Ok(AuthenticateId {
-        id: id.unwrap_or_default(),
-        username: params.text("username")?.unwrap_or_default().to_owned(),
+        id,
+        username: text(params, "username")?,
         create: params.bool("create")?.unwrap_or(true),
         vars: body::vars(vars)?,
     })
 }
 
-fn authenticate_email(params: &Params<'_>, body: &[u8]) -> Result<AuthenticateEmail, ApiError> {
+fn authenticate_email(params: Query<'_>, body: &[u8]) -> Result<AuthenticateEmail, ApiError> {
     Ok(AuthenticateEmail {
-        username: params.text("username")?.unwrap_or_default().to_owned(),
+        username: text(params, "username")?,
         create: params.bool("create")?.unwrap_or(true),
         ..email(body)?
     })
 }
 
 fn email(body: &[u8]) -> Result<AuthenticateEmail, ApiError> {
-    let EmailBody { email, password, vars } = body::decode(body)?;
-    Ok(AuthenticateEmail {
-        email: email.unwrap_or_default(),
-        password: password.unwrap_or_default(),
-        vars: body::vars(vars)?,
-        ..AuthenticateEmail::default()
-    })
+    let AccountEmail { email, password, vars } = decode(body)?;
+    let vars = body::vars(vars)?;
+    Ok(AuthenticateEmail { email, password, vars, ..AuthenticateEmail::default() })
 }
 
 fn id(body: &[u8]) -> Result<String, ApiError> {
-    let IdBody { id, .. } = body::decode(body)?;
-    Ok(id.unwrap_or_default())
+    let AccountDevice { id, .. } = decode(body)?;
+    Ok(id)
+}
+
+/// A parameter that is as good as missing when it is empty.
+fn text(params: Query<'_>, name: &'static str) -> Result<String, ApiError> {
+    Ok(params.text(name)?.unwrap_or_default().into_owned())
 }
 
 fn update(body: &[u8]) -> Result<AccountUpdate, ApiError> {
-    let body: UpdateBody = body::decode(body)?;
+    let body: UpdateAccountRequest = decode(body)?;
     Ok(AccountUpdate {
         username: body.username,
         display_name: body.display_name,
@@ -316,13 +343,13 @@ fn object_id(body: ObjectIdBody) -> Result<(ObjectId, String), ApiError> {
 }
 
 fn read_objects(body: &[u8]) -> Result<ReadObjects, ApiError> {
-    let ObjectIdsBody { object_ids } = body::decode(body)?;
+    let ObjectIdsBody { object_ids } = decode(body)?;
     let ids = object_ids.unwrap_or_default().into_iter();
     Ok(ReadObjects { ids: ids.map(|id| Ok(object_id(id)?.0)).collect::<Result<_, ApiError>>()? })
 }
 
 fn delete_objects(body: &[u8]) -> Result<DeleteObjects, ApiError> {
-    let ObjectIdsBody { object_ids } = body::decode(body)?;
+    let ObjectIdsBody { object_ids } = decode(body)?;
     let deletes = object_ids.unwrap_or_default().into_iter().map(|body| {
         let (id, version) = object_id(ObjectIdBody { user_id: None, ..body })?;
         Ok(Delete { id, version })
@@ -331,7 +358,7 @@ fn delete_objects(body: &[u8]) -> Result<DeleteObjects, ApiError> {
 }
 
 fn write_objects(body: &[u8]) -> Result<WriteObjects, ApiError> {
-    let WritesBody { objects } = body::decode(body)?;
+    let WritesBody { objects } = decode(body)?;
     let write = |body: WriteBody| Write {
         id: ObjectId {
             collection: body.collection.unwrap_or_default(),
@@ -346,16 +373,16 @@ fn write_objects(body: &[u8]) -> Result<WriteObjects, ApiError> {
     Ok(WriteObjects { writes: objects.unwrap_or_default().into_iter().map(write).collect() })
 }
 
-fn list_objects(path: &[&str], params: &Params<'_>) -> Result<ListObjects, ApiError> {
+fn list_objects(path: &[&str], params: Query<'_>) -> Result<ListObjects, ApiError> {
     let user_id = match path.get(3) {
-        Some(user_id) => *user_id,
-        None => params.text("user_id")?.unwrap_or_default(),
+        Some(user_id) => (*user_id).to_owned(),
+        None => text(params, "user_id")?,
     };
     Ok(ListObjects {
         collection: path.get(2).copied().unwrap_or_default().to_owned(),
-        user_id: user_id.to_owned(),
-        limit: params.int("limit")?.unwrap_or(1),
-        cursor: params.text("cursor")?.unwrap_or_default().to_owned(),
+        user_id,
+        limit: params.int32("limit")?.unwrap_or(1),
+        cursor: text(params, "cursor")?,
     })
 }
 

@@ -26,10 +26,8 @@ pub struct Cx<'a> {
     pub signer: &'a Signer,
     /// The thread's replica, for refresh tokens.
     pub revocations: &'a Revocations,
-    /// The thread's replica, for listing matches.
+    /// The thread's replica, for listing matches and for who is online.
     pub directory: &'a Directory,
-    /// Whether a user has a visible presence.
-    pub online: &'a dyn Fn(Uuid) -> bool,
 }
 
 /// What a successful call gives.
@@ -233,7 +231,7 @@ fn get_account(cx: &mut Cx<'_>, user_id: Uuid) -> Result<Vec<u8>, ApiError> {
         .map_err(ApiError::database("Error retrieving user account."))?
         .ok_or_else(account::account_not_found)?;
     let mut body = Vec::with_capacity(512);
-    account.write_json(&mut body, (cx.online)(user_id));
+    account.write_json(&mut body, cx.directory.is_online(user_id));
     Ok(body)
 }
 
@@ -248,7 +246,7 @@ fn get_users(cx: &mut Cx<'_>, ids: &[String], names: &[String]) -> Result<Vec<u8
         .map_err(ApiError::database("Error retrieving user accounts."))?;
     let mut body = Vec::with_capacity(64 + users.len() * 256);
     write_list(&mut body, "users", &users, |body, user| {
-        user.write_json(body, (cx.online)(user.id));
+        user.write_json(body, cx.directory.is_online(user.id));
     });
     Ok(body)
 }
