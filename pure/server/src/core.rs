@@ -220,8 +220,8 @@ impl Core {
                     self.close_socket(now, conn, 1000, &reason, out);
                 }
             }
-            Mail::DisconnectUser { user_id, reason } => {
-                self.disconnect_user(now, user_id, &reason, out);
+            Mail::DisconnectUser { user_id, cause } => {
+                self.disconnect_user(now, user_id, cause, out);
             }
             Mail::Drained => self.room_drained(now, out),
             // `Look` did its work by waking us; the rest is for rooms and workers.

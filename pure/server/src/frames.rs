@@ -54,6 +54,19 @@ pub fn error(format: Format, cid: &str, code: i32, message: &str) -> Bytes {
     frame(format, cid, Some(Message::Error(error)))
 }
 
+/// A notification of the server's own, which is not stored (the contract, C.7).
+#[must_use]
+pub fn notification(format: Format, code: i32, subject: &str) -> Bytes {
+    let notification = realtime::Notification {
+        subject: subject.to_owned(),
+        content: "{}".to_owned(),
+        code,
+        ..Default::default()
+    };
+    let notifications = realtime::Notifications { notifications: vec![notification] };
+    frame(format, "", Some(Message::Notifications(notifications)))
+}
+
 fn in_frame(format: Format, payload: &[u8]) -> Bytes {
     let opcode = match format {
         Format::Json => ws::Opcode::Text,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use event::{ConnId, ThreadId};
-use game::api::{Answer, ApiCall};
+use game::api::{Answer, ApiCall, Disconnect};
 use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::error::ApiError;
@@ -44,6 +44,11 @@ impl Topology {
         let mixed = (high ^ low.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let index = usize::try_from(mixed).unwrap_or(0) % self.rooms.len().max(1);
         self.rooms.get(index).copied().unwrap_or(ThreadId(0))
+    }
+
+    /// All threads.
+    pub fn everybody(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.cores.iter().copied().chain(self.listers())
     }
 
     /// Every thread that keeps a replica of the directory and the cache.
@@ -106,12 +111,12 @@ pub enum Mail {
     Directory(Vec<DirectoryEvent>),
     /// Any thread to listers: the scripts' cache changed.
     Cache(CacheChange),
-    /// Worker to cores: these tokens count no more.
+    /// To everybody: these tokens count no more.
     Revoke(Revocation),
     /// Worker or room to cores: close this session's socket. All cores get it; one has it.
     Disconnect { session_id: Uuid, reason: String },
-    /// Worker to cores: close all sockets of this user (deleted or banned).
-    DisconnectUser { user_id: Uuid, reason: String },
+    /// To everybody: close all sockets of this user (deleted or banned). Cores have them.
+    DisconnectUser { user_id: Uuid, cause: Disconnect },
     /// Core to room, while stopping: end your matches within the grace.
     Drain,
     /// Room to core: no match is left.

@@ -157,7 +157,8 @@ impl Host for RoomHost<'_> {
 
     fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
         let revocation = crate::revocation(self.now, &self.room.host, user_id, token_id);
-        self.to_cores(|| Mail::Revoke(revocation));
+        let to = self.room.topology.everybody();
+        self.room.mails.extend(to.map(|to| (to, Mail::Revoke(revocation))));
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {
