@@ -72,9 +72,11 @@ impl Tree {
     }
 }
 
-/// The folder of the workspace.
+/// The folder of the workspace: the one that cargo runs this program for. Two working trees may
+/// share a target folder and so this program, hence the one it was built in is only a guess.
 pub fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
+    let here = Path::new(&here);
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
