@@ -162,8 +162,7 @@ fn threads(
             let ask = start.ask.unwrap_or_else(|| Box::new(server::worker::NoAsk));
             Worker::new(start.thread, parts.topology, parts.settings, stats, kit(), ask)
         };
-        let name =
-            if index == 0 { "batcher".to_owned() } else { format!("caller-{}", index - 1) };
+        let name = if index == 0 { "batcher".to_owned() } else { format!("caller-{}", index - 1) };
         engine.add(ThreadPlan::plain(name, build));
     }
     Ok(engine)

@@ -19,11 +19,11 @@ use event::Now;
 use uuid::Uuid;
 use wire::nakama::json::write_string;
 
+pub(crate) use authenticate::hash_password;
 pub use authenticate::{
     Login, Newcomer, PASSWORD_COST, authenticate_custom, authenticate_device, authenticate_email,
     authenticate_username,
 };
-pub(crate) use authenticate::hash_password;
 pub use identity::{CustomId, DeviceId, Email, Password, Username};
 pub use wallet::{WalletChange, wallet_update};
 

@@ -10,5 +10,7 @@ impl Cache {
     /// Applies.
     pub fn apply(&mut self, _change: &CacheChange) {}
     /// Takes.
-    pub fn take_changes(&mut self) -> Vec<CacheChange> { Vec::new() }
+    pub fn take_changes(&mut self) -> Vec<CacheChange> {
+        Vec::new()
+    }
 }

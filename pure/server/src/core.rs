@@ -11,7 +11,6 @@ mod http;
 mod lifetime;
 mod messages;
 mod requests;
-mod rpc;
 mod socket;
 
 use std::collections::BTreeMap;

@@ -88,6 +88,7 @@ pub struct Member {
 
 /// One thing posted from one thread to another.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum Mail {
     /// Core to the batcher: all API calls of one turn.
     Jobs(Vec<Job>),
@@ -147,6 +148,7 @@ pub struct Job {
 
 /// What a worker can do.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum Work {
     /// An API call.
     Api(Box<ApiCall>),
@@ -192,6 +194,7 @@ pub enum Outcome {
 /// What a session wants of a room. Those with a `cid` are answered with exactly one
 /// [`Delivery`] whose `answers` is set.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum RoomAsk {
     /// A socket opened; `online` when it asked to appear online.
     Opened { member: Member, online: bool },

@@ -307,7 +307,10 @@ impl Handler for Room {
 }
 
 /// The members of a match as the wire lists them, without one of them.
-fn presences_without(members: &[Member], session_id: Uuid) -> Vec<wire::nakama::realtime::UserPresence> {
+fn presences_without(
+    members: &[Member],
+    session_id: Uuid,
+) -> Vec<wire::nakama::realtime::UserPresence> {
     let others = members.iter().filter(|member| member.presence.session_id != session_id);
     others.map(|member| crate::frames::user_presence(&member.presence)).collect()
 }

@@ -264,7 +264,10 @@ impl Handler for Worker {
             }
             Input::Refused { mail, .. } => {
                 self.stats.refused_mail.up();
-                tracing::warn!(kind = mail.kind(), "a mailbox is full: mail of a worker was dropped");
+                tracing::warn!(
+                    kind = mail.kind(),
+                    "a mailbox is full: mail of a worker was dropped"
+                );
             }
             Input::Stop => out.stop(),
             _ => {}

@@ -58,7 +58,9 @@ impl Gauges {
             }
         });
         let server = MetricsServer::start(listen, registry).with_context(|| {
-            format!("cannot serve metrics on {listen} (`metrics.address`, `metrics.prometheus_port`)")
+            format!(
+                "cannot serve metrics on {listen} (`metrics.address`, `metrics.prometheus_port`)"
+            )
         })?;
         tracing::info!("metrics on http://{}/metrics", server.address());
         Ok(Some(server))

@@ -30,9 +30,7 @@ impl Core {
         let claims = match known {
             Some(known) if now.unix_s() < known.claims.expires_s => known.claims.clone(),
             Some(_) => return Err(auth::invalid()),
-            None => {
-                Arc::new(auth::session(token, &self.signer, &self.revocations, now)?)
-            }
+            None => Arc::new(auth::session(token, &self.signer, &self.revocations, now)?),
         };
         if self.revocations.is_revoked(&claims) {
             return Err(auth::invalid());
@@ -49,7 +47,11 @@ impl Core {
 
     /// The client's address: behind `socket.proxy_count` proxies it is that many entries from the
     /// right in X-Forwarded-For, because only those were written by proxies that we know.
-    pub(super) fn client_address(&self, request: &Request<'_>, peer: SocketAddr) -> (String, String) {
+    pub(super) fn client_address(
+        &self,
+        request: &Request<'_>,
+        peer: SocketAddr,
+    ) -> (String, String) {
         let direct = || (peer.ip().to_string(), peer.port().to_string());
         let forwarded = header_text(request, "x-forwarded-for").and_then(|text| {
             let from_right = self.settings.socket.proxy_count.checked_sub(1)?;

@@ -37,9 +37,10 @@ impl Core {
 
     pub(super) fn arm_wake(&mut self, now: Now, out: &mut Output<Mail>) {
         let look = self.calls.iter().any(|calls| *calls > 0).then_some(now.mono_ns + LOOK_NS);
-        let stopping = self.stopping.as_ref().map(|stopping| {
-            stopping.sockets_until.unwrap_or(stopping.rooms_until).mono_ns
-        });
+        let stopping = self
+            .stopping
+            .as_ref()
+            .map(|stopping| stopping.sockets_until.unwrap_or(stopping.rooms_until).mono_ns);
         let next = [self.timers.next_ns(), look, stopping];
         out.wake_at(next.into_iter().flatten().min());
     }

@@ -37,9 +37,7 @@ impl Core {
             Some(Message::Pong(_)) => Step::Done,
             Some(Message::Rpc(rpc)) => self.socket_rpc(conn, session, cid, rpc, out),
             Some(Message::MatchCreate(create)) => self.match_create(conn, session, cid, &create),
-            Some(Message::MatchJoin(join)) => {
-                self.match_join(now, conn, session, cid, join, out)
-            }
+            Some(Message::MatchJoin(join)) => self.match_join(now, conn, session, cid, join, out),
             Some(Message::MatchLeave(leave)) => {
                 let id = match self.match_id(&leave.match_id) {
                     Ok(id) => id,
@@ -200,7 +198,7 @@ impl Core {
             session_id: session.session_id,
             id,
             op_code: send.op_code,
-            data: Bytes::from(send.data),
+            data: send.data,
             to,
             reliable: send.reliable,
             receive_time_ms: now.unix_ms,
@@ -271,8 +269,9 @@ impl Core {
         update: realtime::StatusUpdate,
         out: &mut Output<Mail>,
     ) -> Step {
-        let is_long =
-            |status: &String| status.len() > STATUS_CHARS_MAX && status.chars().count() > STATUS_CHARS_MAX;
+        let is_long = |status: &String| {
+            status.len() > STATUS_CHARS_MAX && status.chars().count() > STATUS_CHARS_MAX
+        };
         if update.status.as_ref().is_some_and(is_long) {
             let text = "Status must be 2048 characters or less";
             return self.bad_input(conn, session, &cid, text, out);

@@ -89,7 +89,7 @@ impl<'a> RoomHost<'a> {
         Self { room, now, effects }
     }
 
-    fn to_cores(&mut self, make: impl Fn() -> Mail) {
+    fn tell_cores(&mut self, make: impl Fn() -> Mail) {
         let cores = self.room.topology.cores.iter().map(|core| (*core, make()));
         self.room.mails.extend(cores);
     }
@@ -152,7 +152,7 @@ impl Host for RoomHost<'_> {
     }
 
     fn session_disconnect(&mut self, session_id: Uuid, reason: &str) {
-        self.to_cores(|| Mail::Disconnect { session_id, reason: reason.to_owned() });
+        self.tell_cores(|| Mail::Disconnect { session_id, reason: reason.to_owned() });
     }
 
     fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {

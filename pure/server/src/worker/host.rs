@@ -58,7 +58,7 @@ impl WorkerHost<'_> {
         }
     }
 
-    fn to_cores(&mut self, make: impl Fn() -> Mail) {
+    fn tell_cores(&mut self, make: impl Fn() -> Mail) {
         self.mails.extend(self.topology.cores.iter().map(|core| (*core, make())));
     }
 }
@@ -117,7 +117,7 @@ impl Host for WorkerHost<'_> {
     }
 
     fn session_disconnect(&mut self, session_id: Uuid, reason: &str) {
-        self.to_cores(|| Mail::Disconnect { session_id, reason: reason.to_owned() });
+        self.tell_cores(|| Mail::Disconnect { session_id, reason: reason.to_owned() });
     }
 
     fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
