@@ -1,6 +1,8 @@
 //! Every way in which requests and responses are cut, framed and refused. Each input is decoded
 //! whole, byte by byte, and split in two at every point: all must read alike.
 
+#![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
+
 use expect_test::{Expect, expect};
 
 use super::*;

@@ -188,7 +188,7 @@ impl<'de> Visitor<'de> for PartsVisitor {
                         return Err(de::Error::duplicate_field(name));
                     }
                     seen |= 1 << index;
-                    let message = Message::read(name, &mut map)?;
+                    let message = Message::read(index, &mut map)?;
                     if parts.message.is_none() {
                         parts.message = message;
                     } else if message.is_some() {
@@ -232,7 +232,9 @@ impl Visitor<'_> for KeyVisitor {
         if name == "cid" {
             return Ok(Key::Cid);
         }
-        Ok(match NAMES.iter().position(|known| same_name(known, name)) {
+        // Exact names first: only camelCase has to be compared letter by letter.
+        let exact = Message::index_of(name);
+        Ok(match exact.or_else(|| NAMES.iter().position(|known| same_name(known, name))) {
             Some(index) => Key::Message(index),
             None => Key::Unknown(name.chars().take(64).collect()),
         })

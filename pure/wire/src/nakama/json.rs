@@ -24,8 +24,9 @@ use serde::{Deserialize, Serialize};
 /// Whether `found` is `snake`, or the same name in lowerCamelCase.
 #[must_use]
 pub fn same_name(snake: &str, found: &str) -> bool {
-    if snake == found {
-        return true;
+    if snake.len() == found.len() {
+        // In camelCase every underscore is gone: of one length, both spellings are the same.
+        return snake == found;
     }
     let mut found = found.bytes();
     let mut is_upper = false;
@@ -249,7 +250,7 @@ impl Visitor<'_> for IntegerVisitor {
 
 impl Field for f64 {
     fn is_unset(&self) -> bool {
-        self.to_bits() == 0 // Negative zero is written, as protobuf does.
+        *self == 0.0
     }
 
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -257,7 +258,7 @@ impl Field for f64 {
             value if value.is_nan() => serializer.serialize_str("NaN"),
             Self::INFINITY => serializer.serialize_str("Infinity"),
             Self::NEG_INFINITY => serializer.serialize_str("-Infinity"),
-            // Whole numbers without the `.0` that Rust's writers add.
+            // Whole numbers without the `.0` that Rust's writers add; zero without a sign.
             #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2⁵³")]
             value if value.fract() == 0.0 && value.abs() < 9e15 => {
                 serializer.serialize_i64(value as i64)

@@ -25,55 +25,72 @@ pub fn encode_match_data_json(
     reliable: bool,
 ) {
     out.reserve(320 + data.len().div_ceil(3) * 4);
-    out.extend_from_slice(b"{\"match_data\":{\"match_id\":");
-    write_string(out, match_id);
+    out.extend_from_slice(b"{\"match_data\":");
+    let mut object = Object::open(out);
+    if !match_id.is_empty() {
+        write_string(object.name(b"\"match_id\":"), match_id);
+    }
     if let Some(presence) = presence {
-        out.extend_from_slice(b",\"presence\":");
-        write_presence(out, presence);
+        write_presence(object.name(b"\"presence\":"), presence);
     }
     if op_code != 0 {
-        out.extend_from_slice(b",\"op_code\":\"");
+        let out = object.name(b"\"op_code\":\"");
         out.extend_from_slice(itoa::Buffer::new().format(op_code).as_bytes());
         out.push(b'"');
     }
     if !data.is_empty() {
-        out.extend_from_slice(b",\"data\":");
-        write_base64(out, data);
+        write_base64(object.name(b"\"data\":"), data);
     }
     if reliable {
-        out.extend_from_slice(b",\"reliable\":true");
+        object.name(b"\"reliable\":true");
     }
-    out.extend_from_slice(b"}}");
+    object.close();
+    out.push(b'}');
 }
 
 fn write_presence(out: &mut Vec<u8>, presence: &UserPresence) {
-    let mut separator = b'{';
-    for (name, value) in [
-        ("\"user_id\":", Some(&presence.user_id)),
-        ("\"session_id\":", Some(&presence.session_id)),
-        ("\"username\":", Some(&presence.username)),
-    ] {
-        let Some(value) = value.filter(|value| !value.is_empty()) else { continue };
-        out.push(separator);
-        out.extend_from_slice(name.as_bytes());
-        write_string(out, value);
-        separator = b',';
+    let mut object = Object::open(out);
+    let texts: [(&[u8], _); 3] = [
+        (b"\"user_id\":", &presence.user_id),
+        (b"\"session_id\":", &presence.session_id),
+        (b"\"username\":", &presence.username),
+    ];
+    for (name, text) in texts {
+        if !text.is_empty() {
+            write_string(object.name(name), text);
+        }
     }
     if presence.persistence {
-        out.push(separator);
-        out.extend_from_slice(b"\"persistence\":true");
-        separator = b',';
+        object.name(b"\"persistence\":true");
     }
     if let Some(status) = &presence.status {
-        out.push(separator);
-        out.extend_from_slice(b"\"status\":");
-        write_string(out, status);
-        separator = b',';
+        write_string(object.name(b"\"status\":"), status);
     }
-    if separator == b'{' {
-        out.push(b'{');
+    object.close();
+}
+
+/// A JSON object being written: knows whether a comma is due.
+struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    separator: &'static [u8],
+}
+
+impl<'a> Object<'a> {
+    fn open(out: &'a mut Vec<u8>) -> Self {
+        Self { out, separator: b"{" }
     }
-    out.push(b'}');
+
+    /// Writes a name with its quotes and colon; the value is the caller's to append.
+    fn name(&mut self, name: &[u8]) -> &mut Vec<u8> {
+        self.out.extend_from_slice(self.separator);
+        self.out.extend_from_slice(name);
+        self.separator = b",";
+        self.out
+    }
+
+    fn close(self) {
+        self.out.extend_from_slice(if self.separator == b"{" { b"{}" } else { b"}" });
+    }
 }
 
 /// Appends the protobuf envelope of a `match_data`. `presence` is the sender; none for the server.

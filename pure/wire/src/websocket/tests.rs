@@ -3,6 +3,8 @@
 //! 12 and 13 are about compression, which is not offered). Every input is decoded whole, byte by
 //! byte, and split in two at every point: all must read alike.
 
+#![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
+
 use expect_test::{Expect, expect};
 
 use super::*;
