@@ -12,6 +12,7 @@ use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
 
 use super::json::same_name;
+use super::match_data::read_match_data_send;
 use super::realtime::{Message, NAMES};
 
 /// One message and the number that joins an answer to its question.
@@ -78,6 +79,14 @@ impl Envelope {
     /// # Errors
     /// What the frame lacks; see [`DecodeError`].
     pub fn decode_json(json: &[u8]) -> Result<Self, DecodeError> {
+        match read_match_data_send(json) {
+            Some(message) => Ok(Self::new("", Message::MatchDataSend(message))),
+            None => Self::decode_any_json(json),
+        }
+    }
+
+    /// The general way, for all messages in all forms.
+    pub(super) fn decode_any_json(json: &[u8]) -> Result<Self, DecodeError> {
         let parts: Parts = serde_json::from_slice(json)
             .map_err(|error| DecodeError::Malformed(error.to_string()))?;
         match (parts.message, parts.second, parts.unknown) {

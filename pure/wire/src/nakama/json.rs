@@ -116,10 +116,15 @@ pub(super) fn write_base64(out: &mut Vec<u8>, data: &[u8]) {
 }
 
 /// Reads base64 in the standard or the URL alphabet, padded or not.
-pub(super) fn read_base64(text: &str) -> Option<Vec<u8>> {
-    let is_url = memchr::memchr2(b'-', b'_', text.as_bytes()).is_some();
+pub(super) fn read_base64(text: &[u8]) -> Option<Bytes> {
+    let is_url = memchr::memchr2(b'-', b'_', text).is_some();
     let engine = if is_url { URL_SAFE_PAD_INDIFFERENT } else { STANDARD_PAD_INDIFFERENT };
-    engine.decode(text).ok()
+    // Of exactly the right size: `Bytes` takes such a vector over without allocating again.
+    let padding = text.iter().rev().take(2).take_while(|&&byte| byte == b'=').count();
+    let mut data = vec![0; (text.len() - padding) * 3 / 4];
+    let len = engine.decode_slice(text, &mut data).ok()?;
+    data.truncate(len);
+    Some(data.into())
 }
 
 /// One kind of field: its zero value, its written form, its accepted forms.
@@ -335,8 +340,8 @@ impl Visitor<'_> for Base64Visitor {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Bytes, E> {
-        let bytes = read_base64(text);
-        Ok(bytes.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))?.into())
+        let bytes = read_base64(text.as_bytes());
+        bytes.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<Bytes, E> {

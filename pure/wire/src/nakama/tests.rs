@@ -49,6 +49,7 @@ fn check_sent(cid: &str, message: Message, expected: Expect) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn shapes_of_answers_and_events() {
     expect![[r#"{"cid":"7"}"#]].assert_eq(&encode(&Envelope::ack("7")));
     expect!["{}"].assert_eq(&encode(&Envelope::default()));
@@ -210,6 +211,7 @@ fn the_input_dialect_is_wide() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn what_is_refused_and_how() {
     check("", expect![[r#"Malformed("EOF while parsing a value at line 1 column 0")"#]]);
     check(
@@ -423,6 +425,62 @@ fn match_data_is_written_alike_from_parts_and_from_the_message() {
                 assert_eq!(parts, whole);
             }
         }
+    }
+}
+
+/// The quick reader must agree with the general one on whatever it accepts, and accept what clients
+/// send.
+#[test]
+fn match_data_send_is_read_alike_both_ways() {
+    let quick = [
+        r#"{"match_data_send":{"match_id":"m","op_code":"1","data":"aGk=","presences":[],"reliable":true}}"#,
+        r#"{"match_data_send":{"match_id":"m","op_code":12,"data":"","reliable":false}}"#,
+        r#"{"match_data_send":{"data":"aGk","op_code":"0"}}"#,
+        r#"{"match_data_send":{"op_code":0,"data":"-_8"}}"#,
+    ];
+    let general = [
+        r#"{"match_data_send":{}}"#,
+        r#"{"match_data_send":{"match_id":"m","match_id":"m"}}"#,
+        r#"{"match_data_send":{"match_id":"\u006d"}}"#,
+        r#"{"match_data_send":{"match_id":"é"}}"#,
+        r#"{"match_data_send":{"match_id":"m"},"cid":"1"}"#,
+        r#"{"match_data_send":{"match_id":"m"}}}"#,
+        r#"{"match_data_send":{"match_id":"m",}}"#,
+        r#"{"match_data_send":{"match_id":"m"}"#,
+        r#"{"match_data_send":{"presences":[{"user_id":"u"}]}}"#,
+        r#"{"match_data_send":{"op_code":01}}"#,
+        r#"{"match_data_send":{"op_code":"01"}}"#,
+        r#"{"match_data_send":{"op_code":-1}}"#,
+        r#"{"match_data_send":{"op_code":1.0}}"#,
+        r#"{"match_data_send":{"op_code":1e3}}"#,
+        r#"{"match_data_send":{"op_code":9223372036854775807}}"#,
+        r#"{"match_data_send":{"op_code":"1 "}}"#,
+        r#"{"match_data_send":{"data":"a"}}"#,
+        r#"{"match_data_send":{"data":"a=b="}}"#,
+        r#"{"match_data_send":{"reliable":truer}}"#,
+        r#"{"match_data_send":{"matchId":"m"}}"#,
+        r#"{"match_data_send":{"other":"m"}}"#,
+    ];
+    for (json, is_quick) in
+        quick.map(|it| (it, true)).into_iter().chain(general.map(|it| (it, false)))
+    {
+        let read = match_data::read_match_data_send(json.as_bytes());
+        assert_eq!(read.is_some(), is_quick, "{json}");
+        assert_eq!(
+            Envelope::decode_json(json.as_bytes()),
+            Envelope::decode_any_json(json.as_bytes()),
+            "{json}"
+        );
+    }
+    // Cut at every point and with every byte changed, it never accepts what the other refuses.
+    let good = quick[0].as_bytes();
+    for at in 0..good.len() {
+        for byte in 0..=255 {
+            let mut json = good.to_vec();
+            json[at] = byte;
+            assert_eq!(Envelope::decode_json(&json), Envelope::decode_any_json(&json));
+        }
+        assert_eq!(Envelope::decode_json(&good[..at]), Envelope::decode_any_json(&good[..at]));
     }
 }
 
