@@ -1,7 +1,11 @@
 //! Every way in which requests and responses are cut, framed and refused. Each input is decoded
 //! whole, byte by byte, and split in two at every point: all must read alike.
 
-use expect_test::{Expect, expect};
+#![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
+
+use std::fmt::Write as _;
+
+use expect_test::expect;
 
 use super::*;
 
@@ -18,11 +22,13 @@ fn deliveries(input: &[u8]) -> Vec<Vec<&[u8]>> {
 }
 
 fn render_headers(headers: Headers<'_>) -> String {
-    headers
-        .into_iter()
-        .filter(|(name, _)| !name.eq_ignore_ascii_case("host"))
-        .map(|(name, value)| format!(" {name}={}", value.escape_ascii()))
-        .collect()
+    let mut text = String::new();
+    for (name, value) in headers {
+        if !name.eq_ignore_ascii_case("host") {
+            write!(text, " {name}={}", value.escape_ascii()).unwrap();
+        }
+    }
+    text
 }
 
 fn render(request: &Request<'_>) -> String {
@@ -34,7 +40,7 @@ fn render(request: &Request<'_>) -> String {
         text += if upgrade.is_connection_option { " UPGRADE" } else { " upgrade" };
     }
     if !request.body.is_empty() {
-        text += &format!(" [{}]", request.body.escape_ascii());
+        write!(text, " [{}]", request.body.escape_ascii()).unwrap();
     }
     text + "\n"
 }
@@ -72,14 +78,11 @@ fn decode_all_ways(input: &[u8]) -> String {
     whole
 }
 
-fn check(input: impl AsRef<[u8]>, expected: Expect) {
-    expected.assert_eq(&decode_all_ways(input.as_ref()));
-}
-
-/// [`check`] for inputs that share an outcome.
-fn check_text(input: impl AsRef<[u8]>, expected: &str) {
+/// `expected` has one line for every request or error, the last without its line end.
+fn check(input: impl AsRef<[u8]>, expected: &str) {
     let input = input.as_ref();
-    assert_eq!(decode_all_ways(input), expected, "{}", input.escape_ascii());
+    let read = decode_all_ways(input);
+    assert_eq!(read.trim_end_matches('\n'), expected, "{}", input.escape_ascii());
 }
 
 /// A request with these header lines, whose body, if any, is what follows the empty line.
@@ -96,543 +99,167 @@ fn idle_decoders_are_small() {
 
 #[test]
 fn plain_requests() {
-    check("", expect![""]);
-    check(
-        "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-        expect![[r#"
-        GET / 1.1 keep
-    "#]],
-    );
+    check("", "");
+    check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / 1.1 keep");
     check(
         "GET /a?b=%20&c HTTP/1.1\r\nhOST:a:7350\r\nX:\r\nY: \t v w \t\r\n\r\n",
-        expect![[r#"
-        GET /a?b=%20&c 1.1 keep X= Y=v w
-    "#]],
+        "GET /a?b=%20&c 1.1 keep X= Y=v w",
     );
     check(
         "GET / HTTP/1.1\r\nHost: [::1]:80\r\nX: caf\u{e9}\r\n\r\n",
-        expect![[r#"
-        GET / 1.1 keep X=caf\xc3\xa9
-    "#]],
+        "GET / 1.1 keep X=caf\\xc3\\xa9",
     );
-    check(
-        "BREW /pot HTTP/1.1\r\nHost: a\r\n\r\n",
-        expect![[r#"
-        BREW /pot 1.1 keep
-    "#]],
-    );
-    check(
-        "GET / HTTP/1.1\r\nHost: a\r\n",
-        expect![[r#"
-        …
-    "#]],
-    );
+    check("BREW /pot HTTP/1.1\r\nHost: a\r\n\r\n", "BREW /pot 1.1 keep");
+    check("GET / HTTP/1.1\r\nHost: a\r\n", "…");
 }
 
 #[test]
 fn keep_alive_and_pipelines() {
     let get = |rest: &str| format!("GET / HTTP/1.{rest}\r\n\r\n");
-    check(
-        get("0"),
-        expect![[r#"
-        GET / 1.0 close
-    "#]],
-    );
-    check(
-        get("0\r\nConnection: keep-alive"),
-        expect![[r#"
-        GET / 1.0 keep Connection=keep-alive
-    "#]],
-    );
+    check(get("0"), "GET / 1.0 close");
+    check(get("0\r\nConnection: keep-alive"), "GET / 1.0 keep Connection=keep-alive");
     check(
         get("0\r\nConnection: Keep-Alive, close"),
-        expect![[r#"
-        GET / 1.0 close Connection=Keep-Alive, close
-    "#]],
+        "GET / 1.0 close Connection=Keep-Alive, close",
     );
-    check(
-        get("1\r\nHost: a\r\nConnection: x, CLOSE"),
-        expect![[r#"
-        GET / 1.1 close Connection=x, CLOSE
-    "#]],
-    );
+    check(get("1\r\nHost: a\r\nConnection: x, CLOSE"), "GET / 1.1 close Connection=x, CLOSE");
     check(
         get("1\r\nHost: a\r\nConnection: x\r\nConnection: close"),
-        expect![[r#"
-        GET / 1.1 close Connection=x Connection=close
-    "#]],
+        "GET / 1.1 close Connection=x Connection=close",
     );
     check(
         "GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n\
          one\r\nPOST /3 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n\
          GET /4 HTTP/1.1\r\nHost: a\r\n\r\nGET /5",
-        expect![[r#"
-            GET /1 1.1 keep
-            POST /2 1.1 keep Content-Length=3 [one]
-            POST /3 1.1 keep Transfer-Encoding=chunked [ab]
-            GET /4 1.1 keep
-            …
-        "#]],
+        "GET /1 1.1 keep\nPOST /2 1.1 keep Content-Length=3 [one]\nPOST /3 1.1 keep Transfer-Encoding=chunked [ab]\nGET /4 1.1 keep\n…",
     );
 }
 
 #[test]
 fn blank_lines_before_a_request() {
     let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    check(
-        format!("\r\n{get}\r\n\r\n{get}\r\n"),
-        expect![[r#"
-        GET / 1.1 keep
-        GET / 1.1 keep
-    "#]],
-    );
-    check(
-        format!("{}{get}", "\r\n".repeat(usize::from(BLANK_LINES_MAX))),
-        expect![[r#"
-        GET / 1.1 keep
-    "#]],
-    );
+    check(format!("\r\n{get}\r\n\r\n{get}\r\n"), "GET / 1.1 keep\nGET / 1.1 keep");
+    check(format!("{}{get}", "\r\n".repeat(usize::from(BLANK_LINES_MAX))), "GET / 1.1 keep");
     check(
         format!("{}{get}", "\r\n".repeat(usize::from(BLANK_LINES_MAX) + 1)),
-        expect![[r#"
-        400 too many empty lines before a request
-    "#]],
+        "400 too many empty lines before a request",
     );
-    check(
-        format!("\n{get}"),
-        expect![[r#"
-        400 malformed start line
-    "#]],
-    );
-    check(
-        format!("\r{get}"),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
+    check(format!("\n{get}"), "400 malformed start line");
+    check(format!("\r{get}"), "400 malformed header");
 }
 
 #[test]
 fn targets() {
     let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-    check(
-        get("http://b:80/path?q"),
-        expect![[r#"
-        GET /path?q 1.1 keep
-    "#]],
-    );
-    check(
-        get("HTTPS://b"),
-        expect![[r#"
-        GET / 1.1 keep
-    "#]],
-    );
-    check(
-        get("http:///path"),
-        expect![[r#"
-        400 malformed request target
-    "#]],
-    );
-    check(
-        get("http://u@b/path"),
-        expect![[r#"
-        400 malformed request target
-    "#]],
-    );
-    check(
-        get("ftp://b/path"),
-        expect![[r#"
-        400 malformed request target
-    "#]],
-    );
-    check(
-        get("b:80"),
-        expect![[r#"
-        400 malformed request target
-    "#]],
-    );
-    check(
-        get("path"),
-        expect![[r#"
-        400 malformed request target
-    "#]],
-    );
-    check(
-        get("*"),
-        expect![[r#"
-        400 malformed request target
-    "#]],
-    );
-    check(
-        "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
-        expect![[r#"
-        OPTIONS * 1.1 keep
-    "#]],
-    );
-    check(
-        "CONNECT b:80 HTTP/1.1\r\nHost: a\r\n\r\n",
-        expect![[r#"
-        501 CONNECT is not supported
-    "#]],
-    );
-    check(
-        get("/a#b"),
-        expect![[r#"
-        400 malformed request target
-    "#]],
-    );
-    check(
-        get("/caf\u{e9}"),
-        expect![[r#"
-        400 malformed request target
-    "#]],
-    );
-    check(
-        get("/a b"),
-        expect![[r#"
-            400 malformed start line
-        "#]],
-    );
-    check(
-        get("//host/path"),
-        expect![[r#"
-        GET //host/path 1.1 keep
-    "#]],
-    );
+    check(get("http://b:80/path?q"), "GET /path?q 1.1 keep");
+    check(get("HTTPS://b"), "GET / 1.1 keep");
+    check(get("http:///path"), "400 malformed request target");
+    check(get("http://u@b/path"), "400 malformed request target");
+    check(get("ftp://b/path"), "400 malformed request target");
+    check(get("b:80"), "400 malformed request target");
+    check(get("path"), "400 malformed request target");
+    check(get("*"), "400 malformed request target");
+    check("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "OPTIONS * 1.1 keep");
+    check("CONNECT b:80 HTTP/1.1\r\nHost: a\r\n\r\n", "501 CONNECT is not supported");
+    check(get("/a#b"), "400 malformed request target");
+    check(get("/caf\u{e9}"), "400 malformed request target");
+    check(get("/a b"), "400 malformed start line");
+    check(get("//host/path"), "GET //host/path 1.1 keep");
 }
 
 #[test]
 fn start_lines() {
-    check(
-        "\x16\x03\x01\x02",
-        expect![[r#"
-        400 malformed start line
-    "#]],
-    );
-    check(
-        "GET / HTTP/2.0\r\n\r\n",
-        expect![[r#"
-        505 HTTP version not supported
-    "#]],
-    );
-    check(
-        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        expect![[r#"
-        505 HTTP version not supported
-    "#]],
-    );
-    check(
-        "GET / HTTP/1.2\r\nHost: a\r\n\r\n",
-        expect![[r#"
-        505 HTTP version not supported
-    "#]],
-    );
-    check(
-        "GET / HTTP/0.9\r\n\r\n",
-        expect![[r#"
-        505 HTTP version not supported
-    "#]],
-    );
-    check(
-        "GET /\r\n\r\n",
-        expect![[r#"
-        400 malformed start line
-    "#]],
-    );
-    check(
-        "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
-        expect![[r#"
-        400 malformed start line
-    "#]],
-    );
-    check(
-        "GET /  HTTP/1.1\r\nHost: a\r\n\r\n",
-        expect![[r#"
-            400 malformed start line
-        "#]],
-    );
-    check(
-        "GET / http/1.1\r\nHost: a\r\n\r\n",
-        expect![[r#"
-            400 malformed start line
-        "#]],
-    );
-    check(
-        "GET / HTTP/1.1 \r\nHost: a\r\n\r\n",
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
-    check(
-        " GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-        expect![[r#"
-        400 malformed start line
-    "#]],
-    );
-    check(
-        "G(T / HTTP/1.1\r\nHost: a\r\n\r\n",
-        expect![[r#"
-        400 malformed start line
-    "#]],
-    );
-    check(
-        "GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n",
-        expect![[r#"
-        400 malformed start line
-    "#]],
-    );
-    check(
-        "GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n",
-        expect![[r#"
-        400 malformed start line
-    "#]],
-    );
+    check("\x16\x03\x01\x02", "400 malformed start line");
+    check("GET / HTTP/2.0\r\n\r\n", "505 HTTP version not supported");
+    check("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "505 HTTP version not supported");
+    check("GET / HTTP/1.2\r\nHost: a\r\n\r\n", "505 HTTP version not supported");
+    check("GET / HTTP/0.9\r\n\r\n", "505 HTTP version not supported");
+    check("GET /\r\n\r\n", "400 malformed start line");
+    check("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", "400 malformed start line");
+    check("GET /  HTTP/1.1\r\nHost: a\r\n\r\n", "400 malformed start line");
+    check("GET / http/1.1\r\nHost: a\r\n\r\n", "400 malformed start line");
+    check("GET / HTTP/1.1 \r\nHost: a\r\n\r\n", "400 malformed header");
+    check(" GET / HTTP/1.1\r\nHost: a\r\n\r\n", "400 malformed start line");
+    check("G(T / HTTP/1.1\r\nHost: a\r\n\r\n", "400 malformed start line");
+    check("GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n", "400 malformed start line");
+    check("GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n", "400 malformed start line");
 }
 
 #[test]
 fn hosts() {
     let get = |lines: &str| format!("GET / HTTP/1.1\r\n{lines}\r\n");
-    check(
-        get(""),
-        expect![[r#"
-        400 missing or malformed Host header
-    "#]],
-    );
-    check(
-        get("Host: a\r\nHost: a\r\n"),
-        expect![[r#"
-        400 missing or malformed Host header
-    "#]],
-    );
-    check(
-        get("Host: a b\r\n"),
-        expect![[r#"
-        400 missing or malformed Host header
-    "#]],
-    );
-    check(
-        get("Host: a/b\r\n"),
-        expect![[r#"
-        400 missing or malformed Host header
-    "#]],
-    );
-    check(
-        get("Host: u@b\r\n"),
-        expect![[r#"
-        400 missing or malformed Host header
-    "#]],
-    );
-    check(
-        get("Host:\r\n"),
-        expect![[r#"
-        GET / 1.1 keep
-    "#]],
-    );
-    check(
-        "GET / HTTP/1.0\r\nHost: a\r\nhost: b\r\n\r\n",
-        expect![[r#"
-        400 missing or malformed Host header
-    "#]],
-    );
+    check(get(""), "400 missing or malformed Host header");
+    check(get("Host: a\r\nHost: a\r\n"), "400 missing or malformed Host header");
+    check(get("Host: a b\r\n"), "400 missing or malformed Host header");
+    check(get("Host: a/b\r\n"), "400 missing or malformed Host header");
+    check(get("Host: u@b\r\n"), "400 missing or malformed Host header");
+    check(get("Host:\r\n"), "GET / 1.1 keep");
+    check("GET / HTTP/1.0\r\nHost: a\r\nhost: b\r\n\r\n", "400 missing or malformed Host header");
 }
 
 #[test]
 fn header_lines() {
-    check(
-        with("X : y"),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
-    check(
-        with("X: y\n folded: z"),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
-    check(
-        with("X: y\n\tfolded"),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
-    check(
-        with(" X: y"),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
-    check(
-        with("X y"),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
-    check(
-        with(": y"),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
-    check(
-        with("X[]: y"),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
-    check(
-        with("X\0: y"),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
-    check(
-        with("X: y\0z"),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
-    check(
-        with("X: y\rz"),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
-    check(
-        with("X: y\x7f"),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
-    check(
-        "GET / HTTP/1.1\nHost: a\r\n\r\n",
-        expect![[r#"
-        400 line feed without carriage return
-    "#]],
-    );
-    check(
-        "GET / HTTP/1.1\r\nHost: a\nX: y\r\n\r\n",
-        expect![[r#"
-        400 line feed without carriage return
-    "#]],
-    );
-    check(
-        "GET / HTTP/1.1\r\nHost: a\r\n\nrest",
-        expect![[r#"
-        400 line feed without carriage return
-    "#]],
-    );
-    check(
-        "GET / HTTP/1.1\r\nHost: a\n\n",
-        expect![[r#"
-        400 line feed without carriage return
-    "#]],
-    );
-    check(
-        "GET / HTTP/1.1\r\nHost: a\r\n\rX\n",
-        expect![[r#"
-        400 line feed without carriage return
-    "#]],
-    );
+    check(with("X : y"), "400 malformed header");
+    check(with("X: y\n folded: z"), "400 malformed header");
+    check(with("X: y\n\tfolded"), "400 malformed header");
+    check(with(" X: y"), "400 malformed header");
+    check(with("X y"), "400 malformed header");
+    check(with(": y"), "400 malformed header");
+    check(with("X[]: y"), "400 malformed header");
+    check(with("X\0: y"), "400 malformed header");
+    check(with("X: y\0z"), "400 malformed header");
+    check(with("X: y\rz"), "400 malformed header");
+    check(with("X: y\x7f"), "400 malformed header");
+    check("GET / HTTP/1.1\nHost: a\r\n\r\n", "400 line feed without carriage return");
+    check("GET / HTTP/1.1\r\nHost: a\nX: y\r\n\r\n", "400 line feed without carriage return");
+    check("GET / HTTP/1.1\r\nHost: a\r\n\nrest", "400 line feed without carriage return");
+    check("GET / HTTP/1.1\r\nHost: a\n\n", "400 line feed without carriage return");
+    check("GET / HTTP/1.1\r\nHost: a\r\n\rX\n", "400 line feed without carriage return");
 }
 
 #[test]
 fn lengths() {
-    check(
-        with("Content-Length: 3\n\nabcGET"),
-        expect![[r#"
-        POST / 1.1 keep Content-Length=3 [abc]
-        …
-    "#]],
-    );
-    check(
-        with("content-length:0"),
-        expect![[r#"
-        POST / 1.1 keep content-length=0
-    "#]],
-    );
-    check(
-        with("Content-Length: 0003\n\nabc"),
-        expect![[r#"
-        POST / 1.1 keep Content-Length=0003 [abc]
-    "#]],
-    );
-    check(
-        with("Content-Length: 3\n\nab"),
-        expect![[r#"
-        …
-    "#]],
-    );
+    check(with("Content-Length: 3\n\nabcGET"), "POST / 1.1 keep Content-Length=3 [abc]\n…");
+    check(with("content-length:0"), "POST / 1.1 keep content-length=0");
+    check(with("Content-Length: 0003\n\nabc"), "POST / 1.1 keep Content-Length=0003 [abc]");
+    check(with("Content-Length: 3\n\nab"), "…");
     for bad in ["+3", "-3", "0x3", "3.0", "3 3", "3,3", "3, 3", "3;", "three", "", "\u{663}", "1_0"]
     {
         let input = with(&format!("Content-Length: {bad}\n\nabc"));
-        check_text(input, "400 malformed Content-Length header\n");
+        check(input, "400 malformed Content-Length header");
     }
     check(
         with("Content-Length: 3\nContent-Length: 4\n\nabcd"),
-        expect![[r#"
-        400 malformed Content-Length header
-    "#]],
+        "400 malformed Content-Length header",
     );
     check(
         with("Content-Length: 3\nContent-Length: 3\n\nabc"),
-        expect![[r#"
-        400 malformed Content-Length header
-    "#]],
+        "400 malformed Content-Length header",
     );
     check(
         with("Content-Length: 32\n\n12345678901234567890123456789012"),
-        expect![[r#"
-        POST / 1.1 keep Content-Length=32 [12345678901234567890123456789012]
-    "#]],
+        "POST / 1.1 keep Content-Length=32 [12345678901234567890123456789012]",
     );
-    check(
-        with("Content-Length: 33"),
-        expect![[r#"
-        413 http: request body too large
-    "#]],
-    );
-    check(
-        with("Content-Length: 18446744073709551616"),
-        expect![[r#"
-        413 http: request body too large
-    "#]],
-    );
-    check(
-        with("Content-Length: 99999999999999999999999999"),
-        expect![[r#"
-        413 http: request body too large
-    "#]],
-    );
+    check(with("Content-Length: 33"), "413 http: request body too large");
+    check(with("Content-Length: 18446744073709551616"), "413 http: request body too large");
+    check(with("Content-Length: 99999999999999999999999999"), "413 http: request body too large");
 }
 
 #[test]
 fn chunked_bodies() {
     let chunked = |body: &str| with(&format!("Transfer-Encoding: chunked\n\n{body}"));
-    check(
-        chunked("0\r\n\r\n"),
-        expect![[r#"
-        POST / 1.1 keep Transfer-Encoding=chunked
-    "#]],
-    );
+    check(chunked("0\r\n\r\n"), "POST / 1.1 keep Transfer-Encoding=chunked");
     check(
         chunked("3\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\nGET /next HTTP"),
-        expect![[r#"
-        POST / 1.1 keep Transfer-Encoding=chunked [abc0123456789]
-        …
-    "#]],
+        "POST / 1.1 keep Transfer-Encoding=chunked [abc0123456789]\n…",
     );
     check(
         chunked("003;ext=\"x;y\"\r\nabc\r\n000;last\r\nTrailer: x\r\nB:\r\n\r\n"),
-        expect![[r#"
-        POST / 1.1 keep Transfer-Encoding=chunked [abc]
-    "#]],
+        "POST / 1.1 keep Transfer-Encoding=chunked [abc]",
     );
     check(
         with("transfer-encoding: ChunkeD\n\n1\r\n\n\r\n0\r\n\r\n"),
-        expect![[r#"
-        POST / 1.1 keep transfer-encoding=ChunkeD [\n]
-    "#]],
+        "POST / 1.1 keep transfer-encoding=ChunkeD [\\n]",
     );
     for bad in [
         "\r\n",
@@ -662,44 +289,17 @@ fn chunked_bodies() {
         "0\r\nA\r\n",
         "0\r\nA: \0\r\n",
     ] {
-        check_text(chunked(bad), "400 malformed chunk\n");
+        check(chunked(bad), "400 malformed chunk");
     }
-    check(
-        chunked("21\r\n"),
-        expect![[r#"
-        413 http: request body too large
-    "#]],
-    );
-    check(
-        chunked("1F\r\n1234567890123456789012345678901\r\n2"),
-        expect![[r#"
-        …
-    "#]],
-    );
+    check(chunked("21\r\n"), "413 http: request body too large");
+    check(chunked("1F\r\n1234567890123456789012345678901\r\n2"), "…");
     check(
         chunked("1F\r\n1234567890123456789012345678901\r\n2\r\n"),
-        expect![[r#"
-        413 http: request body too large
-    "#]],
+        "413 http: request body too large",
     );
-    check(
-        chunked("FFFFFFFFFFFFFFF\r\n"),
-        expect![[r#"
-        413 http: request body too large
-    "#]],
-    );
-    check(
-        chunked(&format!("1;{}\r\n", "x".repeat(257))),
-        expect![[r#"
-        431 request head too large
-    "#]],
-    );
-    check(
-        chunked(&format!("0\r\nX: {}\r\n", "x".repeat(254))),
-        expect![[r#"
-        431 request head too large
-    "#]],
-    );
+    check(chunked("FFFFFFFFFFFFFFF\r\n"), "413 http: request body too large");
+    check(chunked(&format!("1;{}\r\n", "x".repeat(257))), "431 request head too large");
+    check(chunked(&format!("0\r\nX: {}\r\n", "x".repeat(254))), "431 request head too large");
 }
 
 #[test]
@@ -716,15 +316,15 @@ fn transfer_codings() {
         "chunked\u{a0}",
         "x chunked",
     ] {
-        check_text(
+        check(
             with(&format!("Transfer-Encoding: {malformed}{body}")),
-            "400 malformed Transfer-Encoding header\n",
+            "400 malformed Transfer-Encoding header",
         );
     }
     for unknown in ["gzip, chunked", "gzip", "identity", "xchunked"] {
-        check_text(
+        check(
             with(&format!("Transfer-Encoding: {unknown}{body}")),
-            "501 transfer coding not supported\n",
+            "501 transfer coding not supported",
         );
     }
     for both in [
@@ -732,34 +332,20 @@ fn transfer_codings() {
         "Transfer-Encoding: chunked\nContent-Length: 3",
         "Content-Length: 0\ntransfer-encoding:chunked",
     ] {
-        check_text(
-            with(&format!("{both}{body}")),
-            "400 both Transfer-Encoding and Content-Length\n",
-        );
+        check(with(&format!("{both}{body}")), "400 both Transfer-Encoding and Content-Length");
     }
     check(
         with(&format!("Transfer-Encoding: chunked\nTransfer-Encoding: chunked{body}")),
-        expect![[r#"
-            400 malformed Transfer-Encoding header
-        "#]],
+        "400 malformed Transfer-Encoding header",
     );
     check(
         with(&format!("Transfer-Encoding: chunked\nTransfer-Encoding: x{body}")),
-        expect![[r#"
-        400 malformed Transfer-Encoding header
-    "#]],
+        "400 malformed Transfer-Encoding header",
     );
-    check(
-        with(&format!("Transfer-Encoding : chunked{body}")),
-        expect![[r#"
-        400 malformed header
-    "#]],
-    );
+    check(with(&format!("Transfer-Encoding : chunked{body}")), "400 malformed header");
     check(
         "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        expect![[r#"
-        400 malformed Transfer-Encoding header
-    "#]],
+        "400 malformed Transfer-Encoding header",
     );
 }
 
@@ -771,47 +357,18 @@ fn head_limits() {
     };
     let fits = head(LIMITS.head_bytes_max);
     assert!(decode(&[fits.as_bytes()], &LIMITS).starts_with("GET"));
-    check(
-        head(LIMITS.head_bytes_max + 1),
-        expect![[r#"
-        431 request head too large
-    "#]],
-    );
-    check(
-        "x".repeat(256),
-        expect![[r#"
-        …
-    "#]],
-    );
-    check(
-        "x".repeat(257),
-        expect![[r#"
-        414 request target too long
-    "#]],
-    );
-    check(
-        format!("GET /{} HTTP/1.1\r\n", "x".repeat(256)),
-        expect![[r#"
-        414 request target too long
-    "#]],
-    );
-    check(
-        format!("GET / HTTP/1.1\r\nX: {}", "y".repeat(300)),
-        expect![[r#"
-        431 request head too large
-    "#]],
-    );
+    check(head(LIMITS.head_bytes_max + 1), "431 request head too large");
+    check("x".repeat(256), "…");
+    check("x".repeat(257), "414 request target too long");
+    check(format!("GET /{} HTTP/1.1\r\n", "x".repeat(256)), "414 request target too long");
+    check(format!("GET / HTTP/1.1\r\nX: {}", "y".repeat(300)), "431 request head too large");
     check(
         format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(5)),
-        expect![[r#"
-        GET / 1.1 keep X=y X=y X=y X=y X=y
-    "#]],
+        "GET / 1.1 keep X=y X=y X=y X=y X=y",
     );
     check(
         format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(6)),
-        expect![[r#"
-        431 too many headers
-    "#]],
+        "431 too many headers",
     );
     let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(HEADERS_MAX));
     let generous = Limits { headers_max: 1_000, ..Limits::default() };
@@ -822,16 +379,9 @@ fn head_limits() {
 fn expectations() {
     check(
         with("Expect: 100-Continue\nContent-Length: 2\n\nab"),
-        expect![[r#"
-        POST / 1.1 keep Expect=100-Continue Content-Length=2 [ab]
-    "#]],
+        "POST / 1.1 keep Expect=100-Continue Content-Length=2 [ab]",
     );
-    check(
-        with("Expect: 200-ok\nContent-Length: 2\n\nab"),
-        expect![[r#"
-        417 expectation not supported
-    "#]],
-    );
+    check(with("Expect: 200-ok\nContent-Length: 2\n\nab"), "417 expectation not supported");
     for (head, expected) in [
         (with("Expect: 100-continue\nContent-Length: 2"), true),
         (with("Expect: 100-continue\nTransfer-Encoding: chunked"), true),
@@ -852,21 +402,15 @@ fn expectations() {
 fn upgrades() {
     check(
         "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\r\n",
-        expect![[r#"
-            GET /ws 1.1 keep Connection=keep-alive, Upgrade Upgrade=WebSocket UPGRADE
-        "#]],
+        "GET /ws 1.1 keep Connection=keep-alive, Upgrade Upgrade=WebSocket UPGRADE",
     );
     check(
         "GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: h2c, websocket\r\n\r\n",
-        expect![[r#"
-        GET /ws 1.1 keep Upgrade=h2c, websocket upgrade
-    "#]],
+        "GET /ws 1.1 keep Upgrade=h2c, websocket upgrade",
     );
     check(
         "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
-        expect![[r#"
-            GET /ws 1.1 keep Connection=upgrade Upgrade=h2c
-        "#]],
+        "GET /ws 1.1 keep Connection=upgrade Upgrade=h2c",
     );
     let input = b"GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n\x81\x80";
     for at in 0..input.len() - 2 {
@@ -937,17 +481,17 @@ fn decode_responses(parts: &[&[u8]], to_head: bool) -> String {
     match decoder.finish(&LIMITS) {
         Ok(Some(response)) => text += &render(&response),
         Ok(None) => {}
-        Err(error) => text += &format!("{error}\n"),
+        Err(error) => writeln!(text, "{error}").unwrap(),
     }
     text
 }
 
-fn check_responses(input: &str, to_head: bool, expected: Expect) {
+fn check_responses(input: &str, to_head: bool, expected: &str) {
     let whole = decode_responses(&[input.as_bytes()], to_head);
     for parts in deliveries(input.as_bytes()) {
         assert_eq!(decode_responses(&parts, to_head), whole, "{parts:?}");
     }
-    expected.assert_eq(&whole);
+    assert_eq!(whole.trim_end_matches('\n'), expected);
 }
 
 #[test]
@@ -955,75 +499,37 @@ fn responses() {
     let check = |input: &str, expected| check_responses(input, false, expected);
     check(
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabHTTP/1.1 404 \r\nContent-Length: 0\r\n\r\n",
-        expect![[r#"
-            200 keep Content-Length=2 [ab]
-            404 keep Content-Length=0 []
-        "#]],
+        "200 keep Content-Length=2 [ab]\n404 keep Content-Length=0 []",
     );
     check(
         "HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
-        expect![[r#"
-        200 keep Transfer-Encoding=chunked [ab]
-    "#]],
+        "200 keep Transfer-Encoding=chunked [ab]",
     );
     check(
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\nHTTP/1.1 304 X\r\nContent-Length: 9\r\n\r\n",
-        expect![[r#"
-            100 keep []
-            204 keep []
-            304 keep Content-Length=9 []
-        "#]],
+        "100 keep []\n204 keep []\n304 keep Content-Length=9 []",
     );
-    check(
-        "HTTP/1.1 200 OK\r\n\r\nuntil the end",
-        expect![[r#"
-        200 close [until the end]
-    "#]],
-    );
+    check("HTTP/1.1 200 OK\r\n\r\nuntil the end", "200 close [until the end]");
     check(
         "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\n",
-        expect![[r#"
-        200 close Connection=keep-alive []
-    "#]],
+        "200 close Connection=keep-alive []",
     );
-    check(
-        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab",
-        expect![[r#"
-        connection closed within a message
-    "#]],
-    );
-    check(
-        "HTTP/1.1 200 OK\r\nConte",
-        expect![[r#"
-        connection closed within a message
-    "#]],
-    );
+    check("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", "connection closed within a message");
+    check("HTTP/1.1 200 OK\r\nConte", "connection closed within a message");
     check(
         "HTTP/1.1 200 OK\r\n\r\n123456789012345678901234567890123",
-        expect![[r#"
-        http: request body too large
-    "#]],
+        "http: request body too large",
     );
     check(
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        expect![[r#"
-            both Transfer-Encoding and Content-Length
-        "#]],
+        "both Transfer-Encoding and Content-Length",
     );
-    check(
-        "HTTP/1.1 2x0 OK\r\n\r\n",
-        expect![[r#"
-        malformed start line
-    "#]],
-    );
-    check("", expect![[""]]);
+    check("HTTP/1.1 2x0 OK\r\n\r\n", "malformed start line");
+    check("", "");
     check_responses(
         "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
         true,
-        expect![[r#"
-            200 keep Content-Length=9 []
-            200 keep []
-        "#]],
+        "200 keep Content-Length=9 []\n200 keep []",
     );
 }
 
@@ -1092,13 +598,7 @@ fn what_one_side_sends_the_other_reads() {
     let head = RequestHead { method: "POST", target: "/x?y", host: "a:1", extra: b"X: z\r\n" };
     request(&mut out, &head, b"body");
     request(&mut out, &RequestHead { method: "GET", extra: b"", ..head }, b"");
-    check(
-        &out,
-        expect![[r#"
-        POST /x?y 1.1 keep Content-Length=4 X=z [body]
-        GET /x?y 1.1 keep
-    "#]],
-    );
+    check(&out, "POST /x?y 1.1 keep Content-Length=4 X=z [body]\nGET /x?y 1.1 keep");
 
     for connection in [Connection::KeepAlive, Connection::KeepAliveSaid, Connection::Close] {
         let mut out = Vec::new();
