@@ -63,6 +63,8 @@ impl<M: Send + 'static> Reactor<M> {
     fn end_turn(&mut self) {
         if self.take_was_busy() {
             self.handle(Input::TurnEnd);
+            // Which was no input to end another turn for.
+            self.take_was_busy();
         }
         self.net.flush_wakes();
         self.net.counters.add(Count::Turns, 1);
