@@ -75,7 +75,7 @@ pub(crate) fn output_is_bounded_and_neighbours_notice_nothing(driver: DriverChoi
         // A handler that pushes, as a match does: it is not slowed by reading less.
         Input::Bytes { conn, bytes: b"flood" } => {
             for _ in 0..100 {
-                out.send_with(conn, |arena| arena.extend_from_slice(&[7; 100 << 10]));
+                out.send_with(conn, |arena| arena.extend_from_slice(&vec![7; 100 << 10]));
             }
         }
         Input::Closed { conn, reason, .. } => told.send((conn, reason)).unwrap(),
@@ -115,7 +115,7 @@ pub(crate) fn a_half_closed_peer_still_gets_its_answer(driver: DriverChoice) {
 pub(crate) fn a_reset_in_the_middle_hurts_nobody_else(driver: DriverChoice) {
     let (told, closed) = mpsc::channel();
     let rig = Rig::new(driver, quick(), move |now, input, out| match input {
-        Input::Bytes { conn, bytes: b"much" } => out.send(conn, &[1; 1 << 20]),
+        Input::Bytes { conn, bytes: b"much" } => out.send(conn, &vec![1; 1 << 20]),
         Input::Closed { reason, .. } => told.send(reason).unwrap(),
         input => echo(now, input, out),
     });
@@ -248,7 +248,7 @@ pub(crate) fn an_abort_closes_at_once(driver: DriverChoice) {
     let (told, closed) = mpsc::channel();
     let rig = Rig::new(driver, quick(), move |_, input, out| match input {
         Input::Bytes { conn, .. } => {
-            out.send(conn, &[1; 1 << 20]);
+            out.send(conn, &vec![1; 1 << 20]);
             out.abort(conn);
             out.abort(conn);
             out.close(conn);

@@ -118,7 +118,7 @@ pub(crate) fn round_trip(client: &TcpStream, bytes: &[u8]) -> Vec<u8> {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut half = client;
-            half.write_all(bytes).unwrap()
+            half.write_all(bytes).unwrap();
         });
         let mut half = client;
         half.read_exact(&mut back).unwrap();
