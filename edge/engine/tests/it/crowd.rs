@@ -1,6 +1,6 @@
-//! 10,000 connections where the limit of open files is 20,000: the clients live in a process of
-//! their own, so that both drivers have room for their side. The child is this test program, told
-//! by an environment variable what to do.
+//! What needs processes of its own: 10,000 connections where the limit of open files is 20,000 (the
+//! clients live in another process, so that both drivers have room for their side), and running out
+//! of files. The child is this test program, told by an environment variable what to do.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,10 +8,13 @@ use std::process::{Command, Stdio};
 
 use engine::{Count, DriverChoice, Limits};
 
-use crate::rig::{PATIENCE, Rig, echo};
+use crate::rig::{PATIENCE, Rig, echo, quick, round_trip};
 
 const CONNECTIONS: usize = 10_000;
 const ADDRESS_VARIABLE: &str = "THRONG_TEST_CROWD";
+const SCARCE_VARIABLE: &str = "THRONG_TEST_SCARCE";
+/// Files that the child below may have open: too few for its clients and their other ends.
+const SCARCE_FILES: u64 = 200;
 
 /// The clients: connect all, then two rounds of a message on each, then say so and leave.
 #[test]
@@ -42,11 +45,9 @@ fn child() {
 pub(crate) fn ten_thousand_connections_are_held(driver: DriverChoice) {
     let limits = Limits { connections_max: 12_000, ..Limits::default() };
     let rig = Rig::new(driver, limits, echo);
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crowd::child", "--nocapture"])
+    let mut child = again("crowd::child")
         .env(ADDRESS_VARIABLE, rig.address.to_string())
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
         .spawn()
         .unwrap();
     let all = CONNECTIONS as u64;
@@ -56,4 +57,48 @@ pub(crate) fn ten_thousand_connections_are_held(driver: DriverChoice) {
     assert!(child.wait().unwrap().success());
     rig.await_count(Count::Open, |open| open == 0);
     assert_eq!(rig.stop().value(Count::AcceptFailures), 0);
+}
+
+/// This program, told to run one of its tests.
+fn again(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).stdout(Stdio::null());
+    command
+}
+
+pub(crate) fn running_out_of_files_stops_accepting_for_a_moment_only(driver: DriverChoice) {
+    let mut child = again("crowd::scarce_child");
+    let ended = child.env(SCARCE_VARIABLE, driver.to_string()).status().unwrap();
+    assert!(ended.success());
+}
+
+/// Twice as many clients as there are files for: the first are served, the others are once the
+/// first have gone.
+#[test]
+fn scarce_child() {
+    let Ok(driver) = std::env::var(SCARCE_VARIABLE) else { return };
+    let driver: DriverChoice = driver.parse().unwrap();
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = Some(SCARCE_FILES);
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    let limits = Limits { accept_pause_ms: 5, ..quick() };
+    let rig = Rig::new(driver, limits, echo);
+    // Registered files do not count, and the ring has as many of them as there may be files: all
+    // but its spare ones. One more connection than it holds is closed at once.
+    let is_ring = driver == DriverChoice::Uring;
+    let mut clients: Vec<_> = (0..150).map(|_| rig.client()).collect();
+    let shortage = if is_ring { Count::AcceptRefused } else { Count::AcceptFailures };
+    rig.await_count(shortage, |times| times > 0);
+    assert_eq!(round_trip(&clients[0], b"served"), b"served");
+    if is_ring {
+        clients.truncate(20);
+        rig.await_count(Count::Open, |open| open <= 20);
+        clients.push(rig.client());
+    } else {
+        clients.drain(..100);
+    }
+    let last = clients.last().unwrap();
+    assert_eq!(round_trip(last, b"served at last"), b"served at last");
+    drop(clients);
+    rig.stop();
 }

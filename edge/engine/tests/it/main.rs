@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod behaviours;
+mod chaos;
 mod crowd;
 mod rig;
 mod threads;
@@ -69,8 +70,14 @@ on_both_drivers! {
         outgoing_connections_stand_or_fail,
         many_outgoing_connections_talk,
         no_wake_is_lost,
+        listeners_are_told_apart,
+    }
+    chaos {
+        echoes_survive_chaos,
+        a_stop_does_not_wait_for_ever,
     }
     crowd {
         ten_thousand_connections_are_held,
+        running_out_of_files_stops_accepting_for_a_moment_only,
     }
 }

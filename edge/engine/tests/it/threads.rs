@@ -258,3 +258,31 @@ pub(crate) fn no_wake_is_lost(driver: DriverChoice) {
     running.stop();
     running.join().unwrap();
 }
+
+/// Two listeners of one thread, one of them for IPv6 where the machine has it.
+pub(crate) fn listeners_are_told_apart(driver: DriverChoice) {
+    let mut listeners = engine::listen(([127, 0, 0, 1], 0).into(), 1).unwrap();
+    let second = engine::listen((std::net::Ipv6Addr::LOCALHOST, 0).into(), 1)
+        .or_else(|_| engine::listen(([127, 0, 0, 1], 0).into(), 1));
+    listeners.extend(second.unwrap());
+    let addresses: Vec<_> = listeners.iter().map(|l| l.local_addr().unwrap()).collect();
+    let (told, opened) = mpsc::channel();
+    let mut engine = Engine::new(driver);
+    let mut plan = ThreadPlan::core("core", listeners, move |_| {
+        Script(move |_, input: Input<'_, u64>, _: &mut event::Output<u64>| {
+            if let Input::Opened { listener, peer, .. } = input {
+                told.send((listener.0, peer)).unwrap();
+            }
+        })
+    });
+    plan.limits = quick();
+    engine.add(plan);
+    let running = engine.start().unwrap();
+    for index in [1_u16, 0, 0, 1] {
+        let client = TcpStream::connect(addresses[usize::from(index)]).unwrap();
+        let expected = (index, client.local_addr().unwrap());
+        assert_eq!(opened.recv_timeout(PATIENCE), Ok(expected));
+    }
+    running.stop();
+    running.join().unwrap();
+}
