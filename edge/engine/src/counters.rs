@@ -61,6 +61,7 @@ counters! {
     MailIn 'c' "mail_in" "mail taken from the mailbox",
     MailOut 'c' "mail_out" "mail posted to other threads",
     MailRefused 'c' "mail_refused" "mail that could not be posted: the receiver's mailbox was full",
+    MailDropped 'c' "mail_dropped" "mail that came too late: its thread had stopped",
     Wakes 'c' "wakes" "times another thread was woken for mail",
     Misdirected 'c' "misdirected" "socket operations asked for on a thread without sockets",
     AskFailures 'c' "ask_failures" "questions to other threads that got no answer in time",

@@ -21,9 +21,6 @@ pub(crate) trait Driver<M> {
     /// Prepares what the connections in the reactor's dirty list now want of the kernel, and
     /// starts or stops accepting.
     fn reconcile(&mut self, reactor: &mut Reactor<M>);
-
-    /// Takes back everything that the kernel still holds; `false` if it did not let go in time.
-    fn finish(&mut self) -> bool;
 }
 
 /// Runs a core thread until its handler stops it.
@@ -34,26 +31,33 @@ pub(crate) fn run<M: Send + 'static, D: Driver<M>>(
     mut reactor: Reactor<M>,
     mut driver: D,
 ) -> io::Result<()> {
-    driver.reconcile(&mut reactor);
+    let result = take_turns(&mut reactor, &mut driver);
+    reactor.close_mailbox();
+    // The driver goes first: the kernel may be reading memory of the reactor's until then.
+    drop(driver);
+    drop(reactor);
+    result
+}
+
+fn take_turns<M: Send + 'static, D: Driver<M>>(
+    reactor: &mut Reactor<M>,
+    driver: &mut D,
+) -> io::Result<()> {
+    driver.reconcile(reactor);
     while !reactor.is_finished() {
         let patience = reactor.fall_asleep();
-        driver.wait(&mut reactor, patience)?;
+        driver.wait(reactor, patience)?;
         reactor.begin_turn();
         // Mail before bytes: what another thread posted before a client got an answer is seen
         // before that client's next request.
         reactor.take_mail();
-        driver.deliver(&mut reactor);
+        driver.deliver(reactor);
         reactor.take_deferred();
         reactor.resume_held();
         reactor.take_timers();
         reactor.end_turn();
-        driver.reconcile(&mut reactor);
+        driver.reconcile(reactor);
         reactor.publish();
-    }
-    reactor.close_mailbox();
-    if !driver.finish() {
-        // The kernel still reads or writes memory of ours: better lost than freed.
-        std::mem::forget((driver, reactor));
     }
     Ok(())
 }
@@ -63,6 +67,8 @@ impl<M: Send + 'static> Reactor<M> {
     fn end_turn(&mut self) {
         if self.take_was_busy() {
             self.handle(Input::TurnEnd);
+            // Which was no input to end another turn for.
+            self.take_was_busy();
         }
         self.net.flush_wakes();
         self.net.counters.add(Count::Turns, 1);

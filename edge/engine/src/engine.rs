@@ -3,6 +3,7 @@
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender};
 use std::thread::JoinHandle;
 
 use event::{Ask, Handler, Now, ThreadId, Urgency};
@@ -242,6 +243,7 @@ impl Seat {
     }
 }
 
+/// Starts one thread and waits until it has what it needs of the system.
 fn spawn<M: Send + 'static>(
     plan: ThreadPlan<M>,
     seat: Seat,
@@ -251,14 +253,20 @@ fn spawn<M: Send + 'static>(
     let published = Arc::new(Published::default());
     let shared = published.clone();
     let name = plan.name.clone();
+    let (ready, is_ready) = mpsc::sync_channel(1);
     let handle = std::thread::Builder::new().name(plan.name.clone()).spawn(move || {
         pin(&plan);
-        let result = run(plan, seat, postman, clock, shared);
+        let result = run(plan, seat, postman, clock, shared, &ready);
         if let Err(error) = &result {
             tracing::error!(%error, "a thread failed");
         }
         result
     })?;
+    if is_ready.recv().is_err() {
+        // It ended before it was ready: the reason is what it returns.
+        let ended = handle.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
+        return Err(ended.err().unwrap_or_else(|| io::Error::other("it ended at once")));
+    }
     Ok(Thread { name, published, handle })
 }
 
@@ -268,6 +276,7 @@ fn run<M: Send + 'static>(
     postman: Postman<M>,
     clock: Clock,
     published: Arc<Published>,
+    ready: &SyncSender<()>,
 ) -> io::Result<()> {
     let mut start = Start { thread: postman.me, now: clock.now(), ask: None };
     let listeners = match plan.kind {
@@ -278,24 +287,28 @@ fn run<M: Send + 'static>(
         // Connections inherit it (tcp(7)).
         SockRef::from(listener).set_tcp_nodelay(true)?;
     }
+    let build = |start| {
+        // The receiver waits for this and nothing else.
+        let _ = ready.send(());
+        (plan.build)(start)
+    };
     match seat {
         Seat::Parker(parker) => {
             let mut plain = Plain::new(postman, parker, clock, published);
             start.ask = Some(plain.asker());
-            let handler = (plan.build)(start);
-            plain.run(handler);
+            plain.run(build(start));
             Ok(())
         }
         Seat::Poller(poller) => {
             let driver = Poll::new(poller, listeners)?;
-            let handler = (plan.build)(start);
+            let handler = build(start);
             driver::run(Reactor::new(handler, clock, published, plan.limits, postman), driver)
         }
         #[cfg(target_os = "linux")]
         Seat::Ring(bell) => {
             let mut limits = plan.limits;
             let driver = Uring::new(bell, listeners, &mut limits)?;
-            let handler = (plan.build)(start);
+            let handler = build(start);
             driver::run(Reactor::new(handler, clock, published, limits, postman), driver)
         }
     }
@@ -339,9 +352,13 @@ pub struct ThreadCounters {
     pub name: String,
     /// Its counters as of its last turn.
     pub counters: Counters,
+    /// Mail that waits in its mailbox now.
+    pub mail_waiting: usize,
+    /// Mail that its mailbox holds at most.
+    pub mailbox_max: usize,
 }
 
-/// An engine whose threads run.
+/// An engine whose threads run. Dropping it stops nothing: the threads go on.
 pub struct Running<M> {
     driver: DriverChoice,
     exchange: Arc<Exchange<M>>,
@@ -390,12 +407,14 @@ impl<M: Send + 'static> Running<M> {
     /// What every thread has counted.
     #[must_use]
     pub fn counters(&self) -> Vec<ThreadCounters> {
-        let threads = (0..).zip(&self.threads);
+        let threads = (0..).zip(self.threads.iter().zip(&self.exchange.boxes));
         threads
-            .map(|(id, thread)| ThreadCounters {
+            .map(|(id, (thread, mailbox))| ThreadCounters {
                 thread: ThreadId(id),
                 name: thread.name.clone(),
                 counters: thread.published.read(),
+                mail_waiting: mailbox.len(),
+                mailbox_max: mailbox.capacity(),
             })
             .collect()
     }

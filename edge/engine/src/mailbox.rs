@@ -83,6 +83,17 @@ impl<M> Mailbox<M> {
         self.queue.pop()
     }
 
+    /// Owner: whether there is neither mail nor the wish to stop.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && !self.stop.load(Ordering::Relaxed)
+    }
+
+    /// How much mail is waiting.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// How much mail it holds at most: a batch that is bounded by it never starves the rest.
     pub(crate) fn capacity(&self) -> usize {
         self.queue.capacity()

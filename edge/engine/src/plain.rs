@@ -161,6 +161,10 @@ impl<M: Send + 'static> Plain<M> {
             self.published.publish(&self.counters);
         }
         inbox.close();
+        let stashed = self.stash.borrow().mail.len() as u64;
+        let waiting = std::iter::from_fn(|| inbox.pop()).count() as u64;
+        self.counters.add(Count::MailDropped, stashed + waiting);
+        self.published.publish(&self.counters);
     }
 
     fn sleep(&mut self, inbox: &crate::mailbox::Mailbox<M>) {
@@ -181,6 +185,9 @@ impl<M: Send + 'static> Plain<M> {
     /// a handler that may block makes a turn's time old.
     fn handle(&mut self, handler: &mut dyn Handler<Mail = M>, input: Input<'_, M>) {
         if self.is_stopped {
+            if let Input::Mail(_) | Input::Refused { .. } = input {
+                self.counters.add(Count::MailDropped, 1);
+            }
             return;
         }
         handler.handle(self.clock.now(), input, &mut self.out);

@@ -90,9 +90,8 @@ impl Poll {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if is_shortage(&error) => return reactor.net.pause_accepting(&error),
-                // That one connection is gone before it was accepted; the next may be fine.
-                Err(_) => {}
+                Err(error) if concerns_one_peer(&error) => {}
+                Err(error) => return reactor.net.pause_accepting(&error),
             }
         }
     }
@@ -116,7 +115,12 @@ impl Poll {
                 reactor.on_eof(slot);
                 reactor.net.touch(slot);
             }
-            Ok(len) => reactor.on_bytes(slot, &self.buffer[..len]),
+            Ok(len) => {
+                // These bytes may have come after the mail was looked at, because of an answer
+                // that another thread gave after posting to this one.
+                reactor.take_mail();
+                reactor.on_bytes(slot, &self.buffer[..len]);
+            }
             Err(error) if is_transient(&error) => {}
             Err(_) => reactor.net.fail(slot, CloseReason::Reset),
         }
@@ -314,15 +318,7 @@ impl<M: Send + 'static> Driver<M> for Poll {
 
     fn reconcile(&mut self, reactor: &mut Reactor<M>) {
         self.reconcile_listeners(&reactor.net);
-        // Working one off may put others, or itself, on the list again.
-        while let Some(slot) = reactor.net.dirty.pop() {
-            reactor.net.conns.at(slot).dirty = false;
-            self.work_off(&mut reactor.net, slot);
-        }
-    }
-
-    fn finish(&mut self) -> bool {
-        true
+        reactor.net.work_off_dirty(|net, slot| self.work_off(net, slot));
     }
 }
 
@@ -343,9 +339,21 @@ fn is_in_progress(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error())
 }
 
-/// Whether the system, not the connection, is the reason that it could not be accepted.
-pub(crate) fn is_shortage(error: &io::Error) -> bool {
+/// Whether an accept failed because of the connection it would have brought: it was gone before,
+/// or a firewall forbids it (accept(2)). The next may be fine.
+pub(crate) fn concerns_one_peer(error: &io::Error) -> bool {
     use rustix::io::Errno;
-    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
-    shortages.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    let passing = [
+        Errno::AGAIN,
+        Errno::INTR,
+        Errno::CONNABORTED,
+        Errno::PROTO,
+        Errno::PERM,
+        Errno::NETDOWN,
+        Errno::NETUNREACH,
+        Errno::HOSTUNREACH,
+        Errno::OPNOTSUPP,
+        Errno::TIMEDOUT,
+    ];
+    passing.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }

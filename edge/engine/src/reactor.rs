@@ -104,6 +104,9 @@ impl<M: Send + 'static> Reactor<M> {
     #[inline]
     pub(crate) fn handle(&mut self, input: Input<'_, M>) {
         if self.net.stage != Stage::Running {
+            if let Input::Mail(_) | Input::Refused { .. } = input {
+                self.net.counters.add(Count::MailDropped, 1);
+            }
             return;
         }
         self.was_busy = true;
@@ -166,8 +169,12 @@ impl<M: Send + 'static> Reactor<M> {
 
     /// Takes all mail that is waiting, and the wish to stop.
     pub(crate) fn take_mail(&mut self) {
+        let me = self.net.postman.me;
+        if self.net.postman.exchange.mailbox(me).is_none_or(|mailbox| mailbox.is_idle()) {
+            return;
+        }
         let exchange = self.net.postman.exchange.clone();
-        let Some(mailbox) = exchange.mailbox(self.net.postman.me) else { return };
+        let Some(mailbox) = exchange.mailbox(me) else { return };
         for _ in 0..mailbox.capacity() {
             let Some(mail) = mailbox.pop() else { break };
             self.net.counters.add(Count::MailIn, 1);
@@ -591,6 +598,21 @@ impl<M> Net<M> {
         }
     }
 
+    /// Gives the driver every connection that wants something, in the order they came to want it,
+    /// and those that the work itself makes want more.
+    #[inline]
+    pub(crate) fn work_off_dirty(&mut self, mut work_off: impl FnMut(&mut Self, u32)) {
+        let mut slots = std::mem::take(&mut self.dirty);
+        while !slots.is_empty() {
+            for slot in slots.drain(..) {
+                self.conns.at(slot).dirty = false;
+                work_off(self, slot);
+            }
+            std::mem::swap(&mut slots, &mut self.dirty);
+        }
+        self.dirty = slots;
+    }
+
     fn resume(&mut self, slot: u32) {
         let state = self.conns.at(slot);
         if !std::mem::replace(&mut state.resuming, true) {
@@ -628,6 +650,9 @@ impl<M> Net<M> {
             return;
         }
         self.accepting = false;
+        if let Some(mailbox) = self.postman.exchange.mailbox(self.postman.me) {
+            mailbox.close();
+        }
         self.stage = Stage::Draining(self.due_ns(self.limits.stop_ms));
         for slot in self.conns.taken() {
             let conn = self.conns.id(slot);

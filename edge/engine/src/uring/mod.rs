@@ -6,7 +6,7 @@
 //!
 //! Unsafe code here submits operations; what keeps each sound is one rule: memory that an operation
 //! names (a pinned output segment, an address, the wake-up counter, receive buffers) stays where
-//! it is until that operation's completion. [`Driver::finish`] waits for the last of them.
+//! it is until that operation's completion. Dropping the driver waits for the last of them.
 
 mod accepts;
 mod buffers;
@@ -152,7 +152,14 @@ impl Uring {
             SPARE_FILES + u32::try_from(listeners.len() * accepts::PER_LISTENER).unwrap_or(0);
         let files = files_max().min(limits.connections_max.saturating_add(spare)).max(spare + 1);
         ring.submitter().register_files_sparse(files)?;
-        limits.connections_max = limits.connections_max.min(files - spare);
+        if limits.connections_max > files - spare {
+            tracing::info!(
+                connections_max = files - spare,
+                "fewer connections than wished: the limit of open files (ulimit -n, LimitNOFILE= \
+                 of systemd) also bounds the files of each thread's ring"
+            );
+            limits.connections_max = files - spare;
+        }
         let buffers = BufferRing::new(limits.receive_buffers, limits.receive_buffer_bytes)?;
         buffers.register(&ring.submitter(), BUFFER_GROUP)?;
         Ok(Self {
@@ -277,7 +284,7 @@ impl Uring {
         let (listener, peer) = self.accepts.disarm(index);
         let Ok(file) = u32::try_from(result) else {
             let error = io::Error::from_raw_os_error(-result);
-            if crate::poll::is_shortage(&error) {
+            if result != -libc::ECANCELED && !crate::poll::concerns_one_peer(&error) {
                 reactor.net.pause_accepting(&error);
             }
             return;
@@ -314,9 +321,8 @@ impl Uring {
             && let Some(bytes) = state.out.as_mut().and_then(|out| out.pin())
         {
             let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            let entry = opcode::Send::new(file, bytes.as_ptr(), len)
-                .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
-                .build();
+            let entry =
+                opcode::Send::new(file, bytes.as_ptr(), len).flags(libc::MSG_NOSIGNAL).build();
             state.kernel |= SEND;
             self.push(entry, Tag::Send, slot);
         }
@@ -418,7 +424,8 @@ impl<M: Send + 'static> Driver<M> for Uring {
             reactor.net.counters.add(Count::CompletionOverflows, 1);
         }
         reactor.net.counters.add(Count::SystemCalls, 1);
-        self.enter(patience)
+        // Some may have been taken over while operations were pushed.
+        self.enter(if self.completions.is_empty() { patience } else { Some(Duration::ZERO) })
     }
 
     fn deliver(&mut self, reactor: &mut Reactor<M>) {
@@ -427,35 +434,36 @@ impl<M: Send + 'static> Driver<M> for Uring {
             self.complete(reactor, done);
         }
         self.buffers.commit();
-        // More may have been taken over while operations were pushed.
         completions.append(&mut self.completions);
         self.completions = completions;
     }
 
     fn reconcile(&mut self, reactor: &mut Reactor<M>) {
         self.reconcile_accepts(&reactor.net);
-        while let Some(slot) = reactor.net.dirty.pop() {
-            reactor.net.conns.at(slot).dirty = false;
-            self.work_off(&mut reactor.net, slot);
-        }
+        reactor.net.work_off_dirty(|net, slot| self.work_off(net, slot));
     }
+}
 
-    fn finish(&mut self) -> bool {
+impl Drop for Uring {
+    /// Takes back everything that the kernel still holds. If it does not let go, which would be
+    /// the kernel's mistake, the process ends: freed memory would be written to.
+    fn drop(&mut self) {
         /// Rounds of cancelling and waiting 10 ms each.
-        const ROUNDS_MAX: usize = 200;
+        const ROUNDS_MAX: usize = 500;
         for _ in 0..ROUNDS_MAX {
             if self.outstanding == 0 {
-                return true;
+                return;
             }
             let everything = types::CancelBuilder::any().all();
             self.push(opcode::AsyncCancel2::new(everything).build(), Tag::Ignored, 0);
-            if self.enter(Some(Duration::from_millis(10))).is_err() {
-                return false;
+            if let Err(error) = self.enter(Some(Duration::from_millis(10))) {
+                tracing::error!(%error, "cannot take memory back from the kernel");
+                break;
             }
             self.completions.clear();
         }
         tracing::error!(outstanding = self.outstanding, "the kernel does not give memory back");
-        false
+        std::process::abort();
     }
 }
 

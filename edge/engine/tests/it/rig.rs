@@ -10,6 +10,11 @@ use event::{Handler, Input, Now, Output, ThreadId};
 /// Longer than anything here may take, so that a hang is a failure and not a wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The defaults, but a thread that stops waits only a moment for clients that stay.
+pub(crate) fn quick() -> Limits {
+    Limits { stop_ms: 100, ..Limits::default() }
+}
+
 /// A handler that is a function.
 pub(crate) struct Script<F>(pub(crate) F);
 
@@ -20,10 +25,11 @@ where
     type Mail = u64;
 
     fn handle(&mut self, now: Now, input: Input<'_, u64>, out: &mut Output<u64>) {
-        if matches!(input, Input::Stop) {
+        let is_stop = matches!(input, Input::Stop);
+        (self.0)(now, input, out);
+        if is_stop {
             out.stop();
         }
-        (self.0)(now, input, out);
     }
 }
 
@@ -68,14 +74,18 @@ impl Rig {
         self.running.counters()[0].counters
     }
 
-    /// Waits until a counter is what it should be; counters are published once a turn.
+    /// Waits until a counter is what it should be.
     pub(crate) fn await_count(&self, count: Count, is_enough: impl Fn(u64) -> bool) {
+        self.await_counters(|counters| is_enough(counters.value(count)));
+    }
+
+    /// Waits until the counters are what they should be; they are published once a turn.
+    pub(crate) fn await_counters(&self, are_enough: impl Fn(&Counters) -> bool) {
         let start = std::time::Instant::now();
-        while !is_enough(self.counters().value(count)) {
-            assert!(start.elapsed() < PATIENCE, "{count:?} is {}", self.counters().value(count));
-            // Wakes the thread, so that it publishes.
-            let _ = self.running.post(ThreadId(0), 0);
-            std::thread::yield_now();
+        while !are_enough(&self.counters()) {
+            assert!(start.elapsed() < PATIENCE, "waited in vain: {:?}", self.counters());
+            // Leaves the processor to whom it watches.
+            std::thread::park_timeout(Duration::from_micros(500));
         }
     }
 
@@ -108,7 +118,7 @@ pub(crate) fn round_trip(client: &TcpStream, bytes: &[u8]) -> Vec<u8> {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut half = client;
-            half.write_all(bytes).unwrap()
+            half.write_all(bytes).unwrap();
         });
         let mut half = client;
         half.read_exact(&mut back).unwrap();
