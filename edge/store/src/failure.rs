@@ -31,6 +31,9 @@ pub(crate) fn sort(error: &rusqlite::Error) -> DbError {
         | ErrorCode::SchemaChanged
         | ErrorCode::NotADatabase
         | ErrorCode::InternalMalfunction => DbError::Machine(text),
+        ErrorCode::AuthorizationForStatementDenied => DbError::Statement(format!(
+            "{text}: transactions, savepoints, PRAGMA and ATTACH are the server's own"
+        )),
         _ => DbError::Statement(text),
     }
 }

@@ -186,8 +186,9 @@ impl Store {
     /// # Errors
     /// [`OpenError`].
     pub fn connect(&self) -> Result<Sqlite, OpenError> {
-        let conn = connect(&self.path, self.is_file).map_err(|error| failure(&self.path, &error))?;
-        Ok(Sqlite::new(conn, Arc::clone(&self.lock)))
+        connect(&self.path, self.is_file)
+            .and_then(|conn| Sqlite::new(conn, Arc::clone(&self.lock)))
+            .map_err(|error| failure(&self.path, &error))
     }
 }
 

@@ -2,9 +2,11 @@
 //! parameters are bound by their number (`$1` is the first, wherever it stands); rows are lent.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use game::db::{Cell, Database, DbError, Param, Row};
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, Statement, ToSql};
 
@@ -15,10 +17,15 @@ use crate::lock::WriteLock;
 /// script that is at its budget a second or so.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The savepoint of `game::account::atomically`; no other may be made.
+const SAVEPOINT: &str = "job";
+
 /// A connection. A transaction that is open when it is dropped is rolled back.
 pub struct Sqlite {
     conn: Connection,
     lock: Arc<WriteLock>,
+    /// Whether the statement being prepared is this file's own.
+    is_own: Arc<AtomicBool>,
     is_open: bool,
     /// SQLite has rolled the open transaction back by itself, as it does when the disk fails.
     is_lost: bool,
@@ -31,12 +38,33 @@ impl std::fmt::Debug for Sqlite {
 }
 
 impl Sqlite {
-    pub(crate) fn new(conn: Connection, lock: Arc<WriteLock>) -> Self {
-        Self { conn, lock, is_open: false, is_lost: false }
+    /// Scripts may run any SQL: what would end the batch's transaction, change the connection's
+    /// settings or open other files is refused when it is prepared.
+    pub(crate) fn new(mut conn: Connection, lock: Arc<WriteLock>) -> Result<Self, rusqlite::Error> {
+        let is_own = Arc::new(AtomicBool::new(false));
+        let own = Arc::clone(&is_own);
+        conn.authorizer(Some(move |context: AuthContext<'_>| match context.action {
+            AuthAction::Transaction { .. }
+            | AuthAction::Pragma { .. }
+            | AuthAction::Attach { .. }
+            | AuthAction::Detach { .. }
+                if !own.load(Ordering::Relaxed) =>
+            {
+                Authorization::Deny
+            }
+            AuthAction::Savepoint { savepoint_name, .. } if savepoint_name != SAVEPOINT => {
+                Authorization::Deny
+            }
+            _ => Authorization::Allow,
+        }))?;
+        Ok(Self { conn, lock, is_own, is_open: false, is_lost: false })
     }
 
+    /// Runs a statement about the transaction itself.
     fn control(&self, sql: &str) -> Result<(), DbError> {
+        self.is_own.store(true, Ordering::Relaxed);
         let run = self.conn.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
+        self.is_own.store(false, Ordering::Relaxed);
         run.map(drop).map_err(|error| failure::sort(&error))
     }
 
@@ -76,8 +104,7 @@ impl Sqlite {
         if self.is_lost {
             self.check_lost()?;
         }
-        let mut statement =
-            self.conn.prepare_cached(sql).map_err(|error| failure::sort(&error))?;
+        let mut statement = self.conn.prepare_cached(sql).map_err(|error| failure::sort(&error))?;
         bind(&mut statement, params)?;
         let locks = !self.is_open && !statement.readonly();
         if locks {
@@ -88,8 +115,13 @@ impl Sqlite {
         if locks {
             self.lock.release();
         }
-        if result.is_err() && self.is_open && self.conn.is_autocommit() {
+        if self.is_open && self.conn.is_autocommit() {
             self.is_lost = true;
+        }
+        if !self.is_open && !self.conn.is_autocommit() {
+            // A savepoint outside of a transaction begins one.
+            self.control("ROLLBACK")?;
+            return Err(DbError::Statement("no transaction is open".into()));
         }
         result
     }
@@ -172,14 +204,17 @@ fn bind(statement: &mut Statement<'_>, params: &[Param<'_>]) -> Result<(), DbErr
     for index in 1..=statement.parameter_count() {
         let number = match statement.parameter_name(index) {
             None => index,
-            Some(name) => name.get(1..).and_then(|digits| digits.parse().ok()).ok_or_else(|| {
-                DbError::Statement(format!("parameter {name} is not a number such as $1"))
-            })?,
+            Some(name) => {
+                name.get(1..).and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+                    DbError::Statement(format!("parameter {name} is not a number such as $1"))
+                })?
+            }
         };
-        let param = number.checked_sub(1).and_then(|at: usize| params.get(at)).ok_or_else(|| {
-            let count = params.len();
-            DbError::Statement(format!("parameter ${number} is not among the {count} given"))
-        })?;
+        let param =
+            number.checked_sub(1).and_then(|at: usize| params.get(at)).ok_or_else(|| {
+                let count = params.len();
+                DbError::Statement(format!("parameter ${number} is not among the {count} given"))
+            })?;
         used_max = used_max.max(number);
         statement
             .raw_bind_parameter(index, Bound(*param))

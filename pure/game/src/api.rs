@@ -23,8 +23,8 @@ mod rpc;
 mod run;
 
 pub use call::{
-    ApiCall, Auth, AuthenticateEmail, AuthenticateId, DeleteObjects, ListObjects, Logout, Refresh,
-    ReadObjects, WriteObjects,
+    ApiCall, Auth, AuthenticateEmail, AuthenticateId, DeleteObjects, ListObjects, Logout,
+    ReadObjects, Refresh, WriteObjects,
 };
 pub use route::{Route, route};
 pub use rpc::{RpcCall, write_rpc_answer};

@@ -123,8 +123,13 @@ impl Signer {
         username: &str,
         vars: &[(String, String)],
     ) -> Tokens {
-        let subject =
-            Subject { token_id: new_id(now, random), user_id, username, vars, issued_s: now.unix_s() };
+        let subject = Subject {
+            token_id: new_id(now, random),
+            user_id,
+            username,
+            vars,
+            issued_s: now.unix_s(),
+        };
         self.tokens(now, &subject)
     }
 
@@ -157,8 +162,13 @@ impl Signer {
         vars: &[(String, String)],
         expires_s: u64,
     ) -> (String, u64) {
-        let subject =
-            Subject { token_id: new_id(now, random), user_id, username, vars, issued_s: now.unix_s() };
+        let subject = Subject {
+            token_id: new_id(now, random),
+            user_id,
+            username,
+            vars,
+            issued_s: now.unix_s(),
+        };
         let expires_s = if expires_s == 0 {
             now.unix_s().saturating_add(self.token_expiry_s)
         } else {

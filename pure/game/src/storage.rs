@@ -149,9 +149,7 @@ pub fn write(
             .and_then(|_| write_one(db, now, caller, write))
             .map(|ack| vec![ack])
     } else {
-        atomically(db, |db| {
-            writes.iter().map(|write| write_one(db, now, caller, write)).collect()
-        })
+        atomically(db, |db| writes.iter().map(|write| write_one(db, now, caller, write)).collect())
     };
     written.map_err(|failure| failure.into_error("Error writing storage objects."))
 }
@@ -160,11 +158,7 @@ pub fn write(
 ///
 /// # Errors
 /// [`ApiError`]: code 3 when one does not exist, has another version or may not be deleted; 13.
-pub fn delete(
-    db: &mut dyn Database,
-    caller: Caller,
-    deletes: &[Delete],
-) -> Result<(), ApiError> {
+pub fn delete(db: &mut dyn Database, caller: Caller, deletes: &[Delete]) -> Result<(), ApiError> {
     check_count(deletes.len())?;
     deletes.iter().try_for_each(|delete| check_id(&delete.id))?;
     atomically(db, |db| {

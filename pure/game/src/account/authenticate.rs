@@ -8,9 +8,7 @@
 use event::{Now, Random};
 use uuid::Uuid;
 
-use super::{
-    CustomId, DeviceId, Email, LOGIN_FAILED, Password, Username, begin_lazily, unix_ms,
-};
+use super::{CustomId, DeviceId, Email, LOGIN_FAILED, Password, Username, begin_lazily, unix_ms};
 use crate::db::{Database, DbError, Param, Row};
 use crate::error::{ApiError, Code};
 use crate::{session, user};
@@ -51,7 +49,10 @@ impl Newcomer {
         const LETTERS: &[u8; 52] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
         let user_id = session::new_id(now, random);
         let username = std::array::from_fn(|_| {
-            usize::try_from(random.below(52)).ok().and_then(|at| LETTERS.get(at)).map_or(b'a', |l| *l)
+            usize::try_from(random.below(52))
+                .ok()
+                .and_then(|at| LETTERS.get(at))
+                .map_or(b'a', |l| *l)
         });
         Self { user_id, username, salt: random.bytes(), now }
     }
@@ -116,9 +117,8 @@ pub fn authenticate_device(
     if db.execute(sql, &[Param::Text(device), id]).is_err() {
         // No savepoint on this path: undoing by hand costs nothing when nothing fails.
         let undone = db.execute("DELETE FROM users WHERE id = $1", &[id]);
-        return Err(undone.map_or_else(ApiError::database(LOGIN_FAILED), |_| {
-            ApiError::internal(LOGIN_FAILED)
-        }));
+        return Err(undone
+            .map_or_else(ApiError::database(LOGIN_FAILED), |_| ApiError::internal(LOGIN_FAILED)));
     }
     Ok(newcomer.login(username))
 }

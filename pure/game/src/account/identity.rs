@@ -93,9 +93,9 @@ impl Email {
         let well_formed = raw.split_once('@').is_some_and(|(local, domain)| {
             !local.is_empty()
                 && !domain.contains('@')
-                && domain.rsplit_once('.').is_some_and(|(host, top)| {
-                    !host.is_empty() && !top.is_empty()
-                })
+                && domain
+                    .rsplit_once('.')
+                    .is_some_and(|(host, top)| !host.is_empty() && !top.is_empty())
         });
         if !well_formed {
             return Err(ApiError::invalid("Invalid email address format."));
@@ -230,7 +230,10 @@ mod tests {
             ("someone@example.", "Invalid email address format."),
             ("someone@.com", "Invalid email address format."),
             ("@example.com", "Invalid email address format."),
-            ("some one@example.com", "Invalid email address, no spaces or control characters allowed."),
+            (
+                "some one@example.com",
+                "Invalid email address, no spaces or control characters allowed.",
+            ),
             ("a@b.co", "Invalid email address, must be 10-255 bytes."),
             (&long, "Invalid email address, must be 10-255 bytes."),
             ("Someone@Example.com", "ok"),

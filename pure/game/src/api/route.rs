@@ -133,7 +133,8 @@ fn rpc(method: &str, id: &str, query: &str) -> Result<Route, ApiError> {
     for (name, value) in Query::parse(query)?.iter() {
         if name == "http_key" {
             http_key.get_or_insert(value.into_owned());
-        } else if let Some((_, values)) = query_params.iter_mut().find(|(known, _)| *known == name) {
+        } else if let Some((_, values)) = query_params.iter_mut().find(|(known, _)| *known == name)
+        {
             values.push(value.into_owned());
         } else {
             query_params.push((name.into_owned(), vec![value.into_owned()]));
@@ -333,9 +334,8 @@ fn update(body: &[u8]) -> Result<AccountUpdate, ApiError> {
 fn object_id(body: ObjectIdBody) -> Result<(ObjectId, String), ApiError> {
     let user_id = match body.user_id.as_deref() {
         None | Some("") => uuid::Uuid::nil(),
-        Some(text) => uuid::Uuid::try_parse(text).map_err(|_| {
-            ApiError::invalid("Invalid user ID supplied. It must be a valid UUID.")
-        })?,
+        Some(text) => uuid::Uuid::try_parse(text)
+            .map_err(|_| ApiError::invalid("Invalid user ID supplied. It must be a valid UUID."))?,
     };
     let collection = body.collection.unwrap_or_default();
     let id = ObjectId { collection, key: body.key.unwrap_or_default(), user_id };

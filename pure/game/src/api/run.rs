@@ -83,17 +83,13 @@ impl Effect {
 ///
 /// # Errors
 /// [`ApiError`], to be answered as it is. Nothing that this call wrote remains then.
-pub fn run(
-    cx: &mut Cx<'_>,
-    call: &ApiCall,
-    caller: Option<&Claims>,
-) -> Result<Answer, ApiError> {
+pub fn run(cx: &mut Cx<'_>, call: &ApiCall, caller: Option<&Claims>) -> Result<Answer, ApiError> {
     debug_assert!(!call.is_slow() || !cx.db.in_transaction(), "a hash inside a transaction");
     if let Some(body) = log_in(cx, call)? {
         return Ok(Answer { body, effects: Vec::new() });
     }
-    let caller = caller
-        .ok_or_else(|| ApiError::new(Code::Unauthenticated, "Auth token required"))?;
+    let caller =
+        caller.ok_or_else(|| ApiError::new(Code::Unauthenticated, "Auth token required"))?;
     let user_id = caller.user_id;
     match call {
         ApiCall::SessionLogout(logout) => return log_out(cx, logout, caller),
@@ -120,9 +116,7 @@ pub fn run(
         }
         ApiCall::UnlinkCustom(id) => link::unlink_custom(cx.db, cx.now, user_id, id).map(empty),
         ApiCall::UnlinkDevice(id) => link::unlink_device(cx.db, cx.now, user_id, id).map(empty),
-        ApiCall::UnlinkEmail(email) => {
-            link::unlink_email(cx.db, cx.now, user_id, email).map(empty)
-        }
+        ApiCall::UnlinkEmail(email) => link::unlink_email(cx.db, cx.now, user_id, email).map(empty),
         ApiCall::GetUsers { ids, usernames } => get_users(cx, ids, usernames),
         ApiCall::ListMatches(filter) => matches::run(cx.directory, filter),
         call => storage_call(cx, call, user_id),
@@ -167,7 +161,11 @@ fn session_body(cx: &mut Cx<'_>, login: &Login, vars: &Vars) -> Vec<u8> {
 fn write_session(created: bool, tokens: &Tokens) -> Vec<u8> {
     // Tokens are base64url and dots: nothing in them needs escaping.
     let mut body = Vec::with_capacity(tokens.token.len() + tokens.refresh_token.len() + 64);
-    body.extend_from_slice(if created { br#"{"created":true,"token":""# } else { br#"{"token":""# });
+    body.extend_from_slice(if created {
+        br#"{"created":true,"token":""#
+    } else {
+        br#"{"token":""#
+    });
     body.extend_from_slice(tokens.token.as_bytes());
     body.extend_from_slice(br#"","refresh_token":""#);
     body.extend_from_slice(tokens.refresh_token.as_bytes());
@@ -180,14 +178,13 @@ fn refresh(cx: &mut Cx<'_>, refresh: &Refresh) -> Result<Vec<u8>, ApiError> {
         return Err(ApiError::invalid("Refresh token is required."));
     }
     let claims = cx.signer.verify_refresh(&refresh.token, cx.now).ok();
-    let claims = claims.filter(|claims| !cx.revocations.is_revoked(claims)).ok_or_else(|| {
-        ApiError::new(Code::Unauthenticated, "Refresh token invalid or expired.")
-    })?;
+    let claims = claims
+        .filter(|claims| !cx.revocations.is_revoked(claims))
+        .ok_or_else(|| ApiError::new(Code::Unauthenticated, "Refresh token invalid or expired."))?;
     let users = user::users(cx.db, &[claims.user_id], &[])
         .map_err(ApiError::database("Error finding user account."))?;
-    let user = users
-        .first()
-        .ok_or_else(|| ApiError::new(Code::NotFound, "User account not found."))?;
+    let user =
+        users.first().ok_or_else(|| ApiError::new(Code::NotFound, "User account not found."))?;
     if user.disable_time_ms > 0 {
         return Err(ApiError::new(Code::PermissionDenied, "User account banned."));
     }
@@ -237,9 +234,8 @@ fn get_account(cx: &mut Cx<'_>, user_id: Uuid) -> Result<Vec<u8>, ApiError> {
 
 fn get_users(cx: &mut Cx<'_>, ids: &[String], names: &[String]) -> Result<Vec<u8>, ApiError> {
     let parse = |text: &String| {
-        Uuid::try_parse(text).map_err(|_| {
-            ApiError::invalid(format!("ID '{text}' is not a valid system ID."))
-        })
+        Uuid::try_parse(text)
+            .map_err(|_| ApiError::invalid(format!("ID '{text}' is not a valid system ID.")))
     };
     let ids = ids.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let users = user::users(cx.db, &ids, names)
@@ -277,11 +273,7 @@ fn storage_call(cx: &mut Cx<'_>, call: &ApiCall, user_id: Uuid) -> Result<Vec<u8
     Ok(body)
 }
 
-fn list_objects(
-    cx: &mut Cx<'_>,
-    list: &ListObjects,
-    caller: Caller,
-) -> Result<Vec<u8>, ApiError> {
+fn list_objects(cx: &mut Cx<'_>, list: &ListObjects, caller: Caller) -> Result<Vec<u8>, ApiError> {
     let user_id = match list.user_id.as_str() {
         "" => None,
         text => Some(Uuid::try_parse(text).map_err(|_| {

@@ -103,9 +103,8 @@ impl Key {
         }
         check_header(header)?;
         let mut tag = [0; 48];
-        let tag_len = URL_SAFE_NO_PAD
-            .decode_slice(signature, &mut tag)
-            .map_err(|_| TokenError::Malformed)?;
+        let tag_len =
+            URL_SAFE_NO_PAD.decode_slice(signature, &mut tag).map_err(|_| TokenError::Malformed)?;
         let tag = tag.get(..tag_len).ok_or(TokenError::Malformed)?;
         self.mac(signed.as_bytes()).verify_slice(tag).map_err(|_| TokenError::Signature)?;
         URL_SAFE_NO_PAD.decode(claims).map_err(|_| TokenError::Malformed)

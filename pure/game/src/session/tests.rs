@@ -129,7 +129,10 @@ fn only_hs256_is_taken() {
         let token = format!("{}.{claims}.", URL_SAFE_NO_PAD.encode(header));
         assert_eq!(key.open(&token), Err(expected), "{header}");
     }
-    assert_eq!(key.open(&format!("{}.", signed.rsplit_once('.').unwrap().0)).unwrap_err(), TokenError::Signature);
+    assert_eq!(
+        key.open(&format!("{}.", signed.rsplit_once('.').unwrap().0)).unwrap_err(),
+        TokenError::Signature
+    );
 }
 
 #[test]

@@ -61,16 +61,25 @@ fn paths_lead_where_the_contract_says() {
         ("GET *", "5 Not Found"),
         ("GET /a/b/c/d/e/f/g/h", "5 Not Found"),
         ("GET /v2/storage/%zz", "3 Bad Request"),
-        ("POST /v2/account/authenticate/steam", "12 Steam accounts are not implemented in throng yet"),
+        (
+            "POST /v2/account/authenticate/steam",
+            "12 Steam accounts are not implemented in throng yet",
+        ),
         ("GET /v2/friend", "12 friends are not implemented in throng yet"),
         ("POST /v2/group/x/join", "12 groups are not implemented in throng yet"),
         ("POST /v2/leaderboard/x", "12 leaderboards are not implemented in throng yet"),
-        ("GET /v2/iap/subscription/x", "12 subscription validation is not implemented in throng yet"),
+        (
+            "GET /v2/iap/subscription/x",
+            "12 subscription validation is not implemented in throng yet",
+        ),
         ("GET /v2/matchmaker/stats", "12 the matchmaker is not implemented in throng yet"),
         ("DELETE /v2/channel/x", "12 Method Not Allowed"),
         ("GET /v2/match?limit=x", "3 parsing field \"limit\": \"x\" is not a 32-bit integer"),
         ("GET /v2/match?limit=1&limit=2", "3 too many values for field \"limit\": 2"),
-        ("POST /v2/account/authenticate/device?create=maybe", "3 parsing field \"create\": \"maybe\" is not a bool"),
+        (
+            "POST /v2/account/authenticate/device?create=maybe",
+            "3 parsing field \"create\": \"maybe\" is not a bool",
+        ),
     ] {
         let (method, target) = request.split_once(' ').unwrap();
         assert_eq!(text(go(method, target, "")), expected, "{request}");
@@ -94,10 +103,7 @@ fn bodies_in_either_case_with_nulls_and_strangers() {
         lang_tag: Some(String::new()),
         ..AccountUpdate::default()
     };
-    assert_eq!(
-        go("PUT", "/v2/account", body),
-        Ok(Route::Api(ApiCall::UpdateAccount(expected)))
-    );
+    assert_eq!(go("PUT", "/v2/account", body), Ok(Route::Api(ApiCall::UpdateAccount(expected))));
 
     let body = r#"{"objects":[{"collection":"c","key":"k","value":"{}","permissionRead":"2","permission_write":0}]}"#;
     let Ok(Route::Api(ApiCall::WriteStorageObjects(call))) = go("PUT", "/v2/storage", body) else {
@@ -132,8 +138,10 @@ fn bodies_that_are_no_messages_are_refused() {
 #[test]
 fn no_target_or_body_brings_it_down() {
     let mut random = event::Random::from_number(3);
-    let pieces = ["/v2", "/account", "/rpc/", "/storage", "/link", "?", "&", "=", "%", "%2", "é",
-        "ids", "/match", "create", "//", "#", "+", "\u{0}"];
+    let pieces = [
+        "/v2", "/account", "/rpc/", "/storage", "/link", "?", "&", "=", "%", "%2", "é", "ids",
+        "/match", "create", "//", "#", "+", "\u{0}",
+    ];
     for _ in 0..20_000 {
         let count = random.below(8);
         let target: String =
