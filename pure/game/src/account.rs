@@ -25,9 +25,9 @@ pub use authenticate::{
     authenticate_username,
 };
 pub use identity::{CustomId, DeviceId, Email, Password, Username};
-pub use wallet::{WalletChange, wallet_update};
+pub use wallet::{WALLET_ENTRIES_MAX, WalletChange, wallet_update};
 
-use crate::db::{Cell, Database, DbError, Param, Row};
+use crate::db::{Database, DbError, Param, Row};
 use crate::error::{ApiError, Code};
 use crate::json;
 use crate::user::{self, User};
@@ -309,9 +309,4 @@ pub(crate) fn unix_ms(now: Now) -> i64 {
 
 fn text_or_null(text: Option<&str>) -> Param<'_> {
     text.map_or(Param::Null, Param::Text)
-}
-
-/// Whether a cell holds a moment.
-pub(crate) fn is_set(cell: &Cell) -> bool {
-    matches!(cell, Cell::Int(moment) if *moment > 0)
 }
