@@ -10,5 +10,6 @@ pub mod cache;
 pub mod db;
 pub mod directory;
 pub mod guest;
+pub mod host;
 pub mod session;
 pub mod value;

@@ -1,0 +1,1 @@
+//! Scripts that want to stall, starve or crash the server.
