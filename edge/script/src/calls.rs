@@ -1,6 +1,7 @@
 //! One thread's instance of all modules: loads them, and runs RPCs and hooks. Matches are made
 //! here and live in `matches`.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use game::guest::{
 use game::value::Value;
 use mlua::{Function, Table, Value as LuaValue};
 
+use crate::context::Packer;
 use crate::failure::{self, Limits};
 use crate::matches::LuaMatch;
 use crate::sources::{LoadError, Sources};
@@ -41,6 +43,8 @@ pub struct LuaScripts {
 struct Calls {
     vm: Vm,
     call: Function,
+    /// Reused for every call's context.
+    packer: RefCell<Packer>,
     rpc: BTreeMap<String, Function>,
     before: BTreeMap<String, Function>,
     after: BTreeMap<String, Function>,
@@ -149,6 +153,7 @@ impl Calls {
         vm.seal()?;
         Ok(Self {
             call,
+            packer: RefCell::default(),
             rpc: functions(rpc)?,
             before: functions(before)?,
             after: functions(after)?,
@@ -166,15 +171,17 @@ impl Calls {
         function: &Function,
         arguments: (LuaValue, LuaValue),
     ) -> Result<LuaValue, ScriptError> {
-        let (mode, user, name, vars, expiry, session, lang, ip, port, headers, query) =
-            context::args(&self.vm.lua, context)
-                .map_err(|error| failure::internal(limits, &error))?;
+        let mut packer = self.packer.take();
+        let packed = context::args(&self.vm.lua, &mut packer, context);
+        self.packer.replace(packer);
+        let (packed, expiry, vars, headers, params) =
+            packed.map_err(|error| failure::internal(limits, &error))?;
+        let mode = context.execution_mode;
         let (first, second) = arguments;
         self.vm.budget.begin(limits.budget_ms);
         let returned = lend::lend(host, || {
             self.call.call::<Outcome>((
-                function, first, second, mode, user, name, vars, expiry, session, lang, ip, port,
-                headers, query,
+                function, first, second, mode, packed, expiry, vars, headers, params,
             ))
         });
         settle(&self.vm, limits, returned).map(|(value, ..)| value)

@@ -51,6 +51,12 @@ pub(crate) fn raised(
     code: Option<u8>,
     trace: Option<&str>,
 ) -> ScriptError {
+    // An error of a Rust function brings mlua's words for it, and a traceback of its own.
+    let text = text.split_once("\nstack traceback:\n").map_or(text, |(text, _)| text);
+    let text = ["runtime error: ", "memory error: "]
+        .iter()
+        .find_map(|prefix| text.strip_prefix(prefix))
+        .unwrap_or(text);
     let trace = trace.map(own_frames).unwrap_or_default();
     let first_frame = trace.lines().next().and_then(|line| line.split(' ').next()).unwrap_or("");
     if text == NO_MEMORY || text.ends_with(NO_MEMORY) {
@@ -74,16 +80,16 @@ pub(crate) fn raised(
 /// The error of a call that used up its CPU time.
 pub(crate) fn out_of_time(limits: &Limits, location: String) -> ScriptError {
     let Limits { budget_ms, budget_setting, .. } = limits;
-    let message =
-        format!("{location}: script used up its {budget_ms} ms of CPU time ({budget_setting})");
+    let used_up = format!("script used up its {budget_ms} ms of CPU time ({budget_setting})");
+    let message = if location.is_empty() { used_up } else { format!("{location}: {used_up}") };
     ScriptError { code: INTERNAL, message, location, kind: ScriptFailure::OutOfTime }
 }
 
 /// The error of a call that wanted more memory than there is for its VM.
 pub(crate) fn out_of_memory(limits: &Limits, location: &str) -> ScriptError {
     let Limits { memory_bytes, memory_setting, .. } = limits;
-    let place = if location.is_empty() { "script" } else { location };
-    let message = format!("{place}: script used up its {memory_bytes} bytes ({memory_setting})");
+    let used_up = format!("script used up its {memory_bytes} bytes ({memory_setting})");
+    let message = if location.is_empty() { used_up } else { format!("{location}: {used_up}") };
     let location = location.to_owned();
     ScriptError { code: INTERNAL, message, location, kind: ScriptFailure::OutOfMemory }
 }
@@ -99,8 +105,8 @@ pub(crate) fn internal(limits: &Limits, error: &mlua::Error) -> ScriptError {
         mlua::Error::MemoryError(_) => out_of_memory(limits, ""),
         other => {
             let text = other.to_string();
-            let (text, trace) = text.split_once("\nstack traceback:\n").unwrap_or((&text, ""));
-            raised(limits, text.trim_start_matches("runtime error: "), None, Some(trace))
+            let trace = text.split_once("\nstack traceback:\n").map(|(_, trace)| trace);
+            raised(limits, &text, None, trace)
         }
     }
 }

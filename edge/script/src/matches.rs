@@ -12,19 +12,20 @@ use game::value::Value;
 use mlua::{Function, IntoLuaMulti, Value as LuaValue};
 
 use crate::calls::{Outcome, settle};
-use crate::context::{id, number, pairs, table, text};
+use crate::context::{Packer, id, number, table, text};
 use crate::failure::{self, Limits};
 use crate::sources::Sources;
 use crate::vm::{Purpose, Vm};
 use crate::{LuaLimits, convert, lend};
 
 /// A match written in Lua.
-#[derive(Debug)]
 pub(crate) struct LuaMatch {
     vm: Vm,
     limits: Limits,
     callbacks: Callbacks,
     label: String,
+    /// Reused for every call's presences or messages.
+    packer: Packer,
 }
 
 /// Entry points of the prelude.
@@ -32,10 +33,8 @@ pub(crate) struct LuaMatch {
 struct Callbacks {
     set_label: Function,
     join_attempt: Function,
-    presence: Function,
     join: Function,
     leave: Function,
-    message: Function,
     tick: Function,
     signal: Function,
     terminate: Function,
@@ -46,10 +45,8 @@ impl Callbacks {
         Ok(Self {
             set_label: vm.entry("match_label")?,
             join_attempt: vm.entry("match_join_attempt")?,
-            presence: vm.entry("match_presence")?,
             join: vm.entry("match_join")?,
             leave: vm.entry("match_leave")?,
-            message: vm.entry("match_message")?,
             tick: vm.entry("match_loop")?,
             signal: vm.entry("match_signal")?,
             terminate: vm.entry("match_terminate")?,
@@ -76,7 +73,8 @@ impl LuaMatch {
         let internal = |error: mlua::Error| failure::internal(&limits, &error);
         let vm = Vm::new(sources, host, Purpose::Match, limits.memory_bytes).map_err(internal)?;
         let callbacks = Callbacks::of(&vm).map_err(internal)?;
-        let mut running = Self { vm, limits, callbacks, label: String::new() };
+        let mut running =
+            Self { vm, limits, callbacks, label: String::new(), packer: Packer::default() };
 
         let open = running.vm.entry("match_open").map_err(internal)?;
         running.call(host, &open, (module, context.match_id.as_str()))?;
@@ -120,38 +118,49 @@ impl LuaMatch {
         failure::internal(&self.limits, error)
     }
 
-    fn push_presence(&self, presence: &Presence, reason: PresenceReason) -> mlua::Result<()> {
-        let lua = &self.vm.lua;
-        self.callbacks.presence.call::<()>((
-            id(lua, Some(presence.user_id))?,
-            id(lua, Some(presence.session_id))?,
-            &*presence.username,
-            reason as u8,
-        ))
+    /// Presences as the prelude reads them: `<c36c36Bs4` each.
+    fn pack_presences(
+        &mut self,
+        presences: &[(Presence, PresenceReason)],
+    ) -> Result<mlua::LuaString, ScriptError> {
+        let packer = self.packer.start();
+        for (presence, reason) in presences {
+            packer.id(presence.user_id).id(presence.session_id).byte(*reason as u8);
+            packer.text(presence.username.as_bytes());
+        }
+        self.packed()
     }
 
-    fn push_message(&self, message: &MatchMessage) -> mlua::Result<()> {
-        let lua = &self.vm.lua;
-        self.callbacks.message.call::<()>((
-            id(lua, Some(message.sender.user_id))?,
-            id(lua, Some(message.sender.session_id))?,
-            &*message.sender.username,
-            message.op_code,
-            lua.create_string(&message.data)?,
-            message.reliable,
-            number(message.receive_time_ms),
-        ))
+    /// Messages as the prelude reads them: `<c36c36ddBs4s4` each.
+    #[allow(clippy::cast_precision_loss, reason = "scripts' numbers are doubles anyway")]
+    fn pack_messages(&mut self, messages: &[MatchMessage]) -> Result<mlua::LuaString, ScriptError> {
+        let packer = self.packer.start();
+        for message in messages {
+            packer.id(message.sender.user_id).id(message.sender.session_id);
+            packer.number(message.op_code as f64).number(message.receive_time_ms as f64);
+            packer.byte(u8::from(message.reliable));
+            packer.text(message.sender.username.as_bytes()).text(&message.data);
+        }
+        self.packed()
+    }
+
+    fn packed(&self) -> Result<mlua::LuaString, ScriptError> {
+        let packed = self.vm.lua.create_string(self.packer.bytes());
+        packed.map_err(|error| self.internal(&error))
     }
 
     fn ask(&self, tick: i64, request: &JoinRequest) -> mlua::Result<mlua::MultiValue> {
         let lua = &self.vm.lua;
         (
             tick,
-            id(lua, Some(request.presence.user_id))?,
-            id(lua, Some(request.presence.session_id))?,
+            id(lua, request.presence.user_id)?,
+            id(lua, request.presence.session_id)?,
             &*request.presence.username,
             table(lua, &request.metadata)?,
-            pairs(lua, &request.vars)?,
+            Some(&request.vars)
+                .filter(|vars| !vars.is_empty())
+                .map(|v| table(lua, v))
+                .transpose()?,
             number(request.user_session_exp),
             text(lua, request.client_ip.as_deref())?,
             text(lua, request.client_port.as_deref())?,
@@ -184,11 +193,9 @@ impl MatchScript for LuaMatch {
         presences: &[(Presence, PresenceReason)],
     ) -> Result<bool, ScriptError> {
         self.refresh(context)?;
-        for (presence, reason) in presences {
-            self.push_presence(presence, *reason).map_err(|error| self.internal(&error))?;
-        }
+        let packed = self.pack_presences(presences)?;
         let callback = if joined { &self.callbacks.join } else { &self.callbacks.leave };
-        let (goes_on, _) = self.call(host, callback, tick)?;
+        let (goes_on, _) = self.call(host, callback, (tick, packed, presences.len()))?;
         Ok(goes_on.as_boolean().unwrap_or(false))
     }
 
@@ -200,10 +207,8 @@ impl MatchScript for LuaMatch {
         messages: &[MatchMessage],
     ) -> Result<bool, ScriptError> {
         self.refresh(context)?;
-        for message in messages {
-            self.push_message(message).map_err(|error| self.internal(&error))?;
-        }
-        let (goes_on, _) = self.call(host, &self.callbacks.tick, tick)?;
+        let packed = if messages.is_empty() { None } else { Some(self.pack_messages(messages)?) };
+        let (goes_on, _) = self.call(host, &self.callbacks.tick, (tick, packed, messages.len()))?;
         Ok(goes_on.as_boolean().unwrap_or(false))
     }
 

@@ -8,6 +8,7 @@ local error, pairs, rawget, rawset, select = error, pairs, rawget, rawset, selec
 local setmetatable, tonumber, tostring, type, xpcall = setmetatable, tonumber, tostring, type, xpcall
 local floor, lower = math.floor, string.lower
 local traceback = debug.traceback
+local unpack_bytes = string.unpack
 local entry = {}
 
 -- What Lua 5.1 has and Luau has not, and what Luau has that could run for ever.
@@ -243,18 +244,62 @@ end
 
 -- RPCs and hooks.
 
-local function call_context(mode, user_id, username, vars, expiry, session_id, lang, ip, port,
-                            headers, query_params)
-  return {
-    env = env, execution_mode = mode, node = node, version = version,
-    headers = headers or {}, query_params = query_params or {},
-    user_id = user_id, username = username, vars = vars, user_session_exp = expiry,
-    session_id = session_id, lang = lang, client_ip = ip, client_port = port,
-  }
+-- Everything that Rust has to say about a call comes in one string: handing over many is slow.
+-- See context.rs for its form.
+
+local function read_pairs(packed, position, count)
+  local read = {}
+  local name, value
+  for _ = 1, count do
+    name, value, position = unpack_bytes("<s4s4", packed, position)
+    read[name] = value
+  end
+  return read, position
 end
 
-function entry.call(fn, first, second, ...)
-  local context = call_context(...)
+local function read_lists(packed, position, count)
+  local read = {}
+  local name, value
+  for _ = 1, count do
+    name, value, position = unpack_bytes("<s4s4", packed, position)
+    local list = read[name]
+    if list then
+      list[#list + 1] = value
+    else
+      read[name] = { value }
+    end
+  end
+  return read, position
+end
+
+local function call_context(mode, packed, expiry, var_count, header_count, param_count)
+  local context = { env = env, execution_mode = mode, node = node, version = version,
+    headers = 0, query_params = 0, user_id = nil, username = nil, vars = nil,
+    user_session_exp = expiry, session_id = nil, lang = nil, client_ip = nil, client_port = nil }
+  local user_id, username, session_id, lang, ip, port, position =
+    unpack_bytes("<s4s4s4s4s4s4", packed)
+  if user_id ~= "" then
+    context.user_id, context.username = user_id, username
+  end
+  if session_id ~= "" then
+    context.session_id, context.lang = session_id, lang
+  end
+  if ip ~= "" then
+    context.client_ip = ip
+  end
+  if port ~= "" then
+    context.client_port = port
+  end
+  if var_count > 0 then
+    context.vars, position = read_pairs(packed, position, var_count)
+  end
+  context.headers, position = read_lists(packed, position, header_count)
+  context.query_params = read_lists(packed, position, param_count)
+  return context
+end
+
+function entry.call(fn, first, second, mode, packed, ...)
+  local context = packed and call_context(mode, packed, ...) or base_context(mode)
   if second == nil then
     return outcome(xpcall(fn, handler, context, first))
   end
@@ -266,7 +311,6 @@ end
 local MATCH_LABEL_BYTES_MAX = 2048
 local init, join_attempt, join, leave, loop, terminate, signal
 local context, state
-local members, messages, message_count = {}, {}, 0
 
 local function must(problem)
   if problem then
@@ -434,37 +478,49 @@ function entry.match_join_attempt(tick, user_id, session_id, username, metadata,
     xpcall(join_attempt, handler, asked, dispatcher, tick, state, presence, metadata))
 end
 
-function entry.match_presence(user_id, session_id, username, reason)
-  members[#members + 1] = {
-    user_id = user_id, session_id = session_id, username = username, node = node,
-    reason = reason,
-  }
+-- Presences and messages come packed too, see matches.rs.
+
+local function read_presences(packed, count)
+  local list, position = {}, 1
+  local user_id, session_id, reason, username
+  for index = 1, count do
+    user_id, session_id, reason, username, position =
+      unpack_bytes("<c36c36Bs4", packed, position)
+    list[index] = {
+      user_id = user_id, session_id = session_id, username = username, node = node,
+      reason = reason,
+    }
+  end
+  return list
 end
 
-function entry.match_join(tick)
-  local list = members
-  members = {}
-  return settle("join", xpcall(join, handler, context, dispatcher, tick, state, list))
+function entry.match_join(tick, packed, count)
+  return settle("join",
+    xpcall(join, handler, context, dispatcher, tick, state, read_presences(packed, count)))
 end
 
-function entry.match_leave(tick)
-  local list = members
-  members = {}
-  return settle("leave", xpcall(leave, handler, context, dispatcher, tick, state, list))
+function entry.match_leave(tick, packed, count)
+  return settle("leave",
+    xpcall(leave, handler, context, dispatcher, tick, state, read_presences(packed, count)))
 end
 
-function entry.match_message(user_id, session_id, username, op_code, data, reliable, time_ms)
-  message_count = message_count + 1
-  messages[message_count] = {
-    sender = { user_id = user_id, session_id = session_id, username = username, node = node },
-    op_code = op_code, data = data, reliable = reliable, receive_time_ms = time_ms,
-  }
+local function read_messages(packed, count)
+  local list, position = {}, 1
+  local user_id, session_id, op_code, time_ms, reliable, username, data
+  for index = 1, count do
+    user_id, session_id, op_code, time_ms, reliable, username, data, position =
+      unpack_bytes("<c36c36ddBs4s4", packed, position)
+    list[index] = {
+      sender = { user_id = user_id, session_id = session_id, username = username, node = node },
+      op_code = op_code, data = data, reliable = reliable == 1, receive_time_ms = time_ms,
+    }
+  end
+  return list
 end
 
-function entry.match_loop(tick)
-  local list = messages
-  messages, message_count = {}, 0
-  return settle("loop", xpcall(loop, handler, context, dispatcher, tick, state, list))
+function entry.match_loop(tick, packed, count)
+  return settle("loop", xpcall(loop, handler, context, dispatcher, tick, state,
+    packed and read_messages(packed, count) or {}))
 end
 
 function entry.match_terminate(tick, grace_s)

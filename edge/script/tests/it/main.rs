@@ -26,6 +26,11 @@ fn tight() -> LuaLimits {
     }
 }
 
+/// Limits for scripts that work hard: memory runs out long before time does.
+fn roomy() -> LuaLimits {
+    LuaLimits { call_budget_ms: 3_000, callback_budget_ms: 3_000, ..tight() }
+}
+
 fn load(files: &[(&str, &str)], host: &mut TestHost) -> Result<LuaScripts, LoadError> {
     load_with(files, tight(), host)
 }
@@ -44,17 +49,17 @@ fn context() -> CallContext {
 }
 
 /// Loads one module whose body is an RPC function's: `context`, `payload` and `nk` are in scope.
-fn scripts_of(body: &str, host: &mut TestHost) -> LuaScripts {
+fn scripts_of(body: &str, limits: LuaLimits, host: &mut TestHost) -> LuaScripts {
     let text = format!(
         "local nk = require(\"nakama\") nk.register_rpc(function(context, payload) {body}\nend, \
          \"test\")"
     );
-    load(&[("m.lua", &text)], host).unwrap()
+    load_with(&[("m.lua", &text)], limits, host).unwrap()
 }
 
 /// Runs an RPC function's body once.
 fn run_on(body: &str, payload: &str, host: &mut TestHost) -> Result<Option<String>, ScriptError> {
-    let mut scripts = scripts_of(body, host);
+    let mut scripts = scripts_of(body, roomy(), host);
     let answer = scripts.rpc(host, &context(), "test", payload.as_bytes())?;
     Ok(answer.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
