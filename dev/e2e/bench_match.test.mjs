@@ -27,7 +27,9 @@ async function enter(index, matchId) {
   assert.match(found.payload.match_id, /^[0-9a-f-]{36}\.nakama$/);
   const match = await player.socket.joinMatch(matchId ?? found.payload.match_id);
   assert.equal(match.authoritative, true);
-  await player.next("match_presence", (e) => e.joins?.some((p) => p.user_id === player.session.user_id));
+  await player.next("match_presence", (e) =>
+    e.joins?.some((p) => p.user_id === player.session.user_id),
+  );
   return { ...player, matchId: match.match_id, found: found.payload.match_id };
 }
 
@@ -59,7 +61,9 @@ test("ten players, echo and broadcast in turns", async () => {
 
   // One leaves, one comes in.
   players[9].leave();
-  await players[0].next("match_presence", (e) => e.leaves?.some((p) => p.user_id === players[9].session.user_id));
+  await players[0].next("match_presence", (e) =>
+    e.leaves?.some((p) => p.user_id === players[9].session.user_id),
+  );
   await late.socket.joinMatch(matchId);
   for (const p of [...players.slice(0, 9), late]) p.leave();
 });

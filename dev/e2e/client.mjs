@@ -133,7 +133,11 @@ export const claimsOf = (token) =>
   JSON.parse(Buffer.from(token.split(".")[1], "base64url").toString("utf8"));
 
 /** A token as the server makes them, with claims of the test's choice. */
-export function forgeToken(claims, key = "defaultencryptionkey", head = { alg: "HS256", typ: "JWT" }) {
+export function forgeToken(
+  claims,
+  key = "defaultencryptionkey",
+  head = { alg: "HS256", typ: "JWT" },
+) {
   const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const signed = `${part(head)}.${part(claims)}`;
   return `${signed}.${createHmac("sha256", key).update(signed).digest("base64url")}`;

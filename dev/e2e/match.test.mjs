@@ -7,11 +7,35 @@
 import { after, before, describe, test } from "node:test";
 import assert from "node:assert/strict";
 import { startServer, isExternal, throngOnly } from "./server.mjs";
-import { bearer, FORMATS, http, newPlayer, newSocketPlayer, openSocket, RawSocket, SOON_MS, textOf, unique } from "./client.mjs";
+import {
+  bearer,
+  FORMATS,
+  http,
+  newPlayer,
+  newSocketPlayer,
+  openSocket,
+  RawSocket,
+  SOON_MS,
+  textOf,
+  unique,
+} from "./client.mjs";
 
 const OP = {
-  ECHO: 1, BROADCAST: 2, LABEL: 3, KICK: 4, ERROR: 5, END: 6, ANONYMOUS: 7, DEFERRED: 8, DESCRIBE: 9,
-  OTHERS: 10, NOBODY: 11, BINARY: 12, JOINED: 50, LEFT: 51, TERMINATE: 99,
+  ECHO: 1,
+  BROADCAST: 2,
+  LABEL: 3,
+  KICK: 4,
+  ERROR: 5,
+  END: 6,
+  ANONYMOUS: 7,
+  DEFERRED: 8,
+  DESCRIBE: 9,
+  OTHERS: 10,
+  NOBODY: 11,
+  BINARY: 12,
+  JOINED: 50,
+  LEFT: 51,
+  TERMINATE: 99,
 };
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/;
 
@@ -78,7 +102,10 @@ for (const format of FORMATS) {
 
       await two.socket.leaveMatch(created.match_id);
       await one.next("match_presence", isLeaveOf(two));
-      assert.deepEqual(two.on.left((e) => e.name === "match_presence" && e.value.leaves?.length), []);
+      assert.deepEqual(
+        two.on.left((e) => e.name === "match_presence" && e.value.leaves?.length),
+        [],
+      );
       await one.socket.leaveMatch(created.match_id);
       const gone = await failure(two.socket.joinMatch(created.match_id));
       assert.deepEqual(gone, { code: 4, message: "Match not found" });
@@ -155,7 +182,8 @@ for (const format of FORMATS) {
         await join(two, match_id);
         matches.push(match_id);
       }
-      for (const [n, match_id] of matches.entries()) await two.socket.sendMatchState(match_id, n + 1, "x");
+      for (const [n, match_id] of matches.entries())
+        await two.socket.sendMatchState(match_id, n + 1, "x");
       for (const [n, match_id] of matches.entries()) {
         const seen = await one.next("match_data");
         assert.deepEqual([seen.match_id, seen.op_code], [match_id, n + 1]);
@@ -218,9 +246,13 @@ for (const format of FORMATS) {
     test("refused joins carry the script's reason", async () => {
       const [player] = await players(1, { format });
       const matchId = await createMatch();
-      const wrong = await failure(player.socket.joinMatch(matchId, undefined, { password: "wrong" }));
+      const wrong = await failure(
+        player.socket.joinMatch(matchId, undefined, { password: "wrong" }),
+      );
       assert.deepEqual(wrong, { code: 5, message: `wrong password, ${player.session.username}` });
-      const silent = await failure(player.socket.joinMatch(matchId, undefined, { password: "silent" }));
+      const silent = await failure(
+        player.socket.joinMatch(matchId, undefined, { password: "silent" }),
+      );
       assert.equal(silent.code, 5);
       await join(player, matchId, { password: "right" });
       player.leave();
@@ -244,7 +276,10 @@ for (const format of FORMATS) {
       assert.deepEqual(ids(again.presences), [player.session.user_id]);
       await player.socket.sendMatchState(matchId, OP.ECHO, "x");
       await player.next("match_data", hasOp(OP.ECHO));
-      assert.deepEqual(player.on.left((e) => e.name === "match_presence"), []);
+      assert.deepEqual(
+        player.on.left((e) => e.name === "match_presence"),
+        [],
+      );
       player.leave();
     });
 
@@ -285,7 +320,10 @@ for (const format of FORMATS) {
       await player.socket.sendMatchState(matchId, OP.DESCRIBE, "data");
       const { sender, received_ms, ...rest } = JSON.parse(textOf(await player.next("match_data")));
       assert.deepEqual({ node: sender.node, ...trio(sender) }, { node: "nakama", ...trio(self) });
-      assert.ok(received_ms >= sentMs - 1000 && received_ms <= Date.now() + 1000, `${received_ms} ${sentMs}`);
+      assert.ok(
+        received_ms >= sentMs - 1000 && received_ms <= Date.now() + 1000,
+        `${received_ms} ${sentMs}`,
+      );
       assert.equal(rest.reliable ?? false, false);
       delete rest.reliable;
       assert.deepEqual(rest, {
@@ -320,7 +358,10 @@ for (const format of FORMATS) {
       await two.socket.rpc("e2e_echo", "x");
       await one.socket.sendMatchState(matchId, OP.BROADCAST, "from inside");
       assert.equal(textOf(await one.next("match_data", hasOp(OP.BROADCAST))), "from inside");
-      assert.deepEqual(two.on.left((e) => e.name === "match_data"), []);
+      assert.deepEqual(
+        two.on.left((e) => e.name === "match_data"),
+        [],
+      );
       await join(two, matchId);
       leaveAll(one, two);
     });
@@ -334,7 +375,10 @@ for (const format of FORMATS) {
       const gone = await failure(player.socket.joinMatch(matchId));
       assert.deepEqual(gone, { code: 4, message: "Match not found" });
       assert.equal((await player.socket.rpc("e2e_echo", "x")).payload, "x");
-      assert.deepEqual(player.on.left((e) => e.value?.leaves?.length), []);
+      assert.deepEqual(
+        player.on.left((e) => e.value?.leaves?.length),
+        [],
+      );
       player.leave();
     });
 
@@ -369,7 +413,7 @@ for (const format of FORMATS) {
 
 /** Repeats until the condition holds; for what the original does a little later. */
 async function until(condition) {
-  for (const end = Date.now() + SOON_MS; Date.now() < end; ) {
+  for (const end = Date.now() + SOON_MS; Date.now() < end;) {
     if (await condition()) return;
   }
   assert.fail(`still not after ${SOON_MS} ms: ${condition}`);
@@ -378,12 +422,22 @@ async function until(condition) {
 describe("frames of matches", () => {
   test("relayed: exactly these keys", async () => {
     const [one, two] = [await newPlayer(server), await newPlayer(server)];
-    const [a, b] = [await RawSocket.open(server, one.session.token), await RawSocket.open(server, two.session.token)];
+    const [a, b] = [
+      await RawSocket.open(server, one.session.token),
+      await RawSocket.open(server, two.session.token),
+    ];
     const created = await a.request({ match_create: {} });
     const { match } = created;
-    const me = { user_id: one.session.user_id, session_id: match.self.session_id, username: one.session.username };
+    const me = {
+      user_id: one.session.user_id,
+      session_id: match.self.session_id,
+      username: one.session.username,
+    };
     assert.deepEqual(created, { cid: "1", match: { match_id: match.match_id, size: 1, self: me } });
-    assert.deepEqual(await a.next("match_presence_event"), { match_id: match.match_id, joins: [me] });
+    assert.deepEqual(await a.next("match_presence_event"), {
+      match_id: match.match_id,
+      joins: [me],
+    });
 
     const joined = await b.request({ match_join: { match_id: match.match_id } });
     const other = joined.match.self;
@@ -396,19 +450,35 @@ describe("frames of matches", () => {
     const send = (fields) => b.send({ match_data_send: { match_id: match.match_id, ...fields } });
     await a.next("match_presence_event");
     send({ op_code: 2, data: "aGk=", reliable: true });
-    assert.deepEqual(await a.next("match_data"),
-      { match_id: match.match_id, presence: other, op_code: "2", data: "aGk=", reliable: true });
+    assert.deepEqual(await a.next("match_data"), {
+      match_id: match.match_id,
+      presence: other,
+      op_code: "2",
+      data: "aGk=",
+      reliable: true,
+    });
     send({ op_code: "9007199254740993", data: "aGk" });
-    assert.deepEqual(await a.next("match_data"),
-      { match_id: match.match_id, presence: other, op_code: "9007199254740993", data: "aGk=" });
+    assert.deepEqual(await a.next("match_data"), {
+      match_id: match.match_id,
+      presence: other,
+      op_code: "9007199254740993",
+      data: "aGk=",
+    });
     send({ opCode: "-1", data: "-_8" });
-    assert.deepEqual(await a.next("match_data"),
-      { match_id: match.match_id, presence: other, op_code: "-1", data: "+/8=" });
+    assert.deepEqual(await a.next("match_data"), {
+      match_id: match.match_id,
+      presence: other,
+      op_code: "-1",
+      data: "+/8=",
+    });
     send({});
     assert.deepEqual(await a.next("match_data"), { match_id: match.match_id, presence: other });
 
     assert.deepEqual(await b.request({ match_leave: { match_id: match.match_id } }), { cid: "2" });
-    assert.deepEqual(await a.next("match_presence_event"), { match_id: match.match_id, leaves: [other] });
+    assert.deepEqual(await a.next("match_presence_event"), {
+      match_id: match.match_id,
+      leaves: [other],
+    });
     a.close();
     b.close();
   });
@@ -419,10 +489,18 @@ describe("frames of matches", () => {
     const match_id = await createMatch({ label: "text" });
     const joined = await raw.request({ match_join: { match_id } });
     const { self } = joined.match;
-    assert.deepEqual(joined, { cid: "1", match: { match_id, authoritative: true, label: "text", self } });
+    assert.deepEqual(joined, {
+      cid: "1",
+      match: { match_id, authoritative: true, label: "text", self },
+    });
     assert.deepEqual(await raw.next("match_presence_event"), { match_id, joins: [self] });
     raw.send({ match_data_send: { match_id, op_code: "1", data: "aGk=" } });
-    assert.deepEqual(await raw.next("match_data"), { match_id, op_code: "1", data: "aGk=", reliable: true });
+    assert.deepEqual(await raw.next("match_data"), {
+      match_id,
+      op_code: "1",
+      data: "aGk=",
+      reliable: true,
+    });
     raw.send({ match_data_send: { match_id, op_code: "7" } });
     assert.deepEqual(await raw.next("match_data"), { match_id, reliable: true });
     assert.deepEqual(await raw.request({ match_leave: { match_id } }), { cid: "2" });
@@ -460,7 +538,9 @@ describe("scripts and matches", () => {
       tick_rate: 5,
       handler_name: "e2e_match",
     });
-    const none = await rpc("e2e_get_match", { match_id: "11111111-2222-4333-8444-555555555555.nakama" });
+    const none = await rpc("e2e_get_match", {
+      match_id: "11111111-2222-4333-8444-555555555555.nakama",
+    });
     assert.ok(!none.match);
   });
 
@@ -494,7 +574,8 @@ describe("listing", () => {
     const sorted = (matches) => matches.map((m) => m.match_id ?? m).sort();
     let matches = await list(query);
     const fits = () => JSON.stringify(sorted(matches)) === JSON.stringify([...expected].sort());
-    for (const end = Date.now() + SOON_MS; isExternal && !fits() && Date.now() < end; ) matches = await list(query);
+    for (const end = Date.now() + SOON_MS; isExternal && !fits() && Date.now() < end;)
+      matches = await list(query);
     assert.deepEqual(sorted(matches), [...expected].sort(), JSON.stringify(query));
     return matches;
   }
@@ -534,7 +615,9 @@ describe("listing", () => {
   test("relayed matches are listed too, with their size", async () => {
     const [player] = await players(1);
     const { match_id } = await player.socket.createMatch();
-    await until(async () => (await list({ limit: 100, authoritative: false })).some((m) => m.match_id === match_id));
+    await until(async () =>
+      (await list({ limit: 100, authoritative: false })).some((m) => m.match_id === match_id),
+    );
     const matches = await list({ limit: 100, authoritative: false });
     assert.ok(matches.every((m) => !m.authoritative));
     assert.equal(matches.find((m) => m.match_id === match_id).size, 1);
@@ -553,13 +636,23 @@ describe("listing", () => {
     const all = await createMatches(3, label);
     await found({ label }, all);
     const matches = await list({ label });
-    assert.deepEqual(matches.map((m) => m.match_id), all.reverse());
+    assert.deepEqual(
+      matches.map((m) => m.match_id),
+      all.reverse(),
+    );
   });
 
   test("the query language", async () => {
     const run = unique("run").replaceAll("-", "");
     const labels = {
-      a: { run, mode: "ctf", rank: 5, open: true, tags: ["fast", "new"], map: { name: "Ice Cave" } },
+      a: {
+        run,
+        mode: "ctf",
+        rank: 5,
+        open: true,
+        tags: ["fast", "new"],
+        map: { name: "Ice Cave" },
+      },
       b: { run, mode: "ctf", rank: 10, open: false, tags: ["slow"], map: { name: "Desert" } },
       c: { run, mode: "dm", rank: 15, open: true, map: { name: "Forest" } },
       d: { run, mode: "duel", rank: 20 },
@@ -598,17 +691,28 @@ describe("listing", () => {
       ['+create_time:<"2020-01-01T00:00:00Z"', ""],
     ];
     for (const [query, expected] of ROWS) {
-      await found({ query: `${own} ${query}`, limit: 100 }, [...expected].map((name) => matches[name]));
+      await found(
+        { query: `${own} ${query}`, limit: 100 },
+        [...expected].map((name) => matches[name]),
+      );
     }
     const boosted = await list({ query: `${own} label.mode:duel^5 label.mode:dm^2`, limit: 100 });
-    assert.deepEqual(boosted.slice(0, 2).map((m) => m.match_id), [matches.d, matches.c]);
+    assert.deepEqual(
+      boosted.slice(0, 2).map((m) => m.match_id),
+      [matches.d, matches.c],
+    );
     await found({ query: `label.run:${run}`, limit: 100 }, Object.values(matches));
   });
 
   test("a bad query", async () => {
-    const answer = await http(server, "GET", `/v2/match?query=${encodeURIComponent("+label.a:/[/")}`, {
-      headers: bearer(admin.session),
-    });
+    const answer = await http(
+      server,
+      "GET",
+      `/v2/match?query=${encodeURIComponent("+label.a:/[/")}`,
+      {
+        headers: bearer(admin.session),
+      },
+    );
     assert.equal(answer.status, 500, answer.text);
     assert.deepEqual(answer.json, { code: 13, message: "Error listing matches." });
   });
@@ -639,9 +743,22 @@ describe("listing", () => {
     const label = unique();
     const matchId = await createMatch({ label });
     await found({ label }, [matchId]);
-    const { matches } = await rpc("e2e_list_matches", { limit: 5, authoritative: true, label, min_size: 0, max_size: 3 });
+    const { matches } = await rpc("e2e_list_matches", {
+      limit: 5,
+      authoritative: true,
+      label,
+      min_size: 0,
+      max_size: 3,
+    });
     assert.deepEqual(matches, [
-      { match_id: matchId, authoritative: true, label, size: 0, tick_rate: 20, handler_name: "e2e_match" },
+      {
+        match_id: matchId,
+        authoritative: true,
+        label,
+        size: 0,
+        tick_rate: 20,
+        handler_name: "e2e_match",
+      },
     ]);
   });
 

@@ -6,7 +6,7 @@ import { after, before, describe, test } from "node:test";
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { once } from "node:events";
-import { startServer } from "./server.mjs";
+import { startServer, throngOnly } from "./server.mjs";
 import { basic, bearer, claimsOf, forgeToken, http, newPlayer, unique } from "./client.mjs";
 
 let server;
@@ -46,89 +46,355 @@ const REFUSED = [
   ["bearer for a key", "POST", DEVICE, own, "{}", 401, 16, "Server key invalid"],
   ["no token", "GET", "/v2/account", undefined, undefined, 401, 16, "Auth token required"],
   ["key for a token", "GET", "/v2/account", key, undefined, 401, 16, "Auth token invalid"],
-  ["not a token", "GET", "/v2/account", () => bearer("abc"), undefined, 401, 16, "Auth token invalid"],
+  [
+    "not a token",
+    "GET",
+    "/v2/account",
+    () => bearer("abc"),
+    undefined,
+    401,
+    16,
+    "Auth token invalid",
+  ],
   ["expired token", "GET", "/v2/account", expired, undefined, 401, 16, "Auth token invalid"],
   ["foreign token", "GET", "/v2/account", wrongKey, undefined, 401, 16, "Auth token invalid"],
   ["unsigned token", "GET", "/v2/account", noAlgorithm, undefined, 401, 16, "Auth token invalid"],
-  ["refresh token as session", "GET", "/v2/account", () => bearer(player.session.refresh_token),
-    undefined, 401, 16, "Auth token invalid"],
+  [
+    "refresh token as session",
+    "GET",
+    "/v2/account",
+    () => bearer(player.session.refresh_token),
+    undefined,
+    401,
+    16,
+    "Auth token invalid",
+  ],
   // JSON
   ["malformed JSON", "POST", DEVICE, key, '{"id":', 400, 3, undefined],
   ["wrong JSON type", "POST", DEVICE, key, '{"id":{}}', 400, 3, undefined],
   ["duplicate field", "POST", DEVICE, key, '{"id":"a","id":"b"}', 400, 3, undefined],
-  ["bad bool", "POST", `${DEVICE}?create=maybe`, key, body({ id: "0123456789" }), 400, 3, undefined],
-  ["repeated scalar", "POST", `${DEVICE}?create=true&create=true`, key, body({ id: "0123456789" }),
-    400, 3, undefined],
+  [
+    "bad bool",
+    "POST",
+    `${DEVICE}?create=maybe`,
+    key,
+    body({ id: "0123456789" }),
+    400,
+    3,
+    undefined,
+  ],
+  [
+    "repeated scalar",
+    "POST",
+    `${DEVICE}?create=true&create=true`,
+    key,
+    body({ id: "0123456789" }),
+    400,
+    3,
+    undefined,
+  ],
   // Device
   ["device: none", "POST", DEVICE, key, "{}", 400, 3, "Device ID is required."],
   ["device: empty body", "POST", DEVICE, key, undefined, 400, 3, "Device ID is required."],
-  ["device: space", "POST", DEVICE, key, body({ id: "0123456789 a" }), 400, 3,
-    "Device ID invalid, no spaces or control characters allowed."],
-  ["device: short", "POST", DEVICE, key, body({ id: "012345678" }), 400, 3,
-    "Device ID invalid, must be 10-128 bytes."],
-  ["device: long", "POST", DEVICE, key, body({ id: "x".repeat(129) }), 400, 3,
-    "Device ID invalid, must be 10-128 bytes."],
-  ["device: unknown, create=false", "POST", `${DEVICE}?create=false`, key, () => body({ id: unique() }),
-    404, 5, "User account not found."],
-  ["device: username too long", "POST", `${DEVICE}?username=${"x".repeat(129)}`, key,
-    () => body({ id: unique() }), 400, 3, "Username invalid, must be 1-128 bytes."],
-  ["device: username with tab", "POST", `${DEVICE}?username=a%09b`, key, () => body({ id: unique() }),
-    400, 3, "Username invalid, no spaces or control characters allowed."],
-  ["device: username taken", "POST", () => `${DEVICE}?username=${player.session.username}`, key,
-    () => body({ id: unique() }), 409, 6, "Username is already in use."],
+  [
+    "device: space",
+    "POST",
+    DEVICE,
+    key,
+    body({ id: "0123456789 a" }),
+    400,
+    3,
+    "Device ID invalid, no spaces or control characters allowed.",
+  ],
+  [
+    "device: short",
+    "POST",
+    DEVICE,
+    key,
+    body({ id: "012345678" }),
+    400,
+    3,
+    "Device ID invalid, must be 10-128 bytes.",
+  ],
+  [
+    "device: long",
+    "POST",
+    DEVICE,
+    key,
+    body({ id: "x".repeat(129) }),
+    400,
+    3,
+    "Device ID invalid, must be 10-128 bytes.",
+  ],
+  [
+    "device: unknown, create=false",
+    "POST",
+    `${DEVICE}?create=false`,
+    key,
+    () => body({ id: unique() }),
+    404,
+    5,
+    "User account not found.",
+  ],
+  [
+    "device: username too long",
+    "POST",
+    `${DEVICE}?username=${"x".repeat(129)}`,
+    key,
+    () => body({ id: unique() }),
+    400,
+    3,
+    "Username invalid, must be 1-128 bytes.",
+  ],
+  [
+    "device: username with tab",
+    "POST",
+    `${DEVICE}?username=a%09b`,
+    key,
+    () => body({ id: unique() }),
+    400,
+    3,
+    "Username invalid, no spaces or control characters allowed.",
+  ],
+  [
+    "device: username taken",
+    "POST",
+    () => `${DEVICE}?username=${player.session.username}`,
+    key,
+    () => body({ id: unique() }),
+    409,
+    6,
+    "Username is already in use.",
+  ],
   // Custom
   ["custom: none", "POST", CUSTOM, key, "{}", 400, 3, "Custom ID is required."],
-  ["custom: space", "POST", CUSTOM, key, body({ id: "a bcdef" }), 400, 3,
-    "Custom ID invalid, no spaces or control characters allowed."],
-  ["custom: short", "POST", CUSTOM, key, body({ id: "abcde" }), 400, 3,
-    "Custom ID invalid, must be 6-128 bytes."],
+  [
+    "custom: space",
+    "POST",
+    CUSTOM,
+    key,
+    body({ id: "a bcdef" }),
+    400,
+    3,
+    "Custom ID invalid, no spaces or control characters allowed.",
+  ],
+  [
+    "custom: short",
+    "POST",
+    CUSTOM,
+    key,
+    body({ id: "abcde" }),
+    400,
+    3,
+    "Custom ID invalid, must be 6-128 bytes.",
+  ],
   // Email
   ["email: none", "POST", EMAIL, key, "{}", 400, 3, "Password must be at least 8 characters long."],
-  ["email: no password", "POST", EMAIL, key, body({ email: "someone@example.com" }), 400, 3,
-    "Password must be at least 8 characters long."],
-  ["email: no username either", "POST", EMAIL, key, body({ password: "12345678" }), 400, 3,
-    "Username is required when email address is not supplied."],
-  ["email: bad form", "POST", EMAIL, key, body({ email: "no-at.example.com", password: "12345678" }),
-    400, 3, "Invalid email address format."],
-  ["email: space", "POST", EMAIL, key, body({ email: "some one@example.com", password: "12345678" }),
-    400, 3, "Invalid email address, no spaces or control characters allowed."],
-  ["email: short", "POST", EMAIL, key, body({ email: "a@b.c", password: "12345678" }), 400, 3,
-    "Invalid email address, must be 10-255 bytes."],
-  ["email: short password", "POST", EMAIL, key, body({ email: "someone@example.com", password: "1234567" }),
-    400, 3, "Password must be at least 8 characters long."],
+  [
+    "email: no password",
+    "POST",
+    EMAIL,
+    key,
+    body({ email: "someone@example.com" }),
+    400,
+    3,
+    "Password must be at least 8 characters long.",
+  ],
+  [
+    "email: no username either",
+    "POST",
+    EMAIL,
+    key,
+    body({ password: "12345678" }),
+    400,
+    3,
+    "Username is required when email address is not supplied.",
+  ],
+  [
+    "email: bad form",
+    "POST",
+    EMAIL,
+    key,
+    body({ email: "no-at.example.com", password: "12345678" }),
+    400,
+    3,
+    "Invalid email address format.",
+  ],
+  [
+    "email: space",
+    "POST",
+    EMAIL,
+    key,
+    body({ email: "some one@example.com", password: "12345678" }),
+    400,
+    3,
+    "Invalid email address, no spaces or control characters allowed.",
+  ],
+  [
+    "email: short",
+    "POST",
+    EMAIL,
+    key,
+    body({ email: "a@b.c", password: "12345678" }),
+    400,
+    3,
+    "Invalid email address, must be 10-255 bytes.",
+  ],
+  [
+    "email: short password",
+    "POST",
+    EMAIL,
+    key,
+    body({ email: "someone@example.com", password: "1234567" }),
+    400,
+    3,
+    "Password must be at least 8 characters long.",
+  ],
   // Refresh, logout
-  ["refresh: none", "POST", "/v2/account/session/refresh", key, "{}", 400, 3,
-    "Refresh token is required."],
-  ["refresh: not a token", "POST", "/v2/account/session/refresh", key, body({ token: "abc" }), 401, 16,
-    "Refresh token invalid or expired."],
-  ["refresh: session token", "POST", "/v2/account/session/refresh", key,
-    () => body({ token: player.session.token }), 401, 16, "Refresh token invalid or expired."],
-  ["logout: bad token", "POST", "/v2/session/logout", own, body({ token: "abc" }), 400, 3,
-    "Session token invalid."],
-  ["logout: bad refresh token", "POST", "/v2/session/logout", own, body({ refresh_token: "abc" }), 400, 3,
-    "Refresh token invalid."],
+  [
+    "refresh: none",
+    "POST",
+    "/v2/account/session/refresh",
+    key,
+    "{}",
+    400,
+    3,
+    "Refresh token is required.",
+  ],
+  [
+    "refresh: not a token",
+    "POST",
+    "/v2/account/session/refresh",
+    key,
+    body({ token: "abc" }),
+    401,
+    16,
+    "Refresh token invalid or expired.",
+  ],
+  [
+    "refresh: session token",
+    "POST",
+    "/v2/account/session/refresh",
+    key,
+    () => body({ token: player.session.token }),
+    401,
+    16,
+    "Refresh token invalid or expired.",
+  ],
+  [
+    "logout: bad token",
+    "POST",
+    "/v2/session/logout",
+    own,
+    body({ token: "abc" }),
+    400,
+    3,
+    "Session token invalid.",
+  ],
+  [
+    "logout: bad refresh token",
+    "POST",
+    "/v2/session/logout",
+    own,
+    body({ refresh_token: "abc" }),
+    400,
+    3,
+    "Refresh token invalid.",
+  ],
   // Account
   ["update: nothing", "PUT", "/v2/account", own, "{}", 400, 3, "No fields to update."],
-  ["update: empty username", "PUT", "/v2/account", own, body({ username: "" }), 400, 3,
-    "Username invalid, must be 1-128 bytes."],
-  ["unlink the last", "POST", "/v2/account/unlink/custom", own, body({ id: "0123456789" }), 403, 7,
-    "Cannot unlink last account identifier. Check profile exists and is not last link."],
+  [
+    "update: empty username",
+    "PUT",
+    "/v2/account",
+    own,
+    body({ username: "" }),
+    400,
+    3,
+    "Username invalid, must be 1-128 bytes.",
+  ],
+  [
+    "unlink the last",
+    "POST",
+    "/v2/account/unlink/custom",
+    own,
+    body({ id: "0123456789" }),
+    403,
+    7,
+    "Cannot unlink last account identifier. Check profile exists and is not last link.",
+  ],
   // Users, matches
-  ["users: bad id", "GET", "/v2/user?ids=abc", own, undefined, 400, 3,
-    "ID 'abc' is not a valid system ID."],
-  ["matches: limit 0", "GET", "/v2/match?limit=0", own, undefined, 400, 3,
-    "Invalid limit - limit must be between 1 and 100."],
-  ["matches: limit 101", "GET", "/v2/match?limit=101", own, undefined, 400, 3,
-    "Invalid limit - limit must be between 1 and 100."],
+  [
+    "users: bad id",
+    "GET",
+    "/v2/user?ids=abc",
+    own,
+    undefined,
+    400,
+    3,
+    "ID 'abc' is not a valid system ID.",
+  ],
+  [
+    "matches: limit 0",
+    "GET",
+    "/v2/match?limit=0",
+    own,
+    undefined,
+    400,
+    3,
+    "Invalid limit - limit must be between 1 and 100.",
+  ],
+  [
+    "matches: limit 101",
+    "GET",
+    "/v2/match?limit=101",
+    own,
+    undefined,
+    400,
+    3,
+    "Invalid limit - limit must be between 1 and 100.",
+  ],
   ["matches: limit not a number", "GET", "/v2/match?limit=x", own, undefined, 400, 3, undefined],
-  ["matches: label of relayed", "GET", "/v2/match?authoritative=false&label=x", own, undefined, 400, 3,
-    "Label filtering is not supported for non-authoritative matches."],
-  ["matches: query of relayed", "GET", "/v2/match?authoritative=false&query=x", own, undefined, 400, 3,
-    "Query filtering is not supported for non-authoritative matches."],
-  ["matches: negative size", "GET", "/v2/match?min_size=-1", own, undefined, 400, 3,
-    "Minimum size must be 0 or above."],
-  ["matches: sizes crossed", "GET", "/v2/match?min_size=3&max_size=2", own, undefined, 400, 3,
-    "Maximum size must be greater than or equal to minimum size when both are specified."],
+  [
+    "matches: label of relayed",
+    "GET",
+    "/v2/match?authoritative=false&label=x",
+    own,
+    undefined,
+    400,
+    3,
+    "Label filtering is not supported for non-authoritative matches.",
+  ],
+  [
+    "matches: query of relayed",
+    "GET",
+    "/v2/match?authoritative=false&query=x",
+    own,
+    undefined,
+    400,
+    3,
+    "Query filtering is not supported for non-authoritative matches.",
+  ],
+  [
+    "matches: negative size",
+    "GET",
+    "/v2/match?min_size=-1",
+    own,
+    undefined,
+    400,
+    3,
+    "Minimum size must be 0 or above.",
+  ],
+  [
+    "matches: sizes crossed",
+    "GET",
+    "/v2/match?min_size=3&max_size=2",
+    own,
+    undefined,
+    400,
+    3,
+    "Maximum size must be greater than or equal to minimum size when both are specified.",
+  ],
 ];
 
 const valueOf = (given) => (typeof given === "function" ? given() : given);
@@ -180,7 +446,10 @@ describe("plain requests", () => {
 
   test("URLs that end in ? or & are tolerated", async () => {
     for (const tail of ["?", "?create=true&", "?&create=true"]) {
-      const answer = await http(server, "POST", DEVICE + tail, { headers: key(), body: body({ id: unique() }) });
+      const answer = await http(server, "POST", DEVICE + tail, {
+        headers: key(),
+        body: body({ id: unique() }),
+      });
       assert.equal(answer.status, 200, tail + answer.text);
     }
   });
@@ -207,7 +476,12 @@ describe("plain requests", () => {
     const fresh = await newPlayer(server);
     const update = await http(server, "PUT", "/v2/account", {
       headers: bearer(fresh.session),
-      body: body({ displayName: "Some One", lang_tag: "de", unheard_of: [1, { a: 2 }], location: null }),
+      body: body({
+        displayName: "Some One",
+        lang_tag: "de",
+        unheard_of: [1, { a: 2 }],
+        location: null,
+      }),
     });
     assert.equal(update.status, 200, update.text);
     assert.deepEqual(update.json, {});
@@ -221,17 +495,30 @@ describe("plain requests", () => {
     const id = unique();
     const signedUp = await http(server, "POST", DEVICE, { headers: key(), body: body({ id }) });
     assert.deepEqual(Object.keys(signedUp.json).sort(), ["created", "refresh_token", "token"]);
-    const { json } = await http(server, "GET", "/v2/account", { headers: bearer(signedUp.json.token) });
+    const { json } = await http(server, "GET", "/v2/account", {
+      headers: bearer(signedUp.json.token),
+    });
     const { user } = json;
     assert.deepEqual(json, { user, wallet: "{}", devices: [{ id }] });
     const { uid, usn } = claimsOf(signedUp.json.token);
     const { create_time, update_time } = user;
-    assert.deepEqual(user, { id: uid, username: usn, lang_tag: "en", metadata: "{}", create_time, update_time });
+    assert.deepEqual(user, {
+      id: uid,
+      username: usn,
+      lang_tag: "en",
+      metadata: "{}",
+      create_time,
+      update_time,
+    });
     assert.match(create_time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/);
     assert.ok(Math.abs(Date.parse(create_time) - Date.now()) < 60_000);
     assert.match(usn, /^[a-zA-Z]{10}$/);
     const again = await http(server, "POST", DEVICE, { headers: key(), body: body({ id }) });
-    assert.deepEqual(Object.keys(again.json).sort(), ["refresh_token", "token"], "created only when it is");
+    assert.deepEqual(
+      Object.keys(again.json).sort(),
+      ["refresh_token", "token"],
+      "created only when it is",
+    );
   });
 
   test("list calls answer with {} when there is nothing", async () => {
@@ -252,6 +539,32 @@ describe("plain requests", () => {
   });
 });
 
+describe("features that are not built yet", throngOnly, () => {
+  const UUID = "11111111-2222-4333-8444-555555555555";
+  const ROWS = [
+    ["GET", "/v2/friend"],
+    ["POST", "/v2/group"],
+    ["GET", "/v2/leaderboard/any"],
+    ["GET", `/v2/tournament/any/owner/${UUID}`],
+    ["GET", "/v2/channel/2...room"],
+    ["GET", "/v2/notification"],
+    ["POST", "/v2/iap/purchase/apple"],
+    ["POST", "/v2/account/authenticate/steam"],
+  ];
+  for (const [method, path] of ROWS) {
+    test(`${method} ${path} says so`, async () => {
+      const headers = path.includes("authenticate") ? key() : own();
+      const answer = await http(server, method, path, {
+        headers,
+        body: method === "POST" ? "{}" : undefined,
+      });
+      assert.equal(answer.status, 501, answer.text);
+      assert.equal(answer.json.code, 12);
+      assert.match(answer.json.message, /not implemented in throng yet/);
+    });
+  }
+});
+
 describe("CORS", () => {
   test("preflight", async () => {
     const answer = await http(server, "OPTIONS", DEVICE, {
@@ -264,7 +577,10 @@ describe("CORS", () => {
     assert.equal(answer.status, 200, answer.text);
     assert.equal(answer.headers.get("access-control-allow-origin"), "*");
     const allowed = answer.headers.get("access-control-allow-headers").toLowerCase().split(/, */);
-    assert.ok(allowed.includes("authorization") && allowed.includes("content-type"), String(allowed));
+    assert.ok(
+      allowed.includes("authorization") && allowed.includes("content-type"),
+      String(allowed),
+    );
   });
 
   test("preflight of PUT and DELETE", async () => {
@@ -279,7 +595,9 @@ describe("CORS", () => {
 
   test("answers and errors may be read from any origin", async () => {
     for (const path of ["/healthcheck", "/v2/account", "/v2/rpc/none?http_key=wrong"]) {
-      const answer = await http(server, "GET", path, { headers: { origin: "https://game.example" } });
+      const answer = await http(server, "GET", path, {
+        headers: { origin: "https://game.example" },
+      });
       assert.equal(answer.headers.get("access-control-allow-origin"), "*", path);
     }
   });

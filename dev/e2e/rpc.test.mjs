@@ -6,7 +6,21 @@ import { after, before, describe, test } from "node:test";
 import assert from "node:assert/strict";
 import { createHash, createHmac } from "node:crypto";
 import { isExternal, startServer } from "./server.mjs";
-import { basic, bearer, claimsOf, clientOf, closedWith, forgeToken, FORMATS, http, newPlayer, newSocketPlayer, RawSocket, refusal, unique } from "./client.mjs";
+import {
+  basic,
+  bearer,
+  claimsOf,
+  clientOf,
+  closedWith,
+  forgeToken,
+  FORMATS,
+  http,
+  newPlayer,
+  newSocketPlayer,
+  RawSocket,
+  refusal,
+  unique,
+} from "./client.mjs";
 
 let server;
 let player;
@@ -17,14 +31,21 @@ before(async () => {
 after(() => server?.stop());
 
 const call = (id, { query = "", method = "POST", headers, body } = {}) =>
-  http(server, method, `/v2/rpc/${id}${query}`, { headers: headers ?? bearer(player.session), body });
+  http(server, method, `/v2/rpc/${id}${query}`, {
+    headers: headers ?? bearer(player.session),
+    body,
+  });
 const withKey = (rest = "") => `?http_key=${server.httpKey}${rest}`;
 /** Calls a function with a value and gives its decoded answer. */
 const run = async (id, input = {}) => (await player.client.rpc(player.session, id, input)).payload;
 
 describe("nakama-js", () => {
   test("echo over HTTP, with text of every kind", async () => {
-    const input = { text: "<b>&\"é日本🎮\\ \u2028\u0001", list: [1, 2.5, null, true], nested: { a: {} } };
+    const input = {
+      text: '<b>&"é日本🎮\\ \u2028\u0001',
+      list: [1, 2.5, null, true],
+      nested: { a: {} },
+    };
     assert.deepEqual(await run("e2e_echo", input), input);
   });
 
@@ -103,11 +124,19 @@ describe("payload encodings", () => {
 
 describe("keys", () => {
   test("the http key in the query or as a user name", async () => {
-    const byQuery = await call("e2e_context", { query: withKey("&unwrap&a=1&a=2"), headers: {}, body: "{}" });
+    const byQuery = await call("e2e_context", {
+      query: withKey("&unwrap&a=1&a=2"),
+      headers: {},
+      body: "{}",
+    });
     assert.equal(byQuery.status, 200, byQuery.text);
     assert.deepEqual(byQuery.json.query_params.a, ["1", "2"]);
     assert.ok(!("http_key" in byQuery.json.query_params), "the key is not shown to scripts");
-    const byName = await call("e2e_context", { query: "?unwrap", headers: basic(server.httpKey), body: "{}" });
+    const byName = await call("e2e_context", {
+      query: "?unwrap",
+      headers: basic(server.httpKey),
+      body: "{}",
+    });
     assert.equal(byName.status, 200, byName.text);
   });
 
@@ -121,14 +150,43 @@ describe("keys", () => {
   });
 
   const expired = () =>
-    bearer(forgeToken({ ...claimsOf(player.session.token), exp: Math.floor(Date.now() / 1000) - 1 }));
+    bearer(
+      forgeToken({ ...claimsOf(player.session.token), exp: Math.floor(Date.now() / 1000) - 1 }),
+    );
   const ROWS = [
-    ["wrong key in the query", "e2e_echo", "?http_key=wrong", () => ({}), '"x"', 401, 16, "HTTP key invalid"],
-    ["wrong key in the header", "e2e_echo", "", () => basic("wrong"), '"x"', 401, 16, "HTTP key invalid"],
+    [
+      "wrong key in the query",
+      "e2e_echo",
+      "?http_key=wrong",
+      () => ({}),
+      '"x"',
+      401,
+      16,
+      "HTTP key invalid",
+    ],
+    [
+      "wrong key in the header",
+      "e2e_echo",
+      "",
+      () => basic("wrong"),
+      '"x"',
+      401,
+      16,
+      "HTTP key invalid",
+    ],
     ["a bad token", "e2e_echo", "", () => bearer("abc"), '"x"', 401, 16, "Auth token invalid"],
     ["an expired token", "e2e_echo", "", expired, '"x"', 401, 16, "Auth token invalid"],
     ["nothing", "e2e_echo", "", () => ({}), '"x"', 401, 16, "Auth token or HTTP key required"],
-    ["unknown function", "no_such_function", "", undefined, '"x"', 404, 5, "RPC function not found"],
+    [
+      "unknown function",
+      "no_such_function",
+      "",
+      undefined,
+      '"x"',
+      404,
+      5,
+      "RPC function not found",
+    ],
     ["an object where a string is due", "e2e_echo", "", undefined, '{"a":1}', 400, 3, undefined],
   ];
   for (const [name, id, query, headers, body, status, code, text] of ROWS) {
@@ -157,12 +215,29 @@ describe("keys", () => {
 
 describe("errors of functions", () => {
   const ROWS = [
-    [1, 499], [2, 500], [3, 400], [4, 504], [5, 404], [6, 409], [7, 403], [8, 429],
-    [9, 400], [10, 409], [11, 400], [12, 501], [13, 500], [14, 503], [15, 500], [16, 401],
+    [1, 499],
+    [2, 500],
+    [3, 400],
+    [4, 504],
+    [5, 404],
+    [6, 409],
+    [7, 403],
+    [8, 429],
+    [9, 400],
+    [10, 409],
+    [11, 400],
+    [12, 501],
+    [13, 500],
+    [14, 503],
+    [15, 500],
+    [16, 401],
   ];
   for (const [code, status] of ROWS) {
     test(`code ${code} is status ${status}`, async () => {
-      const answer = await call("e2e_fail", { query: "?unwrap", body: JSON.stringify({ message: "no", code }) });
+      const answer = await call("e2e_fail", {
+        query: "?unwrap",
+        body: JSON.stringify({ message: "no", code }),
+      });
       assert.equal(answer.status, status, answer.text);
       assert.equal(answer.json.code, code);
       assert.equal(answer.json.message, "no");
@@ -170,7 +245,10 @@ describe("errors of functions", () => {
   }
 
   test("a code outside the range is 13", async () => {
-    const answer = await call("e2e_fail", { query: "?unwrap", body: JSON.stringify({ message: "no", code: 99 }) });
+    const answer = await call("e2e_fail", {
+      query: "?unwrap",
+      body: JSON.stringify({ message: "no", code: 99 }),
+    });
     assert.equal(answer.status, 500);
     assert.equal(answer.json.code, 13);
   });
@@ -192,7 +270,9 @@ describe("errors of functions", () => {
   });
 
   test("nakama-js throws the response", async () => {
-    const response = await player.client.rpc(player.session, "e2e_throw", {}).catch((error) => error);
+    const response = await player.client
+      .rpc(player.session, "e2e_throw", {})
+      .catch((error) => error);
     assert.equal(response.status, 500);
     assert.equal((await response.json()).message, "the script gave up");
   });
@@ -201,19 +281,30 @@ describe("errors of functions", () => {
 describe("over the socket", () => {
   for (const format of FORMATS) {
     test(`${format}: echo, empty, error, unknown, context`, async () => {
-      const { socket, session, leave } = await newSocketPlayer(server, { format, vars: { a: "b" } });
+      const { socket, session, leave } = await newSocketPlayer(server, {
+        format,
+        vars: { a: "b" },
+      });
       assert.equal((await socket.rpc("e2e_echo", '{"x":"é🎮"}')).payload, '{"x":"é🎮"}');
       assert.equal((await socket.rpc("E2E_echo", "x")).payload, "x");
       assert.equal((await socket.rpc("e2e_nothing", "x")).payload || "", "");
       const error = (id, payload) => socket.rpc(id, payload).then(assert.fail, (e) => e);
-      assert.deepEqual({ ...(await error("e2e_throw")), context: {} },
-        { code: 7, message: "the script gave up", context: {} });
-      assert.deepEqual({ ...(await error("e2e_fail", '{"message":"no","code":3}')), context: {} },
-        { code: 7, message: "no", context: {} });
-      assert.deepEqual({ ...(await error("no_such_function")), context: {} },
-        { code: 6, message: "RPC function not found", context: {} });
-      assert.deepEqual({ ...(await error("")), context: {} },
-        { code: 3, message: "RPC ID must be set", context: {} });
+      assert.deepEqual(
+        { ...(await error("e2e_throw")), context: {} },
+        { code: 7, message: "the script gave up", context: {} },
+      );
+      assert.deepEqual(
+        { ...(await error("e2e_fail", '{"message":"no","code":3}')), context: {} },
+        { code: 7, message: "no", context: {} },
+      );
+      assert.deepEqual(
+        { ...(await error("no_such_function")), context: {} },
+        { code: 6, message: "RPC function not found", context: {} },
+      );
+      assert.deepEqual(
+        { ...(await error("")), context: {} },
+        { code: 3, message: "RPC ID must be set", context: {} },
+      );
       const seen = JSON.parse((await socket.rpc("e2e_context", "{}")).payload);
       assert.equal(seen.user_id, session.user_id);
       assert.match(seen.session_id, /^[0-9a-f-]{36}$/);
@@ -225,9 +316,14 @@ describe("over the socket", () => {
 
   test("shape of the answer on the wire", async () => {
     const raw = await RawSocket.open(server, player.session.token);
-    assert.deepEqual(await raw.request({ rpc: { id: "e2e_echo", payload: "{}" } }),
-      { cid: "1", rpc: { id: "e2e_echo", payload: "{}" } });
-    assert.deepEqual(await raw.request({ rpc: { id: "e2e_nothing" } }), { cid: "2", rpc: { id: "e2e_nothing" } });
+    assert.deepEqual(await raw.request({ rpc: { id: "e2e_echo", payload: "{}" } }), {
+      cid: "1",
+      rpc: { id: "e2e_echo", payload: "{}" },
+    });
+    assert.deepEqual(await raw.request({ rpc: { id: "e2e_nothing" } }), {
+      cid: "2",
+      rpc: { id: "e2e_nothing" },
+    });
     raw.close();
   });
 });
@@ -273,11 +369,20 @@ describe("hooks", () => {
   test("before an HTTP call: change, refuse, block", async () => {
     const client = clientOf(server);
     const renamed = await client.authenticateCustom("e2e-hook-renamed", true);
-    assert.equal((await client.authenticateCustom("e2e-hook-new-name", false)).user_id, renamed.user_id);
-    assert.deepEqual(await refusal(client.authenticateCustom(unique(), true, "e2e-hook-refused")),
-      { status: 403, code: 7, message: "this name is refused" });
-    assert.deepEqual(await refusal(client.authenticateCustom(unique(), true, "e2e-hook-blocked")),
-      { status: 404, code: 5, message: "Requested resource was not found." });
+    assert.equal(
+      (await client.authenticateCustom("e2e-hook-new-name", false)).user_id,
+      renamed.user_id,
+    );
+    assert.deepEqual(await refusal(client.authenticateCustom(unique(), true, "e2e-hook-refused")), {
+      status: 403,
+      code: 7,
+      message: "this name is refused",
+    });
+    assert.deepEqual(await refusal(client.authenticateCustom(unique(), true, "e2e-hook-blocked")), {
+      status: 404,
+      code: 5,
+      message: "Requested resource was not found.",
+    });
   });
 
   test("before a socket message: refuse keeps the socket, block closes it", async () => {
@@ -285,6 +390,9 @@ describe("hooks", () => {
     const refused = await raw.request({ match_create: { name: "e2e-hook-refused" } });
     assert.deepEqual(refused.error, { code: 7, message: "this match is refused" });
     raw.send({ cid: "b", match_create: { name: "e2e-hook-blocked" } });
-    await closedWith(raw, "error processing message", { code: 1, message: "Requested resource was not found." });
+    await closedWith(raw, "error processing message", {
+      code: 1,
+      message: "Requested resource was not found.",
+    });
   });
 });

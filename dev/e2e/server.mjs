@@ -89,6 +89,7 @@ export async function startServer({ options = {}, dataDir } = {}) {
   const child = spawn(binary(), commandLine(directory, options), {
     stdio: ["ignore", "pipe", "pipe"],
   });
+  process.once("exit", () => child.kill("SIGKILL")); // A test that dies leaves no server behind.
   const exited = new Promise((done) => {
     child.once("error", (error) => done({ code: -1, signal: String(error) }));
     child.once("exit", (code, signal) => done({ code, signal }));
@@ -135,7 +136,8 @@ async function newDataDir() {
   const directory = await mkdtemp(join(tmpdir(), "throng-e2e-"));
   const modules = join(directory, "modules");
   await cp(join(HERE, "modules"), modules, { recursive: true });
-  await cp(join(REPOSITORY, "modules"), modules, { recursive: true });
+  if (existsSync(join(REPOSITORY, "modules")))
+    await cp(join(REPOSITORY, "modules"), modules, { recursive: true });
   return directory;
 }
 

@@ -6,7 +6,19 @@ import { after, before, describe, test } from "node:test";
 import assert from "node:assert/strict";
 import { Session } from "@heroiclabs/nakama-js";
 import { isExternal, startServer, throngOnly } from "./server.mjs";
-import { basic, bearer, claimsOf, clientOf, forgeToken, http, newPlayer, openSocket, refusal, tenSecondsOlder, unique } from "./client.mjs";
+import {
+  basic,
+  bearer,
+  claimsOf,
+  clientOf,
+  forgeToken,
+  http,
+  newPlayer,
+  openSocket,
+  refusal,
+  tenSecondsOlder,
+  unique,
+} from "./client.mjs";
 
 let server;
 let client;
@@ -23,7 +35,10 @@ describe("authenticate", () => {
   const WAYS = [
     ["device", (id, create, name) => client.authenticateDevice(id, create, name)],
     ["custom", (id, create, name) => client.authenticateCustom(id, create, name)],
-    ["email", (id, create, name) => client.authenticateEmail(`${id}@example.com`, PASSWORD, create, name)],
+    [
+      "email",
+      (id, create, name) => client.authenticateEmail(`${id}@example.com`, PASSWORD, create, name),
+    ],
   ];
   for (const [name, enter] of WAYS) {
     test(`${name}: register, come back, be unknown`, async () => {
@@ -104,7 +119,10 @@ describe("tokens", () => {
     assert.ok(Math.abs(token.iat - Date.now() / 1000) < 60);
     const vars = JSON.parse(Buffer.from(session.token.split(".")[1], "base64url")).vrs;
     assert.deepEqual(vars, { region: "eu", device: "日本" });
-    assert.deepEqual(JSON.parse(Buffer.from(session.token.split(".")[0], "base64url")), { alg: "HS256", typ: "JWT" });
+    assert.deepEqual(JSON.parse(Buffer.from(session.token.split(".")[0], "base64url")), {
+      alg: "HS256",
+      typ: "JWT",
+    });
     const plain = await newPlayer(server);
     assert.ok(!("vrs" in claimsOf(plain.session.token)), "no vars, no claim");
   });
@@ -129,7 +147,9 @@ describe("tokens", () => {
       }
       assert.equal((await client.getAccount(refreshed)).user.id, before.uid);
     }
-    const replaced = await client.sessionRefresh(Session.restore(session.token, oldRefresh), { other: "1" });
+    const replaced = await client.sessionRefresh(Session.restore(session.token, oldRefresh), {
+      other: "1",
+    });
     assert.deepEqual(claimsOf(replaced.token).vrs, { other: "1" });
     const answer = await http(server, "POST", "/v2/account/session/refresh", {
       headers: basic(server.serverKey),
@@ -149,7 +169,10 @@ describe("tokens", () => {
     const auto = clientOf(server, { autoRefresh: true });
     const session = await auto.authenticateDevice(unique(), true);
     const first = claimsOf(session.token);
-    session.update(forgeToken({ ...first, exp: Math.floor(Date.now() / 1000) - 5 }), session.refresh_token);
+    session.update(
+      forgeToken({ ...first, exp: Math.floor(Date.now() / 1000) - 5 }),
+      session.refresh_token,
+    );
     assert.equal((await auto.getAccount(session)).user.id, first.uid);
     assert.equal(claimsOf(session.token).tid, first.tid);
     assert.ok(session.expires_at > Date.now() / 1000);
@@ -172,7 +195,11 @@ describe("tokens", () => {
     await client.sessionLogout(one, one.token, one.refresh_token);
     assert.equal((await refusal(client.getAccount(one))).status, 401);
     const refresh = await refusal(client.sessionRefresh(one));
-    assert.deepEqual(refresh, { status: 401, code: 16, message: "Refresh token invalid or expired." });
+    assert.deepEqual(refresh, {
+      status: 401,
+      code: 16,
+      message: "Refresh token invalid or expired.",
+    });
     assert.equal((await client.getAccount(two)).user.id, two.user_id);
   });
 
@@ -227,7 +254,11 @@ describe("account", () => {
   test("users by id and by name, unknown ones left out", async () => {
     const [one, two] = [await newPlayer(server), await newPlayer(server)];
     const unknown = "11111111-2222-4333-8444-555555555555";
-    const byId = await client.getUsers(one.session, [one.session.user_id, two.session.user_id, unknown]);
+    const byId = await client.getUsers(one.session, [
+      one.session.user_id,
+      two.session.user_id,
+      unknown,
+    ]);
     const ids = byId.users.map((u) => u.id).sort();
     assert.deepEqual(ids, [one.session.user_id, two.session.user_id].sort());
     const byName = await client.getUsers(one.session, [], [two.session.username]);
@@ -255,13 +286,19 @@ describe("account", () => {
     assert.equal(linked.email, address.toLowerCase());
     assert.equal((await client.authenticateCustom(custom, false)).user_id, session.user_id);
     assert.equal((await client.authenticateDevice(device, false)).user_id, session.user_id);
-    assert.equal((await client.authenticateEmail(address, PASSWORD, false)).user_id, session.user_id);
+    assert.equal(
+      (await client.authenticateEmail(address, PASSWORD, false)).user_id,
+      session.user_id,
+    );
 
     const other = await newPlayer(server);
     const taken = [
       [() => client.linkDevice(other.session, { id: device }), "Device ID already in use."],
       [() => client.linkCustom(other.session, { id: custom }), "Custom ID is already in use."],
-      [() => client.linkEmail(other.session, { email: address, password: PASSWORD }), "Email is already in use."],
+      [
+        () => client.linkEmail(other.session, { email: address, password: PASSWORD }),
+        "Email is already in use.",
+      ],
     ];
     for (const [attempt, message] of taken) {
       assert.deepEqual(await refusal(attempt()), { status: 409, code: 6, message });
@@ -298,7 +335,7 @@ describe("settings of sessions", throngOnly, () => {
       const { exp, iat } = claimsOf(session.token);
       assert.equal(exp - iat, 1);
       let status = 200;
-      for (const end = Date.now() + 5_000; status === 200 && Date.now() < end; ) {
+      for (const end = Date.now() + 5_000; status === 200 && Date.now() < end;) {
         status = (await http(short, "GET", "/v2/account", { headers: bearer(session) })).status;
       }
       assert.equal(status, 401);

@@ -6,8 +6,19 @@ import { after, before, describe, test } from "node:test";
 import assert from "node:assert/strict";
 import { startServer, isExternal, throngOnly } from "./server.mjs";
 import {
-  claimsOf, clientOf, closedWith, forgeToken, FORMATS, newPlayer, newSocketPlayer, openSocket, RawSocket,
-  refusal, SOON_MS, tenSecondsOlder, unique,
+  claimsOf,
+  clientOf,
+  closedWith,
+  forgeToken,
+  FORMATS,
+  newPlayer,
+  newSocketPlayer,
+  openSocket,
+  RawSocket,
+  refusal,
+  SOON_MS,
+  tenSecondsOlder,
+  unique,
 } from "./client.mjs";
 
 let server;
@@ -105,7 +116,10 @@ describe("envelopes", () => {
       else raw.send({ cid, match_join: { match_id: "not an id" } });
     }
     for (let n = 0; n < 50; n += 1) order.push((await raw.on.take(() => true)).cid);
-    assert.deepEqual(order, Array.from({ length: 50 }, (_, n) => `${n}`));
+    assert.deepEqual(
+      order,
+      Array.from({ length: 50 }, (_, n) => `${n}`),
+    );
     raw.close();
   });
 
@@ -147,7 +161,8 @@ describe("envelopes", () => {
     raw.frames._socket.cork();
     for (let n = 0; n < 40; n += 1) raw.send({ cid: `${n}`, ping: {} });
     raw.frames._socket.uncork();
-    for (let n = 0; n < 40; n += 1) assert.deepEqual(await raw.on.take(() => true), { cid: `${n}`, pong: {} });
+    for (let n = 0; n < 40; n += 1)
+      assert.deepEqual(await raw.on.take(() => true), { cid: `${n}`, pong: {} });
     raw.close();
   });
 });
@@ -158,8 +173,18 @@ describe("errors that keep the socket", () => {
     ["match id that is none", { match_join: { match_id: "nonsense" } }, 3, "Invalid match ID"],
     ["neither id nor token", { match_join: {} }, 3, "No match ID or token found"],
     ["a bad match token", { match_join: { token: "abc" } }, 3, "Invalid match token"],
-    ["unknown relayed match", { match_join: { match_id: `${unknownMatch}.` } }, 4, "Match not found"],
-    ["unknown authoritative match", { match_join: { match_id: `${unknownMatch}.nakama` } }, 4, "Match not found"],
+    [
+      "unknown relayed match",
+      { match_join: { match_id: `${unknownMatch}.` } },
+      4,
+      "Match not found",
+    ],
+    [
+      "unknown authoritative match",
+      { match_join: { match_id: `${unknownMatch}.nakama` } },
+      4,
+      "Match not found",
+    ],
     ["leaving with a bad id", { match_leave: { match_id: "nonsense" } }, 3, "Invalid match ID"],
     ["rpc without id", { rpc: {} }, 3, "RPC ID must be set"],
     ["rpc unknown", { rpc: { id: "none" } }, 6, "RPC function not found"],
@@ -238,7 +263,10 @@ describe("what closes the socket", () => {
   test("a message that only servers send", async () => {
     const raw = await open();
     raw.send({ cid: "1", status: {} });
-    await closedWith(raw, "error processing message", { code: 1, message: "Unrecognized message." });
+    await closedWith(raw, "error processing message", {
+      code: 1,
+      message: "Unrecognized message.",
+    });
   });
 
   test("a message that nobody knows", async () => {
@@ -268,7 +296,10 @@ describe("what closes the socket", () => {
   test("4096 bytes are taken, one more is too many", async () => {
     const sized = (bytes) => {
       const empty = JSON.stringify({ cid: "1", rpc: { id: "e2e_echo", payload: "" } });
-      return JSON.stringify({ cid: "1", rpc: { id: "e2e_echo", payload: "x".repeat(bytes - empty.length) } });
+      return JSON.stringify({
+        cid: "1",
+        rpc: { id: "e2e_echo", payload: "x".repeat(bytes - empty.length) },
+      });
     };
     const raw = await open();
     raw.send(sized(4096));
@@ -294,7 +325,10 @@ describe("what closes the socket", () => {
   test("a script disconnects a session", async () => {
     const raw = await open();
     raw.send({ rpc: { id: "e2e_disconnect", payload: "{}" } });
-    assert.deepEqual(await raw.untilClosed(), { code: 1000, reason: "server-side session disconnect" });
+    assert.deepEqual(await raw.untilClosed(), {
+      code: 1000,
+      reason: "server-side session disconnect",
+    });
   });
 
   test("a ban closes the sockets and shuts the door", async () => {
@@ -310,8 +344,35 @@ describe("what closes the socket", () => {
     assert.equal(notifications[0].subject, "banned");
     await raw.untilClosed();
     assert.equal((await refusal(client.getAccount(tenSecondsOlder(session)))).status, 401);
-    assert.deepEqual(await refusal(client.authenticateDevice(id)),
-      { status: 403, code: 7, message: "User account banned." });
+    assert.deepEqual(await refusal(client.authenticateDevice(id)), {
+      status: 403,
+      code: 7,
+      message: "User account banned.",
+    });
+  });
+
+  test("a client that does not read is closed, the others go on", async () => {
+    const { client, session } = await newPlayer(server);
+    const fast = await openSocket(client, session);
+    const lazy = await RawSocket.open(server, player.session.token);
+    lazy.frames.pause();
+    const match = await fast.socket.createMatch();
+    lazy.send({ cid: "j", match_join: { match_id: match.match_id } });
+    await fast.next("match_presence", (e) =>
+      e.joins?.some((p) => p.user_id === player.session.user_id),
+    );
+    let gone;
+    const left = fast
+      .next("match_presence", (e) => e.leaves?.length > 0, 30_000)
+      .then(() => (gone = true));
+    const data = "x".repeat(2000); // Base64 on the wire, and still under the limit of a message.
+    while (!gone) {
+      await fast.socket.sendMatchState(match.match_id, 1, data);
+      await fast.socket.rpc("e2e_echo", "x"); // Keeps the sender's own queue short.
+    }
+    await left;
+    fast.leave();
+    lazy.close();
   });
 
   test("neighbours of a bad socket notice nothing", async () => {
@@ -350,8 +411,11 @@ describe("nakama-js", () => {
       session.token = forgeToken(claims);
       const { socket, leave } = await openSocket(client, session, { format });
       let expired = false;
-      for (const end = Date.now() + SOON_MS; !expired && Date.now() < end; ) {
-        expired = await client.getAccount(session).then(() => false, () => true);
+      for (const end = Date.now() + SOON_MS; !expired && Date.now() < end;) {
+        expired = await client.getAccount(session).then(
+          () => false,
+          () => true,
+        );
       }
       assert.ok(expired);
       assert.equal((await socket.rpc("e2e_echo", "x")).payload, "x");
@@ -405,25 +469,5 @@ describe("settings of sockets", throngOnly, () => {
     } finally {
       await strict.stop();
     }
-  });
-
-  test("a client that does not read is closed, the others go on", async () => {
-    const { client, session } = await newPlayer(server);
-    const fast = await openSocket(client, session);
-    const lazy = await RawSocket.open(server, player.session.token);
-    lazy.frames.pause();
-    const { match } = await fast.socket.createMatch().then((m) => ({ match: m }));
-    lazy.send({ cid: "j", match_join: { match_id: match.match_id } });
-    await fast.next("match_presence", (e) => e.joins?.some((p) => p.user_id === player.session.user_id));
-    let gone;
-    const left = fast.next("match_presence", (e) => e.leaves?.length > 0, 30_000).then(() => (gone = true));
-    const data = "x".repeat(3000);
-    while (!gone) {
-      await fast.socket.sendMatchState(match.match_id, 1, data);
-      await fast.socket.rpc("e2e_echo", "x"); // Keeps the sender's own queue short.
-    }
-    await left;
-    fast.leave();
-    lazy.close();
   });
 });

@@ -13,12 +13,16 @@ before(async () => {
 after(() => server?.stop());
 
 const statusOf = (presence) => presence.status?.value ?? presence.status ?? "";
-const isAbout = (p) => (e) => [...(e.joins ?? []), ...(e.leaves ?? [])].some((x) => x.user_id === p.session.user_id);
+const isAbout = (p) => (e) =>
+  [...(e.joins ?? []), ...(e.leaves ?? [])].some((x) => x.user_id === p.session.user_id);
 
 for (const format of FORMATS) {
   describe(`${format}: status`, () => {
     test("own event on connect, then updates, then offline", async () => {
-      const { socket, session, next, leave } = await newSocketPlayer(server, { format, status: true });
+      const { socket, session, next, leave } = await newSocketPlayer(server, {
+        format,
+        status: true,
+      });
       const online = await next("status_presence");
       assert.equal(online.joins.length, 1);
       assert.equal(online.joins[0].user_id, session.user_id);
@@ -127,7 +131,9 @@ describe("frames of status", () => {
     assert.equal(event.joins[0].status, "");
     assert.deepEqual(await raw.request({ status_update: {} }), { cid: "2" });
     assert.equal((await raw.next("status_presence_event")).leaves[0].user_id, session.user_id);
-    assert.deepEqual(await raw.request({ status_unfollow: { user_ids: [session.user_id] } }), { cid: "3" });
+    assert.deepEqual(await raw.request({ status_unfollow: { user_ids: [session.user_id] } }), {
+      cid: "3",
+    });
     raw.close();
   });
 
@@ -150,7 +156,9 @@ describe("frames of status", () => {
     const { raw } = await open();
     const { error } = await raw.request({ status_update: { status: "x".repeat(2049) } });
     assert.equal(error.code, 3);
-    assert.deepEqual(await raw.request({ status_update: { status: "x".repeat(2048) } }), { cid: "2" });
+    assert.deepEqual(await raw.request({ status_update: { status: "x".repeat(2048) } }), {
+      cid: "2",
+    });
     raw.close();
   });
 });

@@ -124,6 +124,18 @@ local function storage(ctx, payload)
   })
 end
 
+local function storage_read(ctx, payload)
+  local wanted = {}
+  for _, key in ipairs(decoded(payload).keys) do
+    wanted[#wanted + 1] = { collection = "e2e", key = key, user_id = ctx.user_id }
+  end
+  local rows = {}
+  for _, row in ipairs(nk.storage_read(wanted)) do
+    rows[#rows + 1] = { key = row.key, value = row.value }
+  end
+  return nk.json_encode({ rows = rows })
+end
+
 -- What a script can reach of the machine, and what it can change for others. A global that is set by a
 -- forgotten `local` is common in modules that exist, so that must keep working.
 local function globals(_ctx, _payload)
@@ -160,6 +172,7 @@ for id, fn in pairs({
   e2e_ban = ban,
   e2e_digest = digest,
   e2e_storage = storage,
+  e2e_storage_read = storage_read,
   e2e_globals = globals,
   E2E_MixedCase = echo,
 }) do
