@@ -97,6 +97,12 @@ local function ban(_ctx, payload)
   return "{}"
 end
 
+-- An answer of the wanted length, longer than a request could be.
+local function repeated(_ctx, payload)
+  local p = decoded(payload)
+  return string.rep(p.text, p.times)
+end
+
 -- Encodings and digests whose results are known in advance to the test.
 local function digest(_ctx, payload)
   local text = decoded(payload).text
@@ -170,6 +176,7 @@ for id, fn in pairs({
   e2e_signal_match = signal_match,
   e2e_disconnect = disconnect,
   e2e_ban = ban,
+  e2e_repeat = repeated,
   e2e_digest = digest,
   e2e_storage = storage,
   e2e_storage_read = storage_read,
