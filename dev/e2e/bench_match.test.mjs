@@ -8,6 +8,8 @@ import assert from "node:assert/strict";
 import { startServer } from "./server.mjs";
 import { FORMATS, newSocketPlayer, textOf } from "./client.mjs";
 
+/** Of bench.lua: answers `{match_id}`, of a match that is not full. */
+const MATCH_RPC = "bench_match";
 const PLAYERS = 10;
 const ROUNDS = 3;
 /** 44 and 35 characters, as in the original workload. */
@@ -23,7 +25,7 @@ after(() => server?.stop());
 /** A new player joins the match that the RPC names; the original's listing lags, so it may name a new one. */
 async function enter(index, matchId) {
   const player = await newSocketPlayer(server, { format: FORMATS[index % FORMATS.length] });
-  const found = await player.client.rpc(player.session, "bench_match", {});
+  const found = await player.client.rpc(player.session, MATCH_RPC, {});
   assert.match(found.payload.match_id, /^[0-9a-f-]{36}\.nakama$/);
   const match = await player.socket.joinMatch(matchId ?? found.payload.match_id);
   assert.equal(match.authoritative, true);
@@ -56,7 +58,7 @@ test("ten players, echo and broadcast in turns", async () => {
   // The eleventh is not let in here, and the RPC does not send anybody here.
   const late = await newSocketPlayer(server);
   await assert.rejects(late.socket.joinMatch(matchId), (e) => e.code === 5);
-  const elsewhere = await late.client.rpc(late.session, "bench_match", {});
+  const elsewhere = await late.client.rpc(late.session, MATCH_RPC, {});
   assert.notEqual(elsewhere.payload.match_id, matchId);
 
   // One leaves, one comes in.

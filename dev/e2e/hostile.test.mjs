@@ -60,9 +60,9 @@ async function worstWaitDuring(harm) {
 
 describe("functions", throngOnly, () => {
   const ROWS = [
-    ["hostile_spin", /hostile:\d+.*runtime\.call_budget_ms/],
-    ["hostile_spin_pcall", /hostile:\d+.*runtime\.call_budget_ms/],
-    ["hostile_hoard", /hostile:\d+.*runtime\.memory_max_bytes/],
+    ["hostile_spin", /hostile\.lua:\d+: .*runtime\.call_budget_ms/],
+    ["hostile_spin_pcall", /hostile\.lua:\d+: .*runtime\.call_budget_ms/],
+    ["hostile_hoard", /hostile\.lua:\d+: .*runtime\.memory_max_bytes/],
     ["hostile_rep", /runtime\.memory_max_bytes|too large/],
     ["hostile_recursion", /stack overflow|runtime\.(memory_max_bytes|call_budget_ms)/],
     ["hostile_pattern", undefined],
