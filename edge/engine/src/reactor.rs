@@ -23,6 +23,9 @@ use crate::outgoing::Pool;
 /// connection's backlog does not hold up the others.
 const HELD_PIECE_BYTES: usize = 16 << 10;
 const HELD_PIECES_MAX: usize = 4;
+/// How long the kernel may take to give back what it holds of aborted connections when a thread
+/// ends. It takes a turn or two; this is for a machine that hardly lets the thread run.
+const ABORTING_MS_MAX: u32 = 10_000;
 /// Threads that were posted mail are woken after so many inputs, not only at the end of a turn.
 const INPUTS_PER_WAKE: u32 = 32;
 
@@ -666,7 +669,7 @@ impl<M> Net<M> {
             return;
         }
         if let Stage::Draining(_) = self.stage {
-            self.stage = Stage::Aborting(self.due_ns(self.limits.stop_ms));
+            self.stage = Stage::Aborting(self.due_ns(ABORTING_MS_MAX));
             for slot in self.conns.taken() {
                 self.fail(slot, CloseReason::Shutdown);
             }
