@@ -49,3 +49,19 @@ impl Default for Limits {
         }
     }
 }
+
+/// Raises the process's limit of open files as far as it may, and returns it. Every socket counts
+/// on the readiness driver; on the ring it bounds the registered files of each thread.
+///
+/// Source: getrlimit(2); systems start programs with a low soft limit because of select(2).
+///
+/// # Errors
+/// What the system says, which it has no reason to.
+#[cfg(unix)]
+pub fn raise_file_limit() -> std::io::Result<u64> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit)?;
+    Ok(limit.current.unwrap_or(u64::MAX))
+}
