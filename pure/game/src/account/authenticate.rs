@@ -48,6 +48,11 @@ impl Newcomer {
     pub fn draw(now: Now, random: &mut Random) -> Self {
         Self { user_id: session::new_id(now, random), salt: random.bytes(), now }
     }
+
+    /// Ten letters: the name of this newcomer if it gives none, and nobody else has it.
+    pub fn generated_username(&self) -> String {
+        disguise::name(self.user_id).iter().map(|letter| char::from(*letter)).collect()
+    }
 }
 
 /// A given name is checked, also where an existing account is found and the name is not needed.
