@@ -40,24 +40,12 @@ pub struct EchoOptions {
     pub address: IpAddr,
     /// Port to listen on; 0 lets the system choose.
     pub port: u16,
-    /// What is echoed.
-    pub protocol: EchoProtocol,
     /// How the kernel is asked for I/O.
     pub driver: Driver,
     /// Threads, at least 1.
     pub cores: usize,
     /// Whether each thread is bound to a CPU of its own.
     pub pin: bool,
-}
-
-/// What `throng echo` speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EchoProtocol {
-    /// HTTP/1.1 and WebSocket on one port: `GET /plaintext` answers `Hello, World!`, `POST /echo`
-    /// answers its body, `GET /ws` echoes messages.
-    Http,
-    /// Every byte comes back.
-    Tcp,
 }
 
 const ABOUT: &str = "throng runs multiplayer games at the limit of the machine.";
@@ -204,9 +192,10 @@ fn echo() -> Command {
     Command::new("echo")
         .about("Run a bare echo server on the engine: what can this machine do at most?")
         .after_help(
-            "Examples:\n  throng echo --port 7450\n  throng echo --protocol tcp --driver poll\n  \
+            "Examples:\n  throng echo --port 7450\n  throng echo --driver poll\n  \
              wrk -c 64 -t 1 -d 10 http://127.0.0.1:7450/plaintext\n\n\
-             http: GET /plaintext, POST /echo, WebSocket on GET /ws. tcp: every byte comes back.",
+             GET /plaintext and GET /json by the TechEmpower rules; a WebSocket on /ws sends every \
+             message back.",
         )
         .arg(
             arg("address", "IP", "127.0.0.1", "Address to listen on")
@@ -216,7 +205,6 @@ fn echo() -> Command {
             arg("port", "PORT", "7450", "Port to listen on; 0 lets the system choose")
                 .value_parser(value_parser!(u16)),
         )
-        .arg(arg("protocol", "WORD", "http", "What is echoed").value_parser(["http", "tcp"]))
         .arg(
             arg("driver", "WORD", "auto", "How the kernel is asked for I/O")
                 .value_parser(["auto", "uring", "poll"]),
@@ -236,7 +224,6 @@ fn echo_options(matches: &ArgMatches) -> EchoOptions {
             .copied()
             .unwrap_or(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST)),
         port: matches.get_one("port").copied().unwrap_or_default(),
-        protocol: if word("protocol") == "tcp" { EchoProtocol::Tcp } else { EchoProtocol::Http },
         driver: Driver::from_word(word("driver")),
         cores: matches.get_one::<u16>("cores").copied().unwrap_or(1).into(),
         pin: matches.get_flag("pin"),
@@ -310,7 +297,7 @@ mod tests {
     fn echo_has_defaults() {
         let Ok(Asked::Echo(echo)) = parse(["throng", "echo"]) else { panic!("not echo") };
         assert_eq!((echo.address.to_string(), echo.port), ("127.0.0.1".to_owned(), 7450));
-        assert_eq!((echo.protocol, echo.driver), (EchoProtocol::Http, Driver::Auto));
+        assert_eq!(echo.driver, Driver::Auto);
         assert_eq!((echo.cores, echo.pin), (1, false));
     }
 }

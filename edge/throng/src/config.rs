@@ -116,7 +116,11 @@ pub struct RuntimeConfig {
     /// `runtime.http_key`.
     pub http_key: String,
     /// `runtime.call_budget_ms`.
-    pub call_budget_ms: u64,
+    pub call_budget_ms: u32,
+    /// `runtime.load_budget_ms`.
+    pub load_budget_ms: u32,
+    /// `runtime.lua_api_stacktrace`.
+    pub stacktrace: bool,
     /// `runtime.memory_max_bytes`.
     pub memory_bytes_max: usize,
 }
@@ -127,7 +131,7 @@ pub struct MatchConfig {
     /// The queues and the end of empty matches.
     pub queues: MatchSettings,
     /// `match.callback_budget_ms`.
-    pub callback_budget_ms: u64,
+    pub callback_budget_ms: u32,
     /// `match.memory_max_bytes`.
     pub memory_bytes_max: usize,
 }
@@ -167,6 +171,15 @@ impl Driver {
             Self::Auto => "auto",
             Self::Uring => "uring",
             Self::Poll => "poll",
+        }
+    }
+
+    /// As the engine takes it.
+    pub fn choice(self) -> engine::DriverChoice {
+        match self {
+            Self::Auto => engine::DriverChoice::Auto,
+            Self::Uring => engine::DriverChoice::Uring,
+            Self::Poll => engine::DriverChoice::Poll,
         }
     }
 
@@ -415,6 +428,8 @@ fn runtime(values: &Effective, data_dir: &Path) -> RuntimeConfig {
         env: values.list("runtime.env"),
         http_key: values.text("runtime.http_key").to_owned(),
         call_budget_ms: values.number("runtime.call_budget_ms"),
+        load_budget_ms: values.number("runtime.load_budget_ms"),
+        stacktrace: values.switch("runtime.lua_api_stacktrace"),
         memory_bytes_max: values.number("runtime.memory_max_bytes"),
     }
 }

@@ -13,6 +13,7 @@ mod config;
 mod echo;
 mod logs;
 mod metrics;
+mod nofile;
 mod options;
 mod reference;
 mod serve;
@@ -22,7 +23,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use cli::{Asked, ConfigArgs};
-use config::{Config, Effective, Level};
+use config::{Config, Driver, Effective, Level};
 
 const EXIT_FAILED: u8 = 1;
 const EXIT_WRONG: u8 = 2;
@@ -40,6 +41,13 @@ fn main() -> ExitCode {
                     Level::Warn => tracing::warn!("{}", notice.text),
                     Level::Error => tracing::error!("{}", notice.text),
                 }
+            }
+            // The ring keeps its sockets in a table of its own, which this limit does not touch.
+            let files = nofile::raise();
+            if config.engine.driver == Driver::Poll
+                && let Some(text) = nofile::shortage(config.engine.connections_max, files)
+            {
+                tracing::warn!("{text}");
             }
             serve::run(config)
         }),
@@ -74,11 +82,18 @@ fn with_config(
 fn ended(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        // `throng options | head` has read all that it wanted.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&format_args!("{error:#}"));
             ExitCode::from(EXIT_FAILED)
         }
     }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// One line to the standard error; if even that is closed, the exit code has to do.

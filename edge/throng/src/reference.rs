@@ -16,13 +16,14 @@ const INTRODUCTION: &str = "\
 
 Options stand in YAML files (`throng serve --config game.yaml`) or on the command line
 (`--socket.port 7350`). `--config` may be given several times: later files win over earlier ones,
-and the command line wins over files. Sections may be nested or dotted; these are the same:
+and the command line wins over files. Sections may be nested (`socket: {port: 7350}`) or dotted
+(`socket.port: 7350`):
 
 ```yaml
+name: eu-1
 socket:
   port: 7350
----
-socket.port: 7350
+  server_key: \"a key of your own\"
 ```
 
 Names, defaults and meanings are Nakama's, so its configuration files work unchanged, as far as the

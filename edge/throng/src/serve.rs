@@ -1,10 +1,66 @@
 //! `throng serve`: wires the engine, the handlers, the database and the scripts together.
+//!
+//! Data comes in as the checked configuration. Threads are numbered in this order: cores, rooms,
+//! the batcher, the callers; [`server::mail::Topology`] tells every handler which is which.
+
+mod gauges;
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
+use engine::{Engine, Running, Start, ThreadPlan};
+use event::{Now, Random, ThreadId};
+use game::guest::HostSettings;
+use script::{LuaLimits, LuaScripts, Sources};
+use server::core::Core;
+use server::desk::{Desk, Kit, LoadingHost};
+use server::mail::{Mail, Topology};
+use server::room::Room;
+use server::settings::Settings;
+use server::worker::Worker;
+use store::Store;
 
-use crate::config::Config;
-use crate::metrics::{MetricsServer, Registry, Sample};
+use crate::config::{Config, EngineConfig};
 use crate::signals::StopSignals;
+use gauges::Gauges;
+
+/// How often is looked whether the cores have ended.
+const STOP_LOOK: Duration = Duration::from_millis(20);
+
+/// What every thread is built from.
+struct Parts {
+    topology: Arc<Topology>,
+    settings: Arc<Settings>,
+    host: Arc<HostSettings>,
+    sources: Arc<Sources>,
+    limits: LuaLimits,
+    store: Store,
+}
+
+impl Parts {
+    /// What every handler is given, with its own counters.
+    fn shared<T>(&self, stats: &Arc<T>) -> (Arc<Topology>, Arc<Settings>, Arc<T>) {
+        (self.topology.clone(), self.settings.clone(), stats.clone())
+    }
+
+    /// A database connection and the modules, loaded, for one thread.
+    fn kit(&self, thread: ThreadId) -> anyhow::Result<Kit> {
+        let db = self.store.connect().context("cannot open another database connection")?;
+        let mut desk = Desk::new(thread.0, Box::new(db), fresh_random()?, self.host.clone());
+        let mut host = LoadingHost::new(now(), &mut desk);
+        let scripts = LuaScripts::load(self.sources.clone(), self.limits, &mut host)
+            .context("cannot load the modules (`runtime.path`)")?;
+        Ok(Kit { scripts: Box::new(scripts), desk })
+    }
+}
+
+/// The time for modules that load, before the engine has a clock.
+fn now() -> Now {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let unix_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+    Now { mono_ns: 0, unix_ms }
+}
 
 /// Runs the server until it is told to stop.
 ///
@@ -12,39 +68,159 @@ use crate::signals::StopSignals;
 /// Whatever keeps it from starting, in words for the operator.
 pub fn run(config: Config) -> anyhow::Result<()> {
     let stop = StopSignals::catch().context("cannot catch signals")?;
-    let _settings = config.settings();
+    let listeners = engine::listen(config.listen, config.engine.cores).with_context(|| {
+        format!("cannot listen on {} (`socket.address`, `socket.port`)", config.listen)
+    })?;
+    let bound = match listeners.first() {
+        Some(listener) => listener.local_addr().context("cannot read the listener's address")?,
+        None => config.listen,
+    };
+    let parts = parts(&config)?;
+    let gauges = Gauges::new(&config.engine);
+    let engine = threads(&config, &parts, &gauges, listeners)?;
+    let running = Arc::new(engine.start().context("cannot start the engine (`engine.driver`)")?);
+    let _metrics = gauges.serve(&config, &running)?;
     tracing::info!(
+        node = config.name,
         cores = config.engine.cores,
         rooms = config.engine.rooms,
-        workers = config.engine.workers,
-        pin = config.engine.pin,
-        connections_max = config.engine.connections_max,
-        driver = config.engine.driver.word(),
+        callers = config.engine.workers,
         data_dir = %config.data_dir.display(),
-        listen = %config.listen,
-        call_budget_ms = config.runtime.call_budget_ms,
-        memory_bytes_max = config.runtime.memory_bytes_max,
-        callback_budget_ms = config.matches.callback_budget_ms,
-        match_memory_bytes_max = config.matches.memory_bytes_max,
-        "not wired yet: nothing listens but the metrics"
+        "listening on http://{bound}"
     );
-    let _metrics = metrics(&config)?;
     let signal = stop.wait().context("cannot wait for a second signal")?;
-    tracing::info!(signal = signal.name(), "stopped");
-    Ok(())
+    tracing::info!(
+        signal = signal.name(),
+        grace_s = config.shutdown_grace_s,
+        "stopping: no new connections; a second signal ends at once"
+    );
+    finish(running, &parts.topology)
 }
 
-/// Starts the metrics port, if it is asked for.
-fn metrics(config: &Config) -> anyhow::Result<Option<MetricsServer>> {
-    let Some(listen) = config.metrics.listen else { return Ok(None) };
-    let mut registry =
-        Registry::new(&config.metrics.prefix, &config.name, &config.metrics.namespace);
-    let (version, help) = (env!("CARGO_PKG_VERSION"), "Always 1; the version is a label.");
-    registry.add(move |out| out.push(Sample::gauge("build", help, 1).with("version", version)));
-    let server = MetricsServer::start(listen, registry)
-        .with_context(|| format!("cannot serve metrics on {listen} (`metrics.address`)"))?;
-    tracing::info!("metrics on http://{}/metrics", server.address());
-    Ok(Some(server))
+/// Loads everything that threads are built from; the first mistake stops the start.
+fn parts(config: &Config) -> anyhow::Result<Parts> {
+    let settings = Arc::new(config.settings());
+    let sources = load_modules(config)?;
+    for module in sources.names() {
+        tracing::info!(module, "found");
+    }
+    let store = Store::open(&config.data_dir).with_context(|| {
+        format!("cannot open the database in {} (`data_dir`)", config.data_dir.display())
+    })?;
+    Ok(Parts {
+        topology: Arc::new(topology(&config.engine)),
+        host: Arc::new(host_settings(&settings)),
+        settings,
+        sources: Arc::new(sources),
+        limits: lua_limits(config),
+        store,
+    })
+}
+
+/// Numbers the threads in the order in which they are added to the engine.
+fn topology(engine: &EngineConfig) -> Topology {
+    let ids = |from: usize, count: usize| -> Vec<ThreadId> {
+        (from..from + count).filter_map(|id| u16::try_from(id).ok()).map(ThreadId).collect()
+    };
+    let (cores, rooms) = (engine.cores, engine.rooms);
+    Topology {
+        cores: ids(0, cores),
+        rooms: ids(cores, rooms),
+        batcher: ids(cores + rooms, 1)[0],
+        callers: ids(cores + rooms + 1, engine.workers),
+    }
+}
+
+fn host_settings(settings: &Settings) -> HostSettings {
+    HostSettings {
+        node: settings.node.clone(),
+        env: settings.runtime.env.clone(),
+        version: settings.version.clone(),
+        session: settings.session.clone(),
+    }
+}
+
+fn load_modules(config: &Config) -> anyhow::Result<Sources> {
+    let path = &config.runtime.path;
+    if !path.is_dir() && !config.runtime.path_given {
+        return Ok(Sources::default());
+    }
+    Sources::read(path)
+        .with_context(|| format!("cannot load modules from {} (`runtime.path`)", path.display()))
+}
+
+fn lua_limits(config: &Config) -> LuaLimits {
+    LuaLimits {
+        call_budget_ms: config.runtime.call_budget_ms,
+        memory_max_bytes: config.runtime.memory_bytes_max,
+        callback_budget_ms: config.matches.callback_budget_ms,
+        match_memory_max_bytes: config.matches.memory_bytes_max,
+        load_budget_ms: config.runtime.load_budget_ms,
+        stacktrace: config.runtime.stacktrace,
+    }
+}
+
+fn threads(
+    config: &Config,
+    parts: &Parts,
+    gauges: &Gauges,
+    listeners: Vec<std::net::TcpListener>,
+) -> anyhow::Result<Engine<Mail>> {
+    let mut engine = Engine::new(config.engine.driver.choice());
+    let per_core = config.engine.connections_max.div_ceil(config.engine.cores);
+    for (index, (listener, stats)) in listeners.into_iter().zip(&gauges.cores).enumerate() {
+        let (topology, settings, stats) = parts.shared(stats);
+        let random = fresh_random()?;
+        let build =
+            move |start: Start<Mail>| Core::new(start.thread, topology, settings, stats, random);
+        let mut plan = ThreadPlan::core(format!("core-{index}"), vec![listener], build);
+        plan.pin = config.engine.pin.then_some(index);
+        plan.mailbox_max = 65_536;
+        plan.limits.connections_max = u32::try_from(per_core).unwrap_or(u32::MAX);
+        engine.add(plan);
+    }
+    for (index, stats) in gauges.rooms.iter().enumerate() {
+        let (topology, settings, stats) = parts.shared(stats);
+        let kit = parts.kit(parts.topology.rooms[index])?;
+        let build =
+            move |start: Start<Mail>| Room::new(start.thread, topology, settings, stats, kit);
+        engine.add(ThreadPlan::plain(format!("room-{index}"), build));
+    }
+    for (index, stats) in gauges.workers.iter().enumerate() {
+        let (topology, settings, stats) = parts.shared(stats);
+        let (thread, name) = match index.checked_sub(1) {
+            None => (parts.topology.batcher, "batcher".to_owned()),
+            Some(caller) => (parts.topology.callers[caller], format!("caller-{caller}")),
+        };
+        let kit = parts.kit(thread)?;
+        let build = move |start: Start<Mail>| {
+            let ask = start.ask.unwrap_or_else(|| Box::new(server::worker::NoAsk));
+            Worker::new(start.thread, topology, settings, stats, kit, ask)
+        };
+        engine.add(ThreadPlan::plain(name, build));
+    }
+    Ok(engine)
+}
+
+/// Randomness from the operating system.
+fn fresh_random() -> anyhow::Result<Random> {
+    let mut seed = [0; 32];
+    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
+        .context("the system has no randomness")?;
+    Ok(Random::from_seed(seed))
+}
+
+/// Cores first, so that what they still want of rooms and workers is done; then the rest.
+fn finish(running: Arc<Running<Mail>>, topology: &Topology) -> anyhow::Result<()> {
+    topology.cores.iter().for_each(|core| running.stop_thread(*core));
+    while !topology.cores.iter().all(|core| running.is_finished(*core)) {
+        std::thread::sleep(STOP_LOOK);
+    }
+    running.stop();
+    let Some(running) = Arc::into_inner(running) else { return Ok(()) };
+    running.join().context("the server failed")?;
+    tracing::info!("stopped");
+    Ok(())
 }
 
 /// Loads the modules as `run` would, and tells what they register, a line each.
@@ -53,11 +229,21 @@ fn metrics(config: &Config) -> anyhow::Result<Option<MetricsServer>> {
 /// The first module that cannot be loaded.
 pub fn check_modules(config: &Config) -> anyhow::Result<Vec<String>> {
     let path = &config.runtime.path;
-    if !path.is_dir() {
-        if config.runtime.path_given {
-            anyhow::bail!("{} (`runtime.path`) is not a folder", path.display());
-        }
-        return Ok(vec![format!("modules: none, there is no folder {}", path.display())]);
-    }
-    Ok(vec![format!("modules: {}", path.display())])
+    let settings = config.settings();
+    let parts = Parts {
+        topology: Arc::new(topology(&config.engine)),
+        host: Arc::new(host_settings(&settings)),
+        settings: Arc::new(settings),
+        sources: Arc::new(load_modules(config)?),
+        limits: lua_limits(config),
+        // A check changes nothing: what modules write while they load goes to a scratch database.
+        store: Store::open_in_memory()?,
+    };
+    let kit = parts.kit(ThreadId(0))?;
+    let registered = kit.scripts.registered();
+    let mut lines = vec![format!("modules: {} from {}", registered.modules.len(), path.display())];
+    lines.extend(registered.rpc.iter().map(|id| format!("  rpc {id}")));
+    lines.extend(registered.before.iter().map(|id| format!("  before {id}")));
+    lines.extend(registered.after.iter().map(|id| format!("  after {id}")));
+    Ok(lines)
 }

@@ -69,3 +69,25 @@ impl StopSignals {
         self.0.forever().next().map_or(Signal::Terminate, Signal::from_number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_signal_is_waited_for() {
+        let stop = StopSignals::catch().unwrap();
+        // From here on the signal is caught, so that the test's process survives it.
+        signal_hook::low_level::raise(SIGTERM).unwrap();
+        assert_eq!(stop.wait().unwrap(), Signal::Terminate);
+    }
+
+    #[test]
+    fn numbers_are_the_systems() {
+        for signal in [Signal::Interrupt, Signal::Terminate] {
+            assert_eq!(Signal::from_number(signal.number()), signal);
+        }
+        assert_eq!((Signal::Interrupt.number(), Signal::Terminate.number()), (2, 15));
+        assert_eq!(Signal::Terminate.name(), "SIGTERM");
+    }
+}

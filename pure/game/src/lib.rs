@@ -13,6 +13,7 @@ pub mod db;
 pub mod directory;
 pub mod error;
 pub mod guest;
+pub mod host;
 mod json;
 pub mod link;
 pub mod match_id;

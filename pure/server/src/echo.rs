@@ -64,7 +64,8 @@ impl Echo {
             match self.requests(conn, decoder, &mut input, out) {
                 After::More => {}
                 After::Upgraded => {
-                    state = State::Socket(ws::Decoder::new(ws::Role::Server, self.message_bytes_max));
+                    state =
+                        State::Socket(ws::Decoder::new(ws::Role::Server, self.message_bytes_max));
                 }
                 After::Close => state = State::Free,
             }
@@ -144,7 +145,6 @@ impl Echo {
             }
         }
     }
-
 }
 
 /// What becomes of the connection after its requests.

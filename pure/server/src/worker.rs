@@ -7,19 +7,19 @@
 
 mod host;
 
+pub use host::NoAsk;
+
 use std::sync::Arc;
 
-use event::{Ask, Handler, Input, Now, Output, Random, ThreadId};
+use event::{Ask, Handler, Input, Now, Output, ThreadId};
 use game::api::{self, Effect};
-use game::cache::Cache;
-use game::db::{Database, DbError};
-use game::directory::Directory;
+use game::db::DbError;
 use game::error::ApiError;
-use game::guest::{HostSettings, ScriptFailure, Scripts};
-use game::session::{Claims, Signer};
+use game::guest::{ScriptFailure, Scripts};
+use game::session::{Claims, Revocations, Signer};
 
-use crate::mail::{Done, Job, Mail, Outcome, Revocation, RpcJob, Topology, Work};
-use crate::room::Kit;
+use crate::desk::{Desk, Kit};
+use crate::mail::{Done, Job, Mail, Outcome, RpcJob, Topology, Work};
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
 
@@ -29,13 +29,10 @@ pub struct Worker {
     topology: Arc<Topology>,
     settings: Arc<Settings>,
     stats: Arc<WorkerStats>,
-    scripts: Box<dyn Scripts>,
-    db: Box<dyn Database>,
-    random: Random,
-    host: Arc<HostSettings>,
+    scripts: Box<dyn Scripts + Send>,
+    desk: Desk,
     signer: Signer,
-    directory: Directory,
-    cache: Cache,
+    revocations: Revocations,
     /// For matches: they live on rooms.
     ask: Box<dyn Ask<Mail>>,
     asked: u64,
@@ -63,21 +60,18 @@ impl Worker {
         Self {
             me,
             topology,
-            settings,
             stats,
             scripts: kit.scripts,
-            db: kit.db,
-            random: kit.random,
-            host: kit.host,
+            desk: kit.desk,
             signer,
-            directory: Directory::default(),
-            cache: Cache::default(),
+            revocations: Revocations::default(),
             ask,
             asked: 0,
             done: Vec::new(),
             mails: Vec::new(),
             look: Vec::new(),
             jobs_in_batch: 0,
+            settings,
         }
     }
 
@@ -97,9 +91,10 @@ impl Worker {
                 self.post(out, false);
             }
             Mail::Directory(events) => {
-                events.iter().for_each(|event| self.directory.apply(event));
+                events.iter().for_each(|event| self.desk.directory.apply(event));
             }
-            Mail::Cache(change) => self.cache.apply(&change),
+            Mail::Cache(change) => self.desk.cache.apply(&change),
+            Mail::Revoke(revocation) => self.revocations.apply(now, &revocation),
             // The rest is for cores and rooms; late answers to a question that was given up
             // are of no use to anybody.
             _ => {}
@@ -109,11 +104,12 @@ impl Worker {
     fn run(&mut self, now: Now, job: Job) {
         let Job { lane, address, work, caller } = job;
         let outcome = match work {
-            Work::Api(call) => Outcome::Api(self.api(now, *call, caller.as_deref())),
+            Work::Api(call) => Outcome::Api(self.api(now, &call, caller.as_deref())),
             Work::Rpc(call) => Outcome::Rpc(self.rpc(now, &call)),
             Work::FindUsers { ids, usernames } => {
-                let found = game::user::find_ids(&mut *self.db, &ids, &usernames);
-                Outcome::Users(found.map_err(ApiError::from))
+                let found = game::user::users(&mut *self.desk.db, &ids, &usernames);
+                let ids = found.map(|users| users.iter().map(|user| user.id).collect());
+                Outcome::Users(ids.map_err(|_| ApiError::internal("Could not look up users.")))
             }
         };
         let done = Done { lane, conn: address.conn, outcome };
@@ -126,39 +122,31 @@ impl Worker {
     fn api(
         &mut self,
         now: Now,
-        call: api::ApiCall,
+        call: &api::ApiCall,
         caller: Option<&Claims>,
     ) -> Result<api::Answer, ApiError> {
         self.stats.api_count.up();
         let mut cx = api::Cx {
             now,
-            random: &mut self.random,
-            db: &mut *self.db,
+            random: &mut self.desk.random,
+            db: &mut *self.desk.db,
             signer: &self.signer,
-            directory: &self.directory,
-            node: &self.settings.node,
+            revocations: &self.revocations,
+            directory: &self.desk.directory,
         };
         let mut result = api::run(&mut cx, call, caller);
         match &mut result {
             Ok(answer) => {
-                for effect in answer.effects.drain(..) {
-                    match effect {
-                        Effect::Revoke { user_id, token_id, issued_until_s, expires_s } => {
-                            let revocation =
-                                Revocation { user_id, token_id, issued_until_s, expires_s };
-                            let cores = self.topology.cores.iter();
-                            self.mails.extend(
-                                cores.map(|core| (*core, Mail::Revoke(revocation.clone()))),
-                            );
+                let effects = std::mem::take(&mut answer.effects);
+                self.mails.extend(effects.into_iter().flat_map(|effect| {
+                    let mail = move || match effect {
+                        Effect::Revoke(revocation) => Mail::Revoke(revocation),
+                        Effect::Disconnect { user_id, cause } => {
+                            Mail::DisconnectUser { user_id, cause }
                         }
-                        Effect::DisconnectUser { user_id, reason } => {
-                            let cores = self.topology.cores.iter();
-                            self.mails.extend(cores.map(|core| {
-                                (*core, Mail::DisconnectUser { user_id, reason: reason.to_owned() })
-                            }));
-                        }
-                    }
-                }
+                    };
+                    self.topology.everybody().map(move |to| (to, mail()))
+                }));
             }
             Err(_) => self.stats.api_errors.up(),
         }
@@ -176,11 +164,7 @@ impl Worker {
             me: self.me,
             topology: &self.topology,
             settings: &self.settings,
-            random: &mut self.random,
-            db: &mut *self.db,
-            host: &self.host,
-            directory: &mut self.directory,
-            cache: &mut self.cache,
+            desk: &mut self.desk,
             ask: &mut *self.ask,
             asked: &mut self.asked,
             mails: &mut self.mails,
@@ -197,10 +181,10 @@ impl Worker {
                 tracing::warn!(id = call.id, location = error.location, "rpc failed: {error}");
             }
         }
-        if self.db.in_transaction() {
+        if self.desk.db.in_transaction() {
             // Cannot be: host functions close their own. Left open it would lock everybody out.
             tracing::error!(id = call.id, "an rpc left a transaction open; it was rolled back");
-            let _ = self.db.rollback();
+            let _ = self.desk.db.rollback();
         }
         result
     }
@@ -208,12 +192,12 @@ impl Worker {
     /// One commit for all jobs of the batch. If it fails, none of them has happened.
     fn finish_batch(&mut self) {
         let jobs = std::mem::take(&mut self.jobs_in_batch);
-        if !self.db.in_transaction() {
+        if !self.desk.db.in_transaction() {
             return;
         }
         self.stats.db_commits.up();
         self.stats.db_commits_saved.add(jobs.saturating_sub(1));
-        if let Err(error) = self.db.commit() {
+        if let Err(error) = self.desk.db.commit() {
             self.stats.db_commit_errors.up();
             self.fail_all(&error);
         }
@@ -225,14 +209,14 @@ impl Worker {
         for (_, list) in &mut self.done {
             for done in list {
                 if let Outcome::Api(outcome) = &mut done.outcome {
-                    *outcome = Err(ApiError::from(error.clone()));
+                    *outcome = Err(ApiError::internal("database error"));
                 }
             }
         }
     }
 
     fn post(&mut self, out: &mut Output<Mail>, wake: bool) {
-        for change in self.cache.take_changes() {
+        for change in self.desk.cache.take_changes() {
             for to in self.topology.listers().filter(|to| *to != self.me) {
                 out.mail_lazy(to, Mail::Cache(change.clone()));
             }
@@ -268,7 +252,10 @@ impl Handler for Worker {
             }
             Input::Refused { mail, .. } => {
                 self.stats.refused_mail.up();
-                tracing::warn!(kind = mail.kind(), "a mailbox is full: mail of a worker was dropped");
+                tracing::warn!(
+                    kind = mail.kind(),
+                    "a mailbox is full: mail of a worker was dropped"
+                );
             }
             Input::Stop => out.stop(),
             _ => {}

@@ -48,7 +48,11 @@ impl World {
     }
 
     /// Runs one call by itself: a batch of one.
-    pub(crate) fn run(&mut self, call: &ApiCall, caller: Option<&Claims>) -> Result<Answer, ApiError> {
+    pub(crate) fn run(
+        &mut self,
+        call: &ApiCall,
+        caller: Option<&Claims>,
+    ) -> Result<Answer, ApiError> {
         self.db.begin_reading().unwrap();
         if call.is_slow() {
             self.db.end_reading().unwrap();

@@ -79,7 +79,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
         let c = Config::new(values);
         let settings = c.settings();
         format!(
-            "{settings:?} {} {} {:?} {:?} {:?} {:?} {} {} {:?} {} {:?}",
+            "{settings:?} {} {} {:?} {:?} {:?} {:?} {} {:?} {:?} {} {:?}",
             settings.session.encryption_key,
             settings.session.refresh_encryption_key,
             c.data_dir,
@@ -87,7 +87,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
             c.metrics,
             c.listen,
             c.runtime.path.display(),
-            c.runtime.call_budget_ms,
+            (c.runtime.call_budget_ms, c.runtime.load_budget_ms, c.runtime.stacktrace),
             c.matches,
             c.runtime.memory_bytes_max,
             c.engine,

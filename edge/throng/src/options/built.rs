@@ -259,8 +259,16 @@ pub const BUILT: &[Opt] = &[
         "runtime.call_budget_ms",
         number(1, 600_000, "ms"),
         "1000",
-        "Time that one RPC or hook may take. Then it is stopped and the caller gets an \
+        "CPU time that one RPC or hook may take. Then it is stopped and the caller gets an \
          error.",
+    )
+    .ours(),
+    row(
+        "runtime.load_budget_ms",
+        number(1, 600_000, "ms"),
+        "10000",
+        "CPU time that all modules together may take to load. Beyond, the start fails and \
+         names the module.",
     )
     .ours(),
     row(
@@ -270,6 +278,12 @@ pub const BUILT: &[Opt] = &[
         "Memory of one worker's script state. A call that needs more gets an error.",
     )
     .ours(),
+    row(
+        "runtime.lua_api_stacktrace",
+        Kind::Switch,
+        "false",
+        "Tell clients file, line and traceback of a script's error. The log has them always.",
+    ),
     // Matches.
     row(
         "match.input_queue_size",
@@ -306,15 +320,15 @@ pub const BUILT: &[Opt] = &[
         "match.callback_budget_ms",
         number(1, 60_000, "ms"),
         "50",
-        "Time that one callback of a match may take. Then the match is ended, with the \
-         reason in the log.",
+        "CPU time that one callback of a match may take. Then the match is ended and its \
+         players' sockets are closed, with the reason in the log.",
     )
     .ours(),
     row(
         "match.memory_max_bytes",
         number(64 * 1024, 64 * 1024 * MIB, "bytes"),
         "16777216",
-        "Memory of one match's script state. A match that needs more is ended.",
+        "Memory of one match's script state. A match that needs more is ended as above.",
     )
     .ours(),
     // The engine.

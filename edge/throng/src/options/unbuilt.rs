@@ -70,11 +70,6 @@ pub const UNBUILT: &[Unbuilt] = &[
     row("runtime.lua_registry_size", "512", POOL),
     row("runtime.read_only_globals", "true", Pointless("modules share read-only globals")),
     row("runtime.lua_read_only_globals", "true", Pointless("modules share read-only globals")),
-    row(
-        "runtime.lua_api_stacktrace",
-        "false",
-        Missing("stack traces in answers to clients are", "the log has them"),
-    ),
     row("runtime.js_min_count", "16", JAVASCRIPT),
     row("runtime.js_max_count", "32", JAVASCRIPT),
     row("runtime.js_read_only_globals", "true", JAVASCRIPT),

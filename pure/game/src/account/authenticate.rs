@@ -37,6 +37,8 @@ pub struct Login {
 pub struct Newcomer {
     /// The user's id.
     pub user_id: Uuid,
+    /// Ten letters: its name if it gives none and nobody has this one.
+    pub username: [u8; 10],
     /// For hashing a password, and for another id if this one's name is taken.
     pub salt: [u8; 16],
     /// When.
@@ -46,12 +48,8 @@ pub struct Newcomer {
 impl Newcomer {
     /// Draws for one login.
     pub fn draw(now: Now, random: &mut Random) -> Self {
-        Self { user_id: session::new_id(now, random), salt: random.bytes(), now }
-    }
-
-    /// Ten letters: the name of this newcomer if it gives none, and nobody else has it.
-    pub fn generated_username(&self) -> String {
-        disguise::name(self.user_id).iter().map(|letter| char::from(*letter)).collect()
+        let user_id = session::new_id(now, random);
+        Self { user_id, username: disguise::name(user_id), salt: random.bytes(), now }
     }
 }
 

@@ -63,18 +63,17 @@ pub fn server_key(header: Option<&str>, key: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Checks a session token in the header.
+/// Takes the session token out of the header and lets `verify` check it: [`session`], or a cache
+/// before it.
 ///
 /// # Errors
 /// [`ApiError`] with code 16.
-pub fn bearer(
+pub fn bearer<T>(
     header: Option<&str>,
-    signer: &Signer,
-    revocations: &Revocations,
-    now: Now,
-) -> Result<Claims, ApiError> {
+    verify: impl FnOnce(&str) -> Result<T, ApiError>,
+) -> Result<T, ApiError> {
     match parse(header) {
-        Credentials::Bearer(token) => session(token, signer, revocations, now),
+        Credentials::Bearer(token) => verify(token),
         _ => Err(unauthenticated("Auth token required")),
     }
 }
@@ -91,8 +90,13 @@ pub fn session(
 ) -> Result<Claims, ApiError> {
     match signer.verify_session(token, now) {
         Ok(claims) if !revocations.is_revoked(&claims) => Ok(claims),
-        _ => Err(unauthenticated("Auth token invalid")),
+        _ => Err(invalid()),
     }
+}
+
+/// What is answered to a token that does not count, whatever the cause.
+pub fn invalid() -> ApiError {
+    unauthenticated("Auth token invalid")
 }
 
 /// Checks the caller of an RPC: the http key in the query, else in the header, else a session
@@ -101,12 +105,12 @@ pub fn session(
 ///
 /// # Errors
 /// [`ApiError`] with code 16.
-pub fn rpc(
+pub fn rpc<T>(
     header: Option<&str>,
     given_key: Option<&str>,
     http_key: &str,
-    verify: impl FnOnce(&str) -> Result<Claims, ApiError>,
-) -> Result<Option<Claims>, ApiError> {
+    verify: impl FnOnce(&str) -> Result<T, ApiError>,
+) -> Result<Option<T>, ApiError> {
     let wrong_key = || unauthenticated("HTTP key invalid");
     if let Some(given) = given_key.filter(|given| !given.is_empty()) {
         return if is_same(given, http_key) { Ok(None) } else { Err(wrong_key()) };
@@ -166,7 +170,7 @@ mod tests {
             assert_eq!(text(server_key(header, "defaultkey")), Err(message.into()), "{header:?}");
         }
         let rpc = |header, key| {
-            rpc(header, key, "httpkey", |_| Err(unauthenticated("Auth token invalid")))
+            rpc(header, key, "httpkey", |_| Err::<(), _>(unauthenticated("Auth token invalid")))
                 .map_err(|error| error.message)
         };
         assert_eq!(rpc(None, Some("httpkey")), Ok(None));

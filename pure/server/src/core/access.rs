@@ -4,7 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use event::Now;
-use game::error::{ApiError, Code};
+use game::api::auth;
+use game::error::ApiError;
 use game::session::{Claims, Revocation};
 use wire::http1::Request;
 
@@ -25,15 +26,14 @@ impl Core {
         verified: &mut Option<Verified>,
         token: &str,
     ) -> Result<Arc<Claims>, ApiError> {
-        let invalid = || ApiError::new(Code::Unauthenticated, "Auth token invalid");
         let known = verified.as_ref().filter(|known| &*known.token == token);
         let claims = match known {
             Some(known) if now.unix_s() < known.claims.expires_s => known.claims.clone(),
-            Some(_) => return Err(invalid()),
-            None => Arc::new(self.signer.verify_session(token, now).map_err(|_| invalid())?),
+            Some(_) => return Err(auth::invalid()),
+            None => Arc::new(auth::session(token, &self.signer, &self.revocations, now)?),
         };
         if self.revocations.is_revoked(&claims) {
-            return Err(invalid());
+            return Err(auth::invalid());
         }
         if known.is_none() {
             *verified = Some(Verified { token: token.into(), claims: claims.clone() });
@@ -47,7 +47,11 @@ impl Core {
 
     /// The client's address: behind `socket.proxy_count` proxies it is that many entries from the
     /// right in X-Forwarded-For, because only those were written by proxies that we know.
-    pub(super) fn client_address(&self, request: &Request<'_>, peer: SocketAddr) -> (String, String) {
+    pub(super) fn client_address(
+        &self,
+        request: &Request<'_>,
+        peer: SocketAddr,
+    ) -> (String, String) {
         let direct = || (peer.ip().to_string(), peer.port().to_string());
         let forwarded = header_text(request, "x-forwarded-for").and_then(|text| {
             let from_right = self.settings.socket.proxy_count.checked_sub(1)?;

@@ -216,8 +216,7 @@ impl Core {
         outcome: Outcome,
         out: &mut Output<Mail>,
     ) {
-        let connection =
-            if waiting.keep_alive { Connection::KeepAlive } else { Connection::Close };
+        let connection = if waiting.keep_alive { Connection::KeepAlive } else { Connection::Close };
         let manner = Manner { connection, cors: waiting.cors };
         match outcome {
             Outcome::Api(Ok(answer)) => self.respond_json(now, conn, manner, &answer.body, out),
@@ -264,8 +263,7 @@ impl Core {
                 let cid = waiting.cid.clone();
                 let follow = Follow { member, cid: waiting.cid, users, found: Vec::new() };
                 self.ask(room, RoomAsk::StatusFollow(Box::new(follow)));
-                session.waiting =
-                    Some(super::socket::Waiting { cid, kind: WaitKind::Room });
+                session.waiting = Some(super::socket::Waiting { cid, kind: WaitKind::Room });
                 return self.put(conn, State::Socket(session));
             }
             (Outcome::Rpc(Ok(answer)), WaitKind::Rpc(id)) => {
@@ -303,7 +301,7 @@ impl Core {
             Work::Api(_) => Outcome::Api(Err(error)),
             Work::FindUsers { .. } => Outcome::Users(Err(error)),
             Work::Rpc(_) => Outcome::Rpc(Err(ScriptError {
-                code: error.code.number(),
+                code: u8::try_from(error.code.number()).unwrap_or(13),
                 message: error.message.into_owned(),
                 location: String::new(),
                 kind: ScriptFailure::Raised,
@@ -336,5 +334,6 @@ pub(super) fn busy() -> ApiError {
 }
 
 fn rpc_error(error: &ScriptError) -> ApiError {
-    ApiError::new(Code::from_number(i64::from(error.code)), error.message.clone())
+    let code = Code::from_number(i64::from(error.code)).unwrap_or(Code::Internal);
+    ApiError::new(code, error.message.clone())
 }

@@ -185,12 +185,7 @@ impl Core {
     }
 
     /// The peer has closed its sending side: what it asked is answered before we close ours.
-    pub(super) fn http_eof(
-        &mut self,
-        conn: ConnId,
-        mut http: Box<Http>,
-        out: &mut Output<Mail>,
-    ) {
+    pub(super) fn http_eof(&mut self, conn: ConnId, mut http: Box<Http>, out: &mut Output<Mail>) {
         http.is_eof = true;
         if http.waiting.is_none() {
             out.close(conn);

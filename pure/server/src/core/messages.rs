@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use event::{ConnId, Now, Output};
-use game::guest::CallContext;
+use game::guest::{CallContext, JoinRequest};
 use game::match_id::{MatchId, MatchIdError};
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -37,9 +37,7 @@ impl Core {
             Some(Message::Pong(_)) => Step::Done,
             Some(Message::Rpc(rpc)) => self.socket_rpc(conn, session, cid, rpc, out),
             Some(Message::MatchCreate(create)) => self.match_create(conn, session, cid, &create),
-            Some(Message::MatchJoin(join)) => {
-                self.match_join(now, conn, session, cid, join, out)
-            }
+            Some(Message::MatchJoin(join)) => self.match_join(now, conn, session, cid, join, out),
             Some(Message::MatchLeave(leave)) => {
                 let id = match self.match_id(&leave.match_id) {
                     Ok(id) => id,
@@ -200,7 +198,7 @@ impl Core {
             session_id: session.session_id,
             id,
             op_code: send.op_code,
-            data: Bytes::from(send.data),
+            data: send.data,
             to,
             reliable: send.reliable,
             receive_time_ms: now.unix_ms,
@@ -255,10 +253,17 @@ impl Core {
             Ok(id) => id,
             Err(error) => return self.bad_match_id(conn, session, &cid, error, out),
         };
-        let metadata = join.metadata.into_iter().collect();
         let member = self.member(conn, session);
+        let request = Box::new(JoinRequest {
+            presence: member.presence.clone(),
+            metadata: join.metadata.into_iter().collect(),
+            vars: session.claims.vars.clone(),
+            user_session_exp: session.claims.expires_s,
+            client_ip: Some(session.peer.ip().to_string()),
+            client_port: Some(session.peer.port().to_string()),
+        });
         let room = self.topology.room_of(id.uuid);
-        let ask = RoomAsk::MatchJoin { member, cid: cid.clone(), id, by_token, metadata };
+        let ask = RoomAsk::MatchJoin { member, cid: cid.clone(), id, by_token, request };
         self.ask(room, ask);
         wait_for_room(cid)
     }
@@ -271,8 +276,9 @@ impl Core {
         update: realtime::StatusUpdate,
         out: &mut Output<Mail>,
     ) -> Step {
-        let is_long =
-            |status: &String| status.len() > STATUS_CHARS_MAX && status.chars().count() > STATUS_CHARS_MAX;
+        let is_long = |status: &String| {
+            status.len() > STATUS_CHARS_MAX && status.chars().count() > STATUS_CHARS_MAX
+        };
         if update.status.as_ref().is_some_and(is_long) {
             let text = "Status must be 2048 characters or less";
             return self.bad_input(conn, session, &cid, text, out);

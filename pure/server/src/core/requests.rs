@@ -14,11 +14,11 @@ use wire::http1::{Connection, Request};
 use wire::query::{Query, parse_bool};
 use wire::websocket as ws;
 
+use super::Core;
 use super::access::header_text;
 use super::answers::{Manner, busy};
 use super::http::{AnswerKind, Step, Verified, Waiting};
 use super::socket::Session;
-use super::Core;
 use crate::mail::{Format, Job, Lane, Mail, RoomAsk, RpcJob, Work};
 
 impl Core {
@@ -34,8 +34,11 @@ impl Core {
             connection: Connection::asked_by(request),
             cors: request.header("origin").is_some(),
         };
-        let after =
-            if request.keep_alive && self.stopping.is_none() { Step::Answered } else { Step::Close };
+        let after = if request.keep_alive && self.stopping.is_none() {
+            Step::Answered
+        } else {
+            Step::Close
+        };
         if request.method == "OPTIONS" && manner.cors {
             self.respond_preflight(now, conn, manner.connection, out);
             return after;
@@ -95,7 +98,9 @@ impl Core {
             Auth::ServerKey => {
                 auth::server_key(header, &self.settings.socket.server_key).map(|()| None)
             }
-            Auth::Bearer => auth::bearer(header, |token| self.session(now, verified, token)).map(Some),
+            Auth::Bearer => {
+                auth::bearer(header, |token| self.session(now, verified, token)).map(Some)
+            }
         }
     }
 

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use event::Now;
 use game::directory::DirectoryEvent;
 use game::guest::{
-    Broadcast, JoinVerdict, MatchContext, MatchMessage, MatchScript, Presence, PresenceReason,
-    ScriptError, ScriptFailure,
+    Broadcast, JoinRequest, JoinVerdict, MatchContext, MatchMessage, MatchScript, Presence,
+    PresenceReason, ScriptError, ScriptFailure,
 };
 use game::match_id::MatchId;
 use game::value::Value;
@@ -91,7 +91,9 @@ impl Room {
                 .to_owned());
         };
         if init.label.len() > LABEL_BYTES_MAX {
-            return Err("error creating match: match label too long, must be 0-2048 bytes".to_owned());
+            return Err(
+                "error creating match: match label too long, must be 0-2048 bytes".to_owned()
+            );
         }
         context.label = init.label;
         context.tick_rate_hz = tick_rate_hz;
@@ -107,18 +109,21 @@ impl Room {
             size: 0,
             create_time_ms: now.unix_ms,
         });
-        self.matches.insert(uuid, Match {
-            id,
-            module,
-            running: Some(Running { script, context, tick: 0 }),
-            members: Vec::new(),
-            inbox: Vec::new(),
-            left: Vec::new(),
-            period_ns,
-            due,
-            empty_since: Some(now),
-            has_overflowed: false,
-        });
+        self.matches.insert(
+            uuid,
+            Match {
+                id,
+                module,
+                running: Some(Running { script, context, tick: 0 }),
+                members: Vec::new(),
+                inbox: Vec::new(),
+                left: Vec::new(),
+                period_ns,
+                due,
+                empty_since: Some(now),
+                has_overflowed: false,
+            },
+        );
         self.ticks.arm(due, uuid);
         self.stats.authoritative_matches.up();
         Ok(text)
@@ -135,7 +140,7 @@ impl Room {
             let Running { script, context, tick } = running;
             script.signal(host, context, *tick, data)
         });
-        answer.flatten().ok_or(AskError::Failed("match stopped".to_owned()))
+        answer.ok_or(AskError::Failed("match stopped".to_owned()))
     }
 
     pub(super) fn authoritative_join(
@@ -144,11 +149,12 @@ impl Room {
         member: &Member,
         cid: &str,
         id: MatchId,
-        metadata: &[(String, String)],
+        request: &JoinRequest,
     ) {
         let session_id = member.presence.session_id;
         let Some(found) = self.matches.get(&id.uuid) else {
-            let frame = frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
+            let frame =
+                frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         };
         if found.members.iter().any(|other| other.presence.session_id == session_id) {
@@ -156,9 +162,9 @@ impl Room {
         }
         let verdict = self.call(now, id.uuid, |running, host| {
             let Running { script, context, tick } = running;
-            script.join_attempt(host, context, *tick, &member.presence, metadata)
+            script.join_attempt(host, context, *tick, request)
         });
-        match verdict.flatten() {
+        match verdict {
             Some(JoinVerdict { allow: true, .. }) => self.enter(now, member, cid, id),
             refused => {
                 let reason = refused.map(|verdict| verdict.reason).unwrap_or_default();
@@ -173,7 +179,8 @@ impl Room {
     /// Adds an allowed member: all members see it join, it gets its answer, then the script hears.
     fn enter(&mut self, now: Now, member: &Member, cid: &str, id: MatchId) {
         let Some(found) = self.matches.get_mut(&id.uuid) else {
-            let frame = frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
+            let frame =
+                frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         };
         found.members.push(member.clone());
@@ -182,7 +189,7 @@ impl Room {
         self.stats.presences.up();
         self.resized(id, size);
         self.joined(member.presence.session_id, id);
-        self.presence_event(id.uuid, &[member.presence.clone()], &[]);
+        self.presence_event(id.uuid, std::slice::from_ref(&member.presence), &[]);
         self.join_answer(member, cid, id, Some(size - 1));
         self.tell_presences(now, id.uuid, true, &[(member.presence.clone(), PresenceReason::Join)]);
         self.tell_left(now, id.uuid);
@@ -215,8 +222,7 @@ impl Room {
         id: MatchId,
         disconnected: bool,
     ) {
-        let reason =
-            if disconnected { PresenceReason::Disconnect } else { PresenceReason::Leave };
+        let reason = if disconnected { PresenceReason::Disconnect } else { PresenceReason::Leave };
         self.remove_members(id.uuid, &[session_id], reason);
         self.tell_left(now, id.uuid);
     }

@@ -23,7 +23,14 @@ pub(super) struct Relayed {
 
 impl Room {
     /// `match_create`: makes the match, or joins the one that has the name already.
-    pub(super) fn relayed_create(&mut self, now: Now, member: &Member, cid: &str, id: MatchId, named: bool) {
+    pub(super) fn relayed_create(
+        &mut self,
+        now: Now,
+        member: &Member,
+        cid: &str,
+        id: MatchId,
+        named: bool,
+    ) {
         let size = self.relayed_enter(now, member, id);
         // With a name the size counts everybody; without one that is the creator alone.
         let size = if named { size } else { 1 };
@@ -31,9 +38,17 @@ impl Room {
     }
 
     /// `match_join` by id or by a matchmaker's token.
-    pub(super) fn relayed_join(&mut self, now: Now, member: &Member, cid: &str, id: MatchId, by_token: bool) {
+    pub(super) fn relayed_join(
+        &mut self,
+        now: Now,
+        member: &Member,
+        cid: &str,
+        id: MatchId,
+        by_token: bool,
+    ) {
         if !by_token && !self.relayed.contains_key(&id.uuid) {
-            let frame = frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
+            let frame =
+                frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         }
         let size = self.relayed_enter(now, member, id);
@@ -52,11 +67,8 @@ impl Room {
         if !is_member {
             relayed.members.push(member.clone());
             let joins = vec![frames::user_presence(&member.presence)];
-            let event = MatchPresenceEvent {
-                match_id: relayed.text.clone(),
-                joins,
-                ..Default::default()
-            };
+            let event =
+                MatchPresenceEvent { match_id: relayed.text.clone(), joins, ..Default::default() };
             self.outbox.many(relayed.members.iter(), |format| {
                 frames::frame(format, "", Some(Message::MatchPresenceEvent(event.clone())))
             });
@@ -119,9 +131,8 @@ impl Room {
                 input.to.contains(&session_id)
             }
         });
-        let delivered = self
-            .outbox
-            .many(to, |format| frames::match_data(format, &relayed.text, &message));
+        let delivered =
+            self.outbox.many(to, |format| frames::match_data(format, &relayed.text, &message));
         self.stats.match_messages_delivered.add(delivered);
     }
 
