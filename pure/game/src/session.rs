@@ -153,7 +153,6 @@ impl Signer {
 
     /// A session token alone, and when it expires (unix seconds), for `authenticate_token_generate`.
     /// `expires_s` 0 is the configured lifetime.
-    #[expect(clippy::too_many_arguments, reason = "the host function's own, and time and chance")]
     pub fn issue_session(
         &self,
         now: Now,

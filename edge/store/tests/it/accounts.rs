@@ -39,7 +39,7 @@ fn refusals_have_the_originals_texts() {
     world.user("taken");
     for (request, expected) in [
         (format!("{DEVICE} {{}}"), "400 3 Device ID is required."),
-        (format!("{DEVICE}"), "400 3 Device ID is required."),
+        (DEVICE.to_owned(), "400 3 Device ID is required."),
         (
             format!("{DEVICE} {{\"id\":\"with space\"}}"),
             "400 3 Device ID invalid, no spaces or control characters allowed.",
