@@ -212,7 +212,8 @@ fn bind(
     budget: &Arc<Budget>,
 ) -> mlua::Result<Function> {
     // Password hashing is slow on purpose; its time is not the script's.
-    let exempt = function.name.starts_with("bcrypt_").then(|| Arc::clone(budget));
+    let is_slow = function.name.starts_with("bcrypt_") || function.name.ends_with("_email");
+    let exempt = is_slow.then(|| Arc::clone(budget));
     lua.create_function(move |lua, values: MultiValue| {
         let mut arguments: SmallVec<[Value; 6]> = SmallVec::with_capacity(values.len());
         for (index, value) in values.iter().enumerate() {

@@ -1,5 +1,346 @@
-//! The directory of matches: every thread that lists keeps a replica, fed by mail from the rooms.
+//! The directory: all matches of the node, and who is online. Every thread that lists keeps a
+//! replica, fed by [`DirectoryEvent`]s that rooms and cores mail to it; nobody else writes it.
+//!
+//! Events go in ([`Directory::apply`]), lists come out ([`Directory::list`]). What a match does,
+//! and who is in it, is the room's; how lists are written for clients is `wire`'s.
+//!
+//! Source: nakama 3.40, `match_registry.go`, save that labels are found at once, not up to a
+//! second later, and that a label and a query may be asked for together.
 
-/// All matches of the node.
-#[derive(Debug, Default)]
-pub struct Directory {}
+mod index;
+mod list;
+#[cfg(test)]
+mod tests;
+
+pub use list::{ListError, ListFilter};
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use index::{Index, Key};
+use uuid::Uuid;
+
+use crate::match_id::MatchId;
+use crate::query::Fields;
+
+/// News of a match or a session. Cheap to clone: one is mailed to every replica.
+///
+/// `version` orders the events of one match id and must rise with each of them, also from one
+/// life of a named relayed match to its next: a room counts all its events. What is not newer
+/// than what is known is ignored, so events may be repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DirectoryEvent {
+    /// A match began; or, if it is known already, this is all that is to be known of it.
+    MatchCreated {
+        /// Its id; whether it is authoritative is part of it.
+        id: MatchId,
+        /// See [`DirectoryEvent`].
+        version: u64,
+        /// The script's module; empty for relayed matches.
+        handler_name: Arc<str>,
+        /// Ticks a second, 1–60; 0 for relayed matches.
+        tick_rate_hz: u8,
+        /// Up to 2,048 bytes, JSON by convention; empty for relayed matches.
+        label: Arc<str>,
+        /// Members.
+        size: u32,
+        /// Unix milliseconds.
+        create_time_ms: u64,
+    },
+    /// Members came or went.
+    Resized {
+        /// Which match.
+        id: MatchId,
+        /// See [`DirectoryEvent`].
+        version: u64,
+        /// Members now.
+        size: u32,
+    },
+    /// The script changed the label.
+    Relabelled {
+        /// Which match.
+        id: MatchId,
+        /// See [`DirectoryEvent`].
+        version: u64,
+        /// The label now, up to 2,048 bytes.
+        label: Arc<str>,
+    },
+    /// The match is over.
+    Ended {
+        /// Which match.
+        id: MatchId,
+        /// See [`DirectoryEvent`].
+        version: u64,
+    },
+    /// A session made its user appear online.
+    UserOnline {
+        /// Whose session.
+        user_id: Uuid,
+        /// Which session.
+        session_id: Uuid,
+    },
+    /// That session ended, or made its user appear offline.
+    UserOffline {
+        /// Whose session.
+        user_id: Uuid,
+        /// Which session.
+        session_id: Uuid,
+    },
+}
+
+/// A match in a list. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its id; for text see [`MatchId::text`].
+    pub id: MatchId,
+    /// Its label; `None` for relayed matches, which have none (the field is then absent).
+    pub label: Option<Arc<str>>,
+    /// Members now.
+    pub size: u32,
+    /// Ticks a second; 0 for relayed matches.
+    pub tick_rate_hz: u8,
+    /// The script's module; empty for relayed matches.
+    pub handler_name: Arc<str>,
+    /// Unix milliseconds.
+    pub create_time_ms: u64,
+}
+
+/// What was refused or ignored since the start, for the metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectoryCounters {
+    /// Matches that are not listed, because there were [`Directory::MATCHES_MAX`].
+    pub matches_refused_count: u64,
+    /// Sessions that do not count as online, because there were [`Directory::ONLINE_MAX`].
+    pub online_refused_count: u64,
+    /// Events that were older than what is known, or about unknown matches.
+    pub events_stale_count: u64,
+    /// Values of labels that queries cannot find, because of [`Fields`]' limits.
+    pub label_values_skipped_count: u64,
+}
+
+/// All matches of the node and who is online.
+#[derive(Debug)]
+pub struct Directory {
+    node: Arc<str>,
+    matches: BTreeMap<MatchId, Entry>,
+    index: Index,
+    /// Versions of the newest matches that ended, so that late events do not revive them.
+    ended: BTreeMap<MatchId, u64>,
+    ended_order: VecDeque<MatchId>,
+    online: BTreeSet<(Uuid, Uuid)>,
+    counters: DirectoryCounters,
+}
+
+/// A match as the directory knows it.
+#[derive(Debug)]
+struct Entry {
+    listed: Listed,
+    key: Key,
+    version: u64,
+    /// What queries see; `None` for relayed matches, which they never find.
+    fields: Option<Fields>,
+}
+
+impl Default for Directory {
+    /// The directory of a node with the original's default name, `nakama`.
+    fn default() -> Self {
+        Self::new("nakama")
+    }
+}
+
+impl Directory {
+    /// Matches; about 1 KB each. Further ones run, but are not listed, and are counted.
+    pub const MATCHES_MAX: usize = 200_000;
+    /// Online sessions; about 50 bytes each. Further ones do not count as online, and are counted.
+    pub const ONLINE_MAX: usize = 2_000_000;
+    /// Ended matches that are remembered. An event about one that ended before so many others is
+    /// taken as news; mail between two threads is in order, so that this needs a repeated event.
+    pub const ENDED_MAX: usize = 4_096;
+
+    /// An empty directory of the node with that name.
+    pub fn new(node: &str) -> Self {
+        Self {
+            node: node.into(),
+            matches: BTreeMap::new(),
+            index: Index::default(),
+            ended: BTreeMap::new(),
+            ended_order: VecDeque::new(),
+            online: BTreeSet::new(),
+            counters: DirectoryCounters::default(),
+        }
+    }
+
+    /// The node's name.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Takes an event. Repeated and late ones change nothing.
+    pub fn apply(&mut self, event: &DirectoryEvent) {
+        let is_news = match event {
+            DirectoryEvent::MatchCreated {
+                id,
+                version,
+                handler_name,
+                tick_rate_hz,
+                label,
+                size,
+                create_time_ms,
+            } => {
+                let listed = Listed {
+                    id: *id,
+                    label: id.authoritative.then(|| Arc::clone(label)),
+                    size: *size,
+                    tick_rate_hz: *tick_rate_hz,
+                    handler_name: Arc::clone(handler_name),
+                    create_time_ms: *create_time_ms,
+                };
+                self.create(listed, *version)
+            }
+            DirectoryEvent::Resized { id, version, size } => self.resize(*id, *version, *size),
+            DirectoryEvent::Relabelled { id, version, label } => self.relabel(*id, *version, label),
+            DirectoryEvent::Ended { id, version } => self.end(*id, *version),
+            DirectoryEvent::UserOnline { user_id, session_id } => {
+                self.go_online(*user_id, *session_id)
+            }
+            DirectoryEvent::UserOffline { user_id, session_id } => {
+                self.online.remove(&(*user_id, *session_id))
+            }
+        };
+        self.counters.events_stale_count += u64::from(!is_news);
+    }
+
+    /// The match, if it runs.
+    pub fn find(&self, id: &MatchId) -> Option<&Listed> {
+        self.matches.get(id).map(|entry| &entry.listed)
+    }
+
+    /// How many matches run.
+    pub fn len(&self) -> usize {
+        self.matches.len()
+    }
+
+    /// Whether no match runs.
+    pub fn is_empty(&self) -> bool {
+        self.matches.is_empty()
+    }
+
+    /// How many authoritative matches run.
+    pub fn authoritative_count(&self) -> usize {
+        self.index.authoritative.len()
+    }
+
+    /// Whether any session makes the user appear online.
+    pub fn is_online(&self, user_id: Uuid) -> bool {
+        self.online.range((user_id, Uuid::nil())..=(user_id, Uuid::max())).next().is_some()
+    }
+
+    /// How many sessions make their users appear online.
+    pub fn online_sessions_count(&self) -> usize {
+        self.online.len()
+    }
+
+    /// What was refused or ignored so far.
+    pub fn counters(&self) -> DirectoryCounters {
+        self.counters
+    }
+
+    fn create(&mut self, listed: Listed, version: u64) -> bool {
+        let id = listed.id;
+        let known = self.matches.get(&id).map(|entry| entry.version);
+        if known.or_else(|| self.ended.get(&id).copied()).is_some_and(|known| version <= known) {
+            return false;
+        }
+        if known.is_none() && self.matches.len() >= Self::MATCHES_MAX {
+            self.counters.matches_refused_count += 1;
+            return true;
+        }
+        let key = Key { create_time_ms: listed.create_time_ms, version, id };
+        let fields = id.authoritative.then(|| self.fields_of(&listed));
+        self.index.insert(listed.size, key);
+        let entry = Entry { listed, key, version, fields };
+        if let Some(old) = self.matches.insert(id, entry) {
+            self.index.remove(old.listed.size, &old.key);
+        }
+        true
+    }
+
+    fn resize(&mut self, id: MatchId, version: u64, size: u32) -> bool {
+        let Some(entry) = newer(&mut self.matches, id, version) else { return false };
+        if entry.listed.size != size {
+            self.index.remove(entry.listed.size, &entry.key);
+            self.index.insert(size, entry.key);
+            entry.listed.size = size;
+        }
+        true
+    }
+
+    fn relabel(&mut self, id: MatchId, version: u64, label: &Arc<str>) -> bool {
+        let Some(entry) = newer(&mut self.matches, id, version) else { return false };
+        if !id.authoritative || entry.listed.label.as_ref() == Some(label) {
+            return true;
+        }
+        entry.listed.label = Some(Arc::clone(label));
+        let listed = entry.listed.clone();
+        let fields = self.fields_of(&listed);
+        if let Some(entry) = self.matches.get_mut(&id) {
+            entry.fields = Some(fields);
+        }
+        true
+    }
+
+    fn end(&mut self, id: MatchId, version: u64) -> bool {
+        if newer(&mut self.matches, id, version).is_none() {
+            return false;
+        }
+        if let Some(entry) = self.matches.remove(&id) {
+            self.index.remove(entry.listed.size, &entry.key);
+        }
+        if self.ended.insert(id, version).is_none() {
+            self.ended_order.push_back(id);
+        }
+        if self.ended_order.len() > Self::ENDED_MAX
+            && let Some(oldest) = self.ended_order.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+        true
+    }
+
+    fn go_online(&mut self, user_id: Uuid, session_id: Uuid) -> bool {
+        if self.online.len() >= Self::ONLINE_MAX && !self.online.contains(&(user_id, session_id)) {
+            self.counters.online_refused_count += 1;
+            return true;
+        }
+        self.online.insert((user_id, session_id))
+    }
+
+    /// What queries see of an authoritative match.
+    fn fields_of(&mut self, listed: &Listed) -> Fields {
+        let mut fields = Fields::default();
+        let label = listed.label.as_deref().unwrap_or_default();
+        fields.add_keyword("node", &self.node);
+        fields.add_keyword("label_string", label);
+        fields.add_keyword("handler_name", &listed.handler_name);
+        fields.add_number("tick_rate", f64::from(listed.tick_rate_hz));
+        #[expect(clippy::cast_precision_loss, reason = "exact for 285,000 years")]
+        fields.add_number("create_time", listed.create_time_ms as f64);
+        fields.add_date_ms("create_time", listed.create_time_ms);
+        // A label that is no JSON object is found as a whole only; the parser need not look.
+        if label.starts_with(|first: char| first == '{' || first.is_ascii_whitespace())
+            && let Ok(json @ serde_json::Value::Object(_)) = serde_json::from_str(label)
+        {
+            fields.add_json("label", &json);
+        }
+        fields.seal();
+        self.counters.label_values_skipped_count += u64::from(fields.skipped_count());
+        fields
+    }
+}
+
+/// The match, if it is known and `version` is news; then that is its version now.
+fn newer(matches: &mut BTreeMap<MatchId, Entry>, id: MatchId, version: u64) -> Option<&mut Entry> {
+    let entry = matches.get_mut(&id).filter(|entry| version > entry.version)?;
+    entry.version = version;
+    Some(entry)
+}

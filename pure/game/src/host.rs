@@ -8,12 +8,14 @@
 //!
 //! Source: nakama 3.40, `server/runtime_lua_nakama.go`, for names, arguments and error texts.
 
+mod accounts;
 mod args;
 mod crypto;
 mod encode;
 pub mod json;
 mod matches;
 mod sql;
+mod storage;
 mod system;
 mod table;
 

@@ -53,7 +53,7 @@ impl Default for TestHost {
                 version: "0.0.0".into(),
                 session,
             },
-            directory: Directory::default(),
+            directory: Directory::new("node1"),
             cache: Cache::new(1),
             logs: Vec::new(),
             created: Vec::new(),
@@ -101,6 +101,9 @@ impl Host for TestHost {
     }
     fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
         self.logged_out.push((user_id, token_id));
+    }
+    fn user_disconnect(&mut self, user_id: Uuid, cause: game::api::Disconnect) {
+        self.disconnected.push((user_id, format!("{cause:?}")));
     }
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {
         self.dispatcher.as_mut().map(|dispatcher| dispatcher as &mut dyn Dispatcher)

@@ -1,0 +1,95 @@
+//! Matches by size, and within a size by age: a list that is bounded in size need not look at the
+//! matches that do not fit. Keys come in and go out; what a match is, `directory.rs` knows.
+
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::ops::RangeInclusive;
+
+use crate::match_id::MatchId;
+
+/// Orders matches by age, oldest first. Those of one room and one millisecond are ordered by the
+/// room's own count, others of one millisecond by their id, so that all replicas agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) create_time_ms: u64,
+    /// The version of the event that told of the match.
+    pub(super) version: u64,
+    pub(super) id: MatchId,
+}
+
+/// The two kinds of match, which are never listed mixed.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    pub(super) authoritative: Shelf,
+    pub(super) relayed: Shelf,
+}
+
+/// Matches of one kind.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    by_size: BTreeMap<u32, BTreeSet<Key>>,
+    count: usize,
+}
+
+impl Index {
+    pub(super) fn insert(&mut self, size: u32, key: Key) {
+        let shelf = self.shelf(key.id);
+        shelf.count += usize::from(shelf.by_size.entry(size).or_default().insert(key));
+    }
+
+    pub(super) fn remove(&mut self, size: u32, key: &Key) {
+        let shelf = self.shelf(key.id);
+        let Some(bucket) = shelf.by_size.get_mut(&size) else { return };
+        shelf.count -= usize::from(bucket.remove(key));
+        if bucket.is_empty() {
+            shelf.by_size.remove(&size);
+        }
+    }
+
+    fn shelf(&mut self, id: MatchId) -> &mut Shelf {
+        if id.authoritative { &mut self.authoritative } else { &mut self.relayed }
+    }
+}
+
+impl Shelf {
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Matches whose size is in `sizes`, newest first. The first costs one look into every size
+    /// that occurs, each further one little more than a search by key.
+    pub(super) fn newest(&self, sizes: RangeInclusive<u32>) -> Newest<'_> {
+        // An empty range panics in BTreeMap.
+        let heads = if sizes.is_empty() {
+            BinaryHeap::new()
+        } else {
+            let newest = |(size, bucket): (&u32, &BTreeSet<Key>)| Some((*bucket.last()?, *size));
+            self.by_size.range(sizes).filter_map(newest).collect()
+        };
+        Newest { shelf: self, heads }
+    }
+}
+
+/// Merges the sizes of a shelf by age.
+pub(super) struct Newest<'a> {
+    shelf: &'a Shelf,
+    /// The newest match of every size that has not been given out.
+    heads: BinaryHeap<(Key, u32)>,
+}
+
+impl Iterator for Newest<'_> {
+    type Item = Key;
+
+    fn next(&mut self) -> Option<Key> {
+        let mut head = self.heads.peek_mut()?;
+        let (key, size) = *head;
+        let bucket = self.shelf.by_size.get(&size);
+        match bucket.and_then(|bucket| bucket.range(..key).next_back()) {
+            Some(older) => head.0 = *older,
+            None => {
+                PeekMut::pop(head);
+            }
+        }
+        Some(key)
+    }
+}

@@ -1,0 +1,283 @@
+//! A core thread: connections, requests, sessions. It parses and routes, asks workers and rooms
+//! for everything else, and never runs guest code or touches the database.
+//!
+//! Bytes come in through [`Input::Bytes`]; one request or message of a connection is handled at a
+//! time, in order, and what arrives behind it waits in `held` (the contract, C.5). Answers leave
+//! through [`Output`]; jobs and wishes are collected over a turn and posted in one mail each.
+
+mod access;
+mod answers;
+mod http;
+mod lifetime;
+mod messages;
+mod requests;
+mod socket;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use event::{ConnId, Handler, Input, ListenerId, Now, Output, Random, ThreadId, TimerId, Timers};
+use game::session::{Revocations, Signer};
+use uuid::Uuid;
+
+use crate::mail::{Job, Lane, Mail, RoomAsk, SessionAddress, Topology, Work};
+use crate::settings::Settings;
+use crate::stats::CoreStats;
+use http::Http;
+use socket::Session;
+
+/// Jobs that one core may have waiting at the workers; more are refused with 503.
+pub const JOBS_WAITING_MAX: u64 = 16_384;
+/// Bytes kept for a connection that sends on while its request is being answered; above it the
+/// core stops reading from it until the answer is there.
+const HELD_BYTES_MAX: usize = 64 * 1024;
+
+/// The handler of a core thread.
+pub struct Core {
+    me: ThreadId,
+    topology: Arc<Topology>,
+    settings: Arc<Settings>,
+    stats: Arc<CoreStats>,
+    signer: Signer,
+    revocations: Revocations,
+    random: Random,
+    conns: Vec<Slot>,
+    conns_open: usize,
+    sessions: BTreeMap<Uuid, ConnId>,
+    timers: Timers<ConnId>,
+    /// The `Date` header's value and the second it is for.
+    date: (u64, [u8; 29]),
+    /// Headers of every answer, ready to send.
+    fixed_headers: Vec<u8>,
+    limits: wire::http1::Limits,
+    /// Unmasked payloads and encoded frames, reused.
+    scratch: Vec<u8>,
+    /// API calls of this turn.
+    jobs: Vec<Job>,
+    /// Wishes of this turn, a list for each room, with whether one of them is worth waking for.
+    asks: Vec<(ThreadId, Vec<RoomAsk>, bool)>,
+    /// How many calls each caller has not answered yet.
+    calls: Vec<usize>,
+    jobs_waiting: u64,
+    stopping: Option<lifetime::Stopping>,
+}
+
+/// What the core knows of one connection.
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    timer: Option<TimerId>,
+    state: State,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Free,
+    Http(Box<Http>),
+    Socket(Box<Session>),
+    /// Closed by us; what the peer still sends is ignored.
+    Closing,
+}
+
+impl Core {
+    /// A core with no connections.
+    #[must_use]
+    pub fn new(
+        me: ThreadId,
+        topology: Arc<Topology>,
+        settings: Arc<Settings>,
+        stats: Arc<CoreStats>,
+        random: Random,
+    ) -> Self {
+        let signer = Signer::new(&settings.session);
+        let calls = vec![0; topology.callers.len()];
+        let asks = topology.rooms.iter().map(|room| (*room, Vec::new(), false)).collect();
+        let limits = wire::http1::Limits {
+            body_bytes_max: settings.socket.request_bytes_max,
+            ..Default::default()
+        };
+        Self {
+            me,
+            signer,
+            revocations: Revocations::default(),
+            random,
+            conns: Vec::new(),
+            conns_open: 0,
+            sessions: BTreeMap::new(),
+            timers: Timers::default(),
+            date: (u64::MAX, [0; 29]),
+            fixed_headers: answers::fixed_headers(&settings),
+            limits,
+            scratch: Vec::new(),
+            jobs: Vec::new(),
+            asks,
+            calls,
+            jobs_waiting: 0,
+            stopping: None,
+            topology,
+            settings,
+            stats,
+        }
+    }
+
+    fn opened(&mut self, now: Now, conn: ConnId, peer: std::net::SocketAddr) {
+        let index = conn.slot as usize;
+        if index >= self.conns.len() {
+            self.conns.resize_with(index + 1, Slot::default);
+        }
+        let slot = &mut self.conns[index];
+        slot.generation = conn.generation;
+        slot.state = State::Http(Box::new(Http::new(now, peer)));
+        self.conns_open += 1;
+        self.arm(now.after_ms(self.settings.socket.read_timeout_ms), conn);
+    }
+
+    /// The connection's state, taken out so that it can be worked on beside the core; put back
+    /// with [`Core::put`]. `Free` if the connection is gone.
+    fn take(&mut self, conn: ConnId) -> State {
+        match self.conns.get_mut(conn.slot as usize) {
+            Some(slot) if slot.generation == conn.generation => std::mem::take(&mut slot.state),
+            _ => State::Free,
+        }
+    }
+
+    fn put(&mut self, conn: ConnId, state: State) {
+        if let Some(slot) = self.conns.get_mut(conn.slot as usize)
+            && slot.generation == conn.generation
+        {
+            slot.state = state;
+        }
+    }
+
+    fn bytes(&mut self, now: Now, conn: ConnId, bytes: &[u8], out: &mut Output<Mail>) {
+        match self.take(conn) {
+            State::Http(http) => self.http_bytes(now, conn, http, bytes, out),
+            State::Socket(session) => self.socket_bytes(now, conn, session, bytes, out),
+            other => self.put(conn, other),
+        }
+    }
+
+    fn address(&self, conn: ConnId) -> SessionAddress {
+        SessionAddress { core: self.me, conn }
+    }
+
+    /// Hands work to a worker, RPCs and slow calls to the caller with the least to do. `Err` when too much is waiting there already.
+    fn job(&mut self, job: Job, slow: bool, out: &mut Output<Mail>) -> Result<(), Job> {
+        let mut job = job;
+        if self.jobs_waiting >= JOBS_WAITING_MAX {
+            self.stats.refused_jobs.up();
+            return Err(job);
+        }
+        self.jobs_waiting += 1;
+        self.stats.jobs_waiting.set(self.jobs_waiting);
+        let least = self.calls.iter().enumerate().min_by_key(|(_, waiting)| **waiting);
+        match least {
+            Some((index, _)) if slow || matches!(job.work, Work::Rpc(_)) => {
+                self.calls[index] += 1;
+                job.lane = Lane::Caller(index);
+                out.mail(self.topology.callers[index], Mail::Job(Box::new(job)));
+            }
+            _ => self.jobs.push(job),
+        }
+        Ok(())
+    }
+
+    fn job_done(&mut self, lane: Lane) {
+        self.jobs_waiting = self.jobs_waiting.saturating_sub(1);
+        self.stats.jobs_waiting.set(self.jobs_waiting);
+        if let Lane::Caller(index) = lane {
+            self.calls[index] = self.calls[index].saturating_sub(1);
+        }
+    }
+
+    /// Wishes of a session to the room where the group lives.
+    fn ask(&mut self, room: ThreadId, ask: RoomAsk) {
+        let Some((_, asks, urgent)) = self.asks.iter_mut().find(|(id, ..)| *id == room) else {
+            return;
+        };
+        // A message to an authoritative match waits for the next tick anyway.
+        *urgent |= !matches!(&ask, RoomAsk::MatchData(input) if input.id.authoritative);
+        asks.push(ask);
+    }
+
+    fn mail(&mut self, now: Now, mail: Mail, out: &mut Output<Mail>) {
+        match mail {
+            Mail::Deliver(deliveries) => {
+                for delivery in deliveries {
+                    self.deliver(now, delivery, out);
+                }
+            }
+            Mail::Done(list) => {
+                for done in list {
+                    self.done(now, done, out);
+                }
+            }
+            Mail::Revoke(revocation) => self.revoke(now, &revocation),
+            Mail::Disconnect { session_id, reason } => {
+                if let Some(conn) = self.sessions.get(&session_id).copied() {
+                    self.close_socket(now, conn, 1000, &reason, out);
+                }
+            }
+            Mail::DisconnectUser { user_id, cause } => {
+                self.disconnect_user(now, user_id, cause, out);
+            }
+            Mail::Drained => self.room_drained(now, out),
+            // `Look` did its work by waking us; the rest is for rooms and workers.
+            _ => {}
+        }
+    }
+
+    fn turn_end(&mut self, now: Now, out: &mut Output<Mail>) {
+        if !self.jobs.is_empty() {
+            out.mail(self.topology.batcher, Mail::Jobs(std::mem::take(&mut self.jobs)));
+        }
+        for (room, asks, urgent) in &mut self.asks {
+            if asks.is_empty() {
+                continue;
+            }
+            let mail = Mail::Ask(std::mem::take(asks));
+            if std::mem::take(urgent) { out.mail(*room, mail) } else { out.mail_lazy(*room, mail) }
+        }
+        self.arm_wake(now, out);
+    }
+
+    /// A mailbox was full: whoever waits for the answer is told instead of left hanging.
+    fn refused(&mut self, now: Now, to: ThreadId, mail: Mail, out: &mut Output<Mail>) {
+        self.stats.refused_mail.up();
+        tracing::warn!(to = to.0, kind = mail.kind(), "a mailbox is full: mail was refused");
+        match mail {
+            Mail::Jobs(jobs) => {
+                for job in jobs {
+                    self.job_refused(now, job, out);
+                }
+            }
+            Mail::Job(job) => self.job_refused(now, *job, out),
+            Mail::Ask(asks) => {
+                for ask in asks {
+                    self.ask_refused(now, &ask, out);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Handler for Core {
+    type Mail = Mail;
+
+    fn handle(&mut self, now: Now, input: Input<'_, Mail>, out: &mut Output<Mail>) {
+        match input {
+            Input::Bytes { conn, bytes } => self.bytes(now, conn, bytes, out),
+            Input::Mail(mail) => self.mail(now, mail, out),
+            Input::TurnEnd => self.turn_end(now, out),
+            Input::Opened { conn, listener: ListenerId(_), peer } => self.opened(now, conn, peer),
+            Input::Eof { conn } => self.eof(now, conn, out),
+            Input::Closed { conn, reason, .. } => self.closed(conn, reason, out),
+            Input::Wake => self.wake(now, out),
+            Input::Refused { to, mail } => self.refused(now, to, mail, out),
+            Input::Stop => self.stop(now, out),
+            Input::Connected { .. } | Input::Sent { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! How connections end: timeouts, the peer's close, shutdown. One timer per connection looks at
+//! it from time to time and arms itself again, so that traffic never touches a timer.
+
+use event::{CloseReason, ConnId, Now, Output};
+use game::api::Disconnect;
+use uuid::Uuid;
+
+use super::{Core, State};
+use crate::frames;
+use crate::mail::{Mail, RoomAsk};
+
+/// While calls wait at callers, the core looks into its mailbox this often: answers are posted
+/// without waking it when more calls are waiting behind.
+const LOOK_NS: u64 = 500_000;
+/// How long closing sockets may take at shutdown.
+const CLOSE_MS: u64 = 2_000;
+
+/// The state of an orderly shutdown.
+pub(super) struct Stopping {
+    rooms_left: usize,
+    /// When the rooms must be done; then sockets are closed.
+    rooms_until: Now,
+    /// When the sockets must be closed; then the thread ends.
+    sockets_until: Option<Now>,
+}
+
+impl Core {
+    /// Arms the connection's timer anew.
+    pub(super) fn arm(&mut self, due: Now, conn: ConnId) {
+        let timer = self.timers.arm(due, conn);
+        if let Some(slot) = self.conns.get_mut(conn.slot as usize)
+            && let Some(old) = slot.timer.replace(timer)
+        {
+            self.timers.disarm(old);
+        }
+    }
+
+    pub(super) fn arm_wake(&mut self, now: Now, out: &mut Output<Mail>) {
+        let look = self.calls.iter().any(|calls| *calls > 0).then_some(now.mono_ns + LOOK_NS);
+        let stopping = self
+            .stopping
+            .as_ref()
+            .map(|stopping| stopping.sockets_until.unwrap_or(stopping.rooms_until).mono_ns);
+        let next = [self.timers.next_ns(), look, stopping];
+        out.wake_at(next.into_iter().flatten().min());
+    }
+
+    pub(super) fn wake(&mut self, now: Now, out: &mut Output<Mail>) {
+        while let Some(conn) = self.timers.pop_due(now) {
+            if let Some(slot) = self.conns.get_mut(conn.slot as usize)
+                && slot.generation == conn.generation
+            {
+                slot.timer = None;
+            }
+            match self.take(conn) {
+                State::Http(http) => self.http_check(now, conn, http, out),
+                State::Socket(session) => self.socket_check(now, conn, session, out),
+                other => self.put(conn, other),
+            }
+        }
+        match &self.stopping {
+            Some(Stopping { sockets_until: Some(until), .. }) if now >= *until => out.stop(),
+            Some(Stopping { sockets_until: None, rooms_until, .. }) if now >= *rooms_until => {
+                self.close_all(now, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn http_check(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        http: Box<super::http::Http>,
+        out: &mut Output<Mail>,
+    ) {
+        let settings = &self.settings.socket;
+        let (read_ms, idle_ms) = (settings.read_timeout_ms, settings.idle_timeout_ms);
+        let deadline = match (&http.waiting, http.began) {
+            (Some(_), _) => now.after_ms(idle_ms),
+            (None, Some(began)) => began.after_ms(read_ms),
+            (None, None) => http.heard.after_ms(idle_ms),
+        };
+        if now >= deadline {
+            if http.began.is_some() {
+                self.stats.http_closed_slow.up();
+                self.answer_timeout(now, conn, out);
+            }
+            out.close(conn);
+            return self.put(conn, State::Closing);
+        }
+        self.put(conn, State::Http(http));
+        // A request may begin any time: look at least as often as one may take.
+        self.arm(deadline.min(now.after_ms(read_ms)), conn);
+    }
+
+    pub(super) fn eof(&mut self, now: Now, conn: ConnId, out: &mut Output<Mail>) {
+        match self.take(conn) {
+            State::Http(http) => self.http_eof(conn, http, out),
+            State::Socket(session) => {
+                // No close handshake: the client is gone.
+                self.put(conn, State::Socket(session));
+                self.forget_session(now, conn);
+                out.close(conn);
+            }
+            other => self.put(conn, other),
+        }
+    }
+
+    pub(super) fn closed(&mut self, conn: ConnId, reason: CloseReason, out: &mut Output<Mail>) {
+        if reason == CloseReason::OutputLimit {
+            self.stats.closed_output_limit.up();
+            tracing::debug!(
+                "a client that does not read was closed: more than socket.outgoing_queue_size \
+                 messages were waiting for it"
+            );
+        }
+        self.forget_session(Now::default(), conn);
+        let Some(slot) = self.conns.get_mut(conn.slot as usize) else { return };
+        if slot.generation != conn.generation {
+            return;
+        }
+        slot.state = State::Free;
+        if let Some(timer) = slot.timer.take() {
+            self.timers.disarm(timer);
+        }
+        self.conns_open = self.conns_open.saturating_sub(1);
+        self.stop_if_empty(out);
+    }
+
+    /// Ends the session of a connection, if it has one: rooms hear of it, the slot is `Closing`.
+    pub(super) fn forget_session(&mut self, _now: Now, conn: ConnId) {
+        let session = match self.take(conn) {
+            State::Socket(session) => session,
+            other => return self.put(conn, other),
+        };
+        self.put(conn, State::Closing);
+        self.session_over(&session);
+    }
+
+    /// Everything that must happen once when a session ends.
+    pub(super) fn session_over(&mut self, session: &super::socket::Session) {
+        self.sessions.remove(&session.session_id);
+        self.stats.sessions.down();
+        self.stats.socket_ws_closed.up();
+        let (session_id, user_id) = (session.session_id, session.user_id);
+        let topology = self.topology.clone();
+        for room in &topology.rooms {
+            self.ask(*room, RoomAsk::Closed { session_id, user_id });
+        }
+    }
+
+    pub(super) fn disconnect_user(
+        &mut self,
+        now: Now,
+        user_id: Uuid,
+        cause: Disconnect,
+        out: &mut Output<Mail>,
+    ) {
+        let of_user = |slot: &super::Slot| match &slot.state {
+            State::Socket(session) => session.user_id == user_id,
+            _ => false,
+        };
+        let conns: Vec<ConnId> = (0u32..)
+            .zip(&self.conns)
+            .filter(|(_, slot)| of_user(slot))
+            .map(|(index, slot)| ConnId { slot: index, generation: slot.generation })
+            .collect();
+        for conn in conns {
+            if let (Disconnect::Banned, Some(slot)) = (cause, self.conns.get(conn.slot as usize))
+                && let State::Socket(session) = &slot.state
+            {
+                let frame = frames::notification(session.format, -8, "banned");
+                self.reply(conn, &frame, out);
+            }
+            self.close_socket(now, conn, 1000, "server-side session disconnect", out);
+        }
+    }
+
+    /// SIGTERM: no new connections, the rooms end their matches, then all sockets are closed.
+    pub(super) fn stop(&mut self, now: Now, out: &mut Output<Mail>) {
+        if self.stopping.is_some() {
+            return;
+        }
+        out.stop_accepting();
+        let grace_ms = u64::from(self.settings.shutdown_grace_s) * 1_000;
+        self.stopping = Some(Stopping {
+            rooms_left: self.topology.rooms.len(),
+            rooms_until: now.after_ms(grace_ms + CLOSE_MS),
+            sockets_until: None,
+        });
+        for room in &self.topology.rooms {
+            out.mail(*room, Mail::Drain);
+        }
+    }
+
+    pub(super) fn room_drained(&mut self, now: Now, out: &mut Output<Mail>) {
+        let Some(stopping) = &mut self.stopping else { return };
+        stopping.rooms_left = stopping.rooms_left.saturating_sub(1);
+        if stopping.rooms_left == 0 && stopping.sockets_until.is_none() {
+            self.close_all(now, out);
+        }
+    }
+
+    fn close_all(&mut self, now: Now, out: &mut Output<Mail>) {
+        if let Some(stopping) = &mut self.stopping {
+            stopping.sockets_until = Some(now.after_ms(CLOSE_MS));
+        }
+        let conns: Vec<ConnId> = (0u32..)
+            .zip(&self.conns)
+            .map(|(index, slot)| ConnId { slot: index, generation: slot.generation })
+            .collect();
+        for conn in conns {
+            match self.take(conn) {
+                State::Http(http) if http.waiting.is_none() => {
+                    out.close(conn);
+                    self.put(conn, State::Closing);
+                }
+                State::Socket(session) => {
+                    self.put(conn, State::Socket(session));
+                    self.close_socket(now, conn, 1001, "server shutting down", out);
+                }
+                other => self.put(conn, other),
+            }
+        }
+        self.stop_if_empty(out);
+    }
+
+    fn stop_if_empty(&mut self, out: &mut Output<Mail>) {
+        let is_closing = |stopping: &Stopping| stopping.sockets_until.is_some();
+        if self.conns_open == 0 && self.stopping.as_ref().is_some_and(is_closing) {
+            out.stop();
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! What each realtime message of a client leads to. Contract: C.3, C.4.
+
+use bytes::Bytes;
+use event::{ConnId, Now, Output};
+use game::guest::CallContext;
+use game::match_id::{MatchId, MatchIdError};
+use smallvec::SmallVec;
+use uuid::Uuid;
+use wire::nakama::realtime::{self, Message, error_code};
+use wire::nakama::{DecodeError, Envelope};
+
+use super::Core;
+use super::socket::{Session, Step, WaitKind, Waiting};
+use crate::frames;
+use crate::mail::{Format, Job, Lane, Mail, MatchInput, RoomAsk, RpcJob, Work};
+
+/// Characters of a status text (the contract, F.4).
+const STATUS_CHARS_MAX: usize = 2_048;
+
+impl Core {
+    pub(super) fn message(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        session: &mut Session,
+        envelope: Envelope,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        let Envelope { cid, message } = envelope;
+        match message {
+            Some(Message::MatchDataSend(send)) => self.match_data(now, conn, session, send, out),
+            Some(Message::Ping(_)) => {
+                let pong = Some(Message::Pong(realtime::Pong {}));
+                self.reply(conn, &frames::frame(session.format, &cid, pong), out);
+                Step::Done
+            }
+            Some(Message::Pong(_)) => Step::Done,
+            Some(Message::Rpc(rpc)) => self.socket_rpc(conn, session, cid, rpc, out),
+            Some(Message::MatchCreate(create)) => self.match_create(conn, session, cid, &create),
+            Some(Message::MatchJoin(join)) => self.match_join(now, conn, session, cid, join, out),
+            Some(Message::MatchLeave(leave)) => {
+                let id = match self.match_id(&leave.match_id) {
+                    Ok(id) => id,
+                    Err(error) => return self.bad_match_id(conn, session, &cid, error, out),
+                };
+                let member = self.member(conn, session);
+                let room = self.topology.room_of(id.uuid);
+                self.ask(room, RoomAsk::MatchLeave { member, cid: cid.clone(), id });
+                wait_for_room(cid)
+            }
+            Some(Message::StatusUpdate(update)) => {
+                self.status_update(conn, session, cid, update, out)
+            }
+            Some(Message::StatusFollow(follow)) => {
+                self.status_follow(conn, session, cid, follow, out)
+            }
+            Some(Message::StatusUnfollow(unfollow)) => {
+                let Some(users) = parse_ids(&unfollow.user_ids) else {
+                    return self.bad_input(conn, session, &cid, "Invalid user identifier", out);
+                };
+                let member = self.member(conn, session);
+                let Some(room) = users.first().map(|id| self.topology.room_of(*id)) else {
+                    self.reply(conn, &frames::frame(session.format, &cid, None), out);
+                    return Step::Done;
+                };
+                self.ask(room, RoomAsk::StatusUnfollow { member, cid: cid.clone(), users });
+                wait_for_room(cid)
+            }
+            Some(other) => self.not_here(conn, session, &cid, &other, out),
+            // Decoding leaves no envelope without a message.
+            None => Step::Done,
+        }
+    }
+
+    /// Messages that throng does not have yet, or that only servers send.
+    fn not_here(
+        &mut self,
+        conn: ConnId,
+        session: &Session,
+        cid: &str,
+        message: &Message,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        if !message.is_from_client() {
+            let text = "Unrecognized message.";
+            return self.refuse(conn, session, cid, error_code::UNRECOGNIZED_PAYLOAD, text, out);
+        }
+        let text = format!("{} is not implemented in throng yet", message.name());
+        self.reply_error(conn, session.format, cid, (error_code::RUNTIME_EXCEPTION, &text), out);
+        Step::Done
+    }
+
+    /// An error after which the socket closes, as in the original.
+    fn refuse(
+        &mut self,
+        conn: ConnId,
+        session: &Session,
+        cid: &str,
+        code: i32,
+        text: &'static str,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        self.reply_error(conn, session.format, cid, (code, text), out);
+        Step::Close(1000, "error processing message")
+    }
+
+    fn bad_input(
+        &mut self,
+        conn: ConnId,
+        session: &Session,
+        cid: &str,
+        text: &str,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        self.reply_error(conn, session.format, cid, (error_code::BAD_INPUT, text), out);
+        Step::Done
+    }
+
+    pub(super) fn undecodable(
+        &mut self,
+        conn: ConnId,
+        session: &Session,
+        error: &DecodeError,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        match error {
+            DecodeError::Unknown { cid, .. } => {
+                let text = "Unrecognized message.";
+                self.refuse(conn, session, cid, error_code::UNRECOGNIZED_PAYLOAD, text, out)
+            }
+            DecodeError::Missing { cid } => {
+                let text = "Missing message.";
+                self.refuse(conn, session, cid, error_code::MISSING_PAYLOAD, text, out)
+            }
+            _ => {
+                self.stats.socket_ws_closed_malformed.up();
+                Step::Close(1000, "received malformed payload")
+            }
+        }
+    }
+
+    fn match_id(&self, text: &str) -> Result<MatchId, MatchIdError> {
+        MatchId::parse(text, &self.settings.node)
+    }
+
+    /// Answers for an id that names no match of this node: text that is no id is refused, another
+    /// node's match is as unknown as one that never was.
+    fn bad_match_id(
+        &mut self,
+        conn: ConnId,
+        session: &Session,
+        cid: &str,
+        error: MatchIdError,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        let error = match error {
+            MatchIdError::Malformed => (error_code::BAD_INPUT, "Invalid match ID"),
+            MatchIdError::OtherNode => (error_code::MATCH_NOT_FOUND, "Match not found"),
+        };
+        self.reply_error(conn, session.format, cid, error, out);
+        Step::Done
+    }
+
+    /// The match in a matchmaker's token (the contract, D.1).
+    fn match_of_token(&self, now: Now, token: &str) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct MatchClaims {
+            mid: String,
+            exp: u64,
+        }
+        let claims = self.signer.session_key().open(token).ok()?;
+        let claims: MatchClaims = serde_json::from_slice(&claims).ok()?;
+        (now.unix_s() < claims.exp).then_some(claims.mid)
+    }
+
+    fn match_data(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        session: &Session,
+        send: realtime::MatchDataSend,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        let id = match self.match_id(&send.match_id) {
+            Ok(id) => id,
+            // Not even an error for what cannot be there (the contract, D.2).
+            Err(MatchIdError::OtherNode) => return Step::Done,
+            Err(error) => return self.bad_match_id(conn, session, "", error, out),
+        };
+        let mut to = SmallVec::new();
+        for presence in &send.presences {
+            let ids = Uuid::try_parse(&presence.user_id).and(Uuid::try_parse(&presence.session_id));
+            // One malformed presence drops the message (the contract, D.3).
+            let Ok(session_id) = ids else { return Step::Done };
+            to.push(session_id);
+        }
+        let input = MatchInput {
+            session_id: session.session_id,
+            id,
+            op_code: send.op_code,
+            data: send.data,
+            to,
+            reliable: send.reliable,
+            receive_time_ms: now.unix_ms,
+        };
+        self.ask(self.topology.room_of(id.uuid), RoomAsk::MatchData(Box::new(input)));
+        Step::Done
+    }
+
+    fn match_create(
+        &mut self,
+        conn: ConnId,
+        session: &Session,
+        cid: String,
+        create: &realtime::MatchCreate,
+    ) -> Step {
+        let named = !create.name.is_empty();
+        let id = if named {
+            MatchId::named(&create.name)
+        } else {
+            let uuid = uuid::Builder::from_random_bytes(self.random.bytes()).into_uuid();
+            MatchId { uuid, authoritative: false }
+        };
+        let member = self.member(conn, session);
+        let room = self.topology.room_of(id.uuid);
+        self.ask(room, RoomAsk::MatchCreate { member, cid: cid.clone(), id, named });
+        wait_for_room(cid)
+    }
+
+    fn match_join(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        session: &Session,
+        cid: String,
+        join: realtime::MatchJoin,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        let (text, by_token) = match (join.match_id, join.token) {
+            (Some(id), _) => (id, false),
+            (None, Some(token)) => {
+                let Some(id) = self.match_of_token(now, &token) else {
+                    return self.bad_input(conn, session, &cid, "Invalid match token", out);
+                };
+                (id, true)
+            }
+            (None, None) => {
+                let text = "No match ID or token found";
+                return self.bad_input(conn, session, &cid, text, out);
+            }
+        };
+        let id = match self.match_id(&text) {
+            Ok(id) => id,
+            Err(error) => return self.bad_match_id(conn, session, &cid, error, out),
+        };
+        let metadata = join.metadata.into_iter().collect();
+        let member = self.member(conn, session);
+        let room = self.topology.room_of(id.uuid);
+        let ask = RoomAsk::MatchJoin { member, cid: cid.clone(), id, by_token, metadata };
+        self.ask(room, ask);
+        wait_for_room(cid)
+    }
+
+    fn status_update(
+        &mut self,
+        conn: ConnId,
+        session: &Session,
+        cid: String,
+        update: realtime::StatusUpdate,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        let is_long = |status: &String| {
+            status.len() > STATUS_CHARS_MAX && status.chars().count() > STATUS_CHARS_MAX
+        };
+        if update.status.as_ref().is_some_and(is_long) {
+            let text = "Status must be 2048 characters or less";
+            return self.bad_input(conn, session, &cid, text, out);
+        }
+        let member = self.member(conn, session);
+        let room = self.topology.room_of(session.user_id);
+        self.ask(room, RoomAsk::StatusUpdate { member, cid: cid.clone(), status: update.status });
+        wait_for_room(cid)
+    }
+
+    /// The users must exist: the batcher looks them up, then their rooms are asked.
+    fn status_follow(
+        &mut self,
+        conn: ConnId,
+        session: &Session,
+        cid: String,
+        follow: realtime::StatusFollow,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        let Some(ids) = parse_ids(&follow.user_ids) else {
+            return self.bad_input(conn, session, &cid, "Invalid user identifier", out);
+        };
+        let job = Job {
+            lane: Lane::Batcher,
+            address: self.address(conn),
+            work: Work::FindUsers { ids, usernames: follow.usernames },
+            caller: None,
+        };
+        if self.job(job, false, out).is_err() {
+            return self.busy(conn, session.format, &cid, out);
+        }
+        Step::Wait(Waiting { cid, kind: WaitKind::Follow })
+    }
+
+    fn socket_rpc(
+        &mut self,
+        conn: ConnId,
+        session: &Session,
+        cid: String,
+        rpc: realtime::Rpc,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        if rpc.id.is_empty() {
+            return self.bad_input(conn, session, &cid, "RPC ID must be set", out);
+        }
+        let id = rpc.id.to_lowercase();
+        let context = CallContext {
+            execution_mode: "rpc",
+            user_id: Some(session.user_id),
+            username: Some(session.username.to_string()),
+            vars: session.claims.vars.clone(),
+            user_session_exp: Some(session.claims.expires_s),
+            session_id: Some(session.session_id),
+            lang: Some(session.lang.to_string()),
+            client_ip: Some(session.peer.ip().to_string()),
+            client_port: Some(session.peer.port().to_string()),
+            ..CallContext::default()
+        };
+        let call = RpcJob { id: id.clone(), payload: Bytes::from(rpc.payload), context };
+        let job = Job {
+            lane: Lane::Batcher,
+            address: self.address(conn),
+            work: Work::Rpc(Box::new(call)),
+            caller: Some(session.claims.clone()),
+        };
+        if self.job(job, true, out).is_err() {
+            return self.busy(conn, session.format, &cid, out);
+        }
+        Step::Wait(Waiting { cid, kind: WaitKind::Rpc(id) })
+    }
+
+    fn busy(&mut self, conn: ConnId, format: Format, cid: &str, out: &mut Output<Mail>) -> Step {
+        let text = "the server is busy: too many calls are waiting";
+        self.reply_error(conn, format, cid, (error_code::RUNTIME_EXCEPTION, text), out);
+        Step::Done
+    }
+}
+
+fn wait_for_room(cid: String) -> Step {
+    Step::Wait(Waiting { cid, kind: WaitKind::Room })
+}
+
+fn parse_ids(texts: &[String]) -> Option<Vec<Uuid>> {
+    texts.iter().map(|text| Uuid::try_parse(text).ok()).collect()
+}

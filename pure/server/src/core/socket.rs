@@ -1,0 +1,365 @@
+//! One realtime socket: a session. Messages are handled one at a time, in order; one that needs a
+//! worker or a room makes those behind it wait (the contract, C.5). Frames that rooms send go out
+//! between, as they come.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use event::{ConnId, Now, Output};
+use game::guest::Presence;
+use game::session::Claims;
+use uuid::Uuid;
+use wire::nakama::Envelope;
+use wire::websocket::{self as ws, Message};
+
+use super::{Core, HELD_BYTES_MAX, State};
+use crate::frames;
+use crate::mail::{Delivery, Format, Mail, Member, Then};
+
+/// The state of a socket.
+pub(super) struct Session {
+    pub(super) session_id: Uuid,
+    pub(super) user_id: Uuid,
+    pub(super) username: Arc<str>,
+    pub(super) claims: Arc<Claims>,
+    pub(super) lang: Box<str>,
+    pub(super) peer: SocketAddr,
+    pub(super) format: Format,
+    decoder: ws::Decoder,
+    /// Bytes behind the message that is being answered.
+    held: Vec<u8>,
+    is_paused: bool,
+    pub(super) waiting: Option<Waiting>,
+    heard: Now,
+    pinged: Now,
+    /// When we sent a close frame; from then on nothing else is sent.
+    closing: Option<Now>,
+}
+
+/// A message that waits for its answer.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) cid: String,
+    pub(super) kind: WaitKind,
+}
+
+/// Who answers.
+#[derive(Debug)]
+pub(super) enum WaitKind {
+    /// A room, with a finished frame.
+    Room,
+    /// A caller, with the text for this RPC id.
+    Rpc(String),
+    /// The batcher finds the users, then a room follows them.
+    Follow,
+}
+
+/// What a message led to.
+pub(super) enum Step {
+    /// It is done; go on.
+    Done,
+    /// The messages behind it wait.
+    Wait(Waiting),
+    /// The socket is to be closed, with this code and reason.
+    Close(u16, &'static str),
+}
+
+impl Session {
+    /// A session that has just been let in.
+    pub(super) fn new(
+        now: Now,
+        session_id: Uuid,
+        claims: Arc<Claims>,
+        options: (Format, &str),
+        peer: SocketAddr,
+        message_bytes_max: usize,
+    ) -> Self {
+        Self {
+            session_id,
+            user_id: claims.user_id,
+            username: Arc::from(claims.username.as_str()),
+            claims,
+            lang: options.1.into(),
+            peer,
+            format: options.0,
+            decoder: ws::Decoder::new(ws::Role::Server, message_bytes_max),
+            held: Vec::new(),
+            is_paused: false,
+            waiting: None,
+            heard: now,
+            pinged: now,
+            closing: None,
+        }
+    }
+}
+
+impl Core {
+    pub(super) fn socket_bytes(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        mut session: Box<Session>,
+        bytes: &[u8],
+        out: &mut Output<Mail>,
+    ) {
+        session.heard = now;
+        if session.waiting.is_none() {
+            return self.socket_run(now, conn, session, bytes, out);
+        }
+        session.held.extend_from_slice(bytes);
+        if session.held.len() > HELD_BYTES_MAX && !session.is_paused {
+            session.is_paused = true;
+            out.reading(conn, false);
+        }
+        self.put(conn, State::Socket(session));
+    }
+
+    /// Handles the messages in `input` until one waits or the bytes are used up.
+    fn socket_run(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        mut session: Box<Session>,
+        mut input: &[u8],
+        out: &mut Output<Mail>,
+    ) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        loop {
+            let step = match session.decoder.next(&mut input, &mut scratch) {
+                Ok(Some(Message::Close { code, .. })) => {
+                    scratch.clear();
+                    self.scratch = scratch;
+                    return self.peer_closed(conn, &session, code, out);
+                }
+                // After our close frame only theirs is of interest.
+                Ok(Some(_)) if session.closing.is_some() => continue,
+                Ok(Some(message)) => self.frame(now, conn, &mut session, &message, out),
+                Ok(None) => break,
+                Err(_) if session.closing.is_some() => break,
+                Err(error) => {
+                    self.stats.socket_ws_closed_malformed.up();
+                    Step::Close(error.close_code(), close_reason(error.close_code()))
+                }
+            };
+            match step {
+                Step::Done => {}
+                Step::Wait(waiting) => {
+                    session.waiting = Some(waiting);
+                    session.held.extend_from_slice(input);
+                    break;
+                }
+                Step::Close(code, reason) => {
+                    self.begin_close(now, conn, &mut session, code, reason, out);
+                    break;
+                }
+            }
+        }
+        self.scratch = scratch;
+        self.put(conn, State::Socket(session));
+    }
+
+    fn frame(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        session: &mut Session,
+        message: &Message<'_>,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        let decoded = match (message, session.format) {
+            (Message::Text(text), Format::Json) => Envelope::decode_json(text.as_bytes()),
+            (Message::Binary(bytes), Format::Protobuf) => Envelope::decode_protobuf(bytes),
+            (Message::Ping(payload), _) => {
+                out.send_with(conn, |to| ws::encode(to, ws::Opcode::Pong, payload));
+                return Step::Done;
+            }
+            (Message::Pong(_), _) => return Step::Done,
+            _ => {
+                self.stats.socket_ws_closed_malformed.up();
+                return Step::Close(1000, "received unexpected WebSocket message type");
+            }
+        };
+        self.stats.overall_message_count.up();
+        self.stats.overall_message_recv_bytes.add(payload_len(message) as u64);
+        match decoded {
+            Ok(envelope) => self.message(now, conn, session, envelope, out),
+            Err(error) => self.undecodable(conn, session, &error, out),
+        }
+    }
+
+    /// The client's close frame: echoed if it began, then the connection closes.
+    fn peer_closed(
+        &mut self,
+        conn: ConnId,
+        session: &Session,
+        code: Option<u16>,
+        out: &mut Output<Mail>,
+    ) {
+        if session.closing.is_none() {
+            out.send_with(conn, |to| ws::encode_close(to, code.unwrap_or(1000), ""));
+            self.session_over(session);
+        }
+        out.close(conn);
+        self.put(conn, State::Closing);
+    }
+
+    /// Sends a close frame and ends the session; the connection closes when the client answers,
+    /// or after `socket.close_ack_wait_ms`.
+    fn begin_close(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        session: &mut Session,
+        code: u16,
+        reason: &str,
+        out: &mut Output<Mail>,
+    ) {
+        if session.closing.is_some() {
+            return;
+        }
+        session.closing = Some(now);
+        session.waiting = None;
+        session.held = Vec::new();
+        if std::mem::take(&mut session.is_paused) {
+            out.reading(conn, true);
+        }
+        out.send_with(conn, |to| ws::encode_close(to, code, reason));
+        self.session_over(session);
+        self.arm(now.after_ms(self.settings.socket.close_ack_wait_ms), conn);
+    }
+
+    /// Closes a socket from outside: a script, a ban, a shutdown.
+    pub(super) fn close_socket(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        code: u16,
+        reason: &str,
+        out: &mut Output<Mail>,
+    ) {
+        match self.take(conn) {
+            State::Socket(mut session) => {
+                self.begin_close(now, conn, &mut session, code, reason, out);
+                self.put(conn, State::Socket(session));
+            }
+            other => self.put(conn, other),
+        }
+    }
+
+    /// Frames from a room.
+    pub(super) fn deliver(&mut self, now: Now, delivery: Delivery, out: &mut Output<Mail>) {
+        for conn in &delivery.to {
+            let conn = *conn;
+            let Some(slot) = self.conns.get_mut(conn.slot as usize) else { continue };
+            let State::Socket(session) = &mut slot.state else { continue };
+            if slot.generation != conn.generation || session.closing.is_some() {
+                continue;
+            }
+            self.stats.overall_message_sent_bytes.add(delivery.frame.len() as u64);
+            out.send_shared(conn, delivery.frame.clone());
+            match delivery.then {
+                Then::Nothing => {}
+                Then::Answered => self.answered(now, conn, out),
+                Then::Close(reason) => self.close_socket(now, conn, 1000, reason, out),
+            }
+        }
+    }
+
+    /// The message that the session waited for is answered: the ones behind it have their turn.
+    pub(super) fn answered(&mut self, now: Now, conn: ConnId, out: &mut Output<Mail>) {
+        match self.take(conn) {
+            State::Socket(mut session) => {
+                session.waiting = None;
+                if std::mem::take(&mut session.is_paused) {
+                    out.reading(conn, true);
+                }
+                let held = std::mem::take(&mut session.held);
+                if held.is_empty() {
+                    return self.put(conn, State::Socket(session));
+                }
+                self.socket_run(now, conn, session, &held, out);
+            }
+            other => self.put(conn, other),
+        }
+    }
+
+    /// Looks whether the client still lives, and asks it now and then.
+    pub(super) fn socket_check(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        mut session: Box<Session>,
+        out: &mut Output<Mail>,
+    ) {
+        let settings = &self.settings.socket;
+        let (ping_ms, pong_ms) = (settings.ping_period_ms, settings.pong_wait_ms);
+        if let Some(closing) = session.closing {
+            if now >= closing.after_ms(settings.close_ack_wait_ms) {
+                out.close(conn);
+                return self.put(conn, State::Closing);
+            }
+        } else if session.waiting.is_none() && now >= session.heard.after_ms(pong_ms) {
+            self.stats.socket_ws_closed_silent.up();
+            self.begin_close(now, conn, &mut session, 1000, "read timeout: pong not received", out);
+            return self.put(conn, State::Socket(session));
+        } else if now >= session.heard.max(session.pinged).after_ms(ping_ms) {
+            // Whoever talks is alive: only silent clients are asked.
+            session.pinged = now;
+            out.send_with(conn, |to| ws::encode(to, ws::Opcode::Ping, b""));
+        }
+        let next_ping = session.heard.max(session.pinged).after_ms(ping_ms);
+        let due = next_ping.min(session.heard.after_ms(pong_ms)).max(now.after_ms(1));
+        self.put(conn, State::Socket(session));
+        self.arm(due, conn);
+    }
+
+    /// Sends an answer of the core's own.
+    pub(super) fn reply(&mut self, conn: ConnId, frame: &[u8], out: &mut Output<Mail>) {
+        self.stats.overall_message_sent_bytes.add(frame.len() as u64);
+        out.send(conn, frame);
+    }
+
+    /// Answers a message with an error; the socket stays open.
+    pub(super) fn reply_error(
+        &mut self,
+        conn: ConnId,
+        format: Format,
+        cid: &str,
+        error: (i32, &str),
+        out: &mut Output<Mail>,
+    ) {
+        self.stats.overall_message_errors.up();
+        let frame = frames::error(format, cid, error.0, error.1);
+        self.reply(conn, &frame, out);
+    }
+
+    /// The session as rooms know it.
+    pub(super) fn member(&self, conn: ConnId, session: &Session) -> Member {
+        Member {
+            presence: Presence {
+                user_id: session.user_id,
+                session_id: session.session_id,
+                username: session.username.clone(),
+            },
+            address: self.address(conn),
+            format: session.format,
+        }
+    }
+}
+
+/// What a client is told that broke the framing, by close code (RFC 6455 §7.4.1).
+fn close_reason(code: u16) -> &'static str {
+    match code {
+        1007 => "received text that is not UTF-8",
+        1009 => "message too big: the limit is socket.max_message_size_bytes",
+        _ => "received malformed frame",
+    }
+}
+
+fn payload_len(message: &Message<'_>) -> usize {
+    match message {
+        Message::Text(text) => text.len(),
+        Message::Binary(bytes) | Message::Ping(bytes) | Message::Pong(bytes) => bytes.len(),
+        Message::Close { .. } => 0,
+    }
+}

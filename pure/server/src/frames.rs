@@ -1,0 +1,134 @@
+//! Realtime messages as ready WebSocket frames: encoded once per format, however many sockets get
+//! them. No decoding here.
+
+use bytes::Bytes;
+use game::guest::{Broadcast, Presence};
+use smallvec::SmallVec;
+use wire::nakama::realtime::{self, Message};
+use wire::nakama::{Envelope, encode_match_data_json, encode_match_data_protobuf};
+use wire::websocket as ws;
+
+use crate::mail::{Delivery, Format, Member, Then};
+
+/// Turns a presence into its wire form.
+pub(crate) fn user_presence(presence: &Presence) -> realtime::UserPresence {
+    realtime::UserPresence {
+        user_id: presence.user_id.to_string(),
+        session_id: presence.session_id.to_string(),
+        username: presence.username.to_string(),
+        ..Default::default()
+    }
+}
+
+/// An event or answer as a frame.
+pub(crate) fn frame(format: Format, cid: &str, message: Option<Message>) -> Bytes {
+    let envelope = Envelope { cid: cid.to_owned(), message };
+    let mut payload = Vec::with_capacity(256);
+    match format {
+        Format::Json => envelope.encode_json(&mut payload),
+        Format::Protobuf => envelope.encode_protobuf(&mut payload),
+    }
+    in_frame(format, &payload)
+}
+
+/// A message of a match as a frame: straight from its parts, because this is the hot path.
+pub(crate) fn match_data(format: Format, match_id: &str, message: &Broadcast) -> Bytes {
+    let sender = message.sender.as_ref().map(user_presence);
+    let (op_code, data, reliable) = (message.op_code, &message.data[..], message.reliable);
+    let mut payload = Vec::with_capacity(128 + match_id.len() + data.len() * 4 / 3);
+    let encode = match format {
+        Format::Json => encode_match_data_json,
+        Format::Protobuf => encode_match_data_protobuf,
+    };
+    encode(&mut payload, match_id, sender.as_ref(), op_code, data, reliable);
+    in_frame(format, &payload)
+}
+
+/// An error answer, or an error event when `cid` is empty.
+pub(crate) fn error(format: Format, cid: &str, code: i32, message: &str) -> Bytes {
+    let error = realtime::Error { code, message: message.to_owned(), ..Default::default() };
+    frame(format, cid, Some(Message::Error(error)))
+}
+
+/// A notification of the server's own, which is not stored (the contract, C.7).
+pub(crate) fn notification(format: Format, code: i32, subject: &str) -> Bytes {
+    let notification = realtime::Notification {
+        subject: subject.to_owned(),
+        content: "{}".to_owned(),
+        code,
+        ..Default::default()
+    };
+    let notifications = realtime::Notifications { notifications: vec![notification] };
+    frame(format, "", Some(Message::Notifications(notifications)))
+}
+
+fn in_frame(format: Format, payload: &[u8]) -> Bytes {
+    let opcode = match format {
+        Format::Json => ws::Opcode::Text,
+        Format::Protobuf => ws::Opcode::Binary,
+    };
+    let mut frame = Vec::with_capacity(payload.len() + 10);
+    ws::encode(&mut frame, opcode, payload);
+    Bytes::from(frame)
+}
+
+/// Frames collected for each core, posted in one mail a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    cores: Vec<(event::ThreadId, Vec<Delivery>)>,
+}
+
+impl Outbox {
+    /// Adds a frame for one socket.
+    pub(crate) fn one(&mut self, to: &Member, frame: Bytes, then: Then) {
+        let core = self.core(to.address.core);
+        core.push(Delivery { frame, to: SmallVec::from_slice(&[to.address.conn]), then });
+    }
+
+    /// Adds a frame for many sockets, made at most once for each format. Returns for how many.
+    pub(crate) fn many<'a>(
+        &mut self,
+        to: impl Iterator<Item = &'a Member> + Clone,
+        mut make: impl FnMut(Format) -> Bytes,
+    ) -> u64 {
+        let mut count = 0;
+        for format in [Format::Json, Format::Protobuf] {
+            let mut frame: Option<Bytes> = None;
+            let mut last: Option<(event::ThreadId, usize)> = None;
+            for member in to.clone().filter(|member| member.format == format) {
+                count += 1;
+                let frame = frame.get_or_insert_with(|| make(format));
+                // Members of a match mostly share a core: append to the delivery just made.
+                let core = self.core(member.address.core);
+                match last {
+                    Some((id, index)) if id == member.address.core => {
+                        core[index].to.push(member.address.conn);
+                    }
+                    _ => {
+                        last = Some((member.address.core, core.len()));
+                        core.push(Delivery {
+                            frame: frame.clone(),
+                            to: SmallVec::from_slice(&[member.address.conn]),
+                            then: Then::Nothing,
+                        });
+                    }
+                }
+            }
+        }
+        count
+    }
+
+    /// Takes everything collected.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = (event::ThreadId, Vec<Delivery>)> + '_ {
+        let filled = self.cores.iter_mut().filter(|(_, deliveries)| !deliveries.is_empty());
+        filled.map(|(core, deliveries)| (*core, std::mem::take(deliveries)))
+    }
+
+    fn core(&mut self, id: event::ThreadId) -> &mut Vec<Delivery> {
+        let index = self.cores.iter().position(|(core, _)| *core == id).unwrap_or_else(|| {
+            self.cores.push((id, Vec::new()));
+            self.cores.len() - 1
+        });
+        &mut self.cores[index].1
+    }
+}

@@ -1,0 +1,310 @@
+//! What threads post to each other, and who is who. The only coupling between cores, rooms and
+//! workers. No behaviour here.
+//!
+//! ```text
+//! core ── Jobs, Rpc ──▶ worker ── Done ──▶ core        core ── Ask ──▶ room ── Deliver ──▶ core
+//! worker ── Create, Signal ──▶ room ── Answer ──▶ worker
+//! room ── Directory ──▶ every thread that lists        any ── Revoke, Disconnect ──▶ every core
+//! ```
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use event::{ConnId, ThreadId};
+use game::api::{Answer, ApiCall, Disconnect};
+use game::cache::CacheChange;
+use game::directory::DirectoryEvent;
+use game::error::ApiError;
+use game::guest::{CallContext, Presence, ScriptError};
+use game::match_id::MatchId;
+use game::session::{Claims, Revocation};
+use game::value::Value;
+use smallvec::SmallVec;
+use uuid::Uuid;
+
+/// Which threads there are. The same on every thread, fixed at start.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// Threads with sockets.
+    pub cores: Vec<ThreadId>,
+    /// Threads with matches and presences.
+    pub rooms: Vec<ThreadId>,
+    /// The thread that answers API calls in database batches.
+    pub batcher: ThreadId,
+    /// Threads that run RPC functions, and calls that take long (password hashing).
+    pub callers: Vec<ThreadId>,
+}
+
+impl Topology {
+    /// The room on which the group with this id lives. Every bit of the id counts, because ids of
+    /// users and matches made by other programs need not be random in any part.
+    #[must_use]
+    pub fn room_of(&self, id: Uuid) -> ThreadId {
+        let (high, low) = id.as_u64_pair();
+        let mixed = (high ^ low.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let index = usize::try_from(mixed).unwrap_or(0) % self.rooms.len().max(1);
+        self.rooms.get(index).copied().unwrap_or(ThreadId(0))
+    }
+
+    /// All threads.
+    pub fn everybody(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.cores.iter().copied().chain(self.listers())
+    }
+
+    /// Every thread that keeps a replica of the directory and the cache.
+    pub fn listers(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.rooms.iter().chain([&self.batcher]).chain(&self.callers).copied()
+    }
+}
+
+/// Where a session's socket is: enough to send to it from any thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SessionAddress {
+    /// The core that owns the socket.
+    pub core: ThreadId,
+    /// The connection on that core.
+    pub conn: ConnId,
+}
+
+/// How a socket wants its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// JSON in text frames.
+    Json,
+    /// Protobuf in binary frames.
+    Protobuf,
+}
+
+/// A session as rooms know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Who it is.
+    pub presence: Presence,
+    /// Where its socket is.
+    pub address: SessionAddress,
+    /// How it wants its messages.
+    pub format: Format,
+}
+
+/// One thing posted from one thread to another.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
+pub enum Mail {
+    /// Core to the batcher: all API calls of one turn.
+    Jobs(Vec<Job>),
+    /// Core to a caller: one RPC or slow call, alone, so that its answer need not wait for others.
+    Job(Box<Job>),
+    /// Worker to core: finished jobs, in the order in which they came.
+    Done(Vec<Done>),
+    /// Worker to core: there are answers in the mailbox (they were posted without waking).
+    Look,
+    /// Core to room: what the sessions of one turn want, in order.
+    Ask(Vec<RoomAsk>),
+    /// Room to core: frames to send, in order.
+    Deliver(Vec<Delivery>),
+    /// Worker to room: create an authoritative match.
+    Create { ask: u64, from: ThreadId, id: Uuid, module: String, params: Value },
+    /// Worker to room: signal an authoritative match.
+    Signal { ask: u64, from: ThreadId, id: Uuid, data: Bytes },
+    /// Room to worker: what became of a `Create` or `Signal`.
+    Answer { ask: u64, outcome: Result<Bytes, AskError> },
+    /// Room to listers: matches and online users changed.
+    Directory(Vec<DirectoryEvent>),
+    /// Any thread to listers: the scripts' cache changed.
+    Cache(CacheChange),
+    /// To everybody: these tokens count no more.
+    Revoke(Revocation),
+    /// Worker or room to cores: close this session's socket. All cores get it; one has it.
+    Disconnect { session_id: Uuid, reason: String },
+    /// To everybody: close all sockets of this user (deleted or banned). Cores have them.
+    DisconnectUser { user_id: Uuid, cause: Disconnect },
+    /// Core to room, while stopping: end your matches within the grace.
+    Drain,
+    /// Room to core: no match is left.
+    Drained,
+}
+
+/// Where a job went, so that the core can count what waits where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// To the batcher.
+    Batcher,
+    /// To the caller with this index.
+    Caller(usize),
+}
+
+/// Work for a worker.
+#[derive(Debug)]
+pub struct Job {
+    /// Which worker has it; comes back in [`Done`].
+    pub lane: Lane,
+    /// Who wants the answer.
+    pub address: SessionAddress,
+    /// What to do.
+    pub work: Work,
+    /// Who calls, if a user calls.
+    pub caller: Option<Arc<Claims>>,
+}
+
+/// What a worker can do.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
+pub enum Work {
+    /// An API call.
+    Api(Box<ApiCall>),
+    /// An RPC function.
+    Rpc(Box<RpcJob>),
+    /// Find users for `status_follow`.
+    FindUsers { ids: Vec<Uuid>, usernames: Vec<String> },
+}
+
+/// A call of an RPC function.
+#[derive(Debug)]
+pub struct RpcJob {
+    /// Lower-cased id.
+    pub id: String,
+    /// The payload as the function sees it.
+    pub payload: Bytes,
+    /// Everything else that it sees.
+    pub context: CallContext,
+}
+
+/// A finished job.
+#[derive(Debug)]
+pub struct Done {
+    /// Which worker had it.
+    pub lane: Lane,
+    /// Whose job it was.
+    pub conn: ConnId,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Of [`Work::Api`].
+    Api(Result<Answer, ApiError>),
+    /// Of [`Work::Rpc`]; `None` is an empty answer.
+    Rpc(Result<Option<Bytes>, ScriptError>),
+    /// Of [`Work::FindUsers`].
+    Users(Result<Vec<Uuid>, ApiError>),
+}
+
+/// What a session wants of a room. Those with a `cid` are answered with exactly one
+/// [`Delivery`] whose `answers` is set.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
+pub enum RoomAsk {
+    /// A socket opened; `online` when it asked to appear online.
+    Opened { member: Member, online: bool },
+    /// A socket closed: leave everything.
+    Closed { session_id: Uuid, user_id: Uuid },
+    /// `match_create`, already with its id.
+    MatchCreate { member: Member, cid: String, id: MatchId, named: bool },
+    /// `match_join`. `by_token`: the match is made by its first joiner.
+    MatchJoin { member: Member, cid: String, id: MatchId, by_token: bool, metadata: Metadata },
+    /// `match_leave`.
+    MatchLeave { member: Member, cid: String, id: MatchId },
+    /// `match_data_send`; never answered.
+    MatchData(Box<MatchInput>),
+    /// `status_update`; `None` goes offline.
+    StatusUpdate { member: Member, cid: String, status: Option<String> },
+    /// `status_follow`: passed from room to room until `users` is empty, then answered.
+    StatusFollow(Box<Follow>),
+    /// `status_unfollow`, passed on the same way.
+    StatusUnfollow { member: Member, cid: String, users: Vec<Uuid> },
+}
+
+/// `match_join`'s metadata.
+pub type Metadata = Vec<(String, String)>;
+
+/// A message of a client to its match.
+#[derive(Debug)]
+pub struct MatchInput {
+    /// The sender's session.
+    pub session_id: Uuid,
+    /// The match.
+    pub id: MatchId,
+    /// The opcode.
+    pub op_code: i64,
+    /// The payload, decoded.
+    pub data: Bytes,
+    /// Sessions to send to, for relayed matches; empty for all others.
+    pub to: SmallVec<[Uuid; 2]>,
+    /// The client's flag.
+    pub reliable: bool,
+    /// When it came, unix milliseconds.
+    pub receive_time_ms: u64,
+}
+
+/// A `status_follow` on its way through the rooms.
+#[derive(Debug)]
+pub struct Follow {
+    /// Who follows.
+    pub member: Member,
+    /// The request's.
+    pub cid: String,
+    /// Whom to follow, still to be looked at.
+    pub users: Vec<Uuid>,
+    /// Who of those already looked at is online, with the status text.
+    pub found: Vec<(Presence, String)>,
+}
+
+/// A WebSocket frame for one or more sockets of one core.
+#[derive(Debug)]
+pub struct Delivery {
+    /// Header and payload, ready to send.
+    pub frame: Bytes,
+    /// To whom.
+    pub to: SmallVec<[ConnId; 2]>,
+    /// What the receivers' state machines should do besides sending.
+    pub then: Then,
+}
+
+/// What follows a delivered frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Nothing: it is an event.
+    Nothing,
+    /// It answers the request that the session is waiting for.
+    Answered,
+    /// The session's socket closes after it; the text is in [`Mail::Disconnect`]'s place.
+    Close(&'static str),
+}
+
+/// Why a room could not do what a worker asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AskError {
+    /// No such match.
+    NotFound,
+    /// Too many signals are waiting.
+    Busy,
+    /// Anything else, as the script should see it.
+    Failed(String),
+}
+
+impl Mail {
+    /// Its kind, for logs.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Jobs(_) => "jobs",
+            Self::Job(_) => "job",
+            Self::Done(_) => "done",
+            Self::Look => "look",
+            Self::Ask(_) => "ask",
+            Self::Deliver(_) => "deliver",
+            Self::Create { .. } => "create",
+            Self::Signal { .. } => "signal",
+            Self::Answer { .. } => "answer",
+            Self::Directory(_) => "directory",
+            Self::Cache(_) => "cache",
+            Self::Revoke(_) => "revoke",
+            Self::Disconnect { .. } => "disconnect",
+            Self::DisconnectUser { .. } => "disconnect user",
+            Self::Drain => "drain",
+            Self::Drained => "drained",
+        }
+    }
+}

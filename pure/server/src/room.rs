@@ -1,0 +1,316 @@
+//! A room thread: the realtime groups. Each match and each user's presence lives on exactly one
+//! room, found from its id ([`crate::mail::Topology::room_of`]).
+//!
+//! What is deliberately not here: sockets (cores own them) and accounts (workers). Wants of
+//! sessions come in as [`RoomAsk`]s, frames leave as [`crate::mail::Delivery`]s, one mail per core
+//! and turn. Guest code runs here, under the budgets that `edge/script` enforces.
+
+mod authoritative;
+mod host;
+mod relayed;
+mod status;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use event::{Handler, Input, Now, Output, Random, ThreadId, Timers};
+use game::cache::Cache;
+use game::db::Database;
+use game::directory::{Directory, DirectoryEvent};
+use game::guest::{HostSettings, Scripts};
+use game::match_id::MatchId;
+use smallvec::SmallVec;
+use uuid::Uuid;
+
+use crate::frames::Outbox;
+use crate::mail::{AskError, Mail, Member, RoomAsk, Then, Topology};
+use crate::settings::Settings;
+use crate::stats::RoomStats;
+
+/// What a thread that runs scripts is given by the wiring.
+pub struct Kit {
+    /// Its guest code.
+    pub scripts: Box<dyn Scripts>,
+    /// Its database connection.
+    pub db: Box<dyn Database>,
+    /// Its randomness.
+    pub random: Random,
+    /// What scripts may see of the settings.
+    pub host: Arc<HostSettings>,
+}
+
+/// The handler of a room thread.
+pub struct Room {
+    me: ThreadId,
+    topology: Arc<Topology>,
+    settings: Arc<Settings>,
+    stats: Arc<RoomStats>,
+    /// `None` while `match_init` runs.
+    scripts: Option<Box<dyn Scripts>>,
+    db: Box<dyn Database>,
+    random: Random,
+    host: Arc<HostSettings>,
+    directory: Directory,
+    cache: Cache,
+    matches: BTreeMap<Uuid, authoritative::Match>,
+    relayed: BTreeMap<Uuid, relayed::Relayed>,
+    users: BTreeMap<Uuid, status::User>,
+    sessions: BTreeMap<Uuid, Joined>,
+    ticks: Timers<Uuid>,
+    outbox: Outbox,
+    /// Counts this room's directory changes.
+    version: u64,
+    /// Directory changes of this turn, already applied here.
+    changes: Vec<DirectoryEvent>,
+    /// Other mail of this turn.
+    mails: Vec<(ThreadId, Mail)>,
+    /// Set while the server stops: when the matches' grace is over.
+    grace_ends: Option<Now>,
+}
+
+/// What a session has joined on this room, so that all is left when its socket closes.
+#[derive(Debug, Default)]
+struct Joined {
+    matches: SmallVec<[MatchId; 2]>,
+    follows: Vec<Uuid>,
+}
+
+impl Room {
+    /// A room with nothing in it.
+    #[must_use]
+    pub fn new(
+        me: ThreadId,
+        topology: Arc<Topology>,
+        settings: Arc<Settings>,
+        stats: Arc<RoomStats>,
+        kit: Kit,
+    ) -> Self {
+        Self {
+            me,
+            topology,
+            stats,
+            scripts: Some(kit.scripts),
+            db: kit.db,
+            random: kit.random,
+            host: kit.host,
+            directory: Directory::new(&settings.node),
+            cache: Cache::new(me.0),
+            settings,
+            matches: BTreeMap::new(),
+            relayed: BTreeMap::new(),
+            users: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            ticks: Timers::default(),
+            outbox: Outbox::default(),
+            version: 0,
+            changes: Vec::new(),
+            mails: Vec::new(),
+            grace_ends: None,
+        }
+    }
+
+    fn mail(&mut self, now: Now, mail: Mail) {
+        match mail {
+            Mail::Ask(asks) => asks.into_iter().for_each(|ask| self.ask(now, ask)),
+            Mail::Create { ask, from, id, module, params } => {
+                let outcome = self.create_match(now, id, &module, params);
+                let outcome = outcome.map(|id| id.into()).map_err(AskError::Failed);
+                self.mails.push((from, Mail::Answer { ask, outcome }));
+            }
+            Mail::Signal { ask, from, id, data } => {
+                let outcome = self.signal(now, id, &data);
+                self.mails.push((from, Mail::Answer { ask, outcome }));
+            }
+            Mail::Directory(events) => {
+                events.iter().for_each(|event| self.directory.apply(event));
+            }
+            Mail::Cache(change) => self.cache.apply(&change),
+            Mail::Drain => self.drain(now),
+            // The rest is for cores and workers.
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, now: Now, ask: RoomAsk) {
+        match ask {
+            RoomAsk::MatchData(input) => self.match_data(&input),
+            RoomAsk::Opened { member, online } => self.opened(member, online),
+            RoomAsk::Closed { session_id, user_id } => self.closed(now, session_id, user_id),
+            RoomAsk::MatchCreate { member, cid, id, named } => {
+                self.relayed_create(now, &member, &cid, id, named);
+            }
+            RoomAsk::MatchJoin { member, cid, id, by_token, metadata } => {
+                if id.authoritative {
+                    self.authoritative_join(now, &member, &cid, id, &metadata);
+                } else {
+                    self.relayed_join(now, &member, &cid, id, by_token);
+                }
+            }
+            RoomAsk::MatchLeave { member, cid, id } => {
+                self.leave_match(now, member.presence.session_id, id, false);
+                self.outbox.one(
+                    &member,
+                    crate::frames::frame(member.format, &cid, None),
+                    Then::Answered,
+                );
+            }
+            RoomAsk::StatusUpdate { member, cid, status } => {
+                self.status_update(member, &cid, status);
+            }
+            RoomAsk::StatusFollow(follow) => self.status_follow(*follow),
+            RoomAsk::StatusUnfollow { member, cid, users } => {
+                self.status_unfollow(member, cid, users);
+            }
+        }
+    }
+
+    fn match_data(&mut self, input: &crate::mail::MatchInput) {
+        self.stats.match_messages_received.up();
+        if input.id.authoritative {
+            self.authoritative_data(input);
+        } else {
+            self.relayed_data(input);
+        }
+    }
+
+    /// A session leaves one match; nothing happens if it is not in it.
+    fn leave_match(&mut self, now: Now, session_id: Uuid, id: MatchId, disconnected: bool) {
+        if let Some(joined) = self.sessions.get_mut(&session_id) {
+            joined.matches.retain(|joined| *joined != id);
+            if joined.matches.is_empty() && joined.follows.is_empty() {
+                self.sessions.remove(&session_id);
+            }
+        }
+        if id.authoritative {
+            self.authoritative_leave(now, session_id, id, disconnected);
+        } else {
+            self.relayed_leave(session_id, id);
+        }
+    }
+
+    fn joined(&mut self, session_id: Uuid, id: MatchId) {
+        let matches = &mut self.sessions.entry(session_id).or_default().matches;
+        if !matches.contains(&id) {
+            matches.push(id);
+        }
+    }
+
+    fn closed(&mut self, now: Now, session_id: Uuid, user_id: Uuid) {
+        if let Some(joined) = self.sessions.remove(&session_id) {
+            for id in joined.matches {
+                self.leave_match(now, session_id, id, true);
+            }
+            for followed in joined.follows {
+                self.forget_follower(followed, session_id);
+            }
+        }
+        self.user_socket_closed(session_id, user_id);
+    }
+
+    /// A change that everybody who lists must hear of. `make` is given its version.
+    fn change(&mut self, make: impl FnOnce(u64) -> DirectoryEvent) {
+        self.version += 1;
+        let event = make(self.version);
+        self.directory.apply(&event);
+        self.changes.push(event);
+    }
+
+    fn resized(&mut self, id: MatchId, size: usize) {
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        self.change(|version| DirectoryEvent::Resized { id, version, size });
+    }
+
+    fn ended(&mut self, id: MatchId) {
+        self.change(|version| DirectoryEvent::Ended { id, version });
+    }
+
+    fn drain(&mut self, now: Now) {
+        let grace_s = self.settings.shutdown_grace_s;
+        self.grace_ends = Some(now.after_ms(u64::from(grace_s) * 1_000));
+        let ids: Vec<Uuid> = self.matches.keys().copied().collect();
+        for id in ids {
+            if grace_s == 0 {
+                self.end_match(id, None);
+            } else {
+                self.terminate(now, id, grace_s);
+            }
+        }
+        self.tell_if_drained();
+    }
+
+    fn tell_if_drained(&mut self) {
+        if self.grace_ends.is_some() && self.matches.is_empty() {
+            self.mails.extend(self.topology.cores.iter().map(|core| (*core, Mail::Drained)));
+            self.grace_ends = None;
+        }
+    }
+
+    /// One due tick a call: between two matches the mailbox is looked at and what they said goes
+    /// out, so that a slow match delays its neighbours by its own budget at most.
+    fn wake(&mut self, now: Now) {
+        if let Some(ends) = self.grace_ends
+            && now >= ends
+        {
+            let ids: Vec<Uuid> = self.matches.keys().copied().collect();
+            ids.into_iter().for_each(|id| self.end_match(id, None));
+        } else if let Some(id) = self.ticks.pop_due(now) {
+            self.tick(now, id);
+        }
+        self.tell_if_drained();
+    }
+
+    /// Posts what the turn has brought. Answers to workers come after the directory, so that
+    /// whoever is told of a match finds it listed.
+    fn flush(&mut self, out: &mut Output<Mail>) {
+        if !self.changes.is_empty() {
+            let changes = std::mem::take(&mut self.changes);
+            for to in self.topology.listers().filter(|to| *to != self.me) {
+                out.mail_lazy(to, Mail::Directory(changes.clone()));
+            }
+        }
+        for change in self.cache.take_changes() {
+            for to in self.topology.listers().filter(|to| *to != self.me) {
+                out.mail_lazy(to, Mail::Cache(change.clone()));
+            }
+        }
+        for (core, deliveries) in self.outbox.take() {
+            out.mail(core, Mail::Deliver(deliveries));
+        }
+        for (to, mail) in self.mails.drain(..) {
+            out.mail(to, mail);
+        }
+        let next = [self.ticks.next_ns(), self.grace_ends.map(|ends| ends.mono_ns)];
+        out.wake_at(next.into_iter().flatten().min());
+    }
+
+    /// Not even the mailbox of a core may fill up silently.
+    fn refused(&mut self, mail: &Mail) {
+        self.stats.refused_mail.up();
+        tracing::warn!(kind = mail.kind(), "a mailbox is full: mail of a room was dropped");
+    }
+}
+
+impl Handler for Room {
+    type Mail = Mail;
+
+    fn handle(&mut self, now: Now, input: Input<'_, Mail>, out: &mut Output<Mail>) {
+        match input {
+            Input::Mail(mail) => self.mail(now, mail),
+            Input::Wake => self.wake(now),
+            Input::TurnEnd => self.flush(out),
+            Input::Refused { mail, .. } => self.refused(&mail),
+            Input::Stop => out.stop(),
+            // A room has no sockets.
+            _ => {}
+        }
+    }
+}
+
+/// The members of a match as the wire lists them, without one of them.
+fn presences_without(
+    members: &[Member],
+    session_id: Uuid,
+) -> Vec<wire::nakama::realtime::UserPresence> {
+    let others = members.iter().filter(|member| member.presence.session_id != session_id);
+    others.map(|member| crate::frames::user_presence(&member.presence)).collect()
+}

@@ -1,0 +1,475 @@
+//! Authoritative matches: a script decides. Contract: D.2, E.5.
+//!
+//! One callback at a time: joins, leaves, signals and ticks of a match never overlap, because its
+//! room runs them one after the other. What a callback sends is collected while it runs and leaves
+//! when it returns. An error ends the match and closes its players' sockets; nil ends it quietly.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use event::Now;
+use game::directory::DirectoryEvent;
+use game::guest::{
+    Broadcast, JoinRequest, JoinVerdict, MatchContext, MatchMessage, MatchScript, Presence,
+    PresenceReason, ScriptError, ScriptFailure,
+};
+use game::match_id::MatchId;
+use game::value::Value;
+use uuid::Uuid;
+use wire::nakama::realtime::{self, MatchPresenceEvent, Message, error_code};
+
+use super::host::{Effects, RoomHost};
+use super::{Room, presences_without};
+use crate::frames;
+use crate::mail::{AskError, MatchInput, Member, Then};
+
+/// Ticks a second that `match_init` may ask for.
+pub(super) const TICK_RATE_HZ_MAX: i64 = 60;
+/// Bytes of a label.
+pub(super) const LABEL_BYTES_MAX: usize = 2_048;
+/// What the sockets of a failed match are told.
+const MATCH_FAILED: &str = "server-side session disconnect";
+
+/// A running authoritative match.
+pub(super) struct Match {
+    id: MatchId,
+    module: Arc<str>,
+    /// `None` while one of its callbacks runs.
+    running: Option<Running>,
+    pub(super) members: Vec<Member>,
+    inbox: Vec<MatchMessage>,
+    /// Those who left and whom the script has not been told about yet.
+    left: Vec<(Presence, PresenceReason)>,
+    period_ns: u64,
+    due: Now,
+    empty_since: Option<Now>,
+    has_overflowed: bool,
+}
+
+/// The part of a match that its callbacks need.
+struct Running {
+    script: Box<dyn MatchScript>,
+    context: MatchContext,
+    tick: i64,
+}
+
+impl Room {
+    /// Makes a match of `module`; returns its id `<uuid>.<node>`, listed already.
+    ///
+    /// The error is the text that the creating script sees.
+    pub(super) fn create_match(
+        &mut self,
+        now: Now,
+        uuid: Uuid,
+        module: &str,
+        params: Value,
+    ) -> Result<String, String> {
+        let id = MatchId { uuid, authoritative: true };
+        let text = id.text(&self.settings.node);
+        let Some(mut scripts) = self.scripts.take() else {
+            return Err("error creating match: not possible inside match_init".to_owned());
+        };
+        let mut context =
+            MatchContext { match_id: text.clone(), label: String::new(), tick_rate_hz: 0 };
+        let mut host = RoomHost::new(self, now, None);
+        let made = scripts.match_new(&mut host, &context, module, params);
+        self.scripts = Some(scripts);
+        let (script, init) = made.map_err(|error| {
+            if error.kind == ScriptFailure::NotFound {
+                return "error creating match: not found".to_owned();
+            }
+            self.count_failure(&error);
+            tracing::error!(module, location = error.location, "match_init failed: {error}");
+            format!("error creating match: {error}")
+        })?;
+        let rate = u8::try_from(init.tick_rate_hz).ok();
+        let Some(tick_rate_hz) =
+            rate.filter(|_| (1..=TICK_RATE_HZ_MAX).contains(&init.tick_rate_hz))
+        else {
+            return Err("error creating match: match_init returned unexpected second value, must \
+                        be a tick rate between 1 and 60"
+                .to_owned());
+        };
+        if init.label.len() > LABEL_BYTES_MAX {
+            return Err(
+                "error creating match: match label too long, must be 0-2048 bytes".to_owned()
+            );
+        }
+        context.label = init.label;
+        context.tick_rate_hz = tick_rate_hz;
+        let period_ns = 1_000_000_000 / u64::from(tick_rate_hz);
+        let due = Now { mono_ns: now.mono_ns + period_ns, ..now };
+        let (module, label): (Arc<str>, Arc<str>) = (module.into(), context.label.as_str().into());
+        self.change(|version| DirectoryEvent::MatchCreated {
+            id,
+            version,
+            handler_name: module.clone(),
+            tick_rate_hz,
+            label,
+            size: 0,
+            create_time_ms: now.unix_ms,
+        });
+        self.matches.insert(
+            uuid,
+            Match {
+                id,
+                module,
+                running: Some(Running { script, context, tick: 0 }),
+                members: Vec::new(),
+                inbox: Vec::new(),
+                left: Vec::new(),
+                period_ns,
+                due,
+                empty_since: Some(now),
+                has_overflowed: false,
+            },
+        );
+        self.ticks.arm(due, uuid);
+        self.stats.authoritative_matches.up();
+        Ok(text)
+    }
+
+    /// `match_signal` from a script.
+    pub(super) fn signal(&mut self, now: Now, id: Uuid, data: &[u8]) -> Result<Bytes, AskError> {
+        match self.matches.get(&id) {
+            None => return Err(AskError::NotFound),
+            Some(found) if found.running.is_none() => return Err(AskError::Busy),
+            Some(_) => {}
+        }
+        let answer = self.call(now, id, |running, host| {
+            let Running { script, context, tick } = running;
+            script.signal(host, context, *tick, data)
+        });
+        answer.ok_or(AskError::Failed("match stopped".to_owned()))
+    }
+
+    pub(super) fn authoritative_join(
+        &mut self,
+        now: Now,
+        member: &Member,
+        cid: &str,
+        id: MatchId,
+        metadata: &[(String, String)],
+    ) {
+        let session_id = member.presence.session_id;
+        let Some(found) = self.matches.get(&id.uuid) else {
+            let frame =
+                frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
+            return self.outbox.one(member, frame, Then::Answered);
+        };
+        if found.members.iter().any(|other| other.presence.session_id == session_id) {
+            return self.join_answer(member, cid, id, None);
+        }
+        let request = JoinRequest {
+            presence: member.presence.clone(),
+            metadata: metadata.to_vec(),
+            vars: Vec::new(),
+            user_session_exp: 0,
+            client_ip: None,
+            client_port: None,
+        };
+        let verdict = self.call(now, id.uuid, |running, host| {
+            let Running { script, context, tick } = running;
+            script.join_attempt(host, context, *tick, &request)
+        });
+        match verdict {
+            Some(JoinVerdict { allow: true, .. }) => self.enter(now, member, cid, id),
+            refused => {
+                let reason = refused.map(|verdict| verdict.reason).unwrap_or_default();
+                let text = if reason.is_empty() { "Match join rejected" } else { &reason };
+                let frame =
+                    frames::error(member.format, cid, error_code::MATCH_JOIN_REJECTED, text);
+                self.outbox.one(member, frame, Then::Answered);
+            }
+        }
+    }
+
+    /// Adds an allowed member: all members see it join, it gets its answer, then the script hears.
+    fn enter(&mut self, now: Now, member: &Member, cid: &str, id: MatchId) {
+        let Some(found) = self.matches.get_mut(&id.uuid) else {
+            let frame =
+                frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
+            return self.outbox.one(member, frame, Then::Answered);
+        };
+        found.members.push(member.clone());
+        found.empty_since = None;
+        let size = found.members.len();
+        self.stats.presences.up();
+        self.resized(id, size);
+        self.joined(member.presence.session_id, id);
+        self.presence_event(id.uuid, std::slice::from_ref(&member.presence), &[]);
+        self.join_answer(member, cid, id, Some(size - 1));
+        self.tell_presences(now, id.uuid, true, &[(member.presence.clone(), PresenceReason::Join)]);
+        self.tell_left(now, id.uuid);
+    }
+
+    /// The answer to `match_join`: without the joiner if he is new (`others` of them), else with
+    /// everybody.
+    fn join_answer(&mut self, member: &Member, cid: &str, id: MatchId, others: Option<usize>) {
+        let Some(found) = self.matches.get(&id.uuid) else { return };
+        let Some(running) = &found.running else { return };
+        let session_id = member.presence.session_id;
+        let left_out = if others.is_some() { session_id } else { Uuid::nil() };
+        let size = others.unwrap_or(found.members.len());
+        let answer = realtime::Match {
+            match_id: running.context.match_id.clone(),
+            authoritative: true,
+            label: Some(running.context.label.clone()),
+            size: i32::try_from(size).unwrap_or(i32::MAX),
+            presences: presences_without(&found.members, left_out),
+            own: Some(frames::user_presence(&member.presence)),
+        };
+        let frame = frames::frame(member.format, cid, Some(Message::Match(answer)));
+        self.outbox.one(member, frame, Then::Answered);
+    }
+
+    pub(super) fn authoritative_leave(
+        &mut self,
+        now: Now,
+        session_id: Uuid,
+        id: MatchId,
+        disconnected: bool,
+    ) {
+        let reason = if disconnected { PresenceReason::Disconnect } else { PresenceReason::Leave };
+        self.remove_members(id.uuid, &[session_id], reason);
+        self.tell_left(now, id.uuid);
+    }
+
+    /// Takes members out and tells the others; the script is told by [`Room::tell_left`].
+    fn remove_members(&mut self, id: Uuid, sessions: &[Uuid], reason: PresenceReason) {
+        let Some(found) = self.matches.get_mut(&id) else { return };
+        let mut leavers = Vec::new();
+        found.members.retain(|member| {
+            let stays = !sessions.contains(&member.presence.session_id);
+            if !stays {
+                leavers.push(member.presence.clone());
+            }
+            stays
+        });
+        if leavers.is_empty() {
+            return;
+        }
+        found.left.extend(leavers.iter().map(|presence| (presence.clone(), reason)));
+        let (match_id, size) = (found.id, found.members.len());
+        for leaver in &leavers {
+            self.stats.presences.down();
+            if let Some(joined) = self.sessions.get_mut(&leaver.session_id) {
+                joined.matches.retain(|joined| *joined != match_id);
+            }
+        }
+        self.resized(match_id, size);
+        self.presence_event(id, &[], &leavers);
+    }
+
+    fn presence_event(&mut self, id: Uuid, joins: &[Presence], leaves: &[Presence]) {
+        let Some(found) = self.matches.get(&id) else { return };
+        let event = MatchPresenceEvent {
+            match_id: found.id.text(&self.settings.node),
+            joins: joins.iter().map(frames::user_presence).collect(),
+            leaves: leaves.iter().map(frames::user_presence).collect(),
+        };
+        self.outbox.many(found.members.iter(), |format| {
+            frames::frame(format, "", Some(Message::MatchPresenceEvent(event.clone())))
+        });
+        self.stats.presence_event_count.up();
+    }
+
+    /// Runs `match_leave` for those who left since, until nobody is left to tell about: the
+    /// callback itself may kick.
+    fn tell_left(&mut self, now: Now, id: Uuid) {
+        while let Some(found) = self.matches.get_mut(&id) {
+            let left = std::mem::take(&mut found.left);
+            if left.is_empty() {
+                return;
+            }
+            self.tell_presences(now, id, false, &left);
+        }
+    }
+
+    fn tell_presences(
+        &mut self,
+        now: Now,
+        id: Uuid,
+        joined: bool,
+        presences: &[(Presence, PresenceReason)],
+    ) {
+        self.call(now, id, |running, host| {
+            let Running { script, context, tick } = running;
+            let goes_on = script.presences(host, context, *tick, joined, presences)?;
+            Ok(goes_on.then_some(()))
+        });
+    }
+
+    /// `match_data_send`: waits for the next tick.
+    pub(super) fn authoritative_data(&mut self, input: &MatchInput) {
+        let Some(found) = self.matches.get_mut(&input.id.uuid) else {
+            return self.stats.match_messages_unroutable.up();
+        };
+        let mut members = found.members.iter();
+        let Some(sender) = members.find(|m| m.presence.session_id == input.session_id) else {
+            return self.stats.match_messages_unroutable.up();
+        };
+        if found.inbox.len() >= self.settings.matches.input_queue_size {
+            if !std::mem::replace(&mut found.has_overflowed, true) {
+                tracing::warn!(
+                    match_id = %found.id.uuid, module = %found.module,
+                    "match input queue is full, messages are dropped: raise match.input_queue_size \
+                     or the tick rate (said once a match)"
+                );
+            }
+            return self.stats.match_input_dropped.up();
+        }
+        found.inbox.push(MatchMessage {
+            sender: sender.presence.clone(),
+            op_code: input.op_code,
+            data: input.data.clone(),
+            reliable: input.reliable,
+            receive_time_ms: input.receive_time_ms,
+        });
+    }
+
+    /// Runs `match_loop` and arms the next tick; a tick that is late is skipped, not piled up.
+    pub(super) fn tick(&mut self, now: Now, id: Uuid) {
+        let Some(found) = self.matches.get_mut(&id) else { return };
+        let messages = std::mem::take(&mut found.inbox);
+        let empty_s_max = self.settings.matches.empty_s_max;
+        if found.members.is_empty() {
+            let since = *found.empty_since.get_or_insert(now);
+            if empty_s_max > 0 && now.ms_since(since) >= empty_s_max * 1_000 {
+                return self.end_match(id, None);
+            }
+        }
+        self.stats.match_ticks.up();
+        let goes_on = self.call(now, id, |running, host| {
+            let Running { script, context, tick } = running;
+            let goes_on = script.tick(host, context, *tick, &messages)?;
+            *tick += 1;
+            Ok(goes_on.then_some(()))
+        });
+        if goes_on.is_none() {
+            return;
+        }
+        self.tell_left(now, id);
+        let Some(found) = self.matches.get_mut(&id) else { return };
+        found.inbox = {
+            // Keeps the memory of the list, unless messages came in meanwhile.
+            let mut messages = messages;
+            messages.clear();
+            if found.inbox.is_empty() { messages } else { std::mem::take(&mut found.inbox) }
+        };
+        found.due.mono_ns += found.period_ns;
+        if found.due.mono_ns <= now.mono_ns {
+            let late_ns = now.mono_ns - found.due.mono_ns;
+            self.stats.match_ticks_skipped.add(late_ns / found.period_ns + 1);
+            found.due.mono_ns = now.mono_ns + found.period_ns;
+        }
+        self.ticks.arm(found.due, id);
+    }
+
+    /// `match_terminate`, while the server stops.
+    pub(super) fn terminate(&mut self, now: Now, id: Uuid, grace_s: u32) {
+        self.call(now, id, |running, host| {
+            let Running { script, context, tick } = running;
+            let goes_on = script.terminate(host, context, *tick, grace_s)?;
+            Ok(goes_on.then_some(()))
+        });
+    }
+
+    /// Runs one callback and then does what it asked for. `None`: the match is over, or was not
+    /// there; callers need not care which.
+    fn call<R>(
+        &mut self,
+        now: Now,
+        id: Uuid,
+        callback: impl FnOnce(&mut Running, &mut RoomHost) -> Result<Option<R>, ScriptError>,
+    ) -> Option<R> {
+        let found = self.matches.get_mut(&id)?;
+        let mut running = found.running.take()?;
+        let mut effects = Effects::new(self.settings.matches.deferred_queue_size);
+        let result = {
+            let mut host = RoomHost::new(self, now, Some(&mut effects));
+            callback(&mut running, &mut host)
+        };
+        self.matches.get_mut(&id)?.running = Some(running);
+        self.apply(id, effects);
+        match result {
+            Ok(Some(value)) => Some(value),
+            Ok(None) => {
+                self.end_match(id, None);
+                None
+            }
+            Err(error) => {
+                self.end_match(id, Some(&error));
+                None
+            }
+        }
+    }
+
+    /// Does what a callback asked for, in order; the deferred broadcasts last.
+    fn apply(&mut self, id: Uuid, effects: Effects) {
+        let (messages, kicked, label) = effects.into_parts();
+        if let Some(label) = label
+            && let Some(found) = self.matches.get_mut(&id)
+            && let Some(running) = &mut found.running
+        {
+            running.context.label.clone_from(&label);
+            let match_id = found.id;
+            let label = Arc::from(label);
+            self.change(|version| DirectoryEvent::Relabelled { id: match_id, version, label });
+        }
+        for message in &messages {
+            self.broadcast(id, message);
+        }
+        if !kicked.is_empty() {
+            self.remove_members(id, &kicked, PresenceReason::Leave);
+        }
+    }
+
+    fn broadcast(&mut self, id: Uuid, message: &Broadcast) {
+        let Some(found) = self.matches.get(&id) else { return };
+        let Some(running) = &found.running else { return };
+        let match_id = &running.context.match_id;
+        let make = |format| frames::match_data(format, match_id, message);
+        let delivered = match &message.to {
+            None => self.outbox.many(found.members.iter(), make),
+            Some(to) => {
+                let listed = |member: &&Member| to.contains(&member.presence.session_id);
+                self.outbox.many(found.members.iter().filter(listed), make)
+            }
+        };
+        self.stats.match_messages_delivered.add(delivered);
+    }
+
+    /// Ends a match: quietly, or with an error, which also closes its players' sockets.
+    pub(super) fn end_match(&mut self, id: Uuid, error: Option<&ScriptError>) {
+        let Some(ended) = self.matches.remove(&id) else { return };
+        self.stats.authoritative_matches.down();
+        for member in &ended.members {
+            self.stats.presences.down();
+            if let Some(joined) = self.sessions.get_mut(&member.presence.session_id) {
+                joined.matches.retain(|joined| *joined != ended.id);
+            }
+        }
+        self.ended(ended.id);
+        if let Some(error) = error {
+            self.count_failure(error);
+            tracing::error!(
+                match_id = %ended.id.uuid, module = %ended.module, location = error.location,
+                players = ended.members.len(),
+                "a match callback failed, the match is stopped: {error}"
+            );
+            for member in &ended.members {
+                self.outbox.one(member, Bytes::new(), Then::Close(MATCH_FAILED));
+            }
+        }
+    }
+
+    fn count_failure(&mut self, error: &ScriptError) {
+        match error.kind {
+            ScriptFailure::OutOfTime => self.stats.match_out_of_time.up(),
+            ScriptFailure::OutOfMemory => self.stats.match_out_of_memory.up(),
+            ScriptFailure::Raised | ScriptFailure::NotFound => {}
+        }
+        self.stats.match_errors.up();
+    }
+}

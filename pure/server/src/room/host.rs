@@ -1,0 +1,173 @@
+//! What a script that runs on a room may ask for: [`RoomHost`] is lent to it for one callback.
+//!
+//! A room never waits for another thread: matches are created and signalled here and now when they
+//! live on this room; what would need another room says so.
+
+use bytes::Bytes;
+use event::{Now, Random};
+use game::api::Disconnect;
+use game::cache::Cache;
+use game::db::Database;
+use game::directory::Directory;
+use game::guest::{Broadcast, Dispatcher, Host, HostError, HostSettings, LogLevel};
+use game::match_id::MatchId;
+use game::value::Value;
+use uuid::Uuid;
+
+use super::Room;
+use super::authoritative::LABEL_BYTES_MAX;
+use crate::mail::{AskError, Mail};
+
+/// What the dispatcher of one callback was asked for.
+#[derive(Debug)]
+pub(super) struct Effects {
+    messages: Vec<Broadcast>,
+    deferred: Vec<Broadcast>,
+    deferred_max: usize,
+    kicked: Vec<Uuid>,
+    label: Option<String>,
+}
+
+impl Effects {
+    pub(super) fn new(deferred_max: usize) -> Self {
+        Self {
+            messages: Vec::new(),
+            deferred: Vec::new(),
+            deferred_max,
+            kicked: Vec::new(),
+            label: None,
+        }
+    }
+
+    /// Messages in the order of sending, the kicked sessions, the new label.
+    pub(super) fn into_parts(mut self) -> (Vec<Broadcast>, Vec<Uuid>, Option<String>) {
+        self.messages.append(&mut self.deferred);
+        (self.messages, self.kicked, self.label)
+    }
+}
+
+/// Messages that one callback may send; more is an error in the script.
+const BROADCASTS_PER_CALLBACK_MAX: usize = 65_536;
+
+impl Dispatcher for Effects {
+    fn broadcast(&mut self, message: Broadcast) -> Result<(), HostError> {
+        if message.deferred {
+            if self.deferred.len() >= self.deferred_max {
+                return Err(HostError::new("too many deferred message broadcasts per tick"));
+            }
+            self.deferred.push(message);
+        } else {
+            if self.messages.len() >= BROADCASTS_PER_CALLBACK_MAX {
+                return Err(HostError::new("too many message broadcasts per tick"));
+            }
+            self.messages.push(message);
+        }
+        Ok(())
+    }
+
+    fn kick(&mut self, sessions: &[Uuid]) {
+        self.kicked.extend_from_slice(sessions);
+    }
+
+    fn label_update(&mut self, label: &str) -> Result<(), HostError> {
+        if label.len() > LABEL_BYTES_MAX {
+            return Err(HostError::new("match label too long, must be 0-2048 bytes"));
+        }
+        self.label = Some(label.to_owned());
+        Ok(())
+    }
+}
+
+/// The host of one callback on a room.
+pub(super) struct RoomHost<'a> {
+    room: &'a mut Room,
+    now: Now,
+    effects: Option<&'a mut Effects>,
+}
+
+impl<'a> RoomHost<'a> {
+    pub(super) fn new(room: &'a mut Room, now: Now, effects: Option<&'a mut Effects>) -> Self {
+        Self { room, now, effects }
+    }
+
+    fn tell_cores(&mut self, make: impl Fn() -> Mail) {
+        let cores = self.room.topology.cores.iter().map(|core| (*core, make()));
+        self.room.mails.extend(cores);
+    }
+}
+
+impl Host for RoomHost<'_> {
+    fn now(&self) -> Now {
+        self.now
+    }
+
+    fn random(&mut self) -> &mut Random {
+        &mut self.room.random
+    }
+
+    fn db(&mut self) -> &mut dyn Database {
+        &mut *self.room.db
+    }
+
+    fn settings(&self) -> &HostSettings {
+        &self.room.host
+    }
+
+    fn directory(&self) -> &Directory {
+        &self.room.directory
+    }
+
+    fn cache(&mut self) -> &mut Cache {
+        &mut self.room.cache
+    }
+
+    fn log(&mut self, level: LogLevel, text: &str) {
+        crate::log_of_script(level, text);
+    }
+
+    fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
+        // An id that lives here: with r rooms, r tries on average.
+        let id = loop {
+            let id = uuid::Builder::from_random_bytes(self.room.random.bytes()).into_uuid();
+            if self.room.topology.room_of(id) == self.room.me {
+                break id;
+            }
+        };
+        self.room.create_match(self.now, id, module, params).map_err(HostError::new)
+    }
+
+    fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError> {
+        let id = MatchId::parse(match_id, &self.room.settings.node)
+            .map_err(|error| HostError::new(error.to_string()))?;
+        if self.room.topology.room_of(id.uuid) != self.room.me {
+            return Err(HostError::new(
+                "match_signal from a match callback reaches only matches of the same room: \
+                 signal from an RPC function, or set engine.rooms to 1",
+            ));
+        }
+        self.room.signal(self.now, id.uuid, &data).map_err(|error| match error {
+            AskError::NotFound => HostError::new("match not found"),
+            AskError::Busy => HostError::new("match busy"),
+            AskError::Failed(text) => HostError::new(text),
+        })
+    }
+
+    fn session_disconnect(&mut self, session_id: Uuid, reason: &str) {
+        self.tell_cores(|| Mail::Disconnect { session_id, reason: reason.to_owned() });
+    }
+
+    fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
+        let revocation = crate::revocation(self.now, &self.room.host, user_id, token_id);
+        let to = self.room.topology.everybody();
+        self.room.mails.extend(to.map(|to| (to, Mail::Revoke(revocation))));
+    }
+
+    fn user_disconnect(&mut self, user_id: Uuid, cause: Disconnect) {
+        let to = self.room.topology.everybody();
+        self.room.mails.extend(to.map(|to| (to, Mail::DisconnectUser { user_id, cause })));
+    }
+
+    fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {
+        self.effects.as_deref_mut().map(|effects| effects as &mut dyn Dispatcher)
+    }
+}

@@ -1,0 +1,161 @@
+//! Relayed matches: members talk to each other through the server, which knows no rules.
+//! Contract: D.3.
+
+use std::sync::Arc;
+
+use event::Now;
+use game::directory::DirectoryEvent;
+use game::guest::Broadcast;
+use game::match_id::MatchId;
+use wire::nakama::realtime::{Match, MatchPresenceEvent, Message, error_code};
+
+use super::{Room, presences_without};
+use crate::frames;
+use crate::mail::{MatchInput, Member, Then};
+
+/// A relayed match: it lives as long as it has members.
+#[derive(Debug)]
+pub(super) struct Relayed {
+    /// `<uuid>.`
+    text: String,
+    members: Vec<Member>,
+}
+
+impl Room {
+    /// `match_create`: makes the match, or joins the one that has the name already.
+    pub(super) fn relayed_create(
+        &mut self,
+        now: Now,
+        member: &Member,
+        cid: &str,
+        id: MatchId,
+        named: bool,
+    ) {
+        let size = self.relayed_enter(now, member, id);
+        // With a name the size counts everybody; without one that is the creator alone.
+        let size = if named { size } else { 1 };
+        self.relayed_answer(member, cid, id, size);
+    }
+
+    /// `match_join` by id or by a matchmaker's token.
+    pub(super) fn relayed_join(
+        &mut self,
+        now: Now,
+        member: &Member,
+        cid: &str,
+        id: MatchId,
+        by_token: bool,
+    ) {
+        if !by_token && !self.relayed.contains_key(&id.uuid) {
+            let frame =
+                frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
+            return self.outbox.one(member, frame, Then::Answered);
+        }
+        let size = self.relayed_enter(now, member, id);
+        self.relayed_answer(member, cid, id, size.saturating_sub(1));
+    }
+
+    /// Adds a member and tells all, him too; returns how many there are now.
+    fn relayed_enter(&mut self, now: Now, member: &Member, id: MatchId) -> usize {
+        let is_new_match = !self.relayed.contains_key(&id.uuid);
+        let relayed = self
+            .relayed
+            .entry(id.uuid)
+            .or_insert_with(|| Relayed { text: id.text(""), members: Vec::new() });
+        let session_id = member.presence.session_id;
+        let is_member = relayed.members.iter().any(|other| other.presence.session_id == session_id);
+        if !is_member {
+            relayed.members.push(member.clone());
+            let joins = vec![frames::user_presence(&member.presence)];
+            let event =
+                MatchPresenceEvent { match_id: relayed.text.clone(), joins, ..Default::default() };
+            self.outbox.many(relayed.members.iter(), |format| {
+                frames::frame(format, "", Some(Message::MatchPresenceEvent(event.clone())))
+            });
+            self.stats.presence_event_count.up();
+            self.stats.presences.up();
+        }
+        let size = relayed.members.len();
+        if is_new_match {
+            self.stats.relayed_matches.up();
+            self.change(|version| DirectoryEvent::MatchCreated {
+                id,
+                version,
+                handler_name: Arc::from(""),
+                tick_rate_hz: 0,
+                label: Arc::from(""),
+                size: 1,
+                create_time_ms: now.unix_ms,
+            });
+        } else if !is_member {
+            self.resized(id, size);
+        }
+        self.joined(session_id, id);
+        size
+    }
+
+    fn relayed_answer(&mut self, member: &Member, cid: &str, id: MatchId, size: usize) {
+        let Some(relayed) = self.relayed.get(&id.uuid) else { return };
+        let answer = Match {
+            match_id: relayed.text.clone(),
+            size: i32::try_from(size).unwrap_or(i32::MAX),
+            presences: presences_without(&relayed.members, member.presence.session_id),
+            own: Some(frames::user_presence(&member.presence)),
+            ..Default::default()
+        };
+        let frame = frames::frame(member.format, cid, Some(Message::Match(answer)));
+        self.outbox.one(member, frame, Then::Answered);
+    }
+
+    /// `match_data_send`: to all others, or to those listed, who may include the sender.
+    pub(super) fn relayed_data(&mut self, input: &MatchInput) {
+        let sender = self.relayed.get(&input.id.uuid).and_then(|relayed| {
+            relayed.members.iter().find(|member| member.presence.session_id == input.session_id)
+        });
+        let (Some(sender), Some(relayed)) = (sender, self.relayed.get(&input.id.uuid)) else {
+            return self.stats.match_messages_unroutable.up();
+        };
+        let message = Broadcast {
+            op_code: input.op_code,
+            data: input.data.clone(),
+            to: None,
+            sender: Some(sender.presence.clone()),
+            reliable: input.reliable,
+            deferred: false,
+        };
+        let to = relayed.members.iter().filter(|member| {
+            let session_id = member.presence.session_id;
+            if input.to.is_empty() {
+                session_id != input.session_id
+            } else {
+                input.to.contains(&session_id)
+            }
+        });
+        let delivered =
+            self.outbox.many(to, |format| frames::match_data(format, &relayed.text, &message));
+        self.stats.match_messages_delivered.add(delivered);
+    }
+
+    /// A member goes; the others are told, the last one closes the match.
+    pub(super) fn relayed_leave(&mut self, session_id: uuid::Uuid, id: MatchId) {
+        let Some(relayed) = self.relayed.get_mut(&id.uuid) else { return };
+        let is_leaver = |member: &Member| member.presence.session_id == session_id;
+        let Some(index) = relayed.members.iter().position(is_leaver) else { return };
+        let leaver = relayed.members.remove(index);
+        self.stats.presences.down();
+        if relayed.members.is_empty() {
+            self.relayed.remove(&id.uuid);
+            self.stats.relayed_matches.down();
+            return self.ended(id);
+        }
+        let leaves = vec![frames::user_presence(&leaver.presence)];
+        let event =
+            MatchPresenceEvent { match_id: relayed.text.clone(), leaves, ..Default::default() };
+        self.outbox.many(relayed.members.iter(), |format| {
+            frames::frame(format, "", Some(Message::MatchPresenceEvent(event.clone())))
+        });
+        self.stats.presence_event_count.up();
+        let size = relayed.members.len();
+        self.resized(id, size);
+    }
+}

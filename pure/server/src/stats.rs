@@ -1,0 +1,197 @@
+//! Counters of one thread. The one exception to "threads share nothing": a handler writes its
+//! own, with plain relaxed stores, and `/metrics` reads them; nobody waits for anybody.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that one thread writes and others may read.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it. Only the owning thread may, so a load and a store do, without a locked
+    /// instruction.
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// Adds one.
+    pub fn up(&self) {
+        self.add(1);
+    }
+
+    /// Takes one away, for gauges.
+    pub fn down(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+    }
+
+    /// Sets it, for gauges.
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
+    /// Reads it.
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One counter as `/metrics` shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Name without the configured prefix.
+    pub name: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+    /// Whether it only ever rises.
+    pub rises: bool,
+    /// Its value.
+    pub value: u64,
+}
+
+macro_rules! counters {
+    ($(#[$doc:meta])* $group:ident { $($(#[doc = $help:literal])+ $kind:ident $name:ident,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub struct $group {
+            $($(#[doc = $help])+ pub $name: Counter,)+
+        }
+
+        impl $group {
+            /// All of them, for `/metrics`.
+            #[must_use]
+            pub fn samples(&self) -> Vec<Sample> {
+                vec![$(Sample {
+                    name: stringify!($name),
+                    help: concat!($($help),+).trim_ascii(),
+                    rises: counters!(@rises $kind),
+                    value: self.$name.read(),
+                },)+]
+            }
+        }
+    };
+    (@rises counter) => { true };
+    (@rises gauge) => { false };
+}
+
+counters! {
+    /// Of a core.
+    CoreStats {
+        /// HTTP requests answered.
+        counter overall_request_count,
+        /// HTTP requests answered with a status of 400 or above.
+        counter overall_request_errors,
+        /// Bytes of HTTP requests received.
+        counter overall_request_recv_bytes,
+        /// Bytes of HTTP answers sent.
+        counter overall_request_sent_bytes,
+        /// Socket messages received.
+        counter overall_message_count,
+        /// Socket messages answered with an error.
+        counter overall_message_errors,
+        /// Bytes of socket messages received.
+        counter overall_message_recv_bytes,
+        /// Bytes of socket frames sent.
+        counter overall_message_sent_bytes,
+        /// Requests refused before they reached a handler: not HTTP, too large, wrong credentials.
+        counter refused_requests,
+        /// Jobs refused because too many were waiting for the workers (503).
+        counter refused_jobs,
+        /// Jobs handed to workers and not yet answered.
+        gauge jobs_waiting,
+        /// Open sockets.
+        gauge sessions,
+        /// Sockets opened.
+        counter socket_ws_opened,
+        /// Sockets closed.
+        counter socket_ws_closed,
+        /// Sockets closed because their client broke the protocol.
+        counter socket_ws_closed_malformed,
+        /// Sockets closed because nothing was heard within socket.pong_wait_ms.
+        counter socket_ws_closed_silent,
+        /// HTTP connections closed because a request took longer than socket.read_timeout_ms.
+        counter http_closed_slow,
+        /// Connections that did not read and were closed at the output limit.
+        counter closed_output_limit,
+        /// Mail that could not be posted because a mailbox was full.
+        counter refused_mail,
+    }
+}
+
+counters! {
+    /// Of a room.
+    RoomStats {
+        /// Running authoritative matches.
+        gauge authoritative_matches,
+        /// Running relayed matches.
+        gauge relayed_matches,
+        /// Presences in matches.
+        gauge presences,
+        /// Presence events sent.
+        counter presence_event_count,
+        /// Match messages from clients taken.
+        counter match_messages_received,
+        /// Match messages delivered to clients.
+        counter match_messages_delivered,
+        /// Match messages dropped because match.input_queue_size were waiting.
+        counter match_input_dropped,
+        /// Match messages dropped because sender or match were not there.
+        counter match_messages_unroutable,
+        /// Ticks run.
+        counter match_ticks,
+        /// Ticks skipped because the one before was late.
+        counter match_ticks_skipped,
+        /// Matches stopped because a callback failed.
+        counter match_errors,
+        /// Matches stopped because a callback used up its time.
+        counter match_out_of_time,
+        /// Matches stopped because they used up their memory.
+        counter match_out_of_memory,
+        /// Mail that could not be posted because a mailbox was full.
+        counter refused_mail,
+    }
+}
+
+counters! {
+    /// Of a worker.
+    WorkerStats {
+        /// API calls run.
+        counter api_count,
+        /// API calls that failed.
+        counter api_errors,
+        /// RPC calls run.
+        counter rpc_count,
+        /// RPC calls that failed.
+        counter rpc_errors,
+        /// RPC calls stopped at their time budget.
+        counter rpc_out_of_time,
+        /// RPC calls stopped at their memory budget.
+        counter rpc_out_of_memory,
+        /// Database commits.
+        counter db_commits,
+        /// Jobs that shared a commit with others before them.
+        counter db_commits_saved,
+        /// Commits that failed.
+        counter db_commit_errors,
+        /// Mail that could not be posted because a mailbox was full.
+        counter refused_mail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CoreStats;
+
+    #[test]
+    fn samples_carry_name_help_and_kind() {
+        let stats = CoreStats::default();
+        stats.sessions.up();
+        stats.overall_request_count.add(3);
+        let samples = stats.samples();
+        let find = |name| samples.iter().find(|sample| sample.name == name).copied().unwrap();
+        assert_eq!(find("sessions").value, 1);
+        assert!(!find("sessions").rises);
+        assert_eq!(find("overall_request_count").value, 3);
+        assert_eq!(find("overall_request_count").help, "HTTP requests answered.");
+    }
+}

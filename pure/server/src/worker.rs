@@ -1,0 +1,276 @@
+//! A worker thread: owns a database connection and a script VM, and may block on both.
+//!
+//! There are two kinds, one struct. The *batcher* takes all API calls that are waiting, runs them
+//! in one transaction, commits once and then answers each: the group commit needs no timer. A
+//! *caller* takes one RPC (or one call that takes long, as hashing a password does) at a time and
+//! answers it at once. What deliberately is not here: sockets, matches.
+
+mod host;
+
+use std::sync::Arc;
+
+use event::{Ask, Handler, Input, Now, Output, Random, ThreadId};
+use game::api::{self, Effect};
+use game::cache::Cache;
+use game::db::{Database, DbError};
+use game::directory::Directory;
+use game::error::ApiError;
+use game::guest::{HostSettings, ScriptFailure, Scripts};
+use game::session::{Claims, Revocations, Signer};
+
+use crate::mail::{Done, Job, Mail, Outcome, RpcJob, Topology, Work};
+use crate::room::Kit;
+use crate::settings::Settings;
+use crate::stats::WorkerStats;
+
+/// The handler of a worker thread.
+pub struct Worker {
+    me: ThreadId,
+    topology: Arc<Topology>,
+    settings: Arc<Settings>,
+    stats: Arc<WorkerStats>,
+    scripts: Box<dyn Scripts>,
+    db: Box<dyn Database>,
+    random: Random,
+    host: Arc<HostSettings>,
+    signer: Signer,
+    revocations: Revocations,
+    directory: Directory,
+    cache: Cache,
+    /// For matches: they live on rooms.
+    ask: Box<dyn Ask<Mail>>,
+    asked: u64,
+    /// Answers of this turn that wait for the commit.
+    done: Vec<(ThreadId, Vec<Done>)>,
+    /// What the answers' calls want besides; posted before them.
+    mails: Vec<(ThreadId, Mail)>,
+    /// Cores with answers in their mailbox that they have not been woken for.
+    look: Vec<ThreadId>,
+    jobs_in_batch: u64,
+}
+
+impl Worker {
+    /// A worker with nothing to do.
+    #[must_use]
+    pub fn new(
+        me: ThreadId,
+        topology: Arc<Topology>,
+        settings: Arc<Settings>,
+        stats: Arc<WorkerStats>,
+        kit: Kit,
+        ask: Box<dyn Ask<Mail>>,
+    ) -> Self {
+        let signer = Signer::new(&settings.session);
+        Self {
+            me,
+            topology,
+            stats,
+            scripts: kit.scripts,
+            db: kit.db,
+            random: kit.random,
+            host: kit.host,
+            signer,
+            revocations: Revocations::default(),
+            directory: Directory::new(&settings.node),
+            cache: Cache::new(me.0),
+            ask,
+            asked: 0,
+            done: Vec::new(),
+            mails: Vec::new(),
+            look: Vec::new(),
+            jobs_in_batch: 0,
+            settings,
+        }
+    }
+
+    fn mail(&mut self, now: Now, mail: Mail, out: &mut Output<Mail>) {
+        match mail {
+            Mail::Jobs(jobs) => {
+                for job in jobs {
+                    self.jobs_in_batch += 1;
+                    self.run(now, job);
+                }
+            }
+            Mail::Job(job) => {
+                // Alone: its answer leaves now, not after the jobs behind it. The core is woken
+                // at the end of the turn, or looks by itself before.
+                self.run(now, *job);
+                self.finish_batch();
+                self.post(out, false);
+            }
+            Mail::Directory(events) => {
+                events.iter().for_each(|event| self.directory.apply(event));
+            }
+            Mail::Cache(change) => self.cache.apply(&change),
+            Mail::Revoke(revocation) => self.revocations.apply(now, &revocation),
+            // The rest is for cores and rooms; late answers to a question that was given up
+            // are of no use to anybody.
+            _ => {}
+        }
+    }
+
+    fn run(&mut self, now: Now, job: Job) {
+        let Job { lane, address, work, caller } = job;
+        let outcome = match work {
+            Work::Api(call) => Outcome::Api(self.api(now, &call, caller.as_deref())),
+            Work::Rpc(call) => Outcome::Rpc(self.rpc(now, &call)),
+            Work::FindUsers { ids, usernames } => {
+                let found = game::user::users(&mut *self.db, &ids, &usernames);
+                let ids = found.map(|users| users.iter().map(|user| user.id).collect());
+                Outcome::Users(ids.map_err(|_| ApiError::internal("Could not look up users.")))
+            }
+        };
+        let done = Done { lane, conn: address.conn, outcome };
+        match self.done.iter_mut().find(|(core, _)| *core == address.core) {
+            Some((_, list)) => list.push(done),
+            None => self.done.push((address.core, vec![done])),
+        }
+    }
+
+    fn api(
+        &mut self,
+        now: Now,
+        call: &api::ApiCall,
+        caller: Option<&Claims>,
+    ) -> Result<api::Answer, ApiError> {
+        self.stats.api_count.up();
+        let mut cx = api::Cx {
+            now,
+            random: &mut self.random,
+            db: &mut *self.db,
+            signer: &self.signer,
+            revocations: &self.revocations,
+            directory: &self.directory,
+        };
+        let mut result = api::run(&mut cx, call, caller);
+        match &mut result {
+            Ok(answer) => {
+                let effects = std::mem::take(&mut answer.effects);
+                self.mails.extend(effects.into_iter().flat_map(|effect| {
+                    let mail = move || match effect {
+                        Effect::Revoke(revocation) => Mail::Revoke(revocation),
+                        Effect::Disconnect { user_id, cause } => {
+                            Mail::DisconnectUser { user_id, cause }
+                        }
+                    };
+                    self.topology.everybody().map(move |to| (to, mail()))
+                }));
+            }
+            Err(_) => self.stats.api_errors.up(),
+        }
+        result
+    }
+
+    fn rpc(
+        &mut self,
+        now: Now,
+        call: &RpcJob,
+    ) -> Result<Option<bytes::Bytes>, game::guest::ScriptError> {
+        self.stats.rpc_count.up();
+        let mut host = host::WorkerHost {
+            now,
+            me: self.me,
+            topology: &self.topology,
+            settings: &self.settings,
+            random: &mut self.random,
+            db: &mut *self.db,
+            host: &self.host,
+            directory: &mut self.directory,
+            cache: &mut self.cache,
+            ask: &mut *self.ask,
+            asked: &mut self.asked,
+            mails: &mut self.mails,
+        };
+        let result = self.scripts.rpc(&mut host, &call.context, &call.id, &call.payload);
+        if let Err(error) = &result {
+            self.stats.rpc_errors.up();
+            match error.kind {
+                ScriptFailure::OutOfTime => self.stats.rpc_out_of_time.up(),
+                ScriptFailure::OutOfMemory => self.stats.rpc_out_of_memory.up(),
+                ScriptFailure::Raised | ScriptFailure::NotFound => {}
+            }
+            if error.kind != ScriptFailure::NotFound {
+                tracing::warn!(id = call.id, location = error.location, "rpc failed: {error}");
+            }
+        }
+        if self.db.in_transaction() {
+            // Cannot be: host functions close their own. Left open it would lock everybody out.
+            tracing::error!(id = call.id, "an rpc left a transaction open; it was rolled back");
+            let _ = self.db.rollback();
+        }
+        result
+    }
+
+    /// One commit for all jobs of the batch. If it fails, none of them has happened.
+    fn finish_batch(&mut self) {
+        let jobs = std::mem::take(&mut self.jobs_in_batch);
+        if !self.db.in_transaction() {
+            return;
+        }
+        self.stats.db_commits.up();
+        self.stats.db_commits_saved.add(jobs.saturating_sub(1));
+        if let Err(error) = self.db.commit() {
+            self.stats.db_commit_errors.up();
+            self.fail_all(&error);
+        }
+    }
+
+    fn fail_all(&mut self, error: &DbError) {
+        tracing::error!("the database did not commit, every waiting job fails: {error}");
+        self.mails.clear();
+        for (_, list) in &mut self.done {
+            for done in list {
+                if let Outcome::Api(outcome) = &mut done.outcome {
+                    *outcome = Err(ApiError::internal("database error"));
+                }
+            }
+        }
+    }
+
+    fn post(&mut self, out: &mut Output<Mail>, wake: bool) {
+        for change in self.cache.take_changes() {
+            for to in self.topology.listers().filter(|to| *to != self.me) {
+                out.mail_lazy(to, Mail::Cache(change.clone()));
+            }
+        }
+        for (to, mail) in self.mails.drain(..) {
+            out.mail(to, mail);
+        }
+        for (core, list) in self.done.drain(..) {
+            if wake {
+                out.mail(core, Mail::Done(list));
+            } else {
+                out.mail_lazy(core, Mail::Done(list));
+                if !self.look.contains(&core) {
+                    self.look.push(core);
+                }
+            }
+        }
+    }
+}
+
+impl Handler for Worker {
+    type Mail = Mail;
+
+    fn handle(&mut self, now: Now, input: Input<'_, Mail>, out: &mut Output<Mail>) {
+        match input {
+            Input::Mail(mail) => self.mail(now, mail, out),
+            Input::TurnEnd => {
+                self.finish_batch();
+                self.post(out, true);
+                for core in self.look.drain(..) {
+                    out.mail(core, Mail::Look);
+                }
+            }
+            Input::Refused { mail, .. } => {
+                self.stats.refused_mail.up();
+                tracing::warn!(
+                    kind = mail.kind(),
+                    "a mailbox is full: mail of a worker was dropped"
+                );
+            }
+            Input::Stop => out.stop(),
+            _ => {}
+        }
+    }
+}
