@@ -10,6 +10,7 @@
 
 mod accounts;
 mod args;
+mod cron;
 mod crypto;
 mod encode;
 pub mod json;

@@ -1,6 +1,8 @@
 //! The table itself: every name of the original's Lua module, sorted, with what runs it.
 
-use super::{HostFunction, Run, accounts, crypto, encode, matches, missing, sql, storage, system};
+use super::{
+    HostFunction, Run, accounts, cron, crypto, encode, matches, missing, sql, storage, system,
+};
 
 const fn function(name: &'static str, run: Run) -> HostFunction {
     HostFunction { name, run }
@@ -42,8 +44,8 @@ pub const HOST_TABLE: &[HostFunction] = &[
     function("channel_message_send", missing),
     function("channel_message_update", missing),
     function("channel_messages_list", missing),
-    function("cron_next", missing),
-    function("cron_prev", missing),
+    function("cron_next", cron::cron_next),
+    function("cron_prev", cron::cron_prev),
     function("event", missing),
     function("file_read", missing),
     function("friend_metadata_update", missing),
