@@ -110,6 +110,11 @@ fn match_data() -> usize {
         encode_match_data_protobuf(&mut out, black_box(MATCH_ID), sender, 2, DATA, true);
         out.len()
     });
+    let rpc =
+        br#"{"cid":"12","rpc":{"id":"find_match","payload":"{\"mode\":\"ranked\",\"n\":4}"}}"#;
+    sum += measure("rpc in json", 1, || {
+        usize::from(Envelope::decode_json(black_box(&rpc[..])).is_ok())
+    });
     sum + measure("ping in json", 1, || {
         usize::from(Envelope::decode_json(black_box(br#"{"ping":{},"cid":"17"}"#)).is_ok())
     })

@@ -124,7 +124,9 @@ fn e2e(driver: &str, throng: PathBuf) -> anyhow::Result<Outcome> {
     }
     install(&folder)?;
     let mut node = Command::new("node");
-    node.args(["--test", "--test-reporter", "spec"]).current_dir(folder);
+    // nakama-js never clears its timers; without --test-force-exit each file waits 30 s for them.
+    node.args(["--test", "--test-force-exit", "--test-timeout=120000", "--test-reporter", "spec"]);
+    node.current_dir(folder);
     ran(node.env("THRONG_DRIVER", driver).env("THRONG_BIN", throng))
 }
 

@@ -25,6 +25,7 @@ fn text(body: &str, host: &mut TestHost) -> String {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one table of cases that build on each other")]
 fn users_are_made_found_changed_banned_and_deleted() {
     let mut host = host();
     for (body, wanted) in [

@@ -149,7 +149,7 @@ impl Room {
         member: &Member,
         cid: &str,
         id: MatchId,
-        metadata: &[(String, String)],
+        request: &JoinRequest,
     ) {
         let session_id = member.presence.session_id;
         let Some(found) = self.matches.get(&id.uuid) else {
@@ -160,17 +160,9 @@ impl Room {
         if found.members.iter().any(|other| other.presence.session_id == session_id) {
             return self.join_answer(member, cid, id, None);
         }
-        let request = JoinRequest {
-            presence: member.presence.clone(),
-            metadata: metadata.to_vec(),
-            vars: Vec::new(),
-            user_session_exp: 0,
-            client_ip: None,
-            client_port: None,
-        };
         let verdict = self.call(now, id.uuid, |running, host| {
             let Running { script, context, tick } = running;
-            script.join_attempt(host, context, *tick, &request)
+            script.join_attempt(host, context, *tick, request)
         });
         match verdict {
             Some(JoinVerdict { allow: true, .. }) => self.enter(now, member, cid, id),

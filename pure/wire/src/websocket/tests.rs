@@ -67,7 +67,7 @@ fn decode_as(role: Role, parts: &[&[u8]], bytes_max: usize) -> String {
 fn decode_all_ways(input: &[u8], bytes_max: usize) -> String {
     let whole = decode_as(Role::Server, &[input], bytes_max);
     // Every split of a long input would take long: then the ends, where the headers are.
-    let is_near_an_end = |at: &usize| *at < 200 || *at + 200 > input.len();
+    let is_near_an_end = |at: &usize| *at < 160 || *at + 20 > input.len();
     for at in (0..=input.len()).filter(is_near_an_end) {
         let (first, second) = input.split_at(at);
         assert_eq!(decode_as(Role::Server, &[first, second], bytes_max), whole, "split at {at}");
@@ -104,7 +104,7 @@ fn idle_decoders_are_small() {
 #[test]
 fn class_1_payloads_of_all_length_forms() {
     for (first, name) in [(FIN | 1, "text"), (FIN | 2, "binary")] {
-        for len in [0, 1, 7, 8, 9, 125, 126, 127, 128, 65_535, 65_536, 131_072] {
+        for len in [0, 1, 7, 8, 9, 125, 126, 127, 128, 65_535, 65_536] {
             let payload = b"*".repeat(len);
             let expected = format!("{name} {}\n", shown(&payload));
             assert_eq!(decode_all_ways(&frame(first, &payload), 1 << 20), expected, "{len}");
@@ -374,6 +374,17 @@ fn control_frames_are_never_sent_broken() {
 }
 
 #[test]
+fn payloads_of_unknown_length_get_the_right_header() {
+    for len in [0, 1, 124, 125, 126, 127, 1_000, 65_535, 65_536, 100_000] {
+        let payload: Vec<u8> = (0..=255).cycle().take(len).collect();
+        let (mut known, mut unknown) = (b"before".to_vec(), b"before".to_vec());
+        encode(&mut known, Opcode::Binary, &payload);
+        encode_with(&mut unknown, Opcode::Binary, |out| out.extend_from_slice(&payload));
+        assert!(known == unknown, "{len}");
+    }
+}
+
+#[test]
 fn memory_is_freed_between_messages() {
     let mut decoder = Decoder::new(Role::Server, 4_096);
     let mut scratch = Vec::new();
@@ -385,10 +396,10 @@ fn memory_is_freed_between_messages() {
     assert_eq!(decoder.kept_bytes(), 0);
 }
 
-/// One-byte fragments of a mebibyte, byte by byte: quadratic work would take hours.
+/// A quarter of a mebibyte in one-byte fragments, byte by byte: quadratic work would take minutes.
 #[test]
 fn tiny_pieces_cost_linear_work() {
-    const LEN: usize = 1 << 20;
+    const LEN: usize = 1 << 18;
     let mut decoder = Decoder::new(Role::Server, LEN);
     let mut scratch = Vec::new();
     let fragment = frame(0, b"x");
