@@ -122,6 +122,7 @@ impl Host for LoadingHost<'_> {
     // There are no sessions yet, and no tokens that this process has issued.
     fn session_disconnect(&mut self, _session_id: Uuid, _reason: &str) {}
     fn session_logout(&mut self, _user_id: Uuid, _token_id: Option<Uuid>) {}
+    fn user_disconnect(&mut self, _user_id: Uuid, _cause: game::api::Disconnect) {}
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {
         None

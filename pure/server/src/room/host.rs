@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use event::Now;
+use game::api::Disconnect;
 use game::guest::{Broadcast, Dispatcher, Host, HostError};
 use game::match_id::MatchId;
 use game::value::Value;
@@ -131,6 +132,11 @@ impl Host for RoomHost<'_> {
         let revocation = crate::revocation(self.now, &self.room.desk.host, user_id, token_id);
         let to = self.room.topology.everybody();
         self.room.mails.extend(to.map(|to| (to, Mail::Revoke(revocation))));
+    }
+
+    fn user_disconnect(&mut self, user_id: Uuid, cause: Disconnect) {
+        let to = self.room.topology.everybody();
+        self.room.mails.extend(to.map(|to| (to, Mail::DisconnectUser { user_id, cause })));
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {

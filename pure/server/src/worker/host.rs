@@ -5,6 +5,7 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 use event::{Ask, Now, ThreadId};
+use game::api::Disconnect;
 use game::guest::{Dispatcher, Host, HostError};
 use game::match_id::MatchId;
 use game::value::Value;
@@ -92,6 +93,11 @@ impl Host for WorkerHost<'_> {
         let revocation = crate::revocation(self.now, &self.desk.host, user_id, token_id);
         let to = self.topology.everybody();
         self.mails.extend(to.map(|to| (to, Mail::Revoke(revocation))));
+    }
+
+    fn user_disconnect(&mut self, user_id: Uuid, cause: Disconnect) {
+        let to = self.topology.everybody();
+        self.mails.extend(to.map(|to| (to, Mail::DisconnectUser { user_id, cause })));
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {
