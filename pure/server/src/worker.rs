@@ -78,6 +78,10 @@ impl Worker {
     fn mail(&mut self, now: Now, mail: Mail, out: &mut Output<Mail>) {
         match mail {
             Mail::Jobs(jobs) => {
+                if jobs.len() > 1 {
+                    // One look at the database for all reads of the batch, until the first write.
+                    let _ = self.desk.db.begin_reading();
+                }
                 for job in jobs {
                     self.jobs_in_batch += 1;
                     self.run(now, job);
@@ -193,6 +197,7 @@ impl Worker {
     fn finish_batch(&mut self) {
         let jobs = std::mem::take(&mut self.jobs_in_batch);
         if !self.desk.db.in_transaction() {
+            let _ = self.desk.db.end_reading();
             return;
         }
         self.stats.db_commits.up();
