@@ -1,1 +1,15 @@
+//! Bytes to messages and back: HTTP/1.1, WebSocket, query strings, dates, and the Nakama protocol
+//! in JSON and protobuf. Both directions, so that the server and the load generator share one
+//! codec.
+//!
+//! What is deliberately not here: sockets, time-outs, routing, and what a message means. Bytes
+//! come in as slices that are lent for one call; decoders keep only what is unfinished. Messages
+//! go out by appending to a `Vec<u8>` that the caller owns.
+
 #![forbid(unsafe_code)]
+
+pub mod date;
+pub mod http1;
+pub mod nakama;
+pub mod query;
+pub mod websocket;

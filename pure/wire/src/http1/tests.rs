@@ -1,0 +1,1 @@
+//! Every way in which requests and responses are cut, framed and refused.

@@ -1,0 +1,1 @@
+//! What goes over the wire in the Nakama protocol, example by example.
