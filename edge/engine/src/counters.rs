@@ -1,0 +1,162 @@
+//! What a thread counts. It adds to plain numbers and publishes them once a turn; whoever serves
+//! `/metrics` reads the published copy. No formatting here.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $count:ident $kind:literal $name:literal $help:literal,)*) => {
+        /// Names one counter of a thread.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(usize)]
+        pub enum Count { $(#[doc = $help] $count,)* }
+
+        /// All counters, in the order of [`Count`].
+        pub const COUNTERS: &[CounterInfo] = &[
+            $(CounterInfo { count: Count::$count, name: $name, help: $help, gauge: $kind == 'g' },)*
+        ];
+
+        const COUNTERS_LEN: usize = [$($name,)*].len();
+    };
+}
+
+/// How a counter is called in `/metrics`, and what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterInfo {
+    /// Which one.
+    pub count: Count,
+    /// Name in snake case, without a prefix.
+    pub name: &'static str,
+    /// One line for people.
+    pub help: &'static str,
+    /// Whether it may also fall; else it only rises.
+    pub gauge: bool,
+}
+
+counters! {
+    Open 'g' "connections_open" "connections open now",
+    Unsent 'g' "output_bytes_unsent" "bytes waiting in output queues now",
+    Held 'g' "input_bytes_held" "bytes received and held back while reading is stopped",
+    Accepted 'c' "accepted" "connections accepted",
+    Connected 'c' "connected" "outgoing connections made",
+    AcceptFailures 'c' "accept_failures" "accepts that the system refused; each pauses accepting",
+    AcceptRefused 'c' "accept_refused" "connections closed at once because of connections_max",
+    ClosedAsked 'c' "closed_asked" "connections closed because the handler asked",
+    ClosedPeer 'c' "closed_peer" "connections closed after the peer had closed its side",
+    ClosedReset 'c' "closed_reset" "connections that the peer or the network reset",
+    ClosedOutputLimit 'c' "closed_output_limit" "connections closed at output_bytes_max",
+    ClosedConnectFailed 'c' "closed_connect_failed" "outgoing connections that could not be made",
+    ClosedShutdown 'c' "closed_shutdown" "connections closed because the thread stopped",
+    FlushTimeouts 'c' "flush_timeouts" "closing connections aborted after flush_ms of no progress",
+    LingerTimeouts 'c' "linger_timeouts" "closed connections whose peer did not close in linger_ms",
+    BytesIn 'c' "bytes_in" "bytes received",
+    BytesOut 'c' "bytes_out" "bytes sent",
+    BytesDiscarded 'c' "bytes_discarded" "bytes received on connections that were being closed",
+    Receives 'c' "receives" "completed receives that carried bytes",
+    Sends 'c' "sends" "completed sends",
+    Turns 'c' "turns" "turns of the loop",
+    SystemCalls 'c' "system_calls" "system calls of the loop",
+    BufferShortages 'c' "buffer_shortages" "receives that found no free buffer and were armed again",
+    CompletionOverflows 'c' "completion_overflows" "turns that found the completion queue overrun",
+    ReadPauses 'c' "read_pauses" "times reading was stopped at output_bytes_high",
+    MailIn 'c' "mail_in" "mail taken from the mailbox",
+    MailOut 'c' "mail_out" "mail posted to other threads",
+    MailRefused 'c' "mail_refused" "mail that could not be posted: the receiver's mailbox was full",
+    MailDropped 'c' "mail_dropped" "mail that came too late: its thread had stopped",
+    Wakes 'c' "wakes" "times another thread was woken for mail",
+    Misdirected 'c' "misdirected" "socket operations asked for on a thread without sockets",
+    AskFailures 'c' "ask_failures" "questions to other threads that got no answer in time",
+}
+
+/// The counters of one thread, as of its last turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counters {
+    values: [u64; COUNTERS_LEN],
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self { values: [0; COUNTERS_LEN] }
+    }
+}
+
+impl Counters {
+    /// The value of one counter.
+    #[must_use]
+    pub fn value(&self, count: Count) -> u64 {
+        self.values[count as usize]
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, count: Count, more: u64) {
+        self.values[count as usize] = self.values[count as usize].wrapping_add(more);
+    }
+
+    #[inline]
+    pub(crate) fn subtract(&mut self, count: Count, less: u64) {
+        let value = &mut self.values[count as usize];
+        debug_assert!(*value >= less, "gauge {count:?} would fall below zero");
+        *value = value.wrapping_sub(less);
+    }
+
+    /// Adds another thread's counters to these.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.values.iter_mut().zip(other.values) {
+            *mine = mine.wrapping_add(theirs);
+        }
+    }
+}
+
+/// Where a thread leaves its counters for others to read.
+#[derive(Debug)]
+pub(crate) struct Published {
+    values: [AtomicU64; COUNTERS_LEN],
+}
+
+impl Default for Published {
+    fn default() -> Self {
+        Self { values: [const { AtomicU64::new(0) }; COUNTERS_LEN] }
+    }
+}
+
+impl Published {
+    pub(crate) fn publish(&self, counters: &Counters) {
+        for (shared, value) in self.values.iter().zip(counters.values) {
+            shared.store(value, Relaxed);
+        }
+    }
+
+    pub(crate) fn read(&self) -> Counters {
+        let mut counters = Counters::default();
+        for (value, shared) in counters.values.iter_mut().zip(&self.values) {
+            *value = shared.load(Relaxed);
+        }
+        counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COUNTERS, Count, Counters, Published};
+
+    #[test]
+    fn table_is_in_the_order_of_the_enum_and_names_differ() {
+        for (index, info) in COUNTERS.iter().enumerate() {
+            assert_eq!(info.count as usize, index);
+            assert!(COUNTERS.iter().filter(|other| other.name == info.name).count() == 1);
+        }
+    }
+
+    #[test]
+    fn published_counters_are_read_back_and_merge() {
+        let mut counters = Counters::default();
+        counters.add(Count::Open, 5);
+        counters.subtract(Count::Open, 2);
+        counters.add(Count::AskFailures, 7);
+        let shared = Published::default();
+        shared.publish(&counters);
+        let mut read = shared.read();
+        assert_eq!(read, counters);
+        read.merge(&counters);
+        assert_eq!((read.value(Count::Open), read.value(Count::AskFailures)), (6, 14));
+    }
+}

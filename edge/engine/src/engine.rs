@@ -1,0 +1,441 @@
+//! Threads: how they are planned, started, told to stop, counted and waited for.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender};
+use std::thread::JoinHandle;
+
+use event::{Ask, Handler, Now, ThreadId, Urgency};
+use polling::Poller;
+use socket2::SockRef;
+
+use crate::choice::{DriverChoice, Missing, probe};
+use crate::clock::Clock;
+use crate::counters::{Counters, Published};
+use crate::driver;
+use crate::limits::Limits;
+use crate::mailbox::{Exchange, Mailbox, Parker, Postman, Wake};
+use crate::plain::Plain;
+use crate::poll::Poll;
+use crate::reactor::Reactor;
+#[cfg(target_os = "linux")]
+use crate::uring::{Bell, Uring};
+
+/// Mail that a thread's mailbox holds unless its plan says otherwise.
+const MAILBOX_MAX: usize = 16_384;
+
+/// What a handler is built from, on its own thread.
+pub struct Start<M> {
+    /// The thread it runs on.
+    pub thread: ThreadId,
+    /// The time at the start.
+    pub now: Now,
+    /// For asking other threads; plain threads only.
+    pub ask: Option<Box<dyn Ask<M>>>,
+}
+
+/// Builds a handler on its thread, so that it may own what cannot move between threads.
+type Build<M> = Box<dyn FnOnce(Start<M>) -> Box<dyn Handler<Mail = M>> + Send>;
+
+/// What kind of thread it is.
+pub enum Kind {
+    /// Owns sockets and never blocks.
+    Core {
+        /// What it accepts from, in the order of `ListenerId`; may be empty.
+        listeners: Vec<TcpListener>,
+    },
+    /// Owns no socket and may block.
+    Plain,
+}
+
+/// One thread of an engine.
+pub struct ThreadPlan<M> {
+    /// Its name, for people and debuggers; systems show 15 bytes of it.
+    pub name: String,
+    /// What kind it is.
+    pub kind: Kind,
+    /// The processor it is to run on, counted from 0; `None` for any.
+    pub pin: Option<usize>,
+    /// Mail it can have waiting; more is refused, and its sender told.
+    pub mailbox_max: usize,
+    /// Limits of its connections; core threads only.
+    pub limits: Limits,
+    build: Build<M>,
+}
+
+impl<M> ThreadPlan<M> {
+    /// A core thread that accepts from `listeners`.
+    pub fn core<H, B>(name: impl Into<String>, listeners: Vec<TcpListener>, build: B) -> Self
+    where
+        H: Handler<Mail = M> + 'static,
+        B: FnOnce(Start<M>) -> H + Send + 'static,
+    {
+        Self::new(name.into(), Kind::Core { listeners }, build)
+    }
+
+    /// A plain thread.
+    pub fn plain<H, B>(name: impl Into<String>, build: B) -> Self
+    where
+        H: Handler<Mail = M> + 'static,
+        B: FnOnce(Start<M>) -> H + Send + 'static,
+    {
+        Self::new(name.into(), Kind::Plain, build)
+    }
+
+    fn new<H, B>(name: String, kind: Kind, build: B) -> Self
+    where
+        H: Handler<Mail = M> + 'static,
+        B: FnOnce(Start<M>) -> H + Send + 'static,
+    {
+        let build: Build<M> = Box::new(|start| Box::new(build(start)));
+        let limits = Limits::default();
+        Self { name, kind, pin: None, mailbox_max: MAILBOX_MAX, limits, build }
+    }
+}
+
+/// Why an engine did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// `--driver uring` on a machine that has not what it needs.
+    #[error("the driver uring was asked for, but {0}")]
+    Missing(#[source] Missing),
+    /// More threads than can be numbered.
+    #[error("{threads} threads are too many: at most {} can be numbered", u16::MAX)]
+    Threads {
+        /// How many were planned.
+        threads: usize,
+    },
+    /// The system refused something that a thread needs.
+    #[error("cannot start thread {name}: {error}")]
+    Thread {
+        /// The thread's name.
+        name: String,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// A thread came to a bad end.
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadFailed {
+    /// Its driver failed.
+    #[error("thread {name} failed: {error}")]
+    Driver {
+        /// The thread's name.
+        name: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It panicked; the message is in the log.
+    #[error("thread {name} panicked")]
+    Panicked {
+        /// The thread's name.
+        name: String,
+    },
+}
+
+/// Threads that share one type of mail, before they run.
+pub struct Engine<M> {
+    choice: DriverChoice,
+    plans: Vec<ThreadPlan<M>>,
+}
+
+impl<M: Send + 'static> Engine<M> {
+    /// An engine without threads.
+    #[must_use]
+    pub fn new(choice: DriverChoice) -> Self {
+        Self { choice, plans: Vec::new() }
+    }
+
+    /// Adds a thread. Ids count up from 0; the 65,536th cannot be started.
+    pub fn add(&mut self, plan: ThreadPlan<M>) -> ThreadId {
+        let id = u16::try_from(self.plans.len()).unwrap_or(u16::MAX);
+        self.plans.push(plan);
+        ThreadId(id)
+    }
+
+    /// Starts all threads, and logs which driver was taken and why.
+    ///
+    /// # Errors
+    /// When the driver that was asked for is not to be had, or the system refuses a thread, a ring
+    /// or a poller; threads that were started before are stopped again.
+    pub fn start(self) -> Result<Running<M>, StartError> {
+        if self.plans.len() > usize::from(u16::MAX) {
+            return Err(StartError::Threads { threads: self.plans.len() });
+        }
+        let driver = choose(self.choice)?;
+        let clock = Clock::start();
+        let mut boxes = Vec::with_capacity(self.plans.len());
+        let mut seats = Vec::with_capacity(self.plans.len());
+        for plan in self.plans {
+            let (seat, waker) = Seat::new(&plan, driver)
+                .map_err(|error| StartError::Thread { name: plan.name.clone(), error })?;
+            boxes.push(Mailbox::new(plan.mailbox_max, waker));
+            seats.push((plan, seat));
+        }
+        let exchange = Arc::new(Exchange { boxes });
+        let mut running = Running {
+            driver,
+            exchange: exchange.clone(),
+            threads: Vec::with_capacity(seats.len()),
+        };
+        for (id, (plan, seat)) in (0..).zip(seats) {
+            let postman = Postman::new(exchange.clone(), ThreadId(id));
+            let name = plan.name.clone();
+            match spawn(plan, seat, postman, clock) {
+                Ok(thread) => running.threads.push(thread),
+                Err(error) => {
+                    running.stop();
+                    return Err(StartError::Thread { name, error });
+                }
+            }
+        }
+        Ok(running)
+    }
+}
+
+/// Takes the ring where that is possible and wished, and says so.
+fn choose(choice: DriverChoice) -> Result<DriverChoice, StartError> {
+    let driver = match (choice, probe()) {
+        (DriverChoice::Poll, _) => {
+            tracing::info!(driver = "poll", "readiness polling was asked for");
+            DriverChoice::Poll
+        }
+        (DriverChoice::Auto | DriverChoice::Uring, Ok(())) => {
+            tracing::info!(driver = "uring", "the kernel has what the ring needs");
+            DriverChoice::Uring
+        }
+        (DriverChoice::Auto, Err(missing)) => {
+            tracing::info!(driver = "poll", %missing, "readiness polling instead of the ring");
+            DriverChoice::Poll
+        }
+        (DriverChoice::Uring, Err(missing)) => return Err(StartError::Missing(missing)),
+    };
+    Ok(driver)
+}
+
+/// What a thread sleeps on; made before any thread runs, so that all can wake all.
+enum Seat {
+    #[cfg(target_os = "linux")]
+    Ring(Arc<Bell>),
+    Poller(Arc<Poller>),
+    Parker(Arc<Parker>),
+}
+
+impl Seat {
+    fn new<M>(plan: &ThreadPlan<M>, driver: DriverChoice) -> io::Result<(Self, Box<dyn Wake>)> {
+        match (&plan.kind, driver) {
+            (Kind::Plain, _) => {
+                let parker = Arc::new(Parker::default());
+                Ok((Self::Parker(parker.clone()), Box::new(parker)))
+            }
+            #[cfg(target_os = "linux")]
+            (Kind::Core { .. }, DriverChoice::Uring) => {
+                let bell = Arc::new(Bell::new()?);
+                Ok((Self::Ring(bell.clone()), Box::new(bell)))
+            }
+            (Kind::Core { .. }, _) => {
+                let poller = Arc::new(Poller::new()?);
+                Ok((Self::Poller(poller.clone()), Box::new(poller)))
+            }
+        }
+    }
+}
+
+/// Starts one thread and waits until it has what it needs of the system.
+fn spawn<M: Send + 'static>(
+    plan: ThreadPlan<M>,
+    seat: Seat,
+    postman: Postman<M>,
+    clock: Clock,
+) -> io::Result<Thread> {
+    let published = Arc::new(Published::default());
+    let shared = published.clone();
+    let name = plan.name.clone();
+    let (ready, is_ready) = mpsc::sync_channel(1);
+    let handle = std::thread::Builder::new().name(plan.name.clone()).spawn(move || {
+        pin(&plan);
+        let result = run(plan, seat, postman, clock, shared, &ready);
+        if let Err(error) = &result {
+            tracing::error!(%error, "a thread failed");
+        }
+        result
+    })?;
+    if is_ready.recv().is_err() {
+        // It ended before it was ready: the reason is what it returns.
+        let ended = handle.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
+        return Err(ended.err().unwrap_or_else(|| io::Error::other("it ended at once")));
+    }
+    Ok(Thread { name, published, handle })
+}
+
+fn run<M: Send + 'static>(
+    plan: ThreadPlan<M>,
+    seat: Seat,
+    postman: Postman<M>,
+    clock: Clock,
+    published: Arc<Published>,
+    ready: &SyncSender<()>,
+) -> io::Result<()> {
+    let mut start = Start { thread: postman.me, now: clock.now(), ask: None };
+    let listeners = match plan.kind {
+        Kind::Core { listeners } => listeners,
+        Kind::Plain => Vec::new(),
+    };
+    for listener in &listeners {
+        // Connections inherit it (tcp(7)).
+        SockRef::from(listener).set_tcp_nodelay(true)?;
+    }
+    let build = |start| {
+        // The receiver waits for this and nothing else.
+        let _ = ready.send(());
+        (plan.build)(start)
+    };
+    match seat {
+        Seat::Parker(parker) => {
+            let mut plain = Plain::new(postman, parker, clock, published);
+            start.ask = Some(plain.asker());
+            plain.run(build(start));
+            Ok(())
+        }
+        Seat::Poller(poller) => {
+            let driver = Poll::new(poller, listeners)?;
+            let handler = build(start);
+            driver::run(Reactor::new(handler, clock, published, plan.limits, postman), driver)
+        }
+        #[cfg(target_os = "linux")]
+        Seat::Ring(bell) => {
+            let mut limits = plan.limits;
+            let driver = Uring::new(bell, listeners, &mut limits)?;
+            let handler = build(start);
+            driver::run(Reactor::new(handler, clock, published, limits, postman), driver)
+        }
+    }
+}
+
+/// Binds the calling thread to its processor, where the system can; a failure costs speed only.
+#[cfg(target_os = "linux")]
+fn pin<M>(plan: &ThreadPlan<M>) {
+    let Some(cpu) = plan.pin else { return };
+    let mut set = rustix::thread::CpuSet::new();
+    let result = if cpu < rustix::thread::CpuSet::MAX_CPU {
+        set.set(cpu);
+        rustix::thread::sched_setaffinity(None, &set)
+    } else {
+        Err(rustix::io::Errno::INVAL)
+    };
+    if let Err(error) = result {
+        tracing::warn!(thread = plan.name, cpu, %error, "cannot pin a thread to its processor");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pin<M>(plan: &ThreadPlan<M>) {
+    if plan.pin.is_some() {
+        tracing::warn!(thread = plan.name, "threads cannot be pinned on this system");
+    }
+}
+
+struct Thread {
+    name: String,
+    published: Arc<Published>,
+    handle: JoinHandle<io::Result<()>>,
+}
+
+/// What one thread has counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadCounters {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Its name.
+    pub name: String,
+    /// Its counters as of its last turn.
+    pub counters: Counters,
+    /// Mail that waits in its mailbox now.
+    pub mail_waiting: usize,
+    /// Mail that its mailbox holds at most.
+    pub mailbox_max: usize,
+}
+
+/// An engine whose threads run. Dropping it stops nothing: the threads go on.
+pub struct Running<M> {
+    driver: DriverChoice,
+    exchange: Arc<Exchange<M>>,
+    threads: Vec<Thread>,
+}
+
+impl<M: Send + 'static> Running<M> {
+    /// Which driver the core threads run on: never `Auto`.
+    #[must_use]
+    pub fn driver(&self) -> DriverChoice {
+        self.driver
+    }
+
+    /// Gives every thread `Input::Stop`. Each ends when its handler says so.
+    pub fn stop(&self) {
+        for mailbox in &self.exchange.boxes {
+            mailbox.stop();
+        }
+    }
+
+    /// Gives one thread `Input::Stop`, for stopping in an order.
+    pub fn stop_thread(&self, thread: ThreadId) {
+        if let Some(mailbox) = self.exchange.mailbox(thread) {
+            mailbox.stop();
+        }
+    }
+
+    /// Whether a thread has ended, well or badly. A thread that was never there has.
+    #[must_use]
+    pub fn is_finished(&self, thread: ThreadId) -> bool {
+        let thread = self.threads.get(usize::from(thread.0));
+        thread.is_none_or(|thread| thread.handle.is_finished())
+    }
+
+    /// Posts mail from outside the engine's threads, and wakes the receiver.
+    ///
+    /// # Errors
+    /// Gives the mail back when the mailbox is full or its thread has ended.
+    pub fn post(&self, to: ThreadId, mail: M) -> Result<(), M> {
+        let Some(mailbox) = self.exchange.mailbox(to) else { return Err(mail) };
+        mailbox.post(mail, Urgency::Wake)?;
+        mailbox.wake();
+        Ok(())
+    }
+
+    /// What every thread has counted.
+    #[must_use]
+    pub fn counters(&self) -> Vec<ThreadCounters> {
+        let threads = (0..).zip(self.threads.iter().zip(&self.exchange.boxes));
+        threads
+            .map(|(id, (thread, mailbox))| ThreadCounters {
+                thread: ThreadId(id),
+                name: thread.name.clone(),
+                counters: thread.published.read(),
+                mail_waiting: mailbox.len(),
+                mailbox_max: mailbox.capacity(),
+            })
+            .collect()
+    }
+
+    /// Waits until all threads have ended; does not ask them to.
+    ///
+    /// # Errors
+    /// The first thread, by number, that came to a bad end.
+    pub fn join(self) -> Result<(), ThreadFailed> {
+        let mut first = Ok(());
+        for thread in self.threads {
+            let name = thread.name;
+            let ended = match thread.handle.join() {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => ThreadFailed::Driver { name, error },
+                Err(_) => ThreadFailed::Panicked { name },
+            };
+            if first.is_ok() {
+                first = Err(ended);
+            }
+        }
+        first
+    }
+}

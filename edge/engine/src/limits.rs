@@ -1,0 +1,51 @@
+//! Every limit of a core thread that a setting can move, with its default and what happens there.
+
+/// Limits of one core thread and of each of its connections. All have working defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections that a thread holds at once, accepted and outgoing together. One more is
+    /// accepted and closed at once, so that its peer is not left waiting, and counted
+    /// (`accept_refused`). The ring driver also cannot go beyond the process's limit of open files
+    /// for each thread; the readiness driver cannot go beyond it for all threads together.
+    pub connections_max: u32,
+    /// Unsent bytes that one connection may have. Beyond, it is closed with
+    /// `CloseReason::OutputLimit` and counted; its neighbours notice nothing.
+    pub output_bytes_max: u32,
+    /// Unsent bytes above which the engine stops reading from that connection until half of it
+    /// has left: a peer that asks faster than it reads is slowed, and loses nothing.
+    pub output_bytes_high: u32,
+    /// How long after the last byte was sent and the sending side shut down the peer's own closing
+    /// is waited for, in milliseconds; its bytes are thrown away meanwhile.
+    pub linger_ms: u32,
+    /// How long a connection that is being closed may make no progress in sending what is left,
+    /// in milliseconds; then it is aborted and counted (`flush_timeouts`).
+    pub flush_ms: u32,
+    /// How long no connection is accepted after the system had no file or memory left for one, in
+    /// milliseconds.
+    pub accept_pause_ms: u32,
+    /// How long a thread that stops waits for its connections to take their last bytes, in
+    /// milliseconds.
+    pub stop_ms: u32,
+    /// Receive buffers that a thread shares among its connections; ring driver only. A power of
+    /// two, at most 32,768. A connection that finds none is armed again in the same turn, when
+    /// the others have given theirs back, and that is counted (`buffer_shortages`).
+    pub receive_buffers: u16,
+    /// Size of one receive buffer in bytes: the most that one `Input::Bytes` carries.
+    pub receive_buffer_bytes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 100_000,
+            output_bytes_max: 2 << 20,
+            output_bytes_high: 64 << 10,
+            linger_ms: 2_000,
+            flush_ms: 10_000,
+            accept_pause_ms: 100,
+            stop_ms: 1_000,
+            receive_buffers: 1_024,
+            receive_buffer_bytes: 8 << 10,
+        }
+    }
+}

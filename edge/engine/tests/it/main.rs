@@ -1,0 +1,83 @@
+//! One list of behaviours, run on both drivers. Clients are blocking sockets of std: what a
+//! stranger would see.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod behaviours;
+mod chaos;
+mod crowd;
+mod rig;
+mod threads;
+
+use engine::DriverChoice;
+
+macro_rules! on_both_drivers {
+    ($($module:ident { $($behaviour:ident,)* })*) => {
+        mod uring {
+            $($(#[test]
+            fn $behaviour() {
+                super::on(super::DriverChoice::Uring, super::$module::$behaviour);
+            })*)*
+        }
+        mod poll {
+            $($(#[test]
+            fn $behaviour() {
+                super::on(super::DriverChoice::Poll, super::$module::$behaviour);
+            })*)*
+        }
+    };
+}
+
+/// Skips the ring where the kernel has none, and says so.
+fn on(driver: DriverChoice, behaviour: fn(DriverChoice)) {
+    if driver == DriverChoice::Uring
+        && let Err(missing) = engine::probe()
+    {
+        eprintln!("not tried on the ring: {missing}");
+        return;
+    }
+    behaviour(driver);
+}
+
+on_both_drivers! {
+    behaviours {
+        every_size_comes_back_whole,
+        a_request_split_at_every_byte_is_the_same_request,
+        a_slow_reader_loses_nothing,
+        output_is_bounded_and_neighbours_notice_nothing,
+        a_half_closed_peer_still_gets_its_answer,
+        a_reset_in_the_middle_hurts_nobody_else,
+        an_accept_storm_is_weathered,
+        running_out_of_receive_buffers_loses_nothing,
+        nobody_starves_while_another_floods,
+        a_close_delivers_what_was_sent,
+        a_peer_that_never_closes_is_not_waited_for,
+        an_abort_closes_at_once,
+        reading_can_be_stopped_without_losing_anything,
+        sent_is_told_when_all_has_left,
+        a_broadcast_reaches_everyone_in_order,
+        one_connection_too_many_is_told_by_a_close,
+        listeners_are_closed_on_request,
+        a_stop_delivers_the_last_bytes,
+        the_peers_address_is_told,
+    }
+    threads {
+        a_wake_comes_on_time_and_once,
+        every_busy_turn_ends_once,
+        mail_posted_before_an_answer_is_seen_before_the_next_request,
+        mail_is_refused_not_lost,
+        a_question_is_answered_and_other_mail_kept,
+        outgoing_connections_stand_or_fail,
+        many_outgoing_connections_talk,
+        no_wake_is_lost,
+        listeners_are_told_apart,
+    }
+    chaos {
+        echoes_survive_chaos,
+        a_stop_does_not_wait_for_ever,
+    }
+    crowd {
+        ten_thousand_connections_are_held,
+        running_out_of_files_stops_accepting_for_a_moment_only,
+    }
+}

@@ -1,0 +1,288 @@
+//! What threads do for one another: mail, waking, timers, questions; and connections that an engine
+//! makes itself.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use engine::{Count, DriverChoice, Engine, ThreadPlan};
+use event::{CloseReason, Input, ThreadId};
+
+use crate::rig::{PATIENCE, Rig, Script, echo, pattern, quick, round_trip};
+
+pub(crate) fn a_wake_comes_on_time_and_once(driver: DriverChoice) {
+    let (told, woken) = mpsc::channel();
+    let mut due_ns = 0;
+    let rig = Rig::new(driver, quick(), move |now, input, out| match input {
+        Input::Mail(ms) => {
+            due_ns = now.after_ms(ms).mono_ns;
+            out.wake_at(Some(now.after_ms(ms * 100 + 1).mono_ns));
+            out.wake_at(Some(due_ns));
+        }
+        Input::Wake => told.send(now.mono_ns.checked_sub(due_ns)).unwrap(),
+        _ => {}
+    });
+    for ms in [0, 1, 15, 2] {
+        rig.running.post(ThreadId(0), ms).unwrap();
+        let late_ns = woken.recv_timeout(PATIENCE).unwrap();
+        assert!(late_ns.is_some_and(|late_ns| late_ns < 1_000_000_000), "{ms} ms: {late_ns:?}");
+    }
+    assert!(woken.try_recv().is_err());
+    rig.stop();
+}
+
+pub(crate) fn every_busy_turn_ends_once(driver: DriverChoice) {
+    let (told, turns) = mpsc::channel();
+    let mut inputs = 0;
+    let rig = Rig::new(driver, quick(), move |now, input, out| match input {
+        Input::TurnEnd => told.send(std::mem::take(&mut inputs)).unwrap(),
+        input => {
+            inputs += 1;
+            echo(now, input, out);
+        }
+    });
+    let client = rig.client();
+    for _ in 0..50 {
+        assert_eq!(round_trip(&client, b"turn"), b"turn");
+    }
+    rig.stop();
+    let turns: Vec<u32> = turns.iter().collect();
+    assert!(turns.len() >= 50 && turns.iter().all(|inputs| *inputs > 0));
+}
+
+/// A client is told of something on one thread and then asks another: that one must know.
+pub(crate) fn mail_posted_before_an_answer_is_seen_before_the_next_request(driver: DriverChoice) {
+    let mut engine = Engine::new(driver);
+    let mut clients = Vec::new();
+    for thread in 0..2 {
+        let listeners = engine::listen(([127, 0, 0, 1], 0).into(), 1).unwrap();
+        clients.push(listeners[0].local_addr().unwrap());
+        let mut latest = 0;
+        engine.add(ThreadPlan::core(format!("core{thread}"), listeners, move |_| {
+            Script(move |_, input: Input<'_, u64>, out: &mut event::Output<u64>| match input {
+                Input::Bytes { conn, bytes } if thread == 0 => {
+                    out.send(conn, bytes);
+                    let number = u64::from_le_bytes(bytes.try_into().unwrap());
+                    out.mail(ThreadId(1), number);
+                }
+                Input::Bytes { conn, .. } => out.send(conn, &u64::to_le_bytes(latest)),
+                Input::Mail(number) => latest = number,
+                _ => {}
+            })
+        }));
+    }
+    let running = engine.start().unwrap();
+    let clients: Vec<_> = clients.into_iter().map(|at| TcpStream::connect(at).unwrap()).collect();
+    for number in 1..2_000_u64 {
+        let number = number.to_le_bytes();
+        assert_eq!(round_trip_here(&clients[0], number), number);
+        assert_eq!(round_trip_here(&clients[1], [0; 8]), number);
+    }
+    running.stop();
+    drop(clients);
+    running.join().unwrap();
+}
+
+fn round_trip_here(mut client: &TcpStream, bytes: [u8; 8]) -> [u8; 8] {
+    let mut back = [0; 8];
+    client.write_all(&bytes).unwrap();
+    client.read_exact(&mut back).unwrap();
+    back
+}
+
+/// A core asks a plain thread for every message, in both directions across full mailboxes.
+pub(crate) fn mail_is_refused_not_lost(driver: DriverChoice) {
+    const MAIL: u64 = 20_000;
+    let mut engine = Engine::new(driver);
+    let (told, done) = mpsc::channel();
+    let mut seen = 0;
+    let (mut refused, mut answers) = (0_u64, 0_u64);
+    engine.add(ThreadPlan::core("core", Vec::new(), move |_| {
+        Script(move |_, input: Input<'_, u64>, out: &mut event::Output<u64>| {
+            match input {
+                Input::Mail(u64::MAX) => (0..MAIL).for_each(|mail| out.mail(ThreadId(1), mail)),
+                Input::Mail(_) => answers += 1,
+                Input::Refused { .. } => refused += 1,
+                _ => return,
+            }
+            if answers + refused == MAIL {
+                told.send((answers, refused)).unwrap();
+            }
+        })
+    }));
+    let mut plan = ThreadPlan::plain("plain", move |_| {
+        Script(move |_, input: Input<'_, u64>, out: &mut event::Output<u64>| {
+            if let Input::Mail(mail) = input {
+                assert!(mail >= seen, "order");
+                seen = mail;
+                out.mail(ThreadId(0), mail);
+            }
+        })
+    });
+    plan.mailbox_max = 64;
+    engine.add(plan);
+    let running = engine.start().unwrap();
+    running.post(ThreadId(0), u64::MAX).unwrap();
+    let (answers, refused) = done.recv_timeout(PATIENCE).unwrap();
+    assert!(answers >= 64 && refused > 0, "{answers} answers, {refused} refused");
+    running.stop();
+    while !running.is_finished(ThreadId(0)) || !running.is_finished(ThreadId(1)) {
+        std::thread::yield_now();
+    }
+    assert_eq!(running.counters()[0].counters.value(Count::MailRefused), refused);
+    assert_eq!(running.post(ThreadId(1), 5), Err(5), "an ended thread takes no mail");
+    running.join().unwrap();
+}
+
+/// Other mail that comes while a plain thread waits for its answer is handled after, in order.
+pub(crate) fn a_question_is_answered_and_other_mail_kept(driver: DriverChoice) {
+    let mut engine = Engine::new(driver);
+    let (told, seen) = mpsc::channel();
+    engine.add(ThreadPlan::core("answers", Vec::new(), |_| {
+        Script(|_, input: Input<'_, u64>, out: &mut event::Output<u64>| match input {
+            Input::Mail(7) => {
+                (10..15).for_each(|mail| out.mail(ThreadId(1), mail));
+                out.mail(ThreadId(1), 700);
+                (15..20).for_each(|mail| out.mail(ThreadId(1), mail));
+            }
+            // Nobody answers this one.
+            Input::Mail(8) => out.mail(ThreadId(1), 20),
+            _ => {}
+        })
+    }));
+    engine.add(ThreadPlan::plain("asks", move |start| {
+        let mut ask = start.ask.unwrap();
+        Script(move |_, input: Input<'_, u64>, _: &mut event::Output<u64>| match input {
+            Input::Mail(1) => {
+                let answer = ask.ask(ThreadId(0), 7, &|mail| *mail >= 100, 20_000);
+                told.send(answer.unwrap_or(0)).unwrap();
+                let silence = ask.ask(ThreadId(0), 8, &|mail| *mail >= 100, 10);
+                assert_eq!(silence, None);
+                assert_eq!(ask.ask(ThreadId(9), 8, &|_| true, 10), None, "no such thread");
+            }
+            Input::Mail(mail) => told.send(mail).unwrap(),
+            _ => {}
+        })
+    }));
+    let running = engine.start().unwrap();
+    running.post(ThreadId(1), 1).unwrap();
+    let got: Vec<_> = (0..12).map(|_| seen.recv_timeout(PATIENCE).unwrap()).collect();
+    let expected: Vec<u64> = [700].into_iter().chain(10..=20).collect();
+    assert_eq!(got, expected);
+    running.stop();
+    running.join().unwrap();
+}
+
+pub(crate) fn outgoing_connections_stand_or_fail(driver: DriverChoice) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    let nobody = {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+        closed.local_addr().unwrap()
+    };
+    let (told, events) = mpsc::channel();
+    let rig = Rig::new(driver, quick(), move |now, input, out| match input {
+        Input::Mail(token) => out.connect(if token < 100 { to } else { nobody }, token),
+        Input::Connected { conn, token } => {
+            out.send(conn, b"hello");
+            told.send((token, None)).unwrap();
+        }
+        Input::Closed { reason, token, .. } => told.send((token, Some(reason))).unwrap(),
+        input => echo(now, input, out),
+    });
+    rig.running.post(ThreadId(0), 42).unwrap();
+    let (mut peer, _) = listener.accept().unwrap();
+    let mut hello = [0; 5];
+    peer.read_exact(&mut hello).unwrap();
+    assert_eq!((&hello, events.recv_timeout(PATIENCE)), (b"hello", Ok((42, None))));
+    let bytes = pattern(100 << 10, 1);
+    assert!(round_trip(&peer, &bytes) == bytes);
+    drop(peer);
+    assert_eq!(events.recv_timeout(PATIENCE), Ok((0, Some(CloseReason::Peer))));
+    rig.running.post(ThreadId(0), 142).unwrap();
+    let failed = Some(CloseReason::ConnectFailed);
+    assert_eq!(events.recv_timeout(PATIENCE), Ok((142, failed)));
+    rig.stop();
+}
+
+/// An engine as a client of itself: what a load generator does.
+pub(crate) fn many_outgoing_connections_talk(driver: DriverChoice) {
+    const CONNECTIONS: u64 = 1_000;
+    let server = Rig::new(driver, quick(), echo);
+    let address = server.address;
+    let (told, done) = mpsc::channel();
+    let mut answers = 0;
+    let clients = Rig::new(driver, quick(), move |_, input, out| match input {
+        Input::Mail(_) => (0..CONNECTIONS).for_each(|token| out.connect(address, token)),
+        Input::Connected { conn, token } => out.send(conn, &token.to_le_bytes()),
+        Input::Bytes { conn, bytes } => {
+            assert_eq!(bytes.len(), 8);
+            answers += 1;
+            out.close(conn);
+            if answers == CONNECTIONS {
+                told.send(()).unwrap();
+            }
+        }
+        _ => {}
+    });
+    clients.running.post(ThreadId(0), 1).unwrap();
+    done.recv_timeout(PATIENCE).unwrap();
+    server.await_count(Count::Open, |open| open == 0);
+    assert_eq!(clients.stop().value(Count::Connected), CONNECTIONS);
+    server.stop();
+}
+
+/// Sleepers are woken whatever the moment at which mail comes.
+pub(crate) fn no_wake_is_lost(driver: DriverChoice) {
+    const ROUNDS: u64 = 20_000;
+    let mut engine = Engine::new(driver);
+    let (told, done) = mpsc::channel();
+    let ping = move |me: u16| {
+        let told = told.clone();
+        move |_, input: Input<'_, u64>, out: &mut event::Output<u64>| {
+            if let Input::Mail(round) = input {
+                match round {
+                    ROUNDS => told.send(()).unwrap(),
+                    round => out.mail(ThreadId(1 - me), round + 1),
+                }
+            }
+        }
+    };
+    let (core, plain) = (ping(0), ping(1));
+    engine.add(ThreadPlan::core("core", Vec::new(), |_| Script(core)));
+    engine.add(ThreadPlan::plain("plain", |_| Script(plain)));
+    let running = engine.start().unwrap();
+    running.post(ThreadId(0), 0).unwrap();
+    done.recv_timeout(PATIENCE + Duration::from_secs(10)).unwrap();
+    running.stop();
+    running.join().unwrap();
+}
+
+/// Two listeners of one thread, one of them for IPv6 where the machine has it.
+pub(crate) fn listeners_are_told_apart(driver: DriverChoice) {
+    let mut listeners = engine::listen(([127, 0, 0, 1], 0).into(), 1).unwrap();
+    let second = engine::listen((std::net::Ipv6Addr::LOCALHOST, 0).into(), 1)
+        .or_else(|_| engine::listen(([127, 0, 0, 1], 0).into(), 1));
+    listeners.extend(second.unwrap());
+    let addresses: Vec<_> = listeners.iter().map(|l| l.local_addr().unwrap()).collect();
+    let (told, opened) = mpsc::channel();
+    let mut engine = Engine::new(driver);
+    let mut plan = ThreadPlan::core("core", listeners, move |_| {
+        Script(move |_, input: Input<'_, u64>, _: &mut event::Output<u64>| {
+            if let Input::Opened { listener, peer, .. } = input {
+                told.send((listener.0, peer)).unwrap();
+            }
+        })
+    });
+    plan.limits = quick();
+    engine.add(plan);
+    let running = engine.start().unwrap();
+    for index in [1_u16, 0, 0, 1] {
+        let client = TcpStream::connect(addresses[usize::from(index)]).unwrap();
+        let expected = (index, client.local_addr().unwrap());
+        assert_eq!(opened.recv_timeout(PATIENCE), Ok(expected));
+    }
+    running.stop();
+    running.join().unwrap();
+}
