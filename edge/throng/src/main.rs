@@ -1,1 +1,102 @@
-fn main() {}
+//! throng: the command line. Reads what is asked for and hands it to one wiring file per
+//! subcommand.
+//!
+//! Exit codes: 0 done or stopped by a signal, 1 could not do it, 2 asked for wrongly (a flag, an
+//! option, a contradiction), 128 + n ended at once by a second signal n.
+
+#![forbid(unsafe_code)]
+#![allow(unreachable_pub, reason = "a binary has no outside; `pub` says what a module offers")]
+
+mod check;
+mod cli;
+mod config;
+mod echo;
+mod logs;
+mod metrics;
+mod nofile;
+mod options;
+mod reference;
+mod serve;
+mod signals;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use cli::{Asked, ConfigArgs};
+use config::{Config, Driver, Effective, Level};
+
+const EXIT_FAILED: u8 = 1;
+const EXIT_WRONG: u8 = 2;
+
+fn main() -> ExitCode {
+    let asked = match cli::parse(std::env::args_os()) {
+        Ok(asked) => asked,
+        Err(error) => error.exit(),
+    };
+    match asked {
+        Asked::Serve(args) => with_config(args, |_, config| {
+            let _logs = logs::start(&config.logger)?;
+            for notice in &config.notices {
+                match notice.level {
+                    Level::Warn => tracing::warn!("{}", notice.text),
+                    Level::Error => tracing::error!("{}", notice.text),
+                }
+            }
+            // The ring keeps its sockets in a table of its own, which this limit does not touch.
+            let files = nofile::raise();
+            if config.engine.driver == Driver::Poll
+                && let Some(text) = nofile::shortage(config.engine.connections_max, files)
+            {
+                tracing::warn!("{text}");
+            }
+            serve::run(config)
+        }),
+        Asked::Check(args) => with_config(args, |values, config| check::run(values, &config)),
+        Asked::Echo(options) => ended(
+            logs::start(&logs::TERMINAL).map_err(Into::into).and_then(|_logs| echo::run(options)),
+        ),
+        Asked::Options { markdown } => {
+            let page = if markdown { reference::markdown() } else { reference::text() };
+            ended(std::io::stdout().lock().write_all(page.as_bytes()).map_err(Into::into))
+        }
+    }
+}
+
+/// Loads the configuration and goes on with it, or says everything that is wrong with it.
+fn with_config(
+    args: ConfigArgs,
+    then: impl FnOnce(&Effective, Config) -> anyhow::Result<()>,
+) -> ExitCode {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+    match config::load(&args.files, args.flags, cpus) {
+        Ok(values) => ended(then(&values, Config::new(&values))),
+        Err(problems) => {
+            for problem in &problems {
+                complain(problem);
+            }
+            ExitCode::from(EXIT_WRONG)
+        }
+    }
+}
+
+fn ended(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // `throng options | head` has read all that it wanted.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format_args!("{error:#}"));
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// One line to the standard error; if even that is closed, the exit code has to do.
+fn complain(what: &dyn std::fmt::Display) {
+    let _ = writeln!(std::io::stderr().lock(), "throng: {what}");
+}

@@ -69,6 +69,7 @@ pub enum CloseReason {
 
 /// What happened.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum Input<'a, M> {
     /// A peer connected to a listener. `peer` is its address.
     Opened { conn: ConnId, listener: ListenerId, peer: SocketAddr },

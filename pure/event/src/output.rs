@@ -24,6 +24,7 @@ pub enum Urgency {
 
 /// One thing to do. `pub` for drivers; handlers use the methods of [`Output`].
 #[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum Op<M> {
     /// Send this range of [`Output::arena`].
     Send { conn: ConnId, range: Range<usize> },

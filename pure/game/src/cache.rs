@@ -1,5 +1,319 @@
-//! The scripts' `localcache_*`.
+//! The scripts' `localcache_*`: shared by all threads of the process through replication. Every
+//! thread owns a replica; what its scripts change is taken with [`Cache::take_changes`] and posted
+//! to the others, which [`Cache::apply`] it.
+//!
+//! It is a cache: two threads that write one key at the same moment agree on the later write, a
+//! write that crosses a delete may survive it, and what does not fit is dropped, oldest first.
+//! Nothing here reaches the database or another process.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use event::Now;
+use thiserror::Error;
+
+use crate::value::Value;
+
+/// Entries of the cache; the oldest makes room for a new one.
+pub const ENTRIES_MAX: usize = 65_536;
+
+/// Bytes of keys and values; the oldest entries make room for new ones.
+pub const BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of one key and its value; a larger one is refused.
+pub const ENTRY_BYTES_MAX: usize = 1 << 20;
+
+/// Changes waiting for [`Cache::take_changes`]; more in one call of a script are refused.
+pub const CHANGES_MAX: usize = 16_384;
+
+/// What an entry costs besides its bytes: tree nodes, the vectors' heads. An estimate.
+const ENTRY_OVERHEAD_BYTES: usize = 96;
+
+/// When a write was made, and by whom: orders the writes of all threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Stamp {
+    unix_ms: u64,
+    serial: u64,
+    thread: u16,
+}
+
+/// One change on its way to another thread's replica.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheChange {
+    stamp: Stamp,
+    kind: ChangeKind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum ChangeKind {
+    Put { key: Arc<str>, value: Value, expires_ms: Option<u64> },
+    Delete { key: Arc<str> },
+    Clear,
+}
+
+/// Why a change was refused.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum CacheError {
+    /// The value is too large.
+    #[error("localcache value of {bytes} bytes is above {ENTRY_BYTES_MAX}")]
+    TooLarge {
+        /// Its size with the key's.
+        bytes: usize,
+    },
+    /// One call of a script changed too much.
+    #[error("localcache: more than {CHANGES_MAX} changes in one call")]
+    TooManyChanges,
+}
+
+#[derive(Debug)]
+struct Entry {
+    value: Value,
+    expires_ms: Option<u64>,
+    bytes: usize,
+    stamp: Stamp,
+}
 
 /// One thread's replica of the cache.
 #[derive(Debug, Default)]
-pub struct Cache {}
+pub struct Cache {
+    thread: u16,
+    serial: u64,
+    entries: BTreeMap<Arc<str>, Entry>,
+    by_age: BTreeMap<Stamp, Arc<str>>,
+    bytes: usize,
+    changes: Vec<CacheChange>,
+    evicted_count: u64,
+}
+
+impl Cache {
+    /// An empty replica of thread number `thread`.
+    pub fn new(thread: u16) -> Self {
+        Self { thread, ..Self::default() }
+    }
+
+    /// The value of `key`, unless its time is up.
+    pub fn get(&self, now: Now, key: &str) -> Option<&Value> {
+        let entry = self.entries.get(key)?;
+        let lives = entry.expires_ms.is_none_or(|expires_ms| now.unix_ms < expires_ms);
+        lives.then_some(&entry.value)
+    }
+
+    /// Sets `key` for `ttl_s` seconds, 0 for ever. Nil deletes it.
+    ///
+    /// # Errors
+    /// [`CacheError`].
+    pub fn put(&mut self, now: Now, key: &str, value: Value, ttl_s: u64) -> Result<(), CacheError> {
+        if value == Value::Nil {
+            return self.delete(now, key);
+        }
+        let bytes = key.len() + value_bytes(&value);
+        if bytes > ENTRY_BYTES_MAX {
+            return Err(CacheError::TooLarge { bytes });
+        }
+        let expires_ms = (ttl_s > 0).then(|| now.after_ms(ttl_s.saturating_mul(1_000)).unix_ms);
+        let kind = ChangeKind::Put { key: key.into(), value, expires_ms };
+        self.change(now, kind)
+    }
+
+    /// Removes `key`.
+    ///
+    /// # Errors
+    /// [`CacheError::TooManyChanges`].
+    pub fn delete(&mut self, now: Now, key: &str) -> Result<(), CacheError> {
+        self.change(now, ChangeKind::Delete { key: key.into() })
+    }
+
+    /// Removes everything.
+    pub fn clear(&mut self, now: Now) {
+        // Earlier changes are overtaken by this one, so there is always room for it.
+        self.changes.clear();
+        let change = CacheChange { stamp: self.stamp(now), kind: ChangeKind::Clear };
+        self.apply(&change);
+        self.changes.push(change);
+    }
+
+    /// What scripts on this thread changed since the last call, for the other threads.
+    pub fn take_changes(&mut self) -> Vec<CacheChange> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Takes over another thread's change. Doing it twice does no harm.
+    pub fn apply(&mut self, change: &CacheChange) {
+        let stamp = change.stamp;
+        match &change.kind {
+            ChangeKind::Put { key, value, expires_ms } => {
+                if self.entries.get(key).is_some_and(|entry| entry.stamp >= stamp) {
+                    return;
+                }
+                self.remove(key);
+                let bytes = key.len() + value_bytes(value) + ENTRY_OVERHEAD_BYTES;
+                let value = value.clone();
+                self.entries.insert(
+                    Arc::clone(key),
+                    Entry { value, expires_ms: *expires_ms, bytes, stamp },
+                );
+                self.by_age.insert(stamp, Arc::clone(key));
+                self.bytes += bytes;
+                self.make_room();
+            }
+            ChangeKind::Delete { key } => {
+                if self.entries.get(key).is_some_and(|entry| entry.stamp < stamp) {
+                    self.remove(key);
+                }
+            }
+            ChangeKind::Clear => {
+                while let Some((&oldest, key)) = self.by_age.first_key_value() {
+                    if oldest > stamp {
+                        break;
+                    }
+                    let key = Arc::clone(key);
+                    self.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// How many entries there are, expired ones included until they are pushed out.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many entries were dropped to make room.
+    pub fn evicted_count(&self) -> u64 {
+        self.evicted_count
+    }
+
+    fn change(&mut self, now: Now, kind: ChangeKind) -> Result<(), CacheError> {
+        if self.changes.len() >= CHANGES_MAX {
+            return Err(CacheError::TooManyChanges);
+        }
+        let change = CacheChange { stamp: self.stamp(now), kind };
+        self.apply(&change);
+        self.changes.push(change);
+        Ok(())
+    }
+
+    fn stamp(&mut self, now: Now) -> Stamp {
+        self.serial += 1;
+        Stamp { unix_ms: now.unix_ms, serial: self.serial, thread: self.thread }
+    }
+
+    fn remove(&mut self, key: &str) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.by_age.remove(&entry.stamp);
+            self.bytes -= entry.bytes;
+        }
+    }
+
+    fn make_room(&mut self) {
+        while (self.entries.len() > ENTRIES_MAX || self.bytes > BYTES_MAX)
+            && let Some((_, key)) = self.by_age.pop_first()
+        {
+            if let Some(entry) = self.entries.remove(&key) {
+                self.bytes -= entry.bytes;
+                self.evicted_count += 1;
+            }
+        }
+    }
+}
+
+/// Roughly what a value costs, in bytes.
+fn value_bytes(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::Nil | Value::Bool(_) | Value::Int(_) | Value::Float(_) => 0,
+            Value::Bytes(bytes) => bytes.len(),
+            Value::List(items) => items.iter().map(value_bytes).sum(),
+            Value::Map(members) => {
+                let member = |(name, value): &(Bytes, Value)| {
+                    size_of::<Bytes>() + name.len() + value_bytes(value)
+                };
+                members.iter().map(member).sum()
+            }
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Now;
+
+    use super::{BYTES_MAX, CHANGES_MAX, Cache, CacheError, ENTRIES_MAX, ENTRY_BYTES_MAX};
+    use crate::value::Value;
+
+    fn at(unix_ms: u64) -> Now {
+        Now { mono_ns: 0, unix_ms }
+    }
+
+    #[test]
+    fn entries_expire_and_replicas_agree() {
+        let (mut a, mut b) = (Cache::new(1), Cache::new(2));
+        a.put(at(1_000), "k", Value::Int(1), 2).unwrap();
+        a.put(at(1_000), "gone", Value::Int(9), 0).unwrap();
+        a.delete(at(1_001), "gone").unwrap();
+        b.put(at(1_000), "other", Value::text("x"), 0).unwrap();
+        for change in a.take_changes() {
+            b.apply(&change);
+            b.apply(&change);
+        }
+        for change in b.take_changes() {
+            a.apply(&change);
+        }
+        for cache in [&a, &b] {
+            assert_eq!(cache.get(at(2_999), "k"), Some(&Value::Int(1)));
+            assert_eq!(cache.get(at(3_000), "k"), None);
+            assert_eq!(cache.get(at(3_000), "other"), Some(&Value::text("x")));
+            assert_eq!(cache.get(at(1_001), "gone"), None);
+            assert_eq!(cache.len(), 2);
+        }
+        assert!(a.take_changes().is_empty());
+    }
+
+    #[test]
+    fn the_later_write_wins_on_every_replica() {
+        let (mut a, mut b) = (Cache::new(1), Cache::new(2));
+        a.put(at(5), "k", Value::Int(1), 0).unwrap();
+        b.put(at(6), "k", Value::Int(2), 0).unwrap();
+        let (from_a, from_b) = (a.take_changes(), b.take_changes());
+        from_b.iter().for_each(|change| a.apply(change));
+        from_a.iter().for_each(|change| b.apply(change));
+        assert_eq!(a.get(at(7), "k"), Some(&Value::Int(2)));
+        assert_eq!(b.get(at(7), "k"), Some(&Value::Int(2)));
+        b.clear(at(8));
+        b.take_changes().iter().for_each(|change| a.apply(change));
+        assert!(a.is_empty() && b.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_entries_make_room_and_limits_are_errors() {
+        let mut cache = Cache::new(1);
+        for number in 0..=ENTRIES_MAX {
+            cache.put(at(1), &format!("k{number}"), Value::Bool(true), 0).unwrap();
+            cache.take_changes();
+        }
+        assert_eq!((cache.len(), cache.evicted_count()), (ENTRIES_MAX, 1));
+        assert!(cache.get(at(1), "k0").is_none() && cache.get(at(1), "k1").is_some());
+
+        let large = Value::Bytes(vec![0; ENTRY_BYTES_MAX - 100].into());
+        for number in 0..=BYTES_MAX / (ENTRY_BYTES_MAX - 100) {
+            cache.put(at(2), &format!("l{number}"), large.clone(), 0).unwrap();
+        }
+        assert!(cache.len() < 100);
+        let too_large = Value::Bytes(vec![0; ENTRY_BYTES_MAX].into());
+        let refused = cache.put(at(3), "x", too_large, 0);
+        assert!(matches!(refused, Err(CacheError::TooLarge { .. })));
+
+        cache.take_changes();
+        for _ in 0..CHANGES_MAX {
+            cache.delete(at(4), "x").unwrap();
+        }
+        assert_eq!(cache.delete(at(4), "x"), Err(CacheError::TooManyChanges));
+        cache.clear(at(5));
+        assert_eq!(cache.take_changes().len(), 1);
+    }
+}

@@ -54,9 +54,12 @@ pub trait Row {
 /// What can go wrong in the database.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum DbError {
-    /// A unique or primary key exists already. `what` is `table.column` (several joined by `, `).
+    /// A unique or primary key exists already. Several columns are joined by `, `.
     #[error("{what} exists already")]
-    Exists { what: String },
+    Exists {
+        /// `table.column`.
+        what: String,
+    },
     /// The guest's or our statement is wrong.
     #[error("bad statement: {0}")]
     Statement(String),

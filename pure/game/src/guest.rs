@@ -115,6 +115,23 @@ pub struct MatchInit {
     pub label: String,
 }
 
+/// Who asks to join a match, for `match_join_attempt`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinRequest {
+    /// The user.
+    pub presence: Presence,
+    /// What the client sent along.
+    pub metadata: Vec<(String, String)>,
+    /// The session variables of the client's token.
+    pub vars: Vec<(String, String)>,
+    /// When the client's token expires, unix seconds.
+    pub user_session_exp: u64,
+    /// The client's address, without the port.
+    pub client_ip: Option<String>,
+    /// The client's port.
+    pub client_port: Option<String>,
+}
+
 /// What `match_join_attempt` returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinVerdict {
@@ -148,6 +165,8 @@ pub struct Registered {
     pub before: Vec<String>,
     /// The same for after-hooks.
     pub after: Vec<String>,
+    /// Other registrations, by name: `matchmaker_matched`, `shutdown`, `storage_index:<name>`, …
+    pub events: Vec<String>,
     /// Loaded modules in order of loading.
     pub modules: Vec<String>,
 }
@@ -221,8 +240,7 @@ pub trait MatchScript {
         host: &mut dyn Host,
         context: &MatchContext,
         tick: i64,
-        presence: &Presence,
-        metadata: &[(String, String)],
+        request: &JoinRequest,
     ) -> Result<Option<JoinVerdict>, ScriptError>;
 
     /// `match_join` (`joined` true) or `match_leave`.

@@ -6,11 +6,20 @@
 
 #![forbid(unsafe_code)]
 
+pub mod account;
+pub mod api;
 pub mod cache;
 pub mod db;
 pub mod directory;
+pub mod error;
 pub mod guest;
+pub mod host;
+mod json;
+pub mod link;
 pub mod match_id;
 pub mod query;
+pub mod schema;
 pub mod session;
+pub mod storage;
+pub mod user;
 pub mod value;

@@ -21,6 +21,7 @@
 //! Source: nakama 3.40 with blugelabs/query_string; what a listing finds is the same, save:
 //! * A word without a field finds nothing, as there (nothing is indexed without a field), but a
 //!   lone `*` is everything wherever it stands.
+//! * A string that is a date is found by ranges only, not by its text, as there.
 //! * Booleans are the words `T` and `F`; `label.open:true` finds only the text `true`, as there.
 //! * A phrase is compared as it stands; there it is first cut into lower-case words, so that one
 //!   with a space or a capital never matches anything.
@@ -41,6 +42,7 @@ pub use date::parse_date_ns;
 pub use fields::Fields;
 
 use condition::Condition;
+use fields::FieldPath;
 use thiserror::Error;
 
 /// A parsed query.
@@ -54,7 +56,7 @@ pub struct Query {
 /// One term: a test of one field.
 #[derive(Clone, Debug)]
 struct Term {
-    field: Box<str>,
+    field: FieldPath,
     condition: Condition,
     boost: f64,
 }
@@ -183,7 +185,7 @@ impl Query {
 
 impl Term {
     fn holds(&self, fields: &Fields, steps: &mut u64) -> bool {
-        /// A search by name among a label's fields, as measured in `tests::bench`.
+        /// A search by name among a label's fields, measured by `benches/listing.rs`.
         const LOOKUP_STEPS: u64 = 20;
         *steps += LOOKUP_STEPS;
         matches!(self.condition, Condition::Everything)

@@ -11,7 +11,6 @@ mod http;
 mod lifetime;
 mod messages;
 mod requests;
-mod rpc;
 mod socket;
 
 use std::collections::BTreeMap;
@@ -220,8 +219,8 @@ impl Core {
                     self.close_socket(now, conn, 1000, &reason, out);
                 }
             }
-            Mail::DisconnectUser { user_id, reason } => {
-                self.disconnect_user(now, user_id, &reason, out);
+            Mail::DisconnectUser { user_id, cause } => {
+                self.disconnect_user(now, user_id, cause, out);
             }
             Mail::Drained => self.room_drained(now, out),
             // `Look` did its work by waking us; the rest is for rooms and workers.

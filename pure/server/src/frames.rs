@@ -4,14 +4,14 @@
 use bytes::Bytes;
 use game::guest::{Broadcast, Presence};
 use smallvec::SmallVec;
-use wire::nakama::realtime::{self, Envelope, Message};
-use wire::ws;
+use wire::nakama::realtime::{self, Message};
+use wire::nakama::{Envelope, encode_match_data_json, encode_match_data_protobuf};
+use wire::websocket as ws;
 
 use crate::mail::{Delivery, Format, Member, Then};
 
 /// Turns a presence into its wire form.
-#[must_use]
-pub fn user_presence(presence: &Presence) -> realtime::UserPresence {
+pub(crate) fn user_presence(presence: &Presence) -> realtime::UserPresence {
     realtime::UserPresence {
         user_id: presence.user_id.to_string(),
         session_id: presence.session_id.to_string(),
@@ -21,8 +21,7 @@ pub fn user_presence(presence: &Presence) -> realtime::UserPresence {
 }
 
 /// An event or answer as a frame.
-#[must_use]
-pub fn frame(format: Format, cid: &str, message: Option<Message>) -> Bytes {
+pub(crate) fn frame(format: Format, cid: &str, message: Option<Message>) -> Bytes {
     let envelope = Envelope { cid: cid.to_owned(), message };
     let mut payload = Vec::with_capacity(256);
     match format {
@@ -33,24 +32,34 @@ pub fn frame(format: Format, cid: &str, message: Option<Message>) -> Bytes {
 }
 
 /// A message of a match as a frame: straight from its parts, because this is the hot path.
-#[must_use]
-pub fn match_data(format: Format, match_id: &str, message: &Broadcast) -> Bytes {
+pub(crate) fn match_data(format: Format, match_id: &str, message: &Broadcast) -> Bytes {
     let sender = message.sender.as_ref().map(user_presence);
     let (op_code, data, reliable) = (message.op_code, &message.data[..], message.reliable);
     let mut payload = Vec::with_capacity(128 + match_id.len() + data.len() * 4 / 3);
     let encode = match format {
-        Format::Json => realtime::encode_match_data_json,
-        Format::Protobuf => realtime::encode_match_data_protobuf,
+        Format::Json => encode_match_data_json,
+        Format::Protobuf => encode_match_data_protobuf,
     };
     encode(&mut payload, match_id, sender.as_ref(), op_code, data, reliable);
     in_frame(format, &payload)
 }
 
 /// An error answer, or an error event when `cid` is empty.
-#[must_use]
-pub fn error(format: Format, cid: &str, code: i32, message: &str) -> Bytes {
+pub(crate) fn error(format: Format, cid: &str, code: i32, message: &str) -> Bytes {
     let error = realtime::Error { code, message: message.to_owned(), ..Default::default() };
     frame(format, cid, Some(Message::Error(error)))
+}
+
+/// A notification of the server's own, which is not stored (the contract, C.7).
+pub(crate) fn notification(format: Format, code: i32, subject: &str) -> Bytes {
+    let notification = realtime::Notification {
+        subject: subject.to_owned(),
+        content: "{}".to_owned(),
+        code,
+        ..Default::default()
+    };
+    let notifications = realtime::Notifications { notifications: vec![notification] };
+    frame(format, "", Some(Message::Notifications(notifications)))
 }
 
 fn in_frame(format: Format, payload: &[u8]) -> Bytes {
@@ -65,19 +74,19 @@ fn in_frame(format: Format, payload: &[u8]) -> Bytes {
 
 /// Frames collected for each core, posted in one mail a turn.
 #[derive(Debug, Default)]
-pub struct Outbox {
+pub(crate) struct Outbox {
     cores: Vec<(event::ThreadId, Vec<Delivery>)>,
 }
 
 impl Outbox {
     /// Adds a frame for one socket.
-    pub fn one(&mut self, to: &Member, frame: Bytes, then: Then) {
+    pub(crate) fn one(&mut self, to: &Member, frame: Bytes, then: Then) {
         let core = self.core(to.address.core);
         core.push(Delivery { frame, to: SmallVec::from_slice(&[to.address.conn]), then });
     }
 
     /// Adds a frame for many sockets, made at most once for each format. Returns for how many.
-    pub fn many<'a>(
+    pub(crate) fn many<'a>(
         &mut self,
         to: impl Iterator<Item = &'a Member> + Clone,
         mut make: impl FnMut(Format) -> Bytes,
@@ -110,7 +119,7 @@ impl Outbox {
     }
 
     /// Takes everything collected.
-    pub fn take(&mut self) -> impl Iterator<Item = (event::ThreadId, Vec<Delivery>)> + '_ {
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = (event::ThreadId, Vec<Delivery>)> + '_ {
         let filled = self.cores.iter_mut().filter(|(_, deliveries)| !deliveries.is_empty());
         filled.map(|(core, deliveries)| (*core, std::mem::take(deliveries)))
     }

@@ -1,6 +1,41 @@
 //! What one thread does: the core with its connections and sessions, the room with its realtime
-//! groups, the worker with the database and the scripts.
+//! groups, the worker with the database and the scripts. Start reading at [`mail`].
+//!
+//! What is deliberately not here: sockets, files, threads (the engine and the store own those) and
+//! the rules of accounts and matches (`game`). Inputs come from the engine, outputs go back to it.
 
 #![forbid(unsafe_code)]
 
+pub mod core;
+pub mod echo;
+mod frames;
+pub mod mail;
+pub mod room;
 pub mod settings;
+pub mod stats;
+pub mod worker;
+
+use event::Now;
+use game::guest::{HostSettings, LogLevel};
+use game::session::Revocation;
+use uuid::Uuid;
+
+/// A log line of a script, in the server's log.
+fn log_of_script(level: LogLevel, text: &str) {
+    match level {
+        LogLevel::Debug => tracing::debug!(target: "script", "{text}"),
+        LogLevel::Info => tracing::info!(target: "script", "{text}"),
+        LogLevel::Warn => tracing::warn!(target: "script", "{text}"),
+        LogLevel::Error => tracing::error!(target: "script", "{text}"),
+    }
+}
+
+/// What a script's `session_logout` revokes: one login, or all of the user's up to now.
+fn revocation(now: Now, host: &HostSettings, user_id: Uuid, token_id: Option<Uuid>) -> Revocation {
+    let lifetime_s = host.session.token_expiry_s.max(host.session.refresh_token_expiry_s);
+    let until_s = now.unix_s().saturating_add(lifetime_s);
+    match token_id {
+        Some(token_id) => Revocation::Token { token_id, until_s },
+        None => Revocation::User { user_id, issued_until_ms: now.unix_ms, until_s },
+    }
+}

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use event::{ConnId, ThreadId};
-use game::api::{Answer, ApiCall};
+use game::api::{Answer, ApiCall, Disconnect};
 use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::error::ApiError;
 use game::guest::{CallContext, Presence, ScriptError};
 use game::match_id::MatchId;
-use game::session::Claims;
+use game::session::{Claims, Revocation};
 use game::value::Value;
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -44,6 +44,11 @@ impl Topology {
         let mixed = (high ^ low.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let index = usize::try_from(mixed).unwrap_or(0) % self.rooms.len().max(1);
         self.rooms.get(index).copied().unwrap_or(ThreadId(0))
+    }
+
+    /// All threads.
+    pub fn everybody(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.cores.iter().copied().chain(self.listers())
     }
 
     /// Every thread that keeps a replica of the directory and the cache.
@@ -83,6 +88,7 @@ pub struct Member {
 
 /// One thing posted from one thread to another.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum Mail {
     /// Core to the batcher: all API calls of one turn.
     Jobs(Vec<Job>),
@@ -106,29 +112,16 @@ pub enum Mail {
     Directory(Vec<DirectoryEvent>),
     /// Any thread to listers: the scripts' cache changed.
     Cache(CacheChange),
-    /// Worker to cores: these tokens count no more.
+    /// To everybody: these tokens count no more.
     Revoke(Revocation),
     /// Worker or room to cores: close this session's socket. All cores get it; one has it.
     Disconnect { session_id: Uuid, reason: String },
-    /// Worker to cores: close all sockets of this user (deleted or banned).
-    DisconnectUser { user_id: Uuid, reason: String },
+    /// To everybody: close all sockets of this user (deleted or banned). Cores have them.
+    DisconnectUser { user_id: Uuid, cause: Disconnect },
     /// Core to room, while stopping: end your matches within the grace.
     Drain,
     /// Room to core: no match is left.
     Drained,
-}
-
-/// Which tokens count no more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Revocation {
-    /// Whose.
-    pub user_id: Uuid,
-    /// One login's tokens, or all that were issued up to `issued_until_s`.
-    pub token_id: Option<Uuid>,
-    /// Unix seconds; tokens issued at or before this moment are meant.
-    pub issued_until_s: u64,
-    /// When the last of them would have expired by itself, unix seconds.
-    pub expires_s: u64,
 }
 
 /// Where a job went, so that the core can count what waits where.
@@ -155,18 +148,19 @@ pub struct Job {
 
 /// What a worker can do.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum Work {
     /// An API call.
     Api(Box<ApiCall>),
     /// An RPC function.
-    Rpc(Box<RpcCall>),
+    Rpc(Box<RpcJob>),
     /// Find users for `status_follow`.
     FindUsers { ids: Vec<Uuid>, usernames: Vec<String> },
 }
 
 /// A call of an RPC function.
 #[derive(Debug)]
-pub struct RpcCall {
+pub struct RpcJob {
     /// Lower-cased id.
     pub id: String,
     /// The payload as the function sees it.
@@ -200,6 +194,7 @@ pub enum Outcome {
 /// What a session wants of a room. Those with a `cid` are answered with exactly one
 /// [`Delivery`] whose `answers` is set.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum RoomAsk {
     /// A socket opened; `online` when it asked to appear online.
     Opened { member: Member, online: bool },

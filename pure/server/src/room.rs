@@ -58,6 +58,8 @@ pub struct Room {
     sessions: BTreeMap<Uuid, Joined>,
     ticks: Timers<Uuid>,
     outbox: Outbox,
+    /// Counts this room's directory changes.
+    version: u64,
     /// Directory changes of this turn, already applied here.
     changes: Vec<DirectoryEvent>,
     /// Other mail of this turn.
@@ -73,13 +75,6 @@ struct Joined {
     follows: Vec<Uuid>,
 }
 
-/// Error codes of the realtime protocol (the contract, C.4).
-mod code {
-    pub(super) const RUNTIME_EXCEPTION: i32 = 0;
-    pub(super) const MATCH_NOT_FOUND: i32 = 4;
-    pub(super) const MATCH_JOIN_REJECTED: i32 = 5;
-}
-
 impl Room {
     /// A room with nothing in it.
     #[must_use]
@@ -93,20 +88,21 @@ impl Room {
         Self {
             me,
             topology,
-            settings,
             stats,
             scripts: Some(kit.scripts),
             db: kit.db,
             random: kit.random,
             host: kit.host,
-            directory: Directory::default(),
+            directory: Directory::new(&settings.node),
             cache: Cache::default(),
+            settings,
             matches: BTreeMap::new(),
             relayed: BTreeMap::new(),
             users: BTreeMap::new(),
             sessions: BTreeMap::new(),
             ticks: Timers::default(),
             outbox: Outbox::default(),
+            version: 0,
             changes: Vec::new(),
             mails: Vec::new(),
             grace_ends: None,
@@ -141,13 +137,13 @@ impl Room {
             RoomAsk::Opened { member, online } => self.opened(member, online),
             RoomAsk::Closed { session_id, user_id } => self.closed(now, session_id, user_id),
             RoomAsk::MatchCreate { member, cid, id, named } => {
-                self.relayed_create(&member, &cid, id, named);
+                self.relayed_create(now, &member, &cid, id, named);
             }
             RoomAsk::MatchJoin { member, cid, id, by_token, metadata } => {
                 if id.authoritative {
                     self.authoritative_join(now, &member, &cid, id, &metadata);
                 } else {
-                    self.relayed_join(&member, &cid, id, by_token);
+                    self.relayed_join(now, &member, &cid, id, by_token);
                 }
             }
             RoomAsk::MatchLeave { member, cid, id } => {
@@ -211,10 +207,21 @@ impl Room {
         self.user_socket_closed(session_id, user_id);
     }
 
-    /// A change that everybody who lists must hear of.
-    fn change(&mut self, event: DirectoryEvent) {
+    /// A change that everybody who lists must hear of. `make` is given its version.
+    fn change(&mut self, make: impl FnOnce(u64) -> DirectoryEvent) {
+        self.version += 1;
+        let event = make(self.version);
         self.directory.apply(&event);
         self.changes.push(event);
+    }
+
+    fn resized(&mut self, id: MatchId, size: usize) {
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        self.change(|version| DirectoryEvent::Resized { id, version, size });
+    }
+
+    fn ended(&mut self, id: MatchId) {
+        self.change(|version| DirectoryEvent::Ended { id, version });
     }
 
     fn drain(&mut self, now: Now) {
@@ -300,7 +307,10 @@ impl Handler for Room {
 }
 
 /// The members of a match as the wire lists them, without one of them.
-fn presences_without(members: &[Member], session_id: Uuid) -> Vec<wire::nakama::realtime::UserPresence> {
+fn presences_without(
+    members: &[Member],
+    session_id: Uuid,
+) -> Vec<wire::nakama::realtime::UserPresence> {
     let others = members.iter().filter(|member| member.presence.session_id != session_id);
     others.map(|member| crate::frames::user_presence(&member.presence)).collect()
 }

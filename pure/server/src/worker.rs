@@ -16,9 +16,9 @@ use game::db::{Database, DbError};
 use game::directory::Directory;
 use game::error::ApiError;
 use game::guest::{HostSettings, ScriptFailure, Scripts};
-use game::session::{Claims, Signer};
+use game::session::{Claims, Revocations, Signer};
 
-use crate::mail::{Done, Job, Mail, Outcome, Revocation, RpcCall, Topology, Work};
+use crate::mail::{Done, Job, Mail, Outcome, RpcJob, Topology, Work};
 use crate::room::Kit;
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
@@ -34,6 +34,7 @@ pub struct Worker {
     random: Random,
     host: Arc<HostSettings>,
     signer: Signer,
+    revocations: Revocations,
     directory: Directory,
     cache: Cache,
     /// For matches: they live on rooms.
@@ -63,14 +64,14 @@ impl Worker {
         Self {
             me,
             topology,
-            settings,
             stats,
             scripts: kit.scripts,
             db: kit.db,
             random: kit.random,
             host: kit.host,
             signer,
-            directory: Directory::default(),
+            revocations: Revocations::default(),
+            directory: Directory::new(&settings.node),
             cache: Cache::default(),
             ask,
             asked: 0,
@@ -78,6 +79,7 @@ impl Worker {
             mails: Vec::new(),
             look: Vec::new(),
             jobs_in_batch: 0,
+            settings,
         }
     }
 
@@ -100,6 +102,7 @@ impl Worker {
                 events.iter().for_each(|event| self.directory.apply(event));
             }
             Mail::Cache(change) => self.cache.apply(&change),
+            Mail::Revoke(revocation) => self.revocations.apply(now, &revocation),
             // The rest is for cores and rooms; late answers to a question that was given up
             // are of no use to anybody.
             _ => {}
@@ -109,11 +112,12 @@ impl Worker {
     fn run(&mut self, now: Now, job: Job) {
         let Job { lane, address, work, caller } = job;
         let outcome = match work {
-            Work::Api(call) => Outcome::Api(self.api(now, *call, caller.as_deref())),
+            Work::Api(call) => Outcome::Api(self.api(now, &call, caller.as_deref())),
             Work::Rpc(call) => Outcome::Rpc(self.rpc(now, &call)),
             Work::FindUsers { ids, usernames } => {
-                let found = game::user::find_ids(&mut *self.db, &ids, &usernames);
-                Outcome::Users(found.map_err(ApiError::from))
+                let found = game::user::users(&mut *self.db, &ids, &usernames);
+                let ids = found.map(|users| users.iter().map(|user| user.id).collect());
+                Outcome::Users(ids.map_err(|_| ApiError::internal("Could not look up users.")))
             }
         };
         let done = Done { lane, conn: address.conn, outcome };
@@ -126,7 +130,7 @@ impl Worker {
     fn api(
         &mut self,
         now: Now,
-        call: api::ApiCall,
+        call: &api::ApiCall,
         caller: Option<&Claims>,
     ) -> Result<api::Answer, ApiError> {
         self.stats.api_count.up();
@@ -135,30 +139,22 @@ impl Worker {
             random: &mut self.random,
             db: &mut *self.db,
             signer: &self.signer,
+            revocations: &self.revocations,
             directory: &self.directory,
-            node: &self.settings.node,
         };
         let mut result = api::run(&mut cx, call, caller);
         match &mut result {
             Ok(answer) => {
-                for effect in answer.effects.drain(..) {
-                    match effect {
-                        Effect::Revoke { user_id, token_id, issued_until_s, expires_s } => {
-                            let revocation =
-                                Revocation { user_id, token_id, issued_until_s, expires_s };
-                            let cores = self.topology.cores.iter();
-                            self.mails.extend(
-                                cores.map(|core| (*core, Mail::Revoke(revocation.clone()))),
-                            );
+                let effects = std::mem::take(&mut answer.effects);
+                self.mails.extend(effects.into_iter().flat_map(|effect| {
+                    let mail = move || match effect {
+                        Effect::Revoke(revocation) => Mail::Revoke(revocation),
+                        Effect::Disconnect { user_id, cause } => {
+                            Mail::DisconnectUser { user_id, cause }
                         }
-                        Effect::DisconnectUser { user_id, reason } => {
-                            let cores = self.topology.cores.iter();
-                            self.mails.extend(cores.map(|core| {
-                                (*core, Mail::DisconnectUser { user_id, reason: reason.to_owned() })
-                            }));
-                        }
-                    }
-                }
+                    };
+                    self.topology.everybody().map(move |to| (to, mail()))
+                }));
             }
             Err(_) => self.stats.api_errors.up(),
         }
@@ -168,7 +164,7 @@ impl Worker {
     fn rpc(
         &mut self,
         now: Now,
-        call: &RpcCall,
+        call: &RpcJob,
     ) -> Result<Option<bytes::Bytes>, game::guest::ScriptError> {
         self.stats.rpc_count.up();
         let mut host = host::WorkerHost {
@@ -225,7 +221,7 @@ impl Worker {
         for (_, list) in &mut self.done {
             for done in list {
                 if let Outcome::Api(outcome) = &mut done.outcome {
-                    *outcome = Err(ApiError::from(error.clone()));
+                    *outcome = Err(ApiError::internal("database error"));
                 }
             }
         }
@@ -268,7 +264,10 @@ impl Handler for Worker {
             }
             Input::Refused { mail, .. } => {
                 self.stats.refused_mail.up();
-                tracing::warn!(kind = mail.kind(), "a mailbox is full: mail of a worker was dropped");
+                tracing::warn!(
+                    kind = mail.kind(),
+                    "a mailbox is full: mail of a worker was dropped"
+                );
             }
             Input::Stop => out.stop(),
             _ => {}

@@ -192,7 +192,7 @@ mod tests {
 
     fn pairs(raw: &str) -> String {
         let Ok(query) = Query::parse(raw) else { return "error".to_owned() };
-        query.iter().map(|(name, value)| format!("{name}={value};")).collect()
+        query.iter().map(|(name, value)| [&name, "=", &value, ";"].concat()).collect()
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod encode;
 mod handshake;
 
 pub use decode::{Decoder, Message, Role, WsError};
-pub use encode::{Opcode, close_payload, encode, encode_close, encode_masked};
+pub use encode::{Opcode, close_payload, encode, encode_close, encode_masked, encode_with};
 pub use handshake::{HandshakeError, accept, accept_key, is_accepted, request};
 
 /// Payload bytes of a control frame, at most. Source: RFC 6455 section 5.5.

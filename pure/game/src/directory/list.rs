@@ -110,9 +110,9 @@ impl ListFilter {
 }
 
 impl Directory {
-    /// What one list may cost in steps of [`Query::score_counting`]: tens of milliseconds. A query
-    /// of a few terms over 100,000 matches stays below.
-    pub const LIST_STEPS_MAX: u64 = 20_000_000;
+    /// What one list may cost in steps of [`Query::score_counting`]: some 50 milliseconds. A query
+    /// of a few terms over all of [`Directory::MATCHES_MAX`] stays below.
+    pub const LIST_STEPS_MAX: u64 = 50_000_000;
 
     /// Lists matches. Without a query: authoritative ones, newest first, then relayed ones, newest
     /// first. With a query: authoritative ones, the best score first, then the newest. With a label

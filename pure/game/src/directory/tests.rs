@@ -1,1 +1,308 @@
-//! Events in, lists out.
+//! Events in, lists out; then random lives of many matches against an obvious model.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use event::Random;
+use expect_test::{Expect, expect};
+use uuid::Uuid;
+
+use super::{Directory, DirectoryEvent, ListError, ListFilter};
+use crate::match_id::MatchId;
+
+fn authoritative(number: u128) -> MatchId {
+    MatchId { uuid: Uuid::from_u128(number), authoritative: true }
+}
+
+fn relayed(number: u128) -> MatchId {
+    MatchId { uuid: Uuid::from_u128(number), authoritative: false }
+}
+
+fn created(id: MatchId, version: u64, label: &str, size: u32, at_ms: u64) -> DirectoryEvent {
+    let (handler_name, tick_rate_hz) = if id.authoritative { ("arena", 10) } else { ("", 0) };
+    DirectoryEvent::MatchCreated {
+        id,
+        version,
+        handler_name: handler_name.into(),
+        tick_rate_hz,
+        label: label.into(),
+        size,
+        create_time_ms: at_ms,
+    }
+}
+
+/// Four authoritative matches, 1 to 4, and two relayed ones, 8 and 9; the higher the newer.
+fn sample() -> Directory {
+    let mut directory = Directory::new("n1");
+    for event in [
+        created(authoritative(1), 1, r#"{"mode":"ctf","rank":10}"#, 3, 1_000),
+        created(authoritative(3), 2, "plain text", 0, 3_000),
+        created(authoritative(2), 3, r#"{"mode":"duel","rank":20}"#, 9, 2_000),
+        created(authoritative(4), 4, r#"{"mode":"ctf","rank":30}"#, 10, 3_000),
+        created(relayed(8), 5, "", 2, 500),
+        created(relayed(9), 6, "", 4, 600),
+    ] {
+        directory.apply(&event);
+    }
+    directory
+}
+
+fn text_of(directory: &Directory, filter: &ListFilter) -> String {
+    match directory.list(filter) {
+        Ok(found) => {
+            let names = found.iter().map(|listed| listed.id.uuid.as_u128().to_string());
+            names.collect::<Vec<_>>().join(" ")
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_match_in_a_list_has_all_that_clients_see() {
+    let found = sample().list(&ListFilter { limit: 9, ..ListFilter::default() }).unwrap();
+    assert_eq!(found.len(), 6);
+    let newest = &found[0];
+    assert_eq!(newest.id, authoritative(4));
+    assert_eq!(newest.label.as_deref(), Some(r#"{"mode":"ctf","rank":30}"#));
+    assert_eq!((newest.size, newest.tick_rate_hz, &*newest.handler_name), (10, 10, "arena"));
+    assert_eq!(newest.create_time_ms, 3_000);
+    let last = &found[5];
+    assert_eq!((last.id, last.label.as_deref(), last.size), (relayed(8), None, 2));
+    assert_eq!(sample().find(&authoritative(4)), Some(newest));
+    assert_eq!(sample().find(&relayed(4)), None);
+}
+
+#[test]
+fn filters_and_order() {
+    let directory = sample();
+    let check = |change: &dyn Fn(&mut ListFilter), expected: Expect| {
+        let mut filter = ListFilter { limit: 10, ..ListFilter::default() };
+        change(&mut filter);
+        expected.assert_eq(&text_of(&directory, &filter));
+    };
+    let query = |text: &str| Some(text.to_owned());
+    check(&|_| {}, expect!["4 3 2 1 9 8"]);
+    check(&|f| f.limit = 5, expect!["4 3 2 1 9"]);
+    check(&|f| f.limit = 1, expect!["4"]);
+    check(&|f| f.limit = 0, expect![]);
+    check(&|f| f.authoritative = Some(true), expect!["4 3 2 1"]);
+    check(&|f| f.authoritative = Some(false), expect!["9 8"]);
+    check(&|f| f.max_size = Some(9), expect!["3 2 1 9 8"]);
+    check(&|f| (f.min_size, f.max_size) = (Some(3), Some(4)), expect!["1 9"]);
+    check(&|f| (f.min_size, f.max_size) = (Some(4), Some(3)), expect![]);
+    check(&|f| f.min_size = Some(-5), expect!["4 3 2 1 9 8"]);
+    check(&|f| f.max_size = Some(-1), expect![]);
+    check(&|f| f.label = query("plain text"), expect!["3"]);
+    check(&|f| f.label = query("plain"), expect![]);
+    check(&|f| f.label = query(""), expect![]);
+    check(&|f| (f.label, f.authoritative) = (query(""), Some(false)), expect![]);
+    check(&|f| f.query = query(""), expect!["4 3 2 1"]);
+    check(&|f| f.query = query("*"), expect!["4 3 2 1"]);
+    check(&|f| (f.query, f.authoritative) = (query("*"), Some(false)), expect![]);
+    check(&|f| f.query = query("label.mode:ctf"), expect!["4 1"]);
+    check(&|f| (f.query, f.limit) = (query("label.mode:ctf label.rank:10"), 1), expect!["1"]);
+    check(&|f| f.query = query("+label.rank:>=10 label.mode:duel^5"), expect!["2 4 1"]);
+    check(&|f| (f.query, f.max_size) = (query("label.rank:>=10"), Some(9)), expect!["2 1"]);
+    check(&|f| f.query = query(r#"label_string:"plain text""#), expect!["3"]);
+    check(&|f| f.query = query("node:n1"), expect!["4 3 2 1"]);
+    check(&|f| f.query = query("node:n2"), expect![]);
+    check(&|f| f.query = query("handler_name:arena -tick_rate:>10"), expect!["4 3 2 1"]);
+    check(&|f| f.query = query("create_time:>=3000"), expect!["4 3"]);
+    check(&|f| f.query = query(r#"create_time:<"1970-01-01T00:00:02Z""#), expect!["1"]);
+    check(
+        &|f| (f.query, f.label) = (query("node:n1"), query(r#"{"mode":"ctf","rank":10}"#)),
+        expect!["1"],
+    );
+    check(
+        &|f| f.query = query("label.mode:"),
+        expect!["error parsing query string: syntax error at byte 11: a value expected"],
+    );
+}
+
+#[test]
+fn requests_are_checked_in_the_originals_order() {
+    let fine = ListFilter { limit: 10, ..ListFilter::default() };
+    let some = Some(String::new());
+    let relayed = ListFilter { authoritative: Some(false), ..fine.clone() };
+    let cases = [
+        (ListFilter { limit: 100, ..fine.clone() }, Ok(())),
+        (ListFilter { limit: 0, min_size: Some(-1), ..fine.clone() }, Err(ListError::Limit)),
+        (ListFilter { limit: 101, ..fine.clone() }, Err(ListError::Limit)),
+        (ListFilter { label: some.clone(), ..fine.clone() }, Ok(())),
+        (
+            ListFilter { label: some.clone(), query: some.clone(), ..relayed.clone() },
+            Err(ListError::LabelOfRelayed),
+        ),
+        (ListFilter { query: some, ..relayed }, Err(ListError::QueryOfRelayed)),
+        (ListFilter { min_size: Some(-1), ..fine.clone() }, Err(ListError::MinSize)),
+        (ListFilter { max_size: Some(-1), ..fine.clone() }, Err(ListError::MaxSize)),
+        (
+            ListFilter { min_size: Some(2), max_size: Some(1), ..fine.clone() },
+            Err(ListError::Sizes),
+        ),
+        (ListFilter { min_size: Some(1), max_size: Some(1), ..fine }, Ok(())),
+    ];
+    for (filter, expected) in cases {
+        assert_eq!(filter.check_request(), expected, "{filter:?}");
+    }
+    assert_eq!(ListError::Limit.to_string(), "Invalid limit - limit must be between 1 and 100.");
+}
+
+#[test]
+fn labels_change_what_queries_find() {
+    let mut directory = sample();
+    let red = ListFilter { limit: 9, query: Some("label.c:red".into()), ..ListFilter::default() };
+    let label: Arc<str> = r#"{"c":"red"}"#.into();
+    let relabelled = |id, version| DirectoryEvent::Relabelled { id, version, label: label.clone() };
+    assert_eq!(text_of(&directory, &red), "");
+    directory.apply(&relabelled(authoritative(1), 7));
+    directory.apply(&relabelled(authoritative(3), 2));
+    directory.apply(&relabelled(relayed(8), 7));
+    assert_eq!(text_of(&directory, &red), "1");
+    assert_eq!(directory.find(&relayed(8)).unwrap().label, None);
+    assert_eq!(directory.counters().events_stale_count, 1);
+    for text in ["", "[1]", "{", r#""label.c:red""#, " ", "null"] {
+        let label = text.into();
+        directory.apply(&DirectoryEvent::Relabelled { id: authoritative(2), version: 8, label });
+        assert_eq!(text_of(&directory, &red), "1", "{text}");
+    }
+}
+
+#[test]
+fn an_ended_match_stays_ended_until_it_truly_begins_again() {
+    let mut directory = sample();
+    let again = created(relayed(8), 5, "", 2, 500);
+    directory.apply(&DirectoryEvent::Ended { id: relayed(8), version: 9 });
+    directory.apply(&again);
+    directory.apply(&DirectoryEvent::Resized { id: relayed(8), version: 10, size: 1 });
+    directory.apply(&DirectoryEvent::Ended { id: relayed(8), version: 11 });
+    assert_eq!(directory.find(&relayed(8)), None);
+    assert_eq!(directory.counters().events_stale_count, 3);
+    // A named match may begin again under the same id.
+    directory.apply(&created(relayed(8), 12, "", 1, 900));
+    assert_eq!(directory.find(&relayed(8)).map(|listed| listed.size), Some(1));
+    assert_eq!((directory.len(), directory.authoritative_count()), (6, 4));
+}
+
+#[test]
+fn only_so_many_ended_matches_are_remembered() {
+    let mut directory = Directory::default();
+    for number in 0..Directory::ENDED_MAX as u128 + 10 {
+        directory.apply(&created(relayed(number), 1, "", 1, 1));
+        directory.apply(&DirectoryEvent::Ended { id: relayed(number), version: 2 });
+    }
+    assert!(directory.is_empty());
+    assert_eq!(directory.ended.len(), Directory::ENDED_MAX);
+    assert_eq!(directory.ended_order.len(), Directory::ENDED_MAX);
+    assert!(!directory.ended.contains_key(&relayed(9)));
+    assert!(directory.ended.contains_key(&relayed(10)));
+}
+
+#[test]
+fn online_as_long_as_one_session_is() {
+    let mut directory = Directory::default();
+    let user = Uuid::from_u128;
+    let online = |user_id, session_id| DirectoryEvent::UserOnline { user_id, session_id };
+    let offline = |user_id, session_id| DirectoryEvent::UserOffline { user_id, session_id };
+    for event in [online(user(2), user(7)), online(user(2), user(7)), online(user(2), user(6))] {
+        directory.apply(&event);
+    }
+    let who = |directory: &Directory| [1, 2, 3].map(|number| directory.is_online(user(number)));
+    assert_eq!(who(&directory), [false, true, false]);
+    assert_eq!(directory.online_sessions_count(), 2);
+    directory.apply(&offline(user(2), user(7)));
+    directory.apply(&offline(user(2), user(7)));
+    assert_eq!(who(&directory), [false, true, false]);
+    directory.apply(&offline(user(2), user(6)));
+    assert_eq!(who(&directory), [false, false, false]);
+}
+
+#[test]
+fn an_expensive_query_gives_up() {
+    let mut directory = Directory::default();
+    let label = format!(r#"{{"a":"{}"}}"#, "a".repeat(2_000));
+    for number in 0..300 {
+        directory.apply(&created(authoritative(number), 1, &label, 1, 1));
+    }
+    let cheap = "label.a:/a*/".to_owned();
+    let dear = "+label.a:/(a*)*b?(a*)*b?(a*)*/ ".repeat(8);
+    let list = |query| directory.list(&ListFilter { limit: 1, query, ..ListFilter::default() });
+    assert_eq!(list(Some(cheap)).map(|found| found.len()), Ok(1));
+    let Err(ListError::Expensive { seen_count, matches_count }) = list(Some(dear)) else {
+        panic!("listed");
+    };
+    assert!((1..300).contains(&seen_count), "{seen_count}");
+    assert_eq!(matches_count, 300);
+}
+
+/// A match as the model knows it: creation, version of it, size.
+type Model = BTreeMap<MatchId, (u64, u64, u32)>;
+
+/// The model's answer: everything that fits, sorted.
+fn expected(model: &Model, filter: &ListFilter) -> Vec<MatchId> {
+    let fits = |size: u32| {
+        filter.min_size.is_none_or(|min| i64::from(size) >= i64::from(min))
+            && filter.max_size.is_none_or(|max| i64::from(size) <= i64::from(max))
+    };
+    let mut all: Vec<_> = model.iter().filter(|(_, (_, _, size))| fits(*size)).collect();
+    all.sort_by_key(|(id, (at_ms, version, _))| (id.authoritative, *at_ms, *version, **id));
+    all.iter()
+        .rev()
+        .map(|(id, _)| **id)
+        .filter(|id| filter.authoritative.is_none_or(|wanted| wanted == id.authoritative))
+        .filter(|id| filter.query.is_none() || id.authoritative)
+        .take(filter.limit as usize)
+        .collect()
+}
+
+#[test]
+fn random_lives_agree_with_the_model() {
+    let mut random = Random::from_number(11);
+    let mut directory = Directory::default();
+    let mut model = Model::new();
+    let mut history: Vec<DirectoryEvent> = Vec::new();
+    let mut listed_count = 0;
+    for version in 1..4_000 {
+        let number = u128::from(random.below(120));
+        let id = MatchId { uuid: Uuid::from_u128(number), authoritative: random.below(3) > 0 };
+        let size = random.below(12);
+        let event = match random.below(5) {
+            0 => DirectoryEvent::Ended { id, version },
+            1 | 2 => DirectoryEvent::Resized { id, version, size },
+            _ => created(id, version, "{}", size, u64::from(random.below(50))),
+        };
+        match &event {
+            DirectoryEvent::MatchCreated { create_time_ms, .. } => {
+                model.insert(id, (*create_time_ms, version, size));
+            }
+            DirectoryEvent::Resized { .. } => {
+                model.entry(id).and_modify(|known| known.2 = size);
+            }
+            _ => {
+                model.remove(&id);
+            }
+        }
+        directory.apply(&event);
+        // Any event may come again.
+        history.push(event);
+        let ago = random.below(200) as usize;
+        if let Some(old) = history.iter().rev().nth(ago) {
+            directory.apply(old);
+        }
+        let number = |random: &mut Random| Some(i32::try_from(random.below(14)).unwrap() - 1);
+        let filter = ListFilter {
+            limit: random.below(20),
+            authoritative: [None, Some(true), Some(false)][random.below(3) as usize],
+            label: None,
+            min_size: if random.below(2) == 0 { None } else { number(&mut random) },
+            max_size: if random.below(2) == 0 { None } else { number(&mut random) },
+            query: [None, Some("handler_name:arena".to_owned())][random.below(2) as usize].clone(),
+        };
+        let found = directory.list(&filter).unwrap();
+        let found: Vec<_> = found.iter().map(|listed| listed.id).collect();
+        assert_eq!(found, expected(&model, &filter), "{version} {filter:?}");
+        listed_count += found.len();
+        assert_eq!(directory.len(), model.len());
+    }
+    assert!(listed_count > 4_000, "{listed_count}");
+}

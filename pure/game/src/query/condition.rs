@@ -71,44 +71,37 @@ impl Comparison {
 }
 
 impl Condition {
-    /// Bytes of a compiled regular expression: stops `((a{99}){99}){99}`.
-    const REGEX_BYTES_MAX: usize = 16 * 1_024;
+    /// Bytes that a compiled regular expression may have, tried in this order: the first that is
+    /// enough tells how large it is. The last stops `((a{99}){99}){99}`.
+    const REGEX_BYTES_MAX: [usize; 7] = [256, 512, 1_024, 2_048, 4_096, 8_192, 16_384];
     /// Groups in groups of a regular expression.
     const REGEX_NEST_MAX: u32 = 16;
 
     /// A regular expression that must fit whole values.
     pub(super) fn regex(pattern: &str) -> Result<Self, QueryError> {
-        let compile = |pattern: &str| {
-            RegexBuilder::new(pattern)
-                .size_limit(Self::REGEX_BYTES_MAX)
-                .nest_limit(Self::REGEX_NEST_MAX)
-                .build()
-        };
         // Alone first, so that `a)|(b` does not become well-formed by the brackets around it.
-        let regex = compile(pattern).and_then(|_| compile(&format!("^(?:{pattern})$")));
-        let regex = regex.map_err(|error| QueryError::Regex {
-            text: pattern.to_owned(),
-            reason: error.to_string(),
-        })?;
-        // Every byte of the value may meet every state of the program. The states are not told;
-        // without repetition there is at most about one a byte of the pattern.
-        let states_max = if pattern.contains('{') { 256 } else { 8 + pattern.len() };
-        Ok(Self::Regex { regex, steps_per_byte: u64::try_from(states_max).unwrap_or(u64::MAX) })
+        let (regex, bytes) = compile(pattern)
+            .and_then(|_| compile(&format!("^(?:{pattern})$")))
+            .map_err(|reason| QueryError::Regex { text: pattern.to_owned(), reason })?;
+        // At worst every byte of the value meets every state of the program, 4 steps each, as
+        // measured by `benches/listing.rs`. A state has 32 bytes.
+        let steps_per_byte = u64::try_from(bytes * 4 / 32).unwrap_or(u64::MAX);
+        Ok(Self::Regex { regex, steps_per_byte })
     }
 
     /// Whether it holds for `value`. Adds what it cost to `steps`.
-    pub(super) fn holds(&self, value: &FieldValue, steps: &mut u64) -> bool {
+    pub(super) fn holds(&self, value: FieldValue<'_>, steps: &mut u64) -> bool {
         match (self, value) {
             (Self::Everything | Self::Exists, _) => true,
-            (Self::Text(wanted), FieldValue::Text(text)) => wanted == text,
-            (Self::Number { text: wanted, .. }, FieldValue::Text(text)) => wanted == text,
+            (Self::Text(wanted), FieldValue::Text(text)) => **wanted == *text,
+            (Self::Number { text: wanted, .. }, FieldValue::Text(text)) => **wanted == *text,
             #[expect(clippy::float_cmp, reason = "the number that was written, not one near it")]
-            (Self::Number { number, .. }, FieldValue::Number(value)) => number == value,
+            (Self::Number { number, .. }, FieldValue::Number(value)) => *number == value,
             (Self::Numbers { comparison, limit }, FieldValue::Number(value)) => {
-                comparison.holds(value, limit)
+                comparison.holds(&value, limit)
             }
             (Self::Dates { comparison, limit_ns }, FieldValue::Date(ns)) => {
-                comparison.holds(ns, limit_ns)
+                comparison.holds(&ns, limit_ns)
             }
             (Self::Fuzzy { word, changes_max }, FieldValue::Text(text)) => {
                 count(steps, text, 9);
@@ -122,6 +115,19 @@ impl Condition {
             _ => false,
         }
     }
+}
+
+/// The program of a pattern, and how many bytes suffice for it.
+fn compile(pattern: &str) -> Result<(Regex, usize), String> {
+    let mut reason = String::new();
+    for bytes in Condition::REGEX_BYTES_MAX {
+        let mut builder = RegexBuilder::new(pattern);
+        match builder.size_limit(bytes).nest_limit(Condition::REGEX_NEST_MAX).build() {
+            Ok(regex) => return Ok((regex, bytes)),
+            Err(error) => reason = error.to_string(),
+        }
+    }
+    Err(reason)
 }
 
 fn count(steps: &mut u64, text: &str, steps_per_byte: u64) {

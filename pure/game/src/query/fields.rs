@@ -11,10 +11,10 @@ use serde_json::Value as Json;
 use super::date::parse_date_ns;
 
 /// One value of a field.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum FieldValue {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum FieldValue<'a> {
     /// An exact keyword; also a boolean, as `T` or `F`.
-    Text(Box<str>),
+    Text(&'a str),
     /// A number.
     Number(f64),
     /// Nanoseconds since 1970-01-01 UTC.
@@ -22,12 +22,52 @@ pub(super) enum FieldValue {
 }
 
 /// A document, ready to be searched. Build it with the `add_…` calls, then [`Fields::seal`].
-#[derive(Clone, Debug, Default, PartialEq)]
+///
+/// A search by path compares hashes in one small array, and only then looks at texts: a listing
+/// looks at thousands of documents, and what it costs is cache misses.
+#[derive(Clone, Debug, Default)]
 pub struct Fields {
-    /// Sorted by path once sealed; several entries of one path are one multi-valued field.
-    entries: Vec<(Box<str>, FieldValue)>,
-    bytes: usize,
+    /// Sorted by hash once sealed; several entries of one path are one multi-valued field.
+    entries: Vec<Entry>,
+    /// Every entry's path, and its text right behind it.
+    text: String,
     skipped_count: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    path_hash: u64,
+    path_start: u32,
+    path_len: u32,
+    value: Stored,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stored {
+    /// So many bytes behind the path.
+    Text(u32),
+    Number(f64),
+    Date(i64),
+}
+
+/// A field to look for: its path, hashed once for many documents.
+#[derive(Clone, Debug)]
+pub(super) struct FieldPath {
+    text: Box<str>,
+    hash: u64,
+}
+
+impl FieldPath {
+    pub(super) fn new(path: &str) -> Self {
+        Self { text: path.into(), hash: hash(path) }
+    }
+}
+
+/// FNV-1a, 64 bits. Paths that collide are told apart by their text.
+fn hash(path: &str) -> u64 {
+    path.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 impl Fields {
@@ -40,25 +80,25 @@ impl Fields {
     /// Adds a string: a date if it is one, else an exact keyword.
     pub fn add_string(&mut self, path: &str, text: &str) {
         match parse_date_ns(text) {
-            Some(ns) => self.add(path, FieldValue::Date(ns), 0),
+            Some(ns) => self.add(path, FieldValue::Date(ns)),
             None => self.add_keyword(path, text),
         }
     }
 
     /// Adds a string as an exact keyword, even if it is a date.
     pub fn add_keyword(&mut self, path: &str, text: &str) {
-        self.add(path, FieldValue::Text(text.into()), text.len());
+        self.add(path, FieldValue::Text(text));
     }
 
     /// Adds a number.
     pub fn add_number(&mut self, path: &str, number: f64) {
-        self.add(path, FieldValue::Number(number), 0);
+        self.add(path, FieldValue::Number(number));
     }
 
     /// Adds a date, unix milliseconds; those that do not fit into nanoseconds stop at the end.
     pub fn add_date_ms(&mut self, path: &str, unix_ms: u64) {
         let ns = i64::try_from(unix_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
-        self.add(path, FieldValue::Date(ns), 0);
+        self.add(path, FieldValue::Date(ns));
     }
 
     /// Adds a boolean.
@@ -75,8 +115,9 @@ impl Fields {
 
     /// Makes the fields searchable. Without it queries find nothing.
     pub fn seal(&mut self) {
-        self.entries.sort_by(|a, b| a.0.cmp(&b.0));
+        self.entries.sort_by_key(|entry| entry.path_hash);
         self.entries.shrink_to_fit();
+        self.text.shrink_to_fit();
     }
 
     /// How many values were left out because of the limits.
@@ -85,10 +126,27 @@ impl Fields {
     }
 
     /// The values of one field.
-    pub(super) fn of(&self, path: &str) -> impl Iterator<Item = &FieldValue> {
-        let start = self.entries.partition_point(|(name, _)| &**name < path);
+    pub(super) fn of<'a>(&'a self, path: &'a FieldPath) -> impl Iterator<Item = FieldValue<'a>> {
+        let start = self.entries.partition_point(|entry| entry.path_hash < path.hash);
         let rest = self.entries.get(start..).unwrap_or_default();
-        rest.iter().take_while(move |(name, _)| &**name == path).map(|(_, value)| value)
+        rest.iter()
+            .take_while(move |entry| entry.path_hash == path.hash)
+            .map(|entry| self.read(entry))
+            .filter_map(move |(name, value)| (name == &*path.text).then_some(value))
+    }
+
+    /// An entry's path and value.
+    fn read(&self, entry: &Entry) -> (&str, FieldValue<'_>) {
+        let start = entry.path_start as usize;
+        let end = start + entry.path_len as usize;
+        let value = match entry.value {
+            Stored::Text(len) => {
+                FieldValue::Text(self.text.get(end..end + len as usize).unwrap_or_default())
+            }
+            Stored::Number(number) => FieldValue::Number(number),
+            Stored::Date(ns) => FieldValue::Date(ns),
+        };
+        (self.text.get(start..end).unwrap_or_default(), value)
     }
 
     fn walk(&mut self, path: &mut String, json: &Json) {
@@ -113,20 +171,33 @@ impl Fields {
         }
     }
 
-    fn add(&mut self, path: &str, value: FieldValue, text_bytes: usize) {
-        let bytes = self.bytes + path.len() + text_bytes;
-        if self.entries.len() >= Self::VALUES_MAX || bytes > Self::BYTES_MAX {
+    fn add(&mut self, path: &str, value: FieldValue<'_>) {
+        let text = if let FieldValue::Text(text) = value { text } else { "" };
+        let bytes = self.text.len() + path.len() + text.len();
+        let has_room = self.entries.len() < Self::VALUES_MAX && bytes <= Self::BYTES_MAX;
+        let (true, Ok(path_start), Ok(path_len), Ok(text_len)) = (
+            has_room,
+            u32::try_from(self.text.len()),
+            u32::try_from(path.len()),
+            u32::try_from(text.len()),
+        ) else {
             self.skipped_count = self.skipped_count.saturating_add(1);
             return;
-        }
-        self.bytes = bytes;
-        self.entries.push((path.into(), value));
+        };
+        let value = match value {
+            FieldValue::Text(_) => Stored::Text(text_len),
+            FieldValue::Number(number) => Stored::Number(number),
+            FieldValue::Date(ns) => Stored::Date(ns),
+        };
+        self.text.push_str(path);
+        self.text.push_str(text);
+        self.entries.push(Entry { path_hash: hash(path), path_start, path_len, value });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FieldValue, Fields};
+    use super::{FieldPath, FieldValue, Fields};
     use expect_test::{Expect, expect};
     use std::fmt::Write as _;
 
@@ -134,13 +205,17 @@ mod tests {
         let mut fields = Fields::default();
         fields.add_json("label", &serde_json::from_str(json).unwrap());
         fields.seal();
+        let mut all: Vec<_> = fields.entries.iter().map(|entry| fields.read(entry)).collect();
+        all.sort_by_key(|(path, _)| *path);
         let mut text = String::new();
-        for (path, value) in &fields.entries {
+        for (path, value) in all {
             let _ = match value {
                 FieldValue::Text(value) => writeln!(text, "{path} = '{value}'"),
                 FieldValue::Number(value) => writeln!(text, "{path} = {value}"),
                 FieldValue::Date(value) => writeln!(text, "{path} = date {value}"),
             };
+            let path = FieldPath::new(path);
+            assert!(fields.of(&path).any(|found| found == value));
         }
         expected.assert_eq(&text);
     }
@@ -184,6 +259,6 @@ mod tests {
         assert_eq!(fields.skipped_count(), 1);
         fields.add_keyword("n", "short");
         fields.seal();
-        assert_eq!(fields.of("n").count(), 1);
+        assert_eq!(fields.of(&FieldPath::new("n")).count(), 1);
     }
 }

@@ -1,6 +1,7 @@
 //! Puts a query's tokens together into terms; see the grammar at the top of `query.rs`.
 
 use super::condition::{Comparison, Condition, Wild};
+use super::fields::FieldPath;
 use super::lex::{Kind, Lexer, Token, letters, unescape};
 use super::{Query, QueryError, Term, parse_date_ns};
 
@@ -81,7 +82,7 @@ impl<'a> Parser<'a> {
             }
             _ => 1.0,
         };
-        Ok(Term { field: field.into(), condition, boost })
+        Ok(Term { field: FieldPath::new(&field), condition, boost })
     }
 
     /// What stands behind a field's colon.

@@ -69,7 +69,7 @@ impl Http {
     pub(super) fn new(now: Now, peer: SocketAddr) -> Self {
         Self {
             peer,
-            decoder: http1::Decoder::default(),
+            decoder: http1::Decoder::new(),
             held: Vec::new(),
             is_paused: false,
             waiting: None,
@@ -115,8 +115,8 @@ impl Core {
             let Http { decoder, verified, peer, .. } = &mut *http;
             let step = match decoder.next(&mut input, &self.limits) {
                 Ok(Some(request)) => {
-                    self.stats.overall_request_recv_bytes.add(request.size_bytes());
-                    self.request(now, conn, *peer, verified, &request, out)
+                    self.stats.overall_request_recv_bytes.add(request.body.len() as u64);
+                    self.request(now, conn, (*peer, verified), &request, out)
                 }
                 Ok(None) => {
                     if http.decoder.wants_continue() {
@@ -147,7 +147,7 @@ impl Core {
                 }
             }
         }
-        if http.decoder.is_empty() {
+        if http.decoder.is_idle() {
             http.began = None;
             if http.is_eof {
                 out.close(conn);
@@ -185,12 +185,7 @@ impl Core {
     }
 
     /// The peer has closed its sending side: what it asked is answered before we close ours.
-    pub(super) fn http_eof(
-        &mut self,
-        conn: ConnId,
-        mut http: Box<Http>,
-        out: &mut Output<Mail>,
-    ) {
+    pub(super) fn http_eof(&mut self, conn: ConnId, mut http: Box<Http>, out: &mut Output<Mail>) {
         http.is_eof = true;
         if http.waiting.is_none() {
             out.close(conn);

@@ -2,9 +2,11 @@
 //! it from time to time and arms itself again, so that traffic never touches a timer.
 
 use event::{CloseReason, ConnId, Now, Output};
+use game::api::Disconnect;
 use uuid::Uuid;
 
 use super::{Core, State};
+use crate::frames;
 use crate::mail::{Mail, RoomAsk};
 
 /// While calls wait at callers, the core looks into its mailbox this often: answers are posted
@@ -35,9 +37,10 @@ impl Core {
 
     pub(super) fn arm_wake(&mut self, now: Now, out: &mut Output<Mail>) {
         let look = self.calls.iter().any(|calls| *calls > 0).then_some(now.mono_ns + LOOK_NS);
-        let stopping = self.stopping.as_ref().map(|stopping| {
-            stopping.sockets_until.unwrap_or(stopping.rooms_until).mono_ns
-        });
+        let stopping = self
+            .stopping
+            .as_ref()
+            .map(|stopping| stopping.sockets_until.unwrap_or(stopping.rooms_until).mono_ns);
         let next = [self.timers.next_ns(), look, stopping];
         out.wake_at(next.into_iter().flatten().min());
     }
@@ -151,7 +154,7 @@ impl Core {
         &mut self,
         now: Now,
         user_id: Uuid,
-        reason: &str,
+        cause: Disconnect,
         out: &mut Output<Mail>,
     ) {
         let of_user = |slot: &super::Slot| match &slot.state {
@@ -164,7 +167,13 @@ impl Core {
             .map(|(index, slot)| ConnId { slot: index, generation: slot.generation })
             .collect();
         for conn in conns {
-            self.close_socket(now, conn, 1000, reason, out);
+            if let (Disconnect::Banned, Some(slot)) = (cause, self.conns.get(conn.slot as usize))
+                && let State::Socket(session) = &slot.state
+            {
+                let frame = frames::notification(session.format, -8, "banned");
+                self.reply(conn, &frame, out);
+            }
+            self.close_socket(now, conn, 1000, "server-side session disconnect", out);
         }
     }
 

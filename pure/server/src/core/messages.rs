@@ -3,25 +3,16 @@
 use bytes::Bytes;
 use event::{ConnId, Now, Output};
 use game::guest::CallContext;
-use game::match_id::MatchId;
+use game::match_id::{MatchId, MatchIdError};
 use smallvec::SmallVec;
 use uuid::Uuid;
-use wire::nakama::realtime::{self, DecodeError, Envelope, Message};
+use wire::nakama::realtime::{self, Message, error_code};
+use wire::nakama::{DecodeError, Envelope};
 
 use super::Core;
 use super::socket::{Session, Step, WaitKind, Waiting};
 use crate::frames;
-use crate::mail::{Format, Job, Lane, Mail, MatchInput, RoomAsk, RpcCall, Work};
-
-/// Error codes of the realtime protocol.
-pub(super) mod code {
-    pub(in crate::core) const RUNTIME_EXCEPTION: i32 = 0;
-    pub(in crate::core) const UNRECOGNIZED_PAYLOAD: i32 = 1;
-    pub(in crate::core) const MISSING_PAYLOAD: i32 = 2;
-    pub(in crate::core) const BAD_INPUT: i32 = 3;
-    pub(in crate::core) const RUNTIME_FUNCTION_NOT_FOUND: i32 = 6;
-    pub(in crate::core) const RUNTIME_FUNCTION_EXCEPTION: i32 = 7;
-}
+use crate::mail::{Format, Job, Lane, Mail, MatchInput, RoomAsk, RpcJob, Work};
 
 /// Characters of a status text (the contract, F.4).
 const STATUS_CHARS_MAX: usize = 2_048;
@@ -46,12 +37,11 @@ impl Core {
             Some(Message::Pong(_)) => Step::Done,
             Some(Message::Rpc(rpc)) => self.socket_rpc(conn, session, cid, rpc, out),
             Some(Message::MatchCreate(create)) => self.match_create(conn, session, cid, &create),
-            Some(Message::MatchJoin(join)) => {
-                self.match_join(now, conn, session, cid, join, out)
-            }
+            Some(Message::MatchJoin(join)) => self.match_join(now, conn, session, cid, join, out),
             Some(Message::MatchLeave(leave)) => {
-                let Some(id) = self.match_id(&leave.match_id) else {
-                    return self.bad_input(conn, session, &cid, "Invalid match ID", out);
+                let id = match self.match_id(&leave.match_id) {
+                    Ok(id) => id,
+                    Err(error) => return self.bad_match_id(conn, session, &cid, error, out),
                 };
                 let member = self.member(conn, session);
                 let room = self.topology.room_of(id.uuid);
@@ -77,7 +67,8 @@ impl Core {
                 wait_for_room(cid)
             }
             Some(other) => self.not_here(conn, session, &cid, &other, out),
-            None => self.refuse(conn, session, &cid, code::MISSING_PAYLOAD, "Missing message.", out),
+            // Decoding leaves no envelope without a message.
+            None => Step::Done,
         }
     }
 
@@ -92,10 +83,10 @@ impl Core {
     ) -> Step {
         if !message.is_from_client() {
             let text = "Unrecognized message.";
-            return self.refuse(conn, session, cid, code::UNRECOGNIZED_PAYLOAD, text, out);
+            return self.refuse(conn, session, cid, error_code::UNRECOGNIZED_PAYLOAD, text, out);
         }
         let text = format!("{} is not implemented in throng yet", message.name());
-        self.reply_error(conn, session.format, cid, (code::RUNTIME_EXCEPTION, &text), out);
+        self.reply_error(conn, session.format, cid, (error_code::RUNTIME_EXCEPTION, &text), out);
         Step::Done
     }
 
@@ -121,7 +112,7 @@ impl Core {
         text: &str,
         out: &mut Output<Mail>,
     ) -> Step {
-        self.reply_error(conn, session.format, cid, (code::BAD_INPUT, text), out);
+        self.reply_error(conn, session.format, cid, (error_code::BAD_INPUT, text), out);
         Step::Done
     }
 
@@ -133,9 +124,13 @@ impl Core {
         out: &mut Output<Mail>,
     ) -> Step {
         match error {
-            DecodeError::UnknownMessage { cid, .. } => {
+            DecodeError::Unknown { cid, .. } => {
                 let text = "Unrecognized message.";
-                self.refuse(conn, session, cid, code::UNRECOGNIZED_PAYLOAD, text, out)
+                self.refuse(conn, session, cid, error_code::UNRECOGNIZED_PAYLOAD, text, out)
+            }
+            DecodeError::Missing { cid } => {
+                let text = "Missing message.";
+                self.refuse(conn, session, cid, error_code::MISSING_PAYLOAD, text, out)
             }
             _ => {
                 self.stats.socket_ws_closed_malformed.up();
@@ -144,10 +139,38 @@ impl Core {
         }
     }
 
-    /// An id of a match of this node. Other nodes' are as unknown as those that never were; only
-    /// text that is no id at all is refused.
-    fn match_id(&self, text: &str) -> Option<MatchId> {
-        MatchId::parse_for_node(text, &self.settings.node).ok()
+    fn match_id(&self, text: &str) -> Result<MatchId, MatchIdError> {
+        MatchId::parse(text, &self.settings.node)
+    }
+
+    /// Answers for an id that names no match of this node: text that is no id is refused, another
+    /// node's match is as unknown as one that never was.
+    fn bad_match_id(
+        &mut self,
+        conn: ConnId,
+        session: &Session,
+        cid: &str,
+        error: MatchIdError,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        let error = match error {
+            MatchIdError::Malformed => (error_code::BAD_INPUT, "Invalid match ID"),
+            MatchIdError::OtherNode => (error_code::MATCH_NOT_FOUND, "Match not found"),
+        };
+        self.reply_error(conn, session.format, cid, error, out);
+        Step::Done
+    }
+
+    /// The match in a matchmaker's token (the contract, D.1).
+    fn match_of_token(&self, now: Now, token: &str) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct MatchClaims {
+            mid: String,
+            exp: u64,
+        }
+        let claims = self.signer.session_key().open(token).ok()?;
+        let claims: MatchClaims = serde_json::from_slice(&claims).ok()?;
+        (now.unix_s() < claims.exp).then_some(claims.mid)
     }
 
     fn match_data(
@@ -158,8 +181,11 @@ impl Core {
         send: realtime::MatchDataSend,
         out: &mut Output<Mail>,
     ) -> Step {
-        let Some(id) = self.match_id(&send.match_id) else {
-            return self.bad_input(conn, session, "", "Invalid match ID", out);
+        let id = match self.match_id(&send.match_id) {
+            Ok(id) => id,
+            // Not even an error for what cannot be there (the contract, D.2).
+            Err(MatchIdError::OtherNode) => return Step::Done,
+            Err(error) => return self.bad_match_id(conn, session, "", error, out),
         };
         let mut to = SmallVec::new();
         for presence in &send.presences {
@@ -172,7 +198,7 @@ impl Core {
             session_id: session.session_id,
             id,
             op_code: send.op_code,
-            data: Bytes::from(send.data),
+            data: send.data,
             to,
             reliable: send.reliable,
             receive_time_ms: now.unix_ms,
@@ -210,21 +236,22 @@ impl Core {
         join: realtime::MatchJoin,
         out: &mut Output<Mail>,
     ) -> Step {
-        let (text, by_token) = match join.id {
-            Some(realtime::MatchJoinId::MatchId(id)) => (id, false),
-            Some(realtime::MatchJoinId::Token(token)) => {
-                let Some(id) = self.signer.verify_match_token(&token, now) else {
+        let (text, by_token) = match (join.match_id, join.token) {
+            (Some(id), _) => (id, false),
+            (None, Some(token)) => {
+                let Some(id) = self.match_of_token(now, &token) else {
                     return self.bad_input(conn, session, &cid, "Invalid match token", out);
                 };
                 (id, true)
             }
-            None => {
+            (None, None) => {
                 let text = "No match ID or token found";
                 return self.bad_input(conn, session, &cid, text, out);
             }
         };
-        let Some(id) = self.match_id(&text) else {
-            return self.bad_input(conn, session, &cid, "Invalid match ID", out);
+        let id = match self.match_id(&text) {
+            Ok(id) => id,
+            Err(error) => return self.bad_match_id(conn, session, &cid, error, out),
         };
         let metadata = join.metadata.into_iter().collect();
         let member = self.member(conn, session);
@@ -242,8 +269,9 @@ impl Core {
         update: realtime::StatusUpdate,
         out: &mut Output<Mail>,
     ) -> Step {
-        let is_long =
-            |status: &String| status.len() > STATUS_CHARS_MAX && status.chars().count() > STATUS_CHARS_MAX;
+        let is_long = |status: &String| {
+            status.len() > STATUS_CHARS_MAX && status.chars().count() > STATUS_CHARS_MAX
+        };
         if update.status.as_ref().is_some_and(is_long) {
             let text = "Status must be 2048 characters or less";
             return self.bad_input(conn, session, &cid, text, out);
@@ -302,7 +330,7 @@ impl Core {
             client_port: Some(session.peer.port().to_string()),
             ..CallContext::default()
         };
-        let call = RpcCall { id: id.clone(), payload: Bytes::from(rpc.payload), context };
+        let call = RpcJob { id: id.clone(), payload: Bytes::from(rpc.payload), context };
         let job = Job {
             lane: Lane::Batcher,
             address: self.address(conn),
@@ -317,7 +345,7 @@ impl Core {
 
     fn busy(&mut self, conn: ConnId, format: Format, cid: &str, out: &mut Output<Mail>) -> Step {
         let text = "the server is busy: too many calls are waiting";
-        self.reply_error(conn, format, cid, (code::RUNTIME_EXCEPTION, text), out);
+        self.reply_error(conn, format, cid, (error_code::RUNTIME_EXCEPTION, text), out);
         Step::Done
     }
 }

@@ -9,8 +9,8 @@ use event::{ConnId, Now, Output};
 use game::guest::Presence;
 use game::session::Claims;
 use uuid::Uuid;
-use wire::nakama::realtime::Envelope;
-use wire::ws::{self, Message};
+use wire::nakama::Envelope;
+use wire::websocket::{self as ws, Message};
 
 use super::{Core, HELD_BYTES_MAX, State};
 use crate::frames;
@@ -138,7 +138,7 @@ impl Core {
                 Err(_) if session.closing.is_some() => break,
                 Err(error) => {
                     self.stats.socket_ws_closed_malformed.up();
-                    Step::Close(error.close_code(), error.reason())
+                    Step::Close(error.close_code(), close_reason(error.close_code()))
                 }
             };
             match step {
@@ -180,7 +180,7 @@ impl Core {
             }
         };
         self.stats.overall_message_count.up();
-        self.stats.overall_message_recv_bytes.add(message.payload_len() as u64);
+        self.stats.overall_message_recv_bytes.add(payload_len(message) as u64);
         match decoded {
             Ok(envelope) => self.message(now, conn, session, envelope, out),
             Err(error) => self.undecodable(conn, session, &error, out),
@@ -344,5 +344,22 @@ impl Core {
             address: self.address(conn),
             format: session.format,
         }
+    }
+}
+
+/// What a client is told that broke the framing, by close code (RFC 6455 §7.4.1).
+fn close_reason(code: u16) -> &'static str {
+    match code {
+        1007 => "received text that is not UTF-8",
+        1009 => "message too big: the limit is socket.max_message_size_bytes",
+        _ => "received malformed frame",
+    }
+}
+
+fn payload_len(message: &Message<'_>) -> usize {
+    match message {
+        Message::Text(text) => text.len(),
+        Message::Binary(bytes) | Message::Ping(bytes) | Message::Pong(bytes) => bytes.len(),
+        Message::Close { .. } => 0,
     }
 }

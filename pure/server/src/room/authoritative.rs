@@ -16,10 +16,10 @@ use game::guest::{
 use game::match_id::MatchId;
 use game::value::Value;
 use uuid::Uuid;
-use wire::nakama::realtime::{self, MatchPresenceEvent, Message};
+use wire::nakama::realtime::{self, MatchPresenceEvent, Message, error_code};
 
 use super::host::{Effects, RoomHost};
-use super::{Room, code, presences_without};
+use super::{Room, presences_without};
 use crate::frames;
 use crate::mail::{AskError, MatchInput, Member, Then};
 
@@ -65,7 +65,7 @@ impl Room {
         params: Value,
     ) -> Result<String, String> {
         let id = MatchId { uuid, authoritative: true };
-        let text = id.with_node(&self.settings.node);
+        let text = id.text(&self.settings.node);
         let Some(mut scripts) = self.scripts.take() else {
             return Err("error creating match: not possible inside match_init".to_owned());
         };
@@ -91,31 +91,39 @@ impl Room {
                 .to_owned());
         };
         if init.label.len() > LABEL_BYTES_MAX {
-            return Err("error creating match: match label too long, must be 0-2048 bytes".to_owned());
+            return Err(
+                "error creating match: match label too long, must be 0-2048 bytes".to_owned()
+            );
         }
         context.label = init.label;
         context.tick_rate_hz = tick_rate_hz;
         let period_ns = 1_000_000_000 / u64::from(tick_rate_hz);
         let due = Now { mono_ns: now.mono_ns + period_ns, ..now };
-        self.change(DirectoryEvent::created(
+        let (module, label): (Arc<str>, Arc<str>) = (module.into(), context.label.as_str().into());
+        self.change(|version| DirectoryEvent::MatchCreated {
             id,
-            module,
-            &context.label,
+            version,
+            handler_name: module.clone(),
             tick_rate_hz,
-            now.unix_ms,
-        ));
-        self.matches.insert(uuid, Match {
-            id,
-            module: Arc::from(module),
-            running: Some(Running { script, context, tick: 0 }),
-            members: Vec::new(),
-            inbox: Vec::new(),
-            left: Vec::new(),
-            period_ns,
-            due,
-            empty_since: Some(now),
-            has_overflowed: false,
+            label,
+            size: 0,
+            create_time_ms: now.unix_ms,
         });
+        self.matches.insert(
+            uuid,
+            Match {
+                id,
+                module,
+                running: Some(Running { script, context, tick: 0 }),
+                members: Vec::new(),
+                inbox: Vec::new(),
+                left: Vec::new(),
+                period_ns,
+                due,
+                empty_since: Some(now),
+                has_overflowed: false,
+            },
+        );
         self.ticks.arm(due, uuid);
         self.stats.authoritative_matches.up();
         Ok(text)
@@ -132,7 +140,7 @@ impl Room {
             let Running { script, context, tick } = running;
             script.signal(host, context, *tick, data)
         });
-        answer.flatten().ok_or(AskError::Failed("match stopped".to_owned()))
+        answer.ok_or(AskError::Failed("match stopped".to_owned()))
     }
 
     pub(super) fn authoritative_join(
@@ -145,7 +153,8 @@ impl Room {
     ) {
         let session_id = member.presence.session_id;
         let Some(found) = self.matches.get(&id.uuid) else {
-            let frame = frames::error(member.format, cid, code::MATCH_NOT_FOUND, "Match not found");
+            let frame =
+                frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         };
         if found.members.iter().any(|other| other.presence.session_id == session_id) {
@@ -155,13 +164,13 @@ impl Room {
             let Running { script, context, tick } = running;
             script.join_attempt(host, context, *tick, &member.presence, metadata)
         });
-        match verdict.flatten() {
+        match verdict {
             Some(JoinVerdict { allow: true, .. }) => self.enter(now, member, cid, id),
             refused => {
                 let reason = refused.map(|verdict| verdict.reason).unwrap_or_default();
                 let text = if reason.is_empty() { "Match join rejected" } else { &reason };
                 let frame =
-                    frames::error(member.format, cid, code::MATCH_JOIN_REJECTED, text);
+                    frames::error(member.format, cid, error_code::MATCH_JOIN_REJECTED, text);
                 self.outbox.one(member, frame, Then::Answered);
             }
         }
@@ -170,16 +179,17 @@ impl Room {
     /// Adds an allowed member: all members see it join, it gets its answer, then the script hears.
     fn enter(&mut self, now: Now, member: &Member, cid: &str, id: MatchId) {
         let Some(found) = self.matches.get_mut(&id.uuid) else {
-            let frame = frames::error(member.format, cid, code::MATCH_NOT_FOUND, "Match not found");
+            let frame =
+                frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         };
         found.members.push(member.clone());
         found.empty_since = None;
         let size = found.members.len();
         self.stats.presences.up();
-        self.change(DirectoryEvent::resized(id, size));
+        self.resized(id, size);
         self.joined(member.presence.session_id, id);
-        self.presence_event(id.uuid, &[member.presence.clone()], &[]);
+        self.presence_event(id.uuid, std::slice::from_ref(&member.presence), &[]);
         self.join_answer(member, cid, id, Some(size - 1));
         self.tell_presences(now, id.uuid, true, &[(member.presence.clone(), PresenceReason::Join)]);
         self.tell_left(now, id.uuid);
@@ -199,7 +209,7 @@ impl Room {
             label: Some(running.context.label.clone()),
             size: i32::try_from(size).unwrap_or(i32::MAX),
             presences: presences_without(&found.members, left_out),
-            self_: Some(frames::user_presence(&member.presence)),
+            own: Some(frames::user_presence(&member.presence)),
         };
         let frame = frames::frame(member.format, cid, Some(Message::Match(answer)));
         self.outbox.one(member, frame, Then::Answered);
@@ -212,8 +222,7 @@ impl Room {
         id: MatchId,
         disconnected: bool,
     ) {
-        let reason =
-            if disconnected { PresenceReason::Disconnect } else { PresenceReason::Leave };
+        let reason = if disconnected { PresenceReason::Disconnect } else { PresenceReason::Leave };
         self.remove_members(id.uuid, &[session_id], reason);
         self.tell_left(now, id.uuid);
     }
@@ -240,14 +249,14 @@ impl Room {
                 joined.matches.retain(|joined| *joined != match_id);
             }
         }
-        self.change(DirectoryEvent::resized(match_id, size));
+        self.resized(match_id, size);
         self.presence_event(id, &[], &leavers);
     }
 
     fn presence_event(&mut self, id: Uuid, joins: &[Presence], leaves: &[Presence]) {
         let Some(found) = self.matches.get(&id) else { return };
         let event = MatchPresenceEvent {
-            match_id: found.id.with_node(&self.settings.node),
+            match_id: found.id.text(&self.settings.node),
             joins: joins.iter().map(frames::user_presence).collect(),
             leaves: leaves.iter().map(frames::user_presence).collect(),
         };
@@ -397,7 +406,8 @@ impl Room {
         {
             running.context.label.clone_from(&label);
             let match_id = found.id;
-            self.change(DirectoryEvent::relabelled(match_id, &label));
+            let label = Arc::from(label);
+            self.change(|version| DirectoryEvent::Relabelled { id: match_id, version, label });
         }
         for message in &messages {
             self.broadcast(id, message);
@@ -432,7 +442,7 @@ impl Room {
                 joined.matches.retain(|joined| *joined != ended.id);
             }
         }
-        self.change(DirectoryEvent::ended(ended.id));
+        self.ended(ended.id);
         if let Some(error) = error {
             self.count_failure(error);
             tracing::error!(

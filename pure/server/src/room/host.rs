@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::Room;
 use super::authoritative::LABEL_BYTES_MAX;
-use crate::mail::{AskError, Mail, Revocation};
+use crate::mail::{AskError, Mail};
 
 /// What the dispatcher of one callback was asked for.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl<'a> RoomHost<'a> {
         Self { room, now, effects }
     }
 
-    fn to_cores(&mut self, make: impl Fn() -> Mail) {
+    fn tell_cores(&mut self, make: impl Fn() -> Mail) {
         let cores = self.room.topology.cores.iter().map(|core| (*core, make()));
         self.room.mails.extend(cores);
     }
@@ -136,7 +136,7 @@ impl Host for RoomHost<'_> {
     }
 
     fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError> {
-        let id = MatchId::parse_for_node(match_id, &self.room.settings.node)
+        let id = MatchId::parse(match_id, &self.room.settings.node)
             .map_err(|error| HostError::new(error.to_string()))?;
         if self.room.topology.room_of(id.uuid) != self.room.me {
             return Err(HostError::new(
@@ -152,14 +152,13 @@ impl Host for RoomHost<'_> {
     }
 
     fn session_disconnect(&mut self, session_id: Uuid, reason: &str) {
-        self.to_cores(|| Mail::Disconnect { session_id, reason: reason.to_owned() });
+        self.tell_cores(|| Mail::Disconnect { session_id, reason: reason.to_owned() });
     }
 
     fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
-        let issued_until_s = self.now.unix_s();
-        let expires_s = issued_until_s + self.room.host.session.refresh_token_expiry_s;
-        let revocation = Revocation { user_id, token_id, issued_until_s, expires_s };
-        self.to_cores(|| Mail::Revoke(revocation.clone()));
+        let revocation = crate::revocation(self.now, &self.room.host, user_id, token_id);
+        let to = self.room.topology.everybody();
+        self.room.mails.extend(to.map(|to| (to, Mail::Revoke(revocation))));
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {

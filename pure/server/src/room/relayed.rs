@@ -1,12 +1,15 @@
 //! Relayed matches: members talk to each other through the server, which knows no rules.
 //! Contract: D.3.
 
+use std::sync::Arc;
+
+use event::Now;
 use game::directory::DirectoryEvent;
 use game::guest::Broadcast;
 use game::match_id::MatchId;
-use wire::nakama::realtime::{Match, MatchPresenceEvent, Message};
+use wire::nakama::realtime::{Match, MatchPresenceEvent, Message, error_code};
 
-use super::{Room, code, presences_without};
+use super::{Room, presences_without};
 use crate::frames;
 use crate::mail::{MatchInput, Member, Then};
 
@@ -20,40 +23,52 @@ pub(super) struct Relayed {
 
 impl Room {
     /// `match_create`: makes the match, or joins the one that has the name already.
-    pub(super) fn relayed_create(&mut self, member: &Member, cid: &str, id: MatchId, named: bool) {
-        let size = self.relayed_enter(member, id);
+    pub(super) fn relayed_create(
+        &mut self,
+        now: Now,
+        member: &Member,
+        cid: &str,
+        id: MatchId,
+        named: bool,
+    ) {
+        let size = self.relayed_enter(now, member, id);
         // With a name the size counts everybody; without one that is the creator alone.
         let size = if named { size } else { 1 };
         self.relayed_answer(member, cid, id, size);
     }
 
     /// `match_join` by id or by a matchmaker's token.
-    pub(super) fn relayed_join(&mut self, member: &Member, cid: &str, id: MatchId, by_token: bool) {
+    pub(super) fn relayed_join(
+        &mut self,
+        now: Now,
+        member: &Member,
+        cid: &str,
+        id: MatchId,
+        by_token: bool,
+    ) {
         if !by_token && !self.relayed.contains_key(&id.uuid) {
-            let frame = frames::error(member.format, cid, code::MATCH_NOT_FOUND, "Match not found");
+            let frame =
+                frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         }
-        let size = self.relayed_enter(member, id);
+        let size = self.relayed_enter(now, member, id);
         self.relayed_answer(member, cid, id, size.saturating_sub(1));
     }
 
     /// Adds a member and tells all, him too; returns how many there are now.
-    fn relayed_enter(&mut self, member: &Member, id: MatchId) -> usize {
+    fn relayed_enter(&mut self, now: Now, member: &Member, id: MatchId) -> usize {
         let is_new_match = !self.relayed.contains_key(&id.uuid);
         let relayed = self
             .relayed
             .entry(id.uuid)
-            .or_insert_with(|| Relayed { text: id.to_string(), members: Vec::new() });
+            .or_insert_with(|| Relayed { text: id.text(""), members: Vec::new() });
         let session_id = member.presence.session_id;
         let is_member = relayed.members.iter().any(|other| other.presence.session_id == session_id);
         if !is_member {
             relayed.members.push(member.clone());
             let joins = vec![frames::user_presence(&member.presence)];
-            let event = MatchPresenceEvent {
-                match_id: relayed.text.clone(),
-                joins,
-                ..Default::default()
-            };
+            let event =
+                MatchPresenceEvent { match_id: relayed.text.clone(), joins, ..Default::default() };
             self.outbox.many(relayed.members.iter(), |format| {
                 frames::frame(format, "", Some(Message::MatchPresenceEvent(event.clone())))
             });
@@ -63,9 +78,17 @@ impl Room {
         let size = relayed.members.len();
         if is_new_match {
             self.stats.relayed_matches.up();
-            self.change(DirectoryEvent::relayed_created(id, size));
+            self.change(|version| DirectoryEvent::MatchCreated {
+                id,
+                version,
+                handler_name: Arc::from(""),
+                tick_rate_hz: 0,
+                label: Arc::from(""),
+                size: 1,
+                create_time_ms: now.unix_ms,
+            });
         } else if !is_member {
-            self.change(DirectoryEvent::resized(id, size));
+            self.resized(id, size);
         }
         self.joined(session_id, id);
         size
@@ -77,7 +100,7 @@ impl Room {
             match_id: relayed.text.clone(),
             size: i32::try_from(size).unwrap_or(i32::MAX),
             presences: presences_without(&relayed.members, member.presence.session_id),
-            self_: Some(frames::user_presence(&member.presence)),
+            own: Some(frames::user_presence(&member.presence)),
             ..Default::default()
         };
         let frame = frames::frame(member.format, cid, Some(Message::Match(answer)));
@@ -108,9 +131,8 @@ impl Room {
                 input.to.contains(&session_id)
             }
         });
-        let delivered = self
-            .outbox
-            .many(to, |format| frames::match_data(format, &relayed.text, &message));
+        let delivered =
+            self.outbox.many(to, |format| frames::match_data(format, &relayed.text, &message));
         self.stats.match_messages_delivered.add(delivered);
     }
 
@@ -124,7 +146,7 @@ impl Room {
         if relayed.members.is_empty() {
             self.relayed.remove(&id.uuid);
             self.stats.relayed_matches.down();
-            return self.change(DirectoryEvent::ended(id));
+            return self.ended(id);
         }
         let leaves = vec![frames::user_presence(&leaver.presence)];
         let event =
@@ -134,6 +156,6 @@ impl Room {
         });
         self.stats.presence_event_count.up();
         let size = relayed.members.len();
-        self.change(DirectoryEvent::resized(id, size));
+        self.resized(id, size);
     }
 }

@@ -4,9 +4,7 @@ use game::directory::DirectoryEvent;
 use game::guest::Presence;
 use smallvec::SmallVec;
 use uuid::Uuid;
-use wire::nakama::realtime::{
-    Message, Notification, Notifications, Status, StatusPresenceEvent, UserPresence,
-};
+use wire::nakama::realtime::{Message, Status, StatusPresenceEvent, UserPresence};
 
 use super::Room;
 use crate::frames;
@@ -43,14 +41,7 @@ impl Room {
 
     /// `session.single_socket`: the older socket is told why, then closed.
     fn replace(&mut self, older: &Member) {
-        let notification = Notification {
-            subject: "single_socket".to_owned(),
-            content: "{}".to_owned(),
-            code: -7,
-            ..Default::default()
-        };
-        let message = Message::Notifications(Notifications { notifications: vec![notification] });
-        let frame = frames::frame(older.format, "", Some(message));
+        let frame = frames::notification(older.format, -7, "single_socket");
         self.outbox.one(older, frame, Then::Close("server-side session disconnect"));
     }
 
@@ -91,8 +82,12 @@ impl Room {
         });
         self.stats.presence_event_count.up();
         match (old, status) {
-            (None, Some(_)) => self.change(DirectoryEvent::online(user_id, session_id)),
-            (Some(_), None) => self.change(DirectoryEvent::offline(user_id, session_id)),
+            (None, Some(_)) => {
+                self.change(|_| DirectoryEvent::UserOnline { user_id, session_id });
+            }
+            (Some(_), None) => {
+                self.change(|_| DirectoryEvent::UserOffline { user_id, session_id });
+            }
             _ => {}
         }
     }

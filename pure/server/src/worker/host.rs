@@ -13,7 +13,7 @@ use game::match_id::MatchId;
 use game::value::Value;
 use uuid::Uuid;
 
-use crate::mail::{AskError, Mail, Revocation, Topology};
+use crate::mail::{AskError, Mail, Topology};
 use crate::settings::Settings;
 
 /// How long a script waits for a room (the contract, D.2: signals and joins wait 10 s).
@@ -58,7 +58,7 @@ impl WorkerHost<'_> {
         }
     }
 
-    fn to_cores(&mut self, make: impl Fn() -> Mail) {
+    fn tell_cores(&mut self, make: impl Fn() -> Mail) {
         self.mails.extend(self.topology.cores.iter().map(|core| (*core, make())));
     }
 }
@@ -106,7 +106,7 @@ impl Host for WorkerHost<'_> {
     }
 
     fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError> {
-        let id = MatchId::parse_for_node(match_id, &self.settings.node)
+        let id = MatchId::parse(match_id, &self.settings.node)
             .map_err(|error| HostError::new(error.to_string()))?;
         let (to, from, id) = (self.topology.room_of(id.uuid), self.me, id.uuid);
         self.ask(to, |ask| Mail::Signal { ask, from, id, data }).map_err(|error| match error {
@@ -117,14 +117,13 @@ impl Host for WorkerHost<'_> {
     }
 
     fn session_disconnect(&mut self, session_id: Uuid, reason: &str) {
-        self.to_cores(|| Mail::Disconnect { session_id, reason: reason.to_owned() });
+        self.tell_cores(|| Mail::Disconnect { session_id, reason: reason.to_owned() });
     }
 
     fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
-        let issued_until_s = self.now.unix_s();
-        let expires_s = issued_until_s + self.host.session.refresh_token_expiry_s;
-        let revocation = Revocation { user_id, token_id, issued_until_s, expires_s };
-        self.to_cores(|| Mail::Revoke(revocation.clone()));
+        let revocation = crate::revocation(self.now, self.host, user_id, token_id);
+        let to = self.topology.everybody();
+        self.mails.extend(to.map(|to| (to, Mail::Revoke(revocation))));
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {

@@ -139,9 +139,10 @@ impl Assembly {
             }
             let (framing, expects) = plan(&self.bytes)?;
             self.expects = expects;
-            if let Some(body) = self.plan_body(framing, input, limits)? {
-                return Ok(Some(body));
-            }
+            self.plan_body(framing, limits)?;
+        }
+        if let Some(body) = self.whole_body(input) {
+            return Ok(Some(Body::Lent(body)));
         }
         let head_len = self.head_len as usize;
         let is_complete = match &mut self.phase {
@@ -170,27 +171,26 @@ impl Assembly {
         Ok(is_complete.then_some(Body::Kept))
     }
 
-    /// The head is complete: what next? A body that lies in the input whole is lent from there.
-    fn plan_body<'i>(
-        &mut self,
-        framing: Framing,
-        input: &mut &'i [u8],
-        limits: &Limits,
-    ) -> Result<Option<Body<'i>>, HttpError> {
+    /// The head is complete: what next?
+    fn plan_body(&mut self, framing: Framing, limits: &Limits) -> Result<(), HttpError> {
         self.phase = match framing {
-            Framing::Length(length) => {
-                let length = body_length(length, limits)?;
-                if let Some((body, rest)) = input.split_at_checked(length) {
-                    *input = rest;
-                    self.phase = Phase::Done;
-                    return Ok(Some(Body::Lent(body)));
-                }
-                Phase::Length { left: length }
-            }
+            Framing::Length(length) => Phase::Length { left: body_length(length, limits)? },
             Framing::Chunked => Phase::Chunked(Chunked::new()),
             Framing::UntilClose => Phase::UntilClose,
         };
-        Ok(None)
+        Ok(())
+    }
+
+    /// A body of which nothing has come before, but lies in the input whole, is lent from there.
+    fn whole_body<'i>(&mut self, input: &mut &'i [u8]) -> Option<&'i [u8]> {
+        let Phase::Length { left } = self.phase else { return None };
+        if self.bytes.len() > self.head_len as usize {
+            return None;
+        }
+        let (body, rest) = input.split_at_checked(left)?;
+        *input = rest;
+        self.phase = Phase::Done;
+        Some(body)
     }
 
     /// Moves the head from `input` to the buffer, line by line; `true` at its end.

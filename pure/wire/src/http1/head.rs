@@ -207,11 +207,17 @@ fn origin_form<'a>(method: &str, target: &'a str) -> Result<&'a str, HttpError> 
     if is_host { Ok(path) } else { Err(HttpError::Target) }
 }
 
-/// Turns `httparse`'s reasons into ours.
-fn parse_error(error: httparse::Error) -> HttpError {
+/// Turns `httparse`'s reasons for refusing `bytes` into ours. What it takes for a bad version may
+/// also be a target with a space in it.
+fn parse_error(error: httparse::Error, bytes: &[u8]) -> HttpError {
+    let line = memchr(b'\n', bytes).map_or(bytes, |end| &bytes[..end]).trim_ascii();
+    let version = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
+    let is_other = version.starts_with(b"HTTP/") && !matches!(version, b"HTTP/1.0" | b"HTTP/1.1");
     match error {
-        httparse::Error::Token | httparse::Error::Status => HttpError::StartLine,
-        httparse::Error::Version => HttpError::Version,
+        httparse::Error::Version if is_other => HttpError::Version,
+        httparse::Error::Token | httparse::Error::Status | httparse::Error::Version => {
+            HttpError::StartLine
+        }
         httparse::Error::TooManyHeaders => HttpError::TooManyHeaders,
         _ => HttpError::Header,
     }
@@ -248,7 +254,9 @@ pub(super) fn request<'a>(
 ) -> Result<Option<(Request<'a>, usize, Framing)>, HttpError> {
     let mut storage = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut []);
-    let status = parsed.parse_with_uninit_headers(bytes, &mut storage).map_err(parse_error)?;
+    let status = parsed
+        .parse_with_uninit_headers(bytes, &mut storage)
+        .map_err(|error| parse_error(error, bytes))?;
     let httparse::Status::Complete(head_len) = status else { return Ok(None) };
     let (Some(method), Some(target), Some(version)) = (parsed.method, parsed.path, parsed.version)
     else {
@@ -292,7 +300,7 @@ pub(super) fn response<'a>(
     let mut parsed = httparse::Response::new(&mut []);
     let status = httparse::ParserConfig::default()
         .parse_response_with_uninit_headers(&mut parsed, bytes, &mut storage)
-        .map_err(parse_error)?;
+        .map_err(|error| parse_error(error, bytes))?;
     let httparse::Status::Complete(head_len) = status else { return Ok(None) };
     let (Some(status), Some(version)) = (parsed.code, parsed.version) else {
         return Err(HttpError::StartLine);

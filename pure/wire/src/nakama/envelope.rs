@@ -12,6 +12,7 @@ use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
 
 use super::json::same_name;
+use super::match_data::read_match_data_send;
 use super::realtime::{Message, NAMES};
 
 /// One message and the number that joins an answer to its question.
@@ -78,6 +79,14 @@ impl Envelope {
     /// # Errors
     /// What the frame lacks; see [`DecodeError`].
     pub fn decode_json(json: &[u8]) -> Result<Self, DecodeError> {
+        match read_match_data_send(json) {
+            Some(message) => Ok(Self::new("", Message::MatchDataSend(message))),
+            None => Self::decode_any_json(json),
+        }
+    }
+
+    /// The general way, for all messages in all forms.
+    pub(super) fn decode_any_json(json: &[u8]) -> Result<Self, DecodeError> {
         let parts: Parts = serde_json::from_slice(json)
             .map_err(|error| DecodeError::Malformed(error.to_string()))?;
         match (parts.message, parts.second, parts.unknown) {
@@ -188,7 +197,7 @@ impl<'de> Visitor<'de> for PartsVisitor {
                         return Err(de::Error::duplicate_field(name));
                     }
                     seen |= 1 << index;
-                    let message = Message::read(name, &mut map)?;
+                    let message = Message::read(index, &mut map)?;
                     if parts.message.is_none() {
                         parts.message = message;
                     } else if message.is_some() {
@@ -232,7 +241,9 @@ impl Visitor<'_> for KeyVisitor {
         if name == "cid" {
             return Ok(Key::Cid);
         }
-        Ok(match NAMES.iter().position(|known| same_name(known, name)) {
+        // Exact names first: only camelCase has to be compared letter by letter.
+        let exact = Message::index_of(name);
+        Ok(match exact.or_else(|| NAMES.iter().position(|known| same_name(known, name))) {
             Some(index) => Key::Message(index),
             None => Key::Unknown(name.chars().take(64).collect()),
         })

@@ -24,8 +24,9 @@ use serde::{Deserialize, Serialize};
 /// Whether `found` is `snake`, or the same name in lowerCamelCase.
 #[must_use]
 pub fn same_name(snake: &str, found: &str) -> bool {
-    if snake == found {
-        return true;
+    if snake.len() == found.len() {
+        // In camelCase every underscore is gone: of one length, both spellings are the same.
+        return snake == found;
     }
     let mut found = found.bytes();
     let mut is_upper = false;
@@ -115,10 +116,15 @@ pub(super) fn write_base64(out: &mut Vec<u8>, data: &[u8]) {
 }
 
 /// Reads base64 in the standard or the URL alphabet, padded or not.
-pub(super) fn read_base64(text: &str) -> Option<Vec<u8>> {
-    let is_url = memchr::memchr2(b'-', b'_', text.as_bytes()).is_some();
+pub(super) fn read_base64(text: &[u8]) -> Option<Bytes> {
+    let is_url = memchr::memchr2(b'-', b'_', text).is_some();
     let engine = if is_url { URL_SAFE_PAD_INDIFFERENT } else { STANDARD_PAD_INDIFFERENT };
-    engine.decode(text).ok()
+    // Of exactly the right size: `Bytes` takes such a vector over without allocating again.
+    let padding = text.iter().rev().take(2).take_while(|&&byte| byte == b'=').count();
+    let mut data = vec![0; (text.len() - padding) * 3 / 4];
+    let len = engine.decode_slice(text, &mut data).ok()?;
+    data.truncate(len);
+    Some(data.into())
 }
 
 /// One kind of field: its zero value, its written form, its accepted forms.
@@ -249,7 +255,7 @@ impl Visitor<'_> for IntegerVisitor {
 
 impl Field for f64 {
     fn is_unset(&self) -> bool {
-        self.to_bits() == 0 // Negative zero is written, as protobuf does.
+        *self == 0.0
     }
 
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -257,7 +263,7 @@ impl Field for f64 {
             value if value.is_nan() => serializer.serialize_str("NaN"),
             Self::INFINITY => serializer.serialize_str("Infinity"),
             Self::NEG_INFINITY => serializer.serialize_str("-Infinity"),
-            // Whole numbers without the `.0` that Rust's writers add.
+            // Whole numbers without the `.0` that Rust's writers add; zero without a sign.
             #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2⁵³")]
             value if value.fract() == 0.0 && value.abs() < 9e15 => {
                 serializer.serialize_i64(value as i64)
@@ -334,8 +340,8 @@ impl Visitor<'_> for Base64Visitor {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Bytes, E> {
-        let bytes = read_base64(text);
-        Ok(bytes.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))?.into())
+        let bytes = read_base64(text.as_bytes());
+        bytes.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<Bytes, E> {

@@ -1,8 +1,11 @@
-//! The message that games send most, written straight from its parts: no message struct, no
-//! copies of its strings.
+//! The messages that games send most, by hand: `match_data` is written straight from its parts, and
+//! the usual form of `match_data_send` is read in one pass. Both give what the general way gives.
 
-use super::json::{write_base64, write_string};
-use super::realtime::UserPresence;
+use bytes::Bytes;
+use memchr::memchr;
+
+use super::json::{read_base64, write_base64, write_string};
+use super::realtime::{MatchDataSend, UserPresence};
 
 /// Field numbers of the envelope and of match_data, as protobuf keys (number × 8 + wire type).
 mod key {
@@ -25,55 +28,148 @@ pub fn encode_match_data_json(
     reliable: bool,
 ) {
     out.reserve(320 + data.len().div_ceil(3) * 4);
-    out.extend_from_slice(b"{\"match_data\":{\"match_id\":");
-    write_string(out, match_id);
+    out.extend_from_slice(b"{\"match_data\":");
+    let mut object = Object::open(out);
+    if !match_id.is_empty() {
+        write_string(object.name(b"\"match_id\":"), match_id);
+    }
     if let Some(presence) = presence {
-        out.extend_from_slice(b",\"presence\":");
-        write_presence(out, presence);
+        write_presence(object.name(b"\"presence\":"), presence);
     }
     if op_code != 0 {
-        out.extend_from_slice(b",\"op_code\":\"");
+        let out = object.name(b"\"op_code\":\"");
         out.extend_from_slice(itoa::Buffer::new().format(op_code).as_bytes());
         out.push(b'"');
     }
     if !data.is_empty() {
-        out.extend_from_slice(b",\"data\":");
-        write_base64(out, data);
+        write_base64(object.name(b"\"data\":"), data);
     }
     if reliable {
-        out.extend_from_slice(b",\"reliable\":true");
+        object.name(b"\"reliable\":true");
     }
-    out.extend_from_slice(b"}}");
+    object.close();
+    out.push(b'}');
 }
 
 fn write_presence(out: &mut Vec<u8>, presence: &UserPresence) {
-    let mut separator = b'{';
-    for (name, value) in [
-        ("\"user_id\":", Some(&presence.user_id)),
-        ("\"session_id\":", Some(&presence.session_id)),
-        ("\"username\":", Some(&presence.username)),
-    ] {
-        let Some(value) = value.filter(|value| !value.is_empty()) else { continue };
-        out.push(separator);
-        out.extend_from_slice(name.as_bytes());
-        write_string(out, value);
-        separator = b',';
+    let mut object = Object::open(out);
+    let texts: [(&[u8], _); 3] = [
+        (b"\"user_id\":", &presence.user_id),
+        (b"\"session_id\":", &presence.session_id),
+        (b"\"username\":", &presence.username),
+    ];
+    for (name, text) in texts {
+        if !text.is_empty() {
+            write_string(object.name(name), text);
+        }
     }
     if presence.persistence {
-        out.push(separator);
-        out.extend_from_slice(b"\"persistence\":true");
-        separator = b',';
+        object.name(b"\"persistence\":true");
     }
     if let Some(status) = &presence.status {
-        out.push(separator);
-        out.extend_from_slice(b"\"status\":");
-        write_string(out, status);
-        separator = b',';
+        write_string(object.name(b"\"status\":"), status);
     }
-    if separator == b'{' {
-        out.push(b'{');
+    object.close();
+}
+
+/// A JSON object being written: knows whether a comma is due.
+struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    separator: &'static [u8],
+}
+
+impl<'a> Object<'a> {
+    fn open(out: &'a mut Vec<u8>) -> Self {
+        Self { out, separator: b"{" }
     }
-    out.push(b'}');
+
+    /// Writes a name with its quotes and colon; the value is the caller's to append.
+    fn name(&mut self, name: &[u8]) -> &mut Vec<u8> {
+        self.out.extend_from_slice(self.separator);
+        self.out.extend_from_slice(name);
+        self.separator = b",";
+        self.out
+    }
+
+    fn close(self) {
+        self.out.extend_from_slice(if self.separator == b"{" { b"{}" } else { b"}" });
+    }
+}
+
+/// Reads a `match_data_send` as clients write it: no white space, no cid, no escapes, ASCII, no
+/// presences. `None` for everything else, be it right or wrong: the general way decides then.
+pub(super) fn read_match_data_send(json: &[u8]) -> Option<MatchDataSend> {
+    let mut rest = json.strip_prefix(b"{\"match_data_send\":{")?;
+    let (mut match_id, mut op_code, mut data, mut reliable) = (None, None, None, None);
+    let mut presences = None;
+    loop {
+        let (name, value) = plain_string(rest)?;
+        let value = value.strip_prefix(b":")?;
+        let is_repeated;
+        (is_repeated, rest) = match name {
+            b"match_id" => {
+                let (text, rest) = plain_string(value)?;
+                (match_id.replace(text).is_some(), rest)
+            }
+            b"op_code" => {
+                let (number, rest) = plain_number(value)?;
+                (op_code.replace(number).is_some(), rest)
+            }
+            b"data" => {
+                let (text, rest) = plain_string(value)?;
+                (data.replace(text).is_some(), rest)
+            }
+            b"reliable" => {
+                let (it, rest) = match value.strip_prefix(b"true") {
+                    Some(rest) => (true, rest),
+                    None => (false, value.strip_prefix(b"false")?),
+                };
+                (reliable.replace(it).is_some(), rest)
+            }
+            b"presences" => (presences.replace(()).is_some(), value.strip_prefix(b"[]")?),
+            _ => return None,
+        };
+        if is_repeated {
+            return None;
+        }
+        match rest {
+            [b',', after @ ..] => rest = after,
+            b"}}" => break,
+            _ => return None,
+        }
+    }
+    Some(MatchDataSend {
+        match_id: String::from_utf8(match_id.unwrap_or_default().to_vec()).ok()?,
+        op_code: op_code.unwrap_or_default(),
+        data: data.map_or(Some(Bytes::new()), read_base64)?,
+        presences: Vec::new(),
+        reliable: reliable.unwrap_or_default(),
+    })
+}
+
+/// A JSON string of ASCII without escapes, and what follows it.
+fn plain_string(json: &[u8]) -> Option<(&[u8], &[u8])> {
+    let json = json.strip_prefix(b"\"")?;
+    let (text, rest) = json.split_at(memchr(b'"', json)?);
+    let is_plain = text.iter().all(|&byte| matches!(byte, b' '..0x7f) && byte != b'\\');
+    is_plain.then_some((text, &rest[1..]))
+}
+
+/// An integer of at most 18 digits, bare or in quotes, and what follows it.
+fn plain_number(json: &[u8]) -> Option<(i64, &[u8])> {
+    let (quoted, digits) = match json.strip_prefix(b"\"") {
+        Some(digits) => (true, digits),
+        None => (false, json),
+    };
+    let len = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = digits.split_at(len);
+    // No leading zeros: bare ones are not JSON.
+    if digits.is_empty() || len > 18 || (len > 1 && digits[0] == b'0') {
+        return None;
+    }
+    let number = digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
+    // Whatever else a number may go on with, a fraction say, fails at the caller's next step.
+    Some((number, if quoted { rest.strip_prefix(b"\"")? } else { rest }))
 }
 
 /// Appends the protobuf envelope of a `match_data`. `presence` is the sender; none for the server.

@@ -49,6 +49,11 @@ macro_rules! table {
             )*
         }
 
+        /// Places in [`NAMES`].
+        enum Index {
+            $( $message, )*
+        }
+
         /// All names in JSON, in the order of their numbers.
         pub const NAMES: &[&str] = &[$( $name ),*];
 
@@ -69,15 +74,25 @@ macro_rules! table {
                 }
             }
 
-            /// Reads the message called `name`, one of [`NAMES`]; `null` is no message.
+            /// The place of `name` in [`NAMES`]; `None` when it is spelled otherwise.
+            pub(super) fn index_of(name: &str) -> Option<usize> {
+                match name {
+                    $( $name => Some(Index::$message as usize), )*
+                    _ => None,
+                }
+            }
+
+            /// Reads the message whose name is at `index` of [`NAMES`]; `null` is no message.
             pub(super) fn read<'de, A: serde::de::MapAccess<'de>>(
-                name: &str,
+                index: usize,
                 map: &mut A,
             ) -> Result<Option<Self>, A::Error> {
-                Ok(match name {
-                    $( $name => map.next_value::<Option<$message>>()?.map(Self::$message), )*
-                    _ => None,
-                })
+                $(
+                    if index == Index::$message as usize {
+                        return Ok(map.next_value::<Option<$message>>()?.map(Self::$message));
+                    }
+                )*
+                Ok(None)
             }
 
             /// Writes the message as an entry of the envelope.

@@ -156,15 +156,15 @@ impl Decoder {
         }
     }
 
-    /// Takes the next message from the front of `input` and lends it, usually from `scratch`,
+    /// Takes the next message from the front of `input` and lends it from `scratch`,
     /// whose contents are overwritten. `None` when there is none yet: then the whole input was
     /// consumed. After a close everything is consumed and nothing returned.
     ///
     /// # Errors
     /// What is wrong with the frames; again at every further call.
-    pub fn next<'a, 'i: 'a>(
+    pub fn next<'a>(
         &mut self,
-        input: &mut &'i [u8],
+        input: &mut &[u8],
         scratch: &'a mut Vec<u8>,
     ) -> Result<Option<Message<'a>>, WsError> {
         match self.advance(input, scratch) {
@@ -186,7 +186,17 @@ impl Decoder {
     /// Whether nothing of a message has come: the connection is idle, not slow.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.kind.is_none() && matches!(self.phase, Phase::Header { len: 0, .. })
+        match self.phase {
+            Phase::Header { len, .. } => len == 0 && self.kind.is_none(),
+            Phase::Payload { .. } => false,
+            Phase::Closed | Phase::Failed(_) => true,
+        }
+    }
+
+    /// Bytes of heap memory that unfinished messages hold here.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
 
     fn fail(&mut self, error: WsError) -> WsError {

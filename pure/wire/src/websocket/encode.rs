@@ -47,20 +47,30 @@ const LENGTH_16: u8 = 0x7e;
 /// A length in eight bytes follows.
 const LENGTH_64: u8 = 0x7f;
 
+/// The header of a whole message, without mask, and how many of its bytes count.
+fn header(opcode: Opcode, masked: u8, len: usize) -> ([u8; 10], usize) {
+    let mut header = [0; 10];
+    header[0] = FIN | opcode as u8;
+    if let Ok(short) = u8::try_from(len)
+        && short < LENGTH_16
+    {
+        header[1] = masked | short;
+        (header, 2)
+    } else if let Ok(medium) = u16::try_from(len) {
+        header[1] = masked | LENGTH_16;
+        header[2..4].copy_from_slice(&medium.to_be_bytes());
+        (header, 4)
+    } else {
+        header[1] = masked | LENGTH_64;
+        header[2..10].copy_from_slice(&(len as u64).to_be_bytes());
+        (header, 10)
+    }
+}
+
 fn write_header(out: &mut Vec<u8>, opcode: Opcode, masked: u8, len: usize) {
     out.reserve(14 + len);
-    let first = FIN | opcode as u8;
-    if let Ok(short) = u8::try_from(len)
-        && short < 126
-    {
-        out.extend_from_slice(&[first, masked | short]);
-    } else if let Ok(medium) = u16::try_from(len) {
-        let [high, low] = medium.to_be_bytes();
-        out.extend_from_slice(&[first, masked | LENGTH_16, high, low]);
-    } else {
-        out.extend_from_slice(&[first, masked | LENGTH_64]);
-        out.extend_from_slice(&(len as u64).to_be_bytes());
-    }
+    let (header, header_len) = header(opcode, masked, len);
+    out.extend_from_slice(&header[..header_len]);
 }
 
 /// Control frames cannot be longer; what is passed through here is cut, never sent broken.
@@ -73,6 +83,32 @@ pub fn encode(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8]) {
     let payload = cut(opcode, payload);
     write_header(out, opcode, 0, payload.len());
     out.extend_from_slice(payload);
+}
+
+/// Appends a server's text or binary frame whose payload `write` appends; it must only append.
+/// Saves the buffer that a payload of unknown length would otherwise need.
+pub fn encode_with<R>(
+    out: &mut Vec<u8>,
+    opcode: Opcode,
+    write: impl FnOnce(&mut Vec<u8>) -> R,
+) -> R {
+    // Room for the header of 126 to 65,535 bytes, the usual one; others move the payload.
+    const GUESS: usize = 4;
+    let start = out.len();
+    out.extend_from_slice(&[0; GUESS]);
+    let result = write(out);
+    let len = out.len().saturating_sub(start + GUESS);
+    let (header, header_len) = header(opcode, 0, len);
+    if header_len > GUESS {
+        out.resize(out.len() + header_len - GUESS, 0);
+    }
+    if header_len != GUESS {
+        let payload = start + GUESS;
+        out.copy_within(payload..payload + len, start + header_len);
+        out.truncate(start + header_len + len);
+    }
+    out[start..start + header_len].copy_from_slice(&header[..header_len]);
+    result
 }
 
 /// Appends a client's frame, masked with `key`, which should be random.

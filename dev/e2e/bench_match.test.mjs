@@ -1,0 +1,71 @@
+/**
+ * Workload 7 of the vendor's benchmark, small: ten players find each other through an RPC that lists matches,
+ * then send op code 1 (echoed to the sender) and 2 (broadcast to all) in turns. It runs the example modules
+ * bench.lua and bench_match.lua of the repository as they are, in both socket formats at once.
+ */
+import { after, before, test } from "node:test";
+import assert from "node:assert/strict";
+import { startServer } from "./server.mjs";
+import { FORMATS, newSocketPlayer, textOf } from "./client.mjs";
+
+/** Of bench.lua: answers `{match_id}`, of a match that is not full. */
+const MATCH_RPC = "bench_match";
+const PLAYERS = 10;
+const ROUNDS = 3;
+/** 44 and 35 characters, as in the original workload. */
+const ECHO = "x".repeat(44);
+const BROADCAST = "y".repeat(35);
+
+let server;
+before(async () => {
+  server = await startServer();
+});
+after(() => server?.stop());
+
+/** A new player joins the match that the RPC names; the original's listing lags, so it may name a new one. */
+async function enter(index, matchId) {
+  const player = await newSocketPlayer(server, { format: FORMATS[index % FORMATS.length] });
+  const found = await player.client.rpc(player.session, MATCH_RPC, {});
+  assert.match(found.payload.match_id, /^[0-9a-f-]{36}\.nakama$/);
+  const match = await player.socket.joinMatch(matchId ?? found.payload.match_id);
+  assert.equal(match.authoritative, true);
+  await player.next("match_presence", (e) =>
+    e.joins?.some((p) => p.user_id === player.session.user_id),
+  );
+  return { ...player, matchId: match.match_id, found: found.payload.match_id };
+}
+
+test("ten players, echo and broadcast in turns", async () => {
+  const players = [await enter(0)];
+  const { matchId } = players[0];
+  for (let n = 1; n < PLAYERS; n += 1) players.push(await enter(n, matchId));
+
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const p of players) p.socket.sendMatchState(matchId, 1, ECHO);
+    for (const p of players) {
+      const seen = await p.next("match_data");
+      assert.deepEqual([seen.op_code, textOf(seen)], [1, ECHO]);
+    }
+    for (const p of players) p.socket.sendMatchState(matchId, 2, BROADCAST);
+    for (const p of players) {
+      for (let n = 0; n < PLAYERS; n += 1) {
+        const seen = await p.next("match_data");
+        assert.deepEqual([seen.op_code, textOf(seen)], [2, BROADCAST]);
+      }
+    }
+  }
+
+  // The eleventh is not let in here, and the RPC does not send anybody here.
+  const late = await newSocketPlayer(server);
+  await assert.rejects(late.socket.joinMatch(matchId), (e) => e.code === 5);
+  const elsewhere = await late.client.rpc(late.session, MATCH_RPC, {});
+  assert.notEqual(elsewhere.payload.match_id, matchId);
+
+  // One leaves, one comes in.
+  players[9].leave();
+  await players[0].next("match_presence", (e) =>
+    e.leaves?.some((p) => p.user_id === players[9].session.user_id),
+  );
+  await late.socket.joinMatch(matchId);
+  for (const p of [...players.slice(0, 9), late]) p.leave();
+});

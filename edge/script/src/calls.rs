@@ -1,0 +1,306 @@
+//! One thread's instance of all modules: loads them, and runs RPCs and hooks. Matches are made
+//! here and live in `matches`.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use game::guest::{
+    CallContext, Host, MatchContext, MatchInit, MatchScript, Registered, ScriptError,
+    ScriptFailure, Scripts,
+};
+use game::value::Value;
+use mlua::{Function, Table, Value as LuaValue};
+
+use crate::context::Packer;
+use crate::failure::{self, Limits};
+use crate::matches::LuaMatch;
+use crate::sources::{LoadError, Sources};
+use crate::vm::{Purpose, Vm};
+use crate::{LuaLimits, context, convert, lend};
+
+/// What an entry point of the prelude returns: true and up to three values, or false, the text of
+/// the error, its code and the traceback.
+pub(crate) type Outcome = (bool, LuaValue, LuaValue, LuaValue);
+
+const WRONG_RPC_RESULT: &str = "Runtime function returned invalid data - only allowed one return \
+                                value of type String/Byte.";
+
+/// The Lua guest code of one thread.
+#[derive(Debug)]
+pub struct LuaScripts {
+    sources: Arc<Sources>,
+    limits: LuaLimits,
+    registered: Registered,
+    /// `None` after a script left the VM without memory: the next call makes a new one.
+    calls: Option<Calls>,
+    rebuilt_count: u64,
+}
+
+/// The VM for RPCs and hooks with what was registered in it.
+#[derive(Debug)]
+struct Calls {
+    vm: Vm,
+    call: Function,
+    /// Reused for every call's context.
+    packer: RefCell<Packer>,
+    rpc: BTreeMap<String, Function>,
+    before: BTreeMap<String, Function>,
+    after: BTreeMap<String, Function>,
+    events: Vec<String>,
+}
+
+impl LuaScripts {
+    /// Runs all modules in a VM for this thread.
+    ///
+    /// # Errors
+    /// [`LoadError::Run`] when a module fails, [`LoadError::Lua`].
+    pub fn load(
+        sources: Arc<Sources>,
+        limits: LuaLimits,
+        host: &mut dyn Host,
+    ) -> Result<Self, LoadError> {
+        let calls = Calls::load(&sources, &limits, host)?;
+        let names = |functions: &BTreeMap<String, Function>| functions.keys().cloned().collect();
+        let registered = Registered {
+            rpc: names(&calls.rpc),
+            before: names(&calls.before),
+            after: names(&calls.after),
+            events: calls.events.clone(),
+            modules: sources.names().map(str::to_owned).collect(),
+        };
+        Ok(Self { sources, limits, registered, calls: Some(calls), rebuilt_count: 0 })
+    }
+
+    /// How often a VM was thrown away because a script left it without memory.
+    pub fn rebuilt_count(&self) -> u64 {
+        self.rebuilt_count
+    }
+
+    /// Memory of the VM for calls, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.calls.as_ref().map_or(0, |calls| calls.vm.lua.used_memory())
+    }
+
+    fn call_limits(&self) -> Limits {
+        Limits {
+            budget_ms: self.limits.call_budget_ms,
+            budget_setting: "runtime.call_budget_ms",
+            memory_bytes: self.limits.memory_max_bytes,
+            memory_setting: "runtime.memory_max_bytes",
+            stacktrace: self.limits.stacktrace,
+        }
+    }
+
+    /// Runs `call` on the VM for calls, which is made anew if need be, and clears up after it.
+    fn with_calls<R>(
+        &mut self,
+        host: &mut dyn Host,
+        call: impl FnOnce(&Calls, &Limits, &mut dyn Host) -> Result<R, ScriptError>,
+    ) -> Result<R, ScriptError> {
+        let limits = self.call_limits();
+        let calls = match self.calls.take() {
+            Some(calls) => calls,
+            None => Calls::load(&self.sources, &self.limits, host)
+                .map_err(|error| failure::raised(&limits, &error.to_string(), None, None))?,
+        };
+        let result = call(&calls, &limits, host);
+        let out_of_memory =
+            matches!(&result, Err(error) if error.kind == ScriptFailure::OutOfMemory);
+        if out_of_memory && !calls.vm.recover_memory() {
+            self.rebuilt_count += 1;
+        } else {
+            self.calls = Some(calls);
+        }
+        result
+    }
+}
+
+impl Calls {
+    fn load(
+        sources: &Arc<Sources>,
+        limits: &LuaLimits,
+        host: &mut dyn Host,
+    ) -> Result<Self, LoadError> {
+        let vm = Vm::new(sources, host, Purpose::Calls, limits.memory_max_bytes)?;
+        let load = vm.entry("load")?;
+        let load_limits = Limits {
+            budget_ms: limits.load_budget_ms,
+            budget_setting: "runtime.load_budget_ms",
+            memory_bytes: limits.memory_max_bytes,
+            memory_setting: "runtime.memory_max_bytes",
+            stacktrace: false,
+        };
+        vm.budget.begin(limits.load_budget_ms);
+        for (name, module) in &sources.modules {
+            let returned = lend::lend(host, || load.call::<Outcome>(name.as_str()));
+            settle(&vm, &load_limits, returned).map_err(|error| LoadError::Run {
+                location: if error.location.is_empty() {
+                    module.file.clone()
+                } else {
+                    error.location
+                },
+                message: error.message,
+            })?;
+        }
+        vm.budget.end();
+        type Registries = (Table, Table, Table, Table);
+        let (rpc, before, after, event) = vm.entry("loaded")?.call::<Registries>(())?;
+        let functions = |table: Table| table.pairs().collect::<mlua::Result<BTreeMap<_, _>>>();
+        let events = functions(event)?;
+        let call = vm.entry("call")?;
+        vm.seal()?;
+        Ok(Self {
+            call,
+            packer: RefCell::default(),
+            rpc: functions(rpc)?,
+            before: functions(before)?,
+            after: functions(after)?,
+            events: events.into_keys().collect::<Vec<String>>(),
+            vm,
+        })
+    }
+
+    /// Calls a registered function with the context and up to two arguments.
+    fn run(
+        &self,
+        limits: &Limits,
+        host: &mut dyn Host,
+        context: &CallContext,
+        function: &Function,
+        arguments: (LuaValue, LuaValue),
+    ) -> Result<LuaValue, ScriptError> {
+        let mut packer = self.packer.take();
+        let packed = context::args(&self.vm.lua, &mut packer, context);
+        self.packer.replace(packer);
+        let (packed, expiry, vars, headers, params) =
+            packed.map_err(|error| failure::internal(limits, &error))?;
+        let mode = context.execution_mode;
+        let (first, second) = arguments;
+        self.vm.budget.begin(limits.budget_ms);
+        let returned = lend::lend(host, || {
+            self.call.call::<Outcome>((
+                function, first, second, mode, packed, expiry, vars, headers, params,
+            ))
+        });
+        settle(&self.vm, limits, returned).map(|(value, ..)| value)
+    }
+}
+
+/// What became of a call: its values, or the error as the author needs it. Ends the budget.
+pub(crate) fn settle(
+    vm: &Vm,
+    limits: &Limits,
+    returned: mlua::Result<Outcome>,
+) -> Result<(LuaValue, LuaValue), ScriptError> {
+    if let Some(location) = vm.budget.end() {
+        return Err(failure::out_of_time(limits, location));
+    }
+    match returned {
+        Ok((true, first, second, _)) => Ok((first, second)),
+        Ok((false, text, code, trace)) => {
+            let code = code.as_i64().and_then(|code| u8::try_from(code).ok());
+            let code = code.filter(|code| (1..=16).contains(code));
+            let trace = trace.to_string().ok();
+            let text = text.as_string().map_or_else(String::new, |text| text.to_string_lossy());
+            Err(failure::raised(limits, &text, code, trace.as_deref()))
+        }
+        Err(error) => Err(failure::internal(limits, &error)),
+    }
+}
+
+/// The function registered for `id`, whatever its case.
+fn find<'a>(functions: &'a BTreeMap<String, Function>, id: &str) -> Option<&'a Function> {
+    functions.get(id).or_else(|| functions.get(&id.to_lowercase()))
+}
+
+fn value_error(limits: &Limits, error: &convert::ConvertError) -> ScriptError {
+    failure::raised(limits, &error.to_string(), None, None)
+}
+
+impl Scripts for LuaScripts {
+    fn registered(&self) -> &Registered {
+        &self.registered
+    }
+
+    fn rpc(
+        &mut self,
+        host: &mut dyn Host,
+        context: &CallContext,
+        id: &str,
+        payload: &[u8],
+    ) -> Result<Option<Bytes>, ScriptError> {
+        self.with_calls(host, |calls, limits, host| {
+            let Some(function) = find(&calls.rpc, id) else {
+                return Err(failure::not_found("RPC function not found".to_owned()));
+            };
+            let payload = calls.vm.lua.create_string(payload);
+            let payload = payload.map_err(|error| failure::internal(limits, &error))?;
+            let arguments = (LuaValue::String(payload), LuaValue::Nil);
+            match calls.run(limits, host, context, function, arguments)? {
+                LuaValue::Nil => Ok(None),
+                LuaValue::String(text) => Ok(Some(Bytes::copy_from_slice(&text.as_bytes()))),
+                _ => Err(failure::raised(limits, WRONG_RPC_RESULT, None, None)),
+            }
+        })
+    }
+
+    fn before(
+        &mut self,
+        host: &mut dyn Host,
+        context: &CallContext,
+        id: &str,
+        payload: Value,
+    ) -> Result<Option<Value>, ScriptError> {
+        self.with_calls(host, |calls, limits, host| {
+            let Some(function) = find(&calls.before, id) else {
+                return Err(failure::not_found(format!("no before-hook for {id}")));
+            };
+            let payload = convert::to_lua(&calls.vm.lua, &payload)
+                .map_err(|error| failure::internal(limits, &error))?;
+            match calls.run(limits, host, context, function, (payload, LuaValue::Nil))? {
+                LuaValue::Nil => Ok(None),
+                value => {
+                    convert::from_lua(&value).map(Some).map_err(|error| value_error(limits, &error))
+                }
+            }
+        })
+    }
+
+    fn after(
+        &mut self,
+        host: &mut dyn Host,
+        context: &CallContext,
+        id: &str,
+        answer: Value,
+        request: Value,
+    ) -> Result<(), ScriptError> {
+        self.with_calls(host, |calls, limits, host| {
+            let Some(function) = find(&calls.after, id) else {
+                return Err(failure::not_found(format!("no after-hook for {id}")));
+            };
+            let lua = |value| {
+                convert::to_lua(&calls.vm.lua, value)
+                    .map_err(|error| failure::internal(limits, &error))
+            };
+            let arguments = (lua(&answer)?, lua(&request)?);
+            calls.run(limits, host, context, function, arguments).map(|_| ())
+        })
+    }
+
+    fn match_new(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        module: &str,
+        params: Value,
+    ) -> Result<(Box<dyn MatchScript>, MatchInit), ScriptError> {
+        if !self.sources.modules.contains_key(module) {
+            return Err(failure::not_found("not found".to_owned()));
+        }
+        let (running, init) =
+            LuaMatch::start(&self.sources, &self.limits, host, context, (module, &params))?;
+        Ok((Box::new(running), init))
+    }
+}

@@ -1,0 +1,29 @@
+//! Lends the `&mut dyn Host` of a call to the Lua functions that run inside it, without unsafe
+//! code of ours: Lua's callbacks must own what they hold, so they find the host in a scoped
+//! thread-local instead.
+
+use game::guest::Host;
+use scoped_tls_hkt::{ReborrowMut, scoped_thread_local};
+
+struct Lent<'a>(&'a mut (dyn Host + 'a));
+
+impl<'a> ReborrowMut<'a> for Lent<'_> {
+    type Result = Lent<'a>;
+
+    fn reborrow_mut(&'a mut self) -> Lent<'a> {
+        Lent(&mut *self.0)
+    }
+}
+
+scoped_thread_local!(static mut HOST: for<'a> Lent<'a>);
+
+/// Runs `call` with `host` lent to this thread's scripts.
+pub(crate) fn lend<R>(host: &mut dyn Host, call: impl FnOnce() -> R) -> R {
+    HOST.set(Lent(host), call)
+}
+
+/// Runs `with` on the lent host; `None` outside of [`lend`], and when a host function is running
+/// already.
+pub(crate) fn host<R>(with: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+    if HOST.is_set() { Some(HOST.with(|lent| with(&mut *lent.0))) } else { None }
+}

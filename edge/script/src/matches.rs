@@ -1,0 +1,243 @@
+//! One running match: a VM of its own with the match module, what it requires, and the state that
+//! its callbacks hand on. The prelude keeps the state and checks what the callbacks return.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use game::guest::{
+    Host, JoinRequest, JoinVerdict, MatchContext, MatchInit, MatchMessage, MatchScript, Presence,
+    PresenceReason, ScriptError,
+};
+use game::value::Value;
+use mlua::{Function, IntoLuaMulti, Value as LuaValue};
+
+use crate::calls::{Outcome, settle};
+use crate::context::{Packer, id, number, table, text};
+use crate::failure::{self, Limits};
+use crate::sources::Sources;
+use crate::vm::{Purpose, Vm};
+use crate::{LuaLimits, convert, lend};
+
+/// A match written in Lua.
+pub(crate) struct LuaMatch {
+    vm: Vm,
+    limits: Limits,
+    callbacks: Callbacks,
+    label: String,
+    /// Reused for every call's presences or messages.
+    packer: Packer,
+}
+
+/// Entry points of the prelude.
+#[derive(Debug)]
+struct Callbacks {
+    set_label: Function,
+    join_attempt: Function,
+    join: Function,
+    leave: Function,
+    tick: Function,
+    signal: Function,
+    terminate: Function,
+}
+
+impl Callbacks {
+    fn of(vm: &Vm) -> mlua::Result<Self> {
+        Ok(Self {
+            set_label: vm.entry("match_label")?,
+            join_attempt: vm.entry("match_join_attempt")?,
+            join: vm.entry("match_join")?,
+            leave: vm.entry("match_leave")?,
+            tick: vm.entry("match_loop")?,
+            signal: vm.entry("match_signal")?,
+            terminate: vm.entry("match_terminate")?,
+        })
+    }
+}
+
+impl LuaMatch {
+    /// Loads the module in a new VM and runs `match_init`.
+    pub(crate) fn start(
+        sources: &Arc<Sources>,
+        limits: &LuaLimits,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        (module, params): (&str, &Value),
+    ) -> Result<(Self, MatchInit), ScriptError> {
+        let limits = Limits {
+            budget_ms: limits.callback_budget_ms,
+            budget_setting: "match.callback_budget_ms",
+            memory_bytes: limits.match_memory_max_bytes,
+            memory_setting: "match.memory_max_bytes",
+            stacktrace: limits.stacktrace,
+        };
+        let internal = |error: mlua::Error| failure::internal(&limits, &error);
+        let vm = Vm::new(sources, host, Purpose::Match, limits.memory_bytes).map_err(internal)?;
+        let callbacks = Callbacks::of(&vm).map_err(internal)?;
+        let mut running =
+            Self { vm, limits, callbacks, label: String::new(), packer: Packer::default() };
+
+        let open = running.vm.entry("match_open").map_err(internal)?;
+        running.call(host, &open, (module, context.match_id.as_str()))?;
+        running.vm.seal().map_err(internal)?;
+        let params = convert::to_lua(&running.vm.lua, params).map_err(internal)?;
+        let init = running.vm.entry("match_init").map_err(internal)?;
+        let (rate, label) = running.call(host, &init, params)?;
+        let tick_rate_hz = rate.as_i64().unwrap_or(0);
+        let label = label.as_string().map_or_else(String::new, |text| text.to_string_lossy());
+        running.label.clone_from(&label);
+        Ok((running, MatchInit { tick_rate_hz, label }))
+    }
+
+    /// One call into the prelude under a budget of its own.
+    fn call(
+        &self,
+        host: &mut dyn Host,
+        function: &Function,
+        arguments: impl IntoLuaMulti,
+    ) -> Result<(LuaValue, LuaValue), ScriptError> {
+        self.vm.budget.begin(self.limits.budget_ms);
+        let returned = lend::lend(host, || function.call::<Outcome>(arguments));
+        let result = settle(&self.vm, &self.limits, returned);
+        if matches!(&result, Err(error) if error.kind == game::guest::ScriptFailure::OutOfMemory) {
+            self.vm.recover_memory();
+        }
+        result
+    }
+
+    /// Tells the context's label, if it has changed.
+    fn refresh(&mut self, context: &MatchContext) -> Result<(), ScriptError> {
+        if self.label != context.label {
+            self.label.clone_from(&context.label);
+            let told = self.callbacks.set_label.call::<()>(context.label.as_str());
+            told.map_err(|error| self.internal(&error))?;
+        }
+        Ok(())
+    }
+
+    fn internal(&self, error: &mlua::Error) -> ScriptError {
+        failure::internal(&self.limits, error)
+    }
+
+    /// Presences as the prelude reads them: `<c36c36Bs4` each.
+    fn pack_presences(
+        &mut self,
+        presences: &[(Presence, PresenceReason)],
+    ) -> Result<mlua::LuaString, ScriptError> {
+        let packer = self.packer.start();
+        for (presence, reason) in presences {
+            packer.id(presence.user_id).id(presence.session_id).byte(*reason as u8);
+            packer.text(presence.username.as_bytes());
+        }
+        self.packed()
+    }
+
+    /// Messages as the prelude reads them: `<c36c36ddBs4s4` each.
+    #[allow(clippy::cast_precision_loss, reason = "scripts' numbers are doubles anyway")]
+    fn pack_messages(&mut self, messages: &[MatchMessage]) -> Result<mlua::LuaString, ScriptError> {
+        let packer = self.packer.start();
+        for message in messages {
+            packer.id(message.sender.user_id).id(message.sender.session_id);
+            packer.number(message.op_code as f64).number(message.receive_time_ms as f64);
+            packer.byte(u8::from(message.reliable));
+            packer.text(message.sender.username.as_bytes()).text(&message.data);
+        }
+        self.packed()
+    }
+
+    fn packed(&self) -> Result<mlua::LuaString, ScriptError> {
+        let packed = self.vm.lua.create_string(self.packer.bytes());
+        packed.map_err(|error| self.internal(&error))
+    }
+
+    fn ask(&self, tick: i64, request: &JoinRequest) -> mlua::Result<mlua::MultiValue> {
+        let lua = &self.vm.lua;
+        (
+            tick,
+            id(lua, request.presence.user_id)?,
+            id(lua, request.presence.session_id)?,
+            &*request.presence.username,
+            table(lua, &request.metadata)?,
+            Some(&request.vars)
+                .filter(|vars| !vars.is_empty())
+                .map(|v| table(lua, v))
+                .transpose()?,
+            number(request.user_session_exp),
+            text(lua, request.client_ip.as_deref())?,
+            text(lua, request.client_port.as_deref())?,
+        )
+            .into_lua_multi(lua)
+    }
+}
+
+impl MatchScript for LuaMatch {
+    fn join_attempt(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        tick: i64,
+        request: &JoinRequest,
+    ) -> Result<Option<JoinVerdict>, ScriptError> {
+        self.refresh(context)?;
+        let arguments = self.ask(tick, request).map_err(|error| self.internal(&error))?;
+        let (allow, reason) = self.call(host, &self.callbacks.join_attempt, arguments)?;
+        let reason = reason.as_string().map_or_else(String::new, |text| text.to_string_lossy());
+        Ok(allow.as_boolean().map(|allow| JoinVerdict { allow, reason }))
+    }
+
+    fn presences(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        tick: i64,
+        joined: bool,
+        presences: &[(Presence, PresenceReason)],
+    ) -> Result<bool, ScriptError> {
+        self.refresh(context)?;
+        let packed = self.pack_presences(presences)?;
+        let callback = if joined { &self.callbacks.join } else { &self.callbacks.leave };
+        let (goes_on, _) = self.call(host, callback, (tick, packed, presences.len()))?;
+        Ok(goes_on.as_boolean().unwrap_or(false))
+    }
+
+    fn tick(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        tick: i64,
+        messages: &[MatchMessage],
+    ) -> Result<bool, ScriptError> {
+        self.refresh(context)?;
+        let packed = if messages.is_empty() { None } else { Some(self.pack_messages(messages)?) };
+        let (goes_on, _) = self.call(host, &self.callbacks.tick, (tick, packed, messages.len()))?;
+        Ok(goes_on.as_boolean().unwrap_or(false))
+    }
+
+    fn signal(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        tick: i64,
+        data: &[u8],
+    ) -> Result<Option<Bytes>, ScriptError> {
+        self.refresh(context)?;
+        let data = self.vm.lua.create_string(data).map_err(|error| self.internal(&error))?;
+        let (answer, _) = self.call(host, &self.callbacks.signal, (tick, data))?;
+        Ok(answer.as_string().map(|text| Bytes::copy_from_slice(&text.as_bytes())))
+    }
+
+    fn terminate(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        tick: i64,
+        grace_s: u32,
+    ) -> Result<bool, ScriptError> {
+        self.refresh(context)?;
+        let (goes_on, _) = self.call(host, &self.callbacks.terminate, (tick, grace_s))?;
+        Ok(goes_on.as_boolean().unwrap_or(false))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.vm.lua.used_memory()
+    }
+}

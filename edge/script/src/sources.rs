@@ -1,0 +1,195 @@
+//! The modules of a folder: read and compiled once, then shared by all threads and matches. A
+//! module's name is its path without `.lua` and with dots for slashes.
+//!
+//! Nothing is run here, and nothing is read again later.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use mlua::chunk::Compiler;
+use thiserror::Error;
+
+/// Modules of one folder.
+const MODULES_MAX: usize = 4_096;
+
+/// Bytes of one module's text.
+const MODULE_BYTES_MAX: u64 = 4 << 20;
+
+/// How deeply folders may be nested; also ends a circle of symbolic links.
+const FOLDER_DEPTH_MAX: usize = 16;
+
+/// Why the modules cannot be loaded; the server does not start.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// A file or folder cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file is not Lua.
+    #[error("{file}:{line}: {message}")]
+    Syntax {
+        /// Path below the modules folder.
+        file: String,
+        /// Line from 1; 0 if unknown.
+        line: u32,
+        /// The compiler's text.
+        message: String,
+    },
+    /// A module failed when it was run at start.
+    #[error("{location}: {message}")]
+    Run {
+        /// `file:line`, or the module's file.
+        location: String,
+        /// The error's text.
+        message: String,
+    },
+    /// Two files have one module name.
+    #[error("{first} and {second} are both module {name}")]
+    Twice {
+        /// The module's name.
+        name: String,
+        /// One file.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A limit.
+    #[error("{path}: {what} is above {max}")]
+    TooLarge {
+        /// File or folder.
+        path: PathBuf,
+        /// What was counted.
+        what: &'static str,
+        /// The limit.
+        max: u64,
+    },
+    /// The Lua VM itself could not be set up.
+    #[error("cannot set up Lua: {0}")]
+    Lua(#[from] mlua::Error),
+}
+
+/// One compiled module.
+#[derive(Debug)]
+pub(crate) struct Module {
+    /// Path below the folder, as errors show it.
+    pub(crate) file: String,
+    /// Luau bytecode.
+    pub(crate) code: Vec<u8>,
+}
+
+/// All modules, ready to be run by any number of VMs on any thread.
+#[derive(Debug, Default)]
+pub struct Sources {
+    pub(crate) modules: BTreeMap<String, Module>,
+    /// Whether some VM has taken on `run_once`.
+    pub(crate) ran_once: AtomicBool,
+}
+
+/// How modules and our own Lua code are compiled: optimised, with line numbers and names.
+pub(crate) fn compiler() -> Compiler {
+    Compiler::new().set_optimization_level(1).set_debug_level(1)
+}
+
+impl Sources {
+    /// Reads and compiles every `.lua` file below `folder`. A folder that does not exist has none.
+    ///
+    /// # Errors
+    /// [`LoadError`], never its variant `Run`.
+    pub fn read(folder: &Path) -> Result<Self, LoadError> {
+        let mut files = Vec::new();
+        if folder.exists() {
+            walk(folder, FOLDER_DEPTH_MAX, &mut files)?;
+        }
+        let mut sources = Self::default();
+        for path in files {
+            let text = read_file(&path)?;
+            let below = path.strip_prefix(folder).unwrap_or(&path);
+            sources.add(&below.to_string_lossy().replace('\\', "/"), &text)?;
+        }
+        Ok(sources)
+    }
+
+    /// Compiles modules given as (path below the folder, text), say in a test.
+    ///
+    /// # Errors
+    /// [`LoadError::Syntax`], [`LoadError::Twice`].
+    pub fn from_texts<'a>(
+        texts: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, LoadError> {
+        let mut sources = Self::default();
+        for (file, text) in texts {
+            sources.add(file, text.as_bytes())?;
+        }
+        Ok(sources)
+    }
+
+    /// The modules' names, sorted: the order in which they are run.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.modules.keys().map(String::as_str)
+    }
+
+    fn add(&mut self, file: &str, text: &[u8]) -> Result<(), LoadError> {
+        let name = file.strip_suffix(".lua").unwrap_or(file).replace('/', ".");
+        let code = compiler().compile(text).map_err(|error| syntax(file, &error))?;
+        let module = Module { file: file.to_owned(), code };
+        match self.modules.insert(name.clone(), module) {
+            None => Ok(()),
+            Some(first) => {
+                Err(LoadError::Twice { name, first: first.file, second: file.to_owned() })
+            }
+        }
+    }
+}
+
+/// The compiler says `syntax error: :12: text`.
+fn syntax(file: &str, error: &mlua::Error) -> LoadError {
+    let text = match error {
+        mlua::Error::SyntaxError { message, .. } => message.clone(),
+        other => other.to_string(),
+    };
+    let place = text.trim_start_matches("syntax error: ").trim_start_matches(':').split_once(": ");
+    let (line, message) = match place {
+        Some((line, rest)) => line.parse().map_or((0, text.as_str()), |line| (line, rest)),
+        None => (0, text.as_str()),
+    };
+    LoadError::Syntax { file: file.to_owned(), line, message: message.to_owned() }
+}
+
+fn walk(folder: &Path, depth_left: usize, files: &mut Vec<PathBuf>) -> Result<(), LoadError> {
+    let unreadable = |source| LoadError::Read { path: folder.to_owned(), source };
+    let too_large = |what, max| LoadError::TooLarge { path: folder.to_owned(), what, max };
+    let mut entries = std::fs::read_dir(folder)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(unreadable)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        if path.is_dir() {
+            let depth_left = depth_left.checked_sub(1);
+            let depth_left =
+                depth_left.ok_or_else(|| too_large("nesting", FOLDER_DEPTH_MAX as u64))?;
+            walk(&path, depth_left, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "lua") {
+            if files.len() >= MODULES_MAX {
+                return Err(too_large("number of modules", MODULES_MAX as u64));
+            }
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let unreadable = |source| LoadError::Read { path: path.to_owned(), source };
+    let bytes = std::fs::metadata(path).map_err(unreadable)?.len();
+    if bytes > MODULE_BYTES_MAX {
+        let what = "size in bytes";
+        return Err(LoadError::TooLarge { path: path.to_owned(), what, max: MODULE_BYTES_MAX });
+    }
+    std::fs::read(path).map_err(unreadable)
+}

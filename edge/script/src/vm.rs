@@ -1,0 +1,247 @@
+//! One Lua VM: its libraries, its limits, our prelude, and the functions that the prelude needs
+//! from Rust. The VM for calls runs all modules at start; a match's VM only what the match needs.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
+
+use game::guest::{Host, LogLevel};
+use game::host::{Args, HostFunction};
+use game::value::Value;
+use memchr::memmem;
+use mlua::chunk::ChunkMode;
+use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value as LuaValue};
+use smallvec::SmallVec;
+
+use crate::budget::Budget;
+use crate::failure::PRELUDE;
+use crate::sources::{Sources, compiler};
+use crate::{convert, dispatcher, lend};
+
+/// Memory that the error handler may use beyond the limit, to say where memory ran out.
+const SPARE_BYTES: usize = 256 * 1024;
+
+/// Bytes of a text given to `loadstring`; the compiler cannot be interrupted.
+const LOADSTRING_BYTES_MAX: usize = 256 * 1024;
+
+/// One VM with the prelude loaded.
+#[derive(Debug)]
+pub(crate) struct Vm {
+    pub(crate) lua: Lua,
+    pub(crate) budget: Arc<Budget>,
+    /// The prelude's entry points.
+    pub(crate) entry: Table,
+    memory_max_bytes: usize,
+}
+
+/// What a VM is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Calls,
+    Match,
+}
+
+fn prelude() -> mlua::Result<&'static [u8]> {
+    static CODE: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(code) = CODE.get() {
+        return Ok(code);
+    }
+    let code = compiler().compile(include_str!("prelude.lua"))?;
+    Ok(CODE.get_or_init(|| code))
+}
+
+impl Vm {
+    /// A VM with its own memory limit, ready to load modules.
+    pub(crate) fn new(
+        sources: &Arc<Sources>,
+        host: &mut dyn Host,
+        purpose: Purpose,
+        memory_max_bytes: usize,
+    ) -> mlua::Result<Self> {
+        let libraries = StdLib::TABLE
+            | StdLib::STRING
+            | StdLib::MATH
+            | StdLib::OS
+            | StdLib::BIT
+            | StdLib::UTF8
+            | StdLib::DEBUG;
+        // No script can leave Rust's panics uncaught, as we abort on them anyway.
+        let options = LuaOptions::new().catch_rust_panics(true);
+        let lua = Lua::new_with(libraries, options)?;
+        lua.set_memory_limit(memory_max_bytes)?;
+        let budget = Arc::new(Budget::new());
+
+        let native = natives(&lua, sources, &budget, memory_max_bytes)?;
+        if purpose == Purpose::Match {
+            dispatcher::bind(&lua, &native)?;
+        }
+        describe_host(&lua, &native, host)?;
+        let seed = i64::from_le_bytes(host.random().bytes::<8>()) >> 11;
+        lua.globals().get::<Table>("math")?.get::<Function>("randomseed")?.call::<()>(seed)?;
+
+        let chunk =
+            lua.load(prelude()?).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
+        let entry = chunk.call::<Table>((native, purpose == Purpose::Match))?;
+        let asked = Arc::clone(&budget);
+        lua.set_interrupt(move |lua| asked.tick(lua));
+        Ok(Self { lua, budget, entry, memory_max_bytes })
+    }
+
+    /// Makes globals and libraries read-only: the start is over.
+    pub(crate) fn seal(&self) -> mlua::Result<()> {
+        self.lua.sandbox(true)
+    }
+
+    /// An entry point of the prelude.
+    pub(crate) fn entry(&self, name: &str) -> mlua::Result<Function> {
+        self.entry.get(name)
+    }
+
+    /// Puts the memory limit back after a call that ran into it, and clears up.
+    ///
+    /// Returns whether at least half of the memory is free again.
+    pub(crate) fn recover_memory(&self) -> bool {
+        let limited = self.lua.set_memory_limit(self.memory_max_bytes).is_ok();
+        let collected = self.lua.gc_collect().is_ok();
+        limited && collected && self.lua.used_memory() < self.memory_max_bytes / 2
+    }
+}
+
+/// `node`, `version` and `env`, as contexts show them.
+fn describe_host(lua: &Lua, native: &Table, host: &dyn Host) -> mlua::Result<()> {
+    let settings = host.settings();
+    native.raw_set("node", settings.node.as_str())?;
+    native.raw_set("version", settings.version.as_str())?;
+    let env = lua.create_table()?;
+    for (name, value) in &settings.env {
+        env.raw_set(name.as_str(), value.as_str())?;
+    }
+    native.raw_set("env", env)
+}
+
+/// What the prelude needs from Rust.
+fn natives(
+    lua: &Lua,
+    sources: &Arc<Sources>,
+    budget: &Arc<Budget>,
+    memory_max_bytes: usize,
+) -> mlua::Result<Table> {
+    let native = lua.create_table()?;
+    let for_calls = Arc::clone(budget);
+    native.raw_set(
+        "find",
+        lua.create_function(move |lua, name: LuaString| {
+            let name = name.to_str()?;
+            game::host::find(&name).map(|function| bind(lua, function, &for_calls)).transpose()
+        })?,
+    )?;
+    let modules = Arc::clone(sources);
+    native.raw_set(
+        "load_module",
+        lua.create_function(move |lua, name: LuaString| {
+            let name = name.to_str()?;
+            let Some(module) = modules.modules.get(&*name) else { return Ok(None) };
+            let chunk = lua.load(module.code.as_slice()).set_mode(ChunkMode::Binary);
+            chunk.set_name(format!("={}", module.file)).into_function().map(Some)
+        })?,
+    )?;
+    let once = Arc::clone(sources);
+    native.raw_set(
+        "take_run_once",
+        lua.create_function(move |_, ()| Ok(!once.ran_once.swap(true, Relaxed)))?,
+    )?;
+    native.raw_set(
+        "spare_memory",
+        lua.create_function(move |lua, ()| {
+            lua.set_memory_limit(memory_max_bytes.saturating_add(SPARE_BYTES)).map(|_| ())
+        })?,
+    )?;
+    native.raw_set("load_text", lua.create_function(load_text)?)?;
+    native.raw_set("find_plain", lua.create_function(find_plain)?)?;
+    native.raw_set(
+        "print",
+        lua.create_function(|_, text: LuaString| {
+            lend::host(|host| host.log(LogLevel::Info, &text.to_string_lossy()));
+            Ok(())
+        })?,
+    )?;
+    native.raw_set(
+        "now_ms",
+        lua.create_function(|_, ()| Ok(lend::host(|host| host.now().unix_ms).unwrap_or(0)))?,
+    )?;
+    Ok(native)
+}
+
+/// `loadstring`: a function, or nil and what is wrong with the text.
+fn load_text(
+    lua: &Lua,
+    (text, name): (LuaString, Option<LuaString>),
+) -> mlua::Result<(Option<Function>, Option<String>)> {
+    if text.as_bytes().len() > LOADSTRING_BYTES_MAX {
+        return Ok((None, Some(format!("text is above {LOADSTRING_BYTES_MAX} bytes"))));
+    }
+    let name = name.map_or_else(|| "=string".to_owned(), |name| name.to_string_lossy());
+    let text = text.as_bytes().to_vec();
+    let chunk = lua.load(text).set_mode(ChunkMode::Text).set_name(name);
+    match chunk.into_function() {
+        Ok(function) => Ok((Some(function), None)),
+        Err(mlua::Error::SyntaxError { message, .. }) => Ok((None, Some(message))),
+        Err(other) => Err(other),
+    }
+}
+
+/// `string.find` of a plain text, in linear time.
+fn find_plain(
+    _: &Lua,
+    (subject, text, start): (LuaString, LuaString, i64),
+) -> mlua::Result<(Option<usize>, Option<usize>)> {
+    let (subject, text) = (subject.as_bytes(), text.as_bytes());
+    let length = i64::try_from(subject.len()).unwrap_or(i64::MAX);
+    let start = if start < 0 { (length + start).max(0) } else { (start - 1).max(0) };
+    let skipped = usize::try_from(start).unwrap_or(usize::MAX);
+    let Some(rest) = subject.get(skipped..) else { return Ok((None, None)) };
+    Ok(memmem::find(rest, &text).map_or((None, None), |found| {
+        let first = skipped + found + 1;
+        (Some(first), Some(first + text.len() - 1))
+    }))
+}
+
+/// A host function as Lua sees it: returns true and its results, or false and the error's text.
+fn bind(
+    lua: &Lua,
+    function: &'static HostFunction,
+    budget: &Arc<Budget>,
+) -> mlua::Result<Function> {
+    // Password hashing is slow on purpose; its time is not the script's.
+    let exempt = function.name.starts_with("bcrypt_").then(|| Arc::clone(budget));
+    lua.create_function(move |lua, values: MultiValue| {
+        let mut arguments: SmallVec<[Value; 6]> = SmallVec::with_capacity(values.len());
+        for (index, value) in values.iter().enumerate() {
+            match convert::from_lua(value) {
+                Ok(value) => arguments.push(value),
+                Err(error) => {
+                    let args = Args { function: function.name, values: &[] };
+                    return refused(lua, &args.wrong(index, &error.to_string()).message);
+                }
+            }
+        }
+        let args = Args { function: function.name, values: &arguments };
+        let run = || lend::host(|host| (function.run)(host, &args));
+        match if let Some(budget) = &exempt { budget.exempt(run) } else { run() } {
+            Some(Ok(returns)) => {
+                let mut results = MultiValue::with_capacity(returns.len() + 1);
+                results.push_back(LuaValue::Boolean(true));
+                for value in &returns {
+                    results.push_back(convert::to_lua(lua, value)?);
+                }
+                Ok(results)
+            }
+            Some(Err(error)) => refused(lua, &error.message),
+            None => refused(lua, "no host to call"),
+        }
+    })
+}
+
+fn refused(lua: &Lua, text: &str) -> mlua::Result<MultiValue> {
+    let text = LuaValue::String(lua.create_string(text)?);
+    Ok(MultiValue::from_iter([LuaValue::Boolean(false), text]))
+}

@@ -1,0 +1,192 @@
+//! RPCs and hooks: registration, contexts, results and errors.
+
+use game::guest::{CallContext, ScriptFailure, Scripts as _};
+use game::value::Value;
+use script::LoadError;
+use uuid::Uuid;
+
+use crate::host::TestHost;
+use crate::{context, load, run, run_on};
+
+#[test]
+fn results_and_errors_follow_the_original() {
+    for (body, wanted) in [
+        ("return payload", ""),
+        ("return 'a', 'b'", "b"),
+        ("", "-"),
+        ("return nil", "-"),
+        (
+            "return {}",
+            "!13 Runtime function returned invalid data - only allowed one return value of type String/Byte.",
+        ),
+        (
+            "return 5",
+            "!13 Runtime function returned invalid data - only allowed one return value of type String/Byte.",
+        ),
+        ("error('broken')", "!13 broken"),
+        ("error('broken', 0)", "!13 broken"),
+        ("error({'no', 3})", "!3 no"),
+        ("error({message = 'no', code = 5})", "!5 no"),
+        ("error({'only text'})", "!13 only text"),
+        ("error({'odd', 99})", "!13 odd"),
+        ("error({5, 7})", "!7 5"),
+        ("local x = nil; return x.y", "!13 attempt to index nil with 'y'"),
+        ("return nk.no_such_function()", "!13 attempt to call a nil value"),
+        (
+            "return nk.leaderboard_create('x')",
+            "!13 nk.leaderboard_create is not implemented in throng yet",
+        ),
+        ("local ok, text = pcall(nk.leaderboard_create, 'x'); return type(text)", "string"),
+        (
+            "local ok, text = pcall(function() nk.json_decode('{') end); return text:match('^m.lua:1: not a valid JSON string') or text",
+            "m.lua:1: not a valid JSON string",
+        ),
+        (
+            "nk.register_rpc(function() end, 'late')",
+            "!13 register_rpc can only be called while modules are loaded",
+        ),
+    ] {
+        assert_eq!(run(body), wanted, "{body}");
+    }
+}
+
+#[test]
+fn an_error_tells_the_log_file_and_line() {
+    let mut host = TestHost::default();
+    for (body, location) in [
+        ("\n\nerror('x')", "m.lua:3"),
+        ("\nerror({'x', 3})", "m.lua:2"),
+        ("\nnk.json_decode('{')", "m.lua:2"),
+        ("\nlocal function f() error({'x', 3}) end\n f()", "m.lua:2"),
+    ] {
+        let error = run_on(body, "", &mut host).unwrap_err();
+        assert_eq!((error.location.as_str(), error.kind), (location, ScriptFailure::Raised));
+        assert!(!error.message.contains("m.lua"), "{}", error.message);
+    }
+}
+
+#[test]
+fn unknown_ids_are_not_found_and_case_does_not_matter() {
+    let mut host = TestHost::default();
+    let text = "require('nakama').register_rpc(function(_, p) return p end, 'Echo_One')";
+    let mut scripts = load(&[("a.lua", text)], &mut host).unwrap();
+    assert_eq!(scripts.registered().rpc, ["echo_one"]);
+    assert_eq!(
+        scripts.rpc(&mut host, &context(), "ECHO_one", b"\xff\0x").unwrap().unwrap()[..],
+        *b"\xff\0x"
+    );
+    let error = scripts.rpc(&mut host, &context(), "other", b"").unwrap_err();
+    assert_eq!((error.kind, error.code), (ScriptFailure::NotFound, 5));
+}
+
+#[test]
+fn the_context_shows_what_the_call_knows() {
+    let mut host = TestHost::default();
+    let full = CallContext {
+        execution_mode: "rpc",
+        user_id: Some(Uuid::from_u128(1)),
+        username: Some("ann".into()),
+        vars: vec![("k".into(), "v".into())],
+        user_session_exp: Some(1_700_000_060),
+        session_id: Some(Uuid::from_u128(2)),
+        lang: Some("en".into()),
+        client_ip: Some("127.0.0.1".into()),
+        client_port: Some("5".into()),
+        headers: vec![("Accept".into(), vec!["a".into(), "b".into()])],
+        query_params: vec![("q".into(), vec!["1".into()])],
+    };
+    let text = "local nk = require('nakama') nk.register_rpc(function(c) return nk.json_encode(c) end, 'c')";
+    let mut scripts = load(&[("a.lua", text)], &mut host).unwrap();
+    let mut shown = |context: &CallContext| {
+        let answer = scripts.rpc(&mut host, context, "c", b"").unwrap().unwrap();
+        String::from_utf8(answer.to_vec()).unwrap()
+    };
+    assert_eq!(
+        shown(&full),
+        "{\"client_ip\":\"127.0.0.1\",\"client_port\":\"5\",\"env\":{\"MODE\":\"test\"},\
+         \"execution_mode\":\"rpc\",\"headers\":{\"Accept\":[\"a\",\"b\"]},\"lang\":\"en\",\
+         \"node\":\"node1\",\"query_params\":{\"q\":[\"1\"]},\
+         \"session_id\":\"00000000-0000-0000-0000-000000000002\",\
+         \"user_id\":\"00000000-0000-0000-0000-000000000001\",\"user_session_exp\":1700000060,\
+         \"username\":\"ann\",\"vars\":{\"k\":\"v\"},\"version\":\"0.0.0\"}"
+    );
+    assert_eq!(
+        shown(&context()),
+        "{\"env\":{\"MODE\":\"test\"},\"execution_mode\":\"rpc\",\"headers\":{},\"node\":\"node1\",\
+         \"query_params\":{},\"version\":\"0.0.0\"}"
+    );
+}
+
+#[test]
+fn hooks_change_refuse_and_watch() {
+    let mut host = TestHost::default();
+    let text = "local nk = require('nakama')
+        nk.register_req_before(function(c, p) p.username = 'x' return p end, 'AuthenticateDevice')
+        nk.register_rt_before(function(c, p) return nil end, 'MatchCreate')
+        nk.register_req_after(function(c, out, req) nk.logger_info(out.a .. req.b) end, 'GetUsers')";
+    let mut scripts = load(&[("a.lua", text)], &mut host).unwrap();
+    let registered = scripts.registered();
+    assert_eq!(registered.before, ["authenticatedevice", "rt:matchcreate"]);
+    assert_eq!(registered.after, ["getusers"]);
+    let map = |key: &'static str, text: &str| Value::Map(vec![(key.into(), Value::text(text))]);
+    let before = scripts.before(&mut host, &context(), "authenticatedevice", map("id", "d"));
+    let changed = before.unwrap().unwrap();
+    assert_eq!(changed.member("username").unwrap().as_str(), Some("x"));
+    assert_eq!(changed.member("id").unwrap().as_str(), Some("d"));
+    let refused = scripts.before(&mut host, &context(), "rt:matchcreate", Value::Nil).unwrap();
+    assert_eq!(refused, None);
+    scripts.after(&mut host, &context(), "getusers", map("a", "1"), map("b", "2")).unwrap();
+    assert_eq!(host.logs, ["Info 12"]);
+}
+
+#[test]
+fn broken_modules_do_not_load_and_say_where() {
+    let mut host = TestHost::default();
+    for (files, wanted) in [
+        (&[("dir/bad.lua", "local x =\n=")] as &[_], "dir/bad.lua:2: "),
+        (&[("a.lua", "\n\nerror('boom')")], "a.lua:3: boom"),
+        (&[("a.lua", "\nrequire('nothing')")], "a.lua:2: module nothing not found"),
+        (
+            &[("a.lua", "require('b')"), ("b.lua", "require('a')")],
+            "b.lua:1: loop or previous error loading module: a",
+        ),
+        (
+            &[("a.lua", "\nwhile true do end")],
+            "a.lua:2: a.lua:2: script used up its 50 ms of CPU time (runtime.load_budget_ms)",
+        ),
+        (
+            &[("a.lua", "require('nakama').register_rpc(nil, 'x')")],
+            "a.lua:1: bad argument #1 to register_rpc (function expected, got nil)",
+        ),
+    ] {
+        let error = load(files, &mut host).unwrap_err().to_string();
+        assert!(error.starts_with(wanted), "{error}");
+    }
+    let twice = load(&[("a/b.lua", ""), ("a.b.lua", "")], &mut host).unwrap_err();
+    assert!(matches!(twice, LoadError::Twice { .. }));
+}
+
+#[test]
+fn run_once_runs_in_one_vm_of_all() {
+    let mut host = TestHost::default();
+    let text = "local nk = require('nakama') nk.run_once(function(c) nk.logger_info(c.execution_mode) end)";
+    let sources = std::sync::Arc::new(script::Sources::from_texts([("a.lua", text)]).unwrap());
+    for _ in 0..3 {
+        script::LuaScripts::load(sources.clone(), crate::tight(), &mut host).unwrap();
+    }
+    assert_eq!(host.logs, ["Info run_once"]);
+}
+
+#[test]
+fn a_stacktrace_is_shown_only_when_asked_for() {
+    let mut host = TestHost::default();
+    let text = "require('nakama').register_rpc(function() error('x') end, 'x')";
+    let limits = script::LuaLimits { stacktrace: true, ..crate::tight() };
+    let mut scripts = crate::load_with(&[("a.lua", text)], limits, &mut host).unwrap();
+    let error = scripts.rpc(&mut host, &context(), "x", b"").unwrap_err();
+    assert!(
+        error.message.starts_with("a.lua:1: x\nstack traceback:\na.lua:1"),
+        "{}",
+        error.message
+    );
+}

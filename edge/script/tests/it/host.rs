@@ -1,0 +1,197 @@
+//! A host in memory for tests and measurements: keeps what scripts did, answers with what the test
+//! put in.
+
+use bytes::Bytes;
+use event::{Now, Random};
+use game::cache::Cache;
+use game::db::{Cell, Database, DbError, Param, Row};
+use game::directory::Directory;
+use game::guest::{Broadcast, Dispatcher, Host, HostError, HostSettings, LogLevel};
+use game::session::SessionSettings;
+use game::value::Value;
+use uuid::Uuid;
+
+/// The host.
+pub struct TestHost {
+    pub now: Now,
+    pub random: Random,
+    pub db: TestDb,
+    pub settings: HostSettings,
+    pub directory: Directory,
+    pub cache: Cache,
+    pub logs: Vec<String>,
+    pub created: Vec<(String, Value)>,
+    pub disconnected: Vec<(Uuid, String)>,
+    pub logged_out: Vec<(Uuid, Option<Uuid>)>,
+    pub dispatcher: Option<TestDispatcher>,
+}
+
+/// Records a match's effects.
+#[derive(Debug, Default)]
+pub struct TestDispatcher {
+    pub keep: bool,
+    pub sent: Vec<Broadcast>,
+    pub kicked: Vec<Uuid>,
+    pub labels: Vec<String>,
+}
+
+impl Default for TestHost {
+    fn default() -> Self {
+        let session = SessionSettings {
+            encryption_key: "key".into(),
+            refresh_encryption_key: "refresh".into(),
+            token_expiry_s: 60,
+            refresh_token_expiry_s: 3_600,
+        };
+        Self {
+            now: Now { mono_ns: 0, unix_ms: 1_700_000_000_123 },
+            random: Random::from_number(7),
+            db: TestDb::default(),
+            settings: HostSettings {
+                node: "node1".into(),
+                env: vec![("MODE".into(), "test".into())],
+                version: "0.0.0".into(),
+                session,
+            },
+            directory: Directory::default(),
+            cache: Cache::new(1),
+            logs: Vec::new(),
+            created: Vec::new(),
+            disconnected: Vec::new(),
+            logged_out: Vec::new(),
+            dispatcher: None,
+        }
+    }
+}
+
+impl Host for TestHost {
+    fn now(&self) -> Now {
+        self.now
+    }
+    fn random(&mut self) -> &mut Random {
+        &mut self.random
+    }
+    fn db(&mut self) -> &mut dyn Database {
+        &mut self.db
+    }
+    fn settings(&self) -> &HostSettings {
+        &self.settings
+    }
+    fn directory(&self) -> &Directory {
+        &self.directory
+    }
+    fn cache(&mut self) -> &mut Cache {
+        &mut self.cache
+    }
+    fn log(&mut self, level: LogLevel, text: &str) {
+        self.logs.push(format!("{level:?} {text}"));
+    }
+    fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
+        if module == "missing" {
+            return Err(HostError::new("not found"));
+        }
+        self.created.push((module.to_owned(), params));
+        Ok("00000000-0000-4000-8000-000000000001.node1".to_owned())
+    }
+    fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError> {
+        if match_id == "busy" { Err(HostError::new("match busy")) } else { Ok(data) }
+    }
+    fn session_disconnect(&mut self, session_id: Uuid, reason: &str) {
+        self.disconnected.push((session_id, reason.to_owned()));
+    }
+    fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
+        self.logged_out.push((user_id, token_id));
+    }
+    fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {
+        self.dispatcher.as_mut().map(|dispatcher| dispatcher as &mut dyn Dispatcher)
+    }
+}
+
+impl Dispatcher for TestDispatcher {
+    fn broadcast(&mut self, message: Broadcast) -> Result<(), HostError> {
+        if self.keep {
+            self.sent.push(message);
+        } else {
+            std::hint::black_box(&message);
+        }
+        Ok(())
+    }
+    fn kick(&mut self, sessions: &[Uuid]) {
+        self.kicked.extend_from_slice(sessions);
+    }
+    fn label_update(&mut self, label: &str) -> Result<(), HostError> {
+        if label.len() > 2_048 {
+            return Err(HostError::new("match label too long, must be 0-2048 bytes"));
+        }
+        self.labels.push(label.to_owned());
+        Ok(())
+    }
+}
+
+/// Answers every query with the same rows.
+#[derive(Debug, Default)]
+pub struct TestDb {
+    pub statements: Vec<String>,
+    pub columns: Vec<&'static str>,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+struct TestRow<'a>(&'a [&'static str], &'a [Cell]);
+
+impl Row for TestRow<'_> {
+    fn width(&self) -> usize {
+        self.0.len()
+    }
+    fn name(&self, column: usize) -> &str {
+        self.0[column]
+    }
+    fn cell(&self, column: usize) -> Cell {
+        self.1[column].clone()
+    }
+    fn int(&self, column: usize) -> i64 {
+        if let Cell::Int(number) = self.1[column] { number } else { 0 }
+    }
+    fn text(&self, column: usize) -> &str {
+        if let Cell::Text(text) = &self.1[column] { text } else { "" }
+    }
+    fn blob(&self, column: usize) -> &[u8] {
+        if let Cell::Blob(blob) = &self.1[column] { blob } else { &[] }
+    }
+    fn is_null(&self, column: usize) -> bool {
+        self.1[column] == Cell::Null
+    }
+}
+
+impl Database for TestDb {
+    fn begin(&mut self) -> Result<(), DbError> {
+        Ok(())
+    }
+    fn commit(&mut self) -> Result<(), DbError> {
+        Ok(())
+    }
+    fn rollback(&mut self) -> Result<(), DbError> {
+        Ok(())
+    }
+    fn in_transaction(&self) -> bool {
+        false
+    }
+    fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+        if sql.starts_with("BAD") {
+            return Err(DbError::Statement("near BAD".to_owned()));
+        }
+        self.statements.push(format!("{sql} {params:?}"));
+        Ok(3)
+    }
+    fn query(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        each: &mut dyn FnMut(&dyn Row),
+    ) -> Result<(), DbError> {
+        self.statements.push(format!("{sql} {params:?}"));
+        for row in &self.rows {
+            each(&TestRow(&self.columns, row));
+        }
+        Ok(())
+    }
+}

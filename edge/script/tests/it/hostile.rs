@@ -1,0 +1,205 @@
+//! Scripts that want to stall, starve or crash the server. None may take much longer than its
+//! budget, and the next call must find everything in order.
+
+use std::time::{Duration, Instant};
+
+use game::guest::{MatchContext, ScriptFailure, Scripts as _};
+use game::value::Value;
+
+use crate::host::{TestDispatcher, TestHost};
+use script::LuaLimits;
+
+use crate::{context, load, load_with, roomy, run_on, scripts_of, tight};
+
+/// Far above the budget of 20 ms: the machine may be busy, but nothing may hang.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn ends(body: &str, limits: LuaLimits) -> (ScriptFailure, String, String) {
+    let start = Instant::now();
+    let mut host = TestHost::default();
+    let mut scripts = scripts_of(
+        &format!("if payload == 'ping' then return 'pong' end\n{body}"),
+        limits,
+        &mut host,
+    );
+    let error = scripts.rpc(&mut host, &context(), "test", b"").unwrap_err();
+    assert!(start.elapsed() < PATIENCE, "{body} took {:?}", start.elapsed());
+    let again = scripts.rpc(&mut host, &context(), "test", b"ping").unwrap();
+    assert_eq!(again.unwrap()[..], *b"pong", "after {body}");
+    (error.kind, error.message, error.location)
+}
+
+#[test]
+fn endless_scripts_run_out_of_time() {
+    for body in [
+        "while true do end",
+        "repeat until false",
+        "for i = 1, 1e18 do local x = i end",
+        "while true do pcall(function() while true do end end) end",
+        "while true do pcall(error, 'x') end",
+        "local function f() return f() end while true do pcall(f) end",
+        "local function f() pcall(f) f() end f()",
+        "xpcall(function() while true do end end, function() while true do end end)",
+        "while true do xpcall(error, function() error('again') end) end",
+        "local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) while true do pcall(function() return t[1] end) end",
+        "error(setmetatable({}, {__tostring = function() while true do end end}))",
+        "error(setmetatable({}, {__index = function() while true do end end}))",
+        "return tostring(setmetatable({}, {__tostring = function() while true do end end}))",
+        "table.sort({3, 2, 1, 5, 4}, function() while true do end end)",
+        "while true do table.sort({3, 2, 1}) end",
+        "string.gsub(('a'):rep(1000), 'a', function() while true do end end)",
+        "(('a'):rep(30000)):find(('a-'):rep(20) .. 'b')",
+        "(('a'):rep(40)):find(('a?'):rep(40) .. ('a'):rep(40) .. 'b')",
+        "(('a'):rep(200000)):gsub('.-.-.-b', 'x')",
+        "while true do nk.uuid_v4() end",
+        "while true do nk.json_decode('[1]') end",
+        "while true do pcall(nk.json_encode, print) end",
+        "while true do nk.logger_info('x') break end while true do local s = ('x'):rep(1000) end",
+        "while true do loadstring('return 1') end",
+        "while true do collectgarbage('count') end",
+        "local t = {} for i = 1, 1e18 do t[i % 10] = i end",
+    ] {
+        let (kind, message, location) = ends(body, tight());
+        assert_eq!(kind, ScriptFailure::OutOfTime, "{body}: {message}");
+        assert_eq!(location, "m.lua:2", "{body}");
+        assert_eq!(
+            message,
+            "m.lua:2: script used up its 20 ms of CPU time (runtime.call_budget_ms)"
+        );
+    }
+}
+
+#[test]
+fn greedy_scripts_run_out_of_memory() {
+    for body in [
+        "local t = {} while true do t[#t + 1] = {} end",
+        "local s = 'x' while true do s = s .. s end",
+        "return ('x'):rep(2^30)",
+        "return table.concat({('x'):rep(5e6), ('x'):rep(5e6), ('x'):rep(5e6)})",
+        "local t = {} for i = 1, 1e9 do t[i] = i end",
+        "return table.create(2^26)",
+        "return (('x'):rep(8e6)):gsub('x', 'yyyyyyyy')",
+        "local t = {} while true do t[#t + 1] = function() return t end end",
+        "return nk.base16_encode(('x'):rep(7e6))",
+    ] {
+        let (kind, message, location) = ends(body, roomy());
+        assert_eq!(kind, ScriptFailure::OutOfMemory, "{body}: {message}");
+        assert_eq!(location, "m.lua:2", "{body}");
+        assert_eq!(
+            message,
+            "m.lua:2: script used up its 16777216 bytes (runtime.memory_max_bytes)"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_interrupted_is_bounded() {
+    let mut host = TestHost::default();
+    for (body, wanted) in [
+        // Plain searches are quadratic in C.
+        ("local a = ('a'):rep(4e6) return tostring(a:find(('a'):rep(2e6) .. 'b', 1, true))", "nil"),
+        ("local a = ('a'):rep(4e6) return tostring(a:find(('a'):rep(2e6) .. 'b'))", "nil"),
+        // A table that holds itself many times over.
+        ("local t = {1} for i = 1, 40 do t = {t, t} end return nk.json_encode(t)", "!larger"),
+        ("local t = {} t.t = t return nk.json_encode(t)", "!nested deeper"),
+        ("local t = {} t[1] = t return nk.json_encode(t)", "!nested deeper"),
+        ("return nk.json_decode(('['):rep(1e6))", "!not a valid JSON string"),
+        ("return tostring(#{unpack({}, 1, 1e7)})", "!too many results"),
+        ("return ('x'):byte(1, 1e9) and tostring(select('#', (('x'):rep(1e6)):byte(1, -1)))", "!"),
+        ("local function f() return 1 + f() end return f()", "!stack overflow"),
+        ("local function f(s) return (s:gsub('.', f)) end return f('aa')", "!stack overflow"),
+        ("local t = setmetatable({}, {}) getmetatable(t).__index = t return t.x", "!loop"),
+        ("local f, e = loadstring(('x = '):rep(1e5)) error(e)", "!above"),
+        ("return tostring(loadstring(('('):rep(5e4)))", "nil"),
+        ("return tostring(loadstring('\\27Lua'))", "nil"),
+        ("return string.format('%99999d', 1)", "!"),
+        ("return coroutine.wrap(function() while true do end end)()", "!attempt to index nil"),
+        ("error()", "!nil"),
+        ("error(nil)", "!nil"),
+        ("error(print)", "!function"),
+    ] {
+        let start = Instant::now();
+        let answer = match run_on(body, "", &mut host) {
+            Ok(answer) => answer.unwrap_or_default(),
+            Err(error) => format!("!{}", error.message),
+        };
+        assert!(start.elapsed() < PATIENCE, "{body} took {:?}", start.elapsed());
+        let fits = match wanted.strip_prefix('!') {
+            Some(part) => answer.contains(part),
+            None => answer == wanted,
+        };
+        assert!(fits, "{body}: {answer}");
+    }
+}
+
+#[test]
+fn a_vm_that_stays_full_is_made_anew() {
+    let mut host = TestHost::default();
+    let text = "local nk, kept = require('nakama'), {}
+        nk.register_rpc(function() while true do kept[#kept + 1] = {} end end, 'fill')
+        nk.register_rpc(function() return tostring(#kept) end, 'count')";
+    let mut scripts = load_with(&[("m.lua", text)], roomy(), &mut host).unwrap();
+    let error = scripts.rpc(&mut host, &context(), "fill", b"").unwrap_err();
+    assert_eq!(error.kind, ScriptFailure::OutOfMemory);
+    let count = scripts.rpc(&mut host, &context(), "count", b"").unwrap().unwrap();
+    assert_eq!((count.as_ref(), scripts.rebuilt_count()), (&b"0"[..], 1));
+}
+
+#[test]
+fn a_match_that_misbehaves_ends_alone() {
+    let mut host = TestHost::default();
+    let text = "local M = {}
+        function M.match_init(c, p) return {}, 10, '' end
+        function M.match_join_attempt(c, d, t, s) return s, true end
+        function M.match_join(c, d, t, s) return s end
+        function M.match_leave(c, d, t, s) return s end
+        function M.match_terminate(c, d, t, s) return s end
+        function M.match_signal(c, d, t, s) return s end
+        function M.match_loop(c, d, t, s)
+            if t == 1 then while true do end end
+            if t == 2 then
+                while true do s[#s + 1] = {} end
+            end
+            return s
+        end
+        return M";
+    let mut scripts = load(&[("m.lua", text)], &mut host).unwrap();
+    host.dispatcher = Some(TestDispatcher::default());
+    let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };
+    let mut new =
+        |host: &mut TestHost| scripts.match_new(host, &context, "m", Value::Nil).unwrap().0;
+    let (mut bad, mut good) = (new(&mut host), new(&mut host));
+    let error = bad.tick(&mut host, &context, 1, &[]).unwrap_err();
+    assert_eq!(
+        error.message,
+        "m.lua:9: script used up its 20 ms of CPU time (match.callback_budget_ms)"
+    );
+    let error = bad.tick(&mut host, &context, 2, &[]).unwrap_err();
+    assert_eq!(
+        error.message,
+        "m.lua:11: script used up its 8388608 bytes (match.memory_max_bytes)"
+    );
+    assert!(good.tick(&mut host, &context, 3, &[]).unwrap());
+    drop(bad);
+    assert!(good.tick(&mut host, &context, 4, &[]).unwrap());
+}
+
+#[test]
+fn a_busy_machine_costs_a_script_nothing() {
+    // Other threads use the processors up; the script itself needs far less than its budget.
+    let limits = script::LuaLimits { call_budget_ms: 200, ..tight() };
+    let mut host = TestHost::default();
+    let text = "require('nakama').register_rpc(function()
+            local x = 0 for i = 1, 200000 do x = x + i end return 'done'
+        end, 'work')";
+    let mut scripts = load_with(&[("m.lua", text)], limits, &mut host).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| while !stop.load(std::sync::atomic::Ordering::Relaxed) {});
+        }
+        let answer = scripts.rpc(&mut host, &context(), "work", b"");
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(answer.unwrap().unwrap()[..], *b"done");
+    });
+}

@@ -1,0 +1,1 @@
+//! The example modules at the repository's root.

@@ -1,0 +1,186 @@
+//! The door itself: parameters, errors, transactions, threads.
+
+use game::db::{Cell, Database as _, DbError, Param};
+use store::{Sqlite, Store};
+
+use crate::opening::Folder;
+
+fn count(db: &mut Sqlite) -> i64 {
+    let mut count = -1;
+    db.query("SELECT COUNT(*) FROM t", &[], &mut |row| count = row.int(0)).unwrap();
+    count
+}
+
+fn table() -> (Store, Sqlite) {
+    let store = Store::open_in_memory().unwrap();
+    let mut db = store.connect().unwrap();
+    db.execute("CREATE TABLE t (a BIGINT PRIMARY KEY, b TEXT, UNIQUE (b))", &[]).unwrap();
+    (store, db)
+}
+
+#[test]
+fn values_come_back_as_they_were_given_whatever_their_order() {
+    let (_store, mut db) = table();
+    let sql = "SELECT $3 AS third, $1, $2, $1, $4, $5";
+    let params = [
+        Param::Int(-7),
+        Param::Real(1.5),
+        Param::Text("t\u{0}x"),
+        Param::Blob(&[0, 255]),
+        Param::Null,
+    ];
+    let mut cells = Vec::new();
+    db.query(sql, &params, &mut |row| {
+        assert_eq!((row.name(0), row.width()), ("third", 6));
+        assert_eq!((row.text(0), row.int(1), row.blob(4)), ("t\u{0}x", -7, &[0, 255][..]));
+        assert_eq!((row.text(1), row.int(0), row.blob(0)), ("", 0, &[][..]));
+        assert!(row.is_null(5) && !row.is_null(0) && row.is_null(99));
+        cells = (0..row.width()).map(|column| row.cell(column)).collect();
+    })
+    .unwrap();
+    let expected = [
+        Cell::Text("t\u{0}x".into()),
+        Cell::Int(-7),
+        Cell::Real(1.5),
+        Cell::Int(-7),
+        Cell::Blob(vec![0, 255]),
+        Cell::Null,
+    ];
+    assert_eq!(cells, expected);
+}
+
+#[test]
+fn wrong_statements_are_told_from_rows_that_exist() {
+    let (_store, mut db) = table();
+    db.execute("INSERT INTO t VALUES ($1, $2)", &[Param::Int(1), Param::Text("x")]).unwrap();
+    let one = [Param::Int(1)];
+    for (sql, params, expected) in [
+        ("SELEC", &[][..], "bad statement"),
+        ("SELECT nothing FROM t", &[], "bad statement"),
+        ("SELECT $1", &[], "bad statement: parameter $1 is not among the 0 given"),
+        ("SELECT $0", &one, "bad statement: parameter $0 is not among the 1 given"),
+        ("SELECT $a", &one, "bad statement: parameter $a is not a number such as $1"),
+        ("SELECT 1", &one, "bad statement: 1 parameters are given, but the last used is $0"),
+        ("INSERT INTO t VALUES ($1, 'y')", &one, "t.a exists already"),
+        ("INSERT INTO t VALUES (2, 'x')", &[], "t.b exists already"),
+        ("SELECT 1", &[], "bad statement"),
+        ("COMMIT", &[], "bad statement: not authorized"),
+        ("BEGIN", &[], "bad statement: not authorized"),
+        ("ROLLBACK", &[], "bad statement: not authorized"),
+        ("SAVEPOINT mine", &[], "bad statement: not authorized"),
+        ("SAVEPOINT job", &[], "bad statement: no transaction is open"),
+        ("PRAGMA synchronous = OFF", &[], "bad statement: not authorized"),
+        ("ATTACH 'other.db' AS other", &[], "bad statement: not authorized"),
+        ("VACUUM INTO 'other.db'", &[], "bad statement"),
+    ] {
+        let error = db.execute(sql, params).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{sql}: {error}");
+    }
+    assert_eq!(count(&mut db), 1);
+    assert_eq!(db.execute("UPDATE t SET b = 'z' WHERE a > 0", &[]), Ok(1));
+    assert_eq!(db.execute("DELETE FROM t WHERE a > 5", &[]), Ok(0));
+}
+
+#[test]
+fn a_failed_statement_leaves_the_transaction_and_a_rollback_undoes_it() {
+    let (_store, mut db) = table();
+    assert!(matches!(db.commit(), Err(DbError::Statement(_))));
+    assert!(matches!(db.rollback(), Err(DbError::Statement(_))));
+    db.begin().unwrap();
+    assert!(db.in_transaction());
+    assert!(matches!(db.begin(), Err(DbError::Statement(_))));
+    db.execute("INSERT INTO t VALUES (1, 'x')", &[]).unwrap();
+    let exists = DbError::Exists { what: "t.a".into() };
+    assert_eq!(db.execute("INSERT INTO t VALUES (2, 'y'), (1, 'z')", &[]), Err(exists));
+    assert_eq!(count(&mut db), 1);
+    db.execute("SAVEPOINT job", &[]).unwrap();
+    db.execute("INSERT INTO t VALUES (3, 'y')", &[]).unwrap();
+    db.execute("ROLLBACK TO SAVEPOINT job", &[]).unwrap();
+    db.execute("RELEASE SAVEPOINT job", &[]).unwrap();
+    db.commit().unwrap();
+    assert!(!db.in_transaction());
+    assert_eq!(count(&mut db), 1);
+    db.begin().unwrap();
+    db.execute("INSERT INTO t VALUES (4, 'w')", &[]).unwrap();
+    db.rollback().unwrap();
+    assert_eq!(count(&mut db), 1);
+}
+
+#[test]
+fn a_transaction_that_the_database_gave_up_is_not_committed_silently() {
+    let (_store, mut db) = table();
+    db.execute("INSERT INTO t VALUES (1, 'x')", &[]).unwrap();
+    db.begin().unwrap();
+    db.execute("INSERT INTO t VALUES (2, 'y')", &[]).unwrap();
+    assert!(db.execute("INSERT OR ROLLBACK INTO t VALUES (1, 'z')", &[]).is_err());
+    let lost = Err(DbError::Machine("the transaction was rolled back".into()));
+    assert_eq!(db.execute("INSERT INTO t VALUES (5, 'v')", &[]).map(drop), lost);
+    assert!(db.in_transaction());
+    assert_eq!(db.commit(), lost);
+    assert!(!db.in_transaction());
+    assert_eq!(count(&mut db), 1);
+    db.begin().unwrap();
+    db.execute("INSERT INTO t VALUES (2, 'y')", &[]).unwrap();
+    db.commit().unwrap();
+    assert_eq!(count(&mut db), 2);
+}
+
+#[test]
+fn a_dropped_connection_lets_others_write() {
+    let folder = Folder::new();
+    let store = Store::open(folder.path()).unwrap();
+    let (mut first, mut second) = (store.connect().unwrap(), store.connect().unwrap());
+    first.execute("CREATE TABLE t (a BIGINT)", &[]).unwrap();
+    first.begin().unwrap();
+    first.execute("INSERT INTO t VALUES (1)", &[]).unwrap();
+    drop(first);
+    second.begin().unwrap();
+    second.commit().unwrap();
+    assert_eq!(count(&mut second), 0);
+}
+
+#[test]
+fn threads_write_in_turns_and_none_is_lost() {
+    const THREADS: i64 = 3;
+    const BATCHES: i64 = 40;
+    let folder = Folder::new();
+    let store = Store::open(folder.path()).unwrap();
+    store.connect().unwrap().execute("CREATE TABLE t (a BIGINT PRIMARY KEY)", &[]).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let store = &store;
+            scope.spawn(move || {
+                let mut db = store.connect().unwrap();
+                for batch in 0..BATCHES {
+                    let key = Param::Int(thread * 1_000 + batch);
+                    if batch % 4 == 0 {
+                        // Outside of a transaction: durable by itself.
+                        db.execute("INSERT INTO t VALUES ($1)", &[key]).unwrap();
+                        continue;
+                    }
+                    let before = count(&mut db);
+                    db.begin().unwrap();
+                    let inside = count(&mut db);
+                    assert!(inside >= before, "what was committed is seen");
+                    db.execute("INSERT INTO t VALUES ($1)", &[key]).unwrap();
+                    assert_eq!(count(&mut db), inside + 1, "nobody else writes meanwhile");
+                    db.commit().unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(count(&mut store.connect().unwrap()), THREADS * BATCHES);
+}
+
+#[test]
+fn readers_do_not_wait_for_a_writer() {
+    let folder = Folder::new();
+    let store = Store::open(folder.path()).unwrap();
+    let (mut writer, mut reader) = (store.connect().unwrap(), store.connect().unwrap());
+    writer.execute("CREATE TABLE t (a BIGINT)", &[]).unwrap();
+    writer.begin().unwrap();
+    writer.execute("INSERT INTO t VALUES (1)", &[]).unwrap();
+    assert_eq!(count(&mut reader), 0);
+    writer.commit().unwrap();
+    assert_eq!(count(&mut reader), 1);
+}

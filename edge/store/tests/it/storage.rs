@@ -1,0 +1,177 @@
+//! Storage objects: permissions, versions, lists.
+
+use game::db::Database as _;
+use game::storage::{self, Caller, Delete, Listing, ObjectId, Write, version_of};
+use uuid::Uuid;
+
+use crate::world::World;
+
+#[test]
+fn clients_write_read_and_delete_their_own() {
+    let mut world = World::new();
+    let (ann, bob) = (world.user("ann"), world.user("bob"));
+    let (a, v1, v2) = (ann.claims.user_id, version_of("{}"), version_of("{\"n\":2}"));
+    assert_eq!(v1, "99914b932bd37a50b983c5e7c90ae93b");
+    let write = |object: &str| format!("PUT /v2/storage {{\"objects\":[{object}]}}");
+    let rejected_version = "400 3 Storage write rejected - version check failed.";
+    for (object, expected) in [
+        (
+            r#"{"collection":"c","value":"{}"}"#,
+            "400 3 Invalid collection or key value supplied. They must be set.",
+        ),
+        (r#"{"collection":"c","key":"k","value":"[]"}"#, "400 3 Value must be a JSON object."),
+        (r#"{"collection":"c","key":"k"}"#, "400 3 Value must be a JSON object."),
+        (
+            r#"{"collection":"c","key":"k","value":"{}","permission_read":3}"#,
+            "400 3 Invalid Read permission supplied. It must be either 0, 1 or 2.",
+        ),
+        (r#"{"collection":"c","key":"k","value":"{}","version":"no"}"#, rejected_version),
+        (
+            r#"{"collection":"c","key":"k","value":"{}","version":"*"}"#,
+            &format!(
+                r#"200 {{"acks":[{{"collection":"c","key":"k","user_id":"{a}","version":"{v1}","create_time":"2026-01-02T03:04:05Z","update_time":"2026-01-02T03:04:05Z"}}]}}"#
+            ),
+        ),
+        (r#"{"collection":"c","key":"k","value":"{}","version":"*"}"#, rejected_version),
+    ] {
+        assert_eq!(world.ask(Some(&ann), &write(object)), expected, "{object}");
+    }
+    world.now = world.now.after_ms(1_000);
+    let object =
+        format!(r#"{{"collection":"c","key":"k","value":"{{\"n\":2}}","version":"{v1}"}}"#);
+    assert!(world.ask(Some(&ann), &write(&object)).contains(&v2));
+    assert_eq!(world.ask(Some(&ann), &write(&object)), rejected_version);
+
+    let read = format!(
+        r#"POST /v2/storage {{"object_ids":[{{"collection":"c","key":"k","userId":"{a}"}},{{"collection":"c","key":"none"}}]}}"#
+    );
+    let expected = format!(
+        r#"200 {{"objects":[{{"collection":"c","key":"k","user_id":"{a}","value":"{{\"n\":2}}","version":"{v2}","permission_read":1,"permission_write":1,"create_time":"2026-01-02T03:04:05Z","update_time":"2026-01-02T03:04:06Z"}}]}}"#
+    );
+    assert_eq!(world.ask(Some(&ann), &read), expected);
+    assert_eq!(world.ask(Some(&bob), &read), "200 {}", "not public");
+
+    let delete = |version: &str| {
+        format!(
+            r#"PUT /v2/storage/delete {{"object_ids":[{{"collection":"c","key":"k","version":"{version}"}}]}}"#
+        )
+    };
+    let refused =
+        "400 3 Storage delete rejected - not found, version check failed, or permission denied.";
+    assert_eq!(world.ask(Some(&ann), &delete(&v1)), refused);
+    assert_eq!(world.ask(Some(&bob), &delete("")), refused);
+    assert_eq!(world.ask(Some(&ann), &delete(&v2)), "200 {}");
+    assert_eq!(world.ask(Some(&ann), &delete("")), refused);
+}
+
+fn id(key: &str, user_id: Uuid) -> ObjectId {
+    ObjectId { collection: "c".into(), key: key.into(), user_id }
+}
+
+fn object(key: &str, user_id: Uuid, read: i64, write: i64) -> Write {
+    Write {
+        id: id(key, user_id),
+        value: format!("{{\"key\":\"{key}\"}}"),
+        version: String::new(),
+        permission_read: read,
+        permission_write: write,
+    }
+}
+
+#[test]
+fn a_batch_is_written_wholly_or_not_at_all() {
+    let mut world = World::new();
+    let (db, now, owner) = (&mut world.db, world.now, Uuid::from_u128(1));
+    let caller = Caller::User(owner);
+    storage::write(db, now, Caller::Script, &[object("locked", owner, 1, 0)]).unwrap();
+    let batch = [object("a", owner, 1, 1), object("locked", owner, 1, 1)];
+    let refused = storage::write(db, now, caller, &batch).unwrap_err();
+    assert_eq!(refused.message, "Storage write rejected - permission denied.");
+    let strange = storage::write(db, now, caller, &[object("a", Uuid::nil(), 1, 1)]).unwrap_err();
+    assert_eq!(strange.message, "Storage write rejected - permission denied.");
+    let delete = |key: &str| Delete { id: id(key, owner), version: String::new() };
+    storage::write(db, now, caller, &[object("b", owner, 1, 1)]).unwrap();
+    assert!(storage::delete(db, caller, &[delete("b"), delete("locked")]).is_err());
+    db.commit().unwrap();
+    let ids = [id("a", owner), id("b", owner), id("locked", owner)];
+    let left = storage::read(db, Caller::Script, &ids).unwrap();
+    let keys: Vec<_> = left.iter().map(|object| object.id.key.as_str()).collect();
+    assert_eq!(keys, ["b", "locked"]);
+    storage::delete(db, Caller::Script, &[delete("b"), delete("locked")]).unwrap();
+    assert!(storage::read(db, Caller::Script, &ids).unwrap().is_empty());
+}
+
+#[test]
+fn lists_show_what_the_caller_may_see_page_by_page() {
+    let mut world = World::new();
+    let (db, now) = (&mut world.db, world.now);
+    let (ann, bob) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    let mut writes = Vec::new();
+    for user_id in [ann, bob] {
+        for (key, read) in [("k1", 2), ("k2", 1), ("k3", 0), ("k4", 2), ("k5", 1)] {
+            writes.push(object(key, user_id, read, 1));
+        }
+    }
+    storage::write(db, now, Caller::Script, &writes).unwrap();
+    let mut pages = |caller, user_id, limit| {
+        let (mut all, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let listing = Listing { collection: "c".into(), user_id, limit, cursor };
+            let (objects, next) = storage::list(db, caller, &listing).unwrap();
+            assert!(objects.len() <= limit && (next.is_empty() || objects.len() == limit));
+            all.extend(objects.iter().map(|object| {
+                let owner = if object.id.user_id == ann { "a" } else { "b" };
+                format!("{owner}{}", &object.id.key[1..])
+            }));
+            cursor = next;
+            if cursor.is_empty() {
+                return all.join(" ");
+            }
+        }
+    };
+    for limit in [1, 2, 3, 100] {
+        for (caller, user_id, expected) in [
+            (Caller::User(ann), Some(ann), "a1 a2 a4 a5"),
+            (Caller::User(ann), Some(bob), "b1 b4"),
+            (Caller::User(ann), None, "a1 b1 a4 b4"),
+            (Caller::Script, Some(bob), "b1 b2 b3 b4 b5"),
+            (Caller::Script, None, "a3 b3 a2 b2 a5 b5 a1 b1 a4 b4"),
+        ] {
+            assert_eq!(pages(caller, user_id, limit), expected, "{caller:?} {user_id:?} {limit}");
+        }
+    }
+    let listing = |limit, cursor: &str| Listing {
+        collection: "c".into(),
+        user_id: None,
+        limit,
+        cursor: cursor.into(),
+    };
+    for (limit, cursor, message) in [
+        (0, "", "Invalid limit - limit must be between 1 and 100."),
+        (101, "", "Invalid limit - limit must be between 1 and 100."),
+        (1, "!", "Malformed cursor was used."),
+        (1, "AAAA", "Malformed cursor was used."),
+    ] {
+        let refused = storage::list(db, Caller::Script, &listing(limit, cursor)).unwrap_err();
+        assert_eq!(refused.message, message);
+    }
+}
+
+#[test]
+fn lists_over_the_api() {
+    let mut world = World::new();
+    let ann = world.user("ann");
+    for key in ["a", "b"] {
+        let object = format!(r#"{{"collection":"c","key":"{key}","value":"{{}}"}}"#);
+        world.ask(Some(&ann), &format!("PUT /v2/storage {{\"objects\":[{object}]}}"));
+    }
+    let user_id = ann.claims.user_id;
+    let first = world.ask(Some(&ann), &format!("GET /v2/storage/c/{user_id}"));
+    let (_, cursor) = first.split_once("\"cursor\":\"").unwrap();
+    let cursor = cursor.trim_end_matches("\"}");
+    let page = format!("GET /v2/storage/c?user_id={user_id}&limit=5&cursor={cursor}");
+    let second = world.ask(Some(&ann), &page);
+    assert!(second.contains("\"key\":\"b\"") && !second.contains("cursor"), "{second}");
+    assert_eq!(world.ask(Some(&ann), "GET /v2/storage/c?limit=3"), "200 {}", "nothing is public");
+    assert!(world.ask(Some(&ann), "GET /v2/storage/c/x").starts_with("400 3 "));
+}

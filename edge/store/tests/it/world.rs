@@ -1,0 +1,138 @@
+//! What the tests run calls with: a store in memory, a clock that stands still, seeded randomness.
+
+use event::{Now, Random};
+use game::api::{Answer, ApiCall, Auth, Cx, Effect, Route, route, run};
+use game::db::Database as _;
+use game::directory::Directory;
+use game::error::ApiError;
+use game::session::{Claims, Revocations, SessionSettings, Signer};
+use store::{Sqlite, Store};
+
+pub struct World {
+    pub db: Sqlite,
+    pub signer: Signer,
+    pub random: Random,
+    pub now: Now,
+    pub revocations: Revocations,
+    pub directory: Directory,
+    _store: Store,
+}
+
+/// A session as the client holds it.
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub token: String,
+    pub refresh_token: String,
+    pub claims: Claims,
+    pub created: bool,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let store = Store::open_in_memory().unwrap();
+        let settings = SessionSettings {
+            encryption_key: "a".into(),
+            refresh_encryption_key: "b".into(),
+            token_expiry_s: 60,
+            refresh_token_expiry_s: 3_600,
+        };
+        Self {
+            db: store.connect().unwrap(),
+            signer: Signer::new(&settings),
+            random: Random::from_number(1),
+            now: Now { mono_ns: 0, unix_ms: 1_767_323_045_000 },
+            revocations: Revocations::default(),
+            directory: Directory::default(),
+            _store: store,
+        }
+    }
+
+    /// Runs one call by itself: a batch of one.
+    pub fn run(&mut self, call: &ApiCall, caller: Option<&Claims>) -> Result<Answer, ApiError> {
+        let answer = self.run_open(call, caller);
+        if self.db.in_transaction() {
+            self.db.commit().unwrap();
+        }
+        let answer = answer?;
+        for effect in &answer.effects {
+            if let Effect::Revoke(revocation) = effect {
+                self.revocations.apply(self.now, revocation);
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Runs a call and leaves the transaction open, as within a batch.
+    pub fn run_open(
+        &mut self,
+        call: &ApiCall,
+        caller: Option<&Claims>,
+    ) -> Result<Answer, ApiError> {
+        let mut cx = Cx {
+            now: self.now,
+            random: &mut self.random,
+            db: &mut self.db,
+            signer: &self.signer,
+            revocations: &self.revocations,
+            directory: &self.directory,
+        };
+        run(&mut cx, call, caller)
+    }
+
+    /// A request as text, `POST /v2/… {body}`; the answer as text, `200 {body}` or
+    /// `404 5 message`.
+    pub fn ask(&mut self, session: Option<&Session>, request: &str) -> String {
+        match self.answer(session, request) {
+            Ok(answer) => format!("200 {}", String::from_utf8(answer.body).unwrap()),
+            Err(error) => {
+                let status = error.code.http_status();
+                format!("{status} {} {}", error.code.number(), error.message)
+            }
+        }
+    }
+
+    fn answer(&mut self, session: Option<&Session>, request: &str) -> Result<Answer, ApiError> {
+        let mut parts = request.splitn(3, ' ');
+        let (method, target) = (parts.next().unwrap(), parts.next().unwrap());
+        let body = parts.next().unwrap_or_default();
+        let Route::Api(call) = route(method, target, body.as_bytes())? else {
+            panic!("not an API call: {request}");
+        };
+        let claims = match (call.auth(), session) {
+            (Auth::ServerKey, _) | (Auth::Bearer, None) => None,
+            (Auth::Bearer, Some(session)) => Some(game::api::auth::session(
+                &session.token,
+                &self.signer,
+                &self.revocations,
+                self.now,
+            )?),
+        };
+        self.run(&call, claims.as_ref())
+    }
+
+    /// Logs in with a request that must succeed.
+    pub fn log_in(&mut self, request: &str) -> Session {
+        let answer = self.ask(None, request);
+        let body = answer.strip_prefix("200 ").unwrap_or_else(|| panic!("{request}: {answer}"));
+        self.session(body)
+    }
+
+    pub fn session(&self, body: &str) -> Session {
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        let text = |name: &str| body[name].as_str().unwrap().to_owned();
+        let (token, refresh_token) = (text("token"), text("refresh_token"));
+        let claims = self.signer.verify_session(&token, self.now).unwrap();
+        let refresh = self.signer.verify_refresh(&refresh_token, self.now).unwrap();
+        assert_eq!(refresh.token_id, claims.token_id);
+        Session { token, refresh_token, claims, created: body["created"] == true }
+    }
+
+    /// A new user with a device named after it.
+    pub fn user(&mut self, name: &str) -> Session {
+        self.log_in(&format!("{DEVICE}?username={name} {{\"id\":\"device-of-{name}\"}}"))
+    }
+}
+
+pub const DEVICE: &str = "POST /v2/account/authenticate/device";
+pub const CUSTOM: &str = "POST /v2/account/authenticate/custom";
+pub const EMAIL: &str = "POST /v2/account/authenticate/email";

@@ -1,0 +1,303 @@
+//! The command line: subcommands, flags and their help. The flags of `serve` and `check` are the
+//! option table's rows.
+//!
+//! What is deliberately not here: what the values mean (`config.rs`) and what the commands do.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::config::Driver;
+use crate::config::source::{Given, Source};
+use crate::options::{BUILT, Kind, Opt, Origin, UNBUILT};
+
+/// What the command line asks for.
+pub enum Asked {
+    /// `throng serve`.
+    Serve(ConfigArgs),
+    /// `throng check`.
+    Check(ConfigArgs),
+    /// `throng echo`.
+    Echo(EchoOptions),
+    /// `throng options`.
+    Options { markdown: bool },
+}
+
+/// Where the configuration comes from.
+pub struct ConfigArgs {
+    /// `--config`, in order.
+    pub files: Vec<PathBuf>,
+    /// The options given as flags.
+    pub flags: Vec<Given>,
+}
+
+/// Options of `throng echo`.
+#[derive(Clone, Debug)]
+pub struct EchoOptions {
+    /// Address to listen on.
+    pub address: IpAddr,
+    /// Port to listen on; 0 lets the system choose.
+    pub port: u16,
+    /// How the kernel is asked for I/O.
+    pub driver: Driver,
+    /// Threads, at least 1.
+    pub cores: usize,
+    /// Whether each thread is bound to a CPU of its own.
+    pub pin: bool,
+}
+
+const ABOUT: &str = "throng runs multiplayer games at the limit of the machine.";
+
+const EXAMPLES: &str = "\
+Examples:
+  throng serve                                     game backend on 127.0.0.1:7350, data in ./data
+  throng serve --config game.yaml --socket.port 8000
+  throng check --config game.yaml                  is this configuration right?
+  throng options                                   every option, with its default and range
+  throng echo --port 7450                          what can this machine do at most?";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  throng serve
+  throng serve --data_dir /var/lib/throng --config game.yaml --config secrets.yaml
+  throng serve --socket.address 0.0.0.0 --session.token_expiry_sec 7200
+
+Options stand in a YAML file (`socket: {port: 7350}`) or on the command line (`--socket.port 7350`).
+Later files win over earlier ones, the command line wins over files. Environment variables are not
+read. The names are Nakama's, so its configuration files work; an option that throng does not obey
+stops the start unless it has its default value.
+
+Stop it with SIGTERM or Ctrl-C: matches get `shutdown_grace_sec` to end. A second signal stops it at
+once.";
+
+/// Reads the command line; `--help`, `--version` and mistakes end as errors that clap prints.
+///
+/// # Errors
+/// What clap has to say, with its exit code.
+pub fn parse<I, T>(args: I) -> Result<Asked, clap::Error>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let matches = command().try_get_matches_from(args)?;
+    match matches.subcommand() {
+        Some(("serve", args)) => Ok(Asked::Serve(config_args(args))),
+        Some(("check", args)) => Ok(Asked::Check(config_args(args))),
+        Some(("echo", args)) => Ok(Asked::Echo(echo_options(args))),
+        Some(("options", args)) => Ok(Asked::Options { markdown: args.get_flag("markdown") }),
+        _ => Err(command().error(clap::error::ErrorKind::MissingSubcommand, "no command given")),
+    }
+}
+
+/// The whole command line.
+pub fn command() -> Command {
+    Command::new("throng")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(with_options(
+            Command::new("serve")
+                .about("Run a game backend that speaks the Nakama client protocol")
+                .after_help(SERVE_EXAMPLES),
+        ))
+        .subcommand(with_options(Command::new("check").about(
+            "Check the configuration and the modules, and print what is in force; starts nothing",
+        )))
+        .subcommand(echo())
+        .subcommand(
+            Command::new("options")
+                .about("Print every option with its default, range and meaning")
+                .arg(flag("markdown", "As Markdown, the source of docs/configuration.md")),
+        )
+}
+
+fn with_options(command: Command) -> Command {
+    let files = Arg::new("config")
+        .long("config")
+        .value_name("FILE.yaml")
+        .action(ArgAction::Append)
+        .value_parser(value_parser!(PathBuf))
+        .help("Configuration file; may be given several times, later files win");
+    let built = BUILT.iter().map(option_arg);
+    // Known flags that are not obeyed are taken, so that the message can say why.
+    let unbuilt =
+        UNBUILT.iter().map(|opt| value_arg(opt.name).action(ArgAction::Append).hide(true));
+    command.args_override_self(true).next_line_help(true).arg(files).args(built).args(unbuilt)
+}
+
+fn value_arg(name: &'static str) -> Arg {
+    Arg::new(name).long(name).num_args(1)
+}
+
+fn option_arg(opt: &'static Opt) -> Arg {
+    let arg = value_arg(opt.name)
+        .value_name(opt.kind.placeholder())
+        .help_heading(heading(opt))
+        .help(short_help(opt))
+        .long_help(long_help(opt));
+    match opt.kind {
+        Kind::List(_) => arg.action(ArgAction::Append),
+        // As the original's flags: `--logger.stdout` alone is true.
+        Kind::Switch => arg.num_args(0..=1).default_missing_value("true"),
+        _ => arg,
+    }
+}
+
+fn heading(opt: &Opt) -> String {
+    match opt.section() {
+        "" => "Process".to_owned(),
+        section => format!("{section}.*"),
+    }
+}
+
+fn short_help(opt: &Opt) -> String {
+    let first = opt.help.split_inclusive(". ").next().unwrap_or(opt.help);
+    format!("{} [{}]", first.trim_end().trim_end_matches('.'), opt.default_text())
+}
+
+fn long_help(opt: &Opt) -> String {
+    let (help, default, form) = (opt.help, opt.default_text(), opt.kind.describe());
+    let remark = match opt.origin {
+        Origin::Original => String::new(),
+        Origin::Differs(how) => format!(" Differs from Nakama: {how}."),
+        Origin::Ours => " Not in Nakama.".to_owned(),
+    };
+    format!("{help}\nDefault: {default}. Form: {form}.{remark}")
+}
+
+fn config_args(matches: &ArgMatches) -> ConfigArgs {
+    let names = BUILT.iter().map(|opt| opt.name).chain(UNBUILT.iter().map(|opt| opt.name));
+    let flags = names.filter_map(|name| {
+        let items: Vec<String> = matches.get_many::<String>(name)?.cloned().collect();
+        Some(Given { name: name.to_owned(), items, from: Source::Flag })
+    });
+    ConfigArgs {
+        flags: flags.collect(),
+        files: matches.get_many("config").map(|files| files.cloned().collect()).unwrap_or_default(),
+    }
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn echo() -> Command {
+    let arg = |name, value, default, help| {
+        Arg::new(name).long(name).value_name(value).default_value(default).help(help)
+    };
+    Command::new("echo")
+        .about("Run a bare echo server on the engine: what can this machine do at most?")
+        .after_help(
+            "Examples:\n  throng echo --port 7450\n  throng echo --driver poll\n  \
+             wrk -c 64 -t 1 -d 10 http://127.0.0.1:7450/plaintext\n\n\
+             GET /plaintext and GET /json by the TechEmpower rules; a WebSocket on /ws sends every \
+             message back.",
+        )
+        .arg(
+            arg("address", "IP", "127.0.0.1", "Address to listen on")
+                .value_parser(value_parser!(IpAddr)),
+        )
+        .arg(
+            arg("port", "PORT", "7450", "Port to listen on; 0 lets the system choose")
+                .value_parser(value_parser!(u16)),
+        )
+        .arg(
+            arg("driver", "WORD", "auto", "How the kernel is asked for I/O")
+                .value_parser(["auto", "uring", "poll"]),
+        )
+        .arg(
+            arg("cores", "N", "1", "Threads, 1 to 256")
+                .value_parser(value_parser!(u16).range(1..=256)),
+        )
+        .arg(flag("pin", "Bind each thread to a CPU of its own"))
+}
+
+fn echo_options(matches: &ArgMatches) -> EchoOptions {
+    let word = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
+    EchoOptions {
+        address: matches
+            .get_one("address")
+            .copied()
+            .unwrap_or(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST)),
+        port: matches.get_one("port").copied().unwrap_or_default(),
+        driver: Driver::from_word(word("driver")),
+        cores: matches.get_one::<u16>("cores").copied().unwrap_or(1).into(),
+        pin: matches.get_flag("pin"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_sound() {
+        command().debug_assert();
+    }
+
+    fn flags(line: &str) -> Vec<(String, Vec<String>)> {
+        match parse(line.split(' ')) {
+            Ok(Asked::Serve(args)) => args.flags.into_iter().map(|g| (g.name, g.items)).collect(),
+            Ok(_) => panic!("not serve: {line}"),
+            Err(error) => panic!("{line}: {error}"),
+        }
+    }
+
+    #[test]
+    fn flags_take_the_dotted_names() {
+        for (line, wanted) in [
+            ("throng serve", &[][..]),
+            ("throng serve --socket.port 1", &[("socket.port", &["1"][..])]),
+            ("throng serve --socket.port=1", &[("socket.port", &["1"])]),
+            ("throng serve --socket.port 1 --socket.port 2", &[("socket.port", &["2"])]),
+            (
+                "throng serve --runtime.env A=1 --runtime.env B=2",
+                &[("runtime.env", &["A=1", "B=2"])],
+            ),
+            ("throng serve --logger.stdout", &[("logger.stdout", &["true"])]),
+            ("throng serve --logger.stdout false", &[("logger.stdout", &["false"])]),
+            (
+                "throng serve --logger.stdout=f --name x",
+                &[("name", &["x"]), ("logger.stdout", &["f"])],
+            ),
+            ("throng serve --matchmaker.interval_sec 30", &[("matchmaker.interval_sec", &["30"])]),
+        ] {
+            let wanted: Vec<_> = wanted
+                .iter()
+                .map(|(name, items)| {
+                    (name.to_string(), items.iter().map(ToString::to_string).collect::<Vec<_>>())
+                })
+                .collect();
+            assert_eq!(flags(line), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        for (line, part) in [
+            ("throng serve --socket.prot 1", "--socket.port"),
+            ("throng sevre", "serve"),
+            ("throng serve --socket.port", "PORT|N|value is required"),
+            ("throng echo --driver epoll", "auto, uring, poll"),
+            ("throng echo --cores 0", "1..=256"),
+        ] {
+            let error = match parse(line.split(' ')) {
+                Ok(_) => panic!("taken: {line}"),
+                Err(error) => error.to_string(),
+            };
+            assert!(part.split('|').any(|part| error.contains(part)), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn echo_has_defaults() {
+        let Ok(Asked::Echo(echo)) = parse(["throng", "echo"]) else { panic!("not echo") };
+        assert_eq!((echo.address.to_string(), echo.port), ("127.0.0.1".to_owned(), 7450));
+        assert_eq!(echo.driver, Driver::Auto);
+        assert_eq!((echo.cores, echo.pin), (1, false));
+    }
+}

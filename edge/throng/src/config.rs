@@ -1,0 +1,453 @@
+//! The configuration in force: files and flags in, checked values out.
+//!
+//! [`load`] reads the files, [`Effective::resolve`] checks everything against the option table and
+//! remembers where each value came from, and [`Config`] holds the same values as plain fields for
+//! the wiring. Environment variables are not read: what is in force stands in a file, on the
+//! command line, or in the table.
+//!
+//! What is deliberately not here: the options themselves (`options.rs`), and whether the machine
+//! can do what is asked (`serve.rs`).
+
+mod contradict;
+mod notice;
+pub mod source;
+#[cfg(test)]
+mod tests;
+pub mod value;
+pub mod yaml;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use game::session::SessionSettings;
+use server::settings::{MatchSettings, RuntimeSettings, Settings, SocketSettings};
+
+pub use notice::{Level, Notice};
+use source::{Given, Problem, Source};
+use value::Value;
+
+use crate::options::{self, BUILT, Default, Kind, Known, Opt};
+
+/// Every option's value, and where it came from.
+#[derive(Clone)]
+pub struct Effective {
+    values: BTreeMap<&'static str, (Value, Source)>,
+}
+
+/// The configuration as the wiring takes it. Fields are named as the options are; see the table in
+/// `options/built.rs` or `docs/configuration.md` for what they mean.
+///
+/// It holds keys, so it has no `Debug`.
+#[derive(Clone)]
+pub struct Config {
+    /// `name`.
+    pub name: String,
+    /// `data_dir`.
+    pub data_dir: PathBuf,
+    /// `shutdown_grace_sec`.
+    pub shutdown_grace_s: u32,
+    /// `logger.*`.
+    pub logger: LoggerConfig,
+    /// `metrics.*`.
+    pub metrics: MetricsConfig,
+    /// `session.encryption_key` and its neighbours.
+    pub session: SessionSettings,
+    /// `session.single_socket`.
+    pub single_socket: bool,
+    /// `socket.address` and `socket.port`; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// The rest of `socket.*`.
+    pub socket: SocketSettings,
+    /// `runtime.*`.
+    pub runtime: RuntimeConfig,
+    /// `match.*`.
+    pub matches: MatchConfig,
+    /// `engine.*`.
+    pub engine: EngineConfig,
+    /// What the operator should know before anything starts, the worst first.
+    pub notices: Vec<Notice>,
+}
+
+/// `logger.*`.
+#[derive(Clone, Debug)]
+pub struct LoggerConfig {
+    /// `logger.level`.
+    pub level: tracing::Level,
+    /// `logger.format`.
+    pub format: LogFormat,
+    /// `logger.stdout`.
+    pub stdout: bool,
+    /// `logger.file`.
+    pub file: Option<PathBuf>,
+}
+
+/// `logger.format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    Auto,
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `metrics.*`.
+#[derive(Clone, Debug)]
+pub struct MetricsConfig {
+    /// `metrics.address` and `metrics.prometheus_port`; `None` when the port is 0.
+    pub listen: Option<SocketAddr>,
+    /// `metrics.prefix`, maybe empty.
+    pub prefix: String,
+    /// `metrics.namespace`, maybe empty.
+    pub namespace: String,
+}
+
+/// `runtime.*`.
+#[derive(Clone)]
+pub struct RuntimeConfig {
+    /// `runtime.path`, or `modules` in the data folder.
+    pub path: PathBuf,
+    /// Whether `runtime.path` was given: a given folder must exist, the other one may be missing.
+    pub path_given: bool,
+    /// `runtime.env`.
+    pub env: Vec<(String, String)>,
+    /// `runtime.http_key`.
+    pub http_key: String,
+    /// `runtime.call_budget_ms`.
+    pub call_budget_ms: u32,
+    /// `runtime.load_budget_ms`.
+    pub load_budget_ms: u32,
+    /// `runtime.lua_api_stacktrace`.
+    pub stacktrace: bool,
+    /// `runtime.memory_max_bytes`.
+    pub memory_bytes_max: usize,
+}
+
+/// `match.*`.
+#[derive(Clone, Debug)]
+pub struct MatchConfig {
+    /// The queues and the end of empty matches.
+    pub queues: MatchSettings,
+    /// `match.callback_budget_ms`.
+    pub callback_budget_ms: u32,
+    /// `match.memory_max_bytes`.
+    pub memory_bytes_max: usize,
+}
+
+/// `engine.*`.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// `engine.driver`.
+    pub driver: Driver,
+    /// `engine.cores`, at least 1.
+    pub cores: usize,
+    /// `engine.rooms`, at least 1.
+    pub rooms: usize,
+    /// `engine.workers`, at least 1.
+    pub workers: usize,
+    /// `engine.pin`.
+    pub pin: bool,
+    /// `engine.connections_max`, of the whole process.
+    pub connections_max: usize,
+}
+
+/// `engine.driver`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// io_uring where the kernel has what it needs, else polling.
+    Auto,
+    /// io_uring, or no start.
+    Uring,
+    /// Readiness polling.
+    Poll,
+}
+
+impl Driver {
+    /// The word of the option.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Uring => "uring",
+            Self::Poll => "poll",
+        }
+    }
+
+    /// As the engine takes it.
+    pub fn choice(self) -> engine::DriverChoice {
+        match self {
+            Self::Auto => engine::DriverChoice::Auto,
+            Self::Uring => engine::DriverChoice::Uring,
+            Self::Poll => engine::DriverChoice::Poll,
+        }
+    }
+
+    /// From the word of the option; the table has checked that it is one of the three.
+    pub fn from_word(word: &str) -> Self {
+        match word {
+            "uring" => Self::Uring,
+            "poll" => Self::Poll,
+            _ => Self::Auto,
+        }
+    }
+}
+
+/// Reads the files, adds the flags, and checks everything. Later files win over earlier ones, and
+/// flags over files. `cpus` is how many CPUs the process may use.
+///
+/// # Errors
+/// Every problem that was found, not only the first.
+pub fn load(files: &[PathBuf], flags: Vec<Given>, cpus: u64) -> Result<Effective, Vec<Problem>> {
+    let mut given = Vec::new();
+    let mut problems = Vec::new();
+    for file in files {
+        match yaml::read(file) {
+            Ok(entries) => given.extend(entries),
+            Err(found) => problems.extend(found),
+        }
+    }
+    given.extend(flags);
+    match Effective::resolve(given, cpus) {
+        Ok(effective) if problems.is_empty() => Ok(effective),
+        Ok(_) => Err(problems),
+        Err(found) => {
+            problems.extend(found);
+            Err(problems)
+        }
+    }
+}
+
+impl Effective {
+    /// Checks what was given, in order, later entries winning, and fills in the defaults.
+    ///
+    /// # Errors
+    /// Every problem that was found.
+    pub fn resolve(given: Vec<Given>, cpus: u64) -> Result<Self, Vec<Problem>> {
+        let mut values: BTreeMap<_, _> = BUILT
+            .iter()
+            .map(|opt| (opt.name, (default_value(opt, cpus), Source::Default)))
+            .collect();
+        let mut problems = Vec::new();
+        for Given { name, items, from } in given {
+            match options::find(&name) {
+                Some(Known::Built(opt)) => match value::parse(opt.kind, &items) {
+                    Ok(value) => drop(values.insert(opt.name, (value, from))),
+                    Err(error) => problems.push(Problem::Bad { name: opt.name, from, error }),
+                },
+                Some(Known::Unbuilt(opt)) => {
+                    if !same_as_default(&items, opt.default) {
+                        let (name, why, default) = (opt.name, opt.why, opt.default);
+                        problems.push(Problem::NotObeyed { name, from, why, default });
+                    }
+                }
+                None => {
+                    let nearest = options::nearest(&name);
+                    problems.push(Problem::Unknown { name, from, nearest });
+                }
+            }
+        }
+        let effective = Self { values };
+        problems.extend(contradict::clashes(&effective));
+        if problems.is_empty() { Ok(effective) } else { Err(problems) }
+    }
+
+    /// A value and where it came from.
+    ///
+    /// # Panics
+    /// If `name` does not stand in the table, which is our own mistake.
+    pub fn value(&self, name: &str) -> &(Value, Source) {
+        let found = self.values.get(name);
+        assert!(found.is_some(), "`{name}` does not stand in the option table");
+        match found {
+            Some(pair) => pair,
+            None => unreachable!(),
+        }
+    }
+
+    fn source(&self, name: &str) -> Source {
+        self.value(name).1.clone()
+    }
+
+    /// A number, in the type that its range in the table fits.
+    fn number<N: TryFrom<u64>>(&self, name: &str) -> N {
+        let Value::Number(number) = self.value(name).0 else { unreachable!("`{name}`: number") };
+        match N::try_from(number) {
+            Ok(number) => number,
+            Err(_) => unreachable!("the range of `{name}` in the table does not fit its field"),
+        }
+    }
+
+    fn switch(&self, name: &str) -> bool {
+        let Value::Switch(on) = self.value(name).0 else { unreachable!("`{name}`: switch") };
+        on
+    }
+
+    fn text(&self, name: &str) -> &str {
+        let Value::Text(text) = &self.value(name).0 else { unreachable!("`{name}`: text") };
+        text
+    }
+
+    fn address(&self, name: &str) -> IpAddr {
+        let Value::Address(address) = self.value(name).0 else { unreachable!("`{name}`: address") };
+        address
+    }
+
+    fn list(&self, name: &str) -> Vec<(String, String)> {
+        let Value::List(pairs) = &self.value(name).0 else { unreachable!("`{name}`: list") };
+        pairs.clone()
+    }
+}
+
+fn default_value(opt: &Opt, cpus: u64) -> Value {
+    let items: Vec<String> = match opt.default {
+        Default::Fixed("") if matches!(opt.kind, Kind::List(_)) => Vec::new(),
+        Default::Fixed(text) => vec![text.to_owned()],
+        Default::PerCpu { count, .. } => {
+            let Kind::Number { min, max, .. } = opt.kind else { unreachable!("{}", opt.name) };
+            return Value::Number(count(cpus).clamp(min, max));
+        }
+    };
+    match value::parse(opt.kind, &items) {
+        Ok(value) => value,
+        Err(error) => unreachable!("the table's default of `{}`: {error}", opt.name),
+    }
+}
+
+/// Whether what was written for an option that is not obeyed is the original's default, so that
+/// nothing is lost by not obeying it.
+fn same_as_default(items: &[String], default: &str) -> bool {
+    let wanted: Vec<&str> =
+        if default.is_empty() { Vec::new() } else { default.split(',').collect() };
+    let written: Vec<&str> = items.iter().map(|item| item.trim()).collect();
+    let same = |written: &str, wanted: &str| match wanted {
+        "true" | "false" => value::switch(written) == value::switch(wanted),
+        _ => written == wanted,
+    };
+    (wanted.is_empty() && written.iter().all(|item| item.is_empty()))
+        || (wanted.len() == written.len() && written.iter().zip(&wanted).all(|(a, b)| same(a, b)))
+}
+
+impl Config {
+    /// The same values as plain fields.
+    pub fn new(values: &Effective) -> Self {
+        let data_dir = PathBuf::from(values.text("data_dir"));
+        let metrics_port: u16 = values.number("metrics.prometheus_port");
+        Self {
+            name: values.text("name").to_owned(),
+            shutdown_grace_s: values.number("shutdown_grace_sec"),
+            logger: logger(values),
+            metrics: MetricsConfig {
+                listen: (metrics_port > 0)
+                    .then(|| SocketAddr::new(values.address("metrics.address"), metrics_port)),
+                prefix: values.text("metrics.prefix").to_owned(),
+                namespace: values.text("metrics.namespace").to_owned(),
+            },
+            session: SessionSettings {
+                encryption_key: values.text("session.encryption_key").to_owned(),
+                refresh_encryption_key: values.text("session.refresh_encryption_key").to_owned(),
+                token_expiry_s: values.number("session.token_expiry_sec"),
+                refresh_token_expiry_s: values.number("session.refresh_token_expiry_sec"),
+            },
+            single_socket: values.switch("session.single_socket"),
+            listen: SocketAddr::new(values.address("socket.address"), values.number("socket.port")),
+            socket: socket(values),
+            runtime: runtime(values, &data_dir),
+            matches: matches(values),
+            engine: EngineConfig {
+                driver: Driver::from_word(values.text("engine.driver")),
+                cores: values.number("engine.cores"),
+                rooms: values.number("engine.rooms"),
+                workers: values.number("engine.workers"),
+                pin: values.switch("engine.pin"),
+                connections_max: values.number("engine.connections_max"),
+            },
+            data_dir,
+            notices: notice::notices(values),
+        }
+    }
+
+    /// What the handlers take.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            node: self.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            shutdown_grace_s: self.shutdown_grace_s,
+            session: self.session.clone(),
+            single_socket: self.single_socket,
+            socket: self.socket.clone(),
+            matches: self.matches.queues.clone(),
+            runtime: RuntimeSettings {
+                http_key: self.runtime.http_key.clone(),
+                env: self.runtime.env.clone(),
+            },
+        }
+    }
+}
+
+fn logger(values: &Effective) -> LoggerConfig {
+    LoggerConfig {
+        level: match values.text("logger.level") {
+            "debug" => tracing::Level::DEBUG,
+            "warn" => tracing::Level::WARN,
+            "error" => tracing::Level::ERROR,
+            _ => tracing::Level::INFO,
+        },
+        format: match values.text("logger.format") {
+            "text" => LogFormat::Text,
+            "json" => LogFormat::Json,
+            _ => LogFormat::Auto,
+        },
+        stdout: values.switch("logger.stdout"),
+        file: path(values.text("logger.file")),
+    }
+}
+
+fn socket(values: &Effective) -> SocketSettings {
+    SocketSettings {
+        server_key: values.text("socket.server_key").to_owned(),
+        message_bytes_max: values.number("socket.max_message_size_bytes"),
+        request_bytes_max: values.number("socket.max_request_size_bytes"),
+        outgoing_queue_size: values.number("socket.outgoing_queue_size"),
+        ping_period_ms: values.number("socket.ping_period_ms"),
+        pong_wait_ms: values.number("socket.pong_wait_ms"),
+        write_wait_ms: values.number("socket.write_wait_ms"),
+        close_ack_wait_ms: values.number("socket.close_ack_wait_ms"),
+        read_timeout_ms: values.number("socket.read_timeout_ms"),
+        idle_timeout_ms: values.number("socket.idle_timeout_ms"),
+        response_headers: values.list("socket.response_headers"),
+        proxy_count: values.number("socket.proxy_count"),
+    }
+}
+
+fn runtime(values: &Effective, data_dir: &Path) -> RuntimeConfig {
+    let given = path(values.text("runtime.path"));
+    RuntimeConfig {
+        path_given: given.is_some(),
+        path: given.unwrap_or_else(|| data_dir.join("modules")),
+        env: values.list("runtime.env"),
+        http_key: values.text("runtime.http_key").to_owned(),
+        call_budget_ms: values.number("runtime.call_budget_ms"),
+        load_budget_ms: values.number("runtime.load_budget_ms"),
+        stacktrace: values.switch("runtime.lua_api_stacktrace"),
+        memory_bytes_max: values.number("runtime.memory_max_bytes"),
+    }
+}
+
+fn matches(values: &Effective) -> MatchConfig {
+    MatchConfig {
+        queues: MatchSettings {
+            input_queue_size: values.number("match.input_queue_size"),
+            join_attempt_queue_size: values.number("match.join_attempt_queue_size"),
+            signal_queue_size: values.number("match.signal_queue_size"),
+            deferred_queue_size: values.number("match.deferred_queue_size"),
+            empty_s_max: values.number("match.max_empty_sec"),
+        },
+        callback_budget_ms: values.number("match.callback_budget_ms"),
+        memory_bytes_max: values.number("match.memory_max_bytes"),
+    }
+}
+
+fn path(text: &str) -> Option<PathBuf> {
+    (!text.is_empty()).then(|| PathBuf::from(text))
+}

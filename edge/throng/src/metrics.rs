@@ -1,0 +1,284 @@
+//! Metrics for Prometheus: a list of samples that closures give when they are asked, in the text
+//! format, on a port of its own.
+//!
+//! Names and labels are the original's where the meaning is the same (`metrics.prefix`,
+//! `node_name`), so its dashboards find theirs; that is why the text is written here and not by a
+//! library that adds `_total` to every counter. The port is served by one thread that takes one
+//! connection at a time, under a deadline: a scraper that hangs delays the next scrape, never the
+//! game.
+//!
+//! What is deliberately not here: counting. Threads count for themselves; the closures read.
+
+mod process;
+mod text;
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Bytes of a request's head; a longer one is refused.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+
+/// Time for one request to arrive and its answer to leave.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Samples of one answer; more are left out, and `metrics_left_out` says how many.
+pub const SAMPLES_MAX: usize = 100_000;
+
+/// What kind of number a sample is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only rises, from 0 at the start.
+    Counter,
+    /// Rises and falls.
+    Gauge,
+}
+
+/// One number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Without the prefix, such as `sessions`; letters, digits and underscores. A name that begins
+    /// with `process_` stands without prefix and node, as all programs write it.
+    pub name: &'static str,
+    /// What is counted, with the unit; one line. The first sample of a name decides.
+    pub help: &'static str,
+    /// Counter or gauge; the first sample of a name decides.
+    pub kind: Kind,
+    /// Label names and values. Values come from a bounded set: methods, threads, reasons; never
+    /// users, sessions or matches.
+    pub labels: Vec<(&'static str, String)>,
+    /// The number.
+    pub value: f64,
+}
+
+impl Sample {
+    /// A counter without labels. Beyond 2⁵³ the last digits are rounded, as Prometheus does.
+    #[expect(clippy::cast_precision_loss, reason = "Prometheus numbers are doubles")]
+    pub fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
+        Self { name, help, kind: Kind::Counter, labels: Vec::new(), value: value as f64 }
+    }
+
+    /// A gauge without labels; rounded as counters are.
+    #[expect(clippy::cast_precision_loss, reason = "Prometheus numbers are doubles")]
+    pub fn gauge(name: &'static str, help: &'static str, value: u64) -> Self {
+        Self { name, help, kind: Kind::Gauge, labels: Vec::new(), value: value as f64 }
+    }
+
+    /// The same with one more label.
+    pub fn with(mut self, label: &'static str, value: impl Into<String>) -> Self {
+        self.labels.push((label, value.into()));
+        self
+    }
+}
+
+/// Adds its samples to the list.
+type Source = Box<dyn Fn(&mut Vec<Sample>) + Send>;
+
+/// Where the samples come from.
+pub struct Registry {
+    prefix: String,
+    common: Vec<(&'static str, String)>,
+    sources: Vec<Source>,
+}
+
+impl Registry {
+    /// A registry with the process's own numbers. `prefix` and `namespace` may be empty.
+    pub fn new(prefix: &str, node_name: &str, namespace: &str) -> Self {
+        let mut common = vec![("node_name", node_name.to_owned())];
+        if !namespace.is_empty() {
+            common.push(("namespace", namespace.to_owned()));
+        }
+        let mut registry = Self { prefix: prefix.to_owned(), common, sources: Vec::new() };
+        registry.add(process::samples);
+        registry
+    }
+
+    /// Adds a source, which is asked at every scrape, on the metrics thread.
+    pub fn add(&mut self, source: impl Fn(&mut Vec<Sample>) + Send + 'static) {
+        self.sources.push(Box::new(source));
+    }
+
+    /// All samples now, in the text format 0.0.4.
+    pub fn render(&self) -> String {
+        let mut samples = Vec::new();
+        for source in &self.sources {
+            source(&mut samples);
+        }
+        let left_out = samples.len().saturating_sub(SAMPLES_MAX);
+        samples.truncate(SAMPLES_MAX);
+        let help = "Samples of this answer that were left out because there are too many.";
+        samples.push(Sample::gauge("metrics_left_out", help, left_out as u64));
+        text::write(&self.prefix, &self.common, &samples)
+    }
+}
+
+/// The running metrics port. Dropping it stops the thread.
+pub struct MetricsServer {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MetricsServer {
+    /// Listens and answers every GET, whatever its path, as the original does.
+    ///
+    /// # Errors
+    /// If the address is taken or not ours, or the thread cannot be started.
+    pub fn start(address: SocketAddr, registry: Registry) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
+            for stream in listener.incoming() {
+                if stopped.load(Ordering::Acquire) {
+                    return;
+                }
+                match stream.and_then(|stream| answer(&stream, &registry)) {
+                    Ok(()) => {}
+                    Err(error) => {
+                        tracing::debug!(%error, "a scrape of the metrics failed");
+                        // Out of files, accept fails at once again and again.
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
+                }
+            }
+        })?;
+        Ok(Self { address, stop, thread: Some(thread) })
+    }
+
+    /// Where it listens; the port is the system's choice if it was 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        // Wakes the thread from its accept; an unspecified address is reachable as loopback.
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        let woken = TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok();
+        if woken && let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn answer(stream: &TcpStream, registry: &Registry) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let (status, body) = match head(stream, deadline)? {
+        Some(head) if head.starts_with(b"GET ") => ("200 OK", registry.render()),
+        Some(_) => ("405 Method Not Allowed", "only GET\n".to_owned()),
+        None => ("431 Request Header Fields Too Large", "too large\n".to_owned()),
+    };
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let mut rest = answer.as_bytes();
+    let mut out = stream;
+    while !rest.is_empty() {
+        stream.set_write_timeout(Some(left(deadline)?))?;
+        let sent = out.write(rest)?;
+        rest = rest.get(sent..).unwrap_or_default();
+    }
+    stream.shutdown(Shutdown::Write)
+}
+
+/// Reads up to the empty line; `None` if the head is too long.
+fn head(mut stream: &TcpStream, deadline: Instant) -> io::Result<Option<Vec<u8>>> {
+    let mut head = Vec::new();
+    let mut chunk = [0; 1024];
+    while !head.windows(4).any(|window| window == b"\r\n\r\n") {
+        if head.len() > HEAD_BYTES_MAX {
+            return Ok(None);
+        }
+        stream.set_read_timeout(Some(left(deadline)?))?;
+        let read = stream.read(&mut chunk)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        head.extend_from_slice(chunk.get(..read).unwrap_or_default());
+    }
+    Ok(Some(head))
+}
+
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(server: &MetricsServer, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        for byte in request {
+            stream.write_all(&[*byte]).unwrap();
+        }
+        let mut answer = String::new();
+        // A refused head may end in a reset after the answer.
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    }
+
+    #[test]
+    fn the_port_answers_any_path() {
+        let mut registry = Registry::new("nakama", "n1", "");
+        registry.add(|out| out.push(Sample::gauge("sessions", "Open sockets.", 3)));
+        let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), registry).unwrap();
+        for path in ["/", "/metrics"] {
+            let answer = ask(&server, format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+            assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+            assert!(body.contains("nakama_sessions{node_name=\"n1\"} 3\n"), "{body}");
+        }
+        assert!(ask(&server, b"POST / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+        drop(server);
+    }
+
+    #[test]
+    fn a_peer_that_leaves_does_not_stop_the_port() {
+        let registry = Registry::new("", "n1", "");
+        let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), registry).unwrap();
+        drop(TcpStream::connect(server.address()).unwrap());
+        assert!(ask(&server, b"GET / HTTP/1.0\r\n\r\n").contains("200 OK"));
+    }
+
+    #[test]
+    fn an_endless_head_is_refused() {
+        let registry = Registry::new("", "n1", "");
+        let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), registry).unwrap();
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let flood = vec![b'x'; HEAD_BYTES_MAX + 1];
+        stream.write_all(&flood).unwrap();
+        let mut answer = vec![0; 12];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, b"HTTP/1.1 431");
+    }
+
+    #[test]
+    fn too_many_samples_are_left_out_and_counted() {
+        let mut registry = Registry::new("", "n1", "");
+        registry.add(|out| {
+            out.extend((0..SAMPLES_MAX).map(|_| Sample::counter("many", "Many.", 1)));
+        });
+        let page = registry.render();
+        assert!(page.lines().count() < SAMPLES_MAX + 100);
+        assert!(!page.contains("metrics_left_out{node_name=\"n1\"} 0\n"));
+        assert!(page.contains("metrics_left_out{node_name=\"n1\"} "));
+    }
+}

@@ -1,0 +1,371 @@
+//! The rows of the options that throng obeys, in the order in which they are printed.
+//!
+//! Names, defaults and meanings are Nakama's unless a row says otherwise. Source: the structs and
+//! constructors of heroiclabs/nakama server/config.go, 3.40, and its published configuration page.
+
+use super::{Default, Default::Fixed, Entry, Kind, Opt, Origin};
+
+const YEAR_S_10: u64 = 315_360_000;
+const HOUR_MS: u64 = 3_600_000;
+const MIB: u64 = 1 << 20;
+const KEY: Kind = Kind::Text { min: 1, max: 256 };
+
+/// A row with the original's meaning.
+const fn row(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Opt {
+    Opt { name, kind, default: Fixed(default), origin: Origin::Original, secret: false, help }
+}
+
+const fn number(min: u64, max: u64, unit: &'static str) -> Kind {
+    Kind::Number { min, max, unit }
+}
+
+impl Opt {
+    const fn secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+
+    const fn ours(mut self) -> Self {
+        self.origin = Origin::Ours;
+        self
+    }
+
+    const fn differs(mut self, how: &'static str) -> Self {
+        self.origin = Origin::Differs(how);
+        self
+    }
+
+    const fn per_cpu(mut self, rule: &'static str, count: fn(u64) -> u64) -> Self {
+        self.default = Default::PerCpu { rule, count };
+        self
+    }
+}
+
+/// The options that throng obeys.
+pub const BUILT: &[Opt] = &[
+    // The process.
+    row(
+        "name",
+        Kind::Word { min: 1, max: 16, also: "-" },
+        "nakama",
+        "Name of this node. It is part of the ids of authoritative matches.",
+    ),
+    row(
+        "data_dir",
+        Kind::Path,
+        "./data",
+        "Folder that holds the database, and the modules unless `runtime.path` says \
+         otherwise. It is made if it is missing.",
+    ),
+    row(
+        "shutdown_grace_sec",
+        number(0, 3600, "s"),
+        "0",
+        "How long matches may take to end after SIGTERM. 0 ends them at once.",
+    ),
+    // Logs.
+    row(
+        "logger.level",
+        Kind::Choice(&["debug", "info", "warn", "error"]),
+        "info",
+        "The least important lines that are logged.",
+    ),
+    row(
+        "logger.format",
+        Kind::Choice(&["auto", "text", "json"]),
+        "auto",
+        "Form of the log lines. `auto` is `text` on a terminal and `json` elsewhere.",
+    )
+    .differs("the original's default is `json`, and it also knows `stackdriver`"),
+    row("logger.stdout", Kind::Switch, "true", "Log to the standard output."),
+    row(
+        "logger.file",
+        Kind::Path,
+        "",
+        "Also log to the end of this file, as JSON unless `logger.format` is `text`. \
+         throng does not rotate it.",
+    ),
+    // Metrics.
+    row(
+        "metrics.prometheus_port",
+        number(0, 65_535, ""),
+        "0",
+        "Port that serves metrics to Prometheus, under any path. 0 is off.",
+    ),
+    row("metrics.address", Kind::Address, "127.0.0.1", "Address of the metrics port.").ours(),
+    row(
+        "metrics.prefix",
+        Kind::Word { min: 0, max: 64, also: "" },
+        "nakama",
+        "First part of the metrics' names, so that dashboards made for the original find \
+         theirs.",
+    ),
+    row(
+        "metrics.namespace",
+        Kind::Text { min: 0, max: 64 },
+        "",
+        "Value of the label `namespace` of every metric. Empty leaves the label out.",
+    ),
+    // Sessions.
+    row(
+        "session.encryption_key",
+        KEY,
+        "defaultencryptionkey",
+        "Key that signs session tokens. Who knows it can act as any player.",
+    )
+    .secret(),
+    row(
+        "session.token_expiry_sec",
+        number(1, YEAR_S_10, "s"),
+        "60",
+        "Life of a session token. Open sockets outlive it.",
+    ),
+    row(
+        "session.refresh_encryption_key",
+        KEY,
+        "defaultrefreshencryptionkey",
+        "Key that signs refresh tokens. It must differ from `session.encryption_key`.",
+    )
+    .secret(),
+    row(
+        "session.refresh_token_expiry_sec",
+        number(1, YEAR_S_10, "s"),
+        "3600",
+        "Life of a refresh token.",
+    ),
+    row(
+        "session.single_socket",
+        Kind::Switch,
+        "false",
+        "A new socket of a user closes the user's older ones.",
+    ),
+    // Sockets.
+    row(
+        "socket.server_key",
+        KEY,
+        "defaultkey",
+        "Key that clients show when they authenticate. It ships with the game, so it is \
+         no secret for long.",
+    )
+    .secret(),
+    row(
+        "socket.port",
+        number(0, 65_535, ""),
+        "7350",
+        "Port for HTTP and WebSocket. 0 lets the system choose; the start-up log names \
+         the choice.",
+    ),
+    row(
+        "socket.address",
+        Kind::Address,
+        "127.0.0.1",
+        "Address to listen on. `0.0.0.0` is every IPv4 address of the machine, an empty \
+         text every address.",
+    )
+    .differs("the original listens on every address by default"),
+    row(
+        "socket.max_message_size_bytes",
+        number(128, 16 * MIB, "bytes"),
+        "4096",
+        "Largest WebSocket message from a client. A larger one closes the socket with \
+         code 1009.",
+    ),
+    row(
+        "socket.max_request_size_bytes",
+        number(128, 64 * MIB, "bytes"),
+        "262144",
+        "Largest body of an HTTP request.",
+    ),
+    row(
+        "socket.read_timeout_ms",
+        number(10, HOUR_MS, "ms"),
+        "10000",
+        "Time for one HTTP request to arrive in full.",
+    ),
+    row(
+        "socket.idle_timeout_ms",
+        number(10, 24 * HOUR_MS, "ms"),
+        "60000",
+        "How long a kept-alive HTTP connection may wait for its next request.",
+    ),
+    row(
+        "socket.write_wait_ms",
+        number(10, HOUR_MS, "ms"),
+        "5000",
+        "How long output may wait for a client that reads nothing. Then the socket is \
+         closed.",
+    ),
+    row(
+        "socket.pong_wait_ms",
+        number(20, 24 * HOUR_MS, "ms"),
+        "25000",
+        "A WebSocket from which nothing is heard for this long is closed. It must exceed \
+         `socket.ping_period_ms`.",
+    ),
+    row(
+        "socket.ping_period_ms",
+        number(10, 24 * HOUR_MS, "ms"),
+        "15000",
+        "Time between the pings to a quiet WebSocket.",
+    ),
+    row(
+        "socket.close_ack_wait_ms",
+        number(10, HOUR_MS, "ms"),
+        "2000",
+        "How long a closing WebSocket waits for the client's close frame.",
+    ),
+    row(
+        "socket.outgoing_queue_size",
+        number(1, 65_536, "messages"),
+        "64",
+        "Messages that may wait for a client that does not read. A client that falls \
+         further behind is closed, with the reason in the close frame.",
+    )
+    .differs(
+        "it is a limit in bytes, of this many messages of the largest size; smaller ones may \
+         be more",
+    ),
+    row(
+        "socket.response_headers",
+        Kind::List(Entry::Header),
+        "",
+        "Headers added to every HTTP answer that does not have them.",
+    ),
+    row(
+        "socket.proxy_count",
+        number(0, 16, "proxies"),
+        "1",
+        "Proxies in front of the server. That many entries of X-Forwarded-For, from the \
+         right, are believed.",
+    ),
+    // Scripts.
+    row(
+        "runtime.path",
+        Kind::Path,
+        "",
+        "Folder of the Lua modules. Empty is `modules` in `data_dir`.",
+    ),
+    row("runtime.env", Kind::List(Entry::Variable), "", "What scripts find in `context.env`.")
+        .secret(),
+    row(
+        "runtime.http_key",
+        KEY,
+        "defaulthttpkey",
+        "Key for server-to-server RPC calls. Who knows it can call every RPC without a \
+         user.",
+    )
+    .secret(),
+    row(
+        "runtime.call_budget_ms",
+        number(1, 600_000, "ms"),
+        "1000",
+        "CPU time that one RPC or hook may take. Then it is stopped and the caller gets an \
+         error.",
+    )
+    .ours(),
+    row(
+        "runtime.load_budget_ms",
+        number(1, 600_000, "ms"),
+        "10000",
+        "CPU time that all modules together may take to load. Beyond, the start fails and \
+         names the module.",
+    )
+    .ours(),
+    row(
+        "runtime.memory_max_bytes",
+        number(MIB, 64 * 1024 * MIB, "bytes"),
+        "67108864",
+        "Memory of one worker's script state. A call that needs more gets an error.",
+    )
+    .ours(),
+    row(
+        "runtime.lua_api_stacktrace",
+        Kind::Switch,
+        "false",
+        "Tell clients file, line and traceback of a script's error. The log has them always.",
+    ),
+    // Matches.
+    row(
+        "match.input_queue_size",
+        number(1, 65_536, "messages"),
+        "128",
+        "Messages to a match that may wait for its next tick. More are dropped and \
+         counted.",
+    ),
+    row(
+        "match.join_attempt_queue_size",
+        number(1, 65_536, "attempts"),
+        "128",
+        "Attempts to join a match that may wait. More are refused.",
+    ),
+    row(
+        "match.signal_queue_size",
+        number(1, 65_536, "signals"),
+        "10",
+        "Signals to a match that may wait. More are answered with `match busy`.",
+    ),
+    row(
+        "match.deferred_queue_size",
+        number(1, 65_536, "messages"),
+        "128",
+        "Deferred broadcasts in one tick of a match. One more is an error to the script.",
+    ),
+    row(
+        "match.max_empty_sec",
+        number(0, YEAR_S_10, "s"),
+        "0",
+        "A match that has been empty for this long is ended. 0 is never.",
+    ),
+    row(
+        "match.callback_budget_ms",
+        number(1, 60_000, "ms"),
+        "50",
+        "CPU time that one callback of a match may take. Then the match is ended and its \
+         players' sockets are closed, with the reason in the log.",
+    )
+    .ours(),
+    row(
+        "match.memory_max_bytes",
+        number(64 * 1024, 64 * 1024 * MIB, "bytes"),
+        "16777216",
+        "Memory of one match's script state. A match that needs more is ended as above.",
+    )
+    .ours(),
+    // The engine.
+    row(
+        "engine.driver",
+        Kind::Choice(&["auto", "uring", "poll"]),
+        "auto",
+        "How the kernel is asked for I/O. `auto` takes io_uring where the kernel has what \
+         it needs, else readiness polling; the start-up log says which and why.",
+    )
+    .ours(),
+    row("engine.cores", number(1, 256, "threads"), "", "Threads that own the connections.")
+        .ours()
+        .per_cpu("half the CPUs, at least 1", |cpus| (cpus / 2).max(1)),
+    row("engine.rooms", number(1, 256, "threads"), "", "Threads that run the matches.")
+        .ours()
+        .per_cpu("a quarter of the CPUs, at least 1", |cpus| (cpus / 4).max(1)),
+    row(
+        "engine.workers",
+        number(1, 256, "threads"),
+        "2",
+        "Threads that run RPC functions and hooks.",
+    )
+    .ours(),
+    row(
+        "engine.pin",
+        Kind::Switch,
+        "false",
+        "Bind each connection thread to a CPU of its own. For machines that run nothing \
+         else.",
+    )
+    .ours(),
+    row(
+        "engine.connections_max",
+        number(1, 16_000_000, "connections"),
+        "100000",
+        "Connections at one time. More are closed at once, and counted.",
+    )
+    .ours(),
+];

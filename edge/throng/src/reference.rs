@@ -1,0 +1,189 @@
+//! The option table in print: the terminal's reference, `docs/configuration.md`, and the values in
+//! force with secrets masked.
+//!
+//! What is deliberately not here: any option's text, which stands in the table (`options/`).
+
+use std::fmt::Write as _;
+
+use crate::config::Effective;
+use crate::config::value::Value;
+use crate::options::{BUILT, Opt, Origin, UNBUILT, Why};
+
+const INTRODUCTION: &str = "\
+<!-- Made by `cargo xtask docs` from edge/throng/src/options/. Change the table, not this page. -->
+
+# Configuration
+
+Options stand in YAML files (`throng serve --config game.yaml`) or on the command line
+(`--socket.port 7350`). `--config` may be given several times: later files win over earlier ones,
+and the command line wins over files. Sections may be nested (`socket: {port: 7350}`) or dotted
+(`socket.port: 7350`):
+
+```yaml
+name: eu-1
+socket:
+  port: 7350
+  server_key: \"a key of your own\"
+```
+
+Names, defaults and meanings are Nakama's, so its configuration files work unchanged, as far as the
+features are there. Whatever is wrong stops the start, with the name, the place and the cure: a
+value out of range, two options that contradict each other, a mistyped name, or an option of Nakama
+that throng does not obey and that has another value than its default. `throng check` tells without
+starting anything, and prints what is in force. Environment variables are not read.
+
+throng listens on 127.0.0.1 unless `socket.address` says otherwise. There is no gRPC port.
+";
+
+/// `docs/configuration.md`.
+pub fn markdown() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    let mut section = None;
+    for opt in BUILT {
+        if section != Some(opt.section()) {
+            section = Some(opt.section());
+            let title = if opt.section().is_empty() { "process" } else { opt.section() };
+            // Writing to a String cannot fail.
+            let _ = write!(page, "\n## {title}\n\n| option | default | form | meaning |\n");
+            page += "|---|---|---|---|\n";
+        }
+        let (name, form, help) = (opt.name, opt.kind.describe(), opt.help);
+        let _ = writeln!(page, "| `{name}` | {} | {form} | {help}{} |", default(opt), remark(opt));
+    }
+    page += "\n## Options of Nakama that throng does not obey\n\nWriting the default is harmless; \
+             any other value stops the start.\n\n| option | default | why |\n|---|---|---|\n";
+    for opt in UNBUILT {
+        let shown = if opt.default.is_empty() { "empty" } else { opt.default };
+        let _ = writeln!(page, "| `{}` | {shown} | {} |", opt.name, why(opt.why));
+    }
+    page
+}
+
+fn default(opt: &Opt) -> String {
+    match opt.default {
+        crate::options::Default::Fixed(text) if !text.is_empty() => format!("`{text}`"),
+        _ => opt.default_text().to_owned(),
+    }
+}
+
+fn remark(opt: &Opt) -> String {
+    match opt.origin {
+        Origin::Original => String::new(),
+        Origin::Differs(how) => format!(" *Differs: {how}.*"),
+        Origin::Ours => " *Not in Nakama.*".to_owned(),
+    }
+}
+
+fn why(why: Why) -> String {
+    let text = why.to_string();
+    let mut letters = text.chars();
+    // Texts of `Why` go on after a colon elsewhere; here they stand alone.
+    letters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(letters).chain(['.']).collect::<String>()
+    })
+}
+
+/// The reference for a terminal.
+pub fn text() -> String {
+    let mut page = String::new();
+    let mut section = None;
+    for opt in BUILT {
+        if section != Some(opt.section()) {
+            section = Some(opt.section());
+            let title = if opt.section().is_empty() { "process" } else { opt.section() };
+            let _ = writeln!(page, "{}[{title}]", if page.is_empty() { "" } else { "\n" });
+        }
+        let _ =
+            writeln!(page, "{} = {}    ({})", opt.name, opt.default_text(), opt.kind.describe());
+        let _ = writeln!(page, "    {}{}", opt.help, remark(opt).replace('*', ""));
+    }
+    page
+}
+
+/// The values in force, one a line, each with where it came from. Secrets are masked: of a default
+/// key it is said that it is the default, of others nothing.
+pub fn effective(values: &Effective) -> String {
+    let mut page = String::new();
+    for opt in BUILT {
+        let (value, from) = values.value(opt.name);
+        let shown = if opt.secret { masked(value) } else { plain(value) };
+        let _ = writeln!(page, "{:<34} {shown:<24} # {from}", opt.name);
+    }
+    page
+}
+
+fn masked(value: &Value) -> String {
+    match value {
+        // The names of variables are no secrets, and help to find the missing one.
+        Value::List(pairs) => {
+            let names: Vec<_> = pairs.iter().map(|(name, _)| format!("{name}=***")).collect();
+            format!("[{}]", names.join(", "))
+        }
+        _ => "***".to_owned(),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Number(number) => number.to_string(),
+        Value::Switch(on) => on.to_string(),
+        Value::Address(address) => address.to_string(),
+        Value::Text(text) if text.is_empty() => "\"\"".to_owned(),
+        Value::Text(text) => text.clone(),
+        Value::List(pairs) => {
+            let items: Vec<_> =
+                pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            format!("[{}]", items.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::source::{Given, Source};
+
+    #[test]
+    fn the_page_in_docs_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(page == markdown(), "docs/configuration.md is out of date: run `cargo xtask docs`");
+    }
+
+    #[test]
+    fn every_option_is_in_every_print() {
+        let (page, reference) = (markdown(), text());
+        for opt in BUILT {
+            assert!(page.contains(&format!("| `{}` |", opt.name)), "{}", opt.name);
+            assert!(reference.contains(&format!("{} = ", opt.name)), "{}", opt.name);
+        }
+        for opt in UNBUILT {
+            assert!(page.contains(&format!("| `{}` |", opt.name)), "{}", opt.name);
+        }
+    }
+
+    #[test]
+    fn secrets_are_never_printed() {
+        let given = |name: &str, item: &str| Given {
+            name: name.to_owned(),
+            items: vec![item.to_owned()],
+            from: Source::Flag,
+        };
+        let values = Effective::resolve(
+            vec![
+                given("socket.server_key", "hush-1"),
+                given("session.encryption_key", "hush-2"),
+                given("session.refresh_encryption_key", "hush-3"),
+                given("runtime.http_key", "hush-4"),
+                given("runtime.env", "TOKEN=hush-5"),
+                given("name", "loud"),
+            ],
+            2,
+        )
+        .unwrap();
+        let page = effective(&values);
+        assert!(!page.contains("hush"), "{page}");
+        assert!(page.contains("TOKEN=***") && page.contains("loud"), "{page}");
+        assert_eq!(page.lines().count(), BUILT.len());
+    }
+}

@@ -1,0 +1,87 @@
+//! What `/metrics` shows of a running server: the counters of all handlers and threads, summed
+//! over threads of a kind, and the engine's own by thread.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use engine::{COUNTERS, Running};
+use server::mail::Mail;
+use server::stats::{CoreStats, RoomStats, Sample as Counted, WorkerStats};
+
+use crate::config::{Config, EngineConfig};
+use crate::metrics::{MetricsServer, Registry, Sample};
+
+/// The counters of every handler, shared with it.
+pub(super) struct Gauges {
+    pub(super) cores: Vec<Arc<CoreStats>>,
+    pub(super) rooms: Vec<Arc<RoomStats>>,
+    /// The batcher first, then the callers.
+    pub(super) workers: Vec<Arc<WorkerStats>>,
+}
+
+impl Gauges {
+    pub(super) fn new(engine: &EngineConfig) -> Self {
+        Self {
+            cores: (0..engine.cores).map(|_| Arc::default()).collect(),
+            rooms: (0..engine.rooms).map(|_| Arc::default()).collect(),
+            workers: (0..=engine.workers).map(|_| Arc::default()).collect(),
+        }
+    }
+
+    /// Starts the metrics port, if it is asked for.
+    pub(super) fn serve(
+        self,
+        config: &Config,
+        running: &Arc<Running<Mail>>,
+    ) -> anyhow::Result<Option<MetricsServer>> {
+        let Some(listen) = config.metrics.listen else { return Ok(None) };
+        let mut registry =
+            Registry::new(&config.metrics.prefix, &config.name, &config.metrics.namespace);
+        let (version, help) = (env!("CARGO_PKG_VERSION"), "Always 1; the version is a label.");
+        registry.add(move |out| out.push(Sample::gauge("build", help, 1).with("version", version)));
+        registry.add(move |out| {
+            sum(self.cores.iter().map(|stats| stats.samples()), "core", out);
+            sum(self.rooms.iter().map(|stats| stats.samples()), "room", out);
+            sum(self.workers.iter().map(|stats| stats.samples()), "worker", out);
+        });
+        // Weak, so that the last owner can join the threads while the port still answers.
+        let running = Arc::downgrade(running);
+        registry.add(move |out| {
+            let Some(running) = running.upgrade() else { return };
+            for thread in running.counters() {
+                for info in COUNTERS {
+                    let value = thread.counters.value(info.count);
+                    let sample = if info.gauge { Sample::gauge } else { Sample::counter };
+                    let sample = sample(info.name, info.help, value);
+                    out.push(sample.with("thread", thread.name.clone()));
+                }
+            }
+        });
+        let server = MetricsServer::start(listen, registry).with_context(|| {
+            format!(
+                "cannot serve metrics on {listen} (`metrics.address`, `metrics.prometheus_port`)"
+            )
+        })?;
+        tracing::info!("metrics on http://{}/metrics", server.address());
+        Ok(Some(server))
+    }
+}
+
+/// Adds up the counters of threads of one kind. Names that more than one kind has are told apart
+/// by the label `kind`.
+fn sum(threads: impl Iterator<Item = Vec<Counted>>, kind: &'static str, out: &mut Vec<Sample>) {
+    let mut sums: Vec<Counted> = Vec::new();
+    for samples in threads {
+        if sums.is_empty() {
+            sums = samples;
+            continue;
+        }
+        for (sum, sample) in sums.iter_mut().zip(samples) {
+            sum.value += sample.value;
+        }
+    }
+    for counted in sums {
+        let sample = if counted.rises { Sample::counter } else { Sample::gauge };
+        out.push(sample(counted.name, counted.help, counted.value).with("kind", kind));
+    }
+}

@@ -1,0 +1,108 @@
+//! The binary from outside: exit codes, what goes to which output, and what is never printed.
+//!
+//! What is deliberately not here: a running server, which `dev/e2e` tests with real clients.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// What a run of the binary left behind.
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn throng(args: &[&str]) -> Ran {
+    let output = Command::new(env!("CARGO_BIN_EXE_throng"))
+        .args(args)
+        .stdin(Stdio::null())
+        // Nothing of the environment may change the outcome.
+        .env("THRONG_SOCKET_PORT", "1")
+        .env("NAKAMA_TELEMETRY", "1")
+        .output()
+        .unwrap();
+    Ran {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A configuration file that is gone when the test is done.
+struct Config(PathBuf);
+
+impl Config {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("throng-it-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Config {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn exit_codes_tell_who_was_wrong() {
+    for (args, code, part) in [
+        (&["--version"][..], 0, "throng "),
+        (&["--help"], 0, "Examples:"),
+        (&["serve", "--help"], 0, "--session.token_expiry_sec"),
+        (&["echo", "--help"], 0, "--driver"),
+        (&["options"], 0, "socket.port = 7350"),
+        (&["options", "--markdown"], 0, "# Configuration"),
+        (&["check"], 0, "the configuration is right"),
+        (&[], 2, "Usage"),
+        (&["fly"], 2, "fly"),
+        (&["serve", "--socket.prot", "1"], 2, "--socket.port"),
+        (&["serve", "--socket.port", "x"], 2, "`socket.port` (command line)"),
+        (&["check", "--matchmaker.interval_sec", "3"], 2, "the matchmaker is not built yet"),
+        (&["check", "--config", "/no/such.yaml"], 2, "/no/such.yaml: cannot be read"),
+        (&["check", "--runtime.path", "/no/such"], 1, "`runtime.path`"),
+    ] {
+        let ran = throng(args);
+        assert_eq!(ran.code, Some(code), "{args:?}\n{}{}", ran.out, ran.err);
+        let text = if code == 0 { &ran.out } else { &ran.err };
+        assert!(text.contains(part), "{args:?}\n{}{}", ran.out, ran.err);
+    }
+}
+
+#[test]
+fn later_files_win_and_flags_win_over_files() {
+    let first = Config::new("first.yaml", "name: a\nsocket: {port: 1001, idle_timeout_ms: 1000}\n");
+    let second = Config::new("second.yaml", "name: b\nsocket.port: 1002\n");
+    let ran =
+        throng(&["check", "--config", first.path(), "--config", second.path(), "--name", "c"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let line = |name: &str| {
+        let line = ran.out.lines().find(|line| line.starts_with(&format!("{name} ")));
+        line.unwrap_or("").split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(line("name"), "c # command line");
+    assert_eq!(line("socket.port"), format!("1002 # {}:2", second.path()));
+    assert_eq!(line("socket.idle_timeout_ms"), format!("1000 # {}:2", first.path()));
+    assert_eq!(line("socket.proxy_count"), "1 # default");
+}
+
+#[test]
+fn secrets_of_a_file_are_printed_nowhere() {
+    let keys = "session:\n  encryption_key: hush-1\n  refresh_encryption_key: hush-2\n\
+                socket: {server_key: hush-3}\nruntime: {http_key: hush-4, env: [A=hush-5]}\n";
+    let right = Config::new("right.yaml", keys);
+    let wrong = Config::new("wrong.yaml", &format!("{keys}nope: 1\n"));
+    for (file, code) in [(&right, 0), (&wrong, 2)] {
+        let ran = throng(&["check", "--config", file.path()]);
+        assert_eq!(ran.code, Some(code), "{}", ran.err);
+        assert!(!ran.out.contains("hush") && !ran.err.contains("hush"), "{}{}", ran.out, ran.err);
+    }
+}

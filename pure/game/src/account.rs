@@ -1,0 +1,312 @@
+//! Accounts: what a user can read, change and delete of its own, banning, and (in the parts below)
+//! how one logs in and what identities and wallet it has.
+//!
+//! All functions take the thread's database and speak its SQL themselves. Not here: tokens
+//! (`session`), requests (`api`), what other users see (`user`), the identities' links (`link`).
+//!
+//! # Transactions
+//!
+//! Many jobs share one transaction. A job that writes opens it if it is not open
+//! ([`begin_lazily`]) and never commits: its caller commits once for all jobs of a batch, and only
+//! then answers them. Every job is all or nothing by itself: one statement, or several within
+//! [`atomically`]. What was read before the transaction was opened may be stale and is read again.
+
+mod authenticate;
+mod identity;
+mod wallet;
+
+use event::Now;
+use uuid::Uuid;
+use wire::nakama::json::write_string;
+
+pub(crate) use authenticate::hash_password;
+pub use authenticate::{
+    Login, Newcomer, PASSWORD_COST, authenticate_custom, authenticate_device, authenticate_email,
+    authenticate_username,
+};
+pub use identity::{CustomId, DeviceId, Email, Password, Username};
+pub use wallet::{WALLET_ENTRIES_MAX, WalletChange, wallet_update};
+
+use crate::db::{Database, DbError, Param, Row};
+use crate::error::{ApiError, Code};
+use crate::json;
+use crate::user::{self, User};
+
+/// All that a user may know about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// What others may see too.
+    pub user: User,
+    /// JSON text: an object of whole numbers.
+    pub wallet: String,
+    /// Empty when none is linked.
+    pub email: String,
+    /// Device ids in the order in which they were linked.
+    pub devices: Vec<String>,
+    /// Empty when none is linked.
+    pub custom_id: String,
+    /// When the email address was verified, unix milliseconds; 0 when it was not.
+    pub verify_time_ms: i64,
+}
+
+/// New values for an account's columns; `None` leaves one as it is, an empty text clears it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccountUpdate {
+    /// 1–128 bytes; cannot be cleared.
+    pub username: Option<String>,
+    /// At most 255 bytes.
+    pub display_name: Option<String>,
+    /// At most 512 bytes.
+    pub avatar_url: Option<String>,
+    /// At most 18 bytes.
+    pub lang_tag: Option<String>,
+    /// At most 255 bytes.
+    pub location: Option<String>,
+    /// At most 255 bytes.
+    pub timezone: Option<String>,
+    /// JSON text of an object; for scripts only.
+    pub metadata: Option<String>,
+}
+
+/// What an `ON` condition for one account looks like.
+const SELECT_ACCOUNT: &str = "SELECT id, username, display_name, avatar_url, lang_tag, location, \
+    timezone, metadata, create_time, update_time, disable_time, \
+    wallet, email, devices, custom_id, verify_time FROM users WHERE id = $1";
+
+/// Text for every failure of the database while logging in.
+const LOGIN_FAILED: &str = "Error finding or creating user account.";
+
+/// Opens the transaction if there is none; tells whether it did, that is, whether what was read
+/// before may be stale.
+///
+/// # Errors
+/// [`DbError::Machine`].
+pub fn begin_lazily(db: &mut dyn Database) -> Result<bool, DbError> {
+    if db.in_transaction() {
+        return Ok(false);
+    }
+    db.begin()?;
+    Ok(true)
+}
+
+/// Runs several statements so that either all or none of them have happened, without touching what
+/// earlier jobs did in the same transaction.
+///
+/// # Errors
+/// What `job` returns, or the database's own.
+pub fn atomically<T, E: From<DbError>>(
+    db: &mut dyn Database,
+    job: impl FnOnce(&mut dyn Database) -> Result<T, E>,
+) -> Result<T, E> {
+    begin_lazily(db)?;
+    db.execute("SAVEPOINT job", &[])?;
+    let result = job(db);
+    if result.is_err() {
+        db.execute("ROLLBACK TO SAVEPOINT job", &[])?;
+    }
+    db.execute("RELEASE SAVEPOINT job", &[])?;
+    result
+}
+
+/// The account of a user; `None` when there is none.
+///
+/// # Errors
+/// Any [`DbError`].
+pub fn account(db: &mut dyn Database, user_id: Uuid) -> Result<Option<Account>, DbError> {
+    let mut found = None;
+    db.query(SELECT_ACCOUNT, &[Param::Blob(user_id.as_bytes())], &mut |row| {
+        found = Some(read_account(row));
+    })?;
+    Ok(found)
+}
+
+/// The account that a device is linked to; `None` when there is none.
+///
+/// # Errors
+/// Any [`DbError`].
+pub fn account_of_device(db: &mut dyn Database, device: &str) -> Result<Option<Account>, DbError> {
+    let mut owner = None;
+    let sql = "SELECT user_id FROM user_device WHERE id = $1";
+    db.query(sql, &[Param::Text(device)], &mut |row| owner = user::id_at(row, 0))?;
+    owner.map_or(Ok(None), |user_id| account(db, user_id))
+}
+
+/// Changes an account.
+///
+/// # Errors
+/// [`ApiError`] with the texts of `PUT /v2/account`; a taken username is code 3, as in the
+/// original, with the text of code 6 inside.
+pub fn update(
+    db: &mut dyn Database,
+    now: Now,
+    user_id: Uuid,
+    update: &AccountUpdate,
+) -> Result<(), ApiError> {
+    if *update == AccountUpdate::default() {
+        return Err(ApiError::invalid("No fields to update."));
+    }
+    check_update(update)?;
+    begin_lazily(db).map_err(ApiError::database(UPDATE_FAILED))?;
+    let sql = "UPDATE users SET update_time = $2, username = COALESCE($3, username), \
+        display_name = COALESCE($4, display_name), avatar_url = COALESCE($5, avatar_url), \
+        lang_tag = COALESCE($6, lang_tag), location = COALESCE($7, location), \
+        timezone = COALESCE($8, timezone), metadata = COALESCE($9, metadata) WHERE id = $1";
+    let changed = db.execute(
+        sql,
+        &[
+            Param::Blob(user_id.as_bytes()),
+            Param::Int(unix_ms(now)),
+            text_or_null(update.username.as_deref()),
+            text_or_null(update.display_name.as_deref()),
+            text_or_null(update.avatar_url.as_deref()),
+            text_or_null(update.lang_tag.as_deref()),
+            text_or_null(update.location.as_deref()),
+            text_or_null(update.timezone.as_deref()),
+            text_or_null(update.metadata.as_deref()),
+        ],
+    );
+    match changed {
+        Ok(0) => Err(account_not_found()),
+        Ok(_) => Ok(()),
+        Err(DbError::Exists { .. }) => Err(ApiError::invalid(
+            "rpc error: code = AlreadyExists desc = Username is already in use.",
+        )),
+        Err(_) => Err(ApiError::internal(UPDATE_FAILED)),
+    }
+}
+
+const UPDATE_FAILED: &str = "Error while trying to update account.";
+
+fn check_update(update: &AccountUpdate) -> Result<(), ApiError> {
+    if let Some(username) = &update.username {
+        Username::parse(username)?;
+    }
+    let limits = [
+        (&update.display_name, 255, "Display name invalid, must be 0-255 bytes."),
+        (&update.avatar_url, 512, "Avatar URL invalid, must be 0-512 bytes."),
+        (&update.lang_tag, 18, "Language tag invalid, must be 0-18 bytes."),
+        (&update.location, 255, "Location invalid, must be 0-255 bytes."),
+        (&update.timezone, 255, "Timezone invalid, must be 0-255 bytes."),
+    ];
+    for (value, bytes_max, message) in limits {
+        if value.as_ref().is_some_and(|value| value.len() > bytes_max) {
+            return Err(ApiError::invalid(message));
+        }
+    }
+    match &update.metadata {
+        Some(metadata) if !json::is_object(metadata) => {
+            Err(ApiError::invalid("Metadata must be a valid JSON object."))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Deletes an account and everything that belongs to it. The caller revokes its tokens and closes
+/// its sockets.
+///
+/// # Errors
+/// [`ApiError`]: code 5 when there is no such account.
+pub fn delete(db: &mut dyn Database, user_id: Uuid) -> Result<(), ApiError> {
+    let id = Param::Blob(user_id.as_bytes());
+    let deleted = atomically(db, |db| {
+        for device in devices(db, user_id)? {
+            db.execute("DELETE FROM user_device WHERE id = $1", &[Param::Text(&device)])?;
+        }
+        db.execute("DELETE FROM storage WHERE user_id = $1", &[id])?;
+        db.execute("DELETE FROM users WHERE id = $1", &[id])
+    });
+    match deleted.map_err(ApiError::database("Error deleting user account."))? {
+        0 => Err(account_not_found()),
+        _ => Ok(()),
+    }
+}
+
+/// Bans users, or lifts their bans; tells which of the ids belong to users. The caller revokes the
+/// tokens of the banned and closes their sockets.
+///
+/// # Errors
+/// Any [`DbError`]; then nobody's ban has changed.
+pub fn set_banned(
+    db: &mut dyn Database,
+    now: Now,
+    user_ids: &[Uuid],
+    banned: bool,
+) -> Result<Vec<Uuid>, DbError> {
+    let since = if banned { Param::Int(unix_ms(now)) } else { Param::Null };
+    atomically(db, |db| {
+        let mut known = Vec::with_capacity(user_ids.len());
+        for user_id in user_ids {
+            let sql = "UPDATE users SET disable_time = $2 WHERE id = $1";
+            if db.execute(sql, &[Param::Blob(user_id.as_bytes()), since])? > 0 {
+                known.push(*user_id);
+            }
+        }
+        Ok(known)
+    })
+}
+
+/// Device ids of a user, in the order of linking; none for unknown users.
+pub(crate) fn devices(db: &mut dyn Database, user_id: Uuid) -> Result<Vec<String>, DbError> {
+    let mut devices = Vec::new();
+    let sql = "SELECT devices FROM users WHERE id = $1";
+    db.query(sql, &[Param::Blob(user_id.as_bytes())], &mut |row| {
+        devices = split_devices(row.text(0));
+    })?;
+    Ok(devices)
+}
+
+/// `users.devices`: ids have no spaces in them, so a space parts them.
+fn split_devices(joined: &str) -> Vec<String> {
+    joined.split(' ').filter(|id| !id.is_empty()).map(str::to_owned).collect()
+}
+
+fn read_account(row: &dyn Row) -> Account {
+    let wallet = row.text(11);
+    Account {
+        user: user::read_user(row),
+        wallet: if wallet.is_empty() { "{}".into() } else { wallet.into() },
+        email: row.text(12).into(),
+        devices: split_devices(row.text(13)),
+        custom_id: row.text(14).into(),
+        verify_time_ms: row.int(15),
+    }
+}
+
+impl Account {
+    /// Appends the answer of `GET /v2/account`.
+    pub fn write_json(&self, body: &mut Vec<u8>, online: bool) {
+        body.extend_from_slice(br#"{"user":"#);
+        self.user.write_json(body, online);
+        body.extend_from_slice(br#","wallet":"#);
+        write_string(body, &self.wallet);
+        json::write_member(body, "email", &self.email);
+        if !self.devices.is_empty() {
+            body.extend_from_slice(br#","devices":["#);
+            for (at, device) in self.devices.iter().enumerate() {
+                body.extend_from_slice(if at > 0 { br#",{"id":"# } else { br#"{"id":"# });
+                write_string(body, device);
+                body.push(b'}');
+            }
+            body.push(b']');
+        }
+        json::write_member(body, "custom_id", &self.custom_id);
+        if self.verify_time_ms > 0 {
+            json::write_time_member(body, "verify_time", self.verify_time_ms);
+        }
+        body.push(b'}');
+    }
+}
+
+/// Code 5.
+pub(crate) fn account_not_found() -> ApiError {
+    ApiError::new(Code::NotFound, "Account not found.")
+}
+
+/// The time as the tables hold it.
+pub(crate) fn unix_ms(now: Now) -> i64 {
+    i64::try_from(now.unix_ms).unwrap_or(i64::MAX)
+}
+
+fn text_or_null(text: Option<&str>) -> Param<'_> {
+    text.map_or(Param::Null, Param::Text)
+}

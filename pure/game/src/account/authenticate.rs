@@ -1,0 +1,293 @@
+//! Logging in with a device id, a custom id, an email address or a username, and making the
+//! account when there is none.
+//!
+//! Passwords are hashed here, which takes tens of milliseconds: [`authenticate_email`] and
+//! [`authenticate_username`] hash before they open a transaction, and must be called without an
+//! open one, lest every other writer wait for the hash.
+
+use event::{Now, Random};
+use uuid::Uuid;
+
+use super::{CustomId, DeviceId, Email, LOGIN_FAILED, Password, Username, begin_lazily, unix_ms};
+use crate::db::{Database, DbError, Param, Row};
+use crate::error::{ApiError, Code};
+use crate::{session, user};
+
+/// bcrypt's cost: 2¹⁰ rounds, the least that OWASP's password storage cheat sheet allows, some
+/// 50 ms. The original's 13 would let eight logins a second fill a core. Hashes made with other
+/// costs stay good.
+pub const PASSWORD_COST: u32 = 10;
+
+/// Who has logged in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// The user.
+    pub user_id: Uuid,
+    /// Its name.
+    pub username: String,
+    /// Whether the account was made by this login.
+    pub created: bool,
+}
+
+/// What an account would be made with: time and randomness for a login that may turn out to be the
+/// first. Drawn before, so that the rules below are functions of their arguments.
+#[derive(Clone, Debug)]
+pub struct Newcomer {
+    /// The user's id.
+    pub user_id: Uuid,
+    /// Ten random letters, for those who give no name.
+    pub username: [u8; 10],
+    /// For hashing a password.
+    pub salt: [u8; 16],
+    /// When.
+    pub now: Now,
+}
+
+impl Newcomer {
+    /// Draws for one login.
+    pub fn draw(now: Now, random: &mut Random) -> Self {
+        const LETTERS: &[u8; 52] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        let user_id = session::new_id(now, random);
+        let username = std::array::from_fn(|_| {
+            usize::try_from(random.below(52))
+                .ok()
+                .and_then(|at| LETTERS.get(at))
+                .map_or(b'a', |l| *l)
+        });
+        Self { user_id, username, salt: random.bytes(), now }
+    }
+
+    /// The given name if there is one, else the drawn letters.
+    fn username<'a>(&'a self, given: &'a str) -> Result<&'a str, ApiError> {
+        if given.is_empty() {
+            return Ok(std::str::from_utf8(&self.username).unwrap_or("player"));
+        }
+        Ok(Username::parse(given)?.as_str())
+    }
+}
+
+/// A user that was found by one of its identities.
+struct Known {
+    user_id: Uuid,
+    username: String,
+    banned: bool,
+    password: String,
+}
+
+/// Every `SELECT` below begins with these columns.
+fn read_known(row: &dyn Row) -> Option<Known> {
+    Some(Known {
+        user_id: user::id_at(row, 0)?,
+        username: row.text(1).into(),
+        banned: row.int(2) > 0,
+        password: row.text(3).into(),
+    })
+}
+
+const BY_DEVICE: &str = "SELECT u.id, u.username, u.disable_time, NULL \
+    FROM user_device d JOIN users u ON u.id = d.user_id WHERE d.id = $1";
+const BY_CUSTOM_ID: &str =
+    "SELECT id, username, disable_time, NULL FROM users WHERE custom_id = $1";
+const BY_EMAIL: &str = "SELECT id, username, disable_time, password FROM users WHERE email = $1";
+const BY_USERNAME: &str =
+    "SELECT id, username, disable_time, password FROM users WHERE username = $1";
+
+/// Logs a device in. `username` names a new account; empty for ten random letters.
+///
+/// # Errors
+/// [`ApiError`] with the texts of fact sheet A.6: code 3 for malformed ids and names, 5 when
+/// unknown and `create` is false, 6 when the name is taken, 7 when banned, 13 for the database.
+pub fn authenticate_device(
+    db: &mut dyn Database,
+    newcomer: &Newcomer,
+    device: &str,
+    username: &str,
+    create: bool,
+) -> Result<Login, ApiError> {
+    let device = DeviceId::parse(device)?.as_str();
+    let username = newcomer.username(username)?;
+    if let Some(known) = find_or_begin(db, BY_DEVICE, device, create)? {
+        return known.login();
+    }
+    let sql = "INSERT INTO users (id, username, create_time, update_time, devices) \
+        VALUES ($1, $2, $3, $3, $4)";
+    insert_user(db, sql, newcomer, username, &[Param::Text(device)])?;
+    let id = Param::Blob(newcomer.user_id.as_bytes());
+    let sql = "INSERT INTO user_device (id, user_id) VALUES ($1, $2)";
+    if db.execute(sql, &[Param::Text(device), id]).is_err() {
+        // No savepoint on this path: undoing by hand costs nothing when nothing fails.
+        let undone = db.execute("DELETE FROM users WHERE id = $1", &[id]);
+        return Err(undone
+            .map_or_else(ApiError::database(LOGIN_FAILED), |_| ApiError::internal(LOGIN_FAILED)));
+    }
+    Ok(newcomer.login(username))
+}
+
+/// Logs in by custom id; see [`authenticate_device`].
+///
+/// # Errors
+/// As [`authenticate_device`].
+pub fn authenticate_custom(
+    db: &mut dyn Database,
+    newcomer: &Newcomer,
+    custom_id: &str,
+    username: &str,
+    create: bool,
+) -> Result<Login, ApiError> {
+    let custom_id = CustomId::parse(custom_id)?.as_str();
+    let username = newcomer.username(username)?;
+    if let Some(known) = find_or_begin(db, BY_CUSTOM_ID, custom_id, create)? {
+        return known.login();
+    }
+    let sql = "INSERT INTO users (id, username, create_time, update_time, custom_id) \
+        VALUES ($1, $2, $3, $3, $4)";
+    insert_user(db, sql, newcomer, username, &[Param::Text(custom_id)])?;
+    Ok(newcomer.login(username))
+}
+
+/// Logs in by email address and password. Slow; to be called without an open transaction. An empty
+/// address with a username is [`authenticate_username`].
+///
+/// # Errors
+/// As [`authenticate_device`], and code 16 `Invalid credentials.`
+pub fn authenticate_email(
+    db: &mut dyn Database,
+    newcomer: &Newcomer,
+    (email, password): (&str, &str),
+    username: &str,
+    create: bool,
+) -> Result<Login, ApiError> {
+    if email.is_empty() && !password.is_empty() {
+        if username.is_empty() {
+            return Err(ApiError::invalid(
+                "Username is required when email address is not supplied.",
+            ));
+        }
+        return authenticate_username(db, username, password);
+    }
+    if email.is_empty() || password.is_empty() {
+        return Err(ApiError::invalid("Email address and password is required."));
+    }
+    let email = Email::parse(email)?;
+    if password.len() < 8 {
+        Password::parse(password)?;
+    }
+    let username = newcomer.username(username)?;
+    if let Some(known) = find(db, BY_EMAIL, email.as_str())? {
+        return known.login_with(password);
+    }
+    if !create {
+        return Err(not_found());
+    }
+    let hash = hash_password(Password::parse(password)?, newcomer.salt)?;
+    if let Some(known) = find_or_begin(db, BY_EMAIL, email.as_str(), true)? {
+        // Registered twice at once: whoever was first has set the password.
+        return known.login_with(password);
+    }
+    let sql = "INSERT INTO users (id, username, create_time, update_time, email, password) \
+        VALUES ($1, $2, $3, $3, $4, $5)";
+    let identity = [Param::Text(email.as_str()), Param::Text(&hash)];
+    insert_user(db, sql, newcomer, username, &identity)?;
+    Ok(newcomer.login(username))
+}
+
+/// Logs in by username and password; never makes an account. Slow; to be called without an open
+/// transaction.
+///
+/// # Errors
+/// [`ApiError`]: code 3, 5, 7, 13 or 16.
+pub fn authenticate_username(
+    db: &mut dyn Database,
+    username: &str,
+    password: &str,
+) -> Result<Login, ApiError> {
+    let username = Username::parse(username)?;
+    if password.len() < 8 {
+        Password::parse(password)?;
+    }
+    find(db, BY_USERNAME, username.as_str())?.ok_or_else(not_found)?.login_with(password)
+}
+
+impl Known {
+    fn login(self) -> Result<Login, ApiError> {
+        if self.banned {
+            return Err(ApiError::new(Code::PermissionDenied, "User account banned."));
+        }
+        Ok(Login { user_id: self.user_id, username: self.username, created: false })
+    }
+
+    /// Whether somebody is banned is told only to those who know the password.
+    fn login_with(self, password: &str) -> Result<Login, ApiError> {
+        // No hash, or a damaged one, fits no password.
+        if !bcrypt::verify(password, &self.password).unwrap_or(false) {
+            return Err(ApiError::new(Code::Unauthenticated, "Invalid credentials."));
+        }
+        self.login()
+    }
+}
+
+impl Newcomer {
+    fn login(&self, username: &str) -> Login {
+        Login { user_id: self.user_id, username: username.into(), created: true }
+    }
+}
+
+fn find(db: &mut dyn Database, sql: &str, identity: &str) -> Result<Option<Known>, ApiError> {
+    let mut known = None;
+    db.query(sql, &[Param::Text(identity)], &mut |row| known = read_known(row))
+        .map_err(ApiError::database(LOGIN_FAILED))?;
+    Ok(known)
+}
+
+/// Looks for a user; if there is none and one is to be made, opens the transaction, in which the
+/// answer stays true.
+fn find_or_begin(
+    db: &mut dyn Database,
+    sql: &str,
+    identity: &str,
+    create: bool,
+) -> Result<Option<Known>, ApiError> {
+    if let Some(known) = find(db, sql, identity)? {
+        return Ok(Some(known));
+    }
+    if !create {
+        return Err(not_found());
+    }
+    if begin_lazily(db).map_err(ApiError::database(LOGIN_FAILED))? {
+        return find(db, sql, identity);
+    }
+    Ok(None)
+}
+
+fn insert_user(
+    db: &mut dyn Database,
+    sql: &str,
+    newcomer: &Newcomer,
+    username: &str,
+    identity: &[Param<'_>],
+) -> Result<(), ApiError> {
+    let mut params = [Param::Null; 5];
+    params[0] = Param::Blob(newcomer.user_id.as_bytes());
+    params[1] = Param::Text(username);
+    params[2] = Param::Int(unix_ms(newcomer.now));
+    let end = 3 + identity.len();
+    params[3..end].copy_from_slice(identity);
+    match db.execute(sql, &params[..end]) {
+        Ok(_) => Ok(()),
+        Err(DbError::Exists { what }) if what.contains("username") => {
+            Err(ApiError::new(Code::AlreadyExists, "Username is already in use."))
+        }
+        Err(_) => Err(ApiError::internal(LOGIN_FAILED)),
+    }
+}
+
+/// The form that the original's databases hold.
+pub(crate) fn hash_password(password: Password<'_>, salt: [u8; 16]) -> Result<String, ApiError> {
+    bcrypt::hash_with_salt(password.as_str(), PASSWORD_COST, salt)
+        .map(|parts| parts.to_string())
+        .map_err(|_| ApiError::internal("Error hashing password."))
+}
+
+fn not_found() -> ApiError {
+    ApiError::new(Code::NotFound, "User account not found.")
+}

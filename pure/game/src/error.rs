@@ -1,0 +1,99 @@
+//! What a client is told when something fails: a gRPC code and a text. Everything that can fail in
+//! the game's rules becomes an [`ApiError`] here; the codes' numbers and HTTP statuses are
+//! [`wire`'s](Code).
+//!
+//! Source: fact sheet A.4 and A.8.
+
+use std::borrow::Cow;
+
+use thiserror::Error;
+use wire::nakama::api as dialect;
+pub use wire::nakama::api::Code;
+
+use crate::db::DbError;
+
+/// A refusal for a client. With [`Code::Unauthenticated`] the HTTP answer also carries the message
+/// as `WWW-Authenticate`.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{message}")]
+pub struct ApiError {
+    /// What kind of failure.
+    pub code: Code,
+    /// The text, as the original words it.
+    pub message: Cow<'static, str>,
+}
+
+impl ApiError {
+    /// A refusal with this code and text.
+    pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// A refusal because the request is wrong (code 3).
+    pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+
+    /// A refusal because our side failed (code 13). The cause goes to the log, not to the client.
+    pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::Internal, message)
+    }
+
+    /// A script's own refusal; numbers outside 1–16 become code 13.
+    pub fn script(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
+        let code = Code::from_number(code).filter(|code| *code != Code::Ok);
+        Self::new(code.unwrap_or(Code::Internal), message)
+    }
+
+    /// Turns a failure of the database into `message` with code 13, for use in `map_err`.
+    pub fn database(message: &'static str) -> impl Fn(DbError) -> Self {
+        move |_| Self::internal(message)
+    }
+
+    /// Appends the body of a REST answer: `{"code":3,"message":"…"}`.
+    pub fn write_body(&self, body: &mut Vec<u8>) {
+        dialect::encode_error(body, self.code.number(), &self.message);
+    }
+
+    /// Appends the body of an answer of `/v2/rpc/{id}`: `{"code":3,"error":"…","message":"…"}`.
+    pub fn write_rpc_body(&self, body: &mut Vec<u8>) {
+        dialect::encode_rpc_error(body, self.code.number(), &self.message);
+    }
+}
+
+impl From<wire::query::QueryError> for ApiError {
+    fn from(error: wire::query::QueryError) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+impl From<dialect::BadBody> for ApiError {
+    fn from(error: dialect::BadBody) -> Self {
+        Self::invalid(error.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ApiError, Code};
+
+    #[test]
+    fn scripts_may_only_use_codes_of_errors() {
+        for (number, code) in [(5, Code::NotFound), (16, Code::Unauthenticated)] {
+            assert_eq!(ApiError::script(number, "x").code, code);
+        }
+        for odd in [0, -1, 17, i64::MAX] {
+            assert_eq!(ApiError::script(odd, "x").code, Code::Internal);
+        }
+    }
+
+    #[test]
+    fn bodies_are_json_whatever_the_message() {
+        let error = ApiError::invalid("a \"b\"\n");
+        let (mut rest, mut rpc) = (Vec::new(), Vec::new());
+        error.write_body(&mut rest);
+        error.write_rpc_body(&mut rpc);
+        assert_eq!(rest, br#"{"code":3,"message":"a \"b\"\n"}"#);
+        assert_eq!(rpc, br#"{"code":3,"error":"a \"b\"\n","message":"a \"b\"\n"}"#);
+    }
+}

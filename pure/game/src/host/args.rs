@@ -1,0 +1,178 @@
+//! The arguments of a host function, with the original's checks and error texts. No conversion of
+//! a script's own values here.
+
+use std::borrow::Cow;
+
+use uuid::Uuid;
+
+use crate::guest::HostError;
+use crate::value::Value;
+
+/// The arguments of one call. Indices count from 0, argument numbers in texts from 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Args<'a> {
+    /// The function's name, for error texts.
+    pub function: &'static str,
+    /// What the script passed, trailing nils included.
+    pub values: &'a [Value],
+}
+
+static NIL: Value = Value::Nil;
+
+impl<'a> Args<'a> {
+    /// The argument; nil when it was not passed.
+    pub fn value(&self, index: usize) -> &'a Value {
+        self.values.get(index).unwrap_or(&NIL)
+    }
+
+    /// Whether the argument is nil or was not passed.
+    pub fn is_nil(&self, index: usize) -> bool {
+        matches!(self.value(index), Value::Nil)
+    }
+
+    /// The argument that must be passed, even if as nil.
+    ///
+    /// # Errors
+    /// `value expected`.
+    pub fn any(&self, index: usize) -> Result<&'a Value, HostError> {
+        self.values.get(index).ok_or_else(|| self.wrong(index, "value expected"))
+    }
+
+    /// The error for a wrong argument.
+    pub fn wrong(&self, index: usize, what: &str) -> HostError {
+        HostError::new(format!("bad argument #{} to {} ({what})", index + 1, self.function))
+    }
+
+    fn mismatch(&self, index: usize, wanted: &str) -> HostError {
+        self.wrong(index, &format!("{wanted} expected, got {}", type_name(self.value(index))))
+    }
+
+    /// A string, or a number as its text.
+    ///
+    /// # Errors
+    /// `string expected, got …`.
+    pub fn bytes(&self, index: usize) -> Result<Cow<'a, [u8]>, HostError> {
+        match self.value(index) {
+            Value::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
+            Value::Int(number) => Ok(Cow::Owned(number.to_string().into_bytes())),
+            Value::Float(number) => Ok(Cow::Owned(number.to_string().into_bytes())),
+            _ => Err(self.mismatch(index, "string")),
+        }
+    }
+
+    /// A string that is not empty; `what` is the text of the refusal of an empty one.
+    ///
+    /// # Errors
+    /// `string expected, got …`, or `what`.
+    pub fn filled(&self, index: usize, what: &str) -> Result<Cow<'a, [u8]>, HostError> {
+        let bytes = self.bytes(index)?;
+        if bytes.is_empty() { Err(self.wrong(index, what)) } else { Ok(bytes) }
+    }
+
+    /// A string that is valid UTF-8, or a number as its text.
+    ///
+    /// # Errors
+    /// `string expected, got …`, `expects UTF-8 text`.
+    pub fn text(&self, index: usize) -> Result<Cow<'a, str>, HostError> {
+        match self.bytes(index)? {
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
+            Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
+        }
+        .ok_or_else(|| self.wrong(index, "expects UTF-8 text"))
+    }
+
+    /// Text that is not empty.
+    ///
+    /// # Errors
+    /// As [`Args::text`], or `what`.
+    pub fn filled_text(&self, index: usize, what: &str) -> Result<Cow<'a, str>, HostError> {
+        let text = self.text(index)?;
+        if text.is_empty() { Err(self.wrong(index, what)) } else { Ok(text) }
+    }
+
+    /// Text, or `None` for nil.
+    ///
+    /// # Errors
+    /// As [`Args::text`].
+    pub fn text_or_nil(&self, index: usize) -> Result<Option<Cow<'a, str>>, HostError> {
+        if self.is_nil(index) { Ok(None) } else { self.text(index).map(Some) }
+    }
+
+    /// A whole number; a fraction is cut off, as the original does.
+    ///
+    /// # Errors
+    /// `number expected, got …`.
+    #[allow(clippy::cast_possible_truncation, reason = "cutting off is the point; `as` saturates")]
+    pub fn int(&self, index: usize) -> Result<i64, HostError> {
+        match self.value(index) {
+            Value::Int(number) => Ok(*number),
+            Value::Float(number) => Ok(*number as i64),
+            _ => Err(self.mismatch(index, "number")),
+        }
+    }
+
+    /// A whole number, or `default` for nil.
+    ///
+    /// # Errors
+    /// As [`Args::int`].
+    pub fn int_or(&self, index: usize, default: i64) -> Result<i64, HostError> {
+        if self.is_nil(index) { Ok(default) } else { self.int(index) }
+    }
+
+    /// A boolean, or `default` for nil.
+    ///
+    /// # Errors
+    /// `boolean expected, got …`.
+    pub fn bool_or(&self, index: usize, default: bool) -> Result<bool, HostError> {
+        match self.value(index) {
+            Value::Nil => Ok(default),
+            Value::Bool(flag) => Ok(*flag),
+            _ => Err(self.mismatch(index, "boolean")),
+        }
+    }
+
+    /// An id as text; `what` is the refusal's text.
+    ///
+    /// # Errors
+    /// `string expected, got …`, or `what`.
+    pub fn uuid(&self, index: usize, what: &str) -> Result<Uuid, HostError> {
+        let text = self.text(index)?;
+        Uuid::try_parse(&text).map_err(|_| self.wrong(index, what))
+    }
+
+    /// An id, or `None` for nil and the empty string.
+    ///
+    /// # Errors
+    /// As [`Args::uuid`].
+    pub fn uuid_or_nil(&self, index: usize, what: &str) -> Result<Option<Uuid>, HostError> {
+        match self.text_or_nil(index)? {
+            None => Ok(None),
+            Some(text) if text.is_empty() => Ok(None),
+            Some(_) => self.uuid(index, what).map(Some),
+        }
+    }
+
+    /// The elements of a table with an array part; none for nil and for the empty table.
+    ///
+    /// # Errors
+    /// `table expected, got …`.
+    pub fn list(&self, index: usize) -> Result<&'a [Value], HostError> {
+        match self.value(index) {
+            Value::List(items) => Ok(items),
+            Value::Nil => Ok(&[]),
+            Value::Map(members) if members.is_empty() => Ok(&[]),
+            _ => Err(self.mismatch(index, "table")),
+        }
+    }
+}
+
+/// The name of a value's type as Lua says it.
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Nil => "nil",
+        Value::Bool(_) => "boolean",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::Bytes(_) => "string",
+        Value::List(_) | Value::Map(_) => "table",
+    }
+}

@@ -1,0 +1,95 @@
+//! The tables, as numbered steps from nothing to now. The store runs, in one transaction each, the
+//! steps that its `schema_version` does not list yet; a step that has been released is never
+//! changed, a new one is added.
+//!
+//! The SQL is common to SQLite and PostgreSQL but for one suffix, [`CLUSTERED`], which a store that
+//! does not know it takes off. Ids are 16-byte blobs, times unix milliseconds, booleans 0 and 1.
+//!
+//! The cost of registering a device decides the shape: a row of `users`, its entry in the index of
+//! names, and a row of `user_device`: three trees, of which `users` grows at its end because ids
+//! begin with the time. The devices of a user are listed in `users.devices` too, so that no fourth
+//! tree is needed to find them; email and custom ids are indexed only where there is one.
+
+/// One step.
+#[derive(Clone, Copy, Debug)]
+pub struct Migration {
+    /// Counts from 1, without gaps.
+    pub version: i64,
+    /// What it brings, for the log and for `schema_version`.
+    pub name: &'static str,
+    /// Statements in order.
+    pub sql: &'static [&'static str],
+}
+
+/// SQLite's suffix for tables that are stored in their primary key's tree; no meaning is lost
+/// where it is taken off.
+pub const CLUSTERED: &str = " WITHOUT ROWID";
+
+/// The table of the steps that have been run. Made by the store before it looks at them.
+pub const SCHEMA_VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (
+    version BIGINT PRIMARY KEY NOT NULL,
+    name TEXT NOT NULL,
+    applied_ms BIGINT NOT NULL
+)";
+
+/// All steps, in order.
+pub const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "accounts and storage", sql: ACCOUNTS_AND_STORAGE }];
+
+const ACCOUNTS_AND_STORAGE: &[&str] = &[
+    "CREATE TABLE users (
+        id BYTEA PRIMARY KEY NOT NULL,
+        username TEXT NOT NULL,
+        create_time BIGINT NOT NULL,
+        update_time BIGINT NOT NULL,
+        devices TEXT,
+        custom_id TEXT,
+        email TEXT,
+        password TEXT,
+        display_name TEXT,
+        avatar_url TEXT,
+        lang_tag TEXT,
+        location TEXT,
+        timezone TEXT,
+        metadata TEXT,
+        wallet TEXT,
+        verify_time BIGINT,
+        disable_time BIGINT
+    ) WITHOUT ROWID",
+    "CREATE UNIQUE INDEX users_username ON users (username)",
+    "CREATE UNIQUE INDEX users_custom_id ON users (custom_id) WHERE custom_id IS NOT NULL",
+    "CREATE UNIQUE INDEX users_email ON users (email) WHERE email IS NOT NULL",
+    "CREATE TABLE user_device (
+        id TEXT PRIMARY KEY NOT NULL,
+        user_id BYTEA NOT NULL
+    ) WITHOUT ROWID",
+    "CREATE TABLE storage (
+        user_id BYTEA NOT NULL,
+        collection TEXT NOT NULL,
+        key TEXT NOT NULL,
+        value TEXT NOT NULL,
+        version TEXT NOT NULL,
+        read BIGINT NOT NULL,
+        write BIGINT NOT NULL,
+        create_time BIGINT NOT NULL,
+        update_time BIGINT NOT NULL,
+        PRIMARY KEY (user_id, collection, key)
+    ) WITHOUT ROWID",
+    "CREATE INDEX storage_listing ON storage (collection, read, key, user_id)",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{CLUSTERED, MIGRATIONS};
+
+    #[test]
+    fn versions_count_from_one_and_statements_are_single() {
+        for (expected, migration) in (1..).zip(MIGRATIONS) {
+            assert_eq!(migration.version, expected);
+            for sql in migration.sql {
+                assert!(!sql.contains(';'), "{sql}");
+                assert!(!sql.contains(CLUSTERED) || sql.ends_with(CLUSTERED), "{sql}");
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Listing storage objects, page by page. A cursor is the last object of the page before, so that
+//! pages stay right while objects come and go.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use uuid::Uuid;
+
+use super::{Caller, Object, read_object};
+use crate::db::{Database, Param};
+use crate::error::ApiError;
+
+/// Most objects on one page.
+pub const LIST_LIMIT_MAX: usize = 100;
+
+/// Which objects to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// Of which collection.
+    pub collection: String,
+    /// Whose; `None` for everybody's.
+    pub user_id: Option<Uuid>,
+    /// 1–[`LIST_LIMIT_MAX`].
+    pub limit: usize,
+    /// Empty, or where the page before ended.
+    pub cursor: String,
+}
+
+/// Where a page ended, in the order of lists.
+struct Position {
+    read: i64,
+    key: String,
+    user_id: Uuid,
+}
+
+const COLUMNS: &str = "collection, key, user_id, value, version, read, write, create_time, \
+    update_time";
+
+/// A page of objects that the caller may read, and the cursor for the next page (empty at the
+/// end). One user's objects are ordered by key, everybody's by read permission, key and owner.
+///
+/// # Errors
+/// [`ApiError`]: code 3 for a bad limit or cursor, 13.
+pub fn list(
+    db: &mut dyn Database,
+    caller: Caller,
+    listing: &Listing,
+) -> Result<(Vec<Object>, String), ApiError> {
+    if !(1..=LIST_LIMIT_MAX).contains(&listing.limit) {
+        return Err(ApiError::invalid(format!(
+            "Invalid limit - limit must be between 1 and {LIST_LIMIT_MAX}."
+        )));
+    }
+    let after = if listing.cursor.is_empty() {
+        Position { read: -1, key: String::new(), user_id: Uuid::nil() }
+    } else {
+        Position::parse(&listing.cursor)
+            .ok_or_else(|| ApiError::invalid("Malformed cursor was used."))?
+    };
+    // One more than asked for tells whether there is a next page.
+    let limit = i64::try_from(listing.limit).unwrap_or(0) + 1;
+    let read_min = match (caller, listing.user_id) {
+        (Caller::Script, _) => 0,
+        (Caller::User(caller), Some(owner)) if caller == owner => 1,
+        (Caller::User(_), _) => 2,
+    };
+    let mut objects = Vec::with_capacity(listing.limit + 1);
+    let mut each = |row: &dyn crate::db::Row| objects.push(read_object(row));
+    let result = if let Some(owner) = &listing.user_id {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM storage WHERE user_id = $1 AND collection = $2 AND key > $3 \
+             AND read >= $4 ORDER BY key LIMIT $5"
+        );
+        let params = [
+            Param::Blob(owner.as_bytes()),
+            Param::Text(&listing.collection),
+            Param::Text(&after.key),
+            Param::Int(read_min),
+            Param::Int(limit),
+        ];
+        db.query(&sql, &params, &mut each)
+    } else {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM storage WHERE collection = $1 AND read >= $2 \
+             AND (read, key, user_id) > ($3, $4, $5) ORDER BY read, key, user_id LIMIT $6"
+        );
+        let params = [
+            Param::Text(&listing.collection),
+            Param::Int(read_min),
+            Param::Int(after.read),
+            Param::Text(&after.key),
+            Param::Blob(after.user_id.as_bytes()),
+            Param::Int(limit),
+        ];
+        db.query(&sql, &params, &mut each)
+    };
+    result.map_err(ApiError::database("Error listing storage objects."))?;
+    let mut cursor = String::new();
+    if objects.len() > listing.limit {
+        objects.truncate(listing.limit);
+        cursor = objects.last().map(|last| Position::of(last).text()).unwrap_or_default();
+    }
+    Ok((objects, cursor))
+}
+
+impl Position {
+    fn of(object: &Object) -> Self {
+        Self {
+            read: i64::from(object.permission_read),
+            key: object.id.key.clone(),
+            user_id: object.id.user_id,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut bytes = vec![u8::try_from(self.read).unwrap_or(0)];
+        bytes.extend_from_slice(self.user_id.as_bytes());
+        bytes.extend_from_slice(self.key.as_bytes());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (read, rest) = bytes.split_first()?;
+        let (user_id, key) = rest.split_at_checked(16)?;
+        Some(Self {
+            read: i64::from(*read),
+            key: std::str::from_utf8(key).ok()?.to_owned(),
+            user_id: Uuid::from_slice(user_id).ok()?,
+        })
+    }
+}

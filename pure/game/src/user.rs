@@ -1,0 +1,135 @@
+//! Users as other users see them: found by id or name, and their JSON form.
+
+use uuid::Uuid;
+
+use crate::db::{Database, DbError, Param, Row};
+use crate::json;
+
+/// The public part of an account. Empty texts are unset.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// The id.
+    pub id: Uuid,
+    /// The unique name.
+    pub username: String,
+    /// Chosen by the user.
+    pub display_name: String,
+    /// Chosen by the user.
+    pub avatar_url: String,
+    /// A BCP 47 tag; `en` if never set.
+    pub lang_tag: String,
+    /// Chosen by the user.
+    pub location: String,
+    /// Chosen by the user.
+    pub timezone: String,
+    /// JSON text of an object, set by scripts.
+    pub metadata: String,
+    /// Unix milliseconds.
+    pub create_time_ms: i64,
+    /// Unix milliseconds.
+    pub update_time_ms: i64,
+    /// When the user was banned, unix milliseconds; 0 for never.
+    pub disable_time_ms: i64,
+}
+
+/// Reads the eleven columns of [`SELECT_BY_ID`] from the start of a row.
+pub(crate) fn read_user(row: &dyn Row) -> User {
+    let metadata = row.text(7);
+    User {
+        id: id_at(row, 0).unwrap_or_default(),
+        username: row.text(1).into(),
+        display_name: row.text(2).into(),
+        avatar_url: row.text(3).into(),
+        lang_tag: if row.is_null(4) { "en".into() } else { row.text(4).into() },
+        location: row.text(5).into(),
+        timezone: row.text(6).into(),
+        metadata: if metadata.is_empty() { "{}".into() } else { metadata.into() },
+        create_time_ms: row.int(8),
+        update_time_ms: row.int(9),
+        disable_time_ms: row.int(10),
+    }
+}
+
+/// The id in a cell; `None` if it is not 16 bytes.
+pub(crate) fn id_at(row: &dyn Row, column: usize) -> Option<Uuid> {
+    Uuid::from_slice(row.blob(column)).ok()
+}
+
+const SELECT_BY_ID: &str = "SELECT id, username, display_name, avatar_url, lang_tag, location, \
+    timezone, metadata, create_time, update_time, disable_time FROM users WHERE id = $1";
+const SELECT_BY_USERNAME: &str = "SELECT id, username, display_name, avatar_url, lang_tag, \
+    location, timezone, metadata, create_time, update_time, disable_time \
+    FROM users WHERE username = $1";
+
+/// The users with these ids and names, each once, in the order asked for; unknown ones are left
+/// out. Banned ones are in. How many may be asked for is bounded by the caller's request size.
+///
+/// # Errors
+/// Any [`DbError`].
+pub fn users(
+    db: &mut dyn Database,
+    ids: &[Uuid],
+    usernames: &[String],
+) -> Result<Vec<User>, DbError> {
+    let mut users: Vec<User> = Vec::with_capacity(ids.len() + usernames.len());
+    let mut seen = std::collections::BTreeSet::new();
+    let mut add = |row: &dyn Row| {
+        let user = read_user(row);
+        if seen.insert(user.id) {
+            users.push(user);
+        }
+    };
+    for id in ids {
+        db.query(SELECT_BY_ID, &[Param::Blob(id.as_bytes())], &mut add)?;
+    }
+    for username in usernames {
+        db.query(SELECT_BY_USERNAME, &[Param::Text(username)], &mut add)?;
+    }
+    Ok(users)
+}
+
+/// Some random users, at most `count`. Neighbours in time of registration are likelier to come
+/// together: it starts at a random id and reads on, as often as it was given `starts`.
+///
+/// # Errors
+/// Any [`DbError`].
+pub fn random_users(
+    db: &mut dyn Database,
+    starts: &[Uuid],
+    count: usize,
+) -> Result<Vec<User>, DbError> {
+    let mut ids = Vec::new();
+    for start in starts {
+        let sql = "SELECT id FROM users WHERE id >= $1 ORDER BY id LIMIT $2";
+        let limit = Param::Int(i64::try_from(count).unwrap_or(i64::MAX));
+        db.query(sql, &[Param::Blob(start.as_bytes()), limit], &mut |row| {
+            ids.extend(id_at(row, 0));
+        })?;
+    }
+    let mut users = users(db, &ids, &[])?;
+    users.truncate(count);
+    Ok(users)
+}
+
+impl User {
+    /// Appends the user as the API shows it.
+    pub fn write_json(&self, body: &mut Vec<u8>, online: bool) {
+        let mut id = [0; uuid::fmt::Hyphenated::LENGTH];
+        body.extend_from_slice(br#"{"id":""#);
+        body.extend_from_slice(self.id.hyphenated().encode_lower(&mut id).as_bytes());
+        body.push(b'"');
+        json::write_member(body, "username", &self.username);
+        json::write_member(body, "display_name", &self.display_name);
+        json::write_member(body, "avatar_url", &self.avatar_url);
+        json::write_member(body, "lang_tag", &self.lang_tag);
+        json::write_member(body, "location", &self.location);
+        json::write_member(body, "timezone", &self.timezone);
+        json::write_member(body, "metadata", &self.metadata);
+        if online {
+            body.extend_from_slice(br#","online":true"#);
+        }
+        json::write_time_member(body, "create_time", self.create_time_ms);
+        json::write_time_member(body, "update_time", self.update_time_ms);
+        body.push(b'}');
+    }
+}

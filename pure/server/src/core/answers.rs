@@ -1,0 +1,339 @@
+//! How answers become HTTP responses and socket frames. Contract: A.1 (headers), A.4, A.8, C.4.
+
+use event::{ConnId, Now, Output};
+use game::error::{ApiError, Code};
+use game::guest::{ScriptError, ScriptFailure};
+use wire::http1::{self, Connection, HttpError, ResponseHead};
+use wire::nakama::realtime::{self, Message, error_code};
+
+use super::http::{AnswerKind, Waiting};
+use super::socket::WaitKind;
+use super::{Core, State};
+use crate::frames;
+use crate::mail::{Done, Follow, Job, Mail, Outcome, RoomAsk, Work};
+use crate::settings::Settings;
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
+/// Browsers of any origin may read answers (the contract, A.1).
+const CORS: &[u8] = b"Access-Control-Allow-Origin: *\r\n";
+/// What browsers are told before they send anything but a simple request.
+const PREFLIGHT: &[u8] = b"Access-Control-Allow-Origin: *\r\n\
+    Access-Control-Allow-Headers: Authorization,Content-Type,User-Agent\r\n\
+    Access-Control-Allow-Methods: GET,HEAD,POST,PUT,DELETE\r\n\
+    Access-Control-Max-Age: 86400\r\n";
+
+/// Header lines of every API answer.
+pub(super) fn fixed_headers(settings: &Settings) -> Vec<u8> {
+    let mut lines = b"Cache-Control: no-store, no-cache, must-revalidate\r\n\
+        Vary: Accept-Encoding\r\n\
+        Grpc-Metadata-Content-Type: application/grpc\r\n"
+        .to_vec();
+    for (name, value) in &settings.socket.response_headers {
+        http1::write_header(&mut lines, name, value);
+    }
+    lines
+}
+
+/// How a response goes out, besides its status and body.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    pub(super) connection: Connection,
+    pub(super) cors: bool,
+}
+
+impl Core {
+    /// Sends a response with the headers that all API answers carry.
+    pub(super) fn respond(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        manner: Manner,
+        response: (u16, &str, &[u8]),
+        out: &mut Output<Mail>,
+    ) {
+        let (status, content_type, body) = response;
+        let extra_len = self.fixed_headers.len();
+        if manner.cors {
+            self.fixed_headers.extend_from_slice(CORS);
+        }
+        self.respond_with_fixed(now, conn, manner.connection, (status, content_type, body), out);
+        self.fixed_headers.truncate(extra_len);
+    }
+
+    fn respond_with_fixed(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        connection: Connection,
+        (status, content_type, body): (u16, &str, &[u8]),
+        out: &mut Output<Mail>,
+    ) {
+        self.count_response(status, body.len());
+        self.renew_date(now);
+        let mut head = ResponseHead::new(status, content_type, connection);
+        head.extra = &self.fixed_headers;
+        out.send_with(conn, |to| http1::respond(to, &head, body, &self.date.1));
+    }
+
+    fn count_response(&self, status: u16, body_bytes: usize) {
+        self.stats.overall_request_count.up();
+        self.stats.overall_request_sent_bytes.add(body_bytes as u64);
+        if status >= 400 {
+            self.stats.overall_request_errors.up();
+        }
+    }
+
+    fn renew_date(&mut self, now: Now) {
+        if self.date.0 != now.unix_s() {
+            self.date = (now.unix_s(), http1::date(now.unix_s()));
+        }
+    }
+
+    pub(super) fn respond_json(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        manner: Manner,
+        body: &[u8],
+        out: &mut Output<Mail>,
+    ) {
+        self.respond(now, conn, manner, (200, JSON, body), out);
+    }
+
+    /// A refusal of the REST interface: `{"code":…,"message":"…"}`.
+    pub(super) fn respond_error(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        manner: Manner,
+        error: &ApiError,
+        out: &mut Output<Mail>,
+    ) {
+        let mut body = Vec::with_capacity(64 + error.message.len());
+        error.write_body(&mut body);
+        self.respond_refusal(now, conn, manner, error, &body, out);
+    }
+
+    /// A refusal of `/v2/rpc/{id}`, whose body has a third key.
+    pub(super) fn respond_rpc_error(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        manner: Manner,
+        error: &ApiError,
+        out: &mut Output<Mail>,
+    ) {
+        let mut body = Vec::with_capacity(64 + 2 * error.message.len());
+        error.write_rpc_body(&mut body);
+        self.respond_refusal(now, conn, manner, error, &body, out);
+    }
+
+    fn respond_refusal(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        manner: Manner,
+        error: &ApiError,
+        body: &[u8],
+        out: &mut Output<Mail>,
+    ) {
+        let fixed_len = self.fixed_headers.len();
+        if error.code == Code::Unauthenticated {
+            http1::write_header(&mut self.fixed_headers, "WWW-Authenticate", &error.message);
+        }
+        self.respond(now, conn, manner, (error.code.http_status(), JSON, body), out);
+        self.fixed_headers.truncate(fixed_len);
+    }
+
+    pub(super) fn respond_preflight(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        connection: Connection,
+        out: &mut Output<Mail>,
+    ) {
+        self.count_response(200, 0);
+        self.renew_date(now);
+        let mut head = ResponseHead::new(200, "", connection);
+        head.extra = PREFLIGHT;
+        out.send_with(conn, |to| http1::respond(to, &head, b"", &self.date.1));
+    }
+
+    /// Text answers of the handshake (the contract, C.1), with header lines of their own.
+    pub(super) fn respond_text(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        connection: Connection,
+        (status, extra, text): (u16, &[u8], &str),
+        out: &mut Output<Mail>,
+    ) {
+        self.count_response(status, text.len());
+        self.renew_date(now);
+        let mut head = ResponseHead::new(status, TEXT, connection);
+        head.extra = extra;
+        out.send_with(conn, |to| http1::respond(to, &head, text.as_bytes(), &self.date.1));
+    }
+
+    /// Bytes that are no HTTP request, or one beyond the limits: the connection closes after it.
+    pub(super) fn answer_broken(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        error: &HttpError,
+        out: &mut Output<Mail>,
+    ) {
+        let manner = Manner { connection: Connection::Close, cors: false };
+        let mut body = Vec::new();
+        ApiError::invalid(error.to_string()).write_body(&mut body);
+        // Too large a body is 400 in the contract (A.8), the other limits are not mentioned there.
+        let status = if *error == HttpError::BodyTooLarge { 400 } else { error.status() };
+        self.respond(now, conn, manner, (status, JSON, &body), out);
+    }
+
+    pub(super) fn answer_timeout(&mut self, now: Now, conn: ConnId, out: &mut Output<Mail>) {
+        let text = "the request did not arrive within socket.read_timeout_ms\n";
+        self.respond_text(now, conn, Connection::Close, (408, b"", text), out);
+    }
+
+    /// A worker has finished a job: whoever waits for it gets the answer.
+    pub(super) fn done(&mut self, now: Now, done: Done, out: &mut Output<Mail>) {
+        let Done { lane, conn, outcome } = done;
+        self.job_done(lane);
+        match self.take(conn) {
+            State::Http(http) => self.http_done(now, conn, http, outcome, out),
+            State::Socket(session) => self.socket_done(now, conn, session, outcome, out),
+            other => self.put(conn, other),
+        }
+    }
+
+    pub(super) fn answer_outcome(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        waiting: &Waiting,
+        outcome: Outcome,
+        out: &mut Output<Mail>,
+    ) {
+        let connection = if waiting.keep_alive { Connection::KeepAlive } else { Connection::Close };
+        let manner = Manner { connection, cors: waiting.cors };
+        match outcome {
+            Outcome::Api(Ok(answer)) => self.respond_json(now, conn, manner, &answer.body, out),
+            Outcome::Api(Err(error)) | Outcome::Users(Err(error)) => {
+                self.respond_error(now, conn, manner, &error, out);
+            }
+            Outcome::Rpc(Ok(answer)) => {
+                let answer = answer.unwrap_or_default();
+                if let AnswerKind::RpcUnwrapped(content_type) = &waiting.kind {
+                    return self.respond(now, conn, manner, (200, content_type, &answer), out);
+                }
+                let mut body = Vec::with_capacity(answer.len() + answer.len() / 8 + 16);
+                body.extend_from_slice(b"{\"payload\":");
+                let text = String::from_utf8_lossy(&answer);
+                wire::nakama::json::write_string_html(&mut body, &text);
+                body.push(b'}');
+                self.respond_json(now, conn, manner, &body, out);
+            }
+            Outcome::Rpc(Err(error)) => {
+                let error = rpc_error(&error);
+                self.respond_rpc_error(now, conn, manner, &error, out);
+            }
+            // Only sockets ask for users.
+            Outcome::Users(Ok(_)) => {}
+        }
+    }
+
+    /// The same for a socket.
+    fn socket_done(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        mut session: Box<super::socket::Session>,
+        outcome: Outcome,
+        out: &mut Output<Mail>,
+    ) {
+        let Some(waiting) = session.waiting.take() else {
+            return self.put(conn, State::Socket(session));
+        };
+        match (outcome, waiting.kind) {
+            (Outcome::Users(Ok(users)), WaitKind::Follow) => {
+                let member = self.member(conn, &session);
+                let room = self.topology.room_of(*users.first().unwrap_or(&session.user_id));
+                let cid = waiting.cid.clone();
+                let follow = Follow { member, cid: waiting.cid, users, found: Vec::new() };
+                self.ask(room, RoomAsk::StatusFollow(Box::new(follow)));
+                session.waiting = Some(super::socket::Waiting { cid, kind: WaitKind::Room });
+                return self.put(conn, State::Socket(session));
+            }
+            (Outcome::Rpc(Ok(answer)), WaitKind::Rpc(id)) => {
+                let payload = String::from_utf8_lossy(&answer.unwrap_or_default()).into_owned();
+                let rpc = realtime::Rpc { id, payload, ..Default::default() };
+                let frame = frames::frame(session.format, &waiting.cid, Some(Message::Rpc(rpc)));
+                self.reply(conn, &frame, out);
+            }
+            (Outcome::Rpc(Err(error)), _) => {
+                let code = if error.kind == ScriptFailure::NotFound {
+                    error_code::RUNTIME_FUNCTION_NOT_FOUND
+                } else {
+                    error_code::RUNTIME_FUNCTION_EXCEPTION
+                };
+                let error = (code, error.message.as_str());
+                self.reply_error(conn, session.format, &waiting.cid, error, out);
+            }
+            (Outcome::Users(Err(error)) | Outcome::Api(Err(error)), _) => {
+                let error = (error_code::RUNTIME_EXCEPTION, &*error.message);
+                self.reply_error(conn, session.format, &waiting.cid, error, out);
+            }
+            (outcome, kind) => {
+                tracing::error!(?outcome, ?kind, "an answer that nobody asked for");
+            }
+        }
+        self.put(conn, State::Socket(session));
+        self.answered(now, conn, out);
+    }
+
+    /// A worker's mailbox was full: its job fails as "busy" instead of never.
+    pub(super) fn job_refused(&mut self, now: Now, job: Job, out: &mut Output<Mail>) {
+        self.stats.refused_jobs.up();
+        let error = busy();
+        let outcome = match job.work {
+            Work::Api(_) => Outcome::Api(Err(error)),
+            Work::FindUsers { .. } => Outcome::Users(Err(error)),
+            Work::Rpc(_) => Outcome::Rpc(Err(ScriptError {
+                code: u8::try_from(error.code.number()).unwrap_or(13),
+                message: error.message.into_owned(),
+                location: String::new(),
+                kind: ScriptFailure::Raised,
+            })),
+        };
+        self.done(now, Done { lane: job.lane, conn: job.address.conn, outcome }, out);
+    }
+
+    /// A room's mailbox was full: the session that waits for it is told.
+    pub(super) fn ask_refused(&mut self, now: Now, ask: &RoomAsk, out: &mut Output<Mail>) {
+        let (member, cid) = match ask {
+            RoomAsk::MatchCreate { member, cid, .. }
+            | RoomAsk::MatchJoin { member, cid, .. }
+            | RoomAsk::MatchLeave { member, cid, .. }
+            | RoomAsk::StatusUpdate { member, cid, .. }
+            | RoomAsk::StatusUnfollow { member, cid, .. } => (member, cid),
+            RoomAsk::StatusFollow(follow) => (&follow.member, &follow.cid),
+            RoomAsk::Opened { .. } | RoomAsk::Closed { .. } | RoomAsk::MatchData(_) => return,
+        };
+        let error = busy();
+        let error = (error_code::RUNTIME_EXCEPTION, &*error.message);
+        self.reply_error(member.address.conn, member.format, cid, error, out);
+        self.answered(now, member.address.conn, out);
+    }
+}
+
+/// What is answered when too much is waiting already.
+pub(super) fn busy() -> ApiError {
+    ApiError::new(Code::Unavailable, "the server is busy: too many calls are waiting")
+}
+
+fn rpc_error(error: &ScriptError) -> ApiError {
+    let code = Code::from_number(i64::from(error.code)).unwrap_or(Code::Internal);
+    ApiError::new(code, error.message.clone())
+}

@@ -1,0 +1,287 @@
+//! What each HTTP request leads to. Contract: A.3–A.8, C.1.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use event::{ConnId, Now, Output};
+use game::api::auth::{self, Credentials};
+use game::api::{Auth, Route, RpcCall};
+use game::error::ApiError;
+use game::guest::CallContext;
+use game::session::Claims;
+use wire::http1::{Connection, Request};
+use wire::query::{Query, parse_bool};
+use wire::websocket as ws;
+
+use super::Core;
+use super::access::header_text;
+use super::answers::{Manner, busy};
+use super::http::{AnswerKind, Step, Verified, Waiting};
+use super::socket::Session;
+use crate::mail::{Format, Job, Lane, Mail, RoomAsk, RpcJob, Work};
+
+impl Core {
+    pub(super) fn request(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        (peer, verified): (SocketAddr, &mut Option<Verified>),
+        request: &Request<'_>,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        let manner = Manner {
+            connection: Connection::asked_by(request),
+            cors: request.header("origin").is_some(),
+        };
+        let after = if request.keep_alive && self.stopping.is_none() {
+            Step::Answered
+        } else {
+            Step::Close
+        };
+        if request.method == "OPTIONS" && manner.cors {
+            self.respond_preflight(now, conn, manner.connection, out);
+            return after;
+        }
+        let route = game::api::route(request.method, request.target, request.body);
+        match route {
+            Ok(Route::Api(call)) => {
+                let caller = match self.admit(now, verified, request, call.auth()) {
+                    Ok(caller) => caller,
+                    Err(error) => {
+                        self.stats.refused_requests.up();
+                        self.respond_error(now, conn, manner, &error, out);
+                        return after;
+                    }
+                };
+                let slow = call.is_slow();
+                let work = Work::Api(Box::new(call));
+                let address = self.address(conn);
+                let job = Job { lane: Lane::Batcher, address, work, caller };
+                if self.job(job, slow, out).is_err() {
+                    self.respond_error(now, conn, manner, &busy(), out);
+                    return after;
+                }
+                let keep_alive = matches!(after, Step::Answered);
+                Step::Wait(Waiting { keep_alive, cors: manner.cors, kind: AnswerKind::Api })
+            }
+            Ok(Route::Rpc(rpc)) => {
+                self.rpc(now, conn, (peer, verified), (request, rpc, manner), out).unwrap_or(after)
+            }
+            Ok(Route::Socket) => self.upgrade(now, conn, (peer, verified), request, out),
+            Ok(Route::Healthcheck) => {
+                self.respond_json(now, conn, manner, b"{}", out);
+                after
+            }
+            Ok(Route::Root) => {
+                self.respond(now, conn, manner, (200, "", b""), out);
+                after
+            }
+            Err(error) => {
+                self.stats.refused_requests.up();
+                self.respond_error(now, conn, manner, &error, out);
+                after
+            }
+        }
+    }
+
+    /// Checks what the call's kind asks for (the contract, A.5).
+    fn admit(
+        &self,
+        now: Now,
+        verified: &mut Option<Verified>,
+        request: &Request<'_>,
+        kind: Auth,
+    ) -> Result<Option<Arc<Claims>>, ApiError> {
+        let header = header_text(request, "authorization");
+        match kind {
+            Auth::ServerKey => {
+                auth::server_key(header, &self.settings.socket.server_key).map(|()| None)
+            }
+            Auth::Bearer => {
+                auth::bearer(header, |token| self.session(now, verified, token)).map(Some)
+            }
+        }
+    }
+
+    /// `/v2/rpc/{id}`. `None` when it is answered already.
+    fn rpc(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        (peer, verified): (SocketAddr, &mut Option<Verified>),
+        (request, rpc, manner): (&Request<'_>, RpcCall, Manner),
+        out: &mut Output<Mail>,
+    ) -> Option<Step> {
+        let checked = self
+            .admit_rpc(now, verified, request, &rpc)
+            .and_then(|caller| Ok((caller, rpc.payload(request.body)?)));
+        let (caller, payload) = match checked {
+            Ok(checked) => checked,
+            Err(error) => {
+                self.stats.refused_requests.up();
+                self.respond_rpc_error(now, conn, manner, &error, out);
+                return None;
+            }
+        };
+        let context = self.rpc_context(request, &rpc, peer, caller.as_deref());
+        let call = RpcJob { id: rpc.id, payload: Bytes::from(payload), context };
+        let (address, work) = (self.address(conn), Work::Rpc(Box::new(call)));
+        let job = Job { lane: Lane::Batcher, address, work, caller };
+        if self.job(job, true, out).is_err() {
+            self.respond_rpc_error(now, conn, manner, &busy(), out);
+            return None;
+        }
+        let kind = if rpc.unwrap {
+            let content_type = header_text(request, "content-type").filter(|text| !text.is_empty());
+            AnswerKind::RpcUnwrapped(content_type.unwrap_or("text/plain").to_owned())
+        } else {
+            AnswerKind::Rpc
+        };
+        let keep_alive = request.keep_alive && self.stopping.is_none();
+        Some(Step::Wait(Waiting { keep_alive, cors: manner.cors, kind }))
+    }
+
+    fn admit_rpc(
+        &self,
+        now: Now,
+        verified: &mut Option<Verified>,
+        request: &Request<'_>,
+        rpc: &RpcCall,
+    ) -> Result<Option<Arc<Claims>>, ApiError> {
+        let header = header_text(request, "authorization");
+        let http_key = &self.settings.runtime.http_key;
+        let verify = |token: &str| self.session(now, verified, token);
+        let caller = auth::rpc(header, rpc.http_key.as_deref(), http_key, verify)?;
+        rpc.check_id()?;
+        Ok(caller)
+    }
+
+    fn rpc_context(
+        &self,
+        request: &Request<'_>,
+        rpc: &RpcCall,
+        peer: SocketAddr,
+        caller: Option<&Claims>,
+    ) -> CallContext {
+        let (client_ip, client_port) = self.client_address(request, peer);
+        CallContext {
+            execution_mode: "rpc",
+            user_id: caller.map(|claims| claims.user_id),
+            username: caller.map(|claims| claims.username.clone()),
+            vars: caller.map(|claims| claims.vars.clone()).unwrap_or_default(),
+            user_session_exp: caller.map(|claims| claims.expires_s),
+            client_ip: Some(client_ip),
+            client_port: Some(client_port),
+            headers: headers_for_scripts(request),
+            query_params: rpc.query_params.clone(),
+            ..CallContext::default()
+        }
+    }
+
+    /// `GET /ws`.
+    fn upgrade(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        (peer, verified): (SocketAddr, &mut Option<Verified>),
+        request: &Request<'_>,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        let first = |name| Query::parse(request.query()).ok()?.list(name).next();
+        let format = match &*first("format").unwrap_or_default() {
+            "" | "json" => Format::Json,
+            "protobuf" => Format::Protobuf,
+            _ => {
+                let text = (400, &b""[..], "Invalid format parameter");
+                self.respond_text(now, conn, Connection::Close, text, out);
+                return Step::Close;
+            }
+        };
+        let from_query = first("token").unwrap_or_default();
+        let token = match auth::parse(header_text(request, "authorization")) {
+            _ if !from_query.is_empty() => &from_query,
+            Credentials::Bearer(token) => token,
+            _ => "",
+        };
+        let Ok(claims) = self.session(now, verified, token) else {
+            self.stats.refused_requests.up();
+            let text = (401, &b""[..], "Missing or invalid token");
+            self.respond_text(now, conn, Connection::Close, text, out);
+            return Step::Close;
+        };
+        if let Err(error) = out.send_with(conn, |to| ws::accept(to, request, b"")) {
+            let text = (error.status(), error.headers(), &*error.to_string());
+            self.respond_text(now, conn, Connection::Close, text, out);
+            return Step::Close;
+        }
+        let lang = first("lang").filter(|lang| !lang.is_empty()).unwrap_or("en".into());
+        let online = first("status").and_then(|text| parse_bool(&text)).unwrap_or(false);
+        let session_id = game::session::new_id(now, &mut self.random);
+        let message_bytes_max = self.settings.socket.message_bytes_max;
+        let options = (format, &*lang);
+        let session = Session::new(now, session_id, claims, options, peer, message_bytes_max);
+        self.session_opened(now, conn, &session, online, out);
+        Step::Upgraded(Box::new(session))
+    }
+
+    fn session_opened(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        session: &Session,
+        online: bool,
+        out: &mut Output<Mail>,
+    ) {
+        self.sessions.insert(session.session_id, conn);
+        self.stats.sessions.up();
+        self.stats.socket_ws_opened.up();
+        let settings = &self.settings.socket;
+        out.output_max(conn, settings.outgoing_queue_size * settings.message_bytes_max);
+        self.arm(now.after_ms(settings.ping_period_ms), conn);
+        let member = self.member(conn, session);
+        let room = self.topology.room_of(session.user_id);
+        self.ask(room, RoomAsk::Opened { member, online });
+    }
+}
+
+/// All request headers with canonical names, as scripts see them.
+fn headers_for_scripts(request: &Request<'_>) -> Vec<(String, Vec<String>)> {
+    let mut headers: Vec<(String, Vec<String>)> = Vec::with_capacity(8);
+    for (name, value) in request.headers {
+        let name = canonical(name);
+        if name == "Grpc-Timeout" {
+            continue;
+        }
+        let value = String::from_utf8_lossy(value).into_owned();
+        match headers.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, values)) => values.push(value),
+            None => headers.push((name, vec![value])),
+        }
+    }
+    headers
+}
+
+/// `content-type` → `Content-Type`.
+fn canonical(name: &str) -> String {
+    let mut is_start = true;
+    let upper = name.chars().map(|letter| {
+        let letter =
+            if is_start { letter.to_ascii_uppercase() } else { letter.to_ascii_lowercase() };
+        is_start = letter == '-';
+        letter
+    });
+    upper.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::canonical;
+
+    #[test]
+    fn header_names_are_canonical() {
+        assert_eq!(canonical("content-type"), "Content-Type");
+        assert_eq!(canonical("X-FORWARDED-for"), "X-Forwarded-For");
+        assert_eq!(canonical(""), "");
+    }
+}
