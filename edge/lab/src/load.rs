@@ -25,6 +25,6 @@ mod template;
 pub use process::{ProcessSample, SampleError, sample};
 pub use record::{ErrorCount, Stage};
 pub use run::{Plan, RunError, run};
-pub use summary::{OpSummary, Percentiles, ServerCost, Summary};
+pub use summary::{OpSummary, Percentiles, Second, SecondOp, ServerCost, Summary};
 pub use table::text;
 pub use target::{Target, TargetError};

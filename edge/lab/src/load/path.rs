@@ -58,7 +58,11 @@ mod tests {
             ("token", "half {", None),
             ("payload > a", r#"{"payload":3}"#, None),
         ] {
-            assert_eq!(Path::parse(path).find(json.as_bytes()).as_deref(), wanted, "{path} in {json}");
+            assert_eq!(
+                Path::parse(path).find(json.as_bytes()).as_deref(),
+                wanted,
+                "{path} in {json}"
+            );
         }
     }
 }

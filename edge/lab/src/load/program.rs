@@ -14,13 +14,13 @@ use super::scenario::{
 use super::template::{Names, Template};
 
 /// Operations of one scenario, at most: each has its own histograms.
-pub const OPS_MAX: usize = 64;
+pub(crate) const OPS_MAX: usize = 64;
 /// Steps of one session, at most.
-pub const STEPS_MAX: usize = 256;
+pub(crate) const STEPS_MAX: usize = 256;
 /// Values that one player captures, at most.
-pub const CAPTURES_MAX: usize = 16;
+pub(crate) const CAPTURES_MAX: usize = 16;
 /// Requests in one write, at most.
-pub const PIPELINE_MAX: u16 = 1_024;
+pub(crate) const PIPELINE_MAX: u16 = 1_024;
 
 /// What a run changes in its scenario.
 #[derive(Clone, Debug)]
@@ -211,7 +211,10 @@ impl<'a> Compiler<'a> {
         let place = format!("session `{}`", form.name);
         let count = steps_of(form).count();
         if count == 0 || count > STEPS_MAX {
-            return Err(mistake(&place, format!("has {count} steps; 1 to {STEPS_MAX} are possible")));
+            return Err(mistake(
+                &place,
+                format!("has {count} steps; 1 to {STEPS_MAX} are possible"),
+            ));
         }
         if !(form.weight >= 0.0 && form.weight.is_finite()) {
             return Err(mistake(&place, "the weight is not a number from 0 on"));
@@ -259,18 +262,14 @@ impl<'a> Compiler<'a> {
             return Err(mistake(place, format!("more than {OPS_MAX} operations")));
         }
         if self.ops[index] != (Op { name: name.to_owned(), counted, setup }) {
-            let what = "another operation of this name counts differently or stands in another list";
+            let what =
+                "another operation of this name counts differently or stands in another list";
             return Err(mistake(place, what));
         }
         Ok(u16::try_from(index).unwrap_or(u16::MAX))
     }
 
-    fn step(
-        &mut self,
-        place: &str,
-        form: &StepForm,
-        setup: bool,
-    ) -> Result<Step, ScenarioError> {
+    fn step(&mut self, place: &str, form: &StepForm, setup: bool) -> Result<Step, ScenarioError> {
         let kind = self.kind(place, form, setup)?;
         let has_op = !matches!(kind, StepKind::Think(_) | StepKind::Close);
         let op = match (&form.op, has_op) {
@@ -298,12 +297,7 @@ impl<'a> Compiler<'a> {
         Ok(Step { op, kind, on_error: resolve_on_error(form.on_error, setup) })
     }
 
-    fn kind(
-        &self,
-        place: &str,
-        form: &StepForm,
-        setup: bool,
-    ) -> Result<StepKind, ScenarioError> {
+    fn kind(&self, place: &str, form: &StepForm, setup: bool) -> Result<StepKind, ScenarioError> {
         let http = [
             ("GET", &form.get),
             ("POST", &form.post),
@@ -385,12 +379,7 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    fn push_auth(
-        &self,
-        place: &str,
-        auth: Auth,
-        head: &mut Template,
-    ) -> Result<(), ScenarioError> {
+    fn push_auth(&self, place: &str, auth: Auth, head: &mut Template) -> Result<(), ScenarioError> {
         use base64::Engine as _;
         use base64::engine::general_purpose::STANDARD;
         match auth {

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 /// Kinds of error that are told apart, at most; further ones are counted as `other`.
-pub const ERROR_KINDS_MAX: usize = 128;
+pub(crate) const ERROR_KINDS_MAX: usize = 128;
 /// Longest time that a histogram tells apart; longer ones are recorded as this. One hour.
-pub const TIME_NS_MAX: u64 = 3_600_000_000_000;
+pub(crate) const TIME_NS_MAX: u64 = 3_600_000_000_000;
 /// Bytes of an error's example, at most.
-pub const EXAMPLE_BYTES_MAX: usize = 240;
+pub(crate) const EXAMPLE_BYTES_MAX: usize = 240;
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,7 +53,7 @@ impl Times {
             self.0 = Histogram::new_with_bounds(1, TIME_NS_MAX, 3).ok().map(Box::new);
         }
         if let Some(histogram) = &mut self.0 {
-            histogram.saturating_record_n(ns.max(1), count);
+            histogram.saturating_record_n(ns, count);
         }
     }
 
@@ -68,10 +68,6 @@ impl Times {
 
     pub(crate) fn histogram(&self) -> Option<&Histogram<u64>> {
         self.0.as_deref().filter(|histogram| !histogram.is_empty())
-    }
-
-    pub(crate) fn from_histogram(histogram: Histogram<u64>) -> Self {
-        Self(Some(Box::new(histogram)))
     }
 }
 
@@ -157,6 +153,9 @@ pub(crate) struct Record {
     pub(crate) until_ns: u64,
     pub(crate) ops: Vec<OpRecord>,
     pub(crate) deliveries: DeliveryRecord,
+    /// How late operations were sent by the generator's own fault: from the later of the intended
+    /// time and the end of the player's operation before, to sent.
+    pub(crate) behind: Times,
     /// By operation (or `-`) and kind.
     pub(crate) errors: BTreeMap<(u16, String), ErrorCount>,
     pub(crate) bytes_in: u64,
@@ -184,6 +183,7 @@ impl Record {
             until_ns: from_ns,
             ops: vec![OpRecord::default(); ops_count],
             deliveries: DeliveryRecord::default(),
+            behind: Times::default(),
             errors: BTreeMap::new(),
             bytes_in: 0,
             bytes_out: 0,
@@ -226,6 +226,7 @@ impl Record {
             self.bytes_out += other.bytes_out;
             self.frames_in += other.frames_in;
             self.turn_ns_max = self.turn_ns_max.max(other.turn_ns_max);
+            self.behind.add(&other.behind);
         }
         self.connects += other.connects;
         self.turned_away += other.turned_away;

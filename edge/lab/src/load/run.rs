@@ -13,7 +13,7 @@ use super::process::{ProcessSample, own_cpu, own_resident_bytes, sample};
 use super::program::{Dials, Program, compile};
 use super::record::{Record, Stage};
 use super::scenario::{Scenario, ScenarioError, Span};
-use super::summary::{GeneratorCost, RESULT_VERSION, Second, Settings, Summary};
+use super::summary::{GeneratorCost, Percentiles, RESULT_VERSION, Second, Settings, Summary};
 use super::target::{Server, Target, TargetError, cpus, pin_thread};
 
 /// Records that may wait for the main thread.
@@ -127,7 +127,8 @@ pub fn run(
     check_players(players)?;
     let places = cpus();
     let pin = plan.pin.or_else(|| places.last().copied().filter(|_| places.len() > 1));
-    let mut server = plan.server.as_deref().map(|command| start_server(command, pin)).transpose()?;
+    let mut server =
+        plan.server.as_deref().map(|command| start_server(command, pin)).transpose()?;
     let target = match &mut server {
         Some(server) => server.wait(&plan.target)?,
         None => plan.target.clone(),
@@ -157,7 +158,7 @@ fn check_players(players: u32) -> Result<(), RunError> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     // A failure leaves the old limit, which is what is compared with then.
-    drop(setrlimit(Resource::Nofile, raised));
+    let _ = setrlimit(Resource::Nofile, raised);
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if u64::from(players) + FILES_OF_OUR_OWN > limit {
         return Err(RunError::OpenFiles { players, limit });
@@ -194,6 +195,7 @@ fn generator_settings(
         players_all: players,
         rate: plan.rate.or(plan.scenario.rate),
         saturate: plan.saturate,
+        has_clock: true,
         ramp_ns: plan.ramp.unwrap_or(plan.scenario.ramp).ns(),
         warm_up_ns: plan.warm_up.ns(),
         counted_ns,
@@ -208,6 +210,8 @@ fn generator_settings(
 struct ServerWatch {
     pid: u32,
     before: ProcessSample,
+    /// When all players had come.
+    ready: Option<ProcessSample>,
     start: Option<(ProcessSample, Instant)>,
     end: Option<(ProcessSample, Instant)>,
     last: Duration,
@@ -215,7 +219,7 @@ struct ServerWatch {
 
 impl ServerWatch {
     fn new(pid: u32, before: ProcessSample) -> Self {
-        Self { pid, before, start: None, end: None, last: before.cpu() }
+        Self { pid, before, ready: None, start: None, end: None, last: before.cpu() }
     }
 }
 
@@ -290,14 +294,10 @@ impl Collector {
         let (sender, events) = sync_channel(EVENTS_MAX);
         let mut engine = Engine::new(plan.driver);
         let (for_thread, players) = (program.clone(), settings.players);
-        let mut thread = ThreadPlan::core("generator", Vec::new(), move |start| {
+        let mut thread = ThreadPlan::core("generator", Vec::new(), move |_start| {
             // Timers to the microsecond; the kernel rounds to 50 µs otherwise.
-            drop(rustix::thread::set_current_timer_slack(
-                std::num::NonZeroU64::new(1),
-            ));
-            let mut generator = Generator::new(for_thread, settings, sender);
-            generator.use_machine_clock(start.now.mono_ns);
-            generator
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+            Generator::new(for_thread, settings, sender)
         });
         thread.pin = pin;
         thread.limits = Limits {
@@ -309,10 +309,15 @@ impl Collector {
         self.start = Instant::now();
         let running = engine.start()?;
         self.summary.settings.driver = running.driver().to_string();
-        drop(running.post(id, Command::Begin));
-        let done = self.collect(&events, || running.is_finished(id), || {
-            drop(running.post(id, Command::Finish));
-        }, watch);
+        let _ = running.post(id, Command::Begin);
+        let done = self.collect(
+            &events,
+            || running.is_finished(id),
+            || {
+                let _ = running.post(id, Command::Finish);
+            },
+            watch,
+        );
         running.join()?;
         done?;
         self.finish(&program);
@@ -349,7 +354,11 @@ impl Collector {
         let now = Instant::now();
         // A server that is gone cannot be sampled; its errors are in the result.
         let server = self.server.as_ref().and_then(|server| sample(server.pid).ok());
-        if stage == Stage::Counted {
+        if stage == Stage::WarmUp {
+            if let Some(watch) = &mut self.server {
+                watch.ready = server;
+            }
+        } else if stage == Stage::Counted {
             self.own_start = Some((own_cpu(), now));
             if let Some(watch) = &mut self.server {
                 watch.start = server.map(|sample| (sample, now));
@@ -413,6 +422,7 @@ impl Collector {
         let players = u64::from(self.summary.settings.players.max(1));
         self.summary.generator.bytes_per_player = grown / players;
         self.summary.generator.turn_ns_max = self.total.turn_ns_max;
+        self.summary.generator.behind = Percentiles::of(self.total.behind.histogram());
         self.summary.deliveries = program.match_ops.iter().any(Option::is_some).then(|| {
             let it = &self.total.deliveries;
             super::summary::Deliveries {
@@ -432,7 +442,8 @@ impl Collector {
             && let (Some((start, from)), Some((end, until))) = (watch.start, watch.end)
         {
             let wall_s = until.duration_since(from).as_secs_f64();
-            self.summary.add_server(watch.pid, [watch.before, start, end], wall_s);
+            let ready = watch.ready.unwrap_or(start);
+            self.summary.add_server(watch.pid, [watch.before, ready, start, end], wall_s);
         }
     }
 }

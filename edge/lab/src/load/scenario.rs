@@ -328,7 +328,8 @@ impl std::str::FromStr for Span {
     fn from_str(text: &str) -> Result<Self, BadSpan> {
         const SPAN_S_MAX: f64 = 30.0 * 86_400.0;
         let bad = || BadSpan(text.to_owned());
-        let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+        let digits =
+            text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
         let (number, unit) = text.split_at(digits);
         let number: f64 = number.parse().map_err(|_| bad())?;
         let unit_s = match unit {
@@ -405,7 +406,9 @@ mod tests {
 
     #[test]
     fn spans() {
-        for (text, ns) in [("250ms", 250_000_000), ("1.5s", 1_500_000_000), ("2m", 120_000_000_000), ("0s", 0)] {
+        for (text, ns) in
+            [("250ms", 250_000_000), ("1.5s", 1_500_000_000), ("2m", 120_000_000_000), ("0s", 0)]
+        {
             assert_eq!(text.parse::<Span>().map(Span::ns), Ok(ns), "{text}");
         }
         for text in ["", "5", "s", "-1s", "1 s", "1e9h", "99999h", "1d"] {

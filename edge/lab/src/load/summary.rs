@@ -12,12 +12,12 @@ use super::process::ProcessSample;
 use super::record::{Record, Stage};
 
 /// The form of `result.json`; rises when a field changes its meaning or goes.
-pub const RESULT_VERSION: u32 = 1;
+pub(crate) const RESULT_VERSION: u32 = 1;
 /// Seconds of the intervals in Tsung's tables.
-pub const INTERVAL_S: usize = 10;
-/// Send lateness at p99 from which the generator counts as behind, unless it is below 1 % of the
-/// response time's p99.
-pub const LATENESS_NS_MAX: u64 = 1_000_000;
+pub(crate) const INTERVAL_S: usize = 10;
+/// Lateness of sending at p99, by the generator's own fault, above which the generator counts as
+/// behind, unless it is below 1 % of the response time's p99.
+pub(crate) const LATENESS_NS_MAX: u64 = 1_000_000;
 
 /// A finished run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -230,6 +230,8 @@ pub struct ServerCost {
     pub ops_per_cpu_s: f64,
     /// Resident memory before the first player came, in bytes.
     pub resident_before_bytes: u64,
+    /// When all players had come.
+    pub resident_ready_bytes: u64,
     /// At the beginning of the counted time.
     pub resident_start_bytes: u64,
     /// At its end.
@@ -238,7 +240,7 @@ pub struct ServerCost {
     pub threads_start: u32,
     /// Threads at the end.
     pub threads_end: u32,
-    /// CPU seconds from the first player until the counted time.
+    /// CPU seconds from the first player until all had come.
     pub ramp_cpu_s: f64,
 }
 
@@ -255,6 +257,8 @@ pub struct GeneratorCost {
     pub bytes_per_player: u64,
     /// Longest turn of its loop: nothing is timed finer than this.
     pub turn_ns_max: u64,
+    /// How late it sent by its own fault; the lateness of an operation also contains the server's.
+    pub behind: Percentiles,
 }
 
 /// One second, or what came instead of one at a stage's end.
@@ -362,23 +366,20 @@ impl Summary {
             let ops = self.ops.iter().filter(move |op| op.counted && op.setup == setup);
             ops.map(|op| op.done).sum()
         };
-        if self.ops.iter().any(|op| op.counted && !op.setup) { counted(false) } else { counted(true) }
+        if self.ops.iter().any(|op| op.counted && !op.setup) {
+            counted(false)
+        } else {
+            counted(true)
+        }
     }
 
     /// Adds what a whole run recorded: `total` of the counted time (setup operations of the whole
     /// run), and the seconds.
-    pub(super) fn add_totals(
-        &mut self,
-        total: &Record,
-        ops: &[super::program::Op],
-        headline: u16,
-    ) {
-        self.headline = ops.get(usize::from(headline)).map(|op| op.name.clone()).unwrap_or_default();
-        self.ops = ops
-            .iter()
-            .enumerate()
-            .map(|(index, op)| self.op_summary(index, op, total))
-            .collect();
+    pub(super) fn add_totals(&mut self, total: &Record, ops: &[super::program::Op], headline: u16) {
+        self.headline =
+            ops.get(usize::from(headline)).map(|op| op.name.clone()).unwrap_or_default();
+        self.ops =
+            ops.iter().enumerate().map(|(index, op)| self.op_summary(index, op, total)).collect();
         let name = |op: u16| ops.get(usize::from(op)).map_or("-", |op| &op.name).to_owned();
         self.errors = total
             .errors
@@ -480,18 +481,11 @@ impl Summary {
     /// Finds out whether the generator was in the way.
     fn judge(&mut self) {
         let mut reasons = Vec::new();
-        for op in self.ops.iter().filter(|op| op.counted) {
-            let late_ns = op.lateness.p99_ns;
-            let is_behind = late_ns > LATENESS_NS_MAX || late_ns > op.response.p99_ns / 100;
-            // Below the resolution of timers lateness says nothing about the generator.
-            const TIMER_NS: u64 = 200_000;
-            // An operation that waits for the answer to the one before is late by the server's
-            // fault: only what the server's own times do not explain is the generator's.
-            let by_server = op.response.p99_ns > 0 && op.service.p99_ns >= late_ns;
-            if is_behind && late_ns > TIMER_NS && !by_server && op.missed == 0 {
-                let ms = seconds(late_ns) * 1e3;
-                reasons.push(format!("`{}` was sent late: p99 {ms:.1} ms after the intended time", op.name));
-            }
+        let behind_ns = self.generator.behind.p99_ns;
+        let response_ns = self.headline_op().map_or(0, |op| op.response.p99_ns);
+        if behind_ns > LATENESS_NS_MAX && behind_ns > response_ns / 100 {
+            let ms = seconds(behind_ns) * 1e3;
+            reasons.push(format!("1 % of all operations were sent {ms:.1} ms late or later"));
         }
         if self.generator.cpu_share > 0.95 && !self.settings.saturate {
             let percent = self.generator.cpu_share * 100.0;
@@ -504,7 +498,7 @@ impl Summary {
     pub(super) fn add_server(
         &mut self,
         pid: u32,
-        [before, start, end]: [ProcessSample; 3],
+        [before, ready, start, end]: [ProcessSample; 4],
         wall_s: f64,
     ) {
         let cpu_s = end.cpu().saturating_sub(start.cpu()).as_secs_f64();
@@ -517,11 +511,12 @@ impl Summary {
             wall_s,
             ops_per_cpu_s: if cpu_s > 0.0 { float(done) / cpu_s } else { 0.0 },
             resident_before_bytes: before.resident_bytes,
+            resident_ready_bytes: ready.resident_bytes,
             resident_start_bytes: start.resident_bytes,
             resident_end_bytes: end.resident_bytes,
             threads_start: start.threads,
             threads_end: end.threads,
-            ramp_cpu_s: start.cpu().saturating_sub(before.cpu()).as_secs_f64(),
+            ramp_cpu_s: ready.cpu().saturating_sub(before.cpu()).as_secs_f64(),
         });
     }
 }

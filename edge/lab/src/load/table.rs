@@ -73,7 +73,11 @@ fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
         "{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>9}",
         "operation", "highest 10s", "lowest 10s", "highest", "mean", "mean", "count", "failed"
     )?;
-    writeln!(out, "{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}", "", "mean", "mean", "rate", "rate", "time")?;
+    writeln!(
+        out,
+        "{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}",
+        "", "mean", "mean", "rate", "rate", "time"
+    )?;
     for op in &summary.ops {
         writeln!(
             out,
@@ -94,13 +98,14 @@ fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
 
 fn remarks(op: &OpSummary) -> String {
     let mut remarks = String::new();
-    for (count, what) in [(op.missed, "not sent in time"), (op.unanswered, "unanswered at the end")] {
+    for (count, what) in [(op.missed, "not sent in time"), (op.unanswered, "unanswered at the end")]
+    {
         if count > 0 {
             let _ = write!(remarks, "  {} {what}", group(count));
         }
     }
     if !op.counted {
-        remarks.push_str("  (preparation)");
+        remarks.push_str("  (not counted)");
     }
     remarks
 }
@@ -191,10 +196,10 @@ fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
             it.threads_end,
         )?;
         let players = float(u64::from(summary.settings.players.max(1)));
-        let grown = it.resident_start_bytes.saturating_sub(it.resident_before_bytes);
+        let grown = it.resident_ready_bytes.saturating_sub(it.resident_before_bytes);
         writeln!(
             out,
-            "        until the counted time, per player: {:.1} µs CPU, {} memory",
+            "        until all had come, per player: {:.1} µs CPU, {} memory",
             1e6 * it.ramp_cpu_s / players,
             bytes_f64(float(grown) / players),
         )?;
@@ -202,10 +207,12 @@ fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let it = &summary.generator;
     writeln!(
         out,
-        "generator: {:.1} % of a CPU, memory {} ({} per player), longest turn {}, driver {}",
+        "generator: {:.1} % of a CPU, memory {} ({} per player), behind p99 {}, longest turn {}, \
+         driver {}",
         100.0 * it.cpu_share,
         bytes(it.resident_bytes),
         bytes(it.bytes_per_player),
+        time(it.behind.p99_ns),
         time(it.turn_ns_max),
         summary.settings.driver,
     )
@@ -278,10 +285,17 @@ mod tests {
 
     #[test]
     fn numbers_are_written_for_people() {
-        for (ns, wanted) in [(0, "0"), (999, "999 ns"), (1_500, "1.50 µs"), (21_140_000, "21.1 ms"), (1_234_000_000, "1.23 s")] {
+        for (ns, wanted) in [
+            (0, "0"),
+            (999, "999 ns"),
+            (1_500, "1.50 µs"),
+            (21_140_000, "21.1 ms"),
+            (1_234_000_000, "1.23 s"),
+        ] {
             assert_eq!(time(ns), wanted);
         }
-        for (number, wanted) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+        for (number, wanted) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
+        {
             assert_eq!(group(number), wanted);
         }
         assert_eq!((&*rate(528.389), &*rate(7_765_336.4)), ("528.39", "7,765,336"));

@@ -200,7 +200,7 @@ impl Drop for Server {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
             // An error means that it has ended already.
-            drop(kill_process(pid, Signal::TERM));
+            let _ = kill_process(pid, Signal::TERM);
         }
         let deadline = Instant::now() + Duration::from_secs(END_S_MAX);
         while Instant::now() < deadline {
@@ -246,7 +246,8 @@ mod tests {
     #[test]
     fn a_server_says_where_it_listens_and_is_ended() {
         let target = Target::parse("http://127.0.0.1:1").unwrap();
-        let command = "sh -c 'echo INFO listening on http://127.0.0.1:4321, driver uring; sleep 60'";
+        let command =
+            "sh -c 'echo INFO listening on http://127.0.0.1:4321, driver uring; sleep 60'";
         let mut server = Server::start(command).unwrap();
         assert_eq!(server.wait(&target).unwrap().addr.port(), 4321);
         let pid = server.pid();

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// Holes of one template, at most.
-pub const HOLES_MAX: usize = 64;
+pub(crate) const HOLES_MAX: usize = 64;
 
 /// What a hole is filled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

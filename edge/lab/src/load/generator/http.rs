@@ -76,13 +76,7 @@ impl Generator {
         }
     }
 
-    fn responses(
-        &mut self,
-        now_ns: u64,
-        index: usize,
-        bytes: &[u8],
-        out: &mut Output<Command>,
-    ) {
+    fn responses(&mut self, now_ns: u64, index: usize, bytes: &[u8], out: &mut Output<Command>) {
         let mut rest = bytes;
         let player = &self.players[index];
         let is_asked = player.doing == Doing::Busy && player.expecting == Expecting::Responses;

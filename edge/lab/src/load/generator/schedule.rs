@@ -55,6 +55,7 @@ fn at(mono_ns: u64) -> Now {
 
 impl Generator {
     pub(super) fn begin(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        self.read_machine_clock(now_ns);
         self.start_ns = now_ns;
         self.record.from_ns = now_ns;
         self.schedule.tick_ns = now_ns + TICK_NS;
@@ -66,7 +67,7 @@ impl Generator {
             let patience_ns = self.settings.ramp_ns.saturating_add(RAMP_PATIENCE_NS);
             self.stage_until_ns = now_ns.saturating_add(patience_ns);
         } else {
-            self.enter(now_ns, Stage::WarmUp, out);
+            self.enter(now_ns, Stage::WarmUp);
         }
         self.arrivals(now_ns, out);
         self.set_wake(out);
@@ -100,22 +101,22 @@ impl Generator {
             && self.present == 0
             && self.schedule.arrived == self.settings.players;
         if have_all_left && self.stage < Stage::Drain {
-            self.enter(now_ns, Stage::Drain, out);
+            self.enter(now_ns, Stage::Drain);
         }
         let is_due = self.stage_until_ns <= now_ns;
         match self.stage {
             Stage::Ramp if is_due => {
                 let missing = self.settings.players - self.ready;
                 if missing == 0 {
-                    return self.enter(now_ns, Stage::WarmUp, out);
+                    return self.enter(now_ns, Stage::WarmUp);
                 }
                 self.record.error(NO_OP, "players were not ready in time", || {
                     format!("{missing} players; the counted time begins without them")
                 });
-                self.enter(now_ns, Stage::WarmUp, out);
+                self.enter(now_ns, Stage::WarmUp);
             }
-            Stage::WarmUp if is_due => self.enter(now_ns, Stage::Counted, out),
-            Stage::Counted if is_due => self.enter(now_ns, Stage::Drain, out),
+            Stage::WarmUp if is_due => self.enter(now_ns, Stage::Counted),
+            Stage::Counted if is_due => self.enter(now_ns, Stage::Drain),
             Stage::Drain => {
                 let has_left = self.settings.phases.is_empty() || self.present == 0;
                 if self.busy > 0 || !has_left {
@@ -129,7 +130,7 @@ impl Generator {
         }
     }
 
-    pub(super) fn enter(&mut self, now_ns: u64, stage: Stage, out: &mut Output<Command>) {
+    pub(super) fn enter(&mut self, now_ns: u64, stage: Stage) {
         if stage == Stage::Drain && self.stage == Stage::Counted {
             self.count_missed(now_ns);
         }
@@ -148,14 +149,14 @@ impl Generator {
             self.schedule.settle_ns = now_ns + SETTLE_NS;
         }
         if stage == Stage::WarmUp && self.settings.warm_up_ns == 0 {
-            self.enter(now_ns, Stage::Counted, out);
+            self.enter(now_ns, Stage::Counted);
         }
     }
 
     pub(super) fn finish_early(&mut self, now_ns: u64, out: &mut Output<Command>) {
         if self.stage < Stage::Drain {
             self.is_stopped = true;
-            self.enter(now_ns, Stage::Drain, out);
+            self.enter(now_ns, Stage::Drain);
         }
         self.set_wake(out);
     }
@@ -219,11 +220,17 @@ impl Generator {
             Process::Constant => mean_ns,
             Process::Poisson => {
                 // 53 random bits in (0, 1].
-                let unit = ((self.random.u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+                let unit = 1.0 - self.unit();
                 -mean_ns * unit.ln()
             }
         };
         gap.clamp(1.0, 1e18) as u64
+    }
+
+    /// A random number from 0 up to but not including 1.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are what a float has")]
+    fn unit(&mut self) -> f64 {
+        (self.random.u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     fn arrive(&mut self, now_ns: u64, due_ns: u64, out: &mut Output<Command>) {
@@ -257,12 +264,11 @@ impl Generator {
         self.advance(now_ns, index, out);
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "53 bits are enough to choose")]
     fn choose_session(&mut self) -> u16 {
-        let sessions = &self.program.sessions;
-        let total: f64 = sessions.iter().map(|session| session.weight).sum();
-        let mut place = (self.random.u64() >> 11) as f64 / (1_u64 << 53) as f64 * total;
-        for (index, session) in (0..).zip(sessions) {
+        let program = self.program.clone();
+        let total: f64 = program.sessions.iter().map(|session| session.weight).sum();
+        let mut place = self.unit() * total;
+        for (index, session) in (0..).zip(&program.sessions) {
             place -= session.weight;
             if place < 0.0 {
                 return index;

@@ -67,8 +67,7 @@ impl Generator {
     ) {
         let mut rest = bytes;
         let mut scratch = std::mem::take(&mut self.scratch);
-        loop {
-            let Link::Socket(decoder) = &mut self.links[index] else { break };
+        while let Link::Socket(decoder) = &mut self.links[index] {
             match decoder.next(&mut rest, &mut scratch) {
                 Ok(None) => break,
                 Ok(Some(message)) => self.message(now_ns, index, message, out),

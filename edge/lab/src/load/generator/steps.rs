@@ -1,14 +1,13 @@
 //! Doing the steps of a session: what comes next, sending it, and what its end means.
 
 use event::{ConnId, Output};
+use wire::http1::ResponseDecoder;
 use wire::websocket::{self, Opcode};
 
 use super::{Command, Generator, RESTART_NS};
 use crate::load::deliveries::Mark;
 use crate::load::player::{Doing, Expecting, Link};
-use crate::load::program::{
-    HttpStep, Program, SessionPlan, Step, StepKind, audience_index,
-};
+use crate::load::program::{HttpStep, Program, SessionPlan, Step, StepKind, audience_index};
 use crate::load::record::Stage;
 use crate::load::scenario::{Audience, Await, Beat, Process, Think};
 use crate::load::template::{Filling, Template};
@@ -121,12 +120,7 @@ impl Generator {
         false
     }
 
-    fn end_of_session(
-        &mut self,
-        index: usize,
-        has_loop: bool,
-        out: &mut Output<Command>,
-    ) -> Next {
+    fn end_of_session(&mut self, index: usize, has_loop: bool, out: &mut Output<Command>) -> Next {
         if has_loop || !self.settings.phases.is_empty() {
             self.leave(index, out);
         } else {
@@ -161,13 +155,7 @@ impl Generator {
         Some(due_ns)
     }
 
-    fn act(
-        &mut self,
-        now_ns: u64,
-        index: usize,
-        step: &Step,
-        out: &mut Output<Command>,
-    ) -> Next {
+    fn act(&mut self, now_ns: u64, index: usize, step: &Step, out: &mut Output<Command>) -> Next {
         let is_socket = matches!(self.links[index], Link::Socket(_));
         match &step.kind {
             StepKind::Think(think) => {
@@ -216,7 +204,7 @@ impl Generator {
             Think::Random { mean } => self.gap_ns(Process::Poisson, mean.ns() as f64),
             Think::Between { min, max } => {
                 let range = max.ns().saturating_sub(min.ns());
-                let share = u128::from(range) * u128::from(self.random.u64() >> 32) >> 32;
+                let share = (u128::from(range) * u128::from(self.random.u64() >> 32)) >> 32;
                 min.ns() + u64::try_from(share).unwrap_or(0)
             }
         }
@@ -316,7 +304,7 @@ impl Generator {
             bytes.len() - start
         });
         self.record.bytes_out += bytes as u64;
-        self.links[index] = Link::Upgrading { decoder: Default::default(), key };
+        self.links[index] = Link::Upgrading { decoder: ResponseDecoder::default(), key };
         self.sent(now_ns, index, step, 1);
         self.players[index].expecting = Expecting::Upgrade;
     }
@@ -447,6 +435,10 @@ impl Generator {
             if !self.settings.saturate {
                 op.lateness.record(late_ns, u64::from(count));
             }
+        }
+        if !self.settings.saturate {
+            let could_ns = player.intended_ns.max(player.ready_ns);
+            self.record.behind.record(now_ns.saturating_sub(could_ns), 1);
         }
     }
 
