@@ -353,7 +353,10 @@ impl Generator {
         let share = u128::from(interval_ns) * (u128::from(number) % all) / all;
         let offset_ns = u64::try_from(share).unwrap_or(0);
         let base_ns = self.start_ns + offset_ns;
-        let passed = now_ns.saturating_sub(base_ns) / interval_ns + 1;
+        if base_ns >= now_ns {
+            return base_ns;
+        }
+        let passed = (now_ns - base_ns) / interval_ns + 1;
         base_ns + passed.saturating_mul(interval_ns)
     }
 
@@ -400,6 +403,7 @@ impl Generator {
             let since_ns =
                 if player.doing == Doing::Busy { player.sent_ns } else { player.intended_ns };
             if waits && now_ns.saturating_sub(since_ns) > self.settings.timeout_ns {
+                self.record_unanswered(now_ns, index);
                 let seconds = self.settings.timeout_ns / 1_000_000_000;
                 self.drop_link(index, out);
                 let example = move || format!("no answer within {seconds} s");
@@ -410,22 +414,34 @@ impl Generator {
         }
     }
 
+    /// An operation under way will not be answered any more: it was at least as slow as it is by
+    /// now. Returns how many answers it lacks.
+    fn record_unanswered(&mut self, now_ns: u64, index: usize) -> u64 {
+        let player = &self.players[index];
+        if player.doing != Doing::Busy {
+            return 0;
+        }
+        let left = u64::from(player.left.max(1));
+        let plan = &self.program.sessions[usize::from(player.session)];
+        let op = plan.steps.get(usize::from(player.step)).and_then(|step| step.op);
+        if let Some(op) = op.and_then(|op| self.record.op(op)) {
+            op.service.record(now_ns.saturating_sub(player.sent_ns), left);
+            if !self.settings.saturate {
+                op.response.record(now_ns.saturating_sub(player.intended_ns), left);
+            }
+        }
+        left
+    }
+
     /// The run is over: what is unanswered is recorded as such, connections are closed.
     fn end(&mut self, now_ns: u64, out: &mut Output<Command>) {
         for index in 0..self.players.len() {
+            let left = self.record_unanswered(now_ns, index);
             let player = &self.players[index];
-            if player.doing == Doing::Busy {
-                let plan = &self.program.sessions[usize::from(player.session)];
-                let op = plan.steps.get(usize::from(player.step)).and_then(|step| step.op);
-                let (sent_ns, intended_ns) = (player.sent_ns, player.intended_ns);
-                let left = u64::from(player.left.max(1));
-                if let Some(op) = op.and_then(|op| self.record.op(op)) {
-                    op.unanswered += left;
-                    op.service.record(now_ns.saturating_sub(sent_ns), left);
-                    if !self.settings.saturate {
-                        op.response.record(now_ns.saturating_sub(intended_ns), left);
-                    }
-                }
+            let plan = &self.program.sessions[usize::from(player.session)];
+            let op = plan.steps.get(usize::from(player.step)).and_then(|step| step.op);
+            if let Some(op) = op.and_then(|op| self.record.op(op)) {
+                op.unanswered += left;
             }
         }
         self.count_tail_losses();
