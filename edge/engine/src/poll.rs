@@ -1,7 +1,7 @@
 //! The readiness driver: asks the poller which sockets are ready, then reads and writes them with
 //! ordinary calls. Portable; the side of every comparison, and the oracle of the ring driver.
 //!
-//! Decides nothing: see `reactor`. Registered level-triggered, one receive for each event, so a
+//! Decides nothing: see `net`. Registered level-triggered, one receive for each event, so a
 //! flooding connection gets one buffer a turn like everybody else.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -17,7 +17,8 @@ use crate::conns::{Conn, Phase};
 use crate::counters::Count;
 use crate::driver::Driver;
 use crate::mailbox::Wake;
-use crate::reactor::{Net, Reactor};
+use crate::net::Net;
+use crate::reactor::Reactor;
 
 /// One receive takes at most this much.
 const RECEIVE_BYTES: usize = 64 << 10;

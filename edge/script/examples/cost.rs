@@ -1,14 +1,14 @@
 //! What calls into Lua cost: `cargo run --release -p script --example cost`.
 
+#![allow(clippy::unwrap_used, clippy::cast_precision_loss, reason = "a tool for developers")]
+
 #[path = "../tests/it/host.rs"]
-#[allow(dead_code, missing_docs, reason = "shared with the tests")]
+#[allow(dead_code, reason = "shared with the tests")]
 mod host;
 
 use std::sync::Arc;
 
-use game::guest::{
-    CallContext, MatchContext, MatchMessage, MatchScript as _, Presence, Scripts as _,
-};
+use game::guest::{CallContext, MatchContext, MatchMessage, Presence, Scripts as _};
 use game::value::Value;
 use host::{TestDispatcher, TestHost};
 use script::{LuaLimits, LuaScripts, Sources};

@@ -122,9 +122,9 @@ fn own_frames(trace: &str) -> String {
 fn split_place(text: &str) -> (&str, &str) {
     let is_place = |place: &str| {
         place.rsplit_once(':').is_some_and(|(file, line)| {
-            (file.ends_with(".lua") || file == PRELUDE)
-                && !line.is_empty()
-                && line.bytes().all(|byte| byte.is_ascii_digit())
+            let is_file = file == PRELUDE
+                || std::path::Path::new(file).extension().is_some_and(|end| end == "lua");
+            is_file && !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())
         })
     };
     match text.split_once(": ") {

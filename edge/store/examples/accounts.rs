@@ -3,11 +3,13 @@
 //!
 //! `cargo run --release -p store --example accounts -- [calls] [batch] [folder]`
 
+#![expect(clippy::cast_precision_loss, reason = "counts of calls are small")]
+
 use std::path::PathBuf;
 use std::time::Instant;
 
 use event::{Now, Random};
-use game::api::{ApiCall, AuthenticateId, Cx, run};
+use game::api::{ApiCall, AuthenticateId, Cx, finish_batch, run};
 use game::db::Database as _;
 use game::directory::Directory;
 use game::session::{Revocations, SessionSettings, Signer};
@@ -38,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut now = Now { mono_ns: 0, unix_ms: 1_800_000_000_000 + seed * 1_000_000 };
         for batch in calls.chunks(batch) {
             now = now.after_ms(2);
+            db.begin_reading()?;
             for call in batch {
                 let mut cx = Cx {
                     now,
@@ -49,9 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 };
                 bytes += run(&mut cx, call, None)?.body.len();
             }
-            if db.in_transaction() {
-                db.commit()?;
-            }
+            finish_batch(&mut db)?;
         }
         let count = calls.len() as f64;
         let wall_us = start.elapsed().as_secs_f64() * 1e6 / count;

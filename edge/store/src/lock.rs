@@ -74,7 +74,7 @@ mod tests {
 
     use super::WriteLock;
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     #[test]
     fn one_holds_it_and_the_impatient_go_away() {

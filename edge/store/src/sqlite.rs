@@ -20,6 +20,9 @@ const BEGIN_PATIENCE: Duration = Duration::from_secs(10);
 /// The savepoint of `game::account::atomically`; no other may be made.
 const SAVEPOINT: &str = "job";
 
+/// Nothing was written, so that it can hardly fail, and nothing is lost if it does.
+const END_READING: &str = "COMMIT";
+
 /// A connection. A transaction that is open when it is dropped is rolled back.
 pub struct Sqlite {
     conn: Connection,
@@ -27,6 +30,8 @@ pub struct Sqlite {
     /// Whether the statement being prepared is this file's own.
     is_own: Arc<AtomicBool>,
     is_open: bool,
+    /// Whether a transaction that only reads is open.
+    is_reading: bool,
     /// SQLite has rolled the open transaction back by itself, as it does when the disk fails.
     is_lost: bool,
 }
@@ -57,7 +62,7 @@ impl Sqlite {
             }
             _ => Authorization::Allow,
         }))?;
-        Ok(Self { conn, lock, is_own, is_open: false, is_lost: false })
+        Ok(Self { conn, lock, is_own, is_open: false, is_reading: false, is_lost: false })
     }
 
     /// Runs a statement about the transaction itself.
@@ -108,6 +113,10 @@ impl Sqlite {
         bind(&mut statement, params)?;
         let locks = !self.is_open && !statement.readonly();
         if locks {
+            if self.is_reading {
+                self.control(END_READING)?;
+                self.is_reading = false;
+            }
             self.acquire()?;
         }
         let result = act(&mut statement).map_err(|error| failure::sort(&error));
@@ -118,7 +127,7 @@ impl Sqlite {
         if self.is_open && self.conn.is_autocommit() {
             self.is_lost = true;
         }
-        if !self.is_open && !self.conn.is_autocommit() {
+        if !self.is_open && !self.is_reading && !self.conn.is_autocommit() {
             // A savepoint outside of a transaction begins one.
             self.control("ROLLBACK")?;
             return Err(DbError::Statement("no transaction is open".into()));
@@ -141,6 +150,7 @@ impl Database for Sqlite {
         if self.is_open {
             return Err(DbError::Statement("a transaction is open already".into()));
         }
+        self.end_reading()?;
         self.acquire()?;
         if let Err(error) = self.control("BEGIN IMMEDIATE") {
             self.lock.release();
@@ -174,6 +184,18 @@ impl Database for Sqlite {
 
     fn in_transaction(&self) -> bool {
         self.is_open
+    }
+
+    fn begin_reading(&mut self) -> Result<(), DbError> {
+        if !self.is_open && !self.is_reading {
+            self.control("BEGIN DEFERRED")?;
+            self.is_reading = true;
+        }
+        Ok(())
+    }
+
+    fn end_reading(&mut self) -> Result<(), DbError> {
+        if std::mem::take(&mut self.is_reading) { self.control(END_READING) } else { Ok(()) }
     }
 
     fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {

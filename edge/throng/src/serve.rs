@@ -10,17 +10,18 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use engine::{Engine, Running, Start, ThreadPlan};
-use event::{Random, ThreadId};
+use event::{Now, Random, ThreadId};
 use game::guest::HostSettings;
 use script::{LuaLimits, LuaScripts, Sources};
 use server::core::Core;
+use server::desk::{Desk, Kit, LoadingHost};
 use server::mail::{Mail, Topology};
-use server::room::{Kit, Room};
+use server::room::Room;
 use server::settings::Settings;
 use server::worker::Worker;
 use store::Store;
 
-use crate::config::Config;
+use crate::config::{Config, EngineConfig};
 use crate::signals::StopSignals;
 use gauges::Gauges;
 
@@ -28,7 +29,6 @@ use gauges::Gauges;
 const STOP_LOOK: Duration = Duration::from_millis(20);
 
 /// What every thread is built from.
-#[derive(Clone)]
 struct Parts {
     topology: Arc<Topology>,
     settings: Arc<Settings>,
@@ -36,6 +36,30 @@ struct Parts {
     sources: Arc<Sources>,
     limits: LuaLimits,
     store: Store,
+}
+
+impl Parts {
+    /// What every handler is given, with its own counters.
+    fn shared<T>(&self, stats: &Arc<T>) -> (Arc<Topology>, Arc<Settings>, Arc<T>) {
+        (self.topology.clone(), self.settings.clone(), stats.clone())
+    }
+
+    /// A database connection and the modules, loaded, for one thread.
+    fn kit(&self, thread: ThreadId) -> anyhow::Result<Kit> {
+        let db = self.store.connect().context("cannot open another database connection")?;
+        let mut desk = Desk::new(thread.0, Box::new(db), fresh_random()?, self.host.clone());
+        let mut host = LoadingHost::new(now(), &mut desk);
+        let scripts = LuaScripts::load(self.sources.clone(), self.limits, &mut host)
+            .context("cannot load the modules (`runtime.path`)")?;
+        Ok(Kit { scripts: Box::new(scripts), desk })
+    }
+}
+
+/// The time for modules that load, before the engine has a clock.
+fn now() -> Now {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let unix_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+    Now { mono_ns: 0, unix_ms }
 }
 
 /// Runs the server until it is told to stop.
@@ -77,37 +101,43 @@ pub fn run(config: Config) -> anyhow::Result<()> {
 fn parts(config: &Config) -> anyhow::Result<Parts> {
     let settings = Arc::new(config.settings());
     let sources = load_modules(config)?;
-    for module in sources.modules() {
-        tracing::info!(module, "loaded");
+    for module in sources.names() {
+        tracing::info!(module, "found");
     }
     let store = Store::open(&config.data_dir).with_context(|| {
         format!("cannot open the database in {} (`data_dir`)", config.data_dir.display())
     })?;
+    Ok(Parts {
+        topology: Arc::new(topology(&config.engine)),
+        host: Arc::new(host_settings(&settings)),
+        settings,
+        sources: Arc::new(sources),
+        limits: lua_limits(config),
+        store,
+    })
+}
+
+/// Numbers the threads in the order in which they are added to the engine.
+fn topology(engine: &EngineConfig) -> Topology {
     let ids = |from: usize, count: usize| -> Vec<ThreadId> {
         (from..from + count).filter_map(|id| u16::try_from(id).ok()).map(ThreadId).collect()
     };
-    let (cores, rooms) = (config.engine.cores, config.engine.rooms);
-    let topology = Topology {
+    let (cores, rooms) = (engine.cores, engine.rooms);
+    Topology {
         cores: ids(0, cores),
         rooms: ids(cores, rooms),
         batcher: ids(cores + rooms, 1)[0],
-        callers: ids(cores + rooms + 1, config.engine.workers),
-    };
-    let host = HostSettings {
+        callers: ids(cores + rooms + 1, engine.workers),
+    }
+}
+
+fn host_settings(settings: &Settings) -> HostSettings {
+    HostSettings {
         node: settings.node.clone(),
         env: settings.runtime.env.clone(),
         version: settings.version.clone(),
         session: settings.session.clone(),
-    };
-    let limits = lua_limits(config);
-    Ok(Parts {
-        topology: Arc::new(topology),
-        settings,
-        host: Arc::new(host),
-        sources: Arc::new(sources),
-        limits,
-        store,
-    })
+    }
 }
 
 fn load_modules(config: &Config) -> anyhow::Result<Sources> {
@@ -122,9 +152,11 @@ fn load_modules(config: &Config) -> anyhow::Result<Sources> {
 fn lua_limits(config: &Config) -> LuaLimits {
     LuaLimits {
         call_budget_ms: config.runtime.call_budget_ms,
-        call_memory_bytes_max: config.runtime.memory_bytes_max,
+        memory_max_bytes: config.runtime.memory_bytes_max,
         callback_budget_ms: config.matches.callback_budget_ms,
-        match_memory_bytes_max: config.matches.memory_bytes_max,
+        match_memory_max_bytes: config.matches.memory_bytes_max,
+        load_budget_ms: config.runtime.load_budget_ms,
+        stacktrace: config.runtime.stacktrace,
     }
 }
 
@@ -137,10 +169,10 @@ fn threads(
     let mut engine = Engine::new(config.engine.driver.choice());
     let per_core = config.engine.connections_max.div_ceil(config.engine.cores);
     for (index, (listener, stats)) in listeners.into_iter().zip(&gauges.cores).enumerate() {
-        let (parts, stats, random) = (parts.clone(), stats.clone(), fresh_random()?);
-        let build = move |start: Start<Mail>| {
-            Core::new(start.thread, parts.topology, parts.settings, stats, random)
-        };
+        let (topology, settings, stats) = parts.shared(stats);
+        let random = fresh_random()?;
+        let build =
+            move |start: Start<Mail>| Core::new(start.thread, topology, settings, stats, random);
         let mut plan = ThreadPlan::core(format!("core-{index}"), vec![listener], build);
         plan.pin = config.engine.pin.then_some(index);
         plan.mailbox_max = 65_536;
@@ -148,35 +180,26 @@ fn threads(
         engine.add(plan);
     }
     for (index, stats) in gauges.rooms.iter().enumerate() {
-        let (parts, stats) = (parts.clone(), stats.clone());
-        let kit = kit_builder(&parts)?;
-        let build = move |start: Start<Mail>| {
-            Room::new(start.thread, parts.topology, parts.settings, stats, kit())
-        };
+        let (topology, settings, stats) = parts.shared(stats);
+        let kit = parts.kit(parts.topology.rooms[index])?;
+        let build =
+            move |start: Start<Mail>| Room::new(start.thread, topology, settings, stats, kit);
         engine.add(ThreadPlan::plain(format!("room-{index}"), build));
     }
     for (index, stats) in gauges.workers.iter().enumerate() {
-        let (parts, stats) = (parts.clone(), stats.clone());
-        let kit = kit_builder(&parts)?;
+        let (topology, settings, stats) = parts.shared(stats);
+        let (thread, name) = match index.checked_sub(1) {
+            None => (parts.topology.batcher, "batcher".to_owned()),
+            Some(caller) => (parts.topology.callers[caller], format!("caller-{caller}")),
+        };
+        let kit = parts.kit(thread)?;
         let build = move |start: Start<Mail>| {
             let ask = start.ask.unwrap_or_else(|| Box::new(server::worker::NoAsk));
-            Worker::new(start.thread, parts.topology, parts.settings, stats, kit(), ask)
+            Worker::new(start.thread, topology, settings, stats, kit, ask)
         };
-        let name = if index == 0 { "batcher".to_owned() } else { format!("caller-{}", index - 1) };
         engine.add(ThreadPlan::plain(name, build));
     }
     Ok(engine)
-}
-
-/// Checks here, on the main thread, that a thread's connection and scripts can be made, and makes
-/// them there: a Lua VM stays on the thread where it was born.
-fn kit_builder(parts: &Parts) -> anyhow::Result<impl FnOnce() -> Kit + Send + 'static> {
-    let random = fresh_random()?;
-    let db = parts.store.connect().context("cannot open another database connection")?;
-    let scripts = LuaScripts::new(parts.sources.clone(), parts.limits.clone(), parts.host.clone())
-        .context("cannot load the modules (`runtime.path`)")?;
-    let host = parts.host.clone();
-    Ok(move || Kit { scripts: Box::new(scripts), db: Box::new(db), random, host })
 }
 
 /// Randomness from the operating system.
@@ -206,16 +229,18 @@ fn finish(running: Arc<Running<Mail>>, topology: &Topology) -> anyhow::Result<()
 /// The first module that cannot be loaded.
 pub fn check_modules(config: &Config) -> anyhow::Result<Vec<String>> {
     let path = &config.runtime.path;
-    let sources = Arc::new(load_modules(config)?);
     let settings = config.settings();
-    let host = HostSettings {
-        node: settings.node.clone(),
-        env: settings.runtime.env.clone(),
-        version: settings.version.clone(),
-        session: settings.session.clone(),
+    let parts = Parts {
+        topology: Arc::new(topology(&config.engine)),
+        host: Arc::new(host_settings(&settings)),
+        settings: Arc::new(settings),
+        sources: Arc::new(load_modules(config)?),
+        limits: lua_limits(config),
+        // A check changes nothing: what modules write while they load goes to a scratch database.
+        store: Store::open_in_memory()?,
     };
-    let scripts = LuaScripts::new(sources, lua_limits(config), Arc::new(host))?;
-    let registered = game::guest::Scripts::registered(&scripts);
+    let kit = parts.kit(ThreadId(0))?;
+    let registered = kit.scripts.registered();
     let mut lines = vec![format!("modules: {} from {}", registered.modules.len(), path.display())];
     lines.extend(registered.rpc.iter().map(|id| format!("  rpc {id}")));
     lines.extend(registered.before.iter().map(|id| format!("  before {id}")));

@@ -12,6 +12,7 @@
 //! [`atomically`]. What was read before the transaction was opened may be stale and is read again.
 
 mod authenticate;
+pub(crate) mod disguise;
 mod identity;
 mod wallet;
 
@@ -147,7 +148,14 @@ pub fn update(
     }
     check_update(update)?;
     begin_lazily(db).map_err(ApiError::database(UPDATE_FAILED))?;
+    if let Some(username) = &update.username {
+        let owner = user::owner_of_generated(db, username);
+        if owner.map_err(ApiError::database(UPDATE_FAILED))?.is_some_and(|id| id != user_id) {
+            return Err(username_taken_by_update());
+        }
+    }
     let sql = "UPDATE users SET update_time = $2, username = COALESCE($3, username), \
+        generated = CASE WHEN $3 IS NULL THEN generated END, \
         display_name = COALESCE($4, display_name), avatar_url = COALESCE($5, avatar_url), \
         lang_tag = COALESCE($6, lang_tag), location = COALESCE($7, location), \
         timezone = COALESCE($8, timezone), metadata = COALESCE($9, metadata) WHERE id = $1";
@@ -168,11 +176,14 @@ pub fn update(
     match changed {
         Ok(0) => Err(account_not_found()),
         Ok(_) => Ok(()),
-        Err(DbError::Exists { .. }) => Err(ApiError::invalid(
-            "rpc error: code = AlreadyExists desc = Username is already in use.",
-        )),
+        Err(DbError::Exists { .. }) => Err(username_taken_by_update()),
         Err(_) => Err(ApiError::internal(UPDATE_FAILED)),
     }
+}
+
+/// The original passes the inner error on as text.
+fn username_taken_by_update() -> ApiError {
+    ApiError::invalid("rpc error: code = AlreadyExists desc = Username is already in use.")
 }
 
 const UPDATE_FAILED: &str = "Error while trying to update account.";

@@ -7,12 +7,13 @@
 //!
 //! # Batches
 //!
-//! A worker takes all calls that are waiting and runs them one after the other. The first that
-//! writes opens a transaction; none commits. When all have run, the worker commits once, and then
-//! answers each: an answer that has left is durable. If the commit fails, all that were answered
-//! `Ok` are answered with code 13 instead. One call's failure leaves the others' writes alone.
-//! Calls for which [`ApiCall::is_slow`] holds hash passwords: they are run by themselves, with no
-//! transaction open before and a commit after, best on a worker of their own.
+//! A worker takes all calls that are waiting, begins to read ([`Database::begin_reading`]), runs
+//! the calls one after the other, finishes with [`finish_batch`], and only then answers each: an
+//! answer that has left is durable. The first call that writes opens a transaction; none commits.
+//! If finishing fails, all that were to be answered `Ok` are answered with code 13 instead, and
+//! their effects are dropped. One call's failure leaves the others' writes alone. Calls for which
+//! [`ApiCall::is_slow`] holds hash passwords: each is a batch of its own, run with no transaction
+//! open, best on a worker that has nothing urgent to do.
 
 pub mod auth;
 mod body;
@@ -22,10 +23,20 @@ mod route;
 mod rpc;
 mod run;
 
+use crate::db::{Database, DbError};
 pub use call::{
     ApiCall, Auth, AuthenticateEmail, AuthenticateId, DeleteObjects, ListObjects, Logout,
     ReadObjects, Refresh, WriteObjects,
 };
 pub use route::{Route, route};
 pub use rpc::{RpcCall, write_rpc_answer};
+
 pub use run::{Answer, Cx, Disconnect, Effect, run};
+
+/// Ends a batch: makes durable what it wrote, if it wrote anything.
+///
+/// # Errors
+/// [`DbError::Machine`]; then nothing of the batch has happened.
+pub fn finish_batch(db: &mut dyn Database) -> Result<(), DbError> {
+    if db.in_transaction() { db.commit() } else { db.end_reading() }
+}

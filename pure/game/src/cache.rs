@@ -6,7 +6,7 @@
 //! write that crosses a delete may survive it, and what does not fit is dropped, oldest first.
 //! Nothing here reaches the database or another process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -80,7 +80,7 @@ pub struct Cache {
     thread: u16,
     serial: u64,
     entries: BTreeMap<Arc<str>, Entry>,
-    by_age: BTreeMap<Stamp, Arc<str>>,
+    by_age: BTreeSet<(Stamp, Arc<str>)>,
     bytes: usize,
     changes: Vec<CacheChange>,
     evicted_count: u64,
@@ -153,7 +153,7 @@ impl Cache {
                     Arc::clone(key),
                     Entry { value, expires_ms: *expires_ms, bytes, stamp },
                 );
-                self.by_age.insert(stamp, Arc::clone(key));
+                self.by_age.insert((stamp, Arc::clone(key)));
                 self.bytes += bytes;
                 self.make_room();
             }
@@ -163,10 +163,9 @@ impl Cache {
                 }
             }
             ChangeKind::Clear => {
-                while let Some((&oldest, key)) = self.by_age.first_key_value() {
-                    if oldest > stamp {
-                        break;
-                    }
+                while let Some((oldest, key)) = self.by_age.first()
+                    && *oldest <= stamp
+                {
                     let key = Arc::clone(key);
                     self.remove(&key);
                 }
@@ -205,8 +204,8 @@ impl Cache {
     }
 
     fn remove(&mut self, key: &str) {
-        if let Some(entry) = self.entries.remove(key) {
-            self.by_age.remove(&entry.stamp);
+        if let Some((key, entry)) = self.entries.remove_entry(key) {
+            self.by_age.remove(&(entry.stamp, key));
             self.bytes -= entry.bytes;
         }
     }

@@ -91,6 +91,24 @@ pub trait Database {
     /// Whether a transaction of [`Database::begin`] is open.
     fn in_transaction(&self) -> bool;
 
+    /// Begins to read one unchanging state of the database, which makes the queries of a batch
+    /// cheaper. Blocks nobody. Ends with [`Database::end_reading`], and with the next write or
+    /// [`Database::begin`], after which newer rows are seen. Does nothing within a transaction.
+    ///
+    /// # Errors
+    /// [`DbError::Machine`].
+    fn begin_reading(&mut self) -> Result<(), DbError> {
+        Ok(())
+    }
+
+    /// Ends what [`Database::begin_reading`] began, if it has not ended yet.
+    ///
+    /// # Errors
+    /// [`DbError::Machine`].
+    fn end_reading(&mut self) -> Result<(), DbError> {
+        Ok(())
+    }
+
     /// Runs one statement that returns no rows; returns how many rows it changed. Outside a
     /// transaction it is durable when it returns. Statements are prepared once and kept.
     ///

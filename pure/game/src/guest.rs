@@ -355,6 +355,8 @@ pub trait Host {
     fn session_disconnect(&mut self, session_id: uuid::Uuid, reason: &str);
     /// Revokes tokens: one by its id, or all of the user's when `token_id` is `None`.
     fn session_logout(&mut self, user_id: uuid::Uuid, token_id: Option<uuid::Uuid>);
+    /// Closes all sockets of a user who was deleted or banned.
+    fn user_disconnect(&mut self, user_id: uuid::Uuid, cause: crate::api::Disconnect);
     /// The dispatcher of the match whose callback is running; `None` outside of matches.
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher>;
 }

@@ -8,12 +8,15 @@
 //!
 //! Source: nakama 3.40, `server/runtime_lua_nakama.go`, for names, arguments and error texts.
 
+mod accounts;
 mod args;
+mod cron;
 mod crypto;
 mod encode;
 pub mod json;
 mod matches;
 mod sql;
+mod storage;
 mod system;
 mod table;
 

@@ -5,10 +5,11 @@
 //! The SQL is common to SQLite and PostgreSQL but for one suffix, [`CLUSTERED`], which a store that
 //! does not know it takes off. Ids are 16-byte blobs, times unix milliseconds, booleans 0 and 1.
 //!
-//! The cost of registering a device decides the shape: a row of `users`, its entry in the index of
-//! names, and a row of `user_device`: three trees, of which `users` grows at its end because ids
-//! begin with the time. The devices of a user are listed in `users.devices` too, so that no fourth
-//! tree is needed to find them; email and custom ids are indexed only where there is one.
+//! The cost of registering a device decides the shape: a row of `users`, which grows at its end
+//! because ids begin with the time, and one of `user_device`. The devices of a user are listed in
+//! `users.devices` too, so that no third tree is needed to find them; emails and custom ids are
+//! indexed only where there is one, and names only where somebody has chosen one: those made for
+//! nameless users (`generated` is 1) can be turned back into ids (`account/disguise.rs`).
 
 /// One step.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,7 @@ const ACCOUNTS_AND_STORAGE: &[&str] = &[
         username TEXT NOT NULL,
         create_time BIGINT NOT NULL,
         update_time BIGINT NOT NULL,
+        generated BIGINT,
         devices TEXT,
         custom_id TEXT,
         email TEXT,
@@ -56,7 +58,7 @@ const ACCOUNTS_AND_STORAGE: &[&str] = &[
         verify_time BIGINT,
         disable_time BIGINT
     ) WITHOUT ROWID",
-    "CREATE UNIQUE INDEX users_username ON users (username)",
+    "CREATE UNIQUE INDEX users_username ON users (username) WHERE generated IS NULL",
     "CREATE UNIQUE INDEX users_custom_id ON users (custom_id) WHERE custom_id IS NOT NULL",
     "CREATE UNIQUE INDEX users_email ON users (email) WHERE email IS NOT NULL",
     "CREATE TABLE user_device (

@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use crate::account::disguise;
 use crate::db::{Database, DbError, Param, Row};
 use crate::json;
 
@@ -57,9 +58,34 @@ pub(crate) fn id_at(row: &dyn Row, column: usize) -> Option<Uuid> {
 
 const SELECT_BY_ID: &str = "SELECT id, username, display_name, avatar_url, lang_tag, location, \
     timezone, metadata, create_time, update_time, disable_time FROM users WHERE id = $1";
-const SELECT_BY_USERNAME: &str = "SELECT id, username, display_name, avatar_url, lang_tag, \
-    location, timezone, metadata, create_time, update_time, disable_time \
-    FROM users WHERE username = $1";
+/// Finds names that somebody has chosen.
+const ID_BY_CHOSEN: &str = "SELECT id FROM users WHERE username = $1 AND generated IS NULL";
+/// Finds names that were made of ids; see `account::disguise`.
+const ID_BY_GENERATED: &str = "SELECT id FROM users WHERE id >= $2 AND id <= $3 \
+    AND username = $1 AND generated = 1";
+
+/// The user with this name.
+///
+/// # Errors
+/// Any [`DbError`].
+pub fn id_of_username(db: &mut dyn Database, username: &str) -> Result<Option<Uuid>, DbError> {
+    let mut id = None;
+    db.query(ID_BY_CHOSEN, &[Param::Text(username)], &mut |row| id = id_at(row, 0))?;
+    if id.is_some() { Ok(id) } else { owner_of_generated(db, username) }
+}
+
+/// The user for whom this name was made, if it was.
+pub(crate) fn owner_of_generated(
+    db: &mut dyn Database,
+    username: &str,
+) -> Result<Option<Uuid>, DbError> {
+    let Some((first, last)) = disguise::ids(username) else { return Ok(None) };
+    let bounds = [Param::Blob(first.as_bytes()), Param::Blob(last.as_bytes())];
+    let mut id = None;
+    let params = [Param::Text(username), bounds[0], bounds[1]];
+    db.query(ID_BY_GENERATED, &params, &mut |row| id = id_at(row, 0))?;
+    Ok(id)
+}
 
 /// The users with these ids and names, each once, in the order asked for; unknown ones are left
 /// out. Banned ones are in. How many may be asked for is bounded by the caller's request size.
@@ -71,19 +97,15 @@ pub fn users(
     ids: &[Uuid],
     usernames: &[String],
 ) -> Result<Vec<User>, DbError> {
-    let mut users: Vec<User> = Vec::with_capacity(ids.len() + usernames.len());
-    let mut seen = std::collections::BTreeSet::new();
-    let mut add = |row: &dyn Row| {
-        let user = read_user(row);
-        if seen.insert(user.id) {
-            users.push(user);
-        }
-    };
-    for id in ids {
-        db.query(SELECT_BY_ID, &[Param::Blob(id.as_bytes())], &mut add)?;
-    }
+    let mut named = Vec::with_capacity(usernames.len());
     for username in usernames {
-        db.query(SELECT_BY_USERNAME, &[Param::Text(username)], &mut add)?;
+        named.extend(id_of_username(db, username)?);
+    }
+    let mut users: Vec<User> = Vec::with_capacity(ids.len() + named.len());
+    let mut seen = std::collections::BTreeSet::new();
+    for id in ids.iter().chain(&named).filter(|id| seen.insert(**id)) {
+        let params = [Param::Blob(id.as_bytes())];
+        db.query(SELECT_BY_ID, &params, &mut |row| users.push(read_user(row)))?;
     }
     Ok(users)
 }

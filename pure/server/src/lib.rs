@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod core;
+pub mod desk;
 pub mod echo;
 mod frames;
 pub mod mail;
@@ -16,19 +17,9 @@ pub mod stats;
 pub mod worker;
 
 use event::Now;
-use game::guest::{HostSettings, LogLevel};
+use game::guest::HostSettings;
 use game::session::Revocation;
 use uuid::Uuid;
-
-/// A log line of a script, in the server's log.
-fn log_of_script(level: LogLevel, text: &str) {
-    match level {
-        LogLevel::Debug => tracing::debug!(target: "script", "{text}"),
-        LogLevel::Info => tracing::info!(target: "script", "{text}"),
-        LogLevel::Warn => tracing::warn!(target: "script", "{text}"),
-        LogLevel::Error => tracing::error!(target: "script", "{text}"),
-    }
-}
 
 /// What a script's `session_logout` revokes: one login, or all of the user's up to now.
 fn revocation(now: Now, host: &HostSettings, user_id: Uuid, token_id: Option<Uuid>) -> Revocation {

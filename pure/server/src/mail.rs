@@ -15,7 +15,7 @@ use game::api::{Answer, ApiCall, Disconnect};
 use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::error::ApiError;
-use game::guest::{CallContext, Presence, ScriptError};
+use game::guest::{CallContext, JoinRequest, Presence, ScriptError};
 use game::match_id::MatchId;
 use game::session::{Claims, Revocation};
 use game::value::Value;
@@ -203,7 +203,13 @@ pub enum RoomAsk {
     /// `match_create`, already with its id.
     MatchCreate { member: Member, cid: String, id: MatchId, named: bool },
     /// `match_join`. `by_token`: the match is made by its first joiner.
-    MatchJoin { member: Member, cid: String, id: MatchId, by_token: bool, metadata: Metadata },
+    MatchJoin {
+        member: Member,
+        cid: String,
+        id: MatchId,
+        by_token: bool,
+        request: Box<JoinRequest>,
+    },
     /// `match_leave`.
     MatchLeave { member: Member, cid: String, id: MatchId },
     /// `match_data_send`; never answered.
@@ -215,9 +221,6 @@ pub enum RoomAsk {
     /// `status_unfollow`, passed on the same way.
     StatusUnfollow { member: Member, cid: String, users: Vec<Uuid> },
 }
-
-/// `match_join`'s metadata.
-pub type Metadata = Vec<(String, String)>;
 
 /// A message of a client to its match.
 #[derive(Debug)]

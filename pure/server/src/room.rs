@@ -13,31 +13,18 @@ mod status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use event::{Handler, Input, Now, Output, Random, ThreadId, Timers};
-use game::cache::Cache;
-use game::db::Database;
-use game::directory::{Directory, DirectoryEvent};
-use game::guest::{HostSettings, Scripts};
+use event::{Handler, Input, Now, Output, ThreadId, Timers};
+use game::directory::DirectoryEvent;
+use game::guest::Scripts;
 use game::match_id::MatchId;
 use smallvec::SmallVec;
 use uuid::Uuid;
 
+use crate::desk::{Desk, Kit};
 use crate::frames::Outbox;
 use crate::mail::{AskError, Mail, Member, RoomAsk, Then, Topology};
 use crate::settings::Settings;
 use crate::stats::RoomStats;
-
-/// What a thread that runs scripts is given by the wiring.
-pub struct Kit {
-    /// Its guest code.
-    pub scripts: Box<dyn Scripts>,
-    /// Its database connection.
-    pub db: Box<dyn Database>,
-    /// Its randomness.
-    pub random: Random,
-    /// What scripts may see of the settings.
-    pub host: Arc<HostSettings>,
-}
 
 /// The handler of a room thread.
 pub struct Room {
@@ -46,12 +33,8 @@ pub struct Room {
     settings: Arc<Settings>,
     stats: Arc<RoomStats>,
     /// `None` while `match_init` runs.
-    scripts: Option<Box<dyn Scripts>>,
-    db: Box<dyn Database>,
-    random: Random,
-    host: Arc<HostSettings>,
-    directory: Directory,
-    cache: Cache,
+    scripts: Option<Box<dyn Scripts + Send>>,
+    desk: Desk,
     matches: BTreeMap<Uuid, authoritative::Match>,
     relayed: BTreeMap<Uuid, relayed::Relayed>,
     users: BTreeMap<Uuid, status::User>,
@@ -90,11 +73,7 @@ impl Room {
             topology,
             stats,
             scripts: Some(kit.scripts),
-            db: kit.db,
-            random: kit.random,
-            host: kit.host,
-            directory: Directory::new(&settings.node),
-            cache: Cache::default(),
+            desk: kit.desk,
             settings,
             matches: BTreeMap::new(),
             relayed: BTreeMap::new(),
@@ -122,9 +101,9 @@ impl Room {
                 self.mails.push((from, Mail::Answer { ask, outcome }));
             }
             Mail::Directory(events) => {
-                events.iter().for_each(|event| self.directory.apply(event));
+                events.iter().for_each(|event| self.desk.directory.apply(event));
             }
-            Mail::Cache(change) => self.cache.apply(&change),
+            Mail::Cache(change) => self.desk.cache.apply(&change),
             Mail::Drain => self.drain(now),
             // The rest is for cores and workers.
             _ => {}
@@ -139,9 +118,9 @@ impl Room {
             RoomAsk::MatchCreate { member, cid, id, named } => {
                 self.relayed_create(now, &member, &cid, id, named);
             }
-            RoomAsk::MatchJoin { member, cid, id, by_token, metadata } => {
+            RoomAsk::MatchJoin { member, cid, id, by_token, request } => {
                 if id.authoritative {
-                    self.authoritative_join(now, &member, &cid, id, &metadata);
+                    self.authoritative_join(now, &member, &cid, id, &request);
                 } else {
                     self.relayed_join(now, &member, &cid, id, by_token);
                 }
@@ -211,7 +190,7 @@ impl Room {
     fn change(&mut self, make: impl FnOnce(u64) -> DirectoryEvent) {
         self.version += 1;
         let event = make(self.version);
-        self.directory.apply(&event);
+        self.desk.directory.apply(&event);
         self.changes.push(event);
     }
 
@@ -268,7 +247,7 @@ impl Room {
                 out.mail_lazy(to, Mail::Directory(changes.clone()));
             }
         }
-        for change in self.cache.take_changes() {
+        for change in self.desk.cache.take_changes() {
             for to in self.topology.listers().filter(|to| *to != self.me) {
                 out.mail_lazy(to, Mail::Cache(change.clone()));
             }

@@ -7,19 +7,19 @@
 
 mod host;
 
+pub use host::NoAsk;
+
 use std::sync::Arc;
 
-use event::{Ask, Handler, Input, Now, Output, Random, ThreadId};
+use event::{Ask, Handler, Input, Now, Output, ThreadId};
 use game::api::{self, Effect};
-use game::cache::Cache;
-use game::db::{Database, DbError};
-use game::directory::Directory;
+use game::db::DbError;
 use game::error::ApiError;
-use game::guest::{HostSettings, ScriptFailure, Scripts};
+use game::guest::{ScriptFailure, Scripts};
 use game::session::{Claims, Revocations, Signer};
 
+use crate::desk::{Desk, Kit};
 use crate::mail::{Done, Job, Mail, Outcome, RpcJob, Topology, Work};
-use crate::room::Kit;
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
 
@@ -29,14 +29,10 @@ pub struct Worker {
     topology: Arc<Topology>,
     settings: Arc<Settings>,
     stats: Arc<WorkerStats>,
-    scripts: Box<dyn Scripts>,
-    db: Box<dyn Database>,
-    random: Random,
-    host: Arc<HostSettings>,
+    scripts: Box<dyn Scripts + Send>,
+    desk: Desk,
     signer: Signer,
     revocations: Revocations,
-    directory: Directory,
-    cache: Cache,
     /// For matches: they live on rooms.
     ask: Box<dyn Ask<Mail>>,
     asked: u64,
@@ -66,13 +62,9 @@ impl Worker {
             topology,
             stats,
             scripts: kit.scripts,
-            db: kit.db,
-            random: kit.random,
-            host: kit.host,
+            desk: kit.desk,
             signer,
             revocations: Revocations::default(),
-            directory: Directory::new(&settings.node),
-            cache: Cache::default(),
             ask,
             asked: 0,
             done: Vec::new(),
@@ -86,6 +78,10 @@ impl Worker {
     fn mail(&mut self, now: Now, mail: Mail, out: &mut Output<Mail>) {
         match mail {
             Mail::Jobs(jobs) => {
+                if jobs.len() > 1 {
+                    // One look at the database for all reads of the batch, until the first write.
+                    let _ = self.desk.db.begin_reading();
+                }
                 for job in jobs {
                     self.jobs_in_batch += 1;
                     self.run(now, job);
@@ -99,9 +95,9 @@ impl Worker {
                 self.post(out, false);
             }
             Mail::Directory(events) => {
-                events.iter().for_each(|event| self.directory.apply(event));
+                events.iter().for_each(|event| self.desk.directory.apply(event));
             }
-            Mail::Cache(change) => self.cache.apply(&change),
+            Mail::Cache(change) => self.desk.cache.apply(&change),
             Mail::Revoke(revocation) => self.revocations.apply(now, &revocation),
             // The rest is for cores and rooms; late answers to a question that was given up
             // are of no use to anybody.
@@ -115,7 +111,7 @@ impl Worker {
             Work::Api(call) => Outcome::Api(self.api(now, &call, caller.as_deref())),
             Work::Rpc(call) => Outcome::Rpc(self.rpc(now, &call)),
             Work::FindUsers { ids, usernames } => {
-                let found = game::user::users(&mut *self.db, &ids, &usernames);
+                let found = game::user::users(&mut *self.desk.db, &ids, &usernames);
                 let ids = found.map(|users| users.iter().map(|user| user.id).collect());
                 Outcome::Users(ids.map_err(|_| ApiError::internal("Could not look up users.")))
             }
@@ -136,11 +132,11 @@ impl Worker {
         self.stats.api_count.up();
         let mut cx = api::Cx {
             now,
-            random: &mut self.random,
-            db: &mut *self.db,
+            random: &mut self.desk.random,
+            db: &mut *self.desk.db,
             signer: &self.signer,
             revocations: &self.revocations,
-            directory: &self.directory,
+            directory: &self.desk.directory,
         };
         let mut result = api::run(&mut cx, call, caller);
         match &mut result {
@@ -172,11 +168,7 @@ impl Worker {
             me: self.me,
             topology: &self.topology,
             settings: &self.settings,
-            random: &mut self.random,
-            db: &mut *self.db,
-            host: &self.host,
-            directory: &mut self.directory,
-            cache: &mut self.cache,
+            desk: &mut self.desk,
             ask: &mut *self.ask,
             asked: &mut self.asked,
             mails: &mut self.mails,
@@ -193,10 +185,10 @@ impl Worker {
                 tracing::warn!(id = call.id, location = error.location, "rpc failed: {error}");
             }
         }
-        if self.db.in_transaction() {
+        if self.desk.db.in_transaction() {
             // Cannot be: host functions close their own. Left open it would lock everybody out.
             tracing::error!(id = call.id, "an rpc left a transaction open; it was rolled back");
-            let _ = self.db.rollback();
+            let _ = self.desk.db.rollback();
         }
         result
     }
@@ -204,12 +196,13 @@ impl Worker {
     /// One commit for all jobs of the batch. If it fails, none of them has happened.
     fn finish_batch(&mut self) {
         let jobs = std::mem::take(&mut self.jobs_in_batch);
-        if !self.db.in_transaction() {
+        if !self.desk.db.in_transaction() {
+            let _ = self.desk.db.end_reading();
             return;
         }
         self.stats.db_commits.up();
         self.stats.db_commits_saved.add(jobs.saturating_sub(1));
-        if let Err(error) = self.db.commit() {
+        if let Err(error) = self.desk.db.commit() {
             self.stats.db_commit_errors.up();
             self.fail_all(&error);
         }
@@ -228,7 +221,7 @@ impl Worker {
     }
 
     fn post(&mut self, out: &mut Output<Mail>, wake: bool) {
-        for change in self.cache.take_changes() {
+        for change in self.desk.cache.take_changes() {
             for to in self.topology.listers().filter(|to| *to != self.me) {
                 out.mail_lazy(to, Mail::Cache(change.clone()));
             }

@@ -6,40 +6,38 @@
 //!
 //! Source: io_uring_register_buf_ring(3), io_uring_setup_buf_ring(3).
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::{Submitter, types::BufRingEntry};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Most buffers that a ring can have: ids are 15 bits wide.
 const COUNT_MAX: u16 = 1 << 15;
-const PAGE_BYTES: usize = 4_096;
 
-/// Zeroed memory at a fixed place, freed on drop.
+/// Zeroed, page-aligned memory at a fixed place, unmapped on drop.
 struct Block {
     start: NonNull<u8>,
-    layout: Layout,
+    bytes: usize,
 }
 
 impl Block {
     fn new(bytes: usize) -> io::Result<Self> {
-        let layout = Layout::from_size_align(bytes.max(PAGE_BYTES), PAGE_BYTES)
-            .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        // SAFETY: the size is at least a page, so not zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        match NonNull::new(start) {
-            Some(start) => Ok(Self { start, layout }),
-            None => handle_alloc_error(layout),
-        }
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping, at a place that the system chooses.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags)? };
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, bytes })
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, and freed only here.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        // SAFETY: mapped in `new` with this length, and unmapped only here.
+        if let Err(error) = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) } {
+            tracing::error!(%error, "cannot give memory back");
+        }
     }
 }
 
@@ -54,11 +52,11 @@ pub(super) struct BufferRing {
 }
 
 impl BufferRing {
-    /// Allocates `count` buffers, a power of two up to 32,768, of `buffer_bytes` each. Memory is
-    /// only reserved; the system gives pages as the kernel first writes to them.
+    /// Maps `count` buffers, a power of two up to 32,768, of `buffer_bytes` each. That only reserves
+    /// them; the system gives pages as the kernel first writes to them.
     ///
     /// # Errors
-    /// `InvalidInput` for another count or an empty size; `OutOfMemory` when it is too much.
+    /// `InvalidInput` for another count or an empty size; what mmap(2) says when it is too much.
     pub(super) fn new(count: u16, buffer_bytes: u32) -> io::Result<Self> {
         if !count.is_power_of_two() || count > COUNT_MAX || buffer_bytes == 0 {
             return Err(io::ErrorKind::InvalidInput.into());

@@ -1,7 +1,7 @@
 //! The ring driver: io_uring with registered files, multishot receives into one ring of buffers,
 //! and one system call a turn, which submits everything and waits.
 //!
-//! Decides nothing: see `reactor`. A connection's slot and file live until the kernel holds no
+//! Decides nothing: see `net`. A connection's slot and file live until the kernel holds no
 //! operation of it (`Conn::kernel` says which it does), so a completion never finds a stranger.
 //!
 //! Unsafe code here submits operations; what keeps each sound is one rule: memory that an operation
@@ -31,7 +31,8 @@ use crate::counters::Count;
 use crate::driver::Driver;
 use crate::limits::Limits;
 use crate::mailbox::Wake;
-use crate::reactor::{Net, Reactor};
+use crate::net::Net;
+use crate::reactor::Reactor;
 
 /// Operations prepared between two submissions; more are submitted in between.
 const SUBMISSIONS: u32 = 2_048;

@@ -4,17 +4,17 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
 use std::process::{Command, Stdio};
 
 use engine::{Count, DriverChoice, Limits};
+use socket2::{Domain, Socket, Type};
 
 use crate::rig::{PATIENCE, Rig, echo, quick, round_trip};
 
 const CONNECTIONS: usize = 10_000;
 const ADDRESS_VARIABLE: &str = "THRONG_TEST_CROWD";
 const SCARCE_VARIABLE: &str = "THRONG_TEST_SCARCE";
-/// Files that the child below may have open: too few for its clients and their other ends.
-const SCARCE_FILES: u64 = 200;
 
 /// The clients: connect all, then two rounds of a message on each, then say so and leave.
 #[test]
@@ -72,33 +72,55 @@ pub(crate) fn running_out_of_files_stops_accepting_for_a_moment_only(driver: Dri
     assert!(ended.success());
 }
 
-/// Twice as many clients as there are files for: the first are served, the others are once the
-/// first have gone.
+/// The first clients are served, the others once some have gone.
 #[test]
 fn scarce_child() {
     let Ok(driver) = std::env::var(SCARCE_VARIABLE) else { return };
-    let driver: DriverChoice = driver.parse().unwrap();
-    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    limit.current = Some(SCARCE_FILES);
-    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
-    let limits = Limits { accept_pause_ms: 5, ..quick() };
-    let rig = Rig::new(driver, limits, echo);
-    // Registered files do not count, and the ring has as many of them as there may be files: all
-    // but its spare ones. One more connection than it holds is closed at once.
-    let is_ring = driver == DriverChoice::Uring;
-    let mut clients: Vec<_> = (0..150).map(|_| rig.client()).collect();
-    let shortage = if is_ring { Count::AcceptRefused } else { Count::AcceptFailures };
-    rig.await_count(shortage, |times| times > 0);
+    if driver == "uring" { scarce_registered_files() } else { scarce_files() }
+}
+
+/// Registered files do not count, and a ring has as many of them as there may be files: all but
+/// its spare ones can be connections. One more is closed at once.
+fn scarce_registered_files() {
+    limit_files(200);
+    let rig = Rig::new(DriverChoice::Uring, quick(), echo);
+    let mut clients: Vec<_> = (0..100).map(|_| rig.client()).collect();
+    rig.await_count(Count::AcceptRefused, |times| times > 0);
     assert_eq!(round_trip(&clients[0], b"served"), b"served");
-    if is_ring {
-        clients.truncate(20);
-        rig.await_count(Count::Open, |open| open <= 20);
-        clients.push(rig.client());
-    } else {
-        clients.drain(..100);
-    }
-    let last = clients.last().unwrap();
-    assert_eq!(round_trip(last, b"served at last"), b"served at last");
+    clients.truncate(20);
+    rig.await_count(Count::Open, |open| open <= 20);
+    assert_eq!(round_trip(&rig.client(), b"room again"), b"room again");
     drop(clients);
     rig.stop();
+}
+
+fn scarce_files() {
+    let limits = Limits { accept_pause_ms: 5, ..quick() };
+    let rig = Rig::new(DriverChoice::Poll, limits, echo);
+    let served = rig.client();
+    assert_eq!(round_trip(&served, b"served"), b"served");
+    // The sockets of the clients exist already; after this nothing can be opened any more.
+    let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let mut clients: Vec<_> = (0..10).map(|_| socket()).collect();
+    let next = std::fs::File::open("/dev/null").unwrap().as_raw_fd();
+    limit_files(u64::try_from(next).unwrap());
+    for client in &clients {
+        client.connect(&rig.address.into()).unwrap();
+    }
+    rig.await_count(Count::AcceptFailures, |times| times > 0);
+    assert_eq!(round_trip(&served, b"still served"), b"still served");
+    clients.drain(..5);
+    for client in clients {
+        let client = TcpStream::from(client);
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(round_trip(&client, b"served at last"), b"served at last");
+    }
+    drop(served);
+    rig.stop();
+}
+
+fn limit_files(files: u64) {
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = Some(files);
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
 }

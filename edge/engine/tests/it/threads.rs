@@ -51,44 +51,77 @@ pub(crate) fn every_busy_turn_ends_once(driver: DriverChoice) {
     assert!(turns.len() >= 50 && turns.iter().all(|inputs| *inputs > 0));
 }
 
-/// A client is told of something on one thread and then asks another: that one must know.
+/// A client is told of something on thread 0, which has posted it to thread 1 before, and then asks
+/// thread 1: that one must know, even when the mail and the question reach it in one turn, and even
+/// when the question's connection was ready before.
 pub(crate) fn mail_posted_before_an_answer_is_seen_before_the_next_request(driver: DriverChoice) {
     let mut engine = Engine::new(driver);
-    let mut clients = Vec::new();
-    for thread in 0..2 {
-        let listeners = engine::listen(([127, 0, 0, 1], 0).into(), 1).unwrap();
-        clients.push(listeners[0].local_addr().unwrap());
-        let mut latest = 0;
-        engine.add(ThreadPlan::core(format!("core{thread}"), listeners, move |_| {
-            Script(move |_, input: Input<'_, u64>, out: &mut event::Output<u64>| match input {
-                Input::Bytes { conn, bytes } if thread == 0 => {
-                    out.send(conn, bytes);
-                    let number = u64::from_le_bytes(bytes.try_into().unwrap());
-                    out.mail(ThreadId(1), number);
-                }
-                Input::Bytes { conn, .. } => out.send(conn, &u64::to_le_bytes(latest)),
-                Input::Mail(number) => latest = number,
-                _ => {}
-            })
-        }));
-    }
+    let listeners = [(); 2].map(|()| engine::listen(([127, 0, 0, 1], 0).into(), 1).unwrap());
+    let addresses = listeners.each_ref().map(|l| l[0].local_addr().unwrap());
+    let [first, second] = listeners;
+    let (gate, is_open) = mpsc::channel::<()>();
+    let (entered, has_entered) = mpsc::channel();
+    let hold_up = move || {
+        entered.send(()).unwrap();
+        is_open.recv().unwrap();
+    };
+    engine.add(ThreadPlan::core("tells", first, |_| {
+        Script(|_, input: Input<'_, u64>, out: &mut event::Output<u64>| {
+            if let Input::Bytes { conn, bytes } = input {
+                out.send(conn, bytes);
+                out.mail(ThreadId(1), u64::from(bytes[0]));
+            }
+        })
+    }));
+    let (mut latest, mut is_to_hold) = (0, false);
+    let mut plan = ThreadPlan::core("asked", second, move |_| {
+        Script(move |_, input: Input<'_, u64>, out: &mut event::Output<u64>| match input {
+            // Held up at the end of its turn, it finds everything else together in the next.
+            Input::Bytes { bytes: b"hold", .. } => is_to_hold = true,
+            Input::TurnEnd if std::mem::take(&mut is_to_hold) => hold_up(),
+            // Held up in the middle of a turn.
+            Input::Bytes { bytes: b"stay", .. } => hold_up(),
+            Input::Bytes { conn, bytes } if bytes.ends_with(b"?") => out.send(conn, &[latest]),
+            Input::Mail(number) => latest = number.to_le_bytes()[0],
+            _ => {}
+        })
+    });
+    plan.limits = quick();
+    engine.add(plan);
     let running = engine.start().unwrap();
-    let clients: Vec<_> = clients.into_iter().map(|at| TcpStream::connect(at).unwrap()).collect();
-    for number in 1..2_000_u64 {
-        let number = number.to_le_bytes();
-        assert_eq!(round_trip_here(&clients[0], number), number);
-        assert_eq!(round_trip_here(&clients[1], [0; 8]), number);
+    let connect = |at: usize| {
+        let client = TcpStream::connect(addresses[at]).unwrap();
+        client.set_nodelay(true).unwrap();
+        client
+    };
+    let (teller, mut holder, mut asker) = (connect(0), connect(1), connect(1));
+    for number in 1..=100 {
+        holder.write_all(b"hold").unwrap();
+        has_entered.recv_timeout(PATIENCE).unwrap();
+        if number % 2 == 0 {
+            // Held up in a turn that has found the asker's connection ready.
+            holder.write_all(b"stay").unwrap();
+            asker.write_all(b"so").unwrap();
+            gate.send(()).unwrap();
+            has_entered.recv_timeout(PATIENCE).unwrap();
+        }
+        assert_eq!(tell(&teller, number), number);
+        asker.write_all(b"?").unwrap();
+        gate.send(()).unwrap();
+        let mut answer = [0];
+        asker.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, [number]);
     }
     running.stop();
-    drop(clients);
+    drop((teller, holder, asker));
     running.join().unwrap();
 }
 
-fn round_trip_here(mut client: &TcpStream, bytes: [u8; 8]) -> [u8; 8] {
-    let mut back = [0; 8];
-    client.write_all(&bytes).unwrap();
-    client.read_exact(&mut back).unwrap();
-    back
+fn tell(mut teller: &TcpStream, number: u8) -> u8 {
+    let mut back = [0];
+    teller.write_all(&[number]).unwrap();
+    teller.read_exact(&mut back).unwrap();
+    back[0]
 }
 
 /// A core asks a plain thread for every message, in both directions across full mailboxes.

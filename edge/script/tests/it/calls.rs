@@ -118,6 +118,36 @@ fn the_context_shows_what_the_call_knows() {
 }
 
 #[test]
+fn a_context_of_any_size_arrives_whole() {
+    let mut host = TestHost::default();
+    let text = "local nk = require('nakama') nk.register_rpc(function(c)
+            local n = 0
+            for name, list in pairs(c.query_params) do
+                for _, value in ipairs(list) do
+                    n = n + 1
+                    if value ~= 'v' .. name then error(name .. value) end
+                end
+            end
+            return n .. ' ' .. #c.headers.h .. ' ' .. (c.vars and c.vars.k or '')
+        end, 'c')";
+    let mut scripts = load(&[("a.lua", text)], &mut host).unwrap();
+    for count in [0, 1, 48, 49, 50, 99, 100, 101, 199, 200, 201, 999] {
+        let full = CallContext {
+            execution_mode: "rpc",
+            user_id: Some(Uuid::from_u128(1)),
+            vars: vec![("k".into(), "v".into())],
+            headers: vec![("h".into(), vec!["1".into(), "2".into()])],
+            query_params: (0..count)
+                .map(|n| (n.to_string(), vec![format!("v{n}"), format!("v{n}")]))
+                .collect(),
+            ..CallContext::default()
+        };
+        let answer = scripts.rpc(&mut host, &full, "c", b"").unwrap().unwrap();
+        assert_eq!(answer, format!("{} 2 v", 2 * count));
+    }
+}
+
+#[test]
 fn hooks_change_refuse_and_watch() {
     let mut host = TestHost::default();
     let text = "local nk = require('nakama')

@@ -12,27 +12,29 @@ use game::value::Value;
 use uuid::Uuid;
 
 /// The host.
-pub struct TestHost {
-    pub now: Now,
-    pub random: Random,
-    pub db: TestDb,
-    pub settings: HostSettings,
-    pub directory: Directory,
-    pub cache: Cache,
-    pub logs: Vec<String>,
-    pub created: Vec<(String, Value)>,
-    pub disconnected: Vec<(Uuid, String)>,
-    pub logged_out: Vec<(Uuid, Option<Uuid>)>,
-    pub dispatcher: Option<TestDispatcher>,
+pub(crate) struct TestHost {
+    pub(crate) now: Now,
+    pub(crate) random: Random,
+    pub(crate) db: TestDb,
+    /// Takes the place of `db`.
+    pub(crate) real_db: Option<store::Sqlite>,
+    pub(crate) settings: HostSettings,
+    pub(crate) directory: Directory,
+    pub(crate) cache: Cache,
+    pub(crate) logs: Vec<String>,
+    pub(crate) created: Vec<(String, Value)>,
+    pub(crate) disconnected: Vec<(Uuid, String)>,
+    pub(crate) logged_out: Vec<(Uuid, Option<Uuid>)>,
+    pub(crate) dispatcher: Option<TestDispatcher>,
 }
 
 /// Records a match's effects.
 #[derive(Debug, Default)]
-pub struct TestDispatcher {
-    pub keep: bool,
-    pub sent: Vec<Broadcast>,
-    pub kicked: Vec<Uuid>,
-    pub labels: Vec<String>,
+pub(crate) struct TestDispatcher {
+    pub(crate) keep: bool,
+    pub(crate) sent: Vec<Broadcast>,
+    pub(crate) kicked: Vec<Uuid>,
+    pub(crate) labels: Vec<String>,
 }
 
 impl Default for TestHost {
@@ -47,13 +49,14 @@ impl Default for TestHost {
             now: Now { mono_ns: 0, unix_ms: 1_700_000_000_123 },
             random: Random::from_number(7),
             db: TestDb::default(),
+            real_db: None,
             settings: HostSettings {
                 node: "node1".into(),
                 env: vec![("MODE".into(), "test".into())],
                 version: "0.0.0".into(),
                 session,
             },
-            directory: Directory::default(),
+            directory: Directory::new("node1"),
             cache: Cache::new(1),
             logs: Vec::new(),
             created: Vec::new(),
@@ -72,7 +75,10 @@ impl Host for TestHost {
         &mut self.random
     }
     fn db(&mut self) -> &mut dyn Database {
-        &mut self.db
+        match &mut self.real_db {
+            Some(db) => db,
+            None => &mut self.db,
+        }
     }
     fn settings(&self) -> &HostSettings {
         &self.settings
@@ -102,6 +108,9 @@ impl Host for TestHost {
     fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
         self.logged_out.push((user_id, token_id));
     }
+    fn user_disconnect(&mut self, user_id: Uuid, cause: game::api::Disconnect) {
+        self.disconnected.push((user_id, format!("{cause:?}")));
+    }
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {
         self.dispatcher.as_mut().map(|dispatcher| dispatcher as &mut dyn Dispatcher)
     }
@@ -130,10 +139,10 @@ impl Dispatcher for TestDispatcher {
 
 /// Answers every query with the same rows.
 #[derive(Debug, Default)]
-pub struct TestDb {
-    pub statements: Vec<String>,
-    pub columns: Vec<&'static str>,
-    pub rows: Vec<Vec<Cell>>,
+pub(crate) struct TestDb {
+    pub(crate) statements: Vec<String>,
+    pub(crate) columns: Vec<&'static str>,
+    pub(crate) rows: Vec<Vec<Cell>>,
 }
 
 struct TestRow<'a>(&'a [&'static str], &'a [Cell]);

@@ -1,13 +1,14 @@
 //! Scripts that want to stall, starve or crash the server. None may take much longer than its
 //! budget, and the next call must find everything in order.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use game::guest::{MatchContext, ScriptFailure, Scripts as _};
 use game::value::Value;
 
 use crate::host::{TestDispatcher, TestHost};
-use script::LuaLimits;
+use script::{LuaLimits, LuaScripts, Sources};
 
 use crate::{context, load, load_with, roomy, run_on, scripts_of, tight};
 
@@ -196,10 +197,39 @@ fn a_busy_machine_costs_a_script_nothing() {
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| while !stop.load(std::sync::atomic::Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !stop.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let answer = scripts.rpc(&mut host, &context(), "work", b"");
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.store(true, Relaxed);
         assert_eq!(answer.unwrap().unwrap()[..], *b"done");
     });
+}
+
+#[test]
+fn garbage_does_not_count_as_used_up() {
+    let mut host = TestHost::default();
+    for (body, wanted) in [
+        ("for i = 1, 300 do local s = ('x'):rep(1000000) end return 'done'", "done"),
+        ("for i = 1, 300 do local t = table.create(100000, i) end return 'done'", "done"),
+        ("for i = 1, 100000 do local t = {i, {i}} end return 'done'", "done"),
+        (
+            "local s = ('x'):rep(1000000) for i = 1, 50 do s = s:upper() s = s:lower() end return 'done'",
+            "done",
+        ),
+    ] {
+        let answer = run_on(body, "", &mut host).unwrap();
+        assert_eq!(answer.unwrap(), wanted, "{body}");
+    }
+}
+
+#[test]
+fn scripts_can_move_to_the_thread_that_runs_them() {
+    fn moves<T: Send>() {}
+    fn is_shared<T: Send + Sync>() {}
+    moves::<LuaScripts>();
+    is_shared::<Sources>();
 }

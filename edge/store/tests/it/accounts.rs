@@ -1,6 +1,6 @@
 //! Logging in, accounts, links, sessions: through routing, with the answers' texts.
 
-use game::account::{self, Account};
+use game::account::{self, Account, Newcomer};
 use game::api::{ApiCall, AuthenticateId, Disconnect, Effect};
 use game::db::{Database as _, Param};
 
@@ -39,7 +39,7 @@ fn refusals_have_the_originals_texts() {
     world.user("taken");
     for (request, expected) in [
         (format!("{DEVICE} {{}}"), "400 3 Device ID is required."),
-        (format!("{DEVICE}"), "400 3 Device ID is required."),
+        (DEVICE.to_owned(), "400 3 Device ID is required."),
         (
             format!("{DEVICE} {{\"id\":\"with space\"}}"),
             "400 3 Device ID invalid, no spaces or control characters allowed.",
@@ -462,5 +462,92 @@ fn matches_are_listed_as_clients_see_them() {
         ("?query=%2B%2F%28%2F", "500 13 Error listing matches.".into()),
     ] {
         assert_eq!(world.ask(Some(&ann), &format!("GET /v2/match{query}")), expected, "{query}");
+    }
+}
+
+/// The name that the next nameless newcomer of this world would get.
+fn next_name(world: &World) -> (Newcomer, String) {
+    let mut random = world.random.clone();
+    let newcomer = Newcomer::draw(world.now, &mut random);
+    let store = store::Store::open_in_memory().unwrap();
+    let mut db = store.connect().unwrap();
+    let login =
+        account::authenticate_device(&mut db, &newcomer, "device-000000", "", true).unwrap();
+    (newcomer, login.username)
+}
+
+#[test]
+fn generated_names_are_as_unique_as_chosen_ones() {
+    let mut world = World::new();
+    let nameless = world.log_in(&format!("{DEVICE} {{\"id\":\"device-000001\"}}"));
+    let name = nameless.claims.username.clone();
+    let ann = world.user("ann");
+    let find = |world: &mut World, name: &str| {
+        let found = world.ask(Some(&ann), &format!("GET /v2/user?usernames={name}"));
+        found.matches("\"id\"").count()
+    };
+    assert_eq!(find(&mut world, &name), 1);
+    // Nobody can choose a name that was made for another.
+    let taken = format!("{DEVICE}?username={name} {{\"id\":\"device-000002\"}}");
+    assert_eq!(world.ask(None, &taken), "409 6 Username is already in use.");
+    let rename = |name: &str| format!("PUT /v2/account {{\"username\":\"{name}\"}}");
+    let refused = "400 3 rpc error: code = AlreadyExists desc = Username is already in use.";
+    assert_eq!(world.ask(Some(&ann), &rename(&name)), refused);
+    // Its owner may, and other changes leave it as it is.
+    assert_eq!(world.ask(Some(&nameless), r#"PUT /v2/account {"location":"x"}"#), "200 {}");
+    assert_eq!(find(&mut world, &name), 1);
+    assert_eq!(world.ask(Some(&nameless), &rename(&name)), "200 {}");
+    assert_eq!(find(&mut world, &name), 1);
+    assert_eq!(world.ask(None, &taken), "409 6 Username is already in use.");
+    // Once it is given up, anybody may have it.
+    assert_eq!(world.ask(Some(&nameless), &rename("other")), "200 {}");
+    assert_eq!(find(&mut world, &name), 0);
+    assert_eq!(world.ask(Some(&ann), &rename(&name)), "200 {}");
+    assert_eq!((find(&mut world, &name), find(&mut world, "ann")), (1, 0));
+    // A name that somebody has chosen before it was made: the newcomer gets another.
+    let (newcomer, name) = next_name(&world);
+    assert_eq!(world.ask(Some(&ann), &rename(&name)), "200 {}");
+    let login = world.log_in(&format!("{DEVICE} {{\"id\":\"device-000003\"}}"));
+    assert_ne!((login.claims.user_id, &login.claims.username), (newcomer.user_id, &name));
+    assert_eq!(find(&mut world, &login.claims.username), 1);
+    // Its second name is taken now, too; the third is free, and then there are no more.
+    for (device, expected) in
+        [("twin-000001", None), ("twin-000002", Some("Username is already in use."))]
+    {
+        let login = account::authenticate_device(&mut world.db, &newcomer, device, "", true);
+        assert_eq!(login.err().map(|error| error.message.into_owned()).as_deref(), expected);
+    }
+    world.db.commit().unwrap();
+}
+
+#[test]
+fn old_clocks_make_names_too() {
+    let mut world = World::new();
+    world.now.unix_ms = 5;
+    let nameless = world.log_in(&format!("{DEVICE} {{\"id\":\"device-000001\"}}"));
+    let name = &nameless.claims.username;
+    let found = world.ask(Some(&nameless), &format!("GET /v2/user?usernames={name}"));
+    assert!(found.contains(name.as_str()), "{found}");
+}
+
+#[test]
+fn lookups_use_their_indexes() {
+    let mut world = World::new();
+    for (sql, expected) in [
+        ("SELECT id FROM users WHERE email = $1", "users_email"),
+        ("SELECT id FROM users WHERE custom_id = $1", "users_custom_id"),
+        ("SELECT id FROM users WHERE username = $1 AND generated IS NULL", "users_username"),
+        ("SELECT id FROM users WHERE id >= $1 AND id <= $1 AND generated = 1", "PRIMARY KEY"),
+        ("SELECT user_id FROM user_device WHERE id = $1", "PRIMARY KEY"),
+        (
+            "SELECT key FROM storage WHERE collection = $1 AND read >= 2 ORDER BY read, key, user_id",
+            "storage_listing",
+        ),
+    ] {
+        let mut plan = String::new();
+        let explain = format!("EXPLAIN QUERY PLAN {sql}");
+        world.db.query(&explain, &[Param::Text("x")], &mut |row| plan += row.text(3)).unwrap();
+        assert!(plan.starts_with("SEARCH") && plan.contains(expected), "{sql}: {plan}");
+        assert!(!plan.contains("TEMP B-TREE"), "{sql}: {plan}");
     }
 }

@@ -184,3 +184,34 @@ fn readers_do_not_wait_for_a_writer() {
     writer.commit().unwrap();
     assert_eq!(count(&mut reader), 1);
 }
+
+#[test]
+fn reading_shows_one_state_until_it_ends() {
+    let folder = Folder::new();
+    let store = Store::open(folder.path()).unwrap();
+    let (mut writer, mut reader) = (store.connect().unwrap(), store.connect().unwrap());
+    writer.execute("CREATE TABLE t (a BIGINT)", &[]).unwrap();
+    let mut insert = || writer.execute("INSERT INTO t VALUES (1)", &[]).unwrap();
+    reader.begin_reading().unwrap();
+    reader.begin_reading().unwrap();
+    assert_eq!(count(&mut reader), 0);
+    insert();
+    assert!(!reader.in_transaction());
+    assert_eq!(count(&mut reader), 0);
+    reader.end_reading().unwrap();
+    reader.end_reading().unwrap();
+    assert_eq!(count(&mut reader), 1);
+    // A transaction sees what has been written meanwhile, and so does a write by itself.
+    reader.begin_reading().unwrap();
+    assert_eq!(count(&mut reader), 1);
+    insert();
+    reader.begin().unwrap();
+    assert_eq!(count(&mut reader), 2);
+    reader.begin_reading().unwrap();
+    reader.commit().unwrap();
+    reader.begin_reading().unwrap();
+    assert_eq!(count(&mut reader), 2);
+    insert();
+    reader.execute("INSERT INTO t VALUES (2)", &[]).unwrap();
+    assert_eq!(count(&mut reader), 4);
+}

@@ -1,6 +1,9 @@
 //! The game's rules on a real database, and the database itself. One binary; every test has its
 //! own store.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::too_many_lines, reason = "tables of cases")]
+
 mod accounts;
 mod crash;
 mod database;

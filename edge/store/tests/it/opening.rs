@@ -8,10 +8,10 @@ use game::schema::{MIGRATIONS, Migration};
 use store::{DATABASE_FILE, Store};
 
 /// A folder of its own for one test, gone afterwards.
-pub struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let name = format!("throng-store-{}-{serial}", std::process::id());
@@ -20,7 +20,7 @@ impl Folder {
         Self(path)
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }

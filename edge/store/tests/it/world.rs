@@ -1,34 +1,34 @@
 //! What the tests run calls with: a store in memory, a clock that stands still, seeded randomness.
 
 use event::{Now, Random};
-use game::api::{Answer, ApiCall, Auth, Cx, Effect, Route, route, run};
+use game::api::{Answer, ApiCall, Auth, Cx, Effect, Route, finish_batch, route, run};
 use game::db::Database as _;
 use game::directory::Directory;
 use game::error::ApiError;
 use game::session::{Claims, Revocations, SessionSettings, Signer};
 use store::{Sqlite, Store};
 
-pub struct World {
-    pub db: Sqlite,
-    pub signer: Signer,
-    pub random: Random,
-    pub now: Now,
-    pub revocations: Revocations,
-    pub directory: Directory,
+pub(crate) struct World {
+    pub(crate) db: Sqlite,
+    pub(crate) signer: Signer,
+    pub(crate) random: Random,
+    pub(crate) now: Now,
+    pub(crate) revocations: Revocations,
+    pub(crate) directory: Directory,
     _store: Store,
 }
 
 /// A session as the client holds it.
 #[derive(Clone, Debug)]
-pub struct Session {
-    pub token: String,
-    pub refresh_token: String,
-    pub claims: Claims,
-    pub created: bool,
+pub(crate) struct Session {
+    pub(crate) token: String,
+    pub(crate) refresh_token: String,
+    pub(crate) claims: Claims,
+    pub(crate) created: bool,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let store = Store::open_in_memory().unwrap();
         let settings = SessionSettings {
             encryption_key: "a".into(),
@@ -48,11 +48,17 @@ impl World {
     }
 
     /// Runs one call by itself: a batch of one.
-    pub fn run(&mut self, call: &ApiCall, caller: Option<&Claims>) -> Result<Answer, ApiError> {
-        let answer = self.run_open(call, caller);
-        if self.db.in_transaction() {
-            self.db.commit().unwrap();
+    pub(crate) fn run(
+        &mut self,
+        call: &ApiCall,
+        caller: Option<&Claims>,
+    ) -> Result<Answer, ApiError> {
+        self.db.begin_reading().unwrap();
+        if call.is_slow() {
+            self.db.end_reading().unwrap();
         }
+        let answer = self.run_open(call, caller);
+        finish_batch(&mut self.db).unwrap();
         let answer = answer?;
         for effect in &answer.effects {
             if let Effect::Revoke(revocation) = effect {
@@ -63,7 +69,7 @@ impl World {
     }
 
     /// Runs a call and leaves the transaction open, as within a batch.
-    pub fn run_open(
+    pub(crate) fn run_open(
         &mut self,
         call: &ApiCall,
         caller: Option<&Claims>,
@@ -81,7 +87,7 @@ impl World {
 
     /// A request as text, `POST /v2/… {body}`; the answer as text, `200 {body}` or
     /// `404 5 message`.
-    pub fn ask(&mut self, session: Option<&Session>, request: &str) -> String {
+    pub(crate) fn ask(&mut self, session: Option<&Session>, request: &str) -> String {
         match self.answer(session, request) {
             Ok(answer) => format!("200 {}", String::from_utf8(answer.body).unwrap()),
             Err(error) => {
@@ -111,13 +117,13 @@ impl World {
     }
 
     /// Logs in with a request that must succeed.
-    pub fn log_in(&mut self, request: &str) -> Session {
+    pub(crate) fn log_in(&mut self, request: &str) -> Session {
         let answer = self.ask(None, request);
         let body = answer.strip_prefix("200 ").unwrap_or_else(|| panic!("{request}: {answer}"));
         self.session(body)
     }
 
-    pub fn session(&self, body: &str) -> Session {
+    pub(crate) fn session(&self, body: &str) -> Session {
         let body: serde_json::Value = serde_json::from_str(body).unwrap();
         let text = |name: &str| body[name].as_str().unwrap().to_owned();
         let (token, refresh_token) = (text("token"), text("refresh_token"));
@@ -128,11 +134,11 @@ impl World {
     }
 
     /// A new user with a device named after it.
-    pub fn user(&mut self, name: &str) -> Session {
+    pub(crate) fn user(&mut self, name: &str) -> Session {
         self.log_in(&format!("{DEVICE}?username={name} {{\"id\":\"device-of-{name}\"}}"))
     }
 }
 
-pub const DEVICE: &str = "POST /v2/account/authenticate/device";
-pub const CUSTOM: &str = "POST /v2/account/authenticate/custom";
-pub const EMAIL: &str = "POST /v2/account/authenticate/email";
+pub(crate) const DEVICE: &str = "POST /v2/account/authenticate/device";
+pub(crate) const CUSTOM: &str = "POST /v2/account/authenticate/custom";
+pub(crate) const EMAIL: &str = "POST /v2/account/authenticate/email";

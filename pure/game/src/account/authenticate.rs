@@ -8,7 +8,9 @@
 use event::{Now, Random};
 use uuid::Uuid;
 
-use super::{CustomId, DeviceId, Email, LOGIN_FAILED, Password, Username, begin_lazily, unix_ms};
+use super::{
+    CustomId, DeviceId, Email, LOGIN_FAILED, Password, Username, begin_lazily, disguise, unix_ms,
+};
 use crate::db::{Database, DbError, Param, Row};
 use crate::error::{ApiError, Code};
 use crate::{session, user};
@@ -35,9 +37,9 @@ pub struct Login {
 pub struct Newcomer {
     /// The user's id.
     pub user_id: Uuid,
-    /// Ten random letters, for those who give no name.
+    /// Ten letters: its name if it gives none and nobody has this one.
     pub username: [u8; 10],
-    /// For hashing a password.
+    /// For hashing a password, and for another id if this one's name is taken.
     pub salt: [u8; 16],
     /// When.
     pub now: Now,
@@ -46,24 +48,14 @@ pub struct Newcomer {
 impl Newcomer {
     /// Draws for one login.
     pub fn draw(now: Now, random: &mut Random) -> Self {
-        const LETTERS: &[u8; 52] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
         let user_id = session::new_id(now, random);
-        let username = std::array::from_fn(|_| {
-            usize::try_from(random.below(52))
-                .ok()
-                .and_then(|at| LETTERS.get(at))
-                .map_or(b'a', |l| *l)
-        });
-        Self { user_id, username, salt: random.bytes(), now }
+        Self { user_id, username: disguise::name(user_id), salt: random.bytes(), now }
     }
+}
 
-    /// The given name if there is one, else the drawn letters.
-    fn username<'a>(&'a self, given: &'a str) -> Result<&'a str, ApiError> {
-        if given.is_empty() {
-            return Ok(std::str::from_utf8(&self.username).unwrap_or("player"));
-        }
-        Ok(Username::parse(given)?.as_str())
-    }
+/// A given name is checked, also where an existing account is found and the name is not needed.
+fn check_username(given: &str) -> Result<(), ApiError> {
+    if given.is_empty() { Ok(()) } else { Username::parse(given).map(drop) }
 }
 
 /// A user that was found by one of its identities.
@@ -89,8 +81,7 @@ const BY_DEVICE: &str = "SELECT u.id, u.username, u.disable_time, NULL \
 const BY_CUSTOM_ID: &str =
     "SELECT id, username, disable_time, NULL FROM users WHERE custom_id = $1";
 const BY_EMAIL: &str = "SELECT id, username, disable_time, password FROM users WHERE email = $1";
-const BY_USERNAME: &str =
-    "SELECT id, username, disable_time, password FROM users WHERE username = $1";
+const BY_ID: &str = "SELECT id, username, disable_time, password FROM users WHERE id = $1";
 
 /// Logs a device in. `username` names a new account; empty for ten random letters.
 ///
@@ -105,14 +96,12 @@ pub fn authenticate_device(
     create: bool,
 ) -> Result<Login, ApiError> {
     let device = DeviceId::parse(device)?.as_str();
-    let username = newcomer.username(username)?;
+    check_username(username)?;
     if let Some(known) = find_or_begin(db, BY_DEVICE, device, create)? {
         return known.login();
     }
-    let sql = "INSERT INTO users (id, username, create_time, update_time, devices) \
-        VALUES ($1, $2, $3, $3, $4)";
-    insert_user(db, sql, newcomer, username, &[Param::Text(device)])?;
-    let id = Param::Blob(newcomer.user_id.as_bytes());
+    let login = insert_user(db, newcomer, username, &Identity { device, ..Identity::default() })?;
+    let id = Param::Blob(login.user_id.as_bytes());
     let sql = "INSERT INTO user_device (id, user_id) VALUES ($1, $2)";
     if db.execute(sql, &[Param::Text(device), id]).is_err() {
         // No savepoint on this path: undoing by hand costs nothing when nothing fails.
@@ -120,7 +109,7 @@ pub fn authenticate_device(
         return Err(undone
             .map_or_else(ApiError::database(LOGIN_FAILED), |_| ApiError::internal(LOGIN_FAILED)));
     }
-    Ok(newcomer.login(username))
+    Ok(login)
 }
 
 /// Logs in by custom id; see [`authenticate_device`].
@@ -135,14 +124,11 @@ pub fn authenticate_custom(
     create: bool,
 ) -> Result<Login, ApiError> {
     let custom_id = CustomId::parse(custom_id)?.as_str();
-    let username = newcomer.username(username)?;
+    check_username(username)?;
     if let Some(known) = find_or_begin(db, BY_CUSTOM_ID, custom_id, create)? {
         return known.login();
     }
-    let sql = "INSERT INTO users (id, username, create_time, update_time, custom_id) \
-        VALUES ($1, $2, $3, $3, $4)";
-    insert_user(db, sql, newcomer, username, &[Param::Text(custom_id)])?;
-    Ok(newcomer.login(username))
+    insert_user(db, newcomer, username, &Identity { custom_id, ..Identity::default() })
 }
 
 /// Logs in by email address and password. Slow; to be called without an open transaction. An empty
@@ -172,7 +158,7 @@ pub fn authenticate_email(
     if password.len() < 8 {
         Password::parse(password)?;
     }
-    let username = newcomer.username(username)?;
+    check_username(username)?;
     if let Some(known) = find(db, BY_EMAIL, email.as_str())? {
         return known.login_with(password);
     }
@@ -184,11 +170,8 @@ pub fn authenticate_email(
         // Registered twice at once: whoever was first has set the password.
         return known.login_with(password);
     }
-    let sql = "INSERT INTO users (id, username, create_time, update_time, email, password) \
-        VALUES ($1, $2, $3, $3, $4, $5)";
-    let identity = [Param::Text(email.as_str()), Param::Text(&hash)];
-    insert_user(db, sql, newcomer, username, &identity)?;
-    Ok(newcomer.login(username))
+    let identity = Identity { email: email.as_str(), password: &hash, ..Identity::default() };
+    insert_user(db, newcomer, username, &identity)
 }
 
 /// Logs in by username and password; never makes an account. Slow; to be called without an open
@@ -205,7 +188,10 @@ pub fn authenticate_username(
     if password.len() < 8 {
         Password::parse(password)?;
     }
-    find(db, BY_USERNAME, username.as_str())?.ok_or_else(not_found)?.login_with(password)
+    let user_id = user::id_of_username(db, username.as_str())
+        .map_err(ApiError::database(LOGIN_FAILED))?
+        .ok_or_else(not_found)?;
+    find_by(db, BY_ID, Param::Blob(user_id.as_bytes()))?.ok_or_else(not_found)?.login_with(password)
 }
 
 impl Known {
@@ -226,15 +212,17 @@ impl Known {
     }
 }
 
-impl Newcomer {
-    fn login(&self, username: &str) -> Login {
-        Login { user_id: self.user_id, username: username.into(), created: true }
-    }
+fn find(db: &mut dyn Database, sql: &str, identity: &str) -> Result<Option<Known>, ApiError> {
+    find_by(db, sql, Param::Text(identity))
 }
 
-fn find(db: &mut dyn Database, sql: &str, identity: &str) -> Result<Option<Known>, ApiError> {
+fn find_by(
+    db: &mut dyn Database,
+    sql: &str,
+    identity: Param<'_>,
+) -> Result<Option<Known>, ApiError> {
     let mut known = None;
-    db.query(sql, &[Param::Text(identity)], &mut |row| known = read_known(row))
+    db.query(sql, &[identity], &mut |row| known = read_known(row))
         .map_err(ApiError::database(LOGIN_FAILED))?;
     Ok(known)
 }
@@ -259,26 +247,99 @@ fn find_or_begin(
     Ok(None)
 }
 
+/// What a new account is known by; empty texts are unset.
+#[derive(Default)]
+struct Identity<'a> {
+    device: &'a str,
+    custom_id: &'a str,
+    email: &'a str,
+    password: &'a str,
+}
+
+/// Makes the account, within the open transaction.
 fn insert_user(
     db: &mut dyn Database,
-    sql: &str,
     newcomer: &Newcomer,
     username: &str,
-    identity: &[Param<'_>],
-) -> Result<(), ApiError> {
-    let mut params = [Param::Null; 5];
-    params[0] = Param::Blob(newcomer.user_id.as_bytes());
-    params[1] = Param::Text(username);
-    params[2] = Param::Int(unix_ms(newcomer.now));
-    let end = 3 + identity.len();
-    params[3..end].copy_from_slice(identity);
-    match db.execute(sql, &params[..end]) {
-        Ok(_) => Ok(()),
-        Err(DbError::Exists { what }) if what.contains("username") => {
-            Err(ApiError::new(Code::AlreadyExists, "Username is already in use."))
+    identity: &Identity<'_>,
+) -> Result<Login, ApiError> {
+    let failed = ApiError::database(LOGIN_FAILED);
+    if !username.is_empty() {
+        if user::owner_of_generated(db, username).map_err(&failed)?.is_some() {
+            return Err(username_taken());
         }
+        return insert_row(db, newcomer, newcomer.user_id, (username, false), identity);
+    }
+    for user_id in newcomer.ids() {
+        let letters = disguise::name(user_id);
+        let Ok(name) = std::str::from_utf8(&letters) else { continue };
+        let is_found = disguise::is_found(user_id);
+        if is_found && is_taken(db, name).map_err(&failed)? {
+            continue;
+        }
+        return insert_row(db, newcomer, user_id, (name, is_found), identity);
+    }
+    Err(username_taken())
+}
+
+impl Newcomer {
+    /// The id, and two more for when its name is taken: that needs another user of the same
+    /// millisecond with the same 16 random bits.
+    fn ids(&self) -> [Uuid; 3] {
+        let with = |random: &[u8]| {
+            let mut bytes = *self.user_id.as_bytes();
+            for (byte, random) in bytes.iter_mut().skip(6).zip(random) {
+                *byte ^= random & 0x0f;
+            }
+            Uuid::from_bytes(bytes)
+        };
+        [self.user_id, with(&self.salt[..8]), with(&self.salt[8..])]
+    }
+}
+
+/// Whether a name made of an id is another user's, by whatever way.
+fn is_taken(db: &mut dyn Database, name: &str) -> Result<bool, DbError> {
+    let Some((first, last)) = disguise::ids(name) else { return Ok(false) };
+    let sql = "SELECT 1 FROM users WHERE id >= $2 AND id <= $3 \
+        UNION ALL SELECT 1 FROM users WHERE username = $1 AND generated IS NULL";
+    let params = [Param::Text(name), Param::Blob(first.as_bytes()), Param::Blob(last.as_bytes())];
+    let mut taken = false;
+    db.query(sql, &params, &mut |_| taken = true)?;
+    Ok(taken)
+}
+
+fn insert_row(
+    db: &mut dyn Database,
+    newcomer: &Newcomer,
+    user_id: Uuid,
+    (username, generated): (&str, bool),
+    identity: &Identity<'_>,
+) -> Result<Login, ApiError> {
+    let sql = "INSERT INTO users (id, username, create_time, update_time, generated, devices, \
+        custom_id, email, password) VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8)";
+    let params = [
+        Param::Blob(user_id.as_bytes()),
+        Param::Text(username),
+        Param::Int(unix_ms(newcomer.now)),
+        if generated { Param::Int(1) } else { Param::Null },
+        text_or_null(identity.device),
+        text_or_null(identity.custom_id),
+        text_or_null(identity.email),
+        text_or_null(identity.password),
+    ];
+    match db.execute(sql, &params) {
+        Ok(_) => Ok(Login { user_id, username: username.into(), created: true }),
+        Err(DbError::Exists { what }) if what.contains("username") => Err(username_taken()),
         Err(_) => Err(ApiError::internal(LOGIN_FAILED)),
     }
+}
+
+fn text_or_null(text: &str) -> Param<'_> {
+    if text.is_empty() { Param::Null } else { Param::Text(text) }
+}
+
+fn username_taken() -> ApiError {
+    ApiError::new(Code::AlreadyExists, "Username is already in use.")
 }
 
 /// The form that the original's databases hold.

@@ -257,13 +257,17 @@ fn storage_call(cx: &mut Cx<'_>, call: &ApiCall, user_id: Uuid) -> Result<Vec<u8
         }
         ApiCall::WriteStorageObjects(write) => {
             let mut writes = write.writes.clone();
-            writes.iter_mut().for_each(|write| write.id.user_id = user_id);
+            for write in &mut writes {
+                write.id.user_id = user_id;
+            }
             let acks = storage::write(cx.db, cx.now, caller, &writes)?;
             write_list(&mut body, "acks", &acks, |body, ack| ack.write_json(body));
         }
         ApiCall::DeleteStorageObjects(delete) => {
             let mut deletes = delete.deletes.clone();
-            deletes.iter_mut().for_each(|delete| delete.id.user_id = user_id);
+            for delete in &mut deletes {
+                delete.id.user_id = user_id;
+            }
             storage::delete(cx.db, caller, &deletes)?;
             body.extend_from_slice(b"{}");
         }

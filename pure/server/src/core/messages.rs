@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use event::{ConnId, Now, Output};
-use game::guest::CallContext;
+use game::guest::{CallContext, JoinRequest};
 use game::match_id::{MatchId, MatchIdError};
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -253,10 +253,17 @@ impl Core {
             Ok(id) => id,
             Err(error) => return self.bad_match_id(conn, session, &cid, error, out),
         };
-        let metadata = join.metadata.into_iter().collect();
         let member = self.member(conn, session);
+        let request = Box::new(JoinRequest {
+            presence: member.presence.clone(),
+            metadata: join.metadata.into_iter().collect(),
+            vars: session.claims.vars.clone(),
+            user_session_exp: session.claims.expires_s,
+            client_ip: Some(session.peer.ip().to_string()),
+            client_port: Some(session.peer.port().to_string()),
+        });
         let room = self.topology.room_of(id.uuid);
-        let ask = RoomAsk::MatchJoin { member, cid: cid.clone(), id, by_token, metadata };
+        let ask = RoomAsk::MatchJoin { member, cid: cid.clone(), id, by_token, request };
         self.ask(room, ask);
         wait_for_room(cid)
     }

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use event::Now;
 use game::directory::DirectoryEvent;
 use game::guest::{
-    Broadcast, JoinVerdict, MatchContext, MatchMessage, MatchScript, Presence, PresenceReason,
-    ScriptError, ScriptFailure,
+    Broadcast, JoinRequest, JoinVerdict, MatchContext, MatchMessage, MatchScript, Presence,
+    PresenceReason, ScriptError, ScriptFailure,
 };
 use game::match_id::MatchId;
 use game::value::Value;
@@ -149,7 +149,7 @@ impl Room {
         member: &Member,
         cid: &str,
         id: MatchId,
-        metadata: &[(String, String)],
+        request: &JoinRequest,
     ) {
         let session_id = member.presence.session_id;
         let Some(found) = self.matches.get(&id.uuid) else {
@@ -162,7 +162,7 @@ impl Room {
         }
         let verdict = self.call(now, id.uuid, |running, host| {
             let Running { script, context, tick } = running;
-            script.join_attempt(host, context, *tick, &member.presence, metadata)
+            script.join_attempt(host, context, *tick, request)
         });
         match verdict {
             Some(JoinVerdict { allow: true, .. }) => self.enter(now, member, cid, id),

@@ -4,17 +4,16 @@
 //! live on this room; what would need another room says so.
 
 use bytes::Bytes;
-use event::{Now, Random};
-use game::cache::Cache;
-use game::db::Database;
-use game::directory::Directory;
-use game::guest::{Broadcast, Dispatcher, Host, HostError, HostSettings, LogLevel};
+use event::Now;
+use game::api::Disconnect;
+use game::guest::{Broadcast, Dispatcher, Host, HostError};
 use game::match_id::MatchId;
 use game::value::Value;
 use uuid::Uuid;
 
 use super::Room;
 use super::authoritative::LABEL_BYTES_MAX;
+use crate::desk::from_desk;
 use crate::mail::{AskError, Mail};
 
 /// What the dispatcher of one callback was asked for.
@@ -96,38 +95,12 @@ impl<'a> RoomHost<'a> {
 }
 
 impl Host for RoomHost<'_> {
-    fn now(&self) -> Now {
-        self.now
-    }
-
-    fn random(&mut self) -> &mut Random {
-        &mut self.room.random
-    }
-
-    fn db(&mut self) -> &mut dyn Database {
-        &mut *self.room.db
-    }
-
-    fn settings(&self) -> &HostSettings {
-        &self.room.host
-    }
-
-    fn directory(&self) -> &Directory {
-        &self.room.directory
-    }
-
-    fn cache(&mut self) -> &mut Cache {
-        &mut self.room.cache
-    }
-
-    fn log(&mut self, level: LogLevel, text: &str) {
-        crate::log_of_script(level, text);
-    }
+    from_desk!(room.desk);
 
     fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
         // An id that lives here: with r rooms, r tries on average.
         let id = loop {
-            let id = uuid::Builder::from_random_bytes(self.room.random.bytes()).into_uuid();
+            let id = uuid::Builder::from_random_bytes(self.room.desk.random.bytes()).into_uuid();
             if self.room.topology.room_of(id) == self.room.me {
                 break id;
             }
@@ -156,9 +129,14 @@ impl Host for RoomHost<'_> {
     }
 
     fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
-        let revocation = crate::revocation(self.now, &self.room.host, user_id, token_id);
+        let revocation = crate::revocation(self.now, &self.room.desk.host, user_id, token_id);
         let to = self.room.topology.everybody();
         self.room.mails.extend(to.map(|to| (to, Mail::Revoke(revocation))));
+    }
+
+    fn user_disconnect(&mut self, user_id: Uuid, cause: Disconnect) {
+        let to = self.room.topology.everybody();
+        self.room.mails.extend(to.map(|to| (to, Mail::DisconnectUser { user_id, cause })));
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {

@@ -4,15 +4,14 @@
 use std::cell::RefCell;
 
 use bytes::Bytes;
-use event::{Ask, Now, Random, ThreadId};
-use game::cache::Cache;
-use game::db::Database;
-use game::directory::Directory;
-use game::guest::{Dispatcher, Host, HostError, HostSettings, LogLevel};
+use event::{Ask, Now, ThreadId};
+use game::api::Disconnect;
+use game::guest::{Dispatcher, Host, HostError};
 use game::match_id::MatchId;
 use game::value::Value;
 use uuid::Uuid;
 
+use crate::desk::{Desk, from_desk};
 use crate::mail::{AskError, Mail, Topology};
 use crate::settings::Settings;
 
@@ -25,11 +24,7 @@ pub(super) struct WorkerHost<'a> {
     pub(super) me: ThreadId,
     pub(super) topology: &'a Topology,
     pub(super) settings: &'a Settings,
-    pub(super) random: &'a mut Random,
-    pub(super) db: &'a mut dyn Database,
-    pub(super) host: &'a HostSettings,
-    pub(super) directory: &'a mut Directory,
-    pub(super) cache: &'a mut Cache,
+    pub(super) desk: &'a mut Desk,
     pub(super) ask: &'a mut dyn Ask<Mail>,
     pub(super) asked: &'a mut u64,
     pub(super) mails: &'a mut Vec<(ThreadId, Mail)>,
@@ -51,7 +46,7 @@ impl WorkerHost<'_> {
             _ => false,
         };
         let answer = self.ask.ask(to, make(id), &is_answer, PATIENCE_MS);
-        passing.into_inner().iter().for_each(|event| self.directory.apply(event));
+        passing.into_inner().iter().for_each(|event| self.desk.directory.apply(event));
         match answer {
             Some(Mail::Answer { outcome, .. }) => outcome,
             _ => Err(AskError::Busy),
@@ -64,36 +59,10 @@ impl WorkerHost<'_> {
 }
 
 impl Host for WorkerHost<'_> {
-    fn now(&self) -> Now {
-        self.now
-    }
-
-    fn random(&mut self) -> &mut Random {
-        self.random
-    }
-
-    fn db(&mut self) -> &mut dyn Database {
-        self.db
-    }
-
-    fn settings(&self) -> &HostSettings {
-        self.host
-    }
-
-    fn directory(&self) -> &Directory {
-        self.directory
-    }
-
-    fn cache(&mut self) -> &mut Cache {
-        self.cache
-    }
-
-    fn log(&mut self, level: LogLevel, text: &str) {
-        crate::log_of_script(level, text);
-    }
+    from_desk!(desk);
 
     fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
-        let id = uuid::Builder::from_random_bytes(self.random.bytes()).into_uuid();
+        let id = uuid::Builder::from_random_bytes(self.desk.random.bytes()).into_uuid();
         let (to, from, module) = (self.topology.room_of(id), self.me, module.to_owned());
         let answer = self.ask(to, |ask| Mail::Create { ask, from, id, module, params });
         match answer {
@@ -121,12 +90,32 @@ impl Host for WorkerHost<'_> {
     }
 
     fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
-        let revocation = crate::revocation(self.now, self.host, user_id, token_id);
+        let revocation = crate::revocation(self.now, &self.desk.host, user_id, token_id);
         let to = self.topology.everybody();
         self.mails.extend(to.map(|to| (to, Mail::Revoke(revocation))));
     }
 
+    fn user_disconnect(&mut self, user_id: Uuid, cause: Disconnect) {
+        let to = self.topology.everybody();
+        self.mails.extend(to.map(|to| (to, Mail::DisconnectUser { user_id, cause })));
+    }
+
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {
+        None
+    }
+}
+
+/// For a thread that was given nobody to ask; every question goes unanswered.
+pub struct NoAsk;
+
+impl Ask<Mail> for NoAsk {
+    fn ask(
+        &mut self,
+        _to: ThreadId,
+        _mail: Mail,
+        _is_answer: &dyn Fn(&Mail) -> bool,
+        _patience_ms: u32,
+    ) -> Option<Mail> {
         None
     }
 }

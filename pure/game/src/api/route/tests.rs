@@ -1,5 +1,7 @@
 //! Tests of routing.
 
+#![expect(clippy::cast_possible_truncation, reason = "seeded choices among a few")]
+
 use super::*;
 
 fn text(route: Result<Route, ApiError>) -> String {
