@@ -11,6 +11,7 @@ mod check;
 mod cli;
 mod config;
 mod echo;
+mod load;
 mod logs;
 mod metrics;
 mod nofile;
@@ -56,6 +57,9 @@ fn main() -> ExitCode {
         Asked::Echo(options) => ended(
             logs::start(&logs::TERMINAL).map_err(Into::into).and_then(|_logs| echo::run(options)),
         ),
+        Asked::Load(args) => {
+            ended(logs::start(&logs::QUIET).map_err(Into::into).and_then(|_logs| load::run(&args)))
+        }
         Asked::Options { markdown } => {
             let page = if markdown { reference::markdown() } else { reference::text() };
             ended(std::io::stdout().lock().write_all(page.as_bytes()).map_err(Into::into))
