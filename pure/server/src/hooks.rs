@@ -185,7 +185,12 @@ mod tests {
     #[test]
     fn what_never_runs_is_told_with_its_place() {
         for (before, after, events, expected) in [
-            (&["getaccount", "rt:matchjoin", "rt:ping"][..], &["rt:pong"][..], &["shutdown"][..], &[][..]),
+            (
+                &["getaccount", "rt:matchjoin", "rt:ping"][..],
+                &["rt:pong"][..],
+                &["shutdown"][..],
+                &[][..],
+            ),
             (
                 &["event", "addfriend"],
                 &["addfriends"],

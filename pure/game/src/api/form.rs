@@ -205,7 +205,8 @@ fn email_account(who: &AuthenticateEmail) -> Value {
 }
 
 fn object_id(id: &ObjectId, version: &str) -> Value {
-    let user_id = if id.user_id.is_nil() { Value::Nil } else { Value::text(id.user_id.to_string()) };
+    let user_id =
+        if id.user_id.is_nil() { Value::Nil } else { Value::text(id.user_id.to_string()) };
     map([
         ("collection", text(&id.collection)),
         ("key", text(&id.key)),
