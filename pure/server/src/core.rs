@@ -7,6 +7,7 @@
 
 mod access;
 mod answers;
+mod hooks;
 mod http;
 mod lifetime;
 mod messages;
@@ -20,6 +21,7 @@ use event::{ConnId, Handler, Input, ListenerId, Now, Output, Random, ThreadId, T
 use game::session::{Revocations, Signer};
 use uuid::Uuid;
 
+use crate::hooks::Hooks;
 use crate::mail::{Job, Lane, Mail, RoomAsk, SessionAddress, Topology, Work};
 use crate::settings::Settings;
 use crate::stats::CoreStats;
@@ -41,6 +43,7 @@ pub struct Core {
     signer: Signer,
     revocations: Revocations,
     random: Random,
+    hooks: Arc<Hooks>,
     conns: Vec<Slot>,
     conns_open: usize,
     sessions: BTreeMap<Uuid, ConnId>,
@@ -99,6 +102,7 @@ impl Core {
         settings: Arc<Settings>,
         stats: Arc<CoreStats>,
         random: Random,
+        hooks: Arc<Hooks>,
     ) -> Self {
         let signer = Signer::new(&settings.session);
         let calls = vec![0; topology.callers.len()];
@@ -112,6 +116,7 @@ impl Core {
             signer,
             revocations: Revocations::default(),
             random,
+            hooks,
             conns: Vec::new(),
             conns_open: 0,
             sessions: BTreeMap::new(),
