@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::environment::Environment;
 use super::process::ProcessSample;
 use super::record::{Record, Stage};
 
@@ -52,6 +53,8 @@ pub struct Summary {
     pub server: Option<ServerCost>,
     /// The generator itself.
     pub generator: GeneratorCost,
+    /// Where it took place.
+    pub environment: Environment,
     /// The run second by second.
     pub series: Vec<Second>,
 }
@@ -116,6 +119,34 @@ pub struct OpSummary {
     pub response: Percentiles,
     /// From intended to sent; empty in the closed loop.
     pub lateness: Percentiles,
+    /// The whole distribution, for the percentile curve.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// One point of a percentile curve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// 0 to 1.
+    pub quantile: f64,
+    /// Service time.
+    pub service_ns: u64,
+    /// Response time; 0 in the closed loop.
+    pub response_ns: u64,
+}
+
+/// Points of a curve: evenly spread over the logarithm of what lies beyond, to five nines.
+fn curve(service: Option<&Histogram<u64>>, response: Option<&Histogram<u64>>) -> Vec<CurvePoint> {
+    const POINTS: u32 = 75;
+    const PER_DECADE: f64 = 15.0;
+    let Some(service) = service else { return Vec::new() };
+    let value = |quantile: f64| CurvePoint {
+        quantile,
+        service_ns: service.value_at_quantile(quantile),
+        response_ns: response.map_or(0, |it| it.value_at_quantile(quantile)),
+    };
+    let points = (0..=POINTS).map(|index| value(1.0 - 10_f64.powf(-f64::from(index) / PER_DECADE)));
+    // Quantiles beyond the number of values only repeat the largest.
+    points.take_while(|point| (1.0 - point.quantile) * float(service.len()) >= 0.5).collect()
 }
 
 /// A distribution of times.
@@ -288,6 +319,20 @@ pub struct Second {
     pub generator_cpu: f64,
     /// By operation, in the order of [`Summary::ops`].
     pub ops: Vec<SecondOp>,
+    /// The headline operation's times: (tenths of a decade above 1 ns, how many).
+    pub heat: Vec<(u16, u64)>,
+}
+
+/// Times by the tenth of a decade that they lie in.
+fn heat(times: Option<&Histogram<u64>>) -> Vec<(u16, u64)> {
+    let mut heat = BTreeMap::new();
+    for value in times.into_iter().flat_map(Histogram::iter_recorded) {
+        let tenth = float(value.value_iterated_to().max(1)).log10() * 10.0;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 130")]
+        let tenth = tenth as u16;
+        *heat.entry(tenth).or_default() += value.count_since_last_iteration();
+    }
+    heat.into_iter().collect()
 }
 
 /// One operation in one second.
@@ -309,7 +354,7 @@ pub struct SecondOp {
 
 impl Second {
     /// Of what was recorded.
-    pub(super) fn of(record: &Record, start_ns: u64) -> Self {
+    pub(super) fn of(record: &Record, start_ns: u64, headline: u16) -> Self {
         let ops = record.ops.iter().map(|op| {
             let times = op.response.histogram().or(op.service.histogram());
             let times = Percentiles::of(times);
@@ -322,6 +367,7 @@ impl Second {
                 late_p99_ns: Percentiles::of(op.lateness.histogram()).p99_ns,
             }
         });
+        let headline = record.ops.get(usize::from(headline));
         Self {
             at_s: seconds(record.until_ns.saturating_sub(start_ns)),
             length_s: seconds(record.until_ns.saturating_sub(record.from_ns)),
@@ -335,6 +381,7 @@ impl Second {
             server_cpu: 0.0,
             generator_cpu: 0.0,
             ops: ops.collect(),
+            heat: heat(headline.and_then(|op| op.response.histogram().or(op.service.histogram()))),
         }
     }
 }
@@ -428,6 +475,7 @@ impl Summary {
             service: Percentiles::of(record.service.histogram()),
             response: Percentiles::of(record.response.histogram()),
             lateness: Percentiles::of(record.lateness.histogram()),
+            curve: curve(record.service.histogram(), record.response.histogram()),
         }
     }
 
