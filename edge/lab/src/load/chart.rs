@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 /// Colours of series that the page defines.
 pub(crate) const COLOURS: usize = 6;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 250.0;
-const LEFT: f64 = 64.0;
+const WIDTH: f64 = 600.0;
+const HEIGHT: f64 = 236.0;
+const LEFT: f64 = 58.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 34.0;
@@ -52,16 +52,31 @@ impl Axis {
         Self { min, max, ticks }
     }
 
-    /// Powers of ten from 10^`min` to 10^`max`; values are exponents.
+    /// A logarithmic axis around 10^`min` to 10^`max`, from one round number to another; values
+    /// are exponents. Every power of ten has a label, and on short axes its double and its half.
     pub(crate) fn powers(min: f64, max: f64, write: impl Fn(f64) -> String) -> Self {
-        let (min, max) = (min.floor(), max.ceil().max(min.floor() + 1.0));
-        let mut ticks = Vec::new();
-        let mut at = min;
-        while at <= max {
-            ticks.push((at, write(10_f64.powf(at))));
-            at += 1.0;
-        }
-        Self { min, max, ticks }
+        const ROUND: [f64; 3] = [0.0, 0.301_03, 0.698_97]; // 1, 2, 5
+        let places = |from: f64, until: f64| {
+            let mut places = Vec::new();
+            let mut power = from.floor();
+            while power <= until.ceil() {
+                places.extend(ROUND.map(|part| power + part));
+                power += 1.0;
+            }
+            places
+        };
+        const SMALL: f64 = 1e-6;
+        let around = places(min - 1.0, max + 1.0);
+        let start = around.iter().rev().find(|at| **at <= min + SMALL).copied().unwrap_or(min);
+        let end = around.iter().find(|at| **at >= max - SMALL && **at > start + SMALL);
+        let end = end.copied().unwrap_or(max + 1.0);
+        let is_short = end - start < 2.2;
+        let is_tick = |at: &f64| {
+            let is_power = (at - at.round()).abs() < SMALL;
+            (is_power || is_short) && (start - SMALL..=end + SMALL).contains(at)
+        };
+        let ticks = around.into_iter().filter(is_tick);
+        Self { min: start, max: end, ticks: ticks.map(|at| (at, write(10_f64.powf(at)))).collect() }
     }
 
     fn share(&self, value: f64) -> f64 {

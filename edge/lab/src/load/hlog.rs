@@ -74,6 +74,7 @@ impl Intervals {
         let mut deflate = V2DeflateSerializer::new();
         let mut deserializer = Deserializer::new();
         let mut builder = IntervalLogWriterBuilder::new();
+        builder.add_comment("[Histogram log format version 1.3]");
         builder.add_comment(comment).with_base_time(started).with_start_time(started);
         if self.left_out > 0 {
             builder.add_comment(&format!("{} histograms left out: no room", self.left_out));

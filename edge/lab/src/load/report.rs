@@ -226,6 +226,9 @@ fn line(name: &str, colour: usize, filled: bool, points: Vec<(f64, f64)>) -> Lin
 fn throughput(summary: &Summary, seconds: &[Second]) -> String {
     let mut ops: Vec<(usize, &OpSummary)> =
         summary.ops.iter().enumerate().filter(|(_, op)| op.counted && op.done > 0).collect();
+    if ops.iter().any(|(_, op)| !op.setup) {
+        ops.retain(|(_, op)| !op.setup);
+    }
     ops.sort_by_key(|(_, op)| std::cmp::Reverse(op.done));
     ops.truncate(LINES_MAX);
     let lines: Vec<Line> = ops
@@ -361,8 +364,18 @@ fn processors(summary: &Summary, seconds: &[Second]) -> String {
     chart(seconds, Axis::linear(most.fold(0.0, f64::max), |it| format!("{it:.0} %")), lines)
 }
 
-fn table(out: &mut String, title: &str, heads: &[&str], rows: &[Vec<String>]) -> std::fmt::Result {
-    write!(out, "<section><h2>{}</h2><div class=\"scroll\"><table><thead><tr>", escape(title))?;
+/// A table whose first `texts` columns hold words, which stand on the left.
+fn table(
+    out: &mut String,
+    (title, texts): (&str, usize),
+    heads: &[&str],
+    rows: &[Vec<String>],
+) -> std::fmt::Result {
+    write!(
+        out,
+        "<section><h2>{}</h2><div class=\"scroll\"><table class=\"t{texts}\"><thead><tr>",
+        escape(title)
+    )?;
     for head in heads {
         write!(out, "<th>{}</th>", escape(head))?;
     }
@@ -407,7 +420,7 @@ fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
         "Not sent in time",
         "Unanswered",
     ];
-    table(out, "Operations", &heads, &rows)
+    table(out, ("Operations", 1), &heads, &rows)
 }
 
 fn percentiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
@@ -431,7 +444,7 @@ fn percentiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     let heads =
         ["Operation", "", "Min", "p50", "p75", "p90", "p95", "p99", "p99.9", "Max", "Deviation"];
-    table(out, "Percentiles", &heads, &rows)
+    table(out, ("Percentiles", 2), &heads, &rows)
 }
 
 fn deliveries(out: &mut String, summary: &Summary) -> std::fmt::Result {
@@ -449,7 +462,7 @@ fn deliveries(out: &mut String, summary: &Summary) -> std::fmt::Result {
         ("Not followed: too many senders", group(it.untracked)),
     ];
     let rows: Vec<_> = rows.map(|(name, value)| vec![name.to_owned(), value]).into();
-    table(out, "Match messages, whole run", &["", "Count"], &rows)
+    table(out, ("Match messages, whole run", 1), &["", "Count"], &rows)
 }
 
 fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
@@ -462,7 +475,7 @@ fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
         vec![group(error.count), error.op.clone(), error.kind.clone(), example]
     };
     let rows: Vec<_> = summary.errors.iter().map(row).collect();
-    table(out, "Errors, whole run", &["Count", "Operation", "Kind", "First one"], &rows)
+    table(out, ("Errors, whole run", 4), &["Count", "Operation", "Kind", "First one"], &rows)
 }
 
 fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
@@ -532,7 +545,7 @@ fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
     ));
     rows.push(("Generator: longest turn of its loop", time(it.turn_ns_max)));
     let rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
-    table(out, "Network and cost, counted time", &["", ""], &rows)
+    table(out, ("Network and cost, counted time", 2), &["", ""], &rows)
 }
 
 fn reproduce(out: &mut String, summary: &Summary) -> std::fmt::Result {
@@ -549,7 +562,7 @@ fn reproduce(out: &mut String, summary: &Summary) -> std::fmt::Result {
     )?;
     let rows = environment.rows();
     let rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
-    table(out, "Where it was measured", &["", ""], &rows)
+    table(out, ("Where it was measured", 2), &["", ""], &rows)
 }
 
 #[cfg(test)]

@@ -86,13 +86,14 @@ impl Generator {
             // Late sweeps are not made up for.
             self.schedule.sweep_ns = now_ns + SWEEP_NS / SWEEP_SLICES;
         }
-        if self.schedule.tick_ns <= now_ns {
+        // The stage first: its end is a tick too.
+        self.check_stage(now_ns, out);
+        if self.schedule.tick_ns <= now_ns && self.stage < Stage::Done {
             self.hand_over(now_ns);
             while self.schedule.tick_ns <= now_ns {
                 self.schedule.tick_ns += TICK_NS;
             }
         }
-        self.check_stage(now_ns, out);
     }
 
     /// Whether the next stage begins.
