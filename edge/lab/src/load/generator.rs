@@ -27,7 +27,8 @@ use super::program::Program;
 use super::record::{NO_OP, Record, Stage};
 use super::scenario::{OnError, Phase};
 
-/// Connections that are being made at once when players come without a ramp.
+/// Connections that are being made at once, and players that prepare themselves at once when they
+/// come without a ramp.
 pub(crate) const CONNECTS_MAX: u32 = 256;
 /// Virtual players of one thread, at most.
 pub(crate) const PLAYERS_MAX: u32 = 1 << 20;

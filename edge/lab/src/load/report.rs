@@ -43,7 +43,7 @@ fn write_page(out: &mut String, summary: &Summary) -> std::fmt::Result {
     errors(out, summary)?;
     costs(out, summary)?;
     reproduce(out, summary)?;
-    let json = serde_json::to_string(summary).unwrap_or_default().replace("</", "<\\/");
+    let json = serde_json::to_string(summary).unwrap_or_default().replace('<', "\\u003c");
     writeln!(
         out,
         "</main><script type=\"application/json\" id=\"result\">{json}</script></body></html>"

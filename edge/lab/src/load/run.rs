@@ -422,6 +422,7 @@ impl Collector {
                 self.summary.generator = GeneratorCost {
                     cpu_s: used,
                     cpu_share: used / self.summary.counted_s.max(1e-9),
+                    resident_bytes: own_resident_bytes(),
                     ..GeneratorCost::default()
                 };
             }
@@ -467,8 +468,8 @@ impl Collector {
             .map(|second| second.length_s)
             .sum();
         self.summary.counted_s = counted_s;
-        let grown = own_resident_bytes().saturating_sub(self.own_resident_before);
-        self.summary.generator.resident_bytes = own_resident_bytes();
+        let resident_bytes = self.summary.generator.resident_bytes;
+        let grown = resident_bytes.saturating_sub(self.own_resident_before);
         let players = u64::from(self.summary.settings.players.max(1));
         self.summary.generator.bytes_per_player = grown / players;
         self.summary.generator.turn_ns_max = self.total.turn_ns_max;

@@ -550,21 +550,23 @@ impl Summary {
         wall_s: f64,
     ) {
         let cpu_s = end.cpu().saturating_sub(start.cpu()).as_secs_f64();
-        let done = self.counted_seconds().flat_map(|second| second.ops.iter().zip(&self.ops));
-        let done: u64 = done.filter(|(_, op)| op.counted).map(|(second, _)| second.done).sum();
+        let ramp_cpu_s = ready.cpu().saturating_sub(before.cpu()).as_secs_f64();
+        // A scenario without a loop, of sockets that are held, is about coming in.
+        let has_loop = self.ops.iter().any(|op| op.counted && !op.setup);
+        let busy_s = if has_loop { cpu_s } else { ramp_cpu_s };
         self.server = Some(ServerCost {
             pid,
             user_s: end.user.saturating_sub(start.user).as_secs_f64(),
             system_s: end.system.saturating_sub(start.system).as_secs_f64(),
             wall_s,
-            ops_per_cpu_s: if cpu_s > 0.0 { float(done) / cpu_s } else { 0.0 },
+            ops_per_cpu_s: if busy_s > 0.0 { float(self.done()) / busy_s } else { 0.0 },
             resident_before_bytes: before.resident_bytes,
             resident_ready_bytes: ready.resident_bytes,
             resident_start_bytes: start.resident_bytes,
             resident_end_bytes: end.resident_bytes,
             threads_start: start.threads,
             threads_end: end.threads,
-            ramp_cpu_s: ready.cpu().saturating_sub(before.cpu()).as_secs_f64(),
+            ramp_cpu_s,
         });
     }
 }

@@ -172,11 +172,21 @@ impl Generator {
         }
         while self.schedule.arrived < self.settings.players {
             let due_ns = self.arrival_ns(self.schedule.arrived);
-            if due_ns > now_ns || self.connecting >= super::CONNECTS_MAX {
+            if due_ns > now_ns || self.is_door_full() {
                 break;
             }
-            self.arrive(now_ns, due_ns, out);
+            // Without a ramp nobody intends to come at any time: a player comes when there is
+            // room.
+            let intended_ns = if self.settings.ramp_ns == 0 { now_ns } else { due_ns };
+            self.arrive(now_ns, intended_ns, out);
         }
+    }
+
+    /// Whether as many players prepare themselves as may at once when there is no ramp.
+    fn is_door_full(&self) -> bool {
+        self.connecting >= super::CONNECTS_MAX
+            || (self.settings.ramp_ns == 0
+                && self.schedule.arrived - self.ready >= super::CONNECTS_MAX)
     }
 
     /// When the player with this place in the order comes.
@@ -468,9 +478,7 @@ impl Generator {
         if self.stage < Stage::Drain {
             if !self.settings.phases.is_empty() {
                 next_ns = next_ns.min(self.schedule.next_arrival_ns);
-            } else if self.schedule.arrived < self.settings.players
-                && self.connecting < super::CONNECTS_MAX
-            {
+            } else if self.schedule.arrived < self.settings.players && !self.is_door_full() {
                 next_ns = next_ns.min(self.arrival_ns(self.schedule.arrived));
             }
         }
