@@ -9,7 +9,7 @@ import { startServer } from "./server.mjs";
 import { FORMATS, newSocketPlayer, textOf } from "./client.mjs";
 
 /** Of bench.lua: answers `{match_id}`, of a match that is not full. */
-const MATCH_RPC = "bench_match";
+const MATCH_RPC = "bench_find_match";
 const PLAYERS = 10;
 const ROUNDS = 3;
 /** 44 and 35 characters, as in the original workload. */

@@ -30,6 +30,7 @@ const EXIT_FAILED: u8 = 1;
 const EXIT_WRONG: u8 = 2;
 
 fn main() -> ExitCode {
+    abort_on_panic();
     let asked = match cli::parse(std::env::args_os()) {
         Ok(asked) => asked,
         Err(error) => error.exit(),
@@ -70,6 +71,16 @@ fn main() -> ExitCode {
             ended(std::io::stdout().lock().write_all(page.as_bytes()).map_err(Into::into))
         }
     }
+}
+
+/// A panic is a mistake of ours: the state behind it cannot be trusted, so the process ends and its
+/// supervisor starts a new one. (Scripts' own errors unwind too, but those are no panics.)
+fn abort_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
 }
 
 /// Loads the configuration and goes on with it, or says everything that is wrong with it.

@@ -62,6 +62,10 @@ pub struct Core {
     stopping: Option<lifetime::Stopping>,
 }
 
+/// What a client is told that the server or a script disconnects, whatever the cause: the original
+/// says no more either (the contract, C.7).
+const SERVER_SIDE: &str = "server-side session disconnect";
+
 /// What the core knows of one connection.
 #[derive(Default)]
 struct Slot {
@@ -214,9 +218,9 @@ impl Core {
                 }
             }
             Mail::Revoke(revocation) => self.revoke(now, &revocation),
-            Mail::Disconnect { session_id, reason } => {
+            Mail::Disconnect { session_id } => {
                 if let Some(conn) = self.sessions.get(&session_id).copied() {
-                    self.close_socket(now, conn, 1000, &reason, out);
+                    self.close_socket(now, conn, 1000, SERVER_SIDE, out);
                 }
             }
             Mail::DisconnectUser { user_id, cause } => {

@@ -115,7 +115,7 @@ pub enum Mail {
     /// To everybody: these tokens count no more.
     Revoke(Revocation),
     /// Worker or room to cores: close this session's socket. All cores get it; one has it.
-    Disconnect { session_id: Uuid, reason: String },
+    Disconnect { session_id: Uuid },
     /// To everybody: close all sockets of this user (deleted or banned). Cores have them.
     DisconnectUser { user_id: Uuid, cause: Disconnect },
     /// Core to room, while stopping: end your matches within the grace.

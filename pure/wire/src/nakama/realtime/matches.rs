@@ -82,10 +82,10 @@ messages! {
     /// Joins a match by its id or by a token of the matchmaker.
     MatchJoin {
         /// The match; this or the token.
-        #[prost(message, optional, tag = "1")]
+        #[prost(string, optional, tag = "1")]
         match_id: Option<String>,
         /// Made by the matchmaker.
-        #[prost(message, optional, tag = "2")]
+        #[prost(string, optional, tag = "2")]
         token: Option<String>,
         /// For the match's script.
         #[prost(btree_map = "string, string", tag = "3")]
@@ -140,10 +140,10 @@ messages! {
         #[prost(string, tag = "1")]
         ticket: String,
         /// The match to join; this or the token.
-        #[prost(message, optional, tag = "2")]
+        #[prost(string, optional, tag = "2")]
         match_id: Option<String>,
         /// To join with.
-        #[prost(message, optional, tag = "3")]
+        #[prost(string, optional, tag = "3")]
         token: Option<String>,
         /// All who were matched.
         #[prost(message, repeated, tag = "4")]
