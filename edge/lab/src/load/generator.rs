@@ -359,7 +359,7 @@ impl Generator {
     /// Hands the record over; keeps it when the main thread is behind.
     fn hand_over(&mut self, now_ns: u64) {
         self.record.until_ns = now_ns;
-        self.record.players = self.present;
+        self.record.players = self.record.players.max(self.present);
         self.record.connections = self.connections;
         self.record.sockets = self.sockets;
         let fresh = Record::new(self.stage, self.program.ops.len(), now_ns);

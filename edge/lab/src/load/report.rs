@@ -169,7 +169,7 @@ fn charts(out: &mut String, summary: &Summary) -> std::fmt::Result {
         let note = format!("{} of every second, {kind}", op.name);
         figure(out, "Where the times lie", &note, &heat_map(&summary.series))?;
     }
-    figure(out, "Players and sockets", "at the end of each second", &players(&seconds))?;
+    figure(out, "Players and sockets", "of each second", &players(&seconds))?;
     figure(out, "Processors", "100 % is one of them", &processors(summary, &seconds))?;
     out.push_str("</section>");
     Ok(())
@@ -530,10 +530,7 @@ fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
         "Generator: processor",
         format!("{:.1} % of one, driver {}", 100.0 * it.cpu_share, summary.settings.driver),
     ));
-    rows.push((
-        "Generator: memory",
-        format!("{}, {} per player", bytes(it.resident_bytes), bytes(it.bytes_per_player)),
-    ));
+    rows.push(("Generator: memory", generator_memory(it)));
     rows.push((
         "Generator: late by its own fault",
         format!(
@@ -546,6 +543,13 @@ fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
     rows.push(("Generator: longest turn of its loop", time(it.turn_ns_max)));
     let rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
     table(out, ("Network and cost, counted time", 2), &["", ""], &rows)
+}
+
+fn generator_memory(it: &super::summary::GeneratorCost) -> String {
+    match it.bytes_per_player {
+        0 => bytes(it.resident_bytes),
+        count => format!("{}, {} per player", bytes(it.resident_bytes), bytes(count)),
+    }
 }
 
 fn reproduce(out: &mut String, summary: &Summary) -> std::fmt::Result {

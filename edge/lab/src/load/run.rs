@@ -15,7 +15,9 @@ use super::process::{ProcessSample, own_cpu, own_resident_bytes, sample};
 use super::program::{Dials, Program, compile};
 use super::record::{Record, Stage};
 use super::scenario::{Scenario, ScenarioError, Span};
-use super::summary::{GeneratorCost, Percentiles, RESULT_VERSION, Second, Settings, Summary};
+use super::summary::{
+    GeneratorCost, PLAYERS_MIN, Percentiles, RESULT_VERSION, Second, Settings, Summary,
+};
 use super::target::{Server, Target, TargetError, cpus, pin_thread};
 
 /// Records that may wait for the main thread.
@@ -258,6 +260,7 @@ struct Collector {
     total: Record,
     setup: Vec<bool>,
     headline: u16,
+    has_phases: bool,
     intervals: Intervals,
     stage: Stage,
     stage_at: Instant,
@@ -307,6 +310,7 @@ impl Collector {
             total: Record::new(Stage::Counted, program.ops.len(), 0),
             setup: program.ops.iter().map(|op| op.setup).collect(),
             headline: program.headline,
+            has_phases: !scenario.phases.is_empty(),
             intervals: Intervals::default(),
             stage: Stage::Ramp,
             stage_at: Instant::now(),
@@ -468,10 +472,16 @@ impl Collector {
             .map(|second| second.length_s)
             .sum();
         self.summary.counted_s = counted_s;
+        if self.has_phases {
+            let most = self.summary.series.iter().map(|second| second.players).max();
+            self.summary.settings.players = most.unwrap_or(0);
+        }
         let resident_bytes = self.summary.generator.resident_bytes;
         let grown = resident_bytes.saturating_sub(self.own_resident_before);
-        let players = u64::from(self.summary.settings.players.max(1));
-        self.summary.generator.bytes_per_player = grown / players;
+        let players = self.summary.settings.players;
+        if players >= PLAYERS_MIN {
+            self.summary.generator.bytes_per_player = grown / u64::from(players);
+        }
         self.summary.generator.turn_ns_max = self.total.turn_ns_max;
         self.summary.generator.behind = Percentiles::of(self.total.behind.histogram());
         self.summary.deliveries = program.match_ops.iter().any(Option::is_some).then(|| {

@@ -20,6 +20,9 @@ pub(crate) const INTERVAL_S: usize = 10;
 /// behind, unless it is below 1 % of the response time's p99.
 pub(crate) const LATENESS_NS_MAX: u64 = 1_000_000;
 
+/// Players from which on the generator's memory per player means something.
+pub const PLAYERS_MIN: u32 = 2_000;
+
 /// A finished run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
@@ -284,7 +287,8 @@ pub struct GeneratorCost {
     pub cpu_share: f64,
     /// Resident memory at the end, in bytes.
     pub resident_bytes: u64,
-    /// Growth of it per player.
+    /// Growth of it per player; 0 with fewer than [`PLAYERS_MIN`], because what does not depend on
+    /// them would prevail.
     pub bytes_per_player: u64,
     /// Longest turn of its loop: nothing is timed finer than this.
     pub turn_ns_max: u64,
@@ -301,7 +305,7 @@ pub struct Second {
     pub length_s: f64,
     /// Stage, as printed.
     pub stage: String,
-    /// At its end.
+    /// The most that were present in it.
     pub players: u32,
     /// At its end.
     pub connections: u32,

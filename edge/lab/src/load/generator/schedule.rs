@@ -247,7 +247,7 @@ impl Generator {
     fn arrive(&mut self, now_ns: u64, due_ns: u64, out: &mut Output<Command>) {
         let order = self.schedule.arrived;
         self.schedule.arrived += 1;
-        let session = self.choose_session();
+        let session = self.choose_session(order);
         let player = Player {
             number: self.settings.first_number + order,
             session,
@@ -267,6 +267,7 @@ impl Generator {
             }
         };
         self.present += 1;
+        self.record.players = self.record.players.max(self.present);
         let player = &mut self.players[index];
         player.doing = Doing::Waiting;
         player.intended_ns = due_ns;
@@ -275,12 +276,23 @@ impl Generator {
         self.advance(now_ns, index, out);
     }
 
-    fn choose_session(&mut self) -> u16 {
+    fn choose_session(&mut self, order: u32) -> u16 {
         let program = self.program.clone();
-        let total: f64 = program.sessions.iter().map(|session| session.weight).sum();
+        let mut counted = 0_u32;
+        for (index, session) in (0..).zip(&program.sessions) {
+            counted = counted.saturating_add(session.count.unwrap_or(0));
+            if self.settings.first_number + order < counted {
+                return index;
+            }
+        }
+        let weight = |session: &SessionPlan| match session.count {
+            Some(_) => 0.0,
+            None => session.weight,
+        };
+        let total: f64 = program.sessions.iter().map(weight).sum();
         let mut place = self.unit() * total;
         for (index, session) in (0..).zip(&program.sessions) {
-            place -= session.weight;
+            place -= weight(session);
             if place < 0.0 {
                 return index;
             }
