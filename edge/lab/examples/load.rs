@@ -4,8 +4,12 @@
 mod load;
 fn main() {
     let matches = load::command().get_matches();
-    if let Err(error) = load::run(&matches) {
-        eprintln!("throng: {error:#}");
-        std::process::exit(1);
+    match load::run(&matches) {
+        Ok(true) => {}
+        Ok(false) => std::process::exit(1),
+        Err(error) => {
+            eprintln!("throng: {error:#}");
+            std::process::exit(1);
+        }
     }
 }

@@ -61,9 +61,15 @@ fn main() -> ExitCode {
         Asked::Echo(options) => ended(
             logs::start(&logs::TERMINAL).map_err(Into::into).and_then(|_logs| echo::run(options)),
         ),
-        Asked::Load(args) => {
-            ended(logs::start(&logs::QUIET).map_err(Into::into).and_then(|_logs| load::run(&args)))
-        }
+        Asked::Load(args) => match logs::start(&logs::QUIET).map_err(Into::into) {
+            Ok(_logs) => match load::run(&args) {
+                Ok(true) => ExitCode::SUCCESS,
+                // What does not hold has been printed.
+                Ok(false) => ExitCode::from(EXIT_FAILED),
+                Err(error) => ended(Err(error)),
+            },
+            Err(error) => ended(Err(error)),
+        },
         Asked::Options { markdown } => {
             let page = if markdown { reference::markdown() } else { reference::text() };
             ended(std::io::stdout().lock().write_all(page.as_bytes()).map_err(Into::into))

@@ -27,7 +27,8 @@ use super::program::Program;
 use super::record::{NO_OP, Record, Stage};
 use super::scenario::{OnError, Phase};
 
-/// Connections that are being made at once when players come without a ramp.
+/// Connections that are being made at once, and players that prepare themselves at once when they
+/// come without a ramp.
 pub(crate) const CONNECTS_MAX: u32 = 256;
 /// Virtual players of one thread, at most.
 pub(crate) const PLAYERS_MAX: u32 = 1 << 20;
@@ -358,7 +359,7 @@ impl Generator {
     /// Hands the record over; keeps it when the main thread is behind.
     fn hand_over(&mut self, now_ns: u64) {
         self.record.until_ns = now_ns;
-        self.record.players = self.present;
+        self.record.players = self.record.players.max(self.present);
         self.record.connections = self.connections;
         self.record.sockets = self.sockets;
         let fresh = Record::new(self.stage, self.program.ops.len(), now_ns);

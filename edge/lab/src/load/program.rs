@@ -82,6 +82,8 @@ impl Program {
 
 #[derive(Debug)]
 pub(crate) struct SessionPlan {
+    /// The first players so many do this session; the others share the sessions without a count.
+    pub(crate) count: Option<u32>,
     pub(crate) weight: f64,
     pub(crate) pace: Pace,
     pub(crate) beat: Beat,
@@ -138,7 +140,7 @@ pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, Sce
     for session in &scenario.sessions {
         sessions.push(compiler.session(session)?);
     }
-    if !sessions.iter().any(|session| session.weight > 0.0) {
+    if !sessions.iter().any(|session| session.weight > 0.0 || session.count.is_some()) {
         return Err(mistake("session", "no session has a weight above zero"));
     }
     let headline = match &scenario.headline {
@@ -172,6 +174,8 @@ struct Compiler<'a> {
     ping_op: Option<u16>,
     match_ops: [Option<u16>; 2],
     match_op_codes: [Option<i64>; 2],
+    /// With phases players come and go all the time: nothing is done before the counted time.
+    has_phases: bool,
 }
 
 impl<'a> Compiler<'a> {
@@ -204,6 +208,7 @@ impl<'a> Compiler<'a> {
             ping_op: None,
             match_ops: [None; 2],
             match_op_codes: [None; 2],
+            has_phases: !scenario.phases.is_empty(),
         })
     }
 
@@ -232,6 +237,7 @@ impl<'a> Compiler<'a> {
         let index = |len: usize| u16::try_from(len).unwrap_or(u16::MAX);
         let can_pace = form.repeated.iter().any(|step| step.think.is_none());
         Ok(SessionPlan {
+            count: form.count,
             weight: form.weight,
             pace: if can_pace { form.pace } else { Pace::None },
             beat: form.beat,
@@ -253,6 +259,7 @@ impl<'a> Compiler<'a> {
         counted: bool,
         setup: bool,
     ) -> Result<u16, ScenarioError> {
+        let setup = setup && !self.has_phases;
         let found = self.ops.iter().position(|op| op.name == name);
         let index = found.unwrap_or_else(|| {
             self.ops.push(Op { name: name.to_owned(), counted, setup });

@@ -162,8 +162,9 @@ pub(crate) struct Record {
     pub(crate) bytes_out: u64,
     pub(crate) frames_in: u64,
     pub(crate) connects: u64,
-    /// At the end of the stretch: players present, sockets and connections open.
+    /// The most players that were present.
     pub(crate) players: u32,
+    /// At the end of the stretch: connections and sockets open.
     pub(crate) connections: u32,
     pub(crate) sockets: u32,
     /// Longest turn of the loop: the coarseness of every time recorded.

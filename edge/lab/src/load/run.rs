@@ -8,12 +8,16 @@ use std::time::{Duration, Instant, SystemTime};
 
 use engine::{DriverChoice, Engine, Limits, StartError, ThreadFailed, ThreadPlan};
 
+use super::environment::Environment;
 use super::generator::{Command, Event, Generator, PLAYERS_MAX};
+use super::hlog::Intervals;
 use super::process::{ProcessSample, own_cpu, own_resident_bytes, sample};
 use super::program::{Dials, Program, compile};
 use super::record::{Record, Stage};
 use super::scenario::{Scenario, ScenarioError, Span};
-use super::summary::{GeneratorCost, Percentiles, RESULT_VERSION, Second, Settings, Summary};
+use super::summary::{
+    GeneratorCost, PLAYERS_MIN, Percentiles, RESULT_VERSION, Second, Settings, Summary,
+};
 use super::target::{Server, Target, TargetError, cpus, pin_thread};
 
 /// Records that may wait for the main thread.
@@ -62,6 +66,36 @@ pub struct Plan {
     pub seed: Option<u64>,
 }
 
+/// A run that has ended.
+pub struct Finished {
+    /// Its figures.
+    pub summary: Summary,
+    /// Its histograms, second by second.
+    pub intervals: Intervals,
+}
+
+/// How a run goes, told every second.
+#[derive(Clone, Copy)]
+pub struct Progress<'a> {
+    /// Where it is.
+    pub stage: Stage,
+    /// Seconds since that began.
+    pub stage_s: f64,
+    /// The second that has just ended.
+    pub second: &'a Second,
+    /// All seconds, the last one too.
+    pub history: &'a [Second],
+    /// Operations in the order of [`Second::ops`].
+    pub op_names: &'a [String],
+    /// Whether the server's process is sampled.
+    pub has_server: bool,
+    /// What was asked for stands in its settings; its figures come at the end.
+    pub summary: &'a Summary,
+}
+
+/// Is told how a run goes; `false` ends the counted time.
+pub type Watch<'a> = &'a mut dyn FnMut(&Progress<'_>) -> bool;
+
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -108,10 +142,7 @@ pub enum RunError {
 /// # Errors
 /// When the run could not begin or its generator failed; failures of the server are part of the
 /// result.
-pub fn run(
-    plan: &Plan,
-    watch: &mut dyn FnMut(Stage, &Second) -> bool,
-) -> Result<Summary, RunError> {
+pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     let run_number = unix_now().subsec_nanos() ^ std::process::id().rotate_left(16);
     let dials = Dials {
         host: plan.target.host.clone(),
@@ -228,8 +259,12 @@ struct Collector {
     summary: Summary,
     total: Record,
     setup: Vec<bool>,
+    headline: u16,
+    has_phases: bool,
+    intervals: Intervals,
     stage: Stage,
-    start: Instant,
+    stage_at: Instant,
+    op_names: Vec<String>,
     start_ns: Option<u64>,
     server: Option<ServerWatch>,
     own_start: Option<(Duration, Instant)>,
@@ -267,14 +302,19 @@ impl Collector {
                 pin,
                 seed: settings.seed,
             },
+            environment: Environment::read(),
             ..Summary::default()
         };
         Self {
             summary,
             total: Record::new(Stage::Counted, program.ops.len(), 0),
             setup: program.ops.iter().map(|op| op.setup).collect(),
+            headline: program.headline,
+            has_phases: !scenario.phases.is_empty(),
+            intervals: Intervals::default(),
             stage: Stage::Ramp,
-            start: Instant::now(),
+            stage_at: Instant::now(),
+            op_names: program.ops.iter().map(|op| op.name.clone()).collect(),
             start_ns: None,
             server: None,
             own_start: None,
@@ -289,8 +329,8 @@ impl Collector {
         program: Arc<Program>,
         settings: super::generator::Settings,
         pin: Option<usize>,
-        watch: &mut dyn FnMut(Stage, &Second) -> bool,
-    ) -> Result<Summary, RunError> {
+        watch: Watch<'_>,
+    ) -> Result<Finished, RunError> {
         let (sender, events) = sync_channel(EVENTS_MAX);
         let mut engine = Engine::new(plan.driver);
         let (for_thread, players) = (program.clone(), settings.players);
@@ -306,7 +346,6 @@ impl Collector {
             ..Limits::default()
         };
         let id = engine.add(thread);
-        self.start = Instant::now();
         let running = engine.start()?;
         self.summary.settings.driver = running.driver().to_string();
         let _ = running.post(id, Command::Begin);
@@ -321,7 +360,7 @@ impl Collector {
         running.join()?;
         done?;
         self.finish(&program);
-        Ok(self.summary)
+        Ok(Finished { summary: self.summary, intervals: self.intervals })
     }
 
     /// Takes events until the generator is done.
@@ -330,17 +369,17 @@ impl Collector {
         events: &Receiver<Event>,
         is_finished: impl Fn() -> bool,
         ask_to_finish: impl Fn(),
-        watch: &mut dyn FnMut(Stage, &Second) -> bool,
+        watch: Watch<'_>,
     ) -> Result<(), RunError> {
         loop {
             match events.recv_timeout(Duration::from_millis(500)) {
                 Ok(Event::Stage(stage)) => self.stage_begins(stage),
                 Ok(Event::Record(record)) => {
                     let second = self.take(&record);
-                    if !watch(self.stage, &second) {
+                    self.summary.series.push(second);
+                    if !self.tell(watch) {
                         ask_to_finish();
                     }
-                    self.summary.series.push(second);
                 }
                 Ok(Event::Done) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) if !is_finished() => {}
@@ -349,9 +388,23 @@ impl Collector {
         }
     }
 
+    fn tell(&self, watch: &mut dyn FnMut(&Progress<'_>) -> bool) -> bool {
+        let Some(second) = self.summary.series.last() else { return true };
+        watch(&Progress {
+            stage: self.stage,
+            stage_s: self.stage_at.elapsed().as_secs_f64(),
+            second,
+            history: &self.summary.series,
+            op_names: &self.op_names,
+            has_server: self.server.is_some(),
+            summary: &self.summary,
+        })
+    }
+
     fn stage_begins(&mut self, stage: Stage) {
         self.stage = stage;
         let now = Instant::now();
+        self.stage_at = now;
         // A server that is gone cannot be sampled; its errors are in the result.
         let server = self.server.as_ref().and_then(|server| sample(server.pid).ok());
         if stage == Stage::WarmUp {
@@ -373,6 +426,7 @@ impl Collector {
                 self.summary.generator = GeneratorCost {
                     cpu_s: used,
                     cpu_share: used / self.summary.counted_s.max(1e-9),
+                    resident_bytes: own_resident_bytes(),
                     ..GeneratorCost::default()
                 };
             }
@@ -382,7 +436,8 @@ impl Collector {
     /// Adds a record, and makes a line of the series from it.
     fn take(&mut self, record: &Record) -> Second {
         let start_ns = *self.start_ns.get_or_insert(record.from_ns);
-        let mut second = Second::of(record, start_ns);
+        let mut second = Second::of(record, start_ns, self.headline);
+        self.intervals.take(record, start_ns);
         let now = Instant::now();
         let (cpu, at) = std::mem::replace(&mut self.own_last, (own_cpu(), now));
         let wall_s = now.duration_since(at).as_secs_f64().max(1e-9);
@@ -417,10 +472,16 @@ impl Collector {
             .map(|second| second.length_s)
             .sum();
         self.summary.counted_s = counted_s;
-        let grown = own_resident_bytes().saturating_sub(self.own_resident_before);
-        self.summary.generator.resident_bytes = own_resident_bytes();
-        let players = u64::from(self.summary.settings.players.max(1));
-        self.summary.generator.bytes_per_player = grown / players;
+        if self.has_phases {
+            let most = self.summary.series.iter().map(|second| second.players).max();
+            self.summary.settings.players = most.unwrap_or(0);
+        }
+        let resident_bytes = self.summary.generator.resident_bytes;
+        let grown = resident_bytes.saturating_sub(self.own_resident_before);
+        let players = self.summary.settings.players;
+        if players >= PLAYERS_MIN {
+            self.summary.generator.bytes_per_player = grown / u64::from(players);
+        }
         self.summary.generator.turn_ns_max = self.total.turn_ns_max;
         self.summary.generator.behind = Percentiles::of(self.total.behind.histogram());
         self.summary.deliveries = program.match_ops.iter().any(Option::is_some).then(|| {

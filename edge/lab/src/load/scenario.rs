@@ -23,6 +23,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("rpc-lua", include_str!("../../../../scenarios/rpc-lua.toml")),
     ("rpc-js", include_str!("../../../../scenarios/rpc-js.toml")),
     ("rpc-go", include_str!("../../../../scenarios/rpc-go.toml")),
+    ("ws-broadcast", include_str!("../../../../scenarios/ws-broadcast.toml")),
     ("match", include_str!("../../../../scenarios/match.toml")),
 ];
 
@@ -109,6 +110,8 @@ pub enum Process {
 pub struct Session {
     /// For the reader.
     pub name: String,
+    /// So many players do this session, the first ones to come, whatever the weights.
+    pub count: Option<u32>,
     /// Share of the players, relative to the other sessions' weights.
     #[serde(default = "one_f64")]
     pub weight: f64,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::environment::Environment;
 use super::process::ProcessSample;
 use super::record::{Record, Stage};
 
@@ -18,6 +19,9 @@ pub(crate) const INTERVAL_S: usize = 10;
 /// Lateness of sending at p99, by the generator's own fault, above which the generator counts as
 /// behind, unless it is below 1 % of the response time's p99.
 pub(crate) const LATENESS_NS_MAX: u64 = 1_000_000;
+
+/// Players from which on the generator's memory per player means something.
+pub const PLAYERS_MIN: u32 = 2_000;
 
 /// A finished run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -52,6 +56,8 @@ pub struct Summary {
     pub server: Option<ServerCost>,
     /// The generator itself.
     pub generator: GeneratorCost,
+    /// Where it took place.
+    pub environment: Environment,
     /// The run second by second.
     pub series: Vec<Second>,
 }
@@ -116,6 +122,34 @@ pub struct OpSummary {
     pub response: Percentiles,
     /// From intended to sent; empty in the closed loop.
     pub lateness: Percentiles,
+    /// The whole distribution, for the percentile curve.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// One point of a percentile curve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// 0 to 1.
+    pub quantile: f64,
+    /// Service time.
+    pub service_ns: u64,
+    /// Response time; 0 in the closed loop.
+    pub response_ns: u64,
+}
+
+/// Points of a curve: evenly spread over the logarithm of what lies beyond, to five nines.
+fn curve(service: Option<&Histogram<u64>>, response: Option<&Histogram<u64>>) -> Vec<CurvePoint> {
+    const POINTS: u32 = 75;
+    const PER_DECADE: f64 = 15.0;
+    let Some(service) = service else { return Vec::new() };
+    let value = |quantile: f64| CurvePoint {
+        quantile,
+        service_ns: service.value_at_quantile(quantile),
+        response_ns: response.map_or(0, |it| it.value_at_quantile(quantile)),
+    };
+    let points = (0..=POINTS).map(|index| value(1.0 - 10_f64.powf(-f64::from(index) / PER_DECADE)));
+    // Quantiles beyond the number of values only repeat the largest.
+    points.take_while(|point| (1.0 - point.quantile) * float(service.len()) >= 0.5).collect()
 }
 
 /// A distribution of times.
@@ -253,7 +287,8 @@ pub struct GeneratorCost {
     pub cpu_share: f64,
     /// Resident memory at the end, in bytes.
     pub resident_bytes: u64,
-    /// Growth of it per player.
+    /// Growth of it per player; 0 with fewer than [`PLAYERS_MIN`], because what does not depend on
+    /// them would prevail.
     pub bytes_per_player: u64,
     /// Longest turn of its loop: nothing is timed finer than this.
     pub turn_ns_max: u64,
@@ -270,7 +305,7 @@ pub struct Second {
     pub length_s: f64,
     /// Stage, as printed.
     pub stage: String,
-    /// At its end.
+    /// The most that were present in it.
     pub players: u32,
     /// At its end.
     pub connections: u32,
@@ -288,6 +323,20 @@ pub struct Second {
     pub generator_cpu: f64,
     /// By operation, in the order of [`Summary::ops`].
     pub ops: Vec<SecondOp>,
+    /// The headline operation's times: (tenths of a decade above 1 ns, how many).
+    pub heat: Vec<(u16, u64)>,
+}
+
+/// Times by the tenth of a decade that they lie in.
+fn heat(times: Option<&Histogram<u64>>) -> Vec<(u16, u64)> {
+    let mut heat = BTreeMap::new();
+    for value in times.into_iter().flat_map(Histogram::iter_recorded) {
+        let tenth = float(value.value_iterated_to().max(1)).log10() * 10.0;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 130")]
+        let tenth = tenth as u16;
+        *heat.entry(tenth).or_default() += value.count_since_last_iteration();
+    }
+    heat.into_iter().collect()
 }
 
 /// One operation in one second.
@@ -309,7 +358,7 @@ pub struct SecondOp {
 
 impl Second {
     /// Of what was recorded.
-    pub(super) fn of(record: &Record, start_ns: u64) -> Self {
+    pub(super) fn of(record: &Record, start_ns: u64, headline: u16) -> Self {
         let ops = record.ops.iter().map(|op| {
             let times = op.response.histogram().or(op.service.histogram());
             let times = Percentiles::of(times);
@@ -322,6 +371,7 @@ impl Second {
                 late_p99_ns: Percentiles::of(op.lateness.histogram()).p99_ns,
             }
         });
+        let headline = record.ops.get(usize::from(headline));
         Self {
             at_s: seconds(record.until_ns.saturating_sub(start_ns)),
             length_s: seconds(record.until_ns.saturating_sub(record.from_ns)),
@@ -335,6 +385,7 @@ impl Second {
             server_cpu: 0.0,
             generator_cpu: 0.0,
             ops: ops.collect(),
+            heat: heat(headline.and_then(|op| op.response.histogram().or(op.service.histogram()))),
         }
     }
 }
@@ -428,6 +479,7 @@ impl Summary {
             service: Percentiles::of(record.service.histogram()),
             response: Percentiles::of(record.response.histogram()),
             lateness: Percentiles::of(record.lateness.histogram()),
+            curve: curve(record.service.histogram(), record.response.histogram()),
         }
     }
 
@@ -502,21 +554,23 @@ impl Summary {
         wall_s: f64,
     ) {
         let cpu_s = end.cpu().saturating_sub(start.cpu()).as_secs_f64();
-        let done = self.counted_seconds().flat_map(|second| second.ops.iter().zip(&self.ops));
-        let done: u64 = done.filter(|(_, op)| op.counted).map(|(second, _)| second.done).sum();
+        let ramp_cpu_s = ready.cpu().saturating_sub(before.cpu()).as_secs_f64();
+        // A scenario without a loop, of sockets that are held, is about coming in.
+        let has_loop = self.ops.iter().any(|op| op.counted && !op.setup);
+        let busy_s = if has_loop { cpu_s } else { ramp_cpu_s };
         self.server = Some(ServerCost {
             pid,
             user_s: end.user.saturating_sub(start.user).as_secs_f64(),
             system_s: end.system.saturating_sub(start.system).as_secs_f64(),
             wall_s,
-            ops_per_cpu_s: if cpu_s > 0.0 { float(done) / cpu_s } else { 0.0 },
+            ops_per_cpu_s: if busy_s > 0.0 { float(self.done()) / busy_s } else { 0.0 },
             resident_before_bytes: before.resident_bytes,
             resident_ready_bytes: ready.resident_bytes,
             resident_start_bytes: start.resident_bytes,
             resident_end_bytes: end.resident_bytes,
             threads_start: start.threads,
             threads_end: end.threads,
-            ramp_cpu_s: ready.cpu().saturating_sub(before.cpu()).as_secs_f64(),
+            ramp_cpu_s,
         });
     }
 }

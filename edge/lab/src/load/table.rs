@@ -205,13 +205,17 @@ fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
         )?;
     }
     let it = &summary.generator;
+    let per_player = match it.bytes_per_player {
+        0 => String::new(),
+        count => format!(" ({} per player)", bytes(count)),
+    };
     writeln!(
         out,
-        "generator: {:.1} % of a CPU, memory {} ({} per player), behind p99 {}, longest turn {}, \
+        "generator: {:.1} % of a CPU, memory {}{}, behind p99 {}, longest turn {}, \
          driver {}",
         100.0 * it.cpu_share,
         bytes(it.resident_bytes),
-        bytes(it.bytes_per_player),
+        per_player,
         time(it.behind.p99_ns),
         time(it.turn_ns_max),
         summary.settings.driver,

@@ -86,13 +86,14 @@ impl Generator {
             // Late sweeps are not made up for.
             self.schedule.sweep_ns = now_ns + SWEEP_NS / SWEEP_SLICES;
         }
-        if self.schedule.tick_ns <= now_ns {
+        // The stage first: its end is a tick too.
+        self.check_stage(now_ns, out);
+        if self.schedule.tick_ns <= now_ns && self.stage < Stage::Done {
             self.hand_over(now_ns);
             while self.schedule.tick_ns <= now_ns {
                 self.schedule.tick_ns += TICK_NS;
             }
         }
-        self.check_stage(now_ns, out);
     }
 
     /// Whether the next stage begins.
@@ -171,11 +172,21 @@ impl Generator {
         }
         while self.schedule.arrived < self.settings.players {
             let due_ns = self.arrival_ns(self.schedule.arrived);
-            if due_ns > now_ns || self.connecting >= super::CONNECTS_MAX {
+            if due_ns > now_ns || self.is_door_full() {
                 break;
             }
-            self.arrive(now_ns, due_ns, out);
+            // Without a ramp nobody intends to come at any time: a player comes when there is
+            // room.
+            let intended_ns = if self.settings.ramp_ns == 0 { now_ns } else { due_ns };
+            self.arrive(now_ns, intended_ns, out);
         }
+    }
+
+    /// Whether as many players prepare themselves as may at once when there is no ramp.
+    fn is_door_full(&self) -> bool {
+        self.connecting >= super::CONNECTS_MAX
+            || (self.settings.ramp_ns == 0
+                && self.schedule.arrived - self.ready >= super::CONNECTS_MAX)
     }
 
     /// When the player with this place in the order comes.
@@ -236,7 +247,7 @@ impl Generator {
     fn arrive(&mut self, now_ns: u64, due_ns: u64, out: &mut Output<Command>) {
         let order = self.schedule.arrived;
         self.schedule.arrived += 1;
-        let session = self.choose_session();
+        let session = self.choose_session(order);
         let player = Player {
             number: self.settings.first_number + order,
             session,
@@ -256,6 +267,7 @@ impl Generator {
             }
         };
         self.present += 1;
+        self.record.players = self.record.players.max(self.present);
         let player = &mut self.players[index];
         player.doing = Doing::Waiting;
         player.intended_ns = due_ns;
@@ -264,12 +276,23 @@ impl Generator {
         self.advance(now_ns, index, out);
     }
 
-    fn choose_session(&mut self) -> u16 {
+    fn choose_session(&mut self, order: u32) -> u16 {
         let program = self.program.clone();
-        let total: f64 = program.sessions.iter().map(|session| session.weight).sum();
+        let mut counted = 0_u32;
+        for (index, session) in (0..).zip(&program.sessions) {
+            counted = counted.saturating_add(session.count.unwrap_or(0));
+            if self.settings.first_number + order < counted {
+                return index;
+            }
+        }
+        let weight = |session: &SessionPlan| match session.count {
+            Some(_) => 0.0,
+            None => session.weight,
+        };
+        let total: f64 = program.sessions.iter().map(weight).sum();
         let mut place = self.unit() * total;
         for (index, session) in (0..).zip(&program.sessions) {
-            place -= session.weight;
+            place -= weight(session);
             if place < 0.0 {
                 return index;
             }
@@ -467,9 +490,7 @@ impl Generator {
         if self.stage < Stage::Drain {
             if !self.settings.phases.is_empty() {
                 next_ns = next_ns.min(self.schedule.next_arrival_ns);
-            } else if self.schedule.arrived < self.settings.players
-                && self.connecting < super::CONNECTS_MAX
-            {
+            } else if self.schedule.arrived < self.settings.players && !self.is_door_full() {
                 next_ns = next_ns.min(self.arrival_ns(self.schedule.arrived));
             }
         }

@@ -140,7 +140,7 @@ impl<'a> World<'a> {
                     self.at(now.mono_ns + 20_000, Happening::Connected(token));
                 }
                 Op::Connect { token, .. } => {
-                    self.at(now.mono_ns + 20_000, Happening::Refused(token))
+                    self.at(now.mono_ns + 20_000, Happening::Refused(token));
                 }
                 Op::Stop => stops = true,
                 _ => {}
@@ -279,7 +279,8 @@ fn answers_may_come_in_any_pieces() {
 #[test]
 fn what_servers_do_wrong_is_counted_by_kind_and_the_run_goes_on() {
     let close = |at_ns| Act::Close { at_ns };
-    let cases: [(&str, &dyn Fn(u64) -> Vec<Act>); 6] = [
+    type Answer<'a> = &'a dyn Fn(u64) -> Vec<Act>;
+    let cases: [(&str, Answer<'_>); 6] = [
         ("status 503", &|at_ns| {
             let bytes = b"HTTP/1.1 503 X\r\nContent-Length: 4\r\n\r\nbusy".to_vec();
             vec![Act::Answer { at_ns, bytes }]
@@ -372,6 +373,7 @@ fn all_beats_together_are_even() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "most of it is the made-up server")]
 fn matches_are_played_by_the_scenario_and_accounted_for() {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
@@ -406,7 +408,7 @@ fn matches_are_played_by_the_scenario_and_accounted_for() {
                     }
                 };
                 let is_twice = reply.contains("match_data") && echoes.is_multiple_of(10);
-                for _ in 0..1 + u32::from(is_twice) {
+                for _ in 0..=u32::from(is_twice) {
                     websocket::encode(&mut answer, Opcode::Text, reply.as_bytes());
                 }
             }
