@@ -129,6 +129,7 @@ impl Room {
                 members: Vec::new(),
                 inbox: Vec::new(),
                 left: Vec::new(),
+                tick_rate_hz,
                 period_ns,
                 due,
                 empty_since: Some(now),
