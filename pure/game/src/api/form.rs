@@ -176,6 +176,7 @@ fn given(text: Option<&String>) -> Value {
     text.map_or(Value::Nil, given_text)
 }
 
+#[allow(clippy::ptr_arg, reason = "passed as a function where the lists hold `String`")]
 fn given_text(text: &String) -> Value {
     Value::text(text.as_str())
 }
