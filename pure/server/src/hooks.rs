@@ -76,6 +76,7 @@ pub(crate) fn realtime_id(name: &str) -> String {
     format!("rt:{}", name.replace('_', ""))
 }
 
+#[allow(clippy::ptr_arg, reason = "passed as a function over a list of `String`")]
 fn realtime_name(id: &String) -> Option<&str> {
     id.strip_prefix("rt:").filter(|name| *name != "rpc")
 }
