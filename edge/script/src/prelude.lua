@@ -15,6 +15,17 @@ local entry = {}
 
 math.mod = math.fmod
 string.gfind = string.gmatch
+
+do
+  -- Luau counts repetitions in 32 bits: what does not fit would come out short, without a word.
+  local rep = string.rep
+  function string.rep(text, count, separator)
+    if tonumber(count) and tonumber(count) > 0x7fffffff then
+      error("resulting string too large", 2)
+    end
+    return rep(text, count, separator)
+  end
+end
 -- Not in 5.1; their loops in C cannot be interrupted.
 table.move, string.split = nil, nil
 debug = nil

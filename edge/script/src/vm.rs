@@ -98,9 +98,24 @@ impl Vm {
         Ok(Self { lua, budget, entry, memory_max_bytes })
     }
 
-    /// Makes globals and libraries read-only: the start is over.
+    /// Makes the libraries read-only: the start is over. New globals can still be made, because
+    /// scripts with a forgotten `local` run on the original as well; what a script sets instead of
+    /// a library is not seen by code that was loaded before.
     pub(crate) fn seal(&self) -> mlua::Result<()> {
-        self.lua.sandbox(true)
+        let globals = self.lua.globals();
+        for pair in globals.pairs::<LuaValue, LuaValue>() {
+            if let (_, LuaValue::Table(library)) = pair?
+                && library != globals
+            {
+                library.set_readonly(true);
+            }
+        }
+        if let Some(methods) = self.lua.type_metatable::<LuaString>() {
+            methods.set_readonly(true);
+        }
+        // Lets compiled code bind library functions once instead of at every call.
+        globals.set_safeenv(true);
+        Ok(())
     }
 
     /// An entry point of the prelude.

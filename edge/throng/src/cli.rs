@@ -21,6 +21,8 @@ pub enum Asked {
     Check(ConfigArgs),
     /// `throng echo`.
     Echo(EchoOptions),
+    /// `throng load`.
+    Load(ArgMatches),
     /// `throng options`.
     Options { markdown: bool },
 }
@@ -56,7 +58,8 @@ Examples:
   throng serve --config game.yaml --socket.port 8000
   throng check --config game.yaml                  is this configuration right?
   throng options                                   every option, with its default and range
-  throng echo --port 7450                          what can this machine do at most?";
+  throng echo --port 7450                          what can this machine do at most?
+  throng load rpc-lua --rate 2000                  virtual players against a server";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -86,6 +89,7 @@ where
         Some(("serve", args)) => Ok(Asked::Serve(config_args(args))),
         Some(("check", args)) => Ok(Asked::Check(config_args(args))),
         Some(("echo", args)) => Ok(Asked::Echo(echo_options(args))),
+        Some(("load", args)) => Ok(Asked::Load(args.clone())),
         Some(("options", args)) => Ok(Asked::Options { markdown: args.get_flag("markdown") }),
         _ => Err(command().error(clap::error::ErrorKind::MissingSubcommand, "no command given")),
     }
@@ -108,6 +112,7 @@ pub fn command() -> Command {
             "Check the configuration and the modules, and print what is in force; starts nothing",
         )))
         .subcommand(echo())
+        .subcommand(crate::load::command())
         .subcommand(
             Command::new("options")
                 .about("Print every option with its default, range and meaning")

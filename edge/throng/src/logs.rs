@@ -33,6 +33,10 @@ pub const LINE_BYTES_MAX: usize = 16_384;
 pub const TERMINAL: LoggerConfig =
     LoggerConfig { level: Level::INFO, format: LogFormat::Auto, stdout: true, file: None };
 
+/// For subcommands whose standard output is their result.
+pub const QUIET: LoggerConfig =
+    LoggerConfig { level: Level::WARN, format: LogFormat::Auto, stdout: false, file: None };
+
 /// Of all destinations; each also counts for itself, to report its own.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 

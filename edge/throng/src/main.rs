@@ -7,10 +7,15 @@
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "a binary has no outside; `pub` says what a module offers")]
 
+/// Everything here is many small objects of short life on few threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod check;
 mod cli;
 mod config;
 mod echo;
+mod load;
 mod logs;
 mod metrics;
 mod nofile;
@@ -56,6 +61,15 @@ fn main() -> ExitCode {
         Asked::Echo(options) => ended(
             logs::start(&logs::TERMINAL).map_err(Into::into).and_then(|_logs| echo::run(options)),
         ),
+        Asked::Load(args) => match logs::start(&logs::QUIET).map_err(Into::into) {
+            Ok(_logs) => match load::run(&args) {
+                Ok(true) => ExitCode::SUCCESS,
+                // What does not hold has been printed.
+                Ok(false) => ExitCode::from(EXIT_FAILED),
+                Err(error) => ended(Err(error)),
+            },
+            Err(error) => ended(Err(error)),
+        },
         Asked::Options { markdown } => {
             let page = if markdown { reference::markdown() } else { reference::text() };
             ended(std::io::stdout().lock().write_all(page.as_bytes()).map_err(Into::into))

@@ -48,19 +48,20 @@ impl Parts {
     /// A database connection and the modules, loaded, for one thread.
     fn kit(&self, thread: ThreadId) -> anyhow::Result<Kit> {
         let db = self.store.connect().context("cannot open another database connection")?;
-        let mut desk = Desk::new(thread.0, Box::new(db), fresh_random()?, self.host.clone());
-        let mut host = LoadingHost::new(now(), &mut desk);
+        let random = fresh_random()?;
+        let host = self.host.clone();
+        let mut desk = Desk::new(thread.0, Box::new(db), random, host, Box::new(unix_ms));
+        let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut desk);
         let scripts = LuaScripts::load(self.sources.clone(), self.limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
         Ok(Kit { scripts: Box::new(scripts), desk })
     }
 }
 
-/// The time for modules that load, before the engine has a clock.
-fn now() -> Now {
+/// The wall clock.
+fn unix_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let unix_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
-    Now { mono_ns: 0, unix_ms }
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Runs the server until it is told to stop.

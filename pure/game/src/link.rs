@@ -35,7 +35,7 @@ pub fn link_device(
         db.query(sql, &[Param::Text(device)], &mut |row| owner = user::id_at(row, 0))?;
         match owner {
             Some(owner) if owner == user_id => return Ok(()),
-            Some(_) => return Err(in_use("Device ID is already in use.")),
+            Some(_) => return Err(in_use("Device ID already in use.")),
             None => {}
         }
         let mut devices = account::devices(db, user_id)?;

@@ -20,6 +20,8 @@ pub struct Desk {
     pub random: Random,
     /// What scripts may see of the settings.
     pub host: Arc<HostSettings>,
+    /// The wall clock, unix milliseconds: scripts that wait for it must see it move.
+    pub unix_ms: Box<dyn Fn() -> u64 + Send>,
     /// Its replica of the directory.
     pub directory: Directory,
     /// Its replica of the scripts' cache.
@@ -42,9 +44,10 @@ impl Desk {
         db: Box<dyn Database + Send>,
         random: Random,
         host: Arc<HostSettings>,
+        unix_ms: Box<dyn Fn() -> u64 + Send>,
     ) -> Self {
         let directory = Directory::new(&host.node);
-        Self { db, random, host, directory, cache: Cache::new(thread) }
+        Self { db, random, host, unix_ms, directory, cache: Cache::new(thread) }
     }
 }
 
@@ -52,7 +55,7 @@ impl Desk {
 macro_rules! from_desk {
     ($($desk:tt).+) => {
         fn now(&self) -> event::Now {
-            self.now
+            event::Now { unix_ms: (self.$($desk).+.unix_ms)(), ..self.now }
         }
 
         fn random(&mut self) -> &mut event::Random {

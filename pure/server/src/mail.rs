@@ -97,7 +97,7 @@ pub enum Mail {
     Job(Box<Job>),
     /// Worker to core: finished jobs, in the order in which they came.
     Done(Vec<Done>),
-    /// Worker to core: there are answers in the mailbox (they were posted without waking).
+    /// Worker or room to core: look into the mailbox, something was posted without waking.
     Look,
     /// Core to room: what the sessions of one turn want, in order.
     Ask(Vec<RoomAsk>),
@@ -116,9 +116,11 @@ pub enum Mail {
     /// To everybody: these tokens count no more.
     Revoke(Revocation),
     /// Worker or room to cores: close this session's socket. All cores get it; one has it.
-    Disconnect { session_id: Uuid, reason: String },
+    Disconnect { session_id: Uuid },
     /// To everybody: close all sockets of this user (deleted or banned). Cores have them.
     DisconnectUser { user_id: Uuid, cause: Disconnect },
+    /// Room to core: the highest tick rate of its matches; 0 when it has none.
+    Pace { room: ThreadId, tick_rate_hz: u8 },
     /// Core to room, while stopping: end your matches within the grace.
     Drain,
     /// Room to core: no match is left.
@@ -357,6 +359,7 @@ impl Mail {
             Self::Revoke(_) => "revoke",
             Self::Disconnect { .. } => "disconnect",
             Self::DisconnectUser { .. } => "disconnect user",
+            Self::Pace { .. } => "pace",
             Self::Drain => "drain",
             Self::Drained => "drained",
         }

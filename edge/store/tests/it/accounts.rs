@@ -66,10 +66,10 @@ fn refusals_have_the_originals_texts() {
             "409 6 Username is already in use.",
         ),
         (format!("{CUSTOM}?create=0 {{\"id\":\"123456\"}}"), "404 5 User account not found."),
-        (format!("{EMAIL} {{}}"), "400 3 Email address and password is required."),
+        (format!("{EMAIL} {{}}"), "400 3 Password must be at least 8 characters long."),
         (
             format!("{EMAIL} {{\"email\":\"a@example.com\"}}"),
-            "400 3 Email address and password is required.",
+            "400 3 Password must be at least 8 characters long.",
         ),
         (
             format!("{EMAIL} {{\"password\":\"long enough\"}}"),
@@ -198,7 +198,7 @@ fn links_are_unique_and_one_always_stays() {
     let last =
         "403 7 Cannot unlink last account identifier. Check profile exists and is not last link.";
     for (who, request, expected) in [
-        (&ann, r#"link/device {"id":"device-of-bob"}"#, "409 6 Device ID is already in use."),
+        (&ann, r#"link/device {"id":"device-of-bob"}"#, "409 6 Device ID already in use."),
         (&ann, r#"link/device {"id":"device-of-ann"}"#, "200 {}"),
         (&ann, r#"link/device {"id":"x"}"#, "400 3 Device ID invalid, must be 10-128 bytes."),
         (&ann, r#"unlink/device {"id":"device-of-ann"}"#, last),
@@ -405,7 +405,7 @@ fn calls_of_one_batch_do_not_undo_each_other() {
     let ann = world.user("ann2");
     let linked =
         game::link::link_device(&mut world.db, world.now, ann.claims.user_id, "device-000003");
-    assert_eq!(linked.unwrap_err().message, "Device ID is already in use.");
+    assert_eq!(linked.unwrap_err().message, "Device ID already in use.");
     assert_eq!(account(&mut world, &ann).devices, ["device-of-ann2"]);
 }
 

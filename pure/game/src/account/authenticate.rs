@@ -143,16 +143,14 @@ pub fn authenticate_email(
     username: &str,
     create: bool,
 ) -> Result<Login, ApiError> {
-    if email.is_empty() && !password.is_empty() {
+    if email.is_empty() {
+        Password::parse(password)?;
         if username.is_empty() {
             return Err(ApiError::invalid(
                 "Username is required when email address is not supplied.",
             ));
         }
         return authenticate_username(db, username, password);
-    }
-    if email.is_empty() || password.is_empty() {
-        return Err(ApiError::invalid("Email address and password is required."));
     }
     let email = Email::parse(email)?;
     if password.len() < 8 {

@@ -58,7 +58,8 @@ pub fn parse(header: Option<&str>) -> Credentials<'_> {
 pub fn server_key(header: Option<&str>, key: &str) -> Result<(), ApiError> {
     match parse(header) {
         Credentials::Basic(given) if is_same(&given, key) => Ok(()),
-        Credentials::Basic(_) => Err(unauthenticated("Server key invalid")),
+        // As the original: any header that is not Basic holds a wrong key.
+        _ if header.is_some() => Err(unauthenticated("Server key invalid")),
         _ => Err(unauthenticated("Server key required")),
     }
 }
@@ -74,6 +75,7 @@ pub fn bearer<T>(
 ) -> Result<T, ApiError> {
     match parse(header) {
         Credentials::Bearer(token) => verify(token),
+        _ if header.is_some() => Err(invalid()),
         _ => Err(unauthenticated("Auth token required")),
     }
 }
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(server_key(Some("Basic ZGVmYXVsdGtleTo="), "defaultkey"), Ok(()));
         for (header, message) in [
             (None, "Server key required"),
-            (Some("Bearer x"), "Server key required"),
+            (Some("Bearer x"), "Server key invalid"),
             (Some("Basic ZGVmYXVsdGtleTA6"), "Server key invalid"),
             (Some("Basic OmRlZmF1bHRrZXk="), "Server key invalid"),
         ] {

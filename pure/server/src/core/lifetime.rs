@@ -5,7 +5,7 @@ use event::{CloseReason, ConnId, Now, Output};
 use game::api::Disconnect;
 use uuid::Uuid;
 
-use super::{Core, State};
+use super::{Core, SERVER_SIDE, State};
 use crate::frames;
 use crate::mail::{Mail, RoomAsk};
 
@@ -174,7 +174,7 @@ impl Core {
                 let frame = frames::notification(session.format, -8, "banned");
                 self.reply(conn, &frame, out);
             }
-            self.close_socket(now, conn, 1000, "server-side session disconnect", out);
+            self.close_socket(now, conn, 1000, SERVER_SIDE, out);
         }
     }
 

@@ -85,8 +85,8 @@ impl Host for WorkerHost<'_> {
         })
     }
 
-    fn session_disconnect(&mut self, session_id: Uuid, reason: &str) {
-        self.tell_cores(|| Mail::Disconnect { session_id, reason: reason.to_owned() });
+    fn session_disconnect(&mut self, session_id: Uuid, _reason: &str) {
+        self.tell_cores(|| Mail::Disconnect { session_id });
     }
 
     fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {

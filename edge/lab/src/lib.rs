@@ -1,0 +1,12 @@
+//! Measures servers over the wire, ours or anybody's.
+//!
+//! [`load`] drives virtual players against a server and says what an operation cost, how long it
+//! took, and whether the generator itself was in the way. This crate may not see `game` or
+//! `server`: it can only measure what a stranger could.
+//!
+//! Data comes in as a scenario (TOML) and leaves as a [`load::Summary`], from which tables, files
+//! and reports are made. The command line is the binary's.
+
+#![forbid(unsafe_code)]
+
+pub mod load;

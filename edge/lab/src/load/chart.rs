@@ -1,0 +1,305 @@
+//! Charts as SVG text: lines over time, percentile curves, heat maps. No dependency, no script,
+//! the same text for the same numbers. Colours are the page's (`--s0`…, `--grid`, `--ink`), so a
+//! chart follows its light and dark dress.
+
+use std::fmt::Write as _;
+
+/// Colours of series that the page defines.
+pub(crate) const COLOURS: usize = 6;
+
+const WIDTH: f64 = 600.0;
+const HEIGHT: f64 = 236.0;
+const LEFT: f64 = 58.0;
+const RIGHT: f64 = 14.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 34.0;
+/// Labels on an axis, about.
+const TICKS: usize = 6;
+
+/// One axis: its range, marks and how they are written.
+pub(crate) struct Axis {
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    /// Place on the axis and label.
+    pub(crate) ticks: Vec<(f64, String)>,
+}
+
+impl Axis {
+    /// From 0 to at least `max`, at round numbers.
+    pub(crate) fn linear(max: f64, write: impl Fn(f64) -> String) -> Self {
+        let max = if max > 0.0 && max.is_finite() { max } else { 1.0 };
+        let step = nice_step(max);
+        let count = (max / step).ceil();
+        let mut ticks = Vec::new();
+        let mut at = 0.0;
+        while at <= count + 0.5 {
+            ticks.push((at * step, write(at * step)));
+            at += 1.0;
+        }
+        Self { min: 0.0, max: count * step, ticks }
+    }
+
+    /// From `min` to `max` exactly, at round numbers between.
+    pub(crate) fn within(min: f64, max: f64, write: impl Fn(f64) -> String) -> Self {
+        let max = if max > min { max } else { min + 1.0 };
+        let step = nice_step(max - min);
+        let mut ticks = Vec::new();
+        let mut at = (min / step).ceil() * step;
+        while at <= max {
+            ticks.push((at, write(at)));
+            at += step;
+        }
+        Self { min, max, ticks }
+    }
+
+    /// A logarithmic axis around 10^`min` to 10^`max`, from one round number to another; values
+    /// are exponents. Every power of ten has a label, and on short axes its double and its half.
+    pub(crate) fn powers(min: f64, max: f64, write: impl Fn(f64) -> String) -> Self {
+        const ROUND: [f64; 3] = [0.0, std::f64::consts::LOG10_2, 0.698_97]; // 1, 2, 5
+        let places = |from: f64, until: f64| {
+            let mut places = Vec::new();
+            let mut power = from.floor();
+            while power <= until.ceil() {
+                places.extend(ROUND.map(|part| power + part));
+                power += 1.0;
+            }
+            places
+        };
+        const SMALL: f64 = 1e-6;
+        let around = places(min - 1.0, max + 1.0);
+        let start = around.iter().rev().find(|at| **at <= min + SMALL).copied().unwrap_or(min);
+        let end = around.iter().find(|at| **at >= max - SMALL && **at > start + SMALL);
+        let end = end.copied().unwrap_or(max + 1.0);
+        let is_short = end - start < 2.2;
+        let is_tick = |at: &f64| {
+            let is_power = (at - at.round()).abs() < SMALL;
+            (is_power || is_short) && (start - SMALL..=end + SMALL).contains(at)
+        };
+        let ticks = around.into_iter().filter(is_tick);
+        Self { min: start, max: end, ticks: ticks.map(|at| (at, write(10_f64.powf(at)))).collect() }
+    }
+
+    fn share(&self, value: f64) -> f64 {
+        ((value - self.min) / (self.max - self.min)).clamp(0.0, 1.0)
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, so that about [`TICKS`] steps make `range`.
+#[expect(clippy::cast_precision_loss, reason = "a small constant")]
+fn nice_step(range: f64) -> f64 {
+    let rough = range / TICKS as f64;
+    let power = 10_f64.powf(rough.log10().floor());
+    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= rough);
+    factor.unwrap_or(10.0) * power
+}
+
+/// One line of a chart.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    /// Which of the page's colours.
+    pub(crate) colour: usize,
+    pub(crate) points: Vec<(f64, f64)>,
+    /// Whether the space below is filled lightly.
+    pub(crate) filled: bool,
+}
+
+/// A chart of lines.
+pub(crate) struct Chart {
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) x_name: &'static str,
+    pub(crate) lines: Vec<Line>,
+    /// Stretches of x that did not count; shaded.
+    pub(crate) shaded: Vec<(f64, f64)>,
+}
+
+impl Chart {
+    /// The chart with its legend.
+    pub(crate) fn svg(&self) -> String {
+        let mut out = open();
+        for (from, until) in &self.shaded {
+            let (x, width) = (self.px(*from), self.px(*until) - self.px(*from));
+            let height = HEIGHT - TOP - BOTTOM;
+            // Writing to a String cannot fail.
+            let _ = write!(
+                out,
+                "<rect class=\"shade\" x=\"{x:.1}\" y=\"{TOP}\" width=\"{width:.1}\" height=\"{height}\"/>"
+            );
+        }
+        frame(&mut out, &self.x, &self.y, self.x_name);
+        for line in &self.lines {
+            self.line(&mut out, line);
+        }
+        out.push_str("</svg>");
+        if self.lines.len() > 1 {
+            legend(&mut out, &self.lines);
+        }
+        out
+    }
+
+    fn px(&self, x: f64) -> f64 {
+        LEFT + self.x.share(x) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn py(&self, y: f64) -> f64 {
+        HEIGHT - BOTTOM - self.y.share(y) * (HEIGHT - TOP - BOTTOM)
+    }
+
+    fn line(&self, out: &mut String, line: &Line) {
+        let mut path = String::new();
+        for (index, (x, y)) in line.points.iter().enumerate() {
+            let verb = if index == 0 { 'M' } else { 'L' };
+            let _ = write!(path, "{verb}{:.1} {:.1}", self.px(*x), self.py(*y));
+        }
+        let colour = line.colour % COLOURS;
+        let (first, last) = (line.points.first(), line.points.last());
+        if line.filled
+            && let (Some(first), Some(last)) = (first, last)
+        {
+            let floor = HEIGHT - BOTTOM;
+            let (from, until) = (self.px(first.0), self.px(last.0));
+            let _ = write!(
+                out,
+                "<path class=\"area\" style=\"fill:var(--s{colour})\" d=\"{path}L{until:.1} {floor}L{from:.1} {floor}Z\"/>"
+            );
+        }
+        let name = super::escape(&line.name);
+        let _ = write!(
+            out,
+            "<path class=\"line\" style=\"stroke:var(--s{colour})\" d=\"{path}\"><title>{name}</title></path>"
+        );
+        if let [(x, y)] = line.points[..] {
+            let (x, y) = (self.px(x), self.py(y));
+            let _ = write!(
+                out,
+                "<circle style=\"fill:var(--s{colour})\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>"
+            );
+        }
+    }
+}
+
+/// Cells of a heat map: x, y from, y until, weight.
+pub(crate) struct HeatMap {
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) x_name: &'static str,
+    /// x from, x until, y from, y until, how many.
+    pub(crate) cells: Vec<[f64; 5]>,
+}
+
+impl HeatMap {
+    pub(crate) fn svg(&self) -> String {
+        let mut out = open();
+        let most = self.cells.iter().map(|cell| cell[4]).fold(1.0, f64::max);
+        let px = |x: f64| LEFT + self.x.share(x) * (WIDTH - LEFT - RIGHT);
+        let py = |y: f64| HEIGHT - BOTTOM - self.y.share(y) * (HEIGHT - TOP - BOTTOM);
+        for [x_from, x_until, y_from, y_until, count] in &self.cells {
+            let (x, y) = (px(*x_from), py(*y_until));
+            let (width, height) = (px(*x_until) - x, py(*y_from) - y);
+            // The logarithm keeps the few slow ones visible beside the many fast ones.
+            let strength = 0.12 + 0.88 * (1.0 + count).ln() / (1.0 + most).ln();
+            let _ = write!(
+                out,
+                "<rect class=\"heat\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
+                 fill-opacity=\"{strength:.2}\"><title>{count:.0}</title></rect>",
+                (width + 0.3).max(0.5),
+                (height + 0.3).max(0.5),
+            );
+        }
+        frame(&mut out, &self.x, &self.y, self.x_name);
+        out.push_str("</svg>");
+        out
+    }
+}
+
+fn open() -> String {
+    format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">")
+}
+
+/// Grid, labels and the name of the x axis.
+fn frame(out: &mut String, x: &Axis, y: &Axis, x_name: &str) {
+    for (value, label) in &y.ticks {
+        let at = HEIGHT - BOTTOM - y.share(*value) * (HEIGHT - TOP - BOTTOM);
+        let (end, text_x, text_y) = (WIDTH - RIGHT, LEFT - 8.0, at + 3.5);
+        let _ = write!(
+            out,
+            "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{end}\" y2=\"{at:.1}\"/>\
+             <text class=\"y\" x=\"{text_x}\" y=\"{text_y:.1}\">{}</text>",
+            super::escape(label)
+        );
+    }
+    let floor = HEIGHT - BOTTOM;
+    for (value, label) in &x.ticks {
+        let at = LEFT + x.share(*value) * (WIDTH - LEFT - RIGHT);
+        let (mark, text_y) = (floor + 4.0, floor + 16.0);
+        let _ = write!(
+            out,
+            "<line class=\"mark\" x1=\"{at:.1}\" y1=\"{floor}\" x2=\"{at:.1}\" y2=\"{mark}\"/>\
+             <text class=\"x\" x=\"{at:.1}\" y=\"{text_y}\">{}</text>",
+            super::escape(label)
+        );
+    }
+    let (name_x, name_y) = (WIDTH - RIGHT, HEIGHT - 4.0);
+    let _ = write!(
+        out,
+        "<text class=\"name\" x=\"{name_x}\" y=\"{name_y}\">{}</text>",
+        super::escape(x_name)
+    );
+}
+
+fn legend(out: &mut String, lines: &[Line]) {
+    out.push_str("<p class=\"legend\">");
+    for line in lines {
+        let colour = line.colour % COLOURS;
+        let _ = write!(
+            out,
+            "<span><i style=\"background:var(--s{colour})\"></i>{}</span>",
+            super::escape(&line.name)
+        );
+    }
+    out.push_str("</p>");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Axis, Chart, HeatMap, Line, nice_step};
+
+    #[test]
+    fn axes_have_round_numbers() {
+        for (range, step) in [(10.0, 2.0), (7.0, 2.0), (1_000.0, 200.0), (0.6, 0.1), (31.0, 10.0)] {
+            assert!((nice_step(range) - step).abs() < step * 1e-9, "{range}: {}", nice_step(range));
+        }
+        let axis = Axis::linear(700.0, |value| format!("{value}"));
+        assert!((axis.max - 800.0).abs() < 1e-9);
+        assert_eq!(axis.ticks.len(), 5);
+        assert_eq!(Axis::linear(f64::NAN, |_| String::new()).ticks.len(), 6);
+    }
+
+    #[test]
+    fn charts_are_well_formed_and_escape_names() {
+        let line = |points| Line { name: "a<b".to_owned(), colour: 9, points, filled: true };
+        let chart = Chart {
+            x: Axis::within(0.0, 10.0, |value| format!("{value}")),
+            y: Axis::powers(3.0, 6.5, |value| format!("{value}")),
+            x_name: "seconds",
+            lines: vec![line(vec![(0.0, 3.0), (10.0, 7.0)]), line(vec![]), line(vec![(1.0, 4.0)])],
+            shaded: vec![(0.0, 2.0)],
+        };
+        let map = HeatMap {
+            x: Axis::within(0.0, 0.0, |value| format!("{value}")),
+            y: Axis::powers(0.0, 1.0, |value| format!("{value}")),
+            x_name: "seconds",
+            cells: vec![[0.0, 1.0, 0.0, 0.1, 5.0]],
+        };
+        for svg in [chart.svg(), map.svg()] {
+            assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains("a<b"), "{svg}");
+            assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
+            assert_eq!(
+                svg.matches("<path").count() + svg.matches("<rect class=\"heat").count(),
+                svg.matches("</path>").count()
+                    + svg.matches("</rect>").count()
+                    + svg.matches("Z\"/>").count()
+            );
+        }
+    }
+}

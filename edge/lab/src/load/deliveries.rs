@@ -1,0 +1,225 @@
+//! Match messages that can be accounted for: each payload carries its sender, its number and when
+//! it was sent, so that a receiver can tell lost from late from doubled, and time each delivery.
+//!
+//! The payload is JSON text, `{"k":"…"}`, because servers may parse it. Inside stand 25
+//! characters of 6 bits each: run 2, sender 4, number 4, sent at 9, lateness 6, then padding.
+//! Numbers count per sender and audience from 0; receivers accept any number as the first one,
+//! because they may have joined later.
+
+use super::scenario::Audience;
+
+/// Characters of the smallest payload that can carry the mark.
+pub(crate) const PAYLOAD_BYTES_MIN: usize = PREFIX.len() + MARK_BYTES + SUFFIX.len();
+/// Characters of the largest payload.
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 4_096;
+/// Senders that one receiver follows; beyond, deliveries are timed but not followed, and counted.
+pub(crate) const SENDERS_MAX: usize = 128;
+
+const PREFIX: &[u8] = b"{\"k\":\"";
+const SUFFIX: &[u8] = b"\"}";
+const MARK_BYTES: usize = 25;
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// What a payload carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Low 12 bits of the run's number: tells the run's own messages from others'.
+    pub(crate) run: u16,
+    /// Number of the player, below 2²⁴.
+    pub(crate) sender: u32,
+    /// Number of the message, below 2²⁴; wraps.
+    pub(crate) number: u32,
+    /// Monotonic nanoseconds, below 2⁵⁴.
+    pub(crate) sent_ns: u64,
+    /// Nanoseconds between intended and sent, at most 2³⁶ − 1 (68 s).
+    pub(crate) late_ns: u64,
+}
+
+/// Bits of a message number.
+pub(crate) const NUMBER_BITS: u32 = 24;
+const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
+
+impl Mark {
+    /// Appends a payload of `bytes` characters.
+    pub(crate) fn write(self, out: &mut Vec<u8>, bytes: usize) {
+        let end = out.len() + bytes.max(PAYLOAD_BYTES_MIN) - SUFFIX.len();
+        out.extend_from_slice(PREFIX);
+        write_digits(out, u64::from(self.run), 2);
+        write_digits(out, u64::from(self.sender), 4);
+        write_digits(out, u64::from(self.number), 4);
+        write_digits(out, self.sent_ns, 9);
+        write_digits(out, self.late_ns.min((1 << 36) - 1), 6);
+        out.resize(end, b'.');
+        out.extend_from_slice(SUFFIX);
+    }
+
+    /// Reads a payload.
+    pub(crate) fn read(payload: &[u8]) -> Option<Self> {
+        let mark = payload.strip_prefix(PREFIX)?.get(..MARK_BYTES)?;
+        Some(Self {
+            run: u16::try_from(read_digits(&mark[0..2])?).ok()?,
+            sender: u32::try_from(read_digits(&mark[2..6])?).ok()?,
+            number: u32::try_from(read_digits(&mark[6..10])?).ok()?,
+            sent_ns: read_digits(&mark[10..19])?,
+            late_ns: read_digits(&mark[19..25])?,
+        })
+    }
+}
+
+fn write_digits(out: &mut Vec<u8>, value: u64, count: u32) {
+    for place in (0..count).rev() {
+        let digit = usize::try_from((value >> (6 * place)) & 63).unwrap_or(0);
+        out.push(DIGITS[digit]);
+    }
+}
+
+fn read_digits(text: &[u8]) -> Option<u64> {
+    text.iter().try_fold(0, |value: u64, &byte| {
+        let digit = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'-' => 62,
+            b'_' => 63,
+            _ => return None,
+        };
+        Some(value << 6 | u64::from(digit))
+    })
+}
+
+/// What a delivery was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// The next one, or the first.
+    InOrder,
+    /// The next but so many.
+    After {
+        /// How many are missing for now.
+        skipped: u32,
+    },
+    /// One that was missing.
+    Late,
+    /// One that came already, or is too old to tell.
+    Doubled,
+    /// More senders than are followed.
+    Untracked,
+}
+
+/// What one receiver has got, by sender and audience.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    streams: Vec<Stream>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    sender: u32,
+    to_all: bool,
+    last: u32,
+    /// Bit n: the message `last - n` has come.
+    seen: u64,
+}
+
+impl Inbox {
+    /// Takes note of a delivery.
+    pub(crate) fn take(&mut self, sender: u32, to: Audience, number: u32) -> Arrival {
+        let to_all = to == Audience::All;
+        let found = self.streams.iter_mut().find(|it| it.sender == sender && it.to_all == to_all);
+        let Some(stream) = found else {
+            if self.streams.len() >= SENDERS_MAX {
+                return Arrival::Untracked;
+            }
+            self.streams.push(Stream { sender, to_all, last: number, seen: 1 });
+            return Arrival::InOrder;
+        };
+        let ahead = number.wrapping_sub(stream.last) & NUMBER_MASK;
+        let behind = stream.last.wrapping_sub(number) & NUMBER_MASK;
+        if ahead != 0 && ahead <= NUMBER_MASK / 2 {
+            stream.seen = stream.seen.checked_shl(ahead).unwrap_or(0) | 1;
+            stream.last = number;
+            if ahead == 1 { Arrival::InOrder } else { Arrival::After { skipped: ahead - 1 } }
+        } else if behind >= 64 || stream.seen & (1 << behind) != 0 {
+            Arrival::Doubled
+        } else {
+            stream.seen |= 1 << behind;
+            Arrival::Late
+        }
+    }
+
+    /// The senders followed, with the number of the last message of each.
+    pub(crate) fn last_of_each(&self) -> impl Iterator<Item = (u32, Audience, u32)> {
+        self.streams.iter().map(|it| {
+            (it.sender, if it.to_all { Audience::All } else { Audience::Sender }, it.last)
+        })
+    }
+
+    /// Forgets everything: the player has left its match.
+    pub(crate) fn clear(&mut self) {
+        self.streams.clear();
+    }
+}
+
+/// How many messages `newest` is ahead of `last`.
+pub(crate) fn numbers_between(last: u32, newest: u32) -> u32 {
+    let ahead = newest.wrapping_sub(last) & NUMBER_MASK;
+    if ahead <= NUMBER_MASK / 2 { ahead } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arrival, Inbox, Mark, NUMBER_MASK, PAYLOAD_BYTES_MIN, SENDERS_MAX};
+    use crate::load::scenario::Audience::{All, Sender};
+
+    #[test]
+    fn marks_are_read_as_written_at_every_size() {
+        let mark = Mark {
+            run: 0xabc,
+            sender: 0xfe_dcba,
+            number: NUMBER_MASK,
+            sent_ns: (1 << 54) - 5,
+            late_ns: 1 << 40,
+        };
+        for bytes in [PAYLOAD_BYTES_MIN, 35, 44, 300] {
+            let mut payload = Vec::new();
+            mark.write(&mut payload, bytes);
+            assert_eq!(payload.len(), bytes);
+            assert!(serde_json::from_slice::<serde_json::Value>(&payload).is_ok());
+            assert_eq!(Mark::read(&payload), Some(Mark { late_ns: (1 << 36) - 1, ..mark }));
+            for cut in 0..PAYLOAD_BYTES_MIN - 2 {
+                assert_eq!(Mark::read(&payload[..cut]), None);
+            }
+        }
+        assert_eq!(Mark::read(&[b'x'; 44]), None);
+    }
+
+    #[test]
+    fn deliveries_are_told_apart() {
+        let mut inbox = Inbox::default();
+        let next = |inbox: &mut Inbox, number| inbox.take(7, All, number & NUMBER_MASK);
+        let start = NUMBER_MASK - 2;
+        for (ahead, wanted) in [
+            (0, Arrival::InOrder),
+            (1, Arrival::InOrder),
+            (2, Arrival::InOrder),
+            (3, Arrival::InOrder), // Wrapped.
+            (3, Arrival::Doubled),
+            (6, Arrival::After { skipped: 2 }),
+            (5, Arrival::Late),
+            (5, Arrival::Doubled),
+            (4, Arrival::Late),
+            (7, Arrival::InOrder),
+            (107, Arrival::After { skipped: 99 }),
+            (44, Arrival::Late),
+            (43, Arrival::Doubled), // Too old to tell.
+        ] {
+            assert_eq!(next(&mut inbox, start.wrapping_add(ahead)), wanted, "{ahead}");
+        }
+        assert_eq!(inbox.take(7, Sender, 0), Arrival::InOrder);
+        assert_eq!(inbox.last_of_each().count(), 2);
+        for sender in 8..500 {
+            inbox.take(sender, All, 0);
+        }
+        assert_eq!(inbox.take(1_000, All, 0), Arrival::Untracked);
+        assert_eq!(inbox.last_of_each().count(), SENDERS_MAX);
+    }
+}

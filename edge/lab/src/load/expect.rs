@@ -1,0 +1,323 @@
+//! Conditions on a result, for scripts and CI: `rpc.response_p99 < 20ms`, `errors == 0`.
+//!
+//! In: the text of a condition and a summary. Out: whether it holds and what was found, as lines
+//! for people or as JUnit XML. A condition on something that was not measured fails.
+
+use std::fmt::Write as _;
+
+use super::summary::{OpSummary, Percentiles, Summary, float};
+
+/// One condition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// As written.
+    pub text: String,
+    op: Option<String>,
+    metric: String,
+    compare: Compare,
+    limit: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compare {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+    NotEqual,
+}
+
+/// Why a text is not a condition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadCondition {
+    /// Not of the form `metric < value`.
+    #[error("`{0}` is not a condition: write [operation.]metric < value, with < <= > >= == or !=")]
+    Form(String),
+    /// Not a number with a unit that is known.
+    #[error("`{0}` is not a value: write 20ms, 1.5s, 300us, 5 % or a number")]
+    Value(String),
+    /// No such metric.
+    #[error(
+        "there is no metric `{metric}`: of an operation {OP_METRICS}; of the run {RUN_METRICS}"
+    )]
+    Metric {
+        /// As written.
+        metric: String,
+    },
+}
+
+const OP_METRICS: &str = "rate, started, done, failed, missed, unanswered, error_share, and \
+                          service_, response_ or late_ with mean, min, p50, p75, p90, p95, p99, \
+                          p999 or max";
+const RUN_METRICS: &str = "errors, lost, doubled, reordered, ops_per_cpu_s, server_cpu, \
+                           server_memory, generator_cpu, valid";
+
+/// What became of a condition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The condition as written.
+    pub condition: String,
+    /// Whether it holds.
+    pub holds: bool,
+    /// What was found, for people.
+    pub found: String,
+}
+
+impl std::str::FromStr for Condition {
+    type Err = BadCondition;
+
+    fn from_str(text: &str) -> Result<Self, BadCondition> {
+        let form = || BadCondition::Form(text.to_owned());
+        let start = text.find(['<', '>', '=', '!']).ok_or_else(form)?;
+        let (left, right) = text.split_at(start);
+        let end = right.find(|c| !"<>=!".contains(c)).ok_or_else(form)?;
+        let (sign, value) = right.split_at(end);
+        let compare = match sign {
+            "<" => Compare::Less,
+            "<=" => Compare::LessOrEqual,
+            ">" => Compare::Greater,
+            ">=" => Compare::GreaterOrEqual,
+            "==" | "=" => Compare::Equal,
+            "!=" => Compare::NotEqual,
+            _ => return Err(form()),
+        };
+        let (op, metric) = match left.trim().rsplit_once('.') {
+            Some((op, metric)) => (Some(op.to_owned()), metric.to_owned()),
+            None => (None, left.trim().to_owned()),
+        };
+        let limit =
+            value_of(value.trim()).ok_or_else(|| BadCondition::Value(value.trim().to_owned()))?;
+        let condition = Self { text: text.trim().to_owned(), op, metric, compare, limit };
+        // Known metrics are known of an empty result too.
+        let known_op = op_metric(&OpSummary::default(), &condition.metric).is_some();
+        let known_run = run_metric(&Summary::default(), &condition.metric).is_some();
+        if !(known_op || (condition.op.is_none() && known_run)) {
+            return Err(BadCondition::Metric { metric: condition.metric });
+        }
+        Ok(condition)
+    }
+}
+
+/// Times in nanoseconds, shares of 1, everything else as it is.
+fn value_of(text: &str) -> Option<f64> {
+    let digits = text.trim_end_matches(|c: char| c.is_alphabetic() || c == '%' || c == ' ');
+    let number: f64 = digits.parse().ok()?;
+    let factor = match text[digits.len()..].trim() {
+        "" => 1.0,
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "%" => 0.01,
+        "k" | "KB" => 1e3,
+        "M" | "MB" => 1e6,
+        "GB" => 1e9,
+        _ => return None,
+    };
+    number.is_finite().then_some(number * factor)
+}
+
+impl Condition {
+    /// Compares.
+    #[must_use]
+    pub fn check(&self, summary: &Summary) -> Verdict {
+        let (found, place) = match (&self.op, run_metric(summary, &self.metric)) {
+            (Some(name), _) => {
+                (self.of_op(summary.ops.iter().find(|op| op.name == *name)), name.as_str())
+            }
+            (None, Some(found)) => (found, ""),
+            (None, None) => (self.of_op(summary.headline_op()), summary.headline.as_str()),
+        };
+        let holds = found.is_some_and(|found| self.holds(found));
+        let place = if place.is_empty() { String::new() } else { format!("{place}.") };
+        let found = match found {
+            Some(found) => format!("{place}{} is {}", self.metric, self.write(found)),
+            None => format!("{place}{} was not measured", self.metric),
+        };
+        Verdict { condition: self.text.clone(), holds, found }
+    }
+
+    fn of_op(&self, op: Option<&OpSummary>) -> Option<f64> {
+        op_metric(op?, &self.metric).flatten()
+    }
+
+    #[expect(clippy::float_cmp, reason = "asked for: counts are whole numbers")]
+    fn holds(&self, found: f64) -> bool {
+        match self.compare {
+            Compare::Less => found < self.limit,
+            Compare::LessOrEqual => found <= self.limit,
+            Compare::Greater => found > self.limit,
+            Compare::GreaterOrEqual => found >= self.limit,
+            Compare::Equal => found == self.limit,
+            Compare::NotEqual => found != self.limit,
+        }
+    }
+
+    fn write(&self, value: f64) -> String {
+        let is_time =
+            ["service_", "response_", "late_"].iter().any(|it| self.metric.starts_with(it));
+        let is_share = ["error_share", "server_cpu", "generator_cpu"].contains(&&*self.metric);
+        match (is_time, is_share) {
+            (true, _) => super::table::time_f64(value),
+            (_, true) => format!("{:.2} %", value * 100.0),
+            _ if self.metric == "server_memory" => super::table::bytes_f64(value),
+            _ => super::table::rate(value),
+        }
+    }
+}
+
+/// `None` for a metric that there is not, `Some(None)` for one that was not measured.
+fn op_metric(op: &OpSummary, metric: &str) -> Option<Option<f64>> {
+    for (prefix, times) in
+        [("service_", &op.service), ("response_", &op.response), ("late_", &op.lateness)]
+    {
+        if let Some(name) = metric.strip_prefix(prefix) {
+            return time_metric(times, name).map(|value| (times.count > 0).then_some(value));
+        }
+    }
+    let all = op.done + op.failed + op.missed + op.unanswered;
+    Some(Some(match metric {
+        "rate" => op.rate,
+        "started" => float(op.started),
+        "done" => float(op.done),
+        "failed" => float(op.failed),
+        "missed" => float(op.missed),
+        "unanswered" => float(op.unanswered),
+        "error_share" => float(all - op.done) / float(all.max(1)),
+        _ => return None,
+    }))
+}
+
+fn time_metric(times: &Percentiles, name: &str) -> Option<f64> {
+    Some(match name {
+        "mean" => times.mean_ns,
+        "min" => float(times.min_ns),
+        "p50" => float(times.p50_ns),
+        "p75" => float(times.p75_ns),
+        "p90" => float(times.p90_ns),
+        "p95" => float(times.p95_ns),
+        "p99" => float(times.p99_ns),
+        "p999" | "p99_9" => float(times.p999_ns),
+        "max" => float(times.max_ns),
+        _ => return None,
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts")]
+fn run_metric(summary: &Summary, metric: &str) -> Option<Option<f64>> {
+    let server = summary.server.as_ref();
+    let deliveries = summary.deliveries.as_ref();
+    Some(match metric {
+        "errors" => Some(float(summary.errors.iter().map(|error| error.count).sum())),
+        "lost" => deliveries.map(|it| it.lost as f64),
+        "doubled" => deliveries.map(|it| float(it.doubled)),
+        "reordered" => deliveries.map(|it| float(it.reordered)),
+        "ops_per_cpu_s" => server.map(|it| it.ops_per_cpu_s),
+        "server_cpu" => server.map(|it| (it.user_s + it.system_s) / it.wall_s.max(1e-9)),
+        "server_memory" => server.map(|it| float(it.resident_end_bytes)),
+        "generator_cpu" => Some(summary.generator.cpu_share),
+        "valid" => Some(if summary.invalid.is_empty() { 1.0 } else { 0.0 }),
+        _ => return None,
+    })
+}
+
+/// The verdicts as JUnit XML, a test case each.
+#[must_use]
+pub fn junit(summary: &Summary, verdicts: &[Verdict]) -> String {
+    let failures = verdicts.iter().filter(|verdict| !verdict.holds).count();
+    let suite = super::escape(&summary.scenario);
+    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        xml,
+        "<testsuite name=\"throng load {suite}\" tests=\"{}\" failures=\"{failures}\" time=\"{:.3}\">",
+        verdicts.len(),
+        summary.counted_s
+    );
+    for verdict in verdicts {
+        let (name, found) = (super::escape(&verdict.condition), super::escape(&verdict.found));
+        let _ = write!(xml, "  <testcase classname=\"{suite}\" name=\"{name}\"");
+        let _ = if verdict.holds {
+            writeln!(xml, "/>")
+        } else {
+            writeln!(xml, "><failure message=\"{found}\"/></testcase>")
+        };
+    }
+    xml.push_str("</testsuite>\n");
+    xml
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Condition, junit};
+    use crate::load::summary::{ErrorSummary, OpSummary, Percentiles, ServerCost, Summary};
+
+    fn summary() -> Summary {
+        let response = Percentiles { count: 9, p99_ns: 25_000_000, ..Percentiles::default() };
+        Summary {
+            headline: "rpc".to_owned(),
+            ops: vec![OpSummary {
+                name: "rpc".to_owned(),
+                rate: 700.5,
+                done: 95,
+                failed: 5,
+                response,
+                ..OpSummary::default()
+            }],
+            errors: vec![ErrorSummary { count: 5, ..ErrorSummary::default() }],
+            server: Some(ServerCost { ops_per_cpu_s: 16_200.0, ..ServerCost::default() }),
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn conditions_are_checked() {
+        for (text, holds, found) in [
+            ("rpc.response_p99 < 20ms", false, "rpc.response_p99 is 25.0 ms"),
+            ("rpc.response_p99<=25ms", true, "rpc.response_p99 is 25.0 ms"),
+            ("response_p99 > 24999us", true, "rpc.response_p99 is 25.0 ms"),
+            ("errors == 5", true, "errors is 5.00"),
+            ("errors != 5", false, "errors is 5.00"),
+            ("rate >= 700", true, "rpc.rate is 700.50"),
+            ("rpc.error_share < 1 %", false, "rpc.error_share is 5.00 %"),
+            ("ops_per_cpu_s > 16k", true, "ops_per_cpu_s is 16,200"),
+            ("service_p50 < 1s", false, "rpc.service_p50 was not measured"),
+            ("other.rate > 0", false, "other.rate was not measured"),
+            ("lost == 0", false, "lost was not measured"),
+            ("valid == 1", true, "valid is 1.00"),
+        ] {
+            let verdict = text.parse::<Condition>().unwrap().check(&summary());
+            assert_eq!((verdict.holds, &*verdict.found), (holds, found), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        for (text, part) in [
+            ("rpc.p99 < 20ms", "no metric `p99`"),
+            ("rpc.errors < 2", "no metric `errors`"),
+            ("response_p98 < 2s", "no metric `response_p98`"),
+            ("response_p99 20ms", "not a condition"),
+            ("response_p99 <", "not a condition"),
+            ("response_p99 <> 3", "not a condition"),
+            ("response_p99 < 20 minutes", "not a value"),
+            ("", "not a condition"),
+        ] {
+            let error = text.parse::<Condition>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn junit_names_what_failed() {
+        let verdicts: Vec<_> = ["rpc.response_p99 < 20ms", "errors < 10"]
+            .iter()
+            .map(|text| text.parse::<Condition>().unwrap().check(&summary()))
+            .collect();
+        let xml = junit(&summary(), &verdicts);
+        assert!(xml.contains("tests=\"2\" failures=\"1\""), "{xml}");
+        assert!(xml.contains("rpc.response_p99 &lt; 20ms"), "{xml}");
+        assert!(xml.contains("<failure message=\"rpc.response_p99 is 25.0 ms\"/>"), "{xml}");
+    }
+}

@@ -1,0 +1,387 @@
+//! The generator: a handler that is many virtual players.
+//!
+//! In: what the engine tells of connections and time. Out: requests and frames, and once a second
+//! a [`Record`] to the main thread. It never blocks: when the main thread does not keep up, the
+//! record goes on growing and is handed over later.
+//!
+//! Split by concern: `schedule` decides when what begins and ends, `steps` does the steps of a
+//! session, `http` and `socket` read what comes back.
+
+mod http;
+mod schedule;
+mod socket;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::Instant;
+
+use event::{CloseReason, ConnId, Handler, Input, Now, Output, Random, Timers};
+use wire::http1::{Limits, ResponseDecoder};
+
+use super::player::{Doing, Link, Player};
+use super::program::Program;
+use super::record::{NO_OP, Record, Stage};
+use super::scenario::{OnError, Phase};
+
+/// Connections that are being made at once, and players that prepare themselves at once when they
+/// come without a ramp.
+pub(crate) const CONNECTS_MAX: u32 = 256;
+/// Virtual players of one thread, at most.
+pub(crate) const PLAYERS_MAX: u32 = 1 << 20;
+/// How long players that are not ready may hold up the counted time after the ramp.
+const RAMP_PATIENCE_NS: u64 = 60_000_000_000;
+/// How long a player waits before it begins again after a failure.
+const RESTART_NS: u64 = 1_000_000_000;
+/// What one answer may have.
+const ANSWER_LIMITS: Limits =
+    Limits { head_bytes_max: 16 << 10, headers_max: 64, body_bytes_max: 4 << 20 };
+
+/// What the main thread may tell a generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// Begin.
+    Begin,
+    /// End the counted time now.
+    Finish,
+}
+
+/// What a generator tells the main thread.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A stage begins now.
+    Stage(Stage),
+    /// What was recorded in one stretch.
+    Record(Box<Record>),
+    /// Nothing more comes.
+    Done,
+}
+
+/// How one generator is to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) target: SocketAddr,
+    pub(crate) host: String,
+    /// Players of this generator, and the number of its first one in the run.
+    pub(crate) players: u32,
+    pub(crate) first_number: u32,
+    /// Players of the whole run, which share a rate.
+    pub(crate) players_all: u32,
+    pub(crate) rate: Option<f64>,
+    pub(crate) saturate: bool,
+    /// Whether the machine's clock may be read: tests make up their time.
+    pub(crate) has_clock: bool,
+    pub(crate) ramp_ns: u64,
+    pub(crate) warm_up_ns: u64,
+    pub(crate) counted_ns: u64,
+    pub(crate) timeout_ns: u64,
+    pub(crate) phases: Vec<Phase>,
+    /// Low bits of the run's number, in match messages.
+    pub(crate) run_tag: u16,
+    pub(crate) seed: u64,
+}
+
+/// Many virtual players on one thread.
+pub(crate) struct Generator {
+    program: Arc<Program>,
+    settings: Settings,
+    players: Vec<Player>,
+    /// Beside `players`: their connections.
+    links: Vec<Link>,
+    /// By connection slot: its generation and player.
+    conns: Vec<Option<(u32, u32)>>,
+    timers: Timers<u32>,
+    random: Random,
+    record: Record,
+    events: SyncSender<Event>,
+    stage: Stage,
+    /// When the stage ends by itself.
+    stage_until_ns: u64,
+    start_ns: u64,
+    schedule: schedule::Schedule,
+    connecting: u32,
+    connections: u32,
+    sockets: u32,
+    present: u32,
+    ready: u32,
+    busy: u32,
+    last_response: http::LastResponse,
+    /// Reused buffers: a frame's payload, a text to send.
+    scratch: Vec<u8>,
+    text: Vec<u8>,
+    /// CLOCK_MONOTONIC minus the engine's time: makes stamps of several processes comparable.
+    mono_offset_ns: u64,
+    clock: Option<(Instant, u64)>,
+    is_stopped: bool,
+}
+
+impl Handler for Generator {
+    type Mail = Command;
+
+    fn handle(&mut self, now: Now, input: Input<'_, Command>, out: &mut Output<Command>) {
+        if self.stage == Stage::Done {
+            return;
+        }
+        match input {
+            Input::Bytes { conn, bytes } => self.bytes(now.mono_ns, conn, bytes, out),
+            Input::TurnEnd => self.turn_end(now.mono_ns, out),
+            Input::Wake => self.wake(now.mono_ns, out),
+            Input::Connected { conn, token } => self.connected(now.mono_ns, conn, token, out),
+            Input::Closed { conn, reason, token } => {
+                self.closed(now.mono_ns, (conn, reason, token), out);
+            }
+            Input::Eof { conn } => self.eof(now.mono_ns, conn, out),
+            Input::Mail(Command::Begin) => self.begin(now.mono_ns, out),
+            Input::Mail(Command::Finish) | Input::Stop => self.finish_early(now.mono_ns, out),
+            // A generator accepts nothing, posts nothing and does not ask when bytes have left.
+            Input::Opened { .. } | Input::Sent { .. } | Input::Refused { .. } => {}
+        }
+    }
+}
+
+impl Generator {
+    pub(crate) fn new(
+        program: Arc<Program>,
+        settings: Settings,
+        events: SyncSender<Event>,
+    ) -> Self {
+        let schedule = schedule::Schedule::new(&settings);
+        let ops_count = program.ops.len();
+        Self {
+            random: Random::from_number(settings.seed),
+            schedule,
+            record: Record::new(Stage::Ramp, ops_count, 0),
+            players: Vec::new(),
+            links: Vec::new(),
+            conns: Vec::new(),
+            timers: Timers::default(),
+            events,
+            stage: Stage::Ramp,
+            stage_until_ns: u64::MAX,
+            start_ns: 0,
+            connecting: 0,
+            connections: 0,
+            sockets: 0,
+            present: 0,
+            ready: 0,
+            busy: 0,
+            last_response: http::LastResponse::default(),
+            scratch: Vec::new(),
+            text: Vec::new(),
+            mono_offset_ns: 0,
+            clock: None,
+            is_stopped: false,
+            program,
+            settings,
+        }
+    }
+
+    /// Takes the machine's clock as the base of time stamps, so that several processes agree.
+    pub(super) fn read_machine_clock(&mut self, now_ns: u64) {
+        if !self.settings.has_clock {
+            return;
+        }
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let mono_ns = seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0);
+        self.mono_offset_ns = mono_ns.saturating_sub(now_ns);
+        self.clock = Some((Instant::now(), now_ns));
+    }
+
+    /// The player of a connection, unless it has another one by now.
+    fn player_of(&self, conn: ConnId) -> Option<usize> {
+        let (generation, player) = (*self.conns.get(conn.slot as usize)?)?;
+        (generation == conn.generation).then_some(player as usize)
+    }
+
+    fn connected(&mut self, now_ns: u64, conn: ConnId, token: u64, out: &mut Output<Command>) {
+        let Some(index) = self.attempt_of(token) else {
+            out.abort(conn);
+            return;
+        };
+        self.connecting -= 1;
+        self.connections += 1;
+        self.record.connects += 1;
+        let slot = conn.slot as usize;
+        if self.conns.len() <= slot {
+            self.conns.resize(slot + 1, None);
+        }
+        self.conns[slot] = Some((conn.generation, u32::try_from(index).unwrap_or(u32::MAX)));
+        self.players[index].conn = Some(conn);
+        self.links[index] = Link::Http { decoder: ResponseDecoder::default(), is_partial: false };
+        self.players[index].doing = Doing::Waiting;
+        self.advance(now_ns, index, out);
+    }
+
+    /// The player that waits for this attempt to connect.
+    fn attempt_of(&self, token: u64) -> Option<usize> {
+        let (index, attempt) = (usize::try_from(token & 0xffff_ffff).ok()?, token >> 32);
+        let player = self.players.get(index)?;
+        let is_waiting = matches!(self.links[index], Link::Connecting);
+        (is_waiting && u64::from(player.attempt) == attempt).then_some(index)
+    }
+
+    fn closed(
+        &mut self,
+        now_ns: u64,
+        (conn, reason, token): (ConnId, CloseReason, u64),
+        out: &mut Output<Command>,
+    ) {
+        if reason == CloseReason::ConnectFailed {
+            if let Some(index) = self.attempt_of(token) {
+                self.connecting -= 1;
+                self.links[index] = Link::None;
+                self.fail(now_ns, index, "connection refused or failed", String::new, out);
+            }
+            return;
+        }
+        let Some(index) = self.player_of(conn) else { return };
+        let kind = match reason {
+            CloseReason::Reset => "connection reset",
+            CloseReason::OutputLimit => "server does not read: output limit",
+            _ => "connection closed",
+        };
+        self.lost(now_ns, index, kind, out);
+    }
+
+    fn eof(&mut self, now_ns: u64, conn: ConnId, out: &mut Output<Command>) {
+        let Some(index) = self.player_of(conn) else {
+            out.abort(conn);
+            return;
+        };
+        if self.finish_response(now_ns, index, out) {
+            return;
+        }
+        self.lost(now_ns, index, "connection closed", out);
+    }
+
+    /// The connection of a player is gone without its wish.
+    fn lost(&mut self, now_ns: u64, index: usize, kind: &str, out: &mut Output<Command>) {
+        let was_socket = matches!(self.links[index], Link::Socket(_));
+        let is_within = match &self.links[index] {
+            Link::Http { is_partial, .. } => *is_partial,
+            _ => false,
+        };
+        self.drop_link(index, out);
+        let is_busy = self.players[index].doing == Doing::Busy;
+        if is_busy || was_socket {
+            let kind = if is_within { format!("{kind} within an answer") } else { kind.to_owned() };
+            self.fail(now_ns, index, &kind, String::new, out);
+        } else {
+            // A kept-alive connection between two requests: servers may close it. The next
+            // request makes a new one.
+            self.record.error(NO_OP, "idle connection closed by the server", String::new);
+        }
+    }
+
+    /// Gives up the player's connection, if there is one.
+    fn drop_link(&mut self, index: usize, out: &mut Output<Command>) {
+        match std::mem::take(&mut self.links[index]) {
+            Link::None => return,
+            Link::Connecting => self.connecting -= 1,
+            Link::Socket(_) => self.sockets -= 1,
+            Link::Http { .. } | Link::Upgrading { .. } => {}
+        }
+        let player = &mut self.players[index];
+        player.ping = None;
+        player.inbox.clear();
+        if let Some(conn) = player.conn.take() {
+            self.connections -= 1;
+            if let Some(slot) = self.conns.get_mut(conn.slot as usize) {
+                *slot = None;
+            }
+            out.abort(conn);
+        }
+    }
+
+    /// The operation under way, or the one that was about to begin, has failed: counts it and does
+    /// what the step says.
+    fn fail(
+        &mut self,
+        now_ns: u64,
+        index: usize,
+        kind: &str,
+        example: impl FnOnce() -> String,
+        out: &mut Output<Command>,
+    ) {
+        let program = self.program.clone();
+        let player = &self.players[index];
+        let plan = &program.sessions[usize::from(player.session)];
+        let step = plan.steps.get(usize::from(player.step));
+        let op = step.and_then(|step| step.op).unwrap_or(NO_OP);
+        let was_busy = player.doing == Doing::Busy;
+        let failed = if was_busy { u64::from(player.left.max(1)) } else { 1 };
+        if let Some(record) = self.record.op(op) {
+            record.failed += failed;
+        }
+        self.record.error(op, kind, example);
+        self.settle(index);
+        let policy = step.map_or(OnError::Restart, |step| step.on_error);
+        let lost_socket = matches!(self.links[index], Link::None)
+            && (player_socket(plan, self.players[index].step));
+        match policy {
+            OnError::Stop => self.finish_early(now_ns, out),
+            OnError::Leave => self.leave(index, out),
+            OnError::Continue if !lost_socket && was_busy => {
+                self.players[index].step += 1;
+                self.advance_soon(now_ns, index, matches!(self.links[index], Link::None));
+            }
+            OnError::Continue | OnError::Restart | OnError::Auto => {
+                self.restart(now_ns, index, out);
+            }
+        }
+    }
+
+    /// The operation under way is over, one way or the other.
+    fn settle(&mut self, index: usize) {
+        let player = &mut self.players[index];
+        if player.doing == Doing::Busy {
+            self.busy -= 1;
+        }
+        player.doing = Doing::Waiting;
+        player.left = 0;
+        player.is_intended = false;
+    }
+
+    fn turn_end(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        self.arrivals(now_ns, out);
+        if let Some((clock, base_ns)) = self.clock {
+            let elapsed_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let turn_ns = (base_ns + elapsed_ns).saturating_sub(now_ns);
+            self.record.turn_ns_max = self.record.turn_ns_max.max(turn_ns);
+        }
+        self.set_wake(out);
+    }
+
+    /// Hands the record over; keeps it when the main thread is behind.
+    fn hand_over(&mut self, now_ns: u64) {
+        self.record.until_ns = now_ns;
+        self.record.players = self.record.players.max(self.present);
+        self.record.connections = self.connections;
+        self.record.sockets = self.sockets;
+        let fresh = Record::new(self.stage, self.program.ops.len(), now_ns);
+        let full = Box::new(std::mem::replace(&mut self.record, fresh));
+        if let Err(TrySendError::Full(Event::Record(full))) =
+            self.events.try_send(Event::Record(full))
+        {
+            self.record = *full;
+        }
+    }
+
+    /// Tells the main thread something that must not be lost; it drains the queue in time.
+    fn tell(&self, event: Event) {
+        // An error means that nobody listens any more: then there is nothing to tell.
+        drop(self.events.send(event));
+    }
+}
+
+/// Whether the step at `step` needs a socket that an earlier step has opened.
+fn player_socket(plan: &super::program::SessionPlan, step: u16) -> bool {
+    use super::program::StepKind;
+    let is_connect = |kind: &StepKind| matches!(kind, StepKind::Connect { .. });
+    let before = plan.steps.iter().take(usize::from(step));
+    before.rev().any(|step| is_connect(&step.kind)) || plan.steps.get(usize::from(step)).is_none()
+}

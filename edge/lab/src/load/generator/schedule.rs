@@ -1,0 +1,499 @@
+//! When what begins: arrivals, stages, beats, time-outs, pings, and handing records over.
+
+use event::{Now, Output};
+
+use super::{Command, Event, Generator, PLAYERS_MAX, RAMP_PATIENCE_NS, Settings};
+use crate::load::player::{Doing, Link, Player};
+use crate::load::program::SessionPlan;
+use crate::load::record::{NO_OP, Stage};
+use crate::load::scenario::{Beat, Pace, Process};
+
+/// Records are handed over this often.
+const TICK_NS: u64 = 1_000_000_000;
+/// All players are looked at this often, for time-outs and pings, a hundredth of them at a time.
+const SWEEP_NS: u64 = 1_000_000_000;
+const SWEEP_SLICES: u64 = 100;
+/// How long deliveries may still come in after the last answer.
+const SETTLE_NS: u64 = 500_000_000;
+
+/// The deadlines of the generator itself, and who comes when.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    tick_ns: u64,
+    sweep_ns: u64,
+    sweep_slice: u64,
+    /// Players that have come.
+    arrived: u32,
+    /// Phases: which one, when it began, when the next player comes.
+    phase: usize,
+    phase_start_ns: u64,
+    next_arrival_ns: u64,
+    /// Places of players that have left.
+    free: Vec<u32>,
+    settle_ns: u64,
+}
+
+impl Schedule {
+    pub(super) fn new(_settings: &Settings) -> Self {
+        Self {
+            tick_ns: u64::MAX,
+            sweep_ns: u64::MAX,
+            sweep_slice: 0,
+            arrived: 0,
+            phase: 0,
+            phase_start_ns: 0,
+            next_arrival_ns: 0,
+            free: Vec::new(),
+            settle_ns: u64::MAX,
+        }
+    }
+}
+
+fn at(mono_ns: u64) -> Now {
+    Now { mono_ns, unix_ms: 0 }
+}
+
+impl Generator {
+    pub(super) fn begin(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        self.read_machine_clock(now_ns);
+        self.start_ns = now_ns;
+        self.record.from_ns = now_ns;
+        self.schedule.tick_ns = now_ns + TICK_NS;
+        self.schedule.sweep_ns = now_ns + SWEEP_NS / SWEEP_SLICES;
+        self.schedule.next_arrival_ns = now_ns;
+        self.schedule.phase_start_ns = now_ns;
+        self.tell(Event::Stage(Stage::Ramp));
+        if self.settings.phases.is_empty() {
+            let patience_ns = self.settings.ramp_ns.saturating_add(RAMP_PATIENCE_NS);
+            self.stage_until_ns = now_ns.saturating_add(patience_ns);
+        } else {
+            self.enter(now_ns, Stage::WarmUp);
+        }
+        self.arrivals(now_ns, out);
+        self.set_wake(out);
+    }
+
+    pub(super) fn wake(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        while let Some(player) = self.timers.pop_due(at(now_ns)) {
+            let index = player as usize;
+            self.players[index].timer = None;
+            if self.players[index].doing == Doing::Waiting {
+                self.advance(now_ns, index, out);
+            }
+        }
+        if self.schedule.sweep_ns <= now_ns {
+            self.sweep(now_ns, out);
+            // Late sweeps are not made up for.
+            self.schedule.sweep_ns = now_ns + SWEEP_NS / SWEEP_SLICES;
+        }
+        // The stage first: its end is a tick too.
+        self.check_stage(now_ns, out);
+        if self.schedule.tick_ns <= now_ns && self.stage < Stage::Done {
+            self.hand_over(now_ns);
+            while self.schedule.tick_ns <= now_ns {
+                self.schedule.tick_ns += TICK_NS;
+            }
+        }
+    }
+
+    /// Whether the next stage begins.
+    pub(super) fn check_stage(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        let have_all_left = self.settings.phases.is_empty()
+            && self.present == 0
+            && self.schedule.arrived == self.settings.players;
+        if have_all_left && self.stage < Stage::Drain {
+            self.enter(now_ns, Stage::Drain);
+        }
+        let is_due = self.stage_until_ns <= now_ns;
+        match self.stage {
+            Stage::Ramp if is_due => {
+                let missing = self.settings.players - self.ready;
+                if missing == 0 {
+                    return self.enter(now_ns, Stage::WarmUp);
+                }
+                self.record.error(NO_OP, "players were not ready in time", || {
+                    format!("{missing} players; the counted time begins without them")
+                });
+                self.enter(now_ns, Stage::WarmUp);
+            }
+            Stage::WarmUp if is_due => self.enter(now_ns, Stage::Counted),
+            Stage::Counted if is_due => self.enter(now_ns, Stage::Drain),
+            Stage::Drain => {
+                let has_left = self.settings.phases.is_empty() || self.present == 0;
+                if self.busy > 0 || !has_left {
+                    self.schedule.settle_ns = now_ns + SETTLE_NS;
+                }
+                if is_due || self.schedule.settle_ns <= now_ns {
+                    self.end(now_ns, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn enter(&mut self, now_ns: u64, stage: Stage) {
+        if stage == Stage::Drain && self.stage == Stage::Counted {
+            self.count_missed(now_ns);
+        }
+        self.stage = stage;
+        self.hand_over(now_ns);
+        // The stretch that has just begun belongs to the new stage also if the old record stayed.
+        self.schedule.tick_ns = now_ns + TICK_NS;
+        self.tell(Event::Stage(stage));
+        self.stage_until_ns = now_ns.saturating_add(match stage {
+            Stage::Ramp | Stage::Done => u64::MAX,
+            Stage::WarmUp => self.settings.warm_up_ns,
+            Stage::Counted => self.settings.counted_ns,
+            Stage::Drain => self.settings.timeout_ns,
+        });
+        if stage == Stage::Drain {
+            self.schedule.settle_ns = now_ns + SETTLE_NS;
+        }
+        if stage == Stage::WarmUp && self.settings.warm_up_ns == 0 {
+            self.enter(now_ns, Stage::Counted);
+        }
+    }
+
+    pub(super) fn finish_early(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        if self.stage < Stage::Drain {
+            self.is_stopped = true;
+            self.enter(now_ns, Stage::Drain);
+        }
+        self.set_wake(out);
+    }
+
+    /// Lets players come whose time it is.
+    pub(super) fn arrivals(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        if self.stage >= Stage::Drain || self.start_ns == 0 {
+            return;
+        }
+        if !self.settings.phases.is_empty() {
+            return self.phase_arrivals(now_ns, out);
+        }
+        while self.schedule.arrived < self.settings.players {
+            let due_ns = self.arrival_ns(self.schedule.arrived);
+            if due_ns > now_ns || self.is_door_full() {
+                break;
+            }
+            // Without a ramp nobody intends to come at any time: a player comes when there is
+            // room.
+            let intended_ns = if self.settings.ramp_ns == 0 { now_ns } else { due_ns };
+            self.arrive(now_ns, intended_ns, out);
+        }
+    }
+
+    /// Whether as many players prepare themselves as may at once when there is no ramp.
+    fn is_door_full(&self) -> bool {
+        self.connecting >= super::CONNECTS_MAX
+            || (self.settings.ramp_ns == 0
+                && self.schedule.arrived - self.ready >= super::CONNECTS_MAX)
+    }
+
+    /// When the player with this place in the order comes.
+    fn arrival_ns(&self, order: u32) -> u64 {
+        let players = u64::from(self.settings.players.max(1));
+        let share = u128::from(self.settings.ramp_ns) * u128::from(order) / u128::from(players);
+        self.start_ns.saturating_add(u64::try_from(share).unwrap_or(u64::MAX))
+    }
+
+    fn phase_arrivals(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        while let Some(phase) = self.settings.phases.get(self.schedule.phase) {
+            let end_ns = self.schedule.phase_start_ns.saturating_add(phase.duration.ns());
+            let due_ns = self.schedule.next_arrival_ns;
+            if due_ns >= end_ns || phase.arrivals <= 0.0 {
+                self.schedule.next_arrival_ns = end_ns;
+                if end_ns > now_ns {
+                    return;
+                }
+                self.schedule.phase += 1;
+                self.schedule.phase_start_ns = end_ns;
+                continue;
+            }
+            if due_ns > now_ns {
+                return;
+            }
+            let (process, mean_ns) = (phase.process, 1e9 / phase.arrivals);
+            let players_max = phase.players_max.unwrap_or(PLAYERS_MAX);
+            self.schedule.next_arrival_ns = due_ns + self.gap_ns(process, mean_ns);
+            if self.present >= players_max.min(PLAYERS_MAX) {
+                self.record.turned_away += 1;
+            } else {
+                self.arrive(now_ns, due_ns, out);
+            }
+        }
+        self.schedule.next_arrival_ns = u64::MAX;
+    }
+
+    /// The distance to the next arrival or beat.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    pub(super) fn gap_ns(&mut self, process: Process, mean_ns: f64) -> u64 {
+        let gap = match process {
+            Process::Constant => mean_ns,
+            Process::Poisson => {
+                // 53 random bits in (0, 1].
+                let unit = 1.0 - self.unit();
+                -mean_ns * unit.ln()
+            }
+        };
+        gap.clamp(1.0, 1e18) as u64
+    }
+
+    /// A random number from 0 up to but not including 1.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are what a float has")]
+    fn unit(&mut self) -> f64 {
+        (self.random.u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn arrive(&mut self, now_ns: u64, due_ns: u64, out: &mut Output<Command>) {
+        let order = self.schedule.arrived;
+        self.schedule.arrived += 1;
+        let session = self.choose_session(order);
+        let player = Player {
+            number: self.settings.first_number + order,
+            session,
+            captured: vec![Box::from(""); self.program.captured_count].into_boxed_slice(),
+            ..Player::default()
+        };
+        let index = match self.schedule.free.pop() {
+            Some(place) => {
+                let attempt = self.players[place as usize].attempt;
+                self.players[place as usize] = Player { attempt, ..player };
+                place as usize
+            }
+            None => {
+                self.players.push(player);
+                self.links.push(Link::None);
+                self.players.len() - 1
+            }
+        };
+        self.present += 1;
+        self.record.players = self.record.players.max(self.present);
+        let player = &mut self.players[index];
+        player.doing = Doing::Waiting;
+        player.intended_ns = due_ns;
+        // A loop without a prelude begins at its beat, not at the arrival.
+        player.is_intended = self.program.sessions[usize::from(session)].loop_start > 0;
+        self.advance(now_ns, index, out);
+    }
+
+    fn choose_session(&mut self, order: u32) -> u16 {
+        let program = self.program.clone();
+        let mut counted = 0_u32;
+        for (index, session) in (0..).zip(&program.sessions) {
+            counted = counted.saturating_add(session.count.unwrap_or(0));
+            if self.settings.first_number + order < counted {
+                return index;
+            }
+        }
+        let weight = |session: &SessionPlan| match session.count {
+            Some(_) => 0.0,
+            None => session.weight,
+        };
+        let total: f64 = program.sessions.iter().map(weight).sum();
+        let mut place = self.unit() * total;
+        for (index, session) in (0..).zip(&program.sessions) {
+            place -= weight(session);
+            if place < 0.0 {
+                return index;
+            }
+        }
+        0
+    }
+
+    /// The player leaves for good.
+    pub(super) fn leave(&mut self, index: usize, out: &mut Output<Command>) {
+        self.settle(index);
+        self.drop_link(index, out);
+        self.mark_ready(index);
+        let player = &mut self.players[index];
+        player.doing = Doing::Absent;
+        if let Some(timer) = player.timer.take() {
+            self.timers.disarm(timer);
+        }
+        self.present -= 1;
+        if !self.settings.phases.is_empty() {
+            self.schedule.free.push(u32::try_from(index).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// The player has reached its loop, or its place to hold, for the first time.
+    pub(super) fn mark_ready(&mut self, index: usize) {
+        if std::mem::replace(&mut self.players[index].is_ready, true) {
+            return;
+        }
+        self.ready += 1;
+        if self.stage == Stage::Ramp && self.ready == self.settings.players {
+            self.schedule.sweep_ns = 0; // Looks at the stage at the next wake.
+            self.stage_until_ns = 0;
+        }
+    }
+
+    /// Arms the player's timer.
+    pub(super) fn wait_until(&mut self, index: usize, due_ns: u64) {
+        let who = u32::try_from(index).unwrap_or(u32::MAX);
+        let timer = self.timers.arm(at(due_ns), who);
+        if let Some(old) = self.players[index].timer.replace(timer) {
+            self.timers.disarm(old);
+        }
+    }
+
+    /// Nanoseconds between two beats of one player; none without a pace.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    pub(super) fn interval_ns(&self, plan: &SessionPlan) -> Option<u64> {
+        if self.settings.saturate {
+            return None;
+        }
+        let rate = self.settings.rate.filter(|rate| *rate > 0.0)?;
+        let sharers = if self.settings.phases.is_empty() { self.settings.players_all } else { 1 };
+        let interval = match plan.pace {
+            Pace::None => return None,
+            Pace::Player => 1e9 / rate,
+            Pace::All => f64::from(sharers) * 1e9 / rate,
+        };
+        Some(interval.clamp(1.0, 1e15) as u64)
+    }
+
+    /// The next beat of a paced player, and moves on to the one after it.
+    pub(super) fn take_beat(&mut self, now_ns: u64, index: usize, interval_ns: u64) -> u64 {
+        let player = &self.players[index];
+        let plan = &self.program.sessions[usize::from(player.session)];
+        let process = plan.process;
+        let (number, beat_ns) = (player.number, player.beat_ns);
+        #[expect(clippy::cast_precision_loss, reason = "intervals are below 2^53 ns")]
+        let gap_ns = self.gap_ns(process, interval_ns as f64);
+        let due_ns = match (beat_ns, process) {
+            (0, Process::Poisson) => now_ns + gap_ns,
+            (0, Process::Constant) => self.first_beat_ns(now_ns, number, interval_ns),
+            (due_ns, _) => due_ns,
+        };
+        self.players[index].beat_ns = due_ns + gap_ns;
+        due_ns
+    }
+
+    /// All players' beats lie on one grid, each at its own place, so that together they are even.
+    fn first_beat_ns(&self, now_ns: u64, number: u32, interval_ns: u64) -> u64 {
+        let all = u128::from(self.settings.players_all.max(1));
+        let share = u128::from(interval_ns) * (u128::from(number) % all) / all;
+        let offset_ns = u64::try_from(share).unwrap_or(0);
+        let base_ns = self.start_ns + offset_ns;
+        if base_ns >= now_ns {
+            return base_ns;
+        }
+        let passed = (now_ns - base_ns) / interval_ns + 1;
+        base_ns + passed.saturating_mul(interval_ns)
+    }
+
+    /// Beats that were due in the counted time and did not happen, because the operation before
+    /// was not answered: each counts as at least as slow as it is by now.
+    fn count_missed(&mut self, now_ns: u64) {
+        for index in 0..self.players.len() {
+            let player = &self.players[index];
+            let plan = &self.program.sessions[usize::from(player.session)];
+            let Some(interval_ns) = self.interval_ns(plan) else { continue };
+            let in_loop = (plan.loop_start..plan.loop_end).contains(&player.step);
+            if player.doing == Doing::Absent || !in_loop || player.beat_ns == 0 {
+                continue;
+            }
+            let per_round = match plan.beat {
+                Beat::Step => 1,
+                Beat::Round => plan.loop_end - plan.loop_start,
+            };
+            let first = plan.steps.get(usize::from(plan.loop_start)).and_then(|step| step.op);
+            let mut due_ns = player.beat_ns;
+            let waits = player.doing == Doing::Waiting && player.is_intended;
+            if waits && player.intended_ns < now_ns {
+                due_ns = player.intended_ns;
+            }
+            let Some(op) = first.and_then(|op| self.record.op(op)) else { continue };
+            while due_ns < now_ns {
+                op.missed += u64::from(per_round);
+                op.response.record(now_ns - due_ns, 1);
+                op.lateness.record(now_ns - due_ns, 1);
+                due_ns += interval_ns;
+            }
+        }
+    }
+
+    /// Looks at the next hundredth of the players.
+    fn sweep(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        let count = self.players.len() as u64;
+        let slice = self.schedule.sweep_slice;
+        self.schedule.sweep_slice = (slice + 1) % SWEEP_SLICES;
+        let bound = |slice: u64| usize::try_from(count * slice / SWEEP_SLICES).unwrap_or(0);
+        for index in bound(slice)..bound(slice + 1) {
+            let player = &self.players[index];
+            let waits = matches!(player.doing, Doing::Busy | Doing::Connecting);
+            let since_ns =
+                if player.doing == Doing::Busy { player.sent_ns } else { player.intended_ns };
+            if waits && now_ns.saturating_sub(since_ns) > self.settings.timeout_ns {
+                self.record_unanswered(now_ns, index);
+                let seconds = self.settings.timeout_ns / 1_000_000_000;
+                self.drop_link(index, out);
+                let example = move || format!("no answer within {seconds} s");
+                self.fail(now_ns, index, "time-out", example, out);
+            } else if self.stage < Stage::Drain && matches!(self.links[index], Link::Socket(_)) {
+                self.ping(now_ns, index, out);
+            }
+        }
+    }
+
+    /// An operation under way will not be answered any more: it was at least as slow as it is by
+    /// now. Returns how many answers it lacks.
+    fn record_unanswered(&mut self, now_ns: u64, index: usize) -> u64 {
+        let player = &self.players[index];
+        if player.doing != Doing::Busy {
+            return 0;
+        }
+        let left = u64::from(player.left.max(1));
+        let plan = &self.program.sessions[usize::from(player.session)];
+        let op = plan.steps.get(usize::from(player.step)).and_then(|step| step.op);
+        if let Some(op) = op.and_then(|op| self.record.op(op)) {
+            op.service.record(now_ns.saturating_sub(player.sent_ns), left);
+            if !self.settings.saturate {
+                op.response.record(now_ns.saturating_sub(player.intended_ns), left);
+            }
+        }
+        left
+    }
+
+    /// The run is over: what is unanswered is recorded as such, connections are closed.
+    fn end(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        for index in 0..self.players.len() {
+            let left = self.record_unanswered(now_ns, index);
+            let player = &self.players[index];
+            let plan = &self.program.sessions[usize::from(player.session)];
+            let op = plan.steps.get(usize::from(player.step)).and_then(|step| step.op);
+            if let Some(op) = op.and_then(|op| self.record.op(op)) {
+                op.unanswered += left;
+            }
+        }
+        self.count_tail_losses();
+        self.hand_over(now_ns);
+        for index in 0..self.players.len() {
+            self.say_goodbye(index, out);
+        }
+        self.stage = Stage::Done;
+        self.tell(Event::Stage(Stage::Done));
+        self.tell(Event::Done);
+        out.stop();
+    }
+
+    pub(super) fn set_wake(&mut self, out: &mut Output<Command>) {
+        if self.start_ns == 0 || self.stage == Stage::Done {
+            return;
+        }
+        let mut next_ns = self.schedule.tick_ns.min(self.schedule.sweep_ns);
+        next_ns = next_ns.min(self.stage_until_ns);
+        if let Some(timer_ns) = self.timers.next_ns() {
+            next_ns = next_ns.min(timer_ns);
+        }
+        if self.stage < Stage::Drain {
+            if !self.settings.phases.is_empty() {
+                next_ns = next_ns.min(self.schedule.next_arrival_ns);
+            } else if self.schedule.arrived < self.settings.players && !self.is_door_full() {
+                next_ns = next_ns.min(self.arrival_ns(self.schedule.arrived));
+            }
+        }
+        out.wake_at(Some(next_ns));
+    }
+}

@@ -1,0 +1,460 @@
+//! The generator against made-up servers, in made-up time: a run of a minute takes milliseconds,
+//! and is the same every time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use event::{CloseReason, ConnId, Handler, Input, Now, Op, Output};
+
+use super::{Command, Event, Generator, Settings};
+use crate::load::program::{Dials, Program, compile};
+use crate::load::record::{Record, Stage};
+use crate::load::scenario::{built_in, parse};
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+
+/// What a made-up server does with the bytes of one connection: answers and when they arrive.
+enum Act {
+    Answer { at_ns: u64, bytes: Vec<u8> },
+    Close { at_ns: u64 },
+}
+
+type Server<'a> = dyn FnMut(u64, u32, &[u8]) -> Vec<Act> + 'a;
+
+enum Happening {
+    Command(Command),
+    Connected(u64),
+    Refused(u64),
+    Bytes(u32, Vec<u8>),
+    Eof(u32),
+    Wake,
+}
+
+struct World<'a> {
+    generator: Generator,
+    events: Receiver<Event>,
+    queue: BTreeMap<(u64, u64), Happening>,
+    serial: u64,
+    conns: u32,
+    server: &'a mut Server<'a>,
+    accepts: bool,
+    total: Record,
+    stages: Vec<(Stage, u64)>,
+}
+
+impl<'a> World<'a> {
+    fn new(text: &str, change: impl FnOnce(&mut Settings), server: &'a mut Server<'a>) -> Self {
+        let scenario = parse(text).unwrap();
+        let program = Arc::new(program(text));
+        let mut settings = Settings {
+            target: "127.0.0.1:1".parse().unwrap(),
+            host: "h".to_owned(),
+            players: scenario.players,
+            first_number: 0,
+            players_all: scenario.players,
+            rate: scenario.rate,
+            saturate: false,
+            has_clock: false,
+            ramp_ns: 0,
+            warm_up_ns: 0,
+            counted_ns: 10 * S,
+            timeout_ns: 10 * S,
+            phases: scenario.phases,
+            run_tag: 7,
+            seed: 1,
+        };
+        change(&mut settings);
+        settings.players_all = settings.players;
+        let (sender, events) = sync_channel(64);
+        let total = Record::new(Stage::Counted, program.ops.len(), 0);
+        let generator = Generator::new(program, settings, sender);
+        let (queue, stages) = (BTreeMap::new(), Vec::new());
+        let (serial, conns, accepts) = (0, 0, true);
+        Self { generator, events, queue, serial, conns, server, accepts, total, stages }
+    }
+
+    fn at(&mut self, at_ns: u64, what: Happening) {
+        self.serial += 1;
+        self.queue.insert((at_ns, self.serial), what);
+    }
+
+    /// Runs until the generator stops; returns what it recorded.
+    fn run(mut self) -> (Record, Vec<(Stage, u64)>) {
+        self.at(S, Happening::Command(Command::Begin));
+        let mut out = Output::default();
+        for _ in 0..20_000_000_u32 {
+            let ((now_ns, _), what) =
+                self.queue.pop_first().expect("the generator sleeps for ever");
+            let now = Now { mono_ns: now_ns, unix_ms: 0 };
+            let conn = |slot| ConnId { slot, generation: 0 };
+            let stops = match &what {
+                Happening::Command(command) => self.input(now, Input::Mail(*command), &mut out),
+                Happening::Connected(token) => {
+                    self.conns += 1;
+                    let conn = conn(self.conns);
+                    self.input(now, Input::Connected { conn, token: *token }, &mut out)
+                }
+                Happening::Refused(token) => {
+                    let reason = CloseReason::ConnectFailed;
+                    let closed = Input::Closed { conn: conn(0), reason, token: *token };
+                    self.input(now, closed, &mut out)
+                }
+                Happening::Bytes(slot, bytes) => {
+                    self.input(now, Input::Bytes { conn: conn(*slot), bytes }, &mut out)
+                }
+                Happening::Eof(slot) => self.input(now, Input::Eof { conn: conn(*slot) }, &mut out),
+                Happening::Wake => self.input(now, Input::Wake, &mut out),
+            };
+            if stops || self.input(now, Input::TurnEnd, &mut out) {
+                return (self.total, self.stages);
+            }
+        }
+        panic!("the run does not end");
+    }
+
+    /// Gives one input and does what comes out; `true` when it stops.
+    fn input(&mut self, now: Now, input: Input<'_, Command>, out: &mut Output<Command>) -> bool {
+        self.generator.handle(now, input, out);
+        if let Some(wake) = out.take_wake() {
+            self.queue.retain(|_, what| !matches!(what, Happening::Wake));
+            if let Some(at_ns) = wake {
+                self.at(at_ns.max(now.mono_ns), Happening::Wake);
+            }
+        }
+        let mut stops = false;
+        let (ops, arena) = out.parts();
+        let ops: Vec<_> = ops.collect();
+        let sends: VecDeque<_> = ops
+            .iter()
+            .filter_map(|op| match op {
+                Op::Send { conn, range } => Some((conn.slot, arena[range.clone()].to_vec())),
+                _ => None,
+            })
+            .collect();
+        out.reset();
+        for op in ops {
+            match op {
+                Op::Connect { token, .. } if self.accepts => {
+                    self.at(now.mono_ns + 20_000, Happening::Connected(token));
+                }
+                Op::Connect { token, .. } => {
+                    self.at(now.mono_ns + 20_000, Happening::Refused(token));
+                }
+                Op::Stop => stops = true,
+                _ => {}
+            }
+        }
+        for (slot, bytes) in sends {
+            for act in (self.server)(now.mono_ns, slot, &bytes) {
+                match act {
+                    Act::Answer { at_ns, bytes } => self.at(at_ns, Happening::Bytes(slot, bytes)),
+                    Act::Close { at_ns } => self.at(at_ns, Happening::Eof(slot)),
+                }
+            }
+        }
+        while let Ok(event) = self.events.try_recv() {
+            match event {
+                Event::Stage(stage) => self.stages.push((stage, now.mono_ns)),
+                Event::Record(record) => {
+                    for op in 0..record.ops.len() {
+                        self.total.add_op(op, &record);
+                    }
+                    self.total.add_rest(&record, record.stage == Stage::Counted);
+                }
+                Event::Done => {}
+            }
+        }
+        stops
+    }
+}
+
+fn program(text: &str) -> Program {
+    let dials = Dials {
+        host: "h".to_owned(),
+        server_key: "s".to_owned(),
+        http_key: "k".to_owned(),
+        run: "r".to_owned(),
+        vars: BTreeMap::new(),
+        pipeline: 1,
+    };
+    compile(&parse(text).unwrap(), &dials).unwrap()
+}
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+const ONE_GET: &str = "name='a'\ntitle='a'\nplayers=1\nrate=1000\n[[session]]\nname='s'\n\
+                       [[session.loop]]\nop='get'\nget='/x'\n";
+
+/// A server that needs 100 µs for an answer and stands still for the first second of every ten.
+fn stalling(now_ns: u64) -> u64 {
+    let done_ns = now_ns + MS / 10;
+    if done_ns % (10 * S) < S { done_ns - done_ns % (10 * S) + S } else { done_ns }
+}
+
+#[test]
+fn a_stall_shows_in_the_response_time_and_not_in_the_closed_loop() {
+    for (saturate, slowest_ms) in [(false, 850..=950), (true, 0..=1)] {
+        let mut server =
+            |now_ns, _, _: &[u8]| vec![Act::Answer { at_ns: stalling(now_ns), bytes: OK.to_vec() }];
+        let change = |settings: &mut Settings| {
+            settings.players = if saturate { 1 } else { 100 };
+            settings.saturate = saturate;
+            settings.counted_ns = 60 * S;
+        };
+        let (total, _) = World::new(ONE_GET, change, &mut server).run();
+        let op = &total.ops[0];
+        let times = if saturate { &op.service } else { &op.response };
+        let p99_ms = times.histogram().unwrap().value_at_quantile(0.99) / MS;
+        assert!(slowest_ms.contains(&p99_ms), "saturate {saturate}: p99 {p99_ms} ms");
+        if !saturate {
+            assert!((59_900..=60_100).contains(&(op.done + op.missed)), "{} done", op.done);
+            // The requests that were sent into the stall saw it; those that were due meanwhile
+            // and could not be sent did not, which is what the response time is for.
+            let service = op.service.histogram().unwrap();
+            assert!(service.count_between(100 * MS, u64::MAX) <= 700);
+        }
+        assert!(total.errors.is_empty(), "{:?}", total.errors);
+    }
+}
+
+#[test]
+fn operations_unanswered_at_the_end_count_as_slow_as_they_were() {
+    let mut server = |now_ns: u64, _, _: &[u8]| {
+        // Never answers again after five seconds.
+        let late = now_ns > 6 * S;
+        if late { vec![] } else { vec![Act::Answer { at_ns: now_ns + MS, bytes: OK.to_vec() }] }
+    };
+    let change = |settings: &mut Settings| {
+        settings.players = 10;
+        settings.rate = Some(100.0);
+        settings.timeout_ns = 30 * S;
+    };
+    let (total, _) = World::new(ONE_GET, change, &mut server).run();
+    let op = &total.ops[0];
+    assert_eq!(op.unanswered + op.failed, 10);
+    assert!((480..=500).contains(&op.missed), "{} missed", op.missed);
+    let response = op.response.histogram().unwrap();
+    assert_eq!(response.len(), op.done + op.missed + 10);
+    assert!(response.max() >= 30 * S);
+    assert!((4 * S..=6 * S).contains(&response.value_at_quantile(0.98)));
+}
+
+#[test]
+fn answers_may_come_in_any_pieces() {
+    let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
+    for (answer, pieces) in [(OK, 1), (OK, OK.len()), (&answer[..], 1), (&answer[..], answer.len())]
+    {
+        for split in 0..answer.len() {
+            let mut server = |now_ns, _, _: &[u8]| {
+                let parts: Vec<&[u8]> = if pieces > 1 {
+                    answer.chunks(1).collect()
+                } else {
+                    vec![&answer[..split], &answer[split..]]
+                };
+                let parts = parts.into_iter().filter(|part| !part.is_empty());
+                parts
+                    .map(|part| Act::Answer { at_ns: now_ns + 1_000, bytes: part.to_vec() })
+                    .collect()
+            };
+            let change = |settings: &mut Settings| {
+                settings.players = 2;
+                settings.saturate = true;
+                settings.counted_ns = 3 * MS;
+            };
+            let (total, _) = World::new(ONE_GET, change, &mut server).run();
+            assert!(
+                total.ops[0].done > 5 && total.errors.is_empty(),
+                "{split}: {:?}",
+                total.errors
+            );
+            if pieces > 1 {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_servers_do_wrong_is_counted_by_kind_and_the_run_goes_on() {
+    let close = |at_ns| Act::Close { at_ns };
+    type Answer<'a> = &'a dyn Fn(u64) -> Vec<Act>;
+    let cases: [(&str, Answer<'_>); 6] = [
+        ("status 503", &|at_ns| {
+            let bytes = b"HTTP/1.1 503 X\r\nContent-Length: 4\r\n\r\nbusy".to_vec();
+            vec![Act::Answer { at_ns, bytes }]
+        }),
+        ("not HTTP", &|at_ns| vec![Act::Answer { at_ns, bytes: b"garbage\r\n\r\n".to_vec() }]),
+        ("connection closed", &|at_ns| vec![close(at_ns)]),
+        ("connection closed within an answer", &|at_ns| {
+            vec![Act::Answer { at_ns, bytes: OK[..20].to_vec() }, close(at_ns)]
+        }),
+        ("bytes that nobody asked for", &|at_ns| {
+            vec![Act::Answer { at_ns, bytes: [OK, b"HTTP/1.1 200 OK"].concat() }]
+        }),
+        ("time-out", &|_| vec![]),
+    ];
+    for (kind, answer) in cases {
+        let mut asked = 0_u32;
+        let mut server = |now_ns, _, _: &[u8]| {
+            asked += 1;
+            // Every third answer is wrong.
+            if asked.is_multiple_of(3) {
+                return answer(now_ns + MS);
+            }
+            vec![Act::Answer { at_ns: now_ns + MS, bytes: OK.to_vec() }]
+        };
+        let change = |settings: &mut Settings| {
+            settings.players = 2;
+            settings.rate = Some(20.0);
+            settings.timeout_ns = S;
+        };
+        let (total, _) = World::new(ONE_GET, change, &mut server).run();
+        let op = &total.ops[0];
+        let found: u64 = total
+            .errors
+            .iter()
+            .filter(|((_, found), _)| found.starts_with(kind))
+            .map(|(_, error)| error.count)
+            .sum();
+        assert!(found >= 8, "{kind}: {:?}", total.errors);
+        assert!(op.done >= 16, "{kind}: {} done", op.done);
+        if !kind.starts_with("bytes") {
+            assert_eq!(op.done + op.failed + op.unanswered, op.started, "{kind}");
+        }
+    }
+}
+
+#[test]
+fn refused_connections_are_counted_and_tried_again() {
+    let mut server = |_, _, _: &[u8]| vec![];
+    let change = |settings: &mut Settings| settings.players = 3;
+    let mut world = World::new(ONE_GET, change, &mut server);
+    world.accepts = false;
+    let (total, stages) = world.run();
+    let refused = total.errors.iter().find(|((_, kind), _)| kind.contains("refused")).unwrap().1;
+    assert!(refused.count >= 10, "{refused:?}");
+    assert_eq!(stages.last().unwrap().0, Stage::Done);
+}
+
+#[test]
+fn players_of_phases_come_do_their_session_and_go() {
+    let text = "name='a'\ntitle='a'\n[[phase]]\nduration='5s'\narrivals=10\n[[phase]]\nduration='5s'\n\
+                arrivals=20\nprocess='poisson'\n[[session]]\nname='s'\nweight=3\n[[session.first]]\n\
+                op='get'\nget='/${player}'\n[[session.first]]\nthink='100ms'\n[[session.last]]\n\
+                op='bye'\nget='/bye'\n[[session]]\nname='t'\n[[session.first]]\nop='other'\nget='/o'\n";
+    let mut server =
+        |now_ns, _, _: &[u8]| vec![Act::Answer { at_ns: now_ns + MS, bytes: OK.to_vec() }];
+    let (total, stages) = World::new(text, |_| {}, &mut server).run();
+    let done: Vec<_> = total.ops.iter().map(|op| op.done).collect();
+    assert_eq!(done[0], done[1], "{done:?}");
+    assert!((120..=180).contains(&(done[0] + done[2])), "{done:?}");
+    assert!((2..=5).contains(&(done[0] / done[2])), "{done:?}");
+    assert!(total.errors.is_empty(), "{:?}", total.errors);
+    assert_eq!(stages.last().unwrap().0, Stage::Done);
+}
+
+#[test]
+fn all_beats_together_are_even() {
+    let mut times = Vec::new();
+    let mut server = |now_ns, _, _: &[u8]| {
+        times.push(now_ns);
+        vec![Act::Answer { at_ns: now_ns + MS, bytes: OK.to_vec() }]
+    };
+    let change = |settings: &mut Settings| {
+        settings.players = 50;
+        settings.rate = Some(500.0);
+        settings.counted_ns = 2 * S;
+    };
+    World::new(ONE_GET, change, &mut server).run();
+    assert!((990..=1_010).contains(&times.len()), "{}", times.len());
+    assert!(times.windows(2).all(|pair| (MS..=3 * MS).contains(&(pair[1] - pair[0]))));
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "most of it is the made-up server")]
+fn matches_are_played_by_the_scenario_and_accounted_for() {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use wire::http1;
+    use wire::websocket::{self, Message, Opcode, Role};
+    // Every player is alone in its match; every tenth echo comes twice, every seventh is lost.
+    let mut sockets: BTreeMap<u32, websocket::Decoder> = BTreeMap::new();
+    let mut echoes = 0_u32;
+    let mut server = |now_ns: u64, slot: u32, bytes: &[u8]| {
+        let mut answer = Vec::new();
+        let mut rest = bytes;
+        if let Some(decoder) = sockets.get_mut(&slot) {
+            let mut scratch = Vec::new();
+            while let Ok(Some(message)) = decoder.next(&mut rest, &mut scratch) {
+                let Message::Text(text) = message else { continue };
+                let json: serde_json::Value = serde_json::from_str(text).unwrap();
+                let reply = match &json["match_data_send"] {
+                    serde_json::Value::Null => {
+                        let key = if json["ping"].is_object() { "pong" } else { "match" };
+                        format!("{{\"cid\":{},\"{key}\":{{}}}}", json["cid"])
+                    }
+                    data => {
+                        assert_eq!(data["match_id"], "m.n");
+                        let payload = STANDARD.decode(data["data"].as_str().unwrap()).unwrap();
+                        let is_echo = data["op_code"] == "1";
+                        assert_eq!(payload.len(), if is_echo { 44 } else { 35 });
+                        echoes += u32::from(is_echo);
+                        if is_echo && echoes.is_multiple_of(7) {
+                            continue;
+                        }
+                        format!("{{\"match_data\":{data}}}")
+                    }
+                };
+                let is_twice = reply.contains("match_data") && echoes.is_multiple_of(10);
+                for _ in 0..=u32::from(is_twice) {
+                    websocket::encode(&mut answer, Opcode::Text, reply.as_bytes());
+                }
+            }
+        } else {
+            let mut decoder = http1::Decoder::new();
+            let limits = http1::Limits::default();
+            let request = decoder.next(&mut rest, &limits).unwrap().unwrap();
+            if request.upgrade.is_some() {
+                assert!(request.target.contains("token=t.o.k"), "{}", request.target);
+                websocket::accept(&mut answer, &request, &[]).unwrap();
+                sockets.insert(slot, websocket::Decoder::new(Role::Server, 4_096));
+            } else {
+                let body = if request.target.contains("rpc") {
+                    assert_eq!(request.header("authorization"), Some(&b"Bearer t.o.k"[..]));
+                    "{\"payload\":\"{\\\"match_id\\\":\\\"m.n\\\"}\"}"
+                } else {
+                    "{\"token\":\"t.o.k\"}"
+                };
+                let head = http1::ResponseHead::new(200, "", http1::Connection::KeepAlive);
+                http1::respond(&mut answer, &head, body.as_bytes(), &http1::date(0));
+            }
+        }
+        vec![Act::Answer { at_ns: now_ns + 2 * MS, bytes: answer }]
+    };
+    let change = |settings: &mut Settings| {
+        settings.players = 5;
+        settings.rate = Some(20.0);
+        settings.counted_ns = 20 * S;
+    };
+    let text = built_in("match").unwrap();
+    let (total, _) = World::new(text, change, &mut server).run();
+    let it = &total.deliveries;
+    assert!(total.errors.is_empty(), "{:?}", total.errors);
+    assert!((990..=1_010).contains(&it.sent[0]) && (990..=1_010).contains(&it.sent[1]), "{it:?}");
+    assert_eq!(it.received[0] + u64::try_from(it.lost).unwrap(), it.sent[0], "{it:?}");
+    assert!((130..=150).contains(&it.lost), "{it:?}");
+    assert!(it.doubled >= 90 && it.reordered == 0 && it.foreign == 0, "{it:?}");
+    let program = program(text);
+    let ping = total.op_of(program.ping_op.unwrap());
+    assert!(ping.done >= 5 && ping.done == ping.started, "{ping:?}");
+    let echo = total.op_of(program.match_ops[0].unwrap());
+    assert_eq!(echo.service.histogram().unwrap().value_at_quantile(0.5) / MS, 2);
+}
+
+impl Record {
+    fn op_of(&self, op: u16) -> &crate::load::record::OpRecord {
+        &self.ops[usize::from(op)]
+    }
+}

@@ -1,0 +1,537 @@
+//! A scenario turned into steps that a player can run: texts cut at their holes, heads written,
+//! names turned into numbers. Everything that can be wrong with a scenario is found here, before
+//! the first connection.
+
+use std::collections::BTreeMap;
+
+use memchr::memmem::Finder;
+
+use super::path::Path;
+use super::scenario::{
+    Audience, Auth, Await, Beat, OnError, Pace, Process, Scenario, ScenarioError, Session,
+    StepForm, Think,
+};
+use super::template::{Names, Template};
+
+/// Operations of one scenario, at most: each has its own histograms.
+pub(crate) const OPS_MAX: usize = 64;
+/// Steps of one session, at most.
+pub(crate) const STEPS_MAX: usize = 256;
+/// Values that one player captures, at most.
+pub(crate) const CAPTURES_MAX: usize = 16;
+/// Requests in one write, at most.
+pub(crate) const PIPELINE_MAX: u16 = 1_024;
+
+/// What a run changes in its scenario.
+#[derive(Clone, Debug)]
+pub(crate) struct Dials {
+    /// `Host` header of every request.
+    pub(crate) host: String,
+    pub(crate) server_key: String,
+    pub(crate) http_key: String,
+    /// Unique to the run: part of the ids that it registers.
+    pub(crate) run: String,
+    pub(crate) vars: BTreeMap<String, String>,
+    pub(crate) pipeline: u16,
+}
+
+/// What an operation is called, and how it counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Op {
+    pub(crate) name: String,
+    /// Preparation does not count.
+    pub(crate) counted: bool,
+    /// Done outside the loop: counted over the whole run, not only in the window.
+    pub(crate) setup: bool,
+}
+
+/// A scenario ready to run.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) sessions: Vec<SessionPlan>,
+    pub(crate) captured_count: usize,
+    /// Index into `ops`.
+    pub(crate) headline: u16,
+    /// The operation that times application pings, if any session sends them.
+    pub(crate) ping_op: Option<u16>,
+    /// Operations of match messages by audience: sender, all.
+    pub(crate) match_ops: [Option<u16>; 2],
+    /// Op codes of match messages by audience.
+    match_op_codes: [Option<i64>; 2],
+    /// The place of `match` among the captured values.
+    match_place: Option<usize>,
+}
+
+impl Program {
+    /// Whom match messages with this op code are for.
+    pub(crate) fn audience_of(&self, op_code: i64) -> Option<Audience> {
+        let [sender, all] = self.match_op_codes;
+        if sender == Some(op_code) {
+            Some(Audience::Sender)
+        } else {
+            (all == Some(op_code)).then_some(Audience::All)
+        }
+    }
+
+    /// The captured id of a player's match.
+    pub(crate) fn match_id<'a>(&self, captured: &'a [Box<str>]) -> Option<&'a str> {
+        captured.get(self.match_place?).map(|id| &**id)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct SessionPlan {
+    /// The first players so many do this session; the others share the sessions without a count.
+    pub(crate) count: Option<u32>,
+    pub(crate) weight: f64,
+    pub(crate) pace: Pace,
+    pub(crate) beat: Beat,
+    pub(crate) process: Process,
+    pub(crate) rounds: Option<u32>,
+    pub(crate) lasts_ns: Option<u64>,
+    pub(crate) ping_every_ns: Option<u64>,
+    pub(crate) renew_every_ns: Option<u64>,
+    pub(crate) steps: Vec<Step>,
+    /// Steps `loop_start..loop_end` are repeated.
+    pub(crate) loop_start: u16,
+    pub(crate) loop_end: u16,
+}
+
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// Index into the program's operations; none for think times and closing.
+    pub(crate) op: Option<u16>,
+    pub(crate) kind: StepKind,
+    pub(crate) on_error: OnError,
+}
+
+#[derive(Debug)]
+pub(crate) enum StepKind {
+    Http(HttpStep),
+    Connect { target: Template, extra: Box<[u8]> },
+    Text { frame: Template, awaited: Await, captures: Vec<(u8, Path)> },
+    Binary { bytes: u32, awaited: Await },
+    Match { op_code: i64, size: u32, to: Audience },
+    Think(Think),
+    Close,
+}
+
+#[derive(Debug)]
+pub(crate) struct HttpStep {
+    /// A request without holes, already repeated for the pipeline.
+    pub(crate) whole: Option<Box<[u8]>>,
+    /// Up to and with `Content-Length: `, or to the end of the head for a GET without a body.
+    pub(crate) head: Template,
+    pub(crate) body: Option<Template>,
+    pub(crate) pipeline: u16,
+    pub(crate) expect: Vec<u16>,
+    pub(crate) contains: Option<Finder<'static>>,
+    pub(crate) captures: Vec<(u8, Path)>,
+}
+
+/// Turns a scenario into a program.
+///
+/// # Errors
+/// [`ScenarioError::Meaning`] with the place of the first thing that cannot be meant so.
+pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, ScenarioError> {
+    let mut compiler = Compiler::new(scenario, dials)?;
+    let mut sessions = Vec::new();
+    for session in &scenario.sessions {
+        sessions.push(compiler.session(session)?);
+    }
+    if !sessions.iter().any(|session| session.weight > 0.0 || session.count.is_some()) {
+        return Err(mistake("session", "no session has a weight above zero"));
+    }
+    let headline = match &scenario.headline {
+        Some(name) => compiler.ops.iter().position(|op| op.name == *name),
+        None => compiler.first_loop_op.map(usize::from).or(Some(0)),
+    };
+    let headline = headline
+        .and_then(|index| u16::try_from(index).ok())
+        .ok_or_else(|| mistake("headline", "no operation has this name"))?;
+    Ok(Program {
+        ops: compiler.ops,
+        sessions,
+        captured_count: compiler.names.captured.len(),
+        headline,
+        ping_op: compiler.ping_op,
+        match_ops: compiler.match_ops,
+        match_op_codes: compiler.match_op_codes,
+        match_place: compiler.names.captured.iter().position(|name| name == "match"),
+    })
+}
+
+fn mistake(place: &str, what: impl Into<String>) -> ScenarioError {
+    ScenarioError::Meaning { place: place.to_owned(), what: what.into() }
+}
+
+struct Compiler<'a> {
+    dials: &'a Dials,
+    names: Names,
+    ops: Vec<Op>,
+    first_loop_op: Option<u16>,
+    ping_op: Option<u16>,
+    match_ops: [Option<u16>; 2],
+    match_op_codes: [Option<i64>; 2],
+    /// With phases players come and go all the time: nothing is done before the counted time.
+    has_phases: bool,
+}
+
+impl<'a> Compiler<'a> {
+    fn new(scenario: &Scenario, dials: &'a Dials) -> Result<Self, ScenarioError> {
+        let mut names = Names::default();
+        names.constants.extend(scenario.vars.clone());
+        for (name, value) in &dials.vars {
+            if !scenario.vars.contains_key(name) {
+                let known: Vec<_> = scenario.vars.keys().map(String::as_str).collect();
+                let what = format!("not a variable of this scenario; it has: {}", known.join(", "));
+                return Err(mistake(&format!("--set {name}"), what));
+            }
+            names.constants.insert(name.clone(), value.clone());
+        }
+        names.constants.insert("run".to_owned(), dials.run.clone());
+        let steps = scenario.sessions.iter().flat_map(steps_of);
+        for name in steps.flat_map(|step| step.capture.keys()) {
+            if !names.captured.contains(name) {
+                names.captured.push(name.clone());
+            }
+        }
+        if names.captured.len() > CAPTURES_MAX {
+            return Err(mistake("capture", format!("more than {CAPTURES_MAX} names")));
+        }
+        Ok(Self {
+            dials,
+            names,
+            ops: Vec::new(),
+            first_loop_op: None,
+            ping_op: None,
+            match_ops: [None; 2],
+            match_op_codes: [None; 2],
+            has_phases: !scenario.phases.is_empty(),
+        })
+    }
+
+    fn session(&mut self, form: &Session) -> Result<SessionPlan, ScenarioError> {
+        let place = format!("session `{}`", form.name);
+        let count = steps_of(form).count();
+        if count == 0 || count > STEPS_MAX {
+            return Err(mistake(
+                &place,
+                format!("has {count} steps; 1 to {STEPS_MAX} are possible"),
+            ));
+        }
+        if !(form.weight >= 0.0 && form.weight.is_finite()) {
+            return Err(mistake(&place, "the weight is not a number from 0 on"));
+        }
+        let mut steps = Vec::new();
+        for (list, setup) in [(&form.first, true), (&form.repeated, false), (&form.last, true)] {
+            for (index, step) in list.iter().enumerate() {
+                let name = step.op.clone().unwrap_or_else(|| format!("step {}", index + 1));
+                steps.push(self.step(&format!("{place}, {name}"), step, setup)?);
+            }
+        }
+        if form.ping_every.is_some() && self.ping_op.is_none() {
+            self.ping_op = Some(self.op(&place, "ping", false, false)?);
+        }
+        let index = |len: usize| u16::try_from(len).unwrap_or(u16::MAX);
+        let can_pace = form.repeated.iter().any(|step| step.think.is_none());
+        Ok(SessionPlan {
+            count: form.count,
+            weight: form.weight,
+            pace: if can_pace { form.pace } else { Pace::None },
+            beat: form.beat,
+            process: form.process,
+            rounds: form.rounds,
+            lasts_ns: form.lasts.map(super::scenario::Span::ns),
+            ping_every_ns: form.ping_every.map(|span| span.ns().max(1_000_000_000)),
+            renew_every_ns: form.renew_every.map(super::scenario::Span::ns),
+            steps,
+            loop_start: index(form.first.len()),
+            loop_end: index(form.first.len() + form.repeated.len()),
+        })
+    }
+
+    fn op(
+        &mut self,
+        place: &str,
+        name: &str,
+        counted: bool,
+        setup: bool,
+    ) -> Result<u16, ScenarioError> {
+        let setup = setup && !self.has_phases;
+        let found = self.ops.iter().position(|op| op.name == name);
+        let index = found.unwrap_or_else(|| {
+            self.ops.push(Op { name: name.to_owned(), counted, setup });
+            self.ops.len() - 1
+        });
+        if self.ops.len() > OPS_MAX {
+            return Err(mistake(place, format!("more than {OPS_MAX} operations")));
+        }
+        if self.ops[index] != (Op { name: name.to_owned(), counted, setup }) {
+            let what =
+                "another operation of this name counts differently or stands in another list";
+            return Err(mistake(place, what));
+        }
+        Ok(u16::try_from(index).unwrap_or(u16::MAX))
+    }
+
+    fn step(&mut self, place: &str, form: &StepForm, setup: bool) -> Result<Step, ScenarioError> {
+        let kind = self.kind(place, form, setup)?;
+        let has_op = !matches!(kind, StepKind::Think(_) | StepKind::Close);
+        let op = match (&form.op, has_op) {
+            (Some(name), true) => {
+                Some(self.op(place, name, form.counted.unwrap_or(true), setup)?)
+            }
+            (None, false) => None,
+            (None, true) => return Err(mistake(place, "lacks `op`, its name in the tables")),
+            (Some(_), false) => return Err(mistake(place, "cannot be timed: leave `op` out")),
+        };
+        if !setup && self.first_loop_op.is_none() {
+            self.first_loop_op = op;
+        }
+        if let StepKind::Match { to, op_code, .. } = kind {
+            let place_of = audience_index(to);
+            let before = (self.match_ops[place_of], self.match_op_codes[place_of]);
+            if before != (None, None) && before != (op, Some(op_code)) {
+                return Err(mistake(place, "one operation only can send to each audience"));
+            }
+            (self.match_ops[place_of], self.match_op_codes[place_of]) = (op, Some(op_code));
+            if self.match_op_codes[0] == self.match_op_codes[1] {
+                return Err(mistake(place, "both audiences have the same op code"));
+            }
+        }
+        Ok(Step { op, kind, on_error: resolve_on_error(form.on_error, setup) })
+    }
+
+    fn kind(&self, place: &str, form: &StepForm, setup: bool) -> Result<StepKind, ScenarioError> {
+        let http = [
+            ("GET", &form.get),
+            ("POST", &form.post),
+            ("PUT", &form.put),
+            ("DELETE", &form.delete),
+        ];
+        let mut kinds = Vec::new();
+        for (method, target) in http {
+            if let Some(target) = target {
+                kinds.push(StepKind::Http(self.http(place, form, (method, target), setup)?));
+            }
+        }
+        if let Some(target) = &form.connect {
+            let target = self.template(place, target)?;
+            kinds.push(StepKind::Connect { target, extra: header_lines(place, form)?.into() });
+        }
+        if let Some(frame) = &form.send {
+            let (frame, awaited) = (self.template(place, frame)?, form.awaited);
+            kinds.push(StepKind::Text { frame, awaited, captures: self.captures(form) });
+        }
+        if let Some(bytes) = form.send_binary {
+            if !(8..=1 << 20).contains(&bytes) {
+                return Err(mistake(place, "`send_binary` is 8 to 1,048,576 bytes"));
+            }
+            kinds.push(StepKind::Binary { bytes, awaited: form.awaited });
+        }
+        if let Some(send) = form.match_send {
+            kinds.push(match_kind(place, send, &self.names)?);
+        }
+        kinds.extend(form.think.map(StepKind::Think));
+        if form.close == Some(true) {
+            kinds.push(StepKind::Close);
+        }
+        let count = kinds.len();
+        match kinds.pop() {
+            Some(kind) if count == 1 => Ok(kind),
+            _ => Err(mistake(
+                place,
+                "needs exactly one of get, post, put, delete, connect, send, send_binary, \
+                 match_send, think, close",
+            )),
+        }
+    }
+
+    fn http(
+        &self,
+        place: &str,
+        form: &StepForm,
+        (method, target): (&str, &str),
+        setup: bool,
+    ) -> Result<HttpStep, ScenarioError> {
+        let mut head = Template::default();
+        head.push_text(method.as_bytes());
+        head.push_text(b" ");
+        head.push(&self.template(place, target)?);
+        head.push_text(b" HTTP/1.1\r\nHost: ");
+        head.push_text(self.dials.host.as_bytes());
+        head.push_text(b"\r\n");
+        self.push_auth(place, form.auth, &mut head)?;
+        head.push_text(&header_lines(place, form)?);
+        let body = form.body.as_deref().map(|text| self.template(place, text)).transpose()?;
+        let body = body.or_else(|| matches!(method, "POST" | "PUT").then(Template::default));
+        if body.is_some() {
+            head.push_text(b"Content-Type: application/json\r\nContent-Length: ");
+        } else {
+            head.push_text(b"\r\n");
+        }
+        let pipeline = if setup { 1 } else { self.dials.pipeline.clamp(1, PIPELINE_MAX) };
+        let whole = constant_request(&head, body.as_ref())
+            .map(|request| request.repeat(usize::from(pipeline)).into_boxed_slice());
+        Ok(HttpStep {
+            whole,
+            head,
+            body,
+            pipeline,
+            expect: if form.expect.is_empty() { vec![200] } else { form.expect.clone() },
+            contains: form.contains.as_ref().map(|text| Finder::new(text.as_bytes()).into_owned()),
+            captures: self.captures(form),
+        })
+    }
+
+    fn push_auth(&self, place: &str, auth: Auth, head: &mut Template) -> Result<(), ScenarioError> {
+        use base64::Engine as _;
+        use base64::engine::general_purpose::STANDARD;
+        match auth {
+            Auth::None => return Ok(()),
+            Auth::Token => {
+                head.push_text(b"Authorization: Bearer ");
+                head.push(&self.template(place, "${token}")?);
+            }
+            Auth::ServerKey | Auth::HttpKey => {
+                let is_server = auth == Auth::ServerKey;
+                let key = if is_server { &self.dials.server_key } else { &self.dials.http_key };
+                head.push_text(b"Authorization: Basic ");
+                head.push_text(STANDARD.encode(format!("{key}:")).as_bytes());
+            }
+        }
+        head.push_text(b"\r\n");
+        Ok(())
+    }
+
+    fn template(&self, place: &str, text: &str) -> Result<Template, ScenarioError> {
+        Template::parse(text, &self.names).map_err(|error| mistake(place, error.to_string()))
+    }
+
+    fn captures(&self, form: &StepForm) -> Vec<(u8, Path)> {
+        let place = |name: &String| self.names.captured.iter().position(|known| known == name);
+        let capture = |(name, path): (&String, &String)| {
+            Some((u8::try_from(place(name)?).ok()?, Path::parse(path)))
+        };
+        form.capture.iter().filter_map(capture).collect()
+    }
+}
+
+/// The place of an audience in [`Program::match_ops`].
+pub(crate) fn audience_index(to: Audience) -> usize {
+    match to {
+        Audience::Sender => 0,
+        Audience::All => 1,
+    }
+}
+
+fn steps_of(session: &Session) -> impl Iterator<Item = &StepForm> {
+    session.first.iter().chain(&session.repeated).chain(&session.last)
+}
+
+fn resolve_on_error(given: OnError, setup: bool) -> OnError {
+    match given {
+        OnError::Auto if setup => OnError::Restart,
+        OnError::Auto => OnError::Continue,
+        other => other,
+    }
+}
+
+fn match_kind(
+    place: &str,
+    send: super::scenario::MatchSend,
+    names: &Names,
+) -> Result<StepKind, ScenarioError> {
+    use super::deliveries::{PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
+    let size = usize::try_from(send.size).unwrap_or(usize::MAX);
+    if !(PAYLOAD_BYTES_MIN..=PAYLOAD_BYTES_MAX).contains(&size) {
+        let range = format!("{PAYLOAD_BYTES_MIN} to {PAYLOAD_BYTES_MAX}");
+        return Err(mistake(place, format!("a match message has {range} characters")));
+    }
+    if !names.captured.iter().any(|name| name == "match") {
+        return Err(mistake(place, "no step captures `match`, the id of the match"));
+    }
+    Ok(StepKind::Match { op_code: send.op_code, size: send.size, to: send.to })
+}
+
+fn header_lines(place: &str, form: &StepForm) -> Result<Vec<u8>, ScenarioError> {
+    let mut lines = Vec::new();
+    for (name, value) in &form.headers {
+        if name.is_empty() || name.eq_ignore_ascii_case("host") || name.contains([' ', ':']) {
+            return Err(mistake(place, format!("`{name}` cannot be a header of a scenario")));
+        }
+        wire::http1::write_header(&mut lines, name, value);
+    }
+    Ok(lines)
+}
+
+/// One request as bytes, if it has no holes.
+fn constant_request(head: &Template, body: Option<&Template>) -> Option<Vec<u8>> {
+    let mut request = head.constant()?.to_vec();
+    if let Some(body) = body {
+        let body = body.constant()?;
+        request.extend_from_slice(itoa::Buffer::new().format(body.len()).as_bytes());
+        request.extend_from_slice(b"\r\n\r\n");
+        request.extend_from_slice(body);
+    }
+    Some(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::{BUILT_IN, parse};
+    use super::{Dials, StepKind, compile};
+
+    fn dials() -> Dials {
+        Dials {
+            host: "h:1".to_owned(),
+            server_key: "defaultkey".to_owned(),
+            http_key: "k".to_owned(),
+            run: "r".to_owned(),
+            vars: std::collections::BTreeMap::default(),
+            pipeline: 2,
+        }
+    }
+
+    #[test]
+    fn built_in_scenarios_can_be_run() {
+        for (name, text) in BUILT_IN {
+            let scenario = parse(text).unwrap();
+            if let Err(error) = compile(&scenario, &dials()) {
+                panic!("{name}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_is_written_as_clients_write_it() {
+        let text = "name='a'\ntitle='a'\n[[session]]\nname='s'\n[[session.loop]]\nop='o'\n\
+                    post='/x?'\nauth='server-key'\nbody='{}'\nheaders={ A='b' }\n";
+        let program = compile(&parse(text).unwrap(), &dials()).unwrap();
+        let StepKind::Http(step) = &program.sessions[0].steps[0].kind else { panic!("not http") };
+        let wanted = "POST /x? HTTP/1.1\r\nHost: h:1\r\nAuthorization: Basic ZGVmYXVsdGtleTo=\r\n\
+                      A: b\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+        assert_eq!(step.whole.as_deref(), Some(wanted.repeat(2).as_bytes()));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let head = "name='a'\ntitle='a'\n[[session]]\nname='s'\n";
+        for (rest, part) in [
+            ("", "has 0 steps"),
+            ("[[session.loop]]\nop='o'\nget='/${x}'", "nothing sets `${x}`"),
+            ("[[session.loop]]\nget='/'", "lacks `op`"),
+            ("[[session.loop]]\nop='o'\nget='/'\npost='/'", "exactly one of"),
+            ("[[session.loop]]\nop='o'\nget='/'\nauth='token'", "nothing sets `${token}`"),
+            ("[[session.first]]\nop='o'\nget='/'\n[[session.loop]]\nop='o'\nget='/'", "another"),
+            ("[[session.loop]]\nop='o'\nsend_binary=7", "8 to"),
+            ("[[session.loop]]\nop='o'\nget='/'\nheaders={ 'a b'='c' }", "`a b`"),
+            ("[[session.loop]]\nop='o'\nmatch_send={op_code=1,size=9,to='all'}", "characters"),
+        ] {
+            let error = compile(&parse(&format!("{head}{rest}")).unwrap(), &dials()).unwrap_err();
+            assert!(error.to_string().contains(part), "{rest}: {error}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What a generator records, and how it hands it over: once a second it swaps its recorder for a
+//! fresh one and sends the full one to the main thread, which adds up, prints and writes files.
+//! The thread that generates load formats nothing.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+/// Kinds of error that are told apart, at most; further ones are counted as `other`.
+pub(crate) const ERROR_KINDS_MAX: usize = 128;
+/// Longest time that a histogram tells apart; longer ones are recorded as this. One hour.
+pub(crate) const TIME_NS_MAX: u64 = 3_600_000_000_000;
+/// Bytes of an error's example, at most.
+pub(crate) const EXAMPLE_BYTES_MAX: usize = 240;
+
+/// Where a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Players come and prepare.
+    Ramp,
+    /// Load that does not count yet.
+    WarmUp,
+    /// What counts.
+    Counted,
+    /// No new operations; answers are awaited.
+    Drain,
+    /// Over.
+    Done,
+}
+
+impl Stage {
+    /// As printed.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ramp => "players come",
+            Self::WarmUp => "warm-up",
+            Self::Counted => "counted",
+            Self::Drain => "draining",
+            Self::Done => "done",
+        }
+    }
+}
+
+/// A histogram of nanoseconds with three digits, made when it is first used.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Times(Option<Box<Histogram<u64>>>);
+
+impl Times {
+    pub(crate) fn record(&mut self, ns: u64, count: u64) {
+        if self.0.is_none() {
+            // Bounds that the crate accepts: 1 ≤ low, 2 × low ≤ high, 3 digits.
+            self.0 = Histogram::new_with_bounds(1, TIME_NS_MAX, 3).ok().map(Box::new);
+        }
+        if let Some(histogram) = &mut self.0 {
+            histogram.saturating_record_n(ns, count);
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        match (&mut self.0, &other.0) {
+            (_, None) => {}
+            (None, Some(_)) => self.0.clone_from(&other.0),
+            // Same bounds: cannot fail.
+            (Some(mine), Some(theirs)) => drop(mine.add(&**theirs)),
+        }
+    }
+
+    pub(crate) fn histogram(&self) -> Option<&Histogram<u64>> {
+        self.0.as_deref().filter(|histogram| !histogram.is_empty())
+    }
+}
+
+/// One operation's numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpRecord {
+    /// Sent, answered or not.
+    pub(crate) started: u64,
+    /// Answered as it should be.
+    pub(crate) done: u64,
+    /// Answered otherwise, or not at all.
+    pub(crate) failed: u64,
+    /// Intended, but not sent before the counted time was over.
+    pub(crate) missed: u64,
+    /// Sent, and not answered when the run ended.
+    pub(crate) unanswered: u64,
+    /// From sent to answered.
+    pub(crate) service: Times,
+    /// From intended to answered; open loop only.
+    pub(crate) response: Times,
+    /// From intended to sent; open loop only.
+    pub(crate) lateness: Times,
+}
+
+impl OpRecord {
+    fn add(&mut self, other: &Self) {
+        self.started += other.started;
+        self.done += other.done;
+        self.failed += other.failed;
+        self.missed += other.missed;
+        self.unanswered += other.unanswered;
+        self.service.add(&other.service);
+        self.response.add(&other.response);
+        self.lateness.add(&other.lateness);
+    }
+}
+
+/// Match messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeliveryRecord {
+    /// Sent to the sender alone, and to all.
+    pub(crate) sent: [u64; 2],
+    /// Received, by audience, without doubled ones.
+    pub(crate) received: [u64; 2],
+    /// Skipped numbers that have not come since.
+    pub(crate) lost: i64,
+    pub(crate) doubled: u64,
+    pub(crate) reordered: u64,
+    /// Match messages that were not the run's, or could not be read.
+    pub(crate) foreign: u64,
+    /// From more senders than a receiver follows.
+    pub(crate) untracked: u64,
+}
+
+impl DeliveryRecord {
+    fn add(&mut self, other: &Self) {
+        for audience in 0..2 {
+            self.sent[audience] += other.sent[audience];
+            self.received[audience] += other.received[audience];
+        }
+        self.lost += other.lost;
+        self.doubled += other.doubled;
+        self.reordered += other.reordered;
+        self.foreign += other.foreign;
+        self.untracked += other.untracked;
+    }
+}
+
+/// How often one kind of error happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorCount {
+    /// How often.
+    pub count: u64,
+    /// What was seen the first time, cut to [`EXAMPLE_BYTES_MAX`].
+    pub example: String,
+}
+
+/// Everything recorded in one stretch of time of one stage.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) stage: Stage,
+    pub(crate) from_ns: u64,
+    pub(crate) until_ns: u64,
+    pub(crate) ops: Vec<OpRecord>,
+    pub(crate) deliveries: DeliveryRecord,
+    /// How late operations were sent by the generator's own fault: from the later of the intended
+    /// time and the end of the player's operation before, to sent.
+    pub(crate) behind: Times,
+    /// By operation (or `-`) and kind.
+    pub(crate) errors: BTreeMap<(u16, String), ErrorCount>,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    pub(crate) frames_in: u64,
+    pub(crate) connects: u64,
+    /// The most players that were present.
+    pub(crate) players: u32,
+    /// At the end of the stretch: connections and sockets open.
+    pub(crate) connections: u32,
+    pub(crate) sockets: u32,
+    /// Longest turn of the loop: the coarseness of every time recorded.
+    pub(crate) turn_ns_max: u64,
+    /// Arrivals that did not happen because `players_max` was reached.
+    pub(crate) turned_away: u64,
+}
+
+/// Errors that belong to no operation.
+pub(crate) const NO_OP: u16 = u16::MAX;
+
+impl Record {
+    pub(crate) fn new(stage: Stage, ops_count: usize, from_ns: u64) -> Self {
+        Self {
+            stage,
+            from_ns,
+            until_ns: from_ns,
+            ops: vec![OpRecord::default(); ops_count],
+            deliveries: DeliveryRecord::default(),
+            behind: Times::default(),
+            errors: BTreeMap::new(),
+            bytes_in: 0,
+            bytes_out: 0,
+            frames_in: 0,
+            connects: 0,
+            players: 0,
+            connections: 0,
+            sockets: 0,
+            turn_ns_max: 0,
+            turned_away: 0,
+        }
+    }
+
+    pub(crate) fn op(&mut self, op: u16) -> Option<&mut OpRecord> {
+        self.ops.get_mut(usize::from(op))
+    }
+
+    /// Counts an error and keeps the first of its kind as the example.
+    pub(crate) fn error(&mut self, op: u16, kind: &str, example: impl FnOnce() -> String) {
+        if let Some(known) = self.errors.get_mut(&(op, kind.to_owned())) {
+            known.count += 1;
+            return;
+        }
+        let kind = if self.errors.len() < ERROR_KINDS_MAX { kind } else { "other" };
+        let entry = self.errors.entry((op, kind.to_owned())).or_insert_with(|| {
+            let mut example = example();
+            example.truncate(example.floor_char_boundary(EXAMPLE_BYTES_MAX));
+            ErrorCount { count: 0, example }
+        });
+        entry.count += 1;
+    }
+
+    /// Adds everything of a stretch but its operations. Deliveries and errors count over the whole
+    /// run, the rest in the counted time.
+    pub(crate) fn add_rest(&mut self, other: &Self, is_counted: bool) {
+        self.deliveries.add(&other.deliveries);
+        self.add_errors(other);
+        if is_counted {
+            self.bytes_in += other.bytes_in;
+            self.bytes_out += other.bytes_out;
+            self.frames_in += other.frames_in;
+            self.turn_ns_max = self.turn_ns_max.max(other.turn_ns_max);
+            self.behind.add(&other.behind);
+        }
+        self.connects += other.connects;
+        self.turned_away += other.turned_away;
+        self.until_ns = self.until_ns.max(other.until_ns);
+    }
+
+    /// Adds one operation of a stretch.
+    pub(crate) fn add_op(&mut self, op: usize, other: &Self) {
+        if let (Some(mine), Some(theirs)) = (self.ops.get_mut(op), other.ops.get(op)) {
+            mine.add(theirs);
+        }
+    }
+
+    /// Adds only the errors.
+    pub(crate) fn add_errors(&mut self, other: &Self) {
+        for ((op, kind), theirs) in &other.errors {
+            let is_full = self.errors.len() >= ERROR_KINDS_MAX;
+            let key = (*op, kind.clone());
+            let key = if is_full && !self.errors.contains_key(&key) {
+                (NO_OP, "other".to_owned())
+            } else {
+                key
+            };
+            let fresh = || ErrorCount { count: 0, example: theirs.example.clone() };
+            self.errors.entry(key).or_insert_with(fresh).count += theirs.count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ERROR_KINDS_MAX, NO_OP, Record, Stage, Times};
+
+    #[test]
+    fn times_keep_three_digits_and_are_never_lost() {
+        let mut times = Times::default();
+        for ns in [0, 1, 123_456, u64::MAX] {
+            times.record(ns, 2);
+        }
+        let mut sum = Times::default();
+        sum.add(&times);
+        sum.add(&times);
+        let histogram = sum.histogram().unwrap();
+        assert_eq!(histogram.len(), 16);
+        assert!((123_400..=123_600).contains(&histogram.value_at_quantile(0.75)));
+    }
+
+    #[test]
+    fn errors_are_counted_also_when_there_are_too_many_kinds() {
+        let mut record = Record::new(Stage::Counted, 1, 0);
+        for kind in 0..1_000 {
+            record.error(0, &format!("kind {kind}"), || "é".repeat(500));
+            record.error(0, "kind 0", String::new);
+        }
+        let mut sum = Record::new(Stage::Counted, 1, 0);
+        sum.add_rest(&record, true);
+        sum.add_rest(&record, false);
+        assert_eq!(sum.errors.values().map(|it| it.count).sum::<u64>(), 4_000);
+        assert!(sum.errors.len() <= ERROR_KINDS_MAX + 1);
+        assert!(sum.errors.values().all(|it| it.example.len() <= 240));
+        assert!(!sum.errors.contains_key(&(NO_OP, "kind 0".to_owned())));
+    }
+}

@@ -1,0 +1,437 @@
+//! Scenarios: what virtual players do, as TOML files with the field's nouns.
+//!
+//! Only the form is known here; `program` turns a scenario into steps that can be run. Unknown
+//! keys are errors, so that a misspelt threshold cannot pass in silence.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::Error as _;
+
+/// Bytes of a scenario file, at most.
+pub const SCENARIO_BYTES_MAX: usize = 256 * 1024;
+
+/// The scenarios that are built into the binary, by name: the files of `scenarios/`.
+pub const BUILT_IN: &[(&str, &str)] = &[
+    ("plaintext", include_str!("../../../../scenarios/plaintext.toml")),
+    ("json", include_str!("../../../../scenarios/json.toml")),
+    ("ws-echo", include_str!("../../../../scenarios/ws-echo.toml")),
+    ("ccu", include_str!("../../../../scenarios/ccu.toml")),
+    ("register", include_str!("../../../../scenarios/register.toml")),
+    ("authenticate", include_str!("../../../../scenarios/authenticate.toml")),
+    ("rpc-lua", include_str!("../../../../scenarios/rpc-lua.toml")),
+    ("rpc-js", include_str!("../../../../scenarios/rpc-js.toml")),
+    ("rpc-go", include_str!("../../../../scenarios/rpc-go.toml")),
+    ("ws-broadcast", include_str!("../../../../scenarios/ws-broadcast.toml")),
+    ("match", include_str!("../../../../scenarios/match.toml")),
+];
+
+/// The text of a built-in scenario.
+#[must_use]
+pub fn built_in(name: &str) -> Option<&'static str> {
+    BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// One scenario file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Short name, as on the command line.
+    pub name: String,
+    /// One line for the head of a report.
+    pub title: String,
+    /// What it does, for the report's reader.
+    #[serde(default)]
+    pub about: String,
+    /// Virtual players, unless `--players` says otherwise; ignored with phases.
+    #[serde(default = "default_players")]
+    pub players: u32,
+    /// Rate of the paced loops, unless `--rate` says otherwise; see [`Session::pace`].
+    pub rate: Option<f64>,
+    /// Time over which the players come, unless there are phases. Zero: as fast as the target
+    /// accepts them.
+    #[serde(default)]
+    pub ramp: Span,
+    /// How many requests stand in one write, for a loop of one HTTP step; `--pipeline`.
+    #[serde(default = "one")]
+    pub pipeline: u16,
+    /// How long an operation may take before it counts as failed.
+    #[serde(default = "default_timeout")]
+    pub timeout: Span,
+    /// The operation that the headline is about; the first of the first loop by default.
+    pub headline: Option<String>,
+    /// Values for `${name}`, each changed by `--set name=value`.
+    #[serde(default)]
+    pub vars: BTreeMap<String, String>,
+    /// Arrivals over time: players come, do their session once and go.
+    #[serde(default, rename = "phase")]
+    pub phases: Vec<Phase>,
+    /// What players do.
+    #[serde(rename = "session")]
+    pub sessions: Vec<Session>,
+    /// Conditions on the result, as with `--expect`.
+    #[serde(default)]
+    pub thresholds: Vec<String>,
+}
+
+/// One span of the arrival schedule.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// For the reader.
+    #[serde(default)]
+    pub name: String,
+    /// How long it lasts.
+    pub duration: Span,
+    /// Players that arrive a second.
+    pub arrivals: f64,
+    /// How the arrivals are spaced.
+    #[serde(default)]
+    pub process: Process,
+    /// The most players that this phase lets in; those above do not come at all.
+    pub players_max: Option<u32>,
+}
+
+/// How arrivals are spaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Process {
+    /// At equal distances.
+    #[default]
+    Constant,
+    /// As independent players come: exponential distances.
+    Poisson,
+}
+
+/// What one kind of player does: `first` once, `loop` again and again, `last` once.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Session {
+    /// For the reader.
+    pub name: String,
+    /// So many players do this session, the first ones to come, whatever the weights.
+    pub count: Option<u32>,
+    /// Share of the players, relative to the other sessions' weights.
+    #[serde(default = "one_f64")]
+    pub weight: f64,
+    /// How the loop is paced in the open loop.
+    #[serde(default)]
+    pub pace: Pace,
+    /// Whether a beat is one round of the loop or one step of it.
+    #[serde(default)]
+    pub beat: Beat,
+    /// How the beats are spaced.
+    #[serde(default)]
+    pub process: Process,
+    /// How often the loop is done; for ever by default, or until the run ends.
+    pub rounds: Option<u32>,
+    /// How long the loop is done.
+    pub lasts: Option<Span>,
+    /// While a socket is open, a Nakama ping is sent this often.
+    pub ping_every: Option<Span>,
+    /// `first` is done again this often, between two rounds: for credentials that expire.
+    pub renew_every: Option<Span>,
+    /// Steps done once, before the loop.
+    #[serde(default)]
+    pub first: Vec<StepForm>,
+    /// Steps repeated.
+    #[serde(default, rename = "loop")]
+    pub repeated: Vec<StepForm>,
+    /// Steps done once, after the loop.
+    #[serde(default)]
+    pub last: Vec<StepForm>,
+}
+
+/// What the rate counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pace {
+    /// Beats a second of all players together.
+    #[default]
+    All,
+    /// Beats a second of each player.
+    Player,
+    /// No pace: each round begins when the last is done, think time apart.
+    None,
+}
+
+/// What one beat is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Beat {
+    /// All steps of the loop.
+    #[default]
+    Round,
+    /// The next step of the loop.
+    Step,
+}
+
+/// One step as written; exactly one of `get`, `post`, `put`, `delete`, `connect`, `send`,
+/// `send_binary`, `match_send`, `think`, `close` says what it does.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepForm {
+    /// Name in the tables; steps of one name are one operation.
+    pub op: Option<String>,
+    /// HTTP target of a GET.
+    pub get: Option<String>,
+    /// HTTP target of a POST.
+    pub post: Option<String>,
+    /// HTTP target of a PUT.
+    pub put: Option<String>,
+    /// HTTP target of a DELETE.
+    pub delete: Option<String>,
+    /// WebSocket target; the connection becomes a socket.
+    pub connect: Option<String>,
+    /// Text frame.
+    pub send: Option<String>,
+    /// Binary frame of so many bytes, at least 8: the number of the message, then its pattern.
+    pub send_binary: Option<u32>,
+    /// A Nakama match message whose payload carries sender, number and time.
+    pub match_send: Option<MatchSend>,
+    /// Waits so long.
+    pub think: Option<Think>,
+    /// Closes the connection.
+    pub close: Option<bool>,
+    /// Credentials of an HTTP step.
+    #[serde(default)]
+    pub auth: Auth,
+    /// Body of an HTTP step.
+    pub body: Option<String>,
+    /// Further headers of an HTTP step or a handshake.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Statuses that are a success; 200 by default.
+    #[serde(default)]
+    pub expect: Vec<u16>,
+    /// Text that the answer has to contain.
+    pub contains: Option<String>,
+    /// What answers a frame.
+    #[serde(default, rename = "await")]
+    pub awaited: Await,
+    /// Values to take out of the answer: name = path.
+    #[serde(default)]
+    pub capture: BTreeMap<String, String>,
+    /// Whether the operation counts; preparation does not, but its errors do.
+    pub counted: Option<bool>,
+    /// What a failure means for the player.
+    #[serde(default)]
+    pub on_error: OnError,
+}
+
+/// A match message.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MatchSend {
+    /// Its op code, which the answer must bear too.
+    pub op_code: i64,
+    /// Characters of the payload before base64.
+    pub size: u32,
+    /// Who is to get it.
+    pub to: Audience,
+}
+
+/// Who gets a match message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Audience {
+    /// The sender alone: an echo.
+    Sender,
+    /// All members, the sender too.
+    All,
+}
+
+/// A think time.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Think {
+    /// Always the same.
+    Fixed(Span),
+    /// Random, exponential with this mean.
+    Random {
+        /// The mean.
+        mean: Span,
+    },
+    /// Random, all values between equally likely.
+    Between {
+        /// The shortest.
+        min: Span,
+        /// The longest.
+        max: Span,
+    },
+}
+
+/// Credentials of an HTTP step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Auth {
+    /// None.
+    #[default]
+    None,
+    /// `Basic` with `--server-key`.
+    ServerKey,
+    /// `Basic` with `--http-key`.
+    HttpKey,
+    /// `Bearer` with the captured `token`.
+    Token,
+}
+
+/// What answers a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Await {
+    /// Nothing: the step is done when it is sent.
+    #[default]
+    Nothing,
+    /// The next data frame, which must be equal for a binary frame.
+    Echo,
+    /// The envelope with the same `cid`.
+    Cid,
+}
+
+/// What a failed operation means for the player.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnError {
+    /// Within the loop: goes on with the next step. Elsewhere: begins the session again, a second
+    /// later.
+    #[default]
+    Auto,
+    /// Goes on with the next step.
+    Continue,
+    /// Begins the session again, a second later.
+    Restart,
+    /// The player leaves.
+    Leave,
+    /// The run ends.
+    Stop,
+}
+
+/// A length of time, written `250ms`, `10s`, `2m` or `1h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub Duration);
+
+impl Span {
+    /// In nanoseconds; 584 years are the end.
+    #[must_use]
+    pub fn ns(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Not a length of time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a length of time: write 250ms, 10s, 2m or 1h")]
+pub struct BadSpan(String);
+
+impl std::str::FromStr for Span {
+    type Err = BadSpan;
+
+    fn from_str(text: &str) -> Result<Self, BadSpan> {
+        const SPAN_S_MAX: f64 = 30.0 * 86_400.0;
+        let bad = || BadSpan(text.to_owned());
+        let digits =
+            text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+        let (number, unit) = text.split_at(digits);
+        let number: f64 = number.parse().map_err(|_| bad())?;
+        let unit_s = match unit {
+            "us" | "µs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3_600.0,
+            _ => return Err(bad()),
+        };
+        let seconds = number * unit_s;
+        if !(0.0..=SPAN_S_MAX).contains(&seconds) {
+            return Err(bad());
+        }
+        Ok(Self(Duration::from_secs_f64(seconds)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+fn default_players() -> u32 {
+    100
+}
+
+fn default_timeout() -> Span {
+    Span(Duration::from_secs(10))
+}
+
+fn one() -> u16 {
+    1
+}
+
+fn one_f64() -> f64 {
+    1.0
+}
+
+/// Why a scenario cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScenarioError {
+    /// Not the form of a scenario; the text names line and key.
+    #[error("scenario: {0}")]
+    Form(String),
+    /// Larger than [`SCENARIO_BYTES_MAX`].
+    #[error("scenario: larger than {SCENARIO_BYTES_MAX} bytes")]
+    TooLarge,
+    /// Well-formed, but it cannot be meant so.
+    #[error("scenario: {place}: {what}")]
+    Meaning {
+        /// Session and step.
+        place: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Reads a scenario.
+///
+/// # Errors
+/// When the text is not TOML of this form.
+pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+    if text.len() > SCENARIO_BYTES_MAX {
+        return Err(ScenarioError::TooLarge);
+    }
+    toml::from_str(text).map_err(|error| ScenarioError::Form(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BUILT_IN, Span, parse};
+
+    #[test]
+    fn spans() {
+        for (text, ns) in
+            [("250ms", 250_000_000), ("1.5s", 1_500_000_000), ("2m", 120_000_000_000), ("0s", 0)]
+        {
+            assert_eq!(text.parse::<Span>().map(Span::ns), Ok(ns), "{text}");
+        }
+        for text in ["", "5", "s", "-1s", "1 s", "1e9h", "99999h", "1d"] {
+            assert!(text.parse::<Span>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn built_in_scenarios_are_scenarios_of_their_name() {
+        for (name, text) in BUILT_IN {
+            match parse(text) {
+                Ok(scenario) => assert_eq!(scenario.name, *name),
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn misspelt_keys_are_errors() {
+        let text = "name='a'\ntitle='b'\n[[session]]\nname='c'\nwieght=1\n";
+        assert!(parse(text).is_err_and(|error| error.to_string().contains("wieght")));
+    }
+}

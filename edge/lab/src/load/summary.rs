@@ -1,0 +1,588 @@
+//! What a run has shown, as numbers: what tables, files and reports are made from.
+//!
+//! Times are nanoseconds in the fields that end in `_ns`. Rates are per second of the counted
+//! time, or, for operations outside the loop, of the time in which they happened.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::environment::Environment;
+use super::process::ProcessSample;
+use super::record::{Record, Stage};
+
+/// The form of `result.json`; rises when a field changes its meaning or goes.
+pub(crate) const RESULT_VERSION: u32 = 1;
+/// Seconds of the intervals in Tsung's tables.
+pub(crate) const INTERVAL_S: usize = 10;
+/// Lateness of sending at p99, by the generator's own fault, above which the generator counts as
+/// behind, unless it is below 1 % of the response time's p99.
+pub(crate) const LATENESS_NS_MAX: u64 = 1_000_000;
+
+/// Players from which on the generator's memory per player means something.
+pub(super) const PLAYERS_MIN: u32 = 2_000;
+
+/// A finished run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// [`RESULT_VERSION`].
+    pub version: u32,
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Its title.
+    pub title: String,
+    /// What it does.
+    pub about: String,
+    /// When the run began, in seconds since 1970.
+    pub started_unix_s: u64,
+    /// What was asked for.
+    pub settings: Settings,
+    /// Why the figures must not be believed; empty when they may.
+    pub invalid: Vec<String>,
+    /// Seconds that were counted.
+    pub counted_s: f64,
+    /// The operation that the headline is about.
+    pub headline: String,
+    /// All operations.
+    pub ops: Vec<OpSummary>,
+    /// Match messages, if the scenario sends any.
+    pub deliveries: Option<Deliveries>,
+    /// Errors by operation and kind, the most frequent first.
+    pub errors: Vec<ErrorSummary>,
+    /// Bytes of HTTP and WebSocket, without TCP's own.
+    pub network: Network,
+    /// The server process, if it was named.
+    pub server: Option<ServerCost>,
+    /// The generator itself.
+    pub generator: GeneratorCost,
+    /// Where it took place.
+    pub environment: Environment,
+    /// The run second by second.
+    pub series: Vec<Second>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Settings {
+    /// Where requests went.
+    pub target: String,
+    /// Virtual players; with phases, the most that were present.
+    pub players: u32,
+    /// Rate of the paced loops.
+    pub rate: Option<f64>,
+    /// Closed loop.
+    pub saturate: bool,
+    /// Requests in one write.
+    pub pipeline: u16,
+    /// Seconds before the counted ones.
+    pub warm_up_s: f64,
+    /// Seconds that were to be counted.
+    pub planned_s: f64,
+    /// Variables of the scenario.
+    pub vars: BTreeMap<String, String>,
+    /// The generator's driver.
+    pub driver: String,
+    /// The generator's processor.
+    pub pin: Option<usize>,
+    /// Of arrivals, think times and weights.
+    pub seed: u64,
+}
+
+/// One operation.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct OpSummary {
+    /// Name.
+    pub name: String,
+    /// Whether it counts in sums.
+    pub counted: bool,
+    /// Done outside the loop: its figures are of the whole run.
+    pub setup: bool,
+    /// Sent.
+    pub started: u64,
+    /// Answered well, within the counted time.
+    pub done: u64,
+    /// Answered badly or not.
+    pub failed: u64,
+    /// Intended and never sent.
+    pub missed: u64,
+    /// Unanswered at the end of the run.
+    pub unanswered: u64,
+    /// Answered a second.
+    pub rate: f64,
+    /// The highest rate of an interval of [`INTERVAL_S`].
+    pub rate_highest: f64,
+    /// The highest mean service time of an interval.
+    pub interval_mean_highest_ns: f64,
+    /// The lowest.
+    pub interval_mean_lowest_ns: f64,
+    /// From sent to answered.
+    pub service: Percentiles,
+    /// From intended to answered; empty in the closed loop.
+    pub response: Percentiles,
+    /// From intended to sent; empty in the closed loop.
+    pub lateness: Percentiles,
+    /// The whole distribution, for the percentile curve.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// One point of a percentile curve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// 0 to 1.
+    pub quantile: f64,
+    /// Service time.
+    pub service_ns: u64,
+    /// Response time; 0 in the closed loop.
+    pub response_ns: u64,
+}
+
+/// Points of a curve: evenly spread over the logarithm of what lies beyond, to five nines.
+fn curve(service: Option<&Histogram<u64>>, response: Option<&Histogram<u64>>) -> Vec<CurvePoint> {
+    const POINTS: u32 = 75;
+    const PER_DECADE: f64 = 15.0;
+    let Some(service) = service else { return Vec::new() };
+    let value = |quantile: f64| CurvePoint {
+        quantile,
+        service_ns: service.value_at_quantile(quantile),
+        response_ns: response.map_or(0, |it| it.value_at_quantile(quantile)),
+    };
+    let points = (0..=POINTS).map(|index| value(1.0 - 10_f64.powf(-f64::from(index) / PER_DECADE)));
+    // Quantiles beyond the number of values only repeat the largest.
+    points.take_while(|point| (1.0 - point.quantile) * float(service.len()) >= 0.5).collect()
+}
+
+/// A distribution of times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Values.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// Standard deviation.
+    pub deviation_ns: f64,
+    /// Smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 75th percentile.
+    pub p75_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 95th percentile.
+    pub p95_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+}
+
+impl Percentiles {
+    /// Of a histogram in nanoseconds.
+    #[must_use]
+    pub fn of(histogram: Option<&Histogram<u64>>) -> Self {
+        let Some(it) = histogram else { return Self::default() };
+        Self {
+            count: it.len(),
+            mean_ns: it.mean(),
+            deviation_ns: it.stdev(),
+            min_ns: it.min(),
+            p50_ns: it.value_at_quantile(0.5),
+            p75_ns: it.value_at_quantile(0.75),
+            p90_ns: it.value_at_quantile(0.9),
+            p95_ns: it.value_at_quantile(0.95),
+            p99_ns: it.value_at_quantile(0.99),
+            p999_ns: it.value_at_quantile(0.999),
+            max_ns: it.max(),
+        }
+    }
+}
+
+/// Match messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deliveries {
+    /// Sent, to be echoed to the sender.
+    pub echoes_sent: u64,
+    /// Echoes received.
+    pub echoes: u64,
+    /// Sent to all members.
+    pub broadcasts_sent: u64,
+    /// Received of those, by all members.
+    pub broadcasts: u64,
+    /// Not received, by the numbers in the messages; over the whole run.
+    pub lost: i64,
+    /// Received again.
+    pub doubled: u64,
+    /// Received after a later one.
+    pub reordered: u64,
+    /// Match messages that were not the run's.
+    pub foreign: u64,
+    /// From more senders than one receiver follows.
+    pub untracked: u64,
+}
+
+/// One kind of error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorSummary {
+    /// Operation, or `-`.
+    pub op: String,
+    /// What it was.
+    pub kind: String,
+    /// How often, over the whole run.
+    pub count: u64,
+    /// The first one.
+    pub example: String,
+}
+
+/// Bytes, in the counted time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Network {
+    /// By the generator, to the server.
+    pub sent_bytes: u64,
+    /// From the server.
+    pub received_bytes: u64,
+    /// Highest rate of an interval, bits a second.
+    pub sent_bits_highest: f64,
+    /// Likewise.
+    pub received_bits_highest: f64,
+}
+
+/// What the server process used in the counted time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerCost {
+    /// Process id.
+    pub pid: u32,
+    /// Seconds of CPU in user mode.
+    pub user_s: f64,
+    /// Seconds of CPU in the kernel.
+    pub system_s: f64,
+    /// Seconds between the two samples.
+    pub wall_s: f64,
+    /// Operations that count, per second of its CPU.
+    pub ops_per_cpu_s: f64,
+    /// Resident memory before the first player came, in bytes.
+    pub resident_before_bytes: u64,
+    /// When all players had come.
+    pub resident_ready_bytes: u64,
+    /// At the beginning of the counted time.
+    pub resident_start_bytes: u64,
+    /// At its end.
+    pub resident_end_bytes: u64,
+    /// Threads at the beginning.
+    pub threads_start: u32,
+    /// Threads at the end.
+    pub threads_end: u32,
+    /// CPU seconds from the first player until all had come.
+    pub ramp_cpu_s: f64,
+}
+
+/// What the generator used in the counted time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorCost {
+    /// Seconds of CPU.
+    pub cpu_s: f64,
+    /// Of one processor, 0 to 1 and more with several threads.
+    pub cpu_share: f64,
+    /// Resident memory at the end, in bytes.
+    pub resident_bytes: u64,
+    /// Growth of it per player; 0 with fewer than [`PLAYERS_MIN`], because what does not depend on
+    /// them would prevail.
+    pub bytes_per_player: u64,
+    /// Longest turn of its loop: nothing is timed finer than this.
+    pub turn_ns_max: u64,
+    /// How late it sent by its own fault; the lateness of an operation also contains the server's.
+    pub behind: Percentiles,
+}
+
+/// One second, or what came instead of one at a stage's end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// Seconds since the run began, at its end.
+    pub at_s: f64,
+    /// Its length in seconds.
+    pub length_s: f64,
+    /// Stage, as printed.
+    pub stage: String,
+    /// The most that were present in it.
+    pub players: u32,
+    /// At its end.
+    pub connections: u32,
+    /// At its end.
+    pub sockets: u32,
+    /// Errors in it.
+    pub errors: u64,
+    /// Bytes to the server.
+    pub sent_bytes: u64,
+    /// Bytes from the server.
+    pub received_bytes: u64,
+    /// CPU of the server, of one processor; 0 when it was not named.
+    pub server_cpu: f64,
+    /// CPU of the generator.
+    pub generator_cpu: f64,
+    /// By operation, in the order of [`Summary::ops`].
+    pub ops: Vec<SecondOp>,
+    /// The headline operation's times: (tenths of a decade above 1 ns, how many).
+    pub heat: Vec<(u16, u64)>,
+}
+
+/// Times by the tenth of a decade that they lie in.
+fn heat(times: Option<&Histogram<u64>>) -> Vec<(u16, u64)> {
+    let mut heat = BTreeMap::new();
+    for value in times.into_iter().flat_map(Histogram::iter_recorded) {
+        let tenth = float(value.value_iterated_to().max(1)).log10() * 10.0;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 130")]
+        let tenth = tenth as u16;
+        *heat.entry(tenth).or_default() += value.count_since_last_iteration();
+    }
+    heat.into_iter().collect()
+}
+
+/// One operation in one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SecondOp {
+    /// Answered.
+    pub done: u64,
+    /// Service time.
+    pub service_mean_ns: f64,
+    /// Service time in the closed loop, response time in the open one.
+    pub p50_ns: u64,
+    /// Likewise.
+    pub p99_ns: u64,
+    /// Likewise.
+    pub max_ns: u64,
+    /// Lateness.
+    pub late_p99_ns: u64,
+}
+
+impl Second {
+    /// Of what was recorded.
+    pub(super) fn of(record: &Record, start_ns: u64, headline: u16) -> Self {
+        let ops = record.ops.iter().map(|op| {
+            let times = op.response.histogram().or(op.service.histogram());
+            let times = Percentiles::of(times);
+            SecondOp {
+                done: op.done,
+                service_mean_ns: op.service.histogram().map_or(0.0, Histogram::mean),
+                p50_ns: times.p50_ns,
+                p99_ns: times.p99_ns,
+                max_ns: times.max_ns,
+                late_p99_ns: Percentiles::of(op.lateness.histogram()).p99_ns,
+            }
+        });
+        let headline = record.ops.get(usize::from(headline));
+        Self {
+            at_s: seconds(record.until_ns.saturating_sub(start_ns)),
+            length_s: seconds(record.until_ns.saturating_sub(record.from_ns)),
+            stage: record.stage.word().to_owned(),
+            players: record.players,
+            connections: record.connections,
+            sockets: record.sockets,
+            errors: record.errors.values().map(|error| error.count).sum(),
+            sent_bytes: record.bytes_out,
+            received_bytes: record.bytes_in,
+            server_cpu: 0.0,
+            generator_cpu: 0.0,
+            ops: ops.collect(),
+            heat: heat(headline.and_then(|op| op.response.histogram().or(op.service.histogram()))),
+        }
+    }
+}
+
+/// Nanoseconds as seconds.
+#[expect(clippy::cast_precision_loss, reason = "for people; 2^53 ns are 104 days")]
+pub(super) fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// A count as a float, for rates.
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+pub(super) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+impl Summary {
+    /// The operation that the headline is about.
+    #[must_use]
+    pub fn headline_op(&self) -> Option<&OpSummary> {
+        self.ops.iter().find(|op| op.name == self.headline)
+    }
+
+    /// Operations answered in the counted time that count: those of the loop, or, when there is
+    /// none, all.
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        let counted = |setup: bool| {
+            let ops = self.ops.iter().filter(move |op| op.counted && op.setup == setup);
+            ops.map(|op| op.done).sum()
+        };
+        if self.ops.iter().any(|op| op.counted && !op.setup) {
+            counted(false)
+        } else {
+            counted(true)
+        }
+    }
+
+    /// Adds what a whole run recorded: `total` of the counted time (setup operations of the whole
+    /// run), and the seconds.
+    pub(super) fn add_totals(&mut self, total: &Record, ops: &[super::program::Op], headline: u16) {
+        self.headline =
+            ops.get(usize::from(headline)).map(|op| op.name.clone()).unwrap_or_default();
+        self.ops =
+            ops.iter().enumerate().map(|(index, op)| self.op_summary(index, op, total)).collect();
+        let name = |op: u16| ops.get(usize::from(op)).map_or("-", |op| &op.name).to_owned();
+        self.errors = total
+            .errors
+            .iter()
+            .map(|((op, kind), error)| ErrorSummary {
+                op: name(*op),
+                kind: kind.clone(),
+                count: error.count,
+                example: error.example.clone(),
+            })
+            .collect();
+        self.errors.sort_by(|a, b| b.count.cmp(&a.count).then(a.kind.cmp(&b.kind)));
+        self.add_network();
+        self.judge();
+    }
+
+    fn op_summary(&self, index: usize, op: &super::program::Op, total: &Record) -> OpSummary {
+        let record = &total.ops[index];
+        let intervals = self.intervals(index, op.setup);
+        let means = intervals.iter().filter(|it| it.done > 0 && it.mean_ns > 0.0);
+        let means: Vec<f64> = means.map(|it| it.mean_ns).collect();
+        let length_s = if op.setup {
+            intervals.iter().filter(|it| it.done > 0).map(|it| it.length_s).sum()
+        } else {
+            self.counted_s
+        };
+        // Answers after the counted time have their times recorded, but are not in the rate.
+        let done = if op.setup {
+            record.done
+        } else {
+            self.counted_seconds().map(|second| second.ops[index].done).sum()
+        };
+        OpSummary {
+            name: op.name.clone(),
+            counted: op.counted,
+            setup: op.setup,
+            started: record.started,
+            done,
+            failed: record.failed,
+            missed: record.missed,
+            unanswered: record.unanswered,
+            rate: if length_s > 0.0 { float(done) / length_s } else { 0.0 },
+            rate_highest: intervals.iter().map(Interval::rate).fold(0.0, f64::max),
+            interval_mean_highest_ns: means.iter().copied().fold(0.0, f64::max),
+            interval_mean_lowest_ns: means.iter().copied().reduce(f64::min).unwrap_or(0.0),
+            service: Percentiles::of(record.service.histogram()),
+            response: Percentiles::of(record.response.histogram()),
+            lateness: Percentiles::of(record.lateness.histogram()),
+            curve: curve(record.service.histogram(), record.response.histogram()),
+        }
+    }
+
+    fn counted_seconds(&self) -> impl Iterator<Item = &Second> {
+        self.series.iter().filter(|second| second.stage == Stage::Counted.word())
+    }
+
+    /// Tsung's intervals of one operation. A last one that is shorter than half an interval is
+    /// left out, unless it is the only one.
+    fn intervals(&self, index: usize, setup: bool) -> Vec<Interval> {
+        let seconds: Vec<&Second> = if setup {
+            self.series.iter().filter(|it| it.ops[index].done > 0).collect()
+        } else {
+            self.counted_seconds().collect()
+        };
+        let mut intervals: Vec<Interval> = seconds
+            .chunks(INTERVAL_S)
+            .map(|chunk| {
+                let ops = || chunk.iter().map(|second| &second.ops[index]);
+                let done = ops().map(|op| op.done).sum();
+                let sum: f64 = ops().map(|op| op.service_mean_ns * float(op.done)).sum();
+                let length_s = chunk.iter().map(|second| second.length_s).sum();
+                let mean_ns = if done > 0 { sum / float(done) } else { 0.0 };
+                Interval { done, mean_ns, length_s }
+            })
+            .collect();
+        if intervals.len() > 1 && intervals.last().is_some_and(|it| it.length_s < 5.0) {
+            intervals.pop();
+        }
+        intervals
+    }
+
+    fn add_network(&mut self) {
+        let seconds: Vec<&Second> = self.counted_seconds().collect();
+        let highest = |bytes: fn(&Second) -> u64| {
+            let rates = seconds.chunks(INTERVAL_S).map(|chunk| {
+                let length_s: f64 = chunk.iter().map(|second| second.length_s).sum();
+                let sum: u64 = chunk.iter().map(|second| bytes(second)).sum();
+                if length_s > 0.5 { float(sum) * 8.0 / length_s } else { 0.0 }
+            });
+            rates.fold(0.0, f64::max)
+        };
+        self.network = Network {
+            sent_bytes: seconds.iter().map(|second| second.sent_bytes).sum(),
+            received_bytes: seconds.iter().map(|second| second.received_bytes).sum(),
+            sent_bits_highest: highest(|second| second.sent_bytes),
+            received_bits_highest: highest(|second| second.received_bytes),
+        };
+    }
+
+    /// Finds out whether the generator was in the way.
+    fn judge(&mut self) {
+        let mut reasons = Vec::new();
+        let behind_ns = self.generator.behind.p99_ns;
+        let response_ns = self.headline_op().map_or(0, |op| op.response.p99_ns);
+        if behind_ns > LATENESS_NS_MAX && behind_ns > response_ns / 100 {
+            let ms = seconds(behind_ns) * 1e3;
+            reasons.push(format!("1 % of all operations were sent {ms:.1} ms late or later"));
+        }
+        if self.generator.cpu_share > 0.95 && !self.settings.saturate {
+            let percent = self.generator.cpu_share * 100.0;
+            reasons.push(format!("the generator's processor was full: {percent:.0} %"));
+        }
+        self.invalid = reasons;
+    }
+
+    /// The server's cost, from samples before, at the start and at the end of the counted time.
+    pub(super) fn add_server(
+        &mut self,
+        pid: u32,
+        [before, ready, start, end]: [ProcessSample; 4],
+        wall_s: f64,
+    ) {
+        let cpu_s = end.cpu().saturating_sub(start.cpu()).as_secs_f64();
+        let ramp_cpu_s = ready.cpu().saturating_sub(before.cpu()).as_secs_f64();
+        // A scenario without a loop, of sockets that are held, is about coming in.
+        let has_loop = self.ops.iter().any(|op| op.counted && !op.setup);
+        let busy_s = if has_loop { cpu_s } else { ramp_cpu_s };
+        self.server = Some(ServerCost {
+            pid,
+            user_s: end.user.saturating_sub(start.user).as_secs_f64(),
+            system_s: end.system.saturating_sub(start.system).as_secs_f64(),
+            wall_s,
+            ops_per_cpu_s: if busy_s > 0.0 { float(self.done()) / busy_s } else { 0.0 },
+            resident_before_bytes: before.resident_bytes,
+            resident_ready_bytes: ready.resident_bytes,
+            resident_start_bytes: start.resident_bytes,
+            resident_end_bytes: end.resident_bytes,
+            threads_start: start.threads,
+            threads_end: end.threads,
+            ramp_cpu_s,
+        });
+    }
+}
+
+struct Interval {
+    done: u64,
+    mean_ns: f64,
+    length_s: f64,
+}
+
+impl Interval {
+    fn rate(&self) -> f64 {
+        if self.length_s > 0.0 { float(self.done) / self.length_s } else { 0.0 }
+    }
+}

@@ -1,0 +1,308 @@
+//! The result as text for a terminal.
+
+use std::fmt::Write as _;
+
+use super::summary::{OpSummary, Percentiles, Summary, float};
+
+/// The whole result.
+#[must_use]
+pub fn text(summary: &Summary) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_all(&mut out, summary);
+    out
+}
+
+fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    head(out, summary)?;
+    writeln!(out)?;
+    operations(out, summary)?;
+    distributions(out, summary)?;
+    deliveries(out, summary)?;
+    errors(out, summary)?;
+    network(out, summary)?;
+    costs(out, summary)
+}
+
+fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let settings = &summary.settings;
+    writeln!(out, "{}: {}", summary.scenario, summary.title)?;
+    for reason in &summary.invalid {
+        writeln!(out, "INVALID: the generator was in the way: {reason}")?;
+    }
+    let how = match (settings.saturate, settings.rate) {
+        (true, _) => "closed loop (times are not what users feel)".to_owned(),
+        (false, Some(rate)) => format!("open loop, rate {rate}/s"),
+        (false, None) => "open loop".to_owned(),
+    };
+    let pipeline = match settings.pipeline {
+        0 | 1 => String::new(),
+        depth => format!(", {depth} requests in a write"),
+    };
+    writeln!(
+        out,
+        "{} players on {}, {how}{pipeline}; counted {:.2} s of {:.0} s planned, after {:.0} s",
+        group(u64::from(settings.players)),
+        settings.target,
+        summary.counted_s,
+        settings.planned_s,
+        settings.warm_up_s,
+    )?;
+    if let Some(op) = summary.headline_op() {
+        let times = if op.response.count > 0 { &op.response } else { &op.service };
+        writeln!(
+            out,
+            "{}: {}/s, p50 {}, p99 {}, max {}",
+            op.name,
+            rate(op.rate),
+            time(times.p50_ns),
+            time(times.p99_ns),
+            time(times.max_ns),
+        )?;
+    }
+    if let Some(server) = &summary.server {
+        let per_s = group_f64(server.ops_per_cpu_s);
+        writeln!(out, "operations per CPU-second of the server: {per_s}")?;
+    }
+    Ok(())
+}
+
+fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    writeln!(
+        out,
+        "{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>9}",
+        "operation", "highest 10s", "lowest 10s", "highest", "mean", "mean", "count", "failed"
+    )?;
+    writeln!(
+        out,
+        "{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}",
+        "", "mean", "mean", "rate", "rate", "time"
+    )?;
+    for op in &summary.ops {
+        writeln!(
+            out,
+            "{:<14}{:>12}{:>12}{:>10}/s{:>10}/s{:>12}{:>12}{:>9}{}",
+            op.name,
+            time_f64(op.interval_mean_highest_ns),
+            time_f64(op.interval_mean_lowest_ns),
+            rate(op.rate_highest),
+            rate(op.rate),
+            time_f64(op.service.mean_ns),
+            group(op.done),
+            group(op.failed),
+            remarks(op),
+        )?;
+    }
+    Ok(())
+}
+
+fn remarks(op: &OpSummary) -> String {
+    let mut remarks = String::new();
+    for (count, what) in [(op.missed, "not sent in time"), (op.unanswered, "unanswered at the end")]
+    {
+        if count > 0 {
+            let _ = write!(remarks, "  {} {what}", group(count));
+        }
+    }
+    if !op.counted {
+        remarks.push_str("  (not counted)");
+    }
+    remarks
+}
+
+fn distributions(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    writeln!(
+        out,
+        "\n{:<26}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "times", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"
+    )?;
+    for op in &summary.ops {
+        let kinds = [("service", &op.service), ("response", &op.response), ("late", &op.lateness)];
+        for (kind, times) in kinds {
+            if times.count > 0 {
+                distribution(out, &format!("{} {kind}", op.name), times)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn distribution(out: &mut String, name: &str, times: &Percentiles) -> std::fmt::Result {
+    write!(out, "{name:<26}")?;
+    let Percentiles { p50_ns, p75_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns, .. } = *times;
+    for ns in [p50_ns, p75_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns] {
+        write!(out, "{:>10}", time(ns))?;
+    }
+    writeln!(out)
+}
+
+fn deliveries(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let Some(it) = &summary.deliveries else { return Ok(()) };
+    writeln!(
+        out,
+        "\nmatch messages, whole run: {} echoes of {}, {} deliveries of {} broadcasts ({:.2} each)",
+        group(it.echoes),
+        group(it.echoes_sent),
+        group(it.broadcasts),
+        group(it.broadcasts_sent),
+        float(it.broadcasts) / float(it.broadcasts_sent.max(1)),
+    )?;
+    writeln!(
+        out,
+        "lost {}, doubled {}, reordered {}, not the run's {}, not followed {}",
+        it.lost, it.doubled, it.reordered, it.foreign, it.untracked
+    )
+}
+
+fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    if summary.errors.is_empty() {
+        return writeln!(out, "\nno errors");
+    }
+    writeln!(out, "\nerrors (whole run)")?;
+    for error in &summary.errors {
+        writeln!(out, "{:>12}  {}: {}", group(error.count), error.op, error.kind)?;
+        if !error.example.is_empty() {
+            writeln!(out, "              e.g. {}", error.example.escape_debug())?;
+        }
+    }
+    Ok(())
+}
+
+fn network(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let it = &summary.network;
+    writeln!(
+        out,
+        "\nnetwork: sent {} (highest {}), received {} (highest {})",
+        bytes(it.sent_bytes),
+        bits(it.sent_bits_highest),
+        bytes(it.received_bytes),
+        bits(it.received_bits_highest),
+    )
+}
+
+fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    if let Some(it) = &summary.server {
+        let cpu_s = it.user_s + it.system_s;
+        writeln!(
+            out,
+            "server: {:.1} % of a CPU ({:.2} s user, {:.2} s system), memory {} → {} → {}, threads {} → {}",
+            100.0 * cpu_s / it.wall_s.max(1e-9),
+            it.user_s,
+            it.system_s,
+            bytes(it.resident_before_bytes),
+            bytes(it.resident_start_bytes),
+            bytes(it.resident_end_bytes),
+            it.threads_start,
+            it.threads_end,
+        )?;
+        let players = float(u64::from(summary.settings.players.max(1)));
+        let grown = it.resident_ready_bytes.saturating_sub(it.resident_before_bytes);
+        writeln!(
+            out,
+            "        until all had come, per player: {:.1} µs CPU, {} memory",
+            1e6 * it.ramp_cpu_s / players,
+            bytes_f64(float(grown) / players),
+        )?;
+    }
+    let it = &summary.generator;
+    let per_player = match it.bytes_per_player {
+        0 => String::new(),
+        count => format!(" ({} per player)", bytes(count)),
+    };
+    writeln!(
+        out,
+        "generator: {:.1} % of a CPU, memory {}{}, behind p99 {}, longest turn {}, \
+         driver {}",
+        100.0 * it.cpu_share,
+        bytes(it.resident_bytes),
+        per_player,
+        time(it.behind.p99_ns),
+        time(it.turn_ns_max),
+        summary.settings.driver,
+    )
+}
+
+/// A time with three digits and its unit.
+pub(crate) fn time(ns: u64) -> String {
+    time_f64(float(ns))
+}
+
+pub(crate) fn time_f64(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 1e3 => (ns, "ns"),
+        ns if ns < 1e6 => (ns / 1e3, "µs"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    if ns <= 0.0 { "0".to_owned() } else { format!("{value:.digits$} {unit}") }
+}
+
+/// A rate with about four digits.
+pub(crate) fn rate(per_s: f64) -> String {
+    if per_s >= 1_000.0 { group_f64(per_s) } else { format!("{per_s:.2}") }
+}
+
+pub(crate) fn bytes(count: u64) -> String {
+    bytes_f64(float(count))
+}
+
+pub(crate) fn bytes_f64(count: f64) -> String {
+    match count {
+        count if count < 1e3 => format!("{count:.0} B"),
+        count if count < 1e6 => format!("{:.1} KB", count / 1e3),
+        count if count < 1e9 => format!("{:.1} MB", count / 1e6),
+        count => format!("{:.2} GB", count / 1e9),
+    }
+}
+
+pub(crate) fn bits(per_s: f64) -> String {
+    match per_s {
+        it if it < 1e3 => format!("{it:.0} b/s"),
+        it if it < 1e6 => format!("{:.1} kb/s", it / 1e3),
+        it if it < 1e9 => format!("{:.2} Mb/s", it / 1e6),
+        it => format!("{:.2} Gb/s", it / 1e9),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+pub(crate) fn group_f64(number: f64) -> String {
+    group(number.round().clamp(0.0, 1e18) as u64)
+}
+
+/// A number with its thousands apart.
+pub(crate) fn group(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bits, bytes, group, rate, time};
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        for (ns, wanted) in [
+            (0, "0"),
+            (999, "999 ns"),
+            (1_500, "1.50 µs"),
+            (21_140_000, "21.1 ms"),
+            (1_234_000_000, "1.23 s"),
+        ] {
+            assert_eq!(time(ns), wanted);
+        }
+        for (number, wanted) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(group(number), wanted);
+        }
+        assert_eq!((&*rate(528.389), &*rate(7_765_336.4)), ("528.39", "7,765,336"));
+        assert_eq!((&*bytes(237_000_000), &*bits(6_990_000.0)), ("237.0 MB", "6.99 Mb/s"));
+    }
+}
