@@ -16,7 +16,7 @@ use lab::load::compare::Column;
 use lab::load::expect::{Condition, Verdict};
 use lab::load::scenario::{BUILT_IN, Scenario, Span, built_in, parse};
 use lab::load::screen::{self, Look};
-use lab::load::{Finished, Plan, Progress, Summary, Target};
+use lab::load::{Finished, Plan, Progress, Share, Summary, Target};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 const EXAMPLES: &str = "\
@@ -36,7 +36,7 @@ say nothing about what users feel.";
 /// The subcommand's flags.
 pub fn command() -> Command {
     let scenarios: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-    Command::new("load")
+    let command = Command::new("load")
         .about("Put virtual players on a server and measure what they get and what they cost")
         .after_help(EXAMPLES)
         .subcommand_negates_reqs(true)
@@ -86,7 +86,13 @@ pub fn command() -> Command {
             value("set", "NAME=VALUE", "Sets a variable of the scenario").action(ArgAction::Append),
         )
         .arg(value("server-key", "KEY", "Server key").default_value("defaultkey"))
-        .arg(value("http-key", "KEY", "HTTP key").default_value("defaulthttpkey"))
+        .arg(value("http-key", "KEY", "HTTP key").default_value("defaulthttpkey"));
+    machine_args(output_args(command))
+}
+
+/// What is measured beside the players, and where the generator runs.
+fn machine_args(command: Command) -> Command {
+    command
         .arg(
             value("server-pid", "PID", "Measure the CPU and memory of this process")
                 .value_parser(value_parser!(u32)),
@@ -100,6 +106,11 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(usize)),
         )
         .arg(
+            value("processes", "N", "Share the players among processes, for more sockets")
+                .value_parser(value_parser!(u16).range(1..=256)),
+        )
+        .arg(value("worker", "SHARE", "What the controller of several processes says").hide(true))
+        .arg(
             value("driver", "WORD", "How the generator asks the kernel for I/O")
                 .value_parser(["auto", "uring", "poll"])
                 .default_value("auto"),
@@ -108,6 +119,11 @@ pub fn command() -> Command {
             value("seed", "N", "Of arrivals, think times and weights; random by default")
                 .value_parser(value_parser!(u64)),
         )
+}
+
+/// What becomes of the result.
+fn output_args(command: Command) -> Command {
+    command
         .arg(
             value("out", "DIR", "Write result.json, result.hlog, series.csv and report.html there")
                 .value_parser(value_parser!(PathBuf)),
@@ -136,6 +152,10 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
         return table(matches).map(|()| true);
     }
     let plan = plan(matches)?;
+    if let Some(share) = matches.get_one::<String>("worker") {
+        lab::load::work(&plan, &worker_share(share).context("--worker")?)?;
+        return Ok(true);
+    }
     // Found out before the run, not after it.
     let conditions = conditions(matches, &plan.scenario)?;
     let folder = matches.get_one::<PathBuf>("out");
@@ -172,6 +192,17 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
         writeln!(stdout, "{word} {}: {}", verdict.condition, verdict.found)?;
     }
     Ok(verdicts.iter().all(|verdict| verdict.holds))
+}
+
+/// `index/count/run/url`, as a controller writes it.
+fn worker_share(text: &str) -> Option<Share> {
+    let mut parts = text.splitn(4, '/');
+    Some(Share {
+        index: parts.next()?.parse().ok()?,
+        count: parts.next()?.parse().ok().filter(|count| *count > 0)?,
+        run_number: u32::from_str_radix(parts.next()?, 16).ok()?,
+        url: parts.next()?.to_owned(),
+    })
 }
 
 fn conditions(matches: &ArgMatches, scenario: &Scenario) -> anyhow::Result<Vec<Condition>> {
@@ -248,6 +279,7 @@ fn plan(matches: &ArgMatches) -> anyhow::Result<Plan> {
         pin: matches.get_one("pin").copied(),
         driver: word("driver").parse()?,
         seed: matches.get_one("seed").copied(),
+        processes: matches.get_one("processes").copied().unwrap_or(1),
     })
 }
 
@@ -281,7 +313,7 @@ impl Screen {
         if self.is_terminal {
             let lines = screen::screen(progress, self.look);
             if self.lines > 0 {
-                text.push_str(&format!("\x1b[{}A", self.lines));
+                text = format!("\x1b[{}A", self.lines);
             }
             for line in &lines {
                 text.push_str(line);

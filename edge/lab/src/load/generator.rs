@@ -45,6 +45,8 @@ const ANSWER_LIMITS: Limits =
 pub(crate) enum Command {
     /// Begin.
     Begin,
+    /// All generators of the run are ready: the warm-up begins.
+    Go,
     /// End the counted time now.
     Finish,
 }
@@ -52,6 +54,8 @@ pub(crate) enum Command {
 /// What a generator tells the main thread.
 #[derive(Debug)]
 pub(crate) enum Event {
+    /// All players have come, or will not; waits for [`Command::Go`] if it is to.
+    Ready,
     /// A stage begins now.
     Stage(Stage),
     /// What was recorded in one stretch.
@@ -74,6 +78,8 @@ pub(crate) struct Settings {
     pub(crate) saturate: bool,
     /// Whether the machine's clock may be read: tests make up their time.
     pub(crate) has_clock: bool,
+    /// One of several generators: the warm-up begins on command.
+    pub(crate) waits_for_go: bool,
     pub(crate) ramp_ns: u64,
     pub(crate) warm_up_ns: u64,
     pub(crate) counted_ns: u64,
@@ -135,6 +141,7 @@ impl Handler for Generator {
             }
             Input::Eof { conn } => self.eof(now.mono_ns, conn, out),
             Input::Mail(Command::Begin) => self.begin(now.mono_ns, out),
+            Input::Mail(Command::Go) => self.go(now.mono_ns, out),
             Input::Mail(Command::Finish) | Input::Stop => self.finish_early(now.mono_ns, out),
             // A generator accepts nothing, posts nothing and does not ask when bytes have left.
             Input::Opened { .. } | Input::Sent { .. } | Input::Refused { .. } => {}

@@ -96,6 +96,14 @@ impl Generator {
         }
     }
 
+    /// All generators of the run are ready.
+    pub(super) fn go(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        if self.stage == Stage::Ramp {
+            self.enter(now_ns, Stage::WarmUp);
+        }
+        self.set_wake(out);
+    }
+
     /// Whether the next stage begins.
     pub(super) fn check_stage(&mut self, now_ns: u64, out: &mut Output<Command>) {
         let have_all_left = self.settings.phases.is_empty()
@@ -108,13 +116,17 @@ impl Generator {
         match self.stage {
             Stage::Ramp if is_due => {
                 let missing = self.settings.players - self.ready;
-                if missing == 0 {
-                    return self.enter(now_ns, Stage::WarmUp);
+                if missing > 0 {
+                    self.record.error(NO_OP, "players were not ready in time", || {
+                        format!("{missing} players; the counted time begins without them")
+                    });
                 }
-                self.record.error(NO_OP, "players were not ready in time", || {
-                    format!("{missing} players; the counted time begins without them")
-                });
-                self.enter(now_ns, Stage::WarmUp);
+                self.tell(Event::Ready);
+                if self.settings.waits_for_go {
+                    self.stage_until_ns = u64::MAX;
+                } else {
+                    self.enter(now_ns, Stage::WarmUp);
+                }
             }
             Stage::WarmUp if is_due => self.enter(now_ns, Stage::Counted),
             Stage::Counted if is_due => self.enter(now_ns, Stage::Drain),

@@ -57,6 +57,7 @@ impl<'a> World<'a> {
             rate: scenario.rate,
             saturate: false,
             has_clock: false,
+            waits_for_go: false,
             ramp_ns: 0,
             warm_up_ns: 0,
             counted_ns: 10 * S,
@@ -163,7 +164,7 @@ impl<'a> World<'a> {
                     }
                     self.total.add_rest(&record, record.stage == Stage::Counted);
                 }
-                Event::Done => {}
+                Event::Done | Event::Ready => {}
             }
         }
         stops
