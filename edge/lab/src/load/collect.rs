@@ -115,6 +115,9 @@ impl Collector {
                 Ok(Event::Stage(stage)) => self.stage_begins(stage),
                 Ok(Event::Record(record)) => {
                     let second = self.take(&record);
+                    if second.is_empty() {
+                        continue;
+                    }
                     self.summary.series.push(second);
                     if !self.tell(watch) {
                         ask_to_finish();

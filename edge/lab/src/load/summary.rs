@@ -363,6 +363,11 @@ pub struct SecondOp {
 }
 
 impl Second {
+    /// Whether it lasted no time and nothing happened: two stages ended at one moment.
+    pub(super) fn is_empty(&self) -> bool {
+        self.length_s < 1e-6 && self.errors == 0 && self.ops.iter().all(|op| op.done == 0)
+    }
+
     /// Of what was recorded.
     pub(super) fn of(record: &Record, start_ns: u64, headline: u16) -> Self {
         let ops = record.ops.iter().map(|op| {
