@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use event::{CloseReason, ConnId, Now, Op};
+use event::{CloseReason, ConnId, Now, Op, Urgency};
 
 use crate::conns::{Conns, Held, Phase};
 use crate::counters::{Count, Counters};
@@ -49,6 +49,11 @@ pub(crate) struct Net<M> {
     /// When accepting goes on after the system had nothing left for a connection.
     pub(crate) accept_resume_ns: Option<u64>,
     pub(crate) stage: Stage,
+    /// How long events may gather while nothing is urgent.
+    pub(crate) gather_ns: u64,
+    /// Whether this turn has posted mail that can wait, and whether anything cannot.
+    pub(crate) was_lazy: bool,
+    pub(crate) was_urgent: bool,
 }
 
 /// How far a thread is on its way to its end, and until when it may stay there.
@@ -90,6 +95,9 @@ impl<M> Net<M> {
             flushing: VecDeque::new(),
             accept_resume_ns: None,
             stage: Stage::Running,
+            gather_ns: crate::driver::GATHER_NS,
+            was_lazy: false,
+            was_urgent: false,
         }
     }
 
@@ -113,6 +121,11 @@ impl<M> Net<M> {
     /// Does one of the handler's operations.
     #[inline]
     pub(crate) fn apply(&mut self, op: Op<M>, arena: &[u8]) {
+        if let Op::Mail { urgency: Urgency::Lazy, .. } = op {
+            self.was_lazy = true;
+        } else {
+            self.was_urgent = true;
+        }
         match op {
             Op::Send { conn, range } => {
                 let bytes = arena.get(range).unwrap_or_default();
@@ -137,6 +150,7 @@ impl<M> Net<M> {
                     state.output_max = u32::try_from(bytes).unwrap_or(u32::MAX);
                 }
             }
+            Op::Gather { ns } => self.gather_ns = ns,
             Op::Connect { to, token } => self.connect(to, token),
             Op::StopAccepting => self.accepting = false,
             Op::Stop => self.stop(),

@@ -279,7 +279,17 @@ impl Poll {
 }
 
 impl<M: Send + 'static> Driver<M> for Poll {
-    fn wait(&mut self, reactor: &mut Reactor<M>, patience: Option<Duration>) -> io::Result<()> {
+    fn wait(
+        &mut self,
+        reactor: &mut Reactor<M>,
+        mut patience: Option<Duration>,
+        gather: bool,
+    ) -> io::Result<()> {
+        if let (true, Some(nap)) = (gather, patience) {
+            reactor.net.counters.add(Count::SystemCalls, 1);
+            std::thread::sleep(nap);
+            patience = Some(Duration::ZERO);
+        }
         self.events.clear();
         reactor.net.counters.add(Count::SystemCalls, 1);
         match self.poller.wait(&mut self.events, patience) {

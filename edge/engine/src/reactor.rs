@@ -65,6 +65,7 @@ impl<M: Send + 'static> Reactor<M> {
             return;
         }
         self.was_busy = true;
+        self.net.was_urgent |= !matches!(input, Input::Bytes { .. } | Input::TurnEnd);
         self.handler.handle(self.net.now, input, &mut self.out);
         if self.out.is_empty() {
             return;
@@ -225,6 +226,13 @@ impl<M: Send + 'static> Reactor<M> {
 
     pub(crate) fn take_was_busy(&mut self) -> bool {
         std::mem::take(&mut self.was_busy)
+    }
+
+    /// Whether all that came of the last turn was mail that nobody needs to be woken for.
+    pub(crate) fn take_was_unhurried(&mut self) -> bool {
+        let was_lazy = std::mem::take(&mut self.net.was_lazy);
+        let was_urgent = std::mem::take(&mut self.net.was_urgent);
+        was_lazy && !was_urgent
     }
 
     pub(crate) fn publish(&mut self) {

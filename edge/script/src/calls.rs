@@ -48,7 +48,7 @@ struct Calls {
     rpc: BTreeMap<String, Function>,
     before: BTreeMap<String, Function>,
     after: BTreeMap<String, Function>,
-    events: Vec<String>,
+    events: BTreeMap<String, Function>,
 }
 
 impl LuaScripts {
@@ -67,8 +67,9 @@ impl LuaScripts {
             rpc: names(&calls.rpc),
             before: names(&calls.before),
             after: names(&calls.after),
-            events: calls.events.clone(),
+            events: names(&calls.events),
             modules: sources.names().map(str::to_owned).collect(),
+            locations: calls.locations(),
         };
         Ok(Self { sources, limits, registered, calls: Some(calls), rebuilt_count: 0 })
     }
@@ -148,7 +149,6 @@ impl Calls {
         type Registries = (Table, Table, Table, Table);
         let (rpc, before, after, event) = vm.entry("loaded")?.call::<Registries>(())?;
         let functions = |table: Table| table.pairs().collect::<mlua::Result<BTreeMap<_, _>>>();
-        let events = functions(event)?;
         let call = vm.entry("call")?;
         vm.seal()?;
         Ok(Self {
@@ -157,9 +157,22 @@ impl Calls {
             rpc: functions(rpc)?,
             before: functions(before)?,
             after: functions(after)?,
-            events: events.into_keys().collect::<Vec<String>>(),
+            events: functions(event)?,
             vm,
         })
+    }
+
+    /// Where the registered hooks and events are defined; host functions have no place.
+    fn locations(&self) -> Vec<(String, String)> {
+        let kinds = [("before ", &self.before), ("after ", &self.after), ("", &self.events)];
+        let all = kinds.into_iter().flat_map(|(kind, functions)| {
+            functions.iter().map(move |(name, function)| (format!("{kind}{name}"), function))
+        });
+        all.filter_map(|(name, function)| {
+            let info = function.info();
+            Some((name, format!("{}:{}", info.short_src?, info.line_defined?)))
+        })
+        .collect()
     }
 
     /// Calls a registered function with the context and up to two arguments.
@@ -286,6 +299,19 @@ impl Scripts for LuaScripts {
             };
             let arguments = (lua(&answer)?, lua(&request)?);
             calls.run(limits, host, context, function, arguments).map(|_| ())
+        })
+    }
+
+    fn event(
+        &mut self,
+        host: &mut dyn Host,
+        context: &CallContext,
+        name: &str,
+    ) -> Result<(), ScriptError> {
+        self.with_calls(host, |calls, limits, host| {
+            let Some(function) = calls.events.get(name) else { return Ok(()) };
+            let nothing = (LuaValue::Nil, LuaValue::Nil);
+            calls.run(limits, host, context, function, nothing).map(|_| ())
         })
     }
 

@@ -7,6 +7,10 @@
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "a binary has no outside; `pub` says what a module offers")]
 
+/// Everything here is many small objects of short life on few threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod check;
 mod cli;
 mod config;

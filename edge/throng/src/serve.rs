@@ -15,6 +15,7 @@ use game::guest::HostSettings;
 use script::{LuaLimits, LuaScripts, Sources};
 use server::core::Core;
 use server::desk::{Desk, Kit, LoadingHost};
+use server::hooks::{self, Hooks};
 use server::mail::{Mail, Topology};
 use server::room::Room;
 use server::settings::Settings;
@@ -167,13 +168,21 @@ fn threads(
     gauges: &Gauges,
     listeners: Vec<std::net::TcpListener>,
 ) -> anyhow::Result<Engine<Mail>> {
+    let kits: anyhow::Result<Vec<Kit>> =
+        parts.topology.listers().map(|thread| parts.kit(thread)).collect();
+    let kits = kits?;
+    let hooks = Arc::new(hooks_of(&kits));
+    let mut kits = kits.into_iter();
+    let mut kit = || kits.next().context("fewer threads with modules than planned");
     let mut engine = Engine::new(config.engine.driver.choice());
     let per_core = config.engine.connections_max.div_ceil(config.engine.cores);
     for (index, (listener, stats)) in listeners.into_iter().zip(&gauges.cores).enumerate() {
         let (topology, settings, stats) = parts.shared(stats);
         let random = fresh_random()?;
-        let build =
-            move |start: Start<Mail>| Core::new(start.thread, topology, settings, stats, random);
+        let hooks = hooks.clone();
+        let build = move |start: Start<Mail>| {
+            Core::new(start.thread, topology, settings, stats, random, hooks)
+        };
         let mut plan = ThreadPlan::core(format!("core-{index}"), vec![listener], build);
         plan.pin = config.engine.pin.then_some(index);
         plan.mailbox_max = 65_536;
@@ -182,18 +191,18 @@ fn threads(
     }
     for (index, stats) in gauges.rooms.iter().enumerate() {
         let (topology, settings, stats) = parts.shared(stats);
-        let kit = parts.kit(parts.topology.rooms[index])?;
+        let kit = kit()?;
         let build =
             move |start: Start<Mail>| Room::new(start.thread, topology, settings, stats, kit);
         engine.add(ThreadPlan::plain(format!("room-{index}"), build));
     }
     for (index, stats) in gauges.workers.iter().enumerate() {
         let (topology, settings, stats) = parts.shared(stats);
-        let (thread, name) = match index.checked_sub(1) {
-            None => (parts.topology.batcher, "batcher".to_owned()),
-            Some(caller) => (parts.topology.callers[caller], format!("caller-{caller}")),
+        let name = match index.checked_sub(1) {
+            None => "batcher".to_owned(),
+            Some(caller) => format!("caller-{caller}"),
         };
-        let kit = parts.kit(thread)?;
+        let kit = kit()?;
         let build = move |start: Start<Mail>| {
             let ask = start.ask.unwrap_or_else(|| Box::new(server::worker::NoAsk));
             Worker::new(start.thread, topology, settings, stats, kit, ask)
@@ -201,6 +210,16 @@ fn threads(
         engine.add(ThreadPlan::plain(name, build));
     }
     Ok(engine)
+}
+
+/// Which names have hooks: the same on all threads. What will never run is told.
+fn hooks_of(kits: &[Kit]) -> Hooks {
+    let Some(kit) = kits.first() else { return Hooks::default() };
+    let registered = kit.scripts.registered();
+    for warning in hooks::warnings(registered) {
+        tracing::warn!("{warning}");
+    }
+    Hooks::new(registered)
 }
 
 /// Randomness from the operating system.
@@ -246,5 +265,6 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Vec<String>> {
     lines.extend(registered.rpc.iter().map(|id| format!("  rpc {id}")));
     lines.extend(registered.before.iter().map(|id| format!("  before {id}")));
     lines.extend(registered.after.iter().map(|id| format!("  after {id}")));
+    lines.extend(hooks::warnings(registered).iter().map(|text| format!("warning: {text}")));
     Ok(lines)
 }

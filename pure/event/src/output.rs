@@ -40,6 +40,8 @@ pub enum Op<M> {
     Reading { conn: ConnId, on: bool },
     /// Move the limit on unsent bytes.
     OutputMax { conn: ConnId, bytes: usize },
+    /// Move how long events may gather.
+    Gather { ns: u64 },
     /// Connect to an address.
     Connect { to: SocketAddr, token: u64 },
     /// Post to another thread.
@@ -126,6 +128,12 @@ impl<M> Output<M> {
     /// [`crate::CloseReason::OutputLimit`].
     pub fn output_max(&mut self, conn: ConnId, bytes: usize) {
         self.ops.push(Op::OutputMax { conn, bytes });
+    }
+
+    /// Sets how long a core may let events gather after a turn of which nothing came but
+    /// [`Output::mail_lazy`]: fewer and fuller turns, for messages that wait for a tick anyway.
+    pub fn gather(&mut self, ns: u64) {
+        self.ops.push(Op::Gather { ns });
     }
 
     /// Connects to `to`; [`crate::Input::Connected`] or [`crate::Input::Closed`] with the same

@@ -3,7 +3,8 @@
 //!
 //! [`route`] and [`auth`] touch neither database nor scripts: core threads run them, so that
 //! malformed requests and wrong keys never reach a worker. [`run`] belongs on workers. Not here:
-//! HTTP itself, CORS, hooks, and running RPC functions.
+//! HTTP itself, CORS, and running hooks and RPC functions; what hooks see of a call is
+//! [`ApiCall::form`].
 //!
 //! # Batches
 //!
@@ -18,7 +19,9 @@
 pub mod auth;
 mod body;
 mod call;
+mod form;
 mod matches;
+pub mod names;
 mod route;
 mod rpc;
 mod run;

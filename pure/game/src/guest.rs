@@ -169,6 +169,9 @@ pub struct Registered {
     pub events: Vec<String>,
     /// Loaded modules in order of loading.
     pub modules: Vec<String>,
+    /// Where hooks and events are defined: `before <name>`, `after <name>` or `<event>`, and
+    /// `<file>:<line>`. For messages; what cannot be told is missing.
+    pub locations: Vec<(String, String)>,
 }
 
 /// The guest code of one thread. Made by `edge/script`, one for every room and worker thread that
@@ -212,6 +215,17 @@ pub trait Scripts {
         id: &str,
         answer: Value,
         request: Value,
+    ) -> Result<(), ScriptError>;
+
+    /// Runs the function of an event without arguments (`shutdown`); nothing, if there is none.
+    ///
+    /// # Errors
+    /// [`ScriptError`], for the log.
+    fn event(
+        &mut self,
+        host: &mut dyn Host,
+        context: &CallContext,
+        name: &str,
     ) -> Result<(), ScriptError>;
 
     /// Makes a match of `module` in a VM of its own and runs `match_init`.

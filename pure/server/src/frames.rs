@@ -1,11 +1,11 @@
 //! Realtime messages as ready WebSocket frames: encoded once per format, however many sockets get
-//! them. No decoding here.
+//! them. The only decoding is of our own frames, for hooks.
 
 use bytes::Bytes;
 use game::guest::{Broadcast, Presence};
 use smallvec::SmallVec;
 use wire::nakama::realtime::{self, Message};
-use wire::nakama::{Envelope, encode_match_data_json, encode_match_data_protobuf};
+use wire::nakama::{DecodeError, Envelope, encode_match_data_json, encode_match_data_protobuf};
 use wire::websocket as ws;
 
 use crate::mail::{Delivery, Format, Member, Then};
@@ -60,6 +60,21 @@ pub(crate) fn notification(format: Format, code: i32, subject: &str) -> Bytes {
     };
     let notifications = realtime::Notifications { notifications: vec![notification] };
     frame(format, "", Some(Message::Notifications(notifications)))
+}
+
+/// The envelope in a frame that was made here.
+pub(crate) fn envelope(format: Format, frame: &[u8]) -> Result<Envelope, DecodeError> {
+    // Servers do not mask: the header is 2, 4 or 10 bytes (RFC 6455 §5.2).
+    let header = match frame.get(1) {
+        Some(127) => 10,
+        Some(126) => 4,
+        _ => 2,
+    };
+    let payload = frame.get(header..).unwrap_or_default();
+    match format {
+        Format::Json => Envelope::decode_json(payload),
+        Format::Protobuf => Envelope::decode_protobuf(payload),
+    }
 }
 
 fn in_frame(format: Format, payload: &[u8]) -> Bytes {
@@ -130,5 +145,23 @@ impl Outbox {
             self.cores.len() - 1
         });
         &mut self.cores[index].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Format, Message, envelope, frame, realtime};
+
+    #[test]
+    fn frames_of_every_header_size_read_back() {
+        for format in [Format::Json, Format::Protobuf] {
+            for bytes in [0, 1, 100, 126, 1_000, 65_535, 70_000] {
+                let payload = "x".repeat(bytes);
+                let rpc = realtime::Rpc { id: "f".into(), payload, ..Default::default() };
+                let message = Some(Message::Rpc(rpc));
+                let read = envelope(format, &frame(format, "7", message.clone())).unwrap();
+                assert_eq!((read.cid.as_str(), &read.message), ("7", &message), "{bytes}");
+            }
+        }
     }
 }

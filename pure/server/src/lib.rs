@@ -10,6 +10,7 @@ pub mod core;
 pub mod desk;
 pub mod echo;
 mod frames;
+pub mod hooks;
 pub mod mail;
 pub mod room;
 pub mod settings;

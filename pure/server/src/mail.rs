@@ -2,7 +2,7 @@
 //! workers. No behaviour here.
 //!
 //! ```text
-//! core ── Jobs, Rpc ──▶ worker ── Done ──▶ core        core ── Ask ──▶ room ── Deliver ──▶ core
+//! core ── Jobs, Job ──▶ worker ── Done ──▶ core        core ── Ask ──▶ room ── Deliver ──▶ core
 //! worker ── Create, Signal ──▶ room ── Answer ──▶ worker
 //! room ── Directory ──▶ every thread that lists        any ── Revoke, Disconnect ──▶ every core
 //! ```
@@ -21,6 +21,7 @@ use game::session::{Claims, Revocation};
 use game::value::Value;
 use smallvec::SmallVec;
 use uuid::Uuid;
+use wire::nakama::Envelope;
 
 /// Which threads there are. The same on every thread, fixed at start.
 #[derive(Clone, Debug)]
@@ -96,7 +97,7 @@ pub enum Mail {
     Job(Box<Job>),
     /// Worker to core: finished jobs, in the order in which they came.
     Done(Vec<Done>),
-    /// Worker to core: there are answers in the mailbox (they were posted without waking).
+    /// Worker or room to core: look into the mailbox, something was posted without waking.
     Look,
     /// Core to room: what the sessions of one turn want, in order.
     Ask(Vec<RoomAsk>),
@@ -118,6 +119,8 @@ pub enum Mail {
     Disconnect { session_id: Uuid },
     /// To everybody: close all sockets of this user (deleted or banned). Cores have them.
     DisconnectUser { user_id: Uuid, cause: Disconnect },
+    /// Room to core: the highest tick rate of its matches; 0 when it has none.
+    Pace { room: ThreadId, tick_rate_hz: u8 },
     /// Core to room, while stopping: end your matches within the grace.
     Drain,
     /// Room to core: no match is left.
@@ -156,6 +159,14 @@ pub enum Work {
     Rpc(Box<RpcJob>),
     /// Find users for `status_follow`.
     FindUsers { ids: Vec<Uuid>, usernames: Vec<String> },
+    /// An API call with hooks around it.
+    HookedApi(Box<HookedCall>),
+    /// The before-hook of a realtime message.
+    Before(Box<BeforeMessage>),
+    /// The after-hook of a realtime message; nobody waits for it.
+    After(Box<AfterMessage>),
+    /// The scripts' shutdown function.
+    Shutdown,
 }
 
 /// A call of an RPC function.
@@ -166,6 +177,41 @@ pub struct RpcJob {
     /// The payload as the function sees it.
     pub payload: Bytes,
     /// Everything else that it sees.
+    pub context: CallContext,
+}
+
+/// An API call whose name has hooks.
+#[derive(Debug)]
+pub struct HookedCall {
+    /// What the client wants.
+    pub call: ApiCall,
+    /// What the hooks see of the caller.
+    pub context: CallContext,
+    /// Whether there is a before-hook.
+    pub before: bool,
+    /// Whether there is an after-hook.
+    pub after: bool,
+}
+
+/// A realtime message on its way to its before-hook.
+#[derive(Debug)]
+pub struct BeforeMessage {
+    /// The message.
+    pub request: Envelope,
+    /// What the hook sees of the sender.
+    pub context: CallContext,
+}
+
+/// A realtime message that was handled, on its way to its after-hook.
+#[derive(Debug)]
+pub struct AfterMessage {
+    /// The message.
+    pub request: Envelope,
+    /// The frame that answered it, if one did.
+    pub answer: Option<Bytes>,
+    /// How the answer is encoded.
+    pub format: Format,
+    /// What the hook sees of the sender.
     pub context: CallContext,
 }
 
@@ -183,12 +229,19 @@ pub struct Done {
 /// What came of a job.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Of [`Work::Api`].
+    /// Of [`Work::Api`] and [`Work::HookedApi`].
     Api(Result<Answer, ApiError>),
     /// Of [`Work::Rpc`]; `None` is an empty answer.
     Rpc(Result<Option<Bytes>, ScriptError>),
     /// Of [`Work::FindUsers`].
     Users(Result<Vec<Uuid>, ApiError>),
+    /// Of [`Work::Before`]: the message as it is to be handled, the same kind as before; `None`
+    /// refuses it.
+    Before(Result<Option<Box<Envelope>>, ScriptError>),
+    /// Of [`Work::After`].
+    After,
+    /// Of [`Work::Shutdown`].
+    Shutdown,
 }
 
 /// What a session wants of a room. Those with a `cid` are answered with exactly one
@@ -306,6 +359,7 @@ impl Mail {
             Self::Revoke(_) => "revoke",
             Self::Disconnect { .. } => "disconnect",
             Self::DisconnectUser { .. } => "disconnect user",
+            Self::Pace { .. } => "pace",
             Self::Drain => "drain",
             Self::Drained => "drained",
         }

@@ -47,6 +47,11 @@ pub struct Room {
     changes: Vec<DirectoryEvent>,
     /// Other mail of this turn.
     mails: Vec<(ThreadId, Mail)>,
+    /// How many matches tick at each rate; the highest one in use was told to the cores.
+    rates: [u32; 61],
+    told_rate_hz: u8,
+    /// Cores with frames in their mailbox that they have not been woken for.
+    look: Vec<ThreadId>,
     /// Set while the server stops: when the matches' grace is over.
     grace_ends: Option<Now>,
 }
@@ -84,6 +89,9 @@ impl Room {
             version: 0,
             changes: Vec::new(),
             mails: Vec::new(),
+            rates: [0; 61],
+            told_rate_hz: 0,
+            look: Vec::new(),
             grace_ends: None,
         }
     }
@@ -186,6 +194,17 @@ impl Room {
         self.user_socket_closed(session_id, user_id);
     }
 
+    /// Tells the cores how fast the fastest match ticks, when that changes.
+    fn tell_pace(&mut self) {
+        let fastest = self.rates.iter().rposition(|count| *count > 0).unwrap_or(0);
+        let tick_rate_hz = u8::try_from(fastest).unwrap_or(u8::MAX);
+        if self.told_rate_hz != tick_rate_hz {
+            self.told_rate_hz = tick_rate_hz;
+            let mail = || Mail::Pace { room: self.me, tick_rate_hz };
+            self.mails.extend(self.topology.cores.iter().map(|core| (*core, mail())));
+        }
+    }
+
     /// A change that everybody who lists must hear of. `make` is given its version.
     fn change(&mut self, make: impl FnOnce(u64) -> DirectoryEvent) {
         self.version += 1;
@@ -239,8 +258,10 @@ impl Room {
     }
 
     /// Posts what the turn has brought. Answers to workers come after the directory, so that
-    /// whoever is told of a match finds it listed.
-    fn flush(&mut self, out: &mut Output<Mail>) {
+    /// whoever is told of a match finds it listed. While more ticks are due, cores are not woken
+    /// for every one of them.
+    fn flush(&mut self, now: Now, out: &mut Output<Mail>) {
+        let is_more_due = self.ticks.next_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
         if !self.changes.is_empty() {
             let changes = std::mem::take(&mut self.changes);
             for to in self.topology.listers().filter(|to| *to != self.me) {
@@ -253,7 +274,21 @@ impl Room {
             }
         }
         for (core, deliveries) in self.outbox.take() {
-            out.mail(core, Mail::Deliver(deliveries));
+            let mail = Mail::Deliver(deliveries);
+            if is_more_due {
+                out.mail_lazy(core, mail);
+                if !self.look.contains(&core) {
+                    self.look.push(core);
+                }
+            } else {
+                self.look.retain(|looking| *looking != core);
+                out.mail(core, mail);
+            }
+        }
+        if !is_more_due {
+            for core in self.look.drain(..) {
+                out.mail(core, Mail::Look);
+            }
         }
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);
@@ -276,7 +311,7 @@ impl Handler for Room {
         match input {
             Input::Mail(mail) => self.mail(now, mail),
             Input::Wake => self.wake(now),
-            Input::TurnEnd => self.flush(out),
+            Input::TurnEnd => self.flush(now, out),
             Input::Refused { mail, .. } => self.refused(&mail),
             Input::Stop => out.stop(),
             // A room has no sockets.

@@ -97,6 +97,8 @@ counters! {
         counter refused_requests,
         /// Jobs refused because too many were waiting for the workers (503).
         counter refused_jobs,
+        /// After-hooks of socket messages not run because too many jobs were waiting.
+        counter refused_after_hooks,
         /// Jobs handed to workers and not yet answered.
         gauge jobs_waiting,
         /// Open sockets.
@@ -167,6 +169,14 @@ counters! {
         counter rpc_out_of_time,
         /// RPC calls stopped at their memory budget.
         counter rpc_out_of_memory,
+        /// Before-hooks run.
+        counter overall_before_count,
+        /// Before-hooks that failed or refused with an error.
+        counter overall_before_errors,
+        /// After-hooks run.
+        counter overall_after_count,
+        /// After-hooks that failed.
+        counter overall_after_errors,
         /// Database commits.
         counter db_commits,
         /// Jobs that shared a commit with others before them.

@@ -5,6 +5,7 @@
 //! *caller* takes one RPC (or one call that takes long, as hashing a password does) at a time and
 //! answers it at once. What deliberately is not here: sockets, matches.
 
+mod hooks;
 mod host;
 
 pub use host::NoAsk;
@@ -115,6 +116,16 @@ impl Worker {
                 let ids = found.map(|users| users.iter().map(|user| user.id).collect());
                 Outcome::Users(ids.map_err(|_| ApiError::internal("Could not look up users.")))
             }
+            Work::HookedApi(call) => Outcome::Api(self.hooked(now, *call, caller.as_deref())),
+            Work::Before(hook) => Outcome::Before(self.before_message(now, *hook)),
+            Work::After(hook) => {
+                self.after_message(now, *hook);
+                Outcome::After
+            }
+            Work::Shutdown => {
+                self.shutdown(now);
+                Outcome::Shutdown
+            }
         };
         let done = Done { lane, conn: address.conn, outcome };
         match self.done.iter_mut().find(|(core, _)| *core == address.core) {
@@ -163,17 +174,9 @@ impl Worker {
         call: &RpcJob,
     ) -> Result<Option<bytes::Bytes>, game::guest::ScriptError> {
         self.stats.rpc_count.up();
-        let mut host = host::WorkerHost {
-            now,
-            me: self.me,
-            topology: &self.topology,
-            settings: &self.settings,
-            desk: &mut self.desk,
-            ask: &mut *self.ask,
-            asked: &mut self.asked,
-            mails: &mut self.mails,
-        };
-        let result = self.scripts.rpc(&mut host, &call.context, &call.id, &call.payload);
+        let result = self.guest(now, &call.id, |scripts, host| {
+            scripts.rpc(host, &call.context, &call.id, &call.payload)
+        });
         if let Err(error) = &result {
             self.stats.rpc_errors.up();
             match error.kind {
@@ -185,31 +188,31 @@ impl Worker {
                 tracing::warn!(id = call.id, location = error.location, "rpc failed: {error}");
             }
         }
-        if self.desk.db.in_transaction() {
-            // Cannot be: host functions close their own. Left open it would lock everybody out.
-            tracing::error!(id = call.id, "an rpc left a transaction open; it was rolled back");
-            let _ = self.desk.db.rollback();
-        }
         result
     }
 
     /// One commit for all jobs of the batch. If it fails, none of them has happened.
     fn finish_batch(&mut self) {
-        let jobs = std::mem::take(&mut self.jobs_in_batch);
-        if !self.desk.db.in_transaction() {
-            let _ = self.desk.db.end_reading();
-            return;
-        }
-        self.stats.db_commits.up();
-        self.stats.db_commits_saved.add(jobs.saturating_sub(1));
-        if let Err(error) = self.desk.db.commit() {
-            self.stats.db_commit_errors.up();
-            self.fail_all(&error);
+        if self.commit().is_err() {
+            self.fail_all();
         }
     }
 
-    fn fail_all(&mut self, error: &DbError) {
-        tracing::error!("the database did not commit, every waiting job fails: {error}");
+    fn commit(&mut self) -> Result<(), DbError> {
+        let jobs = std::mem::take(&mut self.jobs_in_batch);
+        if !self.desk.db.in_transaction() {
+            let _ = self.desk.db.end_reading();
+            return Ok(());
+        }
+        self.stats.db_commits.up();
+        self.stats.db_commits_saved.add(jobs.saturating_sub(1));
+        self.desk.db.commit().inspect_err(|error| {
+            self.stats.db_commit_errors.up();
+            tracing::error!("the database did not commit, every waiting job fails: {error}");
+        })
+    }
+
+    fn fail_all(&mut self) {
         self.mails.clear();
         for (_, list) in &mut self.done {
             for done in list {

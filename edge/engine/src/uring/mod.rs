@@ -39,6 +39,8 @@ const SUBMISSIONS: u32 = 2_048;
 /// Completions that the kernel keeps ready; more wait in its own list, and are counted.
 const COMPLETIONS: u32 = 16_384;
 const BUFFER_GROUP: u16 = 0;
+/// Completions for which a gathering wait ends early.
+const GATHERED_MAX: usize = 64;
 /// Files that are not connections of a handler: accepted and at once refused.
 const SPARE_FILES: u32 = 64;
 /// The name of a socket that does not exist yet.
@@ -207,14 +209,14 @@ impl Uring {
         }
     }
 
-    /// Submits and waits for one completion, at most `patience`.
-    fn enter(&mut self, patience: Option<Duration>) -> io::Result<()> {
+    /// Submits and waits for `want` completions, at most `patience`.
+    fn enter(&mut self, want: usize, patience: Option<Duration>) -> io::Result<()> {
         let result = match patience {
-            None => self.ring.submitter().submit_and_wait(1),
+            None => self.ring.submitter().submit_and_wait(want),
             Some(patience) => {
                 let patience = types::Timespec::from(patience);
                 let args = types::SubmitArgs::new().timespec(&patience);
-                self.ring.submitter().submit_with_args(1, &args)
+                self.ring.submitter().submit_with_args(want, &args)
             }
         };
         self.reap();
@@ -419,14 +421,20 @@ impl Uring {
 }
 
 impl<M: Send + 'static> Driver<M> for Uring {
-    fn wait(&mut self, reactor: &mut Reactor<M>, patience: Option<Duration>) -> io::Result<()> {
+    fn wait(
+        &mut self,
+        reactor: &mut Reactor<M>,
+        patience: Option<Duration>,
+        gather: bool,
+    ) -> io::Result<()> {
         self.arm_bell();
         if self.ring.submission().cq_overflow() {
             reactor.net.counters.add(Count::CompletionOverflows, 1);
         }
         reactor.net.counters.add(Count::SystemCalls, 1);
         // Some may have been taken over while operations were pushed.
-        self.enter(if self.completions.is_empty() { patience } else { Some(Duration::ZERO) })
+        let want = if gather { GATHERED_MAX } else { 1 };
+        self.enter(want, if self.completions.is_empty() { patience } else { Some(Duration::ZERO) })
     }
 
     fn deliver(&mut self, reactor: &mut Reactor<M>) {
@@ -457,7 +465,7 @@ impl Drop for Uring {
             }
             let everything = types::CancelBuilder::any().all();
             self.push(opcode::AsyncCancel2::new(everything).build(), Tag::Ignored, 0);
-            if let Err(error) = self.enter(Some(Duration::from_millis(10))) {
+            if let Err(error) = self.enter(1, Some(Duration::from_millis(10))) {
                 tracing::error!(%error, "cannot take memory back from the kernel");
                 break;
             }

@@ -7,7 +7,7 @@ use crate::directory::{Directory, ListError, ListFilter};
 use crate::error::ApiError;
 
 /// How many matches are listed when a request does not say.
-const LIMIT_DEFAULT: i32 = 10;
+pub(super) const LIMIT_DEFAULT: i32 = 10;
 
 pub(super) fn parse(params: Query<'_>) -> Result<ListFilter, ApiError> {
     Ok(ListFilter {

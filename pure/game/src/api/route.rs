@@ -95,6 +95,9 @@ pub fn route(method: &str, target: &str, body: &[u8]) -> Result<Route, ApiError>
     }
 }
 
+/// How many storage objects are listed when a request does not say.
+pub(super) const LIST_LIMIT_DEFAULT: i32 = 1;
+
 /// No route has more segments.
 const SEGMENTS_MAX: usize = 5;
 
@@ -262,7 +265,7 @@ fn call(to: To, path: &[&str], params: Query<'_>, body: &[u8]) -> Result<ApiCall
             ApiCall::SessionLogout(Logout { token, refresh_token })
         }
         To::GetAccount => ApiCall::GetAccount,
-        To::UpdateAccount => ApiCall::UpdateAccount(update(body)?),
+        To::UpdateAccount => ApiCall::UpdateAccount(update(decode(body)?)),
         To::DeleteAccount => ApiCall::DeleteAccount,
         To::LinkCustom => ApiCall::LinkCustom(id(body)?),
         To::LinkDevice => ApiCall::LinkDevice(id(body)?),
@@ -274,9 +277,9 @@ fn call(to: To, path: &[&str], params: Query<'_>, body: &[u8]) -> Result<ApiCall
             ids: params.list("ids").map(Cow::into_owned).collect(),
             usernames: params.list("usernames").map(Cow::into_owned).collect(),
         },
-        To::ReadStorageObjects => ApiCall::ReadStorageObjects(read_objects(body)?),
-        To::WriteStorageObjects => ApiCall::WriteStorageObjects(write_objects(body)?),
-        To::DeleteStorageObjects => ApiCall::DeleteStorageObjects(delete_objects(body)?),
+        To::ReadStorageObjects => ApiCall::ReadStorageObjects(read_objects(decode(body)?)?),
+        To::WriteStorageObjects => ApiCall::WriteStorageObjects(write_objects(decode(body)?)),
+        To::DeleteStorageObjects => ApiCall::DeleteStorageObjects(delete_objects(decode(body)?)?),
         To::ListStorageObjects => ApiCall::ListStorageObjects(list_objects(path, params)?),
         To::ListMatches => ApiCall::ListMatches(matches::parse(params)?),
         To::Root | To::Healthcheck | To::Socket | To::NotBuilt(_) => return Err(not_found()),
@@ -318,9 +321,8 @@ fn text(params: Query<'_>, name: &'static str) -> Result<String, ApiError> {
     Ok(params.text(name)?.unwrap_or_default().into_owned())
 }
 
-fn update(body: &[u8]) -> Result<AccountUpdate, ApiError> {
-    let body: UpdateAccountRequest = decode(body)?;
-    Ok(AccountUpdate {
+pub(super) fn update(body: UpdateAccountRequest) -> AccountUpdate {
+    AccountUpdate {
         username: body.username,
         display_name: body.display_name,
         avatar_url: body.avatar_url,
@@ -328,7 +330,7 @@ fn update(body: &[u8]) -> Result<AccountUpdate, ApiError> {
         location: body.location,
         timezone: body.timezone,
         metadata: None,
-    })
+    }
 }
 
 fn object_id(body: ObjectIdBody) -> Result<(ObjectId, String), ApiError> {
@@ -342,23 +344,20 @@ fn object_id(body: ObjectIdBody) -> Result<(ObjectId, String), ApiError> {
     Ok((id, body.version.unwrap_or_default()))
 }
 
-fn read_objects(body: &[u8]) -> Result<ReadObjects, ApiError> {
-    let ObjectIdsBody { object_ids } = decode(body)?;
-    let ids = object_ids.unwrap_or_default().into_iter();
+pub(super) fn read_objects(body: ObjectIdsBody) -> Result<ReadObjects, ApiError> {
+    let ids = body.object_ids.unwrap_or_default().into_iter();
     Ok(ReadObjects { ids: ids.map(|id| Ok(object_id(id)?.0)).collect::<Result<_, ApiError>>()? })
 }
 
-fn delete_objects(body: &[u8]) -> Result<DeleteObjects, ApiError> {
-    let ObjectIdsBody { object_ids } = decode(body)?;
-    let deletes = object_ids.unwrap_or_default().into_iter().map(|body| {
+pub(super) fn delete_objects(body: ObjectIdsBody) -> Result<DeleteObjects, ApiError> {
+    let deletes = body.object_ids.unwrap_or_default().into_iter().map(|body| {
         let (id, version) = object_id(ObjectIdBody { user_id: None, ..body })?;
         Ok(Delete { id, version })
     });
     Ok(DeleteObjects { deletes: deletes.collect::<Result<_, ApiError>>()? })
 }
 
-fn write_objects(body: &[u8]) -> Result<WriteObjects, ApiError> {
-    let WritesBody { objects } = decode(body)?;
+pub(super) fn write_objects(body: WritesBody) -> WriteObjects {
     let write = |body: WriteBody| Write {
         id: ObjectId {
             collection: body.collection.unwrap_or_default(),
@@ -370,7 +369,7 @@ fn write_objects(body: &[u8]) -> Result<WriteObjects, ApiError> {
         permission_read: body.permission_read.map_or(1, |number| number.0),
         permission_write: body.permission_write.map_or(1, |number| number.0),
     };
-    Ok(WriteObjects { writes: objects.unwrap_or_default().into_iter().map(write).collect() })
+    WriteObjects { writes: body.objects.unwrap_or_default().into_iter().map(write).collect() }
 }
 
 fn list_objects(path: &[&str], params: Query<'_>) -> Result<ListObjects, ApiError> {
@@ -381,7 +380,7 @@ fn list_objects(path: &[&str], params: Query<'_>) -> Result<ListObjects, ApiErro
     Ok(ListObjects {
         collection: path.get(2).copied().unwrap_or_default().to_owned(),
         user_id,
-        limit: params.int32("limit")?.unwrap_or(1),
+        limit: params.int32("limit")?.unwrap_or(LIST_LIMIT_DEFAULT),
         cursor: text(params, "cursor")?,
     })
 }

@@ -201,6 +201,12 @@ impl Core {
     pub(super) fn done(&mut self, now: Now, done: Done, out: &mut Output<Mail>) {
         let Done { lane, conn, outcome } = done;
         self.job_done(lane);
+        match outcome {
+            // Whoever they were for does not wait.
+            Outcome::After => return,
+            Outcome::Shutdown => return self.room_drained(now, out),
+            _ => {}
+        }
         match self.take(conn) {
             State::Http(http) => self.http_done(now, conn, http, outcome, out),
             State::Socket(session) => self.socket_done(now, conn, session, outcome, out),
@@ -239,8 +245,8 @@ impl Core {
                 let error = rpc_error(&error);
                 self.respond_rpc_error(now, conn, manner, &error, out);
             }
-            // Only sockets ask for users.
-            Outcome::Users(Ok(_)) => {}
+            // Only sockets ask for users and send messages; the rest never comes here.
+            Outcome::Users(Ok(_)) | Outcome::Before(_) | Outcome::After | Outcome::Shutdown => {}
         }
     }
 
@@ -257,6 +263,9 @@ impl Core {
             return self.put(conn, State::Socket(session));
         };
         match (outcome, waiting.kind) {
+            (Outcome::Before(outcome), WaitKind::Before) => {
+                return self.before_done(now, conn, (session, waiting.cid), outcome, out);
+            }
             (Outcome::Users(Ok(users)), WaitKind::Follow) => {
                 let member = self.member(conn, &session);
                 let room = self.topology.room_of(*users.first().unwrap_or(&session.user_id));
@@ -297,15 +306,22 @@ impl Core {
     pub(super) fn job_refused(&mut self, now: Now, job: Job, out: &mut Output<Mail>) {
         self.stats.refused_jobs.up();
         let error = busy();
+        let script_error = || ScriptError {
+            code: u8::try_from(error.code.number()).unwrap_or(13),
+            message: error.message.clone().into_owned(),
+            location: String::new(),
+            kind: ScriptFailure::Raised,
+        };
         let outcome = match job.work {
-            Work::Api(_) => Outcome::Api(Err(error)),
+            Work::Api(_) | Work::HookedApi(_) => Outcome::Api(Err(error)),
             Work::FindUsers { .. } => Outcome::Users(Err(error)),
-            Work::Rpc(_) => Outcome::Rpc(Err(ScriptError {
-                code: u8::try_from(error.code.number()).unwrap_or(13),
-                message: error.message.into_owned(),
-                location: String::new(),
-                kind: ScriptFailure::Raised,
-            })),
+            Work::Rpc(_) => Outcome::Rpc(Err(script_error())),
+            Work::Before(_) => Outcome::Before(Err(script_error())),
+            Work::After(_) => {
+                self.stats.refused_after_hooks.up();
+                Outcome::After
+            }
+            Work::Shutdown => Outcome::Shutdown,
         };
         self.done(now, Done { lane: job.lane, conn: job.address.conn, outcome }, out);
     }

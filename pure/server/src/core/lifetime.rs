@@ -17,6 +17,7 @@ const CLOSE_MS: u64 = 2_000;
 
 /// The state of an orderly shutdown.
 pub(super) struct Stopping {
+    /// Rooms that are not drained, and one more for the scripts' shutdown function.
     rooms_left: usize,
     /// When the rooms must be done; then sockets are closed.
     rooms_until: Now,
@@ -184,8 +185,9 @@ impl Core {
         }
         out.stop_accepting();
         let grace_ms = u64::from(self.settings.shutdown_grace_s) * 1_000;
+        let runs_shutdown = grace_ms > 0 && self.begin_shutdown(out);
         self.stopping = Some(Stopping {
-            rooms_left: self.topology.rooms.len(),
+            rooms_left: self.topology.rooms.len() + usize::from(runs_shutdown),
             rooms_until: now.after_ms(grace_ms + CLOSE_MS),
             sockets_until: None,
         });

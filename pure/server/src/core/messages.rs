@@ -18,7 +18,22 @@ use crate::mail::{Format, Job, Lane, Mail, MatchInput, RoomAsk, RpcJob, Work};
 const STATUS_CHARS_MAX: usize = 2_048;
 
 impl Core {
+    /// A message from the socket: with hooks if it has any, else straight on.
     pub(super) fn message(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        session: &mut Session,
+        envelope: Envelope,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        if self.hooks.has_realtime {
+            return self.hooked_message(now, conn, session, envelope, out);
+        }
+        self.dispatch(now, conn, session, envelope, out)
+    }
+
+    pub(super) fn dispatch(
         &mut self,
         now: Now,
         conn: ConnId,
@@ -87,11 +102,11 @@ impl Core {
         }
         let text = format!("{} is not implemented in throng yet", message.name());
         self.reply_error(conn, session.format, cid, (error_code::RUNTIME_EXCEPTION, &text), out);
-        Step::Done
+        Step::Refused
     }
 
     /// An error after which the socket closes, as in the original.
-    fn refuse(
+    pub(super) fn refuse(
         &mut self,
         conn: ConnId,
         session: &Session,
@@ -113,7 +128,7 @@ impl Core {
         out: &mut Output<Mail>,
     ) -> Step {
         self.reply_error(conn, session.format, cid, (error_code::BAD_INPUT, text), out);
-        Step::Done
+        Step::Refused
     }
 
     pub(super) fn undecodable(
@@ -158,7 +173,7 @@ impl Core {
             MatchIdError::OtherNode => (error_code::MATCH_NOT_FOUND, "Match not found"),
         };
         self.reply_error(conn, session.format, cid, error, out);
-        Step::Done
+        Step::Refused
     }
 
     /// The match in a matchmaker's token (the contract, D.1).
@@ -325,18 +340,7 @@ impl Core {
             return self.bad_input(conn, session, &cid, "RPC ID must be set", out);
         }
         let id = rpc.id.to_lowercase();
-        let context = CallContext {
-            execution_mode: "rpc",
-            user_id: Some(session.user_id),
-            username: Some(session.username.to_string()),
-            vars: session.claims.vars.clone(),
-            user_session_exp: Some(session.claims.expires_s),
-            session_id: Some(session.session_id),
-            lang: Some(session.lang.to_string()),
-            client_ip: Some(session.peer.ip().to_string()),
-            client_port: Some(session.peer.port().to_string()),
-            ..CallContext::default()
-        };
+        let context = session_context("rpc", session);
         let call = RpcJob { id: id.clone(), payload: Bytes::from(rpc.payload), context };
         let job = Job {
             lane: Lane::Batcher,
@@ -350,10 +354,32 @@ impl Core {
         Step::Wait(Waiting { cid, kind: WaitKind::Rpc(id) })
     }
 
-    fn busy(&mut self, conn: ConnId, format: Format, cid: &str, out: &mut Output<Mail>) -> Step {
+    pub(super) fn busy(
+        &mut self,
+        conn: ConnId,
+        format: Format,
+        cid: &str,
+        out: &mut Output<Mail>,
+    ) -> Step {
         let text = "the server is busy: too many calls are waiting";
         self.reply_error(conn, format, cid, (error_code::RUNTIME_EXCEPTION, text), out);
-        Step::Done
+        Step::Refused
+    }
+}
+
+/// What scripts see of a session.
+pub(super) fn session_context(execution_mode: &'static str, session: &Session) -> CallContext {
+    CallContext {
+        execution_mode,
+        user_id: Some(session.user_id),
+        username: Some(session.username.to_string()),
+        vars: session.claims.vars.clone(),
+        user_session_exp: Some(session.claims.expires_s),
+        session_id: Some(session.session_id),
+        lang: Some(session.lang.to_string()),
+        client_ip: Some(session.peer.ip().to_string()),
+        client_port: Some(session.peer.port().to_string()),
+        ..CallContext::default()
     }
 }
 

@@ -55,7 +55,10 @@ impl Core {
                     }
                 };
                 let slow = call.is_slow();
-                let work = Work::Api(Box::new(call));
+                let work = match self.hooks.of_api(call.name()) {
+                    (false, false) => Work::Api(Box::new(call)),
+                    hooks => self.hooked_call(request, call, hooks, (peer, caller.as_deref())),
+                };
                 let address = self.address(conn);
                 let job = Job { lane: Lane::Batcher, address, work, caller };
                 if self.job(job, slow, out).is_err() {
@@ -124,7 +127,8 @@ impl Core {
                 return None;
             }
         };
-        let context = self.rpc_context(request, &rpc, peer, caller.as_deref());
+        let params = rpc.query_params.clone();
+        let context = self.request_context("rpc", request, params, (peer, caller.as_deref()));
         let call = RpcJob { id: rpc.id, payload: Bytes::from(payload), context };
         let (address, work) = (self.address(conn), Work::Rpc(Box::new(call)));
         let job = Job { lane: Lane::Batcher, address, work, caller };
@@ -157,16 +161,17 @@ impl Core {
         Ok(caller)
     }
 
-    fn rpc_context(
+    /// What scripts see of a request and its caller.
+    pub(super) fn request_context(
         &self,
+        execution_mode: &'static str,
         request: &Request<'_>,
-        rpc: &RpcCall,
-        peer: SocketAddr,
-        caller: Option<&Claims>,
+        query_params: Vec<(String, Vec<String>)>,
+        (peer, caller): (SocketAddr, Option<&Claims>),
     ) -> CallContext {
         let (client_ip, client_port) = self.client_address(request, peer);
         CallContext {
-            execution_mode: "rpc",
+            execution_mode,
             user_id: caller.map(|claims| claims.user_id),
             username: caller.map(|claims| claims.username.clone()),
             vars: caller.map(|claims| claims.vars.clone()).unwrap_or_default(),
@@ -174,7 +179,7 @@ impl Core {
             client_ip: Some(client_ip),
             client_port: Some(client_port),
             headers: headers_for_scripts(request),
-            query_params: rpc.query_params.clone(),
+            query_params,
             ..CallContext::default()
         }
     }

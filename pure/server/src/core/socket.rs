@@ -30,6 +30,8 @@ pub(super) struct Session {
     held: Vec<u8>,
     is_paused: bool,
     pub(super) waiting: Option<Waiting>,
+    /// The message that waits for a room's answer, if an after-hook is to see both.
+    pub(super) observed: Option<Box<Envelope>>,
     heard: Now,
     pinged: Now,
     /// When we sent a close frame; from then on nothing else is sent.
@@ -52,12 +54,16 @@ pub(super) enum WaitKind {
     Rpc(String),
     /// The batcher finds the users, then a room follows them.
     Follow,
+    /// A caller, with what the before-hook made of the message.
+    Before,
 }
 
 /// What a message led to.
 pub(super) enum Step {
     /// It is done; go on.
     Done,
+    /// It was answered with an error; go on.
+    Refused,
     /// The messages behind it wait.
     Wait(Waiting),
     /// The socket is to be closed, with this code and reason.
@@ -86,6 +92,7 @@ impl Session {
             held: Vec::new(),
             is_paused: false,
             waiting: None,
+            observed: None,
             heard: now,
             pinged: now,
             closing: None,
@@ -142,7 +149,7 @@ impl Core {
                 }
             };
             match step {
-                Step::Done => {}
+                Step::Done | Step::Refused => {}
                 Step::Wait(waiting) => {
                     session.waiting = Some(waiting);
                     session.held.extend_from_slice(input);
@@ -205,7 +212,7 @@ impl Core {
 
     /// Sends a close frame and ends the session; the connection closes when the client answers,
     /// or after `socket.close_ack_wait_ms`.
-    fn begin_close(
+    pub(super) fn begin_close(
         &mut self,
         now: Now,
         conn: ConnId,
@@ -219,6 +226,7 @@ impl Core {
         }
         session.closing = Some(now);
         session.waiting = None;
+        session.observed = None;
         session.held = Vec::new();
         if std::mem::take(&mut session.is_paused) {
             out.reading(conn, true);
@@ -257,6 +265,9 @@ impl Core {
             }
             self.stats.overall_message_sent_bytes.add(delivery.frame.len() as u64);
             out.send_shared(conn, delivery.frame.clone());
+            if session.observed.is_some() && delivery.then == Then::Answered {
+                self.observed_answer(conn, &delivery.frame, out);
+            }
             match delivery.then {
                 Then::Nothing => {}
                 Then::Answered => self.answered(now, conn, out),
@@ -270,6 +281,7 @@ impl Core {
         match self.take(conn) {
             State::Socket(mut session) => {
                 session.waiting = None;
+                session.observed = None;
                 if std::mem::take(&mut session.is_paused) {
                     out.reading(conn, true);
                 }

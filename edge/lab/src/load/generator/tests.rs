@@ -256,7 +256,7 @@ fn answers_may_come_in_any_pieces() {
                 };
                 let parts = parts.into_iter().filter(|part| !part.is_empty());
                 parts
-                    .map(|part| Act::Answer { at_ns: now_ns + 1_000, bytes: part.to_vec() })
+                    .map(|part| Act::Answer { at_ns: now_ns + MS / 5, bytes: part.to_vec() })
                     .collect()
             };
             let change = |settings: &mut Settings| {

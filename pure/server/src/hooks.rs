@@ -1,0 +1,219 @@
+//! Which calls and messages have hooks, so that cores know without asking the scripts; and what an
+//! author should be told at start about hooks that will never run.
+//!
+//! Made once by the wiring from what the modules registered. Running hooks is the workers' part
+//! (`worker/hooks.rs`), waiting for them the core's (`core/hooks.rs`).
+
+use game::api::names::{BUILT, NOT_BUILT};
+use game::guest::Registered;
+use wire::nakama::realtime;
+
+/// Realtime messages that are handled. Hooks of others run, too, but what follows them is the
+/// answer that the message is not implemented.
+const REALTIME_BUILT: &[&str] = &[
+    "match_create",
+    "match_data_send",
+    "match_join",
+    "match_leave",
+    "ping",
+    "pong",
+    "status_follow",
+    "status_unfollow",
+    "status_update",
+];
+
+/// The names with hooks.
+#[derive(Debug, Default)]
+pub struct Hooks {
+    /// Whether any realtime message has one: the only thing that the hot path looks at.
+    pub(crate) has_realtime: bool,
+    before_realtime: Vec<&'static str>,
+    after_realtime: Vec<&'static str>,
+    before_api: Vec<&'static str>,
+    after_api: Vec<&'static str>,
+    /// Whether there is a function to run at shutdown.
+    pub(crate) has_shutdown: bool,
+}
+
+impl Hooks {
+    /// The names with hooks among those that the modules registered.
+    #[must_use]
+    pub fn new(registered: &Registered) -> Self {
+        let api = |names: &[String]| known(names.iter().map(String::as_str), BUILT);
+        let realtime =
+            |names: &[String]| known(names.iter().filter_map(realtime_name), realtime::NAMES);
+        let (before, after) = (&registered.before, &registered.after);
+        let (before_realtime, after_realtime) = (realtime(before), realtime(after));
+        Self {
+            has_realtime: !before_realtime.is_empty() || !after_realtime.is_empty(),
+            before_realtime,
+            after_realtime,
+            before_api: api(before),
+            after_api: api(after),
+            has_shutdown: registered.events.iter().any(|event| event == "shutdown"),
+        }
+    }
+
+    /// Whether the API call of this name has a before-hook, and an after-hook.
+    pub(crate) fn of_api(&self, name: &str) -> (bool, bool) {
+        let has = |names: &[&str]| !names.is_empty() && names.contains(&name);
+        (has(&self.before_api), has(&self.after_api))
+    }
+
+    /// Whether the realtime message of this name has a before-hook.
+    pub(crate) fn is_before(&self, name: &str) -> bool {
+        self.before_realtime.contains(&name)
+    }
+
+    /// Whether the realtime message of this name has an after-hook.
+    pub(crate) fn is_after(&self, name: &str) -> bool {
+        self.after_realtime.contains(&name)
+    }
+}
+
+/// The id under which scripts registered the hooks of a realtime message.
+pub(crate) fn realtime_id(name: &str) -> String {
+    format!("rt:{}", name.replace('_', ""))
+}
+
+fn realtime_name(id: &String) -> Option<&str> {
+    id.strip_prefix("rt:").filter(|name| *name != "rpc")
+}
+
+/// Those of `known` that are among the registered lower-case names.
+fn known<'a>(
+    names: impl Iterator<Item = &'a str>,
+    known: &'static [&'static str],
+) -> Vec<&'static str> {
+    names.filter_map(|name| find(name, known)).collect()
+}
+
+fn find(name: &str, known: &'static [&'static str]) -> Option<&'static str> {
+    known.iter().copied().find(|known| same(known, name))
+}
+
+/// Whether a registered lower-case name means `known`, in CamelCase or snake_case.
+fn same(known: &str, name: &str) -> bool {
+    let letters = known.bytes().filter(|byte| *byte != b'_').map(|byte| byte.to_ascii_lowercase());
+    letters.eq(name.bytes())
+}
+
+/// A line for every registered hook and event that will never run, with the place where it is
+/// defined and the reason. The original starts without a word about names that it does not know.
+#[must_use]
+pub fn warnings(registered: &Registered) -> Vec<String> {
+    let hooks = [("before", &registered.before), ("after", &registered.after)];
+    let hooks = hooks.into_iter().flat_map(|(kind, ids)| ids.iter().map(move |id| (kind, id)));
+    let mut lines = Vec::new();
+    for (kind, id) in hooks {
+        if let Some(reason) = reason_of_hook(id) {
+            let place = place(registered, &format!("{kind} {id}"));
+            lines.push(format!("{place}the {kind}-hook of {id} is registered, but {reason}"));
+        }
+    }
+    for event in registered.events.iter().filter(|event| *event != "shutdown") {
+        let place = place(registered, event);
+        lines.push(format!(
+            "{place}{event} is registered, but not implemented in throng yet: it never runs"
+        ));
+    }
+    lines
+}
+
+fn place(registered: &Registered, what: &str) -> String {
+    let found = registered.locations.iter().find(|(name, _)| name == what);
+    found.map(|(_, location)| format!("{location}: ")).unwrap_or_default()
+}
+
+/// Why a hook never runs; `None` if it does.
+fn reason_of_hook(id: &str) -> Option<String> {
+    if let Some(name) = id.strip_prefix("rt:") {
+        if name == "rpc" {
+            return Some("RPC calls have no hooks".to_owned());
+        }
+        return match find(name, realtime::NAMES) {
+            None => Some("there is no such message: it never runs".to_owned()),
+            Some(known) if REALTIME_BUILT.contains(&known) => None,
+            Some(known) => Some(format!("{known} is not implemented in throng yet")),
+        };
+    }
+    if find(id, BUILT).is_some() {
+        return None;
+    }
+    Some(match find(id, NOT_BUILT) {
+        Some(known) => format!("{known} is not implemented in throng yet: it never runs"),
+        None => "there is no such call: it never runs".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use game::guest::Registered;
+
+    use super::{Hooks, realtime_id, warnings};
+
+    fn registered(before: &[&str], after: &[&str], events: &[&str]) -> Registered {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Registered {
+            before: owned(before),
+            after: owned(after),
+            events: owned(events),
+            locations: vec![("before event".to_owned(), "a.lua:3".to_owned())],
+            ..Registered::default()
+        }
+    }
+
+    #[test]
+    fn names_are_found_whatever_their_spelling() {
+        let hooks = Hooks::new(&registered(
+            &["authenticatedevice", "rt:matchdatasend", "rt:rpc", "nonsense"],
+            &["getusers", "rt:ping"],
+            &["shutdown"],
+        ));
+        assert!(hooks.has_realtime && hooks.has_shutdown);
+        assert_eq!(hooks.of_api("AuthenticateDevice"), (true, false));
+        assert_eq!(hooks.of_api("GetUsers"), (false, true));
+        assert_eq!(hooks.of_api("GetAccount"), (false, false));
+        assert!(hooks.is_before("match_data_send") && !hooks.is_after("match_data_send"));
+        assert!(hooks.is_after("ping") && !hooks.is_before("ping"));
+        assert!(!hooks.is_before("rpc"));
+        assert_eq!(realtime_id("match_data_send"), "rt:matchdatasend");
+        let none = Hooks::new(&registered(&["rt:rpc", "getaccount"], &["rt:nothing"], &[]));
+        assert!(!none.has_realtime && !none.has_shutdown);
+    }
+
+    #[test]
+    fn what_never_runs_is_told_with_its_place() {
+        for (before, after, events, expected) in [
+            (
+                &["getaccount", "rt:matchjoin", "rt:ping"][..],
+                &["rt:pong"][..],
+                &["shutdown"][..],
+                &[][..],
+            ),
+            (
+                &["event", "addfriend"],
+                &["addfriends"],
+                &["matchmaker_matched"],
+                &[
+                    "a.lua:3: the before-hook of event is registered, but Event is not implemented in throng yet: it never runs",
+                    "the before-hook of addfriend is registered, but there is no such call: it never runs",
+                    "the after-hook of addfriends is registered, but AddFriends is not implemented in throng yet: it never runs",
+                    "matchmaker_matched is registered, but not implemented in throng yet: it never runs",
+                ],
+            ),
+            (
+                &["rt:rpc", "rt:channeljoin", "rt:matchjump"],
+                &[],
+                &[],
+                &[
+                    "the before-hook of rt:rpc is registered, but RPC calls have no hooks",
+                    "the before-hook of rt:channeljoin is registered, but channel_join is not implemented in throng yet",
+                    "the before-hook of rt:matchjump is registered, but there is no such message: it never runs",
+                ],
+            ),
+        ] {
+            assert_eq!(warnings(&registered(before, after, events)), expected);
+        }
+    }
+}

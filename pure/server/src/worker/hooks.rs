@@ -1,0 +1,217 @@
+//! Hooks: what scripts have to say before and after a call or a message. A hooked API call is one
+//! job from before-hook to after-hook, on a caller: its client is answered when all of it is done,
+//! as in the original. Of realtime messages only the hooks come here; the core waits for the
+//! before-hook and handles the message itself.
+//!
+//! Not here: which names have hooks (`crate::hooks`), the form that hooks see of a call
+//! (`ApiCall::form`).
+
+use game::api::{Answer, ApiCall, Auth};
+use game::error::{ApiError, Code};
+use game::guest::{CallContext, Host, ScriptError, ScriptFailure, Scripts};
+use game::host::json;
+use game::session::Claims;
+use game::value::Value;
+use wire::nakama::realtime::Message;
+use wire::nakama::{DecodeError, Envelope};
+
+use event::Now;
+
+use super::Worker;
+use super::host::WorkerHost;
+use crate::frames;
+use crate::hooks::realtime_id;
+use crate::mail::{AfterMessage, BeforeMessage, HookedCall};
+
+/// What a client is told when a before-hook returned something that is no message.
+const NO_MESSAGE: &str = "Could not complete runtime Before function.";
+
+impl Worker {
+    /// Lends the scripts what they may ask for, for one call of theirs.
+    pub(super) fn guest<R>(
+        &mut self,
+        now: Now,
+        id: &str,
+        call: impl FnOnce(&mut dyn Scripts, &mut dyn Host) -> Result<R, ScriptError>,
+    ) -> Result<R, ScriptError> {
+        let mut host = WorkerHost {
+            now,
+            me: self.me,
+            topology: &self.topology,
+            settings: &self.settings,
+            desk: &mut self.desk,
+            ask: &mut *self.ask,
+            asked: &mut self.asked,
+            mails: &mut self.mails,
+        };
+        let result = call(&mut *self.scripts, &mut host);
+        if self.desk.db.in_transaction() {
+            // Cannot be: host functions close their own. Left open it would lock everybody out.
+            tracing::error!(id, "a script left a transaction open; it was rolled back");
+            let _ = self.desk.db.rollback();
+        }
+        result
+    }
+
+    /// An API call with its hooks around it. The answer is durable before the after-hook runs.
+    pub(super) fn hooked(
+        &mut self,
+        now: Now,
+        job: HookedCall,
+        caller: Option<&Claims>,
+    ) -> Result<Answer, ApiError> {
+        // Nothing of other jobs may be open while scripts run; on a caller nothing is.
+        self.finish_batch();
+        let HookedCall { call, mut context, before, after } = job;
+        let call = if before { self.before_call(now, call, &mut context)? } else { call };
+        let answer = self.api(now, &call, caller);
+        self.commit().map_err(|_| {
+            self.mails.clear();
+            ApiError::internal("database error")
+        })?;
+        let answer = answer?;
+        if after {
+            self.after_call(now, &call, context, &answer);
+        }
+        Ok(answer)
+    }
+
+    fn before_call(
+        &mut self,
+        now: Now,
+        call: ApiCall,
+        context: &mut CallContext,
+    ) -> Result<ApiCall, ApiError> {
+        let id = call.name().to_ascii_lowercase();
+        context.execution_mode = "before";
+        match self.before(now, &id, context, call.form()) {
+            Ok(Some(form)) => call.reformed(&form),
+            Ok(None) if !call.has_form() => Ok(call),
+            Ok(None) => Err(ApiError::new(Code::NotFound, "Requested resource was not found.")),
+            Err(error) => Err(ApiError::script(i64::from(error.code), error.message)),
+        }
+    }
+
+    fn after_call(&mut self, now: Now, call: &ApiCall, context: CallContext, answer: &Answer) {
+        let mut context = CallContext { execution_mode: "after", ..context };
+        let value = json::decode(&answer.body).unwrap_or_default();
+        if call.auth() == Auth::ServerKey {
+            self.name_user(now, &mut context, &value);
+        }
+        let id = call.name().to_ascii_lowercase();
+        self.run_after(now, &id, &context, value, call.form());
+    }
+
+    /// Whoever logged in is the caller for the after-hook, as in the original.
+    fn name_user(&self, now: Now, context: &mut CallContext, session: &Value) {
+        let token = session.member("token").and_then(Value::as_str);
+        let claims = token.and_then(|token| self.signer.verify_session(token, now).ok());
+        if let Some(claims) = claims {
+            context.user_id = Some(claims.user_id);
+            context.username = Some(claims.username);
+            context.vars = claims.vars;
+            context.user_session_exp = Some(claims.expires_s);
+        }
+    }
+
+    /// The before-hook of a realtime message: what is to be handled in its place.
+    pub(super) fn before_message(
+        &mut self,
+        now: Now,
+        job: BeforeMessage,
+    ) -> Result<Option<Box<Envelope>>, ScriptError> {
+        let BeforeMessage { request, context } = job;
+        let name = request.message.as_ref().map_or("", Message::name);
+        let Some(form) = self.before(now, &realtime_id(name), &context, form_of(&request))? else {
+            return Ok(None);
+        };
+        let changed = json::encode(&form).ok().and_then(|json| Envelope::decode_json(&json).ok());
+        // Another kind of message is not what the client waits for.
+        let same = |changed: &Envelope| changed.message.as_ref().is_some_and(|m| m.name() == name);
+        changed.filter(same).map(|changed| Some(Box::new(changed))).ok_or_else(|| ScriptError {
+            code: 13,
+            message: NO_MESSAGE.to_owned(),
+            location: String::new(),
+            kind: ScriptFailure::Raised,
+        })
+    }
+
+    /// The after-hook of a realtime message, unless it was answered with an error.
+    pub(super) fn after_message(&mut self, now: Now, job: AfterMessage) {
+        let AfterMessage { request, answer, format, context } = job;
+        let answer = match answer.map(|frame| frames::envelope(format, &frame)) {
+            Some(Ok(Envelope { message: Some(Message::Error(_)), .. })) => return,
+            Some(Ok(envelope)) => form_of(&envelope),
+            // The plain acknowledgement.
+            Some(Err(DecodeError::Missing { cid })) => form_of(&Envelope::ack(cid)),
+            Some(Err(error)) => {
+                tracing::error!("an answer of our own cannot be read: {error}");
+                return;
+            }
+            None => Value::Map(Vec::new()),
+        };
+        let name = request.message.as_ref().map_or("", Message::name);
+        self.run_after(now, &realtime_id(name), &context, answer, form_of(&request));
+    }
+
+    /// The scripts' function for the end of the server.
+    pub(super) fn shutdown(&mut self, now: Now) {
+        let context = CallContext { execution_mode: "shutdown", ..CallContext::default() };
+        let result =
+            self.guest(now, "shutdown", |scripts, host| scripts.event(host, &context, "shutdown"));
+        if let Err(error) = result {
+            tracing::warn!(location = error.location, "the shutdown function failed: {error}");
+        }
+    }
+
+    fn before(
+        &mut self,
+        now: Now,
+        id: &str,
+        context: &CallContext,
+        form: Value,
+    ) -> Result<Option<Value>, ScriptError> {
+        self.stats.overall_before_count.up();
+        let result = self.guest(now, id, |scripts, host| scripts.before(host, context, id, form));
+        if let Err(error) = &result {
+            self.stats.overall_before_errors.up();
+            log(id, "before", error);
+        }
+        result
+    }
+
+    fn run_after(
+        &mut self,
+        now: Now,
+        id: &str,
+        context: &CallContext,
+        answer: Value,
+        request: Value,
+    ) {
+        self.stats.overall_after_count.up();
+        let result =
+            self.guest(now, id, |scripts, host| scripts.after(host, context, id, answer, request));
+        if let Err(error) = &result {
+            self.stats.overall_after_errors.up();
+            log(id, "after", error);
+        }
+    }
+}
+
+/// A failure is for the log; a refusal that the script words itself, with a code of its own, is
+/// its everyday work.
+fn log(id: &str, kind: &str, error: &ScriptError) {
+    if error.code == 13 {
+        tracing::warn!(id, location = error.location, "{kind}-hook failed: {error}");
+    } else {
+        tracing::debug!(id, code = error.code, "{kind}-hook refused: {error}");
+    }
+}
+
+/// An envelope in the form that hooks see.
+fn form_of(envelope: &Envelope) -> Value {
+    let mut text = Vec::new();
+    envelope.encode_json(&mut text);
+    // What we write reads back: envelopes are flat, and their numbers finite or text.
+    json::decode(&text).unwrap_or_else(|_| Value::Map(Vec::new()))
+}
