@@ -80,7 +80,11 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Closed loop: each operation begins when the last is answered"),
         )
-        .arg(value("pipeline", "N", "HTTP requests in one write").value_parser(value_parser!(u16)))
+        .arg(
+            value("pipeline", "N[,N…]", "HTTP requests in one write; several: a run for each")
+                .value_delimiter(',')
+                .value_parser(value_parser!(u16).range(1..=1024)),
+        )
         .arg(value("rpc", "ID", "The RPC function called; as --set rpc=ID"))
         .arg(
             value("set", "NAME=VALUE", "Sets a variable of the scenario").action(ArgAction::Append),
@@ -159,15 +163,38 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
     // Found out before the run, not after it.
     let conditions = conditions(matches, &plan.scenario)?;
     let folder = matches.get_one::<PathBuf>("out");
-    if let Some(folder) = folder {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
+    let depths: Vec<u16> = matches.get_many("pipeline").into_iter().flatten().copied().collect();
+    if depths.len() < 2 {
+        return one_run(matches, &plan, &conditions, folder, &stop);
+    }
+    anyhow::ensure!(plan.processes == 1, "several depths of --pipeline need --processes 1");
+    // A sweep: a run for each depth, then all of them in one table.
+    let mut holds = true;
+    let mut runs = Vec::new();
+    for depth in depths {
+        let plan = Plan { pipeline: Some(depth), ..plan.clone() };
+        let folder = folder.map(|folder| folder.join(format!("pipeline-{depth}")));
+        holds &= one_run(matches, &plan, &conditions, folder.as_ref(), &stop)?;
+        let Some(folder) = folder else { continue };
+        let text = std::fs::read(folder.join("result.json"))?;
+        runs.push((format!("{depth} in a write"), serde_json::from_slice::<Summary>(&text)?));
+    }
+    print_table(&runs).map(|()| holds)
+}
+
+fn one_run(
+    matches: &ArgMatches,
+    plan: &Plan,
+    conditions: &[Condition],
+    folder: Option<&PathBuf>,
+    stop: &AtomicBool,
+) -> anyhow::Result<bool> {
     let mut screen = Screen::new();
-    let finished = lab::load::run(&plan, &mut |progress| {
+    let finished = lab::load::run(plan, &mut |progress| {
         screen.show(progress);
         !stop.load(Ordering::Relaxed)
     })?;
@@ -216,6 +243,7 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 fn write_files(folder: &Path, finished: &Finished) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let summary = &finished.summary;
     let ops: Vec<&str> = summary.ops.iter().map(|op| op.name.as_str()).collect();
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(summary.started_unix_s);
@@ -242,6 +270,10 @@ fn table(matches: &ArgMatches) -> anyhow::Result<()> {
         let name = if name.is_empty() { fallback.unwrap_or_default() } else { name };
         runs.push((name, summary));
     }
+    print_table(&runs)
+}
+
+fn print_table(runs: &[(String, Summary)]) -> anyhow::Result<()> {
     let column = |(name, summary)| Column { name: String::clone(name), summary };
     let columns: Vec<_> = runs.iter().map(|(name, summary)| column((name, summary))).collect();
     std::io::stdout().lock().write_all(lab::load::compare::markdown(&columns).as_bytes())?;

@@ -162,6 +162,9 @@ impl Collector {
     /// Adds a record, and makes a line of the series from it.
     fn take(&mut self, record: &Record) -> Second {
         let start_ns = *self.start_ns.get_or_insert(record.from_ns);
+        if self.summary.environment.server.is_empty() {
+            self.summary.environment.server.clone_from(&record.server);
+        }
         let mut second = Second::of(record, start_ns, self.headline);
         self.intervals.take(record, start_ns);
         let now = Instant::now();

@@ -32,6 +32,8 @@ use super::scenario::{OnError, Phase};
 pub(crate) const CONNECTS_MAX: u32 = 256;
 /// Virtual players of one thread, at most.
 pub(crate) const PLAYERS_MAX: u32 = 1 << 20;
+/// How long a run goes on in which not a single player gets ready.
+const GIVE_UP_NS: u64 = 10_000_000_000;
 /// How long players that are not ready may hold up the counted time after the ramp.
 const RAMP_PATIENCE_NS: u64 = 60_000_000_000;
 /// How long a player waits before it begins again after a failure.
@@ -121,7 +123,8 @@ pub(crate) struct Generator {
     /// CLOCK_MONOTONIC minus the engine's time: makes stamps of several processes comparable.
     mono_offset_ns: u64,
     clock: Option<(Instant, u64)>,
-    is_stopped: bool,
+    /// The server's name has been recorded.
+    knows_server: bool,
 }
 
 impl Handler for Generator {
@@ -180,7 +183,7 @@ impl Generator {
             text: Vec::new(),
             mono_offset_ns: 0,
             clock: None,
-            is_stopped: false,
+            knows_server: false,
             program,
             settings,
         }

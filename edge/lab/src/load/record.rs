@@ -226,6 +226,8 @@ pub(crate) struct Record {
     pub(crate) turn_ns_max: u64,
     /// Arrivals that did not happen because `players_max` was reached.
     pub(crate) turned_away: u64,
+    /// The `Server` header of the first answer, in the first stretch with one.
+    pub(crate) server: String,
     /// CPU time and memory of a worker process; 0 in the process that collects.
     pub(crate) cpu_ns: u64,
     pub(crate) resident_bytes: u64,
@@ -253,6 +255,7 @@ impl Record {
             sockets: 0,
             turn_ns_max: 0,
             turned_away: 0,
+            server: String::new(),
             cpu_ns: 0,
             resident_bytes: 0,
         }
@@ -307,6 +310,9 @@ impl Record {
             self.add_op(op, other);
         }
         self.from_ns = self.from_ns.min(other.from_ns);
+        if self.server.is_empty() {
+            self.server.clone_from(&other.server);
+        }
         self.add_rest(other, true);
         self.players += other.players;
         self.connections += other.connections;

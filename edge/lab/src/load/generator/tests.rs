@@ -328,6 +328,21 @@ fn what_servers_do_wrong_is_counted_by_kind_and_the_run_goes_on() {
 }
 
 #[test]
+fn a_run_without_a_single_ready_player_is_given_up() {
+    let text = "name='a'\ntitle='a'\nplayers=3\n[[session]]\nname='s'\n[[session.first]]\n\
+                op='login'\nget='/l'\n[[session.loop]]\nop='get'\nget='/x'\n";
+    let mut server = |now_ns, _, _: &[u8]| {
+        let bytes = b"HTTP/1.1 401 X\r\nServer: made up\r\nContent-Length: 0\r\n\r\n".to_vec();
+        vec![Act::Answer { at_ns: now_ns + MS, bytes }]
+    };
+    let (total, stages) = World::new(text, |_| {}, &mut server).run();
+    let kinds: Vec<_> = total.errors.keys().map(|(_, kind)| kind.as_str()).collect();
+    assert_eq!(kinds, ["status 401", "no player became ready: the run ends"]);
+    let (last, at_ns) = *stages.last().unwrap();
+    assert!(last == Stage::Done && (11 * S..=23 * S).contains(&at_ns), "{stages:?}");
+}
+
+#[test]
 fn refused_connections_are_counted_and_tried_again() {
     let mut server = |_, _, _: &[u8]| vec![];
     let change = |settings: &mut Settings| settings.players = 3;
