@@ -219,7 +219,7 @@ pub const BUILT: &[Opt] = &[
         number(1, 65_536, "messages"),
         "64",
         "Messages that may wait for a client that does not read. A client that falls \
-         further behind is closed, with the reason in the close frame.",
+         further behind is closed and counted; a single message is sent however large.",
     )
     .differs(
         "it is a limit in bytes, of this many messages of the largest size; smaller ones may \

@@ -136,7 +136,10 @@ impl Core {
             other => return self.put(conn, other),
         };
         self.put(conn, State::Closing);
-        self.session_over(&session);
+        // A session that we are closing is over already.
+        if !session.is_closing() {
+            self.session_over(&session);
+        }
     }
 
     /// Everything that must happen once when a session ends.

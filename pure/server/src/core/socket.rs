@@ -100,6 +100,13 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Whether a close frame was sent.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+}
+
 impl Core {
     pub(super) fn socket_bytes(
         &mut self,

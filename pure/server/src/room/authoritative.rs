@@ -401,6 +401,12 @@ impl Room {
         match result {
             Ok(Some(value)) => Some(value),
             Ok(None) => {
+                if let Some(found) = self.matches.get(&id) {
+                    tracing::info!(
+                        match_id = %id, module = %found.module, players = found.members.len(),
+                        "match ended: its callback returned nil instead of the state"
+                    );
+                }
                 self.end_match(id, None);
                 None
             }
