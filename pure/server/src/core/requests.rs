@@ -31,8 +31,13 @@ impl Core {
         out: &mut Output<Mail>,
     ) -> Step {
         let manner = Manner {
-            connection: Connection::asked_by(request),
+            connection: if self.stopping.is_none() {
+                Connection::asked_by(request)
+            } else {
+                Connection::Close
+            },
             cors: request.header("origin").is_some(),
+            is_head: request.method == "HEAD",
         };
         let after = if request.keep_alive && self.stopping.is_none() {
             Step::Answered

@@ -35,7 +35,7 @@ pub(super) struct Session {
     heard: Now,
     pinged: Now,
     /// When we sent a close frame; from then on nothing else is sent.
-    closing: Option<Now>,
+    pub(super) closing: Option<Now>,
 }
 
 /// A message that waits for its answer.
@@ -284,6 +284,8 @@ impl Core {
                 session.observed = None;
                 if std::mem::take(&mut session.is_paused) {
                     out.reading(conn, true);
+                    // Its silence was ours: nobody listened.
+                    session.heard = now;
                 }
                 let held = std::mem::take(&mut session.held);
                 if held.is_empty() {
@@ -319,8 +321,11 @@ impl Core {
             session.pinged = now;
             out.send_with(conn, |to| ws::encode(to, ws::Opcode::Ping, b""));
         }
-        let next_ping = session.heard.max(session.pinged).after_ms(ping_ms);
-        let due = next_ping.min(session.heard.after_ms(pong_ms)).max(now.after_ms(1));
+        let mut due = session.heard.max(session.pinged).after_ms(ping_ms);
+        if session.waiting.is_none() {
+            due = due.min(session.heard.after_ms(pong_ms));
+        }
+        let due = due.max(now.after_ms(1));
         self.put(conn, State::Socket(session));
         self.arm(due, conn);
     }
