@@ -230,7 +230,8 @@ impl Core {
         let session_id = game::session::new_id(now, &mut self.random);
         let message_bytes_max = self.settings.socket.message_bytes_max;
         let options = (format, &*lang);
-        let session = Session::new(now, session_id, claims, options, peer, message_bytes_max);
+        let client = self.client_address(request, peer);
+        let session = Session::new(now, session_id, claims, options, client, message_bytes_max);
         self.session_opened(now, conn, &session, online, out);
         Step::Upgraded(Box::new(session))
     }

@@ -2,7 +2,6 @@
 //! worker or a room makes those behind it wait (the contract, C.5). Frames that rooms send go out
 //! between, as they come.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use event::{ConnId, Now, Output};
@@ -23,7 +22,8 @@ pub(super) struct Session {
     pub(super) username: Arc<str>,
     pub(super) claims: Arc<Claims>,
     pub(super) lang: Box<str>,
-    pub(super) peer: SocketAddr,
+    /// The client's address and port, as its handshake and the proxies tell.
+    pub(super) client: (String, String),
     pub(super) format: Format,
     decoder: ws::Decoder,
     /// Bytes behind the message that is being answered.
@@ -77,7 +77,7 @@ impl Session {
         session_id: Uuid,
         claims: Arc<Claims>,
         options: (Format, &str),
-        peer: SocketAddr,
+        client: (String, String),
         message_bytes_max: usize,
     ) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Session {
             username: Arc::from(claims.username.as_str()),
             claims,
             lang: options.1.into(),
-            peer,
+            client,
             format: options.0,
             decoder: ws::Decoder::new(ws::Role::Server, message_bytes_max),
             held: Vec::new(),

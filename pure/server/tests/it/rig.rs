@@ -430,9 +430,14 @@ impl Rig {
 
     /// Opens a socket; `query` begins with `&` or is empty.
     pub(crate) fn socket(&self, core: u16, token: &str, query: &str) -> Client {
+        self.socket_with(core, token, query, "")
+    }
+
+    /// Opens a socket with more header lines.
+    pub(crate) fn socket_with(&self, core: u16, token: &str, query: &str, more: &str) -> Client {
         let client = self.open(core);
         let head = format!(
-            "GET /ws?token={token}{query} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
+            "GET /ws?token={token}{query} HTTP/1.1\r\nHost: a\r\n{more}Connection: Upgrade\r\n\
              Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         );

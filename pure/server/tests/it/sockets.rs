@@ -133,3 +133,16 @@ fn nothing_follows_the_close_frame() {
     assert_eq!(rig.frames(socket), [""; 0], "after a ban");
     assert_eq!(rig.say(socket, r#"{"cid":"2","ping":{}}"#), [""; 0], "after a message");
 }
+
+/// Behind a proxy scripts see the client, in calls over sockets as in calls over HTTP.
+#[test]
+fn scripts_see_the_address_that_the_proxy_tells() {
+    let who = "local nk = require('nakama')
+        nk.register_rpc(function(context, payload) return context.client_ip end, 'who')";
+    let tune: fn(&mut server::settings::Settings) = |settings| settings.socket.proxy_count = 1;
+    let rig = Rig::with(&Plan { modules: &[("who.lua", who)], tune, ..Plan::default() });
+    let (_, token) = rig.login("ada");
+    let socket = rig.socket_with(0, &token, "", "X-Forwarded-For: 6.6.6.6, 203.0.113.9\r\n");
+    let frames = rig.say(socket, r#"{"cid":"1","rpc":{"id":"who"}}"#);
+    assert!(frames.len() == 1 && frames[0].contains("203.0.113.9"), "{frames:?}");
+}
