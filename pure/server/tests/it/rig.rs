@@ -221,15 +221,8 @@ fn settings() -> Settings {
             idle_timeout_ms: 60_000,
             response_headers: Vec::new(),
             proxy_count: 0,
-            write_wait_ms: 5_000,
         },
-        matches: MatchSettings {
-            input_queue_size: 128,
-            join_attempt_queue_size: 128,
-            signal_queue_size: 10,
-            deferred_queue_size: 128,
-            empty_s_max: 0,
-        },
+        matches: MatchSettings { input_queue_size: 128, deferred_queue_size: 128, empty_s_max: 0 },
         runtime: RuntimeSettings { http_key: "httpkey".into(), env: Vec::new() },
     }
 }
