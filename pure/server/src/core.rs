@@ -275,7 +275,13 @@ impl Core {
     /// A mailbox was full: whoever waits for the answer is told instead of left hanging.
     fn refused(&mut self, now: Now, to: ThreadId, mail: Mail, out: &mut Output<Mail>) {
         self.stats.refused_mail.up();
-        tracing::warn!(to = to.0, kind = mail.kind(), "a mailbox is full: mail was refused");
+        if self.kept.is_worth_a_line(now) {
+            tracing::warn!(
+                to = to.0,
+                kind = mail.kind(),
+                "a mailbox is full: mail was refused (said once a second)"
+            );
+        }
         match mail {
             Mail::Jobs(jobs) => {
                 for job in jobs {

@@ -15,12 +15,16 @@ use crate::mail::Mail;
 const KEPT_MAX: usize = 65_536;
 /// How long until the next try.
 const RETRY_NS: u64 = 1_000_000;
+/// How long until refusals are logged again: every try of every mail may be one.
+const QUIET_NS: u64 = 1_000_000_000;
 
 /// Refused mail of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     mails: VecDeque<(ThreadId, Mail)>,
     due_ns: Option<u64>,
+    /// Until when refusals are not worth another line in the log.
+    quiet_until_ns: u64,
 }
 
 impl Kept {
@@ -33,6 +37,16 @@ impl Kept {
         self.due_ns.get_or_insert(now.mono_ns.saturating_add(RETRY_NS));
         self.mails.push_back((to, mail));
         true
+    }
+
+    /// Whether a refusal that happens now is to be logged.
+    #[must_use]
+    pub(crate) fn is_worth_a_line(&mut self, now: Now) -> bool {
+        let is_worth = now.mono_ns >= self.quiet_until_ns;
+        if is_worth {
+            self.quiet_until_ns = now.mono_ns.saturating_add(QUIET_NS);
+        }
+        is_worth
     }
 
     /// When the next try is due, in nanoseconds of [`Now::mono_ns`].
@@ -69,5 +83,13 @@ mod tests {
         let due = kept.take_due(later);
         assert!(due.iter().zip(0..).all(|((to, _), id)| usize::from(to.0) == id % 1_000));
         assert_eq!((due.len(), kept.due_ns(), kept.take_due(later).len()), (KEPT_MAX, None, 0));
+    }
+
+    #[test]
+    fn refusals_are_logged_once_a_second() {
+        let mut kept = Kept::default();
+        let start = Now::default();
+        let logged = (0..3_000).filter(|ms| kept.is_worth_a_line(start.after_ms(*ms)));
+        assert_eq!(logged.collect::<Vec<_>>(), [0, 1_000, 2_000]);
     }
 }

@@ -344,7 +344,13 @@ impl Room {
     /// A full mailbox: sessions wait for these answers, and replicas for this news.
     fn refused(&mut self, now: Now, to: ThreadId, mail: Mail) {
         self.stats.refused_mail.up();
-        tracing::warn!(to = to.0, kind = mail.kind(), "a mailbox is full: mail was refused");
+        if self.kept.is_worth_a_line(now) {
+            tracing::warn!(
+                to = to.0,
+                kind = mail.kind(),
+                "a mailbox is full: mail was refused (said once a second)"
+            );
+        }
         // Whoever has a full mailbox need not be woken.
         if !matches!(mail, Mail::Look) && !self.kept.keep(now, to, mail) {
             self.stats.dropped_mail.up();

@@ -252,7 +252,13 @@ impl Worker {
     /// A full mailbox: clients wait for these answers, and cores count what is under way.
     fn refused(&mut self, now: Now, to: ThreadId, mail: Mail) {
         self.stats.refused_mail.up();
-        tracing::warn!(to = to.0, kind = mail.kind(), "a mailbox is full: mail was refused");
+        if self.kept.is_worth_a_line(now) {
+            tracing::warn!(
+                to = to.0,
+                kind = mail.kind(),
+                "a mailbox is full: mail was refused (said once a second)"
+            );
+        }
         // Whoever has a full mailbox need not be woken.
         if !matches!(mail, Mail::Look) && !self.kept.keep(now, to, mail) {
             self.stats.dropped_mail.up();
