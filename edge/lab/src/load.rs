@@ -9,6 +9,7 @@
 //! Not here: the command line. Nothing is corrected afterwards: what is recorded happened.
 
 mod chart;
+mod collect;
 pub mod compare;
 mod deliveries;
 mod environment;
@@ -29,13 +30,14 @@ mod summary;
 mod table;
 mod target;
 mod template;
+mod workers;
 
 pub use environment::Environment;
 pub use hlog::Intervals;
 pub use process::{ProcessSample, SampleError, sample};
 pub use record::{ErrorCount, Stage};
 pub use report::html;
-pub use run::{Finished, Plan, Progress, RunError, Watch, run};
+pub use run::{Finished, Plan, Progress, RunError, Share, Watch, run, work};
 pub use series::csv;
 pub use summary::{OpSummary, Percentiles, Second, SecondOp, ServerCost, Summary};
 pub use table::text;

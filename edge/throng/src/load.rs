@@ -16,7 +16,7 @@ use lab::load::compare::Column;
 use lab::load::expect::{Condition, Verdict};
 use lab::load::scenario::{BUILT_IN, Scenario, Span, built_in, parse};
 use lab::load::screen::{self, Look};
-use lab::load::{Finished, Plan, Progress, Summary, Target};
+use lab::load::{Finished, Plan, Progress, Share, Summary, Target};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 const EXAMPLES: &str = "\
@@ -36,7 +36,7 @@ say nothing about what users feel.";
 /// The subcommand's flags.
 pub fn command() -> Command {
     let scenarios: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-    Command::new("load")
+    let command = Command::new("load")
         .about("Put virtual players on a server and measure what they get and what they cost")
         .after_help(EXAMPLES)
         .subcommand_negates_reqs(true)
@@ -80,13 +80,23 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Closed loop: each operation begins when the last is answered"),
         )
-        .arg(value("pipeline", "N", "HTTP requests in one write").value_parser(value_parser!(u16)))
+        .arg(
+            value("pipeline", "N[,N…]", "HTTP requests in one write; several: a run for each")
+                .value_delimiter(',')
+                .value_parser(value_parser!(u16).range(1..=1024)),
+        )
         .arg(value("rpc", "ID", "The RPC function called; as --set rpc=ID"))
         .arg(
             value("set", "NAME=VALUE", "Sets a variable of the scenario").action(ArgAction::Append),
         )
         .arg(value("server-key", "KEY", "Server key").default_value("defaultkey"))
-        .arg(value("http-key", "KEY", "HTTP key").default_value("defaulthttpkey"))
+        .arg(value("http-key", "KEY", "HTTP key").default_value("defaulthttpkey"));
+    machine_args(output_args(command))
+}
+
+/// What is measured beside the players, and where the generator runs.
+fn machine_args(command: Command) -> Command {
+    command
         .arg(
             value("server-pid", "PID", "Measure the CPU and memory of this process")
                 .value_parser(value_parser!(u32)),
@@ -100,6 +110,11 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(usize)),
         )
         .arg(
+            value("processes", "N", "Share the players among processes, for more sockets")
+                .value_parser(value_parser!(u16).range(1..=256)),
+        )
+        .arg(value("worker", "SHARE", "What the controller of several processes says").hide(true))
+        .arg(
             value("driver", "WORD", "How the generator asks the kernel for I/O")
                 .value_parser(["auto", "uring", "poll"])
                 .default_value("auto"),
@@ -108,6 +123,11 @@ pub fn command() -> Command {
             value("seed", "N", "Of arrivals, think times and weights; random by default")
                 .value_parser(value_parser!(u64)),
         )
+}
+
+/// What becomes of the result.
+fn output_args(command: Command) -> Command {
+    command
         .arg(
             value("out", "DIR", "Write result.json, result.hlog, series.csv and report.html there")
                 .value_parser(value_parser!(PathBuf)),
@@ -136,18 +156,45 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
         return table(matches).map(|()| true);
     }
     let plan = plan(matches)?;
+    if let Some(share) = matches.get_one::<String>("worker") {
+        lab::load::work(&plan, &worker_share(share).context("--worker")?)?;
+        return Ok(true);
+    }
     // Found out before the run, not after it.
     let conditions = conditions(matches, &plan.scenario)?;
     let folder = matches.get_one::<PathBuf>("out");
-    if let Some(folder) = folder {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
+    let depths: Vec<u16> = matches.get_many("pipeline").into_iter().flatten().copied().collect();
+    if depths.len() < 2 {
+        return one_run(matches, &plan, &conditions, folder, &stop);
+    }
+    anyhow::ensure!(plan.processes == 1, "several depths of --pipeline need --processes 1");
+    // A sweep: a run for each depth, then all of them in one table.
+    let mut holds = true;
+    let mut runs = Vec::new();
+    for depth in depths {
+        let plan = Plan { pipeline: Some(depth), ..plan.clone() };
+        let folder = folder.map(|folder| folder.join(format!("pipeline-{depth}")));
+        holds &= one_run(matches, &plan, &conditions, folder.as_ref(), &stop)?;
+        let Some(folder) = folder else { continue };
+        let text = std::fs::read(folder.join("result.json"))?;
+        runs.push((format!("{depth} in a write"), serde_json::from_slice::<Summary>(&text)?));
+    }
+    print_table(&runs).map(|()| holds)
+}
+
+fn one_run(
+    matches: &ArgMatches,
+    plan: &Plan,
+    conditions: &[Condition],
+    folder: Option<&PathBuf>,
+    stop: &AtomicBool,
+) -> anyhow::Result<bool> {
     let mut screen = Screen::new();
-    let finished = lab::load::run(&plan, &mut |progress| {
+    let finished = lab::load::run(plan, &mut |progress| {
         screen.show(progress);
         !stop.load(Ordering::Relaxed)
     })?;
@@ -174,6 +221,17 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
     Ok(verdicts.iter().all(|verdict| verdict.holds))
 }
 
+/// `index/count/run/url`, as a controller writes it.
+fn worker_share(text: &str) -> Option<Share> {
+    let mut parts = text.splitn(4, '/');
+    Some(Share {
+        index: parts.next()?.parse().ok()?,
+        count: parts.next()?.parse().ok().filter(|count| *count > 0)?,
+        run_number: u32::from_str_radix(parts.next()?, 16).ok()?,
+        url: parts.next()?.to_owned(),
+    })
+}
+
 fn conditions(matches: &ArgMatches, scenario: &Scenario) -> anyhow::Result<Vec<Condition>> {
     let given = matches.get_many::<String>("expect").into_iter().flatten();
     let texts = scenario.thresholds.iter().chain(given);
@@ -185,6 +243,7 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 fn write_files(folder: &Path, finished: &Finished) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let summary = &finished.summary;
     let ops: Vec<&str> = summary.ops.iter().map(|op| op.name.as_str()).collect();
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(summary.started_unix_s);
@@ -211,6 +270,10 @@ fn table(matches: &ArgMatches) -> anyhow::Result<()> {
         let name = if name.is_empty() { fallback.unwrap_or_default() } else { name };
         runs.push((name, summary));
     }
+    print_table(&runs)
+}
+
+fn print_table(runs: &[(String, Summary)]) -> anyhow::Result<()> {
     let column = |(name, summary)| Column { name: String::clone(name), summary };
     let columns: Vec<_> = runs.iter().map(|(name, summary)| column((name, summary))).collect();
     std::io::stdout().lock().write_all(lab::load::compare::markdown(&columns).as_bytes())?;
@@ -248,6 +311,7 @@ fn plan(matches: &ArgMatches) -> anyhow::Result<Plan> {
         pin: matches.get_one("pin").copied(),
         driver: word("driver").parse()?,
         seed: matches.get_one("seed").copied(),
+        processes: matches.get_one("processes").copied().unwrap_or(1),
     })
 }
 
@@ -281,7 +345,7 @@ impl Screen {
         if self.is_terminal {
             let lines = screen::screen(progress, self.look);
             if self.lines > 0 {
-                text.push_str(&format!("\x1b[{}A", self.lines));
+                text = format!("\x1b[{}A", self.lines);
             }
             for line in &lines {
                 text.push_str(line);

@@ -55,7 +55,7 @@ impl Axis {
     /// A logarithmic axis around 10^`min` to 10^`max`, from one round number to another; values
     /// are exponents. Every power of ten has a label, and on short axes its double and its half.
     pub(crate) fn powers(min: f64, max: f64, write: impl Fn(f64) -> String) -> Self {
-        const ROUND: [f64; 3] = [0.0, std::f64::consts::LOG10_2, 0.698_97]; // 1, 2, 5
+        const ROUND: [f64; 3] = [0.0, std::f64::consts::LOG10_2, 1.0 - std::f64::consts::LOG10_2]; // 1, 2, 5
         let places = |from: f64, until: f64| {
             let mut places = Vec::new();
             let mut power = from.floor();

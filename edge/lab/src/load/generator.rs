@@ -32,6 +32,8 @@ use super::scenario::{OnError, Phase};
 pub(crate) const CONNECTS_MAX: u32 = 256;
 /// Virtual players of one thread, at most.
 pub(crate) const PLAYERS_MAX: u32 = 1 << 20;
+/// How long a run goes on in which not a single player gets ready.
+const GIVE_UP_NS: u64 = 10_000_000_000;
 /// How long players that are not ready may hold up the counted time after the ramp.
 const RAMP_PATIENCE_NS: u64 = 60_000_000_000;
 /// How long a player waits before it begins again after a failure.
@@ -45,6 +47,8 @@ const ANSWER_LIMITS: Limits =
 pub(crate) enum Command {
     /// Begin.
     Begin,
+    /// All generators of the run are ready: the warm-up begins.
+    Go,
     /// End the counted time now.
     Finish,
 }
@@ -52,6 +56,8 @@ pub(crate) enum Command {
 /// What a generator tells the main thread.
 #[derive(Debug)]
 pub(crate) enum Event {
+    /// All players have come, or will not; waits for [`Command::Go`] if it is to.
+    Ready,
     /// A stage begins now.
     Stage(Stage),
     /// What was recorded in one stretch.
@@ -74,6 +80,8 @@ pub(crate) struct Settings {
     pub(crate) saturate: bool,
     /// Whether the machine's clock may be read: tests make up their time.
     pub(crate) has_clock: bool,
+    /// One of several generators: the warm-up begins on command.
+    pub(crate) waits_for_go: bool,
     pub(crate) ramp_ns: u64,
     pub(crate) warm_up_ns: u64,
     pub(crate) counted_ns: u64,
@@ -115,7 +123,8 @@ pub(crate) struct Generator {
     /// CLOCK_MONOTONIC minus the engine's time: makes stamps of several processes comparable.
     mono_offset_ns: u64,
     clock: Option<(Instant, u64)>,
-    is_stopped: bool,
+    /// The server's name has been recorded.
+    knows_server: bool,
 }
 
 impl Handler for Generator {
@@ -135,6 +144,7 @@ impl Handler for Generator {
             }
             Input::Eof { conn } => self.eof(now.mono_ns, conn, out),
             Input::Mail(Command::Begin) => self.begin(now.mono_ns, out),
+            Input::Mail(Command::Go) => self.go(now.mono_ns, out),
             Input::Mail(Command::Finish) | Input::Stop => self.finish_early(now.mono_ns, out),
             // A generator accepts nothing, posts nothing and does not ask when bytes have left.
             Input::Opened { .. } | Input::Sent { .. } | Input::Refused { .. } => {}
@@ -173,7 +183,7 @@ impl Generator {
             text: Vec::new(),
             mono_offset_ns: 0,
             clock: None,
-            is_stopped: false,
+            knows_server: false,
             program,
             settings,
         }

@@ -126,6 +126,7 @@ pub(crate) struct HttpStep {
     pub(crate) body: Option<Template>,
     pub(crate) pipeline: u16,
     pub(crate) expect: Vec<u16>,
+    pub(crate) required: Vec<String>,
     pub(crate) contains: Option<Finder<'static>>,
     pub(crate) captures: Vec<(u8, Path)>,
 }
@@ -381,6 +382,7 @@ impl<'a> Compiler<'a> {
             body,
             pipeline,
             expect: if form.expect.is_empty() { vec![200] } else { form.expect.clone() },
+            required: form.required.clone(),
             contains: form.contains.as_ref().map(|text| Finder::new(text.as_bytes()).into_owned()),
             captures: self.captures(form),
         })

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
+use serde::{Deserialize, Serialize};
 
 /// Kinds of error that are told apart, at most; further ones are counted as `other`.
 pub(crate) const ERROR_KINDS_MAX: usize = 128;
@@ -14,7 +16,7 @@ pub(crate) const TIME_NS_MAX: u64 = 3_600_000_000_000;
 pub(crate) const EXAMPLE_BYTES_MAX: usize = 240;
 
 /// Where a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stage {
     /// Players come and prepare.
     Ramp,
@@ -71,8 +73,60 @@ impl Times {
     }
 }
 
+impl Serialize for Times {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use base64::Engine as _;
+        let mut bytes = Vec::new();
+        if let Some(histogram) = self.histogram() {
+            let written = V2Serializer::new().serialize(histogram, &mut bytes);
+            written.map_err(serde::ser::Error::custom)?;
+        }
+        base64::engine::general_purpose::STANDARD.encode(bytes).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Times {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use base64::Engine as _;
+        use serde::de::Error as _;
+        let text = String::deserialize(deserializer)?;
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+        let bytes = bytes.map_err(D::Error::custom)?;
+        let histogram = Deserializer::new().deserialize(&mut &*bytes);
+        Ok(Self(Some(Box::new(histogram.map_err(D::Error::custom)?))))
+    }
+}
+
+/// Maps whose keys JSON cannot have, as lists of pairs.
+mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<K, V, S>(map: &BTreeMap<K, V>, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        K: Serialize,
+        V: Serialize,
+        S: Serializer,
+    {
+        map.iter().collect::<Vec<_>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Ok(Vec::deserialize(deserializer)?.into_iter().collect())
+    }
+}
+
 /// One operation's numbers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct OpRecord {
     /// Sent, answered or not.
     pub(crate) started: u64,
@@ -106,7 +160,7 @@ impl OpRecord {
 }
 
 /// Match messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeliveryRecord {
     /// Sent to the sender alone, and to all.
     pub(crate) sent: [u64; 2],
@@ -137,16 +191,16 @@ impl DeliveryRecord {
 }
 
 /// How often one kind of error happened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCount {
     /// How often.
     pub count: u64,
-    /// What was seen the first time, cut to [`EXAMPLE_BYTES_MAX`].
+    /// What was seen the first time, cut to `EXAMPLE_BYTES_MAX`.
     pub example: String,
 }
 
 /// Everything recorded in one stretch of time of one stage.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) stage: Stage,
     pub(crate) from_ns: u64,
@@ -157,6 +211,7 @@ pub(crate) struct Record {
     /// time and the end of the player's operation before, to sent.
     pub(crate) behind: Times,
     /// By operation (or `-`) and kind.
+    #[serde(with = "pairs")]
     pub(crate) errors: BTreeMap<(u16, String), ErrorCount>,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
@@ -171,6 +226,11 @@ pub(crate) struct Record {
     pub(crate) turn_ns_max: u64,
     /// Arrivals that did not happen because `players_max` was reached.
     pub(crate) turned_away: u64,
+    /// The `Server` header of the first answer, in the first stretch with one.
+    pub(crate) server: String,
+    /// CPU time and memory of a worker process; 0 in the process that collects.
+    pub(crate) cpu_ns: u64,
+    pub(crate) resident_bytes: u64,
 }
 
 /// Errors that belong to no operation.
@@ -195,6 +255,9 @@ impl Record {
             sockets: 0,
             turn_ns_max: 0,
             turned_away: 0,
+            server: String::new(),
+            cpu_ns: 0,
+            resident_bytes: 0,
         }
     }
 
@@ -239,6 +302,23 @@ impl Record {
         if let (Some(mine), Some(theirs)) = (self.ops.get_mut(op), other.ops.get(op)) {
             mine.add(theirs);
         }
+    }
+
+    /// Adds the same stretch of another worker.
+    pub(crate) fn join(&mut self, other: &Self) {
+        for op in 0..self.ops.len() {
+            self.add_op(op, other);
+        }
+        self.from_ns = self.from_ns.min(other.from_ns);
+        if self.server.is_empty() {
+            self.server.clone_from(&other.server);
+        }
+        self.add_rest(other, true);
+        self.players += other.players;
+        self.connections += other.connections;
+        self.sockets += other.sockets;
+        self.cpu_ns += other.cpu_ns;
+        self.resident_bytes += other.resident_bytes;
     }
 
     /// Adds only the errors.

@@ -205,6 +205,9 @@ pub struct StepForm {
     /// Statuses that are a success; 200 by default.
     #[serde(default)]
     pub expect: Vec<u16>,
+    /// Headers that an HTTP answer has to have.
+    #[serde(default)]
+    pub required: Vec<String>,
     /// Text that the answer has to contain.
     pub contains: Option<String>,
     /// What answers a frame.

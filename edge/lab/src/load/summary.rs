@@ -21,12 +21,12 @@ pub(crate) const INTERVAL_S: usize = 10;
 pub(crate) const LATENESS_NS_MAX: u64 = 1_000_000;
 
 /// Players from which on the generator's memory per player means something.
-pub(super) const PLAYERS_MIN: u32 = 2_000;
+pub(crate) const PLAYERS_MIN: u32 = 2_000;
 
 /// A finished run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// [`RESULT_VERSION`].
+    /// `RESULT_VERSION`.
     pub version: u32,
     /// Name of the scenario.
     pub scenario: String,
@@ -83,6 +83,9 @@ pub struct Settings {
     pub vars: BTreeMap<String, String>,
     /// The generator's driver.
     pub driver: String,
+    /// Processes that generated.
+    #[serde(default)]
+    pub processes: u16,
     /// The generator's processor.
     pub pin: Option<usize>,
     /// Of arrivals, think times and weights.
@@ -110,7 +113,7 @@ pub struct OpSummary {
     pub unanswered: u64,
     /// Answered a second.
     pub rate: f64,
-    /// The highest rate of an interval of [`INTERVAL_S`].
+    /// The highest rate of an interval of `INTERVAL_S`.
     pub rate_highest: f64,
     /// The highest mean service time of an interval.
     pub interval_mean_highest_ns: f64,
@@ -321,6 +324,9 @@ pub struct Second {
     pub server_cpu: f64,
     /// CPU of the generator.
     pub generator_cpu: f64,
+    /// Resident memory of the generator.
+    #[serde(default)]
+    pub generator_bytes: u64,
     /// By operation, in the order of [`Summary::ops`].
     pub ops: Vec<SecondOp>,
     /// The headline operation's times: (tenths of a decade above 1 ns, how many).
@@ -357,6 +363,11 @@ pub struct SecondOp {
 }
 
 impl Second {
+    /// Whether it lasted no time and nothing happened: two stages ended at one moment.
+    pub(super) fn is_empty(&self) -> bool {
+        self.length_s < 1e-6 && self.errors == 0 && self.ops.iter().all(|op| op.done == 0)
+    }
+
     /// Of what was recorded.
     pub(super) fn of(record: &Record, start_ns: u64, headline: u16) -> Self {
         let ops = record.ops.iter().map(|op| {
@@ -384,6 +395,7 @@ impl Second {
             received_bytes: record.bytes_in,
             server_cpu: 0.0,
             generator_cpu: 0.0,
+            generator_bytes: 0,
             ops: ops.collect(),
             heat: heat(headline.and_then(|op| op.response.histogram().or(op.service.histogram()))),
         }
@@ -539,8 +551,9 @@ impl Summary {
             let ms = seconds(behind_ns) * 1e3;
             reasons.push(format!("1 % of all operations were sent {ms:.1} ms late or later"));
         }
-        if self.generator.cpu_share > 0.95 && !self.settings.saturate {
-            let percent = self.generator.cpu_share * 100.0;
+        let share = self.generator.cpu_share / f64::from(self.settings.processes.max(1));
+        if share > 0.95 && !self.settings.saturate {
+            let percent = share * 100.0;
             reasons.push(format!("the generator's processor was full: {percent:.0} %"));
         }
         self.invalid = reasons;

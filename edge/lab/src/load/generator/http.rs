@@ -6,7 +6,7 @@ use wire::http1::Response;
 use super::{ANSWER_LIMITS, Command, Generator};
 use crate::load::player::{Doing, Expecting, Link};
 use crate::load::program::{HttpStep, StepKind};
-use crate::load::record::NO_OP;
+use crate::load::record::{EXAMPLE_BYTES_MAX, NO_OP};
 
 /// Bytes of a response that is kept for comparison, at most.
 const LAST_BYTES_MAX: usize = 8 << 10;
@@ -158,6 +158,12 @@ impl Generator {
                 continue;
             }
             reading.closes |= !response.keep_alive;
+            if self.record.server.is_empty() && !self.knows_server {
+                self.knows_server = true;
+                let name = response.header("server").unwrap_or_default();
+                let name = &name[..name.len().min(EXAMPLE_BYTES_MAX)];
+                self.record.server = String::from_utf8_lossy(name).into_owned();
+            }
             match judge(step, &response) {
                 Ok(captured) => {
                     if !was_partial && captured.is_empty() && response.keep_alive {
@@ -215,6 +221,9 @@ fn judge(step: &HttpStep, response: &Response<'_>) -> Result<Vec<(u8, Box<str>)>
     };
     if !step.expect.contains(&response.status) {
         return Err(Wrong::new(format!("status {}", response.status), body()));
+    }
+    if let Some(name) = step.required.iter().find(|name| response.header(name).is_none()) {
+        return Err(Wrong::new(format!("answer lacks the header {name}"), body()));
     }
     if let Some(finder) = &step.contains
         && finder.find(response.body).is_none()

@@ -2,7 +2,7 @@
 
 use event::{Now, Output};
 
-use super::{Command, Event, Generator, PLAYERS_MAX, RAMP_PATIENCE_NS, Settings};
+use super::{Command, Event, GIVE_UP_NS, Generator, PLAYERS_MAX, RAMP_PATIENCE_NS, Settings};
 use crate::load::player::{Doing, Link, Player};
 use crate::load::program::SessionPlan;
 use crate::load::record::{NO_OP, Stage};
@@ -64,8 +64,7 @@ impl Generator {
         self.schedule.phase_start_ns = now_ns;
         self.tell(Event::Stage(Stage::Ramp));
         if self.settings.phases.is_empty() {
-            let patience_ns = self.settings.ramp_ns.saturating_add(RAMP_PATIENCE_NS);
-            self.stage_until_ns = now_ns.saturating_add(patience_ns);
+            self.stage_until_ns = now_ns.saturating_add(self.settings.ramp_ns + GIVE_UP_NS);
         } else {
             self.enter(now_ns, Stage::WarmUp);
         }
@@ -96,6 +95,14 @@ impl Generator {
         }
     }
 
+    /// All generators of the run are ready.
+    pub(super) fn go(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        if self.stage == Stage::Ramp {
+            self.enter(now_ns, Stage::WarmUp);
+        }
+        self.set_wake(out);
+    }
+
     /// Whether the next stage begins.
     pub(super) fn check_stage(&mut self, now_ns: u64, out: &mut Output<Command>) {
         let have_all_left = self.settings.phases.is_empty()
@@ -108,13 +115,27 @@ impl Generator {
         match self.stage {
             Stage::Ramp if is_due => {
                 let missing = self.settings.players - self.ready;
-                if missing == 0 {
-                    return self.enter(now_ns, Stage::WarmUp);
+                let last_ns = self.start_ns + self.settings.ramp_ns + RAMP_PATIENCE_NS;
+                if self.ready == 0 {
+                    self.record.error(NO_OP, "no player became ready: the run ends", String::new);
+                    self.tell(Event::Ready);
+                    return self.enter(now_ns, Stage::Drain);
                 }
-                self.record.error(NO_OP, "players were not ready in time", || {
-                    format!("{missing} players; the counted time begins without them")
-                });
-                self.enter(now_ns, Stage::WarmUp);
+                if missing > 0 && now_ns < last_ns {
+                    self.stage_until_ns = last_ns;
+                    return;
+                }
+                if missing > 0 {
+                    self.record.error(NO_OP, "players were not ready in time", || {
+                        format!("{missing} players; the counted time begins without them")
+                    });
+                }
+                self.tell(Event::Ready);
+                if self.settings.waits_for_go {
+                    self.stage_until_ns = u64::MAX;
+                } else {
+                    self.enter(now_ns, Stage::WarmUp);
+                }
             }
             Stage::WarmUp if is_due => self.enter(now_ns, Stage::Counted),
             Stage::Counted if is_due => self.enter(now_ns, Stage::Drain),
@@ -156,7 +177,6 @@ impl Generator {
 
     pub(super) fn finish_early(&mut self, now_ns: u64, out: &mut Output<Command>) {
         if self.stage < Stage::Drain {
-            self.is_stopped = true;
             self.enter(now_ns, Stage::Drain);
         }
         self.set_wake(out);

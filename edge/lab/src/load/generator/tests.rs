@@ -57,6 +57,7 @@ impl<'a> World<'a> {
             rate: scenario.rate,
             saturate: false,
             has_clock: false,
+            waits_for_go: false,
             ramp_ns: 0,
             warm_up_ns: 0,
             counted_ns: 10 * S,
@@ -163,7 +164,7 @@ impl<'a> World<'a> {
                     }
                     self.total.add_rest(&record, record.stage == Stage::Counted);
                 }
-                Event::Done => {}
+                Event::Done | Event::Ready => {}
             }
         }
         stops
@@ -187,15 +188,15 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const ONE_GET: &str = "name='a'\ntitle='a'\nplayers=1\nrate=1000\n[[session]]\nname='s'\n\
                        [[session.loop]]\nop='get'\nget='/x'\n";
 
-/// A server that needs 100 µs for an answer and stands still for the first second of every ten.
+/// A server that needs 1 ms for an answer and stands still for the first second of every ten.
 fn stalling(now_ns: u64) -> u64 {
-    let done_ns = now_ns + MS / 10;
+    let done_ns = now_ns + MS;
     if done_ns % (10 * S) < S { done_ns - done_ns % (10 * S) + S } else { done_ns }
 }
 
 #[test]
 fn a_stall_shows_in_the_response_time_and_not_in_the_closed_loop() {
-    for (saturate, slowest_ms) in [(false, 850..=950), (true, 0..=1)] {
+    for (saturate, slowest_ms) in [(false, 850..=950), (true, 1..=2)] {
         let mut server =
             |now_ns, _, _: &[u8]| vec![Act::Answer { at_ns: stalling(now_ns), bytes: OK.to_vec() }];
         let change = |settings: &mut Settings| {
@@ -255,7 +256,7 @@ fn answers_may_come_in_any_pieces() {
                 };
                 let parts = parts.into_iter().filter(|part| !part.is_empty());
                 parts
-                    .map(|part| Act::Answer { at_ns: now_ns + 1_000, bytes: part.to_vec() })
+                    .map(|part| Act::Answer { at_ns: now_ns + MS / 5, bytes: part.to_vec() })
                     .collect()
             };
             let change = |settings: &mut Settings| {
@@ -324,6 +325,21 @@ fn what_servers_do_wrong_is_counted_by_kind_and_the_run_goes_on() {
             assert_eq!(op.done + op.failed + op.unanswered, op.started, "{kind}");
         }
     }
+}
+
+#[test]
+fn a_run_without_a_single_ready_player_is_given_up() {
+    let text = "name='a'\ntitle='a'\nplayers=3\n[[session]]\nname='s'\n[[session.first]]\n\
+                op='login'\nget='/l'\n[[session.loop]]\nop='get'\nget='/x'\n";
+    let mut server = |now_ns, _, _: &[u8]| {
+        let bytes = b"HTTP/1.1 401 X\r\nServer: made up\r\nContent-Length: 0\r\n\r\n".to_vec();
+        vec![Act::Answer { at_ns: now_ns + MS, bytes }]
+    };
+    let (total, stages) = World::new(text, |_| {}, &mut server).run();
+    let kinds: Vec<_> = total.errors.keys().map(|(_, kind)| kind.as_str()).collect();
+    assert_eq!(kinds, ["status 401", "no player became ready: the run ends"]);
+    let (last, at_ns) = *stages.last().unwrap();
+    assert!(last == Stage::Done && (11 * S..=23 * S).contains(&at_ns), "{stages:?}");
 }
 
 #[test]

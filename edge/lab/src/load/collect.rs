@@ -1,0 +1,254 @@
+//! Adds up what generators tell: totals, the seconds, samples of the server at the edges of the
+//! counted time. The figures come out as a [`Summary`].
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::environment::Environment;
+use super::generator::Event;
+use super::hlog::Intervals;
+use super::process::{ProcessSample, own_cpu, own_resident_bytes, sample};
+use super::program::Program;
+use super::record::{Record, Stage};
+use super::run::{Plan, Progress, RunError, Watch, unix_now};
+use super::summary::{
+    GeneratorCost, PLAYERS_MIN, Percentiles, RESULT_VERSION, Second, Settings, Summary,
+};
+use super::target::Target;
+
+/// Samples of the server at the edges of the counted time.
+pub(super) struct ServerWatch {
+    pid: u32,
+    before: ProcessSample,
+    /// When all players had come.
+    ready: Option<ProcessSample>,
+    start: Option<(ProcessSample, Instant)>,
+    end: Option<(ProcessSample, Instant)>,
+    last: Duration,
+}
+
+impl ServerWatch {
+    pub(super) fn new(pid: u32, before: ProcessSample) -> Self {
+        Self { pid, before, ready: None, start: None, end: None, last: before.cpu() }
+    }
+}
+
+/// Adds up what the generator tells.
+pub(super) struct Collector {
+    pub(super) summary: Summary,
+    total: Record,
+    setup: Vec<bool>,
+    headline: u16,
+    has_phases: bool,
+    pub(super) intervals: Intervals,
+    stage: Stage,
+    stage_at: Instant,
+    op_names: Vec<String>,
+    start_ns: Option<u64>,
+    pub(super) server: Option<ServerWatch>,
+    own_last: (Duration, Instant),
+    own_resident_before: u64,
+}
+
+impl Collector {
+    pub(super) fn new(
+        plan: &Plan,
+        target: &Target,
+        program: &Program,
+        settings: &super::generator::Settings,
+        pin: Option<usize>,
+    ) -> Self {
+        let scenario = &plan.scenario;
+        let mut vars = scenario.vars.clone();
+        vars.extend(plan.vars.clone());
+        let summary = Summary {
+            version: RESULT_VERSION,
+            scenario: scenario.name.clone(),
+            title: scenario.title.clone(),
+            about: scenario.about.clone(),
+            started_unix_s: unix_now().as_secs(),
+            settings: Settings {
+                target: target.url.clone(),
+                players: settings.players,
+                rate: settings.rate.filter(|_| !plan.saturate),
+                saturate: plan.saturate,
+                pipeline: plan.pipeline.unwrap_or(scenario.pipeline),
+                warm_up_s: plan.warm_up.0.as_secs_f64(),
+                planned_s: super::summary::seconds(settings.counted_ns),
+                vars,
+                driver: String::new(),
+                processes: plan.processes.max(1),
+                pin,
+                seed: settings.seed,
+            },
+            environment: Environment::read(),
+            ..Summary::default()
+        };
+        Self {
+            summary,
+            total: Record::new(Stage::Counted, program.ops.len(), 0),
+            setup: program.ops.iter().map(|op| op.setup).collect(),
+            headline: program.headline,
+            has_phases: !scenario.phases.is_empty(),
+            intervals: Intervals::default(),
+            stage: Stage::Ramp,
+            stage_at: Instant::now(),
+            op_names: program.ops.iter().map(|op| op.name.clone()).collect(),
+            start_ns: None,
+            server: None,
+            own_last: (own_cpu(), Instant::now()),
+            own_resident_before: own_resident_bytes(),
+        }
+    }
+
+    /// Takes events until the generator is done.
+    pub(super) fn collect(
+        &mut self,
+        events: &Receiver<Event>,
+        is_finished: impl Fn() -> bool,
+        ask_to_finish: impl Fn(),
+        watch: Watch<'_>,
+    ) -> Result<(), RunError> {
+        loop {
+            match events.recv_timeout(Duration::from_millis(500)) {
+                Ok(Event::Ready) => {}
+                Ok(Event::Stage(stage)) => self.stage_begins(stage),
+                Ok(Event::Record(record)) => {
+                    let second = self.take(&record);
+                    if second.is_empty() {
+                        continue;
+                    }
+                    self.summary.series.push(second);
+                    if !self.tell(watch) {
+                        ask_to_finish();
+                    }
+                }
+                Ok(Event::Done) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if !is_finished() => {}
+                Err(_) => return Err(RunError::Gone),
+            }
+        }
+    }
+
+    fn tell(&self, watch: &mut dyn FnMut(&Progress<'_>) -> bool) -> bool {
+        let Some(second) = self.summary.series.last() else { return true };
+        watch(&Progress {
+            stage: self.stage,
+            stage_s: self.stage_at.elapsed().as_secs_f64(),
+            second,
+            history: &self.summary.series,
+            op_names: &self.op_names,
+            has_server: self.server.is_some(),
+            summary: &self.summary,
+        })
+    }
+
+    fn stage_begins(&mut self, stage: Stage) {
+        self.stage = stage;
+        let now = Instant::now();
+        self.stage_at = now;
+        // A server that is gone cannot be sampled; its errors are in the result.
+        let server = self.server.as_ref().and_then(|server| sample(server.pid).ok());
+        if let Some(watch) = &mut self.server {
+            match stage {
+                Stage::WarmUp => watch.ready = server,
+                Stage::Counted => watch.start = server.map(|sample| (sample, now)),
+                Stage::Drain => watch.end = server.map(|sample| (sample, now)),
+                Stage::Ramp | Stage::Done => {}
+            }
+        }
+    }
+
+    /// Adds a record, and makes a line of the series from it.
+    fn take(&mut self, record: &Record) -> Second {
+        let start_ns = *self.start_ns.get_or_insert(record.from_ns);
+        if self.summary.environment.server.is_empty() {
+            self.summary.environment.server.clone_from(&record.server);
+        }
+        let mut second = Second::of(record, start_ns, self.headline);
+        self.intervals.take(record, start_ns);
+        let now = Instant::now();
+        let (cpu, at) = std::mem::replace(&mut self.own_last, (own_cpu(), now));
+        let wall_s = now.duration_since(at).as_secs_f64().max(1e-9);
+        let own_s = self.own_last.0.saturating_sub(cpu).as_secs_f64();
+        // Workers have measured themselves; this process only adds up then.
+        let is_worked = record.resident_bytes > 0;
+        let worked_s = super::summary::seconds(record.cpu_ns);
+        second.generator_cpu = (own_s + worked_s) / wall_s;
+        second.generator_bytes =
+            if is_worked { record.resident_bytes } else { own_resident_bytes() };
+        if let Some(watch) = &mut self.server
+            && let Ok(sample) = sample(watch.pid)
+        {
+            let cpu = std::mem::replace(&mut watch.last, sample.cpu());
+            second.server_cpu = sample.cpu().saturating_sub(cpu).as_secs_f64() / wall_s;
+        }
+        if matches!(record.stage, Stage::Counted | Stage::Drain) {
+            for (op, setup) in self.setup.iter().enumerate() {
+                if !setup {
+                    self.total.add_op(op, record);
+                }
+            }
+        }
+        for (op, setup) in self.setup.iter().enumerate() {
+            if *setup {
+                self.total.add_op(op, record);
+            }
+        }
+        self.total.add_rest(record, record.stage == Stage::Counted);
+        second
+    }
+
+    pub(super) fn finish(&mut self, program: &Program) {
+        let series = &self.summary.series;
+        let counted_s: f64 = series
+            .iter()
+            .filter(|second| second.stage == Stage::Counted.word())
+            .map(|second| second.length_s)
+            .sum();
+        if self.has_phases {
+            let most = self.summary.series.iter().map(|second| second.players).max();
+            self.summary.settings.players = most.unwrap_or(0);
+        }
+        let counted = || series.iter().filter(|second| second.stage == Stage::Counted.word());
+        let cpu_s: f64 = counted().map(|second| second.generator_cpu * second.length_s).sum();
+        let resident_bytes = counted().map(|second| second.generator_bytes).max().unwrap_or(0);
+        self.summary.counted_s = counted_s;
+        self.summary.generator = GeneratorCost {
+            cpu_s,
+            cpu_share: cpu_s / counted_s.max(1e-9),
+            resident_bytes,
+            ..GeneratorCost::default()
+        };
+        let processes = u64::from(self.summary.settings.processes.max(1));
+        let grown = resident_bytes.saturating_sub(self.own_resident_before * processes);
+        let players = self.summary.settings.players;
+        if players >= PLAYERS_MIN {
+            self.summary.generator.bytes_per_player = grown / u64::from(players);
+        }
+        self.summary.generator.turn_ns_max = self.total.turn_ns_max;
+        self.summary.generator.behind = Percentiles::of(self.total.behind.histogram());
+        self.summary.deliveries = program.match_ops.iter().any(Option::is_some).then(|| {
+            let it = &self.total.deliveries;
+            super::summary::Deliveries {
+                echoes_sent: it.sent[0],
+                echoes: it.received[0],
+                broadcasts_sent: it.sent[1],
+                broadcasts: it.received[1],
+                lost: it.lost,
+                doubled: it.doubled,
+                reordered: it.reordered,
+                foreign: it.foreign,
+                untracked: it.untracked,
+            }
+        });
+        self.summary.add_totals(&self.total, &program.ops, program.headline);
+        if let Some(watch) = &self.server
+            && let (Some((start, from)), Some((end, until))) = (watch.start, watch.end)
+        {
+            let wall_s = until.duration_since(from).as_secs_f64();
+            let ready = watch.ready.unwrap_or(start);
+            self.summary.add_server(watch.pid, [watch.before, ready, start, end], wall_s);
+        }
+    }
+}
