@@ -365,6 +365,24 @@ describe("what a script can do", () => {
   });
 });
 
+/** What a hook kept for this session's user under this key, as text. */
+const seenBy = async (session, key) => {
+  const answer = await http(server, "POST", "/v2/rpc/e2e_hook_seen?unwrap", {
+    headers: bearer(session),
+    body: key,
+  });
+  assert.equal(answer.status, 200, answer.text);
+  return answer.text === "null" ? undefined : answer.text;
+};
+/** The same for hooks that nobody waits for. */
+const seenInTime = async (session, key) => {
+  for (let tries = 0; tries < 500; tries++) {
+    const text = await seenBy(session, key);
+    if (text) return JSON.parse(text);
+  }
+  assert.fail(`no hook kept ${key}`);
+};
+
 describe("hooks", () => {
   test("before an HTTP call: change, refuse, block", async () => {
     const client = clientOf(server);
@@ -383,6 +401,104 @@ describe("hooks", () => {
       code: 5,
       message: "Requested resource was not found.",
     });
+  });
+
+  test("before an HTTP call: what is no request, and calls without a request", async () => {
+    const client = clientOf(server);
+    assert.deepEqual(await refusal(client.authenticateCustom(unique(), true, "e2e-hook-broken")), {
+      status: 500,
+      code: 13,
+      message: "Could not complete runtime Before function.",
+    });
+    const session = await client.authenticateCustom(unique(), true, unique(), { hooked: "refuse" });
+    assert.deepEqual(await refusal(client.getAccount(session)), {
+      status: 400,
+      code: 9,
+      message: "no account for you",
+    });
+    assert.ok((await client.getAccount(player.session)).user.id, "others are let through");
+  });
+
+  test("after an HTTP call: seen before the answer, errors reach nobody", async () => {
+    const client = clientOf(server);
+    const [id, name] = [unique(), unique()];
+    const session = await client.authenticateCustom(id, true, name, { hooked: "yes" });
+    const seen = async (key) => JSON.parse((await seenBy(session, key)) ?? "null");
+    assert.deepEqual(await seen("authenticate"), {
+      mode: "after",
+      username: name,
+      has_session: false,
+      has_token: true,
+      created: true,
+      request: { account: { id, vars: { hooked: "yes" } }, create: true, username: name },
+    });
+    assert.equal((await client.getAccount(session)).custom_id, id);
+    assert.deepEqual(await seen("account"), {
+      mode: "after",
+      username: name,
+      has_session: false,
+      custom_id: id,
+      request_empty: true,
+    });
+    // The hook raises the limit beyond what is allowed.
+    assert.equal((await refusal(client.listMatches(session, 7, false, "x", 0, 3))).code, 3);
+    assert.deepEqual((await seen("list")).payload, {
+      limit: 7,
+      authoritative: false,
+      label: "x",
+      min_size: 0,
+      max_size: 3,
+    });
+  });
+
+  test("before and after socket messages", async () => {
+    for (const format of FORMATS) {
+      const { socket, session, leave } = await newSocketPlayer(server, {
+        format,
+        vars: { hooked: "yes" },
+      });
+      const match = await socket.createMatch("e2e-hook-after");
+      const created = await seenInTime(session, "match");
+      assert.equal(created.mode, "after");
+      assert.equal(created.has_session, true);
+      // The protobuf adapter does not know that matches have names.
+      const sent = format === "json" ? { name: "e2e-hook-after" } : {};
+      assert.deepEqual(created.request.match_create, sent);
+      assert.equal(created.out.match.match_id, match.match_id);
+      assert.equal(created.out.cid, created.request.cid);
+
+      const other = await newSocketPlayer(server, { format });
+      const received = new Promise((resolve) => (other.socket.onmatchdata = resolve));
+      await other.socket.joinMatch(match.match_id);
+      await socket.sendMatchState(match.match_id, 1007, "data");
+      const data = await received;
+      assert.equal(Number(data.op_code), 1008);
+      assert.equal(new TextDecoder().decode(data.data), "changed");
+      other.leave();
+
+      await socket.leaveMatch(match.match_id);
+      const left = await seenInTime(session, "leave");
+      assert.deepEqual(left.out, { cid: left.request.cid });
+      assert.deepEqual(left.request.match_leave, { match_id: match.match_id });
+
+      const gone = "00000000-0000-4000-8000-000000000000.";
+      await socket.joinMatch(gone).then(assert.fail, (error) => assert.equal(error.code, 4));
+      const again = await socket.createMatch("e2e-hook-join");
+      await socket.leaveMatch(again.match_id);
+      assert.equal(JSON.parse((await seenBy(session, "join")) ?? "null"), null);
+      leave();
+    }
+  });
+
+  test("before a socket message: what is no message is refused", async () => {
+    const raw = await RawSocket.open(server, player.session.token);
+    const broken = await raw.request({ match_create: { name: "e2e-hook-other" } });
+    assert.deepEqual(broken.error, {
+      code: 7,
+      message: "Could not complete runtime Before function.",
+    });
+    assert.ok((await raw.request({ ping: {} })).pong);
+    raw.close();
   });
 
   test("before a socket message: refuse keeps the socket, block closes it", async () => {

@@ -165,15 +165,6 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// The word of the option.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Uring => "uring",
-            Self::Poll => "poll",
-        }
-    }
-
     /// As the engine takes it.
     pub fn choice(self) -> engine::DriverChoice {
         match self {

@@ -144,7 +144,10 @@ fn host_settings(settings: &Settings) -> HostSettings {
 
 fn load_modules(config: &Config) -> anyhow::Result<Sources> {
     let path = &config.runtime.path;
-    if !path.is_dir() && !config.runtime.path_given {
+    if !path.is_dir() {
+        if config.runtime.path_given {
+            anyhow::bail!("{} (`runtime.path`) is not a folder", path.display());
+        }
         return Ok(Sources::default());
     }
     Sources::read(path)

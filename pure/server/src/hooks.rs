@@ -40,8 +40,9 @@ impl Hooks {
     #[must_use]
     pub fn new(registered: &Registered) -> Self {
         let api = |names: &[String]| known(names.iter().map(String::as_str), BUILT);
-        let realtime =
-            |names: &[String]| known(names.iter().filter_map(realtime_name), realtime::NAMES);
+        let realtime = |names: &[String]| {
+            known(names.iter().filter_map(|id| realtime_name(id)), realtime::NAMES)
+        };
         let (before, after) = (&registered.before, &registered.after);
         let (before_realtime, after_realtime) = (realtime(before), realtime(after));
         Self {
@@ -76,7 +77,7 @@ pub(crate) fn realtime_id(name: &str) -> String {
     format!("rt:{}", name.replace('_', ""))
 }
 
-fn realtime_name(id: &String) -> Option<&str> {
+fn realtime_name(id: &str) -> Option<&str> {
     id.strip_prefix("rt:").filter(|name| *name != "rpc")
 }
 

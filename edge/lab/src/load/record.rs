@@ -195,7 +195,7 @@ impl DeliveryRecord {
 pub struct ErrorCount {
     /// How often.
     pub count: u64,
-    /// What was seen the first time, cut to [`EXAMPLE_BYTES_MAX`].
+    /// What was seen the first time, cut to `EXAMPLE_BYTES_MAX`.
     pub example: String,
 }
 

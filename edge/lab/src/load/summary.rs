@@ -26,7 +26,7 @@ pub(crate) const PLAYERS_MIN: u32 = 8_000;
 /// A finished run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// [`RESULT_VERSION`].
+    /// `RESULT_VERSION`.
     pub version: u32,
     /// Name of the scenario.
     pub scenario: String,
@@ -113,7 +113,7 @@ pub struct OpSummary {
     pub unanswered: u64,
     /// Answered a second.
     pub rate: f64,
-    /// The highest rate of an interval of [`INTERVAL_S`].
+    /// The highest rate of an interval of `INTERVAL_S`.
     pub rate_highest: f64,
     /// The highest mean service time of an interval.
     pub interval_mean_highest_ns: f64,

@@ -153,11 +153,22 @@ fn hooks_change_refuse_and_watch() {
     let text = "local nk = require('nakama')
         nk.register_req_before(function(c, p) p.username = 'x' return p end, 'AuthenticateDevice')
         nk.register_rt_before(function(c, p) return nil end, 'MatchCreate')
-        nk.register_req_after(function(c, out, req) nk.logger_info(out.a .. req.b) end, 'GetUsers')";
+        nk.register_req_after(function(c, out, req) nk.logger_info(out.a .. req.b) end, 'GetUsers')
+        nk.register_shutdown(function(c) nk.logger_info(c.execution_mode) end)
+        nk.register_storage_index('index')";
     let mut scripts = load(&[("a.lua", text)], &mut host).unwrap();
     let registered = scripts.registered();
     assert_eq!(registered.before, ["authenticatedevice", "rt:matchcreate"]);
     assert_eq!(registered.after, ["getusers"]);
+    assert_eq!(registered.events, ["shutdown", "storage_index:index"]);
+    let place = |what: &str, line| (what.to_owned(), format!("a.lua:{line}"));
+    let places = [
+        place("before authenticatedevice", 2),
+        place("before rt:matchcreate", 3),
+        place("after getusers", 4),
+        place("shutdown", 5),
+    ];
+    assert_eq!(registered.locations, places);
     let map = |key: &'static str, text: &str| Value::Map(vec![(key.into(), Value::text(text))]);
     let before = scripts.before(&mut host, &context(), "authenticatedevice", map("id", "d"));
     let changed = before.unwrap().unwrap();
@@ -166,7 +177,10 @@ fn hooks_change_refuse_and_watch() {
     let refused = scripts.before(&mut host, &context(), "rt:matchcreate", Value::Nil).unwrap();
     assert_eq!(refused, None);
     scripts.after(&mut host, &context(), "getusers", map("a", "1"), map("b", "2")).unwrap();
-    assert_eq!(host.logs, ["Info 12"]);
+    let context = CallContext { execution_mode: "shutdown", ..CallContext::default() };
+    scripts.event(&mut host, &context, "shutdown").unwrap();
+    scripts.event(&mut host, &context, "tournament_end").unwrap();
+    assert_eq!(host.logs, ["Info 12", "Info shutdown"]);
 }
 
 #[test]

@@ -64,9 +64,10 @@ impl ApiCall {
             | Self::UnlinkDevice(id) => map([("id", text(id))]),
             Self::LinkEmail(who) => email_account(who),
             Self::UnlinkEmail(email) => map([("email", text(email))]),
-            Self::GetUsers { ids, usernames } => {
-                map([("ids", list(ids, given_text)), ("usernames", list(usernames, given_text))])
-            }
+            Self::GetUsers { ids, usernames } => map([
+                ("ids", list(ids, |id| Value::text(id.as_str()))),
+                ("usernames", list(usernames, |name| Value::text(name.as_str()))),
+            ]),
             Self::ReadStorageObjects(ReadObjects { ids }) => {
                 map([("object_ids", list(ids, |id| object_id(id, "")))])
             }
@@ -173,12 +174,7 @@ fn text(text: &str) -> Value {
 
 /// A text in a wrapper or a list: there even if it is empty.
 fn given(text: Option<&String>) -> Value {
-    text.map_or(Value::Nil, given_text)
-}
-
-#[allow(clippy::ptr_arg, reason = "passed as a function where the lists hold `String`")]
-fn given_text(text: &String) -> Value {
-    Value::text(text.as_str())
+    text.map_or(Value::Nil, |text| Value::text(text.as_str()))
 }
 
 fn list<T>(items: &[T], item: impl Fn(&T) -> Value) -> Value {
@@ -189,8 +185,9 @@ fn pairs(pairs: &[(String, String)]) -> Value {
     if pairs.is_empty() {
         return Value::Nil;
     }
-    let member = |(name, value): &(String, String)| (Bytes::from(name.clone()), given_text(value));
-    Value::Map(pairs.iter().map(member).collect())
+    let members =
+        pairs.iter().map(|(name, value)| (Bytes::from(name.clone()), Value::text(value.as_str())));
+    Value::Map(members.collect())
 }
 
 fn authenticate(account: Value, create: bool, username: &str) -> Value {

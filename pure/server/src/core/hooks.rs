@@ -12,7 +12,6 @@ use game::session::Claims;
 use wire::http1::Request;
 use wire::nakama::Envelope;
 use wire::nakama::realtime::{self, Message, error_code};
-use wire::query::Query;
 
 use super::messages::session_context;
 use super::socket::{Session, Step, WaitKind, Waiting};
@@ -29,7 +28,8 @@ impl Core {
         (before, after): (bool, bool),
         who: (SocketAddr, Option<&Claims>),
     ) -> Work {
-        let context = self.request_context("before", request, query_params(request), who);
+        // No headers and parameters: the original's hooks see none either.
+        let context = self.request_context("before", request, who);
         Work::HookedApi(Box::new(HookedCall { call, context, before, after }))
     }
 
@@ -174,17 +174,4 @@ fn answer_of_core(session: &Session, request: &Envelope) -> Option<Bytes> {
         Some(Message::StatusUnfollow(_)) => Some(frame(None)),
         _ => None,
     }
-}
-
-/// The query's parameters as scripts see them: every name once, with all its values.
-fn query_params(request: &Request<'_>) -> Vec<(String, Vec<String>)> {
-    let mut params: Vec<(String, Vec<String>)> = Vec::new();
-    let Ok(query) = Query::parse(request.query()) else { return params };
-    for (name, value) in query.iter() {
-        match params.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, values)) => values.push(value.into_owned()),
-            None => params.push((name.into_owned(), vec![value.into_owned()])),
-        }
-    }
-    params
 }

@@ -113,7 +113,7 @@ impl Core {
         now: Now,
         conn: ConnId,
         (peer, verified): (SocketAddr, &mut Option<Verified>),
-        (request, rpc, manner): (&Request<'_>, RpcCall, Manner),
+        (request, mut rpc, manner): (&Request<'_>, RpcCall, Manner),
         out: &mut Output<Mail>,
     ) -> Option<Step> {
         let checked = self
@@ -127,8 +127,11 @@ impl Core {
                 return None;
             }
         };
-        let params = rpc.query_params.clone();
-        let context = self.request_context("rpc", request, params, (peer, caller.as_deref()));
+        let context = CallContext {
+            headers: headers_for_scripts(request),
+            query_params: std::mem::take(&mut rpc.query_params),
+            ..self.request_context("rpc", request, (peer, caller.as_deref()))
+        };
         let call = RpcJob { id: rpc.id, payload: Bytes::from(payload), context };
         let (address, work) = (self.address(conn), Work::Rpc(Box::new(call)));
         let job = Job { lane: Lane::Batcher, address, work, caller };
@@ -161,12 +164,11 @@ impl Core {
         Ok(caller)
     }
 
-    /// What scripts see of a request and its caller.
+    /// What scripts see of a request's caller.
     pub(super) fn request_context(
         &self,
         execution_mode: &'static str,
         request: &Request<'_>,
-        query_params: Vec<(String, Vec<String>)>,
         (peer, caller): (SocketAddr, Option<&Claims>),
     ) -> CallContext {
         let (client_ip, client_port) = self.client_address(request, peer);
@@ -178,8 +180,6 @@ impl Core {
             user_session_exp: caller.map(|claims| claims.expires_s),
             client_ip: Some(client_ip),
             client_port: Some(client_port),
-            headers: headers_for_scripts(request),
-            query_params,
             ..CallContext::default()
         }
     }
