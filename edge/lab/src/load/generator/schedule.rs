@@ -141,10 +141,11 @@ impl Generator {
             Stage::Counted if is_due => self.enter(now_ns, Stage::Drain),
             Stage::Drain => {
                 let has_left = self.settings.phases.is_empty() || self.present == 0;
-                if self.busy > 0 || !has_left {
+                let is_quiet = self.busy == 0 && has_left;
+                if !is_quiet {
                     self.schedule.settle_ns = now_ns + self.settle_ns();
                 }
-                if is_due || self.schedule.settle_ns <= now_ns {
+                if is_due || (is_quiet && self.schedule.settle_ns <= now_ns) {
                     self.end(now_ns, out);
                 }
             }
