@@ -118,8 +118,7 @@ fn both_drivers_and_both_loops_count_what_the_server_counts() {
 #[test]
 fn a_run_can_be_ended_early() {
     let (port, _) = server();
-    let plan =
-        Plan { duration: Span(Duration::from_hours(1)), ..plan(port, DriverChoice::Auto) };
+    let plan = Plan { duration: Span(Duration::from_hours(1)), ..plan(port, DriverChoice::Auto) };
     let finished = run(&plan, &mut |progress| progress.history.len() < 2).unwrap();
     assert!(finished.summary.counted_s < 60.0);
     assert!(finished.summary.ops[1].done > 0);
