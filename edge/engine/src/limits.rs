@@ -8,7 +8,8 @@ pub struct Limits {
     /// (`accept_refused`). The ring driver also cannot go beyond the process's limit of open files
     /// for each thread; the readiness driver cannot go beyond it for all threads together.
     pub connections_max: u32,
-    /// Unsent bytes that one connection may have. Beyond, it is closed with
+    /// Unsent bytes that one connection may have; one piece is taken however large, when nothing
+    /// else waits. Beyond, the connection is closed with
     /// `CloseReason::OutputLimit` and counted; its neighbours notice nothing.
     pub output_bytes_max: u32,
     /// Unsent bytes above which the engine stops reading from that connection until half of it

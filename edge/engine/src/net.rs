@@ -165,7 +165,9 @@ impl<M> Net<M> {
             return;
         }
         let out = state.out.get_or_insert_with(|| self.pool.queue());
-        if out.unsent() + len > state.output_max as usize {
+        // What is said at once is taken whole, however large: the limit is on what was said before
+        // and the peer has not read.
+        if out.unsent() > 0 && out.unsent() + len > state.output_max as usize {
             self.fail(conn.slot, CloseReason::OutputLimit);
             return;
         }

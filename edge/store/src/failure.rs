@@ -4,8 +4,17 @@
 use game::db::DbError;
 use rusqlite::ErrorCode;
 
-/// Sorts one of SQLite's errors.
+/// Sorts one of SQLite's errors. What the machine did wrong goes to the log here, because clients
+/// are only told that something did.
 pub(crate) fn sort(error: &rusqlite::Error) -> DbError {
+    let sorted = kind(error);
+    if let DbError::Machine(cause) = &sorted {
+        tracing::error!("the database failed: {cause}");
+    }
+    sorted
+}
+
+fn kind(error: &rusqlite::Error) -> DbError {
     let rusqlite::Error::SqliteFailure(failure, text) = error else {
         return DbError::Statement(error.to_string());
     };

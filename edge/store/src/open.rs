@@ -1,6 +1,7 @@
 //! Opening a database: the folder, the file, its settings and its tables. Every way in which this
 //! fails names the path and what to do about it.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -104,6 +105,15 @@ pub enum OpenError {
         /// What SQLite says.
         cause: String,
     },
+    /// Another server has the folder.
+    #[error(
+        "{path} is in use by another throng: sessions and matches of two servers on one folder \
+         would not know of each other; stop it, or choose another folder with --data_dir"
+    )]
+    InUse {
+        /// The lock file.
+        path: PathBuf,
+    },
     /// Another process is writing and does not stop.
     #[error(
         "{path} is locked by another process: {cause}; stop the other throng (or the backup) that \
@@ -131,6 +141,8 @@ pub struct Store {
     path: PathBuf,
     is_file: bool,
     lock: Arc<WriteLock>,
+    /// Locked while the store lives, so that no second server uses the folder.
+    in_use: Option<File>,
     /// Keeps a database in memory alive until the store goes.
     _keeper: Mutex<Connection>,
 }
@@ -152,7 +164,10 @@ impl Store {
     pub fn open_with(data_dir: &Path, migrations: &[Migration]) -> Result<Self, OpenError> {
         std::fs::create_dir_all(data_dir)
             .map_err(|cause| OpenError::Folder { path: data_dir.to_owned(), cause })?;
-        Self::start(data_dir.join(DATABASE_FILE), true, migrations)
+        let in_use = occupy(data_dir)?;
+        let mut store = Self::start(data_dir.join(DATABASE_FILE), true, migrations)?;
+        store.in_use = Some(in_use);
+        Ok(store)
     }
 
     /// A database that is gone when the store and all its connections are; for tests. Readers and
@@ -182,7 +197,12 @@ impl Store {
             },
             Refusal::Unreadable(error) => failure(&path, &error),
         })?;
-        Ok(Self { path, is_file, lock: Arc::default(), _keeper: Mutex::new(conn) })
+        if is_file {
+            // A file that can be read but not written opens well, and fails at the first player.
+            conn.execute_batch("BEGIN IMMEDIATE; ROLLBACK")
+                .map_err(|error| failure(&path, &error))?;
+        }
+        Ok(Self { path, is_file, lock: Arc::default(), in_use: None, _keeper: Mutex::new(conn) })
     }
 
     /// A connection for one thread.
@@ -193,6 +213,20 @@ impl Store {
         connect(&self.path, self.is_file)
             .and_then(|conn| Sqlite::new(conn, Arc::clone(&self.lock)))
             .map_err(|error| failure(&self.path, &error))
+    }
+}
+
+/// Takes the folder for this process: a lock that the system lets go when the process ends, however
+/// it ends (flock(2)).
+fn occupy(data_dir: &Path) -> Result<File, OpenError> {
+    let path = data_dir.join("throng.lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file =
+        file.map_err(|cause| OpenError::ReadOnly { path: path.clone(), cause: cause.to_string() })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path }),
+        Err(TryLockError::Error(cause)) => Err(OpenError::Other { path, cause: cause.to_string() }),
     }
 }
 

@@ -402,7 +402,6 @@ fn socket(values: &Effective) -> SocketSettings {
         outgoing_queue_size: values.number("socket.outgoing_queue_size"),
         ping_period_ms: values.number("socket.ping_period_ms"),
         pong_wait_ms: values.number("socket.pong_wait_ms"),
-        write_wait_ms: values.number("socket.write_wait_ms"),
         close_ack_wait_ms: values.number("socket.close_ack_wait_ms"),
         read_timeout_ms: values.number("socket.read_timeout_ms"),
         idle_timeout_ms: values.number("socket.idle_timeout_ms"),
@@ -429,8 +428,6 @@ fn matches(values: &Effective) -> MatchConfig {
     MatchConfig {
         queues: MatchSettings {
             input_queue_size: values.number("match.input_queue_size"),
-            join_attempt_queue_size: values.number("match.join_attempt_queue_size"),
-            signal_queue_size: values.number("match.signal_queue_size"),
             deferred_queue_size: values.number("match.deferred_queue_size"),
             empty_s_max: values.number("match.max_empty_sec"),
         },

@@ -69,7 +69,6 @@ fn unix_ms() -> u64 {
 /// # Errors
 /// Whatever keeps it from starting, in words for the operator.
 pub fn run(config: Config) -> anyhow::Result<()> {
-    let stop = StopSignals::catch().context("cannot catch signals")?;
     let listeners = engine::listen(config.listen, config.engine.cores).with_context(|| {
         format!("cannot listen on {} (`socket.address`, `socket.port`)", config.listen)
     })?;
@@ -80,6 +79,8 @@ pub fn run(config: Config) -> anyhow::Result<()> {
     let parts = parts(&config)?;
     let gauges = Gauges::new(&config.engine);
     let engine = threads(&config, &parts, &gauges, listeners)?;
+    // Not before the modules are loaded: until then a signal ends the process by itself.
+    let stop = StopSignals::catch().context("cannot catch signals")?;
     let running = Arc::new(engine.start().context("cannot start the engine (`engine.driver`)")?);
     let _metrics = gauges.serve(&config, &running)?;
     tracing::info!(

@@ -26,7 +26,7 @@ pub enum Urgency {
 #[derive(Debug)]
 #[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum Op<M> {
-    /// Send this range of [`Output::arena`].
+    /// Send this range of the arena of [`Output::parts`].
     Send { conn: ConnId, range: Range<usize> },
     /// Send bytes that other connections are sent too.
     SendShared { conn: ConnId, bytes: Bytes },

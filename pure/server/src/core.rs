@@ -22,7 +22,8 @@ use game::session::{Revocations, Signer};
 use uuid::Uuid;
 
 use crate::hooks::Hooks;
-use crate::mail::{Job, Lane, Mail, RoomAsk, SessionAddress, Topology, Work};
+use crate::kept::Kept;
+use crate::mail::{Job, Lane, Mail, Member, RoomAsk, SessionAddress, Topology};
 use crate::settings::Settings;
 use crate::stats::CoreStats;
 use http::Http;
@@ -65,6 +66,7 @@ pub struct Core {
     /// The fastest tick of each room.
     paces: BTreeMap<ThreadId, u8>,
     stopping: Option<lifetime::Stopping>,
+    kept: Kept,
 }
 
 /// What a client is told that the server or a script disconnects, whatever the cause: the original
@@ -131,6 +133,7 @@ impl Core {
             jobs_waiting: 0,
             paces: BTreeMap::new(),
             stopping: None,
+            kept: Kept::default(),
             topology,
             settings,
             stats,
@@ -178,7 +181,8 @@ impl Core {
         SessionAddress { core: self.me, conn }
     }
 
-    /// Hands work to a worker, RPCs and slow calls to the caller with the least to do. `Err` when too much is waiting there already.
+    /// Hands work to a worker: scripts and slow calls to the caller with the least to do, the rest
+    /// to the batcher. `Err` when too much is waiting there already.
     fn job(&mut self, job: Job, slow: bool, out: &mut Output<Mail>) -> Result<(), Job> {
         let mut job = job;
         if self.jobs_waiting >= JOBS_WAITING_MAX {
@@ -189,7 +193,7 @@ impl Core {
         self.stats.jobs_waiting.set(self.jobs_waiting);
         let least = self.calls.iter().enumerate().min_by_key(|(_, waiting)| **waiting);
         match least {
-            Some((index, _)) if slow || matches!(job.work, Work::Rpc(_)) => {
+            Some((index, _)) if slow || job.work.runs_scripts() => {
                 self.calls[index] += 1;
                 job.lane = Lane::Caller(index);
                 out.mail(self.topology.callers[index], Mail::Job(Box::new(job)));
@@ -238,6 +242,7 @@ impl Core {
             Mail::DisconnectUser { user_id, cause } => {
                 self.disconnect_user(now, user_id, cause, out);
             }
+            Mail::PassOn(ask) => self.pass_on(*ask),
             Mail::Drained => self.room_drained(now, out),
             Mail::Pace { room, tick_rate_hz } => self.pace(room, tick_rate_hz, out),
             // `Look` did its work by waking us; the rest is for rooms and workers.
@@ -270,7 +275,13 @@ impl Core {
     /// A mailbox was full: whoever waits for the answer is told instead of left hanging.
     fn refused(&mut self, now: Now, to: ThreadId, mail: Mail, out: &mut Output<Mail>) {
         self.stats.refused_mail.up();
-        tracing::warn!(to = to.0, kind = mail.kind(), "a mailbox is full: mail was refused");
+        if self.kept.is_worth_a_line(now) {
+            tracing::warn!(
+                to = to.0,
+                kind = mail.kind(),
+                "a mailbox is full: mail was refused (said once a second)"
+            );
+        }
         match mail {
             Mail::Jobs(jobs) => {
                 for job in jobs {
@@ -280,10 +291,59 @@ impl Core {
             Mail::Job(job) => self.job_refused(now, *job, out),
             Mail::Ask(asks) => {
                 for ask in asks {
-                    self.ask_refused(now, &ask, out);
+                    self.ask_refused(now, to, ask, out);
                 }
             }
-            _ => {}
+            mail => self.keep(now, to, mail),
+        }
+    }
+
+    /// What a room must hear of sooner or later.
+    fn keep(&mut self, now: Now, to: ThreadId, mail: Mail) {
+        if !self.kept.keep(now, to, mail) {
+            self.stats.dropped_mail.up();
+        }
+    }
+
+    /// Posts again what met a full mailbox.
+    fn post_kept(&mut self, now: Now, out: &mut Output<Mail>) {
+        for (to, mail) in self.kept.take_due(now) {
+            match mail {
+                Mail::Ask(asks) => asks.into_iter().for_each(|ask| self.ask_if_open(to, ask)),
+                mail => out.mail(to, mail),
+            }
+        }
+    }
+
+    /// A wish that was under way for a while. Of a session that has ended rooms must hear nothing
+    /// but that: they have been told, or will be.
+    fn ask_if_open(&mut self, room: ThreadId, ask: RoomAsk) {
+        let is_late = match &ask {
+            RoomAsk::Closed { .. } => false,
+            RoomAsk::StatusFollow(follow) => !self.is_open(&follow.member),
+            RoomAsk::Opened { member, .. } | RoomAsk::StatusUnfollow { member, .. } => {
+                !self.is_open(member)
+            }
+            _ => true,
+        };
+        if !is_late {
+            self.ask(room, ask);
+        }
+    }
+
+    fn is_open(&self, member: &Member) -> bool {
+        self.sessions.contains_key(&member.presence.session_id)
+    }
+
+    /// A wish that one room has done its part of, for the next one.
+    fn pass_on(&mut self, ask: RoomAsk) {
+        let next = match &ask {
+            RoomAsk::StatusFollow(follow) => follow.users.first(),
+            RoomAsk::StatusUnfollow { users, .. } => users.first(),
+            _ => None,
+        };
+        if let Some(room) = next.map(|id| self.topology.room_of(*id)) {
+            self.ask_if_open(room, ask);
         }
     }
 }

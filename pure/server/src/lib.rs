@@ -11,6 +11,7 @@ pub mod desk;
 pub mod echo;
 mod frames;
 pub mod hooks;
+mod kept;
 pub mod mail;
 pub mod room;
 pub mod settings;

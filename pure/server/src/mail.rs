@@ -119,10 +119,13 @@ pub enum Mail {
     Disconnect { session_id: Uuid },
     /// To everybody: close all sockets of this user (deleted or banned). Cores have them.
     DisconnectUser { user_id: Uuid, cause: Disconnect },
+    /// Room to core: this wish is done here and goes on to the next room, unless the session has
+    /// ended meanwhile.
+    PassOn(Box<RoomAsk>),
     /// Room to core: the highest tick rate of its matches; 0 when it has none.
     Pace { room: ThreadId, tick_rate_hz: u8 },
-    /// Core to room, while stopping: end your matches within the grace.
-    Drain,
+    /// Core to room, while stopping: end your matches within the grace, and tell this core.
+    Drain { core: ThreadId },
     /// Room to core: no match is left.
     Drained,
 }
@@ -167,6 +170,14 @@ pub enum Work {
     After(Box<AfterMessage>),
     /// The scripts' shutdown function.
     Shutdown,
+}
+
+impl Work {
+    /// Whether guest code runs: then it is not for the batcher, where others wait behind it.
+    #[must_use]
+    pub fn runs_scripts(&self) -> bool {
+        !matches!(self, Self::Api(_) | Self::FindUsers { .. })
+    }
 }
 
 /// A call of an RPC function.
@@ -269,7 +280,8 @@ pub enum RoomAsk {
     MatchData(Box<MatchInput>),
     /// `status_update`; `None` goes offline.
     StatusUpdate { member: Member, cid: String, status: Option<String> },
-    /// `status_follow`: passed from room to room until `users` is empty, then answered.
+    /// `status_follow`: passed from room to room ([`Mail::PassOn`]) until `users` is empty, then
+    /// answered.
     StatusFollow(Box<Follow>),
     /// `status_unfollow`, passed on the same way.
     StatusUnfollow { member: Member, cid: String, users: Vec<Uuid> },
@@ -359,8 +371,9 @@ impl Mail {
             Self::Revoke(_) => "revoke",
             Self::Disconnect { .. } => "disconnect",
             Self::DisconnectUser { .. } => "disconnect user",
+            Self::PassOn(_) => "pass on",
             Self::Pace { .. } => "pace",
-            Self::Drain => "drain",
+            Self::Drain { .. } => "drain",
             Self::Drained => "drained",
         }
     }

@@ -10,7 +10,7 @@ mod host;
 mod relayed;
 mod status;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use event::{Handler, Input, Now, Output, ThreadId, Timers};
@@ -19,12 +19,17 @@ use game::guest::Scripts;
 use game::match_id::MatchId;
 use smallvec::SmallVec;
 use uuid::Uuid;
+use wire::nakama::realtime::error_code;
 
 use crate::desk::{Desk, Kit};
 use crate::frames::Outbox;
+use crate::kept::Kept;
 use crate::mail::{AskError, Mail, Member, RoomAsk, Then, Topology};
 use crate::settings::Settings;
 use crate::stats::RoomStats;
+
+/// Matches of one room that a session may be in: each costs memory on every thread.
+const MATCHES_PER_SESSION_MAX: usize = 1_024;
 
 /// The handler of a room thread.
 pub struct Room {
@@ -52,15 +57,20 @@ pub struct Room {
     told_rate_hz: u8,
     /// Cores with frames in their mailbox that they have not been woken for.
     look: Vec<ThreadId>,
-    /// Set while the server stops: when the matches' grace is over.
+    /// Set once the server stops: when the matches' grace is over.
     grace_ends: Option<Now>,
+    /// Cores that wait to hear that no match is left.
+    drain_for: Vec<ThreadId>,
+    /// Callbacks that run inside one another just now: a match may signal its neighbours.
+    callbacks_running: usize,
+    kept: Kept,
 }
 
 /// What a session has joined on this room, so that all is left when its socket closes.
 #[derive(Debug, Default)]
 struct Joined {
     matches: SmallVec<[MatchId; 2]>,
-    follows: Vec<Uuid>,
+    follows: BTreeSet<Uuid>,
 }
 
 impl Room {
@@ -93,6 +103,9 @@ impl Room {
             told_rate_hz: 0,
             look: Vec::new(),
             grace_ends: None,
+            drain_for: Vec::new(),
+            callbacks_running: 0,
+            kept: Kept::default(),
         }
     }
 
@@ -112,7 +125,7 @@ impl Room {
                 events.iter().for_each(|event| self.desk.directory.apply(event));
             }
             Mail::Cache(change) => self.desk.cache.apply(&change),
-            Mail::Drain => self.drain(now),
+            Mail::Drain { core } => self.drain(now, core),
             // The rest is for cores and workers.
             _ => {}
         }
@@ -124,13 +137,15 @@ impl Room {
             RoomAsk::Opened { member, online } => self.opened(member, online),
             RoomAsk::Closed { session_id, user_id } => self.closed(now, session_id, user_id),
             RoomAsk::MatchCreate { member, cid, id, named } => {
-                self.relayed_create(now, &member, &cid, id, named);
+                if self.may_enter(&member, &cid, id) {
+                    self.relayed_create(now, &member, &cid, id, named);
+                }
             }
             RoomAsk::MatchJoin { member, cid, id, by_token, request } => {
-                if id.authoritative {
-                    self.authoritative_join(now, &member, &cid, id, &request);
-                } else {
-                    self.relayed_join(now, &member, &cid, id, by_token);
+                match (self.may_enter(&member, &cid, id), id.authoritative) {
+                    (false, _) => {}
+                    (true, true) => self.authoritative_join(now, &member, &cid, id, &request),
+                    (true, false) => self.relayed_join(now, &member, &cid, id, by_token),
                 }
             }
             RoomAsk::MatchLeave { member, cid, id } => {
@@ -173,6 +188,23 @@ impl Room {
         } else {
             self.relayed_leave(session_id, id);
         }
+    }
+
+    /// Whether a session may enter another match; if not, it is answered. A session that is in the
+    /// match already may always.
+    fn may_enter(&mut self, member: &Member, cid: &str, id: MatchId) -> bool {
+        let joined = self.sessions.get(&member.presence.session_id);
+        let is_full = |joined: &Joined| {
+            joined.matches.len() >= MATCHES_PER_SESSION_MAX && !joined.matches.contains(&id)
+        };
+        if !joined.is_some_and(is_full) {
+            return true;
+        }
+        self.stats.joins_refused.up();
+        let text = format!("too many matches: a session is in {MATCHES_PER_SESSION_MAX} at most");
+        let frame = crate::frames::error(member.format, cid, error_code::BAD_INPUT, &text);
+        self.outbox.one(member, frame, Then::Answered);
+        false
     }
 
     fn joined(&mut self, session_id: Uuid, id: MatchId) {
@@ -222,33 +254,44 @@ impl Room {
         self.change(|version| DirectoryEvent::Ended { id, version });
     }
 
-    fn drain(&mut self, now: Now) {
-        let grace_s = self.settings.shutdown_grace_s;
-        self.grace_ends = Some(now.after_ms(u64::from(grace_s) * 1_000));
-        let ids: Vec<Uuid> = self.matches.keys().copied().collect();
-        for id in ids {
-            if grace_s == 0 {
-                self.end_match(id, None);
-            } else {
-                self.terminate(now, id, grace_s);
+    /// Every core asks; the matches are told once, every core is answered.
+    fn drain(&mut self, now: Now, core: ThreadId) {
+        self.drain_for.push(core);
+        if self.grace_ends.is_none() {
+            let grace_s = self.settings.shutdown_grace_s;
+            self.grace_ends = Some(now.after_ms(u64::from(grace_s) * 1_000));
+            let ids: Vec<Uuid> = self.matches.keys().copied().collect();
+            for id in ids {
+                if grace_s == 0 {
+                    self.end_match(id, None);
+                } else {
+                    self.terminate(now, id, grace_s);
+                }
             }
         }
         self.tell_if_drained();
     }
 
     fn tell_if_drained(&mut self) {
-        if self.grace_ends.is_some() && self.matches.is_empty() {
-            self.mails.extend(self.topology.cores.iter().map(|core| (*core, Mail::Drained)));
-            self.grace_ends = None;
+        if self.matches.is_empty() {
+            self.mails.extend(self.drain_for.drain(..).map(|core| (core, Mail::Drained)));
         }
+    }
+
+    /// When the grace of matches that still run is over.
+    fn grace_ends(&self) -> Option<Now> {
+        self.grace_ends.filter(|_| !self.matches.is_empty())
     }
 
     /// One due tick a call: between two matches the mailbox is looked at and what they said goes
     /// out, so that a slow match delays its neighbours by its own budget at most.
     fn wake(&mut self, now: Now) {
-        if let Some(ends) = self.grace_ends
-            && now >= ends
-        {
+        self.mails.extend(self.kept.take_due(now).into_iter().map(|(to, mail)| match mail {
+            // A newer one may have overtaken it.
+            Mail::Pace { room, .. } => (to, Mail::Pace { room, tick_rate_hz: self.told_rate_hz }),
+            mail => (to, mail),
+        }));
+        if self.grace_ends().is_some_and(|ends| now >= ends) {
             let ids: Vec<Uuid> = self.matches.keys().copied().collect();
             ids.into_iter().for_each(|id| self.end_match(id, None));
         } else if let Some(id) = self.ticks.pop_due(now) {
@@ -293,14 +336,25 @@ impl Room {
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);
         }
-        let next = [self.ticks.next_ns(), self.grace_ends.map(|ends| ends.mono_ns)];
+        let grace_ends = self.grace_ends().map(|ends| ends.mono_ns);
+        let next = [self.ticks.next_ns(), grace_ends, self.kept.due_ns()];
         out.wake_at(next.into_iter().flatten().min());
     }
 
-    /// Not even the mailbox of a core may fill up silently.
-    fn refused(&mut self, mail: &Mail) {
+    /// A full mailbox: sessions wait for these answers, and replicas for this news.
+    fn refused(&mut self, now: Now, to: ThreadId, mail: Mail) {
         self.stats.refused_mail.up();
-        tracing::warn!(kind = mail.kind(), "a mailbox is full: mail of a room was dropped");
+        if self.kept.is_worth_a_line(now) {
+            tracing::warn!(
+                to = to.0,
+                kind = mail.kind(),
+                "a mailbox is full: mail was refused (said once a second)"
+            );
+        }
+        // Whoever has a full mailbox need not be woken.
+        if !matches!(mail, Mail::Look) && !self.kept.keep(now, to, mail) {
+            self.stats.dropped_mail.up();
+        }
     }
 }
 
@@ -312,7 +366,7 @@ impl Handler for Room {
             Input::Mail(mail) => self.mail(now, mail),
             Input::Wake => self.wake(now),
             Input::TurnEnd => self.flush(now, out),
-            Input::Refused { mail, .. } => self.refused(&mail),
+            Input::Refused { to, mail } => self.refused(now, to, mail),
             Input::Stop => out.stop(),
             // A room has no sockets.
             _ => {}

@@ -40,8 +40,6 @@ pub struct SocketSettings {
     pub ping_period_ms: u64,
     /// `socket.pong_wait_ms`.
     pub pong_wait_ms: u64,
-    /// `socket.write_wait_ms`: how long unsent output may stand still before the socket is closed.
-    pub write_wait_ms: u64,
     /// `socket.close_ack_wait_ms`.
     pub close_ack_wait_ms: u64,
     /// `socket.read_timeout_ms`: for one HTTP request to arrive in full.
@@ -59,10 +57,6 @@ pub struct SocketSettings {
 pub struct MatchSettings {
     /// `match.input_queue_size`: messages waiting for a tick.
     pub input_queue_size: usize,
-    /// `match.join_attempt_queue_size`.
-    pub join_attempt_queue_size: usize,
-    /// `match.signal_queue_size`.
-    pub signal_queue_size: usize,
     /// `match.deferred_queue_size`.
     pub deferred_queue_size: usize,
     /// `match.max_empty_sec`; 0 is off.

@@ -117,6 +117,8 @@ counters! {
         counter closed_output_limit,
         /// Mail that could not be posted because a mailbox was full.
         counter refused_mail,
+        /// Refused mail that was lost: too much of it waited for another try.
+        counter dropped_mail,
     }
 }
 
@@ -129,6 +131,10 @@ counters! {
         gauge relayed_matches,
         /// Presences in matches.
         gauge presences,
+        /// Users not followed because the session follows too many of this room already.
+        counter follows_refused,
+        /// Joins refused because the session is in too many matches of this room already.
+        counter joins_refused,
         /// Presence events sent.
         counter presence_event_count,
         /// Match messages from clients taken.
@@ -151,6 +157,8 @@ counters! {
         counter match_out_of_memory,
         /// Mail that could not be posted because a mailbox was full.
         counter refused_mail,
+        /// Refused mail that was lost: too much of it waited for another try.
+        counter dropped_mail,
     }
 }
 
@@ -185,6 +193,8 @@ counters! {
         counter db_commit_errors,
         /// Mail that could not be posted because a mailbox was full.
         counter refused_mail,
+        /// Refused mail that was lost: too much of it waited for another try.
+        counter dropped_mail,
     }
 }
 

@@ -20,6 +20,7 @@ use game::guest::{ScriptFailure, Scripts};
 use game::session::{Claims, Revocations, Signer};
 
 use crate::desk::{Desk, Kit};
+use crate::kept::Kept;
 use crate::mail::{Done, Job, Mail, Outcome, RpcJob, Topology, Work};
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
@@ -44,6 +45,7 @@ pub struct Worker {
     /// Cores with answers in their mailbox that they have not been woken for.
     look: Vec<ThreadId>,
     jobs_in_batch: u64,
+    kept: Kept,
 }
 
 impl Worker {
@@ -72,6 +74,7 @@ impl Worker {
             mails: Vec::new(),
             look: Vec::new(),
             jobs_in_batch: 0,
+            kept: Kept::default(),
             settings,
         }
     }
@@ -245,6 +248,24 @@ impl Worker {
     }
 }
 
+impl Worker {
+    /// A full mailbox: clients wait for these answers, and cores count what is under way.
+    fn refused(&mut self, now: Now, to: ThreadId, mail: Mail) {
+        self.stats.refused_mail.up();
+        if self.kept.is_worth_a_line(now) {
+            tracing::warn!(
+                to = to.0,
+                kind = mail.kind(),
+                "a mailbox is full: mail was refused (said once a second)"
+            );
+        }
+        // Whoever has a full mailbox need not be woken.
+        if !matches!(mail, Mail::Look) && !self.kept.keep(now, to, mail) {
+            self.stats.dropped_mail.up();
+        }
+    }
+}
+
 impl Handler for Worker {
     type Mail = Mail;
 
@@ -257,14 +278,14 @@ impl Handler for Worker {
                 for core in self.look.drain(..) {
                     out.mail(core, Mail::Look);
                 }
+                out.wake_at(self.kept.due_ns());
             }
-            Input::Refused { mail, .. } => {
-                self.stats.refused_mail.up();
-                tracing::warn!(
-                    kind = mail.kind(),
-                    "a mailbox is full: mail of a worker was dropped"
-                );
+            Input::Wake => {
+                for (to, mail) in self.kept.take_due(now) {
+                    out.mail(to, mail);
+                }
             }
+            Input::Refused { to, mail } => self.refused(now, to, mail),
             Input::Stop => out.stop(),
             _ => {}
         }

@@ -75,7 +75,7 @@ pub(crate) fn output_is_bounded_and_neighbours_notice_nothing(driver: DriverChoi
         // A handler that pushes, as a match does: it is not slowed by reading less.
         Input::Bytes { conn, bytes: b"flood" } => {
             for _ in 0..100 {
-                out.send_with(conn, |arena| arena.extend_from_slice(&vec![7; 100 << 10]));
+                out.send_shared(conn, vec![7; 100 << 10].into());
             }
         }
         Input::Closed { conn, reason, .. } => told.send((conn, reason)).unwrap(),
@@ -88,6 +88,22 @@ pub(crate) fn output_is_bounded_and_neighbours_notice_nothing(driver: DriverChoi
     assert_eq!(reason, CloseReason::OutputLimit);
     assert_eq!(round_trip(&neighbour, b"after"), b"after");
     assert_eq!(rig.stop().value(Count::ClosedOutputLimit), 1);
+}
+
+/// One answer above the limit is no sign of a peer that does not read.
+pub(crate) fn one_large_answer_is_sent_whole(driver: DriverChoice) {
+    const LARGE: usize = 5 << 20;
+    let limits = Limits { output_bytes_max: 1 << 20, ..quick() };
+    let rig = Rig::new(driver, limits, move |_, input, out| {
+        if let Input::Bytes { conn, .. } = input {
+            out.send(conn, &pattern(LARGE, 3));
+            out.close(conn);
+        }
+    });
+    let mut client = rig.client();
+    client.write_all(b"all of it").unwrap();
+    assert!(drain(client) == pattern(LARGE, 3));
+    assert_eq!(rig.stop().value(Count::ClosedOutputLimit), 0);
 }
 
 pub(crate) fn a_half_closed_peer_still_gets_its_answer(driver: DriverChoice) {

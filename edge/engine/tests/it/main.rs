@@ -45,6 +45,7 @@ on_both_drivers! {
         a_request_split_at_every_byte_is_the_same_request,
         a_slow_reader_loses_nothing,
         output_is_bounded_and_neighbours_notice_nothing,
+        one_large_answer_is_sent_whole,
         a_half_closed_peer_still_gets_its_answer,
         a_reset_in_the_middle_hurts_nobody_else,
         an_accept_storm_is_weathered,

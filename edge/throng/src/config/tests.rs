@@ -56,7 +56,7 @@ fn defaults_are_the_originals_save_the_address() {
     assert_eq!(settings.socket.request_bytes_max, 262_144);
     assert_eq!((settings.socket.pong_wait_ms, settings.socket.ping_period_ms), (25_000, 15_000));
     assert_eq!(settings.runtime.http_key, "defaulthttpkey");
-    assert_eq!(settings.matches.signal_queue_size, 10);
+    assert_eq!(settings.matches.input_queue_size, 128);
     assert_eq!(config.runtime.path, Path::new("./data/modules"));
     assert!(!config.runtime.path_given);
     assert_eq!(config.metrics.listen, None);

@@ -189,13 +189,6 @@ pub const BUILT: &[Opt] = &[
         "How long a kept-alive HTTP connection may wait for its next request.",
     ),
     row(
-        "socket.write_wait_ms",
-        number(10, HOUR_MS, "ms"),
-        "5000",
-        "How long output may wait for a client that reads nothing. Then the socket is \
-         closed.",
-    ),
-    row(
         "socket.pong_wait_ms",
         number(20, 24 * HOUR_MS, "ms"),
         "25000",
@@ -219,7 +212,7 @@ pub const BUILT: &[Opt] = &[
         number(1, 65_536, "messages"),
         "64",
         "Messages that may wait for a client that does not read. A client that falls \
-         further behind is closed, with the reason in the close frame.",
+         further behind is closed and counted; a single message is sent however large.",
     )
     .differs(
         "it is a limit in bytes, of this many messages of the largest size; smaller ones may \
@@ -291,18 +284,6 @@ pub const BUILT: &[Opt] = &[
         "128",
         "Messages to a match that may wait for its next tick. More are dropped and \
          counted.",
-    ),
-    row(
-        "match.join_attempt_queue_size",
-        number(1, 65_536, "attempts"),
-        "128",
-        "Attempts to join a match that may wait. More are refused.",
-    ),
-    row(
-        "match.signal_queue_size",
-        number(1, 65_536, "signals"),
-        "10",
-        "Signals to a match that may wait. More are answered with `match busy`.",
     ),
     row(
         "match.deferred_queue_size",

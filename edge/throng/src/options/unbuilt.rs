@@ -12,11 +12,16 @@ const fn row(name: &'static str, default: &'static str, why: Why) -> Unbuilt {
 const ROTATION: Why = Missing("log rotation is", "");
 const CUSTOM: Why = Missing("custom metrics are", "");
 const BUFFERS: Why = Pointless("buffers grow and shrink with the traffic");
+const UNREAD: Why = Pointless(
+    "what a client does not read counts against `socket.outgoing_queue_size`, and \
+     `socket.pong_wait_ms` and `socket.idle_timeout_ms` end its silence",
+);
 const TLS: Why = Missing("TLS is", "put a proxy such as nginx or Caddy in front");
 const POSTGRES: Why = Missing("PostgreSQL is", "the database is SQLite, in `data_dir`");
 const POOL: Why = Pointless("`engine.workers` and `runtime.memory_max_bytes` size the scripts");
 const JAVASCRIPT: Why = Missing("JavaScript is", "modules are written in Lua");
 const EVENTS: Why = Missing("the event functions of scripts are", "");
+const AT_ONCE: Why = Pointless("callbacks run one after another as they come, none waits");
 const MATCHMAKER: Why = Missing("the matchmaker is", "");
 const PARTIES: Why = Missing("parties are", "");
 const LEADERBOARDS: Why = Missing("leaderboards are", "");
@@ -43,11 +48,8 @@ pub const UNBUILT: &[Unbuilt] = &[
     row("socket.protocol", "tcp", Pointless("`socket.address` decides between IPv4 and IPv6")),
     row("socket.read_buffer_size_bytes", "4096", BUFFERS),
     row("socket.write_buffer_size_bytes", "4096", BUFFERS),
-    row(
-        "socket.write_timeout_ms",
-        "10000",
-        Pointless("`socket.write_wait_ms` bounds HTTP answers as well"),
-    ),
+    row("socket.write_timeout_ms", "10000", UNREAD),
+    row("socket.write_wait_ms", "5000", UNREAD),
     row(
         "socket.ping_backoff_threshold",
         "20",
@@ -76,7 +78,9 @@ pub const UNBUILT: &[Unbuilt] = &[
     row("runtime.js_entrypoint", "", JAVASCRIPT),
     row("runtime.event_queue_size", "65536", EVENTS),
     row("runtime.event_queue_workers", "8", EVENTS),
-    row("match.call_queue_size", "128", Pointless("callbacks run one after another at once")),
+    row("match.call_queue_size", "128", AT_ONCE),
+    row("match.join_attempt_queue_size", "128", AT_ONCE),
+    row("match.signal_queue_size", "10", AT_ONCE),
     row(
         "match.join_marker_deadline_ms",
         "15000",

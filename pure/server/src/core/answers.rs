@@ -1,6 +1,6 @@
 //! How answers become HTTP responses and socket frames. Contract: A.1 (headers), A.4, A.8, C.4.
 
-use event::{ConnId, Now, Output};
+use event::{ConnId, Now, Output, ThreadId};
 use game::error::{ApiError, Code};
 use game::guest::{ScriptError, ScriptFailure};
 use wire::http1::{self, Connection, HttpError, ResponseHead};
@@ -40,6 +40,8 @@ pub(super) fn fixed_headers(settings: &Settings) -> Vec<u8> {
 pub(super) struct Manner {
     pub(super) connection: Connection,
     pub(super) cors: bool,
+    /// It answers HEAD: whoever reads a body after it takes it for the next answer.
+    pub(super) is_head: bool,
 }
 
 impl Core {
@@ -57,7 +59,7 @@ impl Core {
         if manner.cors {
             self.fixed_headers.extend_from_slice(CORS);
         }
-        self.respond_with_fixed(now, conn, manner.connection, (status, content_type, body), out);
+        self.respond_with_fixed(now, conn, manner, (status, content_type, body), out);
         self.fixed_headers.truncate(extra_len);
     }
 
@@ -65,14 +67,15 @@ impl Core {
         &mut self,
         now: Now,
         conn: ConnId,
-        connection: Connection,
+        manner: Manner,
         (status, content_type, body): (u16, &str, &[u8]),
         out: &mut Output<Mail>,
     ) {
         self.count_response(status, body.len());
         self.renew_date(now);
-        let mut head = ResponseHead::new(status, content_type, connection);
+        let mut head = ResponseHead::new(status, content_type, manner.connection);
         head.extra = &self.fixed_headers;
+        head.head_only = manner.is_head;
         out.send_with(conn, |to| http1::respond(to, &head, body, &self.date.1));
     }
 
@@ -184,7 +187,7 @@ impl Core {
         error: &HttpError,
         out: &mut Output<Mail>,
     ) {
-        let manner = Manner { connection: Connection::Close, cors: false };
+        let manner = Manner { connection: Connection::Close, cors: false, is_head: false };
         let mut body = Vec::new();
         ApiError::invalid(error.to_string()).write_body(&mut body);
         // Too large a body is 400 in the contract (A.8), the other limits are not mentioned there.
@@ -223,7 +226,8 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         let connection = if waiting.keep_alive { Connection::KeepAlive } else { Connection::Close };
-        let manner = Manner { connection, cors: waiting.cors };
+        // No route of HEAD waits.
+        let manner = Manner { connection, cors: waiting.cors, is_head: false };
         match outcome {
             Outcome::Api(Ok(answer)) => self.respond_json(now, conn, manner, &answer.body, out),
             Outcome::Api(Err(error)) | Outcome::Users(Err(error)) => {
@@ -326,17 +330,30 @@ impl Core {
         self.done(now, Done { lane: job.lane, conn: job.address.conn, outcome }, out);
     }
 
-    /// A room's mailbox was full: the session that waits for it is told.
-    pub(super) fn ask_refused(&mut self, now: Now, ask: &RoomAsk, out: &mut Output<Mail>) {
-        let (member, cid) = match ask {
+    /// A room's mailbox was full: the session that waits for it is told; what nobody waits for but
+    /// the room must know is posted again.
+    pub(super) fn ask_refused(
+        &mut self,
+        now: Now,
+        room: ThreadId,
+        ask: RoomAsk,
+        out: &mut Output<Mail>,
+    ) {
+        let (member, cid) = match &ask {
             RoomAsk::MatchCreate { member, cid, .. }
             | RoomAsk::MatchJoin { member, cid, .. }
             | RoomAsk::MatchLeave { member, cid, .. }
             | RoomAsk::StatusUpdate { member, cid, .. }
             | RoomAsk::StatusUnfollow { member, cid, .. } => (member, cid),
             RoomAsk::StatusFollow(follow) => (&follow.member, &follow.cid),
-            RoomAsk::Opened { .. } | RoomAsk::Closed { .. } | RoomAsk::MatchData(_) => return,
+            RoomAsk::Opened { .. } | RoomAsk::Closed { .. } => {
+                return self.keep(now, room, Mail::Ask(vec![ask]));
+            }
+            RoomAsk::MatchData(_) => return,
         };
+        if !self.is_open(member) {
+            return;
+        }
         let error = busy();
         let error = (error_code::RUNTIME_EXCEPTION, &*error.message);
         self.reply_error(member.address.conn, member.format, cid, error, out);

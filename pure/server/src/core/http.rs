@@ -147,12 +147,13 @@ impl Core {
                 }
             }
         }
+        if http.is_eof {
+            // Of a request that began no more will come.
+            out.close(conn);
+            return self.put(conn, State::Closing);
+        }
         if http.decoder.is_idle() {
             http.began = None;
-            if http.is_eof {
-                out.close(conn);
-                return self.put(conn, State::Closing);
-            }
         } else {
             http.began.get_or_insert(now);
         }
@@ -168,9 +169,10 @@ impl Core {
         outcome: crate::mail::Outcome,
         out: &mut Output<Mail>,
     ) {
-        let Some(waiting) = http.waiting.take() else {
+        let Some(mut waiting) = http.waiting.take() else {
             return self.put(conn, State::Http(http));
         };
+        waiting.keep_alive &= self.stopping.is_none();
         self.answer_outcome(now, conn, &waiting, outcome, out);
         http.heard = now;
         if !waiting.keep_alive {

@@ -42,11 +42,12 @@ impl Core {
             .stopping
             .as_ref()
             .map(|stopping| stopping.sockets_until.unwrap_or(stopping.rooms_until).mono_ns);
-        let next = [self.timers.next_ns(), look, stopping];
+        let next = [self.timers.next_ns(), look, stopping, self.kept.due_ns()];
         out.wake_at(next.into_iter().flatten().min());
     }
 
     pub(super) fn wake(&mut self, now: Now, out: &mut Output<Mail>) {
+        self.post_kept(now, out);
         while let Some(conn) = self.timers.pop_due(now) {
             if let Some(slot) = self.conns.get_mut(conn.slot as usize)
                 && slot.generation == conn.generation
@@ -136,7 +137,10 @@ impl Core {
             other => return self.put(conn, other),
         };
         self.put(conn, State::Closing);
-        self.session_over(&session);
+        // After our close frame rooms have heard of it already.
+        if session.closing.is_none() {
+            self.session_over(&session);
+        }
     }
 
     /// Everything that must happen once when a session ends.
@@ -159,7 +163,7 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         let of_user = |slot: &super::Slot| match &slot.state {
-            State::Socket(session) => session.user_id == user_id,
+            State::Socket(session) => session.user_id == user_id && session.closing.is_none(),
             _ => false,
         };
         let conns: Vec<ConnId> = (0u32..)
@@ -192,7 +196,7 @@ impl Core {
             sockets_until: None,
         });
         for room in &self.topology.rooms {
-            out.mail(*room, Mail::Drain);
+            out.mail(*room, Mail::Drain { core: self.me });
         }
     }
 

@@ -274,8 +274,8 @@ impl Core {
             metadata: join.metadata.into_iter().collect(),
             vars: session.claims.vars.clone(),
             user_session_exp: session.claims.expires_s,
-            client_ip: Some(session.peer.ip().to_string()),
-            client_port: Some(session.peer.port().to_string()),
+            client_ip: Some(session.client.0.clone()),
+            client_port: Some(session.client.1.clone()),
         });
         let room = self.topology.room_of(id.uuid);
         let ask = RoomAsk::MatchJoin { member, cid: cid.clone(), id, by_token, request };
@@ -377,8 +377,8 @@ pub(super) fn session_context(execution_mode: &'static str, session: &Session) -
         user_session_exp: Some(session.claims.expires_s),
         session_id: Some(session.session_id),
         lang: Some(session.lang.to_string()),
-        client_ip: Some(session.peer.ip().to_string()),
-        client_port: Some(session.peer.port().to_string()),
+        client_ip: Some(session.client.0.clone()),
+        client_port: Some(session.client.1.clone()),
         ..CallContext::default()
     }
 }

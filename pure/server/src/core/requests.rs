@@ -31,8 +31,13 @@ impl Core {
         out: &mut Output<Mail>,
     ) -> Step {
         let manner = Manner {
-            connection: Connection::asked_by(request),
+            connection: if self.stopping.is_none() {
+                Connection::asked_by(request)
+            } else {
+                Connection::Close
+            },
             cors: request.header("origin").is_some(),
+            is_head: request.method == "HEAD",
         };
         let after = if request.keep_alive && self.stopping.is_none() {
             Step::Answered
@@ -225,7 +230,8 @@ impl Core {
         let session_id = game::session::new_id(now, &mut self.random);
         let message_bytes_max = self.settings.socket.message_bytes_max;
         let options = (format, &*lang);
-        let session = Session::new(now, session_id, claims, options, peer, message_bytes_max);
+        let client = self.client_address(request, peer);
+        let session = Session::new(now, session_id, claims, options, client, message_bytes_max);
         self.session_opened(now, conn, &session, online, out);
         Step::Upgraded(Box::new(session))
     }

@@ -2,7 +2,6 @@
 //! worker or a room makes those behind it wait (the contract, C.5). Frames that rooms send go out
 //! between, as they come.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use event::{ConnId, Now, Output};
@@ -23,7 +22,8 @@ pub(super) struct Session {
     pub(super) username: Arc<str>,
     pub(super) claims: Arc<Claims>,
     pub(super) lang: Box<str>,
-    pub(super) peer: SocketAddr,
+    /// The client's address and port, as its handshake and the proxies tell.
+    pub(super) client: (String, String),
     pub(super) format: Format,
     decoder: ws::Decoder,
     /// Bytes behind the message that is being answered.
@@ -35,7 +35,7 @@ pub(super) struct Session {
     heard: Now,
     pinged: Now,
     /// When we sent a close frame; from then on nothing else is sent.
-    closing: Option<Now>,
+    pub(super) closing: Option<Now>,
 }
 
 /// A message that waits for its answer.
@@ -77,7 +77,7 @@ impl Session {
         session_id: Uuid,
         claims: Arc<Claims>,
         options: (Format, &str),
-        peer: SocketAddr,
+        client: (String, String),
         message_bytes_max: usize,
     ) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Session {
             username: Arc::from(claims.username.as_str()),
             claims,
             lang: options.1.into(),
-            peer,
+            client,
             format: options.0,
             decoder: ws::Decoder::new(ws::Role::Server, message_bytes_max),
             held: Vec::new(),
@@ -284,6 +284,8 @@ impl Core {
                 session.observed = None;
                 if std::mem::take(&mut session.is_paused) {
                     out.reading(conn, true);
+                    // Its silence was ours: nobody listened.
+                    session.heard = now;
                 }
                 let held = std::mem::take(&mut session.held);
                 if held.is_empty() {
@@ -319,8 +321,11 @@ impl Core {
             session.pinged = now;
             out.send_with(conn, |to| ws::encode(to, ws::Opcode::Ping, b""));
         }
-        let next_ping = session.heard.max(session.pinged).after_ms(ping_ms);
-        let due = next_ping.min(session.heard.after_ms(pong_ms)).max(now.after_ms(1));
+        let mut due = session.heard.max(session.pinged).after_ms(ping_ms);
+        if session.waiting.is_none() {
+            due = due.min(session.heard.after_ms(pong_ms));
+        }
+        let due = due.max(now.after_ms(1));
         self.put(conn, State::Socket(session));
         self.arm(due, conn);
     }

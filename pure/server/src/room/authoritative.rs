@@ -27,6 +27,9 @@ use crate::mail::{AskError, MatchInput, Member, Then};
 pub(super) const TICK_RATE_HZ_MAX: i64 = 60;
 /// Bytes of a label.
 pub(super) const LABEL_BYTES_MAX: usize = 2_048;
+/// Callbacks that may run inside one another, because each signals the next match: every one of
+/// them takes its part of the thread's stack.
+const CALLBACKS_NESTED_MAX: usize = 8;
 /// What the sockets of a failed match are told.
 const MATCH_FAILED: &str = "server-side session disconnect";
 
@@ -148,6 +151,12 @@ impl Room {
         match self.matches.get(&id) {
             None => return Err(AskError::NotFound),
             Some(found) if found.running.is_none() => return Err(AskError::Busy),
+            Some(_) if self.callbacks_running >= CALLBACKS_NESTED_MAX => {
+                let text = format!(
+                    "match_signal inside match_signal goes {CALLBACKS_NESTED_MAX} deep at most"
+                );
+                return Err(AskError::Failed(text));
+            }
             Some(_) => {}
         }
         let answer = self.call(now, id, |running, host| {
@@ -393,14 +402,22 @@ impl Room {
         let mut running = found.running.take()?;
         let mut effects = Effects::new(self.settings.matches.deferred_queue_size);
         let result = {
+            self.callbacks_running += 1;
             let mut host = RoomHost::new(self, now, Some(&mut effects));
             callback(&mut running, &mut host)
         };
+        self.callbacks_running -= 1;
         self.matches.get_mut(&id)?.running = Some(running);
         self.apply(id, effects);
         match result {
             Ok(Some(value)) => Some(value),
             Ok(None) => {
+                if let Some(found) = self.matches.get(&id) {
+                    tracing::info!(
+                        match_id = %id, module = %found.module, players = found.members.len(),
+                        "match ended: its callback returned nil instead of the state"
+                    );
+                }
                 self.end_match(id, None);
                 None
             }
@@ -413,7 +430,7 @@ impl Room {
 
     /// Does what a callback asked for, in order; the deferred broadcasts last.
     fn apply(&mut self, id: Uuid, effects: Effects) {
-        let (messages, kicked, label) = effects.into_parts();
+        let (messages, kicks, label) = effects.into_parts();
         if let Some(label) = label
             && let Some(found) = self.matches.get_mut(&id)
             && let Some(running) = &mut found.running
@@ -423,12 +440,14 @@ impl Room {
             let label = Arc::from(label);
             self.change(|version| DirectoryEvent::Relabelled { id: match_id, version, label });
         }
-        for message in &messages {
-            self.broadcast(id, message);
-        }
-        if !kicked.is_empty() {
+        let mut messages = messages.iter();
+        let mut sent = 0;
+        for (at, kicked) in kicks {
+            messages.by_ref().take(at - sent).for_each(|message| self.broadcast(id, message));
+            sent = at;
             self.remove_members(id, &kicked, PresenceReason::Leave);
         }
+        messages.for_each(|message| self.broadcast(id, message));
     }
 
     fn broadcast(&mut self, id: Uuid, message: &Broadcast) {

@@ -16,13 +16,16 @@ use super::authoritative::LABEL_BYTES_MAX;
 use crate::desk::from_desk;
 use crate::mail::{AskError, Mail};
 
+/// Sessions to be removed, and how many of the callback's messages they still get.
+pub(super) type Kicks = Vec<(usize, Vec<Uuid>)>;
+
 /// What the dispatcher of one callback was asked for.
 #[derive(Debug)]
 pub(super) struct Effects {
     messages: Vec<Broadcast>,
     deferred: Vec<Broadcast>,
     deferred_max: usize,
-    kicked: Vec<Uuid>,
+    kicks: Kicks,
     label: Option<String>,
 }
 
@@ -32,15 +35,15 @@ impl Effects {
             messages: Vec::new(),
             deferred: Vec::new(),
             deferred_max,
-            kicked: Vec::new(),
+            kicks: Vec::new(),
             label: None,
         }
     }
 
-    /// Messages in the order of sending, the kicked sessions, the new label.
-    pub(super) fn into_parts(mut self) -> (Vec<Broadcast>, Vec<Uuid>, Option<String>) {
+    /// Messages in the order of sending; kicks, each behind so many of them; the new label.
+    pub(super) fn into_parts(mut self) -> (Vec<Broadcast>, Kicks, Option<String>) {
         self.messages.append(&mut self.deferred);
-        (self.messages, self.kicked, self.label)
+        (self.messages, self.kicks, self.label)
     }
 }
 
@@ -64,7 +67,7 @@ impl Dispatcher for Effects {
     }
 
     fn kick(&mut self, sessions: &[Uuid]) {
-        self.kicked.extend_from_slice(sessions);
+        self.kicks.push((self.messages.len(), sessions.to_vec()));
     }
 
     fn label_update(&mut self, label: &str) -> Result<(), HostError> {

@@ -8,7 +8,10 @@ use wire::nakama::realtime::{Message, Status, StatusPresenceEvent, UserPresence}
 
 use super::Room;
 use crate::frames;
-use crate::mail::{Follow, Member, RoomAsk, Then};
+use crate::mail::{Follow, Mail, Member, RoomAsk, Then};
+
+/// Users of one room that a session may follow; further ones are not followed, and counted.
+const FOLLOWS_MAX: usize = 16_384;
 
 /// One user's sockets, presences and followers. Gone when all three are.
 #[derive(Debug, Default)]
@@ -26,16 +29,25 @@ fn with_status(presence: &Presence, status: &str) -> UserPresence {
 impl Room {
     pub(super) fn opened(&mut self, member: Member, online: bool) {
         let user_id = member.presence.user_id;
-        let user = self.users.entry(user_id).or_default();
-        let older = std::mem::take(&mut user.sockets);
-        user.sockets.push(member.clone());
-        if self.settings.single_socket {
+        if self.settings.single_socket
+            && let Some(user) = self.users.get(&user_id)
+        {
+            // They stay listed until they close, so that their status goes with them.
+            let is_this = |other: &&Member| other.presence.session_id == member.presence.session_id;
+            let older: Vec<Member> = user.sockets.iter().filter(|m| !is_this(m)).cloned().collect();
             older.iter().for_each(|older| self.replace(older));
-        } else {
-            user.sockets.extend(older);
         }
+        self.add_socket(&member);
         if online {
             self.set_status(&member, Some(String::new()));
+        }
+    }
+
+    fn add_socket(&mut self, member: &Member) {
+        let user = self.users.entry(member.presence.user_id).or_default();
+        let session_id = member.presence.session_id;
+        if !user.sockets.iter().any(|known| known.presence.session_id == session_id) {
+            user.sockets.push(member.clone());
         }
     }
 
@@ -56,6 +68,8 @@ impl Room {
     }
 
     pub(super) fn status_update(&mut self, member: Member, cid: &str, status: Option<String>) {
+        // The news that it opened may have met a full mailbox and still be on its way.
+        self.add_socket(&member);
         self.set_status(&member, status);
         self.outbox.one(&member, frames::frame(member.format, cid, None), Then::Answered);
     }
@@ -102,10 +116,13 @@ impl Room {
             if user_id == follow.member.presence.user_id {
                 continue; // One's own events come anyway.
             }
-            let user = self.users.entry(user_id).or_default();
             let follows = &mut self.sessions.entry(session_id).or_default().follows;
-            if !follows.contains(&user_id) {
-                follows.push(user_id);
+            if follows.len() >= FOLLOWS_MAX && !follows.contains(&user_id) {
+                self.stats.follows_refused.up();
+                continue;
+            }
+            let user = self.users.entry(user_id).or_default();
+            if follows.insert(user_id) {
                 user.followers.push(follow.member.clone());
             }
             for (online, status) in &user.online {
@@ -115,10 +132,10 @@ impl Room {
                 }
             }
         }
-        if let Some(next) = elsewhere.first().map(|id| self.topology.room_of(*id)) {
+        if !elsewhere.is_empty() {
+            let core = follow.member.address.core;
             follow.users = elsewhere;
-            let ask = RoomAsk::StatusFollow(Box::new(follow));
-            return self.mails.push((next, crate::mail::Mail::Ask(vec![ask])));
+            return self.pass_on(core, RoomAsk::StatusFollow(Box::new(follow)));
         }
         let found = follow.found.iter();
         let presences = found.map(|(presence, status)| with_status(presence, status)).collect();
@@ -127,22 +144,28 @@ impl Room {
         self.outbox.one(&follow.member, frame, Then::Answered);
     }
 
+    /// To the next room by way of the session's core: it alone knows whether the session still
+    /// is, and its mail to that room comes before the news that it is not.
+    fn pass_on(&mut self, core: event::ThreadId, ask: RoomAsk) {
+        self.mails.push((core, Mail::PassOn(Box::new(ask))));
+    }
+
     pub(super) fn status_unfollow(&mut self, member: Member, cid: String, users: Vec<Uuid>) {
         let session_id = member.presence.session_id;
         let (here, elsewhere): (Vec<Uuid>, Vec<Uuid>) =
             users.into_iter().partition(|id| self.topology.room_of(*id) == self.me);
         for user_id in here {
             if let Some(joined) = self.sessions.get_mut(&session_id) {
-                joined.follows.retain(|followed| *followed != user_id);
+                joined.follows.remove(&user_id);
                 if joined.follows.is_empty() && joined.matches.is_empty() {
                     self.sessions.remove(&session_id);
                 }
             }
             self.forget_follower(user_id, session_id);
         }
-        if let Some(next) = elsewhere.first().map(|id| self.topology.room_of(*id)) {
-            let ask = RoomAsk::StatusUnfollow { member, cid, users: elsewhere };
-            return self.mails.push((next, crate::mail::Mail::Ask(vec![ask])));
+        if !elsewhere.is_empty() {
+            let core = member.address.core;
+            return self.pass_on(core, RoomAsk::StatusUnfollow { member, cid, users: elsewhere });
         }
         self.outbox.one(&member, frames::frame(member.format, &cid, None), Then::Answered);
     }

@@ -1,0 +1,95 @@
+//! Mail that a full mailbox gave back, kept for another try: answers that somebody waits for, and
+//! news that threads would otherwise never hear. Not kept: what its poster answers "busy" itself.
+//!
+//! Mail comes in from [`event::Input::Refused`], and is posted again in that order. What was posted
+//! to the same thread meanwhile may have overtaken it.
+
+use std::collections::VecDeque;
+
+use event::{Now, ThreadId};
+
+use crate::mail::Mail;
+
+/// Mails that one thread keeps; further ones are dropped and counted. As many as fit into a core's
+/// mailbox: whoever is that far behind is not coming back.
+const KEPT_MAX: usize = 65_536;
+/// How long until the next try.
+const RETRY_NS: u64 = 1_000_000;
+/// How long until refusals are logged again: every try of every mail may be one.
+const QUIET_NS: u64 = 1_000_000_000;
+
+/// Refused mail of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    mails: VecDeque<(ThreadId, Mail)>,
+    due_ns: Option<u64>,
+    /// Until when refusals are not worth another line in the log.
+    quiet_until_ns: u64,
+}
+
+impl Kept {
+    /// Keeps a mail; `false` if there is no room: then it is lost.
+    #[must_use]
+    pub(crate) fn keep(&mut self, now: Now, to: ThreadId, mail: Mail) -> bool {
+        if self.mails.len() >= KEPT_MAX {
+            return false;
+        }
+        self.due_ns.get_or_insert(now.mono_ns.saturating_add(RETRY_NS));
+        self.mails.push_back((to, mail));
+        true
+    }
+
+    /// Whether a refusal that happens now is to be logged.
+    #[must_use]
+    pub(crate) fn is_worth_a_line(&mut self, now: Now) -> bool {
+        let is_worth = now.mono_ns >= self.quiet_until_ns;
+        if is_worth {
+            self.quiet_until_ns = now.mono_ns.saturating_add(QUIET_NS);
+        }
+        is_worth
+    }
+
+    /// When the next try is due, in nanoseconds of [`Now::mono_ns`].
+    pub(crate) fn due_ns(&self) -> Option<u64> {
+        self.due_ns
+    }
+
+    /// Everything that is kept, if the next try is due.
+    pub(crate) fn take_due(&mut self, now: Now) -> VecDeque<(ThreadId, Mail)> {
+        if self.due_ns.is_none_or(|due_ns| due_ns > now.mono_ns) {
+            return VecDeque::new();
+        }
+        self.due_ns = None;
+        std::mem::take(&mut self.mails)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Now, ThreadId};
+
+    use super::{KEPT_MAX, Kept};
+    use crate::mail::Mail;
+
+    #[test]
+    fn what_is_kept_comes_back_in_order_when_due_and_is_bounded() {
+        let mut kept = Kept::default();
+        let (start, later) = (Now::default(), Now::default().after_ms(1));
+        for id in 0..=KEPT_MAX {
+            let to = ThreadId(u16::try_from(id % 1_000).unwrap());
+            assert_eq!(kept.keep(start, to, Mail::Look), id < KEPT_MAX);
+        }
+        assert_eq!((kept.due_ns(), kept.take_due(start).len()), (Some(later.mono_ns), 0));
+        let due = kept.take_due(later);
+        assert!(due.iter().zip(0..).all(|((to, _), id)| usize::from(to.0) == id % 1_000));
+        assert_eq!((due.len(), kept.due_ns(), kept.take_due(later).len()), (KEPT_MAX, None, 0));
+    }
+
+    #[test]
+    fn refusals_are_logged_once_a_second() {
+        let mut kept = Kept::default();
+        let start = Now::default();
+        let logged = (0..3_000).filter(|ms| kept.is_worth_a_line(start.after_ms(*ms)));
+        assert_eq!(logged.collect::<Vec<_>>(), [0, 1_000, 2_000]);
+    }
+}

@@ -1,0 +1,94 @@
+//! HTTP connections: order, half-close, HEAD, and who runs hooks.
+
+use crate::rig::{Plan, Rig, request, server_key};
+
+#[test]
+fn pipelined_requests_are_answered_in_order_at_every_split() {
+    let rig = Rig::new();
+    let (_, token) = rig.login("ada");
+    let bearer = format!("Bearer {token}");
+    let mut bytes = request("GET /v2/account", &bearer, "");
+    bytes.extend(request("GET /healthcheck", "", ""));
+    bytes.extend(request("GET /v2/nothing", "", ""));
+    let statuses = |text: &str| -> Vec<String> {
+        text.match_indices("HTTP/1.1 ").map(|(at, _)| text[at + 9..at + 12].to_owned()).collect()
+    };
+    for split in 0..=bytes.len() {
+        let client = rig.open(0);
+        rig.bytes_only(client, &bytes[..split]);
+        rig.bytes_only(client, &bytes[split..]);
+        rig.settle();
+        assert_eq!(statuses(&rig.text(client)), ["200", "200", "404"], "split at {split}");
+    }
+    assert_eq!(rig.stat("jobs_waiting"), 0);
+}
+
+#[test]
+fn an_answer_to_head_has_no_body() {
+    let rig = Rig::new();
+    for target in ["/healthcheck", "/", "/v2/account", "/v2/nothing", "/v2/rpc/none", "/ws"] {
+        let client = rig.open(0);
+        let answer = rig.http(client, &format!("HEAD {target}"), "", "");
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert_eq!(body, "", "{target}: {answer}");
+    }
+}
+
+#[test]
+fn who_half_closes_is_answered_and_then_closed() {
+    let rig = Rig::new();
+    let (_, token) = rig.login("ada");
+    let whole = request("GET /v2/account", &format!("Bearer {token}"), "");
+    // Behind it: nothing, another request, a part of one.
+    for (behind, answers) in [("", 1), ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", 2), ("GET / HT", 1)] {
+        let client = rig.open(0);
+        rig.bytes_only(client, &whole);
+        rig.bytes_only(client, behind.as_bytes());
+        rig.eof(client);
+        assert_eq!(rig.text(client).matches("HTTP/1.1 200 ").count(), answers, "{behind}");
+        assert!(rig.is_closed(client), "{behind}");
+    }
+}
+
+#[test]
+fn a_slow_request_is_told_and_an_idle_connection_is_closed() {
+    let rig = Rig::new();
+    let (slow, idle) = (rig.open(0), rig.open(0));
+    rig.bytes(slow, b"GET / HTTP/1.1\r\n");
+    rig.advance(10_100);
+    assert!(rig.text(slow).starts_with("HTTP/1.1 408 ") && rig.is_closed(slow));
+    assert!(!rig.is_closed(idle));
+    rig.advance(60_000);
+    assert!(rig.text(idle).is_empty() && rig.is_closed(idle));
+}
+
+#[test]
+fn hooks_never_run_on_the_batcher() {
+    let hooks = "local nk = require('nakama')
+        nk.register_req_before(function(context, payload) return payload end, 'GetAccount')
+        nk.register_req_after(function(context, out, payload) end, 'AuthenticateDevice')";
+    let rig = Rig::with(&Plan { modules: &[("hooks.lua", hooks)], ..Plan::default() });
+    let (_, token) = rig.login("ada");
+    let client = rig.open(0);
+    let answer = rig.http(client, "GET /v2/account", &format!("Bearer {token}"), "");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let counts = |index: usize| {
+        let stats = &rig.worker_stats[index];
+        (stats.overall_before_count.read(), stats.overall_after_count.read())
+    };
+    assert_eq!((counts(0), counts(1)), ((0, 0), (1, 1)), "batcher, caller");
+}
+
+#[test]
+fn wrong_credentials_and_preflights() {
+    let rig = Rig::new();
+    let client = rig.open(0);
+    let answer = rig.http(client, "GET /v2/account", "Bearer nonsense", "");
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    let answer = rig.http(client, "GET /v2/account", &server_key(), "");
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    rig.bytes(client, b"OPTIONS /v2/account HTTP/1.1\r\nHost: a\r\nOrigin: b\r\n\r\n");
+    let answer = rig.text(client);
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("Allow-Origin: *"), "{answer}");
+    assert!(!rig.is_closed(client));
+}

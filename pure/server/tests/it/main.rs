@@ -1,0 +1,13 @@
+//! Core, room and worker together, in one thread and without sockets: the rig passes their mail
+//! about, with a real database in memory and real Lua. Wire formats go in and come out.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
+
+mod full;
+mod http;
+mod matches;
+mod rig;
+mod shutdown;
+mod sockets;
+mod status;

@@ -1,0 +1,222 @@
+//! Matches: relayed and authoritative, with real Lua, through every way in which they end.
+
+use event::CloseReason;
+
+use crate::rig::{Client, Plan, Rig, member};
+
+/// A module of matches whose callbacks return their state, save those given.
+fn arena(callbacks: &str) -> String {
+    format!(
+        "local M = {{}}
+        function M.match_init(context, params) return {{}}, 10, params.label or 'first' end
+        function M.match_join_attempt(context, dispatcher, tick, state) return state, true end
+        function M.match_join(context, dispatcher, tick, state, presences) return state end
+        function M.match_leave(context, dispatcher, tick, state, presences) return state end
+        function M.match_loop(context, dispatcher, tick, state, messages) return state end
+        function M.match_terminate(context, dispatcher, tick, state, grace) return state end
+        function M.match_signal(context, dispatcher, tick, state, data) return state, data end
+        {callbacks}
+        return M"
+    )
+}
+
+const RPCS: &str = "local nk = require('nakama')
+    nk.register_rpc(function(context, payload)
+        return nk.match_create('arena', nk.json_decode(payload))
+    end, 'create')
+    nk.register_rpc(function(context, payload)
+        local request = nk.json_decode(payload)
+        return nk.match_signal(request.id, request.data)
+    end, 'signal')";
+
+fn rig(callbacks: &str) -> Rig {
+    let arena = arena(callbacks);
+    Rig::with(&Plan { modules: &[("arena.lua", &arena), ("rpcs.lua", RPCS)], ..Plan::default() })
+}
+
+fn join(rig: &Rig, client: Client, id: &str) -> Vec<String> {
+    rig.say(client, &format!(r#"{{"cid":"7","match_join":{{"match_id":"{id}"}}}}"#))
+}
+
+fn with(frames: &[String], text: &str) -> usize {
+    frames.iter().filter(|frame| frame.contains(text)).count()
+}
+
+#[test]
+fn a_relayed_match_lives_as_long_as_its_members() {
+    let rig = Rig::new();
+    let (_, token) = rig.login("ada");
+    let (one, two) = (rig.socket(0, &token, ""), rig.socket(0, &token, ""));
+    let created = rig.say(one, r#"{"cid":"1","match_create":{}}"#);
+    assert_eq!((with(&created, "joins"), with(&created, "\"size\":1")), (1, 1), "{created:?}");
+    let id = member(&created.join(""), "match_id");
+    let joined = join(&rig, two, &id);
+    assert_eq!((with(&joined, "joins"), with(&joined, "\"size\":1")), (1, 1), "{joined:?}");
+    assert_eq!(with(&rig.frames(one), "joins"), 1);
+    let data = format!(
+        r#"{{"match_data_send":{{"match_id":"{id}","op_code":"2","data":"aGk=","presences":[]}}}}"#
+    );
+    assert_eq!(rig.say(one, &data), [""; 0]);
+    assert_eq!(with(&rig.frames(two), "\"data\":\"aGk=\""), 1);
+    assert_eq!((rig.stat("presences"), rig.stat("relayed_matches")), (2, 1));
+    let leave = format!(r#"{{"cid":"3","match_leave":{{"match_id":"{id}"}}}}"#);
+    assert_eq!(rig.say(one, &leave), [r#"{"cid":"3"}"#]);
+    assert_eq!(with(&rig.frames(two), "leaves"), 1);
+    rig.closed(two, CloseReason::Peer);
+    assert_eq!((rig.stat("presences"), rig.stat("relayed_matches")), (0, 0));
+    assert_eq!(with(&join(&rig, one, &id), "Match not found"), 1);
+}
+
+#[test]
+fn an_authoritative_match_hears_its_players_at_the_tick() {
+    let rig = rig("function M.match_loop(context, dispatcher, tick, state, messages)
+            for _, m in ipairs(messages) do dispatcher.broadcast_message(m.op_code, m.data .. '!') end
+            return state
+        end");
+    let (_, token) = rig.login("ada");
+    let socket = rig.socket(0, &token, "");
+    let id = rig.rpc("create", "{}");
+    let joined = join(&rig, socket, &id);
+    assert_eq!((with(&joined, "joins"), with(&joined, "\"cid\":\"7\"")), (1, 1), "{joined:?}");
+    let data = format!(
+        r#"{{"match_data_send":{{"match_id":"{id}","op_code":"2","data":"aGk=","presences":[]}}}}"#
+    );
+    assert_eq!(rig.say(socket, &data), [""; 0]);
+    rig.advance(200);
+    assert_eq!(with(&rig.frames(socket), "\"data\":\"aGkh\""), 1);
+    assert_eq!(rig.rpc("signal", &format!(r#"{{"id":"{id}","data":"text"}}"#)), "text");
+    rig.closed(socket, CloseReason::Peer);
+    assert_eq!((rig.stat("presences"), rig.stat("authoritative_matches")), (0, 1));
+}
+
+/// However a match ends in a callback of a join, the joiner is answered exactly once.
+#[test]
+fn a_join_is_answered_once_even_if_the_match_ends_meanwhile() {
+    let attempt = "function M.match_join_attempt(context, dispatcher, tick, state)";
+    let joined = "function M.match_join(context, dispatcher, tick, state, presences)";
+    for (callback, body, closes) in [
+        (attempt, "return nil end", false),
+        (attempt, "error('no') end", false),
+        (attempt, "return state, false, 'full' end", false),
+        (joined, "return nil end", false),
+        (joined, "error('no') end", true),
+    ] {
+        let rig = rig(&format!("{callback} {body}"));
+        let (_, token) = rig.login("ada");
+        let socket = rig.socket(0, &token, "");
+        let id = rig.rpc("create", "{}");
+        let frames = join(&rig, socket, &id);
+        assert_eq!(with(&frames, "\"cid\":\"7\""), 1, "{callback} {body}: {frames:?}");
+        assert_eq!(with(&frames, "close 1000") == 1, closes, "{callback} {body}: {frames:?}");
+        assert_eq!(rig.stat("presences"), 0, "{callback} {body}");
+    }
+}
+
+#[test]
+fn kicks_and_messages_happen_in_the_order_of_the_script() {
+    let rig = rig("function M.match_loop(context, dispatcher, tick, state, messages)
+            for _, m in ipairs(messages) do
+                dispatcher.broadcast_message(1, 'before')
+                dispatcher.match_kick({m.sender})
+                dispatcher.broadcast_message(2, 'behind')
+            end
+            return state
+        end");
+    let (_, token) = rig.login("ada");
+    let (kicked, stays) = (rig.socket(0, &token, ""), rig.socket(0, &token, ""));
+    let id = rig.rpc("create", "{}");
+    join(&rig, kicked, &id);
+    join(&rig, stays, &id);
+    rig.frames(kicked);
+    let data =
+        format!(r#"{{"match_data_send":{{"match_id":"{id}","op_code":"2","presences":[]}}}}"#);
+    rig.say(kicked, &data);
+    rig.advance(200);
+    let ops = |client| -> Vec<String> {
+        let frames = rig.frames(client);
+        let data = frames.iter().filter(|frame| frame.contains("match_data"));
+        data.map(|frame| member(frame, "op_code")).collect()
+    };
+    assert_eq!(ops(kicked), ["1"]);
+    assert_eq!(ops(stays), ["1", "2"]);
+    assert_eq!(rig.stat("presences"), 1);
+}
+
+#[test]
+fn a_kick_inside_leave_is_told_too() {
+    let rig = rig("function M.match_join(context, dispatcher, tick, state, presences)
+            state.last = presences[1]
+            return state
+        end
+        function M.match_leave(context, dispatcher, tick, state, presences)
+            state.left = (state.left or 0) + #presences
+            if state.left == 1 then dispatcher.match_kick({state.last}) end
+            return state
+        end
+        function M.match_signal(context, dispatcher, tick, state, data)
+            return state, tostring(state.left)
+        end");
+    let (_, token) = rig.login("ada");
+    let (one, two) = (rig.socket(0, &token, ""), rig.socket(0, &token, ""));
+    let id = rig.rpc("create", "{}");
+    join(&rig, one, &id);
+    join(&rig, two, &id);
+    rig.closed(one, CloseReason::Reset);
+    assert_eq!(rig.rpc("signal", &format!(r#"{{"id":"{id}","data":""}}"#)), "2");
+    assert_eq!(rig.stat("presences"), 0);
+}
+
+/// Each match signals the next: a script decides how deep that goes, and must not end the process.
+#[test]
+fn signals_from_signals_are_not_passed_on_for_ever() {
+    let rig = rig("local nk = require('nakama')
+        function M.match_init(context, params) return {next = params.next}, 10, '' end
+        function M.match_signal(context, dispatcher, tick, state, data)
+            if not state.next then return state, '1' end
+            local done, depth = pcall(nk.match_signal, state.next, data)
+            return state, tostring(done and tonumber(depth) + 1 or 1)
+        end");
+    let mut id = rig.rpc("create", "{}");
+    for _ in 0..30 {
+        id = rig.rpc("create", &format!(r#"{{"next":"{id}"}}"#));
+    }
+    let depth: u32 = rig.rpc("signal", &format!(r#"{{"id":"{id}","data":""}}"#)).parse().unwrap();
+    assert!((2..=16).contains(&depth), "{depth}");
+    assert_eq!(rig.stat("authoritative_matches"), 31);
+}
+
+#[test]
+fn a_match_made_by_a_callback_runs_and_one_made_by_init_is_refused() {
+    let rig = rig("local nk = require('nakama')
+        function M.match_init(context, params)
+            if params.nested then nk.match_create('arena', {}) end
+            return {}, 10, ''
+        end
+        function M.match_signal(context, dispatcher, tick, state, data)
+            return state, nk.match_create('arena', {})
+        end");
+    let id = rig.rpc("create", "{}");
+    let made = rig.rpc("signal", &format!(r#"{{"id":"{id}","data":""}}"#));
+    assert!(made.contains(".node1"), "{made}");
+    let refused = rig.rpc("create", r#"{"nested":true}"#);
+    assert!(refused.contains("match_init"), "{refused}");
+    assert_eq!(rig.stat("authoritative_matches"), 2);
+}
+
+#[test]
+fn a_session_is_in_a_bounded_number_of_matches() {
+    let rig = Rig::new();
+    let (_, token) = rig.login("ada");
+    let socket = rig.socket(0, &token, "");
+    let mut last = String::new();
+    for _ in 0..1_024 {
+        last = rig.say(socket, r#"{"cid":"1","match_create":{}}"#).join("");
+    }
+    let id = member(&last, "match_id");
+    let refused = rig.say(socket, r#"{"cid":"2","match_create":{}}"#);
+    assert!(refused.len() == 1 && refused[0].contains("too many matches"), "{refused:?}");
+    assert_eq!(with(&join(&rig, socket, &id), "\"self\""), 1, "of one's own one hears on");
+    rig.say(socket, &format!(r#"{{"cid":"3","match_leave":{{"match_id":"{id}"}}}}"#));
+    assert_eq!(with(&rig.say(socket, r#"{"cid":"4","match_create":{}}"#), "\"self\""), 1);
+    assert_eq!((rig.stat("relayed_matches"), rig.stat("joins_refused")), (1_024, 1));
+}

@@ -1,0 +1,561 @@
+//! The rig: every thread's handler with its mailbox, run to rest one after the other; time moves
+//! only when a test says so. Mailboxes can be declared full, connections closed, clocks turned.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use event::{
+    Ask, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random, ThreadId,
+};
+use game::guest::HostSettings;
+use game::session::SessionSettings;
+use script::{LuaLimits, LuaScripts, Sources};
+use server::core::Core;
+use server::desk::{Desk, Kit, LoadingHost};
+use server::hooks::Hooks;
+use server::mail::{Mail, Topology};
+use server::room::Room;
+use server::settings::{MatchSettings, RuntimeSettings, Settings, SocketSettings};
+use server::stats::{CoreStats, RoomStats, Sample, WorkerStats};
+use server::worker::Worker;
+use store::Store;
+use wire::websocket as ws;
+
+const UNIX_MS: u64 = 1_700_000_000_000;
+/// Turns until everything must be at rest.
+const TURNS_MAX: usize = 10_000;
+
+type Boxed = Box<dyn Handler<Mail = Mail>>;
+
+/// One thread: its handler is taken out while it runs.
+struct Thread {
+    handler: RefCell<Option<Boxed>>,
+    mail: RefCell<VecDeque<Mail>>,
+    refused: RefCell<VecDeque<(ThreadId, Mail)>>,
+    wake_ns: Cell<Option<u64>>,
+    wakes: Cell<u64>,
+    is_full: Cell<bool>,
+    is_frozen: Cell<bool>,
+    is_stopped: Cell<bool>,
+}
+
+struct World {
+    threads: Vec<Thread>,
+    now: Cell<Now>,
+    sent: RefCell<BTreeMap<Client, Vec<u8>>>,
+    closed: RefCell<BTreeSet<Client>>,
+    /// How much mail of each kind was posted to each thread.
+    posted: RefCell<BTreeMap<(ThreadId, &'static str), u64>>,
+}
+
+/// A connection as its client has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Client {
+    pub(crate) core: u16,
+    pub(crate) conn: ConnId,
+}
+
+/// The server.
+pub(crate) struct Rig {
+    world: Rc<World>,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) core_stats: Vec<Arc<CoreStats>>,
+    pub(crate) room_stats: Vec<Arc<RoomStats>>,
+    pub(crate) worker_stats: Vec<Arc<WorkerStats>>,
+    slots: Cell<u32>,
+}
+
+/// How many threads, which modules, which settings.
+pub(crate) struct Plan<'a> {
+    pub(crate) cores: u16,
+    pub(crate) rooms: u16,
+    pub(crate) modules: &'a [(&'a str, &'a str)],
+    pub(crate) tune: fn(&mut Settings),
+}
+
+impl Default for Plan<'_> {
+    fn default() -> Self {
+        Self { cores: 1, rooms: 1, modules: &[], tune: |_| {} }
+    }
+}
+
+struct RigAsk {
+    world: std::rc::Weak<World>,
+    me: u16,
+}
+
+impl Ask<Mail> for RigAsk {
+    fn ask(
+        &mut self,
+        to: ThreadId,
+        mail: Mail,
+        is_answer: &dyn Fn(&Mail) -> bool,
+        _patience_ms: u32,
+    ) -> Option<Mail> {
+        let world = self.world.upgrade()?;
+        world.post(ThreadId(self.me), to, mail);
+        world.turn(to.0);
+        let mut mine = world.threads[usize::from(self.me)].mail.borrow_mut();
+        let index = mine.iter().position(is_answer)?;
+        mine.remove(index)
+    }
+}
+
+impl World {
+    fn post(&self, from: ThreadId, to: ThreadId, mail: Mail) {
+        let thread = &self.threads[usize::from(to.0)];
+        *self.posted.borrow_mut().entry((to, mail.kind())).or_default() += 1;
+        if thread.is_full.get() {
+            let from = &self.threads[usize::from(from.0)];
+            from.refused.borrow_mut().push_back((to, mail));
+        } else {
+            thread.mail.borrow_mut().push_back(mail);
+        }
+    }
+
+    /// Gives a thread one input and does what it asks for.
+    fn handle(&self, id: u16, input: Input<'_, Mail>) {
+        let thread = &self.threads[usize::from(id)];
+        if thread.is_stopped.get() {
+            return;
+        }
+        let mut out = Output::default();
+        let mut handler = thread.handler.borrow_mut().take().unwrap();
+        handler.handle(self.now.get(), input, &mut out);
+        *thread.handler.borrow_mut() = Some(handler);
+        if let Some(wish) = out.take_wake() {
+            thread.wake_ns.set(wish);
+        }
+        let (ops, arena) = out.parts();
+        for op in ops {
+            self.apply(id, op, arena);
+        }
+    }
+
+    fn apply(&self, id: u16, op: Op<Mail>, arena: &[u8]) {
+        let client = |conn| Client { core: id, conn };
+        let send = |conn, bytes: &[u8]| {
+            if !self.closed.borrow().contains(&client(conn)) {
+                let mut sent = self.sent.borrow_mut();
+                sent.entry(client(conn)).or_default().extend_from_slice(bytes);
+            }
+        };
+        match op {
+            Op::Send { conn, range } => send(conn, &arena[range]),
+            Op::SendShared { conn, bytes } => send(conn, &bytes),
+            Op::Close { conn } | Op::Abort { conn } => {
+                self.closed.borrow_mut().insert(client(conn));
+            }
+            Op::Mail { to, mail, .. } => self.post(ThreadId(id), to, mail),
+            Op::Stop => self.threads[usize::from(id)].is_stopped.set(true),
+            _ => {}
+        }
+    }
+
+    /// One turn, in the engine's order; tells whether there was anything to do.
+    fn turn(&self, id: u16) -> bool {
+        let thread = &self.threads[usize::from(id)];
+        if thread.is_frozen.get() {
+            return false;
+        }
+        let mut was_busy = false;
+        let waiting = thread.refused.borrow().len();
+        for _ in 0..waiting {
+            let Some((to, mail)) = thread.refused.borrow_mut().pop_front() else { break };
+            self.handle(id, Input::Refused { to, mail });
+            was_busy = true;
+        }
+        let waiting = thread.mail.borrow().len();
+        for _ in 0..waiting {
+            let Some(mail) = thread.mail.borrow_mut().pop_front() else { break };
+            self.handle(id, Input::Mail(mail));
+            was_busy = true;
+        }
+        if thread.wake_ns.get().is_some_and(|due_ns| due_ns <= self.now.get().mono_ns) {
+            thread.wake_ns.set(None);
+            thread.wakes.set(thread.wakes.get() + 1);
+            self.handle(id, Input::Wake);
+            was_busy = true;
+        }
+        if was_busy {
+            self.handle(id, Input::TurnEnd);
+        }
+        was_busy
+    }
+
+    fn settle(&self) {
+        for _ in 0..TURNS_MAX {
+            let ids = 0..u16::try_from(self.threads.len()).unwrap();
+            if ids.filter(|id| self.turn(*id)).count() == 0 {
+                return;
+            }
+        }
+        panic!("the threads do not come to rest");
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        node: "node1".into(),
+        version: "0.0.0".into(),
+        shutdown_grace_s: 0,
+        session: SessionSettings {
+            encryption_key: "key".into(),
+            refresh_encryption_key: "refresh".into(),
+            token_expiry_s: 3_600,
+            refresh_token_expiry_s: 7_200,
+        },
+        single_socket: false,
+        socket: SocketSettings {
+            server_key: "defaultkey".into(),
+            message_bytes_max: 4_096,
+            request_bytes_max: 262_144,
+            outgoing_queue_size: 64,
+            ping_period_ms: 15_000,
+            pong_wait_ms: 25_000,
+            close_ack_wait_ms: 2_000,
+            read_timeout_ms: 10_000,
+            idle_timeout_ms: 60_000,
+            response_headers: Vec::new(),
+            proxy_count: 0,
+        },
+        matches: MatchSettings { input_queue_size: 128, deferred_queue_size: 128, empty_s_max: 0 },
+        runtime: RuntimeSettings { http_key: "httpkey".into(), env: Vec::new() },
+    }
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        Self::with(&Plan::default())
+    }
+
+    pub(crate) fn with(plan: &Plan<'_>) -> Self {
+        let mut settings = settings();
+        (plan.tune)(&mut settings);
+        let settings = Arc::new(settings);
+        let (cores, rooms) = (plan.cores, plan.rooms);
+        let ids = |range: std::ops::Range<u16>| range.map(ThreadId).collect::<Vec<_>>();
+        let topology = Arc::new(Topology {
+            cores: ids(0..cores),
+            rooms: ids(cores..cores + rooms),
+            batcher: ThreadId(cores + rooms),
+            callers: ids(cores + rooms + 1..cores + rooms + 2),
+        });
+        let store = Store::open_in_memory().unwrap();
+        let sources = Arc::new(Sources::from_texts(plan.modules.iter().copied()).unwrap());
+        let kits: Vec<Kit> =
+            topology.listers().map(|id| kit(id, &settings, &store, &sources)).collect();
+        let hooks = Arc::new(Hooks::new(kits[0].scripts.registered()));
+        let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();
+        let room_stats: Vec<Arc<RoomStats>> = (0..rooms).map(|_| Arc::default()).collect();
+        let worker_stats: Vec<Arc<WorkerStats>> = (0..2).map(|_| Arc::default()).collect();
+        let mut kits = kits.into_iter();
+        let world = Rc::new_cyclic(|world| {
+            let mut handlers: Vec<Boxed> = Vec::new();
+            for (id, stats) in topology.cores.iter().zip(&core_stats) {
+                let random = Random::from_number(u64::from(id.0) + 1);
+                let (topology, settings) = (topology.clone(), settings.clone());
+                let hooks = hooks.clone();
+                let core = Core::new(*id, topology, settings, stats.clone(), random, hooks);
+                handlers.push(Box::new(core));
+            }
+            for (id, stats) in topology.rooms.iter().zip(&room_stats) {
+                let (topology, settings) = (topology.clone(), settings.clone());
+                let kit = kits.next().unwrap();
+                handlers.push(Box::new(Room::new(*id, topology, settings, stats.clone(), kit)));
+            }
+            let workers = [topology.batcher].into_iter().chain(topology.callers.iter().copied());
+            for (id, stats) in workers.zip(&worker_stats) {
+                let ask = Box::new(RigAsk { world: world.clone(), me: id.0 });
+                let (topology, settings) = (topology.clone(), settings.clone());
+                let kit = kits.next().unwrap();
+                let worker = Worker::new(id, topology, settings, stats.clone(), kit, ask);
+                handlers.push(Box::new(worker));
+            }
+            World {
+                threads: handlers.into_iter().map(thread).collect(),
+                now: Cell::new(Now { mono_ns: 0, unix_ms: UNIX_MS }),
+                sent: RefCell::default(),
+                closed: RefCell::default(),
+                posted: RefCell::default(),
+            }
+        });
+        Self { world, topology, core_stats, room_stats, worker_stats, slots: Cell::new(0) }
+    }
+
+    pub(crate) fn settle(&self) {
+        self.world.settle();
+    }
+
+    /// Lets time pass, from one wake-up to the next.
+    pub(crate) fn advance(&self, ms: u64) {
+        let target = self.world.now.get().after_ms(ms);
+        loop {
+            self.settle();
+            let now = self.world.now.get();
+            let runs = |thread: &&Thread| !thread.is_stopped.get() && !thread.is_frozen.get();
+            let wishes = self.world.threads.iter().filter(runs);
+            let next = wishes.filter_map(|thread| thread.wake_ns.get()).min();
+            match next.filter(|due_ns| *due_ns <= target.mono_ns) {
+                Some(due_ns) => {
+                    let unix_ms = UNIX_MS + due_ns / 1_000_000;
+                    self.world.now.set(Now { mono_ns: due_ns.max(now.mono_ns), unix_ms });
+                }
+                None => break,
+            }
+        }
+        self.world.now.set(target);
+    }
+
+    /// Declares a thread's mailbox full, or empty again.
+    pub(crate) fn set_full(&self, thread: ThreadId, is_full: bool) {
+        self.world.threads[usize::from(thread.0)].is_full.set(is_full);
+    }
+
+    /// A frozen thread does nothing; its mail waits.
+    pub(crate) fn freeze(&self, thread: ThreadId, is_frozen: bool) {
+        self.world.threads[usize::from(thread.0)].is_frozen.set(is_frozen);
+    }
+
+    pub(crate) fn posted(&self, to: ThreadId, kind: &'static str) -> u64 {
+        self.world.posted.borrow().get(&(to, kind)).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn wakes(&self, thread: ThreadId) -> u64 {
+        self.world.threads[usize::from(thread.0)].wakes.get()
+    }
+
+    pub(crate) fn is_stopped(&self, thread: ThreadId) -> bool {
+        self.world.threads[usize::from(thread.0)].is_stopped.get()
+    }
+
+    /// One input, and the end of the turn, without running anybody else.
+    pub(crate) fn input(&self, thread: ThreadId, input: Input<'_, Mail>) {
+        self.world.handle(thread.0, input);
+        self.world.handle(thread.0, Input::TurnEnd);
+    }
+
+    /// One turn of one thread.
+    pub(crate) fn turn(&self, thread: ThreadId) {
+        self.world.turn(thread.0);
+    }
+
+    pub(crate) fn stop(&self, thread: ThreadId) {
+        self.input(thread, Input::Stop);
+    }
+
+    pub(crate) fn open(&self, core: u16) -> Client {
+        let slot = self.slots.replace(self.slots.get() + 1);
+        let client = Client { core, conn: ConnId { slot, generation: 0 } };
+        let peer = ([127, 0, 0, 1], 5_000).into();
+        let input = Input::Opened { conn: client.conn, listener: ListenerId(0), peer };
+        self.input(ThreadId(core), input);
+        client
+    }
+
+    /// Bytes from a client, and what comes of them.
+    pub(crate) fn bytes(&self, client: Client, bytes: &[u8]) {
+        self.bytes_only(client, bytes);
+        self.settle();
+    }
+
+    /// Bytes from a client; nobody but its core runs.
+    pub(crate) fn bytes_only(&self, client: Client, bytes: &[u8]) {
+        self.input(ThreadId(client.core), Input::Bytes { conn: client.conn, bytes });
+    }
+
+    pub(crate) fn eof(&self, client: Client) {
+        self.input(ThreadId(client.core), Input::Eof { conn: client.conn });
+        self.settle();
+    }
+
+    /// The connection is gone.
+    pub(crate) fn closed(&self, client: Client, reason: CloseReason) {
+        self.closed_only(client, reason);
+        self.settle();
+    }
+
+    /// The connection is gone; nobody but its core runs.
+    pub(crate) fn closed_only(&self, client: Client, reason: CloseReason) {
+        self.world.closed.borrow_mut().insert(client);
+        let input = Input::Closed { conn: client.conn, reason, token: 0 };
+        self.input(ThreadId(client.core), input);
+    }
+
+    /// Whether the server has closed it.
+    pub(crate) fn is_closed(&self, client: Client) -> bool {
+        self.world.closed.borrow().contains(&client)
+    }
+
+    /// What was sent to a client since the last look.
+    pub(crate) fn take(&self, client: Client) -> Vec<u8> {
+        self.world.sent.borrow_mut().remove(&client).unwrap_or_default()
+    }
+
+    pub(crate) fn text(&self, client: Client) -> String {
+        String::from_utf8(self.take(client)).unwrap()
+    }
+
+    /// Sends a request and returns the whole answer.
+    pub(crate) fn http(&self, client: Client, line: &str, auth: &str, body: &str) -> String {
+        self.bytes(client, &request(line, auth, body));
+        self.text(client)
+    }
+
+    /// Registers a device; returns its user id and session token.
+    pub(crate) fn login(&self, name: &str) -> (String, String) {
+        let client = self.open(0);
+        let line = format!("POST /v2/account/authenticate/device?username={name}");
+        let body = format!("{{\"id\":\"device-of-{name}\"}}");
+        let answer = self.http(client, &line, &server_key(), &body);
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        let json: serde_json::Value = serde_json::from_str(body).unwrap();
+        let token = json["token"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
+        let claims = token.split('.').nth(1).unwrap();
+        let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).unwrap();
+        let claims: serde_json::Value = serde_json::from_slice(&claims).unwrap();
+        self.closed(client, CloseReason::Peer);
+        (claims["uid"].as_str().unwrap().to_owned(), token)
+    }
+
+    /// Opens a socket; `query` begins with `&` or is empty.
+    pub(crate) fn socket(&self, core: u16, token: &str, query: &str) -> Client {
+        self.socket_with(core, token, query, "")
+    }
+
+    /// Opens a socket with more header lines.
+    pub(crate) fn socket_with(&self, core: u16, token: &str, query: &str, more: &str) -> Client {
+        let client = self.open(core);
+        let head = format!(
+            "GET /ws?token={token}{query} HTTP/1.1\r\nHost: a\r\n{more}Connection: Upgrade\r\n\
+             Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        self.bytes_only(client, head.as_bytes());
+        let answer = self.take(client);
+        assert!(answer.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&answer));
+        self.settle();
+        client
+    }
+
+    /// Sends a message; returns the frames that came to this client since the last look.
+    pub(crate) fn say(&self, client: Client, json: &str) -> Vec<String> {
+        self.bytes(client, &text_frame(json));
+        self.frames(client)
+    }
+
+    /// Sends a message; nobody but its core runs.
+    pub(crate) fn say_only(&self, client: Client, json: &str) {
+        self.bytes_only(client, &text_frame(json));
+    }
+
+    /// The frames since the last look: text as it is, others as `<opcode> <payload>`.
+    pub(crate) fn frames(&self, client: Client) -> Vec<String> {
+        let bytes = self.take(client);
+        let mut rest = &bytes[..];
+        let mut frames = Vec::new();
+        while let [first, second, tail @ ..] = rest {
+            let (len, tail) = match second {
+                126 => (usize::from(tail[0]) << 8 | usize::from(tail[1]), &tail[2..]),
+                127 => panic!("too long for a test"),
+                len => (usize::from(*len), tail),
+            };
+            let payload = String::from_utf8_lossy(&tail[..len]).into_owned();
+            frames.push(match first & 0x0f {
+                1 => payload,
+                8 => {
+                    let code = tail.get(..2).map_or(0, |c| u16::from_be_bytes([c[0], c[1]]));
+                    format!("close {code} {}", String::from_utf8_lossy(&tail[2..len]))
+                }
+                opcode => format!("{opcode} {payload}"),
+            });
+            rest = &tail[len..];
+        }
+        frames
+    }
+
+    /// Calls an RPC function by the HTTP key; returns the unwrapped answer.
+    pub(crate) fn rpc(&self, id: &str, payload: &str) -> String {
+        let client = self.open(0);
+        let line = format!("POST /v2/rpc/{id}?http_key=httpkey&unwrap");
+        let answer = self.http(client, &line, "", payload);
+        self.closed(client, CloseReason::Peer);
+        answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer}")).1.to_owned()
+    }
+
+    /// A counter by name, summed over all threads that have it.
+    pub(crate) fn stat(&self, name: &str) -> u64 {
+        let of = |samples: Vec<Sample>| -> u64 {
+            samples.iter().filter(|sample| sample.name == name).map(|sample| sample.value).sum()
+        };
+        let cores = self.core_stats.iter().map(|stats| of(stats.samples())).sum::<u64>();
+        let rooms = self.room_stats.iter().map(|stats| of(stats.samples())).sum::<u64>();
+        cores + rooms + self.worker_stats.iter().map(|stats| of(stats.samples())).sum::<u64>()
+    }
+}
+
+fn thread(handler: Boxed) -> Thread {
+    Thread {
+        handler: RefCell::new(Some(handler)),
+        mail: RefCell::default(),
+        refused: RefCell::default(),
+        wake_ns: Cell::new(None),
+        wakes: Cell::new(0),
+        is_full: Cell::new(false),
+        is_frozen: Cell::new(false),
+        is_stopped: Cell::new(false),
+    }
+}
+
+fn kit(id: ThreadId, settings: &Settings, store: &Store, sources: &Arc<Sources>) -> Kit {
+    let host = Arc::new(HostSettings {
+        node: settings.node.clone(),
+        env: Vec::new(),
+        version: settings.version.clone(),
+        session: settings.session.clone(),
+    });
+    let (db, random) = (store.connect().unwrap(), Random::from_number(u64::from(id.0) + 100));
+    let mut desk = Desk::new(id.0, Box::new(db), random, host, Box::new(|| UNIX_MS));
+    let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: UNIX_MS }, &mut desk);
+    // A debug build on a busy machine is slow: budgets are tested elsewhere.
+    let limits =
+        LuaLimits { call_budget_ms: 10_000, callback_budget_ms: 10_000, ..Default::default() };
+    let scripts = LuaScripts::load(sources.clone(), limits, &mut host).unwrap();
+    Kit { scripts: Box::new(scripts), desk }
+}
+
+pub(crate) fn server_key() -> String {
+    let key = base64::engine::general_purpose::STANDARD.encode("defaultkey:");
+    format!("Basic {key}")
+}
+
+/// A request's bytes; `line` is method and target.
+pub(crate) fn request(line: &str, auth: &str, body: &str) -> Vec<u8> {
+    let auth = if auth.is_empty() { String::new() } else { format!("Authorization: {auth}\r\n") };
+    let length = body.len();
+    format!("{line} HTTP/1.1\r\nHost: a\r\n{auth}Content-Length: {length}\r\n\r\n{body}").into()
+}
+
+/// A client's text frame.
+pub(crate) fn text_frame(json: &str) -> Vec<u8> {
+    let mut frame = Vec::new();
+    ws::encode_masked(&mut frame, ws::Opcode::Text, json.as_bytes(), [1, 2, 3, 4]);
+    frame
+}
+
+/// A client's close frame.
+pub(crate) fn close_frame() -> Vec<u8> {
+    let mut frame = Vec::new();
+    ws::encode_masked(&mut frame, ws::Opcode::Close, &1_000_u16.to_be_bytes(), [1, 2, 3, 4]);
+    frame
+}
+
+/// The value of `"key":"…"` in a frame.
+pub(crate) fn member(frame: &str, key: &str) -> String {
+    let start = frame.find(&format!("\"{key}\":\"")).unwrap_or_else(|| panic!("{key}: {frame}"));
+    let rest = &frame[start + key.len() + 4..];
+    rest[..rest.find('"').unwrap()].to_owned()
+}
