@@ -218,6 +218,7 @@ fn one_run(
         let word = if verdict.holds { "ok    " } else { "FAILED" };
         writeln!(stdout, "{word} {}: {}", verdict.condition, verdict.found)?;
     }
+    anyhow::ensure!(summary.counted_s > 0.0, "the run ended before anything was counted");
     Ok(verdicts.iter().all(|verdict| verdict.holds))
 }
 

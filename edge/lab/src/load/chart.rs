@@ -98,6 +98,7 @@ pub(crate) struct Line {
     pub(crate) name: String,
     /// Which of the page's colours.
     pub(crate) colour: usize,
+    /// Where y is not a number, the line breaks.
     pub(crate) points: Vec<(f64, f64)>,
     /// Whether the space below is filled lightly.
     pub(crate) filled: bool,
@@ -147,9 +148,16 @@ impl Chart {
 
     fn line(&self, out: &mut String, line: &Line) {
         let mut path = String::new();
-        for (index, (x, y)) in line.points.iter().enumerate() {
-            let verb = if index == 0 { 'M' } else { 'L' };
-            let _ = write!(path, "{verb}{:.1} {:.1}", self.px(*x), self.py(*y));
+        let mut is_broken = true;
+        for (x, y) in &line.points {
+            if y.is_nan() {
+                is_broken = true;
+                continue;
+            }
+            // A mark of no length shows a point that stands alone as a dot.
+            let (verb, dot) = if is_broken { ('M', "h0") } else { ('L', "") };
+            let _ = write!(path, "{verb}{:.1} {:.1}{dot}", self.px(*x), self.py(*y));
+            is_broken = false;
         }
         let colour = line.colour % COLOURS;
         let (first, last) = (line.points.first(), line.points.last());
@@ -168,13 +176,6 @@ impl Chart {
             out,
             "<path class=\"line\" style=\"stroke:var(--s{colour})\" d=\"{path}\"><title>{name}</title></path>"
         );
-        if let [(x, y)] = line.points[..] {
-            let (x, y) = (self.px(x), self.py(y));
-            let _ = write!(
-                out,
-                "<circle style=\"fill:var(--s{colour})\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>"
-            );
-        }
     }
 }
 
@@ -282,7 +283,11 @@ mod tests {
             x: Axis::within(0.0, 10.0, |value| format!("{value}")),
             y: Axis::powers(3.0, 6.5, |value| format!("{value}")),
             x_name: "seconds",
-            lines: vec![line(vec![(0.0, 3.0), (10.0, 7.0)]), line(vec![]), line(vec![(1.0, 4.0)])],
+            lines: vec![
+                line(vec![(0.0, 3.0), (5.0, f64::NAN), (10.0, 7.0)]),
+                line(vec![]),
+                line(vec![(1.0, 4.0)]),
+            ],
             shaded: vec![(0.0, 2.0)],
         };
         let map = HeatMap {

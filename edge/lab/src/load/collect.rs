@@ -211,7 +211,7 @@ impl Collector {
             self.summary.settings.players = most.unwrap_or(0);
         }
         let counted = || series.iter().filter(|second| second.stage == Stage::Counted.word());
-        let cpu_s: f64 = counted().map(|second| second.generator_cpu * second.length_s).sum();
+        let cpu_s = counted().fold(0.0, |sum, it| sum + it.generator_cpu * it.length_s);
         let resident_bytes = counted().map(|second| second.generator_bytes).max().unwrap_or(0);
         self.summary.counted_s = counted_s;
         self.summary.generator = GeneratorCost {

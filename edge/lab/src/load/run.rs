@@ -24,9 +24,6 @@ use super::workers::Workers;
 pub(super) const EVENTS_MAX: usize = 64;
 /// Files that a process needs besides its connections.
 const FILES_OF_OUR_OWN: u64 = 64;
-/// The engine's receive buffers: with thousands of sockets many have something at once.
-const RECEIVE_BUFFERS: u16 = 4_096;
-
 /// What is to be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -252,11 +249,7 @@ impl Here {
             Generator::new(program, settings, sender)
         });
         thread.pin = pin;
-        thread.limits = Limits {
-            connections_max: players + 16,
-            receive_buffers: RECEIVE_BUFFERS,
-            ..Limits::default()
-        };
+        thread.limits = Limits { connections_max: players + 16, ..Limits::default() };
         let id = engine.add(thread);
         Ok(Self { running: engine.start()?, id, events })
     }

@@ -21,7 +21,7 @@ pub(crate) const INTERVAL_S: usize = 10;
 pub(crate) const LATENESS_NS_MAX: u64 = 1_000_000;
 
 /// Players from which on the generator's memory per player means something.
-pub(crate) const PLAYERS_MIN: u32 = 2_000;
+pub(crate) const PLAYERS_MIN: u32 = 8_000;
 
 /// A finished run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -141,10 +141,11 @@ impl Generator {
             Stage::Counted if is_due => self.enter(now_ns, Stage::Drain),
             Stage::Drain => {
                 let has_left = self.settings.phases.is_empty() || self.present == 0;
-                if self.busy > 0 || !has_left {
-                    self.schedule.settle_ns = now_ns + SETTLE_NS;
+                let is_quiet = self.busy == 0 && has_left;
+                if !is_quiet {
+                    self.schedule.settle_ns = now_ns + self.settle_ns();
                 }
-                if is_due || self.schedule.settle_ns <= now_ns {
+                if is_due || (is_quiet && self.schedule.settle_ns <= now_ns) {
                     self.end(now_ns, out);
                 }
             }
@@ -168,7 +169,7 @@ impl Generator {
             Stage::Drain => self.settings.timeout_ns,
         });
         if stage == Stage::Drain {
-            self.schedule.settle_ns = now_ns + SETTLE_NS;
+            self.schedule.settle_ns = now_ns + self.settle_ns();
         }
         if stage == Stage::WarmUp && self.settings.warm_up_ns == 0 {
             self.enter(now_ns, Stage::Counted);
@@ -180,6 +181,11 @@ impl Generator {
             self.enter(now_ns, Stage::Drain);
         }
         self.set_wake(out);
+    }
+
+    /// How long to wait for what nobody waits for: match messages.
+    fn settle_ns(&self) -> u64 {
+        if self.program.match_ops.iter().any(Option::is_some) { SETTLE_NS } else { 0 }
     }
 
     /// Lets players come whose time it is.

@@ -69,7 +69,12 @@ impl Generator {
         if std::mem::take(&mut player.is_thinking) {
             player.step += 1;
         }
-        if has_loop && player.step == plan.loop_end && self.goes_round_again(now_ns, index, plan) {
+        let is_round_done = has_loop && player.step == plan.loop_end;
+        if is_round_done && self.stage >= Stage::Drain && self.settings.phases.is_empty() {
+            // Stays until the run's end closes all connections.
+            return Next::Wait;
+        }
+        if is_round_done && self.goes_round_again(now_ns, index, plan) {
             self.players[index].step = plan.loop_start;
         }
         let player = &mut self.players[index];
@@ -511,8 +516,18 @@ fn write_request(out: &mut Vec<u8>, http: &HttpStep, filling: &Filling<'_>) {
 
 /// A binary message: its number, then a pattern.
 pub(super) fn binary_message(out: &mut Vec<u8>, number: u64, size: u32) {
-    let bytes = number.to_le_bytes();
-    out.extend(bytes.iter().cycle().take(size as usize));
+    let pattern = number.to_le_bytes();
+    let start = out.len();
+    out.resize(start + size as usize, 0);
+    for chunk in out[start..].chunks_mut(8) {
+        chunk.copy_from_slice(&pattern[..chunk.len()]);
+    }
+}
+
+/// Whether these bytes are the message of this number.
+pub(super) fn is_binary_message(bytes: &[u8], number: u64) -> bool {
+    let pattern = number.to_le_bytes();
+    bytes.chunks(8).all(|chunk| *chunk == pattern[..chunk.len()])
 }
 
 fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {

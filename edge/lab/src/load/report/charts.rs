@@ -103,7 +103,7 @@ fn throughput(summary: &Summary, seconds: &[Second]) -> String {
     }
     ops.sort_by_key(|(_, op)| std::cmp::Reverse(op.done));
     ops.truncate(LINES_MAX);
-    let lines: Vec<Line> = ops
+    let mut lines: Vec<Line> = ops
         .iter()
         .enumerate()
         .map(|(colour, (index, op))| {
@@ -112,6 +112,11 @@ fn throughput(summary: &Summary, seconds: &[Second]) -> String {
             line(&op.name, colour, ops.len() == 1, points.collect())
         })
         .collect();
+    if seconds.iter().any(|second| second.errors > 0) {
+        let per_s = |second: &Second| float(second.errors) / second.length_s;
+        let points = seconds.iter().map(|second| (second.at_s, per_s(second)));
+        lines.push(line("errors", 4, false, points.collect()));
+    }
     let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
     chart(seconds, Axis::linear(most.fold(0.0, f64::max), short), lines)
 }
@@ -150,9 +155,12 @@ fn powers_around(values: impl Iterator<Item = f64> + Clone) -> Axis {
 }
 
 fn times_over_time(seconds: &[Second], op: usize) -> String {
-    let answered: Vec<&Second> = seconds.iter().filter(|second| second.ops[op].done > 0).collect();
     let points = |ns: fn(&SecondOp) -> u64| -> Vec<(f64, f64)> {
-        answered.iter().map(|second| (second.at_s, log_time(ns(&second.ops[op])))).collect()
+        let place = |second: &Second| {
+            let it = &second.ops[op];
+            (second.at_s, if it.done > 0 { log_time(ns(it)) } else { f64::NAN })
+        };
+        seconds.iter().map(place).collect()
     };
     let lines = vec![
         line("slowest", 4, false, points(|op| op.max_ns)),

@@ -1,0 +1,135 @@
+//! Whole runs over real sockets, against a small server of the test's own.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use engine::DriverChoice;
+use lab::load::scenario::{Span, parse};
+use lab::load::{Finished, Plan, Target, run};
+
+const SCENARIO: &str = "name='t'\ntitle='t'\nplayers=8\nrate=2000\n[[session]]\nname='s'\n\
+                        [[session.first]]\nop='login'\npost='/login'\nbody='{\"id\":\"${player}\"}'\n\
+                        capture={ token='token' }\n[[session.loop]]\nop='get'\nget='/x'\nauth='token'\n";
+
+/// Answers every request at once, and counts those for `/x` that bear the token.
+fn server() -> (u16, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = asked.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let count = count.clone();
+            std::thread::spawn(move || serve(stream, &count));
+        }
+    });
+    (port, asked)
+}
+
+fn serve(mut stream: TcpStream, count: &AtomicU64) {
+    let mut kept = Vec::new();
+    let mut buffer = [0; 4_096];
+    loop {
+        let Ok(len @ 1..) = stream.read(&mut buffer) else { return };
+        kept.extend_from_slice(&buffer[..len]);
+        while let Some(end) = kept.windows(4).position(|it| it == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&kept[..end]).into_owned();
+            let length = head.split("Content-Length: ").nth(1).map_or(0, |rest| {
+                rest.split("\r\n").next().and_then(|text| text.parse().ok()).unwrap_or(0)
+            });
+            if kept.len() < end + 4 + length {
+                break;
+            }
+            kept.drain(..end + 4 + length);
+            if head.contains("Authorization: Bearer t.o.k") {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            let body = "{\"token\":\"t.o.k\"}";
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nServer: the test\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn plan(port: u16, driver: DriverChoice) -> Plan {
+    Plan {
+        scenario: parse(SCENARIO).unwrap(),
+        target: Target::parse(&format!("http://127.0.0.1:{port}")).unwrap(),
+        players: None,
+        rate: None,
+        saturate: false,
+        duration: Span(Duration::from_millis(400)),
+        warm_up: Span(Duration::ZERO),
+        ramp: None,
+        pipeline: None,
+        server_key: "k".to_owned(),
+        http_key: "k".to_owned(),
+        vars: BTreeMap::new(),
+        server_pid: Some(std::process::id()),
+        server: None,
+        pin: None,
+        driver,
+        seed: Some(1),
+        processes: 1,
+    }
+}
+
+fn done(plan: &Plan) -> Finished {
+    run(plan, &mut |_| true).unwrap()
+}
+
+#[test]
+fn both_drivers_and_both_loops_count_what_the_server_counts() {
+    for driver in [DriverChoice::Auto, DriverChoice::Poll] {
+        for saturate in [false, true] {
+            let (port, asked) = server();
+            let finished = done(&Plan { saturate, ..plan(port, driver) });
+            let summary = &finished.summary;
+            let (login, get) = (&summary.ops[0], &summary.ops[1]);
+            assert!(summary.errors.is_empty(), "{:?}", summary.errors);
+            assert_eq!((login.done, get.failed, get.unanswered), (8, 0, 0));
+            // What was answered within the counted time or after it; the rest came before.
+            assert!(get.done > 0 && get.done <= get.service.count);
+            assert!(get.service.count <= asked.load(Ordering::Relaxed));
+            assert!(summary.counted_s >= 0.4);
+            assert_eq!(get.response.count > 0, !saturate);
+            assert_eq!(summary.environment.server, "the test");
+            assert!(summary.server.is_some_and(|server| server.resident_end_bytes > 0));
+            let page = lab::load::html(summary);
+            assert!(page.contains("t.o.k") || page.contains("get"));
+            let json = serde_json::to_string(summary).unwrap();
+            let again: lab::load::Summary = serde_json::from_str(&json).unwrap();
+            assert_eq!(again.ops[1].done, get.done);
+        }
+    }
+}
+
+#[test]
+fn a_run_can_be_ended_early() {
+    let (port, _) = server();
+    let plan = Plan { duration: Span(Duration::from_hours(1)), ..plan(port, DriverChoice::Auto) };
+    let finished = run(&plan, &mut |progress| progress.history.len() < 2).unwrap();
+    assert!(finished.summary.counted_s < 60.0);
+    assert!(finished.summary.ops[1].done > 0);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_a_result_and_not_a_crash() {
+    // Bound and dropped: nobody listens there now.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let plan = Plan { server_pid: None, ..plan(port, DriverChoice::Auto) };
+    let finished = run(&plan, &mut |_| false).unwrap();
+    let kinds: Vec<_> = finished.summary.errors.iter().map(|error| error.kind.as_str()).collect();
+    assert!(kinds.contains(&"connection refused or failed"), "{kinds:?}");
+}
