@@ -7,7 +7,7 @@ const MAP: &str = "ARCHITECTURE.md";
 const SPEC: &str = "SPEC.md";
 
 /// Subcommands of the binary that SPEC.md may name.
-const THRONG: &[&str] = &["serve", "check", "echo", "options"];
+const THRONG: &[&str] = &["serve", "check", "echo", "options", "load"];
 
 /// Every crate's name stands in ARCHITECTURE.md in code marks, if that page exists.
 pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {

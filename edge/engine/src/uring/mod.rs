@@ -389,9 +389,18 @@ impl Uring {
         }
         let is_cancellable = state.kernel & (RECEIVE | SEND | CONNECT) != 0;
         if is_cancellable && state.kernel & CANCEL_ALL == 0 && state.file != NO_FILE {
+            // One by one and by name: cancelling "all of this file" makes the kernel look through
+            // every operation of the ring (measured: 2.5 ms at 4,000 connections).
+            let kernel = state.kernel;
             state.kernel |= CANCEL_ALL;
-            let all = types::CancelBuilder::fd(types::Fixed(state.file)).all();
-            self.push(opcode::AsyncCancel2::new(all).build(), Tag::CancelAll, slot);
+            let mut told_by = Tag::CancelAll;
+            for (bit, tag) in [(RECEIVE, Tag::Receive), (SEND, Tag::Send), (CONNECT, Tag::Connect)]
+            {
+                if kernel & bit != 0 {
+                    self.push(opcode::AsyncCancel::new(tag.with(slot)).build(), told_by, slot);
+                    told_by = Tag::Ignored;
+                }
+            }
         }
     }
 
