@@ -69,8 +69,8 @@ Examples:
 
 Options stand in a YAML file (`socket: {port: 7350}`) or on the command line (`--socket.port 7350`).
 Later files win over earlier ones, the command line wins over files. Environment variables are not
-read. The names are Nakama's, so its configuration files work; an option that throng does not obey
-stops the start unless it has its default value.
+read. The names are Nakama's; an option of Nakama's that throng does not obey (a database address, say)
+stops the start, unless it has its default value. Modules are read from `data_dir`/modules at the start.
 
 Stop it with SIGTERM or Ctrl-C: matches get `shutdown_grace_sec` to end. A second signal stops it at
 once.";

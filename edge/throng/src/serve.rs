@@ -149,6 +149,10 @@ fn load_modules(config: &Config) -> anyhow::Result<Sources> {
         if config.runtime.path_given {
             anyhow::bail!("{} (`runtime.path`) is not a folder", path.display());
         }
+        tracing::info!(
+            "no modules: there is no folder {}; Lua files put there are loaded at the next start",
+            path.display()
+        );
         return Ok(Sources::default());
     }
     Sources::read(path)

@@ -113,8 +113,6 @@ counters! {
         counter socket_ws_closed_silent,
         /// HTTP connections closed because a request took longer than socket.read_timeout_ms.
         counter http_closed_slow,
-        /// Connections that did not read and were closed at the output limit.
-        counter closed_output_limit,
         /// Mail that could not be posted because a mailbox was full.
         counter refused_mail,
         /// Refused mail that was lost: too much of it waited for another try.

@@ -111,7 +111,6 @@ impl Core {
 
     pub(super) fn closed(&mut self, conn: ConnId, reason: CloseReason, out: &mut Output<Mail>) {
         if reason == CloseReason::OutputLimit {
-            self.stats.closed_output_limit.up();
             tracing::debug!(
                 "a client that does not read was closed: more than socket.outgoing_queue_size \
                  messages were waiting for it"
