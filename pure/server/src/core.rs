@@ -274,14 +274,7 @@ impl Core {
 
     /// A mailbox was full: whoever waits for the answer is told instead of left hanging.
     fn refused(&mut self, now: Now, to: ThreadId, mail: Mail, out: &mut Output<Mail>) {
-        self.stats.refused_mail.up();
-        if self.kept.is_worth_a_line(now) {
-            tracing::warn!(
-                to = to.0,
-                kind = mail.kind(),
-                "a mailbox is full: mail was refused (said once a second)"
-            );
-        }
+        self.kept.note(now, to, &mail, &self.stats.refused_mail);
         match mail {
             Mail::Jobs(jobs) => {
                 for job in jobs {
@@ -357,7 +350,7 @@ impl Handler for Core {
             Input::Mail(mail) => self.mail(now, mail, out),
             Input::TurnEnd => self.turn_end(now, out),
             Input::Opened { conn, listener: ListenerId(_), peer } => self.opened(now, conn, peer),
-            Input::Eof { conn } => self.eof(now, conn, out),
+            Input::Eof { conn } => self.eof(conn, out),
             Input::Closed { conn, reason, .. } => self.closed(conn, reason, out),
             Input::Wake => self.wake(now, out),
             Input::Refused { to, mail } => self.refused(now, to, mail, out),

@@ -4,13 +4,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use event::{Now, Random};
+use event::{Now, Output, Random, ThreadId};
 use game::cache::Cache;
 use game::db::Database;
 use game::directory::Directory;
 use game::guest::{Dispatcher, Host, HostError, HostSettings, LogLevel, Scripts};
 use game::value::Value;
 use uuid::Uuid;
+
+use crate::mail::{Mail, Topology};
 
 /// What a script's thread works with.
 pub struct Desk {
@@ -48,6 +50,17 @@ impl Desk {
     ) -> Self {
         let directory = Directory::new(&host.node);
         Self { db, random, host, unix_ms, directory, cache: Cache::new(thread) }
+    }
+}
+
+impl Desk {
+    /// Tells the other replicas what scripts have changed in the cache since the last call.
+    pub(crate) fn post_cache(&mut self, me: ThreadId, topology: &Topology, out: &mut Output<Mail>) {
+        for change in self.cache.take_changes() {
+            for to in topology.listers().filter(|to| *to != me) {
+                out.mail_lazy(to, Mail::Cache(change.clone()));
+            }
+        }
     }
 }
 

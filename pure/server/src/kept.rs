@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use event::{Now, ThreadId};
 
 use crate::mail::Mail;
+use crate::stats::Counter;
 
 /// Mails that one thread keeps; further ones are dropped and counted. As many as fit into a core's
 /// mailbox: whoever is that far behind is not coming back.
@@ -39,9 +40,34 @@ impl Kept {
         true
     }
 
+    /// Takes a mail that came back: sessions wait for answers, and replicas for news. Counts it as
+    /// refused, and as dropped if there is no room for it here either.
+    pub(crate) fn refused(
+        &mut self,
+        now: Now,
+        (to, mail): (ThreadId, Mail),
+        refused_count: &Counter,
+        dropped_count: &Counter,
+    ) {
+        self.note(now, to, &mail, refused_count);
+        // Whoever has a full mailbox need not be woken.
+        if !matches!(mail, Mail::Look) && !self.keep(now, to, mail) {
+            dropped_count.up();
+        }
+    }
+
+    /// Counts a refusal, and logs it unless one was logged within the last second.
+    pub(crate) fn note(&mut self, now: Now, to: ThreadId, mail: &Mail, refused_count: &Counter) {
+        refused_count.up();
+        if self.is_worth_a_line(now) {
+            let (to, kind) = (to.0, mail.kind());
+            tracing::warn!(to, kind, "a mailbox is full: mail was refused (said once a second)");
+        }
+    }
+
     /// Whether a refusal that happens now is to be logged.
     #[must_use]
-    pub(crate) fn is_worth_a_line(&mut self, now: Now) -> bool {
+    fn is_worth_a_line(&mut self, now: Now) -> bool {
         let is_worth = now.mono_ns >= self.quiet_until_ns;
         if is_worth {
             self.quiet_until_ns = now.mono_ns.saturating_add(QUIET_NS);

@@ -311,11 +311,7 @@ impl Room {
                 out.mail_lazy(to, Mail::Directory(changes.clone()));
             }
         }
-        for change in self.desk.cache.take_changes() {
-            for to in self.topology.listers().filter(|to| *to != self.me) {
-                out.mail_lazy(to, Mail::Cache(change.clone()));
-            }
-        }
+        self.desk.post_cache(self.me, &self.topology, out);
         for (core, deliveries) in self.outbox.take() {
             let mail = Mail::Deliver(deliveries);
             if is_more_due {
@@ -340,22 +336,6 @@ impl Room {
         let next = [self.ticks.next_ns(), grace_ends, self.kept.due_ns()];
         out.wake_at(next.into_iter().flatten().min());
     }
-
-    /// A full mailbox: sessions wait for these answers, and replicas for this news.
-    fn refused(&mut self, now: Now, to: ThreadId, mail: Mail) {
-        self.stats.refused_mail.up();
-        if self.kept.is_worth_a_line(now) {
-            tracing::warn!(
-                to = to.0,
-                kind = mail.kind(),
-                "a mailbox is full: mail was refused (said once a second)"
-            );
-        }
-        // Whoever has a full mailbox need not be woken.
-        if !matches!(mail, Mail::Look) && !self.kept.keep(now, to, mail) {
-            self.stats.dropped_mail.up();
-        }
-    }
 }
 
 impl Handler for Room {
@@ -366,7 +346,10 @@ impl Handler for Room {
             Input::Mail(mail) => self.mail(now, mail),
             Input::Wake => self.wake(now),
             Input::TurnEnd => self.flush(now, out),
-            Input::Refused { to, mail } => self.refused(now, to, mail),
+            Input::Refused { to, mail } => {
+                let stats = &self.stats;
+                self.kept.refused(now, (to, mail), &stats.refused_mail, &stats.dropped_mail);
+            }
             Input::Stop => out.stop(),
             // A room has no sockets.
             _ => {}

@@ -227,11 +227,7 @@ impl Worker {
     }
 
     fn post(&mut self, out: &mut Output<Mail>, wake: bool) {
-        for change in self.desk.cache.take_changes() {
-            for to in self.topology.listers().filter(|to| *to != self.me) {
-                out.mail_lazy(to, Mail::Cache(change.clone()));
-            }
-        }
+        self.desk.post_cache(self.me, &self.topology, out);
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);
         }
@@ -244,24 +240,6 @@ impl Worker {
                     self.look.push(core);
                 }
             }
-        }
-    }
-}
-
-impl Worker {
-    /// A full mailbox: clients wait for these answers, and cores count what is under way.
-    fn refused(&mut self, now: Now, to: ThreadId, mail: Mail) {
-        self.stats.refused_mail.up();
-        if self.kept.is_worth_a_line(now) {
-            tracing::warn!(
-                to = to.0,
-                kind = mail.kind(),
-                "a mailbox is full: mail was refused (said once a second)"
-            );
-        }
-        // Whoever has a full mailbox need not be woken.
-        if !matches!(mail, Mail::Look) && !self.kept.keep(now, to, mail) {
-            self.stats.dropped_mail.up();
         }
     }
 }
@@ -285,7 +263,10 @@ impl Handler for Worker {
                     out.mail(to, mail);
                 }
             }
-            Input::Refused { to, mail } => self.refused(now, to, mail),
+            Input::Refused { to, mail } => {
+                let stats = &self.stats;
+                self.kept.refused(now, (to, mail), &stats.refused_mail, &stats.dropped_mail);
+            }
             Input::Stop => out.stop(),
             _ => {}
         }

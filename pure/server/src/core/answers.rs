@@ -239,10 +239,7 @@ impl Core {
                     return self.respond(now, conn, manner, (200, content_type, &answer), out);
                 }
                 let mut body = Vec::with_capacity(answer.len() + answer.len() / 8 + 16);
-                body.extend_from_slice(b"{\"payload\":");
-                let text = String::from_utf8_lossy(&answer);
-                wire::nakama::json::write_string_html(&mut body, &text);
-                body.push(b'}');
+                game::api::write_rpc_answer(&mut body, &answer);
                 self.respond_json(now, conn, manner, &body, out);
             }
             Outcome::Rpc(Err(error)) => {

@@ -96,13 +96,13 @@ impl Core {
         self.arm(deadline.min(now.after_ms(read_ms)), conn);
     }
 
-    pub(super) fn eof(&mut self, now: Now, conn: ConnId, out: &mut Output<Mail>) {
+    pub(super) fn eof(&mut self, conn: ConnId, out: &mut Output<Mail>) {
         match self.take(conn) {
             State::Http(http) => self.http_eof(conn, http, out),
             State::Socket(session) => {
                 // No close handshake: the client is gone.
                 self.put(conn, State::Socket(session));
-                self.forget_session(now, conn);
+                self.forget_session(conn);
                 out.close(conn);
             }
             other => self.put(conn, other),
@@ -116,7 +116,7 @@ impl Core {
                  messages were waiting for it"
             );
         }
-        self.forget_session(Now::default(), conn);
+        self.forget_session(conn);
         let Some(slot) = self.conns.get_mut(conn.slot as usize) else { return };
         if slot.generation != conn.generation {
             return;
@@ -130,7 +130,7 @@ impl Core {
     }
 
     /// Ends the session of a connection, if it has one: rooms hear of it, the slot is `Closing`.
-    pub(super) fn forget_session(&mut self, _now: Now, conn: ConnId) {
+    pub(super) fn forget_session(&mut self, conn: ConnId) {
         let session = match self.take(conn) {
             State::Socket(session) => session,
             other => return self.put(conn, other),
