@@ -88,7 +88,12 @@ pub struct Sources {
     pub(crate) modules: BTreeMap<String, Module>,
     /// Whether some VM has taken on `run_once`.
     pub(crate) ran_once: AtomicBool,
+    /// Files in the folder that the original would run as modules and that are not run here.
+    others: Vec<PathBuf>,
 }
+
+/// Endings of the original's other modules: JavaScript, and Go plugins.
+const OTHER_LANGUAGES: [&str; 2] = ["js", "so"];
 
 /// How modules and our own Lua code are compiled: optimised, with line numbers and names.
 pub(crate) fn compiler() -> Compiler {
@@ -102,10 +107,10 @@ impl Sources {
     /// [`LoadError`], never its variant `Run`.
     pub fn read(folder: &Path) -> Result<Self, LoadError> {
         let mut files = Vec::new();
-        if folder.exists() {
-            walk(folder, FOLDER_DEPTH_MAX, &mut files)?;
-        }
         let mut sources = Self::default();
+        if folder.exists() {
+            walk(folder, FOLDER_DEPTH_MAX, &mut files, &mut sources.others)?;
+        }
         for path in files {
             let text = read_file(&path)?;
             let below = path.strip_prefix(folder).unwrap_or(&path);
@@ -131,6 +136,12 @@ impl Sources {
     /// The modules' names, sorted: the order in which they are run.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.modules.keys().map(String::as_str)
+    }
+
+    /// Files in the folder that the original would run, in languages that are not run here yet.
+    #[must_use]
+    pub fn others(&self) -> &[PathBuf] {
+        &self.others
     }
 
     fn add(&mut self, file: &str, text: &[u8]) -> Result<(), LoadError> {
@@ -160,7 +171,12 @@ fn syntax(file: &str, error: &mlua::Error) -> LoadError {
     LoadError::Syntax { file: file.to_owned(), line, message: message.to_owned() }
 }
 
-fn walk(folder: &Path, depth_left: usize, files: &mut Vec<PathBuf>) -> Result<(), LoadError> {
+fn walk(
+    folder: &Path,
+    depth_left: usize,
+    files: &mut Vec<PathBuf>,
+    others: &mut Vec<PathBuf>,
+) -> Result<(), LoadError> {
     let unreadable = |source| LoadError::Read { path: folder.to_owned(), source };
     let too_large = |what, max| LoadError::TooLarge { path: folder.to_owned(), what, max };
     let mut entries = std::fs::read_dir(folder)
@@ -173,13 +189,21 @@ fn walk(folder: &Path, depth_left: usize, files: &mut Vec<PathBuf>) -> Result<()
             let depth_left = depth_left.checked_sub(1);
             let depth_left =
                 depth_left.ok_or_else(|| too_large("nesting", FOLDER_DEPTH_MAX as u64))?;
-            walk(&path, depth_left, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "lua") {
-            if files.len() >= MODULES_MAX {
-                return Err(too_large("number of modules", MODULES_MAX as u64));
-            }
-            files.push(path);
+            walk(&path, depth_left, files, others)?;
+            continue;
         }
+        let ends_with = |wanted: &str| path.extension().is_some_and(|it| it == wanted);
+        let list = if ends_with("lua") {
+            &mut *files
+        } else if OTHER_LANGUAGES.iter().any(|language| ends_with(language)) {
+            &mut *others
+        } else {
+            continue;
+        };
+        if list.len() >= MODULES_MAX {
+            return Err(too_large("number of modules", MODULES_MAX as u64));
+        }
+        list.push(path);
     }
     Ok(())
 }

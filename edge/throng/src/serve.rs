@@ -5,6 +5,7 @@
 
 mod gauges;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,6 +108,9 @@ fn parts(config: &Config) -> anyhow::Result<Parts> {
     for module in sources.names() {
         tracing::info!(module, "found");
     }
+    for line in not_run(&sources) {
+        tracing::warn!("{line}");
+    }
     let store = Store::open(&config.data_dir).with_context(|| {
         format!("cannot open the database in {} (`data_dir`)", config.data_dir.display())
     })?;
@@ -157,6 +161,14 @@ fn load_modules(config: &Config) -> anyhow::Result<Sources> {
     }
     Sources::read(path)
         .with_context(|| format!("cannot load modules from {} (`runtime.path`)", path.display()))
+}
+
+/// What the original would run of the folder and this server does not, in words.
+fn not_run(sources: &Sources) -> impl Iterator<Item = String> {
+    let line = |path: &PathBuf| {
+        format!("{} is not run: of all languages only Lua is, so far", path.display())
+    };
+    sources.others().iter().map(line)
 }
 
 fn lua_limits(config: &Config) -> LuaLimits {
@@ -273,6 +285,7 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Vec<String>> {
     lines.extend(registered.rpc.iter().map(|id| format!("  rpc {id}")));
     lines.extend(registered.before.iter().map(|id| format!("  before {id}")));
     lines.extend(registered.after.iter().map(|id| format!("  after {id}")));
+    lines.extend(not_run(&parts.sources).map(|text| format!("warning: {text}")));
     lines.extend(hooks::warnings(registered).iter().map(|text| format!("warning: {text}")));
     Ok(lines)
 }

@@ -106,3 +106,23 @@ fn secrets_of_a_file_are_printed_nowhere() {
         assert!(!ran.out.contains("hush") && !ran.err.contains("hush"), "{}{}", ran.out, ran.err);
     }
 }
+
+#[test]
+fn modules_in_other_languages_are_not_passed_over_silently() {
+    let folder = std::env::temp_dir().join(format!("throng-it-{}-others", std::process::id()));
+    std::fs::create_dir_all(folder.join("below")).unwrap();
+    for (file, text) in [
+        ("a.lua", "require('nakama').register_rpc(function() end, 'a')"),
+        ("index.js", "function InitModule() {}"),
+        ("below/plugin.so", ""),
+        ("README.md", ""),
+    ] {
+        std::fs::write(folder.join(file), text).unwrap();
+    }
+    let ran = throng(&["check", "--runtime.path", folder.to_str().unwrap()]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let warned = |file| ran.out.lines().any(|it| it.starts_with("warning: ") && it.contains(file));
+    let found = ["index.js", "plugin.so", "README.md", "a.lua"].map(warned);
+    assert_eq!(found, [true, true, false, false], "{}", ran.out);
+}
