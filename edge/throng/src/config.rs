@@ -430,6 +430,7 @@ fn matches(values: &Effective) -> MatchConfig {
             input_queue_size: values.number("match.input_queue_size"),
             deferred_queue_size: values.number("match.deferred_queue_size"),
             empty_s_max: values.number("match.max_empty_sec"),
+            count_max: values.number("match.matches_max"),
         },
         callback_budget_ms: values.number("match.callback_budget_ms"),
         memory_bytes_max: values.number("match.memory_max_bytes"),

@@ -61,6 +61,8 @@ pub struct MatchSettings {
     pub deferred_queue_size: usize,
     /// `match.max_empty_sec`; 0 is off.
     pub empty_s_max: u64,
+    /// `match.matches_max`: authoritative ones, of all rooms together.
+    pub count_max: usize,
 }
 
 /// `runtime.*`.

@@ -143,6 +143,8 @@ counters! {
         counter match_input_dropped,
         /// Match messages dropped because sender or match were not there.
         counter match_messages_unroutable,
+        /// Authoritative matches not made because match.matches_max were running.
+        counter matches_refused,
         /// Ticks run.
         counter match_ticks,
         /// Ticks skipped because the one before was late.

@@ -298,6 +298,14 @@ pub const BUILT: &[Opt] = &[
         "A match that has been empty for this long is ended. 0 is never.",
     ),
     row(
+        "match.matches_max",
+        number(1, 1_000_000, "matches"),
+        "10000",
+        "Authoritative matches that run at once, in equal parts on each of `engine.rooms`. One \
+         more is an error to the script that wants to make it.",
+    )
+    .ours(),
+    row(
         "match.callback_budget_ms",
         number(1, 60_000, "ms"),
         "50",

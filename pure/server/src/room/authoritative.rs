@@ -78,6 +78,13 @@ impl Room {
         module: &str,
         params: Value,
     ) -> Result<String, String> {
+        let matches_max = self.settings.matches.count_max.div_ceil(self.topology.rooms.len());
+        if self.matches.len() >= matches_max {
+            self.stats.matches_refused.up();
+            return Err(format!(
+                "error creating match: {matches_max} run already (match.matches_max / engine.rooms)"
+            ));
+        }
         let id = MatchId { uuid, authoritative: true };
         let text = id.text(&self.settings.node);
         let Some(mut scripts) = self.scripts.take() else {

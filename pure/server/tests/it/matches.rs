@@ -1,6 +1,7 @@
 //! Matches: relayed and authoritative, with real Lua, through every way in which they end.
 
 use event::CloseReason;
+use server::settings::Settings;
 
 use crate::rig::{Client, Plan, Rig, member};
 
@@ -201,6 +202,21 @@ fn a_match_made_by_a_callback_runs_and_one_made_by_init_is_refused() {
     let refused = rig.rpc("create", r#"{"nested":true}"#);
     assert!(refused.contains("match_init"), "{refused}");
     assert_eq!(rig.stat("authoritative_matches"), 2);
+}
+
+#[test]
+fn matches_are_bounded_and_an_ended_one_makes_room() {
+    let arena = arena("function M.match_signal() return nil end");
+    let modules = [("arena.lua", &*arena), ("rpcs.lua", RPCS)];
+    let tune = |settings: &mut Settings| settings.matches.count_max = 2;
+    let rig = Rig::with(&Plan { modules: &modules, tune, ..Plan::default() });
+    let first = rig.rpc("create", "{}");
+    rig.rpc("create", "{}");
+    let refused = rig.rpc("create", "{}");
+    assert!(refused.contains("2 run already (match.matches_max"), "{refused}");
+    assert_eq!((rig.stat("authoritative_matches"), rig.stat("matches_refused")), (2, 1));
+    rig.rpc("signal", &format!(r#"{{"id":"{first}","data":""}}"#));
+    assert!(rig.rpc("create", "{}").ends_with(".node1"));
 }
 
 #[test]

@@ -222,7 +222,12 @@ fn settings() -> Settings {
             response_headers: Vec::new(),
             proxy_count: 0,
         },
-        matches: MatchSettings { input_queue_size: 128, deferred_queue_size: 128, empty_s_max: 0 },
+        matches: MatchSettings {
+            input_queue_size: 128,
+            deferred_queue_size: 128,
+            empty_s_max: 0,
+            count_max: 1_000,
+        },
         runtime: RuntimeSettings { http_key: "httpkey".into(), env: Vec::new() },
     }
 }
