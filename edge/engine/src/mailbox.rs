@@ -199,9 +199,11 @@ impl<M> Postman<M> {
         urgency: Urgency,
         counters: &mut Counters,
     ) {
+        // What was refused stays before what comes later, though there may be room again by now.
+        let is_behind = self.refused.iter().any(|(refused, _)| *refused == to);
         let posted = match self.exchange.mailbox(to) {
-            Some(mailbox) => mailbox.post(mail, urgency),
-            None => Err(mail),
+            Some(mailbox) if !is_behind => mailbox.post(mail, urgency),
+            _ => Err(mail),
         };
         match posted {
             Ok(wake) => {
@@ -252,10 +254,14 @@ mod tests {
             postman.post(ThreadId(1), mail, Urgency::Wake, &mut counters);
         }
         postman.post(ThreadId(9), 99, Urgency::Wake, &mut counters);
-        assert_eq!(postman.refused, [(ThreadId(1), 3), (ThreadId(1), 4), (ThreadId(9), 99)]);
-        assert_eq!(counters.value(Count::MailRefused), 3);
+        assert_eq!(exchange.boxes[1].pop(), Some(0));
+        // There is room again, but not before those that were refused.
+        postman.post(ThreadId(1), 5, Urgency::Wake, &mut counters);
+        let refused: Vec<_> = postman.refused.iter().map(|(to, mail)| (to.0, *mail)).collect();
+        assert_eq!(refused, [(1, 3), (1, 4), (9, 99), (1, 5)]);
+        assert_eq!(counters.value(Count::MailRefused), 4);
         let taken: Vec<_> = std::iter::from_fn(|| exchange.boxes[1].pop()).collect();
-        assert_eq!(taken, [0, 1, 2]);
+        assert_eq!(taken, [1, 2]);
     }
 
     #[test]

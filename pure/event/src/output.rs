@@ -152,6 +152,19 @@ impl<M> Output<M> {
         self.ops.push(Op::Mail { to, mail, urgency: Urgency::Lazy });
     }
 
+    /// Takes back the mail to threads that `is_held` names, of what was posted since the last
+    /// drain, in order: say because older mail to them is still on its way.
+    pub fn take_mail(
+        &mut self,
+        mut is_held: impl FnMut(ThreadId) -> bool,
+    ) -> impl Iterator<Item = (ThreadId, M)> {
+        let is_mail = move |op: &mut Op<M>| matches!(op, Op::Mail { to, .. } if is_held(*to));
+        self.ops.extract_if(.., is_mail).filter_map(|op| match op {
+            Op::Mail { to, mail, .. } => Some((to, mail)),
+            _ => None,
+        })
+    }
+
     /// Asks for [`crate::Input::Wake`] at `mono_ns` of [`Now::mono_ns`]; `None` for never. Replaces
     /// the earlier wish. After a wake the wish is gone.
     pub fn wake_at(&mut self, mono_ns: Option<u64>) {

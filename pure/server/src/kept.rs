@@ -1,12 +1,12 @@
 //! Mail that a full mailbox gave back, kept for another try: answers that somebody waits for, and
 //! news that threads would otherwise never hear. Not kept: what its poster answers "busy" itself.
 //!
-//! Mail comes in from [`event::Input::Refused`], and is posted again in that order. What was posted
-//! to the same thread meanwhile may have overtaken it.
+//! Mail comes in from [`event::Input::Refused`], and is posted again in that order. What rooms and
+//! workers post to the same thread meanwhile waits behind it, so that no frame overtakes another.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use event::{Now, ThreadId};
+use event::{Now, Output, ThreadId};
 
 use crate::mail::Mail;
 use crate::stats::Counter;
@@ -53,6 +53,20 @@ impl Kept {
         // Whoever has a full mailbox need not be woken.
         if !matches!(mail, Mail::Look) && !self.keep(now, to, mail) {
             dropped_count.up();
+        }
+    }
+
+    /// Keeps what was just posted to threads that have not taken older mail yet. Counts as dropped
+    /// what there is no room for.
+    pub(crate) fn hold_back(&mut self, now: Now, out: &mut Output<Mail>, dropped_count: &Counter) {
+        if self.mails.is_empty() {
+            return;
+        }
+        let behind: BTreeSet<ThreadId> = self.mails.iter().map(|(to, _)| *to).collect();
+        for (to, mail) in out.take_mail(|to| behind.contains(&to)) {
+            if !matches!(mail, Mail::Look) && !self.keep(now, to, mail) {
+                dropped_count.up();
+            }
         }
     }
 

@@ -285,12 +285,10 @@ impl Room {
 
     /// One due tick a call: between two matches the mailbox is looked at and what they said goes
     /// out, so that a slow match delays its neighbours by its own budget at most.
-    fn wake(&mut self, now: Now) {
-        self.mails.extend(self.kept.take_due(now).into_iter().map(|(to, mail)| match mail {
-            // A newer one may have overtaken it.
-            Mail::Pace { room, .. } => (to, Mail::Pace { room, tick_rate_hz: self.told_rate_hz }),
-            mail => (to, mail),
-        }));
+    fn wake(&mut self, now: Now, out: &mut Output<Mail>) {
+        for (to, mail) in self.kept.take_due(now) {
+            out.mail(to, mail);
+        }
         if self.grace_ends().is_some_and(|ends| now >= ends) {
             let ids: Vec<Uuid> = self.matches.keys().copied().collect();
             ids.into_iter().for_each(|id| self.end_match(id, None));
@@ -332,6 +330,7 @@ impl Room {
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);
         }
+        self.kept.hold_back(now, out, &self.stats.dropped_mail);
         let grace_ends = self.grace_ends().map(|ends| ends.mono_ns);
         let next = [self.ticks.next_ns(), grace_ends, self.kept.due_ns()];
         out.wake_at(next.into_iter().flatten().min());
@@ -344,7 +343,7 @@ impl Handler for Room {
     fn handle(&mut self, now: Now, input: Input<'_, Mail>, out: &mut Output<Mail>) {
         match input {
             Input::Mail(mail) => self.mail(now, mail),
-            Input::Wake => self.wake(now),
+            Input::Wake => self.wake(now, out),
             Input::TurnEnd => self.flush(now, out),
             Input::Refused { to, mail } => {
                 let stats = &self.stats;

@@ -96,7 +96,7 @@ impl Worker {
                 // at the end of the turn, or looks by itself before.
                 self.run(now, *job);
                 self.finish_batch();
-                self.post(out, false);
+                self.post(now, out, false);
             }
             Mail::Directory(events) => {
                 events.iter().for_each(|event| self.desk.directory.apply(event));
@@ -226,7 +226,7 @@ impl Worker {
         }
     }
 
-    fn post(&mut self, out: &mut Output<Mail>, wake: bool) {
+    fn post(&mut self, now: Now, out: &mut Output<Mail>, wake: bool) {
         self.desk.post_cache(self.me, &self.topology, out);
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);
@@ -241,6 +241,7 @@ impl Worker {
                 }
             }
         }
+        self.kept.hold_back(now, out, &self.stats.dropped_mail);
     }
 }
 
@@ -252,7 +253,7 @@ impl Handler for Worker {
             Input::Mail(mail) => self.mail(now, mail, out),
             Input::TurnEnd => {
                 self.finish_batch();
-                self.post(out, true);
+                self.post(now, out, true);
                 for core in self.look.drain(..) {
                     out.mail(core, Mail::Look);
                 }

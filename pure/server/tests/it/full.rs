@@ -117,3 +117,28 @@ fn a_follow_that_meets_a_full_room_on_its_way_is_answered() {
     assert!(frames.len() == 1 && frames[0].contains("busy"), "{frames:?}");
     assert_eq!(rig.say(socket, r#"{"cid":"2","ping":{}}"#), [r#"{"cid":"2","pong":{}}"#]);
 }
+
+#[test]
+fn frames_that_met_a_full_core_are_not_overtaken() {
+    let rig = Rig::with(&Plan { cores: 2, ..Plan::default() });
+    let (_, token) = rig.login("ada");
+    let (speaks, hears) = (rig.socket(0, &token, ""), rig.socket(1, &token, ""));
+    let created = rig.say(speaks, r#"{"cid":"1","match_create":{}}"#).join("");
+    let id = member(&created, "match_id");
+    rig.say(hears, &format!(r#"{{"cid":"1","match_join":{{"match_id":"{id}"}}}}"#));
+    rig.frames(hears);
+    let say = |op_code: u32| {
+        let data = format!(r#"{{"match_id":"{id}","op_code":"{op_code}","data":""}}"#);
+        rig.say(speaks, &format!(r#"{{"match_data_send":{data}}}"#));
+    };
+    rig.set_full(rig.topology.cores[1], true);
+    say(1);
+    say(2);
+    rig.set_full(rig.topology.cores[1], false);
+    say(3);
+    rig.advance(5);
+    say(4);
+    let frames = rig.frames(hears);
+    let order: Vec<String> = frames.iter().map(|frame| member(frame, "op_code")).collect();
+    assert_eq!(order, ["1", "2", "3", "4"], "{frames:?}");
+}
