@@ -78,13 +78,7 @@ impl Room {
         module: &str,
         params: Value,
     ) -> Result<String, String> {
-        let matches_max = self.settings.matches.count_max.div_ceil(self.topology.rooms.len());
-        if self.matches.len() >= matches_max {
-            self.stats.matches_refused.up();
-            return Err(format!(
-                "error creating match: {matches_max} run already (match.matches_max / engine.rooms)"
-            ));
-        }
+        self.check_room()?;
         let id = MatchId { uuid, authoritative: true };
         let text = id.text(&self.settings.node);
         let Some(mut scripts) = self.scripts.take() else {
@@ -151,6 +145,18 @@ impl Room {
         self.tell_pace();
         self.stats.authoritative_matches.up();
         Ok(text)
+    }
+
+    /// Whether one more match may run.
+    fn check_room(&self) -> Result<(), String> {
+        let matches_max = self.settings.matches.count_max.div_ceil(self.topology.rooms.len());
+        if self.matches.len() < matches_max {
+            return Ok(());
+        }
+        self.stats.matches_refused.up();
+        Err(format!(
+            "error creating match: {matches_max} run already (match.matches_max / engine.rooms)"
+        ))
     }
 
     /// `match_signal` from a script.
