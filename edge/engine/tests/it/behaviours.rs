@@ -399,8 +399,9 @@ pub(crate) fn one_connection_too_many_is_told_by_a_close(driver: DriverChoice) {
         assert_eq!(round_trip(client, b"in"), b"in");
     }
     for _ in 0..200 {
-        let end = rig.client().read(&mut [0; 1]);
-        assert!(matches!(end, Ok(0)) || end.is_err_and(|e| e.kind() == ErrorKind::ConnectionReset));
+        // To its end, because a read with a time-out may be interrupted on a busy machine.
+        let end = rig.client().read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+        assert!(matches!(end, Ok(0) | Err(ErrorKind::ConnectionReset)), "{end:?}");
     }
     assert_eq!(drain(clients.remove(0)), b"");
     rig.await_count(Count::Open, |open| open == 2);
