@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use event::{CloseReason, ConnId, Handler, Input, Now, Op, Output};
+use event::{CloseReason, ConnId, ConnectFailure, Handler, Input, Now, Op, Output};
 
-use super::{Command, Event, Generator, Settings};
+use super::{Command, Event, Generator, Node, Settings};
 use crate::load::program::{Dials, Program, compile};
 use crate::load::record::{Record, Stage};
 use crate::load::scenario::{built_in, parse};
@@ -49,8 +49,8 @@ impl<'a> World<'a> {
         let scenario = parse(text).unwrap();
         let program = Arc::new(program(text));
         let mut settings = Settings {
-            target: "127.0.0.1:1".parse().unwrap(),
-            host: "h".to_owned(),
+            nodes: vec![Node { addr: "127.0.0.1:1".parse().unwrap(), host: "h".to_owned() }],
+            first_sender: 0,
             players: scenario.players,
             first_number: 0,
             players_all: scenario.players,
@@ -98,7 +98,7 @@ impl<'a> World<'a> {
                     self.input(now, Input::Connected { conn, token: *token }, &mut out)
                 }
                 Happening::Refused(token) => {
-                    let reason = CloseReason::ConnectFailed;
+                    let reason = CloseReason::ConnectFailed(ConnectFailure::Refused);
                     let closed = Input::Closed { conn: conn(0), reason, token: *token };
                     self.input(now, closed, &mut out)
                 }
@@ -164,7 +164,7 @@ impl<'a> World<'a> {
                     }
                     self.total.add_rest(&record, record.stage == Stage::Counted);
                 }
-                Event::Done | Event::Ready => {}
+                Event::Done | Event::Ready | Event::Stopped => {}
             }
         }
         stops
@@ -173,7 +173,7 @@ impl<'a> World<'a> {
 
 fn program(text: &str) -> Program {
     let dials = Dials {
-        host: "h".to_owned(),
+        hosts: vec!["h".to_owned()],
         server_key: "s".to_owned(),
         http_key: "k".to_owned(),
         run: "r".to_owned(),
@@ -288,7 +288,7 @@ fn what_servers_do_wrong_is_counted_by_kind_and_the_run_goes_on() {
         }),
         ("not HTTP", &|at_ns| vec![Act::Answer { at_ns, bytes: b"garbage\r\n\r\n".to_vec() }]),
         ("connection closed", &|at_ns| vec![close(at_ns)]),
-        ("connection closed within an answer", &|at_ns| {
+        ("connection closed by the server within an answer", &|at_ns| {
             vec![Act::Answer { at_ns, bytes: OK[..20].to_vec() }, close(at_ns)]
         }),
         ("bytes that nobody asked for", &|at_ns| {
