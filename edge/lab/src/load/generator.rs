@@ -137,6 +137,8 @@ pub(crate) struct Generator {
     /// When the stage ends by itself.
     stage_until_ns: u64,
     start_ns: u64,
+    /// Of the input that is being handled.
+    now_ns: u64,
     schedule: schedule::Schedule,
     connecting: u32,
     connections: u32,
@@ -168,6 +170,7 @@ impl Handler for Generator {
         if self.stage == Stage::Done {
             return;
         }
+        self.now_ns = now.mono_ns;
         match input {
             Input::Bytes { conn, bytes } => self.bytes(now.mono_ns, conn, bytes, out),
             Input::TurnEnd => self.turn_end(now.mono_ns, out),
@@ -206,6 +209,7 @@ impl Generator {
             stage: Stage::Ramp,
             stage_until_ns: u64::MAX,
             start_ns: 0,
+            now_ns: 0,
             connecting: 0,
             connections: 0,
             sockets: 0,

@@ -424,9 +424,11 @@ impl Generator {
         }
     }
 
-    /// Arms the player's timer.
+    /// Arms the player's timer. It never goes off in the same turn: a player that has always
+    /// something to do would keep the thread for itself.
     pub(super) fn wait_until(&mut self, index: usize, due_ns: u64) {
         let who = u32::try_from(index).unwrap_or(u32::MAX);
+        let due_ns = due_ns.max(self.now_ns + 1);
         let timer = self.timers.arm(at(due_ns), who);
         if let Some(old) = self.players[index].timer.replace(timer) {
             self.timers.disarm(old);
@@ -454,7 +456,7 @@ impl Generator {
         let player = &self.players[index];
         let plan = &self.program.sessions[usize::from(player.session)];
         let process = plan.process;
-        let (number, beat_ns, free_ns) = (player.number, player.beat_ns, player.free_ns);
+        let (number, beat_ns) = (player.number, player.beat_ns);
         #[expect(clippy::cast_precision_loss, reason = "intervals are below 2^53 ns")]
         let gap_ns = self.gap_ns(process, interval_ns as f64);
         let due_ns = match (beat_ns, process) {
@@ -464,7 +466,13 @@ impl Generator {
         };
         let player = &mut self.players[index];
         player.beat_ns = due_ns + gap_ns;
-        player.free_ns = due_ns.max(free_ns);
+        if player.free_ns <= due_ns {
+            player.free_ns = due_ns;
+        } else if player.ready_ns.saturating_sub(player.free_ns) <= interval_ns / 10 {
+            // Who thinks past the beat, whatever the server does, intends to go on when that ends.
+            // The server's usual times are not added up over many such rounds; a stall is.
+            player.free_ns = player.free_ns.max(player.ready_ns);
+        }
         player.free_ns
     }
 

@@ -37,8 +37,7 @@ impl Generator {
                 return;
             }
         }
-        // Not at once: what is due now is done until nothing is.
-        self.wait_until(index, now_ns + 1);
+        self.wait_until(index, now_ns);
     }
 
     /// An answer is an error: tries again if the step says so of it, else it has failed.
@@ -113,11 +112,11 @@ impl Generator {
         if std::mem::take(&mut player.is_thinking) {
             player.step += 1;
         }
-        let is_round_done = has_loop && player.step == plan.loop_end;
-        if is_round_done && self.stage >= Stage::Drain && self.settings.phases.is_empty() {
-            // Stays until the run's end closes all connections.
+        if self.stage >= Stage::Drain && self.settings.phases.is_empty() {
+            // Nothing new begins. Stays until the run's end closes all connections.
             return Next::Wait;
         }
+        let is_round_done = has_loop && player.step == plan.loop_end;
         if is_round_done && self.goes_round_again(now_ns, index, plan) {
             self.players[index].step = plan.loop_start;
         }
@@ -550,7 +549,9 @@ impl Generator {
         if player.left > 0 {
             return false;
         }
-        self.players[index].retries = 0;
+        if step.is_some_and(|step| step.retry.is_some()) {
+            player.retries = 0;
+        }
         self.settle(index);
         self.done_with_step(now_ns, index);
         true
