@@ -1,18 +1,46 @@
 -- Finds a match with a free seat, or creates one: the first half of the match benchmark.
 -- The match itself is bench_match.lua.
+--
+-- The payload may be {"group": N}, the seats of a match; ten without it. Matches of different sizes
+-- are kept apart by their label, so that two runs on one server do not mix.
 
 local nk = require("nakama")
 
-local PLAYERS_MAX = 10
+local GROUP_DEFAULT, GROUP_MAX = 10, 1000
+local INVALID_ARGUMENT = 3
+
+local function refuse(what)
+  error({ what, INVALID_ARGUMENT })
+end
+
+local function group_of(payload)
+  if payload == nil or payload == "" then
+    return GROUP_DEFAULT
+  end
+  local is_json, wish = pcall(nk.json_decode, payload)
+  if not is_json or type(wish) ~= "table" then
+    refuse('the payload is not JSON of the form {"group":10}')
+  end
+  local group = wish.group
+  if group == nil then
+    return GROUP_DEFAULT
+  end
+  if type(group) ~= "number" or group < 1 or group > GROUP_MAX or group % 1 ~= 0 then
+    refuse("group is a whole number from 1 to " .. GROUP_MAX)
+  end
+  return group
+end
 
 local function bench_find_match(context, payload)
+  local group = group_of(payload)
+  local query = string.format("+label.mode:bench%d", group)
   -- limit, authoritative, label, least size, greatest size, query: all six must be given.
-  local matches = nk.match_list(1, true, nil, nil, PLAYERS_MAX - 1, "+label.mode:bench")
+  local matches = nk.match_list(1, true, nil, nil, group - 1, query)
   local match_id
   if #matches > 0 then
     match_id = matches[1].match_id
   else
-    match_id = nk.match_create("bench_match", { players_max = PLAYERS_MAX })
+    match_id = nk.match_create("bench_match", { players_max = group })
   end
   return nk.json_encode({ match_id = match_id })
 end

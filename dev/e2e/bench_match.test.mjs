@@ -12,6 +12,8 @@ import { FORMATS, newSocketPlayer, textOf } from "./client.mjs";
 const MATCH_RPC = "bench_find_match";
 const PLAYERS = 10;
 const ROUNDS = 3;
+/** How long the original may take to list a new match; a busy machine needs more. */
+const LISTING_MS_MAX = 5_000;
 /** 44 and 35 characters, as in the original workload. */
 const ECHO = "x".repeat(44);
 const BROADCAST = "y".repeat(35);
@@ -68,4 +70,49 @@ test("ten players, echo and broadcast in turns", async () => {
   );
   await late.socket.joinMatch(matchId);
   for (const p of [...players.slice(0, 9), late]) p.leave();
+});
+
+/** Asks until the answer is `id`: the original's listing lags by up to a second. */
+async function findsAgain(player, payload, id) {
+  const deadline = Date.now() + LISTING_MS_MAX;
+  let found;
+  do {
+    found = (await player.client.rpc(player.session, MATCH_RPC, payload)).payload.match_id;
+  } while (found !== id && Date.now() < deadline);
+  assert.equal(found, id);
+}
+
+test("the size of a match is a dial, and sizes do not mix", async () => {
+  const players = await Promise.all([0, 1, 2].map((n) => newSocketPlayer(server, { format: FORMATS[n % 2] })));
+  const [one, two, three] = players;
+  const ask = async (player, payload) =>
+    (await player.client.rpc(player.session, MATCH_RPC, payload)).payload.match_id;
+
+  const duo = await ask(one, { group: 2 });
+  await one.socket.joinMatch(duo);
+  await findsAgain(two, { group: 2 }, duo);
+  const trio = await ask(three, { group: 3 });
+  assert.notEqual(trio, duo);
+  const ten = await ask(three, {});
+  assert.ok(ten !== duo && ten !== trio);
+
+  // Two seats are two seats; the refusal is the text that the load generator tries again at.
+  await two.socket.joinMatch(duo);
+  await assert.rejects(three.socket.joinMatch(duo), (e) => e.code === 5 && e.message === "match full");
+  assert.notEqual(await ask(three, { group: 2 }), duo);
+  for (const p of players) p.leave();
+});
+
+test("a payload that asks for no possible size is refused", async () => {
+  const { client, session, leave } = await newSocketPlayer(server);
+  for (const payload of [{ group: 0 }, { group: 1001 }, { group: 2.5 }, { group: "10" }, 7]) {
+    const response = await client.rpc(session, MATCH_RPC, payload).then(
+      () => assert.fail(`accepted: ${JSON.stringify(payload)}`),
+      (refusal) => refusal,
+    );
+    const { code, message } = await response.json();
+    assert.deepEqual([response.status, code], [400, 3], message);
+    assert.match(message, /group is a whole number|payload is not JSON/);
+  }
+  leave();
 });

@@ -17,6 +17,7 @@
 
 mod choice;
 mod clock;
+mod connect;
 mod conns;
 mod counters;
 mod driver;

@@ -18,6 +18,9 @@ pub struct Limits {
     /// How long after the last byte was sent and the sending side shut down the peer's own closing
     /// is waited for, in milliseconds; its bytes are thrown away meanwhile.
     pub linger_ms: u32,
+    /// How long an outgoing connection may be in the making, in milliseconds; then it has failed
+    /// with `ConnectFailure::TimedOut`. The kernel gives up by itself after about two minutes.
+    pub connect_ms: u32,
     /// How long a connection that is being closed may make no progress in sending what is left,
     /// in milliseconds; then it is aborted and counted (`flush_timeouts`).
     pub flush_ms: u32,
@@ -43,6 +46,7 @@ impl Default for Limits {
             output_bytes_max: 2 << 20,
             output_bytes_high: 64 << 10,
             linger_ms: 2_000,
+            connect_ms: 120_000,
             flush_ms: 10_000,
             accept_pause_ms: 100,
             stop_ms: 1_000,

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use event::{CloseReason, ConnId, Now, Op, Urgency};
+use event::{CloseReason, ConnId, ConnectFailure, Now, Op, Urgency};
 
 use crate::conns::{Conns, Held, Phase};
 use crate::counters::{Count, Counters};
@@ -46,6 +46,8 @@ pub(crate) struct Net<M> {
     pub(crate) wake_ns: Option<u64>,
     lingering: VecDeque<(u64, ConnId)>,
     flushing: VecDeque<(u64, ConnId, u64)>,
+    /// Until when outgoing connections may be in the making, the oldest first.
+    attempts: VecDeque<(u64, ConnId)>,
     /// When accepting goes on after the system had nothing left for a connection.
     pub(crate) accept_resume_ns: Option<u64>,
     pub(crate) stage: Stage,
@@ -93,6 +95,7 @@ impl<M> Net<M> {
             wake_ns: None,
             lingering: VecDeque::new(),
             flushing: VecDeque::new(),
+            attempts: VecDeque::new(),
             accept_resume_ns: None,
             stage: Stage::Running,
             gather_ns: crate::driver::GATHER_NS,
@@ -114,6 +117,7 @@ impl<M> Net<M> {
             self.stage.due_ns(),
             self.lingering.front().map(|(due_ns, _)| *due_ns),
             self.flushing.front().map(|(due_ns, ..)| *due_ns),
+            self.attempts.front().map(|(due_ns, _)| *due_ns),
         ];
         dues.into_iter().flatten().min()
     }
@@ -202,6 +206,7 @@ impl<M> Net<M> {
             Some(conn) => {
                 self.counters.add(Count::Open, 1);
                 self.connecting.insert(conn.slot, (to, token));
+                self.attempts.push_back((self.due_ns(self.limits.connect_ms), conn));
                 self.touch(conn.slot);
             }
             None => self.deferred.push_back(Deferred::NoSlot(token)),
@@ -391,6 +396,22 @@ impl<M> Net<M> {
         }
     }
 
+    /// Ends attempts to connect that got no answer in time.
+    fn end_attempts(&mut self, now_ns: u64) {
+        while let Some((due_ns, conn)) = self.attempts.front().copied() {
+            let is_pending =
+                self.conns.named(conn).is_some_and(|state| state.phase == Phase::Connecting);
+            // Those that have come to an end go at once, so that nobody is woken for them.
+            if is_pending && due_ns > now_ns {
+                return;
+            }
+            self.attempts.pop_front();
+            if is_pending {
+                self.fail(conn.slot, CloseReason::ConnectFailed(ConnectFailure::TimedOut));
+            }
+        }
+    }
+
     /// Whether the driver should be accepting connections just now.
     pub(crate) fn wants_accept(&self) -> bool {
         self.accepting && self.accept_resume_ns.is_none()
@@ -410,9 +431,10 @@ impl<M> Net<M> {
         self.accept_resume_ns = Some(self.due_ns(self.limits.accept_pause_ms));
     }
 
-    /// Ends flushing and lingering that have lasted long enough.
+    /// Ends connecting, flushing and lingering that have lasted long enough.
     pub(crate) fn end_waits(&mut self, now_ns: u64) {
         self.end_stage(now_ns);
+        self.end_attempts(now_ns);
         self.accept_resume_ns = self.accept_resume_ns.filter(|due_ns| *due_ns > now_ns);
         while let Some((due_ns, conn)) = self.lingering.front().copied()
             && due_ns <= now_ns

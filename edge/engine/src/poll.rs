@@ -138,7 +138,9 @@ impl Poll {
         match (stream.take_error(), stream.peer_addr()) {
             (Ok(None), Ok(_)) => reactor.on_connected(slot),
             (Ok(None), Err(error)) if error.kind() == ErrorKind::NotConnected => {}
-            _ => reactor.net.fail(slot, CloseReason::ConnectFailed),
+            (Ok(Some(error)) | Err(error), _) | (_, Err(error)) => {
+                reactor.net.fail(slot, crate::connect::failed(&error));
+            }
         }
     }
 
@@ -159,7 +161,7 @@ impl Poll {
                 net.conns.at(slot).kernel |= BLOCKED;
                 self.keep(slot, stream);
             }
-            Err(_) => net.fail(slot, CloseReason::ConnectFailed),
+            Err(error) => net.fail(slot, crate::connect::failed(&error)),
         }
     }
 

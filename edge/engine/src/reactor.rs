@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use event::{CloseReason, ConnId, Handler, Input, ListenerId, Output};
+use event::{CloseReason, ConnId, ConnectFailure, Handler, Input, ListenerId, Output};
 
 use crate::clock::Clock;
 use crate::conns::Phase;
@@ -153,7 +153,7 @@ impl<M: Send + 'static> Reactor<M> {
                 Some(Deferred::Gone(slot)) => self.tell_gone(slot),
                 Some(Deferred::NoSlot(token)) => {
                     let conn = ConnId { slot: u32::MAX, generation: 0 };
-                    let reason = CloseReason::ConnectFailed;
+                    let reason = CloseReason::ConnectFailed(ConnectFailure::NoSlot);
                     self.handle(Input::Closed { conn, reason, token });
                 }
             }
@@ -335,7 +335,7 @@ fn closed_count(reason: CloseReason) -> Count {
         CloseReason::Peer => Count::ClosedPeer,
         CloseReason::Reset => Count::ClosedReset,
         CloseReason::OutputLimit => Count::ClosedOutputLimit,
-        CloseReason::ConnectFailed => Count::ClosedConnectFailed,
+        CloseReason::ConnectFailed(_) => Count::ClosedConnectFailed,
         CloseReason::Shutdown => Count::ClosedShutdown,
     }
 }

@@ -37,9 +37,9 @@ pub use hlog::Intervals;
 pub use process::{ProcessSample, SampleError, sample};
 pub use record::{ErrorCount, Stage};
 pub use report::html;
-pub use run::{Finished, Plan, Progress, RunError, Share, Watch, run, work};
+pub use run::{Finished, Plan, Progress, RunError, Share, TARGETS_MAX, Watch, run, work};
 pub use series::csv;
-pub use summary::{OpSummary, Percentiles, Second, SecondOp, ServerCost, Summary};
+pub use summary::{Lacking, OpSummary, Percentiles, Ramp, Second, SecondOp, ServerCost, Summary};
 pub use table::text;
 pub use target::{Target, TargetError};
 

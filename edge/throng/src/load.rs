@@ -59,7 +59,8 @@ pub fn command() -> Command {
                 .help(format!("A scenario file, or one of: {}", scenarios.join(", "))),
         )
         .arg(
-            value("target", "URL", "Where the server listens, http://host:port")
+            value("target", "URL", "Where the server listens, http://host:port; again: more nodes")
+                .action(ArgAction::Append)
                 .default_value("http://127.0.0.1:7350"),
         )
         .arg(value("players", "N", "Virtual players").value_parser(value_parser!(u32)))
@@ -98,8 +99,13 @@ pub fn command() -> Command {
 fn machine_args(command: Command) -> Command {
     command
         .arg(
-            value("server-pid", "PID", "Measure the CPU and memory of this process")
-                .value_parser(value_parser!(u32)),
+            value(
+                "server-pid",
+                "PID",
+                "Measure the CPU and memory of this process; again: of more",
+            )
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(u32)),
         )
         .arg(
             value("server", "COMMAND", "Start this server on another processor, and end it")
@@ -229,7 +235,7 @@ fn worker_share(text: &str) -> Option<Share> {
         index: parts.next()?.parse().ok()?,
         count: parts.next()?.parse().ok().filter(|count| *count > 0)?,
         run_number: u32::from_str_radix(parts.next()?, 16).ok()?,
-        url: parts.next()?.to_owned(),
+        urls: parts.next()?.split(',').map(str::to_owned).collect(),
     })
 }
 
@@ -294,9 +300,10 @@ fn plan(matches: &ArgMatches) -> anyhow::Result<Plan> {
     if let Some(rpc) = matches.get_one::<String>("rpc") {
         vars.insert("rpc".to_owned(), rpc.clone());
     }
+    let targets = matches.get_many::<String>("target").into_iter().flatten();
     Ok(Plan {
         scenario: scenario(word("scenario"))?,
-        target: Target::parse(word("target"))?,
+        targets: targets.map(|url| Target::parse(url)).collect::<Result<_, _>>()?,
         players: matches.get_one("players").copied(),
         rate: matches.get_one("rate").copied(),
         saturate: matches.get_flag("saturate"),
@@ -307,7 +314,7 @@ fn plan(matches: &ArgMatches) -> anyhow::Result<Plan> {
         server_key: word("server-key").to_owned(),
         http_key: word("http-key").to_owned(),
         vars,
-        server_pid: matches.get_one("server-pid").copied(),
+        server_pids: matches.get_many("server-pid").into_iter().flatten().copied().collect(),
         server: matches.get_one("server").cloned(),
         pin: matches.get_one("pin").copied(),
         driver: word("driver").parse()?,

@@ -61,10 +61,33 @@ pub enum CloseReason {
     Reset,
     /// More than the output limit was waiting for a peer that does not read.
     OutputLimit,
-    /// An outgoing connection could not be made (see [`Output::connect`]).
-    ConnectFailed,
+    /// An outgoing connection could not be made (see [`Output::connect`]), and why.
+    ConnectFailed(ConnectFailure),
     /// The engine is shutting down.
     Shutdown,
+}
+
+/// Why an outgoing connection could not be made: the peer's doing, the network's, or a limit of
+/// this machine or process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ConnectFailure {
+    /// Nobody listens there, or the peer's system sent a reset.
+    Refused,
+    /// No answer within the engine's limit of time, or the kernel's own.
+    TimedOut,
+    /// There is no way to the address.
+    Unreachable,
+    /// Every local port towards this address is taken (on Linux `net.ipv4.ip_local_port_range`).
+    NoLocalPort,
+    /// The process, the system, or the thread's ring may not have one more open file.
+    NoFiles,
+    /// The thread holds as many connections as its limit allows.
+    NoSlot,
+    /// Anything else: the number of the system's error, as in errno(3); 0 if it has none.
+    Other {
+        /// Such as 13 for "permission denied".
+        errno: u16,
+    },
 }
 
 /// What happened.

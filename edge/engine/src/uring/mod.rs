@@ -242,7 +242,8 @@ impl Uring {
                 if done.result == 0 {
                     reactor.on_connected(number);
                 } else {
-                    reactor.net.fail(number, CloseReason::ConnectFailed);
+                    let error = io::Error::from_raw_os_error(-done.result);
+                    reactor.net.fail(number, crate::connect::failed(&error));
                 }
                 reactor.net.touch(number);
             }
@@ -508,7 +509,10 @@ fn made<M>(net: &mut Net<M>, slot: u32, result: i32) {
     state.kernel &= !CONNECT;
     match u32::try_from(result) {
         Ok(file) => state.file = file,
-        Err(_) => net.fail(slot, CloseReason::ConnectFailed),
+        Err(_) => {
+            let error = io::Error::from_raw_os_error(-result);
+            net.fail(slot, crate::connect::failed(&error));
+        }
     }
     net.touch(slot);
 }

@@ -274,7 +274,7 @@ pub(crate) fn an_abort_closes_at_once(driver: DriverChoice) {
             out.tell_when_sent(conn);
             told.send(reason).unwrap();
         }
-        Input::Sent { .. } => told.send(CloseReason::ConnectFailed).unwrap(),
+        Input::Sent { .. } => told.send(CloseReason::Reset).unwrap(),
         _ => {}
     });
     let mut client = rig.client();

@@ -2,12 +2,13 @@
 //! makes itself.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use engine::{Count, DriverChoice, Engine, ThreadPlan};
-use event::{CloseReason, Input, ThreadId};
+use engine::{Count, DriverChoice, Engine, Limits, ThreadPlan};
+use event::{CloseReason, ConnectFailure, Input, ThreadId};
+use socket2::{Domain, Socket, Type};
 
 use crate::rig::{PATIENCE, Rig, Script, echo, pattern, quick, round_trip};
 
@@ -234,9 +235,51 @@ pub(crate) fn outgoing_connections_stand_or_fail(driver: DriverChoice) {
     drop(peer);
     assert_eq!(events.recv_timeout(PATIENCE), Ok((0, Some(CloseReason::Peer))));
     rig.running.post(ThreadId(0), 142).unwrap();
-    let failed = Some(CloseReason::ConnectFailed);
+    let failed = Some(CloseReason::ConnectFailed(ConnectFailure::Refused));
     assert_eq!(events.recv_timeout(PATIENCE), Ok((142, failed)));
     rig.stop();
+}
+
+/// A listener whose queue is full: the kernel drops what asks for more.
+fn deaf_listener() -> (Socket, Vec<TcpStream>, SocketAddr) {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    listener.listen(0).unwrap();
+    let to = listener.local_addr().unwrap().as_socket().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&to, Duration::from_millis(50)) {
+        waiting.push(stream);
+    }
+    (listener, waiting, to)
+}
+
+pub(crate) fn failures_to_connect_have_their_cause(driver: DriverChoice) {
+    let (_listener, _waiting, deaf) = deaf_listener();
+    // A broadcast address is no place to connect to.
+    let nowhere = SocketAddr::from(([255, 255, 255, 255], 9));
+    let (told, events) = mpsc::channel();
+    let limits = Limits { connect_ms: 100, connections_max: 2, ..quick() };
+    let rig = Rig::new(driver, limits, move |_, input, out| match input {
+        Input::Mail(_) => {
+            out.connect(deaf, 1);
+            out.connect(nowhere, 2);
+            out.connect(deaf, 3);
+        }
+        Input::Closed { reason, token, .. } => told.send((token, reason)).unwrap(),
+        _ => {}
+    });
+    rig.running.post(ThreadId(0), 0).unwrap();
+    let mut found: Vec<_> = (0..3).map(|_| events.recv_timeout(PATIENCE).unwrap()).collect();
+    found.sort_unstable();
+    let wanted = [ConnectFailure::TimedOut, ConnectFailure::Unreachable, ConnectFailure::NoSlot];
+    let wanted: Vec<_> = (1..).zip(wanted.map(CloseReason::ConnectFailed)).collect();
+    assert_eq!(found, wanted);
+    // The slots are free again.
+    rig.running.post(ThreadId(0), 0).unwrap();
+    for _ in 0..3 {
+        events.recv_timeout(PATIENCE).unwrap();
+    }
+    assert_eq!(rig.stop().value(Count::ClosedConnectFailed), 4);
 }
 
 /// An engine as a client of itself: what a load generator does.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::environment::Environment;
 use super::generator::Event;
 use super::hlog::Intervals;
-use super::process::{ProcessSample, own_cpu, own_resident_bytes, sample};
+use super::process::{ProcessSample, own_cpu, own_resident_bytes, sample_all};
 use super::program::Program;
 use super::record::{Record, Stage};
 use super::run::{Plan, Progress, RunError, Watch, unix_now};
@@ -18,7 +18,7 @@ use super::target::Target;
 
 /// Samples of the server at the edges of the counted time.
 pub(super) struct ServerWatch {
-    pid: u32,
+    pids: Vec<u32>,
     before: ProcessSample,
     /// When all players had come.
     ready: Option<ProcessSample>,
@@ -28,8 +28,8 @@ pub(super) struct ServerWatch {
 }
 
 impl ServerWatch {
-    pub(super) fn new(pid: u32, before: ProcessSample) -> Self {
-        Self { pid, before, ready: None, start: None, end: None, last: before.cpu() }
+    pub(super) fn new(pids: Vec<u32>, before: ProcessSample) -> Self {
+        Self { pids, before, ready: None, start: None, end: None, last: before.cpu() }
     }
 }
 
@@ -53,12 +53,13 @@ pub(super) struct Collector {
 impl Collector {
     pub(super) fn new(
         plan: &Plan,
-        target: &Target,
+        targets: &[Target],
         program: &Program,
         settings: &super::generator::Settings,
         pin: Option<usize>,
     ) -> Self {
         let scenario = &plan.scenario;
+        let targets: Vec<String> = targets.iter().map(|target| target.url.clone()).collect();
         let mut vars = scenario.vars.clone();
         vars.extend(plan.vars.clone());
         let summary = Summary {
@@ -68,7 +69,9 @@ impl Collector {
             about: scenario.about.clone(),
             started_unix_s: unix_now().as_secs(),
             settings: Settings {
-                target: target.url.clone(),
+                target: targets.join(", "),
+                targets,
+                server_pids: Vec::new(),
                 players: settings.players,
                 rate: settings.rate.filter(|_| !plan.saturate),
                 saturate: plan.saturate,
@@ -111,7 +114,7 @@ impl Collector {
     ) -> Result<(), RunError> {
         loop {
             match events.recv_timeout(Duration::from_millis(500)) {
-                Ok(Event::Ready) => {}
+                Ok(Event::Ready | Event::Stopped) => {}
                 Ok(Event::Stage(stage)) => self.stage_begins(stage),
                 Ok(Event::Record(record)) => {
                     let second = self.take(&record);
@@ -148,7 +151,7 @@ impl Collector {
         let now = Instant::now();
         self.stage_at = now;
         // A server that is gone cannot be sampled; its errors are in the result.
-        let server = self.server.as_ref().and_then(|server| sample(server.pid).ok());
+        let server = self.server.as_ref().and_then(|server| sample_all(&server.pids).ok());
         if let Some(watch) = &mut self.server {
             match stage {
                 Stage::WarmUp => watch.ready = server,
@@ -166,6 +169,10 @@ impl Collector {
             self.summary.environment.server.clone_from(&record.server);
         }
         let mut second = Second::of(record, start_ns, self.headline);
+        if record.stage == Stage::Ramp && !self.has_phases {
+            self.summary.ramp.get_or_insert_default().take(record, &second);
+        }
+        second.note = self.ramp_note(record);
         self.intervals.take(record, start_ns);
         let now = Instant::now();
         let (cpu, at) = std::mem::replace(&mut self.own_last, (own_cpu(), now));
@@ -178,7 +185,7 @@ impl Collector {
         second.generator_bytes =
             if is_worked { record.resident_bytes } else { own_resident_bytes() };
         if let Some(watch) = &mut self.server
-            && let Ok(sample) = sample(watch.pid)
+            && let Ok(sample) = sample_all(&watch.pids)
         {
             let cpu = std::mem::replace(&mut watch.last, sample.cpu());
             second.server_cpu = sample.cpu().saturating_sub(cpu).as_secs_f64() / wall_s;
@@ -197,6 +204,12 @@ impl Collector {
         }
         self.total.add_rest(record, record.stage == Stage::Counted);
         second
+    }
+
+    /// What is to be said when players are no longer waited for.
+    fn ramp_note(&self, record: &Record) -> String {
+        let ramp = self.summary.ramp.as_ref().filter(|_| !record.lacking.is_empty());
+        ramp.and_then(|ramp| ramp.text(self.summary.settings.players)).unwrap_or_default()
     }
 
     pub(super) fn finish(&mut self, program: &Program) {
@@ -248,7 +261,9 @@ impl Collector {
         {
             let wall_s = until.duration_since(from).as_secs_f64();
             let ready = watch.ready.unwrap_or(start);
-            self.summary.add_server(watch.pid, [watch.before, ready, start, end], wall_s);
+            let pid = watch.pids.first().copied().unwrap_or(0);
+            self.summary.settings.server_pids.clone_from(&watch.pids);
+            self.summary.add_server(pid, [watch.before, ready, start, end], wall_s);
         }
     }
 }

@@ -25,11 +25,11 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 pub(crate) struct Mark {
     /// Low 12 bits of the run's number: tells the run's own messages from others'.
     pub(crate) run: u16,
-    /// Number of the player, below 2²⁴.
+    /// Number of the player, below 2²⁴; wraps.
     pub(crate) sender: u32,
     /// Number of the message, below 2²⁴; wraps.
     pub(crate) number: u32,
-    /// Monotonic nanoseconds, below 2⁵⁴.
+    /// Monotonic nanoseconds, the low 54 bits: wraps after 208 days.
     pub(crate) sent_ns: u64,
     /// Nanoseconds between intended and sent, at most 2³⁶ − 1 (68 s).
     pub(crate) late_ns: u64,
@@ -39,7 +39,18 @@ pub(crate) struct Mark {
 pub(crate) const NUMBER_BITS: u32 = 24;
 const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
 
+/// Players' numbers in marks.
+pub(crate) const SENDER_MASK: u32 = (1 << 24) - 1;
+const SENT_MASK: u64 = (1 << 54) - 1;
+
 impl Mark {
+    /// Nanoseconds since it was sent; 0 if that lies ahead, as clocks of two processors may have
+    /// it.
+    pub(crate) fn age_ns(self, now_ns: u64) -> u64 {
+        let age_ns = now_ns.wrapping_sub(self.sent_ns) & SENT_MASK;
+        if age_ns <= SENT_MASK / 2 { age_ns } else { 0 }
+    }
+
     /// Appends a payload of `bytes` characters.
     pub(crate) fn write(self, out: &mut Vec<u8>, bytes: usize) {
         let end = out.len() + bytes.max(PAYLOAD_BYTES_MIN) - SUFFIX.len();
@@ -190,6 +201,21 @@ mod tests {
             }
         }
         assert_eq!(Mark::read(&[b'x'; 44]), None);
+    }
+
+    #[test]
+    fn ages_outlive_the_wrap_of_the_clock() {
+        for (sent_ns, now_ns, wanted) in [
+            (5, 12, 7),
+            ((1 << 54) - 5, (1 << 54) + 2, 7),
+            ((1 << 54) - 5, 2, 7),
+            ((3 << 54) + 5, (3 << 54) + 12, 7),
+            (12, 5, 0),
+        ] {
+            let mut payload = Vec::new();
+            Mark { run: 0, sender: 0, number: 0, sent_ns, late_ns: 0 }.write(&mut payload, 44);
+            assert_eq!(Mark::read(&payload).unwrap().age_ns(now_ns), wanted, "{sent_ns}");
+        }
     }
 
     #[test]

@@ -47,9 +47,9 @@ pub enum BadCondition {
     },
 }
 
-const OP_METRICS: &str = "rate, started, done, failed, missed, unanswered, error_share, and \
-                          service_, response_ or late_ with mean, min, p50, p75, p90, p95, p99, \
-                          p999 or max";
+const OP_METRICS: &str = "rate, started, done, failed, retried, missed, \
+                          unanswered, error_share, and service_, response_ or late_ with mean, min, \
+                          p50, p75, p90, p95, p99, p999 or max";
 const RUN_METRICS: &str = "errors, lost, doubled, reordered, ops_per_cpu_s, server_cpu, \
                            server_memory, generator_cpu, valid";
 
@@ -182,6 +182,7 @@ fn op_metric(op: &OpSummary, metric: &str) -> Option<Option<f64>> {
         "started" => float(op.started),
         "done" => float(op.done),
         "failed" => float(op.failed),
+        "retried" => float(op.retried),
         "missed" => float(op.missed),
         "unanswered" => float(op.unanswered),
         "error_share" => float(all - op.done) / float(all.max(1)),
@@ -280,6 +281,7 @@ mod tests {
             ("errors == 5", true, "errors is 5.00"),
             ("errors != 5", false, "errors is 5.00"),
             ("rate >= 700", true, "rpc.rate is 700.50"),
+            ("rpc.retried == 0", true, "rpc.retried is 0.00"),
             ("rpc.error_share < 1 %", false, "rpc.error_share is 5.00 %"),
             ("ops_per_cpu_s > 16k", true, "ops_per_cpu_s is 16,200"),
             ("service_p50 < 1s", false, "rpc.service_p50 was not measured"),

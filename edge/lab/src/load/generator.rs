@@ -4,27 +4,30 @@
 //! a [`Record`] to the main thread. It never blocks: when the main thread does not keep up, the
 //! record goes on growing and is handed over later.
 //!
-//! Split by concern: `schedule` decides when what begins and ends, `steps` does the steps of a
-//! session, `http` and `socket` read what comes back.
+//! Split by concern: `schedule` decides when what begins and ends, `missed` counts what should have
+//! begun and did not, `steps` does the steps of a session, `http` and `socket` read what comes back.
 
 mod http;
+mod missed;
 mod schedule;
 mod socket;
 mod steps;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Instant;
 
-use event::{CloseReason, ConnId, Handler, Input, Now, Output, Random, Timers};
+use event::{CloseReason, ConnId, ConnectFailure, Handler, Input, Now, Output, Random, Timers};
 use wire::http1::{Limits, ResponseDecoder};
 
+use super::deliveries::SENDER_MASK;
 use super::player::{Doing, Link, Player};
 use super::program::Program;
-use super::record::{NO_OP, Record, Stage};
+use super::record::{ERROR_KINDS_MAX, NO_OP, Record, Stage};
 use super::scenario::{OnError, Phase};
 
 /// Connections that are being made at once, and players that prepare themselves at once when they
@@ -34,10 +37,15 @@ pub(crate) const CONNECTS_MAX: u32 = 256;
 pub(crate) const PLAYERS_MAX: u32 = 1 << 20;
 /// How long a run goes on in which not a single player gets ready.
 const GIVE_UP_NS: u64 = 10_000_000_000;
-/// How long players that are not ready may hold up the counted time after the ramp.
+/// How long players that are not ready may hold up the counted time, after the ramp and after the
+/// last one that did become ready.
 const RAMP_PATIENCE_NS: u64 = 60_000_000_000;
 /// How long a player waits before it begins again after a failure.
 const RESTART_NS: u64 = 1_000_000_000;
+/// How long a player waits before it connects again within its loop.
+const RECONNECT_NS: u64 = 100_000_000;
+const CONNECT_TIMED_OUT: &str = "connect: timed out";
+const CLOSED: &str = "connection closed by the server";
 /// What one answer may have.
 const ANSWER_LIMITS: Limits =
     Limits { head_bytes_max: 16 << 10, headers_max: 64, body_bytes_max: 4 << 20 };
@@ -60,6 +68,8 @@ pub(crate) enum Event {
     Ready,
     /// A stage begins now.
     Stage(Stage),
+    /// A failure ends the run, as its step says; other generators of the run are to end too.
+    Stopped,
     /// What was recorded in one stretch.
     Record(Box<Record>),
     /// Nothing more comes.
@@ -69,11 +79,13 @@ pub(crate) enum Event {
 /// How one generator is to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) target: SocketAddr,
-    pub(crate) host: String,
+    /// Where the servers listen: the player with number n goes to node n modulo their count.
+    pub(crate) nodes: Vec<Node>,
     /// Players of this generator, and the number of its first one in the run.
     pub(crate) players: u32,
     pub(crate) first_number: u32,
+    /// What stands for the first player in match messages, which have 24 bits for it.
+    pub(crate) first_sender: u32,
     /// Players of the whole run, which share a rate.
     pub(crate) players_all: u32,
     pub(crate) rate: Option<f64>,
@@ -90,6 +102,22 @@ pub(crate) struct Settings {
     /// Low bits of the run's number, in match messages.
     pub(crate) run_tag: u16,
     pub(crate) seed: u64,
+}
+
+impl Settings {
+    /// What stands for a player in match messages.
+    fn sender_of(&self, number: u32) -> u32 {
+        let order = number.wrapping_sub(self.first_number);
+        self.first_sender.wrapping_add(order) & SENDER_MASK
+    }
+}
+
+/// One server of several that are measured as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) addr: SocketAddr,
+    /// For the `Host` header.
+    pub(crate) host: String,
 }
 
 /// Many virtual players on one thread.
@@ -109,12 +137,20 @@ pub(crate) struct Generator {
     /// When the stage ends by itself.
     stage_until_ns: u64,
     start_ns: u64,
+    /// Of the input that is being handled.
+    now_ns: u64,
     schedule: schedule::Schedule,
     connecting: u32,
     connections: u32,
     sockets: u32,
     present: u32,
     ready: u32,
+    /// Players that have left before they were ready.
+    gone: u32,
+    /// Players that prepare themselves for the first time just now.
+    preparing: u32,
+    /// Why players that are not ready failed: what `Player::failure` points to.
+    failures: Vec<String>,
     busy: u32,
     last_response: http::LastResponse,
     /// Reused buffers: a frame's payload, a text to send.
@@ -134,6 +170,7 @@ impl Handler for Generator {
         if self.stage == Stage::Done {
             return;
         }
+        self.now_ns = now.mono_ns;
         match input {
             Input::Bytes { conn, bytes } => self.bytes(now.mono_ns, conn, bytes, out),
             Input::TurnEnd => self.turn_end(now.mono_ns, out),
@@ -158,7 +195,7 @@ impl Generator {
         settings: Settings,
         events: SyncSender<Event>,
     ) -> Self {
-        let schedule = schedule::Schedule::new(&settings);
+        let schedule = schedule::Schedule::new();
         let ops_count = program.ops.len();
         Self {
             random: Random::from_number(settings.seed),
@@ -172,11 +209,15 @@ impl Generator {
             stage: Stage::Ramp,
             stage_until_ns: u64::MAX,
             start_ns: 0,
+            now_ns: 0,
             connecting: 0,
             connections: 0,
             sockets: 0,
             present: 0,
             ready: 0,
+            gone: 0,
+            preparing: 0,
+            failures: Vec::new(),
             busy: 0,
             last_response: http::LastResponse::default(),
             scratch: Vec::new(),
@@ -221,6 +262,8 @@ impl Generator {
         }
         self.conns[slot] = Some((conn.generation, u32::try_from(index).unwrap_or(u32::MAX)));
         self.players[index].conn = Some(conn);
+        // The time that connecting took was not the generator's.
+        self.players[index].ready_ns = now_ns;
         self.links[index] = Link::Http { decoder: ResponseDecoder::default(), is_partial: false };
         self.players[index].doing = Doing::Waiting;
         self.advance(now_ns, index, out);
@@ -240,19 +283,19 @@ impl Generator {
         (conn, reason, token): (ConnId, CloseReason, u64),
         out: &mut Output<Command>,
     ) {
-        if reason == CloseReason::ConnectFailed {
+        if let CloseReason::ConnectFailed(cause) = reason {
             if let Some(index) = self.attempt_of(token) {
                 self.connecting -= 1;
                 self.links[index] = Link::None;
-                self.fail(now_ns, index, "connection refused or failed", String::new, out);
+                self.fail(now_ns, index, &connect_failure(cause), String::new, out);
             }
             return;
         }
         let Some(index) = self.player_of(conn) else { return };
         let kind = match reason {
-            CloseReason::Reset => "connection reset",
+            CloseReason::Reset => "connection reset by the server",
             CloseReason::OutputLimit => "server does not read: output limit",
-            _ => "connection closed",
+            _ => CLOSED,
         };
         self.lost(now_ns, index, kind, out);
     }
@@ -265,7 +308,7 @@ impl Generator {
         if self.finish_response(now_ns, index, out) {
             return;
         }
-        self.lost(now_ns, index, "connection closed", out);
+        self.lost(now_ns, index, CLOSED, out);
     }
 
     /// The connection of a player is gone without its wish.
@@ -323,26 +366,61 @@ impl Generator {
         let step = plan.steps.get(usize::from(player.step));
         let op = step.and_then(|step| step.op).unwrap_or(NO_OP);
         let was_busy = player.doing == Doing::Busy;
-        let failed = if was_busy { u64::from(player.left.max(1)) } else { 1 };
+        let in_loop = (plan.loop_start..plan.loop_end).contains(&player.step);
+        let failed = match was_busy {
+            true => u64::from(player.left.max(1)),
+            // What was due in the loop when the counted time ended has been counted as missed.
+            false if in_loop && self.stage >= Stage::Drain => 0,
+            false => 1,
+        };
         if let Some(record) = self.record.op(op) {
             record.failed += failed;
         }
         self.record.error(op, kind, example);
+        self.remember_failure(index, op, kind);
         self.settle(index);
         let policy = step.map_or(OnError::Restart, |step| step.on_error);
         let lost_socket = matches!(self.links[index], Link::None)
             && (player_socket(plan, self.players[index].step));
         match policy {
-            OnError::Stop => self.finish_early(now_ns, out),
+            OnError::Stop => {
+                self.tell(Event::Stopped);
+                self.finish_early(now_ns, out);
+            }
             OnError::Leave => self.leave(index, out),
-            OnError::Continue if !lost_socket && was_busy => {
-                self.players[index].step += 1;
-                self.advance_soon(now_ns, index, matches!(self.links[index], Link::None));
+            OnError::Continue if !lost_socket => {
+                let wait_ns = match self.links[index] {
+                    Link::None if was_busy => RECONNECT_NS,
+                    _ if was_busy => 0,
+                    // Not even sent: a server that is not there is not to be flooded.
+                    _ => RESTART_NS,
+                };
+                let player = &mut self.players[index];
+                player.step += 1;
+                player.ready_ns = now_ns + wait_ns;
+                self.wait_until(index, now_ns + wait_ns);
             }
             OnError::Continue | OnError::Restart | OnError::Auto => {
                 self.restart(now_ns, index, out);
             }
         }
+    }
+
+    /// Keeps the reason for which a player is not ready, for the word at the end of the ramp.
+    fn remember_failure(&mut self, index: usize, op: u16, kind: &str) {
+        if self.players[index].is_ready || self.stage != Stage::Ramp {
+            return;
+        }
+        let op = self.program.ops.get(usize::from(op)).map_or("-", |op| &op.name);
+        let reason = format!("{op}: {kind}");
+        let known = self.failures.iter().position(|it| *it == reason);
+        let place = known.unwrap_or_else(|| {
+            if self.failures.len() < ERROR_KINDS_MAX {
+                self.failures.push(reason);
+            }
+            self.failures.len() - 1
+        });
+        self.players[index].failure = u16::try_from(place + 1).unwrap_or(0);
     }
 
     /// The operation under way is over, one way or the other.
@@ -366,15 +444,18 @@ impl Generator {
         self.set_wake(out);
     }
 
-    /// Hands the record over; keeps it when the main thread is behind.
-    fn hand_over(&mut self, now_ns: u64) {
+    /// Hands the record over; keeps it when the main thread is behind, unless it must go now.
+    fn hand_over(&mut self, now_ns: u64, must_go: bool) {
         self.record.until_ns = now_ns;
         self.record.players = self.record.players.max(self.present);
+        self.record.ready = self.ready;
         self.record.connections = self.connections;
         self.record.sockets = self.sockets;
         let fresh = Record::new(self.stage, self.program.ops.len(), now_ns);
         let full = Box::new(std::mem::replace(&mut self.record, fresh));
-        if let Err(TrySendError::Full(Event::Record(full))) =
+        if must_go {
+            self.tell(Event::Record(full));
+        } else if let Err(TrySendError::Full(Event::Record(full))) =
             self.events.try_send(Event::Record(full))
         {
             self.record = *full;
@@ -386,6 +467,21 @@ impl Generator {
         // An error means that nobody listens any more: then there is nothing to tell.
         drop(self.events.send(event));
     }
+}
+
+/// What an attempt to connect came to, with the limit that was hit if it is one.
+fn connect_failure(cause: ConnectFailure) -> Cow<'static, str> {
+    Cow::Borrowed(match cause {
+        ConnectFailure::Refused => "connect: refused",
+        ConnectFailure::TimedOut => CONNECT_TIMED_OUT,
+        ConnectFailure::Unreachable => "connect: address unreachable",
+        ConnectFailure::NoLocalPort => "connect: no local port left (net.ipv4.ip_local_port_range)",
+        ConnectFailure::NoFiles => "connect: no open file left (ulimit -n)",
+        ConnectFailure::NoSlot => "connect: the generator has no connection left",
+        ConnectFailure::Other { errno } => {
+            return Cow::Owned(format!("connect: error {errno} of the system"));
+        }
+    })
 }
 
 /// Whether the step at `step` needs a socket that an earlier step has opened.

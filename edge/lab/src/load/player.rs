@@ -78,6 +78,12 @@ pub(crate) struct Player {
     pub(crate) is_intended: bool,
     /// The step is a think time, and under way.
     pub(crate) is_thinking: bool,
+    /// Prepares itself for the first time: has a place in the door.
+    pub(crate) is_preparing: bool,
+    /// How often in a row it was told to try again.
+    pub(crate) retries: u8,
+    /// Its last failure before it was ready, by its place in the generator's list, from 1 on.
+    pub(crate) failure: u16,
     pub(crate) conn: Option<ConnId>,
     /// Rises with every attempt to connect, so that a late answer is told from a fresh one.
     pub(crate) attempt: u32,
@@ -88,6 +94,9 @@ pub(crate) struct Player {
     pub(crate) ready_ns: u64,
     /// When the next paced beat is due; 0 before the first.
     pub(crate) beat_ns: u64,
+    /// When the next beat could begin if the server took no time: the end of the think times that
+    /// belong to the beats before. A player that thinks past its beat is not late.
+    pub(crate) free_ns: u64,
     /// When the loop began, and when `first` was last done.
     pub(crate) loop_ns: u64,
     pub(crate) renewed_ns: u64,

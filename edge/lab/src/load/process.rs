@@ -56,6 +56,22 @@ pub fn sample(pid: u32) -> Result<ProcessSample, SampleError> {
         .ok_or(SampleError::Form { pid })
 }
 
+/// What several processes have used together.
+///
+/// # Errors
+/// When one of them is gone.
+pub(crate) fn sample_all(pids: &[u32]) -> Result<ProcessSample, SampleError> {
+    let mut all = ProcessSample::default();
+    for pid in pids {
+        let one = sample(*pid)?;
+        all.user += one.user;
+        all.system += one.system;
+        all.resident_bytes += one.resident_bytes;
+        all.threads += one.threads;
+    }
+    Ok(all)
+}
+
 /// Fields of proc_pid_stat(5): 14 utime, 15 stime, 20 num_threads, 24 rss. The name in brackets
 /// may contain anything, so the fields are counted from its end.
 fn parse(text: &str, ticks_per_s: u64, page_bytes: u64) -> Option<ProcessSample> {
@@ -87,7 +103,7 @@ pub(crate) fn own_resident_bytes() -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{ProcessSample, own_cpu, parse, sample};
+    use super::{ProcessSample, own_cpu, parse, sample, sample_all};
 
     #[test]
     fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
@@ -110,5 +126,9 @@ mod tests {
         assert!(own.resident_bytes > 0 && own.threads > 0);
         assert!(own_cpu() > Duration::ZERO);
         assert!(sample(u32::MAX).is_err());
+        let me = std::process::id();
+        let (one, two) = (sample_all(&[me]).unwrap(), sample_all(&[me, me]).unwrap());
+        assert!(two.threads > one.threads && two.resident_bytes > one.resident_bytes);
+        assert!(sample_all(&[me, u32::MAX]).is_err());
     }
 }

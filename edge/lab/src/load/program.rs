@@ -25,8 +25,8 @@ pub(crate) const PIPELINE_MAX: u16 = 1_024;
 /// What a run changes in its scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct Dials {
-    /// `Host` header of every request.
-    pub(crate) host: String,
+    /// `Host` header of requests, by node.
+    pub(crate) hosts: Vec<String>,
     pub(crate) server_key: String,
     pub(crate) http_key: String,
     /// Unique to the run: part of the ids that it registers.
@@ -104,6 +104,14 @@ pub(crate) struct Step {
     pub(crate) op: Option<u16>,
     pub(crate) kind: StepKind,
     pub(crate) on_error: OnError,
+    pub(crate) retry: Option<Retry>,
+}
+
+/// Which refusal means to try again, and from which step on.
+#[derive(Debug)]
+pub(crate) struct Retry {
+    pub(crate) on: Finder<'static>,
+    pub(crate) from: u16,
 }
 
 #[derive(Debug)]
@@ -119,16 +127,23 @@ pub(crate) enum StepKind {
 
 #[derive(Debug)]
 pub(crate) struct HttpStep {
-    /// A request without holes, already repeated for the pipeline.
-    pub(crate) whole: Option<Box<[u8]>>,
-    /// Up to and with `Content-Length: `, or to the end of the head for a GET without a body.
-    pub(crate) head: Template,
+    /// By node.
+    pub(crate) requests: Box<[Request]>,
     pub(crate) body: Option<Template>,
     pub(crate) pipeline: u16,
     pub(crate) expect: Vec<u16>,
     pub(crate) required: Vec<String>,
     pub(crate) contains: Option<Finder<'static>>,
     pub(crate) captures: Vec<(u8, Path)>,
+}
+
+/// A request to one node.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// All of it, if it has no holes, already repeated for the pipeline.
+    pub(crate) whole: Option<Box<[u8]>>,
+    /// Up to and with `Content-Length: `, or to the end of the head for a GET without a body.
+    pub(crate) head: Template,
 }
 
 /// Turns a scenario into a program.
@@ -227,9 +242,13 @@ impl<'a> Compiler<'a> {
         }
         let mut steps = Vec::new();
         for (list, setup) in [(&form.first, true), (&form.repeated, false), (&form.last, true)] {
-            for (index, step) in list.iter().enumerate() {
-                let name = step.op.clone().unwrap_or_else(|| format!("step {}", index + 1));
-                steps.push(self.step(&format!("{place}, {name}"), step, setup)?);
+            let list_start = steps.len();
+            for (index, form) in list.iter().enumerate() {
+                let name = form.op.clone().unwrap_or_else(|| format!("step {}", index + 1));
+                let place = format!("{place}, {name}");
+                let mut step = self.step(&place, form, setup)?;
+                step.retry = retry(&place, &list[..=index], list_start, &step.kind)?;
+                steps.push(step);
             }
         }
         if form.ping_every.is_some() && self.ping_op.is_none() {
@@ -302,7 +321,8 @@ impl<'a> Compiler<'a> {
                 return Err(mistake(place, "both audiences have the same op code"));
             }
         }
-        Ok(Step { op, kind, on_error: resolve_on_error(form.on_error, setup) })
+        let on_error = resolve_on_error(form.on_error, setup);
+        Ok(Step { op, kind, on_error, retry: None })
     }
 
     fn kind(&self, place: &str, form: &StepForm, setup: bool) -> Result<StepKind, ScenarioError> {
@@ -357,28 +377,30 @@ impl<'a> Compiler<'a> {
         (method, target): (&str, &str),
         setup: bool,
     ) -> Result<HttpStep, ScenarioError> {
-        let mut head = Template::default();
-        head.push_text(method.as_bytes());
-        head.push_text(b" ");
-        head.push(&self.template(place, target)?);
-        head.push_text(b" HTTP/1.1\r\nHost: ");
-        head.push_text(self.dials.host.as_bytes());
-        head.push_text(b"\r\n");
-        self.push_auth(place, form.auth, &mut head)?;
-        head.push_text(&header_lines(place, form)?);
+        let target = self.template(place, target)?;
+        let mut rest = Template::default();
+        self.push_auth(place, form.auth, &mut rest)?;
+        rest.push_text(&header_lines(place, form)?);
         let body = form.body.as_deref().map(|text| self.template(place, text)).transpose()?;
         let body = body.or_else(|| matches!(method, "POST" | "PUT").then(Template::default));
         if body.is_some() {
-            head.push_text(b"Content-Type: application/json\r\nContent-Length: ");
+            rest.push_text(b"Content-Type: application/json\r\nContent-Length: ");
         } else {
-            head.push_text(b"\r\n");
+            rest.push_text(b"\r\n");
         }
         let pipeline = if setup { 1 } else { self.dials.pipeline.clamp(1, PIPELINE_MAX) };
-        let whole = constant_request(&head, body.as_ref())
-            .map(|request| request.repeat(usize::from(pipeline)).into_boxed_slice());
+        let request = |host: &String| {
+            let mut head = Template::default();
+            head.push_text(format!("{method} ").as_bytes());
+            head.push(&target);
+            head.push_text(format!(" HTTP/1.1\r\nHost: {host}\r\n").as_bytes());
+            head.push(&rest);
+            let whole = constant_request(&head, body.as_ref())
+                .map(|request| request.repeat(usize::from(pipeline)).into_boxed_slice());
+            Request { whole, head }
+        };
         Ok(HttpStep {
-            whole,
-            head,
+            requests: self.dials.hosts.iter().map(request).collect(),
             body,
             pipeline,
             expect: if form.expect.is_empty() { vec![200] } else { form.expect.clone() },
@@ -433,6 +455,37 @@ fn steps_of(session: &Session) -> impl Iterator<Item = &StepForm> {
     session.first.iter().chain(&session.repeated).chain(&session.last)
 }
 
+/// What the last of these steps says of trying again; the first of them is step `list_start` of
+/// the session.
+fn retry(
+    place: &str,
+    until: &[StepForm],
+    list_start: usize,
+    kind: &StepKind,
+) -> Result<Option<Retry>, ScenarioError> {
+    let Some((form, earlier)) = until.split_last() else { return Ok(None) };
+    let Some(retry) = &form.retry else { return Ok(None) };
+    let is_answered = match kind {
+        StepKind::Http(_) => true,
+        StepKind::Text { awaited, .. } => *awaited == Await::Cid,
+        _ => false,
+    };
+    if !is_answered || retry.on.is_empty() {
+        let what = "`retry` wants a text, and a step whose answer can be an error: a request, or \
+                    a `send` that awaits a cid";
+        return Err(mistake(place, what));
+    }
+    let from = match &retry.from {
+        None => Some(earlier.len()),
+        Some(name) => until.iter().rposition(|step| step.op.as_ref() == Some(name)),
+    };
+    let from = from.and_then(|index| u16::try_from(list_start + index).ok());
+    let from = from.ok_or_else(|| {
+        mistake(place, "`retry.from` names no operation of an earlier step of its list")
+    })?;
+    Ok(Some(Retry { on: Finder::new(retry.on.as_bytes()).into_owned(), from }))
+}
+
 fn resolve_on_error(given: OnError, setup: bool) -> OnError {
     match given {
         OnError::Auto if setup => OnError::Restart,
@@ -483,12 +536,12 @@ fn constant_request(head: &Template, body: Option<&Template>) -> Option<Vec<u8>>
 
 #[cfg(test)]
 mod tests {
-    use super::super::scenario::{BUILT_IN, parse};
+    use super::super::scenario::{BUILT_IN, built_in, parse};
     use super::{Dials, StepKind, compile};
 
     fn dials() -> Dials {
         Dials {
-            host: "h:1".to_owned(),
+            hosts: vec!["h:1".to_owned(), "i".to_owned()],
             server_key: "defaultkey".to_owned(),
             http_key: "k".to_owned(),
             run: "r".to_owned(),
@@ -515,7 +568,18 @@ mod tests {
         let StepKind::Http(step) = &program.sessions[0].steps[0].kind else { panic!("not http") };
         let wanted = "POST /x? HTTP/1.1\r\nHost: h:1\r\nAuthorization: Basic ZGVmYXVsdGtleTo=\r\n\
                       A: b\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
-        assert_eq!(step.whole.as_deref(), Some(wanted.repeat(2).as_bytes()));
+        assert_eq!(step.requests[0].whole.as_deref(), Some(wanted.repeat(2).as_bytes()));
+        let wanted = wanted.replace("h:1", "i");
+        assert_eq!(step.requests[1].whole.as_deref(), Some(wanted.repeat(2).as_bytes()));
+        assert_eq!(step.requests.len(), 2);
+    }
+
+    #[test]
+    fn a_retry_goes_back_to_an_earlier_step() {
+        let program = compile(&parse(built_in("match").unwrap()).unwrap(), &dials()).unwrap();
+        let steps = &program.sessions[0].steps;
+        let from: Vec<_> = steps.iter().map(|step| step.retry.as_ref().map(|it| it.from)).collect();
+        assert_eq!(from, [None, None, None, Some(1), None, None]);
     }
 
     #[test]
@@ -531,6 +595,9 @@ mod tests {
             ("[[session.loop]]\nop='o'\nsend_binary=7", "8 to"),
             ("[[session.loop]]\nop='o'\nget='/'\nheaders={ 'a b'='c' }", "`a b`"),
             ("[[session.loop]]\nop='o'\nmatch_send={op_code=1,size=9,to='all'}", "characters"),
+            ("[[session.loop]]\nop='o'\nget='/'\nretry={on='a',from='p'}", "earlier step"),
+            ("[[session.loop]]\nop='o'\nget='/'\nretry={on=''}", "wants a text"),
+            ("[[session.loop]]\nop='o'\nsend='x'\nretry={on='a'}", "wants a text"),
         ] {
             let error = compile(&parse(&format!("{head}{rest}")).unwrap(), &dials()).unwrap_err();
             assert!(error.to_string().contains(part), "{rest}: {error}");

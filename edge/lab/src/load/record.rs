@@ -134,6 +134,8 @@ pub(crate) struct OpRecord {
     pub(crate) done: u64,
     /// Answered otherwise, or not at all.
     pub(crate) failed: u64,
+    /// Refused in a way that the scenario expects: tried again.
+    pub(crate) retried: u64,
     /// Intended, but not sent before the counted time was over.
     pub(crate) missed: u64,
     /// Sent, and not answered when the run ended.
@@ -151,6 +153,7 @@ impl OpRecord {
         self.started += other.started;
         self.done += other.done;
         self.failed += other.failed;
+        self.retried += other.retried;
         self.missed += other.missed;
         self.unanswered += other.unanswered;
         self.service.add(&other.service);
@@ -219,6 +222,10 @@ pub(crate) struct Record {
     pub(crate) connects: u64,
     /// The most players that were present.
     pub(crate) players: u32,
+    /// Players that have become ready until now.
+    pub(crate) ready: u32,
+    /// Why the others have not, with how many: told once, when they are no longer waited for.
+    pub(crate) lacking: BTreeMap<String, u64>,
     /// At the end of the stretch: connections and sockets open.
     pub(crate) connections: u32,
     pub(crate) sockets: u32,
@@ -251,6 +258,8 @@ impl Record {
             frames_in: 0,
             connects: 0,
             players: 0,
+            ready: 0,
+            lacking: BTreeMap::new(),
             connections: 0,
             sockets: 0,
             turn_ns_max: 0,
@@ -267,8 +276,19 @@ impl Record {
 
     /// Counts an error and keeps the first of its kind as the example.
     pub(crate) fn error(&mut self, op: u16, kind: &str, example: impl FnOnce() -> String) {
+        self.count_errors(op, kind, 1, example);
+    }
+
+    /// Counts several errors of one kind.
+    pub(crate) fn count_errors(
+        &mut self,
+        op: u16,
+        kind: &str,
+        count: u64,
+        example: impl FnOnce() -> String,
+    ) {
         if let Some(known) = self.errors.get_mut(&(op, kind.to_owned())) {
-            known.count += 1;
+            known.count += count;
             return;
         }
         let kind = if self.errors.len() < ERROR_KINDS_MAX { kind } else { "other" };
@@ -277,7 +297,7 @@ impl Record {
             example.truncate(example.floor_char_boundary(EXAMPLE_BYTES_MAX));
             ErrorCount { count: 0, example }
         });
-        entry.count += 1;
+        entry.count += count;
     }
 
     /// Adds everything of a stretch but its operations. Deliveries and errors count over the whole
@@ -315,6 +335,10 @@ impl Record {
         }
         self.add_rest(other, true);
         self.players += other.players;
+        self.ready += other.ready;
+        for (reason, count) in &other.lacking {
+            *self.lacking.entry(reason.clone()).or_default() += count;
+        }
         self.connections += other.connections;
         self.sockets += other.sockets;
         self.cpu_ns += other.cpu_ns;

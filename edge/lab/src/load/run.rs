@@ -10,9 +10,10 @@ use engine::{DriverChoice, Engine, Limits, Running, StartError, ThreadFailed, Th
 use event::ThreadId;
 
 use super::collect::{Collector, ServerWatch};
-use super::generator::{Command, Event, Generator, PLAYERS_MAX};
+use super::deliveries::SENDER_MASK;
+use super::generator::{Command, Event, Generator, Node, PLAYERS_MAX};
 use super::hlog::Intervals;
-use super::process::sample;
+use super::process::sample_all;
 use super::program::{Dials, Program, compile};
 use super::record::Stage;
 use super::scenario::{Scenario, ScenarioError, Span};
@@ -24,13 +25,19 @@ use super::workers::Workers;
 pub(super) const EVENTS_MAX: usize = 64;
 /// Files that a process needs besides its connections.
 const FILES_OF_OUR_OWN: u64 = 64;
+/// Connections beyond the players', for few players.
+const SPARE_CONNECTIONS: u32 = 64;
+/// Servers that one run may have, at most.
+pub const TARGETS_MAX: usize = 64;
+
 /// What is to be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// What players do.
     pub scenario: Scenario,
-    /// Where.
-    pub target: Target,
+    /// Where: one server, or several nodes that are measured as one; player n goes to node n
+    /// modulo their count. At least one, at most [`TARGETS_MAX`].
+    pub targets: Vec<Target>,
     /// Instead of the scenario's number.
     pub players: Option<u32>,
     /// Instead of the scenario's rate.
@@ -51,8 +58,8 @@ pub struct Plan {
     pub http_key: String,
     /// Values for the scenario's variables.
     pub vars: BTreeMap<String, String>,
-    /// The server process to sample.
-    pub server_pid: Option<u32>,
+    /// The server processes to sample; what they use is added up.
+    pub server_pids: Vec<u32>,
     /// A server to start, on another processor, and to end.
     pub server: Option<String>,
     /// The generator's processor; the last one by default.
@@ -74,8 +81,8 @@ pub struct Share {
     pub count: u16,
     /// The run's number, the same for all.
     pub run_number: u32,
-    /// Where the server listens.
-    pub url: String,
+    /// Where the servers listen.
+    pub urls: Vec<String>,
 }
 
 /// A run that has ended.
@@ -141,6 +148,15 @@ pub enum RunError {
         /// What happened.
         what: String,
     },
+    /// No server, or more than [`TARGETS_MAX`].
+    #[error("{count} targets: a run has 1 to {TARGETS_MAX}")]
+    Targets {
+        /// How many were given.
+        count: usize,
+    },
+    /// Several targets for the one server that the run starts itself.
+    #[error("a server that is started for the run is one: give one target, or none")]
+    ServerOfMany,
     /// More players than can be numbered.
     #[error("{players} players are too many: at most {PLAYERS_MAX}")]
     Players {
@@ -167,29 +183,31 @@ pub enum RunError {
 pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     let run_number = unix_now().subsec_nanos() ^ std::process::id().rotate_left(16);
     // Everything that can be wrong with the request is found before a server is started.
-    let checked = compile(&plan.scenario, &dials(plan, &plan.target, run_number))?;
+    let checked = compile(&plan.scenario, &dials(plan, &plan.targets, run_number))?;
     let players = plan.players.unwrap_or(plan.scenario.players);
     check_players(players, plan.processes.max(1))?;
+    check_targets(plan)?;
     drop(checked);
     let places = cpus();
     let pin = plan.pin.or_else(|| places.last().copied().filter(|_| places.len() > 1));
     let mut server =
         plan.server.as_deref().map(|command| start_server(command, pin)).transpose()?;
-    let target = match &mut server {
-        Some(server) => server.wait(&plan.target)?,
-        None => plan.target.clone(),
+    let targets = match (&mut server, plan.targets.first()) {
+        (Some(server), Some(target)) => vec![server.wait(target)?],
+        _ => plan.targets.clone(),
     };
-    let server_pid = server.as_ref().map(Server::pid).or(plan.server_pid);
-    let before = server_pid.map(sample).transpose()?;
+    let pids = server.as_ref().map_or_else(|| plan.server_pids.clone(), |it| vec![it.pid()]);
+    let before = sample_all(&pids)?;
     if let Some(cpu) = pin {
         pin_thread(cpu)?;
     }
-    let program = Arc::new(compile(&plan.scenario, &dials(plan, &target, run_number))?);
-    let settings = generator_settings(plan, &target, run_number, None);
-    let mut collector = Collector::new(plan, &target, &program, &settings, pin);
-    collector.server = server_pid.zip(before).map(|(pid, before)| ServerWatch::new(pid, before));
+    let program = Arc::new(compile(&plan.scenario, &dials(plan, &targets, run_number))?);
+    let settings = generator_settings(plan, &targets, run_number, None);
+    let mut collector = Collector::new(plan, &targets, &program, &settings, pin);
+    collector.server = (!pids.is_empty()).then(|| ServerWatch::new(pids, before));
     if plan.processes > 1 {
-        let workers = Workers::start(plan.processes, run_number, &target.url)?;
+        let urls: Vec<_> = targets.iter().map(|target| target.url.as_str()).collect();
+        let workers = Workers::start(plan.processes, run_number, &urls)?;
         workers.drive(&mut collector, watch)?;
     } else {
         let generator = Here::start(plan, program.clone(), settings, pin)?;
@@ -210,7 +228,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
 /// # Errors
 /// When its generator could not begin or failed.
 pub fn work(plan: &Plan, share: &Share) -> Result<(), RunError> {
-    let target = Target::parse(&share.url)?;
+    let targets = share.urls.iter().map(|url| Target::parse(url)).collect::<Result<Vec<_>, _>>()?;
     let players = plan.players.unwrap_or(plan.scenario.players);
     check_players(players, share.count)?;
     let places = cpus();
@@ -219,8 +237,8 @@ pub fn work(plan: &Plan, share: &Share) -> Result<(), RunError> {
         let own = places.get(1..).filter(|own| !own.is_empty())?;
         own.get(usize::from(share.count - 1 - share.index) % own.len()).copied()
     });
-    let program = Arc::new(compile(&plan.scenario, &dials(plan, &target, share.run_number))?);
-    let settings = generator_settings(plan, &target, share.run_number, Some(share));
+    let program = Arc::new(compile(&plan.scenario, &dials(plan, &targets, share.run_number))?);
+    let settings = generator_settings(plan, &targets, share.run_number, Some(share));
     let generator = Here::start(plan, program, settings, pin)?;
     let driver = generator.running.driver().to_string();
     super::workers::serve(generator, &driver)
@@ -242,14 +260,16 @@ impl Here {
     ) -> Result<Self, RunError> {
         let (sender, events) = sync_channel(EVENTS_MAX);
         let mut engine = Engine::new(plan.driver);
-        let players = settings.players;
+        // Those of players that begin anew are closing for a while yet.
+        let connections_max = settings.players + settings.players / 4 + SPARE_CONNECTIONS;
+        let connect_ms = u32::try_from(settings.timeout_ns / 1_000_000).unwrap_or(u32::MAX).max(1);
         let mut thread = ThreadPlan::core("generator", Vec::new(), move |_start| {
             // Timers to the microsecond; the kernel rounds to 50 µs otherwise.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             Generator::new(program, settings, sender)
         });
         thread.pin = pin;
-        thread.limits = Limits { connections_max: players + 16, ..Limits::default() };
+        thread.limits = Limits { connections_max, connect_ms, ..Limits::default() };
         let id = engine.add(thread);
         Ok(Self { running: engine.start()?, id, events })
     }
@@ -260,9 +280,9 @@ impl Here {
     }
 }
 
-fn dials(plan: &Plan, target: &Target, run_number: u32) -> Dials {
+fn dials(plan: &Plan, targets: &[Target], run_number: u32) -> Dials {
     Dials {
-        host: target.host.clone(),
+        hosts: targets.iter().map(|target| target.host.clone()).collect(),
         server_key: plan.server_key.clone(),
         http_key: plan.http_key.clone(),
         run: format!("{run_number:08x}"),
@@ -298,6 +318,17 @@ fn check_players(players: u32, processes: u16) -> Result<(), RunError> {
     Ok(())
 }
 
+fn check_targets(plan: &Plan) -> Result<(), RunError> {
+    let count = plan.targets.len();
+    if !(1..=TARGETS_MAX).contains(&count) {
+        return Err(RunError::Targets { count });
+    }
+    if plan.server.is_some() && count > 1 {
+        return Err(RunError::ServerOfMany);
+    }
+    Ok(())
+}
+
 /// Starts the server on the processors that the generator does not use.
 fn start_server(command: &str, pin: Option<usize>) -> Result<Server, RunError> {
     let others: Vec<usize> = cpus().into_iter().filter(|cpu| Some(*cpu) != pin).collect();
@@ -309,7 +340,7 @@ fn start_server(command: &str, pin: Option<usize>) -> Result<Server, RunError> {
 
 fn generator_settings(
     plan: &Plan,
-    target: &Target,
+    targets: &[Target],
     run_number: u32,
     share: Option<&Share>,
 ) -> super::generator::Settings {
@@ -335,9 +366,15 @@ fn generator_settings(
         u32::try_from(u64::from(u32::MAX) / count * index).unwrap_or(0)
     };
     let seed = plan.seed.unwrap_or_else(|| u64::from(run_number));
+    // In match messages there is room for 24 bits: arrivals of several processes share them.
+    let first_sender = if phases.is_empty() {
+        first_number
+    } else {
+        u32::try_from(u64::from(SENDER_MASK) / count * index).unwrap_or(0)
+    };
     super::generator::Settings {
-        target: target.addr,
-        host: target.host.clone(),
+        nodes: targets.iter().map(|it| Node { addr: it.addr, host: it.host.clone() }).collect(),
+        first_sender,
         players: part(index + 1) - part(index),
         first_number,
         players_all: all,

@@ -221,6 +221,21 @@ pub struct StepForm {
     /// What a failure means for the player.
     #[serde(default)]
     pub on_error: OnError,
+    /// Which refusal is no failure but a reason to try again.
+    pub retry: Option<Retry>,
+}
+
+/// A refusal that is part of the game: a seat that somebody else was faster to take. An answer
+/// (of HTTP or an envelope) that is an error and contains the text is counted as retried, and the
+/// player goes on from an earlier step after a short random wait.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// Text in the answer.
+    pub on: String,
+    /// The operation of an earlier step of the same list from which on everything is done again;
+    /// this step's own by default.
+    pub from: Option<String>,
 }
 
 /// A match message.

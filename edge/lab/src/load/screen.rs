@@ -96,7 +96,7 @@ fn stage(progress: &Progress<'_>, look: Look) -> String {
     let (share, text) = match progress.stage {
         Stage::Ramp => {
             let players = float(u64::from(progress.summary.settings.players.max(1)));
-            let ready = f64::from(progress.second.players);
+            let ready = f64::from(progress.second.ready);
             (ready / players, format!("{ready:.0} of {players:.0}"))
         }
         _ if planned_s > 0.0 => {
@@ -211,6 +211,12 @@ pub fn line(progress: &Progress<'_>) -> String {
     );
     if progress.has_server {
         let _ = write!(line, "  server {:>3.0} %", second.server_cpu * 100.0);
+    }
+    if progress.stage == Stage::Ramp {
+        let _ = write!(line, "  ready {}", group(u64::from(second.ready)));
+    }
+    if !second.note.is_empty() {
+        let _ = write!(line, "\n{}", second.note);
     }
     line
 }

@@ -44,6 +44,9 @@ pub struct Summary {
     pub counted_s: f64,
     /// The operation that the headline is about.
     pub headline: String,
+    /// How the players came; none with phases.
+    #[serde(default)]
+    pub ramp: Option<Ramp>,
     /// All operations.
     pub ops: Vec<OpSummary>,
     /// Match messages, if the scenario sends any.
@@ -65,8 +68,14 @@ pub struct Summary {
 /// What was asked for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Settings {
-    /// Where requests went.
+    /// Where requests went; several nodes with commas between.
     pub target: String,
+    /// The same, node by node.
+    #[serde(default)]
+    pub targets: Vec<String>,
+    /// The servers' processes, if they were named.
+    #[serde(default)]
+    pub server_pids: Vec<u32>,
     /// Virtual players; with phases, the most that were present.
     pub players: u32,
     /// Rate of the paced loops.
@@ -107,6 +116,10 @@ pub struct OpSummary {
     pub done: u64,
     /// Answered badly or not.
     pub failed: u64,
+    /// Refused in a way that the scenario expects, and tried again: part of `started`, and neither
+    /// of `done` nor of `failed`.
+    #[serde(default)]
+    pub retried: u64,
     /// Intended and never sent.
     pub missed: u64,
     /// Unanswered at the end of the run.
@@ -252,10 +265,10 @@ pub struct Network {
     pub received_bits_highest: f64,
 }
 
-/// What the server process used in the counted time.
+/// What the server process used in the counted time, or several together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerCost {
-    /// Process id.
+    /// Process id; the first of several, which all stand in [`Settings::server_pids`].
     pub pid: u32,
     /// Seconds of CPU in user mode.
     pub user_s: f64,
@@ -310,6 +323,12 @@ pub struct Second {
     pub stage: String,
     /// The most that were present in it.
     pub players: u32,
+    /// Players that had become ready by its end.
+    #[serde(default)]
+    pub ready: u32,
+    /// What is to be said of it; mostly nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
     /// At its end.
     pub connections: u32,
     /// At its end.
@@ -331,6 +350,63 @@ pub struct Second {
     pub ops: Vec<SecondOp>,
     /// The headline operation's times: (tenths of a decade above 1 ns, how many).
     pub heat: Vec<(u16, u64)>,
+}
+
+/// How the players came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ramp {
+    /// Players that became ready in it.
+    pub ready: u32,
+    /// Seconds from the first player until the last one was ready, or was no longer waited for.
+    pub seconds: f64,
+    /// Why the others were not ready, the most frequent reason first.
+    pub lacking: Vec<Lacking>,
+}
+
+/// Players that did not become ready for one reason: their last failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lacking {
+    /// Operation and kind of failure.
+    pub reason: String,
+    /// How many players.
+    pub players: u64,
+}
+
+impl Ramp {
+    /// Reasons that are told one by one.
+    const REASONS_MAX: usize = 3;
+
+    /// Takes one stretch of the ramp.
+    pub(super) fn take(&mut self, record: &Record, second: &Second) {
+        self.ready = self.ready.max(record.ready);
+        self.seconds = self.seconds.max(second.at_s);
+        for (reason, count) in &record.lacking {
+            match self.lacking.iter_mut().find(|it| it.reason == *reason) {
+                Some(known) => known.players += count,
+                None => self.lacking.push(Lacking { reason: reason.clone(), players: *count }),
+            }
+        }
+        self.lacking.sort_by(|a, b| b.players.cmp(&a.players).then(a.reason.cmp(&b.reason)));
+    }
+
+    /// One sentence about what kept players away; none when all of `players` became ready.
+    #[must_use]
+    pub fn text(&self, players: u32) -> Option<String> {
+        use super::table::group;
+        if self.lacking.is_empty() {
+            return None;
+        }
+        let told = self.lacking.iter().take(Self::REASONS_MAX);
+        let told = told.map(|it| format!("{} ({})", it.reason, group(it.players)));
+        let mut told: Vec<String> = told.collect();
+        let rest: u64 = self.lacking.iter().skip(Self::REASONS_MAX).map(|it| it.players).sum();
+        if rest > 0 {
+            told.push(format!("other reasons ({})", group(rest)));
+        }
+        let ready = group(u64::from(self.ready));
+        let all = group(u64::from(players));
+        Some(format!("{ready} of {all} players became ready; the others: {}", told.join(", ")))
+    }
 }
 
 /// Times by the tenth of a decade that they lie in.
@@ -388,6 +464,8 @@ impl Second {
             length_s: seconds(record.until_ns.saturating_sub(record.from_ns)),
             stage: record.stage.word().to_owned(),
             players: record.players,
+            ready: record.ready,
+            note: String::new(),
             connections: record.connections,
             sockets: record.sockets,
             errors: record.errors.values().map(|error| error.count).sum(),
@@ -482,6 +560,7 @@ impl Summary {
             started: record.started,
             done,
             failed: record.failed,
+            retried: record.retried,
             missed: record.missed,
             unanswered: record.unanswered,
             rate: if length_s > 0.0 { float(done) / length_s } else { 0.0 },

@@ -48,6 +48,9 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         settings.planned_s,
         settings.warm_up_s,
     )?;
+    if let Some(text) = summary.ramp.as_ref().and_then(|ramp| ramp.text(settings.players)) {
+        writeln!(out, "{text}")?;
+    }
     if let Some(op) = summary.headline_op() {
         let times = if op.response.count > 0 { &op.response } else { &op.service };
         writeln!(
@@ -98,8 +101,11 @@ fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
 
 fn remarks(op: &OpSummary) -> String {
     let mut remarks = String::new();
-    for (count, what) in [(op.missed, "not sent in time"), (op.unanswered, "unanswered at the end")]
-    {
+    for (count, what) in [
+        (op.retried, "tried again"),
+        (op.missed, "not sent in time"),
+        (op.unanswered, "unanswered at the end"),
+    ] {
         if count > 0 {
             let _ = write!(remarks, "  {} {what}", group(count));
         }

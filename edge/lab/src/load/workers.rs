@@ -35,6 +35,7 @@ enum Line {
     Driver(String),
     Ready,
     Stage(Stage),
+    Stopped,
     Record(Box<Record>),
     Done,
 }
@@ -54,6 +55,7 @@ pub(super) fn serve(generator: Here, driver: &str) -> Result<(), RunError> {
         let line = match generator.events.recv_timeout(Duration::from_millis(5)) {
             Ok(Event::Ready) => Line::Ready,
             Ok(Event::Stage(stage)) => Line::Stage(stage),
+            Ok(Event::Stopped) => Line::Stopped,
             Ok(Event::Record(mut record)) => {
                 let base_ns = *base_ns.get_or_insert(record.from_ns);
                 // Clocks of processes begin at different times; runs begin together.
@@ -111,11 +113,11 @@ pub(super) struct Workers {
 
 impl Workers {
     /// Starts this program again, `count` times, with its own arguments and a share each.
-    pub(super) fn start(count: u16, run_number: u32, url: &str) -> Result<Self, RunError> {
+    pub(super) fn start(count: u16, run_number: u32, urls: &[&str]) -> Result<Self, RunError> {
         let (sender, lines) = sync_channel(EVENTS_MAX);
         let mut workers = Self { children: Vec::new(), commands: Vec::new(), lines };
         for index in 0..count.min(PROCESSES_MAX) {
-            let share = format!("{index}/{count}/{run_number:x}/{url}");
+            let share = format!("{index}/{count}/{run_number:x}/{}", urls.join(","));
             let failed = |what: String| RunError::Worker { index, what };
             let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
             let mut child = Process::new(program)
@@ -250,22 +252,29 @@ impl Joiner {
                 let what = "ended before its time; what it said stands above".to_owned();
                 return Err(RunError::Worker { index, what });
             };
-            if self.take(index, line) {
-                tell(commands, "go");
+            match self.take(index, line) {
+                Some(Command::Finish) if !has_told => {
+                    has_told = true;
+                    tell(commands, "finish");
+                }
+                Some(Command::Go) => tell(commands, "go"),
+                _ => {}
             }
         }
         self.send(Event::Done);
         Ok(std::mem::take(&mut self.driver))
     }
 
-    /// Takes a line; `true` when it was the last one to be ready.
-    fn take(&mut self, index: usize, line: Line) -> bool {
+    /// Takes a line; returns what all workers are to be told because of it: to go on when the last
+    /// one is ready, to finish when one has met a failure that ends the run.
+    fn take(&mut self, index: usize, line: Line) -> Option<Command> {
         match line {
             Line::Driver(driver) => self.driver = driver,
             Line::Ready => {
                 self.is_ready[index] = true;
-                return self.is_ready.iter().all(|is_ready| *is_ready);
+                return self.is_ready.iter().all(|is_ready| *is_ready).then_some(Command::Go);
             }
+            Line::Stopped => return Some(Command::Finish),
             Line::Stage(stage) => {
                 // The first worker's stage is the run's: they begin within milliseconds.
                 if self.stage.is_none_or(|known| known < stage) {
@@ -282,7 +291,7 @@ impl Joiner {
                 self.join();
             }
         }
-        false
+        None
     }
 
     /// Joins the oldest stretches as long as every worker that is not done has told one. Where
@@ -296,17 +305,23 @@ impl Joiner {
             let fronts = self.queues.iter().filter_map(|queue| queue.front());
             let Some(stage) = fronts.map(|record| record.stage).min() else { return };
             let mut joined: Option<Box<Record>> = None;
+            let (mut lengths_ns, mut count) = (0, 0);
             for queue in &mut self.queues {
                 if queue.front().is_some_and(|record| record.stage == stage)
                     && let Some(record) = queue.pop_front()
                 {
+                    lengths_ns += record.until_ns.saturating_sub(record.from_ns);
+                    count += 1;
                     match &mut joined {
                         Some(joined) => joined.join(&record),
                         None => joined = Some(record),
                     }
                 }
             }
-            let Some(record) = joined else { return };
+            let Some(mut record) = joined else { return };
+            // Workers' clocks differ by milliseconds: from the first one's beginning to the last
+            // one's end every stretch would be longer than it was, and every rate lower.
+            record.until_ns = record.from_ns + lengths_ns / count.max(1);
             self.send(Event::Record(record));
         }
     }
@@ -322,7 +337,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::{Joiner, Line};
-    use crate::load::generator::Event;
+    use crate::load::generator::{Command, Event};
     use crate::load::record::{NO_OP, Record, Stage};
 
     #[test]
@@ -335,12 +350,17 @@ mod tests {
             record.ops[0].service.record(1_000_000, done);
             record.error(NO_OP, "kind", || "example".to_owned());
             record.players = 5;
+            record.ready = 3;
+            record.lacking.insert("reason".to_owned(), 2);
+            // Their clocks do not begin at the same moment.
+            record.from_ns = done * 1_000_000;
+            record.until_ns = record.from_ns + 1_000_000_000;
             // As it travels between processes.
             let text = serde_json::to_string(&Line::Record(Box::new(record))).unwrap();
             serde_json::from_str::<Line>(&text).unwrap()
         };
-        assert!(!joiner.take(0, Line::Ready));
-        assert!(joiner.take(1, Line::Ready));
+        assert_eq!(joiner.take(0, Line::Ready), None);
+        assert_eq!(joiner.take(1, Line::Ready), Some(Command::Go));
         joiner.take(0, Line::Stage(Stage::Counted));
         joiner.take(1, Line::Stage(Stage::Counted));
         joiner.take(0, record(Stage::Counted, 1));
@@ -357,11 +377,21 @@ mod tests {
                 Event::Record(record) => {
                     let times = record.ops[0].service.histogram().unwrap().len();
                     let errors = record.errors[&(NO_OP, "kind".to_owned())].count;
+                    assert_eq!(record.until_ns - record.from_ns, 1_000_000_000);
+                    assert_eq!(u64::from(record.ready) / 3, errors);
+                    assert_eq!(record.lacking["reason"], errors * 2);
                     found.push((record.ops[0].done, times, errors, record.players));
                 }
                 _ => {}
             }
         }
         assert_eq!(found, [(11, 11, 2, 10), (2, 2, 1, 5), (23, 23, 2, 10)]);
+    }
+
+    #[test]
+    fn a_worker_that_is_to_end_the_run_ends_it_for_all() {
+        let (sender, _events) = sync_channel(64);
+        let mut joiner = Joiner::new(2, sender);
+        assert_eq!(joiner.take(1, Line::Stopped), Some(Command::Finish));
     }
 }

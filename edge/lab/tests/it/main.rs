@@ -62,10 +62,14 @@ fn serve(mut stream: TcpStream, count: &AtomicU64) {
     }
 }
 
+fn target(port: u16) -> Target {
+    Target::parse(&format!("http://127.0.0.1:{port}")).unwrap()
+}
+
 fn plan(port: u16, driver: DriverChoice) -> Plan {
     Plan {
         scenario: parse(SCENARIO).unwrap(),
-        target: Target::parse(&format!("http://127.0.0.1:{port}")).unwrap(),
+        targets: vec![target(port)],
         players: None,
         rate: None,
         saturate: false,
@@ -76,7 +80,7 @@ fn plan(port: u16, driver: DriverChoice) -> Plan {
         server_key: "k".to_owned(),
         http_key: "k".to_owned(),
         vars: BTreeMap::new(),
-        server_pid: Some(std::process::id()),
+        server_pids: vec![std::process::id()],
         server: None,
         pin: None,
         driver,
@@ -116,6 +120,25 @@ fn both_drivers_and_both_loops_count_what_the_server_counts() {
 }
 
 #[test]
+fn players_of_several_nodes_stay_on_theirs() {
+    let nodes = [server(), server(), server()];
+    let targets: Vec<_> = nodes.iter().map(|(port, _)| target(*port)).collect();
+    let urls: Vec<_> = targets.iter().map(|target| target.url.clone()).collect();
+    let pids = vec![std::process::id(); 2];
+    let plan = plan(0, DriverChoice::Auto);
+    let finished = done(&Plan { targets, server_pids: pids, saturate: true, ..plan });
+    let summary = &finished.summary;
+    assert!(summary.errors.is_empty(), "{:?}", summary.errors);
+    // Eight players: three, three and two; none can be without work.
+    for (_, asked) in nodes {
+        assert!(asked.load(Ordering::Relaxed) > 20);
+    }
+    assert_eq!((&summary.settings.targets, &summary.settings.target), (&urls, &urls.join(", ")));
+    assert_eq!(summary.ops[0].done, 8);
+    assert!(summary.server.is_some_and(|server| server.threads_end >= 6));
+}
+
+#[test]
 fn a_run_can_be_ended_early() {
     let (port, _) = server();
     let plan = Plan { duration: Span(Duration::from_hours(1)), ..plan(port, DriverChoice::Auto) };
@@ -128,8 +151,8 @@ fn a_run_can_be_ended_early() {
 fn a_server_that_is_not_there_is_a_result_and_not_a_crash() {
     // Bound and dropped: nobody listens there now.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let plan = Plan { server_pid: None, ..plan(port, DriverChoice::Auto) };
+    let plan = Plan { server_pids: Vec::new(), ..plan(port, DriverChoice::Auto) };
     let finished = run(&plan, &mut |_| false).unwrap();
     let kinds: Vec<_> = finished.summary.errors.iter().map(|error| error.kind.as_str()).collect();
-    assert!(kinds.contains(&"connection refused or failed"), "{kinds:?}");
+    assert!(kinds.contains(&"connect: refused"), "{kinds:?}");
 }

@@ -82,6 +82,9 @@ fn echo_echoes_and_the_benchmark_makes_its_match() {
     let answer = scripts.rpc(&mut host, &context(), "bench_find_match", b"").unwrap().unwrap();
     assert_eq!(answer[..], *br#"{"match_id":"00000000-0000-4000-8000-000000000001.node1"}"#);
     assert_eq!(host.created[0].0, "bench_match");
+    let sized = scripts.rpc(&mut host, &context(), "bench_find_match", br#"{"group":50}"#);
+    assert!(sized.unwrap().is_some());
+    assert!(format!("{:?}", host.created[1].1).contains("50"), "{:?}", host.created[1]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use wire::http1::Response;
 
 use super::{ANSWER_LIMITS, Command, Generator};
 use crate::load::player::{Doing, Expecting, Link};
-use crate::load::program::{HttpStep, StepKind};
+use crate::load::program::{HttpStep, Retry, Step, StepKind};
 use crate::load::record::{EXAMPLE_BYTES_MAX, NO_OP};
 
 /// Bytes of a response that is kept for comparison, at most.
@@ -41,11 +41,19 @@ impl LastResponse {
 pub(super) struct Wrong {
     pub(super) kind: String,
     pub(super) example: String,
+    /// The step says to try again when it is told this.
+    pub(super) is_retry: bool,
 }
 
 impl Wrong {
     pub(super) fn new(kind: impl Into<String>, example: impl Into<String>) -> Self {
-        Self { kind: kind.into(), example: example.into() }
+        Self { kind: kind.into(), example: example.into(), is_retry: false }
+    }
+
+    /// Looks for the step's text in the whole answer.
+    pub(super) fn look_for_retry(mut self, retry: Option<&Retry>, answer: &[u8]) -> Self {
+        self.is_retry = retry.is_some_and(|it| it.on.find(answer).is_some());
+        self
     }
 }
 
@@ -89,9 +97,13 @@ impl Generator {
             self.answered(now_ns, index, reading.good)
         };
         if let Some(wrong) = reading.wrong {
-            // What follows cannot be told apart any more.
-            self.drop_link_unless_whole(index, rest, &wrong, out);
-            return self.fail(now_ns, index, &wrong.kind, || wrong.example, out);
+            // What follows cannot be told apart any more, or nothing follows.
+            if reading.closes {
+                self.drop_link(index, out);
+            } else {
+                self.drop_link_unless_whole(index, rest, &wrong, out);
+            }
+            return self.refused(now_ns, index, wrong, out);
         }
         if !rest.is_empty() {
             self.record.error(NO_OP, "bytes that nobody asked for", || {
@@ -121,12 +133,13 @@ impl Generator {
         }
     }
 
+    /// Reads as many answers as the operation under way still lacks.
     fn read_responses(&mut self, index: usize, rest: &mut &[u8]) -> Reading {
         let program = self.program.clone();
         let player = &self.players[index];
         let key = (player.session, player.step);
         let step = program.sessions[usize::from(key.0)].steps.get(usize::from(key.1));
-        let Some(StepKind::Http(step)) = step.map(|step| &step.kind) else {
+        let Some(Step { kind: StepKind::Http(http), retry, .. }) = step else {
             return Reading::default();
         };
         let mut reading = Reading::default();
@@ -164,7 +177,7 @@ impl Generator {
                 let name = &name[..name.len().min(EXAMPLE_BYTES_MAX)];
                 self.record.server = String::from_utf8_lossy(name).into_owned();
             }
-            match judge(step, &response) {
+            match judge(http, &response) {
                 Ok(captured) => {
                     if !was_partial && captured.is_empty() && response.keep_alive {
                         self.last_response.keep(key, &before[..before.len() - rest.len()]);
@@ -173,7 +186,7 @@ impl Generator {
                     reading.good += 1;
                 }
                 Err(wrong) => {
-                    reading.wrong = Some(wrong);
+                    reading.wrong = Some(wrong.look_for_retry(retry.as_ref(), response.body));
                     break;
                 }
             }
@@ -191,11 +204,15 @@ impl Generator {
         let program = self.program.clone();
         let player = &self.players[index];
         let plan = &program.sessions[usize::from(player.session)];
-        let step = plan.steps.get(usize::from(player.step)).map(|step| &step.kind);
-        let (Some(StepKind::Http(step)), Doing::Busy) = (step, player.doing) else { return false };
+        let step = plan.steps.get(usize::from(player.step));
+        let Some(Step { kind: StepKind::Http(http), retry, .. }) = step else { return false };
+        if player.doing != Doing::Busy {
+            return false;
+        }
         let Link::Http { decoder, .. } = &mut self.links[index] else { return false };
         let Ok(Some(response)) = decoder.finish(&ANSWER_LIMITS) else { return false };
-        let judged = judge(step, &response);
+        let judged = judge(http, &response)
+            .map_err(|wrong| wrong.look_for_retry(retry.as_ref(), response.body));
         self.drop_link(index, out);
         match judged {
             Ok(captured) => {
@@ -207,7 +224,7 @@ impl Generator {
                     self.fail(now_ns, index, kind, String::new, out);
                 }
             }
-            Err(wrong) => self.fail(now_ns, index, &wrong.kind, || wrong.example, out),
+            Err(wrong) => self.refused(now_ns, index, wrong, out),
         }
         true
     }

@@ -2,17 +2,21 @@
 
 use event::{Now, Output};
 
-use super::{Command, Event, GIVE_UP_NS, Generator, PLAYERS_MAX, RAMP_PATIENCE_NS, Settings};
+use super::{
+    CONNECT_TIMED_OUT, Command, Event, GIVE_UP_NS, Generator, PLAYERS_MAX, RAMP_PATIENCE_NS,
+};
 use crate::load::player::{Doing, Link, Player};
 use crate::load::program::SessionPlan;
 use crate::load::record::{NO_OP, Stage};
-use crate::load::scenario::{Beat, Pace, Process};
+use crate::load::scenario::{Pace, Process};
 
 /// Records are handed over this often.
 const TICK_NS: u64 = 1_000_000_000;
 /// All players are looked at this often, for time-outs and pings, a hundredth of them at a time.
 const SWEEP_NS: u64 = 1_000_000_000;
 const SWEEP_SLICES: u64 = 100;
+/// A player that begins again while others come looks at the door this often.
+const DOOR_NS: u64 = 50_000_000;
 /// How long deliveries may still come in after the last answer.
 const SETTLE_NS: u64 = 500_000_000;
 
@@ -31,10 +35,12 @@ pub(super) struct Schedule {
     /// Places of players that have left.
     free: Vec<u32>,
     settle_ns: u64,
+    /// When a player last became ready.
+    last_ready_ns: u64,
 }
 
 impl Schedule {
-    pub(super) fn new(_settings: &Settings) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             tick_ns: u64::MAX,
             sweep_ns: u64::MAX,
@@ -45,6 +51,7 @@ impl Schedule {
             next_arrival_ns: 0,
             free: Vec::new(),
             settle_ns: u64::MAX,
+            last_ready_ns: 0,
         }
     }
 }
@@ -76,8 +83,13 @@ impl Generator {
         while let Some(player) = self.timers.pop_due(at(now_ns)) {
             let index = player as usize;
             self.players[index].timer = None;
-            if self.players[index].doing == Doing::Waiting {
+            if self.players[index].doing != Doing::Waiting {
+                continue;
+            }
+            if self.enters_door(index) {
                 self.advance(now_ns, index, out);
+            } else {
+                self.wait_until(index, now_ns + DOOR_NS);
             }
         }
         if self.schedule.sweep_ns <= now_ns {
@@ -88,7 +100,7 @@ impl Generator {
         // The stage first: its end is a tick too.
         self.check_stage(now_ns, out);
         if self.schedule.tick_ns <= now_ns && self.stage < Stage::Done {
-            self.hand_over(now_ns);
+            self.hand_over(now_ns, false);
             while self.schedule.tick_ns <= now_ns {
                 self.schedule.tick_ns += TICK_NS;
             }
@@ -113,30 +125,7 @@ impl Generator {
         }
         let is_due = self.stage_until_ns <= now_ns;
         match self.stage {
-            Stage::Ramp if is_due => {
-                let missing = self.settings.players - self.ready;
-                let last_ns = self.start_ns + self.settings.ramp_ns + RAMP_PATIENCE_NS;
-                if self.ready == 0 {
-                    self.record.error(NO_OP, "no player became ready: the run ends", String::new);
-                    self.tell(Event::Ready);
-                    return self.enter(now_ns, Stage::Drain);
-                }
-                if missing > 0 && now_ns < last_ns {
-                    self.stage_until_ns = last_ns;
-                    return;
-                }
-                if missing > 0 {
-                    self.record.error(NO_OP, "players were not ready in time", || {
-                        format!("{missing} players; the counted time begins without them")
-                    });
-                }
-                self.tell(Event::Ready);
-                if self.settings.waits_for_go {
-                    self.stage_until_ns = u64::MAX;
-                } else {
-                    self.enter(now_ns, Stage::WarmUp);
-                }
-            }
+            Stage::Ramp if is_due => self.end_ramp(now_ns),
             Stage::WarmUp if is_due => self.enter(now_ns, Stage::Counted),
             Stage::Counted if is_due => self.enter(now_ns, Stage::Drain),
             Stage::Drain => {
@@ -153,13 +142,63 @@ impl Generator {
         }
     }
 
+    /// All players are ready, or those that are not have had their time.
+    fn end_ramp(&mut self, now_ns: u64) {
+        let missing = self.settings.players - self.ready - self.gone;
+        let ramp_end_ns = self.start_ns + self.settings.ramp_ns;
+        let last_ns = ramp_end_ns.max(self.schedule.last_ready_ns) + RAMP_PATIENCE_NS;
+        if missing > 0 && self.ready > 0 && now_ns < last_ns {
+            self.stage_until_ns = last_ns;
+            return;
+        }
+        if missing > 0 {
+            self.tell_lacking();
+        }
+        if missing > 0 && self.ready > 0 {
+            let kind = "players were not ready in time";
+            self.record.count_errors(NO_OP, kind, u64::from(missing), String::new);
+        }
+        if self.ready == 0 {
+            self.record.error(NO_OP, "no player became ready: the run ends", String::new);
+            return self.enter(now_ns, Stage::Drain);
+        }
+        if self.settings.waits_for_go {
+            self.tell(Event::Ready);
+            self.stage_until_ns = u64::MAX;
+        } else {
+            self.enter(now_ns, Stage::WarmUp);
+        }
+    }
+
+    /// Records why those who are not ready are not.
+    fn tell_lacking(&mut self) {
+        let not_come = u64::from(self.settings.players - self.schedule.arrived);
+        if not_come > 0 {
+            let reason = "had not come: those before were not ready".to_owned();
+            self.record.lacking.insert(reason, not_come);
+        }
+        for player in &self.players {
+            if player.is_ready || player.doing == Doing::Absent {
+                continue;
+            }
+            let failure = usize::from(player.failure).checked_sub(1);
+            let reason = failure.and_then(|place| self.failures.get(place));
+            let reason = reason.map_or("still under way", |reason| reason);
+            *self.record.lacking.entry(reason.to_owned()).or_default() += 1;
+        }
+    }
+
     pub(super) fn enter(&mut self, now_ns: u64, stage: Stage) {
         if stage == Stage::Drain && self.stage == Stage::Counted {
             self.count_missed(now_ns);
         }
+        if stage >= Stage::WarmUp && self.stage == Stage::Ramp {
+            // Also when this generator ends early: the others must not wait for it.
+            self.tell(Event::Ready);
+        }
         self.stage = stage;
-        self.hand_over(now_ns);
-        // The stretch that has just begun belongs to the new stage also if the old record stayed.
+        // A stretch belongs to one stage, so this one waits for the main thread if it has to.
+        self.hand_over(now_ns, true);
         self.schedule.tick_ns = now_ns + TICK_NS;
         self.tell(Event::Stage(stage));
         self.stage_until_ns = now_ns.saturating_add(match stage {
@@ -211,8 +250,29 @@ impl Generator {
     /// Whether as many players prepare themselves as may at once when there is no ramp.
     fn is_door_full(&self) -> bool {
         self.connecting >= super::CONNECTS_MAX
-            || (self.settings.ramp_ns == 0
-                && self.schedule.arrived - self.ready >= super::CONNECTS_MAX)
+            || (self.settings.ramp_ns == 0 && self.preparing >= super::CONNECTS_MAX)
+    }
+
+    /// Takes a place in the door for a player that begins its preparation again; `false` when
+    /// there is none. Those who have not tried yet come first, because they need no timer.
+    fn enters_door(&mut self, index: usize) -> bool {
+        let player = &self.players[index];
+        if player.is_ready || player.is_preparing || player.step != 0 {
+            return true;
+        }
+        let is_free = !self.is_door_full();
+        if is_free {
+            self.players[index].is_preparing = true;
+            self.preparing += 1;
+        }
+        is_free
+    }
+
+    /// The player does not prepare itself any more, for good or for now.
+    pub(super) fn leave_door(&mut self, index: usize) {
+        if std::mem::take(&mut self.players[index].is_preparing) {
+            self.preparing -= 1;
+        }
     }
 
     /// When the player with this place in the order comes.
@@ -275,8 +335,9 @@ impl Generator {
         self.schedule.arrived += 1;
         let session = self.choose_session(order);
         let player = Player {
-            number: self.settings.first_number + order,
+            number: self.settings.first_number.wrapping_add(order),
             session,
+            is_preparing: true,
             captured: vec![Box::from(""); self.program.captured_count].into_boxed_slice(),
             ..Player::default()
         };
@@ -293,6 +354,7 @@ impl Generator {
             }
         };
         self.present += 1;
+        self.preparing += 1;
         self.record.players = self.record.players.max(self.present);
         let player = &mut self.players[index];
         player.doing = Doing::Waiting;
@@ -307,7 +369,7 @@ impl Generator {
         let mut counted = 0_u32;
         for (index, session) in (0..).zip(&program.sessions) {
             counted = counted.saturating_add(session.count.unwrap_or(0));
-            if self.settings.first_number + order < counted {
+            if self.settings.first_number.wrapping_add(order) < counted {
                 return index;
             }
         }
@@ -330,33 +392,43 @@ impl Generator {
     pub(super) fn leave(&mut self, index: usize, out: &mut Output<Command>) {
         self.settle(index);
         self.drop_link(index, out);
-        self.mark_ready(index);
+        self.leave_door(index);
         let player = &mut self.players[index];
+        self.gone += u32::from(!std::mem::replace(&mut player.is_ready, true));
         player.doing = Doing::Absent;
         if let Some(timer) = player.timer.take() {
             self.timers.disarm(timer);
         }
         self.present -= 1;
+        self.end_ramp_if_all_are_there();
         if !self.settings.phases.is_empty() {
             self.schedule.free.push(u32::try_from(index).unwrap_or(u32::MAX));
         }
     }
 
     /// The player has reached its loop, or its place to hold, for the first time.
-    pub(super) fn mark_ready(&mut self, index: usize) {
+    pub(super) fn mark_ready(&mut self, now_ns: u64, index: usize) {
         if std::mem::replace(&mut self.players[index].is_ready, true) {
             return;
         }
+        self.leave_door(index);
         self.ready += 1;
-        if self.stage == Stage::Ramp && self.ready == self.settings.players {
+        self.schedule.last_ready_ns = now_ns;
+        self.end_ramp_if_all_are_there();
+    }
+
+    fn end_ramp_if_all_are_there(&mut self) {
+        if self.stage == Stage::Ramp && self.ready + self.gone == self.settings.players {
             self.schedule.sweep_ns = 0; // Looks at the stage at the next wake.
             self.stage_until_ns = 0;
         }
     }
 
-    /// Arms the player's timer.
+    /// Arms the player's timer. It never goes off in the same turn: a player that has always
+    /// something to do would keep the thread for itself.
     pub(super) fn wait_until(&mut self, index: usize, due_ns: u64) {
         let who = u32::try_from(index).unwrap_or(u32::MAX);
+        let due_ns = due_ns.max(self.now_ns + 1);
         let timer = self.timers.arm(at(due_ns), who);
         if let Some(old) = self.players[index].timer.replace(timer) {
             self.timers.disarm(old);
@@ -392,8 +464,16 @@ impl Generator {
             (0, Process::Constant) => self.first_beat_ns(now_ns, number, interval_ns),
             (due_ns, _) => due_ns,
         };
-        self.players[index].beat_ns = due_ns + gap_ns;
-        due_ns
+        let player = &mut self.players[index];
+        player.beat_ns = due_ns + gap_ns;
+        if player.free_ns <= due_ns {
+            player.free_ns = due_ns;
+        } else if player.ready_ns.saturating_sub(player.free_ns) <= interval_ns / 10 {
+            // Who thinks past the beat, whatever the server does, intends to go on when that ends.
+            // The server's usual times are not added up over many such rounds; a stall is.
+            player.free_ns = player.free_ns.max(player.ready_ns);
+        }
+        player.free_ns
     }
 
     /// All players' beats lie on one grid, each at its own place, so that together they are even.
@@ -409,37 +489,6 @@ impl Generator {
         base_ns + passed.saturating_mul(interval_ns)
     }
 
-    /// Beats that were due in the counted time and did not happen, because the operation before
-    /// was not answered: each counts as at least as slow as it is by now.
-    fn count_missed(&mut self, now_ns: u64) {
-        for index in 0..self.players.len() {
-            let player = &self.players[index];
-            let plan = &self.program.sessions[usize::from(player.session)];
-            let Some(interval_ns) = self.interval_ns(plan) else { continue };
-            let in_loop = (plan.loop_start..plan.loop_end).contains(&player.step);
-            if player.doing == Doing::Absent || !in_loop || player.beat_ns == 0 {
-                continue;
-            }
-            let per_round = match plan.beat {
-                Beat::Step => 1,
-                Beat::Round => plan.loop_end - plan.loop_start,
-            };
-            let first = plan.steps.get(usize::from(plan.loop_start)).and_then(|step| step.op);
-            let mut due_ns = player.beat_ns;
-            let waits = player.doing == Doing::Waiting && player.is_intended;
-            if waits && player.intended_ns < now_ns {
-                due_ns = player.intended_ns;
-            }
-            let Some(op) = first.and_then(|op| self.record.op(op)) else { continue };
-            while due_ns < now_ns {
-                op.missed += u64::from(per_round);
-                op.response.record(now_ns - due_ns, 1);
-                op.lateness.record(now_ns - due_ns, 1);
-                due_ns += interval_ns;
-            }
-        }
-    }
-
     /// Looks at the next hundredth of the players.
     fn sweep(&mut self, now_ns: u64, out: &mut Output<Command>) {
         let count = self.players.len() as u64;
@@ -449,14 +498,14 @@ impl Generator {
         for index in bound(slice)..bound(slice + 1) {
             let player = &self.players[index];
             let waits = matches!(player.doing, Doing::Busy | Doing::Connecting);
-            let since_ns =
-                if player.doing == Doing::Busy { player.sent_ns } else { player.intended_ns };
-            if waits && now_ns.saturating_sub(since_ns) > self.settings.timeout_ns {
+            if waits && now_ns.saturating_sub(player.sent_ns) > self.settings.timeout_ns {
+                let is_sent = player.doing == Doing::Busy;
                 self.record_unanswered(now_ns, index);
                 let seconds = self.settings.timeout_ns / 1_000_000_000;
                 self.drop_link(index, out);
                 let example = move || format!("no answer within {seconds} s");
-                self.fail(now_ns, index, "time-out", example, out);
+                let kind = if is_sent { "time-out" } else { CONNECT_TIMED_OUT };
+                self.fail(now_ns, index, kind, example, out);
             } else if self.stage < Stage::Drain && matches!(self.links[index], Link::Socket(_)) {
                 self.ping(now_ns, index, out);
             }
@@ -494,7 +543,7 @@ impl Generator {
             }
         }
         self.count_tail_losses();
-        self.hand_over(now_ns);
+        self.hand_over(now_ns, true);
         for index in 0..self.players.len() {
             self.say_goodbye(index, out);
         }

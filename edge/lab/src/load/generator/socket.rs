@@ -180,15 +180,16 @@ impl Generator {
 
     /// The answer that a step waits for.
     fn envelope(&mut self, now_ns: u64, index: usize, text: &[u8], out: &mut Output<Command>) {
-        if memmem::find(text, b"\"error\"").is_some()
-            && let Some(wrong) = error_of(text)
-        {
-            return self.fail(now_ns, index, &wrong.kind, || wrong.example, out);
-        }
         let program = self.program.clone();
         let player = &self.players[index];
         let plan = &program.sessions[usize::from(player.session)];
         let step = plan.steps.get(usize::from(player.step));
+        if memmem::find(text, b"\"error\"").is_some()
+            && let Some(wrong) = error_of(text)
+        {
+            let retry = step.and_then(|step| step.retry.as_ref());
+            return self.refused(now_ns, index, wrong.look_for_retry(retry, text), out);
+        }
         if let Some(StepKind::Text { captures, .. }) = step.map(|step| &step.kind) {
             for (place, path) in captures {
                 let Some(value) = path.find(text) else {
@@ -210,7 +211,7 @@ impl Generator {
             self.record.deliveries.foreign += 1;
             return;
         };
-        let is_mine = mark.sender == player.number;
+        let is_mine = mark.sender == self.settings.sender_of(player.number);
         if mark.run != self.settings.run_tag || (to == Audience::Sender && !is_mine) {
             self.record.deliveries.foreign += 1;
             return;
@@ -238,7 +239,7 @@ impl Generator {
         }
         let op = self.program.match_ops[audience_index(to)];
         if let Some(op) = op.and_then(|op| self.record.op(op)) {
-            let service_ns = (now_ns + self.mono_offset_ns).saturating_sub(mark.sent_ns);
+            let service_ns = mark.age_ns(now_ns + self.mono_offset_ns);
             op.done += 1;
             op.service.record(service_ns, 1);
             if !self.settings.saturate {
@@ -291,7 +292,7 @@ impl Generator {
         let mut lost: i64 = 0;
         for receiver in &self.players {
             for (sender, to, last) in receiver.inbox.last_of_each() {
-                let Some(place) = sender.checked_sub(self.settings.first_number) else { continue };
+                let Some(place) = sender.checked_sub(self.settings.first_sender) else { continue };
                 let Some(sender) = self.players.get(place as usize) else { continue };
                 let ids = [&sender.captured, &receiver.captured];
                 let [theirs, ours] = ids.map(|captured| self.program.match_id(captured));

@@ -4,7 +4,8 @@ use event::{ConnId, Output};
 use wire::http1::ResponseDecoder;
 use wire::websocket::{self, Opcode};
 
-use super::{Command, Generator, RESTART_NS};
+use super::http::Wrong;
+use super::{Command, Generator, Node, RESTART_NS};
 use crate::load::deliveries::Mark;
 use crate::load::player::{Doing, Expecting, Link};
 use crate::load::program::{HttpStep, Program, SessionPlan, Step, StepKind, audience_index};
@@ -14,8 +15,11 @@ use crate::load::template::{Filling, Template};
 
 /// Steps that a player does at once before the others have their turn.
 const STEPS_AT_ONCE_MAX: usize = 16;
-/// How long a player waits before it connects again within its loop.
-const RECONNECT_NS: u64 = 100_000_000;
+/// How long a player waits before it tries again what was refused: between these.
+const RETRY_NS_MIN: u64 = 50_000_000;
+const RETRY_NS_MAX: u64 = 250_000_000;
+/// How often in a row a player tries again; then the refusal is a failure.
+const RETRIES_MAX: u8 = 100;
 
 /// Whether the next step can be done now.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,10 +40,47 @@ impl Generator {
         self.wait_until(index, now_ns);
     }
 
-    /// Goes on in the next turn; after a while if the connection has to be made again.
-    pub(super) fn advance_soon(&mut self, now_ns: u64, index: usize, is_lost: bool) {
-        let due_ns = if is_lost { now_ns + RECONNECT_NS } else { now_ns };
-        self.players[index].ready_ns = due_ns;
+    /// An answer is an error: tries again if the step says so of it, else it has failed.
+    pub(super) fn refused(
+        &mut self,
+        now_ns: u64,
+        index: usize,
+        wrong: Wrong,
+        out: &mut Output<Command>,
+    ) {
+        let program = self.program.clone();
+        let player = &self.players[index];
+        let plan = &program.sessions[usize::from(player.session)];
+        let step = plan.steps.get(usize::from(player.step));
+        let in_loop = (plan.loop_start..plan.loop_end).contains(&player.step);
+        // Nothing new is begun in the loop when the counted time is over.
+        let may_again = player.doing == Doing::Busy
+            && player.retries < RETRIES_MAX
+            && !(in_loop && self.stage >= Stage::Drain);
+        match step.and_then(|step| Some((step, step.retry.as_ref()?))) {
+            Some((step, retry)) if wrong.is_retry && may_again => {
+                if let Some(op) = step.op.and_then(|op| self.record.op(op)) {
+                    op.retried += u64::from(player.left.max(1));
+                }
+                self.try_again(now_ns, index, retry.from);
+            }
+            _ => self.fail(now_ns, index, &wrong.kind, || wrong.example, out),
+        }
+    }
+
+    /// Goes back to step `from` after a short random wait, so that players that raced for one
+    /// thing do not race again at once.
+    fn try_again(&mut self, now_ns: u64, index: usize, from: u16) {
+        self.settle(index);
+        let range_ns = u128::from(RETRY_NS_MAX - RETRY_NS_MIN);
+        let share_ns = (range_ns * u128::from(self.random.u64() >> 32)) >> 32;
+        let due_ns = now_ns + RETRY_NS_MIN + u64::try_from(share_ns).unwrap_or(0);
+        let player = &mut self.players[index];
+        player.retries += 1;
+        // The same step again is still the same intention.
+        player.is_intended = player.step == from;
+        player.step = from;
+        player.ready_ns = due_ns;
         self.wait_until(index, due_ns);
     }
 
@@ -52,7 +93,9 @@ impl Generator {
         player.rounds = 0;
         player.loop_ns = 0;
         player.is_thinking = false;
+        player.retries = 0;
         player.ready_ns = now_ns + RESTART_NS;
+        self.leave_door(index);
         self.wait_until(index, now_ns + RESTART_NS);
     }
 
@@ -69,11 +112,11 @@ impl Generator {
         if std::mem::take(&mut player.is_thinking) {
             player.step += 1;
         }
-        let is_round_done = has_loop && player.step == plan.loop_end;
-        if is_round_done && self.stage >= Stage::Drain && self.settings.phases.is_empty() {
-            // Stays until the run's end closes all connections.
+        if self.stage >= Stage::Drain && self.settings.phases.is_empty() {
+            // Nothing new begins. Stays until the run's end closes all connections.
             return Next::Wait;
         }
+        let is_round_done = has_loop && player.step == plan.loop_end;
         if is_round_done && self.goes_round_again(now_ns, index, plan) {
             self.players[index].step = plan.loop_start;
         }
@@ -83,13 +126,13 @@ impl Generator {
             return Next::Wait;
         }
         if in_loop && player.step == plan.loop_start && !player.is_intended {
-            self.mark_ready(index);
+            self.mark_ready(now_ns, index);
             if self.begin_round(now_ns, index, plan) {
                 return Next::GoOn;
             }
         }
         let Some(step) = plan.steps.get(usize::from(self.players[index].step)) else {
-            return self.end_of_session(index, has_loop, out);
+            return self.end_of_session(now_ns, index, has_loop, out);
         };
         if let Some(due_ns) = self.intend(now_ns, index, plan, in_loop)
             && due_ns > now_ns
@@ -100,7 +143,7 @@ impl Generator {
         self.act(now_ns, index, step, out)
     }
 
-    fn goes_round_again(&self, now_ns: u64, index: usize, plan: &SessionPlan) -> bool {
+    pub(super) fn goes_round_again(&self, now_ns: u64, index: usize, plan: &SessionPlan) -> bool {
         let player = &self.players[index];
         let is_over = plan.rounds.is_some_and(|rounds| player.rounds >= rounds)
             || plan.lasts_ns.is_some_and(|lasts_ns| now_ns - player.loop_ns >= lasts_ns);
@@ -114,23 +157,30 @@ impl Generator {
             player.loop_ns = now_ns;
             player.renewed_ns = now_ns;
         }
-        let is_stale = plan.renew_every_ns.is_some_and(|every| now_ns - player.renewed_ns >= every);
+        let is_stale = plan.loop_start > 0
+            && plan.renew_every_ns.is_some_and(|every| now_ns - player.renewed_ns >= every);
         if is_stale {
             player.renewed_ns = now_ns;
             player.step = 0;
-            return plan.loop_start > 0;
+            return true;
         }
         player.rounds += 1;
         player.round = player.round.wrapping_add(1);
         false
     }
 
-    fn end_of_session(&mut self, index: usize, has_loop: bool, out: &mut Output<Command>) -> Next {
+    fn end_of_session(
+        &mut self,
+        now_ns: u64,
+        index: usize,
+        has_loop: bool,
+        out: &mut Output<Command>,
+    ) -> Next {
         if has_loop || !self.settings.phases.is_empty() {
             self.leave(index, out);
         } else {
             // Nothing more to do but to stay.
-            self.mark_ready(index);
+            self.mark_ready(now_ns, index);
         }
         Next::Wait
     }
@@ -147,7 +197,13 @@ impl Generator {
         if player.is_intended {
             return Some(player.intended_ns);
         }
-        let is_beat = in_loop && (plan.beat == Beat::Step || player.step == plan.loop_start);
+        // Thinking is no operation that anybody could be late with.
+        let has_op = plan.steps.get(usize::from(player.step)).is_some_and(|it| it.op.is_some());
+        let is_beat = in_loop
+            && match plan.beat {
+                Beat::Step => has_op,
+                Beat::Round => player.step == plan.loop_start,
+            };
         let paced = if is_beat { self.interval_ns(plan) } else { None };
         let due_ns = match paced {
             Some(interval_ns) => self.take_beat(now_ns, index, interval_ns),
@@ -164,8 +220,10 @@ impl Generator {
         let is_socket = matches!(self.links[index], Link::Socket(_));
         match &step.kind {
             StepKind::Think(think) => {
-                let due_ns = self.players[index].intended_ns + self.think_ns(*think);
+                let think_ns = self.think_ns(*think);
                 let player = &mut self.players[index];
+                let due_ns = player.intended_ns.saturating_add(think_ns);
+                player.free_ns = player.free_ns.saturating_add(think_ns);
                 (player.is_thinking, player.is_intended) = (true, false);
                 player.ready_ns = due_ns;
                 self.wait_until(index, due_ns);
@@ -235,8 +293,17 @@ impl Generator {
         self.links[index] = Link::Connecting;
         self.connecting += 1;
         let token = u64::from(self.players[index].attempt) << 32 | index as u64;
-        out.connect(self.settings.target, token);
+        out.connect(self.node(index).addr, token);
         None
+    }
+
+    /// The server that the player uses.
+    fn node(&self, index: usize) -> &Node {
+        &self.settings.nodes[self.node_index(index)]
+    }
+
+    fn node_index(&self, index: usize) -> usize {
+        self.players[index].number as usize % self.settings.nodes.len()
     }
 
     /// Closes the player's connection as a client should.
@@ -272,7 +339,8 @@ impl Generator {
         (step, http): (&Step, &HttpStep),
         out: &mut Output<Command>,
     ) {
-        let bytes = if let Some(whole) = &http.whole {
+        let request = &http.requests[self.node_index(index)];
+        let bytes = if let Some(whole) = &request.whole {
             out.send(conn, whole);
             whole.len()
         } else {
@@ -281,7 +349,7 @@ impl Generator {
             out.send_with(conn, |bytes| {
                 let start = bytes.len();
                 for _ in 0..http.pipeline {
-                    write_request(bytes, http, &filling);
+                    write_request(bytes, (&request.head, http.body.as_ref()), &filling);
                 }
                 bytes.len() - start
             })
@@ -302,7 +370,7 @@ impl Generator {
         self.text.clear();
         target.fill(&mut self.text, &filling(&self.players[index]));
         let target = String::from_utf8_lossy(&self.text);
-        let host = &self.settings.host;
+        let host = &self.node(index).host;
         let bytes = out.send_with(conn, |bytes| {
             let start = bytes.len();
             websocket::request(bytes, &target, host, key, extra);
@@ -366,7 +434,8 @@ impl Generator {
         let player = &mut self.players[index];
         let number = player.numbers[audience_index(to)];
         player.numbers[audience_index(to)] = number.wrapping_add(1);
-        let mark = Mark { run, sender: player.number, number, sent_ns, late_ns };
+        let sender = self.settings.sender_of(player.number);
+        let mark = Mark { run, sender, number, sent_ns, late_ns };
         let mut text = std::mem::take(&mut self.text);
         text.clear();
         text.extend_from_slice(b"{\"match_data_send\":{\"match_id\":\"");
@@ -480,6 +549,9 @@ impl Generator {
         if player.left > 0 {
             return false;
         }
+        if step.is_some_and(|step| step.retry.is_some()) {
+            player.retries = 0;
+        }
         self.settle(index);
         self.done_with_step(now_ns, index);
         true
@@ -504,9 +576,13 @@ pub(super) fn filling(player: &crate::load::player::Player) -> Filling<'_> {
     }
 }
 
-fn write_request(out: &mut Vec<u8>, http: &HttpStep, filling: &Filling<'_>) {
-    http.head.fill(out, filling);
-    if let Some(body) = &http.body {
+fn write_request(
+    out: &mut Vec<u8>,
+    (head, body): (&Template, Option<&Template>),
+    filling: &Filling<'_>,
+) {
+    head.fill(out, filling);
+    if let Some(body) = body {
         let len = body.len(filling);
         out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
         out.extend_from_slice(b"\r\n\r\n");

@@ -1,13 +1,15 @@
 //! The generator against made-up servers, in made-up time: a run of a minute takes milliseconds,
 //! and is the same every time.
 
+mod hardship;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use event::{CloseReason, ConnId, Handler, Input, Now, Op, Output};
+use event::{CloseReason, ConnId, ConnectFailure, Handler, Input, Now, Op, Output};
 
-use super::{Command, Event, Generator, Settings};
+use super::{Command, Event, Generator, Node, Settings};
 use crate::load::program::{Dials, Program, compile};
 use crate::load::record::{Record, Stage};
 use crate::load::scenario::{built_in, parse};
@@ -26,7 +28,7 @@ type Server<'a> = dyn FnMut(u64, u32, &[u8]) -> Vec<Act> + 'a;
 enum Happening {
     Command(Command),
     Connected(u64),
-    Refused(u64),
+    Failed(u64, ConnectFailure),
     Bytes(u32, Vec<u8>),
     Eof(u32),
     Wake,
@@ -39,18 +41,23 @@ struct World<'a> {
     serial: u64,
     conns: u32,
     server: &'a mut Server<'a>,
-    accepts: bool,
+    /// What becomes of an attempt to connect at this moment, and how long it takes; `None` is no
+    /// answer at all.
+    connect: &'a Connect<'a>,
     total: Record,
     stages: Vec<(Stage, u64)>,
+    told: Vec<&'static str>,
 }
+
+type Connect<'a> = dyn Fn(u64) -> Option<(Result<(), ConnectFailure>, u64)> + 'a;
 
 impl<'a> World<'a> {
     fn new(text: &str, change: impl FnOnce(&mut Settings), server: &'a mut Server<'a>) -> Self {
         let scenario = parse(text).unwrap();
         let program = Arc::new(program(text));
         let mut settings = Settings {
-            target: "127.0.0.1:1".parse().unwrap(),
-            host: "h".to_owned(),
+            nodes: vec![Node { addr: "127.0.0.1:1".parse().unwrap(), host: "h".to_owned() }],
+            first_sender: 0,
             players: scenario.players,
             first_number: 0,
             players_all: scenario.players,
@@ -69,11 +76,18 @@ impl<'a> World<'a> {
         change(&mut settings);
         settings.players_all = settings.players;
         let (sender, events) = sync_channel(64);
-        let total = Record::new(Stage::Counted, program.ops.len(), 0);
-        let generator = Generator::new(program, settings, sender);
-        let (queue, stages) = (BTreeMap::new(), Vec::new());
-        let (serial, conns, accepts) = (0, 0, true);
-        Self { generator, events, queue, serial, conns, server, accepts, total, stages }
+        Self {
+            total: Record::new(Stage::Counted, program.ops.len(), 0),
+            generator: Generator::new(program, settings, sender),
+            events,
+            queue: BTreeMap::new(),
+            serial: 0,
+            conns: 0,
+            server,
+            connect: &|_| Some((Ok(()), 20_000)),
+            stages: Vec::new(),
+            told: Vec::new(),
+        }
     }
 
     fn at(&mut self, at_ns: u64, what: Happening) {
@@ -83,6 +97,11 @@ impl<'a> World<'a> {
 
     /// Runs until the generator stops; returns what it recorded.
     fn run(mut self) -> (Record, Vec<(Stage, u64)>) {
+        self.play();
+        (self.total, self.stages)
+    }
+
+    fn play(&mut self) {
         self.at(S, Happening::Command(Command::Begin));
         let mut out = Output::default();
         for _ in 0..20_000_000_u32 {
@@ -97,8 +116,8 @@ impl<'a> World<'a> {
                     let conn = conn(self.conns);
                     self.input(now, Input::Connected { conn, token: *token }, &mut out)
                 }
-                Happening::Refused(token) => {
-                    let reason = CloseReason::ConnectFailed;
+                Happening::Failed(token, cause) => {
+                    let reason = CloseReason::ConnectFailed(*cause);
                     let closed = Input::Closed { conn: conn(0), reason, token: *token };
                     self.input(now, closed, &mut out)
                 }
@@ -109,7 +128,7 @@ impl<'a> World<'a> {
                 Happening::Wake => self.input(now, Input::Wake, &mut out),
             };
             if stops || self.input(now, Input::TurnEnd, &mut out) {
-                return (self.total, self.stages);
+                return;
             }
         }
         panic!("the run does not end");
@@ -137,12 +156,15 @@ impl<'a> World<'a> {
         out.reset();
         for op in ops {
             match op {
-                Op::Connect { token, .. } if self.accepts => {
-                    self.at(now.mono_ns + 20_000, Happening::Connected(token));
-                }
-                Op::Connect { token, .. } => {
-                    self.at(now.mono_ns + 20_000, Happening::Refused(token));
-                }
+                Op::Connect { token, .. } => match (self.connect)(now.mono_ns) {
+                    Some((Ok(()), after_ns)) => {
+                        self.at(now.mono_ns + after_ns, Happening::Connected(token));
+                    }
+                    Some((Err(cause), after_ns)) => {
+                        self.at(now.mono_ns + after_ns, Happening::Failed(token, cause));
+                    }
+                    None => {}
+                },
                 Op::Stop => stops = true,
                 _ => {}
             }
@@ -163,8 +185,12 @@ impl<'a> World<'a> {
                         self.total.add_op(op, &record);
                     }
                     self.total.add_rest(&record, record.stage == Stage::Counted);
+                    self.total.ready = self.total.ready.max(record.ready);
+                    self.total.lacking.extend(record.lacking);
                 }
-                Event::Done | Event::Ready => {}
+                Event::Ready => self.told.push("ready"),
+                Event::Stopped => self.told.push("stopped"),
+                Event::Done => {}
             }
         }
         stops
@@ -173,7 +199,7 @@ impl<'a> World<'a> {
 
 fn program(text: &str) -> Program {
     let dials = Dials {
-        host: "h".to_owned(),
+        hosts: vec!["h".to_owned()],
         server_key: "s".to_owned(),
         http_key: "k".to_owned(),
         run: "r".to_owned(),
@@ -288,7 +314,7 @@ fn what_servers_do_wrong_is_counted_by_kind_and_the_run_goes_on() {
         }),
         ("not HTTP", &|at_ns| vec![Act::Answer { at_ns, bytes: b"garbage\r\n\r\n".to_vec() }]),
         ("connection closed", &|at_ns| vec![close(at_ns)]),
-        ("connection closed within an answer", &|at_ns| {
+        ("connection closed by the server within an answer", &|at_ns| {
             vec![Act::Answer { at_ns, bytes: OK[..20].to_vec() }, close(at_ns)]
         }),
         ("bytes that nobody asked for", &|at_ns| {
@@ -346,12 +372,25 @@ fn a_run_without_a_single_ready_player_is_given_up() {
 fn refused_connections_are_counted_and_tried_again() {
     let mut server = |_, _, _: &[u8]| vec![];
     let change = |settings: &mut Settings| settings.players = 3;
-    let mut world = World::new(ONE_GET, change, &mut server);
-    world.accepts = false;
-    let (total, stages) = world.run();
-    let refused = total.errors.iter().find(|((_, kind), _)| kind.contains("refused")).unwrap().1;
-    assert!(refused.count >= 10, "{refused:?}");
-    assert_eq!(stages.last().unwrap().0, Stage::Done);
+    for (cause, wanted) in [
+        (ConnectFailure::Refused, "connect: refused"),
+        (ConnectFailure::TimedOut, "connect: timed out"),
+        (ConnectFailure::Unreachable, "connect: address unreachable"),
+        (ConnectFailure::NoLocalPort, "connect: no local port left (net.ipv4.ip_local_port_range)"),
+        (ConnectFailure::NoFiles, "connect: no open file left (ulimit -n)"),
+        (ConnectFailure::NoSlot, "connect: the generator has no connection left"),
+        (ConnectFailure::Other { errno: 13 }, "connect: error 13 of the system"),
+    ] {
+        let mut world = World::new(ONE_GET, change, &mut server);
+        let connect = move |_| Some((Err(cause), 20_000));
+        world.connect = &connect;
+        let (total, stages) = world.run();
+        let kinds: Vec<_> = total.errors.keys().map(|(_, kind)| kind.as_str()).collect();
+        assert_eq!(kinds, [wanted]);
+        let count = total.errors.values().next().unwrap().count;
+        assert!((20..=40).contains(&count), "{count}");
+        assert_eq!(stages.last().unwrap().0, Stage::Done);
+    }
 }
 
 #[test]
@@ -396,8 +435,9 @@ fn matches_are_played_by_the_scenario_and_accounted_for() {
     use wire::http1;
     use wire::websocket::{self, Message, Opcode, Role};
     // Every player is alone in its match; every tenth echo comes twice, every seventh is lost.
+    // The first three to join find their match full.
     let mut sockets: BTreeMap<u32, websocket::Decoder> = BTreeMap::new();
-    let mut echoes = 0_u32;
+    let (mut echoes, mut joins) = (0_u32, 0_u32);
     let mut server = |now_ns: u64, slot: u32, bytes: &[u8]| {
         let mut answer = Vec::new();
         let mut rest = bytes;
@@ -407,6 +447,11 @@ fn matches_are_played_by_the_scenario_and_accounted_for() {
                 let Message::Text(text) = message else { continue };
                 let json: serde_json::Value = serde_json::from_str(text).unwrap();
                 let reply = match &json["match_data_send"] {
+                    serde_json::Value::Null if json["match_join"].is_object() && joins < 3 => {
+                        joins += 1;
+                        let error = r#""error":{"code":5,"message":"match full"}"#;
+                        format!("{{\"cid\":{},{error}}}", json["cid"])
+                    }
                     serde_json::Value::Null => {
                         let key = if json["ping"].is_object() { "pong" } else { "match" };
                         format!("{{\"cid\":{},\"{key}\":{{}}}}", json["cid"])
@@ -465,6 +510,8 @@ fn matches_are_played_by_the_scenario_and_accounted_for() {
     let program = program(text);
     let ping = total.op_of(program.ping_op.unwrap());
     assert!(ping.done >= 5 && ping.done == ping.started, "{ping:?}");
+    let setup: Vec<_> = total.ops[..4].iter().map(|op| (op.done, op.retried)).collect();
+    assert_eq!(setup, [(5, 0), (8, 0), (8, 0), (5, 3)], "authenticate, find_match, connect, join");
     let echo = total.op_of(program.match_ops[0].unwrap());
     assert_eq!(echo.service.histogram().unwrap().value_at_quantile(0.5) / MS, 2);
 }
