@@ -36,7 +36,7 @@ pub use environment::Environment;
 pub use hlog::Intervals;
 pub use process::{ProcessSample, SampleError, sample};
 pub use record::{ErrorCount, Stage};
-pub use report::html;
+pub use report::{comparison, html};
 pub use run::{Finished, Plan, Progress, RunError, Share, Watch, run, work};
 pub use series::csv;
 pub use summary::{OpSummary, Percentiles, Second, SecondOp, ServerCost, Summary};

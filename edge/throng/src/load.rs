@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use lab::load::compare::Column;
+use lab::load::compare::{self, Run};
 use lab::load::expect::{Condition, Verdict};
 use lab::load::scenario::{BUILT_IN, Scenario, Span, built_in, parse};
 use lab::load::screen::{self, Look};
@@ -44,12 +44,13 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("table")
                 .about("Lay several runs side by side, in the rows of Nakama's benchmark page")
+                .arg(Arg::new("runs").value_name("[NAME=]DIR").num_args(1..).required(true).help(
+                    "Folders that --out wrote, or result files; several of one NAME are \
+                             rounds: their median and range",
+                ))
                 .arg(
-                    Arg::new("runs")
-                        .value_name("[NAME=]DIR")
-                        .num_args(1..)
-                        .required(true)
-                        .help("Folders that --out wrote, or result files"),
+                    value("html", "FILE", "Write the comparison as one HTML file with charts")
+                        .value_parser(value_parser!(PathBuf)),
                 ),
         )
         .arg(
@@ -181,7 +182,9 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
         holds &= one_run(matches, &plan, &conditions, folder.as_ref(), &stop)?;
         let Some(folder) = folder else { continue };
         let text = std::fs::read(folder.join("result.json"))?;
-        runs.push((format!("{depth} in a write"), serde_json::from_slice::<Summary>(&text)?));
+        let name = format!("{depth} in a write");
+        let summary = serde_json::from_slice::<Summary>(&text)?;
+        runs.push(Run { name, summary, report: None });
     }
     print_table(&runs).map(|()| holds)
 }
@@ -257,6 +260,8 @@ fn write_files(folder: &Path, finished: &Finished) -> anyhow::Result<()> {
 
 /// `throng load table DIR…`.
 fn table(matches: &ArgMatches) -> anyhow::Result<()> {
+    let page = matches.get_one::<PathBuf>("html");
+    let page_folder = page.map(|page| folder_of(page)).transpose()?;
     let mut runs = Vec::new();
     for given in matches.get_many::<String>("runs").into_iter().flatten() {
         let (name, place) = match given.split_once('=') {
@@ -269,15 +274,32 @@ fn table(matches: &ArgMatches) -> anyhow::Result<()> {
             serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
         let fallback = place.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = if name.is_empty() { fallback.unwrap_or_default() } else { name };
-        runs.push((name, summary));
+        let report = page_folder.as_ref().and_then(|folder| report_link(folder, &file));
+        runs.push(Run { name, summary, report });
+    }
+    if let Some(page) = page {
+        write(page, lab::load::comparison(&runs).as_bytes())?;
     }
     print_table(&runs)
 }
 
-fn print_table(runs: &[(String, Summary)]) -> anyhow::Result<()> {
-    let column = |(name, summary)| Column { name: String::clone(name), summary };
-    let columns: Vec<_> = runs.iter().map(|(name, summary)| column((name, summary))).collect();
-    std::io::stdout().lock().write_all(lab::load::compare::markdown(&columns).as_bytes())?;
+/// The folder that a file lies or will lie in, absolute.
+fn folder_of(file: &Path) -> anyhow::Result<PathBuf> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    folder.canonicalize().with_context(|| folder.display().to_string())
+}
+
+/// The link from a page in `folder` to the report beside a result, if there is one.
+fn report_link(folder: &Path, result: &Path) -> Option<String> {
+    let report = result.canonicalize().ok()?.with_file_name("report.html");
+    // Only a result that has its usual name has a report beside it that is its own.
+    let is_own = result.file_name().is_some_and(|name| name == "result.json");
+    (is_own && report.is_file()).then(|| compare::relative(folder, &report)).flatten()
+}
+
+fn print_table(runs: &[Run]) -> anyhow::Result<()> {
+    std::io::stdout().lock().write_all(compare::markdown(runs).as_bytes())?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Charts as SVG text: lines over time, percentile curves, heat maps. No dependency, no script,
+//! Charts as SVG text: lines over time, percentile curves, heat maps, bars with ranges. No dependency, no script,
 //! the same text for the same numbers. Colours are the page's (`--s0`…, `--grid`, `--ink`), so a
 //! chart follows its light and dark dress.
 
@@ -9,12 +9,16 @@ pub(crate) const COLOURS: usize = 6;
 
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 236.0;
-const LEFT: f64 = 58.0;
-const RIGHT: f64 = 14.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 16.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 34.0;
 /// Labels on an axis, about.
 const TICKS: usize = 6;
+/// Height of a bar with its label.
+const BAR: f64 = 44.0;
+/// Characters of a bar's label, at most.
+const LABEL_CHARS_MAX: usize = 44;
 
 /// One axis: its range, marks and how they are written.
 pub(crate) struct Axis {
@@ -95,8 +99,9 @@ fn nice_step(range: f64) -> f64 {
 
 /// One line of a chart.
 pub(crate) struct Line {
+    /// Stands in the legend unless it is empty: rounds of one thing need one entry.
     pub(crate) name: String,
-    /// Which of the page's colours.
+    /// Which of the page's colours; beyond [`COLOURS`] they come again, dashed.
     pub(crate) colour: usize,
     /// Where y is not a number, the line breaks.
     pub(crate) points: Vec<(f64, f64)>,
@@ -117,7 +122,7 @@ pub(crate) struct Chart {
 impl Chart {
     /// The chart with its legend.
     pub(crate) fn svg(&self) -> String {
-        let mut out = open();
+        let mut out = open(HEIGHT);
         for (from, until) in &self.shaded {
             let (x, width) = (self.px(*from), self.px(*until) - self.px(*from));
             let height = HEIGHT - TOP - BOTTOM;
@@ -132,7 +137,7 @@ impl Chart {
             self.line(&mut out, line);
         }
         out.push_str("</svg>");
-        if self.lines.len() > 1 {
+        if self.lines.iter().filter(|line| !line.name.is_empty()).count() > 1 {
             legend(&mut out, &self.lines);
         }
         out
@@ -159,7 +164,7 @@ impl Chart {
             let _ = write!(path, "{verb}{:.1} {:.1}{dot}", self.px(*x), self.py(*y));
             is_broken = false;
         }
-        let colour = line.colour % COLOURS;
+        let (colour, dashed) = dress(line.colour);
         let (first, last) = (line.points.first(), line.points.last());
         if line.filled
             && let (Some(first), Some(last)) = (first, last)
@@ -174,7 +179,8 @@ impl Chart {
         let name = super::escape(&line.name);
         let _ = write!(
             out,
-            "<path class=\"line\" style=\"stroke:var(--s{colour})\" d=\"{path}\"><title>{name}</title></path>"
+            "<path class=\"line c{colour}{dashed}\" style=\"stroke:var(--s{colour})\" \
+             d=\"{path}\"><title>{name}</title></path>"
         );
     }
 }
@@ -190,7 +196,7 @@ pub(crate) struct HeatMap {
 
 impl HeatMap {
     pub(crate) fn svg(&self) -> String {
-        let mut out = open();
+        let mut out = open(HEIGHT);
         let most = self.cells.iter().map(|cell| cell[4]).fold(1.0, f64::max);
         let px = |x: f64| LEFT + self.x.share(x) * (WIDTH - LEFT - RIGHT);
         let py = |y: f64| HEIGHT - BOTTOM - self.y.share(y) * (HEIGHT - TOP - BOTTOM);
@@ -213,8 +219,72 @@ impl HeatMap {
     }
 }
 
-fn open() -> String {
-    format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">")
+/// A figure by a length, with the range of what it was made from.
+pub(crate) struct Bar {
+    pub(crate) label: String,
+    /// The figure as printed.
+    pub(crate) text: String,
+    pub(crate) colour: usize,
+    pub(crate) value: f64,
+    pub(crate) lowest: f64,
+    pub(crate) highest: f64,
+    /// Whether it is drawn as something that must not be believed.
+    pub(crate) is_invalid: bool,
+}
+
+/// Lengths side by side, all from 0.
+pub(crate) struct Bars {
+    pub(crate) bars: Vec<Bar>,
+}
+
+impl Bars {
+    pub(crate) fn svg(&self) -> String {
+        let mut out = open(BAR * super::summary::float(self.bars.len() as u64) + 4.0);
+        let most = self.bars.iter().map(|bar| bar.highest.max(bar.value)).fold(0.0, f64::max);
+        let width = |value: f64| {
+            let share = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };
+            share * (WIDTH - 8.0)
+        };
+        let mut top = 0.0;
+        for bar in &self.bars {
+            let (colour, _) = dress(bar.colour);
+            let label: String = bar.label.chars().take(LABEL_CHARS_MAX).collect();
+            let class = if bar.is_invalid { "bar invalid" } else { "bar" };
+            let (text_y, y, end) = (top + 16.0, top + 22.0, WIDTH - 4.0);
+            // Writing to a String cannot fail.
+            let _ = write!(
+                out,
+                "<text class=\"label\" x=\"4\" y=\"{text_y}\">{}</text>\
+                 <text class=\"value\" x=\"{end}\" y=\"{text_y}\">{}</text>\
+                 <rect class=\"{class}\" style=\"fill:var(--s{colour});stroke:var(--s{colour})\" \
+                 x=\"4\" y=\"{y}\" width=\"{:.1}\" height=\"14\" rx=\"3\"/>",
+                super::escape(&label),
+                super::escape(&bar.text),
+                width(bar.value).max(1.0),
+            );
+            if bar.highest > bar.lowest {
+                let (from, until) = (4.0 + width(bar.lowest), 4.0 + width(bar.highest));
+                let (high, low, middle) = (y + 3.0, y + 11.0, y + 7.0);
+                let _ = write!(
+                    out,
+                    "<path class=\"range\" d=\"M{from:.1} {high}V{low}M{from:.1} {middle}\
+                     H{until:.1}M{until:.1} {high}V{low}\"/>"
+                );
+            }
+            top += BAR;
+        }
+        out.push_str("</svg>");
+        out
+    }
+}
+
+/// A colour of the page and what tells it from the one before it that is the same.
+fn dress(colour: usize) -> (usize, &'static str) {
+    (colour % COLOURS, if (colour / COLOURS) % 2 == 1 { " dashed" } else { "" })
+}
+
+fn open(height: f64) -> String {
+    format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">")
 }
 
 /// Grid, labels and the name of the x axis.
@@ -230,13 +300,17 @@ fn frame(out: &mut String, x: &Axis, y: &Axis, x_name: &str) {
         );
     }
     let floor = HEIGHT - BOTTOM;
-    for (value, label) in &x.ticks {
+    for (index, (value, label)) in x.ticks.iter().enumerate() {
+        // On a narrow page every other label is left out.
+        let every_other = if index % 2 == 1 { " odd" } else { "" };
+        // A label in the middle of the right edge would leave the picture.
+        let last = if x.share(*value) > 0.97 { " last" } else { "" };
         let at = LEFT + x.share(*value) * (WIDTH - LEFT - RIGHT);
         let (mark, text_y) = (floor + 4.0, floor + 16.0);
         let _ = write!(
             out,
             "<line class=\"mark\" x1=\"{at:.1}\" y1=\"{floor}\" x2=\"{at:.1}\" y2=\"{mark}\"/>\
-             <text class=\"x\" x=\"{at:.1}\" y=\"{text_y}\">{}</text>",
+             <text class=\"x{every_other}{last}\" x=\"{at:.1}\" y=\"{text_y}\">{}</text>",
             super::escape(label)
         );
     }
@@ -250,11 +324,11 @@ fn frame(out: &mut String, x: &Axis, y: &Axis, x_name: &str) {
 
 fn legend(out: &mut String, lines: &[Line]) {
     out.push_str("<p class=\"legend\">");
-    for line in lines {
-        let colour = line.colour % COLOURS;
+    for line in lines.iter().filter(|line| !line.name.is_empty()) {
+        let (colour, dashed) = dress(line.colour);
         let _ = write!(
             out,
-            "<span><i style=\"background:var(--s{colour})\"></i>{}</span>",
+            "<span><i class=\"{dashed}\" style=\"background:var(--s{colour})\"></i>{}</span>",
             super::escape(&line.name)
         );
     }

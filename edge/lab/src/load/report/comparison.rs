@@ -1,0 +1,482 @@
+//! Several runs on one page: a section for each scenario and loop, the verdict first, then charts
+//! over one another, the table, and how each run can be done again.
+//!
+//! What stands together and what may be said of it is [`compare`](super::super::compare)'s.
+
+use std::fmt::Write as _;
+
+use super::charts::{curve_points, line, per_second, percentile_chart, points_over, short, thin};
+use super::page::{self, Mood, badge, banner, figure, stamp};
+use crate::load::chart::{Axis, Bar, Bars, COLOURS, Chart, Line};
+use crate::load::compare::{
+    Column, Row, Run, Section, Spread, Value, is_about_coming, measures, remarks, rows, sections,
+    times, verdicts,
+};
+use crate::load::escape;
+use crate::load::record::Stage;
+use crate::load::summary::{OpSummary, Second, Summary, float};
+use crate::load::table::{bytes_f64, group_f64, rate};
+
+/// Columns that charts show, at most; the rest stand in the table.
+const COLUMNS_MAX: usize = 2 * COLOURS;
+/// Operations whose percentiles are drawn, at most.
+const OPS_MAX: usize = 4;
+/// Kinds of what differs between runs that a cell of the environment tells, at most.
+const VALUES_MAX: usize = 8;
+
+/// Runs of any scenarios as one page that needs nothing else.
+#[must_use]
+pub fn comparison(runs: &[Run]) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_page(&mut out, runs);
+    out
+}
+
+fn write_page(out: &mut String, runs: &[Run]) -> std::fmt::Result {
+    let mut names: Vec<&str> = Vec::new();
+    for run in runs {
+        if !names.contains(&&*run.name) {
+            names.push(&run.name);
+        }
+    }
+    let title = match &*names {
+        [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+        _ => names.concat(),
+    };
+    let sections = sections(runs);
+    page::open(out, &format!("{title}: throng load"))?;
+    write!(
+        out,
+        "<header><p class=\"kind\"><span>throng load · {} runs side by side</span></p>\
+         <h1>{}</h1>",
+        runs.len(),
+        escape(&title),
+    )?;
+    out.push_str("<ul class=\"verdicts\">");
+    for section in &sections {
+        out.push_str("<li>");
+        verdict(out, section, sections.len() > 1)?;
+        out.push_str("</li>");
+    }
+    out.push_str("</ul></header>");
+    for section in &sections {
+        write_section(out, section)?;
+    }
+    environments(out, runs)?;
+    page::close(out);
+    Ok(())
+}
+
+/// What a section says, and what it was run like.
+fn verdict(out: &mut String, section: &Section<'_>, is_linked: bool) -> std::fmt::Result {
+    out.push_str("<p class=\"kind\">");
+    if is_linked {
+        let (anchor, name) = (escape(&section.anchor()), escape(section.scenario));
+        write!(out, "<a href=\"#{anchor}\">{name}</a>")?;
+    }
+    badges(out, section)?;
+    out.push_str("</p>");
+    for verdict in verdicts(section) {
+        let void = if verdict.is_void { " void" } else { "" };
+        write!(out, "<p class=\"verdict{void}\">{}</p>", escape(&verdict.text))?;
+    }
+    write!(out, "<p class=\"how\">{}</p>", escape(&section.how()))
+}
+
+fn badges(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
+    let runs = || section.columns.iter().flat_map(|column| &column.runs);
+    match runs().filter(|run| !run.summary.invalid.is_empty()).count() {
+        0 => badge(out, Mood::Good, "valid")?,
+        count => badge(out, Mood::Bad, &format!("{count} of {} runs INVALID", runs().count()))?,
+    }
+    badge(out, Mood::Note, if section.is_closed { "closed loop" } else { "open loop" })?;
+    let errors: f64 = runs().filter_map(|run| measures::errors(&run.summary)).sum();
+    if errors > 0.0 {
+        badge(out, Mood::Warn, &format!("{} errors", group_f64(errors)))?;
+    }
+    Ok(())
+}
+
+fn write_section(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
+    write!(
+        out,
+        "<section class=\"part\" id=\"{}\"><h2>{}</h2>",
+        escape(&section.anchor()),
+        escape(&format!("{}: {}", section.scenario, section.title)),
+    )?;
+    let remarks = remarks(section);
+    for (mark, mood, word) in
+        [("INVALID", Mood::Bad, "INVALID."), ("ERRORS", Mood::Warn, "Errors.")]
+    {
+        let told: Vec<&str> =
+            remarks.iter().filter(|it| it.mark == mark).map(|it| &*it.text).collect();
+        if !told.is_empty() {
+            banner(out, mood, word, &told.join("\n"))?;
+        }
+    }
+    if section.is_closed {
+        let text = "Each operation began when the last was answered: this finds throughput, and \
+                    its times say nothing about what users feel.";
+        banner(out, Mood::Note, "Closed loop.", text)?;
+    }
+    charts(out, section)?;
+    write_table(out, section)?;
+    write_runs(out, section)?;
+    let mut commands = String::new();
+    for (name, run) in section.named_runs() {
+        writeln!(commands, "# {name}\n{}", run.summary.environment.command_line())?;
+    }
+    page::commands(out, commands.trim_end())?;
+    out.push_str("</section>");
+    Ok(())
+}
+
+fn charts(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
+    let drawn = &section.columns[..section.columns.len().min(COLUMNS_MAX)];
+    if drawn.len() < section.columns.len() {
+        let text = format!("The charts show the first {COLUMNS_MAX} columns of the table.");
+        banner(out, Mood::Note, "", &text)?;
+    }
+    out.push_str("<section class=\"charts bars\">");
+    let per_s = |value: f64| format!("{}/s", rate(value));
+    let mut bars: Vec<(&str, &str, fn(f64) -> String, &Value<'_>)> = vec![(
+        "Efficiency",
+        "operations per CPU-second of the server; longer is better",
+        group_f64,
+        &measures::ops_per_cpu_s,
+    )];
+    if section.is_closed {
+        bars.push((
+            "Throughput",
+            "answered a second; longer is better",
+            per_s,
+            &measures::answered_per_s,
+        ));
+    }
+    bars.push((
+        "Memory",
+        "of the server at the end; shorter is better",
+        bytes_f64,
+        &measures::memory,
+    ));
+    if is_about_coming(section) {
+        bars.push((
+            "Memory of a player",
+            "of the server; shorter is better",
+            bytes_f64,
+            &measures::memory_of_player,
+        ));
+    }
+    for (title, note, write, value) in bars {
+        if let Some(svg) = bar_chart(drawn, write, value) {
+            figure(out, title, note, &svg)?;
+        }
+    }
+    out.push_str("</section><section class=\"charts\">");
+    for name in section.counted_ops().into_iter().take(OPS_MAX) {
+        let kind = if section.is_closed { "service time" } else { "from the intended start" };
+        if let Some(svg) = curves(drawn, name, section.is_closed) {
+            figure(out, &format!("Percentiles of {name}"), kind, &svg)?;
+        }
+    }
+    if let Some(svg) = over_time(drawn, &answered, per_second) {
+        figure(out, "Throughput", "answered a second, since counting began", &svg)?;
+    } else if let Some(svg) = over_time(drawn, &|_, second| f64::from(second.players), short) {
+        figure(out, "Players", "present, since counting began", &svg)?;
+    }
+    out.push_str("</section>");
+    Ok(())
+}
+
+fn bar_chart(
+    columns: &[Column<'_>],
+    write: fn(f64) -> String,
+    value: &Value<'_>,
+) -> Option<String> {
+    let bar = |(colour, column): (usize, &Column<'_>)| {
+        let it = Spread::over(column, value)?;
+        let cell = it.cell(write);
+        let invalid = if column.is_valid() { "" } else { "INVALID: " };
+        Some(Bar {
+            label: format!("{invalid}{}", column.name),
+            text: cell.line(),
+            colour: spaced(colour),
+            value: it.median,
+            lowest: it.lowest,
+            highest: it.highest,
+            is_invalid: !column.is_valid(),
+        })
+    };
+    let bars: Vec<Bar> = columns.iter().enumerate().filter_map(bar).collect();
+    (!bars.is_empty()).then(|| Bars { bars }.svg())
+}
+
+/// The colour of a column: the page's red comes last, because it means errors elsewhere.
+fn spaced(column: usize) -> usize {
+    match column % COLOURS {
+        4 => column + 1,
+        5 => column - 1,
+        _ => column,
+    }
+}
+
+/// A line for each run, a name for each column.
+fn lines<'a>(
+    columns: &'a [Column<'_>],
+    points: impl Fn(&'a Summary) -> Vec<(f64, f64)>,
+) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (colour, column) in columns.iter().enumerate() {
+        let invalid = if column.is_valid() { "" } else { "INVALID: " };
+        let mut name = format!("{invalid}{}", column.name);
+        for run in &column.runs {
+            let points = points(&run.summary);
+            if points.len() > 1 {
+                lines.push(line(&std::mem::take(&mut name), spaced(colour), false, points));
+            }
+        }
+    }
+    lines
+}
+
+fn curves(columns: &[Column<'_>], op: &str, is_closed: bool) -> Option<String> {
+    let lines = lines(columns, |summary| {
+        let has = |it: &&OpSummary| it.name == op && (is_closed || it.response.count > 0);
+        let curve = summary.ops.iter().find(has).map_or(&[][..], |it| &it.curve);
+        match is_closed {
+            true => curve_points(curve, |it| it.service_ns),
+            false => curve_points(curve, |it| it.response_ns),
+        }
+    });
+    (!lines.is_empty()).then(|| percentile_chart(lines))
+}
+
+/// Answers of the loop in a second; not a number if there is no loop.
+fn answered(summary: &Summary, second: &Second) -> f64 {
+    let ops = summary.ops.iter().zip(&second.ops);
+    let counted = ops.filter(|(op, _)| op.counted && !op.setup).map(|(_, it)| float(it.done));
+    let sum = counted.fold(f64::NAN, |sum, done| if sum.is_nan() { done } else { sum + done });
+    sum / second.length_s
+}
+
+fn over_time(
+    columns: &[Column<'_>],
+    value: &dyn Fn(&Summary, &Second) -> f64,
+    write: fn(f64) -> String,
+) -> Option<String> {
+    let lines = lines(columns, |summary| {
+        let is_counted = |it: &&Second| it.stage == Stage::Counted.word();
+        let counted = summary.series.iter().filter(is_counted);
+        let counted: Vec<Second> = thin(counted);
+        let start_s = counted.first().map_or(0.0, |first| first.at_s - first.length_s);
+        let points = points_over(&counted, |second| value(summary, second)).into_iter();
+        points.map(|(at, it)| (at - start_s, it)).filter(|point| point.1.is_finite()).collect()
+    });
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let end = points().map(|point| point.0).fold(0.0, f64::max);
+    let most = points().map(|point| point.1).fold(0.0, f64::max);
+    if lines.is_empty() || most <= 0.0 {
+        return None;
+    }
+    let x = Axis::within(0.0, end, |at| format!("{at}"));
+    let y = Axis::linear(most, write);
+    Some(Chart { x, y, x_name: "seconds", lines, shaded: Vec::new() }.svg())
+}
+
+fn write_table(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
+    let factor = section.factor_name();
+    out.push_str("<section><div class=\"scroll\"><table class=\"sides\"><thead><tr><th></th>");
+    for column in &section.columns {
+        let name = escape(&column.name);
+        match column.is_valid() {
+            true => write!(out, "<th>{name}</th>")?,
+            false => write!(out, "<th class=\"void\">{name}<small>INVALID</small></th>")?,
+        }
+    }
+    if let Some(name) = &factor {
+        write!(out, "<th>{}</th>", escape(name))?;
+    }
+    out.push_str("</tr></thead><tbody>");
+    for row in rows(section) {
+        write_row(out, section, &row, factor.is_some())?;
+    }
+    out.push_str("</tbody></table></div></section>");
+    Ok(())
+}
+
+fn write_row(
+    out: &mut String,
+    section: &Section<'_>,
+    row: &Row,
+    has_factor: bool,
+) -> std::fmt::Result {
+    let name = escape(&row.name);
+    if row.cells.is_empty() {
+        let width = section.columns.len() + 1 + usize::from(has_factor);
+        return write!(out, "<tr class=\"block\"><th colspan=\"{width}\">{name}</th></tr>");
+    }
+    write!(out, "<tr><td>{name}</td>")?;
+    for (cell, column) in row.cells.iter().zip(&section.columns) {
+        let void = if column.is_valid() { "" } else { " class=\"void\"" };
+        write!(out, "<td{void}>{}", escape(&cell.text))?;
+        if !cell.range.is_empty() {
+            write!(out, "<small>{}</small>", escape(&cell.range))?;
+        }
+        out.push_str("</td>");
+    }
+    if has_factor {
+        let text = row.factor.map(times).unwrap_or_default();
+        write!(out, "<td>{}</td>", escape(&text))?;
+    }
+    out.push_str("</tr>");
+    Ok(())
+}
+
+/// Every run by itself, with the way to its own report.
+fn write_runs(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
+    out.push_str(
+        "<section><h2>The runs</h2><div class=\"scroll\"><table class=\"t1\"><thead><tr>\
+         <th>Run</th><th>Begun</th><th>Counted</th><th>Operations per CPU-second</th>\
+         <th>Errors</th><th></th><th></th></tr></thead><tbody>",
+    );
+    for (name, run) in section.named_runs() {
+        let it = &run.summary;
+        let efficiency = measures::ops_per_cpu_s(it).map_or("–".to_owned(), group_f64);
+        let errors = measures::errors(it).map_or_else(String::new, group_f64);
+        write!(
+            out,
+            "<tr><td>{}</td><td>{}</td><td>{:.1} s of {:.0}</td><td>{efficiency}</td>\
+             <td>{errors}</td><td>",
+            escape(&name),
+            escape(&stamp(it.started_unix_s)),
+            it.counted_s,
+            it.settings.planned_s,
+        )?;
+        match it.invalid.is_empty() {
+            true => badge(out, Mood::Good, "valid")?,
+            false => badge(out, Mood::Bad, "INVALID")?,
+        }
+        out.push_str("</td><td>");
+        if let Some(link) = &run.report {
+            write!(out, "<a href=\"{}\">report</a>", escape(link))?;
+        }
+        out.push_str("</td></tr>");
+    }
+    out.push_str("</tbody></table></div></section>");
+    Ok(())
+}
+
+/// Where it was measured: once what all runs have in common, and by name what they do not.
+fn environments(out: &mut String, runs: &[Run]) -> std::fmt::Result {
+    let tables: Vec<_> =
+        runs.iter().map(|run| (&run.name, run.summary.environment.rows())).collect();
+    let mut names: Vec<&'static str> = Vec::new();
+    for (name, _) in tables.iter().flat_map(|(_, rows)| rows) {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    let tell = |name: &&'static str| {
+        // Value and the names of the runs that have it, in order.
+        let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (run, rows) in &tables {
+            let value = rows.iter().find(|row| row.0 == *name).map_or("–", |row| &row.1);
+            let at = values.iter().position(|known| known.0 == value);
+            let at = at.unwrap_or_else(|| {
+                values.push((value, Vec::new()));
+                values.len() - 1
+            });
+            if !values[at].1.contains(&&***run) {
+                values[at].1.push(run);
+            }
+        }
+        let text = match &*values {
+            [(value, _)] => (*value).to_owned(),
+            _ => {
+                let told = values.iter().take(VALUES_MAX);
+                let told = told.map(|(value, runs)| format!("{}: {value}", runs.join(", ")));
+                let more = if values.len() > VALUES_MAX { "; …" } else { "" };
+                format!("{}{more}", told.collect::<Vec<_>>().join("; "))
+            }
+        };
+        (*name, text)
+    };
+    let rows: Vec<_> = names.iter().map(tell).collect();
+    page::pairs(out, "Where it was measured", rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::comparison;
+    use crate::load::compare::Run;
+    use crate::load::summary::{CurvePoint, OpSummary, Second, SecondOp, ServerCost, Summary};
+
+    fn run(name: &str, ops_per_cpu_s: f64) -> Run {
+        let second = |at: u32| Second {
+            at_s: f64::from(at),
+            length_s: 1.0,
+            stage: "counted".to_owned(),
+            ops: vec![SecondOp { done: 5, ..SecondOp::default() }],
+            ..Second::default()
+        };
+        let point = |quantile| CurvePoint { quantile, service_ns: 5, response_ns: 0 };
+        let mut summary = Summary {
+            scenario: "rpc<lua".to_owned(),
+            headline: "rpc".to_owned(),
+            counted_s: 3.0,
+            ops: vec![OpSummary {
+                name: "rpc".to_owned(),
+                counted: true,
+                done: 15,
+                curve: vec![point(0.0), point(0.5), point(0.99)],
+                ..OpSummary::default()
+            }],
+            server: Some(ServerCost {
+                ops_per_cpu_s,
+                resident_end_bytes: 1,
+                ..ServerCost::default()
+            }),
+            series: (1..=3).map(second).collect(),
+            ..Summary::default()
+        };
+        summary.settings.saturate = true;
+        Run { name: name.to_owned(), summary, report: Some("a/report.html".to_owned()) }
+    }
+
+    #[test]
+    fn the_page_has_verdict_charts_table_and_links() {
+        let mut bad = run("c", 1.0);
+        bad.summary.invalid.push("it was late".to_owned());
+        let page = comparison(&[run("<a>", 30.0), run("<a>", 20.0), run("b", 10.0), bad]);
+        assert!(!page.contains("NaN") && !page.contains("<a>") && !page.contains("<script"));
+        assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
+        let says =
+            "rpc&lt;lua: &lt;a&gt; 25 operations per CPU-second; b 10 (2.5 ×); c 1 (no factor";
+        assert!(page.contains(says), "{page}");
+        assert!(page.contains("1 of 4 runs INVALID") && page.contains("it was late"));
+        // Efficiency, throughput, memory, percentiles, throughput over time.
+        assert_eq!(page.matches("<svg").count(), 5);
+        // A curve and a line over time for each run.
+        assert_eq!(page.matches("class=\"line c").count(), 8);
+        assert_eq!(page.matches("<a href=\"a/report.html\"").count(), 4);
+        assert_eq!(page.matches("class=\"range\"").count(), 1);
+        assert_eq!(page.matches("<section").count(), page.matches("</section>").count());
+    }
+
+    #[test]
+    fn runs_without_anything_make_a_page() {
+        let page = comparison(&[Run::default(), Run { name: "b".to_owned(), ..Run::default() }]);
+        assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+        assert_eq!(page.matches("<svg").count(), 0);
+    }
+
+    #[test]
+    fn many_columns_are_drawn_up_to_a_limit_and_all_stand_in_the_table() {
+        let runs: Vec<Run> = (0..20).map(|at| run(&format!("node {at}"), 5.0)).collect();
+        let page = comparison(&runs);
+        assert_eq!(page.matches("class=\"line c").count(), 24);
+        assert!(page.contains("first 12 columns"));
+        assert!(page.contains("<th>node 19</th>"));
+    }
+}
