@@ -15,7 +15,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lab::load::compare::{self, Run};
 use lab::load::expect::{Condition, Verdict};
 use lab::load::scenario::{BUILT_IN, Scenario, Span, built_in, parse};
-use lab::load::screen::{self, Look};
+use lab::load::screen::{self, Live, Look};
 use lab::load::{Finished, Plan, Progress, Share, Summary, Target};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -133,6 +133,11 @@ fn output_args(command: Command) -> Command {
             value("out", "DIR", "Write result.json, result.hlog, series.csv and report.html there")
                 .value_parser(value_parser!(PathBuf)),
         )
+        .arg(value(
+            "peer",
+            "TEXT",
+            "What is measured, kept in the result: 'Nakama 3.40, PostgreSQL 15'",
+        ))
         .arg(
             value("expect", "CONDITION", "Exit with 1 unless it holds: 'rpc.response_p99 < 20ms'")
                 .action(ArgAction::Append),
@@ -182,9 +187,7 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
         holds &= one_run(matches, &plan, &conditions, folder.as_ref(), &stop)?;
         let Some(folder) = folder else { continue };
         let text = std::fs::read(folder.join("result.json"))?;
-        let name = format!("{depth} in a write");
-        let summary = serde_json::from_slice::<Summary>(&text)?;
-        runs.push(Run { name, summary, report: None });
+        runs.push((format!("{depth} in a write"), serde_json::from_slice::<Summary>(&text)?));
     }
     print_table(&runs).map(|()| holds)
 }
@@ -196,7 +199,7 @@ fn one_run(
     folder: Option<&PathBuf>,
     stop: &AtomicBool,
 ) -> anyhow::Result<bool> {
-    let mut screen = Screen::new();
+    let mut screen = Screen::default();
     let finished = lab::load::run(plan, &mut |progress| {
         screen.show(progress);
         !stop.load(Ordering::Relaxed)
@@ -213,6 +216,10 @@ fn one_run(
         write(path, lab::load::expect::junit(summary, &verdicts).as_bytes())?;
     }
     let mut stdout = std::io::stdout().lock();
+    if stdout.is_terminal() {
+        // Apart from the screen above it.
+        writeln!(stdout)?;
+    }
     stdout.write_all(lab::load::text(summary).as_bytes())?;
     if let Some(folder) = folder {
         writeln!(stdout, "report: {}", folder.join("report.html").display())?;
@@ -280,7 +287,8 @@ fn table(matches: &ArgMatches) -> anyhow::Result<()> {
     if let Some(page) = page {
         write(page, lab::load::comparison(&runs).as_bytes())?;
     }
-    print_table(&runs)
+    std::io::stdout().lock().write_all(compare::markdown(&runs).as_bytes())?;
+    Ok(())
 }
 
 /// The folder that a file lies or will lie in, absolute.
@@ -298,8 +306,13 @@ fn report_link(folder: &Path, result: &Path) -> Option<String> {
     (is_own && report.is_file()).then(|| compare::relative(folder, &report)).flatten()
 }
 
-fn print_table(runs: &[Run]) -> anyhow::Result<()> {
-    std::io::stdout().lock().write_all(compare::markdown(runs).as_bytes())?;
+fn print_table(runs: &[(String, Summary)]) -> anyhow::Result<()> {
+    let run = |(name, summary)| {
+        let (name, summary) = (String::clone(name), Summary::clone(summary));
+        Run { name, summary, report: None }
+    };
+    let runs: Vec<Run> = runs.iter().map(|(name, summary)| run((name, summary))).collect();
+    std::io::stdout().lock().write_all(compare::markdown(&runs).as_bytes())?;
     Ok(())
 }
 
@@ -335,6 +348,7 @@ fn plan(matches: &ArgMatches) -> anyhow::Result<Plan> {
         driver: word("driver").parse()?,
         seed: matches.get_one("seed").copied(),
         processes: matches.get_one("processes").copied().unwrap_or(1),
+        peer: word("peer").to_owned(),
     })
 }
 
@@ -349,37 +363,17 @@ fn scenario(name: &str) -> anyhow::Result<Scenario> {
 }
 
 /// Shows how the run goes: a screen that renews itself on a terminal, else a line a second.
+#[derive(Default)]
 struct Screen {
-    is_terminal: bool,
-    look: Look,
-    /// Lines on the screen, to be written over.
-    lines: usize,
+    live: Live,
 }
 
 impl Screen {
-    fn new() -> Self {
-        let is_terminal = std::io::stderr().is_terminal();
-        let colours = is_terminal && std::env::var_os("NO_COLOR").is_none();
-        Self { is_terminal, look: Look { colours }, lines: 0 }
-    }
-
     fn show(&mut self, progress: &Progress<'_>) {
-        let mut text = String::new();
-        if self.is_terminal {
-            let lines = screen::screen(progress, self.look);
-            if self.lines > 0 {
-                text = format!("\x1b[{}A", self.lines);
-            }
-            for line in &lines {
-                text.push_str(line);
-                text.push_str("\x1b[K\n");
-            }
-            text.push_str("\x1b[J");
-            self.lines = lines.len();
-        } else {
-            text = screen::line(progress);
-            text.push('\n');
-        }
+        let text = match Look::of_stderr() {
+            Some(look) => self.live.renew(progress, look),
+            None => screen::line(progress) + "\n",
+        };
         // If nobody reads it, the result is what counts.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }

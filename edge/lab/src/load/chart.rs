@@ -15,10 +15,6 @@ const TOP: f64 = 12.0;
 const BOTTOM: f64 = 34.0;
 /// Labels on an axis, about.
 const TICKS: usize = 6;
-/// Height of a bar with its label.
-const BAR: f64 = 44.0;
-/// Characters of a bar's label, at most.
-const LABEL_CHARS_MAX: usize = 44;
 
 /// One axis: its range, marks and how they are written.
 pub(crate) struct Axis {
@@ -122,7 +118,7 @@ pub(crate) struct Chart {
 impl Chart {
     /// The chart with its legend.
     pub(crate) fn svg(&self) -> String {
-        let mut out = open(HEIGHT);
+        let mut out = open();
         for (from, until) in &self.shaded {
             let (x, width) = (self.px(*from), self.px(*until) - self.px(*from));
             let height = HEIGHT - TOP - BOTTOM;
@@ -196,7 +192,7 @@ pub(crate) struct HeatMap {
 
 impl HeatMap {
     pub(crate) fn svg(&self) -> String {
-        let mut out = open(HEIGHT);
+        let mut out = open();
         let most = self.cells.iter().map(|cell| cell[4]).fold(1.0, f64::max);
         let px = |x: f64| LEFT + self.x.share(x) * (WIDTH - LEFT - RIGHT);
         let py = |y: f64| HEIGHT - BOTTOM - self.y.share(y) * (HEIGHT - TOP - BOTTOM);
@@ -238,42 +234,42 @@ pub(crate) struct Bars {
 }
 
 impl Bars {
+    /// A line of words and a picture for each.
     pub(crate) fn svg(&self) -> String {
-        let mut out = open(BAR * super::summary::float(self.bars.len() as u64) + 4.0);
+        let mut out = String::new();
         let most = self.bars.iter().map(|bar| bar.highest.max(bar.value)).fold(0.0, f64::max);
-        let width = |value: f64| {
-            let share = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };
-            share * (WIDTH - 8.0)
+        let percent = |value: f64| {
+            if most > 0.0 { (value / most).clamp(0.0, 1.0) * 100.0 } else { 0.0 }
         };
-        let mut top = 0.0;
         for bar in &self.bars {
             let (colour, _) = dress(bar.colour);
-            let label: String = bar.label.chars().take(LABEL_CHARS_MAX).collect();
             let class = if bar.is_invalid { "bar invalid" } else { "bar" };
-            let (text_y, y, end) = (top + 16.0, top + 22.0, WIDTH - 4.0);
-            // Writing to a String cannot fail.
+            // Writing to a String cannot fail. Shares of the width, and words outside the picture,
+            // because both have to fit a phone.
             let _ = write!(
                 out,
-                "<text class=\"label\" x=\"4\" y=\"{text_y}\">{}</text>\
-                 <text class=\"value\" x=\"{end}\" y=\"{text_y}\">{}</text>\
-                 <rect class=\"{class}\" style=\"fill:var(--s{colour});stroke:var(--s{colour})\" \
-                 x=\"4\" y=\"{y}\" width=\"{:.1}\" height=\"14\" rx=\"3\"/>",
-                super::escape(&label),
+                "<p class=\"value\"><span>{}</span><b>{}</b></p>\
+                 <svg class=\"bars\" width=\"100%\" height=\"16\" role=\"img\"><rect \
+                 class=\"{class}\" style=\"fill:var(--s{colour});stroke:var(--s{colour})\" \
+                 y=\"1\" width=\"{:.2}%\" height=\"14\" rx=\"3\"/>",
+                super::escape(&bar.label),
                 super::escape(&bar.text),
-                width(bar.value).max(1.0),
+                percent(bar.value).max(0.2),
             );
             if bar.highest > bar.lowest {
-                let (from, until) = (4.0 + width(bar.lowest), 4.0 + width(bar.highest));
-                let (high, low, middle) = (y + 3.0, y + 11.0, y + 7.0);
-                let _ = write!(
-                    out,
-                    "<path class=\"range\" d=\"M{from:.1} {high}V{low}M{from:.1} {middle}\
-                     H{until:.1}M{until:.1} {high}V{low}\"/>"
-                );
+                let (from, until) = (percent(bar.lowest), percent(bar.highest));
+                for (x1, y1, x2, y2) in
+                    [(from, 4, from, 12), (from, 8, until, 8), (until, 4, until, 12)]
+                {
+                    let _ = write!(
+                        out,
+                        "<line class=\"range\" x1=\"{x1:.2}%\" y1=\"{y1}\" x2=\"{x2:.2}%\" \
+                         y2=\"{y2}\"/>"
+                    );
+                }
             }
-            top += BAR;
+            out.push_str("</svg>");
         }
-        out.push_str("</svg>");
         out
     }
 }
@@ -283,8 +279,8 @@ fn dress(colour: usize) -> (usize, &'static str) {
     (colour % COLOURS, if (colour / COLOURS) % 2 == 1 { " dashed" } else { "" })
 }
 
-fn open(height: f64) -> String {
-    format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">")
+fn open() -> String {
+    format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">")
 }
 
 /// Grid, labels and the name of the x axis.
@@ -337,7 +333,7 @@ fn legend(out: &mut String, lines: &[Line]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Axis, Chart, HeatMap, Line, nice_step};
+    use super::{Axis, Bar, Bars, Chart, HeatMap, Line, nice_step};
 
     #[test]
     fn axes_have_round_numbers() {
@@ -348,6 +344,24 @@ mod tests {
         assert!((axis.max - 800.0).abs() < 1e-9);
         assert_eq!(axis.ticks.len(), 5);
         assert_eq!(Axis::linear(f64::NAN, |_| String::new()).ticks.len(), 6);
+    }
+
+    #[test]
+    fn bars_are_shares_of_the_longest() {
+        let bar = |value, highest| Bar {
+            label: "a<b".to_owned(),
+            text: "5".to_owned(),
+            colour: 1,
+            value,
+            lowest: value,
+            highest,
+            is_invalid: false,
+        };
+        let svg = Bars { bars: vec![bar(25.0, 25.0), bar(40.0, 50.0)] }.svg();
+        assert!(svg.contains("width=\"50.00%\"") && svg.contains("width=\"80.00%\""), "{svg}");
+        assert_eq!(svg.matches("class=\"range\"").count(), 3, "{svg}");
+        assert!(!svg.contains("a<b") && svg.contains("x2=\"100.00%\""), "{svg}");
+        assert!(!Bars { bars: vec![bar(0.0, 0.0)] }.svg().contains("NaN"));
     }
 
     #[test]

@@ -78,12 +78,14 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
 
 /// What kind of run it was, and whether it may be believed.
 fn badges(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let is_empty = summary.done() == 0;
     match summary.invalid.is_empty() {
+        true if is_empty => {}
         true => badge(out, Mood::Good, "valid")?,
         false => badge(out, Mood::Bad, "INVALID")?,
     }
     badge(out, Mood::Note, if summary.settings.saturate { "closed loop" } else { "open loop" })?;
-    if summary.done() == 0 {
+    if is_empty {
         badge(out, Mood::Bad, "nothing answered")?;
     }
     let errors: u64 = summary.errors.iter().map(|error| error.count).sum();

@@ -71,6 +71,7 @@ fn settings(summary: &Summary) -> Vec<Setting> {
         setting("players", format!("{} players", group(u64::from(it.players))), true),
         setting("rate", rate, true),
         setting("requests in a write", format!("{} in a write", it.pipeline.max(1)), true),
+        setting("nodes", format!("{} nodes", it.target.split(", ").count()), false),
         setting("counted time", format!("{} s counted", it.planned_s), false),
         setting("warm-up", format!("{} s warm-up", it.warm_up_s), false),
         setting("generating processes", format!("{} processes", it.processes.max(1)), false),
@@ -133,9 +134,10 @@ impl Section<'_> {
                     .filter(is_other)
                     .map(|it| if it.value.is_empty() { "no peer said" } else { &it.value })
                     .collect();
-                match told.is_empty() {
-                    true => column.name.clone(),
-                    false => format!("{} ({})", column.name, told.join(", ")),
+                if told.is_empty() {
+                    column.name.clone()
+                } else {
+                    format!("{} ({})", column.name, told.join(", "))
                 }
             })
             .collect();
@@ -183,6 +185,7 @@ impl Section<'_> {
             let is_told = |setting: &&Setting| match &*setting.name {
                 "rate" => !self.is_closed && setting.value != "no rate",
                 "requests in a write" => setting.value != "1 in a write",
+                "nodes" => setting.value != "1 nodes",
                 "generating processes" => setting.value != "1 processes",
                 "warm-up" | "generator's driver" | "peer" => false,
                 _ => true,
@@ -190,23 +193,23 @@ impl Section<'_> {
             let told = first.settings.iter().filter(all).filter(is_told);
             parts.extend(told.map(|setting| setting.value.clone()));
         }
-        let mut text = parts.join(", ");
-        let rounds = self.columns.iter().map(|column| column.runs.len());
-        let (least, most) = (rounds.clone().min().unwrap_or(1), rounds.max().unwrap_or(1));
-        text.push_str(&match (least, most) {
-            (1, 1) => "; one run of each, so nothing is known about the spread".to_owned(),
+        let mut sentences = vec![format!("{}; {}", parts.join(", "), self.rounds())];
+        sentences.extend(self.differs().into_iter().map(|it| format!("Differs in {it}")));
+        let text = format!("{}.", sentences.join(". "));
+        upper_first(&text)
+    }
+
+    fn rounds(&self) -> String {
+        let rounds = || self.columns.iter().map(|column| column.runs.len());
+        match (rounds().min().unwrap_or(1), rounds().max().unwrap_or(1)) {
+            (1, 1) => "one run of each, so nothing is known about the spread".to_owned(),
             (least, most) if least == most => {
-                format!("; medians of {most} runs, with the lowest and the highest")
+                format!("medians of {most} runs, with the lowest and the highest")
             }
             (least, most) => {
-                format!("; medians of {least} to {most} runs, with the lowest and the highest")
+                format!("medians of {least} to {most} runs, with the lowest and the highest")
             }
-        });
-        for differs in self.differs() {
-            text.push_str(&format!(". Differs in {differs}"));
         }
-        text.push('.');
-        upper_first(&text)
     }
 
     /// Heads the column of factors, if there is one: of two columns under the same load.

@@ -22,9 +22,10 @@ impl Spread {
         let (lowest, highest) = (*values.first()?, *values.last()?);
         let middle = values.len() / 2;
         let upper = *values.get(middle)?;
-        let median = match values.len().is_multiple_of(2) {
-            true => f64::midpoint(upper, values.get(middle - 1).copied().unwrap_or(upper)),
-            false => upper,
+        let median = if values.len().is_multiple_of(2) {
+            f64::midpoint(upper, values.get(middle - 1).copied().unwrap_or(upper))
+        } else {
+            upper
         };
         Some(Self { median, lowest, highest, count: values.len() })
     }

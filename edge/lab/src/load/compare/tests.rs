@@ -77,7 +77,7 @@ fn unlike_runs_are_never_mixed() {
     let lines = lines(&runs);
     assert_eq!(
         lines[1],
-        "s: 99 % of rpc within a (rate 2,000/s) 20.0 ns; a (rate 4,000/s) 10.0 ns (no factor: \
+        "99 % of rpc within a (rate 2,000/s) 20.0 ns; a (rate 4,000/s) 10.0 ns (no factor: \
          under another load); b 40.0 ns (2.0 × as long)"
     );
 }

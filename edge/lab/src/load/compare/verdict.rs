@@ -3,6 +3,8 @@
 //! A factor is given only between columns under the same load of which no run is INVALID; where
 //! the ranges of the rounds overlap, the line says so.
 
+use std::fmt::Write as _;
+
 use super::{Column, Section, Spread, Value, measures};
 use crate::load::summary::Summary;
 use crate::load::table::{bytes_f64, group, group_f64, rate, time_f64};
@@ -100,7 +102,14 @@ pub(crate) fn verdicts(section: &Section<'_>) -> Vec<Verdict> {
             as_much: " as much",
         });
     }
-    questions.iter().filter_map(|question| question.answer(section)).collect()
+    let answers = questions.iter().filter_map(|question| question.answer(section));
+    let name_first = |(index, mut verdict): (usize, Verdict)| {
+        if index == 0 {
+            verdict.text = format!("{}: {}", section.scenario, verdict.text);
+        }
+        verdict
+    };
+    answers.enumerate().map(name_first).collect()
 }
 
 /// Whether the scenario has no loop: what players do once is what it is about.
@@ -114,25 +123,20 @@ impl Question<'_> {
         let spread = |column| Spread::over(column, self.value);
         let (first, others) = section.columns.split_first()?;
         let of_first = spread(first)?;
-        let mut text = format!(
-            "{}: {}{} {}{}",
-            section.scenario,
-            self.lead,
-            first.name,
-            (self.write)(of_first.median),
-            self.unit
-        );
+        let mut text =
+            format!("{}{} {}{}", self.lead, first.name, (self.write)(of_first.median), self.unit);
         let others: Vec<_> =
             others.iter().filter_map(|other| spread(other).map(|it| (other, it))).collect();
         let is_pair = others.len() == 1;
         for (other, of_other) in &others {
             let value = (self.write)(of_other.median);
             let factor = self.factor((first, &of_first), (other, of_other));
-            text.push_str(&match (factor, is_pair) {
-                (Ok(factor), true) => format!(", {} {value}: {factor}", other.name),
-                (Ok(factor), false) => format!("; {} {value} ({factor})", other.name),
-                (Err(why), _) => format!("; {} {value} ({why})", other.name),
-            });
+            // Writing to a String cannot fail.
+            let _ = match (factor, is_pair) {
+                (Ok(factor), true) => write!(text, ", {} {value}: {factor}", other.name),
+                (Ok(factor), false) => write!(text, "; {} {value} ({factor})", other.name),
+                (Err(why), _) => write!(text, "; {} {value} ({why})", other.name),
+            };
         }
         let is_void = !first.is_valid()
             || !others.is_empty() && others.iter().all(|(other, _)| !other.is_valid());
@@ -151,9 +155,10 @@ impl Question<'_> {
         if !first.is_like(other) {
             return Err("no factor: under another load");
         }
-        let (more, less) = match self.is_more_better {
-            true => (of_first.median, of_other.median),
-            false => (of_other.median, of_first.median),
+        let (more, less) = if self.is_more_better {
+            (of_first.median, of_other.median)
+        } else {
+            (of_other.median, of_first.median)
         };
         if more <= 0.0 || less <= 0.0 {
             return Err("no factor: nothing to divide by");

@@ -4,14 +4,13 @@ use super::headline_times;
 use super::page::figure;
 use crate::load::chart::{Axis, Chart, HeatMap, Line};
 use crate::load::record::Stage;
+use crate::load::series::STRETCH_S_MIN;
 use crate::load::summary::{CurvePoint, OpSummary, Second, SecondOp, Summary, float};
 
 /// Operations that a chart shows, at most; the rest stand in the tables.
 const LINES_MAX: usize = 6;
 /// Points of a line over time, at most; longer runs are thinned by taking the worst of several.
 const POINTS_MAX: usize = 600;
-/// Stretches shorter than this are what a stage's end left over: no rate can be read from them.
-const STRETCH_S_MIN: f64 = 0.2;
 
 pub(super) fn charts(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let seconds = thin(&summary.series);

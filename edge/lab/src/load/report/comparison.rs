@@ -88,6 +88,7 @@ fn badges(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
     let runs = || section.columns.iter().flat_map(|column| &column.runs);
     match runs().filter(|run| !run.summary.invalid.is_empty()).count() {
         0 => badge(out, Mood::Good, "valid")?,
+        count if count == runs().count() => badge(out, Mood::Bad, "INVALID")?,
         count => badge(out, Mood::Bad, &format!("{count} of {} runs INVALID", runs().count()))?,
     }
     badge(out, Mood::Note, if section.is_closed { "closed loop" } else { "open loop" })?;
@@ -139,40 +140,7 @@ fn charts(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
         banner(out, Mood::Note, "", &text)?;
     }
     out.push_str("<section class=\"charts bars\">");
-    let per_s = |value: f64| format!("{}/s", rate(value));
-    let mut bars: Vec<(&str, &str, fn(f64) -> String, &Value<'_>)> = vec![(
-        "Efficiency",
-        "operations per CPU-second of the server; longer is better",
-        group_f64,
-        &measures::ops_per_cpu_s,
-    )];
-    if section.is_closed {
-        bars.push((
-            "Throughput",
-            "answered a second; longer is better",
-            per_s,
-            &measures::answered_per_s,
-        ));
-    }
-    bars.push((
-        "Memory",
-        "of the server at the end; shorter is better",
-        bytes_f64,
-        &measures::memory,
-    ));
-    if is_about_coming(section) {
-        bars.push((
-            "Memory of a player",
-            "of the server; shorter is better",
-            bytes_f64,
-            &measures::memory_of_player,
-        ));
-    }
-    for (title, note, write, value) in bars {
-        if let Some(svg) = bar_chart(drawn, write, value) {
-            figure(out, title, note, &svg)?;
-        }
-    }
+    bars(out, section, drawn)?;
     out.push_str("</section><section class=\"charts\">");
     for name in section.counted_ops().into_iter().take(OPS_MAX) {
         let kind = if section.is_closed { "service time" } else { "from the intended start" };
@@ -186,6 +154,25 @@ fn charts(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
         figure(out, "Players", "present, since counting began", &svg)?;
     }
     out.push_str("</section>");
+    Ok(())
+}
+
+fn bars(out: &mut String, section: &Section<'_>, drawn: &[Column<'_>]) -> std::fmt::Result {
+    let mut draw = |title, note, write, value: &Value<'_>| {
+        bar_chart(drawn, write, value).map_or(Ok(()), |svg| figure(out, title, note, &svg))
+    };
+    let note = "operations per CPU-second of the server; longer is better";
+    draw("Efficiency", note, group_f64, &measures::ops_per_cpu_s)?;
+    if section.is_closed {
+        let per_s = |value: f64| format!("{}/s", rate(value));
+        draw("Throughput", "answered; longer is better", per_s, &measures::answered_per_s)?;
+    }
+    let note = "of the server at the end; shorter is better";
+    draw("Memory", note, bytes_f64, &measures::memory)?;
+    if is_about_coming(section) {
+        let note = "of the server; shorter is better";
+        draw("Memory of a player", note, bytes_f64, &measures::memory_of_player)?;
+    }
     Ok(())
 }
 
@@ -244,9 +231,10 @@ fn curves(columns: &[Column<'_>], op: &str, is_closed: bool) -> Option<String> {
     let lines = lines(columns, |summary| {
         let has = |it: &&OpSummary| it.name == op && (is_closed || it.response.count > 0);
         let curve = summary.ops.iter().find(has).map_or(&[][..], |it| &it.curve);
-        match is_closed {
-            true => curve_points(curve, |it| it.service_ns),
-            false => curve_points(curve, |it| it.response_ns),
+        if is_closed {
+            curve_points(curve, |it| it.service_ns)
+        } else {
+            curve_points(curve, |it| it.response_ns)
         }
     });
     (!lines.is_empty()).then(|| percentile_chart(lines))
@@ -289,9 +277,10 @@ fn write_table(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
     out.push_str("<section><div class=\"scroll\"><table class=\"sides\"><thead><tr><th></th>");
     for column in &section.columns {
         let name = escape(&column.name);
-        match column.is_valid() {
-            true => write!(out, "<th>{name}</th>")?,
-            false => write!(out, "<th class=\"void\">{name}<small>INVALID</small></th>")?,
+        if column.is_valid() {
+            write!(out, "<th>{name}</th>")?;
+        } else {
+            write!(out, "<th class=\"void\">{name}<small>INVALID</small></th>")?;
         }
     }
     if let Some(name) = &factor {
@@ -353,9 +342,10 @@ fn write_runs(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
             it.counted_s,
             it.settings.planned_s,
         )?;
-        match it.invalid.is_empty() {
-            true => badge(out, Mood::Good, "valid")?,
-            false => badge(out, Mood::Bad, "INVALID")?,
+        if it.invalid.is_empty() {
+            badge(out, Mood::Good, "valid")?;
+        } else {
+            badge(out, Mood::Bad, "INVALID")?;
         }
         out.push_str("</td><td>");
         if let Some(link) = &run.report {
@@ -455,12 +445,14 @@ mod tests {
             "rpc&lt;lua: &lt;a&gt; 25 operations per CPU-second; b 10 (2.5 ×); c 1 (no factor";
         assert!(page.contains(says), "{page}");
         assert!(page.contains("1 of 4 runs INVALID") && page.contains("it was late"));
-        // Efficiency, throughput, memory, percentiles, throughput over time.
-        assert_eq!(page.matches("<svg").count(), 5);
+        // Percentiles and throughput over time; three columns' efficiency, throughput and memory.
+        assert_eq!(page.matches("<svg viewBox").count(), 2);
+        assert_eq!(page.matches("<svg class=\"bars\"").count(), 9);
         // A curve and a line over time for each run.
         assert_eq!(page.matches("class=\"line c").count(), 8);
         assert_eq!(page.matches("<a href=\"a/report.html\"").count(), 4);
-        assert_eq!(page.matches("class=\"range\"").count(), 1);
+        // One column has rounds that differ, in one figure.
+        assert_eq!(page.matches("class=\"range\"").count(), 3);
         assert_eq!(page.matches("<section").count(), page.matches("</section>").count());
     }
 
