@@ -53,6 +53,7 @@ pub fn command() -> Command {
                         .value_parser(value_parser!(PathBuf)),
                 ),
         )
+        .subcommand(Command::new("schema").about("Print the JSON Schema of result.json"))
         .arg(
             Arg::new("scenario")
                 .value_name("SCENARIO")
@@ -160,6 +161,10 @@ fn value(name: &'static str, form: &'static str, help: &'static str) -> Arg {
 pub fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
     if let Some(("table", matches)) = matches.subcommand() {
         return table(matches).map(|()| true);
+    }
+    if let Some(("schema", _)) = matches.subcommand() {
+        std::io::stdout().lock().write_all(lab::load::schema().as_bytes())?;
+        return Ok(true);
     }
     let plan = plan(matches)?;
     if let Some(share) = matches.get_one::<String>("worker") {

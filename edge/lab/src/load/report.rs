@@ -6,6 +6,7 @@
 
 mod charts;
 mod comparison;
+mod overlays;
 mod page;
 
 use std::fmt::Write as _;
@@ -13,6 +14,7 @@ use std::fmt::Write as _;
 pub use comparison::comparison;
 use page::{Mood, badge, banner, pairs, stamp, table, tile};
 
+use super::compare::measures;
 use super::escape;
 use super::summary::{OpSummary, Percentiles, Summary, float};
 use super::table::{bits, bytes, bytes_f64, group, group_f64, rate, time, time_f64};
@@ -106,6 +108,14 @@ fn verdict(summary: &Summary) -> String {
         return format!("No {} was answered.", op.name);
     }
     let (times, _) = headline_times(op);
+    if op.setup {
+        let (count, most) = (group(op.done), time(times.p99_ns));
+        let mut text = format!("{count} {} in all, 99 % within {most}", op.name);
+        if let Some(each) = measures::memory_of_player(summary) {
+            let _ = write!(text, "; {} of the server's memory for each player", bytes_f64(each));
+        }
+        return text + ".";
+    }
     let mut text = format!("{} {} a second", rate(op.rate), op.name);
     if summary.settings.saturate {
         let players = group(u64::from(summary.settings.players));
@@ -172,9 +182,12 @@ fn tiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
         tile(out, "99th percentile", &time(times.p99_ns), kind)?;
         tile(out, "slowest", &time(times.max_ns), kind)?;
     }
-    if let Some(server) = summary.server.filter(|server| server.ops_per_cpu_s > 0.0) {
+    if let Some(per_s) = measures::ops_per_cpu_s(summary) {
         let note = "operations per CPU-second of the server";
-        tile(out, "efficiency", &group_f64(server.ops_per_cpu_s), note)?;
+        tile(out, "efficiency", &group_f64(per_s), note)?;
+    } else if summary.server.is_some() && op.done > 0 {
+        let note = "too little CPU used to tell operations per CPU-second";
+        tile(out, "efficiency", "–", note)?;
     }
     if let Some(server) = &summary.server {
         let share = 100.0 * (server.user_s + server.system_s) / server.wall_s.max(1e-9);
@@ -299,7 +312,9 @@ fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
         let share = 100.0 * cpu_s / it.wall_s.max(1e-9);
         let players = float(u64::from(summary.settings.players.max(1)));
         let grown = float(it.resident_ready_bytes.saturating_sub(it.resident_before_bytes));
-        rows.push(("Server: operations per CPU-second", group_f64(it.ops_per_cpu_s)));
+        let per_s = measures::ops_per_cpu_s(summary);
+        let per_s = per_s.map_or("– (too little CPU used to tell)".to_owned(), group_f64);
+        rows.push(("Server: operations per CPU-second", per_s));
         rows.push((
             "Server: processor",
             format!("{share:.1} % of one ({:.2} s user, {:.2} s system)", it.user_s, it.system_s),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::environment::Environment;
@@ -24,7 +25,7 @@ pub(crate) const LATENESS_NS_MAX: u64 = 1_000_000;
 pub(crate) const PLAYERS_MIN: u32 = 8_000;
 
 /// A finished run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// `RESULT_VERSION`.
     pub version: u32,
@@ -63,7 +64,7 @@ pub struct Summary {
 }
 
 /// What was asked for.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
     /// Where requests went.
     pub target: String,
@@ -93,7 +94,7 @@ pub struct Settings {
 }
 
 /// One operation.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct OpSummary {
     /// Name.
     pub name: String,
@@ -130,7 +131,7 @@ pub struct OpSummary {
 }
 
 /// One point of a percentile curve.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
     /// 0 to 1.
     pub quantile: f64,
@@ -156,7 +157,7 @@ fn curve(service: Option<&Histogram<u64>>, response: Option<&Histogram<u64>>) ->
 }
 
 /// A distribution of times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentiles {
     /// Values.
     pub count: u64,
@@ -204,7 +205,7 @@ impl Percentiles {
 }
 
 /// Match messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Deliveries {
     /// Sent, to be echoed to the sender.
     pub echoes_sent: u64,
@@ -227,7 +228,7 @@ pub struct Deliveries {
 }
 
 /// One kind of error.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorSummary {
     /// Operation, or `-`.
     pub op: String,
@@ -240,7 +241,7 @@ pub struct ErrorSummary {
 }
 
 /// Bytes, in the counted time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Network {
     /// By the generator, to the server.
     pub sent_bytes: u64,
@@ -253,7 +254,7 @@ pub struct Network {
 }
 
 /// What the server process used in the counted time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerCost {
     /// Process id.
     pub pid: u32,
@@ -282,7 +283,7 @@ pub struct ServerCost {
 }
 
 /// What the generator used in the counted time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GeneratorCost {
     /// Seconds of CPU.
     pub cpu_s: f64,
@@ -300,7 +301,7 @@ pub struct GeneratorCost {
 }
 
 /// One second, or what came instead of one at a stage's end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Second {
     /// Seconds since the run began, at its end.
     pub at_s: f64,
@@ -346,7 +347,7 @@ fn heat(times: Option<&Histogram<u64>>) -> Vec<(u16, u64)> {
 }
 
 /// One operation in one second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondOp {
     /// Answered.
     pub done: u64,

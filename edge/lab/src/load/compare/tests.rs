@@ -1,3 +1,5 @@
+//! What stands together, what is said of it, and what is not.
+
 use super::{Run, markdown, remarks, sections, verdicts};
 use crate::load::summary::{ErrorSummary, OpSummary, Percentiles, ServerCost, Summary};
 

@@ -17,7 +17,7 @@ pub(super) fn charts(out: &mut String, summary: &Summary) -> std::fmt::Result {
     // A line needs two points.
     let has_time = seconds.len() > 1;
     out.push_str("<section class=\"charts\">");
-    if has_time {
+    if has_time && seconds.iter().any(is_busy) {
         figure(out, "Throughput", "answered a second", &throughput(summary, &seconds))?;
     }
     if let Some((index, op)) =
@@ -43,6 +43,11 @@ pub(super) fn charts(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     out.push_str("</section>");
     Ok(())
+}
+
+/// Whether there is anything to draw of a second but the players' presence.
+fn is_busy(second: &Second) -> bool {
+    second.errors > 0 || second.ops.iter().any(|op| op.done > 0)
 }
 
 /// Joins neighbours of long runs: sums become rates, the worst times stay.
@@ -256,5 +261,5 @@ fn processors(summary: &Summary, seconds: &[Second]) -> String {
         lines.push(line("server", 0, false, points(|second| second.server_cpu)));
     }
     let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
-    chart(seconds, Axis::linear(most.fold(0.0, f64::max), |it| format!("{it:.0} %")), lines)
+    chart(seconds, Axis::linear(most.fold(0.0, f64::max), |it| format!("{} %", trim(it))), lines)
 }

@@ -1,3 +1,5 @@
+//! Screens of every size, and what may stand on them.
+
 use std::collections::BTreeMap;
 
 use super::{Live, Look, bar, line, screen, span, spark};
