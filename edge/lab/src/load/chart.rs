@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 pub(crate) const COLOURS: usize = 6;
 
 const WIDTH: f64 = 600.0;
-const HEIGHT: f64 = 236.0;
+const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 12.0;
-const BOTTOM: f64 = 34.0;
+const BOTTOM: f64 = 38.0;
 /// Labels on an axis, about.
 const TICKS: usize = 6;
 

@@ -19,6 +19,9 @@ use super::escape;
 use super::summary::{OpSummary, Percentiles, Summary, float};
 use super::table::{bits, bytes, bytes_f64, group, group_f64, rate, time, time_f64};
 
+/// Characters of an error's example on the first screen, at most; the table has it whole.
+const EXAMPLE_CHARS_MAX: usize = 120;
+
 /// The whole page.
 #[must_use]
 pub fn html(summary: &Summary) -> String {
@@ -110,7 +113,7 @@ fn verdict(summary: &Summary) -> String {
     let (times, _) = headline_times(op);
     if op.setup {
         let (count, most) = (group(op.done), time(times.p99_ns));
-        let mut text = format!("{count} {} in all, 99 % within {most}", op.name);
+        let mut text = format!("{} {count} times, 99 % within {most}", op.name);
         if let Some(each) = measures::memory_of_player(summary) {
             let _ = write!(text, "; {} of the server's memory for each player", bytes_f64(each));
         }
@@ -140,7 +143,9 @@ fn what_went_wrong(summary: &Summary) -> Option<String> {
         _ => write!(text, ", {} of them {}: {}", group(first.count), first.op, first.kind),
     };
     if !first.example.is_empty() {
-        let _ = write!(text, ", for example {}", first.example);
+        let short: String = first.example.chars().take(EXAMPLE_CHARS_MAX).collect();
+        let more = if short.len() < first.example.len() { "…" } else { "" };
+        let _ = write!(text, ", for example {short}{more}");
     }
     Some(text)
 }

@@ -20,6 +20,9 @@ use super::table::{bits, group, rate, time};
 
 /// Operations that have a line of their own; the busiest ones.
 const OPS_MAX: usize = 8;
+/// Lines that are neither blank nor of an operation or an error: title, stage, rates, the table's
+/// head, players, machines.
+const LINES_BESIDE: usize = 6;
 /// Kinds of errors that are told one by one; the most frequent ones.
 const ERROR_KINDS_MAX: usize = 3;
 /// Columns of bars and sparklines, at most and at least.
@@ -93,17 +96,19 @@ impl Live {
 #[must_use]
 pub fn screen(progress: &Progress<'_>, look: Look) -> Vec<String> {
     let second = shown(progress);
+    let errors = errors(progress, look);
+    // The line below the last one has to be visible too.
+    let rows_max = look.rows.saturating_sub(1).max(1);
+    let ops_max = rows_max.saturating_sub(LINES_BESIDE + errors.len()).clamp(1, OPS_MAX);
     let mut lines = vec![Row::new(look), title(progress, look), stage(progress, look)];
     lines.push(Row::new(look));
     lines.push(sparkline(progress, look));
     lines.push(Row::new(look));
-    lines.extend(operations(progress, second, look));
+    lines.extend(operations(progress, second, ops_max, look));
     lines.push(Row::new(look));
     lines.push(people(progress, look));
-    lines.extend(errors(progress, look));
+    lines.extend(errors);
     lines.push(machines(progress, second, look));
-    // The line below the last one has to be visible too.
-    let rows_max = look.rows.saturating_sub(1).max(1);
     while lines.len() > rows_max
         && let Some(blank) = lines.iter().rposition(Row::is_empty)
     {
@@ -215,13 +220,13 @@ fn spark(values: &[f64]) -> String {
     values.iter().map(|value| HEIGHTS[((value / most * 7.0).round() as usize).min(7)]).collect()
 }
 
-fn operations(progress: &Progress<'_>, second: &Second, look: Look) -> Vec<Row> {
+fn operations(progress: &Progress<'_>, second: &Second, ops_max: usize, look: Look) -> Vec<Row> {
     let mut ops: Vec<usize> = (0..second.ops.len()).collect();
     let sum = |op: usize| -> u64 {
         progress.history.iter().filter_map(|it| it.ops.get(op)).map(|it| it.done).sum()
     };
     ops.sort_by_cached_key(|op| std::cmp::Reverse(sum(*op)));
-    ops.truncate(OPS_MAX);
+    ops.truncate(ops_max);
     ops.sort_unstable();
     let mut head = Row::new(look);
     let heads = ["rate", "p50", "p99", "slowest", "late p99"].map(str::to_owned);

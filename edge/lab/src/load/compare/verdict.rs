@@ -9,6 +9,9 @@ use super::{Column, Section, Spread, Value, measures};
 use crate::load::summary::Summary;
 use crate::load::table::{bytes_f64, group, group_f64, rate, time_f64};
 
+/// Columns that are told beside the first one; the rest stand in the table.
+const OTHERS_MAX: usize = 4;
+
 /// One line of a verdict.
 pub(crate) struct Verdict {
     pub(crate) text: String,
@@ -128,7 +131,7 @@ impl Question<'_> {
         let others: Vec<_> =
             others.iter().filter_map(|other| spread(other).map(|it| (other, it))).collect();
         let is_pair = others.len() == 1;
-        for (other, of_other) in &others {
+        for (other, of_other) in others.iter().take(OTHERS_MAX) {
             let value = (self.write)(of_other.median);
             let factor = self.factor((first, &of_first), (other, of_other));
             // Writing to a String cannot fail.
@@ -137,6 +140,9 @@ impl Question<'_> {
                 (Ok(factor), false) => write!(text, "; {} {value} ({factor})", other.name),
                 (Err(why), _) => write!(text, "; {} {value} ({why})", other.name),
             };
+        }
+        if others.len() > OTHERS_MAX {
+            let _ = write!(text, "; {} more in the table", others.len() - OTHERS_MAX);
         }
         let is_void = !first.is_valid()
             || !others.is_empty() && others.iter().all(|(other, _)| !other.is_valid());

@@ -17,8 +17,8 @@ pub(super) fn charts(out: &mut String, summary: &Summary) -> std::fmt::Result {
     // A line needs two points.
     let has_time = seconds.len() > 1;
     out.push_str("<section class=\"charts\">");
-    if has_time && seconds.iter().any(is_busy) {
-        figure(out, "Throughput", "answered a second", &throughput(summary, &seconds))?;
+    if let Some(svg) = throughput(summary, &seconds).filter(|_| has_time) {
+        figure(out, "Throughput", "answered a second", &svg)?;
     }
     if let Some((index, op)) =
         summary.ops.iter().enumerate().find(|(_, op)| op.name == summary.headline)
@@ -43,11 +43,6 @@ pub(super) fn charts(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     out.push_str("</section>");
     Ok(())
-}
-
-/// Whether there is anything to draw of a second but the players' presence.
-fn is_busy(second: &Second) -> bool {
-    second.errors > 0 || second.ops.iter().any(|op| op.done > 0)
 }
 
 /// Joins neighbours of long runs: sums become rates, the worst times stay.
@@ -104,7 +99,8 @@ pub(super) fn line(name: &str, colour: usize, filled: bool, points: Vec<(f64, f6
     Line { name: name.to_owned(), colour, points, filled }
 }
 
-fn throughput(summary: &Summary, seconds: &[Second]) -> String {
+/// None if there was neither an answer that counts nor an error.
+fn throughput(summary: &Summary, seconds: &[Second]) -> Option<String> {
     let mut ops: Vec<(usize, &OpSummary)> =
         summary.ops.iter().enumerate().filter(|(_, op)| op.counted && op.done > 0).collect();
     if ops.iter().any(|(_, op)| !op.setup) {
@@ -125,7 +121,8 @@ fn throughput(summary: &Summary, seconds: &[Second]) -> String {
         lines.push(line("errors", 4, false, points_over(seconds, per_s)));
     }
     let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
-    chart(seconds, Axis::linear(most.fold(0.0, f64::max), per_second), lines)
+    let most = most.fold(0.0, f64::max);
+    (most > 0.0).then(|| chart(seconds, Axis::linear(most, per_second), lines))
 }
 
 /// 12,000 as 12 k/s.

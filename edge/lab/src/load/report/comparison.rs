@@ -11,6 +11,8 @@ use crate::load::compare::{Row, Run, Section, measures, remarks, rows, sections,
 use crate::load::escape;
 use crate::load::table::group_f64;
 
+/// Names that stand in the title.
+const NAMES_MAX: usize = 6;
 /// Kinds of what differs between runs that a cell of the environment tells, at most.
 const VALUES_MAX: usize = 8;
 
@@ -31,6 +33,9 @@ fn write_page(out: &mut String, runs: &[Run]) -> std::fmt::Result {
         }
     }
     let title = match &*names {
+        [first, .., last] if names.len() > NAMES_MAX => {
+            format!("{first} to {last}: {} columns", names.len())
+        }
         [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
         _ => names.concat(),
     };
@@ -69,7 +74,11 @@ fn verdict(out: &mut String, section: &Section<'_>, is_linked: bool) -> std::fmt
     out.push_str("</p>");
     for verdict in verdicts(section) {
         let void = if verdict.is_void { " void" } else { "" };
-        write!(out, "<p class=\"verdict{void}\">{}</p>", escape(&verdict.text))?;
+        write!(
+            out,
+            "<p class=\"verdict{void}\">{}</p>",
+            escape(&verdict.text.replace(" ×", "\u{a0}×"))
+        )?;
     }
     write!(out, "<p class=\"how\">{}</p>", escape(&section.how()))
 }
@@ -293,7 +302,7 @@ mod tests {
         assert!(!page.contains("NaN") && !page.contains("<a>") && !page.contains("<script"));
         assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
         let says =
-            "rpc&lt;lua: &lt;a&gt; 25 operations per CPU-second; b 10 (2.5 ×); c 1 (no factor";
+            "rpc&lt;lua: &lt;a&gt; 25 operations per CPU-second; b 10 (2.5\u{a0}×); c 1 (no factor";
         assert!(page.contains(says), "{page}");
         assert!(page.contains("1 of 4 runs INVALID") && page.contains("it was late"));
         // Percentiles and throughput over time; three columns' efficiency, throughput and memory.
@@ -321,5 +330,7 @@ mod tests {
         assert_eq!(page.matches("class=\"line c").count(), 24);
         assert!(page.contains("first 12 columns"));
         assert!(page.contains("<th>node 19</th>"));
+        assert!(page.contains("<h1>node 0 to node 19: 20 columns</h1>"));
+        assert!(page.contains("15 more in the table"));
     }
 }

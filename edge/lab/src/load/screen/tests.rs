@@ -75,6 +75,21 @@ fn no_terminal_is_too_small() {
 }
 
 #[test]
+fn a_low_terminal_keeps_the_busiest_operation_and_what_must_be_seen() {
+    let mut told = Told::new();
+    for second in &mut told.history {
+        second.ops[..19].fill(SecondOp::default());
+    }
+    for rows in [9, 12, 24] {
+        let text = told.screen(Look { rows, ..LOOK });
+        for what in ["counted", "operation numbe ", "no errors", "generator 25 % CPU"] {
+            assert!(text.contains(what), "{rows}, {what}: {text}");
+        }
+        assert!(text.contains("123,456,789/s"), "{rows}: {text}");
+    }
+}
+
+#[test]
 fn a_stretch_too_short_for_a_rate_says_nothing_about_processors() {
     let mut told = Told::new();
     let short = Second {
