@@ -89,17 +89,28 @@ fn grouped(number: f64) -> String {
 }
 
 impl Section<'_> {
-    /// Operations that some run counts, in the order in which they are met.
+    /// Operations that some run counts: those of the loop, which a scenario is about, before those
+    /// that only lead there.
     pub(crate) fn counted_ops(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for run in self.columns.iter().flat_map(|column| &column.runs) {
-            for op in run.summary.ops.iter().filter(|op| op.counted) {
-                if !names.contains(&&*op.name) {
-                    names.push(&op.name);
-                }
+        let mut names = self.loop_ops();
+        self.add_ops(&mut names, true);
+        names
+    }
+
+    /// Operations of the loop that some run counts.
+    pub(crate) fn loop_ops(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.add_ops(&mut names, false);
+        names
+    }
+
+    fn add_ops<'s>(&'s self, names: &mut Vec<&'s str>, is_setup: bool) {
+        let runs = self.columns.iter().flat_map(|column| &column.runs);
+        for op in runs.flat_map(|run| &run.summary.ops) {
+            if op.counted && op.setup == is_setup && !names.contains(&&*op.name) {
+                names.push(&op.name);
             }
         }
-        names
     }
 
     /// Every run, by its column's name and its number in it.

@@ -123,6 +123,18 @@ fn what_lies_within_the_spread_says_so() {
 }
 
 #[test]
+fn what_a_scenario_is_about_stands_before_what_leads_there() {
+    let mut with_login = run("a", "s", false, 10);
+    let login =
+        OpSummary { name: "login".to_owned(), setup: true, counted: true, ..OpSummary::default() };
+    let prepare = OpSummary { name: "prepare".to_owned(), counted: false, ..login.clone() };
+    with_login.summary.ops.splice(0..0, [login, prepare]);
+    let runs = [with_login];
+    assert_eq!(sections(&runs)[0].counted_ops(), ["rpc", "login"]);
+    assert_eq!(sections(&runs)[0].loop_ops(), ["rpc"]);
+}
+
+#[test]
 fn nothing_measured_is_nothing_said() {
     let mut empty = run("a", "s", false, 0);
     empty.summary.ops.clear();

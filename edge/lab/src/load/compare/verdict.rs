@@ -117,8 +117,7 @@ pub(crate) fn verdicts(section: &Section<'_>) -> Vec<Verdict> {
 
 /// Whether the scenario has no loop: what players do once is what it is about.
 pub(crate) fn is_about_coming(section: &Section<'_>) -> bool {
-    let mut ops = section.columns.iter().flat_map(|it| &it.runs).flat_map(|run| &run.summary.ops);
-    !ops.any(|op| op.counted && !op.setup)
+    section.loop_ops().is_empty()
 }
 
 impl Question<'_> {

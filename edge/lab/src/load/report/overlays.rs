@@ -23,7 +23,8 @@ pub(super) fn charts(out: &mut String, section: &Section<'_>) -> std::fmt::Resul
     out.push_str("<section class=\"charts bars\">");
     bars(out, section, drawn)?;
     out.push_str("</section><section class=\"charts\">");
-    for name in section.counted_ops().into_iter().take(OPS_MAX) {
+    let ops = if is_about_coming(section) { section.counted_ops() } else { section.loop_ops() };
+    for name in ops.into_iter().take(OPS_MAX) {
         let kind = if section.is_closed { "service time" } else { "from the intended start" };
         if let Some(svg) = curves(drawn, name, section.is_closed) {
             figure(out, &format!("Percentiles of {name}"), kind, &svg)?;
