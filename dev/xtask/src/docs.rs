@@ -1,17 +1,20 @@
-//! Pages that are made from code: docs/configuration.md from the table of options.
+//! Pages that are made from code: docs/configuration.md from the table of options, and
+//! docs/result.schema.json from the types of a load run's result.
 //!
-//! The page's text comes from the binary itself (`throng options --markdown`).
+//! Their text comes from the binary itself.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
 use crate::repository::{cargo, root, target_folder};
 
-fn page() -> PathBuf {
-    root().join("docs/configuration.md")
-}
+/// A page and the command that prints it.
+const PAGES: [(&str, &[&str]); 2] = [
+    ("docs/configuration.md", &["options", "--markdown"]),
+    ("docs/result.schema.json", &["load", "schema"]),
+];
 
 /// Builds the binary as the tests are built, and tells where it is.
 ///
@@ -31,15 +34,14 @@ pub fn built_throng() -> anyhow::Result<PathBuf> {
     Ok(target_folder()?.join("debug").join("throng"))
 }
 
-fn generated() -> anyhow::Result<Vec<u8>> {
-    let throng = built_throng()?;
-    let output = Command::new(&throng)
-        .args(["options", "--markdown"])
+fn generated(throng: &Path, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
+    let output = Command::new(throng)
+        .args(arguments)
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("cannot run {}", throng.display()))?;
     if !output.status.success() {
-        bail!("`throng options --markdown` failed");
+        bail!("`throng {}` failed", arguments.join(" "));
     }
     Ok(output.stdout)
 }
@@ -47,9 +49,13 @@ fn generated() -> anyhow::Result<Vec<u8>> {
 /// Writes the pages.
 ///
 /// # Errors
-/// If the binary does not compile, or the page cannot be written.
+/// If the binary does not compile, or a page cannot be written.
 pub fn write() -> anyhow::Result<()> {
-    std::fs::write(page(), generated()?).with_context(|| page().display().to_string())
+    let throng = built_throng()?;
+    for (page, arguments) in PAGES {
+        std::fs::write(root().join(page), generated(&throng, arguments)?).context(page)?;
+    }
+    Ok(())
 }
 
 /// Tells whether the pages are current, and what to do if not.
@@ -57,9 +63,14 @@ pub fn write() -> anyhow::Result<()> {
 /// # Errors
 /// If the binary does not compile.
 pub fn check() -> anyhow::Result<bool> {
-    let current = std::fs::read(page()).unwrap_or_default() == generated()?;
-    if !current {
-        println!("     docs/configuration.md is out of date: run `cargo xtask docs`");
+    let throng = built_throng()?;
+    let mut all_current = true;
+    for (page, arguments) in PAGES {
+        let kept = std::fs::read(root().join(page)).unwrap_or_default();
+        if kept != generated(&throng, arguments)? {
+            println!("     {page} is out of date: run `cargo xtask docs`");
+            all_current = false;
+        }
     }
-    Ok(current)
+    Ok(all_current)
 }

@@ -38,9 +38,9 @@ enum Chore {
     },
     /// Check the laws that no compiler checks: arrows between crates, file sizes, promises
     Tidy,
-    /// Write docs/configuration.md from the table of options
+    /// Write the pages that are made from code: docs/configuration.md, docs/result.schema.json
     Docs {
-        /// Only tell whether it is current
+        /// Only tell whether they are current
         #[arg(long)]
         check: bool,
     },

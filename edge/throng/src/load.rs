@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use lab::load::compare::Column;
+use lab::load::compare::{self, Run};
 use lab::load::expect::{Condition, Verdict};
 use lab::load::scenario::{BUILT_IN, Scenario, Span, built_in, parse};
-use lab::load::screen::{self, Look};
+use lab::load::screen::{self, Live, Look};
 use lab::load::{Finished, Plan, Progress, Share, Summary, Target};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -44,14 +44,16 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("table")
                 .about("Lay several runs side by side, in the rows of Nakama's benchmark page")
+                .arg(Arg::new("runs").value_name("[NAME=]DIR").num_args(1..).required(true).help(
+                    "Folders that --out wrote, or result files; several of one NAME are \
+                             rounds: their median and range",
+                ))
                 .arg(
-                    Arg::new("runs")
-                        .value_name("[NAME=]DIR")
-                        .num_args(1..)
-                        .required(true)
-                        .help("Folders that --out wrote, or result files"),
+                    value("html", "FILE", "Write the comparison as one HTML file with charts")
+                        .value_parser(value_parser!(PathBuf)),
                 ),
         )
+        .subcommand(Command::new("schema").about("Print the JSON Schema of result.json"))
         .arg(
             Arg::new("scenario")
                 .value_name("SCENARIO")
@@ -138,6 +140,11 @@ fn output_args(command: Command) -> Command {
             value("out", "DIR", "Write result.json, result.hlog, series.csv and report.html there")
                 .value_parser(value_parser!(PathBuf)),
         )
+        .arg(value(
+            "peer",
+            "TEXT",
+            "What is measured, kept in the result: 'Nakama 3.40, PostgreSQL 15'",
+        ))
         .arg(
             value("expect", "CONDITION", "Exit with 1 unless it holds: 'rpc.response_p99 < 20ms'")
                 .action(ArgAction::Append),
@@ -160,6 +167,10 @@ fn value(name: &'static str, form: &'static str, help: &'static str) -> Arg {
 pub fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
     if let Some(("table", matches)) = matches.subcommand() {
         return table(matches).map(|()| true);
+    }
+    if let Some(("schema", _)) = matches.subcommand() {
+        std::io::stdout().lock().write_all(lab::load::schema().as_bytes())?;
+        return Ok(true);
     }
     let plan = plan(matches)?;
     if let Some(share) = matches.get_one::<String>("worker") {
@@ -199,7 +210,7 @@ fn one_run(
     folder: Option<&PathBuf>,
     stop: &AtomicBool,
 ) -> anyhow::Result<bool> {
-    let mut screen = Screen::new();
+    let mut screen = Screen::default();
     let finished = lab::load::run(plan, &mut |progress| {
         screen.show(progress);
         !stop.load(Ordering::Relaxed)
@@ -216,6 +227,10 @@ fn one_run(
         write(path, lab::load::expect::junit(summary, &verdicts).as_bytes())?;
     }
     let mut stdout = std::io::stdout().lock();
+    if stdout.is_terminal() {
+        // Apart from the screen above it.
+        writeln!(stdout)?;
+    }
     stdout.write_all(lab::load::text(summary).as_bytes())?;
     if let Some(folder) = folder {
         writeln!(stdout, "report: {}", folder.join("report.html").display())?;
@@ -263,6 +278,8 @@ fn write_files(folder: &Path, finished: &Finished) -> anyhow::Result<()> {
 
 /// `throng load table DIR…`.
 fn table(matches: &ArgMatches) -> anyhow::Result<()> {
+    let page = matches.get_one::<PathBuf>("html");
+    let page_folder = page.map(|page| folder_of(page)).transpose()?;
     let mut runs = Vec::new();
     for given in matches.get_many::<String>("runs").into_iter().flatten() {
         let (name, place) = match given.split_once('=') {
@@ -275,15 +292,38 @@ fn table(matches: &ArgMatches) -> anyhow::Result<()> {
             serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
         let fallback = place.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = if name.is_empty() { fallback.unwrap_or_default() } else { name };
-        runs.push((name, summary));
+        let report = page_folder.as_ref().and_then(|folder| report_link(folder, &file));
+        runs.push(Run { name, summary, report });
     }
-    print_table(&runs)
+    if let Some(page) = page {
+        write(page, lab::load::comparison(&runs).as_bytes())?;
+    }
+    std::io::stdout().lock().write_all(compare::markdown(&runs).as_bytes())?;
+    Ok(())
+}
+
+/// The folder that a file lies or will lie in, absolute.
+fn folder_of(file: &Path) -> anyhow::Result<PathBuf> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    folder.canonicalize().with_context(|| folder.display().to_string())
+}
+
+/// The link from a page in `folder` to the report beside a result, if there is one.
+fn report_link(folder: &Path, result: &Path) -> Option<String> {
+    let report = result.canonicalize().ok()?.with_file_name("report.html");
+    // Only a result that has its usual name has a report beside it that is its own.
+    let is_own = result.file_name().is_some_and(|name| name == "result.json");
+    (is_own && report.is_file()).then(|| compare::relative(folder, &report)).flatten()
 }
 
 fn print_table(runs: &[(String, Summary)]) -> anyhow::Result<()> {
-    let column = |(name, summary)| Column { name: String::clone(name), summary };
-    let columns: Vec<_> = runs.iter().map(|(name, summary)| column((name, summary))).collect();
-    std::io::stdout().lock().write_all(lab::load::compare::markdown(&columns).as_bytes())?;
+    let run = |(name, summary)| {
+        let (name, summary) = (String::clone(name), Summary::clone(summary));
+        Run { name, summary, report: None }
+    };
+    let runs: Vec<Run> = runs.iter().map(|(name, summary)| run((name, summary))).collect();
+    std::io::stdout().lock().write_all(compare::markdown(&runs).as_bytes())?;
     Ok(())
 }
 
@@ -320,6 +360,7 @@ fn plan(matches: &ArgMatches) -> anyhow::Result<Plan> {
         driver: word("driver").parse()?,
         seed: matches.get_one("seed").copied(),
         processes: matches.get_one("processes").copied().unwrap_or(1),
+        peer: word("peer").to_owned(),
     })
 }
 
@@ -334,37 +375,17 @@ fn scenario(name: &str) -> anyhow::Result<Scenario> {
 }
 
 /// Shows how the run goes: a screen that renews itself on a terminal, else a line a second.
+#[derive(Default)]
 struct Screen {
-    is_terminal: bool,
-    look: Look,
-    /// Lines on the screen, to be written over.
-    lines: usize,
+    live: Live,
 }
 
 impl Screen {
-    fn new() -> Self {
-        let is_terminal = std::io::stderr().is_terminal();
-        let colours = is_terminal && std::env::var_os("NO_COLOR").is_none();
-        Self { is_terminal, look: Look { colours }, lines: 0 }
-    }
-
     fn show(&mut self, progress: &Progress<'_>) {
-        let mut text = String::new();
-        if self.is_terminal {
-            let lines = screen::screen(progress, self.look);
-            if self.lines > 0 {
-                text = format!("\x1b[{}A", self.lines);
-            }
-            for line in &lines {
-                text.push_str(line);
-                text.push_str("\x1b[K\n");
-            }
-            text.push_str("\x1b[J");
-            self.lines = lines.len();
-        } else {
-            text = screen::line(progress);
-            text.push('\n');
-        }
+        let text = match Look::of_stderr() {
+            Some(look) => self.live.renew(progress, look),
+            None => screen::line(progress) + "\n",
+        };
         // If nobody reads it, the result is what counts.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }

@@ -1,4 +1,4 @@
-//! Charts as SVG text: lines over time, percentile curves, heat maps. No dependency, no script,
+//! Charts as SVG text: lines over time, percentile curves, heat maps, bars with ranges. No dependency, no script,
 //! the same text for the same numbers. Colours are the page's (`--s0`…, `--grid`, `--ink`), so a
 //! chart follows its light and dark dress.
 
@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 pub(crate) const COLOURS: usize = 6;
 
 const WIDTH: f64 = 600.0;
-const HEIGHT: f64 = 236.0;
-const LEFT: f64 = 58.0;
-const RIGHT: f64 = 14.0;
+const HEIGHT: f64 = 240.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 16.0;
 const TOP: f64 = 12.0;
-const BOTTOM: f64 = 34.0;
+const BOTTOM: f64 = 38.0;
 /// Labels on an axis, about.
 const TICKS: usize = 6;
 
@@ -95,8 +95,9 @@ fn nice_step(range: f64) -> f64 {
 
 /// One line of a chart.
 pub(crate) struct Line {
+    /// Stands in the legend unless it is empty: rounds of one thing need one entry.
     pub(crate) name: String,
-    /// Which of the page's colours.
+    /// Which of the page's colours; beyond [`COLOURS`] they come again, dashed.
     pub(crate) colour: usize,
     /// Where y is not a number, the line breaks.
     pub(crate) points: Vec<(f64, f64)>,
@@ -132,7 +133,7 @@ impl Chart {
             self.line(&mut out, line);
         }
         out.push_str("</svg>");
-        if self.lines.len() > 1 {
+        if self.lines.iter().filter(|line| !line.name.is_empty()).count() > 1 {
             legend(&mut out, &self.lines);
         }
         out
@@ -159,7 +160,7 @@ impl Chart {
             let _ = write!(path, "{verb}{:.1} {:.1}{dot}", self.px(*x), self.py(*y));
             is_broken = false;
         }
-        let colour = line.colour % COLOURS;
+        let (colour, dashed) = dress(line.colour);
         let (first, last) = (line.points.first(), line.points.last());
         if line.filled
             && let (Some(first), Some(last)) = (first, last)
@@ -174,7 +175,8 @@ impl Chart {
         let name = super::escape(&line.name);
         let _ = write!(
             out,
-            "<path class=\"line\" style=\"stroke:var(--s{colour})\" d=\"{path}\"><title>{name}</title></path>"
+            "<path class=\"line c{colour}{dashed}\" style=\"stroke:var(--s{colour})\" \
+             d=\"{path}\"><title>{name}</title></path>"
         );
     }
 }
@@ -213,6 +215,70 @@ impl HeatMap {
     }
 }
 
+/// A figure by a length, with the range of what it was made from.
+pub(crate) struct Bar {
+    pub(crate) label: String,
+    /// The figure as printed.
+    pub(crate) text: String,
+    pub(crate) colour: usize,
+    pub(crate) value: f64,
+    pub(crate) lowest: f64,
+    pub(crate) highest: f64,
+    /// Whether it is drawn as something that must not be believed.
+    pub(crate) is_invalid: bool,
+}
+
+/// Lengths side by side, all from 0.
+pub(crate) struct Bars {
+    pub(crate) bars: Vec<Bar>,
+}
+
+impl Bars {
+    /// A line of words and a picture for each.
+    pub(crate) fn svg(&self) -> String {
+        let mut out = String::new();
+        let most = self.bars.iter().map(|bar| bar.highest.max(bar.value)).fold(0.0, f64::max);
+        let percent = |value: f64| {
+            if most > 0.0 { (value / most).clamp(0.0, 1.0) * 100.0 } else { 0.0 }
+        };
+        for bar in &self.bars {
+            let (colour, _) = dress(bar.colour);
+            let class = if bar.is_invalid { "bar invalid" } else { "bar" };
+            // Writing to a String cannot fail. Shares of the width, and words outside the picture,
+            // because both have to fit a phone.
+            let _ = write!(
+                out,
+                "<p class=\"value\"><span>{}</span><b>{}</b></p>\
+                 <svg class=\"bars\" width=\"100%\" height=\"16\" role=\"img\"><rect \
+                 class=\"{class}\" style=\"fill:var(--s{colour});stroke:var(--s{colour})\" \
+                 y=\"1\" width=\"{:.2}%\" height=\"14\" rx=\"3\"/>",
+                super::escape(&bar.label),
+                super::escape(&bar.text),
+                percent(bar.value).max(0.2),
+            );
+            if bar.highest > bar.lowest {
+                let (from, until) = (percent(bar.lowest), percent(bar.highest));
+                for (x1, y1, x2, y2) in
+                    [(from, 4, from, 12), (from, 8, until, 8), (until, 4, until, 12)]
+                {
+                    let _ = write!(
+                        out,
+                        "<line class=\"range\" x1=\"{x1:.2}%\" y1=\"{y1}\" x2=\"{x2:.2}%\" \
+                         y2=\"{y2}\"/>"
+                    );
+                }
+            }
+            out.push_str("</svg>");
+        }
+        out
+    }
+}
+
+/// A colour of the page and what tells it from the one before it that is the same.
+fn dress(colour: usize) -> (usize, &'static str) {
+    (colour % COLOURS, if (colour / COLOURS) % 2 == 1 { " dashed" } else { "" })
+}
+
 fn open() -> String {
     format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">")
 }
@@ -230,13 +296,17 @@ fn frame(out: &mut String, x: &Axis, y: &Axis, x_name: &str) {
         );
     }
     let floor = HEIGHT - BOTTOM;
-    for (value, label) in &x.ticks {
+    for (index, (value, label)) in x.ticks.iter().enumerate() {
+        // On a narrow page every other label is left out.
+        let every_other = if index % 2 == 1 { " odd" } else { "" };
+        // A label in the middle of the right edge would leave the picture.
+        let last = if x.share(*value) > 0.97 { " last" } else { "" };
         let at = LEFT + x.share(*value) * (WIDTH - LEFT - RIGHT);
         let (mark, text_y) = (floor + 4.0, floor + 16.0);
         let _ = write!(
             out,
             "<line class=\"mark\" x1=\"{at:.1}\" y1=\"{floor}\" x2=\"{at:.1}\" y2=\"{mark}\"/>\
-             <text class=\"x\" x=\"{at:.1}\" y=\"{text_y}\">{}</text>",
+             <text class=\"x{every_other}{last}\" x=\"{at:.1}\" y=\"{text_y}\">{}</text>",
             super::escape(label)
         );
     }
@@ -250,11 +320,11 @@ fn frame(out: &mut String, x: &Axis, y: &Axis, x_name: &str) {
 
 fn legend(out: &mut String, lines: &[Line]) {
     out.push_str("<p class=\"legend\">");
-    for line in lines {
-        let colour = line.colour % COLOURS;
+    for line in lines.iter().filter(|line| !line.name.is_empty()) {
+        let (colour, dashed) = dress(line.colour);
         let _ = write!(
             out,
-            "<span><i style=\"background:var(--s{colour})\"></i>{}</span>",
+            "<span><i class=\"{dashed}\" style=\"background:var(--s{colour})\"></i>{}</span>",
             super::escape(&line.name)
         );
     }
@@ -263,7 +333,7 @@ fn legend(out: &mut String, lines: &[Line]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Axis, Chart, HeatMap, Line, nice_step};
+    use super::{Axis, Bar, Bars, Chart, HeatMap, Line, nice_step};
 
     #[test]
     fn axes_have_round_numbers() {
@@ -274,6 +344,24 @@ mod tests {
         assert!((axis.max - 800.0).abs() < 1e-9);
         assert_eq!(axis.ticks.len(), 5);
         assert_eq!(Axis::linear(f64::NAN, |_| String::new()).ticks.len(), 6);
+    }
+
+    #[test]
+    fn bars_are_shares_of_the_longest() {
+        let bar = |value, highest| Bar {
+            label: "a<b".to_owned(),
+            text: "5".to_owned(),
+            colour: 1,
+            value,
+            lowest: value,
+            highest,
+            is_invalid: false,
+        };
+        let svg = Bars { bars: vec![bar(25.0, 25.0), bar(40.0, 50.0)] }.svg();
+        assert!(svg.contains("width=\"50.00%\"") && svg.contains("width=\"80.00%\""), "{svg}");
+        assert_eq!(svg.matches("class=\"range\"").count(), 3, "{svg}");
+        assert!(!svg.contains("a<b") && svg.contains("x2=\"100.00%\""), "{svg}");
+        assert!(!Bars { bars: vec![bar(0.0, 0.0)] }.svg().contains("NaN"));
     }
 
     #[test]

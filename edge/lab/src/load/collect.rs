@@ -84,7 +84,7 @@ impl Collector {
                 pin,
                 seed: settings.seed,
             },
-            environment: Environment::read(),
+            environment: Environment { peer: plan.peer.clone(), ..Environment::read() },
             ..Summary::default()
         };
         Self {
@@ -142,6 +142,7 @@ impl Collector {
             history: &self.summary.series,
             op_names: &self.op_names,
             has_server: self.server.is_some(),
+            errors: &self.total.errors,
             summary: &self.summary,
         })
     }

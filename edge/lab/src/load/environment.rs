@@ -4,19 +4,24 @@
 
 use std::fs;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The machine and the programs of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
-    /// The command line.
+    /// The command line as it was typed, without the folder of the program and without keys.
     pub command: Vec<String>,
     /// Version of this program.
     pub version: String,
-    /// Commit it was built from, if the build said so (`THRONG_COMMIT`).
+    /// Commit it was built from, with `-dirty` if files differed from it; empty when it was not
+    /// built in its repository.
     pub commit: String,
     /// The `Server` header of the first answer.
     pub server: String,
+    /// What was measured, in the words of whoever ran it (`--peer`): versions that no header says.
+    #[serde(default)]
+    pub peer: String,
     /// Kernel release.
     pub kernel: String,
     /// Machine type.
@@ -57,10 +62,11 @@ impl Environment {
             field(&meminfo, "MemTotal").and_then(|it| it.split(' ').next()?.parse().ok());
         let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         Self {
-            command: std::env::args().collect(),
+            command: typed(std::env::args_os().map(|it| it.to_string_lossy().into_owned())),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: option_env!("THRONG_COMMIT").unwrap_or_default().to_owned(),
+            commit: env!("THRONG_COMMIT").to_owned(),
             server: String::new(),
+            peer: String::new(),
             kernel: uname.release().to_string_lossy().into_owned(),
             machine: uname.machine().to_string_lossy().into_owned(),
             processor: model.unwrap_or_default().to_owned(),
@@ -77,12 +83,37 @@ impl Environment {
         }
     }
 
+    /// The command for a shell.
+    #[must_use]
+    pub fn command_line(&self) -> String {
+        let quote = |word: &String| {
+            let is_plain = |c: char| {
+                c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '=' | ',')
+            };
+            if !word.is_empty() && word.chars().all(is_plain) {
+                word.clone()
+            } else {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+        };
+        self.command.iter().map(quote).collect::<Vec<_>>().join(" ")
+    }
+
+    fn generator(&self) -> String {
+        let commit = match &*self.commit {
+            "" => "built outside its repository",
+            commit => commit,
+        };
+        format!("throng {} ({commit})", self.version)
+    }
+
     /// Name and value of everything known, for tables.
     #[must_use]
     pub fn rows(&self) -> Vec<(&'static str, String)> {
         let rows = [
+            ("Measured", self.peer.clone()),
             ("Server says", self.server.clone()),
-            ("Generator", format!("throng {} {}", self.version, self.commit)),
+            ("Generator", self.generator()),
             ("Kernel", format!("{} {}", self.kernel, self.machine)),
             ("Processor", format!("{} × {}", self.processors, self.processor)),
             ("Memory", super::table::bytes(self.memory_bytes)),
@@ -97,6 +128,27 @@ impl Environment {
         ];
         rows.into_iter().filter(|(_, value)| !value.trim().is_empty()).collect()
     }
+}
+
+/// The command line without what must not be passed on with a result: the folder that the program
+/// lies in, and keys.
+fn typed(words: impl Iterator<Item = String>) -> Vec<String> {
+    const KEYS: [&str; 2] = ["--server-key", "--http-key"];
+    let mut is_key = false;
+    let tell = |(index, word): (usize, String)| {
+        if index == 0 {
+            let name = std::path::Path::new(&word).file_name();
+            return name.map_or(word.clone(), |name| name.to_string_lossy().into_owned());
+        }
+        if std::mem::replace(&mut is_key, KEYS.contains(&&*word)) {
+            return "KEY".to_owned();
+        }
+        match word.split_once('=') {
+            Some((name, _)) if KEYS.contains(&name) => format!("{name}=KEY"),
+            _ => word,
+        }
+    };
+    words.enumerate().map(tell).collect()
 }
 
 /// A small file without the white space around it; empty when it cannot be read.
@@ -128,7 +180,31 @@ fn mitigations() -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Environment, field};
+    use super::{Environment, field, typed};
+
+    #[test]
+    fn commands_can_be_typed_and_tell_neither_folders_nor_keys() {
+        let words = "/home/a b/throng load rpc-lua --server-key s3cret --http-key=x --set a=b";
+        let mut command = typed(words.replace("a b/", "b/").split(' ').map(str::to_owned));
+        command.extend(["--server".to_owned(), "it's a server".to_owned(), String::new()]);
+        let environment = Environment { command, ..Environment::default() };
+        assert_eq!(
+            environment.command_line(),
+            "throng load rpc-lua --server-key KEY --http-key=KEY --set a=b --server \
+             'it'\\''s a server' ''"
+        );
+    }
+
+    #[test]
+    fn the_commit_is_said_or_its_absence() {
+        let environment = Environment::default();
+        let said = |it: &Environment| it.rows().into_iter().find(|row| row.0 == "Generator");
+        assert!(said(&environment).is_some_and(|row| row.1.contains("outside its repository")));
+        let environment = Environment { commit: "6d0c398-dirty".to_owned(), ..environment };
+        assert!(said(&environment).is_some_and(|row| row.1.ends_with("(6d0c398-dirty)")));
+        // In a repository the build says which.
+        assert!(!env!("THRONG_COMMIT").contains(char::is_whitespace));
+    }
 
     #[test]
     fn this_machine_has_an_environment() {

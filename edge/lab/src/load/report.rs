@@ -5,14 +5,23 @@
 //! how dear. Everything below is evidence.
 
 mod charts;
+mod comparison;
+mod overlays;
+mod page;
 
 use std::fmt::Write as _;
 
+pub use comparison::comparison;
+use page::{Mood, badge, banner, pairs, stamp, table, tile};
+
+use super::compare::measures;
 use super::escape;
 use super::summary::{OpSummary, Percentiles, Summary, float};
 use super::table::{bits, bytes, bytes_f64, group, group_f64, rate, time, time_f64};
 
-const STYLE: &str = include_str!("report/style.css");
+/// Characters of an error's example on the first screen, at most; the table has it whole.
+const EXAMPLE_CHARS_MAX: usize = 120;
+
 /// The whole page.
 #[must_use]
 pub fn html(summary: &Summary) -> String {
@@ -23,13 +32,7 @@ pub fn html(summary: &Summary) -> String {
 }
 
 fn write_page(out: &mut String, summary: &Summary) -> std::fmt::Result {
-    let title = escape(&format!("{}: {}", summary.scenario, summary.title));
-    write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{title}</title><style>{STYLE}</style></head><body><main>"
-    )?;
+    page::open(out, &format!("{}: {}", summary.scenario, summary.title))?;
     head(out, summary)?;
     charts::charts(out, summary)?;
     operations(out, summary)?;
@@ -37,59 +40,137 @@ fn write_page(out: &mut String, summary: &Summary) -> std::fmt::Result {
     deliveries(out, summary)?;
     errors(out, summary)?;
     costs(out, summary)?;
-    reproduce(out, summary)?;
+    let environment = &summary.environment;
+    page::commands(out, &environment.command_line())?;
+    pairs(out, "Where it was measured", environment.rows())?;
     let json = serde_json::to_string(summary).unwrap_or_default().replace('<', "\\u003c");
-    writeln!(
-        out,
-        "</main><script type=\"application/json\" id=\"result\">{json}</script></body></html>"
-    )
+    write!(out, "<script type=\"application/json\" id=\"result\">{json}</script>")?;
+    page::close(out);
+    Ok(())
 }
 
 fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
-    let settings = &summary.settings;
     write!(
         out,
-        "<header><p class=\"kind\">throng load · {}</p><h1>{}</h1><p class=\"about\">{}</p>",
-        escape(&summary.scenario),
+        "<header><p class=\"kind\"><span>throng load · {}</span>",
+        escape(&summary.scenario)
+    )?;
+    badges(out, summary)?;
+    write!(
+        out,
+        "</p><h1>{}</h1><p class=\"about\">{}</p>",
         escape(&summary.title),
         escape(summary.about.trim()),
     )?;
     for reason in &summary.invalid {
-        write!(
-            out,
-            "<p class=\"banner bad\"><b>Not valid.</b> The generator was in the way: {}.</p>",
-            escape(reason)
-        )?;
+        let text = format!("The generator was in the way: {reason}. Do not quote these figures.");
+        banner(out, Mood::Bad, "INVALID.", &text)?;
     }
-    let errors: u64 = summary.errors.iter().map(|error| error.count).sum();
-    let lost = summary.deliveries.as_ref().map_or(0, |it| it.lost);
-    if errors > 0 || lost > 0 {
-        write!(
-            out,
-            "<p class=\"banner warn\"><b>{} errors</b>{}: see below.</p>",
-            group(errors),
-            if lost > 0 { format!(" and {lost} lost messages") } else { String::new() },
-        )?;
+    let void = if summary.invalid.is_empty() { "" } else { " void" };
+    write!(out, "<p class=\"verdict{void}\">{}</p>", escape(&verdict(summary)))?;
+    if let Some(text) = what_went_wrong(summary) {
+        banner(out, Mood::Warn, "Errors.", &text)?;
     }
-    if settings.saturate {
-        out.push_str(
-            "<p class=\"banner note\"><b>Closed loop.</b> Each operation began when the last was \
-             answered: this finds throughput, and its times say nothing about users.</p>",
-        );
+    if summary.settings.saturate {
+        let text = "Each operation began when the last was answered: this finds throughput, and \
+                    its times say nothing about what users feel.";
+        banner(out, Mood::Note, "Closed loop.", text)?;
     }
     out.push_str("<section class=\"tiles\">");
     tiles(out, summary)?;
-    let how = match (settings.saturate, settings.rate) {
+    write!(out, "</section><p class=\"how\">{}</p></header>", escape(&how(summary)))
+}
+
+/// What kind of run it was, and whether it may be believed.
+fn badges(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let is_empty = summary.done() == 0;
+    match summary.invalid.is_empty() {
+        true if is_empty => {}
+        true => badge(out, Mood::Good, "valid")?,
+        false => badge(out, Mood::Bad, "INVALID")?,
+    }
+    badge(out, Mood::Note, if summary.settings.saturate { "closed loop" } else { "open loop" })?;
+    if is_empty {
+        badge(out, Mood::Bad, "nothing answered")?;
+    }
+    let errors: u64 = summary.errors.iter().map(|error| error.count).sum();
+    if errors > 0 {
+        badge(out, Mood::Warn, &format!("{} errors", group(errors)))?;
+    }
+    let lost = summary.deliveries.as_ref().map_or(0, |it| it.lost);
+    if lost != 0 {
+        badge(out, Mood::Warn, &format!("{lost} messages lost"))?;
+    }
+    Ok(())
+}
+
+/// The run in one sentence.
+fn verdict(summary: &Summary) -> String {
+    let Some(op) = summary.headline_op() else { return "Nothing was measured.".to_owned() };
+    if op.done == 0 {
+        return format!("No {} was answered.", op.name);
+    }
+    let (times, _) = headline_times(op);
+    if op.setup {
+        let (count, most) = (group(op.done), time(times.p99_ns));
+        let mut text = format!("{} {count} times, 99 % within {most}", op.name);
+        if let Some(each) = measures::memory_of_player(summary) {
+            let _ = write!(text, "; {} of the server's memory for each player", bytes_f64(each));
+        }
+        return text + ".";
+    }
+    let mut text = format!("{} {} a second", rate(op.rate), op.name);
+    if summary.settings.saturate {
+        let players = group(u64::from(summary.settings.players));
+        let _ = write!(text, ", which is all that {players} players in a closed loop got");
+    } else {
+        let (half, most) = (time(times.p50_ns), time(times.p99_ns));
+        let _ = write!(text, ": half of them answered within {half}, 99 % within {most}");
+    }
+    if op.missed > 0 {
+        let _ = write!(text, "; {} more were due and could not be sent", group(op.missed));
+    }
+    text.push('.');
+    text
+}
+
+fn what_went_wrong(summary: &Summary) -> Option<String> {
+    let first = summary.errors.first()?;
+    let errors: u64 = summary.errors.iter().map(|error| error.count).sum();
+    let mut text = format!("{} in the whole run", group(errors));
+    let _ = match summary.errors.len() {
+        1 => write!(text, ", all of them {}: {}", first.op, first.kind),
+        _ => write!(text, ", {} of them {}: {}", group(first.count), first.op, first.kind),
+    };
+    if !first.example.is_empty() {
+        let short: String = first.example.chars().take(EXAMPLE_CHARS_MAX).collect();
+        let more = if short.len() < first.example.len() { "…" } else { "" };
+        let _ = write!(text, ", for example {short}{more}");
+    }
+    Some(text)
+}
+
+/// What was asked for and what became of it.
+fn how(summary: &Summary) -> String {
+    let settings = &summary.settings;
+    let loop_kind = match (settings.saturate, settings.rate) {
         (true, _) => "closed loop".to_owned(),
         (false, Some(rate)) => format!("open loop, rate {rate}/s"),
         (false, None) => "open loop".to_owned(),
     };
-    write!(
-        out,
-        "</section><p class=\"how\">{} players on <code>{}</code>, {how}; {:.1} s counted of {:.0} \
-         planned, after {:.0} s of warm-up; begun {}.</p></header>",
+    let pipeline = match settings.pipeline {
+        0 | 1 => String::new(),
+        depth => format!(", {depth} requests in a write"),
+    };
+    let peer = match &*summary.environment.peer {
+        "" => String::new(),
+        peer => format!(" ({peer})"),
+    };
+    format!(
+        "{} players on {}{peer}, {loop_kind}{pipeline}; {:.1} s counted of {:.0} planned, after \
+         {:.0} s of warm-up; begun {}.",
         group(u64::from(settings.players)),
-        escape(&settings.target),
+        settings.target,
         summary.counted_s,
         settings.planned_s,
         settings.warm_up_s,
@@ -97,31 +178,25 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     )
 }
 
-fn stamp(unix_s: u64) -> String {
-    String::from_utf8_lossy(&wire::http1::date(unix_s)).into_owned()
-}
-
-fn tile(out: &mut String, name: &str, value: &str, note: &str) -> std::fmt::Result {
-    write!(
-        out,
-        "<div class=\"tile\"><span>{}</span><b>{}</b><small>{}</small></div>",
-        escape(name),
-        escape(value),
-        escape(note)
-    )
-}
-
 fn tiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let Some(op) = summary.headline_op() else { return Ok(()) };
     let (times, kind) = headline_times(op);
     tile(out, &op.name, &format!("{}/s", rate(op.rate)), &format!("{} answered", group(op.done)))?;
-    tile(out, "median", &time(times.p50_ns), kind)?;
-    tile(out, "99th percentile", &time(times.p99_ns), kind)?;
-    tile(out, "slowest", &time(times.max_ns), kind)?;
-    if let Some(server) = &summary.server {
+    if times.count > 0 {
+        tile(out, "median", &time(times.p50_ns), kind)?;
+        tile(out, "99th percentile", &time(times.p99_ns), kind)?;
+        tile(out, "slowest", &time(times.max_ns), kind)?;
+    }
+    if let Some(per_s) = measures::ops_per_cpu_s(summary) {
         let note = "operations per CPU-second of the server";
-        let value = group_f64(server.ops_per_cpu_s);
-        tile(out, "efficiency", &value, note)?;
+        tile(out, "efficiency", &group_f64(per_s), note)?;
+    } else if summary.server.is_some() && op.done > 0 {
+        let note = "too little CPU used to tell operations per CPU-second";
+        tile(out, "efficiency", "–", note)?;
+    }
+    if let Some(server) = &summary.server {
+        let share = 100.0 * (server.user_s + server.system_s) / server.wall_s.max(1e-9);
+        tile(out, "server", &bytes(server.resident_end_bytes), &format!("{share:.0} % of a CPU"))?;
     }
     let errors: u64 = summary.errors.iter().map(|error| error.count).sum();
     tile(out, "errors", &group(errors), "whole run")
@@ -134,33 +209,6 @@ fn headline_times(op: &OpSummary) -> (&Percentiles, &'static str) {
     } else {
         (&op.service, "service time")
     }
-}
-
-/// A table whose first `texts` columns hold words, which stand on the left.
-fn table(
-    out: &mut String,
-    (title, texts): (&str, usize),
-    heads: &[&str],
-    rows: &[Vec<String>],
-) -> std::fmt::Result {
-    write!(
-        out,
-        "<section><h2>{}</h2><div class=\"scroll\"><table class=\"t{texts}\"><thead><tr>",
-        escape(title)
-    )?;
-    for head in heads {
-        write!(out, "<th>{}</th>", escape(head))?;
-    }
-    out.push_str("</tr></thead><tbody>");
-    for row in rows {
-        out.push_str("<tr>");
-        for cell in row {
-            write!(out, "<td>{}</td>", escape(cell))?;
-        }
-        out.push_str("</tr>");
-    }
-    out.push_str("</tbody></table></div></section>");
-    Ok(())
 }
 
 fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
@@ -233,8 +281,7 @@ fn deliveries(out: &mut String, summary: &Summary) -> std::fmt::Result {
         ("Not the run's", group(it.foreign)),
         ("Not followed: too many senders", group(it.untracked)),
     ];
-    let rows: Vec<_> = rows.map(|(name, value)| vec![name.to_owned(), value]).into();
-    table(out, ("Match messages, whole run", 1), &["", "Count"], &rows)
+    pairs(out, "Match messages, whole run", rows)
 }
 
 fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
@@ -270,7 +317,9 @@ fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
         let share = 100.0 * cpu_s / it.wall_s.max(1e-9);
         let players = float(u64::from(summary.settings.players.max(1)));
         let grown = float(it.resident_ready_bytes.saturating_sub(it.resident_before_bytes));
-        rows.push(("Server: operations per CPU-second", group_f64(it.ops_per_cpu_s)));
+        let per_s = measures::ops_per_cpu_s(summary);
+        let per_s = per_s.map_or("– (too little CPU used to tell)".to_owned(), group_f64);
+        rows.push(("Server: operations per CPU-second", per_s));
         rows.push((
             "Server: processor",
             format!("{share:.1} % of one ({:.2} s user, {:.2} s system)", it.user_s, it.system_s),
@@ -313,8 +362,7 @@ fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
         ),
     ));
     rows.push(("Generator: longest turn of its loop", time(it.turn_ns_max)));
-    let rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
-    table(out, ("Network and cost, counted time", 2), &["", ""], &rows)
+    pairs(out, "Network and cost, counted time", rows)
 }
 
 fn generator_memory(it: &super::summary::GeneratorCost) -> String {
@@ -322,23 +370,6 @@ fn generator_memory(it: &super::summary::GeneratorCost) -> String {
         0 => bytes(it.resident_bytes),
         count => format!("{}, {} per player", bytes(it.resident_bytes), bytes(count)),
     }
-}
-
-fn reproduce(out: &mut String, summary: &Summary) -> std::fmt::Result {
-    let environment = &summary.environment;
-    let quote = |word: &String| {
-        let is_plain = word.chars().all(|c| c.is_alphanumeric() || "-_./:=,".contains(c));
-        if is_plain { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-    };
-    let command: Vec<String> = environment.command.iter().map(quote).collect();
-    write!(
-        out,
-        "<section><h2>How to reproduce it</h2><pre>{}</pre></section>",
-        escape(&command.join(" "))
-    )?;
-    let rows = environment.rows();
-    let rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
-    table(out, ("Where it was measured", 2), &["", ""], &rows)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::generator::{Command, Event, Generator, Node, PLAYERS_MAX};
 use super::hlog::Intervals;
 use super::process::sample_all;
 use super::program::{Dials, Program, compile};
-use super::record::Stage;
+use super::record::{ErrorCount, Stage};
 use super::scenario::{Scenario, ScenarioError, Span};
 use super::summary::{Second, Summary};
 use super::target::{Server, Target, TargetError, cpus, pin_thread};
@@ -70,6 +70,8 @@ pub struct Plan {
     pub seed: Option<u64>,
     /// Processes that share the players, for more sockets than one may open.
     pub processes: u16,
+    /// What is measured, in words: versions that no header says.
+    pub peer: String,
 }
 
 /// What one of several processes does of a run.
@@ -108,6 +110,8 @@ pub struct Progress<'a> {
     pub op_names: &'a [String],
     /// Whether the server's process is sampled.
     pub has_server: bool,
+    /// Errors so far, by operation (its place in `op_names`) and kind.
+    pub errors: &'a BTreeMap<(u16, String), ErrorCount>,
     /// What was asked for stands in its settings; its figures come at the end.
     pub summary: &'a Summary,
 }

@@ -4,7 +4,12 @@ use std::fmt::Write as _;
 
 use super::summary::Summary;
 
-/// The table with its head line. Times are microseconds, rates per second.
+/// Stretches shorter than this are what a stage's end left of a second: neither a rate nor a share
+/// of a processor can be read from them.
+pub(super) const STRETCH_S_MIN: f64 = 0.2;
+
+/// The table with its head line. Times are microseconds, rates per second, processors shares of
+/// one; those are empty in what a stage's end left of a second.
 #[must_use]
 pub fn csv(summary: &Summary) -> String {
     let mut out = String::from(
@@ -22,9 +27,11 @@ pub fn csv(summary: &Summary) -> String {
     }
     out.push('\n');
     for second in &summary.series {
+        let is_long = second.length_s >= STRETCH_S_MIN;
+        let share = |cpu: f64| if is_long { format!("{cpu:.3}") } else { String::new() };
         let _ = write!(
             out,
-            "{:.3},{:.3},{},{},{},{},{},{},{},{:.3},{:.3}",
+            "{:.3},{:.3},{},{},{},{},{},{},{},{},{}",
             second.at_s,
             second.length_s,
             second.stage,
@@ -34,8 +41,8 @@ pub fn csv(summary: &Summary) -> String {
             second.errors,
             second.sent_bytes,
             second.received_bytes,
-            second.server_cpu,
-            second.generator_cpu,
+            share(second.server_cpu),
+            share(second.generator_cpu),
         );
         for op in &second.ops {
             let us = |ns: u64| super::summary::float(ns) / 1e3;
@@ -66,9 +73,11 @@ mod tests {
     fn every_line_has_every_column() {
         let op = OpSummary { name: "a,b".to_owned(), ..OpSummary::default() };
         let second = Second { length_s: 1.0, ops: vec![SecondOp::default()], ..Second::default() };
-        let series = vec![second.clone(), Second { at_s: 2.0, ..second }];
+        let series = vec![second.clone(), Second { at_s: 2.0, length_s: 0.003, ..second }];
         let text = csv(&Summary { ops: vec![op], series, ..Summary::default() });
         let columns: Vec<_> = text.lines().map(|line| line.split(',').count()).collect();
         assert_eq!(columns, [18, 18, 18], "{text}");
+        // Nothing can be said of processors in 3 ms.
+        assert!(text.contains(",0,0.000,0.000,") && text.contains(",0,,,"), "{text}");
     }
 }

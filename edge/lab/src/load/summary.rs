@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::environment::Environment;
@@ -24,7 +25,7 @@ pub(crate) const LATENESS_NS_MAX: u64 = 1_000_000;
 pub(crate) const PLAYERS_MIN: u32 = 8_000;
 
 /// A finished run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// `RESULT_VERSION`.
     pub version: u32,
@@ -66,7 +67,7 @@ pub struct Summary {
 }
 
 /// What was asked for.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
     /// Where requests went; several nodes with commas between.
     pub target: String,
@@ -102,7 +103,7 @@ pub struct Settings {
 }
 
 /// One operation.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct OpSummary {
     /// Name.
     pub name: String,
@@ -143,7 +144,7 @@ pub struct OpSummary {
 }
 
 /// One point of a percentile curve.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
     /// 0 to 1.
     pub quantile: f64,
@@ -169,7 +170,7 @@ fn curve(service: Option<&Histogram<u64>>, response: Option<&Histogram<u64>>) ->
 }
 
 /// A distribution of times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentiles {
     /// Values.
     pub count: u64,
@@ -217,7 +218,7 @@ impl Percentiles {
 }
 
 /// Match messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Deliveries {
     /// Sent, to be echoed to the sender.
     pub echoes_sent: u64,
@@ -240,7 +241,7 @@ pub struct Deliveries {
 }
 
 /// One kind of error.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorSummary {
     /// Operation, or `-`.
     pub op: String,
@@ -253,7 +254,7 @@ pub struct ErrorSummary {
 }
 
 /// Bytes, in the counted time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Network {
     /// By the generator, to the server.
     pub sent_bytes: u64,
@@ -266,7 +267,7 @@ pub struct Network {
 }
 
 /// What the server process used in the counted time, or several together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerCost {
     /// Process id; the first of several, which all stand in [`Settings::server_pids`].
     pub pid: u32,
@@ -295,7 +296,7 @@ pub struct ServerCost {
 }
 
 /// What the generator used in the counted time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GeneratorCost {
     /// Seconds of CPU.
     pub cpu_s: f64,
@@ -313,7 +314,7 @@ pub struct GeneratorCost {
 }
 
 /// One second, or what came instead of one at a stage's end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Second {
     /// Seconds since the run began, at its end.
     pub at_s: f64,
@@ -353,7 +354,7 @@ pub struct Second {
 }
 
 /// How the players came.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ramp {
     /// Players that became ready in it.
     pub ready: u32,
@@ -364,7 +365,7 @@ pub struct Ramp {
 }
 
 /// Players that did not become ready for one reason: their last failure.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lacking {
     /// Operation and kind of failure.
     pub reason: String,
@@ -422,7 +423,7 @@ fn heat(times: Option<&Histogram<u64>>) -> Vec<(u16, u64)> {
 }
 
 /// One operation in one second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondOp {
     /// Answered.
     pub done: u64,

@@ -86,6 +86,7 @@ fn plan(port: u16, driver: DriverChoice) -> Plan {
         driver,
         seed: Some(1),
         processes: 1,
+        peer: String::new(),
     }
 }
 

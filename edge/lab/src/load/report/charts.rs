@@ -1,11 +1,10 @@
 //! Which charts a report has, and what they show.
 
-use std::fmt::Write as _;
-
 use super::headline_times;
+use super::page::figure;
 use crate::load::chart::{Axis, Chart, HeatMap, Line};
-use crate::load::escape;
 use crate::load::record::Stage;
+use crate::load::series::STRETCH_S_MIN;
 use crate::load::summary::{CurvePoint, OpSummary, Second, SecondOp, Summary, float};
 
 /// Operations that a chart shows, at most; the rest stand in the tables.
@@ -13,43 +12,42 @@ const LINES_MAX: usize = 6;
 /// Points of a line over time, at most; longer runs are thinned by taking the worst of several.
 const POINTS_MAX: usize = 600;
 
-fn figure(out: &mut String, title: &str, note: &str, svg: &str) -> std::fmt::Result {
-    write!(
-        out,
-        "<figure><figcaption><b>{}</b> {}</figcaption>{svg}</figure>",
-        escape(title),
-        escape(note)
-    )
-}
-
 pub(super) fn charts(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let seconds = thin(&summary.series);
-    if seconds.len() < 2 {
-        return Ok(());
-    }
+    // A line needs two points.
+    let has_time = seconds.len() > 1;
     out.push_str("<section class=\"charts\">");
-    figure(out, "Throughput", "answered a second", &throughput(summary, &seconds))?;
+    if let Some(svg) = throughput(summary, &seconds).filter(|_| has_time) {
+        figure(out, "Throughput", "answered a second", &svg)?;
+    }
     if let Some((index, op)) =
         summary.ops.iter().enumerate().find(|(_, op)| op.name == summary.headline)
     {
         let kind = headline_times(op).1;
-        let svg = times_over_time(&seconds, index);
-        figure(out, &format!("Times of {}", op.name), &format!("{kind}, logarithmic"), &svg)?;
+        let is_answered = seconds.iter().any(|second| second.ops[index].done > 0);
+        if has_time && is_answered {
+            let svg = times_over_time(&seconds, index);
+            figure(out, &format!("Times of {}", op.name), &format!("{kind}, logarithmic"), &svg)?;
+        }
         if op.curve.len() > 2 {
             figure(out, "Percentiles", "how slow are the slowest", &curve(op))?;
         }
-        let note = format!("{} of every second, {kind}", op.name);
-        figure(out, "Where the times lie", &note, &heat_map(&summary.series))?;
+        if is_answered {
+            let note = format!("{} of every second, {kind}", op.name);
+            figure(out, "Where the times lie", &note, &heat_map(&summary.series))?;
+        }
     }
-    figure(out, "Players and sockets", "of each second", &players(&seconds))?;
-    figure(out, "Processors", "100 % is one of them", &processors(summary, &seconds))?;
+    if has_time {
+        figure(out, "Players and sockets", "of each second", &players(&seconds))?;
+        figure(out, "Processors", "100 % is one of them", &processors(summary, &seconds))?;
+    }
     out.push_str("</section>");
     Ok(())
 }
 
 /// Joins neighbours of long runs: sums become rates, the worst times stay.
-fn thin(series: &[Second]) -> Vec<Second> {
-    let whole = series.iter().filter(|second| second.length_s > 0.2);
+pub(super) fn thin<'a>(series: impl IntoIterator<Item = &'a Second>) -> Vec<Second> {
+    let whole = series.into_iter().filter(|second| second.length_s > STRETCH_S_MIN);
     let whole: Vec<&Second> = whole.collect();
     let chunk = whole.len().div_ceil(POINTS_MAX).max(1);
     let join = |chunk: &[&Second]| {
@@ -67,6 +65,12 @@ fn thin(series: &[Second]) -> Vec<Second> {
         joined
     };
     whole.chunks(chunk).map(join).collect()
+}
+
+/// A value of every second, at its end, and at the beginning of the first.
+pub(super) fn points_over(seconds: &[Second], value: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
+    let start = seconds.first().map(|first| (first.at_s - first.length_s, value(first)));
+    start.into_iter().chain(seconds.iter().map(|second| (second.at_s, value(second)))).collect()
 }
 
 fn time_axis(seconds: &[Second]) -> Axis {
@@ -91,11 +95,12 @@ fn chart(seconds: &[Second], y: Axis, lines: Vec<Line>) -> String {
     Chart { x, y, x_name: "seconds", lines, shaded }.svg()
 }
 
-fn line(name: &str, colour: usize, filled: bool, points: Vec<(f64, f64)>) -> Line {
+pub(super) fn line(name: &str, colour: usize, filled: bool, points: Vec<(f64, f64)>) -> Line {
     Line { name: name.to_owned(), colour, points, filled }
 }
 
-fn throughput(summary: &Summary, seconds: &[Second]) -> String {
+/// None if there was neither an answer that counts nor an error.
+fn throughput(summary: &Summary, seconds: &[Second]) -> Option<String> {
     let mut ops: Vec<(usize, &OpSummary)> =
         summary.ops.iter().enumerate().filter(|(_, op)| op.counted && op.done > 0).collect();
     if ops.iter().any(|(_, op)| !op.setup) {
@@ -108,21 +113,25 @@ fn throughput(summary: &Summary, seconds: &[Second]) -> String {
         .enumerate()
         .map(|(colour, (index, op))| {
             let per_s = |second: &Second| float(second.ops[*index].done) / second.length_s;
-            let points = seconds.iter().map(|second| (second.at_s, per_s(second)));
-            line(&op.name, colour, ops.len() == 1, points.collect())
+            line(&op.name, colour, ops.len() == 1, points_over(seconds, per_s))
         })
         .collect();
     if seconds.iter().any(|second| second.errors > 0) {
         let per_s = |second: &Second| float(second.errors) / second.length_s;
-        let points = seconds.iter().map(|second| (second.at_s, per_s(second)));
-        lines.push(line("errors", 4, false, points.collect()));
+        lines.push(line("errors", 4, false, points_over(seconds, per_s)));
     }
     let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
-    chart(seconds, Axis::linear(most.fold(0.0, f64::max), short), lines)
+    let most = most.fold(0.0, f64::max);
+    (most > 0.0).then(|| chart(seconds, Axis::linear(most, per_second), lines))
+}
+
+/// 12,000 as 12 k/s.
+pub(super) fn per_second(value: f64) -> String {
+    format!("{}/s", short(value))
 }
 
 /// 12,000 as 12 k.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     match value {
         it if it >= 1e6 => format!("{} M", trim(it / 1e6)),
         it if it >= 1e3 => format!("{} k", trim(it / 1e3)),
@@ -156,11 +165,10 @@ fn powers_around(values: impl Iterator<Item = f64> + Clone) -> Axis {
 
 fn times_over_time(seconds: &[Second], op: usize) -> String {
     let points = |ns: fn(&SecondOp) -> u64| -> Vec<(f64, f64)> {
-        let place = |second: &Second| {
+        points_over(seconds, |second| {
             let it = &second.ops[op];
-            (second.at_s, if it.done > 0 { log_time(ns(it)) } else { f64::NAN })
-        };
-        seconds.iter().map(place).collect()
+            if it.done > 0 { log_time(ns(it)) } else { f64::NAN }
+        })
     };
     let lines = vec![
         line("slowest", 4, false, points(|op| op.max_ns)),
@@ -172,17 +180,29 @@ fn times_over_time(seconds: &[Second], op: usize) -> String {
     chart(seconds, y, lines)
 }
 
-/// Times over percentiles, on an axis that gives every nine the same room.
+/// Times over percentiles.
 fn curve(op: &OpSummary) -> String {
-    let nines = |quantile: f64| -(1.0 - quantile).max(1e-9).log10();
-    let points = |ns: fn(&CurvePoint) -> u64| -> Vec<(f64, f64)> {
-        op.curve.iter().map(|it| (nines(it.quantile), log_time(ns(it)))).collect()
-    };
+    let points = |ns: fn(&CurvePoint) -> u64| curve_points(&op.curve, ns);
     let mut lines = vec![line("service time", 0, false, points(|it| it.service_ns))];
     if op.response.count > 0 {
         lines.push(line("from the intended start", 1, false, points(|it| it.response_ns)));
     }
-    let end = op.curve.last().map_or(1.0, |it| nines(it.quantile)).max(1.0);
+    percentile_chart(lines)
+}
+
+/// A place on an axis that gives every nine the same room.
+fn nines(quantile: f64) -> f64 {
+    -(1.0 - quantile).max(1e-9).log10()
+}
+
+pub(super) fn curve_points(curve: &[CurvePoint], ns: fn(&CurvePoint) -> u64) -> Vec<(f64, f64)> {
+    curve.iter().map(|it| (nines(it.quantile), log_time(ns(it)))).collect()
+}
+
+/// Curves made of [`curve_points`].
+pub(super) fn percentile_chart(lines: Vec<Line>) -> String {
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let end = points().map(|point| point.0).fold(1.0, f64::max);
     let marks = [
         (0.0, "0"),
         (0.5, "50 %"),
@@ -194,13 +214,13 @@ fn curve(op: &OpSummary) -> String {
     ];
     let ticks = marks.iter().map(|(quantile, name)| (nines(*quantile), (*name).to_owned()));
     let x = Axis { min: 0.0, max: end, ticks: ticks.filter(|(at, _)| *at <= end + 1e-9).collect() };
-    let y = powers_around(lines.iter().flat_map(|line| &line.points).map(|point| point.1));
+    let y = powers_around(points().map(|point| point.1));
     Chart { x, y, x_name: "percentile", lines, shaded: Vec::new() }.svg()
 }
 
 fn heat_map(series: &[Second]) -> String {
     let mut cells = Vec::new();
-    for second in series.iter().filter(|second| second.length_s > 0.2) {
+    for second in series.iter().filter(|second| second.length_s > STRETCH_S_MIN) {
         for (tenth, count) in &second.heat {
             let from = f64::from(*tenth) / 10.0;
             cells.push([
@@ -221,9 +241,8 @@ fn heat_map(series: &[Second]) -> String {
 }
 
 fn players(seconds: &[Second]) -> String {
-    let points = |count: fn(&Second) -> u32| {
-        seconds.iter().map(|second| (second.at_s, f64::from(count(second)))).collect::<Vec<_>>()
-    };
+    let points =
+        |count: fn(&Second) -> u32| points_over(seconds, |second| f64::from(count(second)));
     let mut lines = vec![line("players", 0, true, points(|second| second.players))];
     if seconds.iter().any(|second| second.sockets > 0) {
         lines.push(line("sockets", 2, false, points(|second| second.sockets)));
@@ -233,13 +252,11 @@ fn players(seconds: &[Second]) -> String {
 }
 
 fn processors(summary: &Summary, seconds: &[Second]) -> String {
-    let points = |share: fn(&Second) -> f64| {
-        seconds.iter().map(|second| (second.at_s, share(second) * 100.0)).collect::<Vec<_>>()
-    };
+    let points = |share: fn(&Second) -> f64| points_over(seconds, |second| share(second) * 100.0);
     let mut lines = vec![line("generator", 3, false, points(|second| second.generator_cpu))];
     if summary.server.is_some() {
         lines.push(line("server", 0, false, points(|second| second.server_cpu)));
     }
     let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
-    chart(seconds, Axis::linear(most.fold(0.0, f64::max), |it| format!("{it:.0} %")), lines)
+    chart(seconds, Axis::linear(most.fold(0.0, f64::max), |it| format!("{} %", trim(it))), lines)
 }

@@ -1,0 +1,218 @@
+//! The rows of a comparison: a figure of every run, joined to a median with its range.
+
+use super::{Column, Section, Summary, measures};
+use crate::load::summary::{OpSummary, ServerCost, float};
+use crate::load::table::{bits, bytes_f64, group_f64, rate, time_f64};
+
+/// A figure over the rounds of a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) lowest: f64,
+    pub(crate) highest: f64,
+    /// Rounds that have the figure; never 0.
+    pub(crate) count: usize,
+}
+
+impl Spread {
+    /// Of the rounds that have the figure; none if no round has it.
+    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let (lowest, highest) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let upper = *values.get(middle)?;
+        let median = if values.len().is_multiple_of(2) {
+            f64::midpoint(upper, values.get(middle - 1).copied().unwrap_or(upper))
+        } else {
+            upper
+        };
+        Some(Self { median, lowest, highest, count: values.len() })
+    }
+
+    /// Of one figure over a column's rounds.
+    pub(crate) fn over(column: &Column<'_>, value: &Value<'_>) -> Option<Self> {
+        Self::of(column.runs.iter().filter_map(|run| value(&run.summary)))
+    }
+
+    /// Whether some round of the one lies within the range of the other.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self.lowest <= other.highest && other.lowest <= self.highest
+    }
+
+    /// As printed.
+    pub(crate) fn cell(&self, write: fn(f64) -> String) -> Cell {
+        let (lowest, highest) = (write(self.lowest), write(self.highest));
+        // One unit is enough where both have it.
+        let unit = |text: &str| {
+            text.trim_start_matches(|c: char| c.is_ascii_digit() || ",.".contains(c)).to_owned()
+        };
+        let digits = lowest.strip_suffix(&*unit(&highest)).unwrap_or(&lowest);
+        let has_range = self.count > 1 && lowest != highest && self.lowest < self.highest;
+        let range = if has_range { format!("{digits}–{highest}") } else { String::new() };
+        Cell { text: write(self.median), range }
+    }
+}
+
+/// A figure of one run, if it has it.
+pub(crate) type Value<'a> = dyn Fn(&Summary) -> Option<f64> + 'a;
+
+/// One row: without cells it is the head of a block.
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) cells: Vec<Cell>,
+    /// The first column divided by the second, if that means anything.
+    pub(crate) factor: Option<f64>,
+}
+
+/// A figure and, of several rounds, its range.
+#[derive(Default)]
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    pub(crate) range: String,
+}
+
+impl Cell {
+    pub(crate) fn line(&self) -> String {
+        if self.range.is_empty() {
+            return self.text.clone();
+        }
+        format!("{} ({})", self.text, self.range)
+    }
+}
+
+/// All rows of a section. Rows in which no run has a figure are left out.
+pub(crate) fn rows(section: &Section<'_>) -> Vec<Row> {
+    let mut table = Table { section, rows: Vec::new() };
+    for name in section.counted_ops() {
+        table.head(name);
+        table.operation(name);
+    }
+    table.head("network and server");
+    table.network();
+    table.server();
+    table.row("errors, whole run", group_f64, &measures::errors);
+    table.rows
+}
+
+struct Table<'a> {
+    section: &'a Section<'a>,
+    rows: Vec<Row>,
+}
+
+/// How an operation's figure is found.
+type OpValue = fn(&OpSummary) -> f64;
+
+impl Table<'_> {
+    fn head(&mut self, name: &str) {
+        self.rows.push(Row { name: name.to_owned(), cells: Vec::new(), factor: None });
+    }
+
+    fn row(&mut self, name: &str, write: fn(f64) -> String, value: &Value<'_>) {
+        let columns = &self.section.columns;
+        let spreads: Vec<Option<Spread>> =
+            columns.iter().map(|column| Spread::over(column, value)).collect();
+        if spreads.iter().all(Option::is_none) {
+            return;
+        }
+        let cells = columns.iter().zip(&spreads).map(|(column, spread)| {
+            let Some(spread) = spread else {
+                return Cell { text: "–".to_owned(), range: String::new() };
+            };
+            let mut cell = spread.cell(write);
+            if spread.count < column.runs.len() {
+                let runs = format!("{} of {} runs", spread.count, column.runs.len());
+                let and = if cell.range.is_empty() { "" } else { ", " };
+                cell.range = format!("{}{and}{runs}", cell.range);
+            }
+            cell
+        });
+        let cells = cells.collect();
+        let factor = match &*spreads {
+            [Some(first), Some(second)]
+                if self.section.factor_name().is_some()
+                    && columns.iter().all(Column::is_valid)
+                    && first.median > 0.0
+                    && second.median > 0.0 =>
+            {
+                Some(first.median / second.median)
+            }
+            _ => None,
+        };
+        self.rows.push(Row { name: name.to_owned(), cells, factor });
+    }
+
+    fn operation(&mut self, name: &str) {
+        let of = |value: OpValue| {
+            move |it: &Summary| it.ops.iter().find(|op| op.name == name).map(value)
+        };
+        let per_s = |value: f64| format!("{}/s", rate(value));
+        let answered = |value: OpValue| {
+            move |it: &Summary| {
+                it.ops.iter().find(|op| op.name == name && op.service.count > 0).map(value)
+            }
+        };
+        self.row("highest 10 s mean", time_f64, &answered(|op| op.interval_mean_highest_ns));
+        self.row("lowest 10 s mean", time_f64, &answered(|op| op.interval_mean_lowest_ns));
+        self.row("highest rate", per_s, &of(|op| op.rate_highest));
+        self.row("mean rate", per_s, &of(|op| op.rate));
+        self.row("mean", time_f64, &answered(|op| op.service.mean_ns));
+        self.row("count", group_f64, &of(|op| float(op.done)));
+        let service: [(&str, OpValue); 4] = [
+            ("service time p50", |op| float(op.service.p50_ns)),
+            ("service time p99", |op| float(op.service.p99_ns)),
+            ("service time p99.9", |op| float(op.service.p999_ns)),
+            ("service time, slowest", |op| float(op.service.max_ns)),
+        ];
+        for (row, value) in service {
+            self.row(row, time_f64, &answered(value));
+        }
+        let response: [(&str, OpValue); 4] = [
+            ("from the intended start p50", |op| float(op.response.p50_ns)),
+            ("from the intended start p99", |op| float(op.response.p99_ns)),
+            ("from the intended start p99.9", |op| float(op.response.p999_ns)),
+            ("from the intended start, slowest", |op| float(op.response.max_ns)),
+        ];
+        for (row, value) in response {
+            self.row(row, time_f64, &|it| {
+                it.ops.iter().find(|op| op.name == name && op.response.count > 0).map(value)
+            });
+        }
+        let bad: [(&str, OpValue); 3] = [
+            ("failed", |op| float(op.failed)),
+            ("not sent in time", |op| float(op.missed)),
+            ("unanswered at the end", |op| float(op.unanswered)),
+        ];
+        let runs = || self.section.columns.iter().flat_map(|column| &column.runs);
+        for (row, value) in bad {
+            if runs().any(|run| of(value)(&run.summary).is_some_and(|count| count > 0.0)) {
+                self.row(row, group_f64, &of(value));
+            }
+        }
+    }
+
+    fn network(&mut self) {
+        self.row("sent, highest rate", bits, &|it| Some(it.network.sent_bits_highest));
+        self.row("sent", bytes_f64, &|it| Some(float(it.network.sent_bytes)));
+        self.row("received, highest rate", bits, &|it| Some(it.network.received_bits_highest));
+        self.row("received", bytes_f64, &|it| Some(float(it.network.received_bytes)));
+    }
+
+    fn server(&mut self) {
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        self.row("operations per CPU-second of the server", group_f64, &measures::ops_per_cpu_s);
+        self.row(
+            "server's processor, of one",
+            percent,
+            &server(|it| {
+                Some((it.user_s + it.system_s) / it.wall_s).filter(|share| share.is_finite())
+            }),
+        );
+        self.row("server's memory at the end", bytes_f64, &measures::memory);
+        self.row("server's memory for each player", bytes_f64, &measures::memory_of_player);
+    }
+}
+
+fn server(value: fn(&ServerCost) -> Option<f64>) -> impl Fn(&Summary) -> Option<f64> {
+    move |it| it.server.as_ref().and_then(value)
+}
