@@ -8,6 +8,7 @@
 //!
 //! Not here: the command line. Nothing is corrected afterwards: what is recorded happened.
 
+pub mod advice;
 mod chart;
 mod collect;
 pub mod compare;
@@ -37,11 +38,11 @@ pub use hlog::Intervals;
 pub use process::{ProcessSample, SampleError, sample};
 pub use record::{ErrorCount, Stage};
 pub use report::html;
-pub use run::{Finished, Plan, Progress, RunError, Share, Watch, run, work};
+pub use run::{Finished, Plan, Progress, RunError, Share, Watch, check, run, work};
 pub use series::csv;
 pub use summary::{OpSummary, Percentiles, Second, SecondOp, ServerCost, Summary};
 pub use table::text;
-pub use target::{Target, TargetError};
+pub use target::{Silence, Target, TargetError};
 
 /// Text for HTML and XML, also within quotes.
 pub(crate) fn escape(text: &str) -> String {

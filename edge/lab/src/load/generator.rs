@@ -24,7 +24,7 @@ use wire::http1::{Limits, ResponseDecoder};
 
 use super::player::{Doing, Link, Player};
 use super::program::Program;
-use super::record::{NO_OP, Record, Stage};
+use super::record::{NO_OP, Record, STOPPED, Stage};
 use super::scenario::{OnError, Phase};
 
 /// Connections that are being made at once, and players that prepare themselves at once when they
@@ -333,7 +333,13 @@ impl Generator {
         let lost_socket = matches!(self.links[index], Link::None)
             && (player_socket(plan, self.players[index].step));
         match policy {
-            OnError::Stop => self.finish_early(now_ns, out),
+            OnError::Stop => {
+                if self.stage < Stage::Drain {
+                    let name = program.ops.get(usize::from(op)).map_or("-", |op| &op.name);
+                    self.record.error(NO_OP, STOPPED, || format!("{name}: {kind}"));
+                }
+                self.finish_early(now_ns, out);
+            }
             OnError::Leave => self.leave(index, out),
             OnError::Continue if !lost_socket && was_busy => {
                 self.players[index].step += 1;

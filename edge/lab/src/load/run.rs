@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, SystemTime};
 
 use engine::{DriverChoice, Engine, Limits, Running, StartError, ThreadFailed, ThreadPlan};
 use event::ThreadId;
 
+use super::advice;
 use super::collect::{Collector, ServerWatch};
 use super::generator::{Command, Event, Generator, PLAYERS_MAX};
 use super::hlog::Intervals;
@@ -31,6 +33,8 @@ pub struct Plan {
     pub scenario: Scenario,
     /// Where.
     pub target: Target,
+    /// Whether somebody named it; else a server that is started may say where it listens.
+    pub is_target_given: bool,
     /// Instead of the scenario's number.
     pub players: Option<u32>,
     /// Instead of the scenario's rate.
@@ -63,6 +67,10 @@ pub struct Plan {
     pub seed: Option<u64>,
     /// Processes that share the players, for more sockets than one may open.
     pub processes: u16,
+    /// Arguments that tell a worker process which of the command line's runs it belongs to.
+    pub worker_args: Vec<String>,
+    /// Set from outside to end the wait for a server that starts.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// What one of several processes does of a run.
@@ -158,6 +166,15 @@ pub enum RunError {
     Gone,
 }
 
+/// Whether a plan can be run, as far as that can be told without a server.
+///
+/// # Errors
+/// When the scenario cannot be meant so, or the players are too many for this process.
+pub fn check(plan: &Plan) -> Result<(), RunError> {
+    compile(&plan.scenario, &dials(plan, &plan.target, 0))?;
+    check_players(plan.players.unwrap_or(plan.scenario.players), plan.processes.max(1))
+}
+
 /// Runs a plan. `watch` is told every second, and may ask to end the counted time by returning
 /// `false`.
 ///
@@ -167,17 +184,14 @@ pub enum RunError {
 pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     let run_number = unix_now().subsec_nanos() ^ std::process::id().rotate_left(16);
     // Everything that can be wrong with the request is found before a server is started.
-    let checked = compile(&plan.scenario, &dials(plan, &plan.target, run_number))?;
-    let players = plan.players.unwrap_or(plan.scenario.players);
-    check_players(players, plan.processes.max(1))?;
-    drop(checked);
+    check(plan)?;
     let places = cpus();
     let pin = plan.pin.or_else(|| places.last().copied().filter(|_| places.len() > 1));
     let mut server =
-        plan.server.as_deref().map(|command| start_server(command, pin)).transpose()?;
+        plan.server.as_deref().map(|command| start_server(plan, command, pin)).transpose()?;
     let target = match &mut server {
-        Some(server) => server.wait(&plan.target)?,
-        None => plan.target.clone(),
+        Some(server) => server.wait(&plan.stop)?,
+        None => plan.target.reach()?,
     };
     let server_pid = server.as_ref().map(Server::pid).or(plan.server_pid);
     let before = server_pid.map(sample).transpose()?;
@@ -189,7 +203,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     let mut collector = Collector::new(plan, &target, &program, &settings, pin);
     collector.server = server_pid.zip(before).map(|(pid, before)| ServerWatch::new(pid, before));
     if plan.processes > 1 {
-        let workers = Workers::start(plan.processes, run_number, &target.url)?;
+        let workers = Workers::start(plan, run_number, &target.url)?;
         workers.drive(&mut collector, watch)?;
     } else {
         let generator = Here::start(plan, program.clone(), settings, pin)?;
@@ -202,6 +216,9 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
         done?;
     }
     collector.finish(&program);
+    let ended = server.as_mut().and_then(Server::ended);
+    collector.summary.notes = advice::notes(&target, pin, server_pid, ended);
+    collector.summary.ended = advice::stopped(&collector.summary).unwrap_or_default();
     Ok(Finished { summary: collector.summary, intervals: collector.intervals })
 }
 
@@ -210,7 +227,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
 /// # Errors
 /// When its generator could not begin or failed.
 pub fn work(plan: &Plan, share: &Share) -> Result<(), RunError> {
-    let target = Target::parse(&share.url)?;
+    let target = Target::parse(&share.url)?.reach()?;
     let players = plan.players.unwrap_or(plan.scenario.players);
     check_players(players, share.count)?;
     let places = cpus();
@@ -299,12 +316,12 @@ fn check_players(players: u32, processes: u16) -> Result<(), RunError> {
 }
 
 /// Starts the server on the processors that the generator does not use.
-fn start_server(command: &str, pin: Option<usize>) -> Result<Server, RunError> {
+fn start_server(plan: &Plan, command: &str, pin: Option<usize>) -> Result<Server, RunError> {
     let others: Vec<usize> = cpus().into_iter().filter(|cpu| Some(*cpu) != pin).collect();
     if let Some(cpu) = others.first() {
         pin_thread(*cpu)?;
     }
-    Ok(Server::start(command)?)
+    Ok(Server::start(command, &plan.target, plan.is_target_given)?)
 }
 
 fn generator_settings(

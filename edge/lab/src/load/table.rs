@@ -1,8 +1,14 @@
-//! The result as text for a terminal.
+//! The result as text for a terminal. A run that has shown nothing has no tables: what happened and
+//! what to do stands there instead.
 
 use std::fmt::Write as _;
 
-use super::summary::{OpSummary, Percentiles, Summary, float};
+use super::advice::{cure, failure, is_answered, mending, one_line};
+use super::record::Stage;
+use super::summary::{INTERVAL_S, OpSummary, Percentiles, Summary, float};
+
+/// Seconds by which an interval may be shorter and still goes by the name of a whole one.
+const INTERVAL_SLACK_S: f64 = 0.5;
 
 /// The whole result.
 #[must_use]
@@ -15,6 +21,13 @@ pub fn text(summary: &Summary) -> String {
 
 fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
     head(out, summary)?;
+    if !is_answered(summary) {
+        if let Some(reason) = failure(summary) {
+            writeln!(out, "FAILED: {reason}")?;
+        }
+        return errors(out, summary);
+    }
+    figures(out, summary)?;
     writeln!(out)?;
     operations(out, summary)?;
     distributions(out, summary)?;
@@ -27,8 +40,19 @@ fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
 fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let settings = &summary.settings;
     writeln!(out, "{}: {}", summary.scenario, summary.title)?;
-    for reason in &summary.invalid {
-        writeln!(out, "INVALID: the generator was in the way: {reason}")?;
+    if !summary.ended.is_empty() {
+        writeln!(out, "ENDED EARLY: {}", summary.ended)?;
+    }
+    if is_answered(summary) && !summary.invalid.is_empty() {
+        for reason in &summary.invalid {
+            writeln!(out, "INVALID: the generator was in the way: {reason}")?;
+        }
+        for line in mending(summary) {
+            writeln!(out, "         {line}")?;
+        }
+    }
+    for note in &summary.notes {
+        writeln!(out, "note: {note}")?;
     }
     let how = match (settings.saturate, settings.rate) {
         (true, _) => "closed loop (times are not what users feel)".to_owned(),
@@ -47,7 +71,11 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         summary.counted_s,
         settings.planned_s,
         settings.warm_up_s,
-    )?;
+    )
+}
+
+/// The figures that matter most.
+fn figures(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if let Some(op) = summary.headline_op() {
         let times = if op.response.count > 0 { &op.response } else { &op.service };
         writeln!(
@@ -67,21 +95,52 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     Ok(())
 }
 
+/// The interval whose highest and lowest mean is told: Tsung's 10 s, or what a shorter run had.
+pub(crate) fn interval(summary: &Summary) -> String {
+    match summary.ops.iter().position(|op| op.name == summary.headline) {
+        Some(index) => seconds_text(interval_s(summary, index)),
+        None => seconds_text(float(INTERVAL_S as u64)),
+    }
+}
+
+/// Likewise of one operation, in seconds: one outside the loop has its own time.
+fn interval_s(summary: &Summary, index: usize) -> f64 {
+    let is_setup = summary.ops.get(index).is_some_and(|op| op.setup);
+    let seconds = summary.series.iter().filter(|second| {
+        let is_done = second.ops.get(index).is_some_and(|op| op.done > 0);
+        if is_setup { is_done } else { second.stage == Stage::Counted.word() }
+    });
+    let most = float(INTERVAL_S as u64);
+    let length_s: f64 = seconds.map(|second| second.length_s).sum();
+    if length_s > most - INTERVAL_SLACK_S { most } else { length_s }
+}
+
+fn seconds_text(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
+}
+
 fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let interval = interval(summary);
+    let (highest, lowest) = (format!("highest {interval}"), format!("lowest {interval}"));
     writeln!(
         out,
-        "{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>9}",
-        "operation", "highest 10s", "lowest 10s", "highest", "mean", "mean", "count", "failed"
+        "{:<14}{highest:>12}{lowest:>12}{:>12}{:>12}{:>12}{:>12}{:>9}",
+        "operation", "highest", "mean", "mean", "count", "failed"
     )?;
     writeln!(
         out,
         "{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}",
         "", "mean", "mean", "rate", "rate", "time"
     )?;
-    for op in &summary.ops {
+    for (index, op) in summary.ops.iter().enumerate() {
+        let own = seconds_text(interval_s(summary, index));
+        let own = match op.done {
+            1.. if op.setup && own != interval => format!("  (within {own})"),
+            _ => String::new(),
+        };
         writeln!(
             out,
-            "{:<14}{:>12}{:>12}{:>10}/s{:>10}/s{:>12}{:>12}{:>9}{}",
+            "{:<14}{:>12}{:>12}{:>10}/s{:>10}/s{:>12}{:>12}{:>9}{}{own}",
             op.name,
             time_f64(op.interval_mean_highest_ns),
             time_f64(op.interval_mean_lowest_ns),
@@ -160,9 +219,12 @@ fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     writeln!(out, "\nerrors (whole run)")?;
     for error in &summary.errors {
-        writeln!(out, "{:>12}  {}: {}", group(error.count), error.op, error.kind)?;
+        writeln!(out, "{:>12}  {}: {}", group(error.count), error.op, one_line(&error.kind))?;
         if !error.example.is_empty() {
-            writeln!(out, "              e.g. {}", error.example.escape_debug())?;
+            writeln!(out, "              e.g. {}", one_line(&error.example))?;
+        }
+        if let Some(cure) = cure(error) {
+            writeln!(out, "              → {cure}")?;
         }
     }
     Ok(())

@@ -82,6 +82,9 @@ fn plan(port: u16, driver: DriverChoice) -> Plan {
         driver,
         seed: Some(1),
         processes: 1,
+        is_target_given: true,
+        worker_args: Vec::new(),
+        stop: Arc::default(),
     }
 }
 
