@@ -217,7 +217,9 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     }
     collector.finish(&program);
     let ended = server.as_mut().and_then(Server::ended);
-    collector.summary.notes = advice::notes(&target, pin, server_pid, ended);
+    collector.summary.notes = advice::notes(&target, (&places, pin), server_pid, ended);
+    // This process has bound itself to one of them since.
+    collector.summary.environment.processors = places.len();
     collector.summary.ended = advice::stopped(&collector.summary).unwrap_or_default();
     Ok(Finished { summary: collector.summary, intervals: collector.intervals })
 }

@@ -17,20 +17,22 @@ Examples:
   throng load scenarios rpc-lua > my-scenario.toml
   throng load table ours=results/today nakama=results/nakama
 
-In the open loop (the default) operations begin on a schedule, whatever the server does, and each is
-timed from its intended start too. --saturate is the closed loop: it finds throughput, and its times
-say nothing about what users feel.
+In the open loop (the default) operations begin on a schedule, whatever the server does, and each
+is timed from its intended start too. --saturate is the closed loop: it finds throughput, and its
+times say nothing about what users feel.
 
---ramp is the scenario's by default (match: 5 s; the other built-in ones: 0). 0 lets the players come
-as fast as the server takes them, 256 at a time. The warm-up begins when all are ready.
+--ramp is the scenario's by default (match: 5 s; the other built-in ones: 0). With 0 the players
+come as fast as the server takes them, 256 at a time. The warm-up begins when all are ready.
 
-Several scenarios run one after the other, each with a server of its own if there is a --server, and
-their tables come at the end. A data folder that the command names is used by all of them in turn.
+Several scenarios run one after the other, each with a server of its own if there is a --server,
+and their tables come at the end. A data folder is the same for all of them: what one has written,
+the next one finds.
 
 Exit codes:
-  0  all went well
-  1  an expectation failed, nothing was answered, the scenario stopped the run, or it could not begin
-  2  asked for wrongly: a flag, a scenario, an expectation
+  0         all went well
+  1         an expectation failed, nothing was answered, the scenario stopped the run, or the run
+            could not begin
+  2         asked for wrongly: a flag, a scenario, an expectation
   130, 143  ended by ^C or SIGTERM; what was measured until then is printed and written";
 
 /// The subcommand's flags.
@@ -211,4 +213,24 @@ fn result_args(command: Command) -> Command {
 
 fn value(name: &'static str, form: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(form).help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use lab::load::scenario::{BUILT_IN, parse};
+
+    #[test]
+    fn help_says_the_truth_about_ramps() {
+        for (name, toml) in BUILT_IN {
+            let seconds = parse(toml).unwrap().ramp.0.as_secs();
+            assert_eq!(seconds, if *name == "match" { 5 } else { 0 }, "{name}");
+        }
+    }
+
+    #[test]
+    fn help_fits_a_terminal_of_98_columns_and_names_all_scenarios() {
+        let text = super::after_help();
+        assert!(text.lines().all(|line| line.chars().count() <= 98), "{text}");
+        assert!(BUILT_IN.iter().all(|(name, _)| text.contains(&format!("\n  {name} "))));
+    }
 }
