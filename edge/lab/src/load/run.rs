@@ -19,7 +19,7 @@ use super::program::{Dials, Program, compile};
 use super::record::Stage;
 use super::scenario::{Scenario, ScenarioError, Span};
 use super::summary::{Second, Summary};
-use super::target::{Server, Target, TargetError, cpus, pin_thread};
+use super::target::{Server, Target, TargetError, Unbind, cpus, pin_thread};
 use super::workers::Workers;
 
 /// Records that may wait for the main thread.
@@ -185,6 +185,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     let run_number = unix_now().subsec_nanos() ^ std::process::id().rotate_left(16);
     // Everything that can be wrong with the request is found before a server is started.
     check(plan)?;
+    let _unbind = Unbind::later();
     let places = cpus();
     let pin = plan.pin.or_else(|| places.last().copied().filter(|_| places.len() > 1));
     let mut server =

@@ -138,7 +138,7 @@ fn interval_s(summary: &Summary, index: usize) -> f64 {
 }
 
 fn seconds_text(seconds: f64) -> String {
-    if seconds < 1.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
+    if seconds < 0.95 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
 }
 
 fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
@@ -146,12 +146,12 @@ fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let (highest, lowest) = (format!("highest {interval}"), format!("lowest {interval}"));
     writeln!(
         out,
-        "{:<14}{highest:>12}{lowest:>12}{:>12}{:>12}{:>12}{:>12}{:>9}",
+        "{:<14}{highest:>14}{lowest:>14}{:>12}{:>12}{:>12}{:>12}{:>9}",
         "operation", "highest", "mean", "mean", "count", "failed"
     )?;
     writeln!(
         out,
-        "{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}",
+        "{:<14}{:>14}{:>14}{:>12}{:>12}{:>12}",
         "", "mean", "mean", "rate", "rate", "time"
     )?;
     for (index, op) in summary.ops.iter().enumerate() {
@@ -162,7 +162,7 @@ fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
         };
         writeln!(
             out,
-            "{:<14}{:>12}{:>12}{:>10}/s{:>10}/s{:>12}{:>12}{:>9}{}{own}",
+            "{:<14}{:>14}{:>14}{:>10}/s{:>10}/s{:>12}{:>12}{:>9}{}{own}",
             op.name,
             time_f64(op.interval_mean_highest_ns),
             time_f64(op.interval_mean_lowest_ns),
@@ -395,7 +395,7 @@ mod tests {
         for (counted_s, wanted) in [(4, "4 s"), (9, "9 s"), (10, "10 s"), (25, "10 s")] {
             assert_eq!(interval(&run(counted_s)), wanted);
         }
-        assert!(text(&run(4)).contains("highest 4 s  lowest 4 s"), "{}", text(&run(4)));
+        assert!(text(&run(4)).contains("highest 4 s    lowest 4 s "), "{}", text(&run(4)));
     }
 
     #[test]

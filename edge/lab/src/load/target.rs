@@ -213,6 +213,27 @@ pub(crate) fn pin_thread(cpu: usize) -> Result<(), TargetError> {
     result.map_err(|error| TargetError::Pin { cpu, error })
 }
 
+/// Gives the calling thread its processors back when dropped: a run binds it, and the next run has
+/// to find all of them.
+#[derive(Debug)]
+pub(crate) struct Unbind(Option<CpuSet>);
+
+impl Unbind {
+    /// Remembers the processors of the calling thread, which has to drop it too.
+    pub(crate) fn later() -> Self {
+        Self(sched_getaffinity(None).ok())
+    }
+}
+
+impl Drop for Unbind {
+    fn drop(&mut self) {
+        if let Some(set) = &self.0 {
+            // They were the thread's before, so that only a machine that has lost some refuses.
+            let _ = sched_setaffinity(None, set);
+        }
+    }
+}
+
 /// The processors that this process may use.
 pub(crate) fn cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
@@ -490,6 +511,16 @@ mod tests {
         let mut server = Server::start("sleep 60", &taken, false).unwrap();
         let stopped = server.wait(&AtomicBool::new(true));
         assert!(matches!(stopped, Err(TargetError::Interrupted)), "{stopped:?}");
+    }
+
+    #[test]
+    fn a_thread_gets_its_processors_back() {
+        let before = super::cpus();
+        let unbind = super::Unbind::later();
+        super::pin_thread(before[0]).unwrap();
+        assert_eq!(super::cpus(), before[..1]);
+        drop(unbind);
+        assert_eq!(super::cpus(), before);
     }
 
     #[test]
