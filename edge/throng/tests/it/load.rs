@@ -427,6 +427,8 @@ fn several_scenarios_run_in_turn_with_servers_processes_and_depths() {
         "4",
         "--rate",
         "200",
+        "--warmup",
+        "0s",
         "--duration",
         "300ms",
         "--server",
