@@ -299,12 +299,12 @@ fn a_server_that_closes_after_each_answer_is_fine() {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         }
     });
-    let args = [scenario.path(), "--target", &url, "--expect", "ask.failed == 0"];
+    let args = [scenario.path(), "--rate", "12", "--target", &url, "--expect", "ask.failed == 0"];
     let (ran, result) = load(&folder, &args);
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
     let done = result["ops"][0]["done"].as_u64().unwrap();
     let closed = count(&result, "idle connection closed by the server");
-    assert!(done >= 30 && closed + 4 >= done, "{done} answers, {closed} closed");
+    assert!(done >= 8 && closed + 4 >= done, "{done} answers, {closed} closed");
     assert!(ran.out.contains("idle connection closed") && ran.out.contains("→ harmless"));
 }
 
@@ -340,7 +340,7 @@ fn a_server_that_is_killed_and_comes_back_does_not_end_the_run() {
     let series = result["series"].as_array().unwrap();
     let failed = series.iter().position(|second| second["errors"].as_u64() > Some(0)).unwrap();
     let answered = |second: &Value| {
-        second["stage"] == "counted" && second["ops"][0]["done"].as_u64() > Some(50)
+        second["stage"] == "counted" && second["ops"][0]["done"].as_u64() > Some(10)
     };
     assert!(series[..failed].iter().any(answered) && series[failed + 1..].iter().any(answered));
     // Nothing of it is hidden.
