@@ -107,7 +107,12 @@ const CURES: &[(&str, &str, &str)] = &[
         "",
         "widen net.ipv4.ip_local_port_range, or spread the players over several addresses",
     ),
-    ("connect: no file", "", "raise `ulimit -n`, or share the players with --processes N"),
+    ("connect: no open file", "", "raise `ulimit -n`, or share the players with --processes N"),
+    (
+        "connect: address unreachable",
+        "",
+        "the network has no way to that address any more: look at the route, or at --target",
+    ),
     (
         "connect: timed out",
         "",
@@ -328,7 +333,11 @@ mod tests {
             ("not HTTP: malformed start line", "\u{15}\u{3}\u{1}\0\u{2}", "TLS"),
             ("not HTTP: malformed start line", "220 mail", "HTTP/1.1"),
             ("connection refused or failed", "", "its log"),
+            ("connect: refused", "", "its log"),
+            ("connect: no open file left (ulimit -n)", "", "--processes"),
+            ("connect: no local port left (…)", "", "ip_local_port_range"),
             ("connection closed within an answer", "", "hung up"),
+            ("connection reset by the server", "", "hung up"),
             ("idle connection closed by the server", "", "harmless"),
             ("time-out", "no answer within 10 s", "timeout"),
         ] {
