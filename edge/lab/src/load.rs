@@ -8,6 +8,7 @@
 //!
 //! Not here: the command line. Nothing is corrected afterwards: what is recorded happened.
 
+pub mod advice;
 mod chart;
 mod collect;
 pub mod compare;
@@ -38,12 +39,12 @@ pub use hlog::Intervals;
 pub use process::{ProcessSample, SampleError, sample};
 pub use record::{ErrorCount, Stage};
 pub use report::{comparison, html};
-pub use run::{Finished, Plan, Progress, RunError, Share, TARGETS_MAX, Watch, run, work};
+pub use run::{Finished, Plan, Progress, RunError, Share, TARGETS_MAX, Watch, check, run, work};
 pub use schema::schema;
 pub use series::csv;
 pub use summary::{Lacking, OpSummary, Percentiles, Ramp, Second, SecondOp, ServerCost, Summary};
 pub use table::text;
-pub use target::{Target, TargetError};
+pub use target::{Silence, Target, TargetError};
 
 /// Text for HTML and XML, also within quotes.
 pub(crate) fn escape(text: &str) -> String {

@@ -1,9 +1,14 @@
 //! `throng load`: virtual players against a server, ours or anybody's.
 //!
-//! Reads flags into a [`lab::load::Plan`], shows how the run goes, and prints and writes its
-//! result. What is measured and how is `lab`'s.
+//! Runs what `jobs` makes of the flags, shows how each run goes, and prints and writes its result.
+//! What is measured and how is `lab`'s.
 
-use std::collections::BTreeMap;
+mod files;
+mod flags;
+mod jobs;
+mod scenarios;
+mod table;
+
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,367 +16,246 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use lab::load::compare::{self, Run};
-use lab::load::expect::{Condition, Verdict};
-use lab::load::scenario::{BUILT_IN, Scenario, Span, built_in, parse};
+use clap::ArgMatches;
+use lab::load::expect::Verdict;
 use lab::load::screen::{self, Live, Look};
-use lab::load::{Finished, Plan, Progress, Share, Summary, Target};
+use lab::load::{Finished, Intervals, Progress, Second, Stage, Summary, advice};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-const EXAMPLES: &str = "\
-Examples:
-  throng load plaintext --target http://127.0.0.1:7450 --saturate --pipeline 16
-  throng load rpc-lua --target http://127.0.0.1:7350 --rate 2000 --duration 60s
-  throng load match --players 1000 --rate 2 --server-pid 4711
-  throng load register --saturate --server 'throng serve'
-  throng load my-scenario.toml --set rpc=my_function --out results/today
-  throng load rpc-lua --expect 'rpc.response_p99 < 20ms' --expect 'errors == 0'
-  throng load table ours=results/today nakama=results/nakama
+use files::Claim;
+pub use flags::command;
+use jobs::Job;
 
-In the open loop (the default) operations begin on a schedule, whatever the server does, and each is
-timed from its intended start too. --saturate is the closed loop: it finds throughput, and its times
-say nothing about what users feel.";
+use crate::{EXIT_FAILED, EXIT_WRONG, complain, is_closed_pipe};
 
-/// The subcommand's flags.
-pub fn command() -> Command {
-    let scenarios: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-    let command = Command::new("load")
-        .about("Put virtual players on a server and measure what they get and what they cost")
-        .after_help(EXAMPLES)
-        .subcommand_negates_reqs(true)
-        .args_conflicts_with_subcommands(true)
-        .subcommand(
-            Command::new("table")
-                .about("Lay several runs side by side, in the rows of Nakama's benchmark page")
-                .arg(Arg::new("runs").value_name("[NAME=]DIR").num_args(1..).required(true).help(
-                    "Folders that --out wrote, or result files; several of one NAME are \
-                             rounds: their median and range",
-                ))
-                .arg(
-                    value("html", "FILE", "Write the comparison as one HTML file with charts")
-                        .value_parser(value_parser!(PathBuf)),
-                ),
-        )
-        .subcommand(Command::new("schema").about("Print the JSON Schema of result.json"))
-        .arg(
-            Arg::new("scenario")
-                .value_name("SCENARIO")
-                .required(true)
-                .help(format!("A scenario file, or one of: {}", scenarios.join(", "))),
-        )
-        .arg(
-            value("target", "URL", "Where the server listens, http://host:port; again: more nodes")
-                .action(ArgAction::Append)
-                .default_value("http://127.0.0.1:7350"),
-        )
-        .arg(value("players", "N", "Virtual players").value_parser(value_parser!(u32)))
-        .arg(
-            value(
-                "rate",
-                "R",
-                "Operations a second: of all players, or of each, as the scenario says",
-            )
-            .value_parser(value_parser!(f64)),
-        )
-        .arg(value("duration", "TIME", "How long is counted").default_value("10s"))
-        .arg(value("warmup", "TIME", "How long load runs before that").default_value("2s"))
-        .arg(value("ramp", "TIME", "Time over which the players come"))
-        .arg(
-            Arg::new("saturate")
-                .long("saturate")
-                .action(ArgAction::SetTrue)
-                .help("Closed loop: each operation begins when the last is answered"),
-        )
-        .arg(
-            value("pipeline", "N[,N…]", "HTTP requests in one write; several: a run for each")
-                .value_delimiter(',')
-                .value_parser(value_parser!(u16).range(1..=1024)),
-        )
-        .arg(value("rpc", "ID", "The RPC function called; as --set rpc=ID"))
-        .arg(
-            value("set", "NAME=VALUE", "Sets a variable of the scenario").action(ArgAction::Append),
-        )
-        .arg(value("server-key", "KEY", "Server key").default_value("defaultkey"))
-        .arg(value("http-key", "KEY", "HTTP key").default_value("defaulthttpkey"));
-    machine_args(output_args(command))
+/// How long a run goes on in which the players come and get nothing but errors.
+const HOPELESS_S: f64 = 3.0;
+
+/// Runs the subcommand and says what went wrong. The exit code.
+pub fn run(matches: &ArgMatches) -> u8 {
+    let code = match matches.subcommand() {
+        Some(("table", matches)) => table::compare(matches).map(|()| 0),
+        Some(("schema", _)) => print(&lab::load::schema()).map(|()| 0),
+        Some(("scenarios", matches)) => match scenarios::text(matches.get_one("name")) {
+            Ok(text) => print(&text).map(|()| 0),
+            Err(error) => Ok(wrong(&error)),
+        },
+        _ => match matches.get_one::<String>("worker") {
+            Some(share) => work(matches, share).map(|()| 0),
+            None => all(matches),
+        },
+    };
+    match code {
+        Ok(code) => code,
+        // `throng load … | head` has read all that it wanted; files have been written.
+        Err(error) if is_closed_pipe(&error) => 0,
+        Err(error) => {
+            complain(&format_args!("{error:#}"));
+            EXIT_FAILED
+        }
+    }
 }
 
-/// What is measured beside the players, and where the generator runs.
-fn machine_args(command: Command) -> Command {
-    command
-        .arg(
-            value(
-                "server-pid",
-                "PID",
-                "Measure the CPU and memory of this process; again: of more",
-            )
-            .action(ArgAction::Append)
-            .value_parser(value_parser!(u32)),
-        )
-        .arg(
-            value("server", "COMMAND", "Start this server on another processor, and end it")
-                .conflicts_with("server-pid"),
-        )
-        .arg(
-            value("pin", "CPU", "Processor of the generator; the last one by default")
-                .value_parser(value_parser!(usize)),
-        )
-        .arg(
-            value("processes", "N", "Share the players among processes, for more sockets")
-                .value_parser(value_parser!(u16).range(1..=256)),
-        )
-        .arg(value("worker", "SHARE", "What the controller of several processes says").hide(true))
-        .arg(
-            value("driver", "WORD", "How the generator asks the kernel for I/O")
-                .value_parser(["auto", "uring", "poll"])
-                .default_value("auto"),
-        )
-        .arg(
-            value("seed", "N", "Of arrivals, think times and weights; random by default")
-                .value_parser(value_parser!(u64)),
-        )
+fn print(text: &str) -> anyhow::Result<()> {
+    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
 }
 
-/// What becomes of the result.
-fn output_args(command: Command) -> Command {
-    command
-        .arg(
-            value("out", "DIR", "Write result.json, result.hlog, series.csv and report.html there")
-                .value_parser(value_parser!(PathBuf)),
-        )
-        .arg(value(
-            "peer",
-            "TEXT",
-            "What is measured, kept in the result: 'Nakama 3.40, PostgreSQL 15'",
-        ))
-        .arg(
-            value("expect", "CONDITION", "Exit with 1 unless it holds: 'rpc.response_p99 < 20ms'")
-                .action(ArgAction::Append),
-        )
-        .arg(
-            value("junit", "FILE", "Write what became of the expectations as JUnit XML")
-                .value_parser(value_parser!(PathBuf)),
-        )
-        .arg(value("json", "FILE", "Write the result as JSON").value_parser(value_parser!(PathBuf)))
+fn wrong(error: &anyhow::Error) -> u8 {
+    complain(&format_args!("{error:#}"));
+    EXIT_WRONG
 }
 
-fn value(name: &'static str, form: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(form).help(help)
+/// One of several processes of a run.
+fn work(matches: &ArgMatches, share: &str) -> anyhow::Result<()> {
+    // The terminal's ^C reaches workers too; the controller tells them when to end.
+    signal_hook::flag::register(SIGINT, Arc::default())?;
+    let share = jobs::worker_share(share).context("--worker")?;
+    let jobs = jobs::jobs(matches, &Arc::default())?;
+    let index = matches.get_one("job").copied().unwrap_or(0_usize);
+    let job = jobs.get(index).context("--job")?;
+    Ok(lab::load::work(&job.plan, &share)?)
 }
 
-/// Runs the subcommand. Whether all expectations hold.
-///
-/// # Errors
-/// When the run could not begin, its generator failed, or a file cannot be written.
-pub fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
-    if let Some(("table", matches)) = matches.subcommand() {
-        return table(matches).map(|()| true);
-    }
-    if let Some(("schema", _)) = matches.subcommand() {
-        std::io::stdout().lock().write_all(lab::load::schema().as_bytes())?;
-        return Ok(true);
-    }
-    let plan = plan(matches)?;
-    if let Some(share) = matches.get_one::<String>("worker") {
-        lab::load::work(&plan, &worker_share(share).context("--worker")?)?;
-        return Ok(true);
-    }
-    // Found out before the run, not after it.
-    let conditions = conditions(matches, &plan.scenario)?;
-    let folder = matches.get_one::<PathBuf>("out");
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    let depths: Vec<u16> = matches.get_many("pipeline").into_iter().flatten().copied().collect();
-    if depths.len() < 2 {
-        return one_run(matches, &plan, &conditions, folder, &stop);
-    }
-    anyhow::ensure!(plan.processes == 1, "several depths of --pipeline need --processes 1");
-    // A sweep: a run for each depth, then all of them in one table.
-    let mut holds = true;
-    let mut runs = Vec::new();
-    for depth in depths {
-        let plan = Plan { pipeline: Some(depth), ..plan.clone() };
-        let folder = folder.map(|folder| folder.join(format!("pipeline-{depth}")));
-        holds &= one_run(matches, &plan, &conditions, folder.as_ref(), &stop)?;
-        let Some(folder) = folder else { continue };
-        let text = std::fs::read(folder.join("result.json"))?;
-        runs.push((format!("{depth} in a write"), serde_json::from_slice::<Summary>(&text)?));
-    }
-    print_table(&runs).map(|()| holds)
+/// The signals that ask to end.
+struct Interrupt {
+    is_set: Arc<AtomicBool>,
+    is_terminate: Arc<AtomicBool>,
 }
 
-fn one_run(
-    matches: &ArgMatches,
-    plan: &Plan,
-    conditions: &[Condition],
-    folder: Option<&PathBuf>,
-    stop: &AtomicBool,
-) -> anyhow::Result<bool> {
+impl Interrupt {
+    fn catch() -> std::io::Result<Self> {
+        let caught = Self { is_set: Arc::default(), is_terminate: Arc::default() };
+        signal_hook::flag::register(SIGTERM, caught.is_terminate.clone())?;
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, caught.is_set.clone())?;
+        }
+        Ok(caught)
+    }
+
+    /// Name and exit code of the signal, once one has come.
+    fn signal(&self) -> Option<(&'static str, u8)> {
+        let is_terminate = self.is_terminate.load(Ordering::Relaxed);
+        let signal = if is_terminate { ("SIGTERM", 143) } else { ("SIGINT", 130) };
+        self.is_set.load(Ordering::Relaxed).then_some(signal)
+    }
+}
+
+/// A run that has ended, with or without figures.
+struct Done<'a> {
+    job: &'a Job,
+    summary: Summary,
+    verdicts: Vec<Verdict>,
+}
+
+/// All runs of the command line, one after the other. The exit code.
+fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
+    let interrupt = Interrupt::catch()?;
+    let jobs = match jobs::jobs(matches, &interrupt.is_set) {
+        Ok(jobs) => jobs,
+        Err(error) => return Ok(wrong(&error)),
+    };
+    // What cannot be written is found out before the run, not after it.
+    let folders = jobs.iter().filter_map(|job| job.folder.as_deref());
+    let _claims = folders.map(Claim::folder).collect::<anyhow::Result<Vec<_>>>()?;
+    for flag in ["json", "junit"] {
+        if let Some(path) = matches.get_one::<PathBuf>(flag) {
+            files::try_file(path).with_context(|| format!("--{flag}"))?;
+        }
+    }
+    let mut begun = 0;
+    let mut done: Vec<Done<'_>> = Vec::new();
+    let mut failures: Vec<String> = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        if interrupt.signal().is_some() {
+            break;
+        }
+        begun = index + 1;
+        let name = &job.plan.scenario.name;
+        if jobs.len() > 1 {
+            let place = format!("run {begun} of {}: {name}", jobs.len());
+            // If nobody reads it, the result is what counts.
+            let _ = writeln!(std::io::stderr().lock(), "{place}");
+        }
+        match one(job, &interrupt) {
+            Ok(it) => {
+                failures.extend(failure(&it).map(|reason| format!("{name}: {reason}")));
+                done.push(it);
+            }
+            Err(_) if interrupt.signal().is_some() => break,
+            Err(error) if jobs.len() > 1 => {
+                complain(&format_args!("{name}: {error:#}"));
+                failures.push(format!("{name}: {error:#}"));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    write_files(matches, &done)?;
+    if jobs.len() > 1 && !done.is_empty() {
+        let runs = done.iter().map(|it| (it.job.name.clone(), it.summary.clone()));
+        table::print(runs)?;
+    }
+    Ok(last_line(&interrupt, (begun, jobs.len()), &failures))
+}
+
+/// Says what kept the runs from being all well, if anything did. The exit code.
+fn last_line(interrupt: &Interrupt, (begun, of): (usize, usize), failures: &[String]) -> u8 {
+    if let Some((name, code)) = interrupt.signal() {
+        let runs = if of > 1 { format!(" in run {begun} of {of}") } else { String::new() };
+        complain(&format_args!("ended by {name}{runs}"));
+        return code;
+    }
+    match failures {
+        [] => return 0,
+        [one] => complain(one),
+        several => {
+            complain(&format_args!("{} of {of} runs failed: {}", several.len(), several[0]));
+        }
+    }
+    EXIT_FAILED
+}
+
+/// Why a run is not all well.
+fn failure(done: &Done<'_>) -> Option<String> {
+    let failed = done.verdicts.iter().filter(|verdict| !verdict.holds).count();
+    let of = done.verdicts.len();
+    advice::failure(&done.summary)
+        .or_else(|| (failed > 0).then(|| format!("{failed} of {of} expectations failed")))
+}
+
+/// One run: shows how it goes, writes its files, prints its result.
+fn one<'a>(job: &'a Job, interrupt: &Interrupt) -> anyhow::Result<Done<'a>> {
     let mut screen = Screen::default();
-    let finished = lab::load::run(plan, &mut |progress| {
+    let mut is_hopeless = false;
+    let Finished { mut summary, intervals } = lab::load::run(&job.plan, &mut |progress| {
         screen.show(progress);
-        !stop.load(Ordering::Relaxed)
+        is_hopeless |= gets_only_errors(progress);
+        !is_hopeless && interrupt.signal().is_none()
     })?;
-    let summary = &finished.summary;
-    let verdicts: Vec<Verdict> = conditions.iter().map(|it| it.check(summary)).collect();
-    if let Some(folder) = folder {
-        write_files(folder, &finished)?;
+    let is_short = summary.counted_s + 0.01 < summary.settings.planned_s;
+    match interrupt.signal() {
+        Some((name, _)) if is_short => summary.ended = format!("interrupted ({name})"),
+        None if is_hopeless && summary.ended.is_empty() => {
+            summary.ended = format!("nothing but errors in the first {HOPELESS_S:.0} s");
+        }
+        _ => {}
     }
-    if let Some(path) = matches.get_one::<PathBuf>("json") {
-        write(path, &serde_json::to_vec_pretty(summary)?)?;
+    if let Some(folder) = &job.folder {
+        files::write(&result_files(folder, &summary, &intervals)?)?;
     }
-    if let Some(path) = matches.get_one::<PathBuf>("junit") {
-        write(path, lab::load::expect::junit(summary, &verdicts).as_bytes())?;
-    }
+    let verdicts: Vec<Verdict> = job.conditions.iter().map(|it| it.check(&summary)).collect();
     let mut stdout = std::io::stdout().lock();
     if stdout.is_terminal() {
         // Apart from the screen above it.
         writeln!(stdout)?;
     }
-    stdout.write_all(lab::load::text(summary).as_bytes())?;
-    if let Some(folder) = folder {
+    stdout.write_all(lab::load::text(&summary).as_bytes())?;
+    if let Some(folder) = &job.folder {
         writeln!(stdout, "report: {}", folder.join("report.html").display())?;
     }
     for verdict in &verdicts {
         let word = if verdict.holds { "ok    " } else { "FAILED" };
         writeln!(stdout, "{word} {}: {}", verdict.condition, verdict.found)?;
     }
-    anyhow::ensure!(summary.counted_s > 0.0, "the run ended before anything was counted");
-    Ok(verdicts.iter().all(|verdict| verdict.holds))
+    Ok(Done { job, summary, verdicts })
 }
 
-/// `index/count/run/url`, as a controller writes it.
-fn worker_share(text: &str) -> Option<Share> {
-    let mut parts = text.splitn(4, '/');
-    Some(Share {
-        index: parts.next()?.parse().ok()?,
-        count: parts.next()?.parse().ok().filter(|count| *count > 0)?,
-        run_number: u32::from_str_radix(parts.next()?, 16).ok()?,
-        urls: parts.next()?.split(',').map(str::to_owned).collect(),
-    })
+/// Whether the players come and nothing at all succeeds: going on would show nothing else.
+fn gets_only_errors(progress: &Progress<'_>) -> bool {
+    let is_done = |second: &Second| second.ops.iter().any(|op| op.done > 0);
+    progress.stage == Stage::Ramp
+        && progress.second.at_s >= HOPELESS_S
+        && progress.history.iter().any(|second| second.errors > 0)
+        && !progress.history.iter().any(is_done)
 }
 
-fn conditions(matches: &ArgMatches, scenario: &Scenario) -> anyhow::Result<Vec<Condition>> {
-    let given = matches.get_many::<String>("expect").into_iter().flatten();
-    let texts = scenario.thresholds.iter().chain(given);
-    texts.map(|text| text.parse().map_err(anyhow::Error::from)).collect()
-}
-
-fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    std::fs::write(path, bytes).with_context(|| path.display().to_string())
-}
-
-fn write_files(folder: &Path, finished: &Finished) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let summary = &finished.summary;
+/// The files of `--out`.
+fn result_files(
+    folder: &Path,
+    summary: &Summary,
+    intervals: &Intervals,
+) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     let ops: Vec<&str> = summary.ops.iter().map(|op| op.name.as_str()).collect();
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(summary.started_unix_s);
     let comment = format!("throng load {}, nanoseconds", summary.scenario);
-    write(&folder.join("result.json"), &serde_json::to_vec_pretty(summary)?)?;
-    write(&folder.join("result.hlog"), &finished.intervals.log(&ops, started, &comment))?;
-    write(&folder.join("series.csv"), lab::load::csv(summary).as_bytes())?;
-    write(&folder.join("report.html"), lab::load::html(summary).as_bytes())
+    Ok(vec![
+        (folder.join("result.hlog"), intervals.log(&ops, started, &comment)),
+        (folder.join("series.csv"), lab::load::csv(summary).into_bytes()),
+        (folder.join("report.html"), lab::load::html(summary).into_bytes()),
+        (folder.join("result.json"), serde_json::to_vec_pretty(summary)?),
+    ])
 }
 
-/// `throng load table DIR…`.
-fn table(matches: &ArgMatches) -> anyhow::Result<()> {
-    let page = matches.get_one::<PathBuf>("html");
-    let page_folder = page.map(|page| folder_of(page)).transpose()?;
-    let mut runs = Vec::new();
-    for given in matches.get_many::<String>("runs").into_iter().flatten() {
-        let (name, place) = match given.split_once('=') {
-            Some((name, place)) => (name.to_owned(), Path::new(place)),
-            None => (String::new(), Path::new(given)),
-        };
-        let file = if place.is_dir() { place.join("result.json") } else { place.to_owned() };
-        let text = std::fs::read(&file).with_context(|| file.display().to_string())?;
-        let summary: Summary =
-            serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
-        let fallback = place.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = if name.is_empty() { fallback.unwrap_or_default() } else { name };
-        let report = page_folder.as_ref().and_then(|folder| report_link(folder, &file));
-        runs.push(Run { name, summary, report });
+/// `--json` and `--junit`.
+fn write_files(matches: &ArgMatches, done: &[Done<'_>]) -> anyhow::Result<()> {
+    let mut files = Vec::new();
+    if let (Some(path), [done]) = (matches.get_one::<PathBuf>("json"), done) {
+        files.push((path.clone(), serde_json::to_vec_pretty(&done.summary)?));
     }
-    if let Some(page) = page {
-        write(page, lab::load::comparison(&runs).as_bytes())?;
+    if let Some(path) = matches.get_one::<PathBuf>("junit") {
+        let runs: Vec<_> = done.iter().map(|it| (&it.summary, &*it.verdicts)).collect();
+        files.push((path.clone(), lab::load::expect::junit(&runs).into_bytes()));
     }
-    std::io::stdout().lock().write_all(compare::markdown(&runs).as_bytes())?;
-    Ok(())
-}
-
-/// The folder that a file lies or will lie in, absolute.
-fn folder_of(file: &Path) -> anyhow::Result<PathBuf> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    folder.canonicalize().with_context(|| folder.display().to_string())
-}
-
-/// The link from a page in `folder` to the report beside a result, if there is one.
-fn report_link(folder: &Path, result: &Path) -> Option<String> {
-    let report = result.canonicalize().ok()?.with_file_name("report.html");
-    // Only a result that has its usual name has a report beside it that is its own.
-    let is_own = result.file_name().is_some_and(|name| name == "result.json");
-    (is_own && report.is_file()).then(|| compare::relative(folder, &report)).flatten()
-}
-
-fn print_table(runs: &[(String, Summary)]) -> anyhow::Result<()> {
-    let run = |(name, summary)| {
-        let (name, summary) = (String::clone(name), Summary::clone(summary));
-        Run { name, summary, report: None }
-    };
-    let runs: Vec<Run> = runs.iter().map(|(name, summary)| run((name, summary))).collect();
-    std::io::stdout().lock().write_all(compare::markdown(&runs).as_bytes())?;
-    Ok(())
-}
-
-fn plan(matches: &ArgMatches) -> anyhow::Result<Plan> {
-    let word = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
-    let span = |name: &str| -> anyhow::Result<Span> {
-        word(name).parse().with_context(|| format!("--{name}"))
-    };
-    let mut vars = BTreeMap::new();
-    for pair in matches.get_many::<String>("set").into_iter().flatten() {
-        let (name, value) = pair.split_once('=').context("--set wants NAME=VALUE")?;
-        vars.insert(name.to_owned(), value.to_owned());
-    }
-    if let Some(rpc) = matches.get_one::<String>("rpc") {
-        vars.insert("rpc".to_owned(), rpc.clone());
-    }
-    let targets = matches.get_many::<String>("target").into_iter().flatten();
-    Ok(Plan {
-        scenario: scenario(word("scenario"))?,
-        targets: targets.map(|url| Target::parse(url)).collect::<Result<_, _>>()?,
-        players: matches.get_one("players").copied(),
-        rate: matches.get_one("rate").copied(),
-        saturate: matches.get_flag("saturate"),
-        duration: span("duration")?,
-        warm_up: span("warmup")?,
-        ramp: matches.contains_id("ramp").then(|| span("ramp")).transpose()?,
-        pipeline: matches.get_one("pipeline").copied(),
-        server_key: word("server-key").to_owned(),
-        http_key: word("http-key").to_owned(),
-        vars,
-        server_pids: matches.get_many("server-pid").into_iter().flatten().copied().collect(),
-        server: matches.get_one("server").cloned(),
-        pin: matches.get_one("pin").copied(),
-        driver: word("driver").parse()?,
-        seed: matches.get_one("seed").copied(),
-        processes: matches.get_one("processes").copied().unwrap_or(1),
-        peer: word("peer").to_owned(),
-    })
-}
-
-fn scenario(name: &str) -> anyhow::Result<Scenario> {
-    if let Some(text) = built_in(name) {
-        return Ok(parse(text)?);
-    }
-    let text = std::fs::read_to_string(name).with_context(|| {
-        format!("`{name}` is neither a built-in scenario nor a file; see `throng load --help`")
-    })?;
-    parse(&text).with_context(|| name.to_owned())
+    files::write(&files)
 }
 
 /// Shows how the run goes: a screen that renews itself on a terminal, else a line a second.

@@ -2,7 +2,8 @@
 //! subcommand.
 //!
 //! Exit codes: 0 done or stopped by a signal, 1 could not do it, 2 asked for wrongly (a flag, an
-//! option, a contradiction), 128 + n ended at once by a second signal n.
+//! option, a contradiction), 128 + n ended at once by a second signal n. `load` differs: a signal n
+//! ends it with 128 + n, because its result is not the one that was asked for.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "a binary has no outside; `pub` says what a module offers")]
@@ -62,12 +63,7 @@ fn main() -> ExitCode {
             logs::start(&logs::TERMINAL).map_err(Into::into).and_then(|_logs| echo::run(options)),
         ),
         Asked::Load(args) => match logs::start(&logs::QUIET).map_err(Into::into) {
-            Ok(_logs) => match load::run(&args) {
-                Ok(true) => ExitCode::SUCCESS,
-                // What does not hold has been printed.
-                Ok(false) => ExitCode::from(EXIT_FAILED),
-                Err(error) => ended(Err(error)),
-            },
+            Ok(_logs) => ExitCode::from(load::run(&args)),
             Err(error) => ended(Err(error)),
         },
         Asked::Options { markdown } => {

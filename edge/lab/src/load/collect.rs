@@ -218,8 +218,8 @@ impl Collector {
         let counted_s: f64 = series
             .iter()
             .filter(|second| second.stage == Stage::Counted.word())
-            .map(|second| second.length_s)
-            .sum();
+            // Not a sum: that of nothing is -0.
+            .fold(0.0, |sum, second| sum + second.length_s);
         if self.has_phases {
             let most = self.summary.series.iter().map(|second| second.players).max();
             self.summary.settings.players = most.unwrap_or(0);

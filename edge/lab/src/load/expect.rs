@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use super::advice::failure;
+use super::scenario::Scenario;
 use super::summary::{OpSummary, Percentiles, Summary, float};
 
 /// One condition.
@@ -119,6 +121,17 @@ fn value_of(text: &str) -> Option<f64> {
 }
 
 impl Condition {
+    /// Whether the scenario has the operation that this is about, if it names one.
+    #[must_use]
+    pub fn fits(&self, scenario: &Scenario) -> bool {
+        let Some(name) = self.op.as_deref() else { return true };
+        scenario.sessions.iter().any(|session| {
+            let mut steps = session.first.iter().chain(&session.repeated).chain(&session.last);
+            steps.any(|step| step.op.as_deref() == Some(name))
+                || (name == "ping" && session.ping_every.is_some())
+        })
+    }
+
     /// Compares.
     #[must_use]
     pub fn check(&self, summary: &Summary) -> Verdict {
@@ -223,30 +236,44 @@ fn run_metric(summary: &Summary, metric: &str) -> Option<Option<f64>> {
     })
 }
 
-/// The verdicts as JUnit XML, a test case each.
+/// What became of runs as JUnit XML: a suite each, a test case for every condition, and one for
+/// the run itself, which fails when nothing was answered.
 #[must_use]
-pub fn junit(summary: &Summary, verdicts: &[Verdict]) -> String {
-    let failures = verdicts.iter().filter(|verdict| !verdict.holds).count();
-    let suite = super::escape(&summary.scenario);
-    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        xml,
-        "<testsuite name=\"throng load {suite}\" tests=\"{}\" failures=\"{failures}\" time=\"{:.3}\">",
-        verdicts.len(),
-        summary.counted_s
-    );
-    for verdict in verdicts {
-        let (name, found) = (super::escape(&verdict.condition), super::escape(&verdict.found));
-        let _ = write!(xml, "  <testcase classname=\"{suite}\" name=\"{name}\"");
-        let _ = if verdict.holds {
-            writeln!(xml, "/>")
-        } else {
-            writeln!(xml, "><failure message=\"{found}\"/></testcase>")
-        };
+pub fn junit(runs: &[(&Summary, &[Verdict])]) -> String {
+    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    for (summary, verdicts) in runs {
+        // Writing to a String cannot fail.
+        let _ = suite(&mut xml, summary, verdicts);
     }
-    xml.push_str("</testsuite>\n");
+    xml.push_str("</testsuites>\n");
     xml
+}
+
+fn suite(xml: &mut String, summary: &Summary, verdicts: &[Verdict]) -> std::fmt::Result {
+    let reason = failure(summary);
+    let mut cases = vec![("the run is answered", reason.as_deref())];
+    cases.extend(verdicts.iter().map(|verdict| {
+        (verdict.condition.as_str(), Some(verdict.found.as_str()).filter(|_| !verdict.holds))
+    }));
+    let suite = super::escape(&summary.scenario);
+    writeln!(
+        xml,
+        "<testsuite name=\"throng load {suite}\" tests=\"{}\" failures=\"{}\" time=\"{:.3}\">",
+        cases.len(),
+        cases.iter().filter(|(_, failure)| failure.is_some()).count(),
+        summary.counted_s
+    )?;
+    for (name, failure) in cases {
+        write!(xml, "  <testcase classname=\"{suite}\" name=\"{}\"", super::escape(name))?;
+        match failure {
+            None => writeln!(xml, "/>")?,
+            Some(found) => {
+                let found = super::escape(found);
+                writeln!(xml, "><failure message=\"{found}\"/></testcase>")?;
+            }
+        }
+    }
+    writeln!(xml, "</testsuite>")
 }
 
 #[cfg(test)]
@@ -258,8 +285,10 @@ mod tests {
         let response = Percentiles { count: 9, p99_ns: 25_000_000, ..Percentiles::default() };
         Summary {
             headline: "rpc".to_owned(),
+            counted_s: 1.0,
             ops: vec![OpSummary {
                 name: "rpc".to_owned(),
+                counted: true,
                 rate: 700.5,
                 done: 95,
                 failed: 5,
@@ -317,8 +346,10 @@ mod tests {
             .iter()
             .map(|text| text.parse::<Condition>().unwrap().check(&summary()))
             .collect();
-        let xml = junit(&summary(), &verdicts);
-        assert!(xml.contains("tests=\"2\" failures=\"1\""), "{xml}");
+        let (summary, empty) = (summary(), Summary::default());
+        let xml = junit(&[(&summary, &verdicts), (&empty, &[])]);
+        assert!(xml.contains("tests=\"3\" failures=\"1\""), "{xml}");
+        assert!(xml.contains("tests=\"1\" failures=\"1\""), "{xml}");
         assert!(xml.contains("rpc.response_p99 &lt; 20ms"), "{xml}");
         assert!(xml.contains("<failure message=\"rpc.response_p99 is 25.0 ms\"/>"), "{xml}");
     }

@@ -27,7 +27,7 @@ use wire::http1::{Limits, ResponseDecoder};
 use super::deliveries::SENDER_MASK;
 use super::player::{Doing, Link, Player};
 use super::program::Program;
-use super::record::{ERROR_KINDS_MAX, NO_OP, Record, Stage};
+use super::record::{ERROR_KINDS_MAX, NO_OP, Record, STOPPED, Stage};
 use super::scenario::{OnError, Phase};
 
 /// Connections that are being made at once, and players that prepare themselves at once when they
@@ -384,6 +384,10 @@ impl Generator {
             && (player_socket(plan, self.players[index].step));
         match policy {
             OnError::Stop => {
+                if self.stage < Stage::Drain {
+                    let name = program.ops.get(usize::from(op)).map_or("-", |op| &op.name);
+                    self.record.error(NO_OP, STOPPED, || format!("{name}: {kind}"));
+                }
                 self.tell(Event::Stopped);
                 self.finish_early(now_ns, out);
             }

@@ -87,6 +87,13 @@ fn parse(text: &str, ticks_per_s: u64, page_bytes: u64) -> Option<ProcessSample>
     })
 }
 
+/// Whether process `pid` may run on this processor; a process that is gone may not.
+pub(crate) fn may_run_on(pid: u32, cpu: usize) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let set = pid.and_then(|pid| rustix::thread::sched_getaffinity(Some(pid)).ok());
+    set.is_some_and(|set| cpu < rustix::thread::CpuSet::MAX_CPU && set.is_set(cpu))
+}
+
 /// CPU time that this process has used, finer than [`sample`]'s.
 pub(crate) fn own_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

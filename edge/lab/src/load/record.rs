@@ -242,6 +242,8 @@ pub(crate) struct Record {
 
 /// Errors that belong to no operation.
 pub(crate) const NO_OP: u16 = u16::MAX;
+/// The kind of the error that says that a scenario's `on_error = "stop"` has ended the run.
+pub(crate) const STOPPED: &str = "the scenario stopped the run (on_error = \"stop\")";
 
 impl Record {
     pub(crate) fn new(stage: Stage, ops_count: usize, from_ns: u64) -> Self {

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, SystemTime};
 
 use engine::{DriverChoice, Engine, Limits, Running, StartError, ThreadFailed, ThreadPlan};
 use event::ThreadId;
 
+use super::advice;
 use super::collect::{Collector, ServerWatch};
 use super::deliveries::SENDER_MASK;
 use super::generator::{Command, Event, Generator, Node, PLAYERS_MAX};
@@ -18,7 +20,7 @@ use super::program::{Dials, Program, compile};
 use super::record::{ErrorCount, Stage};
 use super::scenario::{Scenario, ScenarioError, Span};
 use super::summary::{Second, Summary};
-use super::target::{Server, Target, TargetError, cpus, pin_thread};
+use super::target::{Server, Target, TargetError, Unbind, cpus, pin_thread};
 use super::workers::Workers;
 
 /// Records that may wait for the main thread.
@@ -38,6 +40,8 @@ pub struct Plan {
     /// Where: one server, or several nodes that are measured as one; player n goes to node n
     /// modulo their count. At least one, at most [`TARGETS_MAX`].
     pub targets: Vec<Target>,
+    /// Whether somebody named them; else a server that is started may say where it listens.
+    pub is_target_given: bool,
     /// Instead of the scenario's number.
     pub players: Option<u32>,
     /// Instead of the scenario's rate.
@@ -72,6 +76,10 @@ pub struct Plan {
     pub processes: u16,
     /// What is measured, in words: versions that no header says.
     pub peer: String,
+    /// Arguments that tell a worker process which of the command line's runs it belongs to.
+    pub worker_args: Vec<String>,
+    /// Set from outside to end the wait for a server that starts.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// What one of several processes does of a run.
@@ -178,6 +186,16 @@ pub enum RunError {
     Gone,
 }
 
+/// Whether a plan can be run, as far as that can be told without a server.
+///
+/// # Errors
+/// When the scenario cannot be meant so, or the players are too many for this process.
+pub fn check(plan: &Plan) -> Result<(), RunError> {
+    compile(&plan.scenario, &dials(plan, &plan.targets, 0))?;
+    check_targets(plan)?;
+    check_players(plan.players.unwrap_or(plan.scenario.players), plan.processes.max(1))
+}
+
 /// Runs a plan. `watch` is told every second, and may ask to end the counted time by returning
 /// `false`.
 ///
@@ -187,18 +205,15 @@ pub enum RunError {
 pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     let run_number = unix_now().subsec_nanos() ^ std::process::id().rotate_left(16);
     // Everything that can be wrong with the request is found before a server is started.
-    let checked = compile(&plan.scenario, &dials(plan, &plan.targets, run_number))?;
-    let players = plan.players.unwrap_or(plan.scenario.players);
-    check_players(players, plan.processes.max(1))?;
-    check_targets(plan)?;
-    drop(checked);
+    check(plan)?;
+    let _unbind = Unbind::later();
     let places = cpus();
     let pin = plan.pin.or_else(|| places.last().copied().filter(|_| places.len() > 1));
     let mut server =
-        plan.server.as_deref().map(|command| start_server(command, pin)).transpose()?;
-    let targets = match (&mut server, plan.targets.first()) {
-        (Some(server), Some(target)) => vec![server.wait(target)?],
-        _ => plan.targets.clone(),
+        plan.server.as_deref().map(|command| start_server(plan, command, pin)).transpose()?;
+    let targets = match &mut server {
+        Some(server) => vec![server.wait(&plan.stop)?],
+        None => plan.targets.iter().map(Target::reach).collect::<Result<Vec<_>, _>>()?,
     };
     let pids = server.as_ref().map_or_else(|| plan.server_pids.clone(), |it| vec![it.pid()]);
     let before = sample_all(&pids)?;
@@ -208,10 +223,10 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     let program = Arc::new(compile(&plan.scenario, &dials(plan, &targets, run_number))?);
     let settings = generator_settings(plan, &targets, run_number, None);
     let mut collector = Collector::new(plan, &targets, &program, &settings, pin);
-    collector.server = (!pids.is_empty()).then(|| ServerWatch::new(pids, before));
+    collector.server = (!pids.is_empty()).then(|| ServerWatch::new(pids.clone(), before));
     if plan.processes > 1 {
         let urls: Vec<_> = targets.iter().map(|target| target.url.as_str()).collect();
-        let workers = Workers::start(plan.processes, run_number, &urls)?;
+        let workers = Workers::start(plan, run_number, &urls)?;
         workers.drive(&mut collector, watch)?;
     } else {
         let generator = Here::start(plan, program.clone(), settings, pin)?;
@@ -224,6 +239,11 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
         done?;
     }
     collector.finish(&program);
+    let ended = server.as_mut().and_then(Server::ended);
+    collector.summary.notes = advice::notes(&targets, (&places, pin), &pids, ended);
+    // This process has bound itself to one of them since.
+    collector.summary.environment.processors = places.len();
+    collector.summary.ended = advice::stopped(&collector.summary).unwrap_or_default();
     Ok(Finished { summary: collector.summary, intervals: collector.intervals })
 }
 
@@ -232,7 +252,8 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
 /// # Errors
 /// When its generator could not begin or failed.
 pub fn work(plan: &Plan, share: &Share) -> Result<(), RunError> {
-    let targets = share.urls.iter().map(|url| Target::parse(url)).collect::<Result<Vec<_>, _>>()?;
+    let reach = |url: &String| Target::parse(url)?.reach();
+    let targets = share.urls.iter().map(reach).collect::<Result<Vec<_>, _>>()?;
     let players = plan.players.unwrap_or(plan.scenario.players);
     check_players(players, share.count)?;
     let places = cpus();
@@ -334,12 +355,13 @@ fn check_targets(plan: &Plan) -> Result<(), RunError> {
 }
 
 /// Starts the server on the processors that the generator does not use.
-fn start_server(command: &str, pin: Option<usize>) -> Result<Server, RunError> {
+fn start_server(plan: &Plan, command: &str, pin: Option<usize>) -> Result<Server, RunError> {
     let others: Vec<usize> = cpus().into_iter().filter(|cpu| Some(*cpu) != pin).collect();
     if let Some(cpu) = others.first() {
         pin_thread(*cpu)?;
     }
-    Ok(Server::start(command)?)
+    let Some(target) = plan.targets.first() else { return Err(RunError::Targets { count: 0 }) };
+    Ok(Server::start(command, target, plan.is_target_given)?)
 }
 
 fn generator_settings(

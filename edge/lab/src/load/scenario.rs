@@ -44,6 +44,9 @@ pub struct Scenario {
     /// What it does, for the report's reader.
     #[serde(default)]
     pub about: String,
+    /// What the server must have for it.
+    #[serde(default)]
+    pub needs: String,
     /// Virtual players, unless `--players` says otherwise; ignored with phases.
     #[serde(default = "default_players")]
     pub players: u32,

@@ -41,6 +41,12 @@ pub struct Summary {
     pub settings: Settings,
     /// Why the figures must not be believed; empty when they may.
     pub invalid: Vec<String>,
+    /// What a reader should know besides: that generator and server shared a processor, say.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Why the run ended before its time; empty when it did not.
+    #[serde(default)]
+    pub ended: String,
     /// Seconds that were counted.
     pub counted_s: f64,
     /// The operation that the headline is about.

@@ -1,8 +1,16 @@
-//! The result as text for a terminal.
+//! The result as text for a terminal. A run that has shown nothing has no tables: what happened and
+//! what to do stands there instead.
 
 use std::fmt::Write as _;
 
-use super::summary::{OpSummary, Percentiles, Summary, float};
+use super::advice::{cure, failure, is_answered, mending, one_line};
+use super::record::Stage;
+use super::summary::{INTERVAL_S, OpSummary, Percentiles, Summary, float};
+
+/// Characters of a line of prose, at most; words that are longer stand alone.
+const WIDTH: usize = 100;
+/// Seconds by which an interval may be shorter and still goes by the name of a whole one.
+const INTERVAL_SLACK_S: f64 = 0.5;
 
 /// The whole result.
 #[must_use]
@@ -15,6 +23,13 @@ pub fn text(summary: &Summary) -> String {
 
 fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
     head(out, summary)?;
+    if !is_answered(summary) {
+        if let Some(reason) = failure(summary) {
+            paragraph(out, "FAILED: ", &reason)?;
+        }
+        return errors(out, summary);
+    }
+    figures(out, summary)?;
     writeln!(out)?;
     operations(out, summary)?;
     distributions(out, summary)?;
@@ -27,8 +42,19 @@ fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
 fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let settings = &summary.settings;
     writeln!(out, "{}: {}", summary.scenario, summary.title)?;
-    for reason in &summary.invalid {
-        writeln!(out, "INVALID: the generator was in the way: {reason}")?;
+    if !summary.ended.is_empty() {
+        paragraph(out, "ENDED EARLY: ", &summary.ended)?;
+    }
+    if is_answered(summary) && !summary.invalid.is_empty() {
+        for reason in &summary.invalid {
+            paragraph(out, "INVALID: ", &format!("the generator was in the way: {reason}"))?;
+        }
+        for line in mending(summary) {
+            paragraph(out, "       → ", &line)?;
+        }
+    }
+    for note in &summary.notes {
+        paragraph(out, "note: ", note)?;
     }
     let how = match (settings.saturate, settings.rate) {
         (true, _) => "closed loop (times are not what users feel)".to_owned(),
@@ -49,8 +75,33 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         settings.warm_up_s,
     )?;
     if let Some(text) = summary.ramp.as_ref().and_then(|ramp| ramp.text(settings.players)) {
-        writeln!(out, "{text}")?;
+        paragraph(out, "", &text)?;
     }
+    Ok(())
+}
+
+/// A text of several lines of [`WIDTH`], all of them as far in as the first.
+fn paragraph(out: &mut String, prefix: &str, text: &str) -> std::fmt::Result {
+    let indent = prefix.chars().count();
+    let mut column = indent;
+    out.push_str(prefix);
+    for (index, word) in text.split_whitespace().enumerate() {
+        let length = word.chars().count();
+        if index > 0 && column + 1 + length > WIDTH {
+            write!(out, "\n{:indent$}", "")?;
+            column = indent;
+        } else if index > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    writeln!(out)
+}
+
+/// The figures that matter most.
+fn figures(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if let Some(op) = summary.headline_op() {
         let times = if op.response.count > 0 { &op.response } else { &op.service };
         writeln!(
@@ -70,21 +121,52 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     Ok(())
 }
 
+/// The interval whose highest and lowest mean is told: Tsung's 10 s, or what a shorter run had.
+pub(crate) fn interval(summary: &Summary) -> String {
+    match summary.ops.iter().position(|op| op.name == summary.headline) {
+        Some(index) => seconds_text(interval_s(summary, index)),
+        None => seconds_text(float(INTERVAL_S as u64)),
+    }
+}
+
+/// Likewise of one operation, in seconds: one outside the loop has its own time.
+fn interval_s(summary: &Summary, index: usize) -> f64 {
+    let is_setup = summary.ops.get(index).is_some_and(|op| op.setup);
+    let seconds = summary.series.iter().filter(|second| {
+        let is_done = second.ops.get(index).is_some_and(|op| op.done > 0);
+        if is_setup { is_done } else { second.stage == Stage::Counted.word() }
+    });
+    let most = float(INTERVAL_S as u64);
+    let length_s: f64 = seconds.map(|second| second.length_s).sum();
+    if length_s > most - INTERVAL_SLACK_S { most } else { length_s }
+}
+
+fn seconds_text(seconds: f64) -> String {
+    if seconds < 0.95 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
+}
+
 fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let interval = interval(summary);
+    let (highest, lowest) = (format!("highest {interval}"), format!("lowest {interval}"));
     writeln!(
         out,
-        "{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}{:>9}",
-        "operation", "highest 10s", "lowest 10s", "highest", "mean", "mean", "count", "failed"
+        "{:<14}{highest:>14}{lowest:>14}{:>12}{:>12}{:>12}{:>12}{:>9}",
+        "operation", "highest", "mean", "mean", "count", "failed"
     )?;
     writeln!(
         out,
-        "{:<14}{:>12}{:>12}{:>12}{:>12}{:>12}",
+        "{:<14}{:>14}{:>14}{:>12}{:>12}{:>12}",
         "", "mean", "mean", "rate", "rate", "time"
     )?;
-    for op in &summary.ops {
+    for (index, op) in summary.ops.iter().enumerate() {
+        let own = seconds_text(interval_s(summary, index));
+        let own = match op.done {
+            1.. if op.setup && own != interval => format!("  (within {own})"),
+            _ => String::new(),
+        };
         writeln!(
             out,
-            "{:<14}{:>12}{:>12}{:>10}/s{:>10}/s{:>12}{:>12}{:>9}{}",
+            "{:<14}{:>14}{:>14}{:>10}/s{:>10}/s{:>12}{:>12}{:>9}{}{own}",
             op.name,
             time_f64(op.interval_mean_highest_ns),
             time_f64(op.interval_mean_lowest_ns),
@@ -166,9 +248,12 @@ fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     writeln!(out, "\nerrors (whole run)")?;
     for error in &summary.errors {
-        writeln!(out, "{:>12}  {}: {}", group(error.count), error.op, error.kind)?;
+        writeln!(out, "{:>12}  {}: {}", group(error.count), error.op, one_line(&error.kind))?;
         if !error.example.is_empty() {
-            writeln!(out, "              e.g. {}", error.example.escape_debug())?;
+            writeln!(out, "              e.g. {}", one_line(&error.example))?;
+        }
+        if let Some(cure) = cure(error) {
+            paragraph(out, "              → ", cure)?;
         }
     }
     Ok(())
@@ -291,7 +376,75 @@ pub(crate) fn group(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bits, bytes, group, rate, time};
+    use super::{bits, bytes, group, interval, paragraph, rate, text, time};
+    use crate::load::summary::{ErrorSummary, OpSummary, Second, SecondOp, Summary};
+
+    /// A run of so many seconds that answered one request in each.
+    fn run(counted_s: u32) -> Summary {
+        let op = OpSummary { name: "rpc".to_owned(), counted: true, ..OpSummary::default() };
+        let second = Second {
+            stage: "counted".to_owned(),
+            length_s: 1.0,
+            ops: vec![SecondOp { done: 1, ..SecondOp::default() }],
+            ..Second::default()
+        };
+        Summary {
+            headline: "rpc".to_owned(),
+            counted_s: f64::from(counted_s),
+            ops: vec![OpSummary { done: u64::from(counted_s), ..op }],
+            series: vec![second; counted_s as usize],
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn the_interval_is_the_one_that_was_used() {
+        for (counted_s, wanted) in [(4, "4 s"), (9, "9 s"), (10, "10 s"), (25, "10 s")] {
+            assert_eq!(interval(&run(counted_s)), wanted);
+        }
+        assert!(text(&run(4)).contains("highest 4 s    lowest 4 s "), "{}", text(&run(4)));
+    }
+
+    #[test]
+    fn a_run_without_answers_has_errors_and_no_tables() {
+        let error = |kind: &str, example: &str| ErrorSummary {
+            op: "rpc".to_owned(),
+            kind: kind.to_owned(),
+            count: 1_000,
+            example: example.to_owned(),
+        };
+        let errors = vec![error("status 401", "{\"message\":\"Server key invalid\"}")];
+        let page = text(&Summary { errors, ..Summary::default() });
+        for part in [
+            "FAILED: no player became ready: 1,000 times rpc: status 401\n",
+            "       1,000  rpc: status 401\n",
+            "e.g. {\"message\":\"Server key invalid\"}\n",
+            "→ name the server's key with --server-key",
+        ] {
+            assert!(page.contains(part), "{part}\n{page}");
+        }
+        assert!(!page.contains("p99") && !page.contains("highest"), "{page}");
+    }
+
+    #[test]
+    fn an_invalid_run_says_what_to_do_and_an_ended_one_why() {
+        let mut summary = run(3);
+        summary.invalid = vec!["so".to_owned()];
+        summary.ended = "interrupted (SIGINT)".to_owned();
+        let page = text(&summary);
+        assert!(page.contains("INVALID: the generator was in the way: so\n       → "), "{page}");
+        assert!(page.contains("ENDED EARLY: interrupted (SIGINT)\n"), "{page}");
+    }
+
+    #[test]
+    fn prose_is_broken_between_words() {
+        let mut out = String::new();
+        paragraph(&mut out, "é: ", &"word ".repeat(40)).unwrap();
+        let lines: Vec<_> = out.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines.iter().all(|line| line.chars().count() <= 100), "{out}");
+        assert!(lines[0].starts_with("é: word") && lines[1].starts_with("   word"), "{out}");
+    }
 
     #[test]
     fn numbers_are_written_for_people() {

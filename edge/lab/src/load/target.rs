@@ -1,9 +1,19 @@
-//! The server that is measured: its address, and starting and ending it when asked to.
+//! The server that is measured: its address, whether something listens there, and starting and
+//! ending it when asked to.
+//!
+//! In: an address or a command as a person writes it. Out: a [`Target`] that accepts connections,
+//! or an error that says what to do. Not here: whether what listens speaks the right protocol,
+//! which the run itself shows.
 
-use std::io::{BufRead, BufReader, Read};
+#[cfg(test)]
+mod tests;
+
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,6 +27,10 @@ const END_S_MAX: u64 = 15;
 const LINES_MAX: usize = 64;
 /// What a server prints when it listens.
 const LISTENING: &str = "listening on http://";
+/// How long a connection may take that finds out whether something listens.
+const REACH_MAX: Duration = Duration::from_secs(2);
+/// Addresses of one name that are tried, at most; further ones are not.
+const ADDRESSES_MAX: usize = 8;
 
 /// Where requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +49,34 @@ pub enum TargetError {
     /// Not an address of the form `http://host:port`.
     #[error("`{0}` is not a target: write http://host:port")]
     Form(String),
+    /// TLS.
+    #[error("`{0}`: TLS is not spoken here; name the server's plain port, http://host:port")]
+    Tls(String),
+    /// Nothing accepts connections there.
+    #[error(
+        "{silence}: {url} ({addr}); start the server, name its address with --target \
+         http://HOST:PORT, or have one started with --server 'COMMAND'"
+    )]
+    Silent {
+        /// As given.
+        url: String,
+        /// The last address that was tried.
+        addr: SocketAddr,
+        /// How.
+        silence: Silence,
+    },
+    /// Something listens already where the server is to be started.
+    #[error(
+        "something listens at {url} already, so that the server started by --server would not be \
+         what is measured: end it, or leave --server out (--server-pid PID measures its CPU)"
+    )]
+    Taken {
+        /// The target as given.
+        url: String,
+    },
+    /// Told to stop while the server started.
+    #[error("interrupted while the server started")]
+    Interrupted,
     /// The name has no address.
     #[error("`{name}` has no address: {error}")]
     Name {
@@ -71,6 +113,37 @@ pub enum TargetError {
     },
 }
 
+/// How nothing listens.
+#[derive(Debug, thiserror::Error)]
+pub enum Silence {
+    /// The host says so.
+    #[error("nothing listens there (connection refused)")]
+    Refused,
+    /// Nobody says anything.
+    #[error("no connection within {} s (timed out: a firewall, or the wrong host?)", .0.as_secs_f32())]
+    TimedOut(Duration),
+    /// The network says that there is no way to it.
+    #[error("the host cannot be reached ({0})")]
+    Unreachable(std::io::Error),
+    /// Whatever else the system says.
+    #[error("no connection can be made ({0})")]
+    Other(std::io::Error),
+}
+
+impl Silence {
+    fn of(error: std::io::Error, waited: Duration) -> Self {
+        match error.kind() {
+            ErrorKind::ConnectionRefused => Self::Refused,
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => Self::TimedOut(waited),
+            ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown
+            | ErrorKind::AddrNotAvailable => Self::Unreachable(error),
+            _ => Self::Other(error),
+        }
+    }
+}
+
 impl Target {
     /// Reads `http://host:port` and looks the host up.
     ///
@@ -78,18 +151,57 @@ impl Target {
     /// When it is not of this form, or the host has no address.
     pub fn parse(url: &str) -> Result<Self, TargetError> {
         let form = || TargetError::Form(url.to_owned());
+        if url.starts_with("https://") {
+            return Err(TargetError::Tls(url.to_owned()));
+        }
         let rest = url.strip_prefix("http://").ok_or_else(form)?;
         let host = rest.strip_suffix('/').unwrap_or(rest);
         if host.is_empty() || host.contains(['/', '?', ' ', '@']) {
             return Err(form());
         }
-        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let name = if has_port { host.to_owned() } else { format!("{host}:80") };
-        let failed = |error| TargetError::Name { name: name.clone(), error };
-        let none = || failed(std::io::Error::other("no address"));
-        let addr = name.to_socket_addrs().map_err(failed)?.next().ok_or_else(none)?;
+        let none = || TargetError::Name {
+            name: host.to_owned(),
+            error: std::io::Error::other("no address"),
+        };
+        let addr = addresses(host)?.next().ok_or_else(none)?;
         Ok(Self { url: url.to_owned(), host: host.to_owned(), addr })
     }
+
+    /// Connects once: the target, at the first address of its name that accepts. A name such as
+    /// `localhost` has several, and a server need not listen at all of them.
+    ///
+    /// # Errors
+    /// [`TargetError::Silent`] when none accepts within 2 s each.
+    pub fn reach(&self) -> Result<Self, TargetError> {
+        self.reach_within(REACH_MAX)
+    }
+
+    fn reach_within(&self, wait: Duration) -> Result<Self, TargetError> {
+        let mut last = None;
+        for addr in addresses(&self.host)?.take(ADDRESSES_MAX) {
+            match TcpStream::connect_timeout(&addr, wait) {
+                Ok(_) => return Ok(Self { addr, ..self.clone() }),
+                Err(error) => last = Some((addr, error)),
+            }
+        }
+        let none = || (self.addr, std::io::Error::other("no address"));
+        let (addr, error) = last.unwrap_or_else(none);
+        let silence = Silence::of(error, wait);
+        Err(TargetError::Silent { url: self.url.clone(), addr, silence })
+    }
+
+    /// Whether something accepts there now.
+    fn accepts(&self) -> bool {
+        self.reach_within(Duration::from_millis(200)).is_ok()
+    }
+}
+
+/// The addresses of `host` or `host:port`; port 80 unless another is named.
+fn addresses(host: &str) -> Result<impl Iterator<Item = SocketAddr>, TargetError> {
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let name = if has_port { host.to_owned() } else { format!("{host}:80") };
+    let found = name.to_socket_addrs();
+    found.map_err(|error| TargetError::Name { name, error })
 }
 
 /// Binds the calling thread, and what it starts from now on, to one processor.
@@ -102,6 +214,27 @@ pub(crate) fn pin_thread(cpu: usize) -> Result<(), TargetError> {
         Err(std::io::Error::other("no such processor"))
     };
     result.map_err(|error| TargetError::Pin { cpu, error })
+}
+
+/// Gives the calling thread its processors back when dropped: a run binds it, and the next run has
+/// to find all of them.
+#[derive(Debug)]
+pub(crate) struct Unbind(Option<CpuSet>);
+
+impl Unbind {
+    /// Remembers the processors of the calling thread, which has to drop it too.
+    pub(crate) fn later() -> Self {
+        Self(sched_getaffinity(None).ok())
+    }
+}
+
+impl Drop for Unbind {
+    fn drop(&mut self) {
+        if let Some(set) = &self.0 {
+            // They were the thread's before, so that only a machine that has lost some refuses.
+            let _ = sched_setaffinity(None, set);
+        }
+    }
 }
 
 /// The processors that this process may use.
@@ -117,15 +250,35 @@ pub(crate) struct Server {
     command: String,
     lines: Receiver<String>,
     last_lines: Vec<String>,
+    /// What is measured, if it was named; else where a server listens by default.
+    target: Target,
+    is_target_given: bool,
+    /// Something accepted there before this server was started, so that accepting says nothing.
+    is_taken: bool,
+    /// The address that the server has told.
+    said: Option<String>,
 }
 
 impl Server {
     /// Starts `command` on the processors of the calling thread. Its output is read to the end, so
-    /// that it never blocks on it.
-    pub(crate) fn start(command: &str) -> Result<Self, TargetError> {
+    /// that it never blocks on it. It does not get the terminal's ^C, which ends the run: it has to
+    /// answer until the run has ended.
+    ///
+    /// A target that was given is what is measured; without one it is what the server says, and
+    /// `target` is where a server that says nothing is looked for.
+    pub(crate) fn start(
+        command: &str,
+        target: &Target,
+        is_target_given: bool,
+    ) -> Result<Self, TargetError> {
+        let is_taken = target.accepts();
+        if is_taken && is_target_given {
+            return Err(TargetError::Taken { url: target.url.clone() });
+        }
         // `exec` makes the process the server itself, not a shell around it.
         let child = Command::new("sh")
             .args(["-c", &format!("exec {command}")])
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -139,53 +292,93 @@ impl Server {
         if let Some(stderr) = child.stderr.take() {
             drain(stderr, sender);
         }
-        Ok(Self { child, command: command.to_owned(), lines, last_lines: Vec::new() })
+        Ok(Self {
+            child,
+            command: command.to_owned(),
+            lines,
+            last_lines: Vec::new(),
+            target: target.clone(),
+            is_target_given,
+            is_taken,
+            said: None,
+        })
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until the server says where it listens, or `addr` accepts.
-    pub(crate) fn wait(&mut self, target: &Target) -> Result<Target, TargetError> {
+    /// How the process ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits until the target that was given accepts; without one, until the server says where it
+    /// listens, or the default address accepts.
+    pub(crate) fn wait(&mut self, stop: &AtomicBool) -> Result<Target, TargetError> {
         let deadline = Instant::now() + Duration::from_secs(START_S_MAX);
         loop {
-            if let Some(url) = self.read_lines() {
-                return Target::parse(&url).or_else(|_| Ok(target.clone()));
+            self.read_lines();
+            if let Some(url) = &self.said
+                && !self.is_target_given
+                && let Ok(target) = Target::parse(url)
+            {
+                return target.reach();
             }
-            if TcpStream::connect_timeout(&target.addr, Duration::from_millis(200)).is_ok() {
-                return Ok(target.clone());
+            if !self.is_taken && self.target.accepts() {
+                return self.target.reach();
             }
-            if let Ok(Some(status)) = self.child.try_wait() {
+            if let Some(status) = self.ended() {
                 std::thread::sleep(Duration::from_millis(50)); // Its last lines come in.
                 self.read_lines();
                 return Err(self.failed(format!("ended before it listened ({status})")));
             }
+            if stop.load(Ordering::Relaxed) {
+                return Err(TargetError::Interrupted);
+            }
             if Instant::now() > deadline {
-                return Err(self.failed(format!("did not listen within {START_S_MAX} s")));
+                return Err(self.failed(self.missed()));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    fn read_lines(&mut self) -> Option<String> {
-        loop {
-            match self.lines.try_recv() {
-                Ok(line) => {
-                    let url = line.split_once(LISTENING).map(|(_, rest)| {
-                        let end = rest.find(|c: char| c.is_whitespace() || "\"',".contains(c));
-                        format!("http://{}", &rest[..end.unwrap_or(rest.len())])
-                    });
-                    if self.last_lines.len() >= LINES_MAX {
-                        self.last_lines.remove(0);
-                    }
-                    self.last_lines.push(line);
-                    if url.is_some() {
-                        return url;
-                    }
-                }
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return None,
+    /// What did not happen in time.
+    fn missed(&self) -> String {
+        let url = &self.target.url;
+        if self.is_target_given {
+            let said =
+                self.said.as_ref().map(|said| format!("; it says that it listens at {said}"));
+            format!(
+                "did not make {url} (--target) accept connections within {START_S_MAX} s{}",
+                said.unwrap_or_default()
+            )
+        } else if self.is_taken {
+            format!(
+                "did not say `{LISTENING}…` within {START_S_MAX} s (something else listens at \
+                 {url}: name this server's own address with --target)"
+            )
+        } else {
+            format!(
+                "neither said `{LISTENING}…` nor listened at {url} within {START_S_MAX} s (name \
+                 its address with --target)"
+            )
+        }
+    }
+
+    /// Takes the lines that have come, and the first address that one of them tells.
+    fn read_lines(&mut self) {
+        while let Ok(line) = self.lines.try_recv() {
+            if self.said.is_none() {
+                self.said = line.split_once(LISTENING).map(|(_, rest)| {
+                    let end = rest.find(|c: char| c.is_whitespace() || "\"',".contains(c));
+                    format!("http://{}", &rest[..end.unwrap_or(rest.len())])
+                });
             }
+            if self.last_lines.len() >= LINES_MAX {
+                self.last_lines.remove(0);
+            }
+            self.last_lines.push(line);
         }
     }
 
@@ -222,44 +415,4 @@ fn drain(from: impl Read + Send + 'static, to: SyncSender<String>) {
             drop(to.try_send(line));
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Server, Target};
-
-    #[test]
-    fn targets() {
-        for (url, host, addr) in [
-            ("http://127.0.0.1:7350", "127.0.0.1:7350", "127.0.0.1:7350"),
-            ("http://127.0.0.1/", "127.0.0.1", "127.0.0.1:80"),
-            ("http://[::1]:80", "[::1]:80", "[::1]:80"),
-        ] {
-            let target = Target::parse(url).unwrap();
-            assert_eq!((&*target.host, &*target.addr.to_string()), (host, addr));
-        }
-        for url in ["", "127.0.0.1:1", "https://a", "http://", "http://a b", "http://a/b"] {
-            assert!(Target::parse(url).is_err(), "{url}");
-        }
-    }
-
-    #[test]
-    fn a_server_says_where_it_listens_and_is_ended() {
-        let target = Target::parse("http://127.0.0.1:1").unwrap();
-        let command =
-            "sh -c 'echo INFO listening on http://127.0.0.1:4321, driver uring; sleep 60'";
-        let mut server = Server::start(command).unwrap();
-        assert_eq!(server.wait(&target).unwrap().addr.port(), 4321);
-        let pid = server.pid();
-        drop(server);
-        assert!(crate::load::sample(pid).is_err());
-    }
-
-    #[test]
-    fn a_server_that_ends_is_an_error_with_its_lines() {
-        let target = Target::parse("http://127.0.0.1:1").unwrap();
-        let mut server = Server::start("sh -c 'echo no such key >&2; exit 3'").unwrap();
-        let error = server.wait(&target).unwrap_err().to_string();
-        assert!(error.contains("no such key") && error.contains("exit status: 3"), "{error}");
-    }
 }

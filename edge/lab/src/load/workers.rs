@@ -20,7 +20,7 @@ use super::collect::Collector;
 use super::generator::{Command, Event};
 use super::process::{own_cpu, own_resident_bytes};
 use super::record::{Record, Stage};
-use super::run::{EVENTS_MAX, Here, RunError, Watch};
+use super::run::{EVENTS_MAX, Here, Plan, RunError, Watch};
 
 /// Bytes of a worker's line, at most: histograms of 64 operations.
 const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -112,8 +112,9 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Starts this program again, `count` times, with its own arguments and a share each.
-    pub(super) fn start(count: u16, run_number: u32, urls: &[&str]) -> Result<Self, RunError> {
+    /// Starts this program again, once for each process, with its own arguments and a share each.
+    pub(super) fn start(plan: &Plan, run_number: u32, urls: &[&str]) -> Result<Self, RunError> {
+        let count = plan.processes;
         let (sender, lines) = sync_channel(EVENTS_MAX);
         let mut workers = Self { children: Vec::new(), commands: Vec::new(), lines };
         for index in 0..count.min(PROCESSES_MAX) {
@@ -123,6 +124,7 @@ impl Workers {
             let mut child = Process::new(program)
                 .args(std::env::args_os().skip(1))
                 .args(["--worker", &share])
+                .args(&plan.worker_args)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()

@@ -1,9 +1,12 @@
 //! The binary from outside: exit codes, what goes to which output, and what is never printed.
 //!
-//! What is deliberately not here: a running server, which `dev/e2e` tests with real clients.
+//! What is deliberately not here: what a running server answers, which `dev/e2e` tests with real
+//! clients.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod load;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -59,6 +62,15 @@ fn exit_codes_tell_who_was_wrong() {
         (&["--help"], 0, "Examples:"),
         (&["serve", "--help"], 0, "--session.token_expiry_sec"),
         (&["echo", "--help"], 0, "--driver"),
+        (&["load", "--help"], 0, "Exit codes:"),
+        (&["load", "scenarios"], 0, "needs an RPC `echo_js` in JavaScript"),
+        (&["load", "scenarios", "rpc-js"], 0, "name = \"rpc-js\"\n"),
+        (&["load", "scenarios", "rpc-jz"], 2, "there is no scenario `rpc-jz`"),
+        (&["load", "ccu", "--rate", "5"], 2, "scenario `ccu`: it has no paced loop"),
+        (&["load", "rpc-lua", "ccu", "--rpc", "x"], 2, "scenario `ccu`: it has no variable"),
+        (&["load", "ccu", "--target", "https://a:1"], 2, "TLS is not spoken here"),
+        (&["load", "ccu", "--expect", "x.rate > 1"], 2, "names no operation of `ccu`"),
+        (&["load", "ccu", "--players", "0"], 2, "--players"),
         (&["options"], 0, "socket.port = 7350"),
         (&["options", "--markdown"], 0, "# Configuration"),
         (&["check"], 0, "the configuration is right"),

@@ -156,6 +156,12 @@ impl Generator {
             let before = *rest;
             let response = match decoder.next(rest, &ANSWER_LIMITS, false) {
                 Ok(Some(response)) => response,
+                Ok(None) if !*is_partial && !begins_as_http(before) => {
+                    // Another protocol's greeting: its head would never come to an end.
+                    let start = String::from_utf8_lossy(&before[..before.len().min(80)]);
+                    reading.wrong = Some(Wrong::new("not HTTP: malformed start line", start));
+                    break;
+                }
                 Ok(None) => {
                     *is_partial = true;
                     break;
@@ -230,6 +236,13 @@ impl Generator {
     }
 }
 
+/// Whether these may be the first bytes of a response; empty lines may stand before it.
+fn begins_as_http(bytes: &[u8]) -> bool {
+    let line = bytes.trim_ascii_start();
+    let count = line.len().min(b"HTTP/1.".len());
+    line[..count] == b"HTTP/1."[..count]
+}
+
 /// Whether a response is what the step wants; what it captures from it.
 fn judge(step: &HttpStep, response: &Response<'_>) -> Result<Vec<(u8, Box<str>)>, Wrong> {
     let body = || {
@@ -253,4 +266,20 @@ fn judge(step: &HttpStep, response: &Response<'_>) -> Result<Vec<(u8, Box<str>)>
         captured.push((*place, path.find(response.body).ok_or_else(missing)?));
     }
     Ok(captured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins_as_http;
+
+    #[test]
+    fn another_protocol_is_told_from_the_first_bytes_of_an_answer() {
+        let answer = b"\r\nHTTP/1.1 200 OK\r\n";
+        for cut in 0..answer.len() {
+            assert!(begins_as_http(&answer[..cut]), "{cut}");
+        }
+        for other in ["SSH-2.0", "220 mail", "\u{15}\u{3}\u{1}", "HTTP/2", "HTTQ"] {
+            assert!(!begins_as_http(other.as_bytes()), "{other}");
+        }
+    }
 }

@@ -1,0 +1,114 @@
+//! Real processes and sockets of this machine; no sleeps, no fixed ports.
+
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::{Server, Target, TargetError};
+
+static GO_ON: AtomicBool = AtomicBool::new(false);
+
+fn target(port: u16) -> Target {
+    Target::parse(&format!("http://127.0.0.1:{port}")).unwrap()
+}
+
+/// A port at which nothing listens.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn targets() {
+    for (url, host, addr) in [
+        ("http://127.0.0.1:7350", "127.0.0.1:7350", "127.0.0.1:7350"),
+        ("http://127.0.0.1/", "127.0.0.1", "127.0.0.1:80"),
+        ("http://[::1]:80", "[::1]:80", "[::1]:80"),
+    ] {
+        let target = Target::parse(url).unwrap();
+        assert_eq!((&*target.host, &*target.addr.to_string()), (host, addr));
+    }
+    for url in ["", "127.0.0.1:1", "https://a", "http://", "http://a b", "http://a/b"] {
+        assert!(Target::parse(url).is_err(), "{url}");
+    }
+}
+
+#[test]
+fn silence_is_told_apart() {
+    let wait = Duration::from_millis(100);
+    let error = |target: &Target| target.reach_within(wait).unwrap_err().to_string();
+    let refused = error(&target(free_port()));
+    assert!(refused.contains("refused") && refused.contains("--server"), "{refused}");
+    let unreachable = error(&Target::parse("http://255.255.255.255:7350").unwrap());
+    assert!(unreachable.contains("cannot be reached"), "{unreachable}");
+    // A listener whose queue is full does not answer.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let full = target(listener.local_addr().unwrap().port());
+    let waiting: Vec<_> = (0..8).map(|_| TcpStream::connect_timeout(&full.addr, wait)).collect();
+    let timed_out = error(&full);
+    assert!(timed_out.contains("within 0.1 s (timed out"), "{timed_out}");
+    drop(waiting);
+}
+
+#[test]
+fn of_a_names_addresses_the_one_that_accepts_is_taken() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let named = Target::parse(&format!("http://localhost:{port}")).unwrap();
+    assert_eq!(named.reach().unwrap().addr, listener.local_addr().unwrap());
+}
+
+#[test]
+fn a_server_says_where_it_listens_and_is_ended() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let command =
+        format!("sh -c 'echo INFO listening on http://127.0.0.1:{port}, driver uring; sleep 60'");
+    let mut server = Server::start(&command, &target(free_port()), false).unwrap();
+    assert_eq!(server.wait(&GO_ON).unwrap().addr.port(), port);
+    let pid = server.pid();
+    drop(server);
+    assert!(crate::load::sample(pid).is_err());
+}
+
+#[test]
+fn a_target_that_was_given_wins_over_what_the_server_says() {
+    let (said, given) = (free_port(), free_port());
+    let command = format!("sh -c 'echo listening on http://127.0.0.1:{said}; sleep 60'");
+    let mut server = Server::start(&command, &target(given), true).unwrap();
+    // Waits until it accepts: here until it is told to stop.
+    let stopped = server.wait(&AtomicBool::new(true));
+    assert!(matches!(stopped, Err(TargetError::Interrupted)), "{stopped:?}");
+    let _listener = TcpListener::bind(("127.0.0.1", given)).unwrap();
+    assert_eq!(server.wait(&GO_ON).unwrap().addr.port(), given);
+    assert!(server.missed().contains("(--target) accept"), "{}", server.missed());
+}
+
+#[test]
+fn another_server_is_not_taken_for_the_one_that_was_started() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = target(listener.local_addr().unwrap().port());
+    let error = Server::start("sleep 60", &taken, true).unwrap_err();
+    assert!(matches!(error, TargetError::Taken { .. }), "{error}");
+    let mut server = Server::start("sleep 60", &taken, false).unwrap();
+    let stopped = server.wait(&AtomicBool::new(true));
+    assert!(matches!(stopped, Err(TargetError::Interrupted)), "{stopped:?}");
+}
+
+#[test]
+fn a_thread_gets_its_processors_back() {
+    let before = super::cpus();
+    let unbind = super::Unbind::later();
+    super::pin_thread(before[0]).unwrap();
+    assert_eq!(super::cpus(), before[..1]);
+    drop(unbind);
+    assert_eq!(super::cpus(), before);
+}
+
+#[test]
+fn a_server_that_ends_is_an_error_with_its_lines() {
+    let command = "sh -c 'echo no such key >&2; exit 3'";
+    let mut server = Server::start(command, &target(free_port()), false).unwrap();
+    let error = server.wait(&GO_ON).unwrap_err().to_string();
+    assert!(error.contains("no such key") && error.contains("exit status: 3"), "{error}");
+}

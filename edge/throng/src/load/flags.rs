@@ -1,0 +1,249 @@
+//! The flags of `throng load` and their help. What they mean for a run is told in `jobs`.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, Command, value_parser};
+use lab::load::scenario::{BUILT_IN, parse};
+
+const EXAMPLES: &str = "\
+Examples:
+  throng load rpc-lua --server 'throng serve --runtime.path modules'
+  throng load rpc-lua --target http://127.0.0.1:7350 --rate 2000 --duration 60s --out results/today
+  throng load ccu register authenticate rpc-lua match --server 'throng serve' --out results/today
+  throng load match --players 1000 --rate 2 --server-pid 4711
+  throng load plaintext --target http://127.0.0.1:7450 --saturate --pipeline 1,4,16
+  throng load my-scenario.toml --set item=sword --expect 'buy.response_p99 < 20ms'
+  throng load scenarios rpc-lua > my-scenario.toml
+  throng load table ours=results/today nakama=results/nakama
+
+In the open loop (the default) operations begin on a schedule, whatever the server does, and each
+is timed from its intended start too. --saturate is the closed loop: it finds throughput, and its
+times say nothing about what users feel.
+
+--ramp is the scenario's by default (match: 5 s; the other built-in ones: 0). With 0 the players
+come as fast as the server takes them, 256 at a time. The warm-up begins when all are ready.
+
+Several scenarios run one after the other, each with a server of its own if there is a --server,
+and their tables come at the end. A data folder is the same for all of them: what one has written,
+the next one finds.
+
+Exit codes:
+  0         all went well
+  1         an expectation failed, nothing was answered, the scenario stopped the run, or the run
+            could not begin
+  2         asked for wrongly: a flag, a scenario, an expectation
+  130, 143  ended by ^C or SIGTERM; what was measured until then is printed and written";
+
+/// The subcommand's flags.
+pub fn command() -> Command {
+    let command =
+        Command::new("load")
+            .about("Put virtual players on a server and measure what they get and what they cost")
+            .after_help(after_help())
+            .subcommand_negates_reqs(true)
+            .args_conflicts_with_subcommands(true)
+            .subcommand(table())
+            .subcommand(scenarios())
+            .subcommand(Command::new("schema").about("Print the JSON Schema of result.json"))
+            .arg(Arg::new("scenario").value_name("SCENARIO").num_args(1..).required(true).help(
+                "Scenario files, or names of built-in ones (see below); several run in turn",
+            ));
+    result_args(generator_args(server_args(scenario_args(load_args(command)))))
+}
+
+fn after_help() -> String {
+    let mut text = String::from("Built-in scenarios (more: throng load scenarios):\n");
+    for (name, toml) in BUILT_IN {
+        let title = parse(toml).map(|scenario| scenario.title).unwrap_or_default();
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {name:<13} {title}");
+    }
+    text.push('\n');
+    text.push_str(EXAMPLES);
+    text
+}
+
+fn table() -> Command {
+    Command::new("table")
+        .about("Lay several runs side by side, in the rows of Nakama's benchmark page")
+        .arg(Arg::new("runs").value_name("[NAME=]DIR").num_args(1..).required(true).help(
+            "Folders that --out wrote, or result files; several of one NAME are rounds: \
+                     their median and range",
+        ))
+        .arg(
+            value("html", "FILE", "Write the comparison as one HTML file with charts")
+                .value_parser(value_parser!(PathBuf)),
+        )
+}
+
+fn scenarios() -> Command {
+    Command::new("scenarios")
+        .about("List the built-in scenarios, or print one as a file to copy and edit")
+        .arg(Arg::new("name").value_name("NAME").help("Prints this one's TOML file"))
+}
+
+/// How much load.
+fn load_args(command: Command) -> Command {
+    command
+        .next_help_heading("Load")
+        .arg(
+            value("players", "N", "Virtual players; the scenario's number by default")
+                .value_parser(value_parser!(u32).range(1..)),
+        )
+        .arg(
+            value(
+                "rate",
+                "R",
+                "Operations a second, of all players or of each, as the scenario says; its own \
+                 rate by default",
+            )
+            .value_parser(value_parser!(f64)),
+        )
+        .arg(value("duration", "TIME", "How long is counted").default_value("10s"))
+        .arg(value("warmup", "TIME", "How long load runs before that").default_value("2s"))
+        .arg(value(
+            "ramp",
+            "TIME",
+            "Time over which the players come; the scenario's by default, and 0 is as fast as the \
+             server takes them",
+        ))
+        .arg(
+            Arg::new("saturate")
+                .long("saturate")
+                .action(ArgAction::SetTrue)
+                .help("Closed loop: each operation begins when the last is answered"),
+        )
+        .arg(
+            value("pipeline", "N[,N…]", "HTTP requests in one write; several: a run for each")
+                .value_delimiter(',')
+                .value_parser(value_parser!(u16).range(1..=1024)),
+        )
+        .arg(
+            value("seed", "N", "Of arrivals, think times and weights; random by default")
+                .value_parser(value_parser!(u64)),
+        )
+}
+
+/// What changes in the scenario.
+fn scenario_args(command: Command) -> Command {
+    command
+        .next_help_heading("Scenario")
+        .arg(value("rpc", "ID", "The RPC function called; as --set rpc=ID"))
+        .arg(
+            value("set", "NAME=VALUE", "Sets a variable of the scenario").action(ArgAction::Append),
+        )
+}
+
+/// What is measured.
+fn server_args(command: Command) -> Command {
+    command
+        .next_help_heading("Server")
+        .arg(
+            value(
+                "target",
+                "URL",
+                "Where the server listens, http://host:port; if it is not given and --server is, \
+                 the address that the server prints; again: more nodes, which share the players",
+            )
+            .action(ArgAction::Append)
+            .default_value("http://127.0.0.1:7350"),
+        )
+        .arg(
+            value("server", "COMMAND", "Start this server on another processor, and end it")
+                .conflicts_with("server-pid"),
+        )
+        .arg(
+            value(
+                "server-pid",
+                "PID",
+                "Measure the CPU and memory of this process; again: of more",
+            )
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(u32)),
+        )
+        .arg(value(
+            "peer",
+            "TEXT",
+            "What is measured, kept in the result: 'Nakama 3.40, PostgreSQL 15'",
+        ))
+        .arg(value("server-key", "KEY", "Server key").default_value("defaultkey"))
+        .arg(value("http-key", "KEY", "HTTP key").default_value("defaulthttpkey"))
+}
+
+/// Where and how the generator runs.
+fn generator_args(command: Command) -> Command {
+    command
+        .next_help_heading("Generator")
+        .arg(
+            value("pin", "CPU", "Processor of the generator; the last one by default")
+                .value_parser(value_parser!(usize)),
+        )
+        .arg(
+            value("processes", "N", "Share the players among processes, for more sockets")
+                .value_parser(value_parser!(u16).range(1..=256)),
+        )
+        .arg(
+            value("driver", "WORD", "How the generator asks the kernel for I/O")
+                .value_parser(["auto", "uring", "poll"])
+                .default_value("auto"),
+        )
+        .arg(value("worker", "SHARE", "What the controller of several processes says").hide(true))
+        .arg(
+            value("job", "INDEX", "Which of the command line's runs a worker belongs to")
+                .value_parser(value_parser!(usize))
+                .default_value("0")
+                .hide(true),
+        )
+}
+
+/// What becomes of the result.
+fn result_args(command: Command) -> Command {
+    command
+        .next_help_heading("Result")
+        .arg(
+            value(
+                "out",
+                "DIR",
+                "Write result.json, result.hlog, series.csv and report.html there; of several \
+                 scenarios into DIR/NAME",
+            )
+            .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
+            value("expect", "CONDITION", "Exit with 1 unless it holds: 'rpc.response_p99 < 20ms'")
+                .action(ArgAction::Append),
+        )
+        .arg(
+            value("junit", "FILE", "Write what became of the expectations as JUnit XML")
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
+            value("json", "FILE", "Write the result of one run as JSON")
+                .value_parser(value_parser!(PathBuf)),
+        )
+}
+
+fn value(name: &'static str, form: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(form).help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use lab::load::scenario::{BUILT_IN, parse};
+
+    #[test]
+    fn help_says_the_truth_about_ramps() {
+        for (name, toml) in BUILT_IN {
+            let seconds = parse(toml).unwrap().ramp.0.as_secs();
+            assert_eq!(seconds, if *name == "match" { 5 } else { 0 }, "{name}");
+        }
+    }
+
+    #[test]
+    fn help_fits_a_terminal_and_names_all_scenarios() {
+        let text = super::after_help();
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        assert!(BUILT_IN.iter().all(|(name, _)| text.contains(&format!("\n  {name} "))));
+    }
+}

@@ -1,0 +1,280 @@
+//! From flags to runs: one for each scenario and each depth of `--pipeline`, all checked before the
+//! first one begins.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, ensure};
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use lab::load::expect::Condition;
+use lab::load::scenario::{Pace, Scenario, Span, built_in, parse};
+use lab::load::{Plan, Share, Target};
+
+/// One run.
+pub(super) struct Job {
+    /// What it is called where several stand side by side.
+    pub(super) name: String,
+    pub(super) plan: Plan,
+    pub(super) conditions: Vec<Condition>,
+    /// Where its files go.
+    pub(super) folder: Option<PathBuf>,
+}
+
+/// All runs of a command line, in their order.
+///
+/// # Errors
+/// When something was asked for wrongly.
+pub(super) fn jobs(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> anyhow::Result<Vec<Job>> {
+    let names: Vec<&String> = matches.get_many("scenario").into_iter().flatten().collect();
+    let depths: Vec<u16> = matches.get_many("pipeline").into_iter().flatten().copied().collect();
+    let is_sweep = depths.len() > 1;
+    let depths: Vec<Option<u16>> =
+        if depths.is_empty() { vec![None] } else { depths.into_iter().map(Some).collect() };
+    let given: Vec<Condition> = conditions(matches.get_many("expect").into_iter().flatten())?;
+    let out: Option<&PathBuf> = matches.get_one("out");
+    let mut jobs: Vec<Job> = Vec::new();
+    for name in &names {
+        let scenario = scenario(name)?;
+        let told = format!("scenario `{}`", scenario.name);
+        ensure!(
+            !jobs.iter().any(|job| job.plan.scenario.name == scenario.name),
+            "{told} is given twice"
+        );
+        check_flags(matches, &scenario).with_context(|| told.clone())?;
+        let own = conditions(scenario.thresholds.iter()).with_context(|| told.clone())?;
+        for condition in &own {
+            ensure!(
+                condition.fits(&scenario),
+                "{told}: threshold `{}` names no operation of it",
+                condition.text
+            );
+        }
+        let fitting = given.iter().filter(|condition| condition.fits(&scenario)).cloned();
+        let conditions: Vec<_> = own.into_iter().chain(fitting).collect();
+        let place = match out {
+            Some(out) if names.len() > 1 => Some(out.join(part(&scenario.name)?)),
+            _ => out.cloned(),
+        };
+        for depth in &depths {
+            let mut folder = place.clone();
+            let mut name = scenario.name.clone();
+            if let Some(depth) = depth.filter(|_| is_sweep) {
+                folder = folder.map(|folder| folder.join(format!("pipeline-{depth}")));
+                name = format!("{depth} in a write");
+            }
+            let plan = Plan {
+                pipeline: *depth,
+                worker_args: vec!["--job".to_owned(), jobs.len().to_string()],
+                stop: stop.clone(),
+                ..plan(matches, scenario.clone())?
+            };
+            lab::load::check(&plan).with_context(|| told.clone())?;
+            jobs.push(Job { name, plan, conditions: conditions.clone(), folder });
+        }
+    }
+    for condition in &given {
+        ensure!(
+            jobs.iter().any(|job| condition.fits(&job.plan.scenario)),
+            "--expect '{}' names no operation of {}",
+            condition.text,
+            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        );
+    }
+    let has_json = matches.contains_id("json");
+    ensure!(jobs.len() == 1 || !has_json, "--json takes one run's result: use --out DIR");
+    Ok(jobs)
+}
+
+/// `index/count/run/url`, as a controller writes it.
+pub(super) fn worker_share(text: &str) -> Option<Share> {
+    let mut parts = text.splitn(4, '/');
+    Some(Share {
+        index: parts.next()?.parse().ok()?,
+        count: parts.next()?.parse().ok().filter(|count| *count > 0)?,
+        run_number: u32::from_str_radix(parts.next()?, 16).ok()?,
+        urls: parts.next()?.split(',').map(str::to_owned).collect(),
+    })
+}
+
+/// Whether the flags that were given say something to this scenario.
+fn check_flags(matches: &ArgMatches, scenario: &Scenario) -> anyhow::Result<()> {
+    let is_http = |step: &lab::load::scenario::StepForm| {
+        step.get.is_some() || step.post.is_some() || step.put.is_some() || step.delete.is_some()
+    };
+    let mut loops = scenario.sessions.iter().filter(|session| !session.repeated.is_empty());
+    let has_pace = loops.clone().any(|session| session.pace != Pace::None);
+    ensure!(has_pace || !matches.contains_id("rate"), "it has no paced loop, which --rate changes");
+    ensure!(
+        loops.any(|session| session.repeated.iter().any(is_http))
+            || !matches.contains_id("pipeline"),
+        "it has no HTTP request in its loop, which --pipeline repeats"
+    );
+    let has_rpc = scenario.vars.contains_key("rpc");
+    ensure!(has_rpc || !matches.contains_id("rpc"), "it has no variable `rpc`, which --rpc sets");
+    Ok(())
+}
+
+/// The name of a scenario as the name of a folder.
+fn part(name: &str) -> anyhow::Result<&str> {
+    let mut parts = Path::new(name).components();
+    let is_plain = matches!(parts.next(), Some(Component::Normal(it)) if it == OsStr::new(name));
+    ensure!(is_plain && parts.next().is_none(), "`{name}` cannot be a folder under --out");
+    Ok(name)
+}
+
+fn conditions<'a>(texts: impl Iterator<Item = &'a String>) -> anyhow::Result<Vec<Condition>> {
+    texts.map(|text| text.parse().map_err(anyhow::Error::from)).collect()
+}
+
+fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
+    let word = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
+    let span = |name: &str| -> anyhow::Result<Span> {
+        word(name).parse().with_context(|| format!("--{name}"))
+    };
+    let mut vars = BTreeMap::new();
+    for pair in matches.get_many::<String>("set").into_iter().flatten() {
+        let (name, value) = pair.split_once('=').context("--set wants NAME=VALUE")?;
+        vars.insert(name.to_owned(), value.to_owned());
+    }
+    if let Some(rpc) = matches.get_one::<String>("rpc") {
+        vars.insert("rpc".to_owned(), rpc.clone());
+    }
+    let rate: Option<f64> = matches.get_one("rate").copied();
+    ensure!(rate.is_none_or(|rate| rate > 0.0 && rate.is_finite()), "--rate is above zero");
+    let targets = matches.get_many::<String>("target").into_iter().flatten();
+    let targets = targets.map(|url| Target::parse(url));
+    Ok(Plan {
+        scenario,
+        targets: targets.collect::<Result<_, _>>().context("--target")?,
+        is_target_given: matches.value_source("target") == Some(ValueSource::CommandLine),
+        players: matches.get_one("players").copied(),
+        rate,
+        saturate: matches.get_flag("saturate"),
+        duration: span("duration")?,
+        warm_up: span("warmup")?,
+        ramp: matches.contains_id("ramp").then(|| span("ramp")).transpose()?,
+        pipeline: None,
+        server_key: word("server-key").to_owned(),
+        http_key: word("http-key").to_owned(),
+        vars,
+        server_pids: matches.get_many("server-pid").into_iter().flatten().copied().collect(),
+        server: matches.get_one("server").cloned(),
+        pin: matches.get_one("pin").copied(),
+        driver: word("driver").parse()?,
+        seed: matches.get_one("seed").copied(),
+        processes: matches.get_one("processes").copied().unwrap_or(1),
+        peer: word("peer").to_owned(),
+        worker_args: Vec::new(),
+        stop: Arc::default(),
+    })
+}
+
+fn scenario(name: &str) -> anyhow::Result<Scenario> {
+    if let Some(text) = built_in(name) {
+        return Ok(parse(text)?);
+    }
+    let text = std::fs::read_to_string(name).with_context(|| {
+        format!("`{name}` is neither a built-in scenario (`throng load scenarios`) nor a file")
+    })?;
+    parse(&text).with_context(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Job, jobs, part, worker_share};
+
+    fn of(line: &str) -> Result<Vec<Job>, String> {
+        let words = line.split(' ').filter(|word| !word.is_empty());
+        let matches =
+            super::super::command().try_get_matches_from(words).map_err(|it| it.to_string())?;
+        jobs(&matches, &Arc::default()).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn every_scenario_and_depth_is_a_run_with_a_folder_of_its_own() {
+        for (line, wanted) in [
+            ("load ccu --out r", &[("ccu", "r")][..]),
+            ("load ccu match --out r", &[("ccu", "r/ccu"), ("match", "r/match")]),
+            (
+                "load plaintext --pipeline 1,16 --out r",
+                &[("1 in a write", "r/pipeline-1"), ("16 in a write", "r/pipeline-16")],
+            ),
+            (
+                "load plaintext json --pipeline 4 --out r",
+                &[("plaintext", "r/plaintext"), ("json", "r/json")],
+            ),
+            (
+                "load plaintext json --pipeline 1,4 --out r",
+                &[
+                    ("1 in a write", "r/plaintext/pipeline-1"),
+                    ("4 in a write", "r/plaintext/pipeline-4"),
+                    ("1 in a write", "r/json/pipeline-1"),
+                    ("4 in a write", "r/json/pipeline-4"),
+                ],
+            ),
+        ] {
+            let jobs = of(line).unwrap();
+            let found: Vec<_> = jobs
+                .iter()
+                .map(|job| (&*job.name, job.folder.as_ref().unwrap().to_str().unwrap()))
+                .collect();
+            assert_eq!(found, wanted, "{line}");
+            for (index, job) in jobs.iter().enumerate() {
+                assert_eq!(job.plan.worker_args, ["--job", &index.to_string()]);
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_name_the_scenario() {
+        for (line, part) in [
+            ("load nothing", "`nothing` is neither"),
+            ("load ccu ccu", "`ccu` is given twice"),
+            ("load rpc-lua ccu --rpc x", "scenario `ccu`: it has no variable `rpc`"),
+            ("load rpc-lua match --set size=1", "scenario `rpc-lua`: "),
+            ("load register ccu --rate 5", "scenario `ccu`: it has no paced loop"),
+            ("load register ws-echo --pipeline 5", "scenario `ws-echo`: it has no HTTP request"),
+            ("load ccu match --json x", "--json takes one run"),
+            ("load ccu match --expect rpc.rate>1", "no operation of `ccu`, `match`"),
+            ("load ccu --expect rate", "not a condition"),
+            ("load ccu --target https://a", "TLS"),
+            ("load register --rate 0", "--rate is above zero"),
+            ("load ccu --duration 5", "--duration"),
+        ] {
+            let Err(error) = of(line) else { panic!("taken: {line}") };
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_expectation_holds_for_the_scenarios_that_have_its_operation() {
+        let jobs = of("load ccu rpc-lua --expect rpc.rate>1 --expect errors==0").unwrap();
+        assert_eq!(jobs.iter().map(|job| job.conditions.len()).collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn only_a_plain_name_is_a_folder() {
+        assert!(part("rpc-lua").is_ok());
+        for name in ["", "..", ".", "a/b", "/a", "a/"] {
+            assert!(part(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_read_as_it_was_written() {
+        let share = worker_share("1/2/ff/http://a:1").unwrap();
+        assert_eq!(
+            (share.index, share.count, share.run_number, share.urls.join(",").as_str()),
+            (1, 2, 255, "http://a:1")
+        );
+        for text in ["", "1", "1/0/f/u", "1/2/g/u", "1/2/f"] {
+            assert!(worker_share(text).is_none(), "{text}");
+        }
+    }
+}
