@@ -51,8 +51,10 @@ fn beats_never_vanish_whatever_the_server_does() {
                     settings.timeout_ns = 3 * S / 2;
                 };
                 let mut world = World::new(&text, change, &mut server);
-                let connects = |now_ns| match now_ns {
-                    _ if now_ns < 6 * S || (now_ns / MS).is_multiple_of(7) => Some((Ok(()), 20_000)),
+                let connects = |now_ns: u64| match now_ns {
+                    _ if now_ns < 6 * S || (now_ns / MS).is_multiple_of(7) => {
+                        Some((Ok(()), 20_000))
+                    }
                     _ => connect,
                 };
                 world.connect = &connects;
