@@ -14,10 +14,11 @@ use std::fmt::Write as _;
 pub use comparison::comparison;
 use page::{Mood, badge, banner, pairs, stamp, table, tile};
 
+use super::advice::{cure, is_answered, mending};
 use super::compare::measures;
 use super::escape;
 use super::summary::{OpSummary, Percentiles, Summary, float};
-use super::table::{bits, bytes, bytes_f64, group, group_f64, rate, time, time_f64};
+use super::table::{bits, bytes, bytes_f64, group, group_f64, interval, rate, time, time_f64};
 
 /// Characters of an error's example on the first screen, at most; the table has it whole.
 const EXAMPLE_CHARS_MAX: usize = 120;
@@ -62,12 +63,12 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         escape(&summary.title),
         escape(summary.about.trim()),
     )?;
-    for reason in &summary.invalid {
-        let text = format!("The generator was in the way: {reason}. Do not quote these figures.");
-        banner(out, Mood::Bad, "INVALID.", &text)?;
-    }
+    banners(out, summary)?;
     let void = if summary.invalid.is_empty() { "" } else { " void" };
     write!(out, "<p class=\"verdict{void}\">{}</p>", escape(&verdict(summary)))?;
+    if let Some(text) = summary.ramp.as_ref().and_then(|it| it.text(summary.settings.players)) {
+        banner(out, Mood::Warn, "Missing.", &text)?;
+    }
     if let Some(text) = what_went_wrong(summary) {
         banner(out, Mood::Warn, "Errors.", &text)?;
     }
@@ -79,6 +80,24 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     out.push_str("<section class=\"tiles\">");
     tiles(out, summary)?;
     write!(out, "</section><p class=\"how\">{}</p></header>", escape(&how(summary)))
+}
+
+/// Why the figures are not what they look like.
+fn banners(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    if !summary.ended.is_empty() {
+        banner(out, Mood::Bad, "Ended early.", &summary.ended)?;
+    }
+    for reason in &summary.invalid {
+        let text = format!("The generator was in the way: {reason}. Do not quote these figures.");
+        banner(out, Mood::Bad, "INVALID.", &text)?;
+    }
+    if !summary.invalid.is_empty() && is_answered(summary) {
+        banner(out, Mood::Note, "What helps:", &mending(summary).join("; "))?;
+    }
+    for note in &summary.notes {
+        banner(out, Mood::Note, "Note.", note)?;
+    }
+    Ok(())
 }
 
 /// What kind of run it was, and whether it may be believed.
@@ -223,20 +242,24 @@ fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
             time_f64(op.service.mean_ns),
             group(op.done),
             group(op.failed),
+            group(op.retried),
             group(op.missed),
             group(op.unanswered),
         ]
     };
     let rows: Vec<_> = summary.ops.iter().map(row).collect();
+    let interval = interval(summary, &summary.headline);
+    let [highest, lowest] = ["Highest", "Lowest"].map(|it| format!("{it} {interval} mean"));
     let heads = [
         "Operation",
-        "Highest 10 s mean",
-        "Lowest 10 s mean",
+        &highest,
+        &lowest,
         "Highest rate",
         "Mean rate",
         "Mean",
         "Count",
         "Failed",
+        "Tried again",
         "Not sent in time",
         "Unanswered",
     ];
@@ -291,10 +314,12 @@ fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     let row = |error: &super::summary::ErrorSummary| {
         let example = error.example.clone();
-        vec![group(error.count), error.op.clone(), error.kind.clone(), example]
+        let cure = cure(error).unwrap_or_default().to_owned();
+        vec![group(error.count), error.op.clone(), error.kind.clone(), example, cure]
     };
     let rows: Vec<_> = summary.errors.iter().map(row).collect();
-    table(out, ("Errors, whole run", 4), &["Count", "Operation", "Kind", "First one"], &rows)
+    let heads = ["Count", "Operation", "Kind", "First one", "What helps"];
+    table(out, ("Errors, whole run", 5), &heads, &rows)
 }
 
 fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {

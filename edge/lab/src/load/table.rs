@@ -121,9 +121,10 @@ fn figures(out: &mut String, summary: &Summary) -> std::fmt::Result {
     Ok(())
 }
 
-/// The interval whose highest and lowest mean is told: Tsung's 10 s, or what a shorter run had.
-pub(crate) fn interval(summary: &Summary) -> String {
-    match summary.ops.iter().position(|op| op.name == summary.headline) {
+/// The interval whose highest and lowest mean is told of the operation `name`: Tsung's 10 s, or
+/// what a shorter run had.
+pub(crate) fn interval(summary: &Summary, name: &str) -> String {
+    match summary.ops.iter().position(|op| op.name == name) {
         Some(index) => seconds_text(interval_s(summary, index)),
         None => seconds_text(float(INTERVAL_S as u64)),
     }
@@ -146,7 +147,7 @@ fn seconds_text(seconds: f64) -> String {
 }
 
 fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
-    let interval = interval(summary);
+    let interval = interval(summary, &summary.headline);
     let (highest, lowest) = (format!("highest {interval}"), format!("lowest {interval}"));
     writeln!(
         out,
@@ -400,7 +401,7 @@ mod tests {
     #[test]
     fn the_interval_is_the_one_that_was_used() {
         for (counted_s, wanted) in [(4, "4 s"), (9, "9 s"), (10, "10 s"), (25, "10 s")] {
-            assert_eq!(interval(&run(counted_s)), wanted);
+            assert_eq!(interval(&run(counted_s), "rpc"), wanted);
         }
         assert!(text(&run(4)).contains("highest 4 s    lowest 4 s "), "{}", text(&run(4)));
     }

@@ -2,7 +2,7 @@
 
 use super::{Column, Section, Summary, measures};
 use crate::load::summary::{OpSummary, ServerCost, float};
-use crate::load::table::{bits, bytes_f64, group_f64, rate, time_f64};
+use crate::load::table::{bits, bytes_f64, group_f64, interval, rate, time_f64};
 
 /// A figure over the rounds of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -142,6 +142,15 @@ impl Table<'_> {
         self.rows.push(Row { name: name.to_owned(), cells, factor });
     }
 
+    /// The interval of the means of an operation: Tsung's, unless all runs were as short.
+    fn interval(&self, name: &str) -> String {
+        let runs = self.section.columns.iter().flat_map(|column| &column.runs);
+        let has_op = |it: &&Summary| it.ops.iter().any(|op| op.name == name);
+        let mut lengths = runs.map(|run| &run.summary).filter(has_op).map(|it| interval(it, name));
+        let first = lengths.next().filter(|first| lengths.all(|other| other == *first));
+        first.unwrap_or_else(|| "10 s".to_owned())
+    }
+
     fn operation(&mut self, name: &str) {
         let of = |value: OpValue| {
             move |it: &Summary| it.ops.iter().find(|op| op.name == name).map(value)
@@ -152,8 +161,10 @@ impl Table<'_> {
                 it.ops.iter().find(|op| op.name == name && op.service.count > 0).map(value)
             }
         };
-        self.row("highest 10 s mean", time_f64, &answered(|op| op.interval_mean_highest_ns));
-        self.row("lowest 10 s mean", time_f64, &answered(|op| op.interval_mean_lowest_ns));
+        let interval = self.interval(name);
+        let [highest, lowest] = ["highest", "lowest"].map(|it| format!("{it} {interval} mean"));
+        self.row(&highest, time_f64, &answered(|op| op.interval_mean_highest_ns));
+        self.row(&lowest, time_f64, &answered(|op| op.interval_mean_lowest_ns));
         self.row("highest rate", per_s, &of(|op| op.rate_highest));
         self.row("mean rate", per_s, &of(|op| op.rate));
         self.row("mean", time_f64, &answered(|op| op.service.mean_ns));
@@ -178,8 +189,9 @@ impl Table<'_> {
                 it.ops.iter().find(|op| op.name == name && op.response.count > 0).map(value)
             });
         }
-        let bad: [(&str, OpValue); 3] = [
+        let bad: [(&str, OpValue); 4] = [
             ("failed", |op| float(op.failed)),
+            ("tried again", |op| float(op.retried)),
             ("not sent in time", |op| float(op.missed)),
             ("unanswered at the end", |op| float(op.unanswered)),
         ];

@@ -428,6 +428,26 @@ fn all_beats_together_are_even() {
 }
 
 #[test]
+fn poisson_beats_of_all_players_are_as_many_and_as_irregular_as_they_should_be() {
+    let text = ONE_GET.replace("name='s'", "name='s'\nprocess='poisson'");
+    let mut times = Vec::new();
+    let mut server = |now_ns: u64, _, _: &[u8]| {
+        times.push(now_ns);
+        vec![Act::Answer { at_ns: now_ns + MS / 10, bytes: OK.to_vec() }]
+    };
+    let change = |settings: &mut Settings| {
+        settings.players = 50;
+        settings.rate = Some(500.0);
+    };
+    let (total, _) = World::new(&text, change, &mut server).run();
+    let op = &total.ops[0];
+    assert!((4_800..=5_200).contains(&(op.done + op.missed)), "{} {}", op.done, op.missed);
+    // Of exponential gaps one in e is longer than the mean.
+    let long = times.windows(2).filter(|pair| pair[1] - pair[0] > 2 * MS).count();
+    assert!((1_700..=2_000).contains(&long), "{long} of {}", times.len());
+}
+
+#[test]
 #[expect(clippy::too_many_lines, reason = "most of it is the made-up server")]
 fn matches_are_played_by_the_scenario_and_accounted_for() {
     use base64::Engine as _;
