@@ -16,6 +16,14 @@ globalThis.WebSocket ??= WebSocket;
 
 /** How long something may take that ought to happen at once. */
 export const SOON_MS = 5_000;
+/** Repeats until the condition holds; for what happens a little later than its cause is answered. */
+export async function until(condition) {
+  for (const end = Date.now() + SOON_MS; Date.now() < end;) {
+    if (await condition()) return;
+  }
+  assert.fail(`still not after ${SOON_MS} ms: ${condition}`);
+}
+
 /** The two socket formats; each socket test runs in both. */
 export const FORMATS = ["json", "protobuf"];
 

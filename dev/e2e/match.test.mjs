@@ -18,6 +18,7 @@ import {
   SOON_MS,
   textOf,
   unique,
+  until,
 } from "./client.mjs";
 
 const OP = {
@@ -409,14 +410,6 @@ for (const format of FORMATS) {
       one.leave();
     });
   });
-}
-
-/** Repeats until the condition holds; for what the original does a little later. */
-async function until(condition) {
-  for (const end = Date.now() + SOON_MS; Date.now() < end;) {
-    if (await condition()) return;
-  }
-  assert.fail(`still not after ${SOON_MS} ms: ${condition}`);
 }
 
 describe("frames of matches", () => {

@@ -18,6 +18,7 @@ import {
   refusal,
   tenSecondsOlder,
   unique,
+  until,
 } from "./client.mjs";
 
 let server;
@@ -270,8 +271,10 @@ describe("account", () => {
     const { session } = await newPlayer(server);
     assert.ok(!(await client.getAccount(session)).user.online);
     const { leave } = await openSocket(client, session, { status: true });
-    assert.equal((await client.getAccount(session)).user.online, true);
+    // The socket is open before the thread that keeps presences has heard of it.
+    await until(async () => (await client.getAccount(session)).user.online);
     leave();
+    await until(async () => !(await client.getAccount(session)).user.online);
   });
 
   test("link and unlink", async () => {

@@ -2,7 +2,7 @@
 //! that they follow the terminal's own.
 //!
 //! A run's progress goes in, text for the terminal comes out: [`Live`] writes a screen over the one
-//! before it, [`line`] a line for logs. No line is wider than the terminal, and none comes in
+//! before it, [`line()`] a line for logs. No line is wider than the terminal, and none comes in
 //! parts: what is too long is cut. Writing it out is the caller's.
 
 mod row;

@@ -275,7 +275,7 @@ pub struct Network {
 /// What the server process used in the counted time, or several together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerCost {
-    /// Process id; the first of several, which all stand in [`Settings::server_pids`].
+    /// Process id; the first of several, which all stand in `settings.server_pids`.
     pub pid: u32,
     /// Seconds of CPU in user mode.
     pub user_s: f64,
