@@ -110,7 +110,7 @@ export async function startServer({ options = {}, dataDir } = {}) {
   return new Server({ host: "127.0.0.1", port, child, exited, log, dataDir: directory, ...keys });
 }
 
-function binary() {
+export function binary() {
   const path = process.env.THRONG_BIN ?? join(REPOSITORY, "target/debug/throng");
   if (!existsSync(path)) {
     throw new Error(`no server at ${path}: build it with cargo, or set THRONG_BIN or NAKAMA_URL`);

@@ -1,0 +1,84 @@
+/**
+ * `throng load` against the server under test: each workload of Nakama's benchmark page runs without an error, and
+ * the histogram log that a run writes is read back by somebody else's reader (hdr-histogram-js).
+ *
+ * Runs are short and their speed is not looked at. On the original the JavaScript and Go functions run too, if it
+ * was started with the modules of `modules/nakama`.
+ */
+import { after, before, describe, test } from "node:test";
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { HistogramLogReader } from "hdr-histogram-js";
+import { binary, isExternal, startServer } from "./server.mjs";
+
+const RUN_MS_MAX = 60_000;
+
+let server;
+let folder;
+before(async () => {
+  server = await startServer();
+  folder = await mkdtemp(join(tmpdir(), "throng-load-"));
+});
+after(async () => {
+  await server?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Runs a scenario; what it wrote into its folder. */
+async function load(scenario, ...flags) {
+  const out = join(folder, scenario);
+  const args = ["load", scenario, "--target", `http://${server.host}:${server.port}`, "--out", out];
+  args.push("--server-key", server.serverKey, "--http-key", server.httpKey);
+  args.push("--warmup", "0s", "--duration", "1s", ...flags);
+  await promisify(execFile)(binary(), args, { timeout: RUN_MS_MAX });
+  return { out, result: JSON.parse(await readFile(join(out, "result.json"), "utf8")) };
+}
+
+describe("the workloads of the page", () => {
+  const workloads = [
+    ["ccu", "--players", "50"],
+    ["register", "--rate", "50"],
+    ["authenticate", "--rate", "50"],
+    ["rpc-lua", "--rate", "50"],
+    ...(isExternal ? [["rpc-js", "--rate", "50"]] : []),
+    ...(isExternal ? [["rpc-go", "--rate", "50"]] : []),
+    ["match", "--players", "25", "--rate", "10", "--ramp", "0s"],
+    ["match", "--players", "25", "--rate", "10", "--ramp", "0s", "--set", "group=5"],
+  ];
+  for (const [scenario, ...flags] of workloads) {
+    test([scenario, ...flags].join(" "), async () => {
+      const { result } = await load(scenario, ...flags);
+      assert.deepEqual(result.errors, []);
+      const headline = result.ops.find((op) => op.name === result.headline);
+      assert.ok(headline.done > 0 && headline.failed === 0 && headline.unanswered === 0);
+      if (scenario === "match") {
+        const { lost, doubled, reordered, foreign } = result.deliveries;
+        assert.deepEqual({ lost, doubled, reordered, foreign }, { lost: 0, doubled: 0, reordered: 0, foreign: 0 });
+      }
+    });
+  }
+});
+
+test("another reader finds in the log what the result says", async () => {
+  const { out, result } = await load("rpc-lua", "--rate", "500");
+  const reader = new HistogramLogReader(await readFile(join(out, "result.hlog"), "utf8"));
+  const sums = new Map();
+  for (let next = reader.nextIntervalHistogram(); next; next = reader.nextIntervalHistogram()) {
+    if (sums.has(next.tag)) sums.get(next.tag).add(next);
+    else sums.set(next.tag, next);
+  }
+  const rpc = result.ops.find((op) => op.name === "rpc");
+  for (const kind of ["service", "response"]) {
+    const [found, told] = [sums.get(`rpc.${kind}`), rpc[kind]];
+    assert.equal(found.totalCount, told.count);
+    for (const [percentile, ns] of [[50, told.p50_ns], [99, told.p99_ns], [100, told.max_ns]]) {
+      const value = found.getValueAtPercentile(percentile);
+      // Three digits: either reader may name another end of the same bucket.
+      assert.ok(Math.abs(value - ns) <= ns / 500, `${kind} p${percentile}: ${value}, ${ns}`);
+    }
+  }
+});
