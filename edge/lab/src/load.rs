@@ -17,6 +17,7 @@ mod environment;
 pub mod expect;
 mod generator;
 mod hlog;
+mod json;
 mod path;
 mod player;
 mod process;
@@ -36,6 +37,7 @@ mod workers;
 
 pub use environment::Environment;
 pub use hlog::Intervals;
+pub use json::json;
 pub use process::{ProcessSample, SampleError, sample};
 pub use record::{ErrorCount, Stage};
 pub use report::{comparison, html};

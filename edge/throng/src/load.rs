@@ -241,7 +241,7 @@ fn result_files(
         (folder.join("result.hlog"), intervals.log(&ops, started, &comment)),
         (folder.join("series.csv"), lab::load::csv(summary).into_bytes()),
         (folder.join("report.html"), lab::load::html(summary).into_bytes()),
-        (folder.join("result.json"), serde_json::to_vec_pretty(summary)?),
+        (folder.join("result.json"), lab::load::json(summary)?),
     ])
 }
 
@@ -249,7 +249,7 @@ fn result_files(
 fn write_files(matches: &ArgMatches, done: &[Done<'_>]) -> anyhow::Result<()> {
     let mut files = Vec::new();
     if let (Some(path), [done]) = (matches.get_one::<PathBuf>("json"), done) {
-        files.push((path.clone(), serde_json::to_vec_pretty(&done.summary)?));
+        files.push((path.clone(), lab::load::json(&done.summary)?));
     }
     if let Some(path) = matches.get_one::<PathBuf>("junit") {
         let runs: Vec<_> = done.iter().map(|it| (&it.summary, &*it.verdicts)).collect();
