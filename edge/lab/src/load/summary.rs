@@ -550,7 +550,9 @@ impl Summary {
         let means = intervals.iter().filter(|it| it.done > 0 && it.mean_ns > 0.0);
         let means: Vec<f64> = means.map(|it| it.mean_ns).collect();
         let length_s = if op.setup {
-            intervals.iter().filter(|it| it.done > 0).map(|it| it.length_s).sum()
+            // Of all the time, also of what is left out of the intervals.
+            let busy = self.series.iter().filter(|second| second.ops[index].done > 0);
+            busy.map(|second| second.length_s).sum()
         } else {
             self.counted_s
         };
@@ -683,5 +685,29 @@ struct Interval {
 impl Interval {
     fn rate(&self) -> f64 {
         if self.length_s > 0.0 { float(self.done) / self.length_s } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Second, SecondOp, Summary};
+    use crate::load::program::Op;
+    use crate::load::record::{Record, Stage};
+
+    #[test]
+    fn the_rate_of_preparing_is_of_all_the_time_that_it_took() {
+        // Twelve seconds: the last two are too short for an interval of their own.
+        let second = Second {
+            stage: Stage::Ramp.word().to_owned(),
+            length_s: 1.0,
+            ops: vec![SecondOp { done: 100, ..SecondOp::default() }],
+            ..Second::default()
+        };
+        let mut summary = Summary { series: vec![second; 12], ..Summary::default() };
+        let op = Op { name: "connect".to_owned(), counted: true, setup: true };
+        let mut total = Record::new(Stage::Counted, 1, 0);
+        total.ops[0].done = 1_200;
+        summary.add_totals(&total, &[op], 0);
+        assert!((summary.ops[0].rate - 100.0).abs() < 1e-9, "{}", summary.ops[0].rate);
     }
 }
