@@ -205,6 +205,9 @@ struct Joiner {
     queues: Vec<VecDeque<Box<Record>>>,
     is_ready: Vec<bool>,
     is_done: Vec<bool>,
+    /// Of each worker.
+    stages: Vec<Stage>,
+    /// Of the run, as it was told last.
     stage: Option<Stage>,
     driver: String,
     to: SyncSender<Event>,
@@ -216,6 +219,7 @@ impl Joiner {
             queues: (0..count).map(|_| VecDeque::new()).collect(),
             is_ready: vec![false; count],
             is_done: vec![false; count],
+            stages: vec![Stage::Ramp; count],
             stage: None,
             driver: String::new(),
             to,
@@ -278,7 +282,8 @@ impl Joiner {
             }
             Line::Stopped => return Some(Command::Finish),
             Line::Stage(stage) => {
-                // The first worker's stage is the run's: they begin within milliseconds.
+                self.stages[index] = stage;
+                let stage = self.run_stage();
                 if self.stage.is_none_or(|known| known < stage) {
                     self.stage = Some(stage);
                     self.send(Event::Stage(stage));
@@ -294,6 +299,14 @@ impl Joiner {
             }
         }
         None
+    }
+
+    /// The first worker that counts makes the run count: they begin within milliseconds. But the
+    /// counting ends with the last one, because some may have no players, or lose them all early.
+    fn run_stage(&self) -> Stage {
+        let stages = || self.stages.iter().copied();
+        let busy = stages().filter(|stage| *stage < Stage::Drain).max();
+        busy.or(stages().min()).unwrap_or(Stage::Done)
     }
 
     /// Joins the oldest stretches as long as every worker that is not done has told one. Where
@@ -388,6 +401,33 @@ mod tests {
             }
         }
         assert_eq!(found, [(11, 11, 2, 10), (2, 2, 1, 5), (23, 23, 2, 10)]);
+    }
+
+    #[test]
+    fn a_worker_that_ends_early_does_not_end_the_counting_of_the_others() {
+        let (sender, events) = sync_channel(64);
+        let mut joiner = Joiner::new(2, sender);
+        let told = [
+            (0, Stage::Ramp),
+            (1, Stage::Ramp),
+            // It has no players.
+            (0, Stage::Drain),
+            (0, Stage::Done),
+            (1, Stage::WarmUp),
+            (1, Stage::Counted),
+            (1, Stage::Drain),
+            (1, Stage::Done),
+        ];
+        for (index, stage) in told {
+            joiner.take(index, Line::Stage(stage));
+        }
+        let stage = |event| match event {
+            Event::Stage(stage) => Some(stage),
+            _ => None,
+        };
+        let found: Vec<Stage> = events.try_iter().filter_map(stage).collect();
+        let wanted = [Stage::Ramp, Stage::WarmUp, Stage::Counted, Stage::Drain, Stage::Done];
+        assert_eq!(found, wanted);
     }
 
     #[test]
