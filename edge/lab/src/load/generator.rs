@@ -371,7 +371,7 @@ impl Generator {
             true => u64::from(player.left.max(1)),
             // What was due in the loop when the counted time ended has been counted as missed.
             false if in_loop && self.stage >= Stage::Drain => 0,
-            false => 1,
+            false => step.map_or(1, |step| u64::from(step.ops_at_once())),
         };
         if let Some(record) = self.record.op(op) {
             record.failed += failed;

@@ -107,6 +107,16 @@ pub(crate) struct Step {
     pub(crate) retry: Option<Retry>,
 }
 
+impl Step {
+    /// Operations that one beat of it begins: as many as requests stand in one write.
+    pub(crate) fn ops_at_once(&self) -> u16 {
+        match &self.kind {
+            StepKind::Http(http) => http.pipeline,
+            _ => 1,
+        }
+    }
+}
+
 /// Which refusal means to try again, and from which step on.
 #[derive(Debug)]
 pub(crate) struct Retry {

@@ -198,15 +198,16 @@ impl<'a> World<'a> {
 }
 
 fn program(text: &str) -> Program {
+    let scenario = parse(text).unwrap();
     let dials = Dials {
         hosts: vec!["h".to_owned()],
         server_key: "s".to_owned(),
         http_key: "k".to_owned(),
         run: "r".to_owned(),
         vars: BTreeMap::new(),
-        pipeline: 1,
+        pipeline: scenario.pipeline,
     };
-    compile(&parse(text).unwrap(), &dials).unwrap()
+    compile(&scenario, &dials).unwrap()
 }
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -454,7 +455,8 @@ fn matches_are_played_by_the_scenario_and_accounted_for() {
     use base64::engine::general_purpose::STANDARD;
     use wire::http1;
     use wire::websocket::{self, Message, Opcode, Role};
-    // Every player is alone in its match; every tenth echo comes twice, every seventh is lost.
+    // Every player is alone in its match; every tenth echo comes twice, every seventh is lost, and
+    // the first one of each player too. What is sent last comes when it is nearly too late.
     // The first three to join find their match full.
     let mut sockets: BTreeMap<u32, websocket::Decoder> = BTreeMap::new();
     let (mut echoes, mut joins) = (0_u32, 0_u32);
