@@ -69,6 +69,18 @@ fn beats_never_vanish_whatever_the_server_does() {
 }
 
 #[test]
+fn reasons_beyond_those_that_are_told_apart_are_not_called_by_another_ones_name() {
+    let mut server = |now_ns, slot: u32, _: &[u8]| {
+        let head = format!("HTTP/1.1 {} X\r\nContent-Length: 0\r\n\r\n", 400 + slot % 150);
+        answer(now_ns, head.as_bytes())
+    };
+    let change = |settings: &mut super::Settings| settings.players = 150;
+    let (total, _) = World::new(LOGIN_AND_GET, change, &mut server).run();
+    assert_eq!(total.lacking.values().sum::<u64>(), 150);
+    assert!(total.lacking.contains_key("other reasons"), "{:?}", total.lacking);
+}
+
+#[test]
 fn every_request_of_a_write_that_was_missed_counts() {
     let mut server = |now_ns, _, bytes: &[u8]| {
         let count = bytes.windows(3).filter(|it| it == b"GET").count();
