@@ -404,7 +404,8 @@ impl Ramp {
             return None;
         }
         let told = self.lacking.iter().take(Self::REASONS_MAX);
-        let told = told.map(|it| format!("{} ({})", it.reason, group(it.players)));
+        let told = told
+            .map(|it| format!("{} ({})", super::advice::one_line(&it.reason), group(it.players)));
         let mut told: Vec<String> = told.collect();
         let rest: u64 = self.lacking.iter().skip(Self::REASONS_MAX).map(|it| it.players).sum();
         if rest > 0 {
@@ -690,9 +691,17 @@ impl Interval {
 
 #[cfg(test)]
 mod tests {
-    use super::{Second, SecondOp, Summary};
+    use super::{Lacking, Ramp, Second, SecondOp, Summary};
     use crate::load::program::Op;
     use crate::load::record::{Record, Stage};
+
+    #[test]
+    fn what_a_server_says_cannot_move_the_cursor() {
+        let lacking = Lacking { reason: "join: error 3: \u{1b}[2J".to_owned(), players: 7 };
+        let ramp = Ramp { lacking: vec![lacking], ..Ramp::default() };
+        let text = ramp.text(8).unwrap();
+        assert!(text.ends_with("join: error 3: \\u{1b}[2J (7)"), "{text}");
+    }
 
     #[test]
     fn the_rate_of_preparing_is_of_all_the_time_that_it_took() {
