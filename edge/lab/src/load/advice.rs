@@ -16,6 +16,12 @@ use super::target::Target;
 /// Characters of an error's example that are printed, at most.
 const EXAMPLE_CHARS_MAX: usize = 200;
 
+/// What a scenario's loop without a pace means for its figures.
+pub(crate) const FREE_LOOP: &str = "the loop has no pace: each round begins when the last one is \
+                                    done, so that a slow server is asked less often and times say \
+                                    nothing about users; `rate` in the scenario, or --rate, makes \
+                                    it an open loop";
+
 /// Beginning of an error's kind, text that its example contains, cure. The first that fits is
 /// taken.
 const CURES: &[(&str, &str, &str)] = &[

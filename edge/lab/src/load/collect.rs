@@ -75,6 +75,7 @@ impl Collector {
                 players: settings.players,
                 rate: settings.rate.filter(|_| !plan.saturate),
                 saturate: plan.saturate,
+                is_free: scenario.phases.is_empty() && program.has_free_loop(settings.rate),
                 pipeline: plan.pipeline.unwrap_or(scenario.pipeline),
                 warm_up_s: plan.warm_up.0.as_secs_f64(),
                 planned_s: super::summary::seconds(settings.counted_ns),

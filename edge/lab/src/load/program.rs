@@ -19,6 +19,8 @@ pub(crate) const OPS_MAX: usize = 64;
 pub(crate) const STEPS_MAX: usize = 256;
 /// Values that one player captures, at most.
 pub(crate) const CAPTURES_MAX: usize = 16;
+/// Players that arrive a second, at most: more than one thread can make come.
+const ARRIVALS_MAX: f64 = 1_000_000.0;
 /// Requests in one write, at most.
 pub(crate) const PIPELINE_MAX: u16 = 1_024;
 
@@ -72,6 +74,17 @@ impl Program {
         } else {
             (all == Some(op_code)).then_some(Audience::All)
         }
+    }
+
+    /// Whether some loop with the headline's operation has no pace at this rate: each of its rounds
+    /// begins when the last one is done, which is a closed loop by another name.
+    pub(crate) fn has_free_loop(&self, rate: Option<f64>) -> bool {
+        let is_headline = |step: &Step| step.op == Some(self.headline);
+        self.sessions.iter().any(|it| {
+            let range = usize::from(it.loop_start)..usize::from(it.loop_end);
+            let steps = it.steps.get(range).unwrap_or_default();
+            (it.pace == Pace::None || rate.is_none()) && steps.iter().any(is_headline)
+        })
     }
 
     /// The captured id of a player's match.
@@ -161,6 +174,7 @@ pub(crate) struct Request {
 /// # Errors
 /// [`ScenarioError::Meaning`] with the place of the first thing that cannot be meant so.
 pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, ScenarioError> {
+    check_numbers(scenario)?;
     let mut compiler = Compiler::new(scenario, dials)?;
     let mut sessions = Vec::new();
     for session in &scenario.sessions {
@@ -186,6 +200,20 @@ pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, Sce
         match_op_codes: compiler.match_op_codes,
         match_place: compiler.names.captured.iter().position(|name| name == "match"),
     })
+}
+
+/// Rates that no run can mean; TOML has `nan` and `inf` too.
+fn check_numbers(scenario: &Scenario) -> Result<(), ScenarioError> {
+    if scenario.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+        return Err(mistake("rate", "is above zero; leave it out for a loop without a pace"));
+    }
+    for phase in &scenario.phases {
+        if !(0.0..=ARRIVALS_MAX).contains(&phase.arrivals) {
+            let what = format!("`arrivals` are 0 to {ARRIVALS_MAX} a second");
+            return Err(mistake(&format!("phase `{}`", phase.name), what));
+        }
+    }
+    Ok(())
 }
 
 fn mistake(place: &str, what: impl Into<String>) -> ScenarioError {
@@ -590,6 +618,42 @@ mod tests {
         let steps = &program.sessions[0].steps;
         let from: Vec<_> = steps.iter().map(|step| step.retry.as_ref().map(|it| it.from)).collect();
         assert_eq!(from, [None, None, None, Some(1), None, None]);
+    }
+
+    #[test]
+    fn rates_that_cannot_be_meant_are_mistakes() {
+        let session = "[[session]]\nname='s'\n[[session.loop]]\nop='o'\nget='/'\n";
+        let phase = |arrivals| format!("[[phase]]\nduration='5s'\narrivals={arrivals}\n");
+        for (text, is_good) in [
+            ("rate=0.5\n".to_owned(), true),
+            ("rate=0.0\n".to_owned(), false),
+            ("rate=-1.0\n".to_owned(), false),
+            ("rate=nan\n".to_owned(), false),
+            ("rate=inf\n".to_owned(), false),
+            (phase("0.0"), true),
+            (phase("-1.0"), false),
+            (phase("nan"), false),
+            (phase("inf"), false),
+            (phase("1e9"), false),
+        ] {
+            let scenario = parse(&format!("name='a'\ntitle='a'\n{text}{session}")).unwrap();
+            assert_eq!(compile(&scenario, &dials()).is_ok(), is_good, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_loop_without_a_pace_is_known() {
+        for (name, wanted) in BUILT_IN.iter().map(|it| (it.0, false)).chain([("free", true)]) {
+            let text = built_in(name).map_or_else(
+                || "name='a'\ntitle='a'\n[[session]]\nname='s'\n[[session.loop]]\nop='o'\nget='/'\n",
+                |text| text,
+            );
+            let scenario = parse(text).unwrap();
+            let program = compile(&scenario, &dials()).unwrap();
+            assert_eq!(program.has_free_loop(scenario.rate), wanted, "{name}");
+            let has_loop = scenario.sessions.iter().any(|it| !it.repeated.is_empty());
+            assert_eq!(program.has_free_loop(None), has_loop, "{name}");
+        }
     }
 
     #[test]

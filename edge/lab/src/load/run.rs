@@ -243,6 +243,9 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     collector.summary.notes = advice::notes(&targets, (&places, pin), &pids, ended);
     // This process has bound itself to one of them since.
     collector.summary.environment.processors = places.len();
+    if collector.summary.settings.is_free {
+        collector.summary.notes.push(advice::FREE_LOOP.to_owned());
+    }
     collector.summary.ended = advice::stopped(&collector.summary).unwrap_or_default();
     Ok(Finished { summary: collector.summary, intervals: collector.intervals })
 }
@@ -371,7 +374,7 @@ fn generator_settings(
     share: Option<&Share>,
 ) -> super::generator::Settings {
     let mut phases = plan.scenario.phases.clone();
-    let phases_ns: u64 = phases.iter().map(|phase| phase.duration.ns()).sum();
+    let phases_ns = phases.iter().fold(0_u64, |sum, phase| sum.saturating_add(phase.duration.ns()));
     let counted_ns = if phases.is_empty() {
         plan.duration.ns()
     } else {

@@ -130,11 +130,7 @@ fn shown<'a>(progress: &Progress<'a>) -> &'a Second {
 fn title(progress: &Progress<'_>, look: Look) -> Row {
     let summary = progress.summary;
     let settings = &summary.settings;
-    let how = match (settings.saturate, settings.rate) {
-        (true, _) => "closed loop".to_owned(),
-        (false, Some(rate)) => format!("rate {rate}/s"),
-        (false, None) => "open loop".to_owned(),
-    };
+    let how = settings.loop_words();
     let players = group(u64::from(settings.players));
     let mut row = Row::new(look);
     row.push("1", &summary.scenario);

@@ -89,6 +89,9 @@ pub struct Settings {
     pub rate: Option<f64>,
     /// Closed loop.
     pub saturate: bool,
+    /// The loop has no pace, with think times or without: a closed loop too.
+    #[serde(default)]
+    pub is_free: bool,
     /// Requests in one write.
     pub pipeline: u16,
     /// Seconds before the counted ones.
@@ -106,6 +109,22 @@ pub struct Settings {
     pub pin: Option<usize>,
     /// Of arrivals, think times and weights.
     pub seed: u64,
+}
+
+impl Settings {
+    /// Whether operations of the loop begin when the last ones are answered.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.saturate || self.is_free
+    }
+
+    /// The kind of loop, and its rate.
+    pub(crate) fn loop_words(&self) -> String {
+        match (self.is_closed(), self.rate) {
+            (true, _) => "closed loop".to_owned(),
+            (false, Some(rate)) => format!("open loop, rate {rate}/s"),
+            (false, None) => "open loop".to_owned(),
+        }
+    }
 }
 
 /// One operation.

@@ -56,11 +56,10 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     for note in &summary.notes {
         paragraph(out, "note: ", note)?;
     }
-    let how = match (settings.saturate, settings.rate) {
-        (true, _) => "closed loop (times are not what users feel)".to_owned(),
-        (false, Some(rate)) => format!("open loop, rate {rate}/s"),
-        (false, None) => "open loop".to_owned(),
-    };
+    let mut how = settings.loop_words();
+    if settings.is_closed() {
+        how.push_str(" (times are not what users feel)");
+    }
     let pipeline = match settings.pipeline {
         0 | 1 => String::new(),
         depth => format!(", {depth} requests in a write"),
@@ -435,6 +434,14 @@ mod tests {
         let page = text(&summary);
         assert!(page.contains("INVALID: the generator was in the way: so\n       → "), "{page}");
         assert!(page.contains("ENDED EARLY: interrupted (SIGINT)\n"), "{page}");
+    }
+
+    #[test]
+    fn a_loop_without_a_pace_is_not_called_open() {
+        let mut summary = run(3);
+        assert!(text(&summary).contains("open loop;"), "{}", text(&summary));
+        summary.settings.is_free = true;
+        assert!(text(&summary).contains("closed loop (times are not"), "{}", text(&summary));
     }
 
     #[test]

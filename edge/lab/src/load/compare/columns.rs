@@ -35,7 +35,7 @@ pub(crate) fn sections(runs: &[Run]) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     for run in runs {
         let it = &run.summary;
-        let is_closed = it.settings.saturate;
+        let is_closed = it.settings.is_closed();
         let at = sections
             .iter()
             .position(|section| section.scenario == it.scenario && section.is_closed == is_closed);
