@@ -4,7 +4,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::environment::Environment;
+use super::environment::{Environment, KEY, is_secret};
 use super::generator::Event;
 use super::hlog::Intervals;
 use super::process::{ProcessSample, own_cpu, own_resident_bytes, sample_all};
@@ -62,6 +62,11 @@ impl Collector {
         let targets: Vec<String> = targets.iter().map(|target| target.url.clone()).collect();
         let mut vars = scenario.vars.clone();
         vars.extend(plan.vars.clone());
+        for (name, value) in &mut vars {
+            if is_secret(name) {
+                KEY.clone_into(value);
+            }
+        }
         let summary = Summary {
             version: RESULT_VERSION,
             scenario: scenario.name.clone(),
