@@ -16,8 +16,32 @@ use super::target::Target;
 /// Characters of an error's example that are printed, at most.
 const EXAMPLE_CHARS_MAX: usize = 200;
 
+/// What a reader should know of how it was run, besides [`notes`]; `is_sampled` says whether the
+/// server's processes were to be measured.
+pub(crate) fn notes_of(summary: &Summary, is_sampled: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if summary.settings.is_free {
+        notes.push(FREE_LOOP.to_owned());
+    }
+    if summary.turned_away > 0 {
+        let count = group(summary.turned_away);
+        notes.push(format!(
+            "{count} players were due and did not come, because `players_max` was reached: the \
+             server got less load than the phases say"
+        ));
+    }
+    if is_sampled && summary.server.is_none() && summary.counted_s > 0.0 {
+        notes.push(
+            "a process of the server was gone at an edge of the counted time, so that its CPU and \
+             memory are not known"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
 /// What a scenario's loop without a pace means for its figures.
-pub(crate) const FREE_LOOP: &str = "the loop has no pace: each round begins when the last one is \
+const FREE_LOOP: &str = "the loop has no pace: each round begins when the last one is \
                                     done, so that a slow server is asked less often and times say \
                                     nothing about users; `rate` in the scenario, or --rate, makes \
                                     it an open loop";
@@ -310,7 +334,7 @@ pub(crate) fn notes(
 
 #[cfg(test)]
 mod tests {
-    use super::{cure, failure, mending, one_line};
+    use super::{cure, failure, mending, notes_of, one_line};
     use crate::load::record::STOPPED;
     use crate::load::summary::{ErrorSummary, OpSummary, Summary};
 
@@ -381,6 +405,20 @@ mod tests {
         assert!(
             failure(&summary).is_some_and(|it| it.ends_with("\"stop\"): rpc: connection reset"))
         );
+    }
+
+    #[test]
+    fn what_did_not_happen_is_told() {
+        let mut summary = Summary::default();
+        assert!(notes_of(&summary, true).is_empty());
+        summary.counted_s = 1.0;
+        summary.turned_away = 1_200;
+        summary.settings.is_free = true;
+        let notes = notes_of(&summary, true).join("\n");
+        for part in ["1,200 players were due", "no pace", "was gone"] {
+            assert!(notes.contains(part), "{notes}");
+        }
+        assert!(!notes_of(&summary, false).join("\n").contains("was gone"));
     }
 
     #[test]

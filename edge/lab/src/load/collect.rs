@@ -188,7 +188,7 @@ impl Collector {
         // Workers have measured themselves; this process only adds up then.
         let is_worked = record.resident_bytes > 0;
         let worked_s = super::summary::seconds(record.cpu_ns);
-        second.generator_cpu = (own_s + worked_s) / wall_s;
+        second.generator_cpu = own_s / wall_s + worked_share(worked_s, second.length_s);
         second.generator_bytes =
             if is_worked { record.resident_bytes } else { own_resident_bytes() };
         if let Some(watch) = &mut self.server
@@ -238,6 +238,7 @@ impl Collector {
             cpu_s,
             cpu_share: cpu_s / counted_s.max(1e-9),
             resident_bytes,
+            processors: self.summary.generator.processors,
             ..GeneratorCost::default()
         };
         let processes = u64::from(self.summary.settings.processes.max(1));
@@ -246,6 +247,7 @@ impl Collector {
         if players >= PLAYERS_MIN {
             self.summary.generator.bytes_per_player = grown / u64::from(players);
         }
+        self.summary.turned_away = self.total.turned_away;
         self.summary.generator.turn_ns_max = self.total.turn_ns_max;
         self.summary.generator.behind = Percentiles::of(self.total.behind.histogram());
         self.summary.deliveries = program.match_ops.iter().any(Option::is_some).then(|| {
@@ -272,5 +274,21 @@ impl Collector {
             self.summary.settings.server_pids.clone_from(&watch.pids);
             self.summary.add_server(pid, [watch.before, ready, start, end], wall_s);
         }
+    }
+}
+
+/// Processors that workers used while a stretch lasted. Not by the clock of this process: their
+/// stretches may come late, and then several at once.
+fn worked_share(worked_s: f64, length_s: f64) -> f64 {
+    if length_s > 0.0 { worked_s / length_s } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::worked_share;
+
+    #[test]
+    fn a_stretch_without_length_has_no_share() {
+        assert_eq!([worked_share(0.5, 2.0), worked_share(0.5, 0.0)], [0.25, 0.0]);
     }
 }

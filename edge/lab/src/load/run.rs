@@ -169,6 +169,12 @@ pub enum RunError {
     /// Several targets for the one server that the run starts itself.
     #[error("a server that is started for the run is one: give one target, or none")]
     ServerOfMany,
+    /// One process of the server was named twice.
+    #[error("process {pid} is named twice: what it uses would count twice")]
+    PidTwice {
+        /// Which.
+        pid: u32,
+    },
     /// More players than can be numbered.
     #[error("{players} players are too many: at most {PLAYERS_MAX}")]
     Players {
@@ -193,6 +199,7 @@ pub enum RunError {
 pub fn check(plan: &Plan) -> Result<(), RunError> {
     compile(&plan.scenario, &dials(plan, &plan.targets, 0))?;
     check_targets(plan)?;
+    check_pids(plan)?;
     check_players(plan.players.unwrap_or(plan.scenario.players), plan.processes.max(1))
 }
 
@@ -223,6 +230,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     let program = Arc::new(compile(&plan.scenario, &dials(plan, &targets, run_number))?);
     let settings = generator_settings(plan, &targets, run_number, None);
     let mut collector = Collector::new(plan, &targets, &program, &settings, pin);
+    collector.summary.generator.processors = processors_of(plan, places.len());
     collector.server = (!pids.is_empty()).then(|| ServerWatch::new(pids.clone(), before));
     if plan.processes > 1 {
         let urls: Vec<_> = targets.iter().map(|target| target.url.as_str()).collect();
@@ -243,9 +251,8 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     collector.summary.notes = advice::notes(&targets, (&places, pin), &pids, ended);
     // This process has bound itself to one of them since.
     collector.summary.environment.processors = places.len();
-    if collector.summary.settings.is_free {
-        collector.summary.notes.push(advice::FREE_LOOP.to_owned());
-    }
+    let of_result = advice::notes_of(&collector.summary, !pids.is_empty());
+    collector.summary.notes.extend(of_result);
     collector.summary.ended = advice::stopped(&collector.summary).unwrap_or_default();
     Ok(Finished { summary: collector.summary, intervals: collector.intervals })
 }
@@ -346,6 +353,16 @@ fn check_players(players: u32, processes: u16) -> Result<(), RunError> {
     Ok(())
 }
 
+/// What is sampled twice would count twice.
+fn check_pids(plan: &Plan) -> Result<(), RunError> {
+    for (index, pid) in plan.server_pids.iter().enumerate() {
+        if plan.server_pids[..index].contains(pid) {
+            return Err(RunError::PidTwice { pid: *pid });
+        }
+    }
+    Ok(())
+}
+
 fn check_targets(plan: &Plan) -> Result<(), RunError> {
     let count = plan.targets.len();
     if !(1..=TARGETS_MAX).contains(&count) {
@@ -355,6 +372,12 @@ fn check_targets(plan: &Plan) -> Result<(), RunError> {
         return Err(RunError::ServerOfMany);
     }
     Ok(())
+}
+
+/// How many processors the generator's processes can use at once, as [`work`] binds them.
+fn processors_of(plan: &Plan, places: usize) -> u32 {
+    let own = if plan.pin.is_some() { 1 } else { places.saturating_sub(1).max(1) };
+    u32::from(plan.processes.max(1)).min(u32::try_from(own).unwrap_or(u32::MAX))
 }
 
 /// Starts the server on the processors that the generator does not use.

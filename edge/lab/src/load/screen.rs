@@ -316,7 +316,8 @@ fn machines(progress: &Progress<'_>, second: &Second, look: Look) -> Row {
     if is_long {
         row.push("", &format!("{share:.0} % CPU, "));
     }
-    if is_long && share > 95.0 && !progress.summary.settings.saturate {
+    let most = 95.0 * f64::from(progress.summary.generator.processors.max(1));
+    if is_long && share > most && !progress.summary.settings.saturate {
         row.push("31;1", "its processor is full");
     } else if late_ns > super::summary::LATENESS_NS_MAX {
         row.push("33", "sends late");

@@ -66,6 +66,9 @@ pub struct Summary {
     pub server: Option<ServerCost>,
     /// The generator itself.
     pub generator: GeneratorCost,
+    /// Players of phases that were due and did not come, because `players_max` was reached.
+    #[serde(default)]
+    pub turned_away: u64,
     /// Where it took place.
     pub environment: Environment,
     /// The run second by second.
@@ -327,6 +330,9 @@ pub struct GeneratorCost {
     pub cpu_s: f64,
     /// Of one processor, 0 to 1 and more with several threads.
     pub cpu_share: f64,
+    /// Processors that its processes could use at once; 0 where that is not known.
+    #[serde(default)]
+    pub processors: u32,
     /// Resident memory at the end, in bytes.
     pub resident_bytes: u64,
     /// Growth of it per player; 0 with fewer than [`PLAYERS_MIN`], because what does not depend on
@@ -659,7 +665,7 @@ impl Summary {
             let ms = seconds(behind_ns) * 1e3;
             reasons.push(format!("1 % of all operations were sent {ms:.1} ms late or later"));
         }
-        let share = self.generator.cpu_share / f64::from(self.settings.processes.max(1));
+        let share = self.generator.cpu_share / f64::from(self.generator.processors.max(1));
         if share > 0.95 && !self.settings.saturate {
             let percent = share * 100.0;
             reasons.push(format!("the generator's processor was full: {percent:.0} %"));
@@ -713,6 +719,18 @@ mod tests {
     use super::{Lacking, Ramp, Second, SecondOp, Summary};
     use crate::load::program::Op;
     use crate::load::record::{Record, Stage};
+
+    #[test]
+    fn processes_that_share_a_processor_fill_it_together() {
+        for (processors, is_full) in [(1, true), (2, false)] {
+            let mut summary = Summary::default();
+            summary.settings.processes = 2;
+            summary.generator.processors = processors;
+            summary.generator.cpu_share = 0.99;
+            summary.judge();
+            assert_eq!(!summary.invalid.is_empty(), is_full, "{processors}");
+        }
+    }
 
     #[test]
     fn what_a_server_says_cannot_move_the_cursor() {
