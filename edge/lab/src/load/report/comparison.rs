@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 
 use super::overlays;
 use super::page::{self, Mood, badge, banner, stamp};
-use crate::load::compare::{Row, Run, Section, measures, remarks, rows, sections, times, verdicts};
+use crate::load::compare::{
+    MARKS, Row, Run, Section, measures, remarks, rows, sections, times, verdicts,
+};
 use crate::load::escape;
 use crate::load::table::group_f64;
 
@@ -106,9 +108,8 @@ fn write_section(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
         escape(&format!("{}: {}", section.scenario, section.title)),
     )?;
     let remarks = remarks(section);
-    for (mark, mood, word) in
-        [("INVALID", Mood::Bad, "INVALID."), ("ERRORS", Mood::Warn, "Errors.")]
-    {
+    let looks = [(Mood::Bad, "INVALID."), (Mood::Bad, "Ended early."), (Mood::Warn, "Errors.")];
+    for (mark, (mood, word)) in MARKS.into_iter().zip(looks) {
         let told: Vec<&str> =
             remarks.iter().filter(|it| it.mark == mark).map(|it| &*it.text).collect();
         if !told.is_empty() {
