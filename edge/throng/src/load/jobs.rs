@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +13,7 @@ use anyhow::{Context as _, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use lab::load::expect::Condition;
-use lab::load::scenario::{Pace, Scenario, Span, built_in, parse};
+use lab::load::scenario::{Pace, SCENARIO_BYTES_MAX, Scenario, Span, built_in, parse};
 use lab::load::{Plan, Share, Target};
 
 /// One run.
@@ -177,7 +179,11 @@ fn scenario(name: &str) -> anyhow::Result<Scenario> {
     if let Some(text) = built_in(name) {
         return Ok(parse(text)?);
     }
-    let text = std::fs::read_to_string(name).with_context(|| {
+    let mut text = String::new();
+    // One byte more than may be, so that a longer one is refused and not cut.
+    let most = SCENARIO_BYTES_MAX as u64 + 1;
+    let read = File::open(name).and_then(|file| file.take(most).read_to_string(&mut text));
+    read.with_context(|| {
         format!("`{name}` is neither a built-in scenario (`throng load scenarios`) nor a file")
     })?;
     parse(&text).with_context(|| name.to_owned())
@@ -235,6 +241,8 @@ mod tests {
     fn mistakes_name_the_scenario() {
         for (line, part) in [
             ("load nothing", "`nothing` is neither"),
+            ("load /dev/zero", "larger than"),
+            ("load ccu --server-pid 7 --server-pid 7", "named twice"),
             ("load ccu ccu", "`ccu` is given twice"),
             ("load rpc-lua ccu --rpc x", "scenario `ccu`: it has no variable `rpc`"),
             ("load rpc-lua match --set size=1", "scenario `rpc-lua`: "),
