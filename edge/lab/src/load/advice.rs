@@ -238,6 +238,8 @@ pub fn failure(summary: &Summary) -> Option<String> {
     }
     let mut reason = if summary.counted_s > 0.0 {
         "nothing was answered as the scenario wants".to_owned()
+    } else if summary.errors.is_empty() && !summary.ended.is_empty() {
+        summary.ended.clone()
     } else if summary.errors.is_empty() {
         "the run ended before anything was counted".to_owned()
     } else {
@@ -394,6 +396,9 @@ mod tests {
     fn a_run_that_shows_nothing_says_why() {
         let mut summary = Summary::default();
         assert!(failure(&summary).is_some_and(|it| it.contains("before anything was counted")));
+        let ended = "could not begin: nothing listens".to_owned();
+        let not_begun = Summary { ended: ended.clone(), ..Summary::default() };
+        assert_eq!(failure(&not_begun), Some(ended));
         summary.errors = vec![error("odd", ""), error("status 401", "Server key invalid")];
         let reason = failure(&summary).unwrap_or_default();
         assert_eq!(reason, "no player became ready: 3 times rpc: status 401");

@@ -14,7 +14,7 @@ use super::process::ProcessSample;
 use super::record::{Record, Stage};
 
 /// The form of `result.json`; rises when a field changes its meaning or goes.
-pub(crate) const RESULT_VERSION: u32 = 1;
+pub const RESULT_VERSION: u32 = 1;
 /// Seconds of the intervals in Tsung's tables.
 pub(crate) const INTERVAL_S: usize = 10;
 /// Lateness of sending at p99, by the generator's own fault, above which the generator counts as
