@@ -11,7 +11,7 @@ use super::scenario::{
     Audience, Auth, Await, Beat, OnError, Pace, Process, Scenario, ScenarioError, Session,
     StepForm, Think,
 };
-use super::template::{Names, Template};
+use super::template::{Filling, Names, Template};
 
 /// Operations of one scenario, at most: each has its own histograms.
 pub(crate) const OPS_MAX: usize = 64;
@@ -21,6 +21,11 @@ pub(crate) const STEPS_MAX: usize = 256;
 pub(crate) const CAPTURES_MAX: usize = 16;
 /// Players that arrive a second, at most: more than one thread can make come.
 const ARRIVALS_MAX: f64 = 1_000_000.0;
+/// Bytes of one write, at most: half of what a connection may have waiting to be sent, beyond which
+/// the server would be blamed for not reading.
+const WRITE_BYTES_MAX: usize = 1 << 20;
+/// Holes that are filled with nothing.
+const EMPTY: Filling<'_> = Filling { player: 0, round: 0, cid: 0, captured: &[] };
 /// Requests in one write, at most.
 pub(crate) const PIPELINE_MAX: u16 = 1_024;
 
@@ -206,6 +211,15 @@ pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, Sce
 fn check_numbers(scenario: &Scenario) -> Result<(), ScenarioError> {
     if scenario.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
         return Err(mistake("rate", "is above zero; leave it out for a loop without a pace"));
+    }
+    if scenario.timeout.0.is_zero() {
+        return Err(mistake("timeout", "is above zero"));
+    }
+    for session in &scenario.sessions {
+        if session.renew_every.is_some_and(|every| every.0.is_zero()) {
+            let what = "`renew_every` is above zero: nothing else would ever be done";
+            return Err(mistake(&format!("session `{}`", session.name), what));
+        }
     }
     for phase in &scenario.phases {
         if !(0.0..=ARRIVALS_MAX).contains(&phase.arrivals) {
@@ -427,6 +441,11 @@ impl<'a> Compiler<'a> {
             rest.push_text(b"\r\n");
         }
         let pipeline = if setup { 1 } else { self.dials.pipeline.clamp(1, PIPELINE_MAX) };
+        let least = rest.len(&EMPTY) + body.as_ref().map_or(0, |body| body.len(&EMPTY));
+        if least.saturating_mul(usize::from(pipeline)) > WRITE_BYTES_MAX {
+            let what = format!("a write of more than {WRITE_BYTES_MAX} bytes (--pipeline, `body`)");
+            return Err(mistake(place, what));
+        }
         let request = |host: &String| {
             let mut head = Template::default();
             head.push_text(format!("{method} ").as_bytes());
@@ -630,6 +649,7 @@ mod tests {
             ("rate=-1.0\n".to_owned(), false),
             ("rate=nan\n".to_owned(), false),
             ("rate=inf\n".to_owned(), false),
+            ("timeout='0s'\n".to_owned(), false),
             (phase("0.0"), true),
             (phase("-1.0"), false),
             (phase("nan"), false),
@@ -642,13 +662,23 @@ mod tests {
     }
 
     #[test]
+    fn a_write_is_no_longer_than_a_connection_may_have_waiting() {
+        // Two requests stand in one write.
+        for (bytes, is_good) in [(500_000, true), (600_000, false)] {
+            let text = "name='a'\ntitle='a'\n[vars]\nb='x'\n[[session]]\nname='s'\n\
+                        [[session.loop]]\nop='o'\npost='/'\nbody='${b}${player}'\n";
+            let mut dials = dials();
+            dials.vars.insert("b".to_owned(), "x".repeat(bytes));
+            assert_eq!(compile(&parse(text).unwrap(), &dials).is_ok(), is_good, "{bytes}");
+        }
+    }
+
+    #[test]
     fn a_loop_without_a_pace_is_known() {
         for (name, wanted) in BUILT_IN.iter().map(|it| (it.0, false)).chain([("free", true)]) {
-            let text = built_in(name).map_or_else(
-                || "name='a'\ntitle='a'\n[[session]]\nname='s'\n[[session.loop]]\nop='o'\nget='/'\n",
-                |text| text,
-            );
-            let scenario = parse(text).unwrap();
+            let free =
+                "name='a'\ntitle='a'\n[[session]]\nname='s'\n[[session.loop]]\nop='o'\nget='/'\n";
+            let scenario = parse(built_in(name).unwrap_or(free)).unwrap();
             let program = compile(&scenario, &dials()).unwrap();
             assert_eq!(program.has_free_loop(scenario.rate), wanted, "{name}");
             let has_loop = scenario.sessions.iter().any(|it| !it.repeated.is_empty());
@@ -666,6 +696,7 @@ mod tests {
             ("[[session.loop]]\nop='o'\nget='/'\npost='/'", "exactly one of"),
             ("[[session.loop]]\nop='o'\nget='/'\nauth='token'", "nothing sets `${token}`"),
             ("[[session.first]]\nop='o'\nget='/'\n[[session.loop]]\nop='o'\nget='/'", "another"),
+            ("renew_every='0s'\n[[session.loop]]\nop='o'\nget='/'", "`renew_every`"),
             ("[[session.loop]]\nop='o'\nsend_binary=7", "8 to"),
             ("[[session.loop]]\nop='o'\nget='/'\nheaders={ 'a b'='c' }", "`a b`"),
             ("[[session.loop]]\nop='o'\nmatch_send={op_code=1,size=9,to='all'}", "characters"),

@@ -547,6 +547,13 @@ impl Summary {
         }
     }
 
+    /// Operations that count, answered while the players came.
+    fn done_in_ramp(&self) -> u64 {
+        let is_ramp = |second: &&Second| second.stage == Stage::Ramp.word();
+        let ops = self.series.iter().filter(is_ramp).flat_map(|it| it.ops.iter().zip(&self.ops));
+        ops.filter(|(_, op)| op.counted).map(|(second, _)| second.done).sum()
+    }
+
     /// Adds what a whole run recorded: `total` of the counted time (setup operations of the whole
     /// run), and the seconds.
     pub(super) fn add_totals(&mut self, total: &Record, ops: &[super::program::Op], headline: u16) {
@@ -684,13 +691,14 @@ impl Summary {
         let ramp_cpu_s = ready.cpu().saturating_sub(before.cpu()).as_secs_f64();
         // A scenario without a loop, of sockets that are held, is about coming in.
         let has_loop = self.ops.iter().any(|op| op.counted && !op.setup);
-        let busy_s = if has_loop { cpu_s } else { ramp_cpu_s };
+        let (done, busy_s) =
+            if has_loop { (self.done(), cpu_s) } else { (self.done_in_ramp(), ramp_cpu_s) };
         self.server = Some(ServerCost {
             pid,
             user_s: end.user.saturating_sub(start.user).as_secs_f64(),
             system_s: end.system.saturating_sub(start.system).as_secs_f64(),
             wall_s,
-            ops_per_cpu_s: if busy_s > 0.0 { float(self.done()) / busy_s } else { 0.0 },
+            ops_per_cpu_s: if busy_s > 0.0 { float(done) / busy_s } else { 0.0 },
             resident_before_bytes: before.resident_bytes,
             resident_ready_bytes: ready.resident_bytes,
             resident_start_bytes: start.resident_bytes,
@@ -716,9 +724,27 @@ impl Interval {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lacking, Ramp, Second, SecondOp, Summary};
+    use std::time::Duration;
+
+    use super::{Lacking, OpSummary, ProcessSample, Ramp, Second, SecondOp, Summary};
     use crate::load::program::Op;
     use crate::load::record::{Record, Stage};
+
+    #[test]
+    fn what_came_later_is_not_divided_by_the_cost_of_coming() {
+        let second = |stage: Stage| Second {
+            stage: stage.word().to_owned(),
+            ops: vec![SecondOp { done: 100, ..SecondOp::default() }],
+            ..Second::default()
+        };
+        let op = OpSummary { counted: true, setup: true, done: 200, ..OpSummary::default() };
+        let series = vec![second(Stage::Ramp), second(Stage::Counted)];
+        let mut summary = Summary { ops: vec![op], series, ..Summary::default() };
+        let at = |ms| ProcessSample { user: Duration::from_millis(ms), ..ProcessSample::default() };
+        summary.add_server(1, [at(0), at(500), at(500), at(900)], 1.0);
+        let per_s = summary.server.map(|it| it.ops_per_cpu_s);
+        assert!(per_s.is_some_and(|it| (it - 200.0).abs() < 1e-9), "{per_s:?}");
+    }
 
     #[test]
     fn processes_that_share_a_processor_fill_it_together() {

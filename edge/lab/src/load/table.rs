@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::advice::{cure, failure, is_answered, mending, one_line};
+use super::compare::measures;
 use super::record::Stage;
 use super::summary::{INTERVAL_S, OpSummary, Percentiles, Summary, float};
 
@@ -113,8 +114,9 @@ fn figures(out: &mut String, summary: &Summary) -> std::fmt::Result {
             time(times.max_ns),
         )?;
     }
-    if let Some(server) = &summary.server {
-        let per_s = group_f64(server.ops_per_cpu_s);
+    if summary.server.is_some() {
+        let per_s = measures::ops_per_cpu_s(summary);
+        let per_s = per_s.map_or("– (too little CPU used to tell)".to_owned(), group_f64);
         writeln!(out, "operations per CPU-second of the server: {per_s}")?;
     }
     Ok(())
@@ -377,7 +379,7 @@ pub(crate) fn group(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{bits, bytes, group, interval, paragraph, rate, text, time};
-    use crate::load::summary::{ErrorSummary, OpSummary, Second, SecondOp, Summary};
+    use crate::load::summary::{ErrorSummary, OpSummary, Second, SecondOp, ServerCost, Summary};
 
     /// A run of so many seconds that answered one request in each.
     fn run(counted_s: u32) -> Summary {
@@ -434,6 +436,16 @@ mod tests {
         let page = text(&summary);
         assert!(page.contains("INVALID: the generator was in the way: so\n       → "), "{page}");
         assert!(page.contains("ENDED EARLY: interrupted (SIGINT)\n"), "{page}");
+    }
+
+    #[test]
+    fn a_few_ticks_of_the_kernel_are_not_told_as_efficiency() {
+        let mut summary = run(10);
+        for (ops_per_cpu_s, wanted) in [(500.0, "– (too little"), (20.0, "20\n")] {
+            summary.server = Some(ServerCost { ops_per_cpu_s, ..ServerCost::default() });
+            let says = format!("operations per CPU-second of the server: {wanted}");
+            assert!(text(&summary).contains(&says), "{}", text(&summary));
+        }
     }
 
     #[test]
