@@ -226,7 +226,7 @@ fn run_metric(summary: &Summary, metric: &str) -> Option<Option<f64>> {
     let server = summary.server.as_ref();
     let deliveries = summary.deliveries.as_ref();
     Some(match metric {
-        "errors" => Some(float(summary.errors.iter().map(|error| error.count).sum())),
+        "errors" => Some(float(summary.errors_count())),
         "lost" => deliveries.map(|it| it.lost as f64),
         "doubled" => deliveries.map(|it| float(it.doubled)),
         "reordered" => deliveries.map(|it| float(it.reordered)),

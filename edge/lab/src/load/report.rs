@@ -112,7 +112,7 @@ fn badges(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if is_empty {
         badge(out, Mood::Bad, "nothing answered")?;
     }
-    let errors: u64 = summary.errors.iter().map(|error| error.count).sum();
+    let errors = summary.errors_count();
     if errors > 0 {
         badge(out, Mood::Warn, &format!("{} errors", group(errors)))?;
     }
@@ -155,7 +155,7 @@ fn verdict(summary: &Summary) -> String {
 
 fn what_went_wrong(summary: &Summary) -> Option<String> {
     let first = summary.errors.first()?;
-    let errors: u64 = summary.errors.iter().map(|error| error.count).sum();
+    let errors = summary.errors_count();
     let mut text = format!("{} in the whole run", group(errors));
     let _ = match summary.errors.len() {
         1 => write!(text, ", all of them {}: {}", first.op, first.kind),
@@ -213,7 +213,7 @@ fn tiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
         let share = 100.0 * (server.user_s + server.system_s) / server.wall_s.max(1e-9);
         tile(out, "server", &bytes(server.resident_end_bytes), &format!("{share:.0} % of a CPU"))?;
     }
-    let errors: u64 = summary.errors.iter().map(|error| error.count).sum();
+    let errors = summary.errors_count();
     tile(out, "errors", &group(errors), "whole run")
 }
 

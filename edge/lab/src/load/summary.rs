@@ -525,6 +525,11 @@ pub(super) fn float(count: u64) -> f64 {
     count as f64
 }
 
+/// A sum of counts, also of those that a file may hold.
+fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
 impl Summary {
     /// The operation that the headline is about.
     #[must_use]
@@ -538,7 +543,7 @@ impl Summary {
     pub fn done(&self) -> u64 {
         let counted = |setup: bool| {
             let ops = self.ops.iter().filter(move |op| op.counted && op.setup == setup);
-            ops.map(|op| op.done).sum()
+            total(ops.map(|op| op.done))
         };
         if self.ops.iter().any(|op| op.counted && !op.setup) {
             counted(false)
@@ -552,6 +557,12 @@ impl Summary {
         let is_ramp = |second: &&Second| second.stage == Stage::Ramp.word();
         let ops = self.series.iter().filter(is_ramp).flat_map(|it| it.ops.iter().zip(&self.ops));
         ops.filter(|(_, op)| op.counted).map(|(second, _)| second.done).sum()
+    }
+
+    /// Errors of the whole run.
+    #[must_use]
+    pub fn errors_count(&self) -> u64 {
+        total(self.errors.iter().map(|error| error.count))
     }
 
     /// Adds what a whole run recorded: `total` of the counted time (setup operations of the whole
