@@ -16,13 +16,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// How long a server may take to listen.
 const START_S_MAX: u64 = 60;
 /// How long a server may take to end after SIGTERM.
 const END_S_MAX: u64 = 15;
+/// How long processes that a server has started may outlive it.
+const REST_END_MAX: Duration = Duration::from_secs(2);
 /// Lines of a server's output that are kept for an error message.
 const LINES_MAX: usize = 64;
 /// Lines that may wait to be looked at: a server may say a lot before it says where it listens.
@@ -405,6 +407,12 @@ impl Drop for Server {
         signal(Signal::TERM);
         let deadline = Instant::now() + Duration::from_secs(END_S_MAX);
         while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // A script may be gone at once while the server that it has started still ends.
+        let deadline = deadline.min(Instant::now() + REST_END_MAX);
+        let has_rest = || pid.is_some_and(|pid| test_kill_process_group(pid).is_ok());
+        while has_rest() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
         }
         signal(Signal::KILL);

@@ -106,6 +106,26 @@ fn what_a_server_has_started_itself_ends_with_it() {
 }
 
 #[test]
+fn what_a_server_has_started_may_end_in_order() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let path = std::env::temp_dir().join(format!("throng-target-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    // The inner one needs a while; the outer one ends at once.
+    let inner = format!(
+        "trap \"sleep 0.2; echo done > {}; exit\" TERM; echo listening on http://127.0.0.1:{port}; \
+         while :; do sleep 0.05; done",
+        path.display()
+    );
+    let command = format!("sh -c '(trap \"\" HUP; {inner}) & wait'");
+    let mut server = Server::start(&command, &target(free_port()), false).unwrap();
+    server.wait(&GO_ON).unwrap();
+    drop(server);
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), "done\n");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn a_target_that_was_given_wins_over_what_the_server_says() {
     let (said, given) = (free_port(), free_port());
     let command = format!("sh -c 'echo listening on http://127.0.0.1:{said}; sleep 60'");
