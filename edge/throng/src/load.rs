@@ -266,12 +266,13 @@ fn result_files(
     let ops: Vec<&str> = summary.ops.iter().map(|op| op.name.as_str()).collect();
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(summary.started_unix_s);
     let comment = format!("throng load {}, nanoseconds", summary.scenario);
-    Ok(vec![
-        (folder.join("result.hlog"), intervals.log(&ops, started, &comment)),
-        (folder.join("series.csv"), lab::load::csv(summary).into_bytes()),
-        (folder.join("report.html"), lab::load::html(summary).into_bytes()),
-        (folder.join("result.json"), serde_json::to_vec_pretty(summary)?),
-    ])
+    let texts = [
+        intervals.log(&ops, started, &comment),
+        lab::load::csv(summary).into_bytes(),
+        lab::load::html(summary).into_bytes(),
+        serde_json::to_vec_pretty(summary)?,
+    ];
+    Ok(files::NAMES.into_iter().map(|name| folder.join(name)).zip(texts).collect())
 }
 
 /// `--json` and `--junit`; a run that could not begin has failed too.
