@@ -152,7 +152,12 @@ fn stage(progress: &Progress<'_>, look: Look) -> Row {
             let share = float(ready) / float(players.max(1));
             (share, format!("{} of {} players ready", group(ready), group(players)))
         }
-        Stage::Drain | Stage::Done => (1.0, format!("{} counted", span(settings.planned_s))),
+        Stage::Drain | Stage::Done => {
+            let is_counted = |it: &&Second| it.stage == Stage::Counted.word();
+            let counted = progress.history.iter().filter(is_counted).map(|it| it.length_s);
+            // Not a sum: that of nothing is -0.
+            (1.0, format!("{} counted", span(counted.fold(0.0, |sum, it| sum + it))))
+        }
         _ if planned_s > 0.0 => {
             let at_s = progress.stage_s.clamp(0.0, planned_s);
             let left = span((planned_s - at_s).ceil());
