@@ -26,6 +26,8 @@ use super::run::{EVENTS_MAX, Here, Plan, RunError, Watch};
 const LINE_BYTES_MAX: u64 = 64 << 20;
 /// Worker processes, at most.
 pub(crate) const PROCESSES_MAX: u16 = 256;
+/// Stretches of one worker that wait for those of another, at most; then the run has failed.
+const WAITING_MAX: usize = 60;
 /// How long workers may take to end after the last one is done.
 const END_S_MAX: u64 = 10;
 
@@ -258,7 +260,9 @@ impl Joiner {
                 let what = "ended before its time; what it said stands above".to_owned();
                 return Err(RunError::Worker { index, what });
             };
-            match self.take(index, line) {
+            let told = self.take(index, line);
+            self.check_pace()?;
+            match told {
                 Some(Command::Finish) if !has_told => {
                     has_told = true;
                     tell(commands, "finish");
@@ -309,6 +313,18 @@ impl Joiner {
         busy.or(stages().min()).unwrap_or(Stage::Done)
     }
 
+    /// One that tells nothing any more keeps the others' stretches waiting, and the run with them.
+    fn check_pace(&self) -> Result<(), RunError> {
+        if self.queues.iter().all(|queue| queue.len() <= WAITING_MAX) {
+            return Ok(());
+        }
+        let mut states = self.queues.iter().zip(&self.is_done);
+        let lacks = states.position(|(queue, is_done)| queue.is_empty() && !is_done);
+        let index = lacks.and_then(|index| u16::try_from(index).ok()).unwrap_or(u16::MAX);
+        let what = format!("told nothing while another told {WAITING_MAX} seconds");
+        Err(RunError::Worker { index, what })
+    }
+
     /// Joins the oldest stretches as long as every worker that is not done has told one. Where
     /// some are a stage ahead, the others' last stretch of the stage goes alone.
     fn join(&mut self) {
@@ -351,7 +367,7 @@ impl Joiner {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use super::{Joiner, Line};
+    use super::{Joiner, Line, WAITING_MAX};
     use crate::load::generator::{Command, Event};
     use crate::load::record::{NO_OP, Record, Stage};
 
@@ -428,6 +444,18 @@ mod tests {
         let found: Vec<Stage> = events.try_iter().filter_map(stage).collect();
         let wanted = [Stage::Ramp, Stage::WarmUp, Stage::Counted, Stage::Drain, Stage::Done];
         assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn a_worker_that_stands_still_does_not_keep_the_run_for_ever() {
+        let (sender, _events) = sync_channel(64);
+        let mut joiner = Joiner::new(2, sender);
+        for at in 0..WAITING_MAX + 1 {
+            assert!(joiner.check_pace().is_ok(), "{at}");
+            joiner.take(1, Line::Record(Box::new(Record::new(Stage::Counted, 1, 0))));
+        }
+        let error = joiner.check_pace().unwrap_err().to_string();
+        assert!(error.starts_with("worker 0: told nothing"), "{error}");
     }
 
     #[test]
