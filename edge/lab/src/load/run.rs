@@ -169,12 +169,6 @@ pub enum RunError {
     /// Several targets for the one server that the run starts itself.
     #[error("a server that is started for the run is one: give one target, or none")]
     ServerOfMany,
-    /// One process of the server was named twice.
-    #[error("process {pid} is named twice: what it uses would count twice")]
-    PidTwice {
-        /// Which.
-        pid: u32,
-    },
     /// More players than can be numbered.
     #[error("{players} players are too many: at most {PLAYERS_MAX}")]
     Players {
@@ -199,7 +193,6 @@ pub enum RunError {
 pub fn check(plan: &Plan) -> Result<(), RunError> {
     compile(&plan.scenario, &dials(plan, &plan.targets, 0))?;
     check_targets(plan)?;
-    check_pids(plan)?;
     check_players(plan.players.unwrap_or(plan.scenario.players), plan.processes.max(1))
 }
 
@@ -349,16 +342,6 @@ fn check_players(players: u32, processes: u16) -> Result<(), RunError> {
             limit,
             processes: u64::from(players).div_ceil(room),
         });
-    }
-    Ok(())
-}
-
-/// What is sampled twice would count twice.
-fn check_pids(plan: &Plan) -> Result<(), RunError> {
-    for (index, pid) in plan.server_pids.iter().enumerate() {
-        if plan.server_pids[..index].contains(pid) {
-            return Err(RunError::PidTwice { pid: *pid });
-        }
     }
     Ok(())
 }

@@ -450,7 +450,7 @@ mod tests {
     fn a_worker_that_stands_still_does_not_keep_the_run_for_ever() {
         let (sender, _events) = sync_channel(64);
         let mut joiner = Joiner::new(2, sender);
-        for at in 0..WAITING_MAX + 1 {
+        for at in 0..=WAITING_MAX {
             assert!(joiner.check_pace().is_ok(), "{at}");
             joiner.take(1, Line::Record(Box::new(Record::new(Stage::Counted, 1, 0))));
         }

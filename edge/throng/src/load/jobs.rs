@@ -147,6 +147,12 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
     }
     let rate: Option<f64> = matches.get_one("rate").copied();
     ensure!(rate.is_none_or(|rate| rate > 0.0 && rate.is_finite()), "--rate is above zero");
+    let server_pids: Vec<u32> =
+        matches.get_many("server-pid").into_iter().flatten().copied().collect();
+    for (index, pid) in server_pids.iter().enumerate() {
+        let is_again = server_pids[..index].contains(pid);
+        ensure!(!is_again, "--server-pid {pid} is named twice: what it uses would count twice");
+    }
     let targets = matches.get_many::<String>("target").into_iter().flatten();
     let targets = targets.map(|url| Target::parse(url));
     Ok(Plan {
@@ -163,7 +169,7 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
         server_key: word("server-key").to_owned(),
         http_key: word("http-key").to_owned(),
         vars,
-        server_pids: matches.get_many("server-pid").into_iter().flatten().copied().collect(),
+        server_pids,
         server: matches.get_one("server").cloned(),
         pin: matches.get_one("pin").copied(),
         driver: word("driver").parse()?,
