@@ -44,7 +44,9 @@ pub use report::{comparison, html};
 pub use run::{Finished, Plan, Progress, RunError, Share, TARGETS_MAX, Watch, check, run, work};
 pub use schema::schema;
 pub use series::csv;
-pub use summary::{Lacking, OpSummary, Percentiles, Ramp, Second, SecondOp, ServerCost, Summary};
+pub use summary::{
+    Lacking, OpSummary, Percentiles, RESULT_VERSION, Ramp, Second, SecondOp, ServerCost, Summary,
+};
 pub use table::text;
 pub use target::{Silence, Target, TargetError};
 

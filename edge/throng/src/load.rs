@@ -12,7 +12,7 @@ mod table;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
@@ -20,7 +20,7 @@ use clap::ArgMatches;
 use lab::load::expect::Verdict;
 use lab::load::screen::{self, Live, Look};
 use lab::load::{Finished, Intervals, Progress, Second, Stage, Summary, advice};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use files::Claim;
 pub use flags::command;
@@ -67,8 +67,12 @@ fn wrong(error: &anyhow::Error) -> u8 {
 
 /// One of several processes of a run.
 fn work(matches: &ArgMatches, share: &str) -> anyhow::Result<()> {
-    // The terminal's ^C reaches workers too; the controller tells them when to end.
-    signal_hook::flag::register(SIGINT, Arc::default())?;
+    // The terminal's ^C reaches workers too, and so may what ends the controller (`timeout`, a
+    // service manager, a terminal that is closed); it is the controller that tells them when to
+    // end, and its own end does too.
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
     let share = jobs::worker_share(share).context("--worker")?;
     let jobs = jobs::jobs(matches, &Arc::default())?;
     let index = matches.get_one("job").copied().unwrap_or(0_usize);
@@ -79,14 +83,24 @@ fn work(matches: &ArgMatches, share: &str) -> anyhow::Result<()> {
 /// The signals that ask to end.
 struct Interrupt {
     is_set: Arc<AtomicBool>,
-    is_terminate: Arc<AtomicBool>,
+    /// Place in [`SIGNALS`] of the last one.
+    which: Arc<AtomicUsize>,
 }
+
+/// Signals that end the runs, so that what was measured is kept and a server that was started does
+/// not stay behind.
+const SIGNALS: [(i32, &str, u8); 3] =
+    [(SIGINT, "SIGINT", 130), (SIGTERM, "SIGTERM", 143), (SIGHUP, "SIGHUP", 129)];
 
 impl Interrupt {
     fn catch() -> std::io::Result<Self> {
-        let caught = Self { is_set: Arc::default(), is_terminate: Arc::default() };
-        signal_hook::flag::register(SIGTERM, caught.is_terminate.clone())?;
-        for signal in [SIGINT, SIGTERM] {
+        let caught = Self { is_set: Arc::default(), which: Arc::default() };
+        for (place, (signal, ..)) in SIGNALS.into_iter().enumerate() {
+            // `nohup` has its reasons.
+            if signal == SIGHUP && is_hangup_ignored() {
+                continue;
+            }
+            signal_hook::flag::register_usize(signal, caught.which.clone(), place)?;
             signal_hook::flag::register(signal, caught.is_set.clone())?;
         }
         Ok(caught)
@@ -94,10 +108,17 @@ impl Interrupt {
 
     /// Name and exit code of the signal, once one has come.
     fn signal(&self) -> Option<(&'static str, u8)> {
-        let is_terminate = self.is_terminate.load(Ordering::Relaxed);
-        let signal = if is_terminate { ("SIGTERM", 143) } else { ("SIGINT", 130) };
-        self.is_set.load(Ordering::Relaxed).then_some(signal)
+        let (_, name, code) = *SIGNALS.get(self.which.load(Ordering::Relaxed))?;
+        self.is_set.load(Ordering::Relaxed).then_some((name, code))
     }
+}
+
+/// Whether this process was started with SIGHUP ignored. Source: proc_pid_status(5), `SigIgn`.
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0)
 }
 
 /// A run that has ended, with or without figures.
@@ -124,6 +145,7 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
     }
     let mut begun = 0;
     let mut done: Vec<Done<'_>> = Vec::new();
+    let mut not_begun: Vec<Summary> = Vec::new();
     let mut failures: Vec<String> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         if interrupt.signal().is_some() {
@@ -142,14 +164,21 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
                 done.push(it);
             }
             Err(_) if interrupt.signal().is_some() => break,
-            Err(error) if jobs.len() > 1 => {
-                complain(&format_args!("{name}: {error:#}"));
-                failures.push(format!("{name}: {error:#}"));
+            Err(error) if jobs.len() == 1 && is_closed_pipe(&error) => return Err(error),
+            Err(error) => {
+                let ended = format!("could not begin: {error:#}");
+                let scenario = name.clone();
+                not_begun.push(Summary { scenario, ended, ..Summary::default() });
+                if jobs.len() == 1 {
+                    failures.push(format!("{error:#}"));
+                } else {
+                    complain(&format_args!("{name}: {error:#}"));
+                    failures.push(format!("{name}: {error:#}"));
+                }
             }
-            Err(error) => return Err(error),
         }
     }
-    write_files(matches, &done)?;
+    write_files(matches, &done, &not_begun)?;
     if jobs.len() > 1 && !done.is_empty() {
         let runs = done.iter().map(|it| (it.job.name.clone(), it.summary.clone()));
         table::print(runs)?;
@@ -237,22 +266,28 @@ fn result_files(
     let ops: Vec<&str> = summary.ops.iter().map(|op| op.name.as_str()).collect();
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(summary.started_unix_s);
     let comment = format!("throng load {}, nanoseconds", summary.scenario);
-    Ok(vec![
-        (folder.join("result.hlog"), intervals.log(&ops, started, &comment)),
-        (folder.join("series.csv"), lab::load::csv(summary).into_bytes()),
-        (folder.join("report.html"), lab::load::html(summary).into_bytes()),
-        (folder.join("result.json"), lab::load::json(summary)?),
-    ])
+    let texts = [
+        intervals.log(&ops, started, &comment),
+        lab::load::csv(summary).into_bytes(),
+        lab::load::html(summary).into_bytes(),
+        lab::load::json(summary)?,
+    ];
+    Ok(files::NAMES.into_iter().map(|name| folder.join(name)).zip(texts).collect())
 }
 
-/// `--json` and `--junit`.
-fn write_files(matches: &ArgMatches, done: &[Done<'_>]) -> anyhow::Result<()> {
+/// `--json` and `--junit`; a run that could not begin has failed too.
+fn write_files(
+    matches: &ArgMatches,
+    done: &[Done<'_>],
+    not_begun: &[Summary],
+) -> anyhow::Result<()> {
     let mut files = Vec::new();
     if let (Some(path), [done]) = (matches.get_one::<PathBuf>("json"), done) {
         files.push((path.clone(), lab::load::json(&done.summary)?));
     }
     if let Some(path) = matches.get_one::<PathBuf>("junit") {
-        let runs: Vec<_> = done.iter().map(|it| (&it.summary, &*it.verdicts)).collect();
+        let done = done.iter().map(|it| (&it.summary, &*it.verdicts));
+        let runs: Vec<_> = done.chain(not_begun.iter().map(|it| (it, &[][..]))).collect();
         files.push((path.clone(), lab::load::expect::junit(&runs).into_bytes()));
     }
     files::write(&files)

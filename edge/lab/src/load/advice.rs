@@ -16,6 +16,36 @@ use super::target::Target;
 /// Characters of an error's example that are printed, at most.
 const EXAMPLE_CHARS_MAX: usize = 200;
 
+/// What a reader should know of how it was run, besides [`notes`]; `is_sampled` says whether the
+/// server's processes were to be measured.
+pub(crate) fn notes_of(summary: &Summary, is_sampled: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if summary.settings.is_free {
+        notes.push(FREE_LOOP.to_owned());
+    }
+    if summary.turned_away > 0 {
+        let count = group(summary.turned_away);
+        notes.push(format!(
+            "{count} players were due and did not come, because `players_max` was reached: the \
+             server got less load than the phases say"
+        ));
+    }
+    if is_sampled && summary.server.is_none() && summary.counted_s > 0.0 {
+        notes.push(
+            "a process of the server was gone at an edge of the counted time, so that its CPU and \
+             memory are not known"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+/// What a scenario's loop without a pace means for its figures.
+const FREE_LOOP: &str = "the loop has no pace: each round begins when the last one is \
+                                    done, so that a slow server is asked less often and times say \
+                                    nothing about users; `rate` in the scenario, or --rate, makes \
+                                    it an open loop";
+
 /// Beginning of an error's kind, text that its example contains, cure. The first that fits is
 /// taken.
 const CURES: &[(&str, &str, &str)] = &[
@@ -208,6 +238,8 @@ pub fn failure(summary: &Summary) -> Option<String> {
     }
     let mut reason = if summary.counted_s > 0.0 {
         "nothing was answered as the scenario wants".to_owned()
+    } else if summary.errors.is_empty() && !summary.ended.is_empty() {
+        summary.ended.clone()
     } else if summary.errors.is_empty() {
         "the run ended before anything was counted".to_owned()
     } else {
@@ -304,7 +336,7 @@ pub(crate) fn notes(
 
 #[cfg(test)]
 mod tests {
-    use super::{cure, failure, mending, one_line};
+    use super::{cure, failure, mending, notes_of, one_line};
     use crate::load::record::STOPPED;
     use crate::load::summary::{ErrorSummary, OpSummary, Summary};
 
@@ -364,6 +396,9 @@ mod tests {
     fn a_run_that_shows_nothing_says_why() {
         let mut summary = Summary::default();
         assert!(failure(&summary).is_some_and(|it| it.contains("before anything was counted")));
+        let ended = "could not begin: nothing listens".to_owned();
+        let not_begun = Summary { ended: ended.clone(), ..Summary::default() };
+        assert_eq!(failure(&not_begun), Some(ended));
         summary.errors = vec![error("odd", ""), error("status 401", "Server key invalid")];
         let reason = failure(&summary).unwrap_or_default();
         assert_eq!(reason, "no player became ready: 3 times rpc: status 401");
@@ -375,6 +410,20 @@ mod tests {
         assert!(
             failure(&summary).is_some_and(|it| it.ends_with("\"stop\"): rpc: connection reset"))
         );
+    }
+
+    #[test]
+    fn what_did_not_happen_is_told() {
+        let mut summary = Summary::default();
+        assert!(notes_of(&summary, true).is_empty());
+        summary.counted_s = 1.0;
+        summary.turned_away = 1_200;
+        summary.settings.is_free = true;
+        let notes = notes_of(&summary, true).join("\n");
+        for part in ["1,200 players were due", "no pace", "was gone"] {
+            assert!(notes.contains(part), "{notes}");
+        }
+        assert!(!notes_of(&summary, false).join("\n").contains("was gone"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::environment::Environment;
+use super::environment::{Environment, KEY, is_secret};
 use super::generator::Event;
 use super::hlog::Intervals;
 use super::process::{ProcessSample, own_cpu, own_resident_bytes, sample_all};
@@ -62,6 +62,11 @@ impl Collector {
         let targets: Vec<String> = targets.iter().map(|target| target.url.clone()).collect();
         let mut vars = scenario.vars.clone();
         vars.extend(plan.vars.clone());
+        for (name, value) in &mut vars {
+            if is_secret(name) {
+                KEY.clone_into(value);
+            }
+        }
         let summary = Summary {
             version: RESULT_VERSION,
             scenario: scenario.name.clone(),
@@ -75,6 +80,7 @@ impl Collector {
                 players: settings.players,
                 rate: settings.rate.filter(|_| !plan.saturate),
                 saturate: plan.saturate,
+                is_free: scenario.phases.is_empty() && program.has_free_loop(settings.rate),
                 pipeline: plan.pipeline.unwrap_or(scenario.pipeline),
                 warm_up_s: plan.warm_up.0.as_secs_f64(),
                 planned_s: super::summary::seconds(settings.counted_ns),
@@ -182,7 +188,7 @@ impl Collector {
         // Workers have measured themselves; this process only adds up then.
         let is_worked = record.resident_bytes > 0;
         let worked_s = super::summary::seconds(record.cpu_ns);
-        second.generator_cpu = (own_s + worked_s) / wall_s;
+        second.generator_cpu = own_s / wall_s + worked_share(worked_s, second.length_s);
         second.generator_bytes =
             if is_worked { record.resident_bytes } else { own_resident_bytes() };
         if let Some(watch) = &mut self.server
@@ -232,6 +238,7 @@ impl Collector {
             cpu_s,
             cpu_share: cpu_s / counted_s.max(1e-9),
             resident_bytes,
+            processors: self.summary.generator.processors,
             ..GeneratorCost::default()
         };
         let processes = u64::from(self.summary.settings.processes.max(1));
@@ -240,6 +247,7 @@ impl Collector {
         if players >= PLAYERS_MIN {
             self.summary.generator.bytes_per_player = grown / u64::from(players);
         }
+        self.summary.turned_away = self.total.turned_away;
         self.summary.generator.turn_ns_max = self.total.turn_ns_max;
         self.summary.generator.behind = Percentiles::of(self.total.behind.histogram());
         self.summary.deliveries = program.match_ops.iter().any(Option::is_some).then(|| {
@@ -266,5 +274,22 @@ impl Collector {
             self.summary.settings.server_pids.clone_from(&watch.pids);
             self.summary.add_server(pid, [watch.before, ready, start, end], wall_s);
         }
+    }
+}
+
+/// Processors that workers used while a stretch lasted. Not by the clock of this process: their
+/// stretches may come late, and then several at once.
+fn worked_share(worked_s: f64, length_s: f64) -> f64 {
+    if length_s > 0.0 { worked_s / length_s } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::worked_share;
+
+    #[test]
+    fn a_stretch_without_length_has_no_share() {
+        assert!((worked_share(0.5, 2.0) - 0.25).abs() < 1e-9);
+        assert!(worked_share(0.5, 0.0).abs() < 1e-9);
     }
 }

@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 pub(super) use columns::{Column, Section, sections};
 pub use link::relative;
 pub(super) use rows::{Row, Spread, Value, rows};
-pub(super) use verdict::{is_about_coming, remarks, times, verdicts};
+pub(super) use verdict::{MARKS, is_about_coming, remarks, times, verdicts};
 
 use super::summary::Summary;
 
@@ -45,7 +45,7 @@ pub fn markdown(runs: &[Run]) -> String {
 }
 
 fn write_section(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
-    writeln!(out, "### {}: {}\n", section.scenario, section.title)?;
+    writeln!(out, "### {}: {}\n", plain(section.scenario), plain(section.title))?;
     for remark in remarks(section) {
         writeln!(out, "**{}** {}\n", remark.mark, plain(&remark.text))?;
     }

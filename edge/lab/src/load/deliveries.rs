@@ -36,9 +36,8 @@ pub(crate) struct Mark {
     pub(crate) late_ns: u64,
 }
 
-/// Bits of a message number.
-pub(crate) const NUMBER_BITS: u32 = 24;
-const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
+/// Message numbers in marks.
+pub(crate) const NUMBER_MASK: u32 = (1 << 24) - 1;
 
 /// Players' numbers in marks.
 pub(crate) const SENDER_MASK: u32 = (1 << 24) - 1;
@@ -162,6 +161,18 @@ impl Inbox {
         }
     }
 
+    /// Expects a message from now on, so that it is missed also when it would be the first one.
+    pub(crate) fn expect(&mut self, sender: u32, to: Audience, number: u32) {
+        let key = (sender, to == Audience::All);
+        let place = self.streams.binary_search_by_key(&key, |it| (it.sender, it.to_all));
+        if let Err(place) = place
+            && self.streams.len() < SENDERS_MAX
+        {
+            let last = number.wrapping_sub(1) & NUMBER_MASK;
+            self.streams.insert(place, Stream { sender, to_all: key.1, last, seen: 1 });
+        }
+    }
+
     /// The senders followed, with the number of the last message of each.
     pub(crate) fn last_of_each(&self) -> impl Iterator<Item = (u32, Audience, u32)> {
         self.streams.iter().map(|it| {
@@ -247,6 +258,11 @@ mod tests {
         }
         assert_eq!(inbox.take(7, Sender, 0), Arrival::InOrder);
         assert_eq!(inbox.last_of_each().count(), 2);
+        inbox.expect(7, Sender, 9);
+        assert_eq!(inbox.take(7, Sender, 1), Arrival::InOrder);
+        inbox.expect(6, Sender, 0);
+        assert_eq!(inbox.last_of_each().next(), Some((6, Sender, NUMBER_MASK)));
+        assert_eq!(inbox.take(6, Sender, 2), Arrival::After { skipped: 2 });
         for sender in (8..2_000).rev() {
             inbox.take(sender, All, 0);
         }

@@ -190,6 +190,10 @@ fn op_metric(op: &OpSummary, metric: &str) -> Option<Option<f64>> {
         }
     }
     let all = op.done + op.failed + op.missed + op.unanswered;
+    if metric == "error_share" {
+        // Of nothing there is no share: whoever asks for few errors wants answers.
+        return Some((all > 0).then(|| float(all - op.done) / float(all)));
+    }
     Some(Some(match metric {
         "rate" => op.rate,
         "started" => float(op.started),
@@ -198,7 +202,6 @@ fn op_metric(op: &OpSummary, metric: &str) -> Option<Option<f64>> {
         "retried" => float(op.retried),
         "missed" => float(op.missed),
         "unanswered" => float(op.unanswered),
-        "error_share" => float(all - op.done) / float(all.max(1)),
         _ => return None,
     }))
 }
@@ -223,7 +226,7 @@ fn run_metric(summary: &Summary, metric: &str) -> Option<Option<f64>> {
     let server = summary.server.as_ref();
     let deliveries = summary.deliveries.as_ref();
     Some(match metric {
-        "errors" => Some(float(summary.errors.iter().map(|error| error.count).sum())),
+        "errors" => Some(float(summary.errors_count())),
         "lost" => deliveries.map(|it| it.lost as f64),
         "doubled" => deliveries.map(|it| float(it.doubled)),
         "reordered" => deliveries.map(|it| float(it.reordered)),
@@ -286,15 +289,18 @@ mod tests {
         Summary {
             headline: "rpc".to_owned(),
             counted_s: 1.0,
-            ops: vec![OpSummary {
-                name: "rpc".to_owned(),
-                counted: true,
-                rate: 700.5,
-                done: 95,
-                failed: 5,
-                response,
-                ..OpSummary::default()
-            }],
+            ops: vec![
+                OpSummary {
+                    name: "rpc".to_owned(),
+                    counted: true,
+                    rate: 700.5,
+                    done: 95,
+                    failed: 5,
+                    response,
+                    ..OpSummary::default()
+                },
+                OpSummary { name: "idle".to_owned(), ..OpSummary::default() },
+            ],
             errors: vec![ErrorSummary { count: 5, ..ErrorSummary::default() }],
             server: Some(ServerCost { ops_per_cpu_s: 16_200.0, ..ServerCost::default() }),
             ..Summary::default()
@@ -315,6 +321,7 @@ mod tests {
             ("ops_per_cpu_s > 16k", true, "ops_per_cpu_s is 16,200"),
             ("service_p50 < 1s", false, "rpc.service_p50 was not measured"),
             ("other.rate > 0", false, "other.rate was not measured"),
+            ("idle.error_share < 1 %", false, "idle.error_share was not measured"),
             ("lost == 0", false, "lost was not measured"),
             ("valid == 1", true, "valid is 1.00"),
         ] {

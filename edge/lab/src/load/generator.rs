@@ -27,7 +27,7 @@ use wire::http1::{Limits, ResponseDecoder};
 use super::deliveries::SENDER_MASK;
 use super::player::{Doing, Link, Player};
 use super::program::Program;
-use super::record::{ERROR_KINDS_MAX, NO_OP, Record, STOPPED, Stage};
+use super::record::{ERROR_KINDS_MAX, NO_OP, Record, STOPPED, Stage, short};
 use super::scenario::{OnError, Phase};
 
 /// Connections that are being made at once, and players that prepare themselves at once when they
@@ -44,6 +44,8 @@ const RAMP_PATIENCE_NS: u64 = 60_000_000_000;
 const RESTART_NS: u64 = 1_000_000_000;
 /// How long a player waits before it connects again within its loop.
 const RECONNECT_NS: u64 = 100_000_000;
+/// Why players are not ready beyond [`ERROR_KINDS_MAX`] reasons.
+const OTHER_REASONS: &str = "other reasons";
 const CONNECT_TIMED_OUT: &str = "connect: timed out";
 const CLOSED: &str = "connection closed by the server";
 /// What one answer may have.
@@ -371,7 +373,7 @@ impl Generator {
             true => u64::from(player.left.max(1)),
             // What was due in the loop when the counted time ended has been counted as missed.
             false if in_loop && self.stage >= Stage::Drain => 0,
-            false => 1,
+            false => step.map_or(1, |step| u64::from(step.ops_at_once())),
         };
         if let Some(record) = self.record.op(op) {
             record.failed += failed;
@@ -416,12 +418,14 @@ impl Generator {
             return;
         }
         let op = self.program.ops.get(usize::from(op)).map_or("-", |op| &op.name);
-        let reason = format!("{op}: {kind}");
+        let mut reason = format!("{op}: {}", short(kind));
+        if self.failures.len() + 1 >= ERROR_KINDS_MAX {
+            let is_known = self.failures.contains(&reason);
+            reason = if is_known { reason } else { OTHER_REASONS.to_owned() };
+        }
         let known = self.failures.iter().position(|it| *it == reason);
         let place = known.unwrap_or_else(|| {
-            if self.failures.len() < ERROR_KINDS_MAX {
-                self.failures.push(reason);
-            }
+            self.failures.push(reason);
             self.failures.len() - 1
         });
         self.players[index].failure = u16::try_from(place + 1).unwrap_or(0);

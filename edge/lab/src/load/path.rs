@@ -3,6 +3,9 @@
 
 use serde_json::Value;
 
+/// Bytes of a captured value, at most: every player keeps its own.
+pub(crate) const VALUE_BYTES_MAX: usize = 16 << 10;
+
 /// `token`, `match.match_id`, `payload > match_id`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
@@ -21,7 +24,8 @@ impl Path {
         Self { levels: text.split('>').map(level).collect(), text: text.into() }
     }
 
-    /// The value in `json`: a string without its quotes, anything else as JSON.
+    /// The value in `json`: a string without its quotes, anything else as JSON. None also for one of
+    /// more than [`VALUE_BYTES_MAX`].
     pub(crate) fn find(&self, json: &[u8]) -> Option<Box<str>> {
         let mut value: Value = serde_json::from_slice(json).ok()?;
         for (index, level) in self.levels.iter().enumerate() {
@@ -32,17 +36,26 @@ impl Path {
                 value = value.get_mut(&**key)?.take();
             }
         }
-        match value {
-            Value::Null => None,
-            Value::String(text) => Some(text.into()),
-            other => Some(other.to_string().into()),
-        }
+        let text = match value {
+            Value::Null => return None,
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        (text.len() <= VALUE_BYTES_MAX).then(|| text.into())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Path;
+
+    #[test]
+    fn a_server_cannot_make_every_player_keep_a_book() {
+        for (bytes, is_found) in [(16 << 10, true), ((16 << 10) + 1, false)] {
+            let json = format!("{{\"token\":\"{}\"}}", "x".repeat(bytes));
+            assert_eq!(Path::parse("token").find(json.as_bytes()).is_some(), is_found);
+        }
+    }
 
     #[test]
     fn values_are_found() {

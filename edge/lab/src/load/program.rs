@@ -11,7 +11,7 @@ use super::scenario::{
     Audience, Auth, Await, Beat, OnError, Pace, Process, Scenario, ScenarioError, Session,
     StepForm, Think,
 };
-use super::template::{Names, Template};
+use super::template::{Filling, Names, Template};
 
 /// Operations of one scenario, at most: each has its own histograms.
 pub(crate) const OPS_MAX: usize = 64;
@@ -19,6 +19,13 @@ pub(crate) const OPS_MAX: usize = 64;
 pub(crate) const STEPS_MAX: usize = 256;
 /// Values that one player captures, at most.
 pub(crate) const CAPTURES_MAX: usize = 16;
+/// Players that arrive a second, at most: more than one thread can make come.
+const ARRIVALS_MAX: f64 = 1_000_000.0;
+/// Bytes of one write, at most: half of what a connection may have waiting to be sent, beyond which
+/// the server would be blamed for not reading.
+const WRITE_BYTES_MAX: usize = 1 << 20;
+/// Holes that are filled with nothing.
+const EMPTY: Filling<'_> = Filling { player: 0, round: 0, cid: 0, captured: &[] };
 /// Requests in one write, at most.
 pub(crate) const PIPELINE_MAX: u16 = 1_024;
 
@@ -74,6 +81,17 @@ impl Program {
         }
     }
 
+    /// Whether some loop with the headline's operation has no pace at this rate: each of its rounds
+    /// begins when the last one is done, which is a closed loop by another name.
+    pub(crate) fn has_free_loop(&self, rate: Option<f64>) -> bool {
+        let is_headline = |step: &Step| step.op == Some(self.headline);
+        self.sessions.iter().any(|it| {
+            let range = usize::from(it.loop_start)..usize::from(it.loop_end);
+            let steps = it.steps.get(range).unwrap_or_default();
+            (it.pace == Pace::None || rate.is_none()) && steps.iter().any(is_headline)
+        })
+    }
+
     /// The captured id of a player's match.
     pub(crate) fn match_id<'a>(&self, captured: &'a [Box<str>]) -> Option<&'a str> {
         captured.get(self.match_place?).map(|id| &**id)
@@ -105,6 +123,16 @@ pub(crate) struct Step {
     pub(crate) kind: StepKind,
     pub(crate) on_error: OnError,
     pub(crate) retry: Option<Retry>,
+}
+
+impl Step {
+    /// Operations that one beat of it begins: as many as requests stand in one write.
+    pub(crate) fn ops_at_once(&self) -> u16 {
+        match &self.kind {
+            StepKind::Http(http) => http.pipeline,
+            _ => 1,
+        }
+    }
 }
 
 /// Which refusal means to try again, and from which step on.
@@ -151,6 +179,7 @@ pub(crate) struct Request {
 /// # Errors
 /// [`ScenarioError::Meaning`] with the place of the first thing that cannot be meant so.
 pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, ScenarioError> {
+    check_numbers(scenario)?;
     let mut compiler = Compiler::new(scenario, dials)?;
     let mut sessions = Vec::new();
     for session in &scenario.sessions {
@@ -176,6 +205,29 @@ pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, Sce
         match_op_codes: compiler.match_op_codes,
         match_place: compiler.names.captured.iter().position(|name| name == "match"),
     })
+}
+
+/// Rates that no run can mean; TOML has `nan` and `inf` too.
+fn check_numbers(scenario: &Scenario) -> Result<(), ScenarioError> {
+    if scenario.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+        return Err(mistake("rate", "is above zero; leave it out for a loop without a pace"));
+    }
+    if scenario.timeout.0.is_zero() {
+        return Err(mistake("timeout", "is above zero"));
+    }
+    for session in &scenario.sessions {
+        if session.renew_every.is_some_and(|every| every.0.is_zero()) {
+            let what = "`renew_every` is above zero: nothing else would ever be done";
+            return Err(mistake(&format!("session `{}`", session.name), what));
+        }
+    }
+    for phase in &scenario.phases {
+        if !(0.0..=ARRIVALS_MAX).contains(&phase.arrivals) {
+            let what = format!("`arrivals` are 0 to {ARRIVALS_MAX} a second");
+            return Err(mistake(&format!("phase `{}`", phase.name), what));
+        }
+    }
+    Ok(())
 }
 
 fn mistake(place: &str, what: impl Into<String>) -> ScenarioError {
@@ -389,6 +441,11 @@ impl<'a> Compiler<'a> {
             rest.push_text(b"\r\n");
         }
         let pipeline = if setup { 1 } else { self.dials.pipeline.clamp(1, PIPELINE_MAX) };
+        let least = rest.len(&EMPTY) + body.as_ref().map_or(0, |body| body.len(&EMPTY));
+        if least.saturating_mul(usize::from(pipeline)) > WRITE_BYTES_MAX {
+            let what = format!("a write of more than {WRITE_BYTES_MAX} bytes (--pipeline, `body`)");
+            return Err(mistake(place, what));
+        }
         let request = |host: &String| {
             let mut head = Template::default();
             head.push_text(format!("{method} ").as_bytes());
@@ -583,6 +640,53 @@ mod tests {
     }
 
     #[test]
+    fn rates_that_cannot_be_meant_are_mistakes() {
+        let session = "[[session]]\nname='s'\n[[session.loop]]\nop='o'\nget='/'\n";
+        let phase = |arrivals| format!("[[phase]]\nduration='5s'\narrivals={arrivals}\n");
+        for (text, is_good) in [
+            ("rate=0.5\n".to_owned(), true),
+            ("rate=0.0\n".to_owned(), false),
+            ("rate=-1.0\n".to_owned(), false),
+            ("rate=nan\n".to_owned(), false),
+            ("rate=inf\n".to_owned(), false),
+            ("timeout='0s'\n".to_owned(), false),
+            (phase("0.0"), true),
+            (phase("-1.0"), false),
+            (phase("nan"), false),
+            (phase("inf"), false),
+            (phase("1e9"), false),
+        ] {
+            let scenario = parse(&format!("name='a'\ntitle='a'\n{text}{session}")).unwrap();
+            assert_eq!(compile(&scenario, &dials()).is_ok(), is_good, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_write_is_no_longer_than_a_connection_may_have_waiting() {
+        // Two requests stand in one write.
+        for (bytes, is_good) in [(500_000, true), (600_000, false)] {
+            let text = "name='a'\ntitle='a'\n[vars]\nb='x'\n[[session]]\nname='s'\n\
+                        [[session.loop]]\nop='o'\npost='/'\nbody='${b}${player}'\n";
+            let mut dials = dials();
+            dials.vars.insert("b".to_owned(), "x".repeat(bytes));
+            assert_eq!(compile(&parse(text).unwrap(), &dials).is_ok(), is_good, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_loop_without_a_pace_is_known() {
+        for (name, wanted) in BUILT_IN.iter().map(|it| (it.0, false)).chain([("free", true)]) {
+            let free =
+                "name='a'\ntitle='a'\n[[session]]\nname='s'\n[[session.loop]]\nop='o'\nget='/'\n";
+            let scenario = parse(built_in(name).unwrap_or(free)).unwrap();
+            let program = compile(&scenario, &dials()).unwrap();
+            assert_eq!(program.has_free_loop(scenario.rate), wanted, "{name}");
+            let has_loop = scenario.sessions.iter().any(|it| !it.repeated.is_empty());
+            assert_eq!(program.has_free_loop(None), has_loop, "{name}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let head = "name='a'\ntitle='a'\n[[session]]\nname='s'\n";
         for (rest, part) in [
@@ -592,6 +696,7 @@ mod tests {
             ("[[session.loop]]\nop='o'\nget='/'\npost='/'", "exactly one of"),
             ("[[session.loop]]\nop='o'\nget='/'\nauth='token'", "nothing sets `${token}`"),
             ("[[session.first]]\nop='o'\nget='/'\n[[session.loop]]\nop='o'\nget='/'", "another"),
+            ("renew_every='0s'\n[[session.loop]]\nop='o'\nget='/'", "`renew_every`"),
             ("[[session.loop]]\nop='o'\nsend_binary=7", "8 to"),
             ("[[session.loop]]\nop='o'\nget='/'\nheaders={ 'a b'='c' }", "`a b`"),
             ("[[session.loop]]\nop='o'\nmatch_send={op_code=1,size=9,to='all'}", "characters"),

@@ -15,6 +15,9 @@ pub(crate) const TIME_NS_MAX: u64 = 3_600_000_000_000;
 /// Bytes of an error's example, at most.
 pub(crate) const EXAMPLE_BYTES_MAX: usize = 240;
 
+/// Bytes of an error's kind, at most: servers may put a text into it.
+pub(crate) const KIND_BYTES_MAX: usize = 160;
+
 /// Where a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stage {
@@ -289,13 +292,14 @@ impl Record {
         count: u64,
         example: impl FnOnce() -> String,
     ) {
+        let kind = short(kind);
         if let Some(known) = self.errors.get_mut(&(op, kind.to_owned())) {
             known.count += count;
             return;
         }
         let kind = if self.errors.len() < ERROR_KINDS_MAX { kind } else { "other" };
         let entry = self.errors.entry((op, kind.to_owned())).or_insert_with(|| {
-            let mut example = example();
+            let mut example = without_tokens(&example());
             example.truncate(example.floor_char_boundary(EXAMPLE_BYTES_MAX));
             ErrorCount { count: 0, example }
         });
@@ -363,6 +367,28 @@ impl Record {
     }
 }
 
+/// An error's kind, cut to [`KIND_BYTES_MAX`].
+pub(crate) fn short(kind: &str) -> &str {
+    &kind[..kind.floor_char_boundary(KIND_BYTES_MAX)]
+}
+
+/// A server's words without the tokens of sessions in them (RFC 7519): results are passed on, and
+/// tokens may be good for hours.
+fn without_tokens(text: &str) -> String {
+    // A JSON object in base64url begins so.
+    const START: &str = "eyJ";
+    let is_of_token = |c: char| c.is_ascii_alphanumeric() || "-_.=".contains(c);
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(START) {
+        let (before, token) = rest.split_at(start);
+        let end = token.find(|c| !is_of_token(c)).unwrap_or(token.len());
+        out.extend([before, START, if end > START.len() { "…" } else { "" }]);
+        rest = &token[end..];
+    }
+    out + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::{ERROR_KINDS_MAX, NO_OP, Record, Stage, Times};
@@ -379,6 +405,20 @@ mod tests {
         let histogram = sum.histogram().unwrap();
         assert_eq!(histogram.len(), 16);
         assert!((123_400..=123_600).contains(&histogram.value_at_quantile(0.75)));
+    }
+
+    #[test]
+    fn what_servers_say_is_kept_short_and_without_tokens() {
+        let mut record = Record::new(Stage::Counted, 1, 0);
+        let kind = format!("error 3: {}", "é".repeat(1 << 20));
+        record.error(0, &kind, || {
+            "{\"token\":\"eyJhbGciOiJIUzI1NiJ9.eyJ0aWQiOiI\",\"a\":\"eyJ\"} eyJhb".to_owned()
+        });
+        record.error(0, &kind, String::new);
+        let ((_, kind), error) = record.errors.first_key_value().unwrap();
+        assert!(record.errors.len() == 1 && kind.len() <= 160, "{}", kind.len());
+        assert_eq!(error.count, 2);
+        assert_eq!(error.example, "{\"token\":\"eyJ…\",\"a\":\"eyJ\"} eyJ…");
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if let Some(text) = what_went_wrong(summary) {
         banner(out, Mood::Warn, "Errors.", &text)?;
     }
-    if summary.settings.saturate {
+    if summary.settings.is_closed() {
         let text = "Each operation began when the last was answered: this finds throughput, and \
                     its times say nothing about what users feel.";
         banner(out, Mood::Note, "Closed loop.", text)?;
@@ -108,11 +108,11 @@ fn badges(out: &mut String, summary: &Summary) -> std::fmt::Result {
         true => badge(out, Mood::Good, "valid")?,
         false => badge(out, Mood::Bad, "INVALID")?,
     }
-    badge(out, Mood::Note, if summary.settings.saturate { "closed loop" } else { "open loop" })?;
+    badge(out, Mood::Note, if summary.settings.is_closed() { "closed loop" } else { "open loop" })?;
     if is_empty {
         badge(out, Mood::Bad, "nothing answered")?;
     }
-    let errors: u64 = summary.errors.iter().map(|error| error.count).sum();
+    let errors = summary.errors_count();
     if errors > 0 {
         badge(out, Mood::Warn, &format!("{} errors", group(errors)))?;
     }
@@ -139,7 +139,7 @@ fn verdict(summary: &Summary) -> String {
         return text + ".";
     }
     let mut text = format!("{} {} a second", rate(op.rate), op.name);
-    if summary.settings.saturate {
+    if summary.settings.is_closed() {
         let players = group(u64::from(summary.settings.players));
         let _ = write!(text, ", which is all that {players} players in a closed loop got");
     } else {
@@ -155,7 +155,7 @@ fn verdict(summary: &Summary) -> String {
 
 fn what_went_wrong(summary: &Summary) -> Option<String> {
     let first = summary.errors.first()?;
-    let errors: u64 = summary.errors.iter().map(|error| error.count).sum();
+    let errors = summary.errors_count();
     let mut text = format!("{} in the whole run", group(errors));
     let _ = match summary.errors.len() {
         1 => write!(text, ", all of them {}: {}", first.op, first.kind),
@@ -172,11 +172,7 @@ fn what_went_wrong(summary: &Summary) -> Option<String> {
 /// What was asked for and what became of it.
 fn how(summary: &Summary) -> String {
     let settings = &summary.settings;
-    let loop_kind = match (settings.saturate, settings.rate) {
-        (true, _) => "closed loop".to_owned(),
-        (false, Some(rate)) => format!("open loop, rate {rate}/s"),
-        (false, None) => "open loop".to_owned(),
-    };
+    let loop_kind = settings.loop_words();
     let pipeline = match settings.pipeline {
         0 | 1 => String::new(),
         depth => format!(", {depth} requests in a write"),
@@ -217,7 +213,7 @@ fn tiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
         let share = 100.0 * (server.user_s + server.system_s) / server.wall_s.max(1e-9);
         tile(out, "server", &bytes(server.resident_end_bytes), &format!("{share:.0} % of a CPU"))?;
     }
-    let errors: u64 = summary.errors.iter().map(|error| error.count).sum();
+    let errors = summary.errors_count();
     tile(out, "errors", &group(errors), "whole run")
 }
 

@@ -223,6 +223,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     let program = Arc::new(compile(&plan.scenario, &dials(plan, &targets, run_number))?);
     let settings = generator_settings(plan, &targets, run_number, None);
     let mut collector = Collector::new(plan, &targets, &program, &settings, pin);
+    collector.summary.generator.processors = processors_of(plan, places.len());
     collector.server = (!pids.is_empty()).then(|| ServerWatch::new(pids.clone(), before));
     if plan.processes > 1 {
         let urls: Vec<_> = targets.iter().map(|target| target.url.as_str()).collect();
@@ -243,6 +244,8 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     collector.summary.notes = advice::notes(&targets, (&places, pin), &pids, ended);
     // This process has bound itself to one of them since.
     collector.summary.environment.processors = places.len();
+    let of_result = advice::notes_of(&collector.summary, !pids.is_empty());
+    collector.summary.notes.extend(of_result);
     collector.summary.ended = advice::stopped(&collector.summary).unwrap_or_default();
     Ok(Finished { summary: collector.summary, intervals: collector.intervals })
 }
@@ -354,6 +357,12 @@ fn check_targets(plan: &Plan) -> Result<(), RunError> {
     Ok(())
 }
 
+/// How many processors the generator's processes can use at once, as [`work`] binds them.
+fn processors_of(plan: &Plan, places: usize) -> u32 {
+    let own = if plan.pin.is_some() { 1 } else { places.saturating_sub(1).max(1) };
+    u32::from(plan.processes.max(1)).min(u32::try_from(own).unwrap_or(u32::MAX))
+}
+
 /// Starts the server on the processors that the generator does not use.
 fn start_server(plan: &Plan, command: &str, pin: Option<usize>) -> Result<Server, RunError> {
     let others: Vec<usize> = cpus().into_iter().filter(|cpu| Some(*cpu) != pin).collect();
@@ -371,7 +380,7 @@ fn generator_settings(
     share: Option<&Share>,
 ) -> super::generator::Settings {
     let mut phases = plan.scenario.phases.clone();
-    let phases_ns: u64 = phases.iter().map(|phase| phase.duration.ns()).sum();
+    let phases_ns = phases.iter().fold(0_u64, |sum, phase| sum.saturating_add(phase.duration.ns()));
     let counted_ns = if phases.is_empty() {
         plan.duration.ns()
     } else {

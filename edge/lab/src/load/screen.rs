@@ -130,11 +130,7 @@ fn shown<'a>(progress: &Progress<'a>) -> &'a Second {
 fn title(progress: &Progress<'_>, look: Look) -> Row {
     let summary = progress.summary;
     let settings = &summary.settings;
-    let how = match (settings.saturate, settings.rate) {
-        (true, _) => "closed loop".to_owned(),
-        (false, Some(rate)) => format!("rate {rate}/s"),
-        (false, None) => "open loop".to_owned(),
-    };
+    let how = settings.loop_words();
     let players = group(u64::from(settings.players));
     let mut row = Row::new(look);
     row.push("1", &summary.scenario);
@@ -156,7 +152,12 @@ fn stage(progress: &Progress<'_>, look: Look) -> Row {
             let share = float(ready) / float(players.max(1));
             (share, format!("{} of {} players ready", group(ready), group(players)))
         }
-        Stage::Drain | Stage::Done => (1.0, format!("{} counted", span(settings.planned_s))),
+        Stage::Drain | Stage::Done => {
+            let is_counted = |it: &&Second| it.stage == Stage::Counted.word();
+            let counted = progress.history.iter().filter(is_counted).map(|it| it.length_s);
+            // Not a sum: that of nothing is -0.
+            (1.0, format!("{} counted", span(counted.fold(0.0, |sum, it| sum + it))))
+        }
         _ if planned_s > 0.0 => {
             let at_s = progress.stage_s.clamp(0.0, planned_s);
             let left = span((planned_s - at_s).ceil());
@@ -320,7 +321,8 @@ fn machines(progress: &Progress<'_>, second: &Second, look: Look) -> Row {
     if is_long {
         row.push("", &format!("{share:.0} % CPU, "));
     }
-    if is_long && share > 95.0 && !progress.summary.settings.saturate {
+    let most = 95.0 * f64::from(progress.summary.generator.processors.max(1));
+    if is_long && share > most && !progress.summary.settings.saturate {
         row.push("31;1", "its processor is full");
     } else if late_ns > super::summary::LATENESS_NS_MAX {
         row.push("33", "sends late");

@@ -14,7 +14,7 @@ use super::process::ProcessSample;
 use super::record::{Record, Stage};
 
 /// The form of `result.json`; rises when a field changes its meaning or goes.
-pub(crate) const RESULT_VERSION: u32 = 1;
+pub const RESULT_VERSION: u32 = 1;
 /// Seconds of the intervals in Tsung's tables.
 pub(crate) const INTERVAL_S: usize = 10;
 /// Lateness of sending at p99, by the generator's own fault, above which the generator counts as
@@ -66,6 +66,9 @@ pub struct Summary {
     pub server: Option<ServerCost>,
     /// The generator itself.
     pub generator: GeneratorCost,
+    /// Players of phases that were due and did not come, because `players_max` was reached.
+    #[serde(default)]
+    pub turned_away: u64,
     /// Where it took place.
     pub environment: Environment,
     /// The run second by second.
@@ -89,6 +92,9 @@ pub struct Settings {
     pub rate: Option<f64>,
     /// Closed loop.
     pub saturate: bool,
+    /// The loop has no pace, with think times or without: a closed loop too.
+    #[serde(default)]
+    pub is_free: bool,
     /// Requests in one write.
     pub pipeline: u16,
     /// Seconds before the counted ones.
@@ -106,6 +112,22 @@ pub struct Settings {
     pub pin: Option<usize>,
     /// Of arrivals, think times and weights.
     pub seed: u64,
+}
+
+impl Settings {
+    /// Whether operations of the loop begin when the last ones are answered.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.saturate || self.is_free
+    }
+
+    /// The kind of loop, and its rate.
+    pub(crate) fn loop_words(&self) -> String {
+        match (self.is_closed(), self.rate) {
+            (true, _) => "closed loop".to_owned(),
+            (false, Some(rate)) => format!("open loop, rate {rate}/s"),
+            (false, None) => "open loop".to_owned(),
+        }
+    }
 }
 
 /// One operation.
@@ -308,6 +330,9 @@ pub struct GeneratorCost {
     pub cpu_s: f64,
     /// Of one processor, 0 to 1 and more with several threads.
     pub cpu_share: f64,
+    /// Processors that its processes could use at once; 0 where that is not known.
+    #[serde(default)]
+    pub processors: u32,
     /// Resident memory at the end, in bytes.
     pub resident_bytes: u64,
     /// Growth of it per player; 0 with fewer than [`PLAYERS_MIN`], because what does not depend on
@@ -404,7 +429,8 @@ impl Ramp {
             return None;
         }
         let told = self.lacking.iter().take(Self::REASONS_MAX);
-        let told = told.map(|it| format!("{} ({})", it.reason, group(it.players)));
+        let told = told
+            .map(|it| format!("{} ({})", super::advice::one_line(&it.reason), group(it.players)));
         let mut told: Vec<String> = told.collect();
         let rest: u64 = self.lacking.iter().skip(Self::REASONS_MAX).map(|it| it.players).sum();
         if rest > 0 {
@@ -499,6 +525,11 @@ pub(super) fn float(count: u64) -> f64 {
     count as f64
 }
 
+/// A sum of counts, also of those that a file may hold.
+fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
 impl Summary {
     /// The operation that the headline is about.
     #[must_use]
@@ -512,13 +543,26 @@ impl Summary {
     pub fn done(&self) -> u64 {
         let counted = |setup: bool| {
             let ops = self.ops.iter().filter(move |op| op.counted && op.setup == setup);
-            ops.map(|op| op.done).sum()
+            total(ops.map(|op| op.done))
         };
         if self.ops.iter().any(|op| op.counted && !op.setup) {
             counted(false)
         } else {
             counted(true)
         }
+    }
+
+    /// Operations that count, answered while the players came.
+    fn done_in_ramp(&self) -> u64 {
+        let is_ramp = |second: &&Second| second.stage == Stage::Ramp.word();
+        let ops = self.series.iter().filter(is_ramp).flat_map(|it| it.ops.iter().zip(&self.ops));
+        ops.filter(|(_, op)| op.counted).map(|(second, _)| second.done).sum()
+    }
+
+    /// Errors of the whole run.
+    #[must_use]
+    pub fn errors_count(&self) -> u64 {
+        total(self.errors.iter().map(|error| error.count))
     }
 
     /// Adds what a whole run recorded: `total` of the counted time (setup operations of the whole
@@ -550,7 +594,9 @@ impl Summary {
         let means = intervals.iter().filter(|it| it.done > 0 && it.mean_ns > 0.0);
         let means: Vec<f64> = means.map(|it| it.mean_ns).collect();
         let length_s = if op.setup {
-            intervals.iter().filter(|it| it.done > 0).map(|it| it.length_s).sum()
+            // Of all the time, also of what is left out of the intervals.
+            let busy = self.series.iter().filter(|second| second.ops[index].done > 0);
+            busy.map(|second| second.length_s).sum()
         } else {
             self.counted_s
         };
@@ -637,7 +683,7 @@ impl Summary {
             let ms = seconds(behind_ns) * 1e3;
             reasons.push(format!("1 % of all operations were sent {ms:.1} ms late or later"));
         }
-        let share = self.generator.cpu_share / f64::from(self.settings.processes.max(1));
+        let share = self.generator.cpu_share / f64::from(self.generator.processors.max(1));
         if share > 0.95 && !self.settings.saturate {
             let percent = share * 100.0;
             reasons.push(format!("the generator's processor was full: {percent:.0} %"));
@@ -656,13 +702,14 @@ impl Summary {
         let ramp_cpu_s = ready.cpu().saturating_sub(before.cpu()).as_secs_f64();
         // A scenario without a loop, of sockets that are held, is about coming in.
         let has_loop = self.ops.iter().any(|op| op.counted && !op.setup);
-        let busy_s = if has_loop { cpu_s } else { ramp_cpu_s };
+        let (done, busy_s) =
+            if has_loop { (self.done(), cpu_s) } else { (self.done_in_ramp(), ramp_cpu_s) };
         self.server = Some(ServerCost {
             pid,
             user_s: end.user.saturating_sub(start.user).as_secs_f64(),
             system_s: end.system.saturating_sub(start.system).as_secs_f64(),
             wall_s,
-            ops_per_cpu_s: if busy_s > 0.0 { float(self.done()) / busy_s } else { 0.0 },
+            ops_per_cpu_s: if busy_s > 0.0 { float(done) / busy_s } else { 0.0 },
             resident_before_bytes: before.resident_bytes,
             resident_ready_bytes: ready.resident_bytes,
             resident_start_bytes: start.resident_bytes,
@@ -683,5 +730,67 @@ struct Interval {
 impl Interval {
     fn rate(&self) -> f64 {
         if self.length_s > 0.0 { float(self.done) / self.length_s } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Lacking, OpSummary, ProcessSample, Ramp, Second, SecondOp, Summary};
+    use crate::load::program::Op;
+    use crate::load::record::{Record, Stage};
+
+    #[test]
+    fn what_came_later_is_not_divided_by_the_cost_of_coming() {
+        let second = |stage: Stage| Second {
+            stage: stage.word().to_owned(),
+            ops: vec![SecondOp { done: 100, ..SecondOp::default() }],
+            ..Second::default()
+        };
+        let op = OpSummary { counted: true, setup: true, done: 200, ..OpSummary::default() };
+        let series = vec![second(Stage::Ramp), second(Stage::Counted)];
+        let mut summary = Summary { ops: vec![op], series, ..Summary::default() };
+        let at = |ms| ProcessSample { user: Duration::from_millis(ms), ..ProcessSample::default() };
+        summary.add_server(1, [at(0), at(500), at(500), at(900)], 1.0);
+        let per_s = summary.server.map(|it| it.ops_per_cpu_s);
+        assert!(per_s.is_some_and(|it| (it - 200.0).abs() < 1e-9), "{per_s:?}");
+    }
+
+    #[test]
+    fn processes_that_share_a_processor_fill_it_together() {
+        for (processors, is_full) in [(1, true), (2, false)] {
+            let mut summary = Summary::default();
+            summary.settings.processes = 2;
+            summary.generator.processors = processors;
+            summary.generator.cpu_share = 0.99;
+            summary.judge();
+            assert_eq!(!summary.invalid.is_empty(), is_full, "{processors}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_cannot_move_the_cursor() {
+        let lacking = Lacking { reason: "join: error 3: \u{1b}[2J".to_owned(), players: 7 };
+        let ramp = Ramp { lacking: vec![lacking], ..Ramp::default() };
+        let text = ramp.text(8).unwrap();
+        assert!(text.ends_with("join: error 3: \\u{1b}[2J (7)"), "{text}");
+    }
+
+    #[test]
+    fn the_rate_of_preparing_is_of_all_the_time_that_it_took() {
+        // Twelve seconds: the last two are too short for an interval of their own.
+        let second = Second {
+            stage: Stage::Ramp.word().to_owned(),
+            length_s: 1.0,
+            ops: vec![SecondOp { done: 100, ..SecondOp::default() }],
+            ..Second::default()
+        };
+        let mut summary = Summary { series: vec![second; 12], ..Summary::default() };
+        let op = Op { name: "connect".to_owned(), counted: true, setup: true };
+        let mut total = Record::new(Stage::Counted, 1, 0);
+        total.ops[0].done = 1_200;
+        summary.add_totals(&total, &[op], 0);
+        assert!((summary.ops[0].rate - 100.0).abs() < 1e-9, "{}", summary.ops[0].rate);
     }
 }

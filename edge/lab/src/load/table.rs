@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::advice::{cure, failure, is_answered, mending, one_line};
+use super::compare::measures;
 use super::record::Stage;
 use super::summary::{INTERVAL_S, OpSummary, Percentiles, Summary, float};
 
@@ -56,11 +57,10 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     for note in &summary.notes {
         paragraph(out, "note: ", note)?;
     }
-    let how = match (settings.saturate, settings.rate) {
-        (true, _) => "closed loop (times are not what users feel)".to_owned(),
-        (false, Some(rate)) => format!("open loop, rate {rate}/s"),
-        (false, None) => "open loop".to_owned(),
-    };
+    let mut how = settings.loop_words();
+    if settings.is_closed() {
+        how.push_str(" (times are not what users feel)");
+    }
     let pipeline = match settings.pipeline {
         0 | 1 => String::new(),
         depth => format!(", {depth} requests in a write"),
@@ -114,8 +114,9 @@ fn figures(out: &mut String, summary: &Summary) -> std::fmt::Result {
             time(times.max_ns),
         )?;
     }
-    if let Some(server) = &summary.server {
-        let per_s = group_f64(server.ops_per_cpu_s);
+    if summary.server.is_some() {
+        let per_s = measures::ops_per_cpu_s(summary);
+        let per_s = per_s.map_or("– (too little CPU used to tell)".to_owned(), group_f64);
         writeln!(out, "operations per CPU-second of the server: {per_s}")?;
     }
     Ok(())
@@ -378,7 +379,7 @@ pub(crate) fn group(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{bits, bytes, group, interval, paragraph, rate, text, time};
-    use crate::load::summary::{ErrorSummary, OpSummary, Second, SecondOp, Summary};
+    use crate::load::summary::{ErrorSummary, OpSummary, Second, SecondOp, ServerCost, Summary};
 
     /// A run of so many seconds that answered one request in each.
     fn run(counted_s: u32) -> Summary {
@@ -435,6 +436,24 @@ mod tests {
         let page = text(&summary);
         assert!(page.contains("INVALID: the generator was in the way: so\n       → "), "{page}");
         assert!(page.contains("ENDED EARLY: interrupted (SIGINT)\n"), "{page}");
+    }
+
+    #[test]
+    fn a_few_ticks_of_the_kernel_are_not_told_as_efficiency() {
+        let mut summary = run(10);
+        for (ops_per_cpu_s, wanted) in [(500.0, "– (too little"), (20.0, "20\n")] {
+            summary.server = Some(ServerCost { ops_per_cpu_s, ..ServerCost::default() });
+            let says = format!("operations per CPU-second of the server: {wanted}");
+            assert!(text(&summary).contains(&says), "{}", text(&summary));
+        }
+    }
+
+    #[test]
+    fn a_loop_without_a_pace_is_not_called_open() {
+        let mut summary = run(3);
+        assert!(text(&summary).contains("open loop;"), "{}", text(&summary));
+        summary.settings.is_free = true;
+        assert!(text(&summary).contains("closed loop (times are not"), "{}", text(&summary));
     }
 
     #[test]

@@ -16,15 +16,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// How long a server may take to listen.
 const START_S_MAX: u64 = 60;
 /// How long a server may take to end after SIGTERM.
 const END_S_MAX: u64 = 15;
+/// How long processes that a server has started may outlive it.
+const REST_END_MAX: Duration = Duration::from_secs(2);
 /// Lines of a server's output that are kept for an error message.
 const LINES_MAX: usize = 64;
+/// Lines that may wait to be looked at: a server may say a lot before it says where it listens.
+const LINES_WAITING_MAX: usize = 1_024;
+/// Bytes of one line of it, at most.
+const LINE_BYTES_MAX: u64 = 4_096;
 /// What a server prints when it listens.
 const LISTENING: &str = "listening on http://";
 /// How long a connection may take that finds out whether something listens.
@@ -285,7 +291,7 @@ impl Server {
             .spawn();
         let failed = |error| TargetError::Spawn { command: command.to_owned(), error };
         let mut child = child.map_err(failed)?;
-        let (sender, lines) = sync_channel(LINES_MAX);
+        let (sender, lines) = sync_channel(LINES_WAITING_MAX);
         if let Some(stdout) = child.stdout.take() {
             drain(stdout, sender.clone());
         }
@@ -391,28 +397,50 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // An error means that it has ended already.
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        let deadline = Instant::now() + Duration::from_secs(END_S_MAX);
-        while Instant::now() < deadline {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
+        let signal = |signal| {
+            if let Some(pid) = pid {
+                // The process has a group of its own: also what it has started itself must not
+                // outlive the run. An error means that all of it has ended already.
+                let _ = kill_process_group(pid, signal);
             }
+        };
+        signal(Signal::TERM);
+        let deadline = Instant::now() + Duration::from_secs(END_S_MAX);
+        while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(10));
         }
-        drop(self.child.kill());
+        // A script may be gone at once while the server that it has started still ends.
+        let deadline = deadline.min(Instant::now() + REST_END_MAX);
+        let has_rest = || pid.is_some_and(|pid| test_kill_process_group(pid).is_ok());
+        while has_rest() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        signal(Signal::KILL);
         drop(self.child.wait());
     }
 }
 
-/// Reads `from` to its end on a thread of its own. Lines that nobody takes are dropped.
+/// Reads `from` to its end on a thread of its own, whatever stands there: a server whose output is
+/// no longer read would be stopped by it. Lines that nobody takes are dropped.
 fn drain(from: impl Read + Send + 'static, to: SyncSender<String>) {
     std::thread::spawn(move || {
-        for line in BufReader::new(from).lines() {
-            let Ok(line) = line else { return };
-            drop(to.try_send(line));
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            // The rest of a longer one is skipped.
+            match from.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+                Ok(1..) => {
+                    if line.last() != Some(&b'\n') && from.skip_until(b'\n').is_err() {
+                        return;
+                    }
+                    let text = String::from_utf8_lossy(&line);
+                    drop(to.try_send(text.trim_end_matches(['\r', '\n']).to_owned()));
+                }
+                Ok(0) => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
         }
     });
 }

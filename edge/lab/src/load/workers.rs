@@ -26,6 +26,8 @@ use super::run::{EVENTS_MAX, Here, Plan, RunError, Watch};
 const LINE_BYTES_MAX: u64 = 64 << 20;
 /// Worker processes, at most.
 pub(crate) const PROCESSES_MAX: u16 = 256;
+/// Stretches of one worker that wait for those of another, at most; then the run has failed.
+const WAITING_MAX: usize = 60;
 /// How long workers may take to end after the last one is done.
 const END_S_MAX: u64 = 10;
 
@@ -205,6 +207,9 @@ struct Joiner {
     queues: Vec<VecDeque<Box<Record>>>,
     is_ready: Vec<bool>,
     is_done: Vec<bool>,
+    /// Of each worker.
+    stages: Vec<Stage>,
+    /// Of the run, as it was told last.
     stage: Option<Stage>,
     driver: String,
     to: SyncSender<Event>,
@@ -216,6 +221,7 @@ impl Joiner {
             queues: (0..count).map(|_| VecDeque::new()).collect(),
             is_ready: vec![false; count],
             is_done: vec![false; count],
+            stages: vec![Stage::Ramp; count],
             stage: None,
             driver: String::new(),
             to,
@@ -254,7 +260,9 @@ impl Joiner {
                 let what = "ended before its time; what it said stands above".to_owned();
                 return Err(RunError::Worker { index, what });
             };
-            match self.take(index, line) {
+            let told = self.take(index, line);
+            self.check_pace()?;
+            match told {
                 Some(Command::Finish) if !has_told => {
                     has_told = true;
                     tell(commands, "finish");
@@ -278,7 +286,8 @@ impl Joiner {
             }
             Line::Stopped => return Some(Command::Finish),
             Line::Stage(stage) => {
-                // The first worker's stage is the run's: they begin within milliseconds.
+                self.stages[index] = stage;
+                let stage = self.run_stage();
                 if self.stage.is_none_or(|known| known < stage) {
                     self.stage = Some(stage);
                     self.send(Event::Stage(stage));
@@ -294,6 +303,26 @@ impl Joiner {
             }
         }
         None
+    }
+
+    /// The first worker that counts makes the run count: they begin within milliseconds. But the
+    /// counting ends with the last one, because some may have no players, or lose them all early.
+    fn run_stage(&self) -> Stage {
+        let stages = || self.stages.iter().copied();
+        let busy = stages().filter(|stage| *stage < Stage::Drain).max();
+        busy.or(stages().min()).unwrap_or(Stage::Done)
+    }
+
+    /// One that tells nothing any more keeps the others' stretches waiting, and the run with them.
+    fn check_pace(&self) -> Result<(), RunError> {
+        if self.queues.iter().all(|queue| queue.len() <= WAITING_MAX) {
+            return Ok(());
+        }
+        let mut states = self.queues.iter().zip(&self.is_done);
+        let lacks = states.position(|(queue, is_done)| queue.is_empty() && !is_done);
+        let index = lacks.and_then(|index| u16::try_from(index).ok()).unwrap_or(u16::MAX);
+        let what = format!("told nothing while another told {WAITING_MAX} seconds");
+        Err(RunError::Worker { index, what })
     }
 
     /// Joins the oldest stretches as long as every worker that is not done has told one. Where
@@ -338,7 +367,7 @@ impl Joiner {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use super::{Joiner, Line};
+    use super::{Joiner, Line, WAITING_MAX};
     use crate::load::generator::{Command, Event};
     use crate::load::record::{NO_OP, Record, Stage};
 
@@ -388,6 +417,45 @@ mod tests {
             }
         }
         assert_eq!(found, [(11, 11, 2, 10), (2, 2, 1, 5), (23, 23, 2, 10)]);
+    }
+
+    #[test]
+    fn a_worker_that_ends_early_does_not_end_the_counting_of_the_others() {
+        let (sender, events) = sync_channel(64);
+        let mut joiner = Joiner::new(2, sender);
+        let told = [
+            (0, Stage::Ramp),
+            (1, Stage::Ramp),
+            // It has no players.
+            (0, Stage::Drain),
+            (0, Stage::Done),
+            (1, Stage::WarmUp),
+            (1, Stage::Counted),
+            (1, Stage::Drain),
+            (1, Stage::Done),
+        ];
+        for (index, stage) in told {
+            joiner.take(index, Line::Stage(stage));
+        }
+        let stage = |event| match event {
+            Event::Stage(stage) => Some(stage),
+            _ => None,
+        };
+        let found: Vec<Stage> = events.try_iter().filter_map(stage).collect();
+        let wanted = [Stage::Ramp, Stage::WarmUp, Stage::Counted, Stage::Drain, Stage::Done];
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn a_worker_that_stands_still_does_not_keep_the_run_for_ever() {
+        let (sender, _events) = sync_channel(64);
+        let mut joiner = Joiner::new(2, sender);
+        for at in 0..=WAITING_MAX {
+            assert!(joiner.check_pace().is_ok(), "{at}");
+            joiner.take(1, Line::Record(Box::new(Record::new(Stage::Counted, 1, 0))));
+        }
+        let error = joiner.check_pace().unwrap_err().to_string();
+        assert!(error.starts_with("worker 0: told nothing"), "{error}");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+/// The files of `--out`; the last one is the one that matters most.
+pub(super) const NAMES: [&str; 4] = ["result.hlog", "series.csv", "report.html", "result.json"];
+
 /// A folder that can be written to; the folders that had to be made for it go again when this is
 /// dropped and nothing has been written to them.
 pub(super) struct Claim {
@@ -27,7 +30,9 @@ impl Claim {
         let missing = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
         let claim = Self { made: missing };
         fs::create_dir_all(path).with_context(|| format!("--out {}", path.display()))?;
-        try_file(&path.join("result.json")).context("--out")?;
+        for name in NAMES {
+            try_file(&path.join(name)).context("--out")?;
+        }
         Ok(claim)
     }
 }
@@ -72,10 +77,16 @@ pub(super) fn write(files: &[(PathBuf, Vec<u8>)]) -> anyhow::Result<()> {
         let names: Vec<_> = files.iter().map(|(path, _)| path.display().to_string()).collect();
         return Err(error).context(format!("nothing was written: {}", names.join(", ")));
     }
-    for (path, _) in files {
-        fs::rename(part(path), path).with_context(|| path.display().to_string())?;
+    let renamed = files.iter().try_for_each(|(path, _)| {
+        fs::rename(part(path), path).with_context(|| path.display().to_string())
+    });
+    if renamed.is_err() {
+        for (path, _) in files {
+            // Those that have been renamed are not there any more.
+            let _ = fs::remove_file(part(path));
+        }
     }
-    Ok(())
+    renamed
 }
 
 /// The name of a file that is not complete.
@@ -108,6 +119,8 @@ mod tests {
         assert!(!top.join("a/b").exists() && top.join("a/c/x").exists());
         fs::write(top.join("file"), "x").unwrap();
         assert!(Claim::folder(&top.join("file")).is_err());
+        fs::create_dir_all(top.join("d/report.html")).unwrap();
+        assert!(Claim::folder(&top.join("d")).is_err());
         assert!(Claim::folder(&top.join("file/below")).is_err());
         assert!(try_file(&top.join("a")).is_err() && try_file(&top.join("no/x")).is_err());
         fs::remove_dir_all(top).unwrap();
@@ -123,6 +136,10 @@ mod tests {
         assert!(write(&[(one.clone(), b"new".to_vec()), (bad, b"3".to_vec())]).is_err());
         assert_eq!(fs::read(&one).unwrap(), b"1");
         assert_eq!(fs::read_dir(&top).unwrap().count(), 2);
+        let taken = top.join("taken");
+        fs::create_dir(&taken).unwrap();
+        assert!(write(&[(taken, b"3".to_vec()), (two, b"4".to_vec())]).is_err());
+        assert_eq!(fs::read_dir(&top).unwrap().count(), 3, "no part stays behind");
         fs::remove_dir_all(top).unwrap();
     }
 

@@ -33,7 +33,8 @@ Exit codes:
   1         an expectation failed, nothing was answered, the scenario stopped the run, or the run
             could not begin
   2         asked for wrongly: a flag, a scenario, an expectation
-  130, 143  ended by ^C or SIGTERM; what was measured until then is printed and written";
+  129, 130, 143  ended by SIGHUP, ^C or SIGTERM; what was measured until then is printed and
+            written";
 
 /// The subcommand's flags.
 pub fn command() -> Command {

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +13,7 @@ use anyhow::{Context as _, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use lab::load::expect::Condition;
-use lab::load::scenario::{Pace, Scenario, Span, built_in, parse};
+use lab::load::scenario::{Pace, SCENARIO_BYTES_MAX, Scenario, Span, built_in, parse};
 use lab::load::{Plan, Share, Target};
 
 /// One run.
@@ -145,6 +147,12 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
     }
     let rate: Option<f64> = matches.get_one("rate").copied();
     ensure!(rate.is_none_or(|rate| rate > 0.0 && rate.is_finite()), "--rate is above zero");
+    let server_pids: Vec<u32> =
+        matches.get_many("server-pid").into_iter().flatten().copied().collect();
+    for (index, pid) in server_pids.iter().enumerate() {
+        let is_again = server_pids[..index].contains(pid);
+        ensure!(!is_again, "--server-pid {pid} is named twice: what it uses would count twice");
+    }
     let targets = matches.get_many::<String>("target").into_iter().flatten();
     let targets = targets.map(|url| Target::parse(url));
     Ok(Plan {
@@ -161,7 +169,7 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
         server_key: word("server-key").to_owned(),
         http_key: word("http-key").to_owned(),
         vars,
-        server_pids: matches.get_many("server-pid").into_iter().flatten().copied().collect(),
+        server_pids,
         server: matches.get_one("server").cloned(),
         pin: matches.get_one("pin").copied(),
         driver: word("driver").parse()?,
@@ -177,7 +185,11 @@ fn scenario(name: &str) -> anyhow::Result<Scenario> {
     if let Some(text) = built_in(name) {
         return Ok(parse(text)?);
     }
-    let text = std::fs::read_to_string(name).with_context(|| {
+    let mut text = String::new();
+    // One byte more than may be, so that a longer one is refused and not cut.
+    let most = SCENARIO_BYTES_MAX as u64 + 1;
+    let read = File::open(name).and_then(|file| file.take(most).read_to_string(&mut text));
+    read.with_context(|| {
         format!("`{name}` is neither a built-in scenario (`throng load scenarios`) nor a file")
     })?;
     parse(&text).with_context(|| name.to_owned())
@@ -235,6 +247,8 @@ mod tests {
     fn mistakes_name_the_scenario() {
         for (line, part) in [
             ("load nothing", "`nothing` is neither"),
+            ("load /dev/zero", "larger than"),
+            ("load ccu --server-pid 7 --server-pid 7", "named twice"),
             ("load ccu ccu", "`ccu` is given twice"),
             ("load rpc-lua ccu --rpc x", "scenario `ccu`: it has no variable `rpc`"),
             ("load rpc-lua match --set size=1", "scenario `rpc-lua`: "),

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::ArgMatches;
-use lab::load::Summary;
 use lab::load::compare::{self, Run};
+use lab::load::{RESULT_VERSION, Summary};
 
 /// `throng load table [NAME=]DIR…`.
 ///
@@ -26,8 +26,7 @@ pub(super) fn compare(matches: &ArgMatches) -> anyhow::Result<()> {
         };
         let file = if place.is_dir() { place.join("result.json") } else { place.to_owned() };
         let text = std::fs::read(&file).with_context(|| file.display().to_string())?;
-        let summary: Summary =
-            serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
+        let summary = read(&text).with_context(|| file.display().to_string())?;
         let fallback = place.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = if name.is_empty() { fallback.unwrap_or_default() } else { name };
         let report = page_folder.as_ref().and_then(|folder| report_link(folder, &file));
@@ -38,6 +37,20 @@ pub(super) fn compare(matches: &ArgMatches) -> anyhow::Result<()> {
         super::files::write(&[(page.clone(), text)])?;
     }
     write(&runs)
+}
+
+/// Reads a result, unless it is of a version whose fields may mean something else.
+fn read(text: &[u8]) -> anyhow::Result<Summary> {
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let Versioned { version } = serde_json::from_slice(text)?;
+    anyhow::ensure!(
+        version == RESULT_VERSION,
+        "a result of version {version}; this program understands {RESULT_VERSION}"
+    );
+    Ok(serde_json::from_slice(text)?)
 }
 
 /// Prints the table of runs that have just ended.

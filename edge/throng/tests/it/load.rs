@@ -3,10 +3,11 @@
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 use super::{Config, Ran, throng};
@@ -67,6 +68,7 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            .process_group(0)
             .spawn()
             .unwrap();
         let lines = BufReader::new(output(&mut child));
@@ -88,6 +90,11 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// To all of its processes, as a closed terminal or `timeout` sends it.
+    fn signal_all(&self, signal: Signal) {
+        kill_process_group(Pid::from_child(&self.child), signal).unwrap();
     }
 
     fn kill(&mut self) {
@@ -410,6 +417,49 @@ fn an_interrupt_ends_all_runs_and_keeps_what_was_measured() {
     assert!(result["counted_s"].as_f64().unwrap() < 30.0);
     assert_eq!(count(&result, ""), 0, "the server outlives the run: {result}");
     assert!(!folder.0.join("out/asking-on").exists());
+}
+
+#[test]
+fn what_ends_all_processes_at_once_keeps_what_was_measured() {
+    for (signal, name, code) in [(Signal::TERM, "SIGTERM", 143), (Signal::HUP, "SIGHUP", 129)] {
+        let folder = Folder::new(name);
+        let (one, out) = (Config::new("one.toml", SCENARIO), folder.path("out"));
+        let server = format!("{} echo --port 0", env!("CARGO_BIN_EXE_throng"));
+        let arguments =
+            ["--processes", "2", "--duration", "60s", "--server", &server, "--out", &out];
+        let mut run = Process::load(&[&[one.path()][..], &arguments].concat());
+        run.until(|line| line.contains("counted"));
+        run.signal_all(signal);
+        let ran = run.end();
+        assert_eq!(ran.code, Some(code), "{}{}", ran.out, ran.err);
+        let result = folder.result("out");
+        assert_eq!(result["ended"], format!("interrupted ({name})"));
+        assert!(result["ops"][0]["done"].as_u64().unwrap() > 0, "{result}");
+        let pid = i32::try_from(result["server"]["pid"].as_u64().unwrap()).unwrap();
+        let is_gone = rustix::process::test_kill_process(Pid::from_raw(pid).unwrap()).is_err();
+        assert!(is_gone, "the server is left behind");
+    }
+}
+
+#[test]
+fn a_run_that_could_not_begin_has_failed_in_junit() {
+    let folder = Folder::new("junit");
+    let (one, junit) = (Config::new("one.toml", SCENARIO), folder.path("junit.xml"));
+    let target = format!("http://127.0.0.1:{}", free_port());
+    let ran = throng(&["load", one.path(), "--target", &target, "--junit", &junit]);
+    assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+    let xml = std::fs::read_to_string(junit).unwrap();
+    assert!(xml.contains("<failure message=\"could not begin: nothing listens there"), "{xml}");
+}
+
+#[test]
+fn a_result_of_another_version_is_not_laid_beside_others() {
+    let folder = Folder::new("version");
+    let result = "{\"version\":2}";
+    std::fs::write(folder.path("result.json"), result).unwrap();
+    let ran = throng(&["load", "table", &folder.path("")]);
+    assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("version 2"), "{}", ran.err);
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(crate) fn sections(runs: &[Run]) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     for run in runs {
         let it = &run.summary;
-        let is_closed = it.settings.saturate;
+        let is_closed = it.settings.is_closed();
         let at = sections
             .iter()
             .position(|section| section.scenario == it.scenario && section.is_closed == is_closed);
@@ -78,8 +78,11 @@ fn settings(summary: &Summary) -> Vec<Setting> {
         setting("generator's driver", format!("driver {}", it.driver), false),
         setting("peer", summary.environment.peer.clone(), false),
     ];
-    let vars = it.vars.iter();
-    all.extend(vars.map(|(name, value)| setting(name, format!("{name}={value}"), false)));
+    all.extend(it.vars.iter().map(|(name, value)| {
+        // What the same thing is called on each server is not another load; sizes and groups are.
+        let is_load = !["rpc", "path"].contains(&&**name);
+        setting(name, format!("{name}={value}"), is_load)
+    }));
     all
 }
 
@@ -236,6 +239,13 @@ fn upper_first(text: &str) -> String {
 }
 
 impl Column<'_> {
+    /// Whether all runs of both counted for the same time, so that sums may be divided.
+    pub(crate) fn counts_as_long(&self, other: &Self) -> bool {
+        let runs = || self.runs.iter().chain(&other.runs).map(|run| run.summary.counted_s);
+        let (most, least) = (runs().fold(0.0, f64::max), runs().fold(f64::INFINITY, f64::min));
+        most - least <= most / 100.0
+    }
+
     /// Whether none of its runs says that it must not be believed.
     pub(crate) fn is_valid(&self) -> bool {
         self.runs.iter().all(|run| run.summary.invalid.is_empty())

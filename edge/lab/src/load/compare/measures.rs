@@ -44,7 +44,7 @@ pub(crate) fn response_p99(summary: &Summary) -> Option<f64> {
 /// In the whole run; every run has it.
 #[expect(clippy::unnecessary_wraps, reason = "as the others")]
 pub(crate) fn errors(summary: &Summary) -> Option<f64> {
-    Some(float(summary.errors.iter().map(|error| error.count).sum()))
+    Some(float(summary.errors_count()))
 }
 
 #[cfg(test)]

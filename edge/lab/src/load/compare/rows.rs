@@ -91,7 +91,7 @@ pub(crate) fn rows(section: &Section<'_>) -> Vec<Row> {
     table.head("network and server");
     table.network();
     table.server();
-    table.row("errors, whole run", group_f64, &measures::errors);
+    table.sums("errors, whole run", group_f64, &measures::errors);
     table.rows
 }
 
@@ -142,6 +142,19 @@ impl Table<'_> {
         self.rows.push(Row { name: name.to_owned(), cells, factor });
     }
 
+    /// A row of sums over the counted time, or the whole run: of another length, they are unlike.
+    fn sums(&mut self, name: &str, write: fn(f64) -> String, value: &Value<'_>) {
+        let count = self.rows.len();
+        self.row(name, write, value);
+        let is_like = match &*self.section.columns {
+            [first, second] => first.counts_as_long(second),
+            _ => false,
+        };
+        for row in self.rows.iter_mut().skip(count).filter(|_| !is_like) {
+            row.factor = None;
+        }
+    }
+
     /// The interval of the means of an operation: Tsung's, unless all runs were as short.
     fn interval(&self, name: &str) -> String {
         let runs = self.section.columns.iter().flat_map(|column| &column.runs);
@@ -168,7 +181,7 @@ impl Table<'_> {
         self.row("highest rate", per_s, &of(|op| op.rate_highest));
         self.row("mean rate", per_s, &of(|op| op.rate));
         self.row("mean", time_f64, &answered(|op| op.service.mean_ns));
-        self.row("count", group_f64, &of(|op| float(op.done)));
+        self.sums("count", group_f64, &of(|op| float(op.done)));
         let service: [(&str, OpValue); 4] = [
             ("service time p50", |op| float(op.service.p50_ns)),
             ("service time p99", |op| float(op.service.p99_ns)),
@@ -198,16 +211,16 @@ impl Table<'_> {
         let runs = || self.section.columns.iter().flat_map(|column| &column.runs);
         for (row, value) in bad {
             if runs().any(|run| of(value)(&run.summary).is_some_and(|count| count > 0.0)) {
-                self.row(row, group_f64, &of(value));
+                self.sums(row, group_f64, &of(value));
             }
         }
     }
 
     fn network(&mut self) {
         self.row("sent, highest rate", bits, &|it| Some(it.network.sent_bits_highest));
-        self.row("sent", bytes_f64, &|it| Some(float(it.network.sent_bytes)));
+        self.sums("sent", bytes_f64, &|it| Some(float(it.network.sent_bytes)));
         self.row("received, highest rate", bits, &|it| Some(it.network.received_bits_highest));
-        self.row("received", bytes_f64, &|it| Some(float(it.network.received_bytes)));
+        self.sums("received", bytes_f64, &|it| Some(float(it.network.received_bytes)));
     }
 
     fn server(&mut self) {

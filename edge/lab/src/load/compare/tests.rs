@@ -116,6 +116,33 @@ fn invalid_runs_and_errors_stand_above_and_give_no_factor() {
 }
 
 #[test]
+fn sums_over_another_time_and_other_variables_give_no_factor() {
+    let mut longer = run("b", "s", false, 5);
+    longer.summary.counted_s = 6.0;
+    let text = markdown(&[run("a", "s", false, 10), longer]);
+    assert!(text.contains("| count | 10 | 5 |  |"), "{text}");
+    assert!(text.contains("| mean rate | 10.00/s | 5.00/s | 2.0 × |"), "{text}");
+    let mut larger = run("b", "s", false, 5);
+    larger.summary.settings.vars.insert("group".to_owned(), "50".to_owned());
+    let text = markdown(&[run("a", "s", false, 10), larger]);
+    assert!(text.contains("under another load") && !text.contains("÷"), "{text}");
+}
+
+#[test]
+fn a_run_that_ended_early_says_so_and_nobody_moves_the_cursor() {
+    let mut early = run("a", "s", false, 10);
+    early.summary.ended = "interrupted (SIGINT)".to_owned();
+    early.summary.settings.planned_s = 60.0;
+    early.summary.title = "\u{1b}[2J".to_owned();
+    let runs = [early];
+    let text = markdown(&runs);
+    let says = "**ENDED EARLY** a: interrupted (SIGINT), after 1.0 s of 60 s.";
+    assert!(text.contains(says) && !text.contains('\u{1b}'), "{text}");
+    let page = crate::load::comparison(&runs);
+    assert!(page.contains("<b>Ended early.</b> a: interrupted (SIGINT), after 1.0 s"), "{page}");
+}
+
+#[test]
 fn what_lies_within_the_spread_says_so() {
     let runs = [(10, "a"), (14, "a"), (12, "b"), (11, "b")];
     let lines = lines(&runs.map(|(figure, name)| run(name, "s", true, figure)));

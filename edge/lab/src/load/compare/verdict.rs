@@ -19,14 +19,17 @@ pub(crate) struct Verdict {
     pub(crate) is_void: bool,
 }
 
+/// Kinds of remarks, the worst first.
+pub(crate) const MARKS: [&str; 3] = ["INVALID", "ENDED EARLY", "ERRORS"];
+
 /// Something that must stand above the figures.
 pub(crate) struct Remark {
-    /// INVALID or ERRORS.
+    /// One of [`MARKS`].
     pub(crate) mark: &'static str,
     pub(crate) text: String,
 }
 
-/// Invalid runs and errors of a section.
+/// Invalid runs, runs that ended early and errors of a section.
 pub(crate) fn remarks(section: &Section<'_>) -> Vec<Remark> {
     let mut remarks = Vec::new();
     let each = |remarks: &mut Vec<Remark>, mark, tell: &dyn Fn(&Summary) -> Option<String>| {
@@ -36,11 +39,17 @@ pub(crate) fn remarks(section: &Section<'_>) -> Vec<Remark> {
             }
         }
     };
-    each(&mut remarks, "INVALID", &|it| {
+    let [invalid, ended, errors] = MARKS;
+    each(&mut remarks, invalid, &|it| {
         let reasons = it.invalid.join("; ");
         (!reasons.is_empty()).then(|| format!("the generator was in the way: {reasons}"))
     });
-    each(&mut remarks, "ERRORS", &|it| {
+    each(&mut remarks, ended, &|it| {
+        let (counted_s, planned_s) = (it.counted_s, it.settings.planned_s);
+        let how = format!("{}, after {counted_s:.1} s of {planned_s:.0} s", it.ended);
+        (!it.ended.is_empty()).then_some(how)
+    });
+    each(&mut remarks, errors, &|it| {
         let first = it.errors.first()?;
         let count = group_f64(measures::errors(it)?);
         let most = format!("{} × {}: {}", group(first.count), first.op, first.kind);

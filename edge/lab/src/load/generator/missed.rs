@@ -60,9 +60,9 @@ impl Generator {
             self.miss(now_ns, plan, first, (due_ns, every_ns));
         }
         for step in steps {
-            let op = plan.steps.get(usize::from(step)).and_then(|step| step.op);
-            if let Some(op) = op.and_then(|op| self.record.op(op)) {
-                op.missed += count;
+            let Some(step) = plan.steps.get(usize::from(step)) else { continue };
+            if let Some(op) = step.op.and_then(|op| self.record.op(op)) {
+                op.missed += count * u64::from(step.ops_at_once());
             }
         }
     }
@@ -87,15 +87,16 @@ impl Generator {
     /// One step that was due from a moment on, in these distances.
     fn miss(&mut self, now_ns: u64, plan: &SessionPlan, step: u16, (due_ns, every_ns): (u64, u64)) {
         let Some(count) = beats_between(due_ns, every_ns, now_ns) else { return };
-        let op = plan.steps.get(usize::from(step)).and_then(|step| step.op);
-        let Some(op) = op.and_then(|op| self.record.op(op)) else { return };
-        op.missed += count;
+        let Some(step) = plan.steps.get(usize::from(step)) else { return };
+        let Some(op) = step.op.and_then(|op| self.record.op(op)) else { return };
+        let at_once = u64::from(step.ops_at_once());
+        op.missed += count * at_once;
         let groups = count.min(GROUPS_MAX);
         for group in 0..groups {
             let (from, until) = (count * group / groups, count * (group + 1) / groups);
             let late_ns = now_ns - due_ns - from.saturating_mul(every_ns);
-            op.response.record(late_ns, until - from);
-            op.lateness.record(late_ns, until - from);
+            op.response.record(late_ns, (until - from) * at_once);
+            op.lateness.record(late_ns, (until - from) * at_once);
         }
     }
 }

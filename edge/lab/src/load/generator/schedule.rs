@@ -17,7 +17,7 @@ const SWEEP_NS: u64 = 1_000_000_000;
 const SWEEP_SLICES: u64 = 100;
 /// A player that begins again while others come looks at the door this often.
 const DOOR_NS: u64 = 50_000_000;
-/// How long deliveries may still come in after the last answer.
+/// How long nothing may come before no more deliveries are waited for, after the last answer.
 const SETTLE_NS: u64 = 500_000_000;
 
 /// The deadlines of the generator itself, and who comes when.
@@ -225,6 +225,13 @@ impl Generator {
     /// How long to wait for what nobody waits for: match messages.
     fn settle_ns(&self) -> u64 {
         if self.program.match_ops.iter().any(Option::is_some) { SETTLE_NS } else { 0 }
+    }
+
+    /// Deliveries still come in: waits for more of them.
+    pub(super) fn settle_later(&mut self, now_ns: u64) {
+        if self.stage == Stage::Drain {
+            self.schedule.settle_ns = now_ns + self.settle_ns();
+        }
     }
 
     /// Lets players come whose time it is.

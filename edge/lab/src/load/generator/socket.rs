@@ -206,16 +206,17 @@ impl Generator {
         let mark = string_field(text, b"\"data\"").and_then(read_mark);
         let op_code = string_field(text, b"\"op_code\"").and_then(number);
         let to = self.program.audience_of(op_code.unwrap_or(0));
-        let player = &mut self.players[index];
         let (Some(mark), Some(to)) = (mark, to) else {
             self.record.deliveries.foreign += 1;
             return;
         };
-        let is_mine = mark.sender == self.settings.sender_of(player.number);
+        let is_mine = mark.sender == self.settings.sender_of(self.players[index].number);
         if mark.run != self.settings.run_tag || (to == Audience::Sender && !is_mine) {
             self.record.deliveries.foreign += 1;
             return;
         }
+        self.settle_later(now_ns);
+        let player = &mut self.players[index];
         let deliveries = &mut self.record.deliveries;
         match player.inbox.take(mark.sender, to, mark.number) {
             Arrival::InOrder => {}

@@ -6,7 +6,7 @@ use wire::websocket::{self, Opcode};
 
 use super::http::Wrong;
 use super::{Command, Generator, Node, RESTART_NS};
-use crate::load::deliveries::Mark;
+use crate::load::deliveries::{Mark, NUMBER_MASK};
 use crate::load::player::{Doing, Expecting, Link};
 use crate::load::program::{HttpStep, Program, SessionPlan, Step, StepKind, audience_index};
 use crate::load::record::Stage;
@@ -436,6 +436,9 @@ impl Generator {
         player.numbers[audience_index(to)] = number.wrapping_add(1);
         let sender = self.settings.sender_of(player.number);
         let mark = Mark { run, sender, number, sent_ns, late_ns };
+        if to == Audience::Sender {
+            player.inbox.expect(sender, to, number & NUMBER_MASK);
+        }
         let mut text = std::mem::take(&mut self.text);
         text.clear();
         text.extend_from_slice(b"{\"match_data_send\":{\"match_id\":\"");
@@ -455,7 +458,7 @@ impl Generator {
         // In the closed loop the echo is the answer; in the open one nobody waits.
         let waits = self.settings.saturate && to == Audience::Sender;
         if waits {
-            let number = number & ((1 << crate::load::deliveries::NUMBER_BITS) - 1);
+            let number = number & NUMBER_MASK;
             return self.sent_frame(now_ns, index, step, Some(Expecting::Delivery(number)));
         }
         self.count_sent(now_ns, index, step, 1);

@@ -54,9 +54,9 @@ pub(super) fn thin<'a>(series: impl IntoIterator<Item = &'a Second>) -> Vec<Seco
         let mut joined = (*chunk[chunk.len() - 1]).clone();
         for second in &chunk[..chunk.len() - 1] {
             joined.length_s += second.length_s;
-            joined.errors += second.errors;
+            joined.errors = joined.errors.saturating_add(second.errors);
             for (mine, theirs) in joined.ops.iter_mut().zip(&second.ops) {
-                mine.done += theirs.done;
+                mine.done = mine.done.saturating_add(theirs.done);
                 mine.p50_ns = mine.p50_ns.max(theirs.p50_ns);
                 mine.p99_ns = mine.p99_ns.max(theirs.p99_ns);
                 mine.max_ns = mine.max_ns.max(theirs.max_ns);

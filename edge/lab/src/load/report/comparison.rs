@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 
 use super::overlays;
 use super::page::{self, Mood, badge, banner, stamp};
-use crate::load::compare::{Row, Run, Section, measures, remarks, rows, sections, times, verdicts};
+use crate::load::compare::{
+    MARKS, Row, Run, Section, measures, remarks, rows, sections, times, verdicts,
+};
 use crate::load::escape;
 use crate::load::table::group_f64;
 
@@ -106,9 +108,8 @@ fn write_section(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
         escape(&format!("{}: {}", section.scenario, section.title)),
     )?;
     let remarks = remarks(section);
-    for (mark, mood, word) in
-        [("INVALID", Mood::Bad, "INVALID."), ("ERRORS", Mood::Warn, "Errors.")]
-    {
+    let looks = [(Mood::Bad, "INVALID."), (Mood::Bad, "Ended early."), (Mood::Warn, "Errors.")];
+    for (mark, (mood, word)) in MARKS.into_iter().zip(looks) {
         let told: Vec<&str> =
             remarks.iter().filter(|it| it.mark == mark).map(|it| &*it.text).collect();
         if !told.is_empty() {
@@ -260,7 +261,9 @@ fn environments(out: &mut String, runs: &[Run]) -> std::fmt::Result {
 mod tests {
     use super::comparison;
     use crate::load::compare::Run;
-    use crate::load::summary::{CurvePoint, OpSummary, Second, SecondOp, ServerCost, Summary};
+    use crate::load::summary::{
+        CurvePoint, ErrorSummary, OpSummary, Second, SecondOp, ServerCost, Summary,
+    };
 
     fn run(name: &str, ops_per_cpu_s: f64) -> Run {
         let second = |at: u32| Second {
@@ -321,6 +324,28 @@ mod tests {
         let page = comparison(&[Run::default(), Run { name: "b".to_owned(), ..Run::default() }]);
         assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
         assert_eq!(page.matches("<svg").count(), 0);
+    }
+
+    #[test]
+    fn a_file_may_hold_any_numbers() {
+        let mut run = run("a", 5.0);
+        let it = &mut run.summary;
+        it.started_unix_s = u64::MAX;
+        it.ops.push(OpSummary { name: "z".to_owned(), ..it.ops[0].clone() });
+        for op in &mut it.ops {
+            op.done = u64::MAX;
+        }
+        let error = ErrorSummary { count: u64::MAX, ..ErrorSummary::default() };
+        it.errors = vec![error.clone(), error];
+        let second = it.series[0].clone();
+        it.series = vec![second; 2_000];
+        for (at, second) in it.series.iter_mut().enumerate() {
+            second.at_s = [1e300, 1e-320, -5.0][at % 3];
+            second.length_s = [1e300, 1e-320, 1.0][at % 3];
+            second.ops = vec![SecondOp { done: u64::MAX, ..SecondOp::default() }; at % 4];
+        }
+        let page = comparison(&[run.clone(), run]);
+        assert!(page.contains("2 runs side by side"));
     }
 
     #[test]

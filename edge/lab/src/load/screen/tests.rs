@@ -75,6 +75,15 @@ fn no_terminal_is_too_small() {
 }
 
 #[test]
+fn a_run_that_ended_early_has_not_counted_what_was_planned() {
+    let mut told = Told::new();
+    told.stage = Stage::Drain;
+    told.summary.settings.planned_s = 600.0;
+    told.history.truncate(7);
+    assert!(told.screen(LOOK).contains("  7 s counted"), "{}", told.screen(LOOK));
+}
+
+#[test]
 fn a_low_terminal_keeps_the_busiest_operation_and_what_must_be_seen() {
     let mut told = Told::new();
     for second in &mut told.history {

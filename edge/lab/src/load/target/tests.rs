@@ -72,6 +72,60 @@ fn a_server_says_where_it_listens_and_is_ended() {
 }
 
 #[test]
+fn a_server_may_print_what_it_likes_and_is_read_to_the_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // Not UTF-8, and a line without an end that is longer than any pipe.
+    let command = format!(
+        "sh -c 'printf \"\\377\\n\"; head -c 300000 /dev/zero; echo; seq 500; \
+         echo listening on http://127.0.0.1:{port}; sleep 60'"
+    );
+    let mut server = Server::start(&command, &target(free_port()), false).unwrap();
+    let found = server.wait(&GO_ON).map(|found| found.addr.port());
+    assert_eq!(found.ok(), Some(port));
+    assert!(server.last_lines.iter().all(|line| line.len() <= 4_096 * 3));
+}
+
+#[test]
+fn what_a_server_has_started_itself_ends_with_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let command = format!("sh -c 'sleep 60 & echo $! listening on http://127.0.0.1:{port}; wait'");
+    let mut server = Server::start(&command, &target(free_port()), false).unwrap();
+    server.wait(&GO_ON).unwrap();
+    let child: u32 = server.last_lines[0].split(' ').next().unwrap().parse().unwrap();
+    assert!(crate::load::sample(child).is_ok());
+    drop(server);
+    // Whoever inherits it may leave it unburied for a moment: it has no memory any more.
+    let is_gone = || crate::load::sample(child).map_or(true, |it| it.resident_bytes == 0);
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    while !is_gone() {
+        assert!(std::time::Instant::now() < deadline, "{child} lives on");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_a_server_has_started_may_end_in_order() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let path = std::env::temp_dir().join(format!("throng-target-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    // The inner one needs a while; the outer one ends at once.
+    let inner = format!(
+        "trap \"sleep 0.2; echo done > {}; exit\" TERM; echo listening on http://127.0.0.1:{port}; \
+         while :; do sleep 0.05; done",
+        path.display()
+    );
+    let command = format!("sh -c '(trap \"\" HUP; {inner}) & wait'");
+    let mut server = Server::start(&command, &target(free_port()), false).unwrap();
+    server.wait(&GO_ON).unwrap();
+    drop(server);
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), "done\n");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn a_target_that_was_given_wins_over_what_the_server_says() {
     let (said, given) = (free_port(), free_port());
     let command = format!("sh -c 'echo listening on http://127.0.0.1:{said}; sleep 60'");

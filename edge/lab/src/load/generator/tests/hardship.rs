@@ -69,6 +69,37 @@ fn beats_never_vanish_whatever_the_server_does() {
 }
 
 #[test]
+fn reasons_beyond_those_that_are_told_apart_are_not_called_by_another_ones_name() {
+    let mut server = |now_ns, slot: u32, _: &[u8]| {
+        let head = format!("HTTP/1.1 {} X\r\nContent-Length: 0\r\n\r\n", 400 + slot % 150);
+        answer(now_ns, head.as_bytes())
+    };
+    let change = |settings: &mut super::Settings| settings.players = 150;
+    let (total, _) = World::new(LOGIN_AND_GET, change, &mut server).run();
+    assert_eq!(total.lacking.values().sum::<u64>(), 150);
+    assert!(total.lacking.contains_key("other reasons"), "{:?}", total.lacking);
+}
+
+#[test]
+fn every_request_of_a_write_that_was_missed_counts() {
+    let mut server = |now_ns, _, bytes: &[u8]| {
+        let count = bytes.windows(3).filter(|it| it == b"GET").count();
+        if now_ns < 6 * S { answer(now_ns, &OK.repeat(count)) } else { Vec::new() }
+    };
+    let change = |settings: &mut super::Settings| {
+        settings.players = 10;
+        settings.rate = Some(100.0);
+        settings.timeout_ns = 30 * S;
+    };
+    let text = ONE_GET.replace("rate=", "pipeline=8\nrate=");
+    let (total, _) = World::new(&text, change, &mut server).run();
+    let get = &total.ops[0];
+    // 1,000 writes of eight each.
+    assert!(ends(get).abs_diff(8_000) <= 200, "{}", ends(get));
+    assert!(get.response.histogram().unwrap().len().abs_diff(8_000) <= 200);
+}
+
+#[test]
 fn steps_and_rounds_that_were_missed_are_of_the_operations_that_were_due() {
     let two = "[[session.loop]]\nop='one'\nget='/1'\n[[session.loop]]\nthink='10ms'\n\
                [[session.loop]]\nop='two'\nget='/2'\n";
