@@ -174,7 +174,7 @@ fn without_key(word: &str) -> String {
 }
 
 /// A shell's command without keys. Quotes are minded as far as a value may have spaces.
-fn without_keys(command: &str) -> String {
+pub(super) fn without_keys(command: &str) -> String {
     let mut out: Vec<String> = Vec::new();
     // The quote that ends a secret value.
     let mut until = None;

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::environment::without_keys;
+
 /// How long a server may take to listen.
 const START_S_MAX: u64 = 60;
 /// How long a server may take to end after SIGTERM.
@@ -253,6 +255,7 @@ pub(crate) fn cpus() -> Vec<usize> {
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
+    /// Without keys: for messages, which end in JUnit files.
     command: String,
     lines: Receiver<String>,
     last_lines: Vec<String>,
@@ -289,7 +292,7 @@ impl Server {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
-        let failed = |error| TargetError::Spawn { command: command.to_owned(), error };
+        let failed = |error| TargetError::Spawn { command: without_keys(command), error };
         let mut child = child.map_err(failed)?;
         let (sender, lines) = sync_channel(LINES_WAITING_MAX);
         if let Some(stdout) = child.stdout.take() {
@@ -300,7 +303,7 @@ impl Server {
         }
         Ok(Self {
             child,
-            command: command.to_owned(),
+            command: without_keys(command),
             lines,
             last_lines: Vec::new(),
             target: target.clone(),

@@ -161,8 +161,9 @@ fn a_thread_gets_its_processors_back() {
 
 #[test]
 fn a_server_that_ends_is_an_error_with_its_lines() {
-    let command = "sh -c 'echo no such key >&2; exit 3'";
+    let command = "sh -c 'echo no such key >&2; exit 3' --socket.server_key s3cret";
     let mut server = Server::start(command, &target(free_port()), false).unwrap();
     let error = server.wait(&GO_ON).unwrap_err().to_string();
+    assert!(error.contains("--socket.server_key KEY") && !error.contains("s3cret"), "{error}");
     assert!(error.contains("no such key") && error.contains("exit status: 3"), "{error}");
 }
