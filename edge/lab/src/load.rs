@@ -29,6 +29,7 @@ pub mod scenario;
 mod schema;
 pub mod screen;
 mod series;
+mod stream;
 mod summary;
 mod table;
 mod target;

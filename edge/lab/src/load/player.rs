@@ -6,6 +6,7 @@ use wire::http1::ResponseDecoder;
 use wire::websocket;
 
 use super::deliveries::Inbox;
+use super::stream::Stream;
 
 /// The player's connection, kept apart from the rest so that a response that is lent from it does
 /// not lock the player.
@@ -109,6 +110,8 @@ pub(crate) struct Player {
     pub(crate) next_ping_ns: u64,
     /// Match messages sent, by audience.
     pub(crate) numbers: [u32; 2],
+    /// Its beats, think times and waits.
+    pub(crate) random: Stream,
     pub(crate) captured: Box<[Box<str>]>,
     pub(crate) inbox: Inbox,
 }

@@ -423,6 +423,6 @@ fn generator_settings(
         timeout_ns: plan.scenario.timeout.ns(),
         phases,
         run_tag: u16::try_from(run_number & 0xfff).unwrap_or(0),
-        seed: seed.wrapping_add(index),
+        seed,
     }
 }

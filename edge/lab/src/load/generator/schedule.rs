@@ -9,6 +9,7 @@ use crate::load::player::{Doing, Link, Player};
 use crate::load::program::SessionPlan;
 use crate::load::record::{NO_OP, Stage};
 use crate::load::scenario::{Pace, Process};
+use crate::load::stream::Stream;
 
 /// Records are handed over this often.
 const TICK_NS: u64 = 1_000_000_000;
@@ -35,13 +36,19 @@ pub(super) struct Schedule {
     /// Places of players that have left.
     free: Vec<u32>,
     settle_ns: u64,
+    /// Those in their loop at the end have been told.
+    has_ended_loops: bool,
     /// When a player last became ready.
     last_ready_ns: u64,
+    /// Arrivals and whose session is whose, in the order of arrival.
+    random: Stream,
 }
 
 impl Schedule {
-    pub(super) fn new() -> Self {
+    /// Of one of several generators, whose first player has this number.
+    pub(super) fn new(seed: u64, first_number: u32) -> Self {
         Self {
+            random: Stream::new(seed, !u64::from(first_number)),
             tick_ns: u64::MAX,
             sweep_ns: u64::MAX,
             sweep_slice: 0,
@@ -51,6 +58,7 @@ impl Schedule {
             next_arrival_ns: 0,
             free: Vec::new(),
             settle_ns: u64::MAX,
+            has_ended_loops: false,
             last_ready_ns: 0,
         }
     }
@@ -129,6 +137,10 @@ impl Generator {
             Stage::WarmUp if is_due => self.enter(now_ns, Stage::Counted),
             Stage::Counted if is_due => self.enter(now_ns, Stage::Drain),
             Stage::Drain => {
+                if !self.settings.phases.is_empty() && !self.schedule.has_ended_loops {
+                    self.schedule.has_ended_loops = true;
+                    self.end_loops(now_ns, out);
+                }
                 let has_left = self.settings.phases.is_empty() || self.present == 0;
                 let is_quiet = self.busy == 0 && has_left;
                 if !is_quiet {
@@ -139,6 +151,15 @@ impl Generator {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Players that wait for a beat or think have nothing more to wait for.
+    fn end_loops(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        for index in 0..self.players.len() {
+            if self.players[index].doing == Doing::Waiting {
+                self.advance(now_ns, index, out);
+            }
         }
     }
 
@@ -307,7 +328,7 @@ impl Generator {
             }
             let (process, mean_ns) = (phase.process, 1e9 / phase.arrivals);
             let players_max = phase.players_max.unwrap_or(PLAYERS_MAX);
-            self.schedule.next_arrival_ns = due_ns + self.gap_ns(process, mean_ns);
+            self.schedule.next_arrival_ns = due_ns + self.schedule.random.gap_ns(process, mean_ns);
             if self.present >= players_max.min(PLAYERS_MAX) {
                 self.record.turned_away += 1;
             } else {
@@ -317,34 +338,16 @@ impl Generator {
         self.schedule.next_arrival_ns = u64::MAX;
     }
 
-    /// The distance to the next arrival or beat.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-    pub(super) fn gap_ns(&mut self, process: Process, mean_ns: f64) -> u64 {
-        let gap = match process {
-            Process::Constant => mean_ns,
-            Process::Poisson => {
-                // 53 random bits in (0, 1].
-                let unit = 1.0 - self.unit();
-                -mean_ns * unit.ln()
-            }
-        };
-        gap.clamp(1.0, 1e18) as u64
-    }
-
-    /// A random number from 0 up to but not including 1.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits are what a float has")]
-    fn unit(&mut self) -> f64 {
-        (self.random.u64() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
     fn arrive(&mut self, now_ns: u64, due_ns: u64, out: &mut Output<Command>) {
         let order = self.schedule.arrived;
         self.schedule.arrived += 1;
         let session = self.choose_session(order);
+        let number = self.settings.first_number.wrapping_add(order);
         let player = Player {
-            number: self.settings.first_number.wrapping_add(order),
+            number,
             session,
             is_preparing: true,
+            random: Stream::new(self.settings.seed, u64::from(number)),
             captured: vec![Box::from(""); self.program.captured_count].into_boxed_slice(),
             ..Player::default()
         };
@@ -385,7 +388,7 @@ impl Generator {
             None => session.weight,
         };
         let total: f64 = program.sessions.iter().map(weight).sum();
-        let mut place = self.unit() * total;
+        let mut place = self.schedule.random.unit() * total;
         for (index, session) in (0..).zip(&program.sessions) {
             place -= weight(session);
             if place < 0.0 {
@@ -465,7 +468,7 @@ impl Generator {
         let process = plan.process;
         let (number, beat_ns) = (player.number, player.beat_ns);
         #[expect(clippy::cast_precision_loss, reason = "intervals are below 2^53 ns")]
-        let gap_ns = self.gap_ns(process, interval_ns as f64);
+        let gap_ns = self.players[index].random.gap_ns(process, interval_ns as f64);
         let due_ns = match (beat_ns, process) {
             (0, Process::Poisson) => now_ns + gap_ns,
             (0, Process::Constant) => self.first_beat_ns(now_ns, number, interval_ns),

@@ -72,10 +72,8 @@ impl Generator {
     /// thing do not race again at once.
     fn try_again(&mut self, now_ns: u64, index: usize, from: u16) {
         self.settle(index);
-        let range_ns = u128::from(RETRY_NS_MAX - RETRY_NS_MIN);
-        let share_ns = (range_ns * u128::from(self.random.u64() >> 32)) >> 32;
-        let due_ns = now_ns + RETRY_NS_MIN + u64::try_from(share_ns).unwrap_or(0);
         let player = &mut self.players[index];
+        let due_ns = now_ns + player.random.between_ns(RETRY_NS_MIN, RETRY_NS_MAX);
         player.retries += 1;
         // The same step again is still the same intention.
         player.is_intended = player.step == from;
@@ -121,9 +119,12 @@ impl Generator {
             self.players[index].step = plan.loop_start;
         }
         let player = &mut self.players[index];
-        let in_loop = has_loop && (plan.loop_start..plan.loop_end).contains(&player.step);
+        let mut in_loop = has_loop && (plan.loop_start..plan.loop_end).contains(&player.step);
         if in_loop && self.stage >= Stage::Drain {
-            return Next::Wait;
+            // Its phase is over: what comes after the loop, and then it leaves.
+            player.step = plan.loop_end;
+            player.is_intended = false;
+            in_loop = false;
         }
         if in_loop && player.step == plan.loop_start && !player.is_intended {
             self.mark_ready(now_ns, index);
@@ -220,7 +221,7 @@ impl Generator {
         let is_socket = matches!(self.links[index], Link::Socket(_));
         match &step.kind {
             StepKind::Think(think) => {
-                let think_ns = self.think_ns(*think);
+                let think_ns = self.think_ns(index, *think);
                 let player = &mut self.players[index];
                 let due_ns = player.intended_ns.saturating_add(think_ns);
                 player.free_ns = player.free_ns.saturating_add(think_ns);
@@ -261,15 +262,12 @@ impl Generator {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "think times are below 2^53 ns")]
-    fn think_ns(&mut self, think: Think) -> u64 {
+    fn think_ns(&mut self, index: usize, think: Think) -> u64 {
+        let random = &mut self.players[index].random;
         match think {
             Think::Fixed(span) => span.ns(),
-            Think::Random { mean } => self.gap_ns(Process::Poisson, mean.ns() as f64),
-            Think::Between { min, max } => {
-                let range = max.ns().saturating_sub(min.ns());
-                let share = (u128::from(range) * u128::from(self.random.u64() >> 32)) >> 32;
-                min.ns() + u64::try_from(share).unwrap_or(0)
-            }
+            Think::Random { mean } => random.gap_ns(Process::Poisson, mean.ns() as f64),
+            Think::Between { min, max } => random.between_ns(min.ns(), max.ns()),
         }
     }
 

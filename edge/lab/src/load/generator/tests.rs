@@ -1,6 +1,7 @@
 //! The generator against made-up servers, in made-up time: a run of a minute takes milliseconds,
 //! and is the same every time.
 
+mod arrivals;
 mod hardship;
 
 use std::collections::{BTreeMap, VecDeque};
