@@ -258,6 +258,7 @@ impl Collector {
                 broadcasts_sent: it.sent[1],
                 broadcasts: it.received[1],
                 lost: it.lost,
+                cut_off: it.cut_off,
                 doubled: it.doubled,
                 reordered: it.reordered,
                 foreign: it.foreign,

@@ -52,7 +52,7 @@ pub enum BadCondition {
 const OP_METRICS: &str = "rate, started, done, failed, retried, missed, \
                           unanswered, error_share, and service_, response_ or late_ with mean, min, \
                           p50, p75, p90, p95, p99, p999 or max";
-const RUN_METRICS: &str = "errors, lost, doubled, reordered, ops_per_cpu_s, server_cpu, \
+const RUN_METRICS: &str = "errors, lost, cut_off, doubled, reordered, ops_per_cpu_s, server_cpu, \
                            server_memory, generator_cpu, valid";
 
 /// What became of a condition.
@@ -228,6 +228,7 @@ fn run_metric(summary: &Summary, metric: &str) -> Option<Option<f64>> {
     Some(match metric {
         "errors" => Some(float(summary.errors_count())),
         "lost" => deliveries.map(|it| it.lost as f64),
+        "cut_off" => deliveries.map(|it| float(it.cut_off)),
         "doubled" => deliveries.map(|it| float(it.doubled)),
         "reordered" => deliveries.map(|it| float(it.reordered)),
         "ops_per_cpu_s" => server.map(|it| it.ops_per_cpu_s),

@@ -320,6 +320,7 @@ impl Generator {
             Link::Http { is_partial, .. } => *is_partial,
             _ => false,
         };
+        self.count_cut_off(index);
         self.drop_link(index, out);
         let is_busy = self.players[index].doing == Doing::Busy;
         if is_busy || was_socket {

@@ -174,6 +174,8 @@ pub(crate) struct DeliveryRecord {
     pub(crate) received: [u64; 2],
     /// Skipped numbers that have not come since.
     pub(crate) lost: i64,
+    /// On their way to players whose connection ended.
+    pub(crate) cut_off: u64,
     pub(crate) doubled: u64,
     pub(crate) reordered: u64,
     /// Match messages that were not the run's, or could not be read.
@@ -189,6 +191,7 @@ impl DeliveryRecord {
             self.received[audience] += other.received[audience];
         }
         self.lost += other.lost;
+        self.cut_off += other.cut_off;
         self.doubled += other.doubled;
         self.reordered += other.reordered;
         self.foreign += other.foreign;

@@ -295,6 +295,7 @@ fn deliveries(out: &mut String, summary: &Summary) -> std::fmt::Result {
             format!("{}, {}", group(it.broadcasts_sent), group(it.broadcasts)),
         ),
         ("Lost", it.lost.to_string()),
+        ("Cut off by a lost connection", group(it.cut_off)),
         ("Doubled", group(it.doubled)),
         ("Reordered", group(it.reordered)),
         ("Not the run's", group(it.foreign)),

@@ -260,6 +260,10 @@ pub struct Deliveries {
     pub lost: i64,
     /// Received again.
     pub doubled: u64,
+    /// On their way to a player whose connection ended without its wish, from senders that it had
+    /// heard of; over the whole run.
+    #[serde(default)]
+    pub cut_off: u64,
     /// Received after a later one.
     pub reordered: u64,
     /// Match messages that were not the run's.

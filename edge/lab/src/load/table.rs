@@ -239,8 +239,8 @@ fn deliveries(out: &mut String, summary: &Summary) -> std::fmt::Result {
     )?;
     writeln!(
         out,
-        "lost {}, doubled {}, reordered {}, not the run's {}, not followed {}",
-        it.lost, it.doubled, it.reordered, it.foreign, it.untracked
+        "lost {}, cut off {}, doubled {}, reordered {}, not the run's {}, not followed {}",
+        it.lost, it.cut_off, it.doubled, it.reordered, it.foreign, it.untracked
     )
 }
 

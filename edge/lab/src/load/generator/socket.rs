@@ -73,6 +73,7 @@ impl Generator {
                 Ok(Some(message)) => self.message(now_ns, index, message, out),
                 Err(error) => {
                     let kind = format!("not WebSocket: {error}");
+                    self.count_cut_off(index);
                     self.drop_link(index, out);
                     self.fail(now_ns, index, &kind, String::new, out);
                 }
@@ -102,6 +103,7 @@ impl Generator {
             Message::Close { code, reason } => {
                 let code = code.map_or("no code".to_owned(), |code| code.to_string());
                 let kind = format!("socket closed by the server: {code} {reason}");
+                self.count_cut_off(index);
                 self.drop_link(index, out);
                 self.fail(now_ns, index, kind.trim_end(), String::new, out);
             }
@@ -264,6 +266,7 @@ impl Generator {
             return;
         }
         if player.ping.is_some() {
+            self.count_cut_off(index);
             self.drop_link(index, out);
             return self.fail(now_ns, index, "ping unanswered", String::new, out);
         }
@@ -290,20 +293,35 @@ impl Generator {
         if !self.settings.phases.is_empty() {
             return;
         }
-        let mut lost: i64 = 0;
-        for receiver in &self.players {
-            for (sender, to, last) in receiver.inbox.last_of_each() {
-                let Some(place) = sender.checked_sub(self.settings.first_sender) else { continue };
-                let Some(sender) = self.players.get(place as usize) else { continue };
-                let ids = [&sender.captured, &receiver.captured];
-                let [theirs, ours] = ids.map(|captured| self.program.match_id(captured));
-                if sender.conn.is_some() && theirs == ours {
-                    let newest = sender.numbers[audience_index(to)].wrapping_sub(1);
-                    lost += i64::from(numbers_between(last, newest));
-                }
+        let receivers = 0..self.players.len();
+        let lost: u64 = receivers.map(|index| self.under_way_to(index, true)).sum();
+        self.record.deliveries.lost += i64::try_from(lost).unwrap_or(i64::MAX);
+    }
+
+    /// Counts what was on its way to a player whose connection has ended without its wish: its
+    /// server may be gone, and the senders with it.
+    pub(super) fn count_cut_off(&mut self, index: usize) {
+        if matches!(self.links[index], Link::Socket(_)) {
+            self.record.deliveries.cut_off += self.under_way_to(index, false);
+        }
+    }
+
+    /// Messages that players of this generator have sent to this one's match and that it has not
+    /// got, of the senders that it has heard of; only of those who are connected if asked for.
+    fn under_way_to(&self, index: usize, only_connected: bool) -> u64 {
+        let receiver = &self.players[index];
+        let mut count = 0;
+        for (sender, to, last) in receiver.inbox.last_of_each() {
+            let Some(place) = sender.checked_sub(self.settings.first_sender) else { continue };
+            let Some(sender) = self.players.get(place as usize) else { continue };
+            let ids = [&sender.captured, &receiver.captured];
+            let [theirs, ours] = ids.map(|captured| self.program.match_id(captured));
+            if theirs == ours && (sender.conn.is_some() || !only_connected) {
+                let newest = sender.numbers[audience_index(to)].wrapping_sub(1);
+                count += u64::from(numbers_between(last, newest));
             }
         }
-        self.record.deliveries.lost += lost;
+        count
     }
 }
 

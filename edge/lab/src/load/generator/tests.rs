@@ -449,19 +449,20 @@ fn poisson_beats_of_all_players_are_as_many_and_as_irregular_as_they_should_be()
     assert!((1_700..=2_000).contains(&long), "{long} of {}", times.len());
 }
 
-#[test]
-#[expect(clippy::too_many_lines, reason = "most of it is the made-up server")]
-fn matches_are_played_by_the_scenario_and_accounted_for() {
+/// Matches in which every player is alone: every tenth echo comes twice, every seventh is lost, and
+/// the first one of each player too. What is sent last comes when it is nearly too late. The first
+/// three to join find their match full. Meanwhile dead, it hangs up on whoever says something.
+fn match_server(dead_ns: std::ops::Range<u64>) -> impl FnMut(u64, u32, &[u8]) -> Vec<Act> {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     use wire::http1;
     use wire::websocket::{self, Message, Opcode, Role};
-    // Every player is alone in its match; every tenth echo comes twice, every seventh is lost, and
-    // the first one of each player too. What is sent last comes when it is nearly too late.
-    // The first three to join find their match full.
     let mut sockets: BTreeMap<u32, websocket::Decoder> = BTreeMap::new();
     let (mut echoes, mut joins) = (0_u32, 0_u32);
-    let mut server = |now_ns: u64, slot: u32, bytes: &[u8]| {
+    move |now_ns: u64, slot: u32, bytes: &[u8]| {
+        if dead_ns.contains(&now_ns) {
+            return vec![Act::Close { at_ns: now_ns + 1 }];
+        }
         let mut answer = Vec::new();
         let mut rest = bytes;
         if let Some(decoder) = sockets.get_mut(&slot) {
@@ -518,19 +519,26 @@ fn matches_are_played_by_the_scenario_and_accounted_for() {
         // From the 20th second on the server lags, and more so with every message.
         let lag_ns = now_ns.saturating_sub(20 * S) * 2;
         vec![Act::Answer { at_ns: now_ns + 2 * MS + lag_ns, bytes: answer }]
-    };
-    let change = |settings: &mut Settings| {
-        settings.players = 5;
-        settings.rate = Some(20.0);
-        settings.counted_ns = 20 * S;
-    };
+    }
+}
+
+fn five_players(settings: &mut Settings) {
+    settings.players = 5;
+    settings.rate = Some(20.0);
+    settings.counted_ns = 20 * S;
+}
+
+#[test]
+fn matches_are_played_by_the_scenario_and_accounted_for() {
+    let mut server = match_server(0..0);
     let text = built_in("match").unwrap();
-    let (total, _) = World::new(text, change, &mut server).run();
+    let (total, _) = World::new(text, five_players, &mut server).run();
     let it = &total.deliveries;
     assert!(total.errors.is_empty(), "{:?}", total.errors);
     assert!((990..=1_010).contains(&it.sent[0]) && (990..=1_010).contains(&it.sent[1]), "{it:?}");
     assert_eq!(it.received[0] + u64::try_from(it.lost).unwrap(), it.sent[0], "{it:?}");
     assert!((130..=150).contains(&it.lost), "{it:?}");
+    assert_eq!(it.cut_off, 0);
     assert!(it.doubled >= 90 && it.reordered == 0 && it.foreign == 0, "{it:?}");
     let program = program(text);
     let ping = total.op_of(program.ping_op.unwrap());
@@ -539,6 +547,21 @@ fn matches_are_played_by_the_scenario_and_accounted_for() {
     assert_eq!(setup, [(5, 0), (8, 0), (8, 0), (5, 3)], "authenticate, find_match, connect, join");
     let echo = total.op_of(program.match_ops[0].unwrap());
     assert_eq!(echo.service.histogram().unwrap().value_at_quantile(0.5) / MS, 2);
+}
+
+#[test]
+fn what_was_on_its_way_when_connections_ended_is_cut_off_and_not_forgotten() {
+    let mut server = match_server(10 * S..11 * S);
+    let text = built_in("match").unwrap();
+    let (total, _) = World::new(text, five_players, &mut server).run();
+    let it = &total.deliveries;
+    assert!((1..=20).contains(&it.cut_off), "{it:?}");
+    for audience in 0..2 {
+        assert!(it.sent[audience] > 800 && it.received[audience] < it.sent[audience], "{it:?}");
+    }
+    let sent: u64 = it.sent.iter().sum();
+    let received: u64 = it.received.iter().sum();
+    assert_eq!(received + u64::try_from(it.lost).unwrap() + it.cut_off, sent, "{it:?}");
 }
 
 impl Record {
