@@ -224,7 +224,7 @@ fn one<'a>(job: &'a Job, interrupt: &Interrupt) -> anyhow::Result<Done<'a>> {
     match interrupt.signal() {
         Some((name, _)) if is_short => summary.ended = format!("interrupted ({name})"),
         None if is_hopeless && summary.ended.is_empty() => {
-            summary.ended = format!("nothing but errors in the first {HOPELESS_S:.0} s");
+            summary.ended = format!("nothing but errors for {HOPELESS_S:.0} s");
         }
         _ => {}
     }
@@ -248,12 +248,20 @@ fn one<'a>(job: &'a Job, interrupt: &Interrupt) -> anyhow::Result<Done<'a>> {
     Ok(Done { job, summary, verdicts })
 }
 
-/// Whether the players come and nothing at all succeeds: going on would show nothing else.
+/// Whether the players come and nothing succeeds, or have come and nothing of what they came for
+/// has ever succeeded: going on would show nothing else.
 fn gets_only_errors(progress: &Progress<'_>) -> bool {
-    let is_done = |second: &Second| second.ops.iter().any(|op| op.done > 0);
-    progress.stage == Stage::Ramp
-        && progress.second.at_s >= HOPELESS_S
-        && progress.history.iter().any(|second| second.errors > 0)
+    let is_ramp = progress.stage == Stage::Ramp;
+    let since = progress.history.iter().filter(|it| is_ramp == (it.stage == Stage::Ramp.word()));
+    let length_s: f64 = since.clone().map(|second| second.length_s).sum();
+    let is_wanted = |op: usize| is_ramp || progress.is_loop_op.get(op) == Some(&true);
+    let is_done = |second: &Second| {
+        second.ops.iter().enumerate().any(|(op, it)| it.done > 0 && is_wanted(op))
+    };
+    let has_wanted = is_ramp || progress.is_loop_op.contains(&true);
+    has_wanted
+        && length_s >= HOPELESS_S - 0.01
+        && since.clone().any(|second| second.errors > 0)
         && !progress.history.iter().any(is_done)
 }
 

@@ -30,6 +30,18 @@ pub(crate) fn notes_of(summary: &Summary, is_sampled: bool) -> Vec<String> {
              server got less load than the phases say"
         ));
     }
+    for op in summary.ops.iter().filter(|op| op.counted && !op.setup) {
+        let due = op.done + op.failed + op.missed + op.unanswered;
+        if op.missed > due / 100 {
+            let (missed, due) = (group(op.missed), group(due));
+            notes.push(format!(
+                "the rate was not reached: {missed} of {due} {} that were due could not be sent, \
+                 because the ones before were not answered in time: the server is at its limit, or \
+                 there are too few players for this rate",
+                op.name
+            ));
+        }
+    }
     if is_sampled && summary.server.is_none() && summary.counted_s > 0.0 {
         notes.push(
             "a process of the server was gone at an edge of the counted time, so that its CPU and \
@@ -419,8 +431,12 @@ mod tests {
         summary.counted_s = 1.0;
         summary.turned_away = 1_200;
         summary.settings.is_free = true;
+        let op = OpSummary { name: "rpc".to_owned(), counted: true, ..OpSummary::default() };
+        summary.ops = vec![OpSummary { done: 200, missed: 2, ..op.clone() }];
+        assert!(!notes_of(&summary, true).join("\n").contains("not reached"));
+        summary.ops = vec![OpSummary { done: 200, missed: 1_800, ..op }];
         let notes = notes_of(&summary, true).join("\n");
-        for part in ["1,200 players were due", "no pace", "was gone"] {
+        for part in ["1,200 players were due", "no pace", "was gone", "1,800 of 2,000 rpc"] {
             assert!(notes.contains(part), "{notes}");
         }
         assert!(!notes_of(&summary, false).join("\n").contains("was gone"));

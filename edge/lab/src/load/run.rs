@@ -116,6 +116,8 @@ pub struct Progress<'a> {
     pub history: &'a [Second],
     /// Operations in the order of [`Second::ops`].
     pub op_names: &'a [String],
+    /// Beside them: whether it counts and is what the run is about, not preparation.
+    pub is_loop_op: &'a [bool],
     /// Whether the server's process is sampled.
     pub has_server: bool,
     /// Errors so far, by operation (its place in `op_names`) and kind.

@@ -45,6 +45,7 @@ impl Told {
             second: &self.history[self.history.len() - 1],
             history: &self.history,
             op_names: &self.names,
+            is_loop_op: &[],
             has_server: true,
             errors: &self.errors,
             summary: &self.summary,
