@@ -197,7 +197,7 @@ impl Generator {
         settings: Settings,
         events: SyncSender<Event>,
     ) -> Self {
-        let schedule = schedule::Schedule::new(settings.seed, settings.first_number);
+        let schedule = schedule::Schedule::new(&settings, &program);
         let ops_count = program.ops.len();
         Self {
             random: Random::from_number(settings.seed),

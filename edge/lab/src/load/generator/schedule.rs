@@ -4,9 +4,10 @@ use event::{Now, Output};
 
 use super::{
     CONNECT_TIMED_OUT, Command, Event, GIVE_UP_NS, Generator, PLAYERS_MAX, RAMP_PATIENCE_NS,
+    Settings,
 };
 use crate::load::player::{Doing, Link, Player};
-use crate::load::program::SessionPlan;
+use crate::load::program::{Program, SessionPlan};
 use crate::load::record::{NO_OP, Stage};
 use crate::load::scenario::{Pace, Process};
 use crate::load::stream::Stream;
@@ -36,6 +37,8 @@ pub(super) struct Schedule {
     /// Places of players that have left.
     free: Vec<u32>,
     settle_ns: u64,
+    /// Players that share the rate of a pace of all; with phases every player has the whole rate.
+    sharers: f64,
     /// Those in their loop at the end have been told.
     has_ended_loops: bool,
     /// When a player last became ready.
@@ -45,10 +48,11 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Of one of several generators, whose first player has this number.
-    pub(super) fn new(seed: u64, first_number: u32) -> Self {
+    pub(super) fn new(settings: &Settings, program: &Program) -> Self {
+        let has_phases = !settings.phases.is_empty();
         Self {
-            random: Stream::new(seed, !u64::from(first_number)),
+            random: Stream::new(settings.seed, !u64::from(settings.first_number)),
+            sharers: if has_phases { 1.0 } else { sharers(program, settings.players_all) },
             tick_ns: u64::MAX,
             sweep_ns: u64::MAX,
             sweep_slice: 0,
@@ -62,6 +66,22 @@ impl Schedule {
             last_ready_ns: 0,
         }
     }
+}
+
+/// How many of so many players do a session whose loop has a pace of all.
+fn sharers(program: &Program, players: u32) -> f64 {
+    let is_paced = |plan: &&SessionPlan| plan.pace == Pace::All && plan.loop_end > plan.loop_start;
+    let (mut left, mut counted) = (players, 0);
+    for plan in &program.sessions {
+        let count = plan.count.unwrap_or(0).min(left);
+        left -= count;
+        counted += if is_paced(&plan) { count } else { 0 };
+    }
+    let others = || program.sessions.iter().filter(|plan| plan.count.is_none());
+    let weight: f64 = others().map(|plan| plan.weight).sum();
+    let paced: f64 = others().filter(is_paced).map(|plan| plan.weight).sum();
+    let share = if weight > 0.0 { paced / weight } else { 0.0 };
+    f64::from(counted) + f64::from(left) * share
 }
 
 fn at(mono_ns: u64) -> Now {
@@ -452,11 +472,10 @@ impl Generator {
             return None;
         }
         let rate = self.settings.rate.filter(|rate| *rate > 0.0)?;
-        let sharers = if self.settings.phases.is_empty() { self.settings.players_all } else { 1 };
         let interval = match plan.pace {
             Pace::None => return None,
             Pace::Player => 1e9 / rate,
-            Pace::All => f64::from(sharers) * 1e9 / rate,
+            Pace::All => self.schedule.sharers * 1e9 / rate,
         };
         Some(interval.clamp(1.0, 1e15) as u64)
     }

@@ -46,3 +46,17 @@ fn players_that_would_never_leave_do_not_hold_up_the_end() {
     assert!(drained_ns < S, "{} ms", drained_ns / MS);
     assert_eq!(total.ops[0].unanswered + total.ops[1].unanswered, 0);
 }
+
+#[test]
+fn a_rate_of_all_is_shared_by_those_who_have_a_loop() {
+    let text = "name='a'\ntitle='a'\nplayers=40\nrate=100\n\
+                [[session]]\nname='one'\ncount=10\n[[session.first]]\nop='come'\nget='/c'\n\
+                [[session]]\nname='idle'\nweight=2\n[[session.first]]\nop='come'\nget='/c'\n\
+                [[session]]\nname='busy'\nweight=1\n[[session.loop]]\nop='do'\nget='/d'\n";
+    let mut server =
+        |now_ns: u64, _, _: &[u8]| vec![Act::Answer { at_ns: now_ns + MS, bytes: OK.to_vec() }];
+    let (total, _) = World::new(text, |_| (), &mut server).run();
+    // Ten of forty are expected to share it; how many the weights give is up to the seed.
+    let done = total.ops[1].done;
+    assert!((600..=1_400).contains(&done), "{done} in 10 s");
+}
