@@ -83,6 +83,8 @@ impl Collector {
                 saturate: plan.saturate,
                 is_free: scenario.phases.is_empty() && program.has_free_loop(settings.rate),
                 pipeline: plan.pipeline.unwrap_or(scenario.pipeline),
+                scenario_digest: scenario.digest(),
+                ramp_s: super::summary::seconds(settings.ramp_ns),
                 warm_up_s: plan.warm_up.0.as_secs_f64(),
                 planned_s: super::summary::seconds(settings.counted_ns),
                 vars,

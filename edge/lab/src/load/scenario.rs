@@ -413,6 +413,17 @@ pub enum ScenarioError {
     },
 }
 
+impl Scenario {
+    /// 16 hexadecimal digits that differ, in all likelihood, when anything in it does: to tell
+    /// whether two runs did the same. Source: FNV-1a, 64 bits.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let text = format!("{self:?}");
+        let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, mix))
+    }
+}
+
 /// Reads a scenario.
 ///
 /// # Errors
@@ -448,6 +459,18 @@ mod tests {
                 Err(error) => panic!("{name}: {error}"),
             }
         }
+    }
+
+    #[test]
+    fn digests_tell_scenarios_apart() {
+        let digests = BUILT_IN.iter().map(|(_, text)| parse(text).unwrap().digest());
+        assert_eq!(digests.collect::<std::collections::BTreeSet<_>>().len(), BUILT_IN.len());
+        let text = BUILT_IN[0].1;
+        assert_eq!(parse(text).unwrap().digest(), parse(text).unwrap().digest());
+        assert_ne!(
+            parse(text).unwrap().digest(),
+            parse(&text.replacen("players = ", "players = 1", 1)).unwrap().digest()
+        );
     }
 
     #[test]

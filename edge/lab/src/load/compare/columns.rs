@@ -67,12 +67,18 @@ fn settings(summary: &Summary) -> Vec<Setting> {
     let setting =
         |name: &str, value: String, is_load| Setting { name: name.to_owned(), value, is_load };
     let rate = it.rate.map_or("no rate".to_owned(), |rate| format!("rate {}/s", grouped(rate)));
+    let scenario = match &*it.scenario_digest {
+        "" => String::new(),
+        digest => format!("scenario {digest}"),
+    };
     let mut all = vec![
         setting("players", format!("{} players", group(u64::from(it.players))), true),
         setting("rate", rate, true),
         setting("requests in a write", format!("{} in a write", it.pipeline.max(1)), true),
         setting("nodes", format!("{} nodes", it.target.split(", ").count()), false),
         setting("counted time", format!("{} s counted", it.planned_s), false),
+        setting("scenario", scenario, true),
+        setting("ramp", format!("{} s ramp", it.ramp_s), false),
         setting("warm-up", format!("{} s warm-up", it.warm_up_s), false),
         setting("generating processes", format!("{} processes", it.processes.max(1)), false),
         setting("generator's driver", format!("driver {}", it.driver), false),
@@ -146,7 +152,11 @@ impl Section<'_> {
                     .settings
                     .iter()
                     .filter(is_other)
-                    .map(|it| if it.value.is_empty() { "no peer said" } else { &it.value })
+                    .map(|it| match (&*it.name, &*it.value) {
+                        ("peer", "") => "no peer said",
+                        (_, "") => "another version's result",
+                        (_, value) => value,
+                    })
                     .collect();
                 if told.is_empty() {
                     column.name.clone()
