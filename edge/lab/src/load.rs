@@ -13,6 +13,7 @@ mod chart;
 mod collect;
 pub mod compare;
 mod deliveries;
+mod enough;
 mod environment;
 pub mod expect;
 mod generator;
