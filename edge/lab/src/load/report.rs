@@ -408,7 +408,9 @@ fn generator_memory(it: &super::summary::GeneratorCost) -> String {
 #[cfg(test)]
 mod tests {
     use super::html;
-    use crate::load::summary::{CurvePoint, ErrorSummary, OpSummary, Second, SecondOp, Summary};
+    use crate::load::summary::{
+        CurvePoint, ErrorSummary, OpSummary, Percentiles, Second, SecondOp, Summary,
+    };
 
     #[test]
     fn the_page_stands_alone_and_escapes_what_servers_say() {
@@ -449,5 +451,25 @@ mod tests {
         assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("NaN"));
         assert_eq!(page.matches("<svg").count(), 6);
         assert_eq!(page.matches("</script>").count(), 1);
+    }
+
+    #[test]
+    fn percentiles_of_too_few_are_not_told() {
+        let mut summary = Summary { headline: "op".to_owned(), ..Summary::default() };
+        summary.settings.players = 1;
+        for (count, is_told) in [(99, false), (100, true)] {
+            let service = Percentiles { count, max_ns: 7_000, ..Percentiles::default() };
+            let name = "op".to_owned();
+            let op =
+                OpSummary { name, counted: true, done: count, service, ..OpSummary::default() };
+            summary.ops = vec![op];
+            let page = html(&summary);
+            assert!(page.contains("<p class=\"how\">1 player on "), "{page}");
+            for part in ["99 % within", "99th percentile"] {
+                assert_eq!(page.contains(part), is_told, "{count}: {part}");
+            }
+            assert_eq!(page.contains("the slowest within 7.00 µs"), !is_told, "{count}");
+            assert_eq!(page.matches("<td>–</td>").count(), if is_told { 1 } else { 2 }, "{count}");
+        }
     }
 }

@@ -364,7 +364,7 @@ pub(crate) fn time_f64(ns: f64) -> String {
 
 /// A rate with about four digits.
 pub(crate) fn rate(per_s: f64) -> String {
-    if per_s >= 1_000.0 { group_f64(per_s) } else { format!("{per_s:.2}") }
+    if per_s >= 999.995 { group_f64(per_s) } else { format!("{per_s:.2}") }
 }
 
 pub(crate) fn bytes(count: u64) -> String {

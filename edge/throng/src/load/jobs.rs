@@ -301,6 +301,21 @@ mod tests {
     }
 
     #[test]
+    fn phases_begin_at_once_unless_a_warm_up_is_asked_for() {
+        let toml = "name='p'\ntitle='p'\n[[phase]]\nduration='5s'\narrivals=1\n[[session]]\n\
+                    name='s'\n[[session.loop]]\nop='o'\nget='/'\n";
+        let path = std::env::temp_dir().join(format!("throng-phases-{}.toml", std::process::id()));
+        std::fs::write(&path, toml).unwrap();
+        let load = |flags: &str| of(&format!("load {}{flags}", path.display()));
+        let warm_up_s = |flags| load(flags).unwrap()[0].plan.warm_up.0.as_secs();
+        assert_eq!((warm_up_s(""), warm_up_s(" --warmup 2s")), (0, 2));
+        let error = load(" --warmup 5s").err().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.contains("--warmup 5s leaves nothing to count of phases of 5 s"), "{error}");
+        assert_eq!(of("load register").unwrap()[0].plan.warm_up.0.as_secs(), 2);
+    }
+
+    #[test]
     fn an_expectation_holds_for_the_scenarios_that_have_its_operation() {
         let jobs = of("load ccu rpc-lua --expect rpc.rate>1 --expect errors==0").unwrap();
         assert_eq!(jobs.iter().map(|job| job.conditions.len()).collect::<Vec<_>>(), [1, 2]);
