@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use lab::load::expect::Condition;
@@ -211,12 +211,16 @@ fn scenario(name: &str) -> anyhow::Result<Scenario> {
     // One byte more than may be, so that a longer one is refused and not cut.
     let most = SCENARIO_BYTES_MAX as u64 + 1;
     let read = File::open(name).and_then(|file| file.take(most).read_to_string(&mut text));
-    read.with_context(|| {
-        let meant = did_you_mean(name, BUILT_IN.iter().map(|it| it.0));
-        format!(
-            "`{name}` is neither a built-in scenario (`throng load scenarios`) nor a file{meant}"
-        )
-    })?;
+    match read {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let meant = did_you_mean(name, BUILT_IN.iter().map(|it| it.0));
+            bail!(
+                "`{name}` is neither a built-in scenario (`throng load scenarios`) nor a \
+                 file{meant}"
+            );
+        }
+        read => read.with_context(|| name.to_owned())?,
+    };
     parse(&text).with_context(|| name.to_owned())
 }
 
