@@ -122,8 +122,7 @@ fn is_hangup_ignored() -> bool {
 }
 
 /// A run that has ended, with or without figures.
-struct Done<'a> {
-    job: &'a Job,
+struct Done {
     summary: Summary,
     verdicts: Vec<Verdict>,
 }
@@ -144,7 +143,7 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
         }
     }
     let mut begun = 0;
-    let mut done: Vec<Done<'_>> = Vec::new();
+    let mut done: Vec<Done> = Vec::new();
     let mut not_begun: Vec<Summary> = Vec::new();
     let mut failures: Vec<String> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
@@ -152,7 +151,7 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
             break;
         }
         begun = index + 1;
-        let name = &job.plan.scenario.name;
+        let name = &job.name;
         if jobs.len() > 1 {
             let place = format!("run {begun} of {}: {name}", jobs.len());
             // If nobody reads it, the result is what counts.
@@ -167,7 +166,7 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
             Err(error) if jobs.len() == 1 && is_closed_pipe(&error) => return Err(error),
             Err(error) => {
                 let ended = format!("could not begin: {error:#}");
-                let scenario = name.clone();
+                let scenario = job.plan.scenario.name.clone();
                 not_begun.push(Summary { scenario, ended, ..Summary::default() });
                 if jobs.len() == 1 {
                     failures.push(format!("{error:#}"));
@@ -180,8 +179,7 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
     }
     write_files(matches, &done, &not_begun)?;
     if jobs.len() > 1 && !done.is_empty() {
-        let runs = done.iter().map(|it| (it.job.name.clone(), it.summary.clone()));
-        table::print(runs)?;
+        table::print(done.iter().map(|it| it.summary.clone()))?;
     }
     Ok(last_line(&interrupt, (begun, jobs.len()), &failures))
 }
@@ -204,7 +202,7 @@ fn last_line(interrupt: &Interrupt, (begun, of): (usize, usize), failures: &[Str
 }
 
 /// Why a run is not all well.
-fn failure(done: &Done<'_>) -> Option<String> {
+fn failure(done: &Done) -> Option<String> {
     let failed = done.verdicts.iter().filter(|verdict| !verdict.holds).count();
     let of = done.verdicts.len();
     advice::failure(&done.summary)
@@ -212,7 +210,7 @@ fn failure(done: &Done<'_>) -> Option<String> {
 }
 
 /// One run: shows how it goes, writes its files, prints its result.
-fn one<'a>(job: &'a Job, interrupt: &Interrupt) -> anyhow::Result<Done<'a>> {
+fn one(job: &Job, interrupt: &Interrupt) -> anyhow::Result<Done> {
     let mut screen = Screen::default();
     let mut is_hopeless = false;
     let Finished { mut summary, intervals } = lab::load::run(&job.plan, &mut |progress| {
@@ -245,7 +243,7 @@ fn one<'a>(job: &'a Job, interrupt: &Interrupt) -> anyhow::Result<Done<'a>> {
         let word = if verdict.holds { "ok    " } else { "FAILED" };
         writeln!(stdout, "{word} {}: {}", verdict.condition, verdict.found)?;
     }
-    Ok(Done { job, summary, verdicts })
+    Ok(Done { summary, verdicts })
 }
 
 /// Whether the players come and nothing succeeds, or have come and nothing of what they came for
@@ -284,11 +282,7 @@ fn result_files(
 }
 
 /// `--json` and `--junit`; a run that could not begin has failed too.
-fn write_files(
-    matches: &ArgMatches,
-    done: &[Done<'_>],
-    not_begun: &[Summary],
-) -> anyhow::Result<()> {
+fn write_files(matches: &ArgMatches, done: &[Done], not_begun: &[Summary]) -> anyhow::Result<()> {
     let mut files = Vec::new();
     if let (Some(path), [done]) = (matches.get_one::<PathBuf>("json"), done) {
         files.push((path.clone(), lab::load::json(&done.summary)?));

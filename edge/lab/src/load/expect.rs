@@ -39,6 +39,16 @@ pub enum BadCondition {
     /// Not a number with a unit that is known.
     #[error("`{0}` is not a value: write 20ms, 1.5s, 300us, 5 % or a number")]
     Value(String),
+    /// A unit that the metric has not, or none where it has one.
+    #[error("`{value}` cannot be compared with {metric}, which is {kind}")]
+    Unit {
+        /// As written.
+        value: String,
+        /// As written.
+        metric: String,
+        /// What the metric is, and how its values are written.
+        kind: &'static str,
+    },
     /// No such metric.
     #[error(
         "there is no metric `{metric}`: of an operation {OP_METRICS}; of the run {RUN_METRICS}"
@@ -88,8 +98,8 @@ impl std::str::FromStr for Condition {
             Some((op, metric)) => (Some(op.to_owned()), metric.to_owned()),
             None => (None, left.trim().to_owned()),
         };
-        let limit =
-            value_of(value.trim()).ok_or_else(|| BadCondition::Value(value.trim().to_owned()))?;
+        let value = value.trim();
+        let (limit, unit) = value_of(value).ok_or_else(|| BadCondition::Value(value.to_owned()))?;
         let condition = Self { text: text.trim().to_owned(), op, metric, compare, limit };
         // Known metrics are known of an empty result too.
         let known_op = op_metric(&OpSummary::default(), &condition.metric).is_some();
@@ -97,27 +107,87 @@ impl std::str::FromStr for Condition {
         if !(known_op || (condition.op.is_none() && known_run)) {
             return Err(BadCondition::Metric { metric: condition.metric });
         }
+        let kind = Kind::of(&condition.metric);
+        // Nothing is nothing in every unit.
+        let is_nothing = limit == 0.0 && unit == Unit::None;
+        if !(kind.takes(unit) || is_nothing) {
+            let (metric, kind) = (condition.metric, kind.words());
+            return Err(BadCondition::Unit { value: value.to_owned(), metric, kind });
+        }
         Ok(condition)
     }
 }
 
+/// What stands behind a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    None,
+    Thousands,
+    Time,
+    Share,
+    Bytes,
+}
+
+/// What a metric is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Time,
+    Share,
+    Bytes,
+    Number,
+}
+
+impl Kind {
+    fn of(metric: &str) -> Self {
+        let is_time = ["service_", "response_", "late_"].iter().any(|it| metric.starts_with(it));
+        match metric {
+            _ if is_time => Self::Time,
+            "error_share" | "server_cpu" | "generator_cpu" => Self::Share,
+            "server_memory" => Self::Bytes,
+            _ => Self::Number,
+        }
+    }
+
+    fn takes(self, unit: Unit) -> bool {
+        match self {
+            Self::Time => unit == Unit::Time,
+            Self::Share => matches!(unit, Unit::Share | Unit::None),
+            Self::Bytes => matches!(unit, Unit::Bytes | Unit::Thousands | Unit::None),
+            Self::Number => matches!(unit, Unit::Thousands | Unit::None),
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Time => "a time: write 20ms, 1.5s or 300us",
+            Self::Share => "a share: write 5 % or 0.05",
+            Self::Bytes => "an amount of memory: write 500MB or 2GB",
+            Self::Number => {
+                "a number: write 700 or 16k; `error_share` is the share of an operation"
+            }
+        }
+    }
+}
+
 /// Times in nanoseconds, shares of 1, everything else as it is.
-fn value_of(text: &str) -> Option<f64> {
+fn value_of(text: &str) -> Option<(f64, Unit)> {
     let digits = text.trim_end_matches(|c: char| c.is_alphabetic() || c == '%' || c == ' ');
     let number: f64 = digits.parse().ok()?;
-    let factor = match text[digits.len()..].trim() {
-        "" => 1.0,
-        "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "%" => 0.01,
-        "k" | "KB" => 1e3,
-        "M" | "MB" => 1e6,
-        "GB" => 1e9,
+    let (factor, unit) = match text[digits.len()..].trim() {
+        "" => (1.0, Unit::None),
+        "ns" => (1.0, Unit::Time),
+        "us" | "µs" => (1e3, Unit::Time),
+        "ms" => (1e6, Unit::Time),
+        "s" => (1e9, Unit::Time),
+        "%" => (0.01, Unit::Share),
+        "k" => (1e3, Unit::Thousands),
+        "M" => (1e6, Unit::Thousands),
+        "KB" => (1e3, Unit::Bytes),
+        "MB" => (1e6, Unit::Bytes),
+        "GB" => (1e9, Unit::Bytes),
         _ => return None,
     };
-    number.is_finite().then_some(number * factor)
+    number.is_finite().then_some((number * factor, unit))
 }
 
 impl Condition {
@@ -168,14 +238,11 @@ impl Condition {
     }
 
     fn write(&self, value: f64) -> String {
-        let is_time =
-            ["service_", "response_", "late_"].iter().any(|it| self.metric.starts_with(it));
-        let is_share = ["error_share", "server_cpu", "generator_cpu"].contains(&&*self.metric);
-        match (is_time, is_share) {
-            (true, _) => super::table::time_f64(value),
-            (_, true) => format!("{:.2} %", value * 100.0),
-            _ if self.metric == "server_memory" => super::table::bytes_f64(value),
-            _ => super::table::rate(value),
+        match Kind::of(&self.metric) {
+            Kind::Time => super::table::time_f64(value),
+            Kind::Share => format!("{:.2} %", value * 100.0),
+            Kind::Bytes => super::table::bytes_f64(value),
+            Kind::Number => super::table::rate(value),
         }
     }
 }
@@ -325,6 +392,8 @@ mod tests {
             ("idle.error_share < 1 %", false, "idle.error_share was not measured"),
             ("lost == 0", false, "lost was not measured"),
             ("valid == 1", true, "valid is 1.00"),
+            ("response_p99 > 0", true, "rpc.response_p99 is 25.0 ms"),
+            ("generator_cpu < 0.5", true, "generator_cpu is 0.00 %"),
         ] {
             let verdict = text.parse::<Condition>().unwrap().check(&summary());
             assert_eq!((verdict.holds, &*verdict.found), (holds, found), "{text}");
@@ -341,6 +410,13 @@ mod tests {
             ("response_p99 <", "not a condition"),
             ("response_p99 <> 3", "not a condition"),
             ("response_p99 < 20 minutes", "not a value"),
+            ("rpc.response_p99 < 20", "`20` cannot be compared with response_p99, which is a time"),
+            ("late_max < 5 %", "write 20ms"),
+            ("errors < 1%", "`1%` cannot be compared with errors, which is a number: write 700"),
+            ("rate > 5ms", "which is a number"),
+            ("error_share < 5ms", "which is a share: write 5 %"),
+            ("server_memory < 5s", "write 500MB"),
+            ("done > 5MB", "which is a number"),
             ("", "not a condition"),
         ] {
             let error = text.parse::<Condition>().unwrap_err().to_string();

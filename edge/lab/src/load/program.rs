@@ -2,10 +2,14 @@
 //! names turned into numbers. Everything that can be wrong with a scenario is found here, before
 //! the first connection.
 
+mod check;
+
 use std::collections::BTreeMap;
 
+use check::check;
 use memchr::memmem::Finder;
 
+use super::nearest::did_you_mean;
 use super::path::Path;
 use super::scenario::{
     Audience, Auth, Await, Beat, OnError, Pace, Process, Scenario, ScenarioError, Session,
@@ -19,8 +23,6 @@ pub(crate) const OPS_MAX: usize = 64;
 pub(crate) const STEPS_MAX: usize = 256;
 /// Values that one player captures, at most.
 pub(crate) const CAPTURES_MAX: usize = 16;
-/// Players that arrive a second, at most: more than one thread can make come.
-const ARRIVALS_MAX: f64 = 1_000_000.0;
 /// Bytes of one write, at most: half of what a connection may have waiting to be sent, beyond which
 /// the server would be blamed for not reading.
 const WRITE_BYTES_MAX: usize = 1 << 20;
@@ -111,6 +113,8 @@ pub(crate) struct SessionPlan {
     pub(crate) ping_every_ns: Option<u64>,
     pub(crate) renew_every_ns: Option<u64>,
     pub(crate) steps: Vec<Step>,
+    /// What one beat counts for: as many requests as stand in one write of the loop, at least 1.
+    pub(crate) beat_requests: u16,
     /// Steps `loop_start..loop_end` are repeated.
     pub(crate) loop_start: u16,
     pub(crate) loop_end: u16,
@@ -179,7 +183,7 @@ pub(crate) struct Request {
 /// # Errors
 /// [`ScenarioError::Meaning`] with the place of the first thing that cannot be meant so.
 pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, ScenarioError> {
-    check_numbers(scenario)?;
+    check(scenario)?;
     let mut compiler = Compiler::new(scenario, dials)?;
     let mut sessions = Vec::new();
     for session in &scenario.sessions {
@@ -207,29 +211,6 @@ pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, Sce
     })
 }
 
-/// Rates that no run can mean; TOML has `nan` and `inf` too.
-fn check_numbers(scenario: &Scenario) -> Result<(), ScenarioError> {
-    if scenario.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
-        return Err(mistake("rate", "is above zero; leave it out for a loop without a pace"));
-    }
-    if scenario.timeout.0.is_zero() {
-        return Err(mistake("timeout", "is above zero"));
-    }
-    for session in &scenario.sessions {
-        if session.renew_every.is_some_and(|every| every.0.is_zero()) {
-            let what = "`renew_every` is above zero: nothing else would ever be done";
-            return Err(mistake(&format!("session `{}`", session.name), what));
-        }
-    }
-    for phase in &scenario.phases {
-        if !(0.0..=ARRIVALS_MAX).contains(&phase.arrivals) {
-            let what = format!("`arrivals` are 0 to {ARRIVALS_MAX} a second");
-            return Err(mistake(&format!("phase `{}`", phase.name), what));
-        }
-    }
-    Ok(())
-}
-
 fn mistake(place: &str, what: impl Into<String>) -> ScenarioError {
     ScenarioError::Meaning { place: place.to_owned(), what: what.into() }
 }
@@ -253,7 +234,11 @@ impl<'a> Compiler<'a> {
         for (name, value) in &dials.vars {
             if !scenario.vars.contains_key(name) {
                 let known: Vec<_> = scenario.vars.keys().map(String::as_str).collect();
-                let what = format!("not a variable of this scenario; it has: {}", known.join(", "));
+                let what = match &*known {
+                    [] => "this scenario has no variables".to_owned(),
+                    _ => format!("not a variable of this scenario; it has: {}", known.join(", ")),
+                };
+                let what = what + &did_you_mean(name, known);
                 return Err(mistake(&format!("--set {name}"), what));
             }
             names.constants.insert(name.clone(), value.clone());
@@ -299,7 +284,7 @@ impl<'a> Compiler<'a> {
                 let name = form.op.clone().unwrap_or_else(|| format!("step {}", index + 1));
                 let place = format!("{place}, {name}");
                 let mut step = self.step(&place, form, setup)?;
-                step.retry = retry(&place, &list[..=index], list_start, &step.kind)?;
+                step.retry = self.retry(&place, &list[..=index], list_start, &step.kind)?;
                 steps.push(step);
             }
         }
@@ -307,6 +292,9 @@ impl<'a> Compiler<'a> {
             self.ping_op = Some(self.op(&place, "ping", false, false)?);
         }
         let index = |len: usize| u16::try_from(len).unwrap_or(u16::MAX);
+        let (loop_start, loop_end) = (form.first.len(), form.first.len() + form.repeated.len());
+        let at_once = steps.get(loop_start..loop_end).unwrap_or_default().iter();
+        let beat_requests = at_once.map(Step::ops_at_once).max().unwrap_or(1);
         let can_pace = form.repeated.iter().any(|step| step.think.is_none());
         Ok(SessionPlan {
             count: form.count,
@@ -319,8 +307,9 @@ impl<'a> Compiler<'a> {
             ping_every_ns: form.ping_every.map(|span| span.ns().max(1_000_000_000)),
             renew_every_ns: form.renew_every.map(super::scenario::Span::ns),
             steps,
-            loop_start: index(form.first.len()),
-            loop_end: index(form.first.len() + form.repeated.len()),
+            beat_requests,
+            loop_start: index(loop_start),
+            loop_end: index(loop_end),
         })
     }
 
@@ -392,7 +381,13 @@ impl<'a> Compiler<'a> {
         }
         if let Some(target) = &form.connect {
             let target = self.template(place, target)?;
-            kinds.push(StepKind::Connect { target, extra: header_lines(place, form)?.into() });
+            let lines = self.header_lines(place, form)?;
+            let extra = lines.constant().ok_or_else(|| {
+                let what = "headers of `connect` are the same for all players and rounds: only \
+                            variables and ${run} can stand there";
+                mistake(place, what)
+            })?;
+            kinds.push(StepKind::Connect { target, extra: extra.into() });
         }
         if let Some(frame) = &form.send {
             let (frame, awaited) = (self.template(place, frame)?, form.awaited);
@@ -432,7 +427,7 @@ impl<'a> Compiler<'a> {
         let target = self.template(place, target)?;
         let mut rest = Template::default();
         self.push_auth(place, form.auth, &mut rest)?;
-        rest.push_text(&header_lines(place, form)?);
+        rest.push(&self.header_lines(place, form)?);
         let body = form.body.as_deref().map(|text| self.template(place, text)).transpose()?;
         let body = body.or_else(|| matches!(method, "POST" | "PUT").then(Template::default));
         if body.is_some() {
@@ -462,7 +457,10 @@ impl<'a> Compiler<'a> {
             pipeline,
             expect: if form.expect.is_empty() { vec![200] } else { form.expect.clone() },
             required: form.required.clone(),
-            contains: form.contains.as_ref().map(|text| Finder::new(text.as_bytes()).into_owned()),
+            contains: match &form.contains {
+                Some(text) => Some(finder(&self.constant(place, "contains", text)?)),
+                None => None,
+            },
             captures: self.captures(form),
         })
     }
@@ -487,6 +485,73 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
+    /// What the last of these steps says of trying again; the first of them is step `list_start` of
+    /// the session.
+    fn retry(
+        &self,
+        place: &str,
+        until: &[StepForm],
+        list_start: usize,
+        kind: &StepKind,
+    ) -> Result<Option<Retry>, ScenarioError> {
+        let Some((form, earlier)) = until.split_last() else { return Ok(None) };
+        let Some(retry) = &form.retry else { return Ok(None) };
+        let is_answered = match kind {
+            StepKind::Http(_) => true,
+            StepKind::Text { awaited, .. } => *awaited == Await::Cid,
+            _ => false,
+        };
+        if !is_answered || retry.on.is_empty() {
+            let what = "`retry` wants a text, and a step whose answer can be an error: a request, or \
+                        a `send` that awaits a cid";
+            return Err(mistake(place, what));
+        }
+        let from = match &retry.from {
+            None => Some(earlier.len()),
+            Some(name) => until.iter().rposition(|step| step.op.as_ref() == Some(name)),
+        };
+        let from = from.and_then(|index| u16::try_from(list_start + index).ok());
+        let from = from.ok_or_else(|| {
+            mistake(place, "`retry.from` names no operation of an earlier step of its list")
+        })?;
+        let on = finder(&self.constant(place, "retry.on", &retry.on)?);
+        Ok(Some(Retry { on, from }))
+    }
+
+    /// A text that is compared with answers: the same for all players and rounds.
+    fn constant(&self, place: &str, key: &str, text: &str) -> Result<Vec<u8>, ScenarioError> {
+        let template = self.template(place, text)?;
+        let constant = template.constant().map(<[u8]>::to_vec);
+        constant.ok_or_else(|| {
+            let what = format!(
+                "`{key} = {text:?}` would differ by player or round: only variables and ${{run}} \
+                 can stand there"
+            );
+            mistake(place, what)
+        })
+    }
+
+    fn header_lines(&self, place: &str, form: &StepForm) -> Result<Template, ScenarioError> {
+        let mut lines = Template::default();
+        for (name, value) in &form.headers {
+            if name.is_empty() || name.eq_ignore_ascii_case("host") || name.contains([' ', ':']) {
+                return Err(mistake(place, format!("`{name}` cannot be a header of a scenario")));
+            }
+            let value = self.template(place, &value.replace(|c: char| c.is_control(), " "))?;
+            let mut line = Vec::new();
+            if let Some(value) = value.constant() {
+                wire::http1::write_header(&mut line, name, &String::from_utf8_lossy(value));
+                lines.push_text(&line);
+                continue;
+            }
+            wire::http1::write_header(&mut line, name, "");
+            lines.push_text(line.strip_suffix(b"\r\n").unwrap_or(&line));
+            lines.push(&value);
+            lines.push_text(b"\r\n");
+        }
+        Ok(lines)
+    }
+
     fn template(&self, place: &str, text: &str) -> Result<Template, ScenarioError> {
         Template::parse(text, &self.names).map_err(|error| mistake(place, error.to_string()))
     }
@@ -500,6 +565,10 @@ impl<'a> Compiler<'a> {
     }
 }
 
+fn finder(text: &[u8]) -> Finder<'static> {
+    Finder::new(text).into_owned()
+}
+
 /// The place of an audience in [`Program::match_ops`].
 pub(crate) fn audience_index(to: Audience) -> usize {
     match to {
@@ -510,37 +579,6 @@ pub(crate) fn audience_index(to: Audience) -> usize {
 
 fn steps_of(session: &Session) -> impl Iterator<Item = &StepForm> {
     session.first.iter().chain(&session.repeated).chain(&session.last)
-}
-
-/// What the last of these steps says of trying again; the first of them is step `list_start` of
-/// the session.
-fn retry(
-    place: &str,
-    until: &[StepForm],
-    list_start: usize,
-    kind: &StepKind,
-) -> Result<Option<Retry>, ScenarioError> {
-    let Some((form, earlier)) = until.split_last() else { return Ok(None) };
-    let Some(retry) = &form.retry else { return Ok(None) };
-    let is_answered = match kind {
-        StepKind::Http(_) => true,
-        StepKind::Text { awaited, .. } => *awaited == Await::Cid,
-        _ => false,
-    };
-    if !is_answered || retry.on.is_empty() {
-        let what = "`retry` wants a text, and a step whose answer can be an error: a request, or \
-                    a `send` that awaits a cid";
-        return Err(mistake(place, what));
-    }
-    let from = match &retry.from {
-        None => Some(earlier.len()),
-        Some(name) => until.iter().rposition(|step| step.op.as_ref() == Some(name)),
-    };
-    let from = from.and_then(|index| u16::try_from(list_start + index).ok());
-    let from = from.ok_or_else(|| {
-        mistake(place, "`retry.from` names no operation of an earlier step of its list")
-    })?;
-    Ok(Some(Retry { on: Finder::new(retry.on.as_bytes()).into_owned(), from }))
 }
 
 fn resolve_on_error(given: OnError, setup: bool) -> OnError {
@@ -568,17 +606,6 @@ fn match_kind(
     Ok(StepKind::Match { op_code: send.op_code, size: send.size, to: send.to })
 }
 
-fn header_lines(place: &str, form: &StepForm) -> Result<Vec<u8>, ScenarioError> {
-    let mut lines = Vec::new();
-    for (name, value) in &form.headers {
-        if name.is_empty() || name.eq_ignore_ascii_case("host") || name.contains([' ', ':']) {
-            return Err(mistake(place, format!("`{name}` cannot be a header of a scenario")));
-        }
-        wire::http1::write_header(&mut lines, name, value);
-    }
-    Ok(lines)
-}
-
 /// One request as bytes, if it has no holes.
 fn constant_request(head: &Template, body: Option<&Template>) -> Option<Vec<u8>> {
     let mut request = head.constant()?.to_vec();
@@ -592,120 +619,4 @@ fn constant_request(head: &Template, body: Option<&Template>) -> Option<Vec<u8>>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::scenario::{BUILT_IN, built_in, parse};
-    use super::{Dials, StepKind, compile};
-
-    fn dials() -> Dials {
-        Dials {
-            hosts: vec!["h:1".to_owned(), "i".to_owned()],
-            server_key: "defaultkey".to_owned(),
-            http_key: "k".to_owned(),
-            run: "r".to_owned(),
-            vars: std::collections::BTreeMap::default(),
-            pipeline: 2,
-        }
-    }
-
-    #[test]
-    fn built_in_scenarios_can_be_run() {
-        for (name, text) in BUILT_IN {
-            let scenario = parse(text).unwrap();
-            if let Err(error) = compile(&scenario, &dials()) {
-                panic!("{name}: {error}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_request_is_written_as_clients_write_it() {
-        let text = "name='a'\ntitle='a'\n[[session]]\nname='s'\n[[session.loop]]\nop='o'\n\
-                    post='/x?'\nauth='server-key'\nbody='{}'\nheaders={ A='b' }\n";
-        let program = compile(&parse(text).unwrap(), &dials()).unwrap();
-        let StepKind::Http(step) = &program.sessions[0].steps[0].kind else { panic!("not http") };
-        let wanted = "POST /x? HTTP/1.1\r\nHost: h:1\r\nAuthorization: Basic ZGVmYXVsdGtleTo=\r\n\
-                      A: b\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
-        assert_eq!(step.requests[0].whole.as_deref(), Some(wanted.repeat(2).as_bytes()));
-        let wanted = wanted.replace("h:1", "i");
-        assert_eq!(step.requests[1].whole.as_deref(), Some(wanted.repeat(2).as_bytes()));
-        assert_eq!(step.requests.len(), 2);
-    }
-
-    #[test]
-    fn a_retry_goes_back_to_an_earlier_step() {
-        let program = compile(&parse(built_in("match").unwrap()).unwrap(), &dials()).unwrap();
-        let steps = &program.sessions[0].steps;
-        let from: Vec<_> = steps.iter().map(|step| step.retry.as_ref().map(|it| it.from)).collect();
-        assert_eq!(from, [None, None, None, Some(1), None, None]);
-    }
-
-    #[test]
-    fn rates_that_cannot_be_meant_are_mistakes() {
-        let session = "[[session]]\nname='s'\n[[session.loop]]\nop='o'\nget='/'\n";
-        let phase = |arrivals| format!("[[phase]]\nduration='5s'\narrivals={arrivals}\n");
-        for (text, is_good) in [
-            ("rate=0.5\n".to_owned(), true),
-            ("rate=0.0\n".to_owned(), false),
-            ("rate=-1.0\n".to_owned(), false),
-            ("rate=nan\n".to_owned(), false),
-            ("rate=inf\n".to_owned(), false),
-            ("timeout='0s'\n".to_owned(), false),
-            (phase("0.0"), true),
-            (phase("-1.0"), false),
-            (phase("nan"), false),
-            (phase("inf"), false),
-            (phase("1e9"), false),
-        ] {
-            let scenario = parse(&format!("name='a'\ntitle='a'\n{text}{session}")).unwrap();
-            assert_eq!(compile(&scenario, &dials()).is_ok(), is_good, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_write_is_no_longer_than_a_connection_may_have_waiting() {
-        // Two requests stand in one write.
-        for (bytes, is_good) in [(500_000, true), (600_000, false)] {
-            let text = "name='a'\ntitle='a'\n[vars]\nb='x'\n[[session]]\nname='s'\n\
-                        [[session.loop]]\nop='o'\npost='/'\nbody='${b}${player}'\n";
-            let mut dials = dials();
-            dials.vars.insert("b".to_owned(), "x".repeat(bytes));
-            assert_eq!(compile(&parse(text).unwrap(), &dials).is_ok(), is_good, "{bytes}");
-        }
-    }
-
-    #[test]
-    fn a_loop_without_a_pace_is_known() {
-        for (name, wanted) in BUILT_IN.iter().map(|it| (it.0, false)).chain([("free", true)]) {
-            let free =
-                "name='a'\ntitle='a'\n[[session]]\nname='s'\n[[session.loop]]\nop='o'\nget='/'\n";
-            let scenario = parse(built_in(name).unwrap_or(free)).unwrap();
-            let program = compile(&scenario, &dials()).unwrap();
-            assert_eq!(program.has_free_loop(scenario.rate), wanted, "{name}");
-            let has_loop = scenario.sessions.iter().any(|it| !it.repeated.is_empty());
-            assert_eq!(program.has_free_loop(None), has_loop, "{name}");
-        }
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        let head = "name='a'\ntitle='a'\n[[session]]\nname='s'\n";
-        for (rest, part) in [
-            ("", "has 0 steps"),
-            ("[[session.loop]]\nop='o'\nget='/${x}'", "nothing sets `${x}`"),
-            ("[[session.loop]]\nget='/'", "lacks `op`"),
-            ("[[session.loop]]\nop='o'\nget='/'\npost='/'", "exactly one of"),
-            ("[[session.loop]]\nop='o'\nget='/'\nauth='token'", "nothing sets `${token}`"),
-            ("[[session.first]]\nop='o'\nget='/'\n[[session.loop]]\nop='o'\nget='/'", "another"),
-            ("renew_every='0s'\n[[session.loop]]\nop='o'\nget='/'", "`renew_every`"),
-            ("[[session.loop]]\nop='o'\nsend_binary=7", "8 to"),
-            ("[[session.loop]]\nop='o'\nget='/'\nheaders={ 'a b'='c' }", "`a b`"),
-            ("[[session.loop]]\nop='o'\nmatch_send={op_code=1,size=9,to='all'}", "characters"),
-            ("[[session.loop]]\nop='o'\nget='/'\nretry={on='a',from='p'}", "earlier step"),
-            ("[[session.loop]]\nop='o'\nget='/'\nretry={on=''}", "wants a text"),
-            ("[[session.loop]]\nop='o'\nsend='x'\nretry={on='a'}", "wants a text"),
-        ] {
-            let error = compile(&parse(&format!("{head}{rest}")).unwrap(), &dials()).unwrap_err();
-            assert!(error.to_string().contains(part), "{rest}: {error}");
-        }
-    }
-}
+mod tests;

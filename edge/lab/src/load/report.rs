@@ -16,9 +16,12 @@ use page::{Mood, badge, banner, pairs, stamp, table, tile};
 
 use super::advice::{cure, is_answered, mending};
 use super::compare::measures;
+use super::enough::TOO_FEW;
 use super::escape;
 use super::summary::{OpSummary, Percentiles, Summary, float};
-use super::table::{bits, bytes, bytes_f64, group, group_f64, interval, rate, time, time_f64};
+use super::table::{
+    bits, bytes, bytes_f64, group, group_f64, interval, players, rate, time, time_f64,
+};
 
 /// Characters of an error's example on the first screen, at most; the table has it whole.
 const EXAMPLE_CHARS_MAX: usize = 120;
@@ -131,8 +134,8 @@ fn verdict(summary: &Summary) -> String {
     }
     let (times, _) = headline_times(op);
     if op.setup {
-        let (count, most) = (group(op.done), time(times.p99_ns));
-        let mut text = format!("{} {count} times, 99 % within {most}", op.name);
+        let (count, most) = (group(op.done), most_within(times));
+        let mut text = format!("{} {count} times, {most}", op.name);
         if let Some(each) = measures::memory_of_player(summary) {
             let _ = write!(text, "; {} of the server's memory for each player", bytes_f64(each));
         }
@@ -140,17 +143,25 @@ fn verdict(summary: &Summary) -> String {
     }
     let mut text = format!("{} {} a second", rate(op.rate), op.name);
     if summary.settings.is_closed() {
-        let players = group(u64::from(summary.settings.players));
-        let _ = write!(text, ", which is all that {players} players in a closed loop got");
+        let players = players(summary.settings.players);
+        let _ = write!(text, ", which is all that {players} in a closed loop got");
     } else {
-        let (half, most) = (time(times.p50_ns), time(times.p99_ns));
-        let _ = write!(text, ": half of them answered within {half}, 99 % within {most}");
+        let (half, most) = (time(times.p50_ns), most_within(times));
+        let _ = write!(text, ": half of them answered within {half}, {most}");
     }
     if op.missed > 0 {
         let _ = write!(text, "; {} more were due and could not be sent", group(op.missed));
     }
     text.push('.');
     text
+}
+
+/// How slow it gets: of few, the slowest is all that can be told.
+fn most_within(times: &Percentiles) -> String {
+    match times.p99() {
+        Some(ns) => format!("99 % within {}", time(ns)),
+        None => format!("the slowest within {}", time(times.max_ns)),
+    }
 }
 
 fn what_went_wrong(summary: &Summary) -> Option<String> {
@@ -182,9 +193,9 @@ fn how(summary: &Summary) -> String {
         peer => format!(" ({peer})"),
     };
     format!(
-        "{} players on {}{peer}, {loop_kind}{pipeline}; {:.1} s counted of {:.0} planned, after \
+        "{} on {}{peer}, {loop_kind}{pipeline}; {:.1} s counted of {:.0} planned, after \
          {:.0} s of warm-up; begun {}.",
-        group(u64::from(settings.players)),
+        players(settings.players),
         settings.target,
         summary.counted_s,
         settings.planned_s,
@@ -199,7 +210,9 @@ fn tiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
     tile(out, &op.name, &format!("{}/s", rate(op.rate)), &format!("{} answered", group(op.done)))?;
     if times.count > 0 {
         tile(out, "median", &time(times.p50_ns), kind)?;
-        tile(out, "99th percentile", &time(times.p99_ns), kind)?;
+        if let Some(ns) = times.p99() {
+            tile(out, "99th percentile", &time(ns), kind)?;
+        }
         tile(out, "slowest", &time(times.max_ns), kind)?;
     }
     if let Some(per_s) = measures::ops_per_cpu_s(summary) {
@@ -233,9 +246,9 @@ fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
             name,
             time_f64(op.interval_mean_highest_ns),
             time_f64(op.interval_mean_lowest_ns),
+            time_f64(op.service.mean_ns),
             format!("{}/s", rate(op.rate_highest)),
             format!("{}/s", rate(op.rate)),
-            time_f64(op.service.mean_ns),
             group(op.done),
             group(op.failed),
             group(op.retried),
@@ -245,14 +258,15 @@ fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
     };
     let rows: Vec<_> = summary.ops.iter().map(row).collect();
     let interval = interval(summary, &summary.headline);
-    let [highest, lowest] = ["Highest", "Lowest"].map(|it| format!("{it} {interval} mean"));
+    let [highest, lowest] =
+        ["highest", "lowest"].map(|it| format!("Mean service time, {it} {interval}"));
     let heads = [
         "Operation",
         &highest,
         &lowest,
+        "Mean service time",
         "Highest rate",
         "Mean rate",
-        "Mean",
         "Count",
         "Failed",
         "Tried again",
@@ -272,11 +286,9 @@ fn percentiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
         ];
         for (kind, it) in kinds.into_iter().filter(|(_, it)| it.count > 0) {
             let mut row = vec![op.name.clone(), kind.to_owned()];
-            let values = [
-                it.min_ns, it.p50_ns, it.p75_ns, it.p90_ns, it.p95_ns, it.p99_ns, it.p999_ns,
-                it.max_ns,
-            ];
-            row.extend(values.map(time));
+            let (least, most) = ([Some(it.min_ns)], [Some(it.max_ns)]);
+            let values = least.into_iter().chain(it.told()).chain(most);
+            row.extend(values.map(|ns| ns.map_or(TOO_FEW.to_owned(), time)));
             row.push(time_f64(it.deviation_ns));
             rows.push(row);
         }
@@ -397,7 +409,9 @@ fn generator_memory(it: &super::summary::GeneratorCost) -> String {
 #[cfg(test)]
 mod tests {
     use super::html;
-    use crate::load::summary::{CurvePoint, ErrorSummary, OpSummary, Second, SecondOp, Summary};
+    use crate::load::summary::{
+        CurvePoint, ErrorSummary, OpSummary, Percentiles, Second, SecondOp, Summary,
+    };
 
     #[test]
     fn the_page_stands_alone_and_escapes_what_servers_say() {
@@ -438,5 +452,25 @@ mod tests {
         assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("NaN"));
         assert_eq!(page.matches("<svg").count(), 6);
         assert_eq!(page.matches("</script>").count(), 1);
+    }
+
+    #[test]
+    fn percentiles_of_too_few_are_not_told() {
+        let mut summary = Summary { headline: "op".to_owned(), ..Summary::default() };
+        summary.settings.players = 1;
+        for (count, is_told) in [(99, false), (100, true)] {
+            let service = Percentiles { count, max_ns: 7_000, ..Percentiles::default() };
+            let name = "op".to_owned();
+            let op =
+                OpSummary { name, counted: true, done: count, service, ..OpSummary::default() };
+            summary.ops = vec![op];
+            let page = html(&summary);
+            assert!(page.contains("<p class=\"how\">1 player on "), "{page}");
+            for part in ["99 % within", "99th percentile"] {
+                assert_eq!(page.contains(part), is_told, "{count}: {part}");
+            }
+            assert_eq!(page.contains("the slowest within 7.00 µs"), !is_told, "{count}");
+            assert_eq!(page.matches("<td>–</td>").count(), if is_told { 1 } else { 2 }, "{count}");
+        }
     }
 }

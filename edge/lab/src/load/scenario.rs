@@ -3,12 +3,17 @@
 //! Only the form is known here; `program` turns a scenario into steps that can be run. Unknown
 //! keys are errors, so that a misspelt threshold cannot pass in silence.
 
+mod form_error;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::Error as _;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, Visitor};
 
+/// Seconds of a [`Span`], at most: 30 days.
+const SPAN_S_MAX: f64 = 30.0 * 86_400.0;
 /// Bytes of a scenario file, at most.
 pub const SCENARIO_BYTES_MAX: usize = 256 * 1024;
 
@@ -264,8 +269,7 @@ pub enum Audience {
 }
 
 /// A think time.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Think {
     /// Always the same.
     Fixed(Span),
@@ -343,15 +347,20 @@ impl Span {
 
 /// Not a length of time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a length of time: write 250ms, 10s, 2m or 1h")]
-pub struct BadSpan(String);
+pub enum BadSpan {
+    /// Not a number with a unit.
+    #[error("`{0}` is not a length of time: write 250ms, 10s, 2m or 1h")]
+    Form(String),
+    /// Longer than [`SPAN_S_MAX`].
+    #[error("`{0}` is too long: {max} h are the most", max = SPAN_S_MAX / 3_600.0)]
+    TooLong(String),
+}
 
 impl std::str::FromStr for Span {
     type Err = BadSpan;
 
     fn from_str(text: &str) -> Result<Self, BadSpan> {
-        const SPAN_S_MAX: f64 = 30.0 * 86_400.0;
-        let bad = || BadSpan(text.to_owned());
+        let bad = || BadSpan::Form(text.to_owned());
         let digits =
             text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
         let (number, unit) = text.split_at(digits);
@@ -366,7 +375,7 @@ impl std::str::FromStr for Span {
         };
         let seconds = number * unit_s;
         if !(0.0..=SPAN_S_MAX).contains(&seconds) {
-            return Err(bad());
+            return Err(BadSpan::TooLong(text.to_owned()));
         }
         Ok(Self(Duration::from_secs_f64(seconds)))
     }
@@ -375,6 +384,44 @@ impl std::str::FromStr for Span {
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Think {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ThinkForms)
+    }
+}
+
+/// A time, or a table with either its mean or its bounds.
+struct ThinkForms;
+
+impl<'de> Visitor<'de> for ThinkForms {
+    type Value = Think;
+
+    fn expecting(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        text.write_str("\"2s\", { mean = \"2s\" } or { min = \"1s\", max = \"3s\" }")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Think, E> {
+        text.parse().map(Think::Fixed).map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Think, A::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Form {
+            mean: Option<Span>,
+            min: Option<Span>,
+            max: Option<Span>,
+        }
+        match Form::deserialize(MapAccessDeserializer::new(map))? {
+            Form { mean: Some(mean), min: None, max: None } => Ok(Think::Random { mean }),
+            Form { mean: None, min: Some(min), max: Some(max) } => Ok(Think::Between { min, max }),
+            _ => Err(A::Error::custom(
+                "`think` is \"2s\", { mean = \"2s\" } or { min = \"1s\", max = \"3s\" }",
+            )),
+        }
     }
 }
 
@@ -432,7 +479,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     if text.len() > SCENARIO_BYTES_MAX {
         return Err(ScenarioError::TooLarge);
     }
-    toml::from_str(text).map_err(|error| ScenarioError::Form(error.to_string()))
+    toml::from_str(text).map_err(|error| ScenarioError::Form(form_error::explain(text, &error)))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::record::Stage;
 use super::run::Progress;
 use super::series::STRETCH_S_MIN;
 use super::summary::{Second, float};
-use super::table::{bits, group, rate, time};
+use super::table::{bits, group, players, rate, time};
 
 /// Operations that have a line of their own; the busiest ones.
 const OPS_MAX: usize = 8;
@@ -131,11 +131,17 @@ fn title(progress: &Progress<'_>, look: Look) -> Row {
     let summary = progress.summary;
     let settings = &summary.settings;
     let how = settings.loop_words();
-    let players = group(u64::from(settings.players));
     let mut row = Row::new(look);
     row.push("1", &summary.scenario);
-    row.push("2", &format!("  {players} players · {how} · {}", settings.target));
+    row.push("2", &format!("  {} · {how} · {}", players(most_players(progress)), settings.target));
     row
+}
+
+/// Those who were asked for; with phases, which ask for none, the most that were present.
+fn most_players(progress: &Progress<'_>) -> u32 {
+    let present = progress.history.iter().map(|second| second.players).max();
+    let has_phases = progress.stage != Stage::Ramp && progress.summary.ramp.is_none();
+    present.filter(|_| has_phases).unwrap_or(progress.summary.settings.players)
 }
 
 fn stage(progress: &Progress<'_>, look: Look) -> Row {

@@ -5,11 +5,15 @@ use std::fmt::Write as _;
 
 use super::advice::{cure, failure, is_answered, mending, one_line};
 use super::compare::measures;
+use super::enough::TOO_FEW;
 use super::record::Stage;
-use super::summary::{INTERVAL_S, OpSummary, Percentiles, Summary, float};
+use super::summary::{INTERVAL_S, OpSummary, Summary, float};
 
 /// Characters of a line of prose, at most; words that are longer stand alone.
 const WIDTH: usize = 100;
+/// Characters of the figures of an operation, and of the kind and percentiles of its times.
+const OPERATION_COLUMNS: usize = 80;
+const TIMES_COLUMNS: usize = 72;
 /// Seconds by which an interval may be shorter and still goes by the name of a whole one.
 const INTERVAL_SLACK_S: f64 = 0.5;
 
@@ -42,7 +46,7 @@ fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
 
 fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let settings = &summary.settings;
-    writeln!(out, "{}: {}", summary.scenario, summary.title)?;
+    paragraph(out, &format!("{}: ", summary.scenario), &summary.title)?;
     if !summary.ended.is_empty() {
         paragraph(out, "ENDED EARLY: ", &summary.ended)?;
     }
@@ -65,15 +69,15 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         0 | 1 => String::new(),
         depth => format!(", {depth} requests in a write"),
     };
-    writeln!(
-        out,
-        "{} players on {}, {how}{pipeline}; counted {:.2} s of {:.0} s planned, after {:.0} s",
-        group(u64::from(settings.players)),
+    let text = format!(
+        "{} on {}, {how}{pipeline}; counted {:.2} s of {:.0} s planned, after {:.0} s",
+        players(settings.players),
         settings.target,
         summary.counted_s,
         settings.planned_s,
         settings.warm_up_s,
-    )?;
+    );
+    paragraph(out, "", &text)?;
     if let Some(text) = summary.ramp.as_ref().and_then(|ramp| ramp.text(settings.players)) {
         paragraph(out, "", &text)?;
     }
@@ -104,15 +108,15 @@ fn paragraph(out: &mut String, prefix: &str, text: &str) -> std::fmt::Result {
 fn figures(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if let Some(op) = summary.headline_op() {
         let times = if op.response.count > 0 { &op.response } else { &op.service };
-        writeln!(
-            out,
-            "{}: {}/s, p50 {}, p99 {}, max {}",
-            op.name,
+        let kind = if op.response.count > 0 { "response" } else { "service" };
+        let p99 = times.p99().map_or(String::new(), |ns| format!(" p99 {},", time(ns)));
+        let text = format!(
+            "{}/s, {kind} time p50 {},{p99} max {}",
             rate(op.rate),
             time(times.p50_ns),
-            time(times.p99_ns),
             time(times.max_ns),
-        )?;
+        );
+        paragraph(out, &format!("{}: ", op.name), &text)?;
     }
     if summary.server.is_some() {
         let per_s = measures::ops_per_cpu_s(summary);
@@ -144,104 +148,123 @@ fn interval_s(summary: &Summary, index: usize) -> f64 {
 }
 
 fn seconds_text(seconds: f64) -> String {
-    if seconds < 0.95 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
+    match seconds {
+        it if it < 0.05 => "<0.1 s".to_owned(),
+        it if it < 0.95 => format!("{it:.1} s"),
+        it => format!("{it:.0} s"),
+    }
 }
 
 fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let interval = interval(summary, &summary.headline);
-    let (highest, lowest) = (format!("highest {interval}"), format!("lowest {interval}"));
+    let width = name_width(summary, OPERATION_COLUMNS);
     writeln!(
         out,
-        "{:<14}{highest:>14}{lowest:>14}{:>12}{:>12}{:>12}{:>12}{:>9}",
-        "operation", "highest", "mean", "mean", "count", "failed"
+        "{:width$}{:>30}{:>26}",
+        "",
+        format!("mean service time, {interval}"),
+        format!("rate, {interval}"),
     )?;
     writeln!(
         out,
-        "{:<14}{:>14}{:>14}{:>12}{:>12}{:>12}",
-        "", "mean", "mean", "rate", "rate", "time"
+        "{:width$}{:>10}{:>10}{:>10}{:>13}{:>13}{:>14}{:>10}",
+        "operation", "highest", "lowest", "of all", "highest", "of all", "count", "failed"
     )?;
     for (index, op) in summary.ops.iter().enumerate() {
-        let own = seconds_text(interval_s(summary, index));
-        let own = match op.done {
-            1.. if op.setup && own != interval => format!("  (within {own})"),
-            _ => String::new(),
-        };
         writeln!(
             out,
-            "{:<14}{:>14}{:>14}{:>10}/s{:>10}/s{:>12}{:>12}{:>9}{}{own}",
-            op.name,
+            "{:width$}{:>10}{:>10}{:>10}{:>11}/s{:>11}/s{:>14}{:>10}",
+            cut(&op.name, width),
             time_f64(op.interval_mean_highest_ns),
             time_f64(op.interval_mean_lowest_ns),
+            time_f64(op.service.mean_ns),
             rate(op.rate_highest),
             rate(op.rate),
-            time_f64(op.service.mean_ns),
             group(op.done),
             group(op.failed),
-            remarks(op),
         )?;
+        let own = seconds_text(interval_s(summary, index));
+        let own = (op.setup && op.done > 0 && own != interval).then_some(own);
+        let remarks = remarks(op, own);
+        if !remarks.is_empty() {
+            paragraph(out, "    ", &remarks)?;
+        }
     }
     Ok(())
 }
 
-fn remarks(op: &OpSummary) -> String {
-    let mut remarks = String::new();
+/// What is to be said of an operation below its line; `interval` if it has one of its own.
+fn remarks(op: &OpSummary, interval: Option<String>) -> String {
+    let mut remarks = Vec::new();
+    if !op.counted {
+        remarks.push("not counted".to_owned());
+    }
+    remarks.extend(interval.map(|it| format!("over {it}")));
     for (count, what) in [
         (op.retried, "tried again"),
         (op.missed, "not sent in time"),
         (op.unanswered, "unanswered at the end"),
     ] {
         if count > 0 {
-            let _ = write!(remarks, "  {} {what}", group(count));
+            remarks.push(format!("{} {what}", group(count)));
         }
     }
-    if !op.counted {
-        remarks.push_str("  (not counted)");
+    remarks.join(", ")
+}
+
+/// Room for names beside so many columns of figures: as much as they need, if there is as much.
+fn name_width(summary: &Summary, figures: usize) -> usize {
+    let longest = summary.ops.iter().map(|op| op.name.chars().count()).max().unwrap_or(0);
+    (longest + 1).clamp("operation ".len(), WIDTH - figures)
+}
+
+/// A name that leaves a blank behind it.
+fn cut(name: &str, width: usize) -> String {
+    if name.chars().count() < width {
+        return name.to_owned();
     }
-    remarks
+    name.chars().take(width.saturating_sub(2)).chain(['…']).collect()
 }
 
 fn distributions(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let width = name_width(summary, TIMES_COLUMNS);
     writeln!(
         out,
-        "\n{:<26}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
-        "times", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"
+        "\n{:width$}{:<9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}",
+        "times", "", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"
     )?;
     for op in &summary.ops {
         let kinds = [("service", &op.service), ("response", &op.response), ("late", &op.lateness)];
         for (kind, times) in kinds {
             if times.count > 0 {
-                distribution(out, &format!("{} {kind}", op.name), times)?;
+                write!(out, "{:width$}{kind:<9}", cut(&op.name, width))?;
+                for ns in times.told().into_iter().chain([Some(times.max_ns)]) {
+                    write!(out, "{:>9}", ns.map_or(TOO_FEW.to_owned(), time))?;
+                }
+                writeln!(out)?;
             }
         }
     }
     Ok(())
 }
 
-fn distribution(out: &mut String, name: &str, times: &Percentiles) -> std::fmt::Result {
-    write!(out, "{name:<26}")?;
-    let Percentiles { p50_ns, p75_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns, .. } = *times;
-    for ns in [p50_ns, p75_ns, p90_ns, p95_ns, p99_ns, p999_ns, max_ns] {
-        write!(out, "{:>10}", time(ns))?;
-    }
-    writeln!(out)
-}
-
 fn deliveries(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let Some(it) = &summary.deliveries else { return Ok(()) };
-    writeln!(
-        out,
-        "\nmatch messages, whole run: {} echoes of {}, {} deliveries of {} broadcasts ({:.2} each)",
+    let text = format!(
+        "match messages, whole run: {} echoes of {}, {} deliveries of {} broadcasts ({:.2} each)",
         group(it.echoes),
         group(it.echoes_sent),
         group(it.broadcasts),
         group(it.broadcasts_sent),
         float(it.broadcasts) / float(it.broadcasts_sent.max(1)),
-    )?;
-    writeln!(
-        out,
+    );
+    writeln!(out)?;
+    paragraph(out, "", &text)?;
+    let text = format!(
         "lost {}, cut off {}, doubled {}, reordered {}, not the run's {}, not followed {}",
         it.lost, it.cut_off, it.doubled, it.reordered, it.foreign, it.untracked
-    )
+    );
+    paragraph(out, "", &text)
 }
 
 fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
@@ -250,9 +273,10 @@ fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     writeln!(out, "\nerrors (whole run)")?;
     for error in &summary.errors {
-        writeln!(out, "{:>12}  {}: {}", group(error.count), error.op, one_line(&error.kind))?;
+        let prefix = format!("{:>12}  ", group(error.count));
+        paragraph(out, &prefix, &format!("{}: {}", error.op, one_line(&error.kind)))?;
         if !error.example.is_empty() {
-            writeln!(out, "              e.g. {}", one_line(&error.example))?;
+            paragraph(out, "              e.g. ", &one_line(&error.example))?;
         }
         if let Some(cure) = cure(error) {
             paragraph(out, "              → ", cure)?;
@@ -276,18 +300,20 @@ fn network(out: &mut String, summary: &Summary) -> std::fmt::Result {
 fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if let Some(it) = &summary.server {
         let cpu_s = it.user_s + it.system_s;
-        writeln!(
-            out,
-            "server: {:.1} % of a CPU ({:.2} s user, {:.2} s system), memory {} → {} → {}, threads {} → {}",
+        let threads = match (it.threads_start, it.threads_end) {
+            (start, end) if start == end => format!("threads {end}"),
+            (start, end) => format!("threads {start} → {end}"),
+        };
+        let text = format!(
+            "{:.1} % of a CPU ({:.2} s user, {:.2} s system), memory {} → {} → {}, {threads}",
             100.0 * cpu_s / it.wall_s.max(1e-9),
             it.user_s,
             it.system_s,
             bytes(it.resident_before_bytes),
             bytes(it.resident_start_bytes),
             bytes(it.resident_end_bytes),
-            it.threads_start,
-            it.threads_end,
-        )?;
+        );
+        paragraph(out, "server: ", &text)?;
         let players = float(u64::from(summary.settings.players.max(1)));
         let grown = it.resident_ready_bytes.saturating_sub(it.resident_before_bytes);
         writeln!(
@@ -302,17 +328,22 @@ fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
         0 => String::new(),
         count => format!(" ({} per player)", bytes(count)),
     };
-    writeln!(
-        out,
-        "generator: {:.1} % of a CPU, memory {}{}, behind p99 {}, longest turn {}, \
-         driver {}",
+    let text = format!(
+        "{:.1} % of a CPU, memory {}{}, behind p99 {}, longest turn {}, driver {}",
         100.0 * it.cpu_share,
         bytes(it.resident_bytes),
         per_player,
-        time(it.behind.p99_ns),
+        it.behind.p99().map_or(TOO_FEW.to_owned(), time),
         time(it.turn_ns_max),
         summary.settings.driver,
-    )
+    );
+    paragraph(out, "generator: ", &text)
+}
+
+/// `1 player`, `2,000 players`.
+pub(crate) fn players(count: u32) -> String {
+    let players = if count == 1 { "player" } else { "players" };
+    format!("{} {players}", group(u64::from(count)))
 }
 
 /// A time with three digits and its unit.
@@ -333,7 +364,7 @@ pub(crate) fn time_f64(ns: f64) -> String {
 
 /// A rate with about four digits.
 pub(crate) fn rate(per_s: f64) -> String {
-    if per_s >= 1_000.0 { group_f64(per_s) } else { format!("{per_s:.2}") }
+    if per_s >= 999.995 { group_f64(per_s) } else { format!("{per_s:.2}") }
 }
 
 pub(crate) fn bytes(count: u64) -> String {
@@ -377,111 +408,4 @@ pub(crate) fn group(number: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{bits, bytes, group, interval, paragraph, rate, text, time};
-    use crate::load::summary::{ErrorSummary, OpSummary, Second, SecondOp, ServerCost, Summary};
-
-    /// A run of so many seconds that answered one request in each.
-    fn run(counted_s: u32) -> Summary {
-        let op = OpSummary { name: "rpc".to_owned(), counted: true, ..OpSummary::default() };
-        let second = Second {
-            stage: "counted".to_owned(),
-            length_s: 1.0,
-            ops: vec![SecondOp { done: 1, ..SecondOp::default() }],
-            ..Second::default()
-        };
-        Summary {
-            headline: "rpc".to_owned(),
-            counted_s: f64::from(counted_s),
-            ops: vec![OpSummary { done: u64::from(counted_s), ..op }],
-            series: vec![second; counted_s as usize],
-            ..Summary::default()
-        }
-    }
-
-    #[test]
-    fn the_interval_is_the_one_that_was_used() {
-        for (counted_s, wanted) in [(4, "4 s"), (9, "9 s"), (10, "10 s"), (25, "10 s")] {
-            assert_eq!(interval(&run(counted_s), "rpc"), wanted);
-        }
-        assert!(text(&run(4)).contains("highest 4 s    lowest 4 s "), "{}", text(&run(4)));
-    }
-
-    #[test]
-    fn a_run_without_answers_has_errors_and_no_tables() {
-        let error = |kind: &str, example: &str| ErrorSummary {
-            op: "rpc".to_owned(),
-            kind: kind.to_owned(),
-            count: 1_000,
-            example: example.to_owned(),
-        };
-        let errors = vec![error("status 401", "{\"message\":\"Server key invalid\"}")];
-        let page = text(&Summary { errors, ..Summary::default() });
-        for part in [
-            "FAILED: no player became ready: 1,000 times rpc: status 401\n",
-            "       1,000  rpc: status 401\n",
-            "e.g. {\"message\":\"Server key invalid\"}\n",
-            "→ name the server's key with --server-key",
-        ] {
-            assert!(page.contains(part), "{part}\n{page}");
-        }
-        assert!(!page.contains("p99") && !page.contains("highest"), "{page}");
-    }
-
-    #[test]
-    fn an_invalid_run_says_what_to_do_and_an_ended_one_why() {
-        let mut summary = run(3);
-        summary.invalid = vec!["so".to_owned()];
-        summary.ended = "interrupted (SIGINT)".to_owned();
-        let page = text(&summary);
-        assert!(page.contains("INVALID: the generator was in the way: so\n       → "), "{page}");
-        assert!(page.contains("ENDED EARLY: interrupted (SIGINT)\n"), "{page}");
-    }
-
-    #[test]
-    fn a_few_ticks_of_the_kernel_are_not_told_as_efficiency() {
-        let mut summary = run(10);
-        for (ops_per_cpu_s, wanted) in [(500.0, "– (too little"), (20.0, "20\n")] {
-            summary.server = Some(ServerCost { ops_per_cpu_s, ..ServerCost::default() });
-            let says = format!("operations per CPU-second of the server: {wanted}");
-            assert!(text(&summary).contains(&says), "{}", text(&summary));
-        }
-    }
-
-    #[test]
-    fn a_loop_without_a_pace_is_not_called_open() {
-        let mut summary = run(3);
-        assert!(text(&summary).contains("open loop;"), "{}", text(&summary));
-        summary.settings.is_free = true;
-        assert!(text(&summary).contains("closed loop (times are not"), "{}", text(&summary));
-    }
-
-    #[test]
-    fn prose_is_broken_between_words() {
-        let mut out = String::new();
-        paragraph(&mut out, "é: ", &"word ".repeat(40)).unwrap();
-        let lines: Vec<_> = out.lines().collect();
-        assert_eq!(lines.len(), 3);
-        assert!(lines.iter().all(|line| line.chars().count() <= 100), "{out}");
-        assert!(lines[0].starts_with("é: word") && lines[1].starts_with("   word"), "{out}");
-    }
-
-    #[test]
-    fn numbers_are_written_for_people() {
-        for (ns, wanted) in [
-            (0, "0"),
-            (999, "999 ns"),
-            (1_500, "1.50 µs"),
-            (21_140_000, "21.1 ms"),
-            (1_234_000_000, "1.23 s"),
-        ] {
-            assert_eq!(time(ns), wanted);
-        }
-        for (number, wanted) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
-        {
-            assert_eq!(group(number), wanted);
-        }
-        assert_eq!((&*rate(528.389), &*rate(7_765_336.4)), ("528.39", "7,765,336"));
-        assert_eq!((&*bytes(237_000_000), &*bits(6_990_000.0)), ("237.0 MB", "6.99 Mb/s"));
-    }
-}
+mod tests;

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use super::nearest::did_you_mean;
+
 /// Holes of one template, at most.
 pub(crate) const HOLES_MAX: usize = 64;
 
@@ -56,8 +58,8 @@ pub(crate) struct Names {
 pub(crate) enum TemplateError {
     #[error("`${{{0}` lacks its closing brace")]
     Open(String),
-    #[error("nothing sets `${{{0}}}`: not a variable, and no step captures it")]
-    Unknown(String),
+    #[error("nothing sets `${{{name}}}`: not a variable, and no step captures it{meant}")]
+    Unknown { name: String, meant: String },
     #[error("more than {HOLES_MAX} holes")]
     TooMany,
 }
@@ -153,9 +155,15 @@ fn hole(name: &str, names: &Names) -> Result<Hole, TemplateError> {
         _ => {
             let index = names.captured.iter().position(|known| known == name);
             let index = index.and_then(|index| u8::try_from(index).ok());
-            Hole::Captured(index.ok_or_else(|| TemplateError::Unknown(name.to_owned()))?)
+            Hole::Captured(index.ok_or_else(|| unknown(name, names))?)
         }
     })
+}
+
+fn unknown(name: &str, names: &Names) -> TemplateError {
+    let known = names.constants.keys().chain(&names.captured).map(String::as_str);
+    let meant = did_you_mean(name, known.chain(["player", "round", "cid"]));
+    TemplateError::Unknown { name: name.to_owned(), meant }
 }
 
 fn captured<'a>(filling: &Filling<'a>, index: u8) -> &'a str {
@@ -198,7 +206,10 @@ mod tests {
         check("${host}${host}", "h:1h:1");
         check("${player}/${round}-${cid}:${token}${a}", "12/3-456:T0KA!");
         check("${host}", "h:1");
-        check("x ${tokn} y", "nothing sets `${tokn}`: not a variable, and no step captures it!");
+        let unknown = "nothing sets `${tokn}`: not a variable, and no step captures it";
+        check("x ${tokn} y", &format!("{unknown}; did you mean `token`?!"));
+        let unknown = "nothing sets `${zz}`: not a variable, and no step captures it!";
+        check("x ${zz} y", unknown);
         check("x ${token", "`${token` lacks its closing brace!");
     }
 }

@@ -69,8 +69,8 @@ fn table() -> Command {
     Command::new("table")
         .about("Lay several runs side by side, in the rows of Nakama's benchmark page")
         .arg(Arg::new("runs").value_name("[NAME=]DIR").num_args(1..).required(true).help(
-            "Folders that --out wrote, or result files; several of one NAME are rounds: \
-                     their median and range",
+            "Folders that --out wrote, which stand for all results in and below them, or \
+                     result files; several of one NAME are rounds: their median and range",
         ))
         .arg(
             value("html", "FILE", "Write the comparison as one HTML file with charts")
@@ -96,13 +96,16 @@ fn load_args(command: Command) -> Command {
             value(
                 "rate",
                 "R",
-                "Operations a second, of all players or of each, as the scenario says; its own \
-                 rate by default",
+                "Operations a second (a write of N requests every N/R seconds), of all players or of \
+                 each, as the scenario says; its own rate by default",
             )
             .value_parser(value_parser!(f64)),
         )
         .arg(value("duration", "TIME", "How long is counted").default_value("10s"))
-        .arg(value("warmup", "TIME", "How long load runs before that").default_value("2s"))
+        .arg(
+            value("warmup", "TIME", "How long load runs before that; with phases 0 by default")
+                .default_value("2s"),
+        )
         .arg(value(
             "ramp",
             "TIME",
@@ -113,7 +116,7 @@ fn load_args(command: Command) -> Command {
             Arg::new("saturate")
                 .long("saturate")
                 .action(ArgAction::SetTrue)
-                .help("Closed loop: each operation begins when the last is answered"),
+                .help("Closed loop: each operation begins when the last is answered; not with --rate"),
         )
         .arg(
             value("pipeline", "N[,N…]", "HTTP requests in one write; several: a run for each")

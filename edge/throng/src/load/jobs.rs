@@ -9,16 +9,16 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use lab::load::expect::Condition;
-use lab::load::scenario::{Pace, SCENARIO_BYTES_MAX, Scenario, Span, built_in, parse};
-use lab::load::{Plan, Share, Target};
+use lab::load::scenario::{BUILT_IN, Pace, SCENARIO_BYTES_MAX, Scenario, Span, built_in, parse};
+use lab::load::{Plan, Share, Target, did_you_mean};
 
 /// One run.
 pub(super) struct Job {
-    /// What it is called where several stand side by side.
+    /// What it is called while several run in turn.
     pub(super) name: String,
     pub(super) plan: Plan,
     pub(super) conditions: Vec<Condition>,
@@ -66,7 +66,7 @@ pub(super) fn jobs(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> anyhow::Resu
             let mut name = scenario.name.clone();
             if let Some(depth) = depth.filter(|_| is_sweep) {
                 folder = folder.map(|folder| folder.join(format!("pipeline-{depth}")));
-                name = format!("{depth} in a write");
+                name = format!("{name}, {depth} in a write");
             }
             let plan = Plan {
                 pipeline: *depth,
@@ -110,6 +110,16 @@ fn check_flags(matches: &ArgMatches, scenario: &Scenario) -> anyhow::Result<()> 
     let mut loops = scenario.sessions.iter().filter(|session| !session.repeated.is_empty());
     let has_pace = loops.clone().any(|session| session.pace != Pace::None);
     ensure!(has_pace || !matches.contains_id("rate"), "it has no paced loop, which --rate changes");
+    let has_loop = loops.clone().next().is_some();
+    ensure!(
+        has_loop || !matches.get_flag("saturate"),
+        "it has no loop, which --saturate could drive: leave --saturate out"
+    );
+    ensure!(
+        !(matches.get_flag("saturate") && matches.contains_id("rate")),
+        "--saturate begins each operation when the last is answered, and --rate on a schedule: \
+         leave one of them out"
+    );
     ensure!(
         loops.any(|session| session.repeated.iter().any(is_http))
             || !matches.contains_id("pipeline"),
@@ -155,6 +165,18 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
     }
     let targets = matches.get_many::<String>("target").into_iter().flatten();
     let targets = targets.map(|url| Target::parse(url));
+    let duration = span("duration")?;
+    ensure!(!duration.0.is_zero(), "--duration 0 counts nothing: give a time above zero");
+    let is_typed = matches.value_source("warmup") == Some(ValueSource::CommandLine);
+    // With phases players come from the first moment on, and the file says what happens when.
+    let warm_up =
+        if scenario.phases.is_empty() || is_typed { span("warmup")? } else { Span::default() };
+    let phases_s: f64 = scenario.phases.iter().map(|it| it.duration.0.as_secs_f64()).sum();
+    ensure!(
+        scenario.phases.is_empty() || warm_up.0.as_secs_f64() < phases_s,
+        "--warmup {} leaves nothing to count of phases of {phases_s} s",
+        word("warmup")
+    );
     Ok(Plan {
         scenario,
         targets: targets.collect::<Result<_, _>>().context("--target")?,
@@ -162,8 +184,8 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
         players: matches.get_one("players").copied(),
         rate,
         saturate: matches.get_flag("saturate"),
-        duration: span("duration")?,
-        warm_up: span("warmup")?,
+        duration,
+        warm_up,
         ramp: matches.contains_id("ramp").then(|| span("ramp")).transpose()?,
         pipeline: None,
         server_key: word("server-key").to_owned(),
@@ -189,9 +211,16 @@ fn scenario(name: &str) -> anyhow::Result<Scenario> {
     // One byte more than may be, so that a longer one is refused and not cut.
     let most = SCENARIO_BYTES_MAX as u64 + 1;
     let read = File::open(name).and_then(|file| file.take(most).read_to_string(&mut text));
-    read.with_context(|| {
-        format!("`{name}` is neither a built-in scenario (`throng load scenarios`) nor a file")
-    })?;
+    match read {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let meant = did_you_mean(name, BUILT_IN.iter().map(|it| it.0));
+            bail!(
+                "`{name}` is neither a built-in scenario (`throng load scenarios`) nor a \
+                 file{meant}"
+            );
+        }
+        read => read.with_context(|| name.to_owned())?,
+    };
     parse(&text).with_context(|| name.to_owned())
 }
 
@@ -215,7 +244,10 @@ mod tests {
             ("load ccu match --out r", &[("ccu", "r/ccu"), ("match", "r/match")]),
             (
                 "load plaintext --pipeline 1,16 --out r",
-                &[("1 in a write", "r/pipeline-1"), ("16 in a write", "r/pipeline-16")],
+                &[
+                    ("plaintext, 1 in a write", "r/pipeline-1"),
+                    ("plaintext, 16 in a write", "r/pipeline-16"),
+                ],
             ),
             (
                 "load plaintext json --pipeline 4 --out r",
@@ -224,10 +256,10 @@ mod tests {
             (
                 "load plaintext json --pipeline 1,4 --out r",
                 &[
-                    ("1 in a write", "r/plaintext/pipeline-1"),
-                    ("4 in a write", "r/plaintext/pipeline-4"),
-                    ("1 in a write", "r/json/pipeline-1"),
-                    ("4 in a write", "r/json/pipeline-4"),
+                    ("plaintext, 1 in a write", "r/plaintext/pipeline-1"),
+                    ("plaintext, 4 in a write", "r/plaintext/pipeline-4"),
+                    ("json, 1 in a write", "r/json/pipeline-1"),
+                    ("json, 4 in a write", "r/json/pipeline-4"),
                 ],
             ),
         ] {
@@ -260,10 +292,31 @@ mod tests {
             ("load ccu --target https://a", "TLS"),
             ("load register --rate 0", "--rate is above zero"),
             ("load ccu --duration 5", "--duration"),
+            ("load ccu --duration 1000h", "--duration: `1000h` is too long: 720 h"),
+            ("load ccu --duration 0s", "--duration 0 counts nothing"),
+            ("load ccu --saturate", "scenario `ccu`: it has no loop"),
+            ("load register --saturate --rate 5", "leave one of them out"),
+            ("load regsiter", "did you mean `register`?"),
+            ("load register --expect response_p99<20", "is a time"),
         ] {
             let Err(error) = of(line) else { panic!("taken: {line}") };
             assert!(error.contains(part), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn phases_begin_at_once_unless_a_warm_up_is_asked_for() {
+        let toml = "name='p'\ntitle='p'\n[[phase]]\nduration='5s'\narrivals=1\n[[session]]\n\
+                    name='s'\n[[session.loop]]\nop='o'\nget='/'\n";
+        let path = std::env::temp_dir().join(format!("throng-phases-{}.toml", std::process::id()));
+        std::fs::write(&path, toml).unwrap();
+        let load = |flags: &str| of(&format!("load {}{flags}", path.display()));
+        let warm_up_s = |flags| load(flags).unwrap()[0].plan.warm_up.0.as_secs();
+        assert_eq!((warm_up_s(""), warm_up_s(" --warmup 2s")), (0, 2));
+        let error = load(" --warmup 5s").err().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.contains("--warmup 5s leaves nothing to count of phases of 5 s"), "{error}");
+        assert_eq!(of("load register").unwrap()[0].plan.warm_up.0.as_secs(), 2);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use anyhow::Context as _;
+use lab::load::did_you_mean;
 use lab::load::scenario::{BUILT_IN, Pace, Scenario, built_in, parse};
 
 /// The file of one scenario, or the table of all.
@@ -11,9 +13,11 @@ use lab::load::scenario::{BUILT_IN, Pace, Scenario, built_in, parse};
 /// When there is no scenario of this name.
 pub(super) fn text(name: Option<&String>) -> anyhow::Result<String> {
     let Some(name) = name else { return table() };
-    let known = || BUILT_IN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    let file = built_in(name);
-    let file = file.ok_or_else(|| anyhow::anyhow!("there is no scenario `{name}`: {}", known()))?;
+    let file = built_in(name).with_context(|| {
+        let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+        let meant = did_you_mean(name, known.iter().copied());
+        format!("there is no scenario `{name}`: {}{meant}", known.join(", "))
+    })?;
     Ok(file.to_owned())
 }
 

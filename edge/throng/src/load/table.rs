@@ -6,10 +6,19 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::ArgMatches;
 use lab::load::compare::{self, Run};
 use lab::load::{RESULT_VERSION, Summary};
+
+/// The file of a folder that has the result.
+const RESULT: &str = "result.json";
+/// Folders below one that was named in which results are looked for.
+const DEPTH_MAX: usize = 4;
+/// Results that one folder stands for, at most: beyond, it was not meant so.
+const RESULTS_MAX: usize = 1_000;
+/// Files and folders that are looked at for them, at most.
+const ENTRIES_MAX: usize = 100_000;
 
 /// `throng load table [NAME=]DIR…`.
 ///
@@ -24,19 +33,72 @@ pub(super) fn compare(matches: &ArgMatches) -> anyhow::Result<()> {
             Some((name, place)) => (name.to_owned(), Path::new(place)),
             None => (String::new(), Path::new(given)),
         };
-        let file = if place.is_dir() { place.join("result.json") } else { place.to_owned() };
-        let text = std::fs::read(&file).with_context(|| file.display().to_string())?;
-        let summary = read(&text).with_context(|| file.display().to_string())?;
-        let fallback = place.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = if name.is_empty() { fallback.unwrap_or_default() } else { name };
-        let report = page_folder.as_ref().and_then(|folder| report_link(folder, &file));
-        runs.push(Run { name, summary, report });
+        let name = if name.is_empty() { own_name(place) } else { name };
+        for file in results(place)? {
+            let text = std::fs::read(&file).with_context(|| file.display().to_string())?;
+            let summary = read(&text).with_context(|| file.display().to_string())?;
+            let report = page_folder.as_ref().and_then(|folder| report_link(folder, &file));
+            runs.push(Run { name: name.clone(), summary, report });
+        }
     }
     if let Some(page) = page {
         let text = lab::load::comparison(&runs).into_bytes();
         super::files::write(&[(page.clone(), text)])?;
     }
     write(&runs)
+}
+
+/// What a place is called; `.` and `..` have names too.
+fn own_name(place: &Path) -> String {
+    let whole = place.file_name().is_none().then(|| place.canonicalize().ok()).flatten();
+    let name = whole.as_deref().unwrap_or(place).file_name();
+    name.map_or_else(|| place.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The results that a file or folder stands for: a folder for all in it and below, as one command
+/// with several scenarios or depths writes them.
+///
+/// # Errors
+/// When there is none, or there are too many.
+fn results(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if !place.is_dir() {
+        return Ok(vec![place.to_owned()]);
+    }
+    let mut found = Vec::new();
+    let mut looked_at = 0;
+    // The level of each folder that is still to be looked through.
+    let mut folders = vec![(place.to_owned(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        let entries = std::fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
+        for entry in entries {
+            let entry = entry.with_context(|| folder.display().to_string())?;
+            looked_at += 1;
+            ensure!(
+                looked_at <= ENTRIES_MAX,
+                "{}: more than {ENTRIES_MAX} files; name folders further down",
+                place.display()
+            );
+            // Of a link, the kind of the link itself: results are not to be found twice.
+            let kind = entry.file_type().with_context(|| entry.path().display().to_string())?;
+            if kind.is_dir() && depth < DEPTH_MAX {
+                folders.push((entry.path(), depth + 1));
+            } else if kind.is_file() && entry.file_name() == RESULT {
+                found.push(entry.path());
+            }
+        }
+    }
+    ensure!(
+        found.len() <= RESULTS_MAX,
+        "{}: more than {RESULTS_MAX} results; name folders further down",
+        place.display()
+    );
+    ensure!(
+        !found.is_empty(),
+        "{}: no {RESULT} in it or up to {DEPTH_MAX} folders below: --out writes one",
+        place.display()
+    );
+    found.sort();
+    Ok(found)
 }
 
 /// Reads a result, unless it is of a version whose fields may mean something else.
@@ -46,7 +108,7 @@ fn read(text: &[u8]) -> anyhow::Result<Summary> {
         version: u32,
     }
     let Versioned { version } = serde_json::from_slice(text)?;
-    anyhow::ensure!(
+    ensure!(
         version == RESULT_VERSION,
         "a result of version {version}; this program understands {RESULT_VERSION}"
     );
@@ -57,9 +119,16 @@ fn read(text: &[u8]) -> anyhow::Result<Summary> {
 ///
 /// # Errors
 /// When nobody reads it.
-pub(super) fn print(runs: impl Iterator<Item = (String, Summary)>) -> anyhow::Result<()> {
-    let run = |(name, summary)| Run { name, summary, report: None };
+pub(super) fn print(runs: impl Iterator<Item = Summary>) -> anyhow::Result<()> {
+    let run = |summary| Run { name: measured(&summary), summary, report: None };
     write(&runs.map(run).collect::<Vec<_>>())
+}
+
+/// What a run was made on, in the words of whoever ran it, else of the server, else by its address.
+fn measured(summary: &Summary) -> String {
+    let it = &summary.environment;
+    let words = [&it.peer, &it.server, &summary.settings.target];
+    words.into_iter().find(|word| !word.trim().is_empty()).cloned().unwrap_or_default()
 }
 
 fn write(runs: &[Run]) -> anyhow::Result<()> {
@@ -77,6 +146,85 @@ fn folder_of(file: &Path) -> anyhow::Result<PathBuf> {
 fn report_link(folder: &Path, result: &Path) -> Option<String> {
     let report = result.canonicalize().ok()?.with_file_name("report.html");
     // Only a result that has its usual name has a report beside it that is its own.
-    let is_own = result.file_name().is_some_and(|name| name == "result.json");
+    let is_own = result.file_name().is_some_and(|name| name == RESULT);
     (is_own && report.is_file()).then(|| compare::relative(folder, &report)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::{DEPTH_MAX, RESULTS_MAX, measured, own_name, results};
+
+    /// A folder that goes when the test ends.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str, files: impl IntoIterator<Item = String>) -> Self {
+            let path = format!("throng-load-table-{}-{name}", std::process::id());
+            let folder = Self(std::env::temp_dir().join(path));
+            fs::create_dir_all(&folder.0).unwrap();
+            for file in files {
+                let path = folder.0.join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, "").unwrap();
+            }
+            folder
+        }
+
+        fn found(&self, place: &str) -> Result<Vec<String>, String> {
+            let found = results(&self.0.join(place)).map_err(|error| format!("{error:#}"))?;
+            let name = |path: &PathBuf| path.strip_prefix(&self.0).unwrap().display().to_string();
+            Ok(found.iter().map(name).collect())
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_folder_stands_for_all_results_in_it_and_below() {
+        let deepest = format!("{}result.json", "d/".repeat(DEPTH_MAX));
+        let too_deep = format!("e/{}result.json", "d/".repeat(DEPTH_MAX));
+        let files = ["result.json", "match/result.json", "ccu/result.json", "ccu/other.json"];
+        let files = files.map(str::to_owned).into_iter().chain([deepest.clone(), too_deep]);
+        let folder = Folder::new("all", files);
+        std::os::unix::fs::symlink(&folder.0, folder.0.join("again")).unwrap();
+        let wanted = ["ccu/result.json", &deepest, "match/result.json", "result.json"];
+        assert_eq!(folder.found("").unwrap(), wanted);
+        // What was named is followed, and a file is itself, whatever it is called.
+        assert_eq!(folder.found("again").unwrap().len(), 4);
+        assert_eq!(folder.found("ccu/other.json").unwrap(), ["ccu/other.json"]);
+        assert_eq!(own_name(&folder.0.join("ccu")), "ccu");
+        assert_eq!(own_name(&folder.0.join("ccu/..")), own_name(&folder.0));
+    }
+
+    #[test]
+    fn no_results_and_too_many_are_errors_that_name_the_folder() {
+        let folder = Folder::new("none", ["a/result.txt".to_owned()]);
+        let error = folder.found("a").unwrap_err();
+        assert!(error.contains("none/a: no result.json in it"), "{error}");
+        let folder = Folder::new("many", (0..=RESULTS_MAX).map(|at| format!("{at}/result.json")));
+        let error = folder.found("").unwrap_err();
+        assert!(error.contains("many/: more than 1000 results"), "{error}");
+        fs::remove_file(folder.0.join("0/result.json")).unwrap();
+        assert_eq!(folder.found("").unwrap().len(), RESULTS_MAX);
+    }
+
+    #[test]
+    fn a_run_is_called_after_what_was_measured() {
+        let mut summary = lab::load::Summary::default();
+        for (place, wanted) in ["http://h:1", "Nakama", "Nakama 3.40"].into_iter().enumerate() {
+            match place {
+                0 => summary.settings.target = wanted.to_owned(),
+                1 => summary.environment.server = wanted.to_owned(),
+                _ => summary.environment.peer = wanted.to_owned(),
+            }
+            assert_eq!(measured(&summary), wanted);
+        }
+    }
 }

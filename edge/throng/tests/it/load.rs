@@ -555,5 +555,5 @@ fn expectations_that_fail_are_the_last_line() {
             && ran.out.contains("ok     errors == 0")
     );
     assert!(last_line(&ran).contains("1 of 2 expectations failed"), "{}", ran.err);
-    assert!(ran.out.contains("highest 1 s") && result["ended"] == "", "{}", ran.out);
+    assert!(ran.out.contains("mean service time, 1 s") && result["ended"] == "", "{}", ran.out);
 }

@@ -1,7 +1,7 @@
 //! Which runs stand together: sections by scenario and loop, columns by name and settings.
 
 use super::{Run, Summary};
-use crate::load::table::{group, group_f64};
+use crate::load::table::{group_f64, players};
 
 /// Runs of one scenario in one kind of loop: times of the closed loop are never laid beside those
 /// of the open one.
@@ -72,7 +72,7 @@ fn settings(summary: &Summary) -> Vec<Setting> {
         digest => format!("scenario {digest}"),
     };
     let mut all = vec![
-        setting("players", format!("{} players", group(u64::from(it.players))), true),
+        setting("players", players(it.players), true),
         setting("rate", rate, true),
         setting("requests in a write", format!("{} in a write", it.pipeline.max(1)), true),
         setting("nodes", format!("{} nodes", it.target.split(", ").count()), false),

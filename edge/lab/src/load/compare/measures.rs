@@ -35,10 +35,9 @@ pub(crate) fn answered_per_s(summary: &Summary) -> Option<f64> {
     (summary.counted_s > 0.0).then(|| float(summary.done()) / summary.counted_s)
 }
 
-/// Of the headline operation, from the intended start.
+/// Of the headline operation, from the intended start; none of too few.
 pub(crate) fn response_p99(summary: &Summary) -> Option<f64> {
-    let op = summary.headline_op().filter(|op| op.response.count > 0)?;
-    Some(float(op.response.p99_ns))
+    summary.headline_op()?.response.p99().map(float)
 }
 
 /// In the whole run; every run has it.

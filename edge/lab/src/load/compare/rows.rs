@@ -1,7 +1,7 @@
 //! The rows of a comparison: a figure of every run, joined to a median with its range.
 
 use super::{Column, Section, Summary, measures};
-use crate::load::summary::{OpSummary, ServerCost, float};
+use crate::load::summary::{OpSummary, Percentiles, ServerCost, float};
 use crate::load::table::{bits, bytes_f64, group_f64, interval, rate, time_f64};
 
 /// A figure over the rounds of a column.
@@ -102,6 +102,8 @@ struct Table<'a> {
 
 /// How an operation's figure is found.
 type OpValue = fn(&OpSummary) -> f64;
+/// Likewise a time in nanoseconds, of an operation that has it.
+type OpTime = fn(&OpSummary) -> Option<u64>;
 
 impl Table<'_> {
     fn head(&mut self, name: &str) {
@@ -175,32 +177,29 @@ impl Table<'_> {
             }
         };
         let interval = self.interval(name);
-        let [highest, lowest] = ["highest", "lowest"].map(|it| format!("{it} {interval} mean"));
+        let [highest, lowest] =
+            ["highest", "lowest"].map(|it| format!("{it} {interval} mean service time"));
         self.row(&highest, time_f64, &answered(|op| op.interval_mean_highest_ns));
         self.row(&lowest, time_f64, &answered(|op| op.interval_mean_lowest_ns));
         self.row("highest rate", per_s, &of(|op| op.rate_highest));
         self.row("mean rate", per_s, &of(|op| op.rate));
-        self.row("mean", time_f64, &answered(|op| op.service.mean_ns));
+        self.row("mean service time", time_f64, &answered(|op| op.service.mean_ns));
         self.sums("count", group_f64, &of(|op| float(op.done)));
-        let service: [(&str, OpValue); 4] = [
-            ("service time p50", |op| float(op.service.p50_ns)),
-            ("service time p99", |op| float(op.service.p99_ns)),
-            ("service time p99.9", |op| float(op.service.p999_ns)),
-            ("service time, slowest", |op| float(op.service.max_ns)),
+        let told = |value: OpTime| {
+            move |it: &Summary| it.ops.iter().find(|op| op.name == name).and_then(value).map(float)
+        };
+        let times: [(&str, OpTime); 8] = [
+            ("service time p50", |op| some(&op.service, |it| it.p50_ns)),
+            ("service time p99", |op| op.service.p99()),
+            ("service time p99.9", |op| op.service.p999()),
+            ("service time, slowest", |op| some(&op.service, |it| it.max_ns)),
+            ("from the intended start p50", |op| some(&op.response, |it| it.p50_ns)),
+            ("from the intended start p99", |op| op.response.p99()),
+            ("from the intended start p99.9", |op| op.response.p999()),
+            ("from the intended start, slowest", |op| some(&op.response, |it| it.max_ns)),
         ];
-        for (row, value) in service {
-            self.row(row, time_f64, &answered(value));
-        }
-        let response: [(&str, OpValue); 4] = [
-            ("from the intended start p50", |op| float(op.response.p50_ns)),
-            ("from the intended start p99", |op| float(op.response.p99_ns)),
-            ("from the intended start p99.9", |op| float(op.response.p999_ns)),
-            ("from the intended start, slowest", |op| float(op.response.max_ns)),
-        ];
-        for (row, value) in response {
-            self.row(row, time_f64, &|it| {
-                it.ops.iter().find(|op| op.name == name && op.response.count > 0).map(value)
-            });
+        for (row, value) in times {
+            self.row(row, time_f64, &told(value));
         }
         let bad: [(&str, OpValue); 4] = [
             ("failed", |op| float(op.failed)),
@@ -236,6 +235,11 @@ impl Table<'_> {
         self.row("server's memory at the end", bytes_f64, &measures::memory);
         self.row("server's memory for each player", bytes_f64, &measures::memory_of_player);
     }
+}
+
+/// A time of a distribution that is not empty.
+fn some(times: &Percentiles, value: fn(&Percentiles) -> u64) -> Option<u64> {
+    (times.count > 0).then(|| value(times))
 }
 
 fn server(value: fn(&ServerCost) -> Option<f64>) -> impl Fn(&Summary) -> Option<f64> {

@@ -14,7 +14,11 @@ fn run(name: &str, scenario: &str, saturate: bool, figure: u32) -> Run {
             counted: true,
             done: u64::from(figure),
             rate: f64::from(figure),
-            service: Percentiles { count: 1, p99_ns: u64::from(figure), ..Percentiles::default() },
+            service: Percentiles {
+                count: 100,
+                p99_ns: u64::from(figure),
+                ..Percentiles::default()
+            },
             ..OpSummary::default()
         }],
         server: Some(ServerCost {
@@ -29,7 +33,7 @@ fn run(name: &str, scenario: &str, saturate: bool, figure: u32) -> Run {
     if !saturate {
         summary.settings.rate = Some(2_000.0);
         summary.ops[0].response =
-            Percentiles { count: 1, p99_ns: u64::from(figure), ..Percentiles::default() };
+            Percentiles { count: 100, p99_ns: u64::from(figure), ..Percentiles::default() };
     }
     Run { name: name.to_owned(), summary, report: None }
 }
@@ -159,6 +163,30 @@ fn what_a_scenario_is_about_stands_before_what_leads_there() {
     let runs = [with_login];
     assert_eq!(sections(&runs)[0].counted_ops(), ["rpc", "login"]);
     assert_eq!(sections(&runs)[0].loop_ops(), ["rpc"]);
+}
+
+#[test]
+fn one_column_needs_no_name_in_what_is_said_of_it() {
+    let lines = lines(&[run("register", "register", false, 4_760_000)]);
+    assert_eq!(lines[0], "register: 4,760,000 operations per CPU-second");
+    assert_eq!(lines[1], "99 % of rpc within 4.76 ms");
+}
+
+#[test]
+fn percentiles_of_too_few_are_not_told() {
+    let mut few = run("a", "s", false, 20);
+    for times in [99, 100, 1_000] {
+        few.summary.ops[0].service.count = times;
+        few.summary.ops[0].response.count = times;
+        let text = markdown(&[few.clone()]);
+        for (row, least) in [("p50", 1), ("p99", 100), ("p99.9", 1_000)] {
+            for kind in ["service time", "from the intended start"] {
+                let has = text.contains(&format!("| {kind} {row} |"));
+                assert_eq!(has, times >= least, "{times}: {row}\n{text}");
+            }
+        }
+        assert_eq!(text.contains("99 % of rpc within"), times >= 100, "{text}");
+    }
 }
 
 #[test]

@@ -134,8 +134,13 @@ impl Question<'_> {
         let spread = |column| Spread::over(column, self.value);
         let (first, others) = section.columns.split_first()?;
         let of_first = spread(first)?;
-        let mut text =
-            format!("{}{} {}{}", self.lead, first.name, (self.write)(of_first.median), self.unit);
+        let of_whom = match others {
+            // Alone, it need not be told from others; the table is headed with its name.
+            [] => String::new(),
+            _ => format!("{} ", first.name),
+        };
+        let value = (self.write)(of_first.median);
+        let mut text = format!("{}{of_whom}{value}{}", self.lead, self.unit);
         let others: Vec<_> =
             others.iter().filter_map(|other| spread(other).map(|it| (other, it))).collect();
         let is_pair = others.len() == 1;

@@ -477,6 +477,8 @@ impl Generator {
             Pace::Player => 1e9 / rate,
             Pace::All => self.schedule.sharers * 1e9 / rate,
         };
+        // The rate counts operations, and a write of several is one beat.
+        let interval = interval * f64::from(plan.beat_requests);
         Some(interval.clamp(1.0, 1e15) as u64)
     }
 

@@ -223,6 +223,21 @@ fn stalling(now_ns: u64) -> u64 {
 }
 
 #[test]
+fn the_rate_counts_requests_and_not_writes() {
+    for pipeline in [1, 4] {
+        let text = format!("pipeline={pipeline}\n{ONE_GET}");
+        let mut server = |now_ns, _, bytes: &[u8]| {
+            let requests = bytes.windows(4).filter(|it| it == b"\r\n\r\n").count();
+            vec![Act::Answer { at_ns: now_ns + MS, bytes: OK.repeat(requests) }]
+        };
+        let change = |settings: &mut Settings| settings.players = 10;
+        let (total, _) = World::new(&text, change, &mut server).run();
+        let done = total.ops[0].done;
+        assert!((9_950..=10_050).contains(&done), "{pipeline} in a write: {done}");
+    }
+}
+
+#[test]
 fn a_stall_shows_in_the_response_time_and_not_in_the_closed_loop() {
     for (saturate, slowest_ms) in [(false, 850..=950), (true, 1..=2)] {
         let mut server =

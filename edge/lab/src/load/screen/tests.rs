@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Live, Look, bar, line, screen, span, spark};
 use crate::load::record::{ErrorCount, Stage};
 use crate::load::run::Progress;
-use crate::load::summary::{Second, SecondOp, Summary};
+use crate::load::summary::{Ramp, Second, SecondOp, Summary};
 
 const LOOK: Look = Look { colours: false, columns: 100, rows: 40 };
 
@@ -168,4 +168,16 @@ fn bars_and_sparklines() {
         assert_eq!((done.chars().count(), rest.chars().count()), (full, 48 - full));
     }
     assert_eq!(spark(&[0.0, 50.0, 100.0]), "▁▅█");
+}
+
+#[test]
+fn the_title_counts_those_who_were_there() {
+    let mut told = Told::new();
+    told.summary.settings.players = 100;
+    told.history[7].players = 121;
+    let title = |told: &Told| told.screen(LOOK).lines().nth(1).unwrap().to_owned();
+    assert!(title(&told).contains("121 players"), "{}", title(&told));
+    // Without phases players have come in a ramp, and all of them were asked for.
+    told.summary.ramp = Some(Ramp::default());
+    assert!(title(&told).contains("100 players"), "{}", title(&told));
 }

@@ -88,7 +88,7 @@ fn every_request_of_a_write_that_was_missed_counts() {
     };
     let change = |settings: &mut super::Settings| {
         settings.players = 10;
-        settings.rate = Some(100.0);
+        settings.rate = Some(800.0);
         settings.timeout_ns = 30 * S;
     };
     let text = ONE_GET.replace("rate=", "pipeline=8\nrate=");
