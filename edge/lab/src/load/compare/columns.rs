@@ -211,7 +211,8 @@ impl Section<'_> {
                 "requests in a write" => setting.value != "1 in a write",
                 "nodes" => setting.value != "1 nodes",
                 "generating processes" => setting.value != "1 processes",
-                "warm-up" | "generator's driver" | "peer" => false,
+                "ramp" => setting.value != "0 s ramp",
+                "scenario" | "warm-up" | "generator's driver" | "peer" => false,
                 _ => true,
             };
             let told = first.settings.iter().filter(all).filter(is_told);

@@ -170,6 +170,8 @@ fn one_column_needs_no_name_in_what_is_said_of_it() {
     let lines = lines(&[run("register", "register", false, 4_760_000)]);
     assert_eq!(lines[0], "register: 4,760,000 operations per CPU-second");
     assert_eq!(lines[1], "99 % of rpc within 4.76 ms");
+    let named = self::lines(&[run("nakama", "rpc-go", false, 10)]);
+    assert!(named[0].starts_with("rpc-go (nakama): "), "{named:?}");
 }
 
 #[test]

@@ -117,7 +117,12 @@ pub(crate) fn verdicts(section: &Section<'_>) -> Vec<Verdict> {
     let answers = questions.iter().filter_map(|question| question.answer(section));
     let name_first = |(index, mut verdict): (usize, Verdict)| {
         if index == 0 {
-            verdict.text = format!("{}: {}", section.scenario, verdict.text);
+            // Alone in its section it is named here: other sections may be about other servers.
+            let whose = match &*section.columns {
+                [only] if only.name != section.scenario => format!(" ({})", only.name),
+                _ => String::new(),
+            };
+            verdict.text = format!("{}{whose}: {}", section.scenario, verdict.text);
         }
         verdict
     };
@@ -135,7 +140,7 @@ impl Question<'_> {
         let (first, others) = section.columns.split_first()?;
         let of_first = spread(first)?;
         let of_whom = match others {
-            // Alone, it need not be told from others; the table is headed with its name.
+            // Alone, it need not be told from others.
             [] => String::new(),
             _ => format!("{} ", first.name),
         };
