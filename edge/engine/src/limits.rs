@@ -56,18 +56,32 @@ impl Default for Limits {
     }
 }
 
-/// Raises the process's limit of open files as far as it may, and returns it. Every socket counts
-/// on the readiness driver; on the ring it bounds the registered files of each thread.
+/// Raises the process's limit of open files as far as it may, and returns the one that then holds;
+/// `None` for no limit. Every socket counts on the readiness driver; on the ring it bounds the
+/// registered files of each thread. A refusal leaves what held before.
 ///
 /// Source: getrlimit(2); systems start programs with a low soft limit because of select(2).
-///
-/// # Errors
-/// What the system says, which it has no reason to.
 #[cfg(unix)]
-pub fn raise_file_limit() -> std::io::Result<u64> {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    setrlimit(Resource::Nofile, limit)?;
-    Ok(limit.current.unwrap_or(u64::MAX))
+#[must_use]
+pub fn raise_file_limit() -> Option<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.current == limit.maximum || setrlimit(Resource::Nofile, raised).is_err() {
+        return limit.current;
+    }
+    limit.maximum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::raise_file_limit;
+
+    #[test]
+    fn the_file_limit_is_raised_as_far_as_it_goes() {
+        use rustix::process::{Resource, getrlimit};
+        let raised = raise_file_limit();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!((raised, raised), (limit.maximum, limit.current));
+    }
 }

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
                 }
             }
             // The ring keeps its sockets in a table of its own, which this limit does not touch.
-            let files = nofile::raise();
+            let files = engine::raise_file_limit();
             if config.engine.driver == Driver::Poll
                 && let Some(text) = nofile::shortage(config.engine.connections_max, files)
             {

@@ -1,25 +1,13 @@
 //! The limit of open files: every socket may count as one, and the usual limit of 1,024 is a
-//! leftover from `select`, so the process takes what it may have.
+//! leftover from `select`, so the process takes what it may have, and says when that is too little.
 //!
-//! What is deliberately not here: raising the hard limit, which only the administrator can.
-
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+//! What is deliberately not here: raising it, which the engine does.
 
 /// Files besides the clients' sockets: database, logs, listeners, eventfds.
 const OTHER_FILES: u64 = 256;
 
-/// Raises the soft limit to the hard one; returns the limit that then holds, `None` for no limit.
-pub fn raise() -> Option<u64> {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if limit.current == limit.maximum || setrlimit(Resource::Nofile, raised).is_err() {
-        // Refused: what holds still holds, and `shortage` tells.
-        return limit.current;
-    }
-    limit.maximum
-}
-
-/// A line for the operator if so many connections do not fit; `limit` is from [`raise`].
+/// A line for the operator if so many connections do not fit; `limit` is from
+/// [`engine::raise_file_limit`].
 pub fn shortage(connections_max: usize, limit: Option<u64>) -> Option<String> {
     let (limit, wanted) = (limit?, (connections_max as u64).saturating_add(OTHER_FILES));
     (limit < wanted).then(|| {
@@ -33,13 +21,6 @@ pub fn shortage(connections_max: usize, limit: Option<u64>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_limit_is_raised_as_far_as_it_goes() {
-        let limit = raise();
-        assert_eq!(limit, getrlimit(Resource::Nofile).maximum);
-        assert_eq!(limit, getrlimit(Resource::Nofile).current);
-    }
 
     #[test]
     fn a_shortage_names_the_option() {

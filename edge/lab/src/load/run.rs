@@ -327,15 +327,10 @@ pub(super) fn unix_now() -> Duration {
 
 /// Raises the limit of open files as far as the system lets us, and compares.
 fn check_players(players: u32, processes: u16) -> Result<(), RunError> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     if players > PLAYERS_MAX {
         return Err(RunError::Players { players });
     }
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    // A failure leaves the old limit, which is what is compared with then.
-    let _ = setrlimit(Resource::Nofile, raised);
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let limit = engine::raise_file_limit().unwrap_or(u64::MAX);
     let each = u64::from(players.div_ceil(u32::from(processes.max(1))));
     if each + FILES_OF_OUR_OWN > limit {
         let room = limit.saturating_sub(FILES_OF_OUR_OWN).max(1);

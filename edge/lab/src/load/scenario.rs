@@ -351,7 +351,7 @@ pub enum BadSpan {
     /// Not a number with a unit.
     #[error("`{0}` is not a length of time: write 250ms, 10s, 2m or 1h")]
     Form(String),
-    /// Longer than [`SPAN_S_MAX`].
+    /// Longer than `SPAN_S_MAX`.
     #[error("`{0}` is too long: {max} h are the most", max = SPAN_S_MAX / 3_600.0)]
     TooLong(String),
 }

@@ -45,7 +45,7 @@ pub struct Second {
     /// Resident memory of the generator.
     #[serde(default)]
     pub generator_bytes: u64,
-    /// By operation, in the order of [`Summary::ops`].
+    /// By operation, in the order of [`super::Summary::ops`].
     pub ops: Vec<SecondOp>,
     /// The headline operation's times: (tenths of a decade above 1 ns, how many).
     pub heat: Vec<(u16, u64)>,
