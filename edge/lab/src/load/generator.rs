@@ -320,7 +320,6 @@ impl Generator {
             Link::Http { is_partial, .. } => *is_partial,
             _ => false,
         };
-        self.count_cut_off(index);
         self.drop_link(index, out);
         let is_busy = self.players[index].doing == Doing::Busy;
         if is_busy || was_socket {
@@ -333,8 +332,17 @@ impl Generator {
         }
     }
 
-    /// Gives up the player's connection, if there is one.
+    /// Gives up the player's connection, if there is one, because something went wrong: what was
+    /// on its way over a socket is cut off.
     fn drop_link(&mut self, index: usize, out: &mut Output<Command>) {
+        if matches!(self.links[index], Link::Socket(_)) {
+            self.record.deliveries.cut_off += self.under_way_to(index, false);
+        }
+        self.forget_link(index, out);
+    }
+
+    /// Gives up the player's connection, if there is one.
+    fn forget_link(&mut self, index: usize, out: &mut Output<Command>) {
         match std::mem::take(&mut self.links[index]) {
             Link::None => return,
             Link::Connecting => self.connecting -= 1,
@@ -344,13 +352,19 @@ impl Generator {
         let player = &mut self.players[index];
         player.ping = None;
         player.inbox.clear();
-        if let Some(conn) = player.conn.take() {
-            self.connections -= 1;
-            if let Some(slot) = self.conns.get_mut(conn.slot as usize) {
-                *slot = None;
-            }
+        if let Some(conn) = self.take_conn(index) {
             out.abort(conn);
         }
+    }
+
+    /// The player's connection, which is not the player's any more.
+    fn take_conn(&mut self, index: usize) -> Option<ConnId> {
+        let conn = self.players[index].conn.take()?;
+        self.connections -= 1;
+        if let Some(slot) = self.conns.get_mut(conn.slot as usize) {
+            *slot = None;
+        }
+        Some(conn)
     }
 
     /// The operation under way, or the one that was about to begin, has failed: counts it and does

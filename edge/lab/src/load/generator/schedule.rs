@@ -421,7 +421,7 @@ impl Generator {
     /// The player leaves for good.
     pub(super) fn leave(&mut self, index: usize, out: &mut Output<Command>) {
         self.settle(index);
-        self.drop_link(index, out);
+        self.forget_link(index, out);
         self.leave_door(index);
         let player = &mut self.players[index];
         self.gone += u32::from(!std::mem::replace(&mut player.is_ready, true));

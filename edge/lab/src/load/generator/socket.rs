@@ -73,7 +73,6 @@ impl Generator {
                 Ok(Some(message)) => self.message(now_ns, index, message, out),
                 Err(error) => {
                     let kind = format!("not WebSocket: {error}");
-                    self.count_cut_off(index);
                     self.drop_link(index, out);
                     self.fail(now_ns, index, &kind, String::new, out);
                 }
@@ -103,7 +102,6 @@ impl Generator {
             Message::Close { code, reason } => {
                 let code = code.map_or("no code".to_owned(), |code| code.to_string());
                 let kind = format!("socket closed by the server: {code} {reason}");
-                self.count_cut_off(index);
                 self.drop_link(index, out);
                 self.fail(now_ns, index, kind.trim_end(), String::new, out);
             }
@@ -266,7 +264,6 @@ impl Generator {
             return;
         }
         if player.ping.is_some() {
-            self.count_cut_off(index);
             self.drop_link(index, out);
             return self.fail(now_ns, index, "ping unanswered", String::new, out);
         }
@@ -298,17 +295,9 @@ impl Generator {
         self.record.deliveries.lost += i64::try_from(lost).unwrap_or(i64::MAX);
     }
 
-    /// Counts what was on its way to a player whose connection has ended without its wish: its
-    /// server may be gone, and the senders with it.
-    pub(super) fn count_cut_off(&mut self, index: usize) {
-        if matches!(self.links[index], Link::Socket(_)) {
-            self.record.deliveries.cut_off += self.under_way_to(index, false);
-        }
-    }
-
     /// Messages that players of this generator have sent to this one's match and that it has not
     /// got, of the senders that it has heard of; only of those who are connected if asked for.
-    fn under_way_to(&self, index: usize, only_connected: bool) -> u64 {
+    pub(super) fn under_way_to(&self, index: usize, only_connected: bool) -> u64 {
         let receiver = &self.players[index];
         let mut count = 0;
         for (sender, to, last) in receiver.inbox.last_of_each() {

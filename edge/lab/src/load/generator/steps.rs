@@ -306,23 +306,17 @@ impl Generator {
 
     /// Closes the player's connection as a client should.
     pub(super) fn say_goodbye(&mut self, index: usize, out: &mut Output<Command>) {
-        let Some(conn) = self.players[index].conn else {
-            return self.drop_link(index, out);
-        };
-        if matches!(self.links[index], Link::Socket(_)) {
-            let payload = websocket::close_payload(1_000, "");
-            let key = self.mask_key();
-            out.send_with(conn, |bytes| {
-                websocket::encode_masked(bytes, Opcode::Close, &payload, key);
-            });
+        if let Some(conn) = self.take_conn(index) {
+            if matches!(self.links[index], Link::Socket(_)) {
+                let payload = websocket::close_payload(1_000, "");
+                let key = self.mask_key();
+                out.send_with(conn, |bytes| {
+                    websocket::encode_masked(bytes, Opcode::Close, &payload, key);
+                });
+            }
+            out.close(conn);
         }
-        out.close(conn);
-        self.players[index].conn = None;
-        self.connections -= 1;
-        if let Some(slot) = self.conns.get_mut(conn.slot as usize) {
-            *slot = None;
-        }
-        self.drop_link(index, out);
+        self.forget_link(index, out);
     }
 
     pub(super) fn mask_key(&mut self) -> [u8; 4] {

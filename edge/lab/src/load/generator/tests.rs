@@ -579,6 +579,25 @@ fn what_was_on_its_way_when_connections_ended_is_cut_off_and_not_forgotten() {
     assert_eq!(received + u64::try_from(it.lost).unwrap() + it.cut_off, sent, "{it:?}");
 }
 
+#[test]
+fn what_was_on_its_way_when_a_player_gave_up_waiting_is_cut_off_too() {
+    let mut server = match_server(0..0);
+    let change = |settings: &mut Settings| {
+        five_players(settings);
+        settings.saturate = true;
+        settings.timeout_ns = S;
+    };
+    let (total, _) = World::new(built_in("match").unwrap(), change, &mut server).run();
+    let it = &total.deliveries;
+    // Each echo that never comes is waited for until its time is over.
+    let timed_out = total.errors.iter().filter(|((_, kind), _)| kind == "time-out");
+    let timed_out: u64 = timed_out.map(|(_, error)| error.count).sum();
+    assert!(timed_out > 10, "{:?}", total.errors);
+    let sent: u64 = it.sent.iter().sum();
+    let received: u64 = it.received.iter().sum();
+    assert_eq!(received + u64::try_from(it.lost).unwrap() + it.cut_off, sent, "{it:?}");
+}
+
 impl Record {
     fn op_of(&self, op: u16) -> &crate::load::record::OpRecord {
         &self.ops[usize::from(op)]
