@@ -293,9 +293,7 @@ impl Core {
 
     /// What a room must hear of sooner or later.
     fn keep(&mut self, now: Now, to: ThreadId, mail: Mail) {
-        if !self.kept.keep(now, to, mail) {
-            self.stats.dropped_mail.up();
-        }
+        self.kept.keep_or_count(now, (to, mail), &self.stats.dropped_mail);
     }
 
     /// Posts again what met a full mailbox.

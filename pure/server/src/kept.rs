@@ -31,7 +31,7 @@ pub(crate) struct Kept {
 impl Kept {
     /// Keeps a mail; `false` if there is no room: then it is lost.
     #[must_use]
-    pub(crate) fn keep(&mut self, now: Now, to: ThreadId, mail: Mail) -> bool {
+    fn keep(&mut self, now: Now, to: ThreadId, mail: Mail) -> bool {
         if self.mails.len() >= KEPT_MAX {
             return false;
         }
@@ -50,6 +50,16 @@ impl Kept {
         dropped_count: &Counter,
     ) {
         self.note(now, to, &mail, refused_count);
+        self.keep_or_count(now, (to, mail), dropped_count);
+    }
+
+    /// Keeps a mail, or counts it as dropped if there is no room.
+    pub(crate) fn keep_or_count(
+        &mut self,
+        now: Now,
+        (to, mail): (ThreadId, Mail),
+        dropped_count: &Counter,
+    ) {
         // Whoever has a full mailbox need not be woken.
         if !matches!(mail, Mail::Look) && !self.keep(now, to, mail) {
             dropped_count.up();
@@ -63,10 +73,8 @@ impl Kept {
             return;
         }
         let behind: BTreeSet<ThreadId> = self.mails.iter().map(|(to, _)| *to).collect();
-        for (to, mail) in out.take_mail(|to| behind.contains(&to)) {
-            if !matches!(mail, Mail::Look) && !self.keep(now, to, mail) {
-                dropped_count.up();
-            }
+        for mail in out.take_mail(|to| behind.contains(&to)) {
+            self.keep_or_count(now, mail, dropped_count);
         }
     }
 
