@@ -88,10 +88,14 @@ pub struct Sources {
     pub(crate) modules: BTreeMap<String, Module>,
     /// Whether some VM has taken on `run_once`.
     pub(crate) ran_once: AtomicBool,
-    /// Files in the folder that the original would run as modules and that are not run here.
-    others: Vec<PathBuf>,
+    /// Files in the folder that the original would run as modules and that are not run here: the
+    /// first [`OTHERS_NAMED_MAX`] of so many.
+    others: (Vec<PathBuf>, usize),
 }
 
+/// Files in other languages that are told by name: whoever keeps their packages in the folder has
+/// thousands.
+const OTHERS_NAMED_MAX: usize = 8;
 /// Endings of the original's other modules: JavaScript, and Go plugins.
 const OTHER_LANGUAGES: [&str; 2] = ["js", "so"];
 
@@ -138,10 +142,11 @@ impl Sources {
         self.modules.keys().map(String::as_str)
     }
 
-    /// Files in the folder that the original would run, in languages that are not run here yet.
+    /// Files in the folder that the original would run, in languages that are not run here yet:
+    /// the first few, and how many there are.
     #[must_use]
-    pub fn others(&self) -> &[PathBuf] {
-        &self.others
+    pub fn others(&self) -> (&[PathBuf], usize) {
+        (&self.others.0, self.others.1)
     }
 
     fn add(&mut self, file: &str, text: &[u8]) -> Result<(), LoadError> {
@@ -175,7 +180,7 @@ fn walk(
     folder: &Path,
     depth_left: usize,
     files: &mut Vec<PathBuf>,
-    others: &mut Vec<PathBuf>,
+    others: &mut (Vec<PathBuf>, usize),
 ) -> Result<(), LoadError> {
     let unreadable = |source| LoadError::Read { path: folder.to_owned(), source };
     let too_large = |what, max| LoadError::TooLarge { path: folder.to_owned(), what, max };
@@ -193,17 +198,18 @@ fn walk(
             continue;
         }
         let ends_with = |wanted: &str| path.extension().is_some_and(|it| it == wanted);
-        let list = if ends_with("lua") {
-            &mut *files
+        if ends_with("lua") {
+            if files.len() >= MODULES_MAX {
+                return Err(too_large("number of modules", MODULES_MAX as u64));
+            }
+            files.push(path);
         } else if OTHER_LANGUAGES.iter().any(|language| ends_with(language)) {
-            &mut *others
-        } else {
-            continue;
-        };
-        if list.len() >= MODULES_MAX {
-            return Err(too_large("number of modules", MODULES_MAX as u64));
+            let (named, count) = others;
+            *count += 1;
+            if named.len() < OTHERS_NAMED_MAX {
+                named.push(path);
+            }
         }
-        list.push(path);
     }
     Ok(())
 }

@@ -5,7 +5,6 @@
 
 mod gauges;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -164,11 +163,15 @@ fn load_modules(config: &Config) -> anyhow::Result<Sources> {
 }
 
 /// What the original would run of the folder and this server does not, in words.
-fn not_run(sources: &Sources) -> impl Iterator<Item = String> {
-    let line = |path: &PathBuf| {
-        format!("{} is not run: of all languages only Lua is, so far", path.display())
-    };
-    sources.others().iter().map(line)
+fn not_run(sources: &Sources) -> Vec<String> {
+    const WHY: &str = "not run: of all languages only Lua is, so far";
+    let (named, count) = sources.others();
+    let mut lines: Vec<String> =
+        named.iter().map(|path| format!("{} is {WHY}", path.display())).collect();
+    if count > named.len() {
+        lines.push(format!("{} more files are {WHY}", count - named.len()));
+    }
+    lines
 }
 
 fn lua_limits(config: &Config) -> LuaLimits {
@@ -285,7 +288,7 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Vec<String>> {
     lines.extend(registered.rpc.iter().map(|id| format!("  rpc {id}")));
     lines.extend(registered.before.iter().map(|id| format!("  before {id}")));
     lines.extend(registered.after.iter().map(|id| format!("  after {id}")));
-    lines.extend(not_run(&parts.sources).map(|text| format!("warning: {text}")));
+    lines.extend(not_run(&parts.sources).iter().map(|text| format!("warning: {text}")));
     lines.extend(hooks::warnings(registered).iter().map(|text| format!("warning: {text}")));
     Ok(lines)
 }

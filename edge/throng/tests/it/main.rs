@@ -131,9 +131,16 @@ fn modules_in_other_languages_are_not_passed_over_silently() {
     ] {
         std::fs::write(folder.join(file), text).unwrap();
     }
-    let ran = throng(&["check", "--runtime.path", folder.to_str().unwrap()]);
+    let check = || throng(&["check", "--runtime.path", folder.to_str().unwrap()]);
+    let ran = check();
+    // Packages beside the modules: more files than there may be modules.
+    for number in 0..5_000 {
+        std::fs::write(folder.join(format!("below/{number}.js")), "").unwrap();
+    }
+    let many = check();
     std::fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!((ran.code, many.code), (Some(0), Some(0)), "{}{}", ran.err, many.err);
+    assert!(many.out.contains("warning: 4994 more files are not run"), "{}", many.out);
     let warned = |file| ran.out.lines().any(|it| it.starts_with("warning: ") && it.contains(file));
     let found = ["index.js", "plugin.so", "README.md", "a.lua"].map(warned);
     assert_eq!(found, [true, true, false, false], "{}", ran.out);
