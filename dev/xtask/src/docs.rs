@@ -23,15 +23,24 @@ const PAGES: [(&str, &[&str]); 2] = [
 pub fn built_throng() -> anyhow::Result<PathBuf> {
     // With --workspace the dependencies have the same features as in `cargo test --workspace`, so
     // nothing is compiled twice.
-    let status = cargo()
-        .args(["build", "--quiet", "--workspace", "--bin", "throng"])
-        .stdin(Stdio::null())
-        .status()
-        .context("cannot run cargo")?;
-    if !status.success() {
+    build("debug", &["--workspace"])
+}
+
+/// Builds the binary as people run it, and tells where it is.
+///
+/// # Errors
+/// If it does not compile.
+pub fn released_throng() -> anyhow::Result<PathBuf> {
+    build("release", &["--release"])
+}
+
+fn build(folder: &str, arguments: &[&str]) -> anyhow::Result<PathBuf> {
+    let mut command = cargo();
+    command.args(["build", "--quiet", "--bin", "throng"]).args(arguments);
+    if !command.stdin(Stdio::null()).status().context("cannot run cargo")?.success() {
         bail!("throng does not compile");
     }
-    Ok(target_folder()?.join("debug").join("throng"))
+    Ok(target_folder()?.join(folder).join("throng"))
 }
 
 fn generated(throng: &Path, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! Every chore of this repository: `cargo xtask ci`, `tidy`, `docs`.
+//! Every chore of this repository: `cargo xtask ci`, `attack`, `tidy`, `docs`.
 //!
 //! What is deliberately not here: anything that ships. Data comes in from the working tree and
 //! from the tools that are called; it goes out as lines on the terminal and an exit code.
@@ -36,6 +36,8 @@ enum Chore {
         #[arg(long, value_delimiter = ',', value_name = "STEP,…")]
         skip: Vec<String>,
     },
+    /// Attack a release build, with a well-behaved neighbour beside each case whose waits count
+    Attack,
     /// Check the laws that no compiler checks: arrows between crates, file sizes, promises
     Tidy,
     /// Write the pages that are made from code: docs/configuration.md, docs/result.schema.json
@@ -49,6 +51,7 @@ enum Chore {
 fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Ci { only, skip } => ci::run(&only, &skip),
+        Chore::Attack => ci::run(&["attack".to_owned()], &[]),
         Chore::Tidy => tidy::run(),
         Chore::Docs { check: false } => docs::write().map(|()| true),
         Chore::Docs { check: true } => docs::check(),

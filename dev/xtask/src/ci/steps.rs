@@ -1,6 +1,6 @@
 //! The steps of `cargo xtask ci`, in order: the quick ones first.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -37,6 +37,12 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "doc", about: "the documentation builds without a warning", run: doc },
     Step { name: "e2e-uring", about: "nakama-js against throng on io_uring", run: e2e_uring },
     Step { name: "e2e-poll", about: "nakama-js against throng on polling", run: e2e_poll },
+    Step {
+        name: "attack-uring",
+        about: "a neighbour beside attackers, io_uring",
+        run: attack_uring,
+    },
+    Step { name: "attack-poll", about: "a neighbour beside attackers, polling", run: attack_poll },
 ];
 
 fn ran(command: &mut Command) -> anyhow::Result<Outcome> {
@@ -97,10 +103,30 @@ fn fuzz() -> anyhow::Result<Outcome> {
     Ok(Outcome::Ran(all))
 }
 
+/// The folders of node's test files: what players see, and what attackers must not reach.
+const E2E: &str = "dev/e2e";
+const ATTACK: &str = "dev/e2e/attack";
+
 fn e2e_uring() -> anyhow::Result<Outcome> {
-    let throng = docs::built_throng()?;
+    with_uring(&docs::built_throng()?, E2E)
+}
+
+fn e2e_poll() -> anyhow::Result<Outcome> {
+    node_tests("poll", &docs::built_throng()?, E2E)
+}
+
+/// A release build: how long neighbours wait is a promise of what people run.
+fn attack_uring() -> anyhow::Result<Outcome> {
+    with_uring(&docs::released_throng()?, ATTACK)
+}
+
+fn attack_poll() -> anyhow::Result<Outcome> {
+    node_tests("poll", &docs::released_throng()?, ATTACK)
+}
+
+fn with_uring(throng: &Path, tests: &'static str) -> anyhow::Result<Outcome> {
     // Containers often forbid io_uring; `throng check` says what the kernel refuses.
-    let output = Command::new(&throng)
+    let output = Command::new(throng)
         .args(["check", "--engine.driver", "uring"])
         .current_dir(std::env::temp_dir())
         .stdin(Stdio::null())
@@ -110,28 +136,34 @@ fn e2e_uring() -> anyhow::Result<Outcome> {
         let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Ok(Outcome::Skipped(format!("no io_uring here: {why}")));
     }
-    e2e("uring", throng)
+    node_tests("uring", throng, tests)
 }
 
-fn e2e_poll() -> anyhow::Result<Outcome> {
-    e2e("poll", docs::built_throng()?)
-}
-
-fn e2e(driver: &str, throng: PathBuf) -> anyhow::Result<Outcome> {
-    let folder = root().join("dev/e2e");
+/// Runs node's tests of one folder, not of those below it.
+fn node_tests(driver: &str, throng: &Path, tests: &'static str) -> anyhow::Result<Outcome> {
+    let folder = root().join(E2E);
     if !folder.join("package.json").is_file() {
-        return Ok(Outcome::Skipped("there is no dev/e2e/package.json".to_owned()));
+        return Ok(Outcome::Skipped(format!("there is no {E2E}/package.json")));
     }
     install(&folder)?;
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(root().join(tests)).context(tests)? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with(".test.mjs") {
+            files.push(path);
+        }
+    }
+    files.sort();
     let mut node = Command::new("node");
     // nakama-js never clears its timers; without --test-force-exit each file waits 30 s for them.
     node.args(["--test", "--test-force-exit", "--test-timeout=120000", "--test-reporter", "spec"]);
-    node.current_dir(folder);
+    // One after the other: a neighbour waits for the attackers of its own test only.
+    node.arg("--test-concurrency=1").args(files).current_dir(folder);
     ran(node.env("THRONG_DRIVER", driver).env("THRONG_BIN", throng))
 }
 
 /// `npm ci`, unless what is installed is what the lock file says.
-fn install(folder: &std::path::Path) -> anyhow::Result<()> {
+fn install(folder: &Path) -> anyhow::Result<()> {
     let time = |path: PathBuf| std::fs::metadata(path).and_then(|file| file.modified()).ok();
     let installed = time(folder.join("node_modules/.package-lock.json"));
     if installed.is_some() && installed >= time(folder.join("package-lock.json")) {

@@ -1,0 +1,86 @@
+/**
+ * A well-behaved player: does a few things in turns, one at a time with a short rest, and notes how long each
+ * answer took. Started by rig.mjs as a process of its own, so that the attackers' work is not charged to it.
+ *
+ * In: one argument, JSON `{host, port, serverKey, kinds}`. Out: a line `ready`, and when the standard input ends
+ * a line of JSON `{kind: {count, worst_ms, p50_ms}}`. What is still unanswered then counts with its age.
+ */
+import { Agent, request } from "node:http";
+import { clientOf, RawSocket, unique } from "../client.mjs";
+
+const { host, port, serverKey, kinds } = JSON.parse(process.argv[2]);
+const REST_MS = 5;
+const server = { host, port, serverKey };
+const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+const device = unique("neighbour");
+
+/** One request over the neighbour's one kept-alive connection; gives its body. Anything but 200 is an error. */
+function call(method, path, authorization, body) {
+  return new Promise((done, failed) => {
+    const headers = { authorization, "content-length": Buffer.byteLength(body ?? "") };
+    const sent = request({ host, port, method, path, agent, headers }, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (chunk) => (text += chunk));
+      response.on("end", () =>
+        response.statusCode === 200
+          ? done(text)
+          : failed(new Error(`${method} ${path}: ${response.statusCode} ${text}`)),
+      );
+    });
+    sent.on("error", failed).end(body);
+  });
+}
+
+const key = `Basic ${btoa(`${serverKey}:`)}`;
+const logIn = (id) =>
+  call("POST", "/v2/account/authenticate/device?create=true", key, JSON.stringify({ id }));
+
+const session = await clientOf(server).authenticateDevice(device, true);
+const bearer = `Bearer ${session.token}`;
+const socket = await RawSocket.open(server, session.token);
+
+const DO = {
+  rpc: () => call("POST", "/v2/rpc/e2e_echo", bearer, '"x"'),
+  authenticate: () => logIn(device),
+  register: () => logIn(unique("newcomer")),
+  list: () => call("GET", "/v2/match?limit=10", bearer),
+  socket: () => socket.request({ rpc: { id: "e2e_echo", payload: "x" } }, 60_000),
+};
+
+const waits = Object.fromEntries(kinds.map((kind) => [kind, []]));
+let pending;
+let stopped = false;
+process.stdin.resume().once("end", () => {
+  stopped = true;
+  // An answer that has not come is the longest wait of all, once it has been given the time to come.
+  setTimeout(finish, 1_000).unref();
+});
+
+function finish() {
+  if (pending) waits[pending.kind].push(performance.now() - pending.began);
+  const report = {};
+  for (const [kind, list] of Object.entries(waits)) {
+    list.sort((a, b) => a - b);
+    report[kind] = {
+      count: list.length,
+      worst_ms: Math.round(list.at(-1) ?? 0),
+      p50_ms: Math.round((list[list.length >> 1] ?? 0) * 10) / 10,
+    };
+  }
+  process.stdout.write(`${JSON.stringify(report)}\n`, () => process.exit(0));
+}
+
+// Connections are made and code is compiled before anything counts.
+for (const kind of kinds) await DO[kind]();
+console.log("ready");
+while (!stopped) {
+  for (const kind of kinds) {
+    pending = { kind, began: performance.now() };
+    await DO[kind]();
+    waits[kind].push(performance.now() - pending.began);
+    pending = undefined;
+    if (stopped) break;
+  }
+  await new Promise((rested) => setTimeout(rested, REST_MS));
+}
+finish();

@@ -1,0 +1,154 @@
+/**
+ * What the attack tests share: a server with its metrics port open, a well-behaved neighbour in a process of its
+ * own, and looks at the server's counters and memory.
+ *
+ * A case says what it does to the server (`harm`), and `besideNeighbour` runs it while the neighbour plays on: the
+ * longest wait of the neighbour is asserted. Every case is bounded in time and count, sends to loopback only, and
+ * ends what it started. Not here: what an attack looks like (the `*.test.mjs` beside this file).
+ *
+ * Environment: THRONG_BIN and THRONG_DRIVER, as in ../server.mjs. `cargo xtask attack` sets them, to a release build.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { connect, createServer } from "node:net";
+import { constants, setPriority } from "node:os";
+import { fileURLToPath } from "node:url";
+import assert from "node:assert/strict";
+import { startServer, within } from "../server.mjs";
+
+/** The longest that a neighbour may wait for any one answer while somebody misbehaves. */
+export const NEIGHBOUR_MS_MAX = 250;
+/** How long starting or ending a neighbour may take; it logs in and opens a socket first. */
+const NEIGHBOUR_START_MS_MAX = 10_000;
+/** How long one case may take unless it says otherwise. */
+export const CASE_MS_MAX = 30_000;
+
+/** A server under attack: as `startServer`, with `counters()`, `residentBytes()` and `rawConnection()`. */
+export async function startVictim({ options = {}, ...rest } = {}) {
+  const metricsPort = await freePort();
+  const server = await startServer({
+    options: { "metrics.prometheus_port": metricsPort, ...options },
+    ...rest,
+  });
+  return Object.assign(server, {
+    metricsPort,
+    counters: () => counters(metricsPort),
+    residentBytes: () => residentBytes(server.child.pid),
+    rawConnection: () => rawConnection(server),
+  });
+}
+
+/** A port that was free a moment ago. */
+async function freePort() {
+  const listener = createServer().listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const { port } = listener.address();
+  listener.close();
+  await once(listener, "close");
+  return port;
+}
+
+/** All metrics by name without the prefix; the samples of several threads or labels are added up. */
+export async function counters(metricsPort) {
+  const response = await fetch(`http://127.0.0.1:${metricsPort}/metrics`);
+  const sums = new Map();
+  for (const line of (await response.text()).split("\n")) {
+    const [, name, value] = /^nakama_(\w+)(?:\{[^}]*\})? (\S+)$/.exec(line) ?? [];
+    if (name) sums.set(name, (sums.get(name) ?? 0) + Number(value));
+  }
+  return {
+    /** The sum over all samples of a name; a name that is not exported is the test's mistake. */
+    of(name) {
+      assert.ok(sums.has(name), `no metric ${name} among ${[...sums.keys()].join(" ")}`);
+      return sums.get(name);
+    },
+  };
+}
+
+/** Resident memory of a process, bytes. */
+async function residentBytes(pid) {
+  const status = await readFile(`/proc/${pid}/status`, "utf8");
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)[1]) * 1024;
+}
+
+/** An open TCP connection that nobody reads until the test does; errors are the test's to notice by `close`. */
+async function rawConnection(server) {
+  const socket = connect({ host: server.host, port: Number(server.port), noDelay: true });
+  socket.on("error", () => {});
+  await within(once(socket, "connect"), CASE_MS_MAX, () => "the server does not accept");
+  return socket;
+}
+
+/**
+ * Runs `harm` while a neighbour plays, and asserts that no answer took the neighbour `ms` or longer. Gives what
+ * `harm` gives and the neighbour's report `{kind: {count, worst_ms, p50_ms}}`.
+ * `kinds`: what the neighbour does in turns, of `rpc`, `authenticate`, `register`, `socket`, `list`.
+ */
+export async function besideNeighbour(
+  server,
+  harm,
+  { kinds = ["rpc", "authenticate", "socket"], ms = NEIGHBOUR_MS_MAX, caseMs = CASE_MS_MAX } = {},
+) {
+  const neighbour = await startNeighbour(server, kinds);
+  let result;
+  let report;
+  try {
+    result = await within(harm(), caseMs, () => `the attack took more than ${caseMs} ms`);
+  } finally {
+    report = await neighbour.stop();
+  }
+  for (const kind of kinds) {
+    const { count, worst_ms } = report[kind];
+    assert.ok(count > 0, `the neighbour got no answer to ${kind}`);
+    assert.ok(worst_ms < ms, `the neighbour waited ${worst_ms} ms for ${kind}: ${JSON.stringify(report)}`);
+  }
+  return { result, report };
+}
+
+async function startNeighbour(server, kinds) {
+  const program = fileURLToPath(new URL("neighbour.mjs", import.meta.url));
+  const { host, port, serverKey } = server;
+  const child = spawn(process.execPath, [program, JSON.stringify({ host, port, serverKey, kinds })], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  process.once("exit", () => child.kill("SIGKILL"));
+  try {
+    // The attackers of a test share the machine's CPUs with it; its own turn is not what is measured.
+    setPriority(child.pid, constants.priority.PRIORITY_HIGHEST);
+  } catch {
+    // Only root may; then it waits for its turn like everybody.
+  }
+  const lines = linesOf(child);
+  await within(lines.next(), NEIGHBOUR_START_MS_MAX, () => "the neighbour does not start");
+  return {
+    async stop() {
+      child.stdin.end();
+      const { value } = await within(lines.next(), NEIGHBOUR_START_MS_MAX, () => {
+        child.kill("SIGKILL");
+        return `the neighbour still waits for an answer\n${server.logTail()}`;
+      });
+      return JSON.parse(value ?? "{}");
+    },
+  };
+}
+
+async function* linesOf(child) {
+  let rest = "";
+  for await (const chunk of child.stdout) {
+    const lines = (rest + chunk).split("\n");
+    rest = lines.pop();
+    yield* lines;
+  }
+}
+
+/** A burst of at most `count` calls of `work`, `width` at a time; gives their results in order. */
+export async function inParallel(count, width, work) {
+  const results = new Array(count);
+  let next = 0;
+  const lane = async () => {
+    for (let index = next++; index < count; index = next++) results[index] = await work(index);
+  };
+  await Promise.all(Array.from({ length: Math.min(width, count) }, lane));
+  return results;
+}
