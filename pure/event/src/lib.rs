@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod once;
 mod output;
 mod random;
 mod time;
@@ -17,6 +18,7 @@ mod timers;
 use std::net::SocketAddr;
 
 pub use bytes::Bytes;
+pub use once::OncePerSecond;
 pub use output::{Op, Output, Urgency};
 pub use random::Random;
 pub use time::Now;

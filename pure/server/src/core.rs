@@ -22,7 +22,8 @@ use game::session::{Revocations, Signer};
 use uuid::Uuid;
 
 use crate::hooks::Hooks;
-use crate::kept::Kept;
+use crate::kept::{Kept, say_refused};
+use crate::limit_log::LimitLog;
 use crate::mail::{Job, Lane, Mail, Member, RoomAsk, SessionAddress, Topology};
 use crate::settings::Settings;
 use crate::stats::CoreStats;
@@ -67,6 +68,7 @@ pub struct Core {
     paces: BTreeMap<ThreadId, u8>,
     stopping: Option<lifetime::Stopping>,
     kept: Kept,
+    limit_log: LimitLog,
 }
 
 /// What a client is told that the server or a script disconnects, whatever the cause: the original
@@ -134,6 +136,7 @@ impl Core {
             paces: BTreeMap::new(),
             stopping: None,
             kept: Kept::default(),
+            limit_log: LimitLog::default(),
             topology,
             settings,
             stats,
@@ -274,7 +277,8 @@ impl Core {
 
     /// A mailbox was full: whoever waits for the answer is told instead of left hanging.
     fn refused(&mut self, now: Now, to: ThreadId, mail: Mail, out: &mut Output<Mail>) {
-        self.kept.note(now, to, &mail, &self.stats.refused_mail);
+        self.stats.refused_mail.up();
+        say_refused(&mut self.limit_log, now, to, &mail);
         match mail {
             Mail::Jobs(jobs) => {
                 for job in jobs {

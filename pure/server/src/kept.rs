@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use event::{Now, Output, ThreadId};
 
+use crate::limit_log::LimitLog;
 use crate::mail::Mail;
 use crate::stats::Counter;
 
@@ -16,16 +17,12 @@ use crate::stats::Counter;
 const KEPT_MAX: usize = 65_536;
 /// How long until the next try.
 const RETRY_NS: u64 = 1_000_000;
-/// How long until refusals are logged again: every try of every mail may be one.
-const QUIET_NS: u64 = 1_000_000_000;
 
 /// Refused mail of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     mails: VecDeque<(ThreadId, Mail)>,
     due_ns: Option<u64>,
-    /// Until when refusals are not worth another line in the log.
-    quiet_until_ns: u64,
 }
 
 impl Kept {
@@ -38,19 +35,6 @@ impl Kept {
         self.due_ns.get_or_insert(now.mono_ns.saturating_add(RETRY_NS));
         self.mails.push_back((to, mail));
         true
-    }
-
-    /// Takes a mail that came back: sessions wait for answers, and replicas for news. Counts it as
-    /// refused, and as dropped if there is no room for it here either.
-    pub(crate) fn refused(
-        &mut self,
-        now: Now,
-        (to, mail): (ThreadId, Mail),
-        refused_count: &Counter,
-        dropped_count: &Counter,
-    ) {
-        self.note(now, to, &mail, refused_count);
-        self.keep_or_count(now, (to, mail), dropped_count);
     }
 
     /// Keeps a mail, or counts it as dropped if there is no room.
@@ -78,25 +62,6 @@ impl Kept {
         }
     }
 
-    /// Counts a refusal, and logs it unless one was logged within the last second.
-    pub(crate) fn note(&mut self, now: Now, to: ThreadId, mail: &Mail, refused_count: &Counter) {
-        refused_count.up();
-        if self.is_worth_a_line(now) {
-            let (to, kind) = (to.0, mail.kind());
-            tracing::warn!(to, kind, "a mailbox is full: mail was refused (said once a second)");
-        }
-    }
-
-    /// Whether a refusal that happens now is to be logged.
-    #[must_use]
-    fn is_worth_a_line(&mut self, now: Now) -> bool {
-        let is_worth = now.mono_ns >= self.quiet_until_ns;
-        if is_worth {
-            self.quiet_until_ns = now.mono_ns.saturating_add(QUIET_NS);
-        }
-        is_worth
-    }
-
     /// When the next try is due, in nanoseconds of [`Now::mono_ns`].
     pub(crate) fn due_ns(&self) -> Option<u64> {
         self.due_ns
@@ -110,6 +75,16 @@ impl Kept {
         self.due_ns = None;
         std::mem::take(&mut self.mails)
     }
+}
+
+/// Says, once a second, that a mailbox gave mail back: every try of every mail may do so.
+pub(crate) fn say_refused(limit_log: &mut LimitLog, now: Now, to: ThreadId, mail: &Mail) {
+    let (to, kind) = (to.0, mail.kind());
+    limit_log.note(
+        now,
+        "mailbox",
+        format_args!("the mailbox of thread {to} is full: {kind} refused"),
+    );
 }
 
 #[cfg(test)]
@@ -131,13 +106,5 @@ mod tests {
         let due = kept.take_due(later);
         assert!(due.iter().zip(0..).all(|((to, _), id)| usize::from(to.0) == id % 1_000));
         assert_eq!((due.len(), kept.due_ns(), kept.take_due(later).len()), (KEPT_MAX, None, 0));
-    }
-
-    #[test]
-    fn refusals_are_logged_once_a_second() {
-        let mut kept = Kept::default();
-        let start = Now::default();
-        let logged = (0..3_000).filter(|ms| kept.is_worth_a_line(start.after_ms(*ms)));
-        assert_eq!(logged.collect::<Vec<_>>(), [0, 1_000, 2_000]);
     }
 }

@@ -12,6 +12,7 @@ pub mod echo;
 mod frames;
 pub mod hooks;
 mod kept;
+pub mod limit_log;
 pub mod mail;
 pub mod room;
 pub mod settings;

@@ -23,7 +23,8 @@ use wire::nakama::realtime::error_code;
 
 use crate::desk::{Desk, Kit};
 use crate::frames::Outbox;
-use crate::kept::Kept;
+use crate::kept::{Kept, say_refused};
+use crate::limit_log::LimitLog;
 use crate::mail::{AskError, Mail, Member, RoomAsk, Then, Topology};
 use crate::settings::Settings;
 use crate::stats::RoomStats;
@@ -64,6 +65,7 @@ pub struct Room {
     /// Callbacks that run inside one another just now: a match may signal its neighbours.
     callbacks_running: usize,
     kept: Kept,
+    limit_log: LimitLog,
 }
 
 /// What a session has joined on this room, so that all is left when its socket closes.
@@ -106,6 +108,7 @@ impl Room {
             drain_for: Vec::new(),
             callbacks_running: 0,
             kept: Kept::default(),
+            limit_log: LimitLog::default(),
         }
     }
 
@@ -133,7 +136,7 @@ impl Room {
 
     fn ask(&mut self, now: Now, ask: RoomAsk) {
         match ask {
-            RoomAsk::MatchData(input) => self.match_data(&input),
+            RoomAsk::MatchData(input) => self.match_data(now, &input),
             RoomAsk::Opened { member, online } => self.opened(member, online),
             RoomAsk::Closed { session_id, user_id } => self.closed(now, session_id, user_id),
             RoomAsk::MatchCreate { member, cid, id, named } => {
@@ -166,10 +169,10 @@ impl Room {
         }
     }
 
-    fn match_data(&mut self, input: &crate::mail::MatchInput) {
+    fn match_data(&mut self, now: Now, input: &crate::mail::MatchInput) {
         self.stats.match_messages_received.up();
         if input.id.authoritative {
-            self.authoritative_data(input);
+            self.authoritative_data(now, input);
         } else {
             self.relayed_data(input);
         }
@@ -346,8 +349,10 @@ impl Handler for Room {
             Input::Wake => self.wake(now, out),
             Input::TurnEnd => self.flush(now, out),
             Input::Refused { to, mail } => {
-                let stats = &self.stats;
-                self.kept.refused(now, (to, mail), &stats.refused_mail, &stats.dropped_mail);
+                // Sessions wait for answers, and replicas for news.
+                self.stats.refused_mail.up();
+                say_refused(&mut self.limit_log, now, to, &mail);
+                self.kept.keep_or_count(now, (to, mail), &self.stats.dropped_mail);
             }
             Input::Stop => out.stop(),
             // A room has no sockets.

@@ -20,7 +20,8 @@ use game::guest::{ScriptFailure, Scripts};
 use game::session::{Claims, Revocations, Signer};
 
 use crate::desk::{Desk, Kit};
-use crate::kept::Kept;
+use crate::kept::{Kept, say_refused};
+use crate::limit_log::LimitLog;
 use crate::mail::{Done, Job, Mail, Outcome, RpcJob, Topology, Work};
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
@@ -46,6 +47,7 @@ pub struct Worker {
     look: Vec<ThreadId>,
     jobs_in_batch: u64,
     kept: Kept,
+    limit_log: LimitLog,
 }
 
 impl Worker {
@@ -75,6 +77,7 @@ impl Worker {
             look: Vec::new(),
             jobs_in_batch: 0,
             kept: Kept::default(),
+            limit_log: LimitLog::default(),
             settings,
         }
     }
@@ -265,8 +268,10 @@ impl Handler for Worker {
                 }
             }
             Input::Refused { to, mail } => {
-                let stats = &self.stats;
-                self.kept.refused(now, (to, mail), &stats.refused_mail, &stats.dropped_mail);
+                // Sessions wait for answers, and replicas for news.
+                self.stats.refused_mail.up();
+                say_refused(&mut self.limit_log, now, to, &mail);
+                self.kept.keep_or_count(now, (to, mail), &self.stats.dropped_mail);
             }
             Input::Stop => out.stop(),
             _ => {}

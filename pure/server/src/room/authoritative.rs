@@ -57,7 +57,6 @@ pub(super) struct Match {
     period_ns: u64,
     due: Now,
     empty_since: Option<Now>,
-    has_overflowed: bool,
 }
 
 /// The part of a match that its callbacks need.
@@ -137,7 +136,6 @@ impl Room {
                 period_ns,
                 due,
                 empty_since: Some(now),
-                has_overflowed: false,
             },
         );
         self.ticks.arm(due, uuid);
@@ -329,7 +327,7 @@ impl Room {
     }
 
     /// `match_data_send`: waits for the next tick.
-    pub(super) fn authoritative_data(&mut self, input: &MatchInput) {
+    pub(super) fn authoritative_data(&mut self, now: Now, input: &MatchInput) {
         let Some(found) = self.matches.get_mut(&input.id.uuid) else {
             return self.stats.match_messages_unroutable.up();
         };
@@ -338,13 +336,9 @@ impl Room {
             return self.stats.match_messages_unroutable.up();
         };
         if found.inbox.len() >= self.settings.matches.input_queue_size {
-            if !std::mem::replace(&mut found.has_overflowed, true) {
-                tracing::warn!(
-                    match_id = %found.id.uuid, module = %found.module,
-                    "match input queue is full, messages are dropped: raise match.input_queue_size \
-                     or the tick rate (said once a match)"
-                );
-            }
+            let (match_id, module) = (found.id.uuid, &found.module);
+            let what = format_args!("messages to match {match_id} of {module} are dropped");
+            self.limit_log.hit(now, "match.input_queue_size", what);
             return self.stats.match_input_dropped.up();
         }
         found.inbox.push(MatchMessage {
