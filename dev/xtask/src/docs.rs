@@ -1,5 +1,6 @@
-//! Pages that are made from code: docs/configuration.md from the table of options, and
-//! docs/result.schema.json from the types of a load run's result.
+//! Pages that are made from code: docs/configuration.md from the table of options,
+//! docs/lua/functions.md from the host table, and docs/result.schema.json from the types of a load
+//! run's result.
 //!
 //! Their text comes from the binary itself.
 
@@ -11,8 +12,9 @@ use anyhow::{Context as _, bail};
 use crate::repository::{cargo, root, target_folder};
 
 /// A page and the command that prints it.
-const PAGES: [(&str, &[&str]); 2] = [
+const PAGES: [(&str, &[&str]); 3] = [
     ("docs/configuration.md", &["options", "--markdown"]),
+    ("docs/lua/functions.md", &["functions", "--markdown"]),
     ("docs/result.schema.json", &["load", "schema"]),
 ];
 

@@ -25,6 +25,8 @@ pub enum Asked {
     Load(ArgMatches),
     /// `throng options`.
     Options { markdown: bool },
+    /// `throng functions`; `word` is a part of a name, "" for all.
+    Functions { word: String, markdown: bool },
 }
 
 /// Where the configuration comes from.
@@ -58,6 +60,7 @@ Examples:
   throng serve --config game.yaml --socket.port 8000
   throng check --config game.yaml                  is this configuration right?
   throng options                                   every option, with its default and range
+  throng functions storage                         what scripts may call, with examples
   throng echo --port 7450                          what can this machine do at most?
   throng load rpc-lua --rate 2000                  virtual players against a server";
 
@@ -91,6 +94,10 @@ where
         Some(("echo", args)) => Ok(Asked::Echo(echo_options(args))),
         Some(("load", args)) => Ok(Asked::Load(args.clone())),
         Some(("options", args)) => Ok(Asked::Options { markdown: args.get_flag("markdown") }),
+        Some(("functions", args)) => Ok(Asked::Functions {
+            word: args.get_one::<String>("word").cloned().unwrap_or_default(),
+            markdown: args.get_flag("markdown"),
+        }),
         _ => Err(command().error(clap::error::ErrorKind::MissingSubcommand, "no command given")),
     }
 }
@@ -117,6 +124,17 @@ pub fn command() -> Command {
             Command::new("options")
                 .about("Print every option with its default, range and meaning")
                 .arg(flag("markdown", "As Markdown, the source of docs/configuration.md")),
+        )
+        .subcommand(
+            Command::new("functions")
+                .about("Print what Lua modules may call: arguments, results, examples")
+                .after_help("Examples:\n  throng functions\n  throng functions storage_write")
+                .arg(
+                    Arg::new("word")
+                        .value_name("WORD")
+                        .help("Only functions with this word in their name"),
+                )
+                .arg(flag("markdown", "As Markdown, the source of docs/lua/functions.md")),
         )
 }
 

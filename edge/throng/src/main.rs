@@ -70,6 +70,14 @@ fn main() -> ExitCode {
             let page = if markdown { reference::markdown() } else { reference::text() };
             ended(std::io::stdout().lock().write_all(page.as_bytes()).map_err(Into::into))
         }
+        Asked::Functions { word, markdown } => {
+            let page = if markdown {
+                Ok(reference::functions::markdown())
+            } else {
+                reference::functions::text(&word)
+            };
+            ended(page.and_then(|page| Ok(std::io::stdout().lock().write_all(page.as_bytes())?)))
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //!
 //! What is deliberately not here: any option's text, which stands in the table (`options/`).
 
+pub mod functions;
+
 use std::fmt::Write as _;
 
 use crate::config::Effective;

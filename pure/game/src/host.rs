@@ -1,6 +1,6 @@
 //! What guest code may call: one table of functions, which every script language binds as it
-//! stands. The names are the original's Lua names (snake_case); a language with other customs
-//! derives its own from them.
+//! stands. The names are Nakama's Lua names (snake_case); a language with other customs derives its
+//! own from them. Each row carries what a reader must know, so that the reference is made from it.
 //!
 //! Arguments and results are [`Value`]s. What is not here: anything that needs a script's own
 //! functions (registrations, `storage_write_retry`), which each language does for itself, and the
@@ -23,7 +23,7 @@ mod table;
 use smallvec::SmallVec;
 
 pub use args::Args;
-pub use table::HOST_TABLE;
+pub use table::{AREAS, Area};
 
 use crate::guest::{Host, HostError};
 use crate::value::Value;
@@ -37,10 +37,36 @@ pub type Run = fn(&mut dyn Host, &Args<'_>) -> Result<Returns, HostError>;
 /// One function that scripts may call.
 #[derive(Clone, Copy)]
 pub struct HostFunction {
-    /// Its Lua name, unique; the table is sorted by it.
+    /// Its Lua name, unique.
     pub name: &'static str,
     /// What it does.
     pub run: Run,
+    /// Whether it works, and what a reader must know of it.
+    pub kind: Kind,
+}
+
+/// Whether a function works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It does what it says.
+    Built(Doc),
+    /// Each script language binds it itself; `run` only says that this was forgotten.
+    Language(Doc),
+    /// Nakama has it, throng does not yet: calling it is an error.
+    Missing,
+}
+
+/// What a reader must know of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doc {
+    /// Arguments and results: `(name: type, name?: type = default) -> name: type`. Types are Lua's,
+    /// and `list` for a table with the keys 1, 2, 3, …; a question mark marks what may be nil.
+    pub signature: &'static str,
+    /// What it does, in one or more sentences.
+    pub meaning: &'static str,
+    /// Lua that a reader can copy: the body of an RPC function, or, for [`Kind::Language`], the
+    /// text of a module.
+    pub example: &'static str,
 }
 
 impl std::fmt::Debug for HostFunction {
@@ -49,13 +75,32 @@ impl std::fmt::Debug for HostFunction {
     }
 }
 
-/// The function `name`; `None` for a name that the original does not know either.
-pub fn find(name: &str) -> Option<&'static HostFunction> {
-    let index = HOST_TABLE.binary_search_by(|function| function.name.cmp(name)).ok()?;
-    HOST_TABLE.get(index)
+impl HostFunction {
+    /// Signature, meaning and example; `None` if it does not work yet.
+    #[must_use]
+    pub fn doc(&self) -> Option<&Doc> {
+        match &self.kind {
+            Kind::Built(doc) | Kind::Language(doc) => Some(doc),
+            Kind::Missing => None,
+        }
+    }
 }
 
-/// Names of the original that throng knows but cannot do yet: calling one is an error that says so.
+/// Every function, area by area.
+pub fn functions() -> impl Iterator<Item = &'static HostFunction> {
+    AREAS.iter().flat_map(|area| area.functions)
+}
+
+/// The function `name`; `None` for a name that Nakama does not know either.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static HostFunction> {
+    AREAS.iter().find_map(|area| {
+        let index = area.functions.binary_search_by(|function| function.name.cmp(name)).ok()?;
+        area.functions.get(index)
+    })
+}
+
+/// Names of Nakama that throng knows but cannot do yet: calling one is an error that says so.
 fn missing(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     Err(HostError::new(format!("nk.{} is not implemented in throng yet", args.function)))
 }
@@ -70,20 +115,4 @@ fn one(value: Value) -> Result<Returns, HostError> {
 /// No result.
 fn none() -> Result<Returns, HostError> {
     Ok(Returns::new())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{HOST_TABLE, find};
-
-    #[test]
-    fn the_table_is_sorted_and_every_name_is_found() {
-        for pair in HOST_TABLE.windows(2) {
-            assert!(pair[0].name < pair[1].name, "{} before {}", pair[0].name, pair[1].name);
-        }
-        for function in HOST_TABLE {
-            assert_eq!(find(function.name).unwrap().name, function.name);
-        }
-        assert!(find("no_such_function").is_none());
-    }
 }

@@ -10,6 +10,7 @@ mod host;
 mod hostile;
 mod matches;
 mod modules;
+mod reference;
 
 use std::sync::Arc;
 

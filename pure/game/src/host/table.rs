@@ -1,194 +1,78 @@
-//! The table itself: every name of the original's Lua module, sorted, with what runs it.
+//! The table itself: every name of Nakama's Lua module by area, with what runs it and what a reader
+//! must know of it. `docs/lua/functions.md` is made from it.
+//!
+//! A function that works is a [`built`] row and cannot be written without its signature, its
+//! meaning and an example; the example is run by a test of `edge/script`. A name without a feature
+//! behind it is a [`missing`] row. What needs a script's own functions is an [`own`] row: each
+//! language binds it itself, the table only describes it.
 
-use super::{
-    HostFunction, Run, accounts, cron, crypto, encode, matches, missing, sql, storage, system,
-};
+mod accounts;
+mod crypto;
+mod encode;
+mod matches;
+mod register;
+mod social;
+mod storage;
+mod system;
+mod wallet;
 
-const fn function(name: &'static str, run: Run) -> HostFunction {
-    HostFunction { name, run }
+use super::{Doc, HostFunction, Kind, Run};
+
+/// A chapter of the table. Its functions are sorted by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Area {
+    /// The title of the chapter.
+    pub title: &'static str,
+    /// Its functions, sorted by name; a name stands in one area only.
+    pub functions: &'static [HostFunction],
 }
 
-/// What guest code may call, sorted by name. Names without a feature behind them yet are there
-/// too, and say so when they are called.
-pub const HOST_TABLE: &[HostFunction] = &[
-    function("account_delete_id", accounts::account_delete_id),
-    function("account_export_id", missing),
-    function("account_get_id", accounts::account_get_id),
-    function("account_import_id", missing),
-    function("account_update_id", accounts::account_update_id),
-    function("accounts_get_id", accounts::accounts_get_id),
-    function("aes128_decrypt", crypto::aes128_decrypt),
-    function("aes128_encrypt", crypto::aes128_encrypt),
-    function("aes256_decrypt", crypto::aes256_decrypt),
-    function("aes256_encrypt", crypto::aes256_encrypt),
-    function("authenticate_apple", missing),
-    function("authenticate_custom", accounts::authenticate_custom),
-    function("authenticate_device", accounts::authenticate_device),
-    function("authenticate_email", accounts::authenticate_email),
-    function("authenticate_facebook", missing),
-    function("authenticate_facebook_instant_game", missing),
-    function("authenticate_game_center", missing),
-    function("authenticate_google", missing),
-    function("authenticate_steam", missing),
-    function("authenticate_token_generate", accounts::authenticate_token_generate),
-    function("base16_decode", encode::base16_decode),
-    function("base16_encode", encode::base16_encode),
-    function("base64_decode", encode::base64_decode),
-    function("base64_encode", encode::base64_encode),
-    function("base64url_decode", encode::base64url_decode),
-    function("base64url_encode", encode::base64url_encode),
-    function("bcrypt_compare", crypto::bcrypt_compare),
-    function("bcrypt_hash", crypto::bcrypt_hash),
-    function("channel_id_build", missing),
-    function("channel_message_remove", missing),
-    function("channel_message_send", missing),
-    function("channel_message_update", missing),
-    function("channel_messages_list", missing),
-    function("cron_next", cron::cron_next),
-    function("cron_prev", cron::cron_prev),
-    function("event", missing),
-    function("file_read", missing),
-    function("friend_metadata_update", missing),
-    function("friends_add", missing),
-    function("friends_block", missing),
-    function("friends_delete", missing),
-    function("friends_list", missing),
-    function("friends_of_friends_list", missing),
-    function("get_config", missing),
-    function("get_satori", missing),
-    function("group_create", missing),
-    function("group_delete", missing),
-    function("group_update", missing),
-    function("group_user_join", missing),
-    function("group_user_leave", missing),
-    function("group_users_add", missing),
-    function("group_users_ban", missing),
-    function("group_users_demote", missing),
-    function("group_users_kick", missing),
-    function("group_users_list", missing),
-    function("group_users_promote", missing),
-    function("groups_get_id", missing),
-    function("groups_get_random", missing),
-    function("groups_list", missing),
-    function("hmac_sha256_hash", crypto::hmac_sha256_hash),
-    function("http_request", missing),
-    function("json_decode", encode::json_decode),
-    function("json_encode", encode::json_encode),
-    function("jwt_generate", crypto::jwt_generate),
-    function("leaderboard_create", missing),
-    function("leaderboard_delete", missing),
-    function("leaderboard_list", missing),
-    function("leaderboard_ranks_disable", missing),
-    function("leaderboard_record_delete", missing),
-    function("leaderboard_record_write", missing),
-    function("leaderboard_records_haystack", missing),
-    function("leaderboard_records_list", missing),
-    function("leaderboard_records_list_cursor_from_rank", missing),
-    function("leaderboards_get_id", missing),
-    function("link_apple", missing),
-    function("link_custom", accounts::link_custom),
-    function("link_device", accounts::link_device),
-    function("link_email", accounts::link_email),
-    function("link_facebook", missing),
-    function("link_facebook_instant_game", missing),
-    function("link_gamecenter", missing),
-    function("link_google", missing),
-    function("link_steam", missing),
-    function("localcache_clear", system::localcache_clear),
-    function("localcache_delete", system::localcache_delete),
-    function("localcache_get", system::localcache_get),
-    function("localcache_put", system::localcache_put),
-    function("logger_debug", system::logger_debug),
-    function("logger_error", system::logger_error),
-    function("logger_info", system::logger_info),
-    function("logger_warn", system::logger_warn),
-    function("match_create", matches::match_create),
-    function("match_get", matches::match_get),
-    function("match_list", matches::match_list),
-    function("match_signal", matches::match_signal),
-    function("md5_hash", crypto::md5_hash),
-    function("metrics_counter_add", missing),
-    function("metrics_gauge_set", missing),
-    function("metrics_timer_record", missing),
-    function("multi_update", missing),
-    function("notification_send", missing),
-    function("notification_send_all", missing),
-    function("notifications_delete", missing),
-    function("notifications_delete_id", missing),
-    function("notifications_get_id", missing),
-    function("notifications_list", missing),
-    function("notifications_send", missing),
-    function("notifications_update", missing),
-    function("party_list", missing),
-    function("purchase_get_by_transaction_id", missing),
-    function("purchase_validate_apple", missing),
-    function("purchase_validate_facebook_instant", missing),
-    function("purchase_validate_google", missing),
-    function("purchase_validate_huawei", missing),
-    function("purchase_validate_samsung", missing),
-    function("purchases_list", missing),
-    function("rsa_sha256_hash", missing),
-    function("secure_random_bytes", crypto::secure_random_bytes),
-    function("session_disconnect", system::session_disconnect),
-    function("session_logout", system::session_logout),
-    function("sha256_hash", crypto::sha256_hash),
-    function("sql_exec", sql::sql_exec),
-    function("sql_query", sql::sql_query),
-    function("status_follow", missing),
-    function("status_unfollow", missing),
-    function("storage_delete", storage::storage_delete),
-    function("storage_index_list", missing),
-    function("storage_list", storage::storage_list),
-    function("storage_read", storage::storage_read),
-    function("storage_write", storage::storage_write),
-    function("storage_write_retry", missing),
-    function("stream_close", missing),
-    function("stream_count", missing),
-    function("stream_send", missing),
-    function("stream_send_raw", missing),
-    function("stream_user_get", missing),
-    function("stream_user_join", missing),
-    function("stream_user_kick", missing),
-    function("stream_user_leave", missing),
-    function("stream_user_list", missing),
-    function("stream_user_update", missing),
-    function("subscription_get_by_product_id", missing),
-    function("subscription_validate_apple", missing),
-    function("subscription_validate_google", missing),
-    function("subscriptions_list", missing),
-    function("time", system::time),
-    function("tournament_add_attempt", missing),
-    function("tournament_create", missing),
-    function("tournament_delete", missing),
-    function("tournament_join", missing),
-    function("tournament_list", missing),
-    function("tournament_ranks_disable", missing),
-    function("tournament_record_delete", missing),
-    function("tournament_record_write", missing),
-    function("tournament_records_haystack", missing),
-    function("tournament_records_list", missing),
-    function("tournaments_get_id", missing),
-    function("unlink_apple", missing),
-    function("unlink_custom", accounts::unlink_custom),
-    function("unlink_device", accounts::unlink_device),
-    function("unlink_email", accounts::unlink_email),
-    function("unlink_facebook", missing),
-    function("unlink_facebook_instant_game", missing),
-    function("unlink_gamecenter", missing),
-    function("unlink_google", missing),
-    function("unlink_steam", missing),
-    function("user_groups_list", missing),
-    function("users_ban_id", accounts::users_ban_id),
-    function("users_get_friend_status", missing),
-    function("users_get_id", accounts::users_get_id),
-    function("users_get_random", accounts::users_get_random),
-    function("users_get_username", accounts::users_get_username),
-    function("users_unban_id", accounts::users_unban_id),
-    function("uuid_bytes_to_string", encode::uuid_bytes_to_string),
-    function("uuid_string_to_bytes", encode::uuid_string_to_bytes),
-    function("uuid_v4", encode::uuid_v4),
-    function("wallet_ledger_list", missing),
-    function("wallet_ledger_update", missing),
-    function("wallet_update", accounts::wallet_update),
-    function("wallets_update", missing),
+/// All that guest code may call. Names without a feature behind them yet are there too, and say so
+/// when they are called.
+pub const AREAS: &[Area] = &[
+    Area { title: "Registration", functions: register::ROWS },
+    Area { title: "Logs, time, cache and SQL", functions: system::ROWS },
+    Area { title: "Encoding and ids", functions: encode::ROWS },
+    Area { title: "Hashes, ciphers and tokens", functions: crypto::ROWS },
+    Area { title: "Accounts and users", functions: accounts::ROWS },
+    Area { title: "Wallet", functions: wallet::ROWS },
+    Area { title: "Storage", functions: storage::ROWS },
+    Area { title: "Matches, sessions and streams", functions: matches::ROWS },
+    Area { title: "Friends, groups, chat, leaderboards and purchases", functions: social::ROWS },
 ];
+
+/// A function that works. `signature` has the form
+/// `(name: type, name?: type = default) -> name: type`; `meaning` is one or more sentences;
+/// `example` is the body of an RPC function, with `context`, `payload` and `nk` in scope.
+const fn built(
+    name: &'static str,
+    run: Run,
+    signature: &'static str,
+    meaning: &'static str,
+    example: &'static str,
+) -> HostFunction {
+    HostFunction { name, run, kind: Kind::Built(Doc { signature, meaning, example }) }
+}
+
+/// A function that each script language binds itself, described as in [`built`]; its example is
+/// the text of a module.
+const fn own(
+    name: &'static str,
+    signature: &'static str,
+    meaning: &'static str,
+    example: &'static str,
+) -> HostFunction {
+    HostFunction {
+        name,
+        run: super::missing,
+        kind: Kind::Language(Doc { signature, meaning, example }),
+    }
+}
+
+/// A name of Nakama that throng knows but cannot do yet.
+const fn missing(name: &'static str) -> HostFunction {
+    HostFunction { name, run: super::missing, kind: Kind::Missing }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Logs, time, the process-wide cache, SQL, and what speaks to the machine.
+
+use super::{built, missing};
+use crate::host::{HostFunction, cron, sql, system};
+
+pub(super) const ROWS: &[HostFunction] = &[
+    built(
+        "cron_next",
+        cron::cron_next,
+        "(schedule: string, after: number) -> time: number",
+        "When a schedule is due next after a time, both in unix seconds, UTC.",
+        "return tostring(nk.cron_next(\"0 0 * * 1\", 1700000000)) -- the next Monday, midnight",
+    ),
+    built(
+        "cron_prev",
+        cron::cron_prev,
+        "(schedule: string, before: number) -> time: number",
+        "When a schedule was due last before a time, both in unix seconds, UTC.",
+        "return tostring(nk.cron_prev(\"@daily\", 1700000000))",
+    ),
+    missing("event"),
+    missing("file_read"),
+    missing("get_config"),
+    missing("get_satori"),
+    missing("http_request"),
+    built(
+        "localcache_clear",
+        system::localcache_clear,
+        "()",
+        "Empties the cache.",
+        "nk.localcache_clear()",
+    ),
+    built(
+        "localcache_delete",
+        system::localcache_delete,
+        "(key: string)",
+        "Removes an entry of the cache; an unknown key is no error.",
+        "nk.localcache_delete(\"today\")",
+    ),
+    built(
+        "localcache_get",
+        system::localcache_get,
+        "(key: string, default?: any = nil) -> value: any",
+        "An entry of the cache that all scripts of this server share, or `default`.",
+        "local visits = nk.localcache_get(\"visits\", 0)",
+    ),
+    built(
+        "localcache_put",
+        system::localcache_put,
+        "(key: string, value: any, ttl_sec?: number = 0)",
+        "Puts a value into the cache that all scripts of this server share; it is gone after a \
+         restart. With 0 seconds it stays until there is no room.",
+        "nk.localcache_put(\"today\", { event = \"double coins\" }, 3600)",
+    ),
+    built(
+        "logger_debug",
+        system::logger_debug,
+        "(message: string) -> message: string",
+        "Logs a line at level debug (`logger.level`).",
+        "nk.logger_debug(\"payload: \" .. payload)",
+    ),
+    built(
+        "logger_error",
+        system::logger_error,
+        "(message: string) -> message: string",
+        "Logs a line at level error.",
+        "nk.logger_error(\"the shop is empty\")",
+    ),
+    built(
+        "logger_info",
+        system::logger_info,
+        "(message: string) -> message: string",
+        "Logs a line at level info. `print` does the same.",
+        "nk.logger_info(string.format(\"%s plays\", context.username))",
+    ),
+    built(
+        "logger_warn",
+        system::logger_warn,
+        "(message: string) -> message: string",
+        "Logs a line at level warn.",
+        "nk.logger_warn(\"the shop is nearly empty\")",
+    ),
+    missing("metrics_counter_add"),
+    missing("metrics_gauge_set"),
+    missing("metrics_timer_record"),
+    built(
+        "sql_exec",
+        sql::sql_exec,
+        "(statement: string, params?: list = {}) -> count: number",
+        "Runs an SQL statement of SQLite with `?1`, `?2`, … as parameters; returns how many rows it \
+         changed.",
+        "local count = nk.sql_exec(\"UPDATE users SET location = ?1 WHERE username = ?2\",\n  \
+         { \"Paris\", context.username })",
+    ),
+    built(
+        "sql_query",
+        sql::sql_query,
+        "(query: string, params?: list = {}) -> rows: list",
+        "Runs an SQL query of SQLite; returns a table of columns for each row, at most 10,000 rows \
+         and 16 MiB.",
+        "local rows = nk.sql_query(\"SELECT username FROM users ORDER BY username LIMIT 10\", {})\n\
+         for _, row in ipairs(rows) do nk.logger_info(row.username) end",
+    ),
+    built(
+        "time",
+        system::time,
+        "(date?: table) -> time_ms: number",
+        "Unix time in milliseconds: now, or of a date with `year`, `month`, `day`, and maybe `hour`, \
+         `min`, `sec`, `msec`, in UTC.",
+        "local age_ms = nk.time() - nk.time({ year = 2024, month = 1, day = 1 })",
+    ),
+];
