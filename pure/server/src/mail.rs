@@ -265,7 +265,7 @@ pub enum RoomAsk {
     /// A socket closed: leave everything.
     Closed { session_id: Uuid, user_id: Uuid },
     /// `match_create`, already with its id.
-    MatchCreate { member: Member, cid: String, id: MatchId, named: bool },
+    MatchCreate { member: Member, cid: String, id: MatchId },
     /// `match_join`. `by_token`: the match is made by its first joiner.
     MatchJoin {
         member: Member,

@@ -139,9 +139,9 @@ impl Room {
             RoomAsk::MatchData(input) => self.match_data(now, &input),
             RoomAsk::Opened { member, online } => self.opened(member, online),
             RoomAsk::Closed { session_id, user_id } => self.closed(now, session_id, user_id),
-            RoomAsk::MatchCreate { member, cid, id, named } => {
+            RoomAsk::MatchCreate { member, cid, id } => {
                 if self.may_enter(&member, &cid, id) {
-                    self.relayed_create(now, &member, &cid, id, named);
+                    self.relayed_create(now, &member, &cid, id);
                 }
             }
             RoomAsk::MatchJoin { member, cid, id, by_token, request } => {

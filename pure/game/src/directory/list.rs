@@ -21,7 +21,8 @@ pub struct ListFilter {
     pub limit: u32,
     /// Only authoritative matches, or only relayed ones.
     pub authoritative: Option<bool>,
-    /// Exactly this label. Leaves relayed matches out, which have none.
+    /// Exactly this label. Leaves relayed matches out, which have none. A query, even an empty
+    /// one, makes it count for nothing: Nakama's guides pass `""` beside a query.
     pub label: Option<String>,
     /// At least so many members.
     pub min_size: Option<i32>,
@@ -105,7 +106,11 @@ impl ListFilter {
     }
 
     fn wants_label(&self, entry: &Entry) -> bool {
-        self.label.as_ref().is_none_or(|label| entry.listed.label.as_deref() == Some(&**label))
+        self.query.is_some()
+            || self
+                .label
+                .as_ref()
+                .is_none_or(|label| entry.listed.label.as_deref() == Some(&**label))
     }
 }
 
@@ -116,7 +121,7 @@ impl Directory {
 
     /// Lists matches. Without a query: authoritative ones, newest first, then relayed ones, newest
     /// first. With a query: authoritative ones, the best score first, then the newest. With a label
-    /// too, only those with that label.
+    /// and no query, only those with that label.
     ///
     /// Call [`ListFilter::check_request`] before, if the filter is a client's.
     ///
@@ -165,7 +170,7 @@ impl Directory {
         let mut kept: BinaryHeap<Reverse<Ranked<'_>>> = BinaryHeap::new();
         for (seen_count, entry) in self.matches.values().enumerate() {
             let Some(fields) = &entry.fields else { continue };
-            if !sizes.contains(&entry.listed.size) || !filter.wants_label(entry) {
+            if !sizes.contains(&entry.listed.size) {
                 continue;
             }
             if steps > Self::LIST_STEPS_MAX {

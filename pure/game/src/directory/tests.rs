@@ -109,10 +109,10 @@ fn filters_and_order() {
     check(&|f| f.query = query("handler_name:arena -tick_rate:>10"), expect!["4 3 2 1"]);
     check(&|f| f.query = query("create_time:>=3000"), expect!["4 3"]);
     check(&|f| f.query = query(r#"create_time:<"1970-01-01T00:00:02Z""#), expect!["1"]);
-    check(
-        &|f| (f.query, f.label) = (query("node:n1"), query(r#"{"mode":"ctf","rank":10}"#)),
-        expect!["1"],
-    );
+    // A query, even an empty one, makes a label count for nothing.
+    check(&|f| (f.query, f.label) = (query("label.mode:ctf"), query("")), expect!["4 1"]);
+    check(&|f| (f.query, f.label) = (query("label.mode:ctf"), query("other")), expect!["4 1"]);
+    check(&|f| (f.query, f.label) = (query(""), query("other")), expect!["4 3 2 1"]);
     check(
         &|f| f.query = query("label.mode:"),
         expect!["error parsing query string: syntax error at byte 11: a value expected"],

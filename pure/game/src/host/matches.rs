@@ -43,23 +43,23 @@ pub(super) fn match_get(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns,
     }
 }
 
-/// All six arguments must be passed, nil or not.
+/// Arguments that are not passed are nil; Nakama wants all six, nil or not.
 pub(super) fn match_list(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let limit = u32::try_from(args.int_or(0, 1)?)
         .map_err(|_| HostError::new("failed to list matches: limit must not be negative"))?;
-    let authoritative = match args.any(1)? {
+    let authoritative = match args.value(1) {
         Value::Nil => None,
         Value::Bool(flag) => Some(*flag),
         _ => return Err(args.wrong(1, "expects authoritative true/false or nil")),
     };
-    let text = |index: usize, what: &str| match args.any(index)? {
+    let text = |index: usize, what: &str| match args.value(index) {
         Value::Nil => Ok(None),
         value => match value.as_str() {
             Some(text) => Ok(Some(text.to_owned())),
             None => Err(args.wrong(index, what)),
         },
     };
-    let size = |index: usize, what: &str| match args.any(index)? {
+    let size = |index: usize, what: &str| match args.value(index) {
         Value::Nil => Ok(None),
         Value::Int(_) | Value::Float(_) => {
             let size = i32::try_from(args.int(index)?);

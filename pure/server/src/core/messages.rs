@@ -229,16 +229,15 @@ impl Core {
         cid: String,
         create: &realtime::MatchCreate,
     ) -> Step {
-        let named = !create.name.is_empty();
-        let id = if named {
-            MatchId::named(&create.name)
-        } else {
+        let id = if create.name.is_empty() {
             let uuid = uuid::Builder::from_random_bytes(self.random.bytes()).into_uuid();
             MatchId { uuid, authoritative: false }
+        } else {
+            MatchId::named(&create.name)
         };
         let member = self.member(conn, session);
         let room = self.topology.room_of(id.uuid);
-        self.ask(room, RoomAsk::MatchCreate { member, cid: cid.clone(), id, named });
+        self.ask(room, RoomAsk::MatchCreate { member, cid: cid.clone(), id });
         wait_for_room(cid)
     }
 

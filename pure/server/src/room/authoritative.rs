@@ -210,7 +210,10 @@ impl Room {
         }
     }
 
-    /// Adds an allowed member: all members see it join, it gets its answer, then the script hears.
+    /// Adds an allowed member: it gets its answer, all members see it join, then the script hears.
+    /// In this order, because clients look at events of a match only when they have been told that
+    /// they are in it. The script is told without a reason, as Nakama does (3.40,
+    /// `match_handler.go`: `QueueJoinAttempt`).
     fn enter(&mut self, now: Now, member: &Member, cid: &str, id: MatchId) {
         let Some(found) = self.matches.get_mut(&id.uuid) else {
             let frame =
@@ -223,9 +226,10 @@ impl Room {
         self.stats.presences.up();
         self.resized(id, size);
         self.joined(member.presence.session_id, id);
-        self.presence_event(id.uuid, std::slice::from_ref(&member.presence), &[]);
         self.join_answer(member, cid, id, Some(size - 1));
-        self.tell_presences(now, id.uuid, true, &[(member.presence.clone(), PresenceReason::Join)]);
+        self.presence_event(id.uuid, std::slice::from_ref(&member.presence), &[]);
+        let joined = [(member.presence.clone(), PresenceReason::Unknown)];
+        self.tell_presences(now, id.uuid, true, &joined);
         self.tell_left(now, id.uuid);
     }
 

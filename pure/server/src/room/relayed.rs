@@ -7,6 +7,7 @@ use event::Now;
 use game::directory::DirectoryEvent;
 use game::guest::Broadcast;
 use game::match_id::MatchId;
+use uuid::Uuid;
 use wire::nakama::realtime::{Match, MatchPresenceEvent, Message, error_code};
 
 use super::{Room, presences_without};
@@ -23,18 +24,12 @@ pub(super) struct Relayed {
 
 impl Room {
     /// `match_create`: makes the match, or joins the one that has the name already.
-    pub(super) fn relayed_create(
-        &mut self,
-        now: Now,
-        member: &Member,
-        cid: &str,
-        id: MatchId,
-        named: bool,
-    ) {
-        let size = self.relayed_enter(now, member, id);
-        // With a name the size counts everybody; without one that is the creator alone.
-        let size = if named { size } else { 1 };
-        self.relayed_answer(member, cid, id, size);
+    pub(super) fn relayed_create(&mut self, now: Now, member: &Member, cid: &str, id: MatchId) {
+        let is_new = self.relayed_enter(now, member, id);
+        self.relayed_answer(member, cid, id, is_new, true);
+        if is_new {
+            self.relayed_joined(member, id);
+        }
     }
 
     /// `match_join` by id or by a matchmaker's token.
@@ -51,12 +46,15 @@ impl Room {
                 frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         }
-        let size = self.relayed_enter(now, member, id);
-        self.relayed_answer(member, cid, id, size.saturating_sub(1));
+        let is_new = self.relayed_enter(now, member, id);
+        self.relayed_answer(member, cid, id, is_new, false);
+        if is_new {
+            self.relayed_joined(member, id);
+        }
     }
 
-    /// Adds a member and tells all, him too; returns how many there are now.
-    fn relayed_enter(&mut self, now: Now, member: &Member, id: MatchId) -> usize {
+    /// Adds a member, of whom nobody is told yet; returns whether he is new.
+    fn relayed_enter(&mut self, now: Now, member: &Member, id: MatchId) -> bool {
         let is_new_match = !self.relayed.contains_key(&id.uuid);
         let relayed = self
             .relayed
@@ -66,13 +64,6 @@ impl Room {
         let is_member = relayed.members.iter().any(|other| other.presence.session_id == session_id);
         if !is_member {
             relayed.members.push(member.clone());
-            let joins = vec![frames::user_presence(&member.presence)];
-            let event =
-                MatchPresenceEvent { match_id: relayed.text.clone(), joins, ..Default::default() };
-            self.outbox.many(relayed.members.iter(), |format| {
-                frames::frame(format, "", Some(Message::MatchPresenceEvent(event.clone())))
-            });
-            self.stats.presence_event_count.up();
             self.stats.presences.up();
         }
         let size = relayed.members.len();
@@ -91,15 +82,40 @@ impl Room {
             self.resized(id, size);
         }
         self.joined(session_id, id);
-        size
+        !is_member
     }
 
-    fn relayed_answer(&mut self, member: &Member, cid: &str, id: MatchId, size: usize) {
+    /// Tells all members of a new one, him too. After his answer: clients look at events of a
+    /// match only when they have been told that they are in it.
+    fn relayed_joined(&mut self, member: &Member, id: MatchId) {
         let Some(relayed) = self.relayed.get(&id.uuid) else { return };
+        let joins = vec![frames::user_presence(&member.presence)];
+        let event =
+            MatchPresenceEvent { match_id: relayed.text.clone(), joins, ..Default::default() };
+        self.outbox.many(relayed.members.iter(), |format| {
+            frames::frame(format, "", Some(Message::MatchPresenceEvent(event.clone())))
+        });
+        self.stats.presence_event_count.up();
+    }
+
+    /// The answer: a new member finds only the others in it, one who was there already himself
+    /// too. `counts_all` makes the size that of the match, whoever is listed.
+    fn relayed_answer(
+        &mut self,
+        member: &Member,
+        cid: &str,
+        id: MatchId,
+        is_new: bool,
+        counts_all: bool,
+    ) {
+        let Some(relayed) = self.relayed.get(&id.uuid) else { return };
+        let left_out = if is_new { member.presence.session_id } else { Uuid::nil() };
+        let presences = presences_without(&relayed.members, left_out);
+        let size = if counts_all { relayed.members.len() } else { presences.len() };
         let answer = Match {
             match_id: relayed.text.clone(),
             size: i32::try_from(size).unwrap_or(i32::MAX),
-            presences: presences_without(&relayed.members, member.presence.session_id),
+            presences,
             own: Some(frames::user_presence(&member.presence)),
             ..Default::default()
         };
@@ -137,7 +153,7 @@ impl Room {
     }
 
     /// A member goes; the others are told, the last one closes the match.
-    pub(super) fn relayed_leave(&mut self, session_id: uuid::Uuid, id: MatchId) {
+    pub(super) fn relayed_leave(&mut self, session_id: Uuid, id: MatchId) {
         let Some(relayed) = self.relayed.get_mut(&id.uuid) else { return };
         let is_leaver = |member: &Member| member.presence.session_id == session_id;
         let Some(index) = relayed.members.iter().position(is_leaver) else { return };

@@ -68,6 +68,78 @@ fn a_relayed_match_lives_as_long_as_its_members() {
     assert_eq!(with(&join(&rig, one, &id), "Match not found"), 1);
 }
 
+/// Clients set their handlers when the answer has come; what comes before it is lost on them.
+#[test]
+fn the_answer_comes_before_the_presence_event_of_ones_own_join() {
+    let rig = rig("");
+    let (_, token) = rig.login("ada");
+    let (one, two) = (rig.socket(0, &token, ""), rig.socket(0, &token, ""));
+    let answer_then_event = |frames: &[String]| {
+        assert_eq!(frames.len(), 2, "{frames:?}");
+        assert!(frames[0].contains("\"cid\"") && frames[1].contains("joins"), "{frames:?}");
+    };
+    let created = rig.say(one, r#"{"cid":"1","match_create":{}}"#);
+    answer_then_event(&created);
+    answer_then_event(&join(&rig, two, &member(&created.join(""), "match_id")));
+    answer_then_event(&rig.say(two, r#"{"cid":"1","match_create":{"name":"named"}}"#));
+    rig.frames(one);
+    answer_then_event(&join(&rig, one, &rig.rpc("create", "{}")));
+}
+
+#[test]
+fn who_joins_again_finds_himself_in_the_match() {
+    let rig = rig("");
+    let (_, token) = rig.login("ada");
+    let (one, two) = (rig.socket(0, &token, ""), rig.socket(0, &token, ""));
+    let created = rig.say(one, r#"{"cid":"1","match_create":{"name":"again"}}"#);
+    let id = member(&created.join(""), "match_id");
+    let me = member(&created.join(""), "session_id");
+    let alone = join(&rig, one, &id);
+    assert_eq!(alone.len(), 1, "no second presence event: {alone:?}");
+    let listed = format!("\"session_id\":\"{me}\"");
+    assert_eq!(alone[0].matches(&listed).count(), 2, "in presences and as self: {alone:?}");
+    assert_eq!(with(&alone, "\"size\":1"), 1, "{alone:?}");
+    join(&rig, two, &id);
+    for again in
+        [join(&rig, one, &id), rig.say(one, r#"{"cid":"2","match_create":{"name":"again"}}"#)]
+    {
+        let joined_again =
+            again.iter().filter(|frame| frame.contains("\"cid\"")).collect::<Vec<_>>();
+        assert_eq!(joined_again.len(), 1, "{again:?}");
+        assert_eq!(joined_again[0].matches(&listed).count(), 2, "{again:?}");
+        assert!(joined_again[0].contains("\"size\":2"), "{again:?}");
+    }
+    let arena = rig.rpc("create", "{}");
+    join(&rig, two, &arena);
+    let again = join(&rig, two, &arena);
+    assert_eq!((with(&again, "\"size\":1"), with(&again, "presences")), (1, 1), "{again:?}");
+}
+
+/// Nakama calls `match_join` from the join attempt, where nobody has set a reason.
+#[test]
+fn scripts_see_no_reason_of_a_join() {
+    let rig = rig("function M.match_join(context, dispatcher, tick, state, presences)
+            dispatcher.broadcast_message(presences[1].reason, 'joined')
+            return state
+        end
+        function M.match_leave(context, dispatcher, tick, state, presences)
+            dispatcher.broadcast_message(presences[1].reason, 'left')
+            return state
+        end");
+    let (_, token) = rig.login("ada");
+    let (one, two) = (rig.socket(0, &token, ""), rig.socket(0, &token, ""));
+    let id = rig.rpc("create", "{}");
+    let joined = join(&rig, one, &id);
+    let data = joined.iter().find(|frame| frame.contains("match_data")).unwrap();
+    assert!(!data.contains("op_code"), "0 is left out: {data}");
+    join(&rig, two, &id);
+    rig.frames(one);
+    rig.closed(two, CloseReason::Peer);
+    let left = rig.frames(one);
+    let data = left.iter().find(|frame| frame.contains("match_data")).unwrap();
+    assert_eq!(member(data, "op_code"), "4");
+}
+
 #[test]
 fn an_authoritative_match_hears_its_players_at_the_tick() {
     let rig = rig("function M.match_loop(context, dispatcher, tick, state, messages)
