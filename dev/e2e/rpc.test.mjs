@@ -257,7 +257,7 @@ describe("errors of functions", () => {
     const answer = await call("e2e_throw");
     assert.equal(answer.status, 500);
     assert.equal(answer.json.code, 13);
-    assert.equal(answer.json.message, "the script gave up");
+    assert.deepEqual(answer.json, { code: 13, error: {}, message: "the script gave up" });
   });
 
   test("a wrong type of answer", async () => {

@@ -12,6 +12,7 @@
 
 mod budget;
 mod calls;
+mod case;
 mod context;
 mod convert;
 mod dispatcher;

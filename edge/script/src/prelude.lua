@@ -46,6 +46,25 @@ do
     return find(subject, pattern, init, plain)
   end
 
+  -- Luau knows ASCII only. A number is its text here, as everywhere in the library.
+  local map_case, ascii_lower, ascii_upper = native.map_case, string.lower, string.upper
+  -- To look for a byte above 127 costs more than the call where the text is long.
+  local function is_for_map_case(text)
+    return type(text) == "string" and (#text > 128 or find(text, "[\128-\255]"))
+  end
+  function string.lower(text)
+    if is_for_map_case(text) then
+      return map_case(text, false)
+    end
+    return ascii_lower(text)
+  end
+  function string.upper(text)
+    if is_for_map_case(text) then
+      return map_case(text, true)
+    end
+    return ascii_upper(text)
+  end
+
   local load_text = native.load_text
   function loadstring(text, name)
     if type(text) ~= "string" then

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use crate::budget::Budget;
 use crate::failure::PRELUDE;
 use crate::sources::{Sources, compiler};
-use crate::{convert, dispatcher, lend};
+use crate::{case, convert, dispatcher, lend};
 
 /// Memory that the error handler may use beyond the limit, to say where memory ran out.
 const SPARE_BYTES: usize = 256 * 1024;
@@ -182,6 +182,7 @@ fn natives(
             lua.set_memory_limit(memory_max_bytes.saturating_add(SPARE_BYTES)).map(|_| ())
         })?,
     )?;
+    case::bind(lua, &native)?;
     native.raw_set("load_text", lua.create_function(load_text)?)?;
     native.raw_set("find_plain", lua.create_function(find_plain)?)?;
     native.raw_set(

@@ -59,6 +59,12 @@ impl ApiError {
     pub fn write_rpc_body(&self, body: &mut Vec<u8>) {
         dialect::encode_rpc_error(body, self.code.number(), &self.message);
     }
+
+    /// Appends the body of an answer of `/v2/rpc/{id}` when the function itself has failed:
+    /// `{"code":3,"error":{},"message":"…"}`.
+    pub fn write_rpc_failure_body(&self, body: &mut Vec<u8>) {
+        dialect::encode_rpc_failure(body, self.code.number(), &self.message);
+    }
 }
 
 impl From<wire::query::QueryError> for ApiError {
@@ -95,5 +101,8 @@ mod tests {
         error.write_rpc_body(&mut rpc);
         assert_eq!(rest, br#"{"code":3,"message":"a \"b\"\n"}"#);
         assert_eq!(rpc, br#"{"code":3,"error":"a \"b\"\n","message":"a \"b\"\n"}"#);
+        rpc.clear();
+        error.write_rpc_failure_body(&mut rpc);
+        assert_eq!(rpc, br#"{"code":3,"error":{},"message":"a \"b\"\n"}"#);
     }
 }

@@ -301,10 +301,9 @@ impl ObjectId {
         body.extend_from_slice(br#"{"collection":"#);
         write_string(body, &self.collection);
         json::write_member(body, "key", &self.key);
-        if !self.user_id.is_nil() {
-            let user_id: &str = self.user_id.hyphenated().encode_lower(&mut id);
-            json::write_member(body, "user_id", user_id);
-        }
+        // The system's objects too: Nakama names the nil id.
+        let user_id: &str = self.user_id.hyphenated().encode_lower(&mut id);
+        json::write_member(body, "user_id", user_id);
     }
 }
 

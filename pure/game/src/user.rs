@@ -110,27 +110,48 @@ pub fn users(
     Ok(users)
 }
 
-/// Some random users, at most `count`. Neighbours in time of registration are likelier to come
-/// together: it starts at a random id and reads on, as often as it was given `starts`.
+/// Some random users: `count`, or all if there are fewer. Neighbours in time of registration are
+/// likelier to come together: it reads on from a random place between the oldest and the newest
+/// user for each of the `draws` (any numbers), and goes round at the end.
 ///
 /// # Errors
 /// Any [`DbError`].
 pub fn random_users(
     db: &mut dyn Database,
-    starts: &[Uuid],
+    draws: &[u128],
     count: usize,
 ) -> Result<Vec<User>, DbError> {
-    let mut ids = Vec::new();
-    for start in starts {
+    let oldest = end_of_ids(db, "SELECT id FROM users ORDER BY id LIMIT 1")?;
+    let newest = end_of_ids(db, "SELECT id FROM users ORDER BY id DESC LIMIT 1")?;
+    let (Some(oldest), Some(newest)) = (oldest, newest) else { return Ok(Vec::new()) };
+    let span = (newest - oldest).saturating_add(1);
+    let starts = draws.iter().map(|draw| oldest + draw % span);
+    let mut ids = std::collections::BTreeSet::new();
+    let each = count.div_ceil(draws.len().max(1));
+    // The last two find what the draws' shares have left: from the last place on, and round.
+    let last = draws.last().map_or(oldest, |draw| oldest + draw % span);
+    for (start, share) in starts.map(|start| (start, each)).chain([(last, count), (oldest, count)])
+    {
+        if ids.len() >= count {
+            break;
+        }
+        let limit = Param::Int(i64::try_from(share).unwrap_or(i64::MAX));
         let sql = "SELECT id FROM users WHERE id >= $1 ORDER BY id LIMIT $2";
-        let limit = Param::Int(i64::try_from(count).unwrap_or(i64::MAX));
-        db.query(sql, &[Param::Blob(start.as_bytes()), limit], &mut |row| {
-            ids.extend(id_at(row, 0));
+        db.query(sql, &[Param::Blob(&start.to_be_bytes()), limit], &mut |row| {
+            if ids.len() < count {
+                ids.extend(id_at(row, 0));
+            }
         })?;
     }
-    let mut users = users(db, &ids, &[])?;
-    users.truncate(count);
-    Ok(users)
+    let ids: Vec<Uuid> = ids.into_iter().collect();
+    users(db, &ids, &[])
+}
+
+/// The first or last id that there is.
+fn end_of_ids(db: &mut dyn Database, sql: &str) -> Result<Option<u128>, DbError> {
+    let mut found = None;
+    db.query(sql, &[], &mut |row| found = id_at(row, 0).map(|id| id.as_u128()))?;
+    Ok(found)
 }
 
 impl User {

@@ -117,12 +117,39 @@ fn users_are_made_found_changed_banned_and_deleted() {
 }
 
 #[test]
+fn random_users_are_found_however_few_there_are() {
+    let mut host = host();
+    assert_eq!(text("return #nk.users_get_random(5) .. ''", &mut host), "0");
+    let all =
+        "local ids = {} for _, u in ipairs(nk.users_get_random(%n)) do ids[u.user_id] = true end
+        local n = 0 for _ in pairs(ids) do n = n + 1 end return n .. ''";
+    for users in 1..=9 {
+        let made = format!("return nk.authenticate_custom('custom-{users}')");
+        text(&made, &mut host);
+        host.now.unix_ms += 60_000;
+        for _ in 0..8 {
+            for (wanted, found) in [(1, 1), (4, users.min(4)), (20, users)] {
+                let body = all.replace("%n", &wanted.to_string());
+                assert_eq!(text(&body, &mut host), found.to_string(), "{wanted} of {users}");
+            }
+        }
+    }
+    // Not always the same ones.
+    let body = "local seen, n = {}, 0 for _ = 1, 100 do
+            local id = nk.users_get_random(1)[1].user_id
+            if not seen[id] then seen[id] = true n = n + 1 end
+        end return n .. ''";
+    assert!(text(body, &mut host).parse::<u32>().unwrap() > 4);
+    assert_eq!(text("return #nk.users_get_random(0) .. ''", &mut host), "0");
+}
+
+#[test]
 fn storage_keeps_tables_versions_and_order() {
     let mut host = host();
     for (body, wanted) in [
         (
             "local a = nk.storage_write({{collection = 'c', key = 'k', value = {n = 1}}}) return a[1].collection .. a[1].key .. tostring(a[1].user_id) .. #a[1].version",
-            "cknil32",
+            "ck00000000-0000-0000-0000-00000000000032",
         ),
         (
             "local o = nk.storage_read({{collection = 'c', key = 'k'}, {collection = 'c', key = 'none'}}) return #o .. '' .. o[1].value.n .. o[1].permission_read .. o[1].create_time",
@@ -182,7 +209,10 @@ fn matches_are_listed_and_found() {
         ("return #nk.match_list(10, nil, nil, nil, 2, nil) .. ''", "0"),
         ("return #nk.match_list(nil, nil, nil, nil, nil, nil) .. ''", "1"),
         ("return #nk.match_list(1, nil, 'other', nil, nil, nil) .. ''", "0"),
-        ("return nk.match_list(10, true)", "!bad argument #3 to match_list (value expected)"),
+        ("return #nk.match_list(10, true) .. #nk.match_list(10)", "11"),
+        // A query makes the label count for nothing, however empty both are.
+        ("return #nk.match_list(10, true, '', nil, nil, '+label.mode:ctf') .. ''", "1"),
+        ("return #nk.match_list(10, true, 'other', nil, nil, '') .. ''", "1"),
         (
             "return nk.match_list(10, 5, nil, nil, nil, nil)",
             "!bad argument #2 to match_list (expects authoritative true/false or nil)",

@@ -97,6 +97,20 @@ fn old_idioms_work() {
 }
 
 #[test]
+fn case_is_unicodes() {
+    for (body, wanted) in [
+        ("return ('ÄRGER Łódź 42'):lower()", "ärger łódź 42"),
+        ("return string.upper('ärger łódź 42')", "ÄRGER ŁÓDŹ 42"),
+        ("return ('straße'):upper()", "STRAßE"),
+        ("return ('a\\255Ä'):lower() == 'a\\255ä' and 'kept' or 'lost'", "kept"),
+        ("return string.upper(12) .. string.lower('ASCII')", "12ascii"),
+        ("return tostring(pcall(string.lower, {}))", "false"),
+    ] {
+        assert_eq!(run(body), wanted, "{body}");
+    }
+}
+
+#[test]
 fn libraries_are_read_only_after_the_start() {
     for body in ["string.x = 1", "math.floor = nil", "table.insert = print", "os.time = nil"] {
         let answer = run(body);

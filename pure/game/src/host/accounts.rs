@@ -23,6 +23,9 @@ use crate::value::Value;
 /// Ids of one call; more are an error.
 const IDS_MAX: usize = 1_000;
 
+/// Places at which `users_get_random` begins to read.
+const RANDOM_DRAWS_MAX: usize = 8;
+
 /// Runs `job` and ends the transaction that it opened: committed if it went well, else undone.
 pub(super) fn durably<T, E: Display>(
     host: &mut dyn Host,
@@ -221,10 +224,11 @@ pub(super) fn users_get_random(host: &mut dyn Host, args: &Args<'_>) -> Result<R
     let Some(count @ 0..=1_000) = usize::try_from(args.int_or(0, 0)?).ok() else {
         return Err(args.wrong(0, "count must be 0-1000"));
     };
-    let starts: Vec<Uuid> =
-        (0..count.min(4)).map(|_| Uuid::from_bytes(host.random().bytes())).collect();
+    let draws: Vec<u128> = (0..count.min(RANDOM_DRAWS_MAX))
+        .map(|_| u128::from_be_bytes(host.random().bytes()))
+        .collect();
     let what = "failed to get users";
-    let users = durably(host, what, |db| user::random_users(db, &starts, count))?;
+    let users = durably(host, what, |db| user::random_users(db, &draws, count))?;
     one(users_value(&users, host.directory()))
 }
 

@@ -61,14 +61,12 @@ fn object_value(object: &Object) -> Value {
 }
 
 fn id_members(id: &ObjectId) -> Vec<(bytes::Bytes, Value)> {
-    let mut members = vec![
+    vec![
         member("key", Value::text(&*id.key)),
         member("collection", Value::text(&*id.collection)),
-    ];
-    if !id.user_id.is_nil() {
-        members.push(member("user_id", Value::text(id.user_id.to_string())));
-    }
-    members
+        // The system's objects carry the nil id.
+        member("user_id", Value::text(id.user_id.to_string())),
+    ]
 }
 
 pub(super) fn storage_read(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {

@@ -243,8 +243,13 @@ impl Core {
                 self.respond_json(now, conn, manner, &body, out);
             }
             Outcome::Rpc(Err(error)) => {
-                let error = rpc_error(&error);
-                self.respond_rpc_error(now, conn, manner, &error, out);
+                let refusal = rpc_error(&error);
+                if error.kind == ScriptFailure::NotFound {
+                    return self.respond_rpc_error(now, conn, manner, &refusal, out);
+                }
+                let mut body = Vec::with_capacity(64 + refusal.message.len());
+                refusal.write_rpc_failure_body(&mut body);
+                self.respond_refusal(now, conn, manner, &refusal, &body, out);
             }
             // Only sockets ask for users and send messages; the rest never comes here.
             Outcome::Users(Ok(_)) | Outcome::Before(_) | Outcome::After | Outcome::Shutdown => {}

@@ -364,6 +364,16 @@ pub fn encode_rpc_error(out: &mut Vec<u8>, code: i32, message: &str) {
     out.push(b'}');
 }
 
+/// Appends the error body of an RPC function that failed: `error` is an empty object, because that
+/// is what is left of Go's error values as JSON (Nakama 3.40, `server/api_rpc.go`).
+pub fn encode_rpc_failure(out: &mut Vec<u8>, code: i32, message: &str) {
+    out.extend_from_slice(b"{\"code\":");
+    out.extend_from_slice(itoa::Buffer::new().format(code).as_bytes());
+    out.extend_from_slice(b",\"error\":{},\"message\":");
+    write_string_html(out, message);
+    out.push(b'}');
+}
+
 /// Appends the wrapped answer to an RPC over HTTP, `{"payload":"…"}`.
 pub fn encode_rpc(out: &mut Vec<u8>, payload: &str) {
     out.extend_from_slice(b"{\"payload\":");
