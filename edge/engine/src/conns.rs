@@ -52,6 +52,9 @@ pub(crate) struct Conn {
     pub(crate) reading_off: bool,
     /// The engine takes no input because too much output is waiting.
     pub(crate) reading_paused: bool,
+    /// Reading was stopped before: from then on it is read from piece by piece, so that what comes
+    /// before a stop takes effect is one piece.
+    pub(crate) has_flooded: bool,
     /// The peer will send no more.
     pub(crate) eof: bool,
     /// It is in the list of connections whose held input may be told.
@@ -72,6 +75,7 @@ impl Conn {
             dirty: false,
             reading_off: false,
             reading_paused: false,
+            has_flooded: false,
             eof: false,
             resuming: false,
             out: None,

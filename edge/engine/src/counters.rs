@@ -57,7 +57,7 @@ counters! {
     SystemCalls 'c' "system_calls" "system calls of the loop",
     BufferShortages 'c' "buffer_shortages" "receives that found no free buffer and were armed again",
     CompletionOverflows 'c' "completion_overflows" "turns that found the completion queue overrun",
-    ReadPauses 'c' "read_pauses" "times reading was stopped at output_bytes_high",
+    ReadPauses 'c' "read_pauses" "times reading from a connection was stopped",
     MailIn 'c' "mail_in" "mail taken from the mailbox",
     MailOut 'c' "mail_out" "mail posted to other threads",
     MailRefused 'c' "mail_refused" "mail that could not be posted: the receiver's mailbox was full",

@@ -179,6 +179,7 @@ impl<M> Net<M> {
         self.counters.add(Count::Unsent, len as u64);
         if out.unsent() > self.limits.output_bytes_high as usize && !state.reading_paused {
             state.reading_paused = true;
+            state.has_flooded = true;
             self.counters.add(Count::ReadPauses, 1);
         }
         self.touch(conn.slot);
@@ -194,6 +195,10 @@ impl<M> Net<M> {
 
     fn set_reading(&mut self, conn: ConnId, on: bool) {
         let Some(state) = self.conns.named(conn) else { return };
+        if !on && !state.reading_off {
+            state.has_flooded = true;
+            self.counters.add(Count::ReadPauses, 1);
+        }
         state.reading_off = !on;
         if on && state.held.is_some() {
             self.resume(conn.slot);

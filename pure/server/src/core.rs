@@ -2,11 +2,12 @@
 //! for everything else, and never runs guest code or touches the database.
 //!
 //! Bytes come in through [`Input::Bytes`]; one request or message of a connection is handled at a
-//! time, in order, and what arrives behind it waits in `held` (the contract, C.5). Answers leave
+//! time, in order, and what arrives behind it waits in its backlog (the contract, C.5). Answers leave
 //! through [`Output`]; jobs and wishes are collected over a turn and posted in one mail each.
 
 mod access;
 mod answers;
+mod backlog;
 mod hooks;
 mod http;
 mod lifetime;
@@ -14,7 +15,7 @@ mod messages;
 mod requests;
 mod socket;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use event::{ConnId, Handler, Input, ListenerId, Now, Output, Random, ThreadId, TimerId, Timers};
@@ -27,14 +28,12 @@ use crate::limit_log::LimitLog;
 use crate::mail::{Job, Lane, Mail, Member, RoomAsk, SessionAddress, Topology};
 use crate::settings::Settings;
 use crate::stats::CoreStats;
+use backlog::Backlog;
 use http::Http;
 use socket::Session;
 
 /// Jobs that one core may have waiting at the workers; more are refused with 503.
 pub const JOBS_WAITING_MAX: u64 = 16_384;
-/// Bytes kept for a connection that sends on while its request is being answered; above it the
-/// core stops reading from it until the answer is there.
-const HELD_BYTES_MAX: usize = 64 * 1024;
 
 /// The handler of a core thread.
 pub struct Core {
@@ -69,6 +68,10 @@ pub struct Core {
     stopping: Option<lifetime::Stopping>,
     kept: Kept,
     limit_log: LimitLog,
+    /// Counts turns, so that each connection gets its share of one.
+    turn: u32,
+    /// Connections with input that had to wait for another turn, in the order of their turns.
+    backlogs: VecDeque<ConnId>,
 }
 
 /// What a client is told that the server or a script disconnects, whatever the cause: the original
@@ -137,6 +140,8 @@ impl Core {
             stopping: None,
             kept: Kept::default(),
             limit_log: LimitLog::default(),
+            turn: 0,
+            backlogs: VecDeque::new(),
             topology,
             settings,
             stats,
@@ -150,7 +155,7 @@ impl Core {
         }
         let slot = &mut self.conns[index];
         slot.generation = conn.generation;
-        slot.state = State::Http(Box::new(Http::new(now, peer)));
+        slot.state = State::Http(Box::new(Http::new(now, peer, Backlog::new(self.stats.clone()))));
         self.conns_open += 1;
         self.arm(now.after_ms(self.settings.socket.read_timeout_ms), conn);
     }
@@ -272,6 +277,7 @@ impl Core {
             let mail = Mail::Ask(std::mem::take(asks));
             if std::mem::take(urgent) { out.mail(*room, mail) } else { out.mail_lazy(*room, mail) }
         }
+        self.turn = self.turn.wrapping_add(1);
         self.arm_wake(now, out);
     }
 

@@ -24,6 +24,11 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }
 
+    /// Takes away from it, for gauges.
+    pub fn take(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).saturating_sub(n), Ordering::Relaxed);
+    }
+
     /// Sets it, for gauges.
     pub fn set(&self, n: u64) {
         self.0.store(n, Ordering::Relaxed);
@@ -111,6 +116,10 @@ counters! {
         counter socket_ws_closed_malformed,
         /// Sockets closed because nothing was heard within socket.pong_wait_ms.
         counter socket_ws_closed_silent,
+        /// Sockets closed because a message took longer than socket.read_timeout_ms to arrive.
+        counter socket_ws_closed_slow,
+        /// Bytes received that wait behind a request or message, or for the next turn.
+        gauge input_bytes_waiting,
         /// HTTP connections closed because a request took longer than socket.read_timeout_ms.
         counter http_closed_slow,
         /// Mail that could not be posted because a mailbox was full.

@@ -333,7 +333,17 @@ impl Uring {
         let wants_input = state.wants_input();
         if wants_input && state.kernel & RECEIVE == 0 {
             state.kernel |= RECEIVE;
-            self.push(opcode::RecvMulti::new(file, BUFFER_GROUP).build(), Tag::Receive, slot);
+            // A multishot receive takes up to 32 buffers before a stop reaches it.
+            let entry = if state.has_flooded {
+                let bytes = net.limits.receive_buffer_bytes;
+                opcode::Recv::new(file, std::ptr::null_mut(), bytes)
+                    .buf_group(BUFFER_GROUP)
+                    .build()
+                    .flags(io_uring::squeue::Flags::BUFFER_SELECT)
+            } else {
+                opcode::RecvMulti::new(file, BUFFER_GROUP).build()
+            };
+            self.push(entry, Tag::Receive, slot);
         } else if !wants_input && state.kernel & (RECEIVE | CANCEL_RECEIVE) == RECEIVE {
             state.kernel |= CANCEL_RECEIVE;
             let entry = opcode::AsyncCancel::new(Tag::Receive.with(slot)).build();

@@ -329,6 +329,45 @@ pub(crate) fn reading_can_be_stopped_without_losing_anything(driver: DriverChoic
     rig.stop();
 }
 
+/// A peer that sends on while reading is stopped again and again: little is held for it.
+pub(crate) fn little_is_held_of_a_peer_that_is_paused_again_and_again(driver: DriverChoice) {
+    const BYTES: usize = 8 << 20;
+    let (mut paused, mut got) = (None, 0);
+    let rig = Rig::new(driver, quick(), move |_, input, out| match input {
+        Input::Bytes { conn, bytes } => {
+            got += bytes.len();
+            paused = Some(conn);
+            out.reading(conn, false);
+            if got == BYTES {
+                out.send(conn, b"all");
+            }
+        }
+        Input::Mail(_) => paused.into_iter().for_each(|conn| out.reading(conn, true)),
+        _ => {}
+    });
+    let client = rig.client();
+    std::thread::scope(|scope| {
+        scope.spawn(|| (&client).write_all(&pattern(BYTES, 1)).unwrap());
+        let mut held_max = 0;
+        while rig.counters().value(Count::BytesIn) < BYTES as u64 {
+            let counters = rig.counters();
+            held_max = held_max.max(counters.value(Count::Held));
+            let turns = counters.value(Count::Turns);
+            rig.running.post(ThreadId(0), 0).unwrap();
+            rig.await_count(Count::Turns, |now| now > turns);
+        }
+        // 32 buffers of 16 KiB at the first stop, then no more than one.
+        assert!(held_max <= 512 << 10, "{held_max} bytes held");
+    });
+    client.set_nonblocking(true).unwrap();
+    while client.peek(&mut [0; 3]).is_err() {
+        let turns = rig.counters().value(Count::Turns);
+        rig.running.post(ThreadId(0), 0).unwrap();
+        rig.await_count(Count::Turns, |now| now > turns);
+    }
+    assert!(rig.stop().value(Count::ReadPauses) > 100);
+}
+
 pub(crate) fn sent_is_told_when_all_has_left(driver: DriverChoice) {
     const MUCH: usize = 16 << 20;
     let (told, sent) = mpsc::channel();

@@ -55,6 +55,7 @@ on_both_drivers! {
         a_peer_that_never_closes_is_not_waited_for,
         an_abort_closes_at_once,
         reading_can_be_stopped_without_losing_anything,
+        little_is_held_of_a_peer_that_is_paused_again_and_again,
         sent_is_told_when_all_has_left,
         a_broadcast_reaches_everyone_in_order,
         one_connection_too_many_is_told_by_a_close,

@@ -180,8 +180,9 @@ pub const BUILT: &[Opt] = &[
         "socket.read_timeout_ms",
         number(10, HOUR_MS, "ms"),
         "10000",
-        "Time for one HTTP request to arrive in full.",
-    ),
+        "Time for one HTTP request or WebSocket message to arrive in full.",
+    )
+    .differs("the original has no such limit for WebSocket messages"),
     row(
         "socket.idle_timeout_ms",
         number(10, 24 * HOUR_MS, "ms"),

@@ -1,5 +1,5 @@
 //! One HTTP connection: requests come one after the other, pipelined or not, and are answered in
-//! order. While one waits for a worker, the bytes behind it wait in `held`.
+//! order. While one waits for a worker, the bytes behind it wait in the backlog.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use event::{ConnId, Now, Output};
 use game::session::Claims;
 use wire::http1;
 
-use super::{Core, HELD_BYTES_MAX, State};
+use super::backlog::Backlog;
+use super::{Core, State};
 use crate::mail::Mail;
 
 /// The state of an HTTP connection.
 pub(super) struct Http {
     pub(super) peer: SocketAddr,
     decoder: http1::Decoder,
-    /// Bytes behind the request that is being answered.
-    held: Vec<u8>,
-    is_paused: bool,
+    /// Bytes behind the request that is being answered, or for the next turn.
+    pub(super) backlog: Backlog,
     pub(super) waiting: Option<Waiting>,
     /// The peer sends no more.
     is_eof: bool,
@@ -65,13 +65,22 @@ pub(super) enum Step {
     Upgraded(Box<super::socket::Session>),
 }
 
+/// Why a connection's requests are not handled further just now.
+enum After {
+    /// All bytes are used up.
+    Dry,
+    /// A worker has the last request.
+    Waits,
+    /// The connection has had its share of the turn.
+    NextTurn,
+}
+
 impl Http {
-    pub(super) fn new(now: Now, peer: SocketAddr) -> Self {
+    pub(super) fn new(now: Now, peer: SocketAddr, backlog: Backlog) -> Self {
         Self {
             peer,
             decoder: http1::Decoder::new(),
-            held: Vec::new(),
-            is_paused: false,
+            backlog,
             waiting: None,
             is_eof: false,
             heard: now,
@@ -91,27 +100,30 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         http.heard = now;
-        if http.waiting.is_none() {
+        if http.waiting.is_none() && http.backlog.is_empty() {
             return self.http_run(now, conn, http, bytes, out);
         }
-        http.held.extend_from_slice(bytes);
-        if http.held.len() > HELD_BYTES_MAX && !http.is_paused {
-            http.is_paused = true;
-            out.reading(conn, false);
-        }
+        http.backlog.hold(bytes);
+        http.backlog.pace(conn, out);
         self.put(conn, State::Http(http));
     }
 
-    /// Handles the requests in `input` until one waits or the bytes are used up.
-    fn http_run(
+    /// Handles the requests that wait, or else those in `fresh`, until one waits for a worker, the
+    /// bytes are used up, or the connection has had its share of the turn.
+    pub(super) fn http_run(
         &mut self,
         now: Now,
         conn: ConnId,
         mut http: Box<Http>,
-        mut input: &[u8],
+        fresh: &[u8],
         out: &mut Output<Mail>,
     ) {
-        loop {
+        let lent = http.backlog.lend();
+        let mut input = lent.or(fresh);
+        let after = loop {
+            if !input.is_empty() && !http.backlog.may_handle(self.turn) {
+                break After::NextTurn;
+            }
             let Http { decoder, verified, peer, .. } = &mut *http;
             let step = match decoder.next(&mut input, &self.limits) {
                 Ok(Some(request)) => {
@@ -122,7 +134,7 @@ impl Core {
                     if http.decoder.wants_continue() {
                         out.send(conn, b"HTTP/1.1 100 Continue\r\n\r\n");
                     }
-                    break;
+                    break After::Dry;
                 }
                 Err(error) => {
                     self.stats.refused_requests.up();
@@ -138,24 +150,30 @@ impl Core {
                 }
                 Step::Wait(waiting) => {
                     http.waiting = Some(waiting);
-                    http.began = None;
-                    http.held.extend_from_slice(input);
-                    return self.put(conn, State::Http(http));
+                    break After::Waits;
                 }
-                Step::Upgraded(session) => {
-                    return self.socket_bytes(now, conn, session, input, out);
+                Step::Upgraded(mut session) => {
+                    let left = input.len();
+                    session.backlog.give_back(lent, fresh, left);
+                    return self.socket_run(now, conn, session, b"", out);
                 }
             }
-        }
-        if http.is_eof {
-            // Of a request that began no more will come.
-            out.close(conn);
-            return self.put(conn, State::Closing);
-        }
-        if http.decoder.is_idle() {
-            http.began = None;
-        } else {
-            http.began.get_or_insert(now);
+        };
+        let left = input.len();
+        http.backlog.give_back(lent, fresh, left);
+        http.backlog.pace(conn, out);
+        match after {
+            After::Waits => http.began = None,
+            After::NextTurn => self.queue_backlog(conn, &mut http.backlog),
+            After::Dry if http.is_eof => {
+                // Of a request that began no more will come.
+                out.close(conn);
+                return self.put(conn, State::Closing);
+            }
+            After::Dry if http.decoder.is_idle() => http.began = None,
+            After::Dry => {
+                http.began.get_or_insert(now);
+            }
         }
         self.put(conn, State::Http(http));
     }
@@ -179,17 +197,13 @@ impl Core {
             out.close(conn);
             return self.put(conn, State::Closing);
         }
-        if std::mem::take(&mut http.is_paused) {
-            out.reading(conn, true);
-        }
-        let held = std::mem::take(&mut http.held);
-        self.http_run(now, conn, http, &held, out);
+        self.http_run(now, conn, http, b"", out);
     }
 
     /// The peer has closed its sending side: what it asked is answered before we close ours.
     pub(super) fn http_eof(&mut self, conn: ConnId, mut http: Box<Http>, out: &mut Output<Mail>) {
         http.is_eof = true;
-        if http.waiting.is_none() {
+        if http.waiting.is_none() && http.backlog.is_empty() {
             out.close(conn);
             return self.put(conn, State::Closing);
         }

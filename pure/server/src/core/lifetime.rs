@@ -5,6 +5,7 @@ use event::{CloseReason, ConnId, Now, Output};
 use game::api::Disconnect;
 use uuid::Uuid;
 
+use super::backlog::RESUMED_PER_TURN_MAX;
 use super::{Core, SERVER_SIDE, State};
 use crate::frames;
 use crate::mail::{Mail, RoomAsk};
@@ -42,12 +43,14 @@ impl Core {
             .stopping
             .as_ref()
             .map(|stopping| stopping.sockets_until.unwrap_or(stopping.rooms_until).mono_ns);
-        let next = [self.timers.next_ns(), look, stopping, self.kept.due_ns()];
+        let backlog = (!self.backlogs.is_empty()).then_some(now.mono_ns);
+        let next = [self.timers.next_ns(), look, stopping, self.kept.due_ns(), backlog];
         out.wake_at(next.into_iter().flatten().min());
     }
 
     pub(super) fn wake(&mut self, now: Now, out: &mut Output<Mail>) {
         self.post_kept(now, out);
+        self.resume_backlogs(now, out);
         while let Some(conn) = self.timers.pop_due(now) {
             if let Some(slot) = self.conns.get_mut(conn.slot as usize)
                 && slot.generation == conn.generation
@@ -66,6 +69,32 @@ impl Core {
                 self.close_all(now, out);
             }
             _ => {}
+        }
+    }
+
+    /// Goes on with what had to wait for another turn.
+    fn resume_backlogs(&mut self, now: Now, out: &mut Output<Mail>) {
+        for _ in 0..self.backlogs.len().min(RESUMED_PER_TURN_MAX) {
+            let Some(conn) = self.backlogs.pop_front() else { return };
+            match self.take(conn) {
+                State::Http(mut http) => {
+                    http.backlog.is_queued = false;
+                    if http.waiting.is_some() {
+                        self.put(conn, State::Http(http));
+                    } else {
+                        self.http_run(now, conn, http, b"", out);
+                    }
+                }
+                State::Socket(mut session) => {
+                    session.backlog.is_queued = false;
+                    if session.waiting.is_some() {
+                        self.put(conn, State::Socket(session));
+                    } else {
+                        self.socket_run(now, conn, session, b"", out);
+                    }
+                }
+                other => self.put(conn, other),
+            }
         }
     }
 
@@ -99,6 +128,13 @@ impl Core {
     pub(super) fn eof(&mut self, conn: ConnId, out: &mut Output<Mail>) {
         match self.take(conn) {
             State::Http(http) => self.http_eof(conn, http, out),
+            // What it has sent before is handled first.
+            State::Socket(mut session)
+                if session.closing.is_none() && !session.backlog.is_empty() =>
+            {
+                session.is_eof = true;
+                self.put(conn, State::Socket(session));
+            }
             State::Socket(session) => {
                 // No close handshake: the client is gone.
                 self.put(conn, State::Socket(session));

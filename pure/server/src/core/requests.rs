@@ -17,6 +17,7 @@ use wire::websocket as ws;
 use super::Core;
 use super::access::header_text;
 use super::answers::{Manner, busy};
+use super::backlog::Backlog;
 use super::http::{AnswerKind, Step, Verified, Waiting};
 use super::socket::Session;
 use crate::mail::{Format, Job, Lane, Mail, RoomAsk, RpcJob, Work};
@@ -228,10 +229,10 @@ impl Core {
         let lang = first("lang").filter(|lang| !lang.is_empty()).unwrap_or("en".into());
         let online = first("status").and_then(|text| parse_bool(&text)).unwrap_or(false);
         let session_id = game::session::new_id(now, &mut self.random);
-        let message_bytes_max = self.settings.socket.message_bytes_max;
+        let limits = (self.settings.socket.message_bytes_max, Backlog::new(self.stats.clone()));
         let options = (format, &*lang);
         let client = self.client_address(request, peer);
-        let session = Session::new(now, session_id, claims, options, client, message_bytes_max);
+        let session = Session::new(now, session_id, claims, options, client, limits);
         self.session_opened(now, conn, &session, online, out);
         Step::Upgraded(Box::new(session))
     }

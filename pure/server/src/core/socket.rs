@@ -11,7 +11,8 @@ use uuid::Uuid;
 use wire::nakama::Envelope;
 use wire::websocket::{self as ws, Message};
 
-use super::{Core, HELD_BYTES_MAX, State};
+use super::backlog::Backlog;
+use super::{Core, State};
 use crate::frames;
 use crate::mail::{Delivery, Format, Mail, Member, Then};
 
@@ -26,9 +27,12 @@ pub(super) struct Session {
     pub(super) client: (String, String),
     pub(super) format: Format,
     decoder: ws::Decoder,
-    /// Bytes behind the message that is being answered.
-    held: Vec<u8>,
-    is_paused: bool,
+    /// Bytes behind the message that is being answered, or for the next turn.
+    pub(super) backlog: Backlog,
+    /// The peer sends no more.
+    pub(super) is_eof: bool,
+    /// When the message that is not complete yet began.
+    began: Option<Now>,
     pub(super) waiting: Option<Waiting>,
     /// The message that waits for a room's answer, if an after-hook is to see both.
     pub(super) observed: Option<Box<Envelope>>,
@@ -78,7 +82,7 @@ impl Session {
         claims: Arc<Claims>,
         options: (Format, &str),
         client: (String, String),
-        message_bytes_max: usize,
+        (message_bytes_max, backlog): (usize, Backlog),
     ) -> Self {
         Self {
             session_id,
@@ -89,8 +93,9 @@ impl Session {
             client,
             format: options.0,
             decoder: ws::Decoder::new(ws::Role::Server, message_bytes_max),
-            held: Vec::new(),
-            is_paused: false,
+            backlog,
+            is_eof: false,
+            began: None,
             waiting: None,
             observed: None,
             heard: now,
@@ -110,28 +115,32 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         session.heard = now;
-        if session.waiting.is_none() {
+        if session.waiting.is_none() && session.backlog.is_empty() {
             return self.socket_run(now, conn, session, bytes, out);
         }
-        session.held.extend_from_slice(bytes);
-        if session.held.len() > HELD_BYTES_MAX && !session.is_paused {
-            session.is_paused = true;
-            out.reading(conn, false);
-        }
+        session.backlog.hold(bytes);
+        session.backlog.pace(conn, out);
         self.put(conn, State::Socket(session));
     }
 
-    /// Handles the messages in `input` until one waits or the bytes are used up.
-    fn socket_run(
+    /// Handles the messages that wait, or else those in `fresh`, until one waits, the bytes are
+    /// used up, or the connection has had its share of the turn.
+    pub(super) fn socket_run(
         &mut self,
         now: Now,
         conn: ConnId,
         mut session: Box<Session>,
-        mut input: &[u8],
+        fresh: &[u8],
         out: &mut Output<Mail>,
     ) {
+        let lent = session.backlog.lend();
+        let mut input = lent.or(fresh);
         let mut scratch = std::mem::take(&mut self.scratch);
         loop {
+            if !input.is_empty() && !session.backlog.may_handle(self.turn) {
+                self.queue_backlog(conn, &mut session.backlog);
+                break;
+            }
             let step = match session.decoder.next(&mut input, &mut scratch) {
                 Ok(Some(Message::Close { code, .. })) => {
                     scratch.clear();
@@ -148,21 +157,54 @@ impl Core {
                     Step::Close(error.close_code(), close_reason(error.close_code()))
                 }
             };
+            if !session.decoder.is_fragmented() {
+                session.began = None;
+            }
             match step {
                 Step::Done | Step::Refused => {}
                 Step::Wait(waiting) => {
                     session.waiting = Some(waiting);
-                    session.held.extend_from_slice(input);
                     break;
                 }
                 Step::Close(code, reason) => {
                     self.begin_close(now, conn, &mut session, code, reason, out);
+                    input = &[];
                     break;
                 }
             }
         }
         self.scratch = scratch;
+        let left = input.len();
+        session.backlog.give_back(lent, fresh, left);
+        self.socket_rests(now, conn, session, out);
+    }
+
+    /// What has come of the socket is handled as far as it may be just now.
+    fn socket_rests(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        mut session: Box<Session>,
+        out: &mut Output<Mail>,
+    ) {
+        if session.backlog.pace(conn, out) {
+            // Its silence was ours: nobody listened.
+            session.heard = now;
+        }
+        if session.decoder.is_idle() {
+            session.began = None;
+        } else if session.began.is_none() {
+            session.began = Some(now);
+            // The timer may be set for later than the message may take.
+            let settings = &self.settings.socket;
+            self.arm(now.after_ms(settings.read_timeout_ms.min(settings.ping_period_ms)), conn);
+        }
+        let is_over = session.is_eof && session.waiting.is_none() && session.backlog.is_empty();
         self.put(conn, State::Socket(session));
+        if is_over {
+            self.forget_session(conn);
+            out.close(conn);
+        }
     }
 
     fn frame(
@@ -227,8 +269,7 @@ impl Core {
         session.closing = Some(now);
         session.waiting = None;
         session.observed = None;
-        session.held = Vec::new();
-        if std::mem::take(&mut session.is_paused) {
+        if session.backlog.clear() {
             out.reading(conn, true);
         }
         out.send_with(conn, |to| ws::encode_close(to, code, reason));
@@ -282,16 +323,10 @@ impl Core {
             State::Socket(mut session) => {
                 session.waiting = None;
                 session.observed = None;
-                if std::mem::take(&mut session.is_paused) {
-                    out.reading(conn, true);
-                    // Its silence was ours: nobody listened.
-                    session.heard = now;
+                if session.backlog.is_empty() {
+                    return self.socket_rests(now, conn, session, out);
                 }
-                let held = std::mem::take(&mut session.held);
-                if held.is_empty() {
-                    return self.put(conn, State::Socket(session));
-                }
-                self.socket_run(now, conn, session, &held, out);
+                self.socket_run(now, conn, session, b"", out);
             }
             other => self.put(conn, other),
         }
@@ -307,11 +342,17 @@ impl Core {
     ) {
         let settings = &self.settings.socket;
         let (ping_ms, pong_ms) = (settings.ping_period_ms, settings.pong_wait_ms);
+        let read_ms = settings.read_timeout_ms;
         if let Some(closing) = session.closing {
             if now >= closing.after_ms(settings.close_ack_wait_ms) {
                 out.close(conn);
                 return self.put(conn, State::Closing);
             }
+        } else if session.began.is_some_and(|began| now >= began.after_ms(read_ms)) {
+            self.stats.socket_ws_closed_slow.up();
+            let reason = "a message did not arrive within socket.read_timeout_ms";
+            self.begin_close(now, conn, &mut session, 1008, reason, out);
+            return self.put(conn, State::Socket(session));
         } else if session.waiting.is_none() && now >= session.heard.after_ms(pong_ms) {
             self.stats.socket_ws_closed_silent.up();
             self.begin_close(now, conn, &mut session, 1000, "read timeout: pong not received", out);
@@ -324,6 +365,9 @@ impl Core {
         let mut due = session.heard.max(session.pinged).after_ms(ping_ms);
         if session.waiting.is_none() {
             due = due.min(session.heard.after_ms(pong_ms));
+        }
+        if let Some(began) = session.began {
+            due = due.min(began.after_ms(read_ms));
         }
         let due = due.max(now.after_ms(1));
         self.put(conn, State::Socket(session));

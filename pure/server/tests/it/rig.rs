@@ -47,6 +47,8 @@ struct World {
     now: Cell<Now>,
     sent: RefCell<BTreeMap<Client, Vec<u8>>>,
     closed: RefCell<BTreeSet<Client>>,
+    /// Connections that are not read from just now.
+    paused: RefCell<BTreeSet<Client>>,
     /// How much mail of each kind was posted to each thread.
     posted: RefCell<BTreeMap<(ThreadId, &'static str), u64>>,
 }
@@ -148,6 +150,14 @@ impl World {
             Op::SendShared { conn, bytes } => send(conn, &bytes),
             Op::Close { conn } | Op::Abort { conn } => {
                 self.closed.borrow_mut().insert(client(conn));
+            }
+            Op::Reading { conn, on } => {
+                let mut paused = self.paused.borrow_mut();
+                if on {
+                    paused.remove(&client(conn))
+                } else {
+                    paused.insert(client(conn))
+                };
             }
             Op::Mail { to, mail, .. } => self.post(ThreadId(id), to, mail),
             Op::Stop => self.threads[usize::from(id)].is_stopped.set(true),
@@ -285,6 +295,7 @@ impl Rig {
                 now: Cell::new(Now { mono_ns: 0, unix_ms: UNIX_MS }),
                 sent: RefCell::default(),
                 closed: RefCell::default(),
+                paused: RefCell::default(),
                 posted: RefCell::default(),
             }
         });
@@ -393,6 +404,11 @@ impl Rig {
     /// Whether the server has closed it.
     pub(crate) fn is_closed(&self, client: Client) -> bool {
         self.world.closed.borrow().contains(&client)
+    }
+
+    /// Whether the server reads from it.
+    pub(crate) fn is_read(&self, client: Client) -> bool {
+        !self.world.paused.borrow().contains(&client)
     }
 
     /// What was sent to a client since the last look.

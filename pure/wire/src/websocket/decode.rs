@@ -193,6 +193,13 @@ impl Decoder {
         }
     }
 
+    /// Whether a message has begun of which some fragments are still to come; control frames may
+    /// come between them.
+    #[must_use]
+    pub fn is_fragmented(&self) -> bool {
+        self.kind.is_some()
+    }
+
     /// Bytes of heap memory that unfinished messages hold here.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
