@@ -1,56 +1,179 @@
-//! The time budget of a call: CPU time of the thread, so that a busy machine does not punish
-//! scripts for what others do. Luau asks at every loop turn and call ([`Budget::tick`]); the wall
-//! clock, which is cheap to read, says when a look at the CPU clock can matter at all.
+//! What one call of a script may use: time and memory. A call begins with [`begin`] on its thread
+//! and ends with [`Running::end`]; while it runs, everything on this thread that works for it pays
+//! here, without being handed anything:
+//!
+//! - Luau asks at every loop turn and call ([`tick`]), nothing to be done for it;
+//! - a **library function in Rust that loops over its input** calls [`spend`] with the steps that
+//!   it is about to take (a step is about a nanosecond of work: a byte compared, a node visited)
+//!   and hands the error on with `?`; cheap enough for every turn of an inner loop;
+//! - whoever holds **memory outside the VM** for the call asks [`check_bytes`] before it is
+//!   allocated; strings and tables made through `Lua` are counted by the VM itself;
+//! - a **host function** does both through `Args::meter` ([`VmMeter`]), which also tells how long a
+//!   statement may take.
+//!
+//! Time is what the call keeps its thread from its neighbours: CPU time, or half the time that it
+//! did not wait for a processor, whichever is more. So a call that blocks (in a statement, at a
+//! lock) is stopped after twice its budget, and a busy machine does not punish scripts for what
+//! others do. The wall clock, which is cheap to read, says
+//! when a look at the other clocks can matter at all.
+//!
+//! Calls nest when a match signals its neighbour: the inner call has what is left of the outer
+//! one's time at most, because both keep the same thread.
+//!
+//! Source: Linux `Documentation/scheduler/sched-stats.rst` for `/proc/<pid>/schedstat`.
 
-use std::cell::Cell;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::time::{Duration, Instant};
 
+use game::guest::HostError;
+use game::host::Meter;
 use mlua::Lua;
+
+use crate::failure::NO_MEMORY;
 
 /// Looks at the clock once in this many ticks: a tick costs about 20 ns, a look 30 ns.
 const TICKS_PER_LOOK: u32 = 16;
+
+/// Looks at the clock once in this many steps of [`spend`].
+const STEPS_PER_LOOK: u32 = 16_384;
 
 /// A reading of the CPU clock (0.3 µs, a system call) is good for this long; budgets are that much
 /// longer, so that calls which start within it are not charged for what ran before them.
 const READING_NS: u64 = 1_000_000;
 
-/// What is added by [`Budget::exempt`] in one call at most.
-const EXEMPT_NS_MAX: u64 = 5_000_000_000;
+/// The same for the time that the thread waited for a processor (about 1.5 µs, a read of a file).
+/// An older reading only makes the budget longer, by what the thread waited since.
+const WAITED_READING_NS: u64 = 20_000_000;
 
-/// The budget of one VM. Calls on one VM do not nest.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    ticks: AtomicU32,
-    /// When the wall clock makes the next look at the CPU clock worthwhile; `u64::MAX` for none.
-    look_ns: AtomicU64,
-    /// The CPU clock's reading at which the budget is used up.
-    end_cpu_ns: AtomicU64,
-    exempt_ns: AtomicU64,
-    exceeded: AtomicBool,
-    location: Mutex<String>,
+/// Blocked time counts this much less than CPU time: in a virtual machine some of it is its host's
+/// doing, and looks the same.
+const BLOCKED_PER_BUDGET: u64 = 2;
+
+/// Where nothing tells how long a thread waited for a processor, the wall clock counts this much
+/// less than the CPU's.
+const WALL_PER_BUDGET: u64 = 10;
+
+/// What a script is told once its time is over.
+const OUT_OF_TIME: &str = "out of time";
+
+/// Bytes outside the VM that nobody needs to be asked for: most calls of host functions hold less.
+const FREE_BYTES: usize = 64 * 1024;
+
+/// What one call may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowed {
+    /// Milliseconds.
+    pub(crate) time_ms: u32,
+    /// Bytes, of the VM and of what is held outside for the call, together.
+    pub(crate) memory_bytes: usize,
+    /// Whether others wait for this thread while it runs: a match's callback on its room.
+    pub(crate) is_match: bool,
 }
 
-/// The process' first instant here, and this thread's latest reading of both clocks.
+/// The call that runs on this thread.
+struct Call {
+    is_running: Cell<bool>,
+    allowed: Cell<Allowed>,
+    ticks: Cell<u32>,
+    steps_left: Cell<u32>,
+    /// When the wall clock makes the next look at the other clocks worthwhile.
+    look_ns: Cell<u64>,
+    budget_ns: Cell<u64>,
+    start: Cell<Reading>,
+    exceeded: Cell<bool>,
+    location: RefCell<String>,
+}
+
+/// All clocks at one moment.
+#[derive(Clone, Copy)]
+struct Reading {
+    wall_ns: u64,
+    cpu_ns: u64,
+    /// `None` where the kernel does not tell.
+    waited_ns: Option<u64>,
+}
+
+/// The process' first instant here, and this thread's latest readings.
 struct Clocks {
     base: Instant,
     wall_ns: Cell<u64>,
     cpu_ns: Cell<u64>,
+    waited_at_ns: Cell<u64>,
+    waited_ns: Cell<Option<u64>>,
+    schedstat: Option<File>,
 }
 
 thread_local! {
-    static CLOCKS: Clocks =
-        Clocks { base: Instant::now(), wall_ns: Cell::new(0), cpu_ns: Cell::new(0) };
+    static CLOCKS: Clocks = Clocks {
+        base: Instant::now(),
+        wall_ns: Cell::new(0),
+        cpu_ns: Cell::new(0),
+        waited_at_ns: Cell::new(0),
+        waited_ns: Cell::new(None),
+        schedstat: File::open("/proc/thread-self/schedstat").ok(),
+    };
+
+    static CALL: Call = const {
+        Call {
+            is_running: Cell::new(false),
+            allowed: Cell::new(Allowed { time_ms: 0, memory_bytes: 0, is_match: false }),
+            ticks: Cell::new(0),
+            steps_left: Cell::new(STEPS_PER_LOOK),
+            look_ns: Cell::new(u64::MAX),
+            budget_ns: Cell::new(u64::MAX),
+            start: Cell::new(Reading { wall_ns: 0, cpu_ns: 0, waited_ns: None }),
+            exceeded: Cell::new(false),
+            location: RefCell::new(String::new()),
+        }
+    };
 }
 
-fn nanoseconds(duration: std::time::Duration) -> u64 {
+fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn wall_ns() -> u64 {
-    // 0 is kept for "never read".
-    CLOCKS.with(|clocks| nanoseconds(clocks.base.elapsed()).saturating_add(READING_NS + 1))
+impl Clocks {
+    /// 0 is kept for "never read".
+    fn wall_ns(&self) -> u64 {
+        nanoseconds(self.base.elapsed()).saturating_add(WAITED_READING_NS + 1)
+    }
+
+    /// The second of the three numbers of `schedstat`: nanoseconds spent runnable, not running.
+    fn waited_ns(&self) -> Option<u64> {
+        let mut text = [0; 80];
+        let length = self.schedstat.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(text.get(..length)?).ok()?;
+        text.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
+
+    /// A reading that may be a little old.
+    fn start(&self) -> Reading {
+        let wall_ns = self.wall_ns();
+        if wall_ns.saturating_sub(self.wall_ns.get()) > READING_NS {
+            self.wall_ns.set(wall_ns);
+            self.cpu_ns.set(cpu_ns());
+            if wall_ns.saturating_sub(self.waited_at_ns.get()) > WAITED_READING_NS {
+                self.waited_at_ns.set(wall_ns);
+                self.waited_ns.set(self.waited_ns());
+            }
+        }
+        Reading { wall_ns, cpu_ns: self.cpu_ns.get(), waited_ns: self.waited_ns.get() }
+    }
+
+    /// How long a call that began at `start` has kept its thread.
+    fn used_ns(&self, start: Reading, wall_ns: u64) -> u64 {
+        let wall_ns = wall_ns.saturating_sub(start.wall_ns);
+        let cpu_ns = cpu_ns().saturating_sub(start.cpu_ns).saturating_sub(READING_NS);
+        let kept_ns = match (start.waited_ns, self.waited_ns()) {
+            (Some(before_ns), Some(now_ns)) => {
+                wall_ns.saturating_sub(now_ns.saturating_sub(before_ns)) / BLOCKED_PER_BUDGET
+            }
+            _ => wall_ns / WALL_PER_BUDGET,
+        };
+        kept_ns.max(cpu_ns)
+    }
 }
 
 fn cpu_ns() -> u64 {
@@ -59,85 +182,226 @@ fn cpu_ns() -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-impl Budget {
-    pub(crate) fn new() -> Self {
-        Self {
-            ticks: AtomicU32::new(0),
-            look_ns: AtomicU64::new(u64::MAX),
-            end_cpu_ns: AtomicU64::new(u64::MAX),
-            exempt_ns: AtomicU64::new(0),
-            exceeded: AtomicBool::new(false),
-            location: Mutex::new(String::new()),
-        }
-    }
+/// A call that has begun; holds what the call around it had, if there is one.
+#[derive(Debug)]
+#[must_use = "a call that does not end is charged for what runs after it"]
+pub(crate) struct Running {
+    outer: Option<Outer>,
+}
 
-    /// Starts a call that may use `budget_ms` milliseconds of CPU time.
-    pub(crate) fn begin(&self, budget_ms: u32) {
-        let wall_ns = wall_ns();
-        let cpu_ns = CLOCKS.with(|clocks| {
-            if wall_ns.saturating_sub(clocks.wall_ns.get()) > READING_NS {
-                clocks.wall_ns.set(wall_ns);
-                clocks.cpu_ns.set(cpu_ns());
-            }
-            clocks.cpu_ns.get()
+#[derive(Debug)]
+struct Outer {
+    allowed: Allowed,
+    look_ns: u64,
+    budget_ns: u64,
+    start: (u64, u64, Option<u64>),
+    exceeded: bool,
+    location: String,
+}
+
+/// Starts a call on this thread.
+pub(crate) fn begin(allowed: Allowed) -> Running {
+    CALL.with(|call| {
+        let mut budget_ns = u64::from(allowed.time_ms) * 1_000_000;
+        let outer = call.is_running.get().then(|| {
+            budget_ns = budget_ns.min(call.left_ns());
+            call.suspend()
         });
-        let budget_ns = u64::from(budget_ms) * 1_000_000;
-        self.end_cpu_ns.store(cpu_ns + budget_ns + READING_NS, Relaxed);
-        self.look_ns.store(wall_ns + budget_ns, Relaxed);
-        self.exempt_ns.store(0, Relaxed);
-        self.exceeded.store(false, Relaxed);
-    }
+        let start = CLOCKS.with(Clocks::start);
+        call.is_running.set(true);
+        call.allowed.set(allowed);
+        call.budget_ns.set(budget_ns);
+        call.start.set(start);
+        call.look_ns.set(start.wall_ns.saturating_add(budget_ns));
+        call.steps_left.set(STEPS_PER_LOOK);
+        call.exceeded.set(false);
+        Running { outer }
+    })
+}
 
-    /// Ends the call. Returns where the budget was used up, if it was.
-    pub(crate) fn end(&self) -> Option<String> {
-        self.look_ns.store(u64::MAX, Relaxed);
-        let exceeded = self.exceeded.swap(false, Relaxed);
-        exceeded.then(|| self.location.lock().map_or_else(|_| String::new(), |l| l.clone()))
+impl Running {
+    /// Ends the call. Returns where its time was used up, if it was; empty if that is not known.
+    pub(crate) fn end(self) -> Option<String> {
+        CALL.with(|call| {
+            let location = call.exceeded.get().then(|| call.location.take());
+            match self.outer {
+                Some(outer) => call.resume(outer),
+                None => {
+                    call.is_running.set(false);
+                    call.exceeded.set(false);
+                    call.look_ns.set(u64::MAX);
+                }
+            }
+            location
+        })
     }
+}
 
-    /// Luau's question whether to go on. Once the answer was no, it stays no until the call ends:
-    /// a script that catches the error is stopped again at its next step.
-    pub(crate) fn tick(&self, lua: &Lua) -> mlua::Result<mlua::VmState> {
-        let ticks = self.ticks.load(Relaxed).wrapping_add(1);
-        self.ticks.store(ticks, Relaxed);
-        if ticks.is_multiple_of(TICKS_PER_LOOK) || self.exceeded.load(Relaxed) {
-            self.look(lua)
-        } else {
-            Ok(mlua::VmState::Continue)
+impl Call {
+    fn suspend(&self) -> Outer {
+        let start = self.start.get();
+        Outer {
+            allowed: self.allowed.get(),
+            look_ns: self.look_ns.get(),
+            budget_ns: self.budget_ns.get(),
+            start: (start.wall_ns, start.cpu_ns, start.waited_ns),
+            exceeded: self.exceeded.get(),
+            location: self.location.take(),
         }
     }
 
+    fn resume(&self, outer: Outer) {
+        let (wall_ns, cpu_ns, waited_ns) = outer.start;
+        self.allowed.set(outer.allowed);
+        self.look_ns.set(outer.look_ns);
+        self.budget_ns.set(outer.budget_ns);
+        self.start.set(Reading { wall_ns, cpu_ns, waited_ns });
+        self.exceeded.set(outer.exceeded);
+        self.location.replace(outer.location);
+        self.steps_left.set(0);
+    }
+
+    /// What is left of the call's time, exactly.
+    fn left_ns(&self) -> u64 {
+        if self.exceeded.get() {
+            return 0;
+        }
+        CLOCKS.with(|clocks| {
+            let used_ns = clocks.used_ns(self.start.get(), clocks.wall_ns());
+            self.budget_ns.get().saturating_sub(used_ns)
+        })
+    }
+
+    /// Whether the call's time is over. Once it is, it stays so until the call ends: a script that
+    /// catches the error is stopped again at its next step.
     #[cold]
-    fn look(&self, lua: &Lua) -> mlua::Result<mlua::VmState> {
-        if !self.exceeded.load(Relaxed) {
-            let wall_ns = wall_ns();
-            if wall_ns < self.look_ns.load(Relaxed) {
-                return Ok(mlua::VmState::Continue);
-            }
-            let left_ns = self.end_cpu_ns.load(Relaxed).saturating_sub(cpu_ns());
-            if left_ns > 0 {
-                // CPU time cannot pass faster than the wall clock's.
-                self.look_ns.store(wall_ns + left_ns, Relaxed);
-                return Ok(mlua::VmState::Continue);
-            }
-            self.exceeded.store(true, Relaxed);
-            if let Ok(mut location) = self.location.lock() {
+    fn is_over(&self) -> bool {
+        if self.exceeded.get() {
+            return true;
+        }
+        let wall_ns = CLOCKS.with(Clocks::wall_ns);
+        if wall_ns < self.look_ns.get() {
+            return false;
+        }
+        let left_ns = self.left_ns();
+        if left_ns > 0 {
+            // No clock passes faster than the wall's.
+            self.look_ns.set(wall_ns + left_ns);
+            return false;
+        }
+        self.exceeded.set(true);
+        self.location.borrow_mut().clear();
+        true
+    }
+}
+
+/// Luau's question whether to go on.
+pub(crate) fn tick(lua: &Lua) -> mlua::Result<mlua::VmState> {
+    CALL.with(|call| {
+        let ticks = call.ticks.get().wrapping_add(1);
+        call.ticks.set(ticks);
+        if (ticks.is_multiple_of(TICKS_PER_LOOK) || call.exceeded.get()) && call.is_over() {
+            let mut location = call.location.borrow_mut();
+            if location.is_empty() {
                 *location = crate::failure::where_now(lua);
             }
+            return Err(mlua::Error::runtime(OUT_OF_TIME));
         }
-        Err(mlua::Error::runtime("out of time"))
+        Ok(mlua::VmState::Continue)
+    })
+}
+
+fn may_go_on(steps: u32) -> bool {
+    CALL.with(|call| match call.steps_left.get().checked_sub(steps) {
+        Some(left @ 1..) => {
+            call.steps_left.set(left);
+            true
+        }
+        _ => {
+            let is_over = call.is_running.get() && call.is_over();
+            call.steps_left.set(if is_over { 0 } else { STEPS_PER_LOOK });
+            !is_over
+        }
+    })
+}
+
+/// Pays for so many steps of about a nanosecond each. Nothing happens outside of a call.
+///
+/// # Errors
+/// The call's time is over; hand the error on.
+#[allow(dead_code, reason = "for library functions")]
+pub(crate) fn spend(steps: u32) -> mlua::Result<()> {
+    if may_go_on(steps) { Ok(()) } else { Err(mlua::Error::runtime(OUT_OF_TIME)) }
+}
+
+/// Whether `bytes` may be held outside the VM for the running call, besides what the VM holds.
+///
+/// # Errors
+/// The call's memory would be used up; hand the error on.
+#[allow(dead_code, reason = "for library functions")]
+pub(crate) fn check_bytes(lua: &Lua, bytes: usize) -> mlua::Result<()> {
+    if is_room(lua, bytes) { Ok(()) } else { Err(mlua::Error::runtime(NO_MEMORY)) }
+}
+
+fn is_room(lua: &Lua, bytes: usize) -> bool {
+    let memory_bytes = CALL.with(|call| call.allowed.get().memory_bytes);
+    bytes <= FREE_BYTES || lua.used_memory().saturating_add(bytes) <= memory_bytes
+}
+
+/// Milliseconds that the running call has left, rounded up, and of how many; zeros outside of one.
+fn left_ms() -> (u32, u32) {
+    CALL.with(|call| {
+        if !call.is_running.get() {
+            return (0, 0);
+        }
+        let left_ms = call.left_ns().div_ceil(1_000_000);
+        (u32::try_from(left_ms).unwrap_or(u32::MAX), call.allowed.get().time_ms)
+    })
+}
+
+/// Whether a match's callback runs on this thread.
+fn is_match() -> bool {
+    CALL.with(|call| call.is_running.get() && call.allowed.get().is_match)
+}
+
+/// Whether the running call may make another one on this thread: a match's callback that signals
+/// another match hands it what is left of its own time, so that must be worth something.
+pub(crate) fn may_nest() -> bool {
+    if !is_match() {
+        return true;
+    }
+    let (left_ms, of_ms) = left_ms();
+    left_ms >= of_ms / 2
+}
+
+/// The meter of one call of a host function: what it holds is counted until it is dropped.
+pub(crate) struct VmMeter<'a> {
+    lua: &'a Lua,
+    bytes: Cell<usize>,
+}
+
+impl<'a> VmMeter<'a> {
+    pub(crate) fn new(lua: &'a Lua) -> Self {
+        Self { lua, bytes: Cell::new(0) }
+    }
+}
+
+impl Meter for VmMeter<'_> {
+    fn spend(&self, steps: u32) -> Result<(), HostError> {
+        if may_go_on(steps) { Ok(()) } else { Err(HostError::new(OUT_OF_TIME)) }
     }
 
-    /// Runs something slow that is not the script's fault (password hashing), and moves the end
-    /// of the budget by what it took.
-    pub(crate) fn exempt<R>(&self, work: impl FnOnce() -> R) -> R {
-        let before_ns = cpu_ns();
-        let result = work();
-        let taken_ns = cpu_ns().saturating_sub(before_ns);
-        let so_far_ns = self.exempt_ns.load(Relaxed);
-        let granted_ns = taken_ns.min(EXEMPT_NS_MAX.saturating_sub(so_far_ns));
-        self.exempt_ns.store(so_far_ns + granted_ns, Relaxed);
-        self.end_cpu_ns.fetch_add(granted_ns, Relaxed);
-        result
+    fn hold(&self, bytes: usize) -> Result<(), HostError> {
+        let bytes = self.bytes.get().saturating_add(bytes);
+        self.bytes.set(bytes);
+        if is_room(self.lua, bytes) { Ok(()) } else { Err(HostError::new(NO_MEMORY)) }
+    }
+
+    fn time_left_ms(&self) -> u32 {
+        left_ms().0
+    }
+
+    fn keeps_others_waiting(&self) -> bool {
+        is_match()
     }
 }

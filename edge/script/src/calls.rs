@@ -13,6 +13,7 @@ use game::guest::{
 use game::value::Value;
 use mlua::{Function, Table, Value as LuaValue};
 
+use crate::budget::{self, Running, VmMeter};
 use crate::context::Packer;
 use crate::failure::{self, Limits};
 use crate::matches::LuaMatch;
@@ -91,6 +92,7 @@ impl LuaScripts {
             memory_bytes: self.limits.memory_max_bytes,
             memory_setting: "runtime.memory_max_bytes",
             stacktrace: self.limits.stacktrace,
+            is_match: false,
         }
     }
 
@@ -132,20 +134,24 @@ impl Calls {
             memory_bytes: limits.memory_max_bytes,
             memory_setting: "runtime.memory_max_bytes",
             stacktrace: false,
+            is_match: false,
         };
-        vm.budget.begin(limits.load_budget_ms);
-        for (name, module) in &sources.modules {
+        let all = budget::begin(load_limits.allowed());
+        let loaded = sources.modules.iter().try_for_each(|(name, module)| {
+            // Inside the one budget for all of them.
+            let running = budget::begin(load_limits.allowed());
             let returned = lend::lend(host, || load.call::<Outcome>(name.as_str()));
-            settle(&vm, &load_limits, returned).map_err(|error| LoadError::Run {
+            settle(running, &load_limits, returned).map(|_| ()).map_err(|error| LoadError::Run {
                 location: if error.location.is_empty() {
                     module.file.clone()
                 } else {
                     error.location
                 },
                 message: error.message,
-            })?;
-        }
-        vm.budget.end();
+            })
+        });
+        all.end();
+        loaded?;
         type Registries = (Table, Table, Table, Table);
         let (rpc, before, after, event) = vm.entry("loaded")?.call::<Registries>(())?;
         let functions = |table: Table| table.pairs().collect::<mlua::Result<BTreeMap<_, _>>>();
@@ -191,24 +197,24 @@ impl Calls {
             packed.map_err(|error| failure::internal(limits, &error))?;
         let mode = context.execution_mode;
         let (first, second) = arguments;
-        self.vm.budget.begin(limits.budget_ms);
+        let running = budget::begin(limits.allowed());
         let returned = lend::lend(host, || {
             self.call.call::<Outcome>((
                 function, first, second, mode, packed, expiry, vars, headers, params,
             ))
         });
-        settle(&self.vm, limits, returned).map(|(value, ..)| value)
+        settle(running, limits, returned).map(|(value, ..)| value)
     }
 }
 
 /// What became of a call: its values, or the error as the author needs it. Ends the budget.
 pub(crate) fn settle(
-    vm: &Vm,
+    running: Running,
     limits: &Limits,
     returned: mlua::Result<Outcome>,
 ) -> Result<(LuaValue, LuaValue), ScriptError> {
-    if let Some(location) = vm.budget.end() {
-        return Err(failure::out_of_time(limits, location));
+    if let Some(location) = running.end() {
+        return Err(failure::out_of_time(limits, location, &returned));
     }
     match returned {
         Ok((true, first, second, _)) => Ok((first, second)),
@@ -275,7 +281,9 @@ impl Scripts for LuaScripts {
             match calls.run(limits, host, context, function, (payload, LuaValue::Nil))? {
                 LuaValue::Nil => Ok(None),
                 value => {
-                    convert::from_lua(&value).map(Some).map_err(|error| value_error(limits, &error))
+                    let meter = VmMeter::new(&calls.vm.lua);
+                    let converted = convert::from_lua(&value, &meter);
+                    converted.map(Some).map_err(|error| value_error(limits, &error))
                 }
             }
         })

@@ -3,6 +3,8 @@
 //! nested too deeply or too large.
 
 use bytes::Bytes;
+use game::guest::HostError;
+use game::host::Meter;
 use game::value::{DEPTH_MAX, Value};
 use mlua::{Lua, Value as LuaValue};
 use thiserror::Error;
@@ -25,6 +27,8 @@ pub(crate) enum ConvertError {
     Large,
     #[error("{0}")]
     Lua(String),
+    #[error(transparent)]
+    Budget(#[from] HostError),
 }
 
 impl From<mlua::Error> for ConvertError {
@@ -33,17 +37,21 @@ impl From<mlua::Error> for ConvertError {
     }
 }
 
-struct Reader {
+/// Steps that the conversion of one value costs, strings' bytes not counted.
+const VALUE_STEPS: u32 = 50;
+
+struct Reader<'a> {
     values_left: usize,
     bytes_left: usize,
+    meter: &'a dyn Meter,
 }
 
-/// The plain data of a Lua value.
-pub(crate) fn from_lua(value: &LuaValue) -> Result<Value, ConvertError> {
-    Reader { values_left: VALUES_MAX, bytes_left: BYTES_MAX }.read(value, DEPTH_MAX)
+/// The plain data of a Lua value, paid for with `meter`.
+pub(crate) fn from_lua(value: &LuaValue, meter: &dyn Meter) -> Result<Value, ConvertError> {
+    Reader { values_left: VALUES_MAX, bytes_left: BYTES_MAX, meter }.read(value, DEPTH_MAX)
 }
 
-impl Reader {
+impl Reader<'_> {
     fn read(&mut self, value: &LuaValue, depth_left: usize) -> Result<Value, ConvertError> {
         self.values_left = self.values_left.checked_sub(1).ok_or(ConvertError::Large)?;
         Ok(match value {
@@ -62,14 +70,18 @@ impl Reader {
 
     fn bytes(&mut self, bytes: &[u8]) -> Result<Bytes, ConvertError> {
         self.bytes_left = self.bytes_left.checked_sub(bytes.len()).ok_or(ConvertError::Large)?;
+        self.meter.hold(bytes.len())?;
         Ok(Bytes::copy_from_slice(bytes))
     }
 
     fn table(&mut self, table: &mlua::Table, depth_left: usize) -> Result<Value, ConvertError> {
         let length = table.raw_len();
         if length > 0 {
-            let mut items = Vec::with_capacity(length.min(self.values_left));
+            let length_max = length.min(self.values_left);
+            self.meter.hold(length_max * size_of::<Value>())?;
+            let mut items = Vec::with_capacity(length_max);
             for index in 1..=length {
+                self.meter.spend(VALUE_STEPS)?;
                 let item: LuaValue = table.raw_get(index)?;
                 items.push(self.read(&item, depth_left)?);
             }
@@ -78,6 +90,8 @@ impl Reader {
         let mut members = Vec::new();
         for pair in table.pairs::<LuaValue, LuaValue>() {
             let (name, member) = pair?;
+            self.meter.hold(size_of::<(Bytes, Value)>())?;
+            self.meter.spend(VALUE_STEPS)?;
             let name = match &name {
                 LuaValue::String(text) => self.bytes(&text.as_bytes())?,
                 LuaValue::Integer(number) => Bytes::from(number.to_string()),

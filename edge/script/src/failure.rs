@@ -4,6 +4,9 @@
 use game::guest::{ScriptError, ScriptFailure};
 use mlua::Lua;
 
+use crate::budget::Allowed;
+use crate::calls::Outcome;
+
 /// gRPC code INTERNAL: an error without a code of the script's own.
 pub(crate) const INTERNAL: u8 = 13;
 
@@ -24,6 +27,19 @@ pub(crate) struct Limits {
     pub(crate) memory_bytes: usize,
     pub(crate) memory_setting: &'static str,
     pub(crate) stacktrace: bool,
+    /// Whether a match's callback is meant.
+    pub(crate) is_match: bool,
+}
+
+impl Limits {
+    /// What the call is given.
+    pub(crate) fn allowed(&self) -> Allowed {
+        Allowed {
+            time_ms: self.budget_ms,
+            memory_bytes: self.memory_bytes,
+            is_match: self.is_match,
+        }
+    }
 }
 
 /// `file:line` of the innermost script function that is running.
@@ -77,10 +93,21 @@ pub(crate) fn raised(
     ScriptError { code: code.unwrap_or(INTERNAL), message, location, kind: ScriptFailure::Raised }
 }
 
-/// The error of a call that used up its CPU time.
-pub(crate) fn out_of_time(limits: &Limits, location: String) -> ScriptError {
+/// The error of a call that used up its time.
+pub(crate) fn out_of_time(
+    limits: &Limits,
+    mut location: String,
+    returned: &mlua::Result<Outcome>,
+) -> ScriptError {
+    if location.is_empty()
+        && let Ok((false, _, _, trace)) = returned
+        && let Ok(trace) = trace.to_string()
+    {
+        // A function in Rust ran out of time, and Luau did not ask after it.
+        own_frames(&trace).split([' ', '\n']).next().unwrap_or_default().clone_into(&mut location);
+    }
     let Limits { budget_ms, budget_setting, .. } = limits;
-    let used_up = format!("script used up its {budget_ms} ms of CPU time ({budget_setting})");
+    let used_up = format!("script used up its {budget_ms} ms ({budget_setting})");
     let message = if location.is_empty() { used_up } else { format!("{location}: {used_up}") };
     ScriptError { code: INTERNAL, message, location, kind: ScriptFailure::OutOfTime }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Sources`] reads and compiles the modules of a folder once; [`LuaScripts`] is one thread's
 //! instance of them and implements `game::guest::Scripts`; every match gets a fresh VM of its own.
-//! Calls run under a budget of CPU time and memory. Data enters as `game::guest` calls, and leaves
+//! Calls run under a budget of time and memory. Data enters as `game::guest` calls, and leaves
 //! as their results and through the `Host` that is lent for each call.
 //!
 //! What is deliberately not here: the functions that scripts may call (they are `game::host`'s),
@@ -28,15 +28,15 @@ pub use sources::{LoadError, Sources};
 /// How much a script may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LuaLimits {
-    /// CPU milliseconds of one RPC or hook (`runtime.call_budget_ms`), at least 1.
+    /// Milliseconds of one RPC or hook (`runtime.call_budget_ms`), at least 1.
     pub call_budget_ms: u32,
     /// Bytes of a thread's VM for RPCs and hooks (`runtime.memory_max_bytes`), garbage included.
     pub memory_max_bytes: usize,
-    /// CPU milliseconds of one match callback (`match.callback_budget_ms`), at least 1.
+    /// Milliseconds of one match callback (`match.callback_budget_ms`), at least 1.
     pub callback_budget_ms: u32,
     /// Bytes of one match's VM (`match.memory_max_bytes`), garbage included.
     pub match_memory_max_bytes: usize,
-    /// CPU milliseconds for running all modules at start (`runtime.load_budget_ms`).
+    /// Milliseconds for running all modules at start (`runtime.load_budget_ms`).
     pub load_budget_ms: u32,
     /// Whether clients see file, line and traceback of an error (`runtime.lua_api_stacktrace`).
     pub stacktrace: bool,

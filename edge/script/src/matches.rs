@@ -16,7 +16,7 @@ use crate::context::{Packer, id, number, table, text};
 use crate::failure::{self, Limits};
 use crate::sources::Sources;
 use crate::vm::{Purpose, Vm};
-use crate::{LuaLimits, convert, lend};
+use crate::{LuaLimits, budget, convert, lend};
 
 /// A match written in Lua.
 pub(crate) struct LuaMatch {
@@ -69,6 +69,7 @@ impl LuaMatch {
             memory_bytes: limits.match_memory_max_bytes,
             memory_setting: "match.memory_max_bytes",
             stacktrace: limits.stacktrace,
+            is_match: true,
         };
         let internal = |error: mlua::Error| failure::internal(&limits, &error);
         let vm = Vm::new(sources, host, Purpose::Match, limits.memory_bytes).map_err(internal)?;
@@ -95,9 +96,9 @@ impl LuaMatch {
         function: &Function,
         arguments: impl IntoLuaMulti,
     ) -> Result<(LuaValue, LuaValue), ScriptError> {
-        self.vm.budget.begin(self.limits.budget_ms);
+        let running = budget::begin(self.limits.allowed());
         let returned = lend::lend(host, || function.call::<Outcome>(arguments));
-        let result = settle(&self.vm, &self.limits, returned);
+        let result = settle(running, &self.limits, returned);
         if matches!(&result, Err(error) if error.kind == game::guest::ScriptFailure::OutOfMemory) {
             self.vm.recover_memory();
         }

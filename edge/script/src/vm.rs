@@ -13,7 +13,8 @@ use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value as LuaValue};
 use smallvec::SmallVec;
 
-use crate::budget::Budget;
+use crate::budget::{self, VmMeter};
+use crate::convert::ConvertError;
 use crate::failure::PRELUDE;
 use crate::sources::{Sources, compiler};
 use crate::{case, convert, dispatcher, lend};
@@ -36,7 +37,6 @@ const LOADSTRING_BYTES_MAX: usize = 256 * 1024;
 #[derive(Debug)]
 pub(crate) struct Vm {
     pub(crate) lua: Lua,
-    pub(crate) budget: Arc<Budget>,
     /// The prelude's entry points.
     pub(crate) entry: Table,
     memory_max_bytes: usize,
@@ -80,9 +80,7 @@ impl Vm {
         lua.gc_set_mode(GcMode::Incremental(
             GcIncParams::default().goal(GC_GOAL_PERCENT).step_size(GC_STEP_KB),
         ));
-        let budget = Arc::new(Budget::new());
-
-        let native = natives(&lua, sources, &budget, memory_max_bytes)?;
+        let native = natives(&lua, sources, memory_max_bytes)?;
         if purpose == Purpose::Match {
             dispatcher::bind(&lua, &native)?;
         }
@@ -93,9 +91,8 @@ impl Vm {
         let chunk =
             lua.load(prelude()?).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
         let entry = chunk.call::<Table>((native, purpose == Purpose::Match))?;
-        let asked = Arc::clone(&budget);
-        lua.set_interrupt(move |lua| asked.tick(lua));
-        Ok(Self { lua, budget, entry, memory_max_bytes })
+        lua.set_interrupt(budget::tick);
+        Ok(Self { lua, entry, memory_max_bytes })
     }
 
     /// Makes the libraries read-only: the start is over. New globals can still be made, because
@@ -146,19 +143,13 @@ fn describe_host(lua: &Lua, native: &Table, host: &dyn Host) -> mlua::Result<()>
 }
 
 /// What the prelude needs from Rust.
-fn natives(
-    lua: &Lua,
-    sources: &Arc<Sources>,
-    budget: &Arc<Budget>,
-    memory_max_bytes: usize,
-) -> mlua::Result<Table> {
+fn natives(lua: &Lua, sources: &Arc<Sources>, memory_max_bytes: usize) -> mlua::Result<Table> {
     let native = lua.create_table()?;
-    let for_calls = Arc::clone(budget);
     native.raw_set(
         "find",
-        lua.create_function(move |lua, name: LuaString| {
+        lua.create_function(|lua, name: LuaString| {
             let name = name.to_str()?;
-            game::host::find(&name).map(|function| bind(lua, function, &for_calls)).transpose()
+            game::host::find(&name).map(|function| bind(lua, function)).transpose()
         })?,
     )?;
     let modules = Arc::clone(sources);
@@ -234,28 +225,26 @@ fn find_plain(
 }
 
 /// A host function as Lua sees it: returns true and its results, or false and the error's text.
-fn bind(
-    lua: &Lua,
-    function: &'static HostFunction,
-    budget: &Arc<Budget>,
-) -> mlua::Result<Function> {
-    // Password hashing is slow on purpose; its time is not the script's.
-    let is_slow = function.name.starts_with("bcrypt_") || function.name.ends_with("_email");
-    let exempt = is_slow.then(|| Arc::clone(budget));
+fn bind(lua: &Lua, function: &'static HostFunction) -> mlua::Result<Function> {
+    let calls_matches = function.name == "match_signal" || function.name == "match_create";
     lua.create_function(move |lua, values: MultiValue| {
+        if calls_matches && !budget::may_nest() {
+            return refused(lua, &format!("{}: {TOO_LATE_TO_NEST}", function.name));
+        }
+        let meter = VmMeter::new(lua);
         let mut arguments: SmallVec<[Value; 6]> = SmallVec::with_capacity(values.len());
         for (index, value) in values.iter().enumerate() {
-            match convert::from_lua(value) {
+            match convert::from_lua(value, &meter) {
                 Ok(value) => arguments.push(value),
+                Err(ConvertError::Budget(refusal)) => return refused(lua, &refusal.message),
                 Err(error) => {
-                    let args = Args { function: function.name, values: &[] };
+                    let args = Args { function: function.name, values: &[], meter: &meter };
                     return refused(lua, &args.wrong(index, &error.to_string()).message);
                 }
             }
         }
-        let args = Args { function: function.name, values: &arguments };
-        let run = || lend::host(|host| (function.run)(host, &args));
-        match if let Some(budget) = &exempt { budget.exempt(run) } else { run() } {
+        let args = Args { function: function.name, values: &arguments, meter: &meter };
+        match lend::host(|host| (function.run)(host, &args)) {
             Some(Ok(returns)) => {
                 let mut results = MultiValue::with_capacity(returns.len() + 1);
                 results.push_back(LuaValue::Boolean(true));
@@ -269,6 +258,10 @@ fn bind(
         }
     })
 }
+
+/// Why a match may not call another one now.
+const TOO_LATE_TO_NEST: &str = "more than half of this callback's time is used up already, what \
+                                is left is too little for another match's callback";
 
 fn refused(lua: &Lua, text: &str) -> mlua::Result<MultiValue> {
     let text = LuaValue::String(lua.create_string(text)?);

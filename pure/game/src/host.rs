@@ -15,6 +15,7 @@ mod crypto;
 mod encode;
 pub mod json;
 mod matches;
+mod meter;
 mod sql;
 mod storage;
 mod system;
@@ -23,6 +24,7 @@ mod table;
 use smallvec::SmallVec;
 
 pub use args::Args;
+pub use meter::{Meter, Unmetered};
 pub use table::{AREAS, Area};
 
 use crate::guest::{Host, HostError};

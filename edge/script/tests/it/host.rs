@@ -22,6 +22,8 @@ pub(crate) struct TestHost {
     pub(crate) directory: Directory,
     pub(crate) cache: Cache,
     pub(crate) logs: Vec<String>,
+    /// How long a log line blocks.
+    pub(crate) log_takes: std::time::Duration,
     pub(crate) created: Vec<(String, Value)>,
     pub(crate) disconnected: Vec<(Uuid, String)>,
     pub(crate) logged_out: Vec<(Uuid, Option<Uuid>)>,
@@ -59,6 +61,7 @@ impl Default for TestHost {
             directory: Directory::new("node1"),
             cache: Cache::new(1),
             logs: Vec::new(),
+            log_takes: std::time::Duration::ZERO,
             created: Vec::new(),
             disconnected: Vec::new(),
             logged_out: Vec::new(),
@@ -91,6 +94,7 @@ impl Host for TestHost {
     }
     fn log(&mut self, level: LogLevel, text: &str) {
         self.logs.push(format!("{level:?} {text}"));
+        std::thread::sleep(self.log_takes);
     }
     fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
         if module == "missing" {

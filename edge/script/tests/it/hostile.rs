@@ -63,10 +63,7 @@ fn endless_scripts_run_out_of_time() {
         let (kind, message, location) = ends(body, tight());
         assert_eq!(kind, ScriptFailure::OutOfTime, "{body}: {message}");
         assert_eq!(location, "m.lua:2", "{body}");
-        assert_eq!(
-            message,
-            "m.lua:2: script used up its 20 ms of CPU time (runtime.call_budget_ms)"
-        );
+        assert_eq!(message, "m.lua:2: script used up its 20 ms (runtime.call_budget_ms)");
     }
 }
 
@@ -101,7 +98,7 @@ fn what_cannot_be_interrupted_is_bounded() {
         ("local a = ('a'):rep(4e6) return tostring(a:find(('a'):rep(2e6) .. 'b', 1, true))", "nil"),
         ("local a = ('a'):rep(4e6) return tostring(a:find(('a'):rep(2e6) .. 'b'))", "nil"),
         // A table that holds itself many times over.
-        ("local t = {1} for i = 1, 40 do t = {t, t} end return nk.json_encode(t)", "!larger"),
+        ("local t = {1} for i = 1, 40 do t = {t, t} end return nk.json_encode(t)", "!used up"),
         ("local t = {} t.t = t return nk.json_encode(t)", "!nested deeper"),
         ("local t = {} t[1] = t return nk.json_encode(t)", "!nested deeper"),
         ("return nk.json_decode(('['):rep(1e6))", "!not a valid JSON string"),
@@ -173,10 +170,7 @@ fn a_match_that_misbehaves_ends_alone() {
         |host: &mut TestHost| scripts.match_new(host, &context, "m", Value::Nil).unwrap().0;
     let (mut bad, mut good) = (new(&mut host), new(&mut host));
     let error = bad.tick(&mut host, &context, 1, &[]).unwrap_err();
-    assert_eq!(
-        error.message,
-        "m.lua:9: script used up its 500 ms of CPU time (match.callback_budget_ms)"
-    );
+    assert_eq!(error.message, "m.lua:9: script used up its 500 ms (match.callback_budget_ms)");
     let error = bad.tick(&mut host, &context, 2, &[]).unwrap_err();
     assert_eq!(
         error.message,
@@ -234,4 +228,67 @@ fn scripts_can_move_to_the_thread_that_runs_them() {
     fn is_shared<T: Send + Sync>() {}
     moves::<LuaScripts>();
     is_shared::<Sources>();
+}
+
+/// Of cost 10: it takes longer than the whole budget of 20 ms.
+const SLOW_HASH: &str = "$2a$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy";
+
+#[test]
+fn hashing_passwords_is_paid_for() {
+    let body = format!("while true do nk.bcrypt_compare('{SLOW_HASH}', 'wrong') end");
+    let (kind, message, _) = ends(&body, tight());
+    assert_eq!(kind, ScriptFailure::OutOfTime, "{message}");
+    let body = format!("return tostring(nk.bcrypt_compare('{SLOW_HASH}', 'wrong'))");
+    let answer = run_on(&body, "", &mut TestHost::default()).unwrap();
+    assert_eq!(answer.as_deref(), Some("false"));
+}
+
+#[test]
+fn a_match_may_not_hash_passwords() {
+    for call in [
+        "nk.bcrypt_hash('x')".to_owned(),
+        format!("nk.bcrypt_compare('{SLOW_HASH}', 'x')"),
+        "nk.authenticate_email('a@b.cc', 'password')".to_owned(),
+        "nk.authenticate_email('', 'password', 'name')".to_owned(),
+        "nk.link_email('00000000-0000-4000-8000-000000000001', 'a@b.cc', 'password')".to_owned(),
+    ] {
+        let text = format!(
+            "local nk, M = require('nakama'), {{}}
+            function M.match_init(c, p) return {{}}, 10, select(2, pcall(function() {call} end)) end
+            M.match_join_attempt, M.match_join, M.match_leave = print, print, print
+            M.match_terminate, M.match_signal, M.match_loop = print, print, print
+            return M"
+        );
+        let mut host = TestHost::default();
+        let mut scripts = load_with(&[("m.lua", &text)], roomy(), &mut host).unwrap();
+        let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };
+        let init = scripts.match_new(&mut host, &context, "m", Value::Nil).unwrap().1;
+        assert!(init.label.contains("call it from an RPC function"), "{call}: {}", init.label);
+    }
+}
+
+#[test]
+fn a_call_that_blocks_uses_its_time_up() {
+    // The thread sleeps in the host: no CPU time passes.
+    let mut host = TestHost { log_takes: Duration::from_millis(100), ..TestHost::default() };
+    let mut scripts = scripts_of("while true do nk.logger_info('x') end", tight(), &mut host);
+    let start = Instant::now();
+    let error = scripts.rpc(&mut host, &context(), "test", b"").unwrap_err();
+    assert_eq!(error.kind, ScriptFailure::OutOfTime, "{error}");
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+}
+
+#[test]
+fn what_a_call_holds_outside_its_vm_counts() {
+    // Each fits into the VM once, and not twice or thrice.
+    for body in [
+        "nk.base16_encode(('x'):rep(5e6))",
+        "nk.base64_encode(('x'):rep(6e6))",
+        "nk.json_decode('[' .. ('1,'):rep(4e5) .. '1]')",
+        "nk.json_encode(('\\1'):rep(2200000))",
+        "nk.localcache_put('k', ('x'):rep(9e6))",
+    ] {
+        let (kind, message, _) = ends(body, roomy());
+        assert_eq!(kind, ScriptFailure::OutOfMemory, "{body}: {message}");
+    }
 }

@@ -253,16 +253,16 @@ pub const BUILT: &[Opt] = &[
         "runtime.call_budget_ms",
         number(1, 600_000, "ms"),
         "1000",
-        "CPU time that one RPC or hook may take. Then it is stopped and the caller gets an \
-         error.",
+        "Time that one RPC or hook may compute, and half the time that it may be blocked; waiting \
+         for a processor does not count. Then it is stopped and the caller gets an error.",
     )
     .ours(),
     row(
         "runtime.load_budget_ms",
         number(1, 600_000, "ms"),
         "10000",
-        "CPU time that all modules together may take to load. Beyond, the start fails and \
-         names the module.",
+        "Time that all modules together may take to load, counted as above. Beyond, the start \
+         fails and names the module.",
     )
     .ours(),
     row(
@@ -310,8 +310,9 @@ pub const BUILT: &[Opt] = &[
         "match.callback_budget_ms",
         number(1, 60_000, "ms"),
         "50",
-        "CPU time that one callback of a match may take. Then the match is ended and its \
-         players' sockets are closed, with the reason in the log.",
+        "Time that one callback of a match may compute, and half the time that it may be blocked: \
+         it is what the other matches of its room wait. Then the match is ended and its players' \
+         sockets are closed, with the reason in the log.",
     )
     .ours(),
     row(

@@ -165,7 +165,7 @@ pub(super) fn account_update_id(
     let metadata = match args.value(1) {
         Value::Nil => None,
         value @ (Value::Map(_) | Value::List(_)) => {
-            let text = json::encode(value)
+            let text = json::encode_for(value, args.meter)
                 .map_err(|error| HostError::new(format!("error encoding metadata: {error}")))?;
             Some(String::from_utf8_lossy(&text).into_owned())
         }
@@ -288,6 +288,7 @@ pub(super) fn authenticate_email(
     host: &mut dyn Host,
     args: &Args<'_>,
 ) -> Result<Returns, HostError> {
+    args.slowly()?;
     let email = args.text_or_nil(0)?.unwrap_or_default();
     let password = args.filled_text(1, "expects password string")?;
     let name = args.text_or_nil(2)?.unwrap_or_default();
@@ -347,6 +348,7 @@ pub(super) fn link_custom(host: &mut dyn Host, args: &Args<'_>) -> Result<Return
 }
 
 pub(super) fn link_email(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
+    args.slowly()?;
     let (user_id, now) = (user_id(args)?, host.now());
     let (email, password) = (args.text(1)?, args.text(2)?);
     let salt = host.random().bytes();

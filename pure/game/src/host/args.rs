@@ -5,16 +5,26 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
+use super::Meter;
 use crate::guest::HostError;
 use crate::value::Value;
 
 /// The arguments of one call. Indices count from 0, argument numbers in texts from 1.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Args<'a> {
     /// The function's name, for error texts.
     pub function: &'static str,
     /// What the script passed, trailing nils included.
     pub values: &'a [Value],
+    /// What the call may still use.
+    pub meter: &'a dyn Meter,
+}
+
+impl std::fmt::Debug for Args<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let values = &self.values;
+        f.debug_struct("Args").field("function", &self.function).field("values", values).finish()
+    }
 }
 
 static NIL: Value = Value::Nil;
@@ -41,6 +51,31 @@ impl<'a> Args<'a> {
     /// The error for a wrong argument.
     pub fn wrong(&self, index: usize, what: &str) -> HostError {
         HostError::new(format!("bad argument #{} to {} ({what})", index + 1, self.function))
+    }
+
+    /// Pays for a result of about so many bytes, before it is made from bytes of the arguments.
+    ///
+    /// # Errors
+    /// Time or memory of the call are used up.
+    pub fn produce(&self, bytes: usize) -> Result<(), HostError> {
+        self.meter.hold(bytes)?;
+        self.meter.spend(u32::try_from(bytes).unwrap_or(u32::MAX))
+    }
+
+    /// For what is slow on purpose, as password hashing is: it cannot be interrupted, and in a
+    /// match it would stop all matches of the room.
+    ///
+    /// # Errors
+    /// Others wait for this thread.
+    pub fn slowly(&self) -> Result<(), HostError> {
+        if !self.meter.keeps_others_waiting() {
+            return Ok(());
+        }
+        Err(HostError::new(format!(
+            "{} takes longer than a match may keep its neighbours waiting: call it from an RPC \
+             function",
+            self.function
+        )))
     }
 
     fn mismatch(&self, index: usize, wanted: &str) -> HostError {

@@ -115,6 +115,7 @@ fn mask<C: Cipher>(cipher: &C, register: [u8; BLOCK_BYTES], chunk: &mut [u8]) {
 }
 
 pub(super) fn bcrypt_hash(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
+    args.slowly()?;
     let input = args.filled(0, "expects string")?;
     let salt = host.random().bytes();
     let hash = bcrypt::hash_with_salt(&*input, BCRYPT_COST, salt)
@@ -123,6 +124,7 @@ pub(super) fn bcrypt_hash(host: &mut dyn Host, args: &Args<'_>) -> Result<Return
 }
 
 pub(super) fn bcrypt_compare(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
+    args.slowly()?;
     let hash = args.filled_text(0, "expects string")?;
     let plain = args.filled(1, "expects string")?;
     let cost = hash.split('$').nth(2).and_then(|cost| cost.parse().ok()).unwrap_or(0);
@@ -151,7 +153,7 @@ pub(super) fn jwt_generate(host: &mut dyn Host, args: &Args<'_>) -> Result<Retur
     if !matches!(args.value(2), Value::Map(_)) {
         return Err(args.wrong(2, "expects a table of claims"));
     }
-    let claims = json::encode(args.value(2))
+    let claims = json::encode_for(args.value(2), args.meter)
         .map_err(|error| HostError::new(format!("failed to sign token: {error}")))?;
     let mut token = URL_SAFE_NO_PAD.encode(br#"{"alg":"HS256","typ":"JWT"}"#);
     token.push('.');

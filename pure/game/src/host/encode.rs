@@ -24,14 +24,14 @@ const URL_PADDED: GeneralPurpose = engine(&URL_SAFE, true);
 const URL_BARE: GeneralPurpose = engine(&URL_SAFE, false);
 
 pub(super) fn json_encode(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let text = json::encode(args.any(0)?)
+    let text = json::encode_for(args.any(0)?, args.meter)
         .map_err(|error| HostError::new(format!("error encoding to JSON: {error}")))?;
     one(Value::Bytes(text.into()))
 }
 
 pub(super) fn json_decode(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let text = args.filled(0, "expects JSON string")?;
-    let value = json::decode(&text)
+    let value = json::decode_for(&text, args.meter)
         .map_err(|error| HostError::new(format!("not a valid JSON string: {error}")))?;
     one(value)
 }
@@ -39,6 +39,7 @@ pub(super) fn json_decode(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, 
 pub(super) fn base64_encode(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let bytes = args.filled(0, "expects string")?;
     let engine = if args.bool_or(1, true)? { STANDARD_PADDED } else { STANDARD_BARE };
+    args.produce(bytes.len().saturating_mul(4) / 3)?;
     one(Value::text(engine.encode(&*bytes)))
 }
 
@@ -49,6 +50,7 @@ pub(super) fn base64_decode(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns
 pub(super) fn base64url_encode(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let bytes = args.filled(0, "expects string")?;
     let engine = if args.bool_or(1, true)? { URL_PADDED } else { URL_BARE };
+    args.produce(bytes.len().saturating_mul(4) / 3)?;
     one(Value::text(engine.encode(&*bytes)))
 }
 
@@ -58,6 +60,7 @@ pub(super) fn base64url_decode(_: &mut dyn Host, args: &Args<'_>) -> Result<Retu
 
 fn decode_with(engine: &GeneralPurpose, args: &Args<'_>, kind: &str) -> Result<Returns, HostError> {
     let text = args.filled(0, "expects string")?;
+    args.produce(text.len().saturating_mul(2))?;
     // Go's decoder skips line ends, so mail-style text is accepted.
     let text: Vec<u8> = text.iter().copied().filter(|byte| !b"\r\n".contains(byte)).collect();
     let bytes = engine
@@ -67,11 +70,14 @@ fn decode_with(engine: &GeneralPurpose, args: &Args<'_>, kind: &str) -> Result<R
 }
 
 pub(super) fn base16_encode(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    one(Value::text(hex(&args.filled(0, "expects string")?)))
+    let bytes = args.filled(0, "expects string")?;
+    args.produce(bytes.len().saturating_mul(2))?;
+    one(Value::text(hex(&bytes)))
 }
 
 pub(super) fn base16_decode(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let text = args.filled(0, "expects string")?;
+    args.produce(text.len() / 2)?;
     let bytes = unhex(&text).ok_or_else(|| HostError::new("not a valid base16 string"))?;
     one(Value::Bytes(bytes.into()))
 }
@@ -79,7 +85,9 @@ pub(super) fn base16_decode(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns
 /// Lower-case hexadecimal text.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
-    bytes.iter().flat_map(|&byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    let mut text = String::with_capacity(bytes.len() * 2);
+    text.extend(bytes.iter().flat_map(|&byte| [digit(byte >> 4), digit(byte & 15)]));
+    text
 }
 
 fn unhex(text: &[u8]) -> Option<Vec<u8>> {

@@ -96,7 +96,7 @@ pub(super) fn storage_write(host: &mut dyn Host, args: &Args<'_>) -> Result<Retu
 
 fn write_of(args: &Args<'_>, item: &Value) -> Result<Write, HostError> {
     let value = match item.member("value") {
-        Some(value @ Value::Map(_)) => json::encode(value),
+        Some(value @ Value::Map(_)) => json::encode_for(value, args.meter),
         _ => return Err(args.wrong(0, "expects value to be table")),
     };
     let value =

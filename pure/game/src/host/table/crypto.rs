@@ -42,7 +42,8 @@ pub(super) const ROWS: &[HostFunction] = &[
         "bcrypt_compare",
         crypto::bcrypt_compare,
         "(hash: string, plain: string) -> same: boolean",
-        "Whether a hash of `bcrypt_hash` is of this text. Slow on purpose.",
+        "Whether a hash of `bcrypt_hash` is of this text. Slow on purpose: it is charged to the call's \
+         budget, and refused in a match.",
         "local hash = nk.bcrypt_hash(\"secret\")\n\
          return tostring(nk.bcrypt_compare(hash, \"secret\")) -- true",
     ),
@@ -50,7 +51,8 @@ pub(super) const ROWS: &[HostFunction] = &[
         "bcrypt_hash",
         crypto::bcrypt_hash,
         "(plain: string) -> hash: string",
-        "A bcrypt hash of cost 13. Slow on purpose: do not call it in a match.",
+        "A bcrypt hash of cost 13. Slow on purpose: it is charged to the call's budget, and refused in a \
+         match.",
         "local hash = nk.bcrypt_hash(\"secret\")",
     ),
     built(
