@@ -16,6 +16,7 @@ use mlua::{Function, Table, Value as LuaValue};
 use crate::budget::{self, Running, VmMeter};
 use crate::context::Packer;
 use crate::failure::{self, Limits};
+use crate::lint::{self, Handler};
 use crate::matches::LuaMatch;
 use crate::sources::{LoadError, Sources};
 use crate::vm::{Purpose, Vm};
@@ -50,6 +51,8 @@ struct Calls {
     before: BTreeMap<String, Function>,
     after: BTreeMap<String, Function>,
     events: BTreeMap<String, Function>,
+    /// The modules that returned callbacks of a match.
+    handlers: BTreeMap<String, Handler>,
 }
 
 impl LuaScripts {
@@ -71,6 +74,7 @@ impl LuaScripts {
             events: names(&calls.events),
             modules: sources.names().map(str::to_owned).collect(),
             locations: calls.locations(),
+            findings: lint::findings(&sources.facts(), &calls.handlers),
         };
         Ok(Self { sources, limits, registered, calls: Some(calls), rebuilt_count: 0 })
     }
@@ -136,20 +140,25 @@ impl Calls {
             stacktrace: false,
             is_match: false,
         };
+        let mut handlers = BTreeMap::new();
         let all = budget::begin(load_limits.allowed());
-        let loaded = sources.modules.iter().try_for_each(|(name, module)| {
-            // Inside the one budget for all of them.
-            let running = budget::begin(load_limits.allowed());
-            let returned = lend::lend(host, || load.call::<Outcome>(name.as_str()));
-            settle(running, &load_limits, returned).map(|_| ()).map_err(|error| LoadError::Run {
-                location: if error.location.is_empty() {
-                    module.file.clone()
-                } else {
-                    error.location
-                },
-                message: error.message,
-            })
-        });
+        let loaded: Result<(), LoadError> =
+            sources.modules.iter().try_for_each(|(name, module)| {
+                // Inside the one budget for all of them.
+                let running = budget::begin(load_limits.allowed());
+                let returned = lend::lend(host, || load.call::<Outcome>(name.as_str()));
+                let settled = settle(running, &load_limits, returned);
+                let (value, _) = settled.map_err(|error| LoadError::Run {
+                    location: if error.location.is_empty() {
+                        module.file.clone()
+                    } else {
+                        error.location
+                    },
+                    message: error.message,
+                })?;
+                handlers.extend(Handler::of(&value).map(|handler| (name.clone(), handler)));
+                Ok(())
+            });
         all.end();
         loaded?;
         type Registries = (Table, Table, Table, Table);
@@ -164,6 +173,7 @@ impl Calls {
             before: functions(before)?,
             after: functions(after)?,
             events: functions(event)?,
+            handlers,
             vm,
         })
     }

@@ -18,6 +18,7 @@ mod convert;
 mod dispatcher;
 mod failure;
 mod lend;
+mod lint;
 mod matches;
 mod sources;
 mod vm;

@@ -10,6 +10,8 @@ use std::sync::atomic::AtomicBool;
 use mlua::chunk::Compiler;
 use thiserror::Error;
 
+use crate::lint;
+
 /// Modules of one folder.
 const MODULES_MAX: usize = 4_096;
 
@@ -80,6 +82,8 @@ pub(crate) struct Module {
     pub(crate) file: String,
     /// Luau bytecode.
     pub(crate) code: Vec<u8>,
+    /// What its text says, for warnings.
+    pub(crate) facts: lint::ModuleFacts,
 }
 
 /// All modules, ready to be run by any number of VMs on any thread.
@@ -149,10 +153,16 @@ impl Sources {
         (&self.others.0, self.others.1)
     }
 
+    /// Name, file and facts of every module, sorted by name.
+    pub(crate) fn facts(&self) -> Vec<(&str, &str, &lint::ModuleFacts)> {
+        let modules = self.modules.iter();
+        modules.map(|(name, it)| (name.as_str(), it.file.as_str(), &it.facts)).collect()
+    }
+
     fn add(&mut self, file: &str, text: &[u8]) -> Result<(), LoadError> {
         let name = file.strip_suffix(".lua").unwrap_or(file).replace('/', ".");
         let code = compiler().compile(text).map_err(|error| syntax(file, &error))?;
-        let module = Module { file: file.to_owned(), code };
+        let module = Module { file: file.to_owned(), code, facts: lint::read(text) };
         match self.modules.insert(name.clone(), module) {
             None => Ok(()),
             Some(first) => {

@@ -17,14 +17,16 @@ use crate::options::{BUILT, Kind, Opt, Origin, UNBUILT};
 pub enum Asked {
     /// `throng serve`.
     Serve(ConfigArgs),
-    /// `throng check`.
-    Check(ConfigArgs),
+    /// `throng check`; `strict` lets it fail for warnings.
+    Check { args: ConfigArgs, strict: bool },
     /// `throng echo`.
     Echo(EchoOptions),
     /// `throng load`.
     Load(ArgMatches),
     /// `throng options`.
     Options { markdown: bool },
+    /// `throng keys`.
+    Keys,
     /// `throng functions`; `word` is a part of a name, "" for all.
     Functions { word: String, markdown: bool },
 }
@@ -72,11 +74,22 @@ Examples:
 
 Options stand in a YAML file (`socket: {port: 7350}`) or on the command line (`--socket.port 7350`).
 Later files win over earlier ones, the command line wins over files. Environment variables are not
-read. The names are Nakama's; an option of Nakama's that throng does not obey (a database address, say)
-stops the start, unless it has its default value. Modules are read from `data_dir`/modules at the start.
+read. The names are Nakama's, and its configuration files work as they are: for an option that has no
+effect here (a database address, say) a warning says what stands in its place. Modules are read from
+`data_dir`/modules at the start.
 
 Stop it with SIGTERM or Ctrl-C: matches get `shutdown_grace_sec` to end. A second signal stops it at
 once.";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  throng check --config game.yaml
+  throng check --runtime.path my-modules --strict
+
+It prints the options in force, what the modules register, and what is odd about either. Exit code 2:
+an option is wrong. 1: a module does not load, or a line in it is certain to fail when it is run, such
+as a call of a function that there is not. 0 with warnings: what may be meant, such as a function that
+throng does not have yet; with --strict these are failures as well.";
 
 /// Reads the command line; `--help`, `--version` and mistakes end as errors that clap prints.
 ///
@@ -90,10 +103,13 @@ where
     let matches = command().try_get_matches_from(args)?;
     match matches.subcommand() {
         Some(("serve", args)) => Ok(Asked::Serve(config_args(args))),
-        Some(("check", args)) => Ok(Asked::Check(config_args(args))),
+        Some(("check", args)) => {
+            Ok(Asked::Check { args: config_args(args), strict: args.get_flag("strict") })
+        }
         Some(("echo", args)) => Ok(Asked::Echo(echo_options(args))),
         Some(("load", args)) => Ok(Asked::Load(args.clone())),
         Some(("options", args)) => Ok(Asked::Options { markdown: args.get_flag("markdown") }),
+        Some(("keys", _)) => Ok(Asked::Keys),
         Some(("functions", args)) => Ok(Asked::Functions {
             word: args.get_one::<String>("word").cloned().unwrap_or_default(),
             markdown: args.get_flag("markdown"),
@@ -115,15 +131,23 @@ pub fn command() -> Command {
                 .about("Run a game backend that speaks the Nakama client protocol")
                 .after_help(SERVE_EXAMPLES),
         ))
-        .subcommand(with_options(Command::new("check").about(
-            "Check the configuration and the modules, and print what is in force; starts nothing",
-        )))
+        .subcommand(with_options(
+            Command::new("check")
+                .about("Check the configuration and the modules; starts nothing")
+                .after_help(CHECK_EXAMPLES)
+                .arg(flag("strict", "Fail for warnings as well")),
+        ))
         .subcommand(echo())
         .subcommand(crate::load::command())
         .subcommand(
             Command::new("options")
                 .about("Print every option with its default, range and meaning")
                 .arg(flag("markdown", "As Markdown, the source of docs/configuration.md")),
+        )
+        .subcommand(
+            Command::new("keys").about("Print a configuration file with fresh keys").after_help(
+                "Example:\n  throng keys > keys.yaml && throng serve --config keys.yaml",
+            ),
         )
         .subcommand(
             Command::new("functions")
@@ -147,9 +171,13 @@ fn with_options(command: Command) -> Command {
         .help("Configuration file; may be given several times, later files win");
     let built = BUILT.iter().map(option_arg);
     // Known flags that are not obeyed are taken, so that the message can say why.
-    let unbuilt =
-        UNBUILT.iter().map(|opt| value_arg(opt.name).action(ArgAction::Append).hide(true));
+    let unbuilt = unbuilt_names().map(|name| value_arg(name).action(ArgAction::Append).hide(true));
     command.args_override_self(true).next_line_help(true).arg(files).args(built).args(unbuilt)
+}
+
+/// The options that are not obeyed and can be flags: whole sections cannot.
+fn unbuilt_names() -> impl Iterator<Item = &'static str> {
+    UNBUILT.iter().map(|opt| opt.name).filter(|name| !name.ends_with('*'))
 }
 
 fn value_arg(name: &'static str) -> Arg {
@@ -193,7 +221,7 @@ fn long_help(opt: &Opt) -> String {
 }
 
 fn config_args(matches: &ArgMatches) -> ConfigArgs {
-    let names = BUILT.iter().map(|opt| opt.name).chain(UNBUILT.iter().map(|opt| opt.name));
+    let names = BUILT.iter().map(|opt| opt.name).chain(unbuilt_names());
     let flags = names.filter_map(|name| {
         let items: Vec<String> = matches.get_many::<String>(name)?.cloned().collect();
         Some(Given { name: name.to_owned(), items, from: Source::Flag })

@@ -23,16 +23,25 @@ use std::path::{Path, PathBuf};
 use game::session::SessionSettings;
 use server::settings::{MatchSettings, RuntimeSettings, Settings, SocketSettings};
 
-pub use notice::{Level, Notice};
+pub use notice::{Level, Notice, is_key};
 use source::{Given, Problem, Source};
 use value::Value;
 
-use crate::options::{self, BUILT, Default, Kind, Known, Opt};
+use crate::options::{self, BUILT, Default, Kind, Known, Opt, Why};
 
 /// Every option's value, and where it came from.
 #[derive(Clone)]
 pub struct Effective {
     values: BTreeMap<&'static str, (Value, Source)>,
+    ignored: Vec<Ignored>,
+}
+
+/// An option of Nakama that was written and has no effect.
+#[derive(Clone)]
+struct Ignored {
+    name: String,
+    from: Source,
+    why: Why,
 }
 
 /// The configuration as the wiring takes it. Fields are named as the options are; see the table in
@@ -219,7 +228,7 @@ impl Effective {
             .iter()
             .map(|opt| (opt.name, (default_value(opt, cpus), Source::Default)))
             .collect();
-        let mut problems = Vec::new();
+        let (mut problems, mut ignored) = (Vec::new(), Vec::new());
         for Given { name, items, from } in given {
             match options::find(&name) {
                 Some(Known::Built(opt)) => match value::parse(opt.kind, &items) {
@@ -227,9 +236,13 @@ impl Effective {
                     Err(error) => problems.push(Problem::Bad { name: opt.name, from, error }),
                 },
                 Some(Known::Unbuilt(opt)) => {
-                    if !same_as_default(&items, opt.default) {
-                        let (name, why, default) = (opt.name, opt.why, opt.default);
-                        problems.push(Problem::NotObeyed { name, from, why, default });
+                    let why = opt.why;
+                    if same_as_default(&items, opt.default) {
+                        continue;
+                    }
+                    match why {
+                        Why::Unsafe(..) => problems.push(Problem::NotObeyed { name, from, why }),
+                        _ => ignored.push(Ignored { name, from, why }),
                     }
                 }
                 None => {
@@ -238,7 +251,7 @@ impl Effective {
                 }
             }
         }
-        let effective = Self { values };
+        let effective = Self { values, ignored };
         problems.extend(contradict::clashes(&effective));
         if problems.is_empty() { Ok(effective) } else { Err(problems) }
     }
@@ -305,7 +318,7 @@ fn default_value(opt: &Opt, cpus: u64) -> Value {
     }
 }
 
-/// Whether what was written for an option that is not obeyed is the original's default, so that
+/// Whether what was written for an option that is not obeyed is Nakama's default, so that
 /// nothing is lost by not obeying it.
 fn same_as_default(items: &[String], default: &str) -> bool {
     let wanted: Vec<&str> =

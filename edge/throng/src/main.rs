@@ -16,6 +16,7 @@ mod check;
 mod cli;
 mod config;
 mod echo;
+mod keys;
 mod load;
 mod logs;
 mod metrics;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
             let _logs = logs::start(&config.logger)?;
             for notice in &config.notices {
                 match notice.level {
+                    Level::Note => tracing::info!("{}", notice.text),
                     Level::Warn => tracing::warn!("{}", notice.text),
                     Level::Error => tracing::error!("{}", notice.text),
                 }
@@ -58,7 +60,9 @@ fn main() -> ExitCode {
             }
             serve::run(config)
         }),
-        Asked::Check(args) => with_config(args, |values, config| check::run(values, &config)),
+        Asked::Check { args, strict } => {
+            with_config(args, |values, config| check::run(values, &config, strict))
+        }
         Asked::Echo(options) => ended(
             logs::start(&logs::TERMINAL).map_err(Into::into).and_then(|_logs| echo::run(options)),
         ),
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
             let page = if markdown { reference::markdown() } else { reference::text() };
             ended(std::io::stdout().lock().write_all(page.as_bytes()).map_err(Into::into))
         }
+        Asked::Keys => ended(keys::print()),
         Asked::Functions { word, markdown } => {
             let page = if markdown {
                 Ok(reference::functions::markdown())

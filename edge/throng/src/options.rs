@@ -86,18 +86,18 @@ pub enum Origin {
     Ours,
 }
 
-/// An option of the original that throng does not obey (yet).
+/// An option of Nakama that throng does not obey (yet).
 pub struct Unbuilt {
-    /// The dotted name.
+    /// The dotted name; with `*` as the last part it stands for every name of the section.
     pub name: &'static str,
-    /// The original's default; writing just this is harmless and allowed. Entries of a list are
-    /// separated by commas.
+    /// Nakama's default; of writing just this nobody is told. Entries of a list are separated by
+    /// commas.
     pub default: &'static str,
     /// Why it is not obeyed.
     pub why: Why,
 }
 
-/// Why an option of the original is not obeyed.
+/// Why an option of Nakama is not obeyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The feature that it belongs to is missing: its name with "is" or "are", and what does
@@ -105,13 +105,18 @@ pub enum Why {
     Missing(&'static str, &'static str),
     /// The thing that it adjusts does not exist here; the text says what takes its place.
     Pointless(&'static str),
+    /// The feature is missing, and a server that starts without it would expose what it protects:
+    /// the start fails. What does instead.
+    Unsafe(&'static str, &'static str),
 }
 
 impl std::fmt::Display for Why {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Missing(feature, "") => write!(f, "{feature} not built yet"),
-            Self::Missing(feature, instead) => write!(f, "{feature} not built yet: {instead}"),
+            Self::Missing(feature, instead) | Self::Unsafe(feature, instead) => {
+                write!(f, "{feature} not built yet: {instead}")
+            }
             Self::Pointless(instead) => write!(f, "there is nothing to adjust here: {instead}"),
         }
     }
@@ -121,7 +126,7 @@ impl std::fmt::Display for Why {
 pub enum Known {
     /// throng obeys it.
     Built(&'static Opt),
-    /// The original has it, throng does not obey it.
+    /// Nakama has it, throng does not obey it.
     Unbuilt(&'static Unbuilt),
 }
 
@@ -130,7 +135,11 @@ pub fn find(name: &str) -> Option<Known> {
     if let Some(opt) = BUILT.iter().find(|opt| opt.name == name) {
         return Some(Known::Built(opt));
     }
-    UNBUILT.iter().find(|opt| opt.name == name).map(Known::Unbuilt)
+    let is_meant = |opt: &&Unbuilt| match opt.name.strip_suffix('*') {
+        Some(section) => name.starts_with(section),
+        None => opt.name == name,
+    };
+    UNBUILT.iter().find(is_meant).map(Known::Unbuilt)
 }
 
 /// The option whose name is nearest to a mistyped one, if any is near: at most a third of the
@@ -143,32 +152,15 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     }
     let lower = name.to_ascii_lowercase().replace('-', "_");
     let names = BUILT.iter().map(|opt| opt.name).chain(UNBUILT.iter().map(|opt| opt.name));
+    let names = names.filter(|name| !name.ends_with('*'));
     // The last part alone is the commonest slip: `port` for `socket.port`.
     let tail = |full: &'static str| full.rsplit('.').next().unwrap_or(full);
     let distance = |full: &'static str| {
-        if tail(full) == lower && full != lower { 1 } else { edits(&lower, full) }
+        let is_tail = tail(full) == lower && full != lower;
+        if is_tail { 1 } else { strsim::osa_distance(&lower, full) }
     };
     let (best, found) = names.map(|full| (distance(full), full)).min_by_key(|(d, _)| *d)?;
     (best <= found.len() / 3).then_some(found)
-}
-
-/// Letters to insert, delete, replace or swap with their neighbour to get from `a` to `b`.
-fn edits(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, &from) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, &to) in b.iter().enumerate() {
-            let mut cost = (last[j] + usize::from(from != to)).min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && from == b[j - 1] && a[i - 1] == to {
-                cost = cost.min(before[j - 1] + 1);
-            }
-            row.push(cost);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
 }
 
 impl Kind {
@@ -236,7 +228,7 @@ mod tests {
             BUILT.iter().map(|o| o.name).chain(UNBUILT.iter().map(|o| o.name)).collect();
         for name in &names {
             assert!(
-                name.chars().all(|c| c.is_ascii_lowercase() || "._0123456789".contains(c)),
+                name.chars().all(|c| c.is_ascii_lowercase() || "._*0123456789".contains(c)),
                 "{name}"
             );
         }
@@ -272,22 +264,5 @@ mod tests {
             assert_eq!(nearest(typed), meant, "{typed}");
         }
         assert_eq!(nearest(&"x".repeat(10_000)), None);
-    }
-
-    #[test]
-    fn edits_count_the_four_slips() {
-        for (a, b, n) in [
-            ("", "", 0),
-            ("", "ab", 2),
-            ("port", "port", 0),
-            ("prot", "port", 1),
-            ("por", "port", 1),
-            ("portt", "port", 1),
-            ("pert", "port", 1),
-            ("abcd", "wxyz", 4),
-        ] {
-            assert_eq!(edits(a, b), n, "{a} {b}");
-            assert_eq!(edits(b, a), n, "{b} {a}");
-        }
     }
 }

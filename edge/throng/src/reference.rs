@@ -29,10 +29,14 @@ socket:
 ```
 
 Names, defaults and meanings are Nakama's, so its configuration files work unchanged, as far as the
-features are there. Whatever is wrong stops the start, with the name, the place and the cure: a
-value out of range, two options that contradict each other, a mistyped name, or an option of Nakama
-that throng does not obey and that has another value than its default. `throng check` tells without
-starting anything, and prints what is in force. Environment variables are not read.
+features are there: for an option of Nakama that has no effect here a warning says what stands in its
+place. Whatever is wrong stops the start, with the name, the place and the cure: a value out of range,
+two options that contradict each other, a mistyped name. `throng check` tells without starting
+anything, and prints what is in force; with `--strict` it fails for warnings, too. Environment
+variables are not read.
+
+`throng keys > keys.yaml` makes a file with fresh keys. The default keys are fine as long as only this
+machine reaches the server.
 
 throng listens on 127.0.0.1 unless `socket.address` says otherwise. There is no gRPC port.
 ";
@@ -52,8 +56,10 @@ pub fn markdown() -> String {
         let (name, form, help) = (opt.name, opt.kind.describe(), opt.help);
         let _ = writeln!(page, "| `{name}` | {} | {form} | {help}{} |", default(opt), remark(opt));
     }
-    page += "\n## Options of Nakama that throng does not obey\n\nWriting the default is harmless; \
-             any other value stops the start.\n\n| option | default | why |\n|---|---|---|\n";
+    page += "\n## Options of Nakama that throng does not obey\n\nThey may stand in the file. Any other \
+             value than the default is a warning at start; of `socket.ssl_*` it is an error, because \
+             a server without TLS would expose its players.\n\n| option | default | why |\n\
+             |---|---|---|\n";
     for opt in UNBUILT {
         let shown = if opt.default.is_empty() { "empty" } else { opt.default };
         let _ = writeln!(page, "| `{}` | {shown} | {} |", opt.name, why(opt.why));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use engine::{Engine, Running, Start, ThreadPlan};
 use event::{Now, Random, ThreadId};
-use game::guest::HostSettings;
+use game::guest::{Finding, HostSettings, Registered};
 use script::{LuaLimits, LuaScripts, Sources};
 use server::core::Core;
 use server::desk::{Desk, Kit, LoadingHost};
@@ -28,6 +28,9 @@ use gauges::Gauges;
 
 /// How often is looked whether the cores have ended.
 const STOP_LOOK: Duration = Duration::from_millis(20);
+
+/// Lines about modules that the log gets at start.
+const FINDINGS_LOGGED_MAX: usize = 20;
 
 /// What every thread is built from.
 struct Parts {
@@ -107,9 +110,6 @@ fn parts(config: &Config) -> anyhow::Result<Parts> {
     for module in sources.names() {
         tracing::info!(module, "found");
     }
-    for line in not_run(&sources) {
-        tracing::warn!("{line}");
-    }
     let store = Store::open(&config.data_dir).with_context(|| {
         format!("cannot open the database in {} (`data_dir`)", config.data_dir.display())
     })?;
@@ -162,8 +162,9 @@ fn load_modules(config: &Config) -> anyhow::Result<Sources> {
         .with_context(|| format!("cannot load modules from {} (`runtime.path`)", path.display()))
 }
 
-/// What the original would run of the folder and this server does not, in words.
-fn not_run(sources: &Sources) -> Vec<String> {
+/// What the modules' author should know, the certain failures first: what was found in them, hooks
+/// that never run, and files that Nakama would run and this server does not.
+fn findings(sources: &Sources, registered: &Registered) -> Vec<Finding> {
     const WHY: &str = "not run: of all languages only Lua is, so far";
     let (named, count) = sources.others();
     let mut lines: Vec<String> =
@@ -171,7 +172,21 @@ fn not_run(sources: &Sources) -> Vec<String> {
     if count > named.len() {
         lines.push(format!("{} more files are {WHY}", count - named.len()));
     }
-    lines
+    lines.extend(hooks::warnings(registered));
+    let mut found = registered.findings.clone();
+    found.extend(lines.into_iter().map(|text| Finding { is_certain: false, text }));
+    found.sort_by_key(|finding| !finding.is_certain);
+    found
+}
+
+/// Logs what the modules' author should know; a large project must not bury the other lines.
+fn warn(findings: &[Finding]) {
+    for finding in findings.iter().take(FINDINGS_LOGGED_MAX) {
+        tracing::warn!("{}", finding.text);
+    }
+    if let Some(more @ 1..) = findings.len().checked_sub(FINDINGS_LOGGED_MAX) {
+        tracing::warn!("{more} more warnings about modules: `throng check` prints them all");
+    }
 }
 
 fn lua_limits(config: &Config) -> LuaLimits {
@@ -194,7 +209,7 @@ fn threads(
     let kits: anyhow::Result<Vec<Kit>> =
         parts.topology.listers().map(|thread| parts.kit(thread)).collect();
     let kits = kits?;
-    let hooks = Arc::new(hooks_of(&kits));
+    let hooks = Arc::new(hooks_of(&kits, &parts.sources));
     let mut kits = kits.into_iter();
     let mut kit = || kits.next().context("fewer threads with modules than planned");
     let mut engine = Engine::new(config.engine.driver.choice());
@@ -235,13 +250,11 @@ fn threads(
     Ok(engine)
 }
 
-/// Which names have hooks: the same on all threads. What will never run is told.
-fn hooks_of(kits: &[Kit]) -> Hooks {
+/// Which names have hooks: the same on all threads. What is odd about the modules is told.
+fn hooks_of(kits: &[Kit], sources: &Sources) -> Hooks {
     let Some(kit) = kits.first() else { return Hooks::default() };
     let registered = kit.scripts.registered();
-    for warning in hooks::warnings(registered) {
-        tracing::warn!("{warning}");
-    }
+    warn(&findings(sources, registered));
     Hooks::new(registered)
 }
 
@@ -266,11 +279,12 @@ fn finish(running: Arc<Running<Mail>>, topology: &Topology) -> anyhow::Result<()
     Ok(())
 }
 
-/// Loads the modules as `run` would, and tells what they register, a line each.
+/// Loads the modules as `run` would, and tells what they register, a line each, and what their
+/// author should know.
 ///
 /// # Errors
 /// The first module that cannot be loaded.
-pub fn check_modules(config: &Config) -> anyhow::Result<Vec<String>> {
+pub fn check_modules(config: &Config) -> anyhow::Result<(Vec<String>, Vec<Finding>)> {
     let path = &config.runtime.path;
     let settings = config.settings();
     let parts = Parts {
@@ -288,7 +302,5 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Vec<String>> {
     lines.extend(registered.rpc.iter().map(|id| format!("  rpc {id}")));
     lines.extend(registered.before.iter().map(|id| format!("  before {id}")));
     lines.extend(registered.after.iter().map(|id| format!("  after {id}")));
-    lines.extend(not_run(&parts.sources).iter().map(|text| format!("warning: {text}")));
-    lines.extend(hooks::warnings(registered).iter().map(|text| format!("warning: {text}")));
-    Ok(lines)
+    Ok((lines, findings(&parts.sources, registered)))
 }

@@ -172,6 +172,17 @@ pub struct Registered {
     /// Where hooks and events are defined: `before <name>`, `after <name>` or `<event>`, and
     /// `<file>:<line>`. For messages; what cannot be told is missing.
     pub locations: Vec<(String, String)>,
+    /// What the modules' author should hear before a player does.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing about the modules that their author should know. The modules have loaded all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether it is certain to fail when it is run; else it may be meant.
+    pub is_certain: bool,
+    /// File and line, what is wrong, and what to do.
+    pub text: String,
 }
 
 /// The guest code of one thread. Made by `edge/script`, one for every room and worker thread that

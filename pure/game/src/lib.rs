@@ -17,6 +17,7 @@ pub mod host;
 mod json;
 pub mod link;
 pub mod match_id;
+pub mod nearest;
 pub mod query;
 pub mod schema;
 pub mod session;

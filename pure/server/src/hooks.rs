@@ -6,6 +6,7 @@
 
 use game::api::names::{BUILT, NOT_BUILT};
 use game::guest::Registered;
+use game::nearest::nearest;
 use wire::nakama::realtime;
 
 /// Realtime messages that are handled. Hooks of others run, too, but what follows them is the
@@ -133,7 +134,10 @@ fn reason_of_hook(id: &str) -> Option<String> {
             return Some("RPC calls have no hooks".to_owned());
         }
         return match find(name, realtime::NAMES) {
-            None => Some("there is no such message: it never runs".to_owned()),
+            None => {
+                let meant = meant(name, realtime::NAMES.iter().copied());
+                Some(format!("there is no such message: it never runs{meant}"))
+            }
             Some(known) if REALTIME_BUILT.contains(&known) => None,
             Some(known) => Some(format!("{known} is not implemented in throng yet")),
         };
@@ -143,8 +147,19 @@ fn reason_of_hook(id: &str) -> Option<String> {
     }
     Some(match find(id, NOT_BUILT) {
         Some(known) => format!("{known} is not implemented in throng yet: it never runs"),
-        None => "there is no such call: it never runs".to_owned(),
+        None => {
+            let meant = meant(id, BUILT.iter().chain(NOT_BUILT).copied());
+            format!("there is no such call: it never runs{meant}")
+        }
     })
+}
+
+/// The name that may have been meant. Registered names are in lower case, so that is compared.
+fn meant(id: &str, known: impl Iterator<Item = &'static str>) -> String {
+    let known: Vec<_> = known.map(|it| (it.replace('_', "").to_ascii_lowercase(), it)).collect();
+    let lower = nearest(id, known.iter().map(|(lower, _)| lower.as_str()));
+    let found = known.iter().find(|(it, _)| Some(it.as_str()) == lower);
+    found.map_or_else(String::new, |(_, name)| format!("; did you mean `{name}`?"))
 }
 
 #[cfg(test)]
@@ -198,7 +213,7 @@ mod tests {
                 &["matchmaker_matched"],
                 &[
                     "a.lua:3: the before-hook of event is registered, but Event is not implemented in throng yet: it never runs",
-                    "the before-hook of addfriend is registered, but there is no such call: it never runs",
+                    "the before-hook of addfriend is registered, but there is no such call: it never runs; did you mean `AddFriends`?",
                     "the after-hook of addfriends is registered, but AddFriends is not implemented in throng yet: it never runs",
                     "matchmaker_matched is registered, but not implemented in throng yet: it never runs",
                 ],
@@ -210,7 +225,7 @@ mod tests {
                 &[
                     "the before-hook of rt:rpc is registered, but RPC calls have no hooks",
                     "the before-hook of rt:channeljoin is registered, but channel_join is not implemented in throng yet",
-                    "the before-hook of rt:matchjump is registered, but there is no such message: it never runs",
+                    "the before-hook of rt:matchjump is registered, but there is no such message: it never runs; did you mean `match_join`?",
                 ],
             ),
         ] {

@@ -5,6 +5,7 @@
 mod accounts;
 mod calls;
 mod dialect;
+mod findings;
 mod functions;
 mod host;
 mod hostile;

@@ -1,18 +1,20 @@
-//! What the operator should hear before anything starts: default keys, and addresses that others
-//! can reach.
+//! What the operator should hear before anything starts: default keys, addresses that others can
+//! reach, and options of Nakama that have no effect here. Every line says what to do.
 //!
 //! What is deliberately not here: mistakes, which stop the start (`source.rs`).
 
 use std::net::IpAddr;
 
-use super::Effective;
 use super::value::Value;
+use super::{Effective, Ignored};
 use crate::options::{BUILT, Default, Kind};
 
 /// How loud a notice is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Fine on a developer's machine.
+    /// Good to know; nothing has to be done now.
+    Note,
+    /// Something does not do what the configuration says, or others can reach more than usual.
     Warn,
     /// Fine nowhere.
     Error,
@@ -30,29 +32,28 @@ pub struct Notice {
 /// Everything worth a line, the worst first.
 pub(super) fn notices(values: &Effective) -> Vec<Notice> {
     let mut lines = Vec::new();
-    let keys = default_keys(values);
+    let keys: Vec<_> = default_keys(values).iter().map(|key| format!("`{key}`")).collect();
+    let keys = keys.join(", ");
     let (address, port) = (values.address("socket.address"), values.number::<u16>("socket.port"));
-    let open = !address.is_loopback();
-    if open {
-        let at = place(address);
-        let mut text =
+    let at = place(address);
+    let is_open = !address.is_loopback();
+    if is_open && keys.is_empty() {
+        let text =
             format!("listening on {at}, port {port}: reachable from outside (`socket.address`)");
-        let mut level = Level::Warn;
-        if !keys.is_empty() {
-            level = Level::Error;
-            let names: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
-            text = format!(
-                "{text}, WITH DEFAULT KEYS: everyone who reaches it can act as any player or as \
-                 the server; set {} or listen on 127.0.0.1",
-                names.join(", "),
-            );
-        }
-        lines.push(Notice { level, text });
-    }
-    let level = if open { Level::Error } else { Level::Warn };
-    for key in keys {
-        let text = format!("`{key}` has its default value, which everyone knows: set it");
-        lines.push(Notice { level, text });
+        lines.push(Notice { level: Level::Warn, text });
+    } else if is_open {
+        let text = format!(
+            "listening on {at}, port {port}, WITH DEFAULT KEYS: everyone who reaches it can act as \
+             any player or as the server. Set {keys} (`throng keys` makes a file of them), or \
+             listen on 127.0.0.1 (`socket.address`)"
+        );
+        lines.push(Notice { level: Level::Error, text });
+    } else if !keys.is_empty() {
+        let text = format!(
+            "default keys are in use, which is fine as long as only this machine reaches the \
+             server; before that changes, set {keys}: `throng keys` makes a file of them"
+        );
+        lines.push(Notice { level: Level::Note, text });
     }
     let metrics = values.address("metrics.address");
     if values.number::<u16>("metrics.prometheus_port") != 0 && !metrics.is_loopback() {
@@ -60,8 +61,28 @@ pub(super) fn notices(values: &Effective) -> Vec<Notice> {
         let text = format!("metrics are readable from outside, on {at} (`metrics.address`)");
         lines.push(Notice { level: Level::Warn, text });
     }
+    lines.extend(without_effect(&values.ignored));
     lines.sort_by_key(|line| std::cmp::Reverse(line.level));
     lines
+}
+
+/// A line for each reason for which options have no effect, with their names and places.
+fn without_effect(ignored: &[Ignored]) -> Vec<Notice> {
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+    for Ignored { name, from, why } in ignored {
+        let (why, name) = (why.to_string(), format!("`{name}` ({from})"));
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => reasons.push((why, vec![name])),
+        }
+    }
+    let notice = |(why, names): (String, Vec<String>)| {
+        let has = if names.len() == 1 { "has" } else { "have" };
+        let text = format!("{} {has} no effect: {why}", names.join(", "));
+        Notice { level: Level::Warn, text }
+    };
+    reasons.into_iter().map(notice).collect()
 }
 
 /// The secret options that hold the value that stands in the public table.
@@ -71,9 +92,14 @@ fn default_keys(values: &Effective) -> Vec<&'static str> {
         else {
             return false;
         };
-        opt.secret && matches!(opt.kind, Kind::Text { .. }) && text == default
+        is_key(opt) && text == default
     };
     BUILT.iter().filter(is_default).map(|opt| opt.name).collect()
+}
+
+/// Whether an option is a key, as against a list of secrets.
+pub fn is_key(opt: &crate::options::Opt) -> bool {
+    opt.secret && matches!(opt.kind, Kind::Text { .. })
 }
 
 fn place(address: IpAddr) -> String {

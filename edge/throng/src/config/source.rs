@@ -55,12 +55,12 @@ pub enum Problem {
     /// Valid YAML of the wrong shape.
     #[error("`{name}` ({from}): {shape}")]
     Shape { name: String, from: Source, shape: BadShape },
-    /// No such option, here or in the original.
+    /// No such option, here or in Nakama.
     #[error("`{name}` ({from}): there is no such option{}", question(*.nearest))]
     Unknown { name: String, from: Source, nearest: Option<&'static str> },
-    /// The original has it, throng does not.
-    #[error("`{name}` ({from}): {why}; remove it, or write {}", default_text(.default))]
-    NotObeyed { name: &'static str, from: Source, why: Why, default: &'static str },
+    /// Nakama has it, throng does not, and a start without it would expose players.
+    #[error("`{name}` ({from}): {why}")]
+    NotObeyed { name: String, from: Source, why: Why },
     /// A value that does not do.
     #[error("`{name}` ({from}): {error}")]
     Bad { name: &'static str, from: Source, error: BadValue },
@@ -117,11 +117,4 @@ pub enum Clash {
 
 fn question(nearest: Option<&str>) -> String {
     nearest.map_or(String::new(), |name| format!("; did you mean `{name}`?"))
-}
-
-fn default_text(default: &str) -> String {
-    match default {
-        "" => "its default, which is empty".to_owned(),
-        text => format!("its default, {text}"),
-    }
 }

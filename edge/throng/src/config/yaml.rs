@@ -11,6 +11,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Spanned};
 
 use super::source::{BadShape, Given, Problem, Source};
+use crate::options::Known;
 
 /// Size of a configuration file.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -74,7 +75,7 @@ impl Flat<'_> {
     fn entry(&mut self, name: String, node: Spanned<Node>) {
         let line = node.referenced.line();
         let items = match &node.value {
-            Node::Map(_) if crate::options::find(&name).is_some() => {
+            Node::Map(_) if matches!(crate::options::find(&name), Some(Known::Built(_))) => {
                 return self.problem(name, line, BadShape::NotSection);
             }
             Node::Map(_) => {
@@ -91,8 +92,10 @@ impl Flat<'_> {
             Node::Plain(quoted) => {
                 let text = spelling(self.text, &node).unwrap_or_default();
                 if quoted.is_none() && is_null(&text) {
-                    // A section whose lines are all commented out is no mistake.
-                    if is_section(&name) {
+                    // A section whose lines are all commented out is no mistake, and what has no
+                    // effect needs no value.
+                    let unbuilt = crate::options::find(&name);
+                    if is_section(&name) || matches!(unbuilt, Some(Known::Unbuilt(_))) {
                         return;
                     }
                     return self.problem(name, line, BadShape::NoValue);

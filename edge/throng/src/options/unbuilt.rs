@@ -1,37 +1,49 @@
-//! The rows of the original's options that throng does not obey: writing the original's default is
-//! harmless, anything else stops the start, so that nobody relies on what is not there.
+//! The rows of Nakama's options that throng does not obey: a configuration that was written for
+//! Nakama starts, and a warning says what has no effect and what stands in its place. Only where a
+//! start without the feature would expose players does it fail.
 //!
 //! Source: the structs and constructors of heroiclabs/nakama server/config.go, 3.40.
 
-use super::{Unbuilt, Why, Why::Missing, Why::Pointless};
+use super::{Unbuilt, Why, Why::Missing, Why::Pointless, Why::Unsafe};
 
 const fn row(name: &'static str, default: &'static str, why: Why) -> Unbuilt {
     Unbuilt { name, default, why }
 }
 
-const ROTATION: Why = Missing("log rotation is", "");
+const ROTATION: Why = Missing("log rotation is", "use logrotate with copytruncate");
 const CUSTOM: Why = Missing("custom metrics are", "");
 const BUFFERS: Why = Pointless("buffers grow and shrink with the traffic");
 const UNREAD: Why = Pointless(
     "what a client does not read counts against `socket.outgoing_queue_size`, and \
      `socket.pong_wait_ms` and `socket.idle_timeout_ms` end its silence",
 );
-const TLS: Why = Missing("TLS is", "put a proxy such as nginx or Caddy in front");
+const TLS: Why =
+    Unsafe("TLS is", "put a proxy such as nginx or Caddy in front, and remove this option");
 const POSTGRES: Why = Missing("PostgreSQL is", "the database is SQLite, in `data_dir`");
 const POOL: Why = Pointless("`engine.workers` and `runtime.memory_max_bytes` size the scripts");
 const JAVASCRIPT: Why = Missing("JavaScript is", "modules are written in Lua");
-const EVENTS: Why = Missing("the event functions of scripts are", "");
+const EVENTS: Why = Missing("the event functions of scripts are", "hooks run instead");
 const AT_ONCE: Why = Pointless("callbacks run one after another as they come, none waits");
-const MATCHMAKER: Why = Missing("the matchmaker is", "");
+const MATCHMAKER: Why = Missing(
+    "the matchmaker is",
+    "an RPC that calls `nk.match_list` and `nk.match_create` finds players a match",
+);
 const PARTIES: Why = Missing("parties are", "");
-const LEADERBOARDS: Why = Missing("leaderboards are", "");
-const CONSOLE: Why = Missing("the console is", "");
-const SOCIAL: Why = Missing("authentication with this provider is", "");
-const IAP: Why = Missing("purchase validation is", "");
+const LEADERBOARDS: Why = Missing("leaderboards are", "scores can be kept in storage objects");
+const CONSOLE: Why = Missing(
+    "the console is",
+    "`metrics.prometheus_port` serves numbers, and the data lies in `data_dir`",
+);
+const CLUSTER: Why = Missing("clustering is", "one process serves all players");
+const SOCIAL: Why = Missing(
+    "authentication with this provider is",
+    "players log in by device, custom id or e-mail",
+);
+const IAP: Why = Missing("purchase validation is", "do not sell yet");
 const SATORI: Why = Missing("the Satori client is", "");
 const MFA: Why = Missing("multi-factor authentication is", "");
 
-/// The original's options that throng does not obey.
+/// Nakama's options that throng does not obey.
 pub const UNBUILT: &[Unbuilt] = &[
     row("logger.rotation", "false", ROTATION),
     row("logger.max_size", "100", ROTATION),
@@ -144,4 +156,6 @@ pub const UNBUILT: &[Unbuilt] = &[
     row("satori.cache_ttl_sec", "300", SATORI),
     row("satori.http_timeout_ms", "10000", SATORI),
     row("satori.retry_count", "0", SATORI),
+    // Of the commercial edition.
+    row("cluster.*", "", CLUSTER),
 ];

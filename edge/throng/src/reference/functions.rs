@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use anyhow::bail;
 use game::host::{AREAS, Area, Doc, HostFunction, Kind};
-use lab::load::did_you_mean;
+use game::nearest::did_you_mean;
 
 const INTRODUCTION: &str = "\
 <!-- Made by `cargo xtask docs` from pure/game/src/host/table/. Change the table, not this page. -->

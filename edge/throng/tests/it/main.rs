@@ -78,7 +78,12 @@ fn exit_codes_tell_who_was_wrong() {
         (&["fly"], 2, "fly"),
         (&["serve", "--socket.prot", "1"], 2, "--socket.port"),
         (&["serve", "--socket.port", "x"], 2, "`socket.port` (command line)"),
-        (&["check", "--matchmaker.interval_sec", "3"], 2, "the matchmaker is not built yet"),
+        (&["check", "--matchmaker.interval_sec", "3"], 0, "the matchmaker is not built yet"),
+        (&["check", "--matchmaker.interval_sec", "3", "--strict"], 1, "1 warnings"),
+        (&["check", "--socket.ssl_certificate", "a"], 2, "TLS is not built yet"),
+        (&["keys"], 0, "session.encryption_key: \""),
+        (&["functions", "storage_r"], 0, "nk.storage_read("),
+        (&["functions", "storage_raed"], 1, "did you mean `storage_read`"),
         (&["check", "--config", "/no/such.yaml"], 2, "/no/such.yaml: cannot be read"),
         (&["check", "--runtime.path", "/no/such"], 1, "`runtime.path`"),
     ] {
@@ -144,4 +149,34 @@ fn modules_in_other_languages_are_not_passed_over_silently() {
     let warned = |file| ran.out.lines().any(|it| it.starts_with("warning: ") && it.contains(file));
     let found = ["index.js", "plugin.so", "README.md", "a.lua"].map(warned);
     assert_eq!(found, [true, true, false, false], "{}", ran.out);
+}
+
+#[test]
+fn check_fails_for_what_is_certain_to_fail_and_if_strict_for_warnings() {
+    let folder = std::env::temp_dir().join(format!("throng-it-{}-findings", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let check = |line: &str, flags: &[&str]| {
+        let text =
+            format!("local nk = require('nakama')\nnk.register_rpc(function() {line} end, 'a')");
+        std::fs::write(folder.join("a.lua"), text).unwrap();
+        throng(&[&["check", "--runtime.path", folder.to_str().unwrap()], flags].concat())
+    };
+    for (line, flags, code, printed) in [
+        ("nk.time()", &[][..], 0, "rpc a"),
+        ("nk.time()", &["--strict"], 0, "rpc a"),
+        ("nk.http_request('x')", &[], 0, "warning: a.lua:2: nk.http_request is not built yet"),
+        ("nk.http_request('x')", &["--strict"], 1, "warning: a.lua:2: nk.http_request"),
+        (
+            "nk.tiem()",
+            &[],
+            1,
+            "error: a.lua:2: nk.tiem: Nakama has no such function; did you mean \
+                               `time`?",
+        ),
+    ] {
+        let ran = check(line, flags);
+        assert_eq!(ran.code, Some(code), "{line} {flags:?}\n{}{}", ran.out, ran.err);
+        assert!(ran.out.contains(printed), "{line} {flags:?}\n{}", ran.out);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
