@@ -214,6 +214,44 @@ local function base_context(mode)
   }
 end
 
+do
+  local pcall, sub = pcall, string.sub
+  local RETRIES_MAX = 10
+  local CHANGED = "Storage write rejected - version check failed."
+
+  function nk.storage_write_retry(ids, update, retries_max)
+    local name = "storage_write_retry"
+    if type(ids) ~= "table" then
+      wrong(2, 1, name, "table expected, got " .. type(ids))
+    elseif type(update) ~= "function" then
+      wrong(2, 2, name, "function expected, got " .. type(update))
+    elseif type(retries_max) ~= "number" then
+      wrong(2, 3, name, "number expected, got " .. type(retries_max))
+    elseif not (retries_max >= 0 and retries_max <= RETRIES_MAX) then
+      wrong(2, 3, name, "max retries must be a value between 0 and 10")
+    end
+    if #ids == 0 then
+      return {}
+    end
+    for _ = 0, retries_max do
+      local writes = update(nk.storage_read(ids))
+      if type(writes) ~= "table" then
+        error("failed to write storage objects with retry: update function error: expects to return "
+          .. "a valid table", 2)
+      end
+      local ok, acks = pcall(nk.storage_write, writes)
+      if ok then
+        return acks
+      end
+      -- Only what another one has changed meanwhile is worth another try.
+      if type(acks) ~= "string" or sub(acks, -#CHANGED) ~= CHANGED then
+        error(acks, 0)
+      end
+    end
+    error("failed to write storage objects with retry: Storage write retries exhausted.", 2)
+  end
+end
+
 function nk.get_context()
   return base_context(is_match and "match" or "run_once")
 end

@@ -1,8 +1,9 @@
 //! Accounts: what a user can read, change and delete of its own, banning, and (in the parts below)
-//! how one logs in and what identities and wallet it has.
+//! how one logs in and what identities it has.
 //!
 //! All functions take the thread's database and speak its SQL themselves. Not here: tokens
-//! (`session`), requests (`api`), what other users see (`user`), the identities' links (`link`).
+//! (`session`), requests (`api`), what other users see (`user`), the identities' links (`link`),
+//! changing wallets (`wallet`).
 //!
 //! # Transactions
 //!
@@ -14,7 +15,6 @@
 mod authenticate;
 pub(crate) mod disguise;
 mod identity;
-mod wallet;
 
 use event::Now;
 use uuid::Uuid;
@@ -26,7 +26,6 @@ pub use authenticate::{
     authenticate_username,
 };
 pub use identity::{CustomId, DeviceId, Email, Password, Username};
-pub use wallet::{WALLET_ENTRIES_MAX, WalletChange, wallet_update};
 
 use crate::db::{Database, DbError, Param, Row};
 use crate::error::{ApiError, Code};
@@ -224,6 +223,7 @@ pub fn delete(db: &mut dyn Database, user_id: Uuid) -> Result<(), ApiError> {
             db.execute("DELETE FROM user_device WHERE id = $1", &[Param::Text(&device)])?;
         }
         db.execute("DELETE FROM storage WHERE user_id = $1", &[id])?;
+        db.execute("DELETE FROM wallet_ledger WHERE user_id = $1", &[id])?;
         db.execute("DELETE FROM users WHERE id = $1", &[id])
     });
     match deleted.map_err(ApiError::database("Error deleting user account."))? {

@@ -20,6 +20,7 @@ mod sql;
 mod storage;
 mod system;
 mod table;
+mod wallet;
 
 use smallvec::SmallVec;
 

@@ -34,8 +34,10 @@ pub const SCHEMA_VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (
 )";
 
 /// All steps, in order.
-pub const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "accounts and storage", sql: ACCOUNTS_AND_STORAGE }];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "accounts and storage", sql: ACCOUNTS_AND_STORAGE },
+    Migration { version: 2, name: "wallet ledger", sql: WALLET_LEDGER },
+];
 
 const ACCOUNTS_AND_STORAGE: &[&str] = &[
     "CREATE TABLE users (
@@ -78,6 +80,21 @@ const ACCOUNTS_AND_STORAGE: &[&str] = &[
         PRIMARY KEY (user_id, collection, key)
     ) WITHOUT ROWID",
     "CREATE INDEX storage_listing ON storage (collection, read, key, user_id)",
+];
+
+/// Rows are listed by user, newest first, and found by their id when their metadata changes.
+const WALLET_LEDGER: &[&str] = &[
+    "CREATE TABLE wallet_ledger (
+        id BYTEA NOT NULL,
+        user_id BYTEA NOT NULL,
+        changeset TEXT NOT NULL,
+        metadata TEXT NOT NULL,
+        create_time BIGINT NOT NULL,
+        update_time BIGINT NOT NULL,
+        PRIMARY KEY (user_id, create_time, id),
+        FOREIGN KEY (user_id) REFERENCES users (id) ON DELETE CASCADE
+    ) WITHOUT ROWID",
+    "CREATE UNIQUE INDEX wallet_ledger_id ON wallet_ledger (id)",
 ];
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod hostile;
 mod matches;
 mod modules;
 mod reference;
+mod wallets;
 
 use std::sync::Arc;
 

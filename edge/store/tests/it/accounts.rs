@@ -3,6 +3,7 @@
 use game::account::{self, Account, Newcomer};
 use game::api::{ApiCall, AuthenticateId, Disconnect, Effect};
 use game::db::{Database as _, Param};
+use game::wallet::{WalletUpdate, wallets_update};
 
 use crate::world::{CUSTOM, DEVICE, EMAIL, Session, World};
 
@@ -414,9 +415,10 @@ fn wallets_add_up_and_never_fall_below_zero() {
     let mut world = World::new();
     let ann = world.user("ann");
     let change = |world: &mut World, changes: &[(&str, i64)]| {
-        let changes: Vec<_> = changes.iter().map(|(path, by)| ((*path).to_owned(), *by)).collect();
-        let result = account::wallet_update(&mut world.db, world.now, ann.claims.user_id, &changes);
-        result.map(|change| format!("{:?}", change.updated)).map_err(|error| error.message)
+        let changeset = changes.iter().map(|(path, by)| ((*path).to_owned(), *by)).collect();
+        let update = WalletUpdate { user_id: ann.claims.user_id, changeset, ledger: None };
+        let result = wallets_update(&mut world.db, world.now, &[update]);
+        result.map(|changes| format!("{:?}", changes[0].updated)).map_err(|error| error.message)
     };
     assert_eq!(
         change(&mut world, &[("gold", 5), ("gems", 1)]).unwrap(),

@@ -1,4 +1,4 @@
-//! Accounts, users, logins, links and wallets for scripts. Every function is a transaction of its
+//! Accounts, users, logins and links for scripts. Every function is a transaction of its
 //! own: what it wrote is durable when it returns.
 //!
 //! Source: nakama 3.40, `server/runtime_lua_nakama.go`; record times are unix seconds.
@@ -376,36 +376,4 @@ pub(super) fn unlink_email(host: &mut dyn Host, args: &Args<'_>) -> Result<Retur
     let email = args.text_or_nil(1)?.unwrap_or_default();
     durably(host, "error unlinking", |db| link::unlink_email(db, now, user_id, &email))?;
     none()
-}
-
-/// Metadata is accepted and, as there is no ledger yet, asking for a ledger row is an error.
-pub(super) fn wallet_update(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    args.filled(0, "expects a valid user id")?;
-    let user_id = args.uuid(0, "expects a valid user id")?;
-    let Value::Map(changes) = args.value(1) else {
-        return Err(args.wrong(1, "expects a table as changeset value"));
-    };
-    let wrong = || args.wrong(1, "expects changeset values to be whole numbers");
-    let changes = changes
-        .iter()
-        .map(|(path, delta)| {
-            let path = std::str::from_utf8(path).map_err(|_| wrong())?.to_owned();
-            Ok((path, delta.as_int().ok_or_else(wrong)?))
-        })
-        .collect::<Result<Vec<_>, HostError>>()?;
-    if args.bool_or(3, false)? {
-        return super::missing(host, &Args { function: "wallet_update with a ledger", ..*args });
-    }
-    let now = host.now();
-    let change = durably(host, "failed to update user wallet", |db| {
-        account::wallet_update(db, now, user_id, &changes)
-    })?;
-    let wallet = |wallet: std::collections::BTreeMap<String, i64>| {
-        let members = wallet.into_iter().map(|(path, n)| (Bytes::from(path), Value::Int(n)));
-        Value::Map(members.collect())
-    };
-    let mut returns = Returns::new();
-    returns.push(wallet(change.updated));
-    returns.push(wallet(change.previous));
-    Ok(returns)
 }

@@ -5,47 +5,80 @@
 use uuid::Uuid;
 
 use super::accounts::{durably, member, seconds, table};
-use super::{Args, Returns, json, none, one};
+use super::{Args, Meter, Returns, json, none, one};
 use crate::guest::{Host, HostError};
 use crate::storage::{self, Ack, Caller, Delete, LIST_LIMIT_MAX, Listing, Object, ObjectId, Write};
 use crate::value::Value;
 
-/// Items of a list argument, which must all be tables.
-fn items<'a>(args: &Args<'a>, what: &str) -> Result<Vec<&'a Value>, HostError> {
-    let items = args.list(0).map_err(|_| args.wrong(0, what))?;
-    let is_table = |item: &&Value| matches!(item, Value::Map(_));
-    if items.iter().any(|item| !is_table(&item)) {
-        return Err(args.wrong(0, what));
-    }
-    Ok(items.iter().collect())
+/// One table of a list argument, whose refusals name the argument.
+#[derive(Clone, Copy)]
+pub(super) struct Item<'a> {
+    args: Args<'a>,
+    index: usize,
+    value: &'a Value,
 }
 
-/// A text of an item; `None` when it is missing.
-fn text<'a>(args: &Args<'a>, item: &'a Value, name: &str) -> Result<Option<&'a str>, HostError> {
-    match item.member(name) {
-        None | Some(Value::Nil) => Ok(None),
-        Some(value) => match value.as_str() {
-            Some(text) => Ok(Some(text)),
-            None => Err(args.wrong(0, &format!("expects {name} to be string"))),
-        },
+/// The items of a list argument, which must all be tables; `what` is the refusal's text.
+pub(super) fn items<'a>(
+    args: &Args<'a>,
+    index: usize,
+    what: &str,
+) -> Result<Vec<Item<'a>>, HostError> {
+    let items = args.list(index).map_err(|_| args.wrong(index, what))?;
+    let item = |value: &'a Value| match value {
+        Value::Map(_) | Value::List(_) => Ok(Item { args: *args, index, value }),
+        _ => Err(args.wrong(index, what)),
+    };
+    items.iter().map(item).collect()
+}
+
+impl<'a> Item<'a> {
+    /// A member; `None` when it is missing or nil.
+    pub(super) fn member(&self, name: &str) -> Option<&'a Value> {
+        self.value.member(name).filter(|value| !matches!(value, Value::Nil))
+    }
+
+    /// Who pays for what is made of this item.
+    pub(super) fn meter(&self) -> &'a dyn Meter {
+        self.args.meter
+    }
+
+    /// The refusal of this item.
+    pub(super) fn wrong(&self, what: &str) -> HostError {
+        self.args.wrong(self.index, what)
+    }
+
+    /// A text; `None` when it is missing.
+    pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, HostError> {
+        let text = |value: &'a Value| {
+            value.as_str().ok_or_else(|| self.wrong(&format!("expects {name} to be string")))
+        };
+        self.member(name).map(text).transpose()
+    }
+
+    /// The id of a user; `None` when it is missing.
+    pub(super) fn user_id(&self) -> Result<Option<Uuid>, HostError> {
+        let id = |text: &str| {
+            Uuid::try_parse(text).map_err(|_| self.wrong("expects user_id to be a valid ID"))
+        };
+        self.text("user_id")?.map(id).transpose()
     }
 }
 
 /// Collection, key and owner of an item. No owner, or an empty one, is the system.
-fn object_id(args: &Args<'_>, item: &Value) -> Result<ObjectId, HostError> {
+fn object_id(item: &Item<'_>) -> Result<ObjectId, HostError> {
     let filled = |name: &str| -> Result<String, HostError> {
-        match text(args, item, name)? {
-            Some("") => Err(args.wrong(0, &format!("expects {name} to be a non-empty string"))),
+        match item.text(name)? {
+            Some("") => Err(item.wrong(&format!("expects {name} to be a non-empty string"))),
             Some(text) => Ok(text.to_owned()),
-            None => Err(args.wrong(0, &format!("expects {name} to be supplied"))),
+            None => Err(item.wrong(&format!("expects {name} to be supplied"))),
         }
     };
-    let user_id = match text(args, item, "user_id")? {
-        None | Some("") => Uuid::nil(),
-        Some(id) => {
-            Uuid::try_parse(id).map_err(|_| args.wrong(0, "expects user_id to be a valid ID"))?
-        }
+    let user_id = match item.text("user_id")? {
+        Some("") => None,
+        _ => item.user_id()?,
     };
+    let user_id = user_id.unwrap_or_default();
     Ok(ObjectId { collection: filled("collection")?, key: filled("key")?, user_id })
 }
 
@@ -70,8 +103,8 @@ fn id_members(id: &ObjectId) -> Vec<(bytes::Bytes, Value)> {
 }
 
 pub(super) fn storage_read(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let items = items(args, "expects a valid set of keys")?;
-    let ids = items.into_iter().map(|item| object_id(args, item)).collect::<Result<Vec<_>, _>>()?;
+    let items = items(args, 0, "expects a valid set of keys")?;
+    let ids = items.iter().map(object_id).collect::<Result<Vec<_>, _>>()?;
     let objects = durably(host, "failed to read storage objects", |db| {
         storage::read(db, Caller::Script, &ids)
     })?;
@@ -79,50 +112,56 @@ pub(super) fn storage_read(host: &mut dyn Host, args: &Args<'_>) -> Result<Retur
 }
 
 pub(super) fn storage_write(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let items = items(args, "expects a valid set of data")?;
-    let writes =
-        items.into_iter().map(|item| write_of(args, item)).collect::<Result<Vec<_>, _>>()?;
+    let items = items(args, 0, "expects a valid set of data")?;
+    let writes = items.iter().map(write_of).collect::<Result<Vec<_>, _>>()?;
     let now = host.now();
     let acks = durably(host, "failed to write storage objects", |db| {
         storage::write(db, now, Caller::Script, &writes)
     })?;
+    one(acks_value(&acks))
+}
+
+/// What was written, as scripts see it.
+pub(super) fn acks_value(acks: &[Ack]) -> Value {
     let ack_value = |ack: &Ack| {
         let mut members = id_members(&ack.id);
         members.push(member("version", Value::text(&*ack.version)));
         Value::Map(members)
     };
-    one(Value::List(acks.iter().map(ack_value).collect()))
+    Value::List(acks.iter().map(ack_value).collect())
 }
 
-fn write_of(args: &Args<'_>, item: &Value) -> Result<Write, HostError> {
+/// An object to write.
+pub(super) fn write_of(item: &Item<'_>) -> Result<Write, HostError> {
     let value = match item.member("value") {
-        Some(value @ Value::Map(_)) => json::encode_for(value, args.meter),
-        _ => return Err(args.wrong(0, "expects value to be table")),
+        Some(value @ Value::Map(_)) => json::encode_for(value, item.meter()),
+        _ => return Err(item.wrong("expects value to be table")),
     };
-    let value =
-        value.map_err(|error| args.wrong(0, &format!("failed to convert value: {error}")))?;
+    let value = value.map_err(|error| item.wrong(&format!("failed to convert value: {error}")))?;
     let permission = |name: &str| match item.member(name) {
-        None | Some(Value::Nil) => Ok(1),
+        None => Ok(1),
         Some(value) => {
-            value.as_int().ok_or_else(|| args.wrong(0, &format!("expects {name} to be number")))
+            value.as_int().ok_or_else(|| item.wrong(&format!("expects {name} to be number")))
         }
     };
     Ok(Write {
-        id: object_id(args, item)?,
+        id: object_id(item)?,
         value: String::from_utf8_lossy(&value).into_owned(),
-        version: text(args, item, "version")?.unwrap_or_default().to_owned(),
+        version: item.text("version")?.unwrap_or_default().to_owned(),
         permission_read: permission("permission_read")?,
         permission_write: permission("permission_write")?,
     })
 }
 
+/// An object to delete.
+pub(super) fn delete_of(item: &Item<'_>) -> Result<Delete, HostError> {
+    let version = item.text("version")?.unwrap_or_default().to_owned();
+    Ok(Delete { id: object_id(item)?, version })
+}
+
 pub(super) fn storage_delete(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let items = items(args, "expects a valid set of object IDs")?;
-    let delete = |item: &Value| -> Result<Delete, HostError> {
-        let version = text(args, item, "version")?.unwrap_or_default().to_owned();
-        Ok(Delete { id: object_id(args, item)?, version })
-    };
-    let deletes = items.into_iter().map(delete).collect::<Result<Vec<_>, _>>()?;
+    let items = items(args, 0, "expects a valid set of object IDs")?;
+    let deletes = items.iter().map(delete_of).collect::<Result<Vec<_>, _>>()?;
     durably(host, "failed to remove storage", |db| storage::delete(db, Caller::Script, &deletes))?;
     none()
 }

@@ -1,6 +1,6 @@
 //! Storage objects.
 
-use super::{built, missing};
+use super::{built, missing, own};
 use crate::host::{HostFunction, storage};
 
 pub(super) const ROWS: &[HostFunction] = &[
@@ -47,5 +47,21 @@ pub(super) const ROWS: &[HostFunction] = &[
          })\n\
          return acks[1].version",
     ),
-    missing("storage_write_retry"),
+    own(
+        "storage_write_retry",
+        "(ids: list, update: function, retries_max: number) -> acks: list",
+        "Reads objects as `storage_read` does, gives them to `update(objects)` and writes what it \
+         returns as `storage_write` does. If an object has changed meanwhile, it begins again, 0 to 10 \
+         times; return the objects with their `version`, else the last write wins.",
+        "local nk = require(\"nakama\")\n\
+         local function visit(context)\n  \
+         local id = { collection = \"stats\", key = \"visits\" }\n  \
+         nk.storage_write_retry({ id }, function(objects)\n    \
+         local object = objects[1] or { collection = id.collection, key = id.key, value = {}, version = \"*\" }\n    \
+         object.value.count = (object.value.count or 0) + 1\n    \
+         return { object }\n  \
+         end, 5)\n\
+         end\n\
+         nk.register_rpc(visit, \"visit\")",
+    ),
 ];
