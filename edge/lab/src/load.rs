@@ -19,6 +19,7 @@ pub mod expect;
 mod generator;
 mod hlog;
 mod json;
+mod limit;
 mod nearest;
 mod path;
 mod player;

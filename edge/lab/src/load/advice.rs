@@ -4,9 +4,11 @@
 //! In: a [`Summary`], or one of its errors. Out: sentences for a terminal or a report. Nothing is
 //! measured or decided here but by what the summary says.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::process::ExitStatus;
 
+use super::limit::setting_in;
 use super::process::may_run_on;
 use super::record::STOPPED;
 use super::summary::{ErrorSummary, Summary};
@@ -210,13 +212,19 @@ const CURES: &[(&str, &str, &str)] = &[
 
 const TLS: &str = "that is a TLS port, and TLS is not spoken here: name the server's plain port";
 
-/// What cures an error of this kind; none where nothing general can be said.
+/// What cures an error of this kind: the setting that the server names, or general advice; none where nothing general can be said.
 #[must_use]
-pub fn cure(error: &ErrorSummary) -> Option<&'static str> {
+pub fn cure(error: &ErrorSummary) -> Option<Cow<'static, str>> {
+    if let Some(setting) = setting_in(&error.kind) {
+        return Some(Cow::Owned(format!(
+            "the server has met its limit `{setting}`: raise that setting for the run, or ask for \
+             less: fewer players, a lower rate"
+        )));
+    }
     let fits = |(kind, part, _): &&(&str, &str, &str)| {
         error.kind.starts_with(kind) && error.example.contains(part)
     };
-    CURES.iter().find(fits).map(|(_, _, cure)| *cure)
+    CURES.iter().find(fits).map(|(_, _, cure)| Cow::Borrowed(*cure))
 }
 
 /// Text of a stranger as one line for a terminal: as it is, but control characters and what cannot
@@ -373,6 +381,9 @@ mod tests {
             ("status 400", "Client sent an HTTP request to an HTTPS server.", "TLS"),
             ("status 500", "attempt to index nil", "log"),
             ("status 503", "", "lower rate"),
+            ("status 429: limit.calls_waiting_per_user", "", "limit.calls_waiting_per_user"),
+            ("error 0: too many requests (limit.a_b is 1)", "", "`limit.a_b`"),
+            ("handshake refused: status 429: limit.sockets_per_user", "", "sockets_per_user"),
             ("not HTTP: malformed start line", "SSH-2.0-OpenSSH", "SSH server"),
             ("not HTTP: malformed start line", "\u{15}\u{3}\u{1}\0\u{2}", "TLS"),
             ("not HTTP: malformed start line", "220 mail", "HTTP/1.1"),

@@ -323,7 +323,7 @@ fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     let row = |error: &super::summary::ErrorSummary| {
         let example = error.example.clone();
-        let cure = cure(error).unwrap_or_default().to_owned();
+        let cure = cure(error).unwrap_or_default().into_owned();
         vec![group(error.count), error.op.clone(), error.kind.clone(), example, cure]
     };
     let rows: Vec<_> = summary.errors.iter().map(row).collect();

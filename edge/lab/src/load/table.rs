@@ -279,7 +279,7 @@ fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
             paragraph(out, "              e.g. ", &one_line(&error.example))?;
         }
         if let Some(cure) = cure(error) {
-            paragraph(out, "              → ", cure)?;
+            paragraph(out, "              → ", &cure)?;
         }
     }
     Ok(())

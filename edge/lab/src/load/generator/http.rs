@@ -4,6 +4,7 @@ use event::{ConnId, Output};
 use wire::http1::Response;
 
 use super::{ANSWER_LIMITS, Command, Generator};
+use crate::load::limit::refused;
 use crate::load::player::{Doing, Expecting, Link};
 use crate::load::program::{HttpStep, Retry, Step, StepKind};
 use crate::load::record::{EXAMPLE_BYTES_MAX, NO_OP};
@@ -250,7 +251,8 @@ fn judge(step: &HttpStep, response: &Response<'_>) -> Result<Vec<(u8, Box<str>)>
         String::from_utf8_lossy(body).into_owned()
     };
     if !step.expect.contains(&response.status) {
-        return Err(Wrong::new(format!("status {}", response.status), body()));
+        let body = body();
+        return Err(Wrong::new(refused("status", response.status, &body), body));
     }
     if let Some(name) = step.required.iter().find(|name| response.header(name).is_none()) {
         return Err(Wrong::new(format!("answer lacks the header {name}"), body()));

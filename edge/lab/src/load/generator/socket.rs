@@ -14,6 +14,7 @@ use super::http::Wrong;
 use super::steps::is_binary_message;
 use super::{ANSWER_LIMITS, Command, Generator};
 use crate::load::deliveries::{Arrival, Mark, PAYLOAD_BYTES_MAX, numbers_between};
+use crate::load::limit::refused;
 use crate::load::player::{Doing, Expecting, Link};
 use crate::load::program::{StepKind, audience_index};
 use crate::load::record::NO_OP;
@@ -38,8 +39,9 @@ impl Generator {
             Ok(None) => return,
             Ok(Some(response)) if websocket::is_accepted(&response, *key) => None,
             Ok(Some(response)) => {
-                let kind = format!("handshake refused: status {}", response.status);
-                Some(Wrong::new(kind, String::from_utf8_lossy(response.body)))
+                let body = String::from_utf8_lossy(response.body);
+                let kind = refused("handshake refused: status", response.status, &body);
+                Some(Wrong::new(kind, body))
             }
             Err(error) => Some(Wrong::new(format!("not HTTP: {error}"), "")),
         };
