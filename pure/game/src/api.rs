@@ -31,6 +31,7 @@ pub use call::{
     ApiCall, Auth, AuthenticateEmail, AuthenticateId, DeleteObjects, ListObjects, Logout,
     ReadObjects, Refresh, WriteObjects,
 };
+pub use matches::run as list_matches;
 pub use route::{Route, route};
 pub use rpc::{RpcCall, write_rpc_answer};
 

@@ -108,7 +108,8 @@ pub struct Listed {
 /// What was refused or ignored since the start, for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryCounters {
-    /// Matches that are not listed, because there were [`Directory::MATCHES_MAX`].
+    /// Matches that are not listed, because there were [`Directory::AUTHORITATIVE_MAX`] or
+    /// [`Directory::RELAYED_MAX`] of their kind.
     pub matches_refused_count: u64,
     /// Sessions that do not count as online, because there were [`Directory::ONLINE_MAX`].
     pub online_refused_count: u64,
@@ -122,14 +123,20 @@ pub struct DirectoryCounters {
 #[derive(Debug)]
 pub struct Directory {
     node: Arc<str>,
-    matches: BTreeMap<MatchId, Entry>,
+    /// Each kind by itself: relayed matches, which any client can make, take no room from the
+    /// others, and whoever looks through those does not meet them.
+    authoritative: Matches,
+    relayed: Matches,
     index: Index,
     /// Versions of the newest matches that ended, so that late events do not revive them.
     ended: BTreeMap<MatchId, u64>,
     ended_order: VecDeque<MatchId>,
     online: BTreeSet<(Uuid, Uuid)>,
     counters: DirectoryCounters,
+    list_steps_max: u64,
 }
+
+type Matches = BTreeMap<MatchId, Entry>;
 
 /// A match as the directory knows it.
 #[derive(Debug)]
@@ -149,8 +156,11 @@ impl Default for Directory {
 }
 
 impl Directory {
-    /// Matches; about 1 KB each. Further ones run, but are not listed, and are counted.
-    pub const MATCHES_MAX: usize = 200_000;
+    /// Authoritative matches, about 1 KB each: as many as the option `match.matches_max` allows at
+    /// most. Further ones are not listed, and are counted.
+    pub const AUTHORITATIVE_MAX: usize = 1_000_000;
+    /// Relayed matches, about 300 bytes each. Further ones run, but are not listed, and are counted.
+    pub const RELAYED_MAX: usize = 200_000;
     /// Online sessions; about 50 bytes each. Further ones do not count as online, and are counted.
     pub const ONLINE_MAX: usize = 2_000_000;
     /// Ended matches that are remembered. An event about one that ended before so many others is
@@ -161,12 +171,14 @@ impl Directory {
     pub fn new(node: &str) -> Self {
         Self {
             node: node.into(),
-            matches: BTreeMap::new(),
+            authoritative: Matches::new(),
+            relayed: Matches::new(),
             index: Index::default(),
             ended: BTreeMap::new(),
             ended_order: VecDeque::new(),
             online: BTreeSet::new(),
             counters: DirectoryCounters::default(),
+            list_steps_max: Self::LIST_STEPS_MAX,
         }
     }
 
@@ -212,17 +224,17 @@ impl Directory {
 
     /// The match, if it runs.
     pub fn find(&self, id: &MatchId) -> Option<&Listed> {
-        self.matches.get(id).map(|entry| &entry.listed)
+        self.of(*id).get(id).map(|entry| &entry.listed)
     }
 
     /// How many matches run.
     pub fn len(&self) -> usize {
-        self.matches.len()
+        self.authoritative.len() + self.relayed.len()
     }
 
     /// Whether no match runs.
     pub fn is_empty(&self) -> bool {
-        self.matches.is_empty()
+        self.len() == 0
     }
 
     /// How many authoritative matches run.
@@ -245,13 +257,28 @@ impl Directory {
         self.counters
     }
 
+    /// Sets what one listing may cost, in steps of very roughly a nanosecond.
+    pub fn set_list_steps_max(&mut self, steps_max: u64) {
+        self.list_steps_max = steps_max;
+    }
+
+    fn of(&self, id: MatchId) -> &Matches {
+        if id.authoritative { &self.authoritative } else { &self.relayed }
+    }
+
+    fn of_mut(&mut self, id: MatchId) -> &mut Matches {
+        if id.authoritative { &mut self.authoritative } else { &mut self.relayed }
+    }
+
     fn create(&mut self, listed: Listed, version: u64) -> bool {
         let id = listed.id;
-        let known = self.matches.get(&id).map(|entry| entry.version);
+        let known = self.of(id).get(&id).map(|entry| entry.version);
         if known.or_else(|| self.ended.get(&id).copied()).is_some_and(|known| version <= known) {
             return false;
         }
-        if known.is_none() && self.matches.len() >= Self::MATCHES_MAX {
+        let matches_max =
+            if id.authoritative { Self::AUTHORITATIVE_MAX } else { Self::RELAYED_MAX };
+        if known.is_none() && self.of(id).len() >= matches_max {
             self.counters.matches_refused_count += 1;
             return true;
         }
@@ -259,41 +286,41 @@ impl Directory {
         let fields = id.authoritative.then(|| self.fields_of(&listed));
         self.index.insert(listed.size, key);
         let entry = Entry { listed, key, version, fields };
-        if let Some(old) = self.matches.insert(id, entry) {
+        if let Some(old) = self.of_mut(id).insert(id, entry) {
             self.index.remove(old.listed.size, &old.key);
         }
         true
     }
 
     fn resize(&mut self, id: MatchId, version: u64, size: u32) -> bool {
-        let Some(entry) = newer(&mut self.matches, id, version) else { return false };
-        if entry.listed.size != size {
-            self.index.remove(entry.listed.size, &entry.key);
-            self.index.insert(size, entry.key);
-            entry.listed.size = size;
+        let Some(entry) = newer(self.of_mut(id), id, version) else { return false };
+        let (key, old_size) = (entry.key, std::mem::replace(&mut entry.listed.size, size));
+        if old_size != size {
+            self.index.remove(old_size, &key);
+            self.index.insert(size, key);
         }
         true
     }
 
     fn relabel(&mut self, id: MatchId, version: u64, label: &Arc<str>) -> bool {
-        let Some(entry) = newer(&mut self.matches, id, version) else { return false };
+        let Some(entry) = newer(self.of_mut(id), id, version) else { return false };
         if !id.authoritative || entry.listed.label.as_ref() == Some(label) {
             return true;
         }
         entry.listed.label = Some(Arc::clone(label));
         let listed = entry.listed.clone();
         let fields = self.fields_of(&listed);
-        if let Some(entry) = self.matches.get_mut(&id) {
+        if let Some(entry) = self.of_mut(id).get_mut(&id) {
             entry.fields = Some(fields);
         }
         true
     }
 
     fn end(&mut self, id: MatchId, version: u64) -> bool {
-        if newer(&mut self.matches, id, version).is_none() {
+        if newer(self.of_mut(id), id, version).is_none() {
             return false;
         }
-        if let Some(entry) = self.matches.remove(&id) {
+        if let Some(entry) = self.of_mut(id).remove(&id) {
             self.index.remove(entry.listed.size, &entry.key);
         }
         if self.ended.insert(id, version).is_none() {
@@ -339,7 +366,7 @@ impl Directory {
 }
 
 /// The match, if it is known and `version` is news; then that is its version now.
-fn newer(matches: &mut BTreeMap<MatchId, Entry>, id: MatchId, version: u64) -> Option<&mut Entry> {
+fn newer(matches: &mut Matches, id: MatchId, version: u64) -> Option<&mut Entry> {
     let entry = matches.get_mut(&id).filter(|entry| version > entry.version)?;
     entry.version = version;
     Some(entry)

@@ -186,7 +186,7 @@ impl Query {
 impl Term {
     fn holds(&self, fields: &Fields, steps: &mut u64) -> bool {
         /// A search by name among a label's fields, measured by `benches/listing.rs`.
-        const LOOKUP_STEPS: u64 = 20;
+        const LOOKUP_STEPS: u64 = 50;
         *steps += LOOKUP_STEPS;
         matches!(self.condition, Condition::Everything)
             || fields.of(&self.field).any(|value| self.condition.holds(value, steps))

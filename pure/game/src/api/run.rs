@@ -118,7 +118,7 @@ pub fn run(cx: &mut Cx<'_>, call: &ApiCall, caller: Option<&Claims>) -> Result<A
         ApiCall::UnlinkDevice(id) => link::unlink_device(cx.db, cx.now, user_id, id).map(empty),
         ApiCall::UnlinkEmail(email) => link::unlink_email(cx.db, cx.now, user_id, email).map(empty),
         ApiCall::GetUsers { ids, usernames } => get_users(cx, ids, usernames),
-        ApiCall::ListMatches(filter) => matches::run(cx.directory, filter),
+        ApiCall::ListMatches(filter) => matches::run(cx.directory, filter, &mut 0),
         call => storage_call(cx, call, user_id),
     };
     body.map(|body| Answer { body, effects: Vec::new() })

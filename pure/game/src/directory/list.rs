@@ -56,9 +56,14 @@ pub enum ListError {
     /// Scripts see this text; requests get code 13, `Error listing matches.`
     #[error("error parsing query string: {0}")]
     Query(#[from] QueryError),
-    /// The query's patterns cost more than [`Directory::LIST_STEPS_MAX`]. As the line above.
-    #[error("query too expensive: it gave up after {seen_count} of {matches_count} matches")]
+    /// It costs more than the option `match.list_steps_max` allows. Code 8.
+    #[error(
+        "listing too expensive: it gave up after {seen_count} of {matches_count} matches \
+         (match.list_steps_max is {steps_max})"
+    )]
     Expensive {
+        /// The most steps.
+        steps_max: u64,
         /// Matches it has been put to.
         seen_count: usize,
         /// Matches that there are.
@@ -115,9 +120,16 @@ impl ListFilter {
 }
 
 impl Directory {
-    /// What one list may cost in steps of [`Query::score_counting`]: some 50 milliseconds. A query
-    /// of a few terms over all of [`Directory::MATCHES_MAX`] stays below.
-    pub const LIST_STEPS_MAX: u64 = 50_000_000;
+    /// What one list may cost unless [`Directory::set_list_steps_max`] says otherwise, in steps of
+    /// [`Query::score_counting`]: some 10 milliseconds. A query of ten terms over 10,000 matches
+    /// stays below.
+    pub const LIST_STEPS_MAX: u64 = 10_000_000;
+    /// What it costs to look at one match that is found by size.
+    const LOOK_STEPS: u64 = 200;
+    /// What it costs to pass one match in the order of ids.
+    const PASS_STEPS: u64 = 10;
+    /// What it costs to read a byte of a query.
+    const QUERY_BYTE_STEPS: u64 = 50;
 
     /// Lists matches. Without a query: authoritative ones, newest first, then relayed ones, newest
     /// first. With a query: authoritative ones, the best score first, then the newest. With a label
@@ -129,6 +141,20 @@ impl Directory {
     /// [`ListError::Query`] for a malformed query, [`ListError::Expensive`] for one that costs too
     /// much.
     pub fn list(&self, filter: &ListFilter) -> Result<Vec<Listed>, ListError> {
+        self.list_counting(filter, &mut 0)
+    }
+
+    /// As [`Directory::list`], adding to `steps` what it cost.
+    ///
+    /// # Errors
+    /// As [`Directory::list`].
+    pub fn list_counting(
+        &self,
+        filter: &ListFilter,
+        steps: &mut u64,
+    ) -> Result<Vec<Listed>, ListError> {
+        *steps += Self::QUERY_BYTE_STEPS
+            * filter.query.as_ref().map_or(0, |query| u64::try_from(query.len()).unwrap_or(0));
         let query = filter.query.as_deref().map(Query::parse).transpose()?;
         let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
         let relayed_only = filter.authoritative == Some(false);
@@ -139,7 +165,7 @@ impl Directory {
         if let Some(query) = query
             && !query.is_all()
         {
-            return self.best(filter, &query, limit);
+            return self.best(filter, &query, limit, steps);
         }
         let authoritative = (!relayed_only)
             .then(|| self.index.authoritative.newest(filter.sizes()))
@@ -149,13 +175,20 @@ impl Directory {
             .then(|| self.index.relayed.newest(filter.sizes()))
             .into_iter()
             .flatten();
-        Ok(authoritative
-            .chain(relayed)
-            .filter_map(|key| self.matches.get(&key.id))
-            .filter(|entry| filter.wants_label(entry))
-            .map(|entry| entry.listed.clone())
-            .take(limit)
-            .collect())
+        let mut found = Vec::new();
+        for (seen_count, key) in authoritative.chain(relayed).enumerate() {
+            if found.len() == limit {
+                break;
+            }
+            // Scripts may ask for as many as they like; only what is looked at in vain is dear.
+            *steps += Self::LOOK_STEPS;
+            if *steps > self.list_steps_max && filter.label.is_some() {
+                return Err(self.expensive(seen_count));
+            }
+            let entry = self.of(key.id).get(&key.id).filter(|entry| filter.wants_label(entry));
+            found.extend(entry.map(|entry| entry.listed.clone()));
+        }
+        Ok(found)
     }
 
     /// The best `limit` matches by score. Looks at all, keeps no more than `limit` at a time.
@@ -164,20 +197,20 @@ impl Directory {
         filter: &ListFilter,
         query: &Query,
         limit: usize,
+        steps: &mut u64,
     ) -> Result<Vec<Listed>, ListError> {
         let sizes = filter.sizes();
-        let mut steps = 0;
         let mut kept: BinaryHeap<Reverse<Ranked<'_>>> = BinaryHeap::new();
-        for (seen_count, entry) in self.matches.values().enumerate() {
+        for (seen_count, entry) in self.authoritative.values().enumerate() {
             let Some(fields) = &entry.fields else { continue };
+            *steps += Self::PASS_STEPS;
             if !sizes.contains(&entry.listed.size) {
                 continue;
             }
-            if steps > Self::LIST_STEPS_MAX {
-                let matches_count = self.matches.len();
-                return Err(ListError::Expensive { seen_count, matches_count });
+            if *steps > self.list_steps_max {
+                return Err(self.expensive(seen_count));
             }
-            let Some(score) = query.score_counting(fields, &mut steps) else { continue };
+            let Some(score) = query.score_counting(fields, steps) else { continue };
             let ranked = Ranked { score, key: entry.key, listed: &entry.listed };
             if kept.len() < limit {
                 kept.push(Reverse(ranked));
@@ -190,6 +223,11 @@ impl Directory {
         // Reversed, so that ascending is best first.
         let best = kept.into_sorted_vec().into_iter();
         Ok(best.map(|Reverse(ranked)| ranked.listed.clone()).collect())
+    }
+
+    fn expensive(&self, seen_count: usize) -> ListError {
+        let (steps_max, matches_count) = (self.list_steps_max, self.authoritative.len());
+        ListError::Expensive { steps_max, seen_count, matches_count }
     }
 }
 

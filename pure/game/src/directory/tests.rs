@@ -221,18 +221,70 @@ fn online_as_long_as_one_session_is() {
 fn an_expensive_query_gives_up() {
     let mut directory = Directory::default();
     let label = format!(r#"{{"a":"{}"}}"#, "a".repeat(2_000));
-    for number in 0..300 {
+    for number in 0..100 {
         directory.apply(&created(authoritative(number), 1, &label, 1, 1));
     }
     let cheap = "label.a:/a*/".to_owned();
     let dear = "+label.a:/(a*)*b?(a*)*b?(a*)*/ ".repeat(8);
     let list = |query| directory.list(&ListFilter { limit: 1, query, ..ListFilter::default() });
     assert_eq!(list(Some(cheap)).map(|found| found.len()), Ok(1));
-    let Err(ListError::Expensive { seen_count, matches_count }) = list(Some(dear)) else {
+    let Err(ListError::Expensive { seen_count, matches_count, .. }) = list(Some(dear)) else {
         panic!("listed");
     };
-    assert!((1..300).contains(&seen_count), "{seen_count}");
-    assert_eq!(matches_count, 300);
+    assert!((1..100).contains(&seen_count), "{seen_count}");
+    assert_eq!(matches_count, 100);
+}
+
+#[test]
+fn relayed_matches_take_no_room_from_authoritative_ones() {
+    let mut directory = Directory::new("n1");
+    let relayed_max = u128::try_from(Directory::RELAYED_MAX).unwrap();
+    for number in 0..relayed_max + 5 {
+        directory.apply(&created(relayed(number), 1, "", 1, 1));
+    }
+    directory.apply(&created(authoritative(7), 1, r#"{"mode":"ctf"}"#, 1, 1));
+    assert_eq!(directory.counters().matches_refused_count, 5);
+    assert_eq!((directory.len(), directory.authoritative_count()), (Directory::RELAYED_MAX + 1, 1));
+    // Nor do they cost those who look for the others.
+    for query in ["+label.mode:ctf", ""] {
+        let query = Some(query.to_owned());
+        let mut steps = 0;
+        let filter = ListFilter { limit: 9, query, ..ListFilter::default() };
+        let found = directory.list_counting(&filter, &mut steps).unwrap();
+        assert!(found.len() == 1 && found[0].id == authoritative(7));
+        assert!(steps < 2_000, "{steps}");
+    }
+}
+
+#[test]
+fn what_a_listing_costs_is_counted() {
+    let mut directory = Directory::new("n1");
+    let label = format!(r#"{{"word":"wors","text":"{}"}}"#, "a".repeat(1_900));
+    for number in 0..1_500 {
+        directory.apply(&created(authoritative(number), 1, &label, 1, 1));
+    }
+    let cost = |label: Option<&str>, query: Option<String>| {
+        let label = label.map(str::to_owned);
+        let mut steps = 0;
+        let filter = ListFilter { limit: 1, label, query, ..ListFilter::default() };
+        let outcome = directory.list_counting(&filter, &mut steps);
+        (steps, outcome.map(|found| found.len()).map_err(|error| error.to_string()))
+    };
+    let terms = |term: &str, count: usize| Some(vec![term; count].join(" "));
+    // What games do is far below the limit, what nobody needs is refused by name.
+    for query in ["label.word:wors", "label.word:word~", "+label.word:wo* -label.text:b"] {
+        let (steps, outcome) = cost(None, terms(query, 1));
+        assert!(steps < Directory::LIST_STEPS_MAX / 10 && outcome.is_ok(), "{query}: {steps}");
+    }
+    assert!(cost(Some("no such label"), None).0 >= 1_500 * 100, "labels are compared one by one");
+    for (term, count) in [("label.n:7", 300), ("label_string:aaaaaaaaaaaaa~2", 200)] {
+        let (steps, outcome) = cost(None, terms(term, count));
+        assert!(steps < 2 * Directory::LIST_STEPS_MAX, "{term}: {steps}");
+        assert!(outcome.unwrap_err().contains("match.list_steps_max is 10000000"), "{term}");
+    }
+    // A fuzzy word is put to texts of about its length only.
+    let (steps, outcome) = cost(None, terms("label.text:aaaaaaaaaaaaa~2", 20));
+    assert!(steps < 3_000_000 && outcome == Ok(0), "{steps}");
 }
 
 /// A match as the model knows it: creation, version of it, size.

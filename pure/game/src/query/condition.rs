@@ -104,8 +104,7 @@ impl Condition {
                 comparison.holds(&ns, limit_ns)
             }
             (Self::Fuzzy { word, changes_max }, FieldValue::Text(text)) => {
-                count(steps, text, 9);
-                is_like(word.chars(), text.chars(), *changes_max)
+                is_like_enough(word, text, *changes_max, steps)
             }
             (Self::Wildcard(wilds), FieldValue::Text(text)) => is_wild(wilds, text, steps),
             (Self::Regex { regex, steps_per_byte }, FieldValue::Text(text)) => {
@@ -135,10 +134,20 @@ fn count(steps: &mut u64, text: &str, steps_per_byte: u64) {
     *steps = steps.saturating_add(bytes.saturating_mul(steps_per_byte));
 }
 
+/// As [`is_like`], without a look at texts whose lengths tell already: a change of a letter changes
+/// the length by 4 bytes at most.
+fn is_like_enough(word: &str, text: &str, changes_max: u8, steps: &mut u64) -> bool {
+    word.len().abs_diff(text.len()) <= 4 * usize::from(changes_max)
+        && is_like(word.chars(), text.chars(), changes_max, steps)
+}
+
 /// Whether `changes_max` changes of one letter make `a` equal to `b`. Letters that are equal
 /// anyway are never worth a change, so only a difference branches: at most 3 × 3 ways.
-fn is_like(mut a: Chars<'_>, mut b: Chars<'_>, changes_max: u8) -> bool {
+fn is_like(mut a: Chars<'_>, mut b: Chars<'_>, changes_max: u8, steps: &mut u64) -> bool {
+    /// Two letters are decoded and compared, and copies kept of where they stood.
+    const LETTER_STEPS: u64 = 8;
     loop {
+        *steps += LETTER_STEPS;
         let (a_rest, b_rest) = (a.clone(), b.clone());
         match (a.next(), b.next()) {
             (None, None) => return true,
@@ -146,9 +155,9 @@ fn is_like(mut a: Chars<'_>, mut b: Chars<'_>, changes_max: u8) -> bool {
             _ if changes_max == 0 => return false,
             _ => {
                 let changes_max = changes_max - 1;
-                return is_like(a.clone(), b_rest, changes_max)
-                    || is_like(a_rest, b.clone(), changes_max)
-                    || is_like(a, b, changes_max);
+                return is_like(a.clone(), b_rest, changes_max, steps)
+                    || is_like(a_rest, b.clone(), changes_max, steps)
+                    || is_like(a, b, changes_max, steps);
             }
         }
     }
