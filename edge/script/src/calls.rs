@@ -213,9 +213,7 @@ impl Calls {
                 function, first, second, mode, packed, expiry, vars, headers, params,
             ))
         });
-        let settled = settle(running, limits, returned);
-        self.vm.clear_up().map_err(|error| failure::internal(limits, &error))?;
-        settled.map(|(value, ..)| value)
+        settle(running, limits, returned).map(|(value, ..)| value)
     }
 }
 

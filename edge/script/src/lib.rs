@@ -20,7 +20,6 @@ mod failure;
 mod lend;
 mod lint;
 mod matches;
-mod seal;
 mod sources;
 mod vm;
 

@@ -102,7 +102,6 @@ impl LuaMatch {
         if matches!(&result, Err(error) if error.kind == game::guest::ScriptFailure::OutOfMemory) {
             self.vm.recover_memory();
         }
-        self.vm.clear_up().map_err(|error| self.internal(&error))?;
         result
     }
 

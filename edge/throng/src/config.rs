@@ -21,7 +21,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use game::session::SessionSettings;
-use server::settings::{MatchSettings, RuntimeSettings, Settings, SocketSettings};
+use server::limits::Network;
+use server::settings::{LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings};
 
 pub use notice::{Level, Notice, is_key};
 use source::{Given, Problem, Source};
@@ -72,6 +73,8 @@ pub struct Config {
     pub runtime: RuntimeConfig,
     /// `match.*`.
     pub matches: MatchConfig,
+    /// `limit.*`.
+    pub limits: LimitSettings,
     /// `engine.*`.
     pub engine: EngineConfig,
     /// What the operator should know before anything starts, the worst first.
@@ -306,6 +309,9 @@ impl Effective {
 fn default_value(opt: &Opt, cpus: u64) -> Value {
     let items: Vec<String> = match opt.default {
         Default::Fixed("") if matches!(opt.kind, Kind::List(_)) => Vec::new(),
+        Default::Fixed(text) if matches!(opt.kind, Kind::List(_)) => {
+            text.split(',').map(str::to_owned).collect()
+        }
         Default::Fixed(text) => vec![text.to_owned()],
         Default::PerCpu { count, .. } => {
             let Kind::Number { min, max, .. } = opt.kind else { unreachable!("{}", opt.name) };
@@ -358,6 +364,7 @@ impl Config {
             socket: socket(values),
             runtime: runtime(values, &data_dir),
             matches: matches(values),
+            limits: limits(values),
             engine: EngineConfig {
                 driver: Driver::from_word(values.text("engine.driver")),
                 cores: values.number("engine.cores"),
@@ -385,6 +392,7 @@ impl Config {
                 http_key: self.runtime.http_key.clone(),
                 env: self.runtime.env.clone(),
             },
+            limits: self.limits.clone(),
         }
     }
 }
@@ -444,9 +452,32 @@ fn matches(values: &Effective) -> MatchConfig {
             deferred_queue_size: values.number("match.deferred_queue_size"),
             empty_s_max: values.number("match.max_empty_sec"),
             count_max: values.number("match.matches_max"),
+            list_steps_max: values.number("match.list_steps_max"),
         },
         callback_budget_ms: values.number("match.callback_budget_ms"),
         memory_bytes_max: values.number("match.memory_max_bytes"),
+    }
+}
+
+fn limits(values: &Effective) -> LimitSettings {
+    let networks = values.list("limit.exempt_addresses");
+    LimitSettings {
+        requests_per_user_per_s: values.number("limit.requests_per_user_per_s"),
+        requests_per_address_per_s: values.number("limit.requests_per_address_per_s"),
+        sockets_per_user: values.number("limit.sockets_per_user"),
+        sockets_per_address: values.number("limit.sockets_per_address"),
+        calls_waiting: values.number("limit.calls_waiting"),
+        calls_waiting_per_user: values.number("limit.calls_waiting_per_user"),
+        calls_waiting_per_address: values.number("limit.calls_waiting_per_address"),
+        listings_per_user: values.number("limit.listings_per_user"),
+        passwords_waiting: values.number("limit.passwords_waiting"),
+        relayed_matches_per_user: values.number("limit.relayed_matches_per_user"),
+        presences_per_session: values.number("limit.presences_per_session"),
+        password_attempts_per_account: values.number("limit.password_attempts_per_account"),
+        password_lockout_account_s: values.number("limit.password_lockout_account_sec"),
+        password_attempts_per_address: values.number("limit.password_attempts_per_address"),
+        password_lockout_address_s: values.number("limit.password_lockout_address_sec"),
+        exempt_addresses: networks.iter().filter_map(|(text, _)| Network::parse(text)).collect(),
     }
 }
 

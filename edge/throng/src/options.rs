@@ -58,6 +58,8 @@ pub enum Entry {
     Variable,
     /// `Name=value`, both fit for an HTTP header.
     Header,
+    /// An IP address, or a network such as `10.0.0.0/8`.
+    Network,
 }
 
 /// Entries of one list option.
@@ -180,6 +182,7 @@ impl Kind {
             Self::Path => "path".to_owned(),
             Self::List(Entry::Variable) => format!("up to {LIST_ITEMS_MAX} × KEY=value"),
             Self::List(Entry::Header) => format!("up to {LIST_ITEMS_MAX} × Name=value"),
+            Self::List(Entry::Network) => format!("up to {LIST_ITEMS_MAX} addresses or networks"),
         }
     }
 
@@ -198,6 +201,7 @@ impl Kind {
             Self::Path => "PATH",
             Self::List(Entry::Variable) => "KEY=VALUE",
             Self::List(Entry::Header) => "NAME=VALUE",
+            Self::List(Entry::Network) => "NETWORK",
         }
     }
 }

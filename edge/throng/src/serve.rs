@@ -1,7 +1,7 @@
 //! `throng serve`: wires the engine, the handlers, the database and the scripts together.
 //!
 //! Data comes in as the checked configuration. Threads are numbered in this order: cores, rooms,
-//! the batcher, the callers; [`server::mail::Topology`] tells every handler which is which.
+//! the batcher, the callers, the hasher, the lister; [`server::mail::Topology`] tells every handler which is which.
 
 mod gauges;
 
@@ -16,6 +16,7 @@ use script::{LuaLimits, LuaScripts, Sources};
 use server::core::Core;
 use server::desk::{Desk, Kit, LoadingHost};
 use server::hooks::{self, Hooks};
+use server::lister::Lister;
 use server::mail::{Mail, Topology};
 use server::room::Room;
 use server::settings::Settings;
@@ -134,6 +135,8 @@ fn topology(engine: &EngineConfig) -> Topology {
         rooms: ids(cores, rooms),
         batcher: ids(cores + rooms, 1)[0],
         callers: ids(cores + rooms + 1, engine.workers),
+        hasher: ids(cores + rooms + 1 + engine.workers, 1)[0],
+        lister: ids(cores + rooms + 2 + engine.workers, 1)[0],
     }
 }
 
@@ -207,7 +210,7 @@ fn threads(
     listeners: Vec<std::net::TcpListener>,
 ) -> anyhow::Result<Engine<Mail>> {
     let kits: anyhow::Result<Vec<Kit>> =
-        parts.topology.listers().map(|thread| parts.kit(thread)).collect();
+        parts.topology.scripted().map(|thread| parts.kit(thread)).collect();
     let kits = kits?;
     let hooks = Arc::new(hooks_of(&kits, &parts.sources));
     let mut kits = kits.into_iter();
@@ -238,7 +241,8 @@ fn threads(
         let (topology, settings, stats) = parts.shared(stats);
         let name = match index.checked_sub(1) {
             None => "batcher".to_owned(),
-            Some(caller) => format!("caller-{caller}"),
+            Some(caller) if caller < config.engine.workers => format!("caller-{caller}"),
+            Some(_) => "hasher".to_owned(),
         };
         let kit = kit()?;
         let build = move |start: Start<Mail>| {
@@ -247,6 +251,9 @@ fn threads(
         };
         engine.add(ThreadPlan::plain(name, build));
     }
+    let (_, settings, stats) = parts.shared(&gauges.lister);
+    let build = move |_: Start<Mail>| Lister::new(settings, stats);
+    engine.add(ThreadPlan::plain("lister".to_owned(), build));
     Ok(engine)
 }
 

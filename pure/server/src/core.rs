@@ -8,9 +8,11 @@
 mod access;
 mod answers;
 mod backlog;
+mod dispatch;
 mod hooks;
 mod http;
 mod lifetime;
+mod limits;
 mod messages;
 mod requests;
 mod socket;
@@ -25,15 +27,13 @@ use uuid::Uuid;
 use crate::hooks::Hooks;
 use crate::kept::{Kept, say_refused};
 use crate::limit_log::LimitLog;
-use crate::mail::{Job, Lane, Mail, Member, RoomAsk, SessionAddress, Topology};
+use crate::limits::Groups;
+use crate::mail::{Job, Mail, Member, RoomAsk, SessionAddress, Topology};
 use crate::settings::Settings;
 use crate::stats::CoreStats;
 use backlog::Backlog;
 use http::Http;
 use socket::Session;
-
-/// Jobs that one core may have waiting at the workers; more are refused with 503.
-pub const JOBS_WAITING_MAX: u64 = 16_384;
 
 /// The handler of a core thread.
 pub struct Core {
@@ -60,9 +60,13 @@ pub struct Core {
     jobs: Vec<Job>,
     /// Wishes of this turn, a list for each room, with whether one of them is worth waking for.
     asks: Vec<(ThreadId, Vec<RoomAsk>, bool)>,
-    /// How many calls each caller has not answered yet.
-    calls: Vec<usize>,
+    callers: dispatch::Callers,
     jobs_waiting: u64,
+    passwords_waiting: u32,
+    /// Users and addresses, and what each has and does.
+    groups: Groups,
+    /// When the input that is being handled came.
+    now: Now,
     /// The fastest tick of each room.
     paces: BTreeMap<ThreadId, u8>,
     stopping: Option<lifetime::Stopping>,
@@ -112,7 +116,7 @@ impl Core {
         hooks: Arc<Hooks>,
     ) -> Self {
         let signer = Signer::new(&settings.session);
-        let calls = vec![0; topology.callers.len()];
+        let callers = dispatch::Callers::new(topology.callers.len());
         let asks = topology.rooms.iter().map(|room| (*room, Vec::new(), false)).collect();
         let limits = wire::http1::Limits {
             body_bytes_max: settings.socket.request_bytes_max,
@@ -134,8 +138,11 @@ impl Core {
             scratch: Vec::new(),
             jobs: Vec::new(),
             asks,
-            calls,
+            callers,
             jobs_waiting: 0,
+            passwords_waiting: 0,
+            groups: Groups::default(),
+            now: Now::default(),
             paces: BTreeMap::new(),
             stopping: None,
             kept: Kept::default(),
@@ -187,36 +194,6 @@ impl Core {
 
     fn address(&self, conn: ConnId) -> SessionAddress {
         SessionAddress { core: self.me, conn }
-    }
-
-    /// Hands work to a worker: scripts and slow calls to the caller with the least to do, the rest
-    /// to the batcher. `Err` when too much is waiting there already.
-    fn job(&mut self, job: Job, slow: bool, out: &mut Output<Mail>) -> Result<(), Job> {
-        let mut job = job;
-        if self.jobs_waiting >= JOBS_WAITING_MAX {
-            self.stats.refused_jobs.up();
-            return Err(job);
-        }
-        self.jobs_waiting += 1;
-        self.stats.jobs_waiting.set(self.jobs_waiting);
-        let least = self.calls.iter().enumerate().min_by_key(|(_, waiting)| **waiting);
-        match least {
-            Some((index, _)) if slow || job.work.runs_scripts() => {
-                self.calls[index] += 1;
-                job.lane = Lane::Caller(index);
-                out.mail(self.topology.callers[index], Mail::Job(Box::new(job)));
-            }
-            _ => self.jobs.push(job),
-        }
-        Ok(())
-    }
-
-    fn job_done(&mut self, lane: Lane) {
-        self.jobs_waiting = self.jobs_waiting.saturating_sub(1);
-        self.stats.jobs_waiting.set(self.jobs_waiting);
-        if let Lane::Caller(index) = lane {
-            self.calls[index] = self.calls[index].saturating_sub(1);
-        }
     }
 
     /// Wishes of a session to the room where the group lives.
@@ -278,6 +255,8 @@ impl Core {
             if std::mem::take(urgent) { out.mail(*room, mail) } else { out.mail_lazy(*room, mail) }
         }
         self.turn = self.turn.wrapping_add(1);
+        self.stats.limit_groups.set(self.groups.len() as u64);
+        self.stats.limit_groups_overflow.set(self.groups.overflow_count);
         self.arm_wake(now, out);
     }
 
@@ -353,6 +332,7 @@ impl Handler for Core {
     type Mail = Mail;
 
     fn handle(&mut self, now: Now, input: Input<'_, Mail>, out: &mut Output<Mail>) {
+        self.now = now;
         match input {
             Input::Bytes { conn, bytes } => self.bytes(now, conn, bytes, out),
             Input::Mail(mail) => self.mail(now, mail, out),

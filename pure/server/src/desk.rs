@@ -57,7 +57,7 @@ impl Desk {
     /// Tells the other replicas what scripts have changed in the cache since the last call.
     pub(crate) fn post_cache(&mut self, me: ThreadId, topology: &Topology, out: &mut Output<Mail>) {
         for change in self.cache.take_changes() {
-            for to in topology.listers().filter(|to| *to != me) {
+            for to in topology.scripted().filter(|to| *to != me) {
                 out.mail_lazy(to, Mail::Cache(change.clone()));
             }
         }

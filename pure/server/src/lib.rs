@@ -9,10 +9,13 @@
 pub mod core;
 pub mod desk;
 pub mod echo;
+mod fair;
 mod frames;
 pub mod hooks;
 mod kept;
 pub mod limit_log;
+pub mod limits;
+pub mod lister;
 pub mod mail;
 pub mod room;
 pub mod settings;

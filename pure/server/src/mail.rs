@@ -32,8 +32,12 @@ pub struct Topology {
     pub rooms: Vec<ThreadId>,
     /// The thread that answers API calls in database batches.
     pub batcher: ThreadId,
-    /// Threads that run RPC functions, and calls that take long (password hashing).
+    /// Threads that run RPC functions and hooks.
     pub callers: Vec<ThreadId>,
+    /// The thread that hashes passwords.
+    pub hasher: ThreadId,
+    /// The thread that lists matches.
+    pub lister: ThreadId,
 }
 
 impl Topology {
@@ -52,9 +56,14 @@ impl Topology {
         self.cores.iter().copied().chain(self.listers())
     }
 
-    /// Every thread that keeps a replica of the directory and the cache.
+    /// Every thread with scripts: those that keep a replica of the cache.
+    pub fn scripted(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.rooms.iter().chain([&self.batcher]).chain(&self.callers).chain([&self.hasher]).copied()
+    }
+
+    /// Every thread that keeps a replica of the directory.
     pub fn listers(&self) -> impl Iterator<Item = ThreadId> + '_ {
-        self.rooms.iter().chain([&self.batcher]).chain(&self.callers).copied()
+        self.scripted().chain([self.lister])
     }
 }
 
@@ -93,7 +102,8 @@ pub struct Member {
 pub enum Mail {
     /// Core to the batcher: all API calls of one turn.
     Jobs(Vec<Job>),
-    /// Core to a caller: one RPC or slow call, alone, so that its answer need not wait for others.
+    /// Core to a caller, the hasher or the lister: one call, alone, so that its answer need not wait
+    /// for others.
     Job(Box<Job>),
     /// Worker to core: finished jobs, in the order in which they came.
     Done(Vec<Done>),
@@ -135,8 +145,17 @@ pub enum Mail {
 pub enum Lane {
     /// To the batcher.
     Batcher,
-    /// To the caller with this index.
-    Caller(usize),
+    /// To the caller with this index. `closes`: nobody may wait behind it there.
+    Caller {
+        /// Which caller.
+        index: usize,
+        /// Whether the call may take long.
+        closes: bool,
+    },
+    /// To the thread that hashes passwords.
+    Hasher,
+    /// To the thread that lists matches.
+    Lister,
 }
 
 /// Work for a worker.
@@ -150,6 +169,17 @@ pub struct Job {
     pub work: Work,
     /// Who calls, if a user calls.
     pub caller: Option<Arc<Claims>>,
+    /// The core's record of who is charged for it (`limits`); comes back in [`Done`].
+    pub group: u32,
+    /// The client's address as a number, if limits of addresses hold for it, else 0.
+    pub client: u128,
+}
+
+impl Job {
+    /// Between whom workers are fair: the core's user or address.
+    pub(crate) fn line(&self) -> (ThreadId, u32) {
+        (self.address.core, self.group)
+    }
 }
 
 /// What a worker can do.
@@ -173,10 +203,17 @@ pub enum Work {
 }
 
 impl Work {
-    /// Whether guest code runs: then it is not for the batcher, where others wait behind it.
+    /// Who does it: guest code is not for the batcher, where others wait behind it, and neither
+    /// are passwords and listings. Where a caller has to be chosen, it is the first.
     #[must_use]
-    pub fn runs_scripts(&self) -> bool {
-        !matches!(self, Self::Api(_) | Self::FindUsers { .. })
+    pub fn lane(&self) -> Lane {
+        match self {
+            Self::Api(call) if call.is_local() => Lane::Lister,
+            Self::Api(call) if call.is_slow() => Lane::Hasher,
+            Self::HookedApi(job) if job.call.is_slow() => Lane::Hasher,
+            Self::Api(_) | Self::FindUsers { .. } => Lane::Batcher,
+            _ => Lane::Caller { index: 0, closes: false },
+        }
     }
 }
 
@@ -233,6 +270,10 @@ pub struct Done {
     pub lane: Lane,
     /// Whose job it was.
     pub conn: ConnId,
+    /// The job's.
+    pub group: u32,
+    /// How long the worker was at it, milliseconds.
+    pub took_ms: u32,
     /// What came of it.
     pub outcome: Outcome,
 }

@@ -7,6 +7,7 @@
 
 mod authoritative;
 mod host;
+mod inbox;
 mod relayed;
 mod status;
 
@@ -25,12 +26,10 @@ use crate::desk::{Desk, Kit};
 use crate::frames::Outbox;
 use crate::kept::{Kept, say_refused};
 use crate::limit_log::LimitLog;
+use crate::limits::Limit;
 use crate::mail::{AskError, Mail, Member, RoomAsk, Then, Topology};
 use crate::settings::Settings;
 use crate::stats::RoomStats;
-
-/// Matches of one room that a session may be in: each costs memory on every thread.
-const MATCHES_PER_SESSION_MAX: usize = 1_024;
 
 /// The handler of a room thread.
 pub struct Room {
@@ -43,6 +42,8 @@ pub struct Room {
     desk: Desk,
     matches: BTreeMap<Uuid, authoritative::Match>,
     relayed: BTreeMap<Uuid, relayed::Relayed>,
+    /// In how many relayed matches the sessions of each user are.
+    relayed_of: BTreeMap<Uuid, u32>,
     users: BTreeMap<Uuid, status::User>,
     sessions: BTreeMap<Uuid, Joined>,
     ticks: Timers<Uuid>,
@@ -85,15 +86,18 @@ impl Room {
         stats: Arc<RoomStats>,
         kit: Kit,
     ) -> Self {
+        let mut desk = kit.desk;
+        desk.directory.set_list_steps_max(settings.matches.list_steps_max);
         Self {
             me,
             topology,
             stats,
             scripts: Some(kit.scripts),
-            desk: kit.desk,
+            desk,
             settings,
             matches: BTreeMap::new(),
             relayed: BTreeMap::new(),
+            relayed_of: BTreeMap::new(),
             users: BTreeMap::new(),
             sessions: BTreeMap::new(),
             ticks: Timers::default(),
@@ -140,12 +144,12 @@ impl Room {
             RoomAsk::Opened { member, online } => self.opened(member, online),
             RoomAsk::Closed { session_id, user_id } => self.closed(now, session_id, user_id),
             RoomAsk::MatchCreate { member, cid, id } => {
-                if self.may_enter(&member, &cid, id) {
+                if self.may_enter(now, &member, &cid, id) {
                     self.relayed_create(now, &member, &cid, id);
                 }
             }
             RoomAsk::MatchJoin { member, cid, id, by_token, request } => {
-                match (self.may_enter(&member, &cid, id), id.authoritative) {
+                match (self.may_enter(now, &member, &cid, id), id.authoritative) {
                     (false, _) => {}
                     (true, true) => self.authoritative_join(now, &member, &cid, id, &request),
                     (true, false) => self.relayed_join(now, &member, &cid, id, by_token),
@@ -195,19 +199,33 @@ impl Room {
 
     /// Whether a session may enter another match; if not, it is answered. A session that is in the
     /// match already may always.
-    fn may_enter(&mut self, member: &Member, cid: &str, id: MatchId) -> bool {
+    fn may_enter(&mut self, now: Now, member: &Member, cid: &str, id: MatchId) -> bool {
+        let limits = &self.settings.limits;
         let joined = self.sessions.get(&member.presence.session_id);
-        let is_full = |joined: &Joined| {
-            joined.matches.len() >= MATCHES_PER_SESSION_MAX && !joined.matches.contains(&id)
-        };
-        if !joined.is_some_and(is_full) {
+        if joined.is_some_and(|joined| joined.matches.contains(&id)) {
             return true;
         }
-        self.stats.joins_refused.up();
-        let text = format!("too many matches: a session is in {MATCHES_PER_SESSION_MAX} at most");
+        let count = joined.map_or(0, |joined| joined.matches.len());
+        let limit = if Limit::PresencesPerSession.is_met(limits, count_u32(count)) {
+            self.stats.joins_refused.up();
+            Limit::PresencesPerSession
+        } else if !id.authoritative && self.has_too_many_relayed(member.presence.user_id) {
+            self.stats.limited_relayed_matches_per_user.up();
+            Limit::RelayedMatchesPerUser
+        } else {
+            return true;
+        };
+        let text = limit.refusal(limits).message;
+        let what = format_args!("user {} is refused: {text}", member.presence.user_id);
+        self.limit_log.hit(now, limit.setting(), what);
         let frame = crate::frames::error(member.format, cid, error_code::BAD_INPUT, &text);
         self.outbox.one(member, frame, Then::Answered);
         false
+    }
+
+    fn has_too_many_relayed(&self, user_id: Uuid) -> bool {
+        let count = self.relayed_of.get(&user_id).copied().unwrap_or(0);
+        Limit::RelayedMatchesPerUser.is_met(&self.settings.limits, count)
     }
 
     fn joined(&mut self, session_id: Uuid, id: MatchId) {
@@ -359,6 +377,10 @@ impl Handler for Room {
             _ => {}
         }
     }
+}
+
+fn count_u32(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// The members of a match as the wire lists them, without one of them.

@@ -3,6 +3,8 @@
 
 use game::session::SessionSettings;
 
+use crate::limits::Network;
+
 /// Settings of cores, rooms and workers. Units are in the names; defaults are set by the wiring.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -22,6 +24,8 @@ pub struct Settings {
     pub matches: MatchSettings,
     /// `runtime.*`.
     pub runtime: RuntimeSettings,
+    /// `limit.*`.
+    pub limits: LimitSettings,
 }
 
 /// `socket.*`.
@@ -63,6 +67,8 @@ pub struct MatchSettings {
     pub empty_s_max: u64,
     /// `match.matches_max`: authoritative ones, of all rooms together.
     pub count_max: usize,
+    /// `match.list_steps_max`: what one listing may cost, very roughly in nanoseconds.
+    pub list_steps_max: u64,
 }
 
 /// `runtime.*`.
@@ -72,4 +78,77 @@ pub struct RuntimeSettings {
     pub http_key: String,
     /// `runtime.env`.
     pub env: Vec<(String, String)>,
+}
+
+/// `limit.*`: what one client may take. 0 turns a limit off. Every core counts for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitSettings {
+    /// `limit.requests_per_user_per_s`: HTTP requests and socket messages; a second's worth may
+    /// come at once.
+    pub requests_per_user_per_s: u32,
+    /// `limit.requests_per_address_per_s`.
+    pub requests_per_address_per_s: u32,
+    /// `limit.sockets_per_user`: open at one time.
+    pub sockets_per_user: u32,
+    /// `limit.sockets_per_address`.
+    pub sockets_per_address: u32,
+    /// `limit.calls_waiting`: of everybody, that workers have not answered.
+    pub calls_waiting: u32,
+    /// `limit.calls_waiting_per_user`.
+    pub calls_waiting_per_user: u32,
+    /// `limit.calls_waiting_per_address`: calls without a user.
+    pub calls_waiting_per_address: u32,
+    /// `limit.listings_per_user`: match listings that wait or run.
+    pub listings_per_user: u32,
+    /// `limit.passwords_waiting`: of everybody, to be hashed.
+    pub passwords_waiting: u32,
+    /// `limit.relayed_matches_per_user`: that the user's sessions are in.
+    pub relayed_matches_per_user: u32,
+    /// `limit.presences_per_session`: matches of one room that a session is in.
+    pub presences_per_session: u32,
+    /// `limit.password_attempts_per_account`: wrong ones, within the lockout time.
+    pub password_attempts_per_account: u32,
+    /// `limit.password_lockout_account_sec`.
+    pub password_lockout_account_s: u32,
+    /// `limit.password_attempts_per_address`.
+    pub password_attempts_per_address: u32,
+    /// `limit.password_lockout_address_sec`.
+    pub password_lockout_address_s: u32,
+    /// `limit.exempt_addresses`: no limit of an address holds for these.
+    pub exempt_addresses: Vec<Network>,
+}
+
+impl Default for LimitSettings {
+    /// What the option table says, for tests.
+    fn default() -> Self {
+        Self {
+            requests_per_user_per_s: 10_000,
+            requests_per_address_per_s: 100_000,
+            sockets_per_user: 32,
+            sockets_per_address: 10_000,
+            calls_waiting: 16_384,
+            calls_waiting_per_user: 256,
+            calls_waiting_per_address: 4_096,
+            listings_per_user: 4,
+            passwords_waiting: 128,
+            relayed_matches_per_user: 64,
+            presences_per_session: 256,
+            password_attempts_per_account: 5,
+            password_lockout_account_s: 60,
+            password_attempts_per_address: 10,
+            password_lockout_address_s: 600,
+            exempt_addresses: ["127.0.0.0/8", "::1"]
+                .into_iter()
+                .filter_map(Network::parse)
+                .collect(),
+        }
+    }
+}
+
+impl LimitSettings {
+    /// Whether limits of addresses hold for this one.
+    #[must_use]
+    pub fn is_limited(&self, address: std::net::IpAddr) -> bool {
+        !self.exempt_addresses.iter().any(|network| network.contains(address))
+    }
 }

@@ -100,8 +100,32 @@ counters! {
         counter overall_message_sent_bytes,
         /// Requests refused before they reached a handler: not HTTP, too large, wrong credentials.
         counter refused_requests,
-        /// Jobs refused because too many were waiting for the workers (503).
+        /// Jobs refused because limit.calls_waiting were waiting, or a mailbox was full (503).
         counter refused_jobs,
+        /// Requests and messages refused by limit.requests_per_user_per_s.
+        counter limited_requests_per_user,
+        /// Requests and messages refused by limit.requests_per_address_per_s.
+        counter limited_requests_per_address,
+        /// Sockets refused by limit.sockets_per_user.
+        counter limited_sockets_per_user,
+        /// Sockets refused by limit.sockets_per_address.
+        counter limited_sockets_per_address,
+        /// Calls refused by limit.calls_waiting_per_user.
+        counter limited_calls_waiting_per_user,
+        /// Calls refused by limit.calls_waiting_per_address.
+        counter limited_calls_waiting_per_address,
+        /// Match listings refused by limit.listings_per_user.
+        counter limited_listings_per_user,
+        /// Calls with a password refused by limit.passwords_waiting.
+        counter limited_passwords_waiting,
+        /// Users and addresses that are counted for limits.
+        gauge limit_groups,
+        /// Users and addresses for which limits did not hold, because too many were counted.
+        counter limit_groups_overflow,
+        /// Calls of RPC functions and before-hooks that wait for their user's turn.
+        gauge calls_waiting,
+        /// Waiting calls dropped because their client was gone.
+        counter dropped_calls,
         /// After-hooks of socket messages not run because too many jobs were waiting.
         counter refused_after_hooks,
         /// Jobs handed to workers and not yet answered.
@@ -140,7 +164,7 @@ counters! {
         gauge presences,
         /// Users not followed because the session follows too many of this room already.
         counter follows_refused,
-        /// Joins refused because the session is in too many matches of this room already.
+        /// Joins refused by limit.presences_per_session.
         counter joins_refused,
         /// Presence events sent.
         counter presence_event_count,
@@ -152,6 +176,8 @@ counters! {
         counter match_input_dropped,
         /// Match messages dropped because sender or match were not there.
         counter match_messages_unroutable,
+        /// Relayed matches not entered because of limit.relayed_matches_per_user.
+        counter limited_relayed_matches_per_user,
         /// Authoritative matches not made because match.matches_max were running.
         counter matches_refused,
         /// Ticks run.
@@ -200,6 +226,28 @@ counters! {
         counter db_commits_saved,
         /// Commits that failed.
         counter db_commit_errors,
+        /// Batches that ended at their limit of calls or time while calls were waiting.
+        counter db_batches_cut,
+        /// Passwords not looked at because of limit.password_attempts_per_account.
+        counter limited_password_attempts_per_account,
+        /// Passwords not looked at because of limit.password_attempts_per_address.
+        counter limited_password_attempts_per_address,
+        /// Mail that could not be posted because a mailbox was full.
+        counter refused_mail,
+        /// Refused mail that was lost: too much of it waited for another try.
+        counter dropped_mail,
+    }
+}
+
+counters! {
+    /// Of a lister.
+    ListerStats {
+        /// Match listings answered.
+        counter listings,
+        /// Match listings refused: malformed, or dearer than match.list_steps_max.
+        counter listings_refused,
+        /// What listings have cost, in steps of very roughly a nanosecond.
+        counter listing_steps,
         /// Mail that could not be posted because a mailbox was full.
         counter refused_mail,
         /// Refused mail that was lost: too much of it waited for another try.

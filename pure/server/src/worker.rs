@@ -1,18 +1,20 @@
 //! A worker thread: owns a database connection and a script VM, and may block on both.
 //!
-//! There are two kinds, one struct. The *batcher* takes all API calls that are waiting, runs them
+//! There are three kinds, one struct. The *batcher* takes the API calls that are waiting, runs them
 //! in one transaction, commits once and then answers each: the group commit needs no timer. A
-//! *caller* takes one RPC (or one call that takes long, as hashing a password does) at a time and
-//! answers it at once. What deliberately is not here: sockets, matches.
+//! *caller* takes one RPC at a time and answers it at once. The *hasher* does so with calls that
+//! carry a password, which take tens of milliseconds each. What deliberately is not here: sockets, matches.
 
 mod hooks;
 mod host;
+mod lanes;
 
 pub use host::NoAsk;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use event::{Ask, Handler, Input, Now, Output, ThreadId};
+use event::{Ask, ConnId, Handler, Input, Now, Output, ThreadId};
 use game::api::{self, Effect};
 use game::db::DbError;
 use game::error::ApiError;
@@ -20,11 +22,13 @@ use game::guest::{ScriptFailure, Scripts};
 use game::session::{Claims, Revocations, Signer};
 
 use crate::desk::{Desk, Kit};
+use crate::fair::FairQueue;
 use crate::kept::{Kept, say_refused};
 use crate::limit_log::LimitLog;
-use crate::mail::{Done, Job, Mail, Outcome, RpcJob, Topology, Work};
+use crate::mail::{Done, Job, Lane, Mail, Outcome, RpcJob, Topology, Work};
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
+use lanes::{Guesses, Kind};
 
 /// The handler of a worker thread.
 pub struct Worker {
@@ -46,6 +50,12 @@ pub struct Worker {
     /// Cores with answers in their mailbox that they have not been woken for.
     look: Vec<ThreadId>,
     jobs_in_batch: u64,
+    kind: Kind,
+    /// Jobs as they came.
+    incoming: VecDeque<Job>,
+    /// Jobs that take turns, because there are too many for one batch.
+    queue: FairQueue<(ThreadId, u32), Job>,
+    guesses: Guesses,
     kept: Kept,
     limit_log: LimitLog,
 }
@@ -62,12 +72,18 @@ impl Worker {
         ask: Box<dyn Ask<Mail>>,
     ) -> Self {
         let signer = Signer::new(&settings.session);
+        let mut desk = kit.desk;
+        desk.directory.set_list_steps_max(settings.matches.list_steps_max);
         Self {
             me,
+            kind: Kind::of(me, &topology),
+            incoming: VecDeque::new(),
+            queue: FairQueue::default(),
+            guesses: Guesses::new(&settings.limits),
             topology,
             stats,
             scripts: kit.scripts,
-            desk: kit.desk,
+            desk,
             signer,
             revocations: Revocations::default(),
             ask,
@@ -84,16 +100,8 @@ impl Worker {
 
     fn mail(&mut self, now: Now, mail: Mail, out: &mut Output<Mail>) {
         match mail {
-            Mail::Jobs(jobs) => {
-                if jobs.len() > 1 {
-                    // One look at the database for all reads of the batch, until the first write.
-                    let _ = self.desk.db.begin_reading();
-                }
-                for job in jobs {
-                    self.jobs_in_batch += 1;
-                    self.run(now, job);
-                }
-            }
+            Mail::Jobs(jobs) => self.incoming.extend(jobs),
+            Mail::Job(job) if self.kind == Kind::Hasher => self.queue.push(job.line(), *job),
             Mail::Job(job) => {
                 // Alone: its answer leaves now, not after the jobs behind it. The core is woken
                 // at the end of the turn, or looks by itself before.
@@ -113,7 +121,11 @@ impl Worker {
     }
 
     fn run(&mut self, now: Now, job: Job) {
-        let Job { lane, address, work, caller } = job;
+        let line = job.line();
+        let Job { lane, address, work, caller, .. } = job;
+        // Of others than callers nobody asks how long they took.
+        let clock_ms = || if self.kind == Kind::Caller { (self.desk.unix_ms)() } else { 0 };
+        let began_ms = clock_ms();
         let outcome = match work {
             Work::Api(call) => Outcome::Api(self.api(now, &call, caller.as_deref())),
             Work::Rpc(call) => Outcome::Rpc(self.rpc(now, &call)),
@@ -133,10 +145,22 @@ impl Worker {
                 Outcome::Shutdown
             }
         };
-        let done = Done { lane, conn: address.conn, outcome };
-        match self.done.iter_mut().find(|(core, _)| *core == address.core) {
+        let clock_ms = || if self.kind == Kind::Caller { (self.desk.unix_ms)() } else { 0 };
+        let took_ms = u32::try_from(clock_ms().saturating_sub(began_ms)).unwrap_or(u32::MAX);
+        self.answer(line, (lane, address.conn, took_ms), outcome);
+    }
+
+    /// Keeps an answer until the commit.
+    fn answer(
+        &mut self,
+        (core, group): (ThreadId, u32),
+        (lane, conn, took_ms): (Lane, ConnId, u32),
+        outcome: Outcome,
+    ) {
+        let done = Done { lane, conn, group, took_ms, outcome };
+        match self.done.iter_mut().find(|(to, _)| *to == core) {
             Some((_, list)) => list.push(done),
-            None => self.done.push((address.core, vec![done])),
+            None => self.done.push((core, vec![done])),
         }
     }
 
@@ -255,12 +279,14 @@ impl Handler for Worker {
         match input {
             Input::Mail(mail) => self.mail(now, mail, out),
             Input::TurnEnd => {
+                self.run_waiting(now);
                 self.finish_batch();
                 self.post(now, out, true);
                 for core in self.look.drain(..) {
                     out.mail(core, Mail::Look);
                 }
-                out.wake_at(self.kept.due_ns());
+                let more = self.has_more().then_some(now.mono_ns);
+                out.wake_at(more.or(self.kept.due_ns()));
             }
             Input::Wake => {
                 for (to, mail) in self.kept.take_due(now) {

@@ -9,7 +9,6 @@ mod findings;
 mod functions;
 mod host;
 mod hostile;
-mod isolation;
 mod matches;
 mod modules;
 mod reference;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::source::{Given, Problem, Source};
 use super::*;
-use crate::options::UNBUILT;
+use crate::options::{Entry, UNBUILT};
 
 fn flags(pairs: &[(&str, &str)]) -> Vec<Given> {
     let given = |(name, item): &(&str, &str)| Given {
@@ -106,12 +106,14 @@ fn every_row_of_the_table_is_taken_by_a_field() {
                 Default::Fixed("64") => "65",
                 Default::Fixed("4096") => "4097",
                 Default::Fixed("67108864" | "16777216") => "33554432",
+                Default::Fixed("10000000") => "9000000",
                 _ => "249",
             },
             (_, Kind::Switch) if matches!(opt.default, Default::Fixed("true")) => "false",
             (_, Kind::Switch) => "true",
             (_, Kind::Choice(words)) => words[words.len() - 1],
             (_, Kind::Address) => "10.0.0.1",
+            (_, Kind::List(Entry::Network)) => "10.0.0.0/8",
             (_, Kind::List(_)) => "A=b",
             _ => "other",
         };
@@ -385,4 +387,10 @@ fn notices_grow_with_the_danger() {
     let quiet = config(&[]).notices;
     assert!(quiet[0].level == Level::Note && quiet[0].text.contains("`throng keys`"), "{quiet:?}");
     assert!(config(&keys).notices.is_empty());
+}
+
+#[test]
+fn limits_of_the_table_are_those_that_handlers_are_tested_with() {
+    let effective = Effective::resolve(Vec::new(), 4).unwrap();
+    assert_eq!(Config::new(&effective).limits, LimitSettings::default());
 }

@@ -5,6 +5,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use server::limits::Network;
+
 use crate::options::{Entry, Kind, LIST_ITEMS_MAX, TEXT_BYTES_MAX};
 
 /// A checked value.
@@ -78,6 +80,7 @@ fn entry_form(form: Entry) -> &'static str {
     match form {
         Entry::Variable => "KEY=value",
         Entry::Header => "Name=value",
+        Entry::Network => "10.0.0.0/8 or 10.1.2.3",
     }
 }
 
@@ -162,6 +165,15 @@ fn list(form: Entry, items: &[String]) -> Result<Value, BadValue> {
     }
     let mut pairs = Vec::with_capacity(items.len());
     for (item, text) in (1..).zip(items) {
+        if form == Entry::Network {
+            let text = text.trim();
+            // An empty text is an empty list, for those who want no exemption.
+            if !text.is_empty() {
+                Network::parse(text).ok_or(BadValue::NotPair { item, form })?;
+                pairs.push((text.to_owned(), String::new()));
+            }
+            continue;
+        }
         let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
         let Some((name, value)) = pair else { return Err(BadValue::NotPair { item, form }) };
         if text.len() > TEXT_BYTES_MAX {

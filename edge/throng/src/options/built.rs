@@ -307,6 +307,15 @@ pub const BUILT: &[Opt] = &[
     )
     .ours(),
     row(
+        "match.list_steps_max",
+        number(100_000, 1_000_000_000, "steps"),
+        "10000000",
+        "What one listing of matches may cost, in steps of very roughly a nanosecond: some 50 for \
+         each term of its query and each match. A dearer one is refused with 429, or is an error in \
+         the script.",
+    )
+    .ours(),
+    row(
         "match.callback_budget_ms",
         number(1, 60_000, "ms"),
         "50",
@@ -320,6 +329,132 @@ pub const BUILT: &[Opt] = &[
         number(64 * 1024, 64 * 1024 * MIB, "bytes"),
         "16777216",
         "Memory of one match's script state. A match that needs more is ended as above.",
+    )
+    .ours(),
+    // What clients may take.
+    row(
+        "limit.requests_per_user_per_s",
+        number(0, 10_000_000, "requests"),
+        "10000",
+        "HTTP requests and socket messages of one user in a second, on each of \
+         `engine.cores`. A second's worth may come at once; more are refused with 429, \
+         or an error on the socket. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.requests_per_address_per_s",
+        number(0, 10_000_000, "requests"),
+        "100000",
+        "The same for one address, or one /64 of IPv6. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.sockets_per_user",
+        number(0, 1_000_000, "sockets"),
+        "32",
+        "Open sockets of one user, on each of `engine.cores`. One more is refused with \
+         429. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.sockets_per_address",
+        number(0, 16_000_000, "sockets"),
+        "10000",
+        "The same for one address, or one /64 of IPv6. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.calls_waiting",
+        number(1, 1_000_000, "calls"),
+        "16384",
+        "Calls of everybody that wait for an answer of the workers, on each of \
+         `engine.cores`. One more is refused with 503.",
+    )
+    .ours(),
+    row(
+        "limit.calls_waiting_per_user",
+        number(0, 1_000_000, "calls"),
+        "256",
+        "Calls of one user among them. One more is refused with 429. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.calls_waiting_per_address",
+        number(0, 1_000_000, "calls"),
+        "4096",
+        "Calls of one address among them, of those that name no user: logins, and RPC \
+         calls by the HTTP key. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.listings_per_user",
+        number(0, 1_000_000, "listings"),
+        "4",
+        "Match listings of one user that wait or run at one time. One more is refused \
+         with 429. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.passwords_waiting",
+        number(1, 1_000_000, "passwords"),
+        "128",
+        "Passwords of everybody that wait to be hashed, on each of `engine.cores`; one \
+         takes some 50 ms. One more is refused with 503.",
+    )
+    .ours(),
+    row(
+        "limit.relayed_matches_per_user",
+        number(0, 1_000_000, "matches"),
+        "64",
+        "Relayed matches that the sessions of one user are in, on each of \
+         `engine.rooms`. One more is an error on the socket. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.presences_per_session",
+        number(0, 1_000_000, "matches"),
+        "256",
+        "Matches that one session is in, on each of `engine.rooms`. One more is an \
+         error on the socket. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.password_attempts_per_account",
+        number(0, 1_000_000, "attempts"),
+        "5",
+        "Wrong passwords for one account within `limit.password_lockout_account_sec`; \
+         then its passwords are not looked at for that long. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.password_lockout_account_sec",
+        number(1, 31_536_000, "s"),
+        "60",
+        "See `limit.password_attempts_per_account`.",
+    )
+    .ours(),
+    row(
+        "limit.password_attempts_per_address",
+        number(0, 1_000_000, "attempts"),
+        "10",
+        "Wrong passwords from one address, or one /64 of IPv6, within \
+         `limit.password_lockout_address_sec`; then no password from there is looked at \
+         for that long. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.password_lockout_address_sec",
+        number(1, 31_536_000, "s"),
+        "600",
+        "See `limit.password_attempts_per_address`.",
+    )
+    .ours(),
+    row(
+        "limit.exempt_addresses",
+        Kind::List(Entry::Network),
+        "127.0.0.0/8,::1",
+        "Addresses, or networks, for which no limit of an address holds: those of the operator's \
+         own proxies and load generators.",
     )
     .ours(),
     // The engine.
@@ -341,7 +476,8 @@ pub const BUILT: &[Opt] = &[
         "engine.workers",
         number(1, 256, "threads"),
         "2",
-        "Threads that run RPC functions and hooks.",
+        "Threads that run RPC functions and hooks. Slow calls of one user keep at most half of them \
+         from others.",
     )
     .ours(),
     row(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use engine::{COUNTERS, Running};
 use server::mail::Mail;
-use server::stats::{CoreStats, RoomStats, Sample as Counted, WorkerStats};
+use server::stats::{CoreStats, ListerStats, RoomStats, Sample as Counted, WorkerStats};
 
 use crate::config::{Config, EngineConfig};
 use crate::metrics::{MetricsServer, Registry, Sample};
@@ -15,8 +15,9 @@ use crate::metrics::{MetricsServer, Registry, Sample};
 pub(super) struct Gauges {
     pub(super) cores: Vec<Arc<CoreStats>>,
     pub(super) rooms: Vec<Arc<RoomStats>>,
-    /// The batcher first, then the callers.
+    /// The batcher first, then the callers, then the hasher.
     pub(super) workers: Vec<Arc<WorkerStats>>,
+    pub(super) lister: Arc<ListerStats>,
 }
 
 impl Gauges {
@@ -24,7 +25,8 @@ impl Gauges {
         Self {
             cores: (0..engine.cores).map(|_| Arc::default()).collect(),
             rooms: (0..engine.rooms).map(|_| Arc::default()).collect(),
-            workers: (0..=engine.workers).map(|_| Arc::default()).collect(),
+            workers: (0..engine.workers + 2).map(|_| Arc::default()).collect(),
+            lister: Arc::default(),
         }
     }
 
@@ -43,6 +45,7 @@ impl Gauges {
             sum(self.cores.iter().map(|stats| stats.samples()), "core", out);
             sum(self.rooms.iter().map(|stats| stats.samples()), "room", out);
             sum(self.workers.iter().map(|stats| stats.samples()), "worker", out);
+            sum([self.lister.samples()].into_iter(), "lister", out);
         });
         // Weak, so that the last owner can join the threads while the port still answers.
         let running = Arc::downgrade(running);

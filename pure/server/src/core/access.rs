@@ -11,6 +11,7 @@ use wire::http1::Request;
 
 use super::Core;
 use super::http::Verified;
+use crate::limits::SHARED;
 
 /// A header's value, if it is there and text.
 pub(super) fn header_text<'a>(request: &Request<'a>, name: &str) -> Option<&'a str> {
@@ -36,7 +37,8 @@ impl Core {
             return Err(auth::invalid());
         }
         if known.is_none() {
-            *verified = Some(Verified { token: token.into(), claims: claims.clone() });
+            *verified =
+                Some(Verified { token: token.into(), claims: claims.clone(), group: SHARED });
         }
         Ok(claims)
     }

@@ -1,7 +1,5 @@
 //! How answers become HTTP responses and socket frames. Contract: A.1 (headers), A.4, A.8, C.4.
 
-use std::net::SocketAddr;
-
 use event::{ConnId, Now, Output, ThreadId};
 use game::error::{ApiError, Code};
 use game::guest::{ScriptError, ScriptFailure};
@@ -19,6 +17,8 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 /// Browsers of any origin may read answers (the contract, A.1).
 const CORS: &[u8] = b"Access-Control-Allow-Origin: *\r\n";
+/// Limits are counted by the second (RFC 6585 §4, RFC 9110 §10.2.3).
+pub(super) const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
 /// What browsers are told before they send anything but a simple request.
 const PREFLIGHT: &[u8] = b"Access-Control-Allow-Origin: *\r\n\
     Access-Control-Allow-Headers: Authorization,Content-Type,User-Agent\r\n\
@@ -144,8 +144,14 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         let fixed_len = self.fixed_headers.len();
-        if error.code == Code::Unauthenticated {
-            http1::write_header(&mut self.fixed_headers, "WWW-Authenticate", &error.message);
+        match error.code {
+            Code::Unauthenticated => {
+                http1::write_header(&mut self.fixed_headers, "WWW-Authenticate", &error.message);
+            }
+            Code::ResourceExhausted | Code::Unavailable => {
+                self.fixed_headers.extend_from_slice(RETRY_AFTER);
+            }
+            _ => {}
         }
         self.respond(now, conn, manner, (error.code.http_status(), JSON, body), out);
         self.fixed_headers.truncate(fixed_len);
@@ -181,25 +187,6 @@ impl Core {
         out.send_with(conn, |to| http1::respond(to, &head, text.as_bytes(), &self.date.1));
     }
 
-    /// A client that speaks another protocol is most likely configured wrongly, and its own error
-    /// seldom says how: the log does.
-    pub(super) fn say_foreign(&mut self, now: Now, peer: SocketAddr, error: HttpError) {
-        let (kind, what) = match error {
-            HttpError::Http2 => (
-                "a client speaks HTTP/2",
-                "HTTP/2, as gRPC clients do: only HTTP/1.1 and WebSockets are spoken here, so let \
-                 its SDK use those",
-            ),
-            HttpError::Tls => (
-                "a client speaks TLS",
-                "TLS (https:// or wss://), and only plain HTTP is spoken here: switch SSL off in \
-                 the client, or put a proxy in front that ends TLS",
-            ),
-            _ => return,
-        };
-        self.limit_log.note(now, kind, format_args!("{peer} speaks {what}"));
-    }
-
     /// Bytes that are no HTTP request, or one beyond the limits: the connection closes after it.
     pub(super) fn answer_broken(
         &mut self,
@@ -208,9 +195,6 @@ impl Core {
         error: &HttpError,
         out: &mut Output<Mail>,
     ) {
-        if *error == HttpError::Http2 {
-            return out.send(conn, &wire::http2::refusal(&error.to_string()));
-        }
         let manner = Manner { connection: Connection::Close, cors: false, is_head: false };
         let mut body = Vec::new();
         ApiError::invalid(error.to_string()).write_body(&mut body);
@@ -226,19 +210,19 @@ impl Core {
 
     /// A worker has finished a job: whoever waits for it gets the answer.
     pub(super) fn done(&mut self, now: Now, done: Done, out: &mut Output<Mail>) {
-        let Done { lane, conn, outcome } = done;
-        self.job_done(lane);
+        self.job_done(&done);
+        let Done { conn, outcome, .. } = done;
         match outcome {
-            // Whoever they were for does not wait.
-            Outcome::After => return,
-            Outcome::Shutdown => return self.room_drained(now, out),
-            _ => {}
+            // Nobody waits for it.
+            Outcome::After => {}
+            Outcome::Shutdown => self.room_drained(now, out),
+            _ => match self.take(conn) {
+                State::Http(http) => self.http_done(now, conn, http, outcome, out),
+                State::Socket(session) => self.socket_done(now, conn, session, outcome, out),
+                other => self.put(conn, other),
+            },
         }
-        match self.take(conn) {
-            State::Http(http) => self.http_done(now, conn, http, outcome, out),
-            State::Socket(session) => self.socket_done(now, conn, session, outcome, out),
-            other => self.put(conn, other),
-        }
+        self.post_waiting(out);
     }
 
     pub(super) fn answer_outcome(
@@ -353,7 +337,8 @@ impl Core {
             }
             Work::Shutdown => Outcome::Shutdown,
         };
-        self.done(now, Done { lane: job.lane, conn: job.address.conn, outcome }, out);
+        let (lane, conn, group) = (job.lane, job.address.conn, job.group);
+        self.done(now, Done { lane, conn, group, took_ms: 0, outcome }, out);
     }
 
     /// A room's mailbox was full: the session that waits for it is told; what nobody waits for but

@@ -17,7 +17,8 @@ use super::messages::session_context;
 use super::socket::{Session, Step, WaitKind, Waiting};
 use super::{Core, State};
 use crate::frames;
-use crate::mail::{AfterMessage, BeforeMessage, HookedCall, Job, Lane, Mail, Work};
+use crate::limits::SHARED;
+use crate::mail::{AfterMessage, BeforeMessage, HookedCall, Job, Mail, Work};
 
 impl Core {
     /// The work for an API call of which `hooks` tells whether it has a before- and an after-hook.
@@ -49,10 +50,8 @@ impl Core {
         let cid = envelope.cid.clone();
         let context = session_context("before", session);
         let work = Work::Before(Box::new(BeforeMessage { request: envelope, context }));
-        let caller = Some(session.claims.clone());
-        let job = Job { lane: Lane::Batcher, address: self.address(conn), work, caller };
-        if self.job(job, true, out).is_err() {
-            return self.busy(conn, session.format, &cid, out);
+        if let Err(error) = self.job_of(conn, session, work, out) {
+            return self.too_many(conn, session.format, &cid, &error, out);
         }
         Step::Wait(Waiting { cid, kind: WaitKind::Before })
     }
@@ -147,9 +146,7 @@ impl Core {
     ) {
         let (format, context) = (session.format, session_context("after", session));
         let work = Work::After(Box::new(AfterMessage { request, answer, format, context }));
-        let caller = Some(session.claims.clone());
-        let job = Job { lane: Lane::Batcher, address: self.address(conn), work, caller };
-        if self.job(job, true, out).is_err() {
+        if self.job_of(conn, session, work, out).is_err() {
             self.stats.refused_after_hooks.up();
         }
     }
@@ -161,8 +158,9 @@ impl Core {
         }
         // No connection waits for it.
         let address = self.address(ConnId { slot: u32::MAX, generation: 0 });
-        let job = Job { lane: Lane::Batcher, address, work: Work::Shutdown, caller: None };
-        self.job(job, true, out).is_ok()
+        let (work, group) = (Work::Shutdown, SHARED);
+        let job = Job { lane: work.lane(), address, work, caller: None, group, client: 0 };
+        self.job(job, out).is_ok()
     }
 }
 

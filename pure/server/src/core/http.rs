@@ -51,6 +51,8 @@ pub(super) enum AnswerKind {
 pub(super) struct Verified {
     pub(super) token: Box<str>,
     pub(super) claims: Arc<Claims>,
+    /// Where the user's record was last time (`crate::limits`).
+    pub(super) group: u32,
 }
 
 /// What a request led to.
@@ -138,7 +140,6 @@ impl Core {
                 }
                 Err(error) => {
                     self.stats.refused_requests.up();
-                    self.say_foreign(now, *peer, error);
                     self.answer_broken(now, conn, &error, out);
                     Step::Close
                 }

@@ -38,7 +38,7 @@ impl Core {
     }
 
     pub(super) fn arm_wake(&mut self, now: Now, out: &mut Output<Mail>) {
-        let look = self.calls.iter().any(|calls| *calls > 0).then_some(now.mono_ns + LOOK_NS);
+        let look = self.callers.is_busy().then_some(now.mono_ns + LOOK_NS);
         let stopping = self
             .stopping
             .as_ref()
@@ -181,6 +181,7 @@ impl Core {
     /// Everything that must happen once when a session ends.
     pub(super) fn session_over(&mut self, session: &super::socket::Session) {
         self.sessions.remove(&session.session_id);
+        self.forget_socket((session.group, session.address));
         self.stats.sessions.down();
         self.stats.socket_ws_closed.up();
         let (session_id, user_id) = (session.session_id, session.user_id);

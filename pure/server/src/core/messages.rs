@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use event::{ConnId, Now, Output};
+use game::error::ApiError;
 use game::guest::{CallContext, JoinRequest};
 use game::match_id::{MatchId, MatchIdError};
 use smallvec::SmallVec;
@@ -12,7 +13,7 @@ use wire::nakama::{DecodeError, Envelope};
 use super::Core;
 use super::socket::{Session, Step, WaitKind, Waiting};
 use crate::frames;
-use crate::mail::{Format, Job, Lane, Mail, MatchInput, RoomAsk, RpcJob, Work};
+use crate::mail::{Format, Job, Mail, MatchInput, RoomAsk, RpcJob, Work};
 
 /// Characters of a status text (the contract, F.4).
 const STATUS_CHARS_MAX: usize = 2_048;
@@ -315,14 +316,9 @@ impl Core {
         let Some(ids) = parse_ids(&follow.user_ids) else {
             return self.bad_input(conn, session, &cid, "Invalid user identifier", out);
         };
-        let job = Job {
-            lane: Lane::Batcher,
-            address: self.address(conn),
-            work: Work::FindUsers { ids, usernames: follow.usernames },
-            caller: None,
-        };
-        if self.job(job, false, out).is_err() {
-            return self.busy(conn, session.format, &cid, out);
+        let work = Work::FindUsers { ids, usernames: follow.usernames };
+        if let Err(error) = self.job_of(conn, session, work, out) {
+            return self.too_many(conn, session.format, &cid, &error, out);
         }
         Step::Wait(Waiting { cid, kind: WaitKind::Follow })
     }
@@ -341,27 +337,35 @@ impl Core {
         let id = rpc.id.to_lowercase();
         let context = session_context("rpc", session);
         let call = RpcJob { id: id.clone(), payload: Bytes::from(rpc.payload), context };
-        let job = Job {
-            lane: Lane::Batcher,
-            address: self.address(conn),
-            work: Work::Rpc(Box::new(call)),
-            caller: Some(session.claims.clone()),
-        };
-        if self.job(job, true, out).is_err() {
-            return self.busy(conn, session.format, &cid, out);
+        if let Err(error) = self.job_of(conn, session, Work::Rpc(Box::new(call)), out) {
+            return self.too_many(conn, session.format, &cid, &error, out);
         }
         Step::Wait(Waiting { cid, kind: WaitKind::Rpc(id) })
     }
 
-    pub(super) fn busy(
+    /// Hands over work that a session wants.
+    pub(super) fn job_of(
+        &mut self,
+        conn: ConnId,
+        session: &Session,
+        work: Work,
+        out: &mut Output<Mail>,
+    ) -> Result<(), ApiError> {
+        let (lane, address, group) = (work.lane(), self.address(conn), session.group);
+        let caller = Some(session.claims.clone());
+        self.job(Job { lane, address, work, caller, group, client: 0 }, out)
+    }
+
+    pub(super) fn too_many(
         &mut self,
         conn: ConnId,
         format: Format,
         cid: &str,
+        error: &ApiError,
         out: &mut Output<Mail>,
     ) -> Step {
-        let text = "the server is busy: too many calls are waiting";
-        self.reply_error(conn, format, cid, (error_code::RUNTIME_EXCEPTION, text), out);
+        let error = (error_code::RUNTIME_EXCEPTION, &*error.message);
+        self.reply_error(conn, format, cid, error, out);
         Step::Refused
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use event::{ConnId, Now, Output};
 use game::api::auth::{self, Credentials};
-use game::api::{Auth, Route, RpcCall};
+use game::api::{ApiCall, Auth, Route, RpcCall};
 use game::error::ApiError;
 use game::guest::CallContext;
 use game::session::Claims;
@@ -16,11 +16,15 @@ use wire::websocket as ws;
 
 use super::Core;
 use super::access::header_text;
-use super::answers::{Manner, busy};
+use super::answers::{Manner, RETRY_AFTER};
 use super::backlog::Backlog;
 use super::http::{AnswerKind, Step, Verified, Waiting};
+use super::limits::Origin;
 use super::socket::Session;
-use crate::mail::{Format, Job, Lane, Mail, RoomAsk, RpcJob, Work};
+use crate::mail::{Format, Job, Mail, RoomAsk, RpcJob, Work};
+
+/// The peer, the client's address behind proxies, and the last token of the connection.
+type Who<'a> = (SocketAddr, Origin, &'a mut Option<Verified>);
 
 impl Core {
     pub(super) fn request(
@@ -49,35 +53,31 @@ impl Core {
             self.respond_preflight(now, conn, manner.connection, out);
             return after;
         }
+        let origin = self.origin(request, peer);
+        if let Err(error) = self.admit_address(origin) {
+            self.respond_error(now, conn, manner, &error, out);
+            return after;
+        }
         let route = game::api::route(request.method, request.target, request.body);
         match route {
             Ok(Route::Api(call)) => {
-                let caller = match self.admit(now, verified, request, call.auth()) {
-                    Ok(caller) => caller,
-                    Err(error) => {
-                        self.stats.refused_requests.up();
-                        self.respond_error(now, conn, manner, &error, out);
-                        return after;
+                let who = (peer, origin, verified);
+                match self.api(now, conn, who, (request, call), out) {
+                    Ok(()) => {
+                        let keep_alive = matches!(after, Step::Answered);
+                        Step::Wait(Waiting { keep_alive, cors: manner.cors, kind: AnswerKind::Api })
                     }
-                };
-                let slow = call.is_slow();
-                let work = match self.hooks.of_api(call.name()) {
-                    (false, false) => Work::Api(Box::new(call)),
-                    hooks => self.hooked_call(request, call, hooks, (peer, caller.as_deref())),
-                };
-                let address = self.address(conn);
-                let job = Job { lane: Lane::Batcher, address, work, caller };
-                if self.job(job, slow, out).is_err() {
-                    self.respond_error(now, conn, manner, &busy(), out);
-                    return after;
+                    Err(error) => {
+                        self.respond_error(now, conn, manner, &error, out);
+                        after
+                    }
                 }
-                let keep_alive = matches!(after, Step::Answered);
-                Step::Wait(Waiting { keep_alive, cors: manner.cors, kind: AnswerKind::Api })
             }
             Ok(Route::Rpc(rpc)) => {
-                self.rpc(now, conn, (peer, verified), (request, rpc, manner), out).unwrap_or(after)
+                let who = (peer, origin, verified);
+                self.rpc(now, conn, who, (request, rpc, manner), out).unwrap_or(after)
             }
-            Ok(Route::Socket) => self.upgrade(now, conn, (peer, verified), request, out),
+            Ok(Route::Socket) => self.upgrade(now, conn, (peer, origin, verified), request, out),
             Ok(Route::Healthcheck) => {
                 self.respond_json(now, conn, manner, b"{}", out);
                 after
@@ -92,6 +92,27 @@ impl Core {
                 after
             }
         }
+    }
+
+    /// A call of the REST API: to whoever does it, or refused.
+    fn api(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        (peer, origin, verified): Who<'_>,
+        (request, call): (&Request<'_>, ApiCall),
+        out: &mut Output<Mail>,
+    ) -> Result<(), ApiError> {
+        let caller = self
+            .admit(now, verified, request, call.auth())
+            .inspect_err(|_| self.stats.refused_requests.up())?;
+        let group = self.admit_group(origin, verified, caller.as_deref())?;
+        let work = match self.hooks.of_api(call.name()) {
+            (false, false) => Work::Api(Box::new(call)),
+            hooks => self.hooked_call(request, call, hooks, (peer, caller.as_deref())),
+        };
+        let (lane, address, client) = (work.lane(), self.address(conn), origin.client);
+        self.job(Job { lane, address, work, caller, group, client }, out)
     }
 
     /// Checks what the call's kind asks for (the contract, A.5).
@@ -118,17 +139,21 @@ impl Core {
         &mut self,
         now: Now,
         conn: ConnId,
-        (peer, verified): (SocketAddr, &mut Option<Verified>),
+        (peer, origin, verified): Who<'_>,
         (request, mut rpc, manner): (&Request<'_>, RpcCall, Manner),
         out: &mut Output<Mail>,
     ) -> Option<Step> {
         let checked = self
             .admit_rpc(now, verified, request, &rpc)
             .and_then(|caller| Ok((caller, rpc.payload(request.body)?)));
-        let (caller, payload) = match checked {
+        let checked = checked.inspect_err(|_| self.stats.refused_requests.up());
+        let checked = checked.and_then(|(caller, payload)| {
+            let group = self.admit_group(origin, verified, caller.as_deref())?;
+            Ok((caller, payload, group))
+        });
+        let (caller, payload, group) = match checked {
             Ok(checked) => checked,
             Err(error) => {
-                self.stats.refused_requests.up();
                 self.respond_rpc_error(now, conn, manner, &error, out);
                 return None;
             }
@@ -140,9 +165,9 @@ impl Core {
         };
         let call = RpcJob { id: rpc.id, payload: Bytes::from(payload), context };
         let (address, work) = (self.address(conn), Work::Rpc(Box::new(call)));
-        let job = Job { lane: Lane::Batcher, address, work, caller };
-        if self.job(job, true, out).is_err() {
-            self.respond_rpc_error(now, conn, manner, &busy(), out);
+        let (lane, client) = (work.lane(), origin.client);
+        if let Err(error) = self.job(Job { lane, address, work, caller, group, client }, out) {
+            self.respond_rpc_error(now, conn, manner, &error, out);
             return None;
         }
         let kind = if rpc.unwrap {
@@ -195,7 +220,7 @@ impl Core {
         &mut self,
         now: Now,
         conn: ConnId,
-        (peer, verified): (SocketAddr, &mut Option<Verified>),
+        (peer, origin, verified): Who<'_>,
         request: &Request<'_>,
         out: &mut Output<Mail>,
     ) -> Step {
@@ -221,7 +246,16 @@ impl Core {
             self.respond_text(now, conn, Connection::Close, text, out);
             return Step::Close;
         };
+        let groups = match self.admit_socket(origin, &claims) {
+            Ok(groups) => groups,
+            Err(error) => {
+                let text = (error.code.http_status(), RETRY_AFTER, &*error.message);
+                self.respond_text(now, conn, Connection::Close, text, out);
+                return Step::Close;
+            }
+        };
         if let Err(error) = out.send_with(conn, |to| ws::accept(to, request, b"")) {
+            self.forget_socket(groups);
             let text = (error.status(), error.headers(), &*error.to_string());
             self.respond_text(now, conn, Connection::Close, text, out);
             return Step::Close;
@@ -232,7 +266,8 @@ impl Core {
         let limits = (self.settings.socket.message_bytes_max, Backlog::new(self.stats.clone()));
         let options = (format, &*lang);
         let client = self.client_address(request, peer);
-        let session = Session::new(now, session_id, claims, options, client, limits);
+        let who = (client, groups);
+        let session = Session::new(now, session_id, claims, options, who, limits);
         self.session_opened(now, conn, &session, online, out);
         Step::Upgraded(Box::new(session))
     }

@@ -9,6 +9,7 @@ use game::guest::Presence;
 use game::session::Claims;
 use uuid::Uuid;
 use wire::nakama::Envelope;
+use wire::nakama::realtime::error_code;
 use wire::websocket::{self as ws, Message};
 
 use super::backlog::Backlog;
@@ -25,6 +26,9 @@ pub(super) struct Session {
     pub(super) lang: Box<str>,
     /// The client's address and port, as its handshake and the proxies tell.
     pub(super) client: (String, String),
+    /// The records of its user and of its address (`crate::limits`).
+    pub(super) group: u32,
+    pub(super) address: u32,
     pub(super) format: Format,
     decoder: ws::Decoder,
     /// Bytes behind the message that is being answered, or for the next turn.
@@ -81,7 +85,7 @@ impl Session {
         session_id: Uuid,
         claims: Arc<Claims>,
         options: (Format, &str),
-        client: (String, String),
+        (client, (group, address)): ((String, String), (u32, u32)),
         (message_bytes_max, backlog): (usize, Backlog),
     ) -> Self {
         Self {
@@ -91,6 +95,8 @@ impl Session {
             claims,
             lang: options.1.into(),
             client,
+            group,
+            address,
             format: options.0,
             decoder: ws::Decoder::new(ws::Role::Server, message_bytes_max),
             backlog,
@@ -230,6 +236,12 @@ impl Core {
         };
         self.stats.overall_message_count.up();
         self.stats.overall_message_recv_bytes.add(payload_len(message) as u64);
+        if let Err(error) = self.admit_message(session) {
+            let cid = decoded.as_ref().map_or("", |envelope| &envelope.cid);
+            let error = (error_code::RUNTIME_EXCEPTION, &*error.message);
+            self.reply_error(conn, session.format, cid, error, out);
+            return Step::Refused;
+        }
         match decoded {
             Ok(envelope) => self.message(now, conn, session, envelope, out),
             Err(error) => self.undecodable(conn, session, &error, out),

@@ -19,6 +19,7 @@ use uuid::Uuid;
 use wire::nakama::realtime::{self, MatchPresenceEvent, Message, error_code};
 
 use super::host::{Effects, RoomHost};
+use super::inbox::Inbox;
 use super::{Room, presences_without};
 use crate::frames;
 use crate::mail::{AskError, MatchInput, Member, Then};
@@ -50,7 +51,7 @@ pub(super) struct Match {
     /// `None` while one of its callbacks runs.
     running: Option<Running>,
     pub(super) members: Vec<Member>,
-    inbox: Vec<MatchMessage>,
+    inbox: Inbox,
     /// Those who left and whom the script has not been told about yet.
     left: Vec<(Presence, PresenceReason)>,
     tick_rate_hz: u8,
@@ -130,7 +131,7 @@ impl Room {
                 module,
                 running: Some(Running { script, context, tick: 0 }),
                 members: Vec::new(),
-                inbox: Vec::new(),
+                inbox: Inbox::default(),
                 left: Vec::new(),
                 tick_rate_hz,
                 period_ns,
@@ -339,25 +340,25 @@ impl Room {
         let Some(sender) = members.find(|m| m.presence.session_id == input.session_id) else {
             return self.stats.match_messages_unroutable.up();
         };
-        if found.inbox.len() >= self.settings.matches.input_queue_size {
-            let (match_id, module) = (found.id.uuid, &found.module);
-            let what = format_args!("messages to match {match_id} of {module} are dropped");
-            self.limit_log.hit(now, "match.input_queue_size", what);
-            return self.stats.match_input_dropped.up();
-        }
-        found.inbox.push(MatchMessage {
+        let message = MatchMessage {
             sender: sender.presence.clone(),
             op_code: input.op_code,
             data: input.data.clone(),
             reliable: input.reliable,
             receive_time_ms: input.receive_time_ms,
-        });
+        };
+        if !found.inbox.push(message, self.settings.matches.input_queue_size) {
+            let (match_id, module) = (found.id.uuid, &found.module);
+            let what = format_args!("messages to match {match_id} of {module} are dropped");
+            self.limit_log.hit(now, "match.input_queue_size", what);
+            self.stats.match_input_dropped.up();
+        }
     }
 
     /// Runs `match_loop` and arms the next tick; a tick that is late is skipped, not piled up.
     pub(super) fn tick(&mut self, now: Now, id: Uuid) {
         let Some(found) = self.matches.get_mut(&id) else { return };
-        let messages = std::mem::take(&mut found.inbox);
+        let messages = found.inbox.take();
         let empty_s_max = self.settings.matches.empty_s_max;
         if found.members.is_empty() {
             let since = *found.empty_since.get_or_insert(now);
@@ -377,12 +378,7 @@ impl Room {
         }
         self.tell_left(now, id);
         let Some(found) = self.matches.get_mut(&id) else { return };
-        found.inbox = {
-            // Keeps the memory of the list, unless messages came in meanwhile.
-            let mut messages = messages;
-            messages.clear();
-            if found.inbox.is_empty() { messages } else { std::mem::take(&mut found.inbox) }
-        };
+        found.inbox.reuse(messages);
         found.due.mono_ns += found.period_ns;
         if found.due.mono_ns <= now.mono_ns {
             let late_ns = now.mono_ns - found.due.mono_ns;

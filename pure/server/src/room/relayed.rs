@@ -64,6 +64,7 @@ impl Room {
         let is_member = relayed.members.iter().any(|other| other.presence.session_id == session_id);
         if !is_member {
             relayed.members.push(member.clone());
+            *self.relayed_of.entry(member.presence.user_id).or_default() += 1;
             self.stats.presences.up();
         }
         let size = relayed.members.len();
@@ -159,6 +160,13 @@ impl Room {
         let Some(index) = relayed.members.iter().position(is_leaver) else { return };
         let leaver = relayed.members.remove(index);
         self.stats.presences.down();
+        let user_id = leaver.presence.user_id;
+        if let Some(count) = self.relayed_of.get_mut(&user_id) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.relayed_of.remove(&user_id);
+            }
+        }
         if relayed.members.is_empty() {
             self.relayed.remove(&id.uuid);
             self.stats.relayed_matches.down();

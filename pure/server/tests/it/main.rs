@@ -5,6 +5,7 @@
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
 mod backlog;
+mod fair;
 mod full;
 mod http;
 mod matches;

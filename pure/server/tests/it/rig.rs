@@ -16,10 +16,11 @@ use script::{LuaLimits, LuaScripts, Sources};
 use server::core::Core;
 use server::desk::{Desk, Kit, LoadingHost};
 use server::hooks::Hooks;
+use server::lister::Lister;
 use server::mail::{Mail, Topology};
 use server::room::Room;
-use server::settings::{MatchSettings, RuntimeSettings, Settings, SocketSettings};
-use server::stats::{CoreStats, RoomStats, Sample, WorkerStats};
+use server::settings::{LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings};
+use server::stats::{CoreStats, ListerStats, RoomStats, Sample, WorkerStats};
 use server::worker::Worker;
 use store::Store;
 use wire::websocket as ws;
@@ -67,6 +68,7 @@ pub(crate) struct Rig {
     pub(crate) core_stats: Vec<Arc<CoreStats>>,
     pub(crate) room_stats: Vec<Arc<RoomStats>>,
     pub(crate) worker_stats: Vec<Arc<WorkerStats>>,
+    pub(crate) lister_stats: Arc<ListerStats>,
     slots: Cell<u32>,
 }
 
@@ -74,13 +76,14 @@ pub(crate) struct Rig {
 pub(crate) struct Plan<'a> {
     pub(crate) cores: u16,
     pub(crate) rooms: u16,
+    pub(crate) callers: u16,
     pub(crate) modules: &'a [(&'a str, &'a str)],
     pub(crate) tune: fn(&mut Settings),
 }
 
 impl Default for Plan<'_> {
     fn default() -> Self {
-        Self { cores: 1, rooms: 1, modules: &[], tune: |_| {} }
+        Self { cores: 1, rooms: 1, callers: 1, modules: &[], tune: |_| {} }
     }
 }
 
@@ -237,8 +240,10 @@ fn settings() -> Settings {
             deferred_queue_size: 128,
             empty_s_max: 0,
             count_max: 1_000,
+            list_steps_max: 10_000_000,
         },
         runtime: RuntimeSettings { http_key: "httpkey".into(), env: Vec::new() },
+        limits: LimitSettings::default(),
     }
 }
 
@@ -257,16 +262,20 @@ impl Rig {
             cores: ids(0..cores),
             rooms: ids(cores..cores + rooms),
             batcher: ThreadId(cores + rooms),
-            callers: ids(cores + rooms + 1..cores + rooms + 2),
+            callers: ids(cores + rooms + 1..cores + rooms + 1 + plan.callers),
+            hasher: ThreadId(cores + rooms + 1 + plan.callers),
+            lister: ThreadId(cores + rooms + 2 + plan.callers),
         });
         let store = Store::open_in_memory().unwrap();
         let sources = Arc::new(Sources::from_texts(plan.modules.iter().copied()).unwrap());
         let kits: Vec<Kit> =
-            topology.listers().map(|id| kit(id, &settings, &store, &sources)).collect();
+            topology.scripted().map(|id| kit(id, &settings, &store, &sources)).collect();
         let hooks = Arc::new(Hooks::new(kits[0].scripts.registered()));
         let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();
         let room_stats: Vec<Arc<RoomStats>> = (0..rooms).map(|_| Arc::default()).collect();
-        let worker_stats: Vec<Arc<WorkerStats>> = (0..2).map(|_| Arc::default()).collect();
+        let worker_stats: Vec<Arc<WorkerStats>> =
+            (0..plan.callers + 2).map(|_| Arc::default()).collect();
+        let lister_stats: Arc<ListerStats> = Arc::default();
         let mut kits = kits.into_iter();
         let world = Rc::new_cyclic(|world| {
             let mut handlers: Vec<Boxed> = Vec::new();
@@ -283,6 +292,7 @@ impl Rig {
                 handlers.push(Box::new(Room::new(*id, topology, settings, stats.clone(), kit)));
             }
             let workers = [topology.batcher].into_iter().chain(topology.callers.iter().copied());
+            let workers = workers.chain([topology.hasher]);
             for (id, stats) in workers.zip(&worker_stats) {
                 let ask = Box::new(RigAsk { world: world.clone(), me: id.0 });
                 let (topology, settings) = (topology.clone(), settings.clone());
@@ -290,6 +300,7 @@ impl Rig {
                 let worker = Worker::new(id, topology, settings, stats.clone(), kit, ask);
                 handlers.push(Box::new(worker));
             }
+            handlers.push(Box::new(Lister::new(settings.clone(), lister_stats.clone())));
             World {
                 threads: handlers.into_iter().map(thread).collect(),
                 now: Cell::new(Now { mono_ns: 0, unix_ms: UNIX_MS }),
@@ -299,7 +310,15 @@ impl Rig {
                 posted: RefCell::default(),
             }
         });
-        Self { world, topology, core_stats, room_stats, worker_stats, slots: Cell::new(0) }
+        Self {
+            world,
+            topology,
+            core_stats,
+            room_stats,
+            worker_stats,
+            lister_stats,
+            slots: Cell::new(0),
+        }
     }
 
     pub(crate) fn settle(&self) {
@@ -514,7 +533,11 @@ impl Rig {
         };
         let cores = self.core_stats.iter().map(|stats| of(stats.samples())).sum::<u64>();
         let rooms = self.room_stats.iter().map(|stats| of(stats.samples())).sum::<u64>();
-        cores + rooms + self.worker_stats.iter().map(|stats| of(stats.samples())).sum::<u64>()
+        let lister = of(self.lister_stats.samples());
+        lister
+            + cores
+            + rooms
+            + self.worker_stats.iter().map(|stats| of(stats.samples())).sum::<u64>()
     }
 }
 

@@ -23,7 +23,7 @@ fn rig(cores: u16, rooms: u16, grace: bool) -> Rig {
     let modules = &[("arena.lua", ARENA), ("rpcs.lua", RPCS)];
     let tune: fn(&mut server::settings::Settings) =
         if grace { |settings| settings.shutdown_grace_s = 5 } else { |_| {} };
-    Rig::with(&Plan { cores, rooms, modules, tune })
+    Rig::with(&Plan { cores, rooms, modules, tune, ..Plan::default() })
 }
 
 fn player(rig: &Rig, core: u16) -> Client {

@@ -1,0 +1,124 @@
+/**
+ * One client that wants everything: sockets, matches, requests, passwords, slow RPC functions, dear listings.
+ * A neighbour plays beside each, the limit that was met is counted, and its name stands in the refusal.
+ */
+import { after, before, test } from "node:test";
+import assert from "node:assert/strict";
+import { basic, bearer, http, newPlayer, RawSocket, unique } from "../client.mjs";
+import { throngOnly } from "../server.mjs";
+import { besideNeighbour, inParallel, startVictim } from "./rig.mjs";
+
+let server;
+before(async () => {
+  if (!throngOnly.skip) server = await startVictim();
+});
+after(() => server?.stop());
+
+const json = (value) => JSON.stringify(value);
+
+test("sockets and relayed matches of one guest are bounded, and hide no match", throngOnly, async () => {
+  const { session } = await newPlayer(server);
+  const harm = async () => {
+    const opened = await inParallel(48, 16, () =>
+      RawSocket.open(server, session.token).catch((refusal) => refusal),
+    );
+    const sockets = opened.filter((it) => it instanceof RawSocket);
+    const refused = opened.filter((it) => it.status === 429);
+    assert.equal(sockets.length, 32);
+    assert.ok(refused.length === 16 && refused[0].body.includes("limit.sockets_per_user"));
+    const answers = await inParallel(32 * 20, 32, (index) =>
+      sockets[index % 32].request({ match_create: {} }),
+    );
+    assert.equal(answers.filter((answer) => answer.match).length, 64);
+    const errors = answers.filter((answer) => answer.error);
+    assert.ok(errors.every(({ error }) => error.message.includes("limit.relayed_matches_per_user")));
+    sockets.forEach((socket) => socket.close());
+  };
+  await besideNeighbour(server, harm, { kinds: ["rpc", "authenticate", "socket", "list"] });
+  const counters = await server.counters();
+  assert.ok(counters.of("limited_sockets_per_user") >= 16);
+  assert.ok(counters.of("limited_relayed_matches_per_user") >= 32 * 20 - 64);
+});
+
+test("passwords can be guessed five times a minute, and 600 tries hold up nobody", throngOnly, async () => {
+  const email = `${unique()}@example.com`;
+  const path = "/v2/account/authenticate/email?create=true";
+  const logIn = (password) =>
+    http(server, "POST", path, {
+      headers: basic(server.serverKey),
+      body: json({ email, password }),
+    });
+  assert.equal((await logIn("the right one")).status, 200);
+  const { result } = await besideNeighbour(server, () =>
+    inParallel(600, 100, (index) => logIn(`the wrong one ${index}`)),
+  );
+  const of = (status) => result.filter((answer) => answer.status === status);
+  assert.equal(of(401).length, 5);
+  assert.equal(of(401).length + of(429).length + of(503).length, 600);
+  assert.ok(of(429).some(({ text }) => text.includes("limit.password_attempts_per_account")));
+  assert.equal((await logIn("the right one")).status, 429);
+  assert.ok((await server.counters()).of("limited_password_attempts_per_account") > 0);
+});
+
+test("forty slow calls of one player make no other wait", throngOnly, async () => {
+  const { session } = await newPlayer(server);
+  const call = () =>
+    http(server, "POST", "/v2/rpc/e2e_slow?unwrap", {
+      headers: bearer(session),
+      body: json({ ms: 400 }),
+    });
+  const { result } = await besideNeighbour(server, () => inParallel(40, 40, call), { caseMs: 60_000 });
+  assert.ok(result.every((answer) => answer.status === 200), json(result.map(({ status }) => status)));
+});
+
+test("dear listings make no other call wait, and say which setting allows them", throngOnly, async () => {
+  const { session } = await newPlayer(server);
+  await inParallel(200, 8, () =>
+    http(server, "POST", `/v2/rpc/e2e_create_match?http_key=${server.httpKey}&unwrap`, { body: json({}) }),
+  );
+  const list = (query) =>
+    http(server, "GET", `/v2/match?${new URLSearchParams({ query })}`, { headers: bearer(session) });
+  const long = Array.from({ length: 300 }, (_, index) => `label.a:${index}`).join(" ");
+  const fuzzy = Array.from({ length: 200 }, (_, index) => `label_string:abcdefg${index}~2`).join(" ");
+  const harm = () => inParallel(400, 4, (index) => list(index % 2 ? long : fuzzy));
+  const { result } = await besideNeighbour(server, harm, { kinds: ["authenticate", "register", "rpc", "list"] });
+  const refused = result.filter(({ status }) => status !== 200);
+  assert.ok(refused.every(({ text }) => text.includes("match.list_steps_max")), json(refused[0]));
+  assert.ok((await server.counters()).of("listings") >= 400);
+});
+
+test("requests beyond the rate of a user are refused by name", throngOnly, async () => {
+  const strict = await startVictim({ options: { "limit.requests_per_user_per_s": 200 } });
+  try {
+    const { session } = await newPlayer(strict);
+    const harm = async () => {
+      const socket = await RawSocket.open(strict, session.token);
+      const answers = await inParallel(2_000, 500, () => socket.request({ ping: {} }));
+      const refused = answers.filter((answer) => answer.error);
+      assert.ok(refused.length > 0);
+      assert.ok(refused.every(({ error }) => error.message.includes("limit.requests_per_user_per_s")));
+      socket.close();
+      const answer = await http(strict, "GET", "/v2/account", { headers: bearer(session) });
+      if (answer.status === 429) assert.equal(answer.headers.get("retry-after"), "1");
+    };
+    await besideNeighbour(strict, harm);
+    assert.ok((await strict.counters()).of("limited_requests_per_user") > 0);
+  } finally {
+    await strict.stop();
+  }
+});
+
+test("an address that is not exempt has a limit of its own", throngOnly, async () => {
+  const strict = await startVictim({
+    options: { "limit.requests_per_address_per_s": 50, "limit.exempt_addresses": "10.0.0.0/8" },
+  });
+  try {
+    const answers = await inParallel(200, 20, () => http(strict, "GET", "/healthcheck"));
+    const refused = answers.filter(({ status }) => status === 429);
+    assert.ok(refused.length >= 100, `${refused.length}`);
+    assert.ok(refused[0].text.includes("limit.requests_per_address_per_s"));
+    assert.ok((await strict.counters()).of("limited_requests_per_address") >= refused.length);
+  } finally {
+    await strict.stop();
+  }
+});

@@ -1,0 +1,289 @@
+//! Who does a call, and who has to wait: the core's side of the lanes.
+//!
+//! API calls go to the batcher, listings to the lister, passwords to the hasher; each of these is
+//! fair between users by itself. RPC functions and hooks go to the callers, where a call cannot be
+//! stopped for the sake of another one. So what waits for callers waits here, a line for each user,
+//! and the lines take turns:
+//!
+//! * A user whose calls were fast of late may have several at the callers, one behind the other.
+//! * Behind a call of anybody else nobody waits: its caller gets nothing more until it is done.
+//!   Such calls of one user hold half of the callers at most.
+//! * Users with a slow call of late leave one caller free, all together.
+//!
+//! Of other cores' calls a core knows nothing, so that all this holds for each core by itself.
+
+use event::{Now, Output};
+use game::error::ApiError;
+
+use super::{Core, State};
+use crate::fair::{FairQueue, Turn};
+use crate::limits::{Class, Limit, SHARED};
+use crate::mail::{Done, Job, Lane, Mail, Work};
+
+/// Calls that a core posts to one caller ahead of its answers.
+const AHEAD_MAX: u32 = 256;
+/// A caller that has calls and gives no answer for so long gets no more while others do.
+const STALLED_NS: u64 = 5_000_000;
+
+/// What one core has at the callers, and what waits for them.
+pub(super) struct Callers {
+    lanes: Vec<CallerLane>,
+    /// Of users that may be fast.
+    quick: FairQueue<u32, Job>,
+    /// Of users that were slow of late.
+    slow: FairQueue<u32, Job>,
+    is_slows_turn: bool,
+}
+
+/// One caller.
+#[derive(Clone, Debug, Default)]
+struct CallerLane {
+    under_way: u32,
+    closed_by: Option<Class>,
+    /// When it last began or answered something.
+    progress_ns: u64,
+}
+
+impl Callers {
+    pub(super) fn new(count: usize) -> Self {
+        Self {
+            lanes: vec![CallerLane::default(); count],
+            quick: FairQueue::default(),
+            slow: FairQueue::default(),
+            is_slows_turn: false,
+        }
+    }
+
+    /// Whether calls are at callers: then answers may lie in the mailbox.
+    pub(super) fn is_busy(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.under_way > 0)
+    }
+
+    /// How many calls wait here.
+    fn waiting(&self) -> usize {
+        self.quick.len() + self.slow.len()
+    }
+
+    /// How many callers calls of one user may keep from others.
+    fn share(&self) -> u32 {
+        u32::try_from(self.lanes.len() / 2).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// The caller with the least to do among those that take more.
+    fn open(&self, now: Now) -> Option<usize> {
+        let takes_more = |lane: &CallerLane| {
+            let is_stalled =
+                lane.under_way > 0 && now.mono_ns.saturating_sub(lane.progress_ns) > STALLED_NS;
+            lane.closed_by.is_none() && lane.under_way < AHEAD_MAX && !is_stalled
+        };
+        let open = self.lanes.iter().enumerate().filter(|(_, lane)| takes_more(lane));
+        open.min_by_key(|(_, lane)| lane.under_way).map(|(index, _)| index)
+    }
+
+    /// Whether one more call of a slow user may run.
+    fn has_room_for_slow(&self) -> bool {
+        let slow = self.lanes.iter().filter(|lane| lane.closed_by == Some(Class::Slow)).count();
+        slow < (self.lanes.len() - 1).max(1)
+    }
+
+    /// Whether a call of a user of this class may go, who has so many at the callers.
+    fn may_go(&self, class: Class, at_callers: u32) -> bool {
+        match class {
+            Class::Fast(calls_max) => at_callers < calls_max,
+            Class::Unknown => at_callers < self.share(),
+            Class::Slow => at_callers < self.share() && self.has_room_for_slow(),
+        }
+    }
+}
+
+impl Core {
+    /// Hands work to whoever does it, or refuses it.
+    pub(super) fn job(&mut self, job: Job, out: &mut Output<Mail>) -> Result<(), ApiError> {
+        let lane = job.work.lane();
+        if let Some(limit) = self.limit_met(&job, lane) {
+            let user = job.caller.as_ref().map(|claims| claims.user_id);
+            let user = user.unwrap_or_default();
+            return Err(self.limited(limit, format_args!("user {user}")));
+        }
+        self.jobs_waiting += 1;
+        self.stats.jobs_waiting.set(self.jobs_waiting);
+        let group = self.groups.get(job.group);
+        group.waiting += 1;
+        let mut job = Job { lane, ..job };
+        match lane {
+            Lane::Batcher => self.jobs.push(job),
+            Lane::Hasher => {
+                self.passwords_waiting += 1;
+                out.mail(self.topology.hasher, Mail::Job(Box::new(job)));
+            }
+            Lane::Lister => {
+                group.listings += 1;
+                out.mail(self.topology.lister, Mail::Job(Box::new(job)));
+            }
+            Lane::Caller { .. } => {
+                // What may go goes: whoever waits could not.
+                if !self.has_line(job.group)
+                    && let Some((index, class)) = self.place_for(job.group)
+                {
+                    self.post_call(&mut job, index, class);
+                    out.mail(self.topology.callers[index], Mail::Job(Box::new(job)));
+                } else {
+                    self.callers.quick.push(job.group, job);
+                    self.stats.calls_waiting.set(self.callers.waiting() as u64);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The limit that stands against one more job, if one does.
+    fn limit_met(&mut self, job: &Job, lane: Lane) -> Option<Limit> {
+        let limits = &self.settings.limits;
+        let waiting = u32::try_from(self.jobs_waiting).unwrap_or(u32::MAX);
+        if Limit::CallsWaiting.is_met(limits, waiting) {
+            return Some(Limit::CallsWaiting);
+        }
+        if lane == Lane::Hasher && Limit::PasswordsWaiting.is_met(limits, self.passwords_waiting) {
+            return Some(Limit::PasswordsWaiting);
+        }
+        if job.group == SHARED {
+            return None;
+        }
+        let group = self.groups.get(job.group);
+        if lane == Lane::Lister && Limit::ListingsPerUser.is_met(limits, group.listings) {
+            return Some(Limit::ListingsPerUser);
+        }
+        let of_group = match &job.caller {
+            Some(_) => Limit::CallsWaitingPerUser,
+            None if job.client != 0 => Limit::CallsWaitingPerAddress,
+            None => return None,
+        };
+        of_group.is_met(limits, group.waiting).then_some(of_group)
+    }
+
+    fn has_line(&self, group: u32) -> bool {
+        self.callers.quick.contains(group) || self.callers.slow.contains(group)
+    }
+
+    /// Where a call of this user may go just now.
+    fn place_for(&mut self, group: u32) -> Option<(usize, Class)> {
+        let record = self.groups.get(group);
+        let (class, at_callers) = (record.class(self.now), record.at_callers);
+        let may_go = group == SHARED || self.callers.may_go(class, at_callers);
+        may_go.then(|| self.callers.open(self.now)).flatten().map(|index| (index, class))
+    }
+
+    fn post_call(&mut self, job: &mut Job, index: usize, class: Class) {
+        let lane = &mut self.callers.lanes[index];
+        if lane.under_way == 0 {
+            lane.progress_ns = self.now.mono_ns;
+        }
+        lane.under_way += 1;
+        let closes = !matches!(class, Class::Fast(_));
+        if closes {
+            lane.closed_by = Some(class);
+        }
+        self.groups.get(job.group).at_callers += 1;
+        job.lane = Lane::Caller { index, closes };
+    }
+
+    /// A worker has answered, or its mailbox was full.
+    pub(super) fn job_done(&mut self, done: &Done) {
+        self.jobs_waiting = self.jobs_waiting.saturating_sub(1);
+        self.stats.jobs_waiting.set(self.jobs_waiting);
+        let now = self.now;
+        let group = self.groups.get(done.group);
+        group.waiting = group.waiting.saturating_sub(1);
+        match done.lane {
+            Lane::Batcher => {}
+            Lane::Hasher => self.passwords_waiting = self.passwords_waiting.saturating_sub(1),
+            Lane::Lister => group.listings = group.listings.saturating_sub(1),
+            Lane::Caller { index, closes } => {
+                group.at_callers = group.at_callers.saturating_sub(1);
+                if done.group != SHARED {
+                    group.note_cost(now, done.took_ms);
+                }
+                let Some(lane) = self.callers.lanes.get_mut(index) else { return };
+                lane.under_way = lane.under_way.saturating_sub(1);
+                lane.progress_ns = now.mono_ns;
+                if closes {
+                    lane.closed_by = None;
+                }
+            }
+        }
+    }
+
+    /// Hands waiting calls to callers that take more, the users in turns. Calls whose client is
+    /// gone are dropped.
+    pub(super) fn post_waiting(&mut self, out: &mut Output<Mail>) {
+        if self.callers.waiting() == 0 {
+            return;
+        }
+        while let Some(index) = self.callers.open(self.now)
+            && let Some(mut job) = self.next_call()
+        {
+            if self.is_for_nobody(&job) {
+                self.stats.dropped_calls.up();
+                self.jobs_waiting = self.jobs_waiting.saturating_sub(1);
+                let group = self.groups.get(job.group);
+                group.waiting = group.waiting.saturating_sub(1);
+                continue;
+            }
+            let class = self.groups.get(job.group).class(self.now);
+            self.post_call(&mut job, index, class);
+            out.mail(self.topology.callers[index], Mail::Job(Box::new(job)));
+        }
+        self.stats.jobs_waiting.set(self.jobs_waiting);
+        self.stats.calls_waiting.set(self.callers.waiting() as u64);
+    }
+
+    /// The next call that may go. Slow users and others take turns too.
+    fn next_call(&mut self) -> Option<Job> {
+        self.callers.is_slows_turn = !self.callers.is_slows_turn;
+        let is_slows_turn = self.callers.is_slows_turn;
+        self.next_call_of(is_slows_turn).or_else(|| self.next_call_of(!is_slows_turn))
+    }
+
+    fn next_call_of(&mut self, is_slow: bool) -> Option<Job> {
+        let queue = if is_slow { &mut self.callers.slow } else { &mut self.callers.quick };
+        let mut queue = std::mem::take(queue);
+        let (callers, groups, now) = (&self.callers, &mut self.groups, self.now);
+        let mut moved = Vec::new();
+        let turn = |key| {
+            let group = groups.get(key);
+            let class = group.class(now);
+            if (class == Class::Slow) != is_slow {
+                Turn::Leave
+            } else if key == SHARED || callers.may_go(class, group.at_callers) {
+                Turn::Take
+            } else {
+                Turn::Skip
+            }
+        };
+        let job = queue.pop_where(turn, |key, line| moved.push((key, line)));
+        let (own, other) = if is_slow {
+            (&mut self.callers.slow, &mut self.callers.quick)
+        } else {
+            (&mut self.callers.quick, &mut self.callers.slow)
+        };
+        *own = queue;
+        for (key, line) in moved {
+            line.into_iter().for_each(|job| other.push(key, job));
+        }
+        job
+    }
+
+    /// Whether the connection that waits for it is gone.
+    fn is_for_nobody(&self, job: &Job) -> bool {
+        if matches!(job.work, Work::After(_) | Work::Shutdown) {
+            return false;
+        }
+        let conn = job.address.conn;
+        let slot = self.conns.get(conn.slot as usize);
+        let is_there = slot.is_some_and(|slot| {
+            slot.generation == conn.generation
+                && matches!(slot.state, State::Http(_) | State::Socket(_))
+        });
+        !is_there
+    }
+}

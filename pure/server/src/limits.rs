@@ -1,0 +1,121 @@
+//! What one client may take of the server, and how a refusal names the setting that moves it.
+//!
+//! [`Limit`] is the list of them; [`Groups`] counts what users and addresses have and do, one table
+//! for each core ("a group" is a user, or an address for calls without a user); [`Attempts`]
+//! counts wrong passwords. What deliberately is not here: limits of what the server as a whole can
+//! hold (`mail`, `kept`, the engine), and what the log says of a limit that was met (`limit_log`).
+//!
+//! Threads share nothing, so that all of it holds for each core, room or worker by itself.
+
+mod attempts;
+mod groups;
+mod network;
+
+use game::error::{ApiError, Code};
+
+pub(crate) use attempts::{Allowed, Attempts};
+pub(crate) use groups::{Class, Groups, SHARED};
+pub use network::Network;
+pub(crate) use network::client_bits;
+
+use crate::settings::LimitSettings;
+
+/// A limit for clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is named as its setting")]
+pub enum Limit {
+    RequestsPerUser,
+    RequestsPerAddress,
+    SocketsPerUser,
+    SocketsPerAddress,
+    CallsWaiting,
+    CallsWaitingPerUser,
+    CallsWaitingPerAddress,
+    ListingsPerUser,
+    PasswordsWaiting,
+    RelayedMatchesPerUser,
+    PresencesPerSession,
+    PasswordAttemptsPerAccount,
+    PasswordAttemptsPerAddress,
+}
+
+impl Limit {
+    /// The setting that moves it.
+    #[must_use]
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::RequestsPerUser => "limit.requests_per_user_per_s",
+            Self::RequestsPerAddress => "limit.requests_per_address_per_s",
+            Self::SocketsPerUser => "limit.sockets_per_user",
+            Self::SocketsPerAddress => "limit.sockets_per_address",
+            Self::CallsWaiting => "limit.calls_waiting",
+            Self::CallsWaitingPerUser => "limit.calls_waiting_per_user",
+            Self::CallsWaitingPerAddress => "limit.calls_waiting_per_address",
+            Self::ListingsPerUser => "limit.listings_per_user",
+            Self::PasswordsWaiting => "limit.passwords_waiting",
+            Self::RelayedMatchesPerUser => "limit.relayed_matches_per_user",
+            Self::PresencesPerSession => "limit.presences_per_session",
+            Self::PasswordAttemptsPerAccount => "limit.password_attempts_per_account",
+            Self::PasswordAttemptsPerAddress => "limit.password_attempts_per_address",
+        }
+    }
+
+    /// Its value; 0 is off.
+    #[must_use]
+    pub fn of(self, settings: &LimitSettings) -> u32 {
+        match self {
+            Self::RequestsPerUser => settings.requests_per_user_per_s,
+            Self::RequestsPerAddress => settings.requests_per_address_per_s,
+            Self::SocketsPerUser => settings.sockets_per_user,
+            Self::SocketsPerAddress => settings.sockets_per_address,
+            Self::CallsWaiting => settings.calls_waiting,
+            Self::CallsWaitingPerUser => settings.calls_waiting_per_user,
+            Self::CallsWaitingPerAddress => settings.calls_waiting_per_address,
+            Self::ListingsPerUser => settings.listings_per_user,
+            Self::PasswordsWaiting => settings.passwords_waiting,
+            Self::RelayedMatchesPerUser => settings.relayed_matches_per_user,
+            Self::PresencesPerSession => settings.presences_per_session,
+            Self::PasswordAttemptsPerAccount => settings.password_attempts_per_account,
+            Self::PasswordAttemptsPerAddress => settings.password_attempts_per_address,
+        }
+    }
+
+    /// Whether `count` of what it limits are too many.
+    pub(crate) fn is_met(self, settings: &LimitSettings, count: u32) -> bool {
+        let max = self.of(settings);
+        max > 0 && count >= max
+    }
+
+    /// What a client is told. Code 8 (HTTP 429) for what it did itself, code 14 (HTTP 503) for what
+    /// the server as a whole has too much of. The setting's name stands in the text as it is, for
+    /// programs to find.
+    #[must_use]
+    pub fn refusal(self, settings: &LimitSettings) -> ApiError {
+        let (setting, max) = (self.setting(), self.of(settings));
+        let (code, what) = match self {
+            Self::RequestsPerUser | Self::RequestsPerAddress => {
+                (Code::ResourceExhausted, "too many requests")
+            }
+            Self::SocketsPerUser | Self::SocketsPerAddress => {
+                (Code::ResourceExhausted, "too many open sockets")
+            }
+            Self::CallsWaiting => {
+                (Code::Unavailable, "the server is busy: too many calls are waiting")
+            }
+            Self::CallsWaitingPerUser | Self::CallsWaitingPerAddress => {
+                (Code::ResourceExhausted, "too many calls are waiting")
+            }
+            Self::ListingsPerUser => (Code::ResourceExhausted, "too many listings are waiting"),
+            Self::PasswordsWaiting => {
+                (Code::Unavailable, "the server is busy: too many passwords are waiting")
+            }
+            Self::RelayedMatchesPerUser => (Code::ResourceExhausted, "too many relayed matches"),
+            Self::PresencesPerSession => (Code::ResourceExhausted, "too many matches"),
+            // Nakama's words.
+            Self::PasswordAttemptsPerAccount | Self::PasswordAttemptsPerAddress => {
+                (Code::ResourceExhausted, "Try again later.")
+            }
+        };
+        ApiError::new(code, format!("{what} ({setting} is {max})"))
+    }
+}

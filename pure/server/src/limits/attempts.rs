@@ -1,0 +1,127 @@
+//! Failed logins with a password: after so many of an account or an address within a time, the same
+//! time passes before another password is looked at. One table for each thread that hashes.
+//!
+//! Source: Nakama 3.40, `server/login_attempt_cache.go`, where it guards the console; the numbers
+//! are its own. There every attempt has its own time; here a period begins with its first attempt,
+//! so that an account costs the same however often it is tried.
+
+use std::collections::BTreeMap;
+
+use event::Now;
+
+/// Accounts and addresses that are remembered. When there are more, those go first whose period
+/// ends first: an attacker who wants an account forgotten has to fail at all others meanwhile.
+const REMEMBERED_MAX: usize = 65_536;
+
+/// How many failures are too many, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowed {
+    /// Failures; 0 is off.
+    pub(crate) failures: u32,
+    /// The period in which they count, and the lockout, in seconds.
+    pub(crate) period_s: u32,
+}
+
+/// Failures of late, by account or by address.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    allowed: Allowed,
+    /// By key: when the period or lockout ends, and the failures in it.
+    failed: BTreeMap<u128, (u64, u32)>,
+    by_end: std::collections::BTreeSet<(u64, u128)>,
+}
+
+impl Attempts {
+    pub(crate) fn new(allowed: Allowed) -> Self {
+        Self { allowed, failed: BTreeMap::new(), by_end: std::collections::BTreeSet::new() }
+    }
+
+    /// Whether another password may be tried. Key 0 always may.
+    pub(crate) fn may(&self, now: Now, key: u128) -> bool {
+        let locked = |(until_ns, failures): &(u64, u32)| {
+            now.mono_ns < *until_ns && *failures >= self.allowed.failures
+        };
+        self.allowed.failures == 0 || key == 0 || !self.failed.get(&key).is_some_and(locked)
+    }
+
+    /// A password was wrong.
+    pub(crate) fn fail(&mut self, now: Now, key: u128) {
+        if self.allowed.failures == 0 || key == 0 {
+            return;
+        }
+        let period_ns = u64::from(self.allowed.period_s).saturating_mul(1_000_000_000);
+        let (mut until_ns, mut failures) = self.forget(key).unwrap_or_default();
+        if now.mono_ns >= until_ns {
+            (until_ns, failures) = (now.mono_ns.saturating_add(period_ns), 0);
+        }
+        failures += 1;
+        if failures >= self.allowed.failures {
+            until_ns = now.mono_ns.saturating_add(period_ns);
+        }
+        if self.failed.len() >= REMEMBERED_MAX
+            && let Some((_, oldest)) = self.by_end.pop_first()
+        {
+            self.failed.remove(&oldest);
+        }
+        self.failed.insert(key, (until_ns, failures));
+        self.by_end.insert((until_ns, key));
+    }
+
+    /// A password was right: an account's failures count no more.
+    pub(crate) fn succeed(&mut self, key: u128) {
+        self.forget(key);
+    }
+
+    fn forget(&mut self, key: u128) -> Option<(u64, u32)> {
+        let known = self.failed.remove(&key)?;
+        self.by_end.remove(&(known.0, key));
+        Some(known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Now;
+
+    use super::{Allowed, Attempts, REMEMBERED_MAX};
+
+    #[test]
+    fn an_account_is_locked_for_a_period_after_its_failures() {
+        let mut attempts = Attempts::new(Allowed { failures: 5, period_s: 60 });
+        let start = Now::default();
+        for at_ms in [0, 10_000, 20_000, 30_000] {
+            attempts.fail(start.after_ms(at_ms), 7);
+            assert!(attempts.may(start.after_ms(at_ms), 7));
+        }
+        attempts.fail(start.after_ms(40_000), 7);
+        assert!(!attempts.may(start.after_ms(40_000), 7));
+        assert!(!attempts.may(start.after_ms(99_999), 7) && attempts.may(start, 8));
+        assert!(attempts.may(start.after_ms(100_000), 7));
+        // What was before does not count any more.
+        attempts.fail(start.after_ms(100_000), 7);
+        assert!(attempts.may(start.after_ms(100_000), 7));
+        for _ in 0..4 {
+            attempts.fail(start.after_ms(100_000), 7);
+        }
+        assert!(!attempts.may(start.after_ms(100_000), 7));
+        attempts.succeed(7);
+        assert!(attempts.may(start.after_ms(100_000), 7));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_can_be_off() {
+        let mut attempts = Attempts::new(Allowed { failures: 1, period_s: 60 });
+        for key in 1..=REMEMBERED_MAX as u128 + 10 {
+            attempts.fail(Now::default().after_ms(1), key);
+        }
+        assert_eq!(
+            (attempts.failed.len(), attempts.by_end.len()),
+            (REMEMBERED_MAX, REMEMBERED_MAX)
+        );
+        attempts.fail(Now::default(), 0);
+        assert!(attempts.may(Now::default(), 0), "nobody is key 0");
+        let mut off = Attempts::new(Allowed { failures: 0, period_s: 60 });
+        off.fail(Now::default(), 7);
+        assert!(off.may(Now::default(), 7));
+    }
+}

@@ -1,0 +1,244 @@
+//! Who has and does how much: a record for each user and address that is heard of.
+//!
+//! A record costs about 100 bytes and goes when nothing in it counts any more: no socket, no call,
+//! and an allowance of requests that is whole again. Every new record looks at two old ones, so that
+//! the table holds little more than twice what is alive.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use event::Now;
+use uuid::Uuid;
+
+use super::network::client_bits;
+
+/// The record of what has none of its own: calls of the server itself, and clients that there is no
+/// room for. Nothing is limited there.
+pub(crate) const SHARED: u32 = 0;
+
+/// Records of one core.
+const GROUPS_MAX: usize = 1 << 20;
+/// Old records that each new one looks at.
+const SWEPT_PER_NEW: usize = 2;
+/// Time of a call at a caller up to which the next ones of the same user may wait behind others'.
+const FAST_MS_MAX: u32 = 16;
+/// Calls of one user that may be at the callers together, while all are fast: as much time as two
+/// of the slowest, and never more than this.
+const FAST_CALLS_MAX: u32 = 32;
+/// How long a slow call is remembered.
+const COST_KEPT_MS: u64 = 5_000;
+
+/// How calls of a user are handed to the callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Nothing is known of the user: nobody may wait behind its call.
+    Unknown,
+    /// Its calls are fast; so many of them may be at the callers.
+    Fast(u32),
+    /// A call of it was slow: nobody may wait behind one, and one caller stays free of such calls.
+    Slow,
+}
+
+/// What one user or address has and does.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    key: u128,
+    /// When the allowance of requests is whole again (the generic cell rate algorithm, ITU-T
+    /// I.371).
+    full_ns: u64,
+    /// Open sockets.
+    pub(crate) sockets: u32,
+    /// Calls that were taken and not answered.
+    pub(crate) waiting: u32,
+    /// Of these, listings.
+    pub(crate) listings: u32,
+    /// Of these, at the callers.
+    pub(crate) at_callers: u32,
+    /// The slowest call at a caller of late.
+    cost_ms: u32,
+    cost_until_ns: u64,
+}
+
+impl Group {
+    /// Whether one more request is within the rate; takes it if so. A second's worth may come at
+    /// once.
+    pub(crate) fn take_request(&mut self, now: Now, per_s: u32) -> bool {
+        let Some(each_ns) = 1_000_000_000_u64.checked_div(u64::from(per_s)) else { return true };
+        let from_ns = self.full_ns.max(now.mono_ns);
+        if from_ns - now.mono_ns + each_ns > 1_000_000_000 {
+            return false;
+        }
+        self.full_ns = from_ns + each_ns;
+        true
+    }
+
+    pub(crate) fn class(&self, now: Now) -> Class {
+        match (self.cost_until_ns, self.cost_ms) {
+            (0, _) => Class::Unknown,
+            (_, cost_ms) if cost_ms <= FAST_MS_MAX => {
+                Class::Fast((2 * FAST_MS_MAX / cost_ms.max(1)).min(FAST_CALLS_MAX))
+            }
+            (until_ns, _) if now.mono_ns < until_ns => Class::Slow,
+            _ => Class::Unknown,
+        }
+    }
+
+    /// A call was so long at its caller.
+    pub(crate) fn note_cost(&mut self, now: Now, took_ms: u32) {
+        if took_ms >= self.cost_ms || now.mono_ns >= self.cost_until_ns {
+            self.cost_ms = took_ms;
+            self.cost_until_ns = now.after_ms(COST_KEPT_MS).mono_ns;
+        }
+    }
+
+    fn is_idle(&self, now: Now) -> bool {
+        self.sockets == 0
+            && self.waiting == 0
+            && self.full_ns <= now.mono_ns
+            && self.cost_until_ns <= now.mono_ns
+    }
+}
+
+/// All records of one core.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    groups: Vec<Group>,
+    by_key: BTreeMap<u128, u32>,
+    free: Vec<u32>,
+    hand: usize,
+    /// Clients that there was no room for.
+    pub(crate) overflow_count: u64,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        Self {
+            groups: vec![Group::default()],
+            by_key: BTreeMap::new(),
+            free: Vec::new(),
+            hand: 0,
+            overflow_count: 0,
+        }
+    }
+}
+
+impl Groups {
+    /// The record of a user. `hint` is where it was last time; it is tried first.
+    pub(crate) fn user(&mut self, now: Now, user_id: Uuid, hint: u32) -> u32 {
+        let key = user_id.as_u128();
+        match self.groups.get(hint as usize) {
+            Some(group) if hint != SHARED && group.key == key => hint,
+            _ => self.find(now, key),
+        }
+    }
+
+    /// The record of an address.
+    pub(crate) fn address(&mut self, now: Now, address: IpAddr) -> u32 {
+        self.find(now, client_bits(address))
+    }
+
+    /// A record by its number.
+    pub(crate) fn get(&mut self, index: u32) -> &mut Group {
+        let known = (index as usize) < self.groups.len();
+        &mut self.groups[if known { index as usize } else { 0 }]
+    }
+
+    /// How many records there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    fn find(&mut self, now: Now, key: u128) -> u32 {
+        if let Some(index) = self.by_key.get(&key) {
+            return *index;
+        }
+        self.sweep(now);
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if self.groups.len() < GROUPS_MAX => {
+                self.groups.push(Group::default());
+                u32::try_from(self.groups.len() - 1).unwrap_or(SHARED)
+            }
+            None => {
+                self.overflow_count += 1;
+                return SHARED;
+            }
+        };
+        *self.get(index) = Group { key, ..Group::default() };
+        self.by_key.insert(key, index);
+        index
+    }
+
+    /// Frees what is of no use any more among the next few records.
+    fn sweep(&mut self, now: Now) {
+        for _ in 0..SWEPT_PER_NEW {
+            self.hand += 1;
+            if self.hand >= self.groups.len() {
+                self.hand = 0;
+                return;
+            }
+            let group = &self.groups[self.hand];
+            if group.key != 0 && group.is_idle(now) {
+                self.by_key.remove(&group.key);
+                self.groups[self.hand] = Group::default();
+                self.free.extend(u32::try_from(self.hand));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Now;
+    use uuid::Uuid;
+
+    use super::{Class, Groups, SHARED};
+
+    #[test]
+    fn a_second_of_requests_may_come_at_once_and_then_as_many_as_the_rate() {
+        let (mut groups, start) = (Groups::default(), Now::default());
+        let index = groups.user(start, Uuid::from_u128(7), SHARED);
+        let mut taken =
+            |now: Now| (0..1_000).take_while(|_| groups.get(index).take_request(now, 100)).count();
+        assert_eq!(taken(start), 100);
+        assert_eq!(taken(start.after_ms(9)), 0);
+        assert_eq!(taken(start.after_ms(100)), 10);
+        assert_eq!(taken(start.after_ms(60_000)), 100);
+        assert!((0..9_999).all(|_| groups.get(index).take_request(start, 0)), "0 is off");
+    }
+
+    #[test]
+    fn records_go_when_nothing_in_them_counts() {
+        let (mut groups, mut now) = (Groups::default(), Now::default());
+        let kept = groups.user(now, Uuid::from_u128(1), SHARED);
+        groups.get(kept).sockets = 1;
+        for id in 2..10_000_u128 {
+            now = now.after_ms(10);
+            let index = groups.user(now, Uuid::from_u128(id), SHARED);
+            groups.get(index).take_request(now, 10);
+            assert_eq!(groups.user(now, Uuid::from_u128(id), index), index);
+        }
+        assert!(groups.len() < 100, "{}", groups.len());
+        assert_eq!(groups.user(now, Uuid::from_u128(1), SHARED), kept);
+        // A stale hint is no answer.
+        assert_ne!(groups.user(now, Uuid::from_u128(5), kept), kept);
+    }
+
+    #[test]
+    fn slow_calls_are_remembered_for_a_while() {
+        let (mut groups, start) = (Groups::default(), Now::default());
+        let group = groups.get(SHARED);
+        assert_eq!(group.class(start), Class::Unknown);
+        group.note_cost(start, 0);
+        assert_eq!(group.class(start), Class::Fast(32));
+        group.note_cost(start, 10);
+        group.note_cost(start, 0);
+        assert_eq!(group.class(start), Class::Fast(3));
+        group.note_cost(start, 900);
+        group.note_cost(start.after_ms(4_000), 0);
+        assert_eq!(group.class(start.after_ms(4_000)), Class::Slow);
+        assert_eq!(group.class(start.after_ms(5_000)), Class::Unknown);
+        group.note_cost(start.after_ms(5_000), 0);
+        assert_eq!(group.class(start.after_ms(5_000)), Class::Fast(32));
+    }
+}

@@ -1,0 +1,178 @@
+//! What each kind of worker does with the jobs that wait for it.
+//!
+//! * The batcher runs what has come in one transaction: at most [`BATCH_CALLS_MAX`] calls and about
+//!   [`BATCH_MS_MAX`], then it commits, answers and looks into its mailbox. What is left takes
+//!   turns by user.
+//! * A caller has one job at a time; who is next its cores decide (`core::dispatch`).
+//! * The hasher looks at one password at a time, the users and addresses in turns, and at none of
+//!   an account or address that was wrong too often.
+
+use event::Now;
+use game::api::ApiCall;
+use game::error::{ApiError, Code};
+use uuid::Uuid;
+
+use super::Worker;
+use crate::limits::{Allowed, Attempts, Limit};
+use crate::mail::{Job, Outcome, Topology, Work};
+use crate::settings::LimitSettings;
+
+/// Calls in one transaction.
+const BATCH_CALLS_MAX: usize = 1_024;
+/// Milliseconds after which a batch takes no more calls: a tenth of what a neighbour may wait.
+const BATCH_MS_MAX: u64 = 25;
+/// So few calls are run as they came, because none of them waits long for the others.
+const UNSORTED_MAX: usize = 64;
+
+/// What a worker is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Batcher,
+    Caller,
+    Hasher,
+}
+
+impl Kind {
+    pub(super) fn of(me: event::ThreadId, topology: &Topology) -> Self {
+        if me == topology.batcher {
+            Self::Batcher
+        } else if me == topology.hasher {
+            Self::Hasher
+        } else {
+            Self::Caller
+        }
+    }
+}
+
+/// Wrong passwords of late.
+#[derive(Debug)]
+pub(super) struct Guesses {
+    accounts: Attempts,
+    addresses: Attempts,
+}
+
+impl Guesses {
+    pub(super) fn new(limits: &LimitSettings) -> Self {
+        Self {
+            accounts: Attempts::new(Allowed {
+                failures: limits.password_attempts_per_account,
+                period_s: limits.password_lockout_account_s,
+            }),
+            addresses: Attempts::new(Allowed {
+                failures: limits.password_attempts_per_address,
+                period_s: limits.password_lockout_address_s,
+            }),
+        }
+    }
+
+    /// The limit that stands against another try.
+    fn limit_met(&self, now: Now, account: u128, client: u128) -> Option<Limit> {
+        if !self.accounts.may(now, account) {
+            return Some(Limit::PasswordAttemptsPerAccount);
+        }
+        (!self.addresses.may(now, client)).then_some(Limit::PasswordAttemptsPerAddress)
+    }
+
+    /// Notes what came of a try. An unknown account counts against the address alone, as in Nakama.
+    fn note(&mut self, now: Now, account: u128, client: u128, error: Option<&ApiError>) {
+        match error.map(|error| error.code) {
+            None => self.accounts.succeed(account),
+            Some(Code::Unauthenticated) => {
+                self.accounts.fail(now, account);
+                self.addresses.fail(now, client);
+            }
+            Some(Code::NotFound) => self.addresses.fail(now, client),
+            Some(_) => {}
+        }
+    }
+}
+
+/// The account that a password is tried for, as a number; `None` where none is tried.
+fn account_of(work: &Work) -> Option<u128> {
+    let call = match work {
+        Work::Api(call) => call,
+        Work::HookedApi(job) => &job.call,
+        _ => return None,
+    };
+    let ApiCall::AuthenticateEmail(who) = call else { return None };
+    let name = if who.email.is_empty() { &who.username } else { &who.email };
+    Some(Uuid::new_v5(&Uuid::NAMESPACE_DNS, name.to_lowercase().as_bytes()).as_u128())
+}
+
+impl Worker {
+    /// Whether jobs wait here.
+    pub(super) fn has_more(&self) -> bool {
+        !self.incoming.is_empty() || !self.queue.is_empty()
+    }
+
+    /// Does what waits, as much as one turn may take.
+    pub(super) fn run_waiting(&mut self, now: Now) {
+        match self.kind {
+            Kind::Batcher => self.run_batch(now),
+            Kind::Hasher => self.hash_next(now),
+            Kind::Caller => {}
+        }
+    }
+
+    fn run_batch(&mut self, now: Now) {
+        if self.incoming.len() + self.queue.len() > 1 {
+            // One look at the database for all reads of the batch, until the first write.
+            let _ = self.desk.db.begin_reading();
+        }
+        let is_sorted = !self.queue.is_empty() || self.incoming.len() > UNSORTED_MAX;
+        if is_sorted {
+            self.sort_incoming();
+        }
+        let began_ms = (self.desk.unix_ms)();
+        for _ in 0..BATCH_CALLS_MAX {
+            let next = if is_sorted { self.queue.pop() } else { self.incoming.pop_front() };
+            let Some(job) = next else { break };
+            self.jobs_in_batch += 1;
+            self.run(now, job);
+            if (self.desk.unix_ms)().saturating_sub(began_ms) >= BATCH_MS_MAX {
+                break;
+            }
+        }
+        self.sort_incoming();
+        if !self.queue.is_empty() {
+            self.stats.db_batches_cut.up();
+        }
+    }
+
+    fn sort_incoming(&mut self) {
+        for job in self.incoming.drain(..) {
+            self.queue.push(job.line(), job);
+        }
+    }
+
+    fn hash_next(&mut self, now: Now) {
+        let Some(job) = self.queue.pop() else { return };
+        let Some(account) = account_of(&job.work) else { return self.run(now, job) };
+        let client = job.client;
+        if let Some(limit) = self.guesses.limit_met(now, account, client) {
+            return self.refuse_password(now, &job, limit);
+        }
+        let core = job.address.core;
+        self.run(now, job);
+        let done = self.done.iter().find(|(to, _)| *to == core).and_then(|(_, list)| list.last());
+        if let Some(Outcome::Api(outcome)) = done.map(|done| &done.outcome) {
+            self.guesses.note(now, account, client, outcome.as_ref().err());
+        }
+    }
+
+    fn refuse_password(&mut self, now: Now, job: &Job, limit: Limit) {
+        match limit {
+            Limit::PasswordAttemptsPerAccount => {
+                self.stats.limited_password_attempts_per_account.up();
+            }
+            _ => self.stats.limited_password_attempts_per_address.up(),
+        }
+        let refusal = limit.refusal(&self.settings.limits);
+        self.limit_log.hit(
+            now,
+            limit.setting(),
+            format_args!("a login is refused after wrong passwords: {}", refusal.message),
+        );
+        self.answer(job.line(), (job.lane, job.address.conn, 0), Outcome::Api(Err(refusal)));
+    }
+}

@@ -1,0 +1,252 @@
+//! Nobody takes it all: what one user may have of sockets, requests, matches and workers, and who is
+//! served next.
+
+use event::ThreadId;
+use server::limits::Network;
+use server::settings::Settings;
+
+use crate::rig::{Client, Plan, Rig, member, request, server_key};
+
+const ECHO: &str = "local nk = require('nakama')
+    nk.register_rpc(function(context, payload) return payload end, 'echo')";
+
+fn rig_with(callers: u16, tune: fn(&mut Settings)) -> Rig {
+    Rig::with(&Plan { callers, tune, modules: &[("echo.lua", ECHO)], ..Plan::default() })
+}
+
+/// A call of the RPC function, sent; nobody but the core has run.
+fn call(rig: &Rig, token: &str) -> Client {
+    let client = rig.open(0);
+    let auth = format!("Bearer {token}");
+    rig.bytes_only(client, &request("POST /v2/rpc/echo?unwrap", &auth, "x"));
+    client
+}
+
+fn is_answered(rig: &Rig, client: Client) -> bool {
+    rig.text(client).starts_with("HTTP/1.1 200")
+}
+
+#[test]
+fn calls_of_one_user_keep_half_of_the_callers_at_most_from_others() {
+    let rig = rig_with(2, |_| {});
+    let (slow, quick) = (rig.login("slow").1, rig.login("quick").1);
+    let callers: Vec<ThreadId> = rig.topology.callers.clone();
+    let posted = || callers.iter().map(|caller| rig.posted(*caller, "job")).collect::<Vec<_>>();
+    // Its first call stands still, as a slow one does.
+    callers.iter().for_each(|caller| rig.freeze(*caller, true));
+    let clients: Vec<Client> = (0..40).map(|_| call(&rig, &slow)).collect();
+    rig.settle();
+    assert_eq!(posted().iter().sum::<u64>(), 1, "{:?}", posted());
+    let held = callers[posted().iter().position(|count| *count == 1).unwrap()];
+    callers.iter().filter(|caller| **caller != held).for_each(|it| rig.freeze(*it, false));
+    for _ in 0..3 {
+        let neighbour = call(&rig, &quick);
+        rig.settle();
+        assert!(is_answered(&rig, neighbour), "a neighbour waits");
+    }
+    // Nothing is lost: once it moves again, all are answered, and in the end several at a time.
+    rig.freeze(held, false);
+    rig.settle();
+    assert!(clients.iter().all(|client| is_answered(&rig, *client)));
+    assert_eq!((rig.stat("jobs_waiting"), rig.stat("calls_waiting")), (0, 0));
+}
+
+#[test]
+fn with_one_caller_users_take_turns() {
+    let rig = rig_with(1, |_| {});
+    let (many, few) = (rig.login("many").1, rig.login("few").1);
+    let caller = rig.topology.callers[0];
+    rig.freeze(caller, true);
+    let first: Vec<Client> = (0..10).map(|_| call(&rig, &many)).collect();
+    let neighbour = call(&rig, &few);
+    // A client that is gone is not worked for.
+    rig.closed_only(first[9], event::CloseReason::Peer);
+    rig.freeze(caller, false);
+    rig.turn(caller);
+    rig.turn(ThreadId(0));
+    rig.turn(caller);
+    rig.turn(ThreadId(0));
+    assert!(is_answered(&rig, neighbour), "the neighbour is the second, not the eleventh");
+    rig.settle();
+    assert!(first[..9].iter().all(|client| is_answered(&rig, *client)));
+    assert_eq!(rig.stat("dropped_calls"), 1);
+    assert_eq!(rig.stat("rpc_count"), 10);
+}
+
+#[test]
+fn a_batch_ends_and_users_take_turns_in_it() {
+    let rig = rig_with(1, |settings| settings.limits.calls_waiting_per_user = 0);
+    let (many, few) = (rig.login("many").1, rig.login("few").1);
+    let get = |token: &str| {
+        let client = rig.open(0);
+        let auth = format!("Bearer {token}");
+        rig.bytes_only(client, &request("GET /v2/account", &auth, ""));
+        client
+    };
+    let clients: Vec<Client> = (0..2_000).map(|_| get(&many)).collect();
+    let neighbour = get(&few);
+    rig.turn(rig.topology.batcher);
+    rig.turn(ThreadId(0));
+    assert!(is_answered(&rig, neighbour), "the neighbour is in the first batch");
+    assert!(rig.stat("db_batches_cut") >= 1);
+    rig.settle();
+    assert!(clients.iter().all(|client| is_answered(&rig, *client)));
+}
+
+#[test]
+fn calls_that_wait_are_bounded_for_each_user() {
+    let rig = rig_with(1, |settings| settings.limits.calls_waiting_per_user = 5);
+    let (many, few) = (rig.login("many").1, rig.login("few").1);
+    rig.freeze(rig.topology.callers[0], true);
+    let clients: Vec<Client> = (0..6).map(|_| call(&rig, &many)).collect();
+    let refused = rig.text(clients[5]);
+    for part in
+        ["HTTP/1.1 429 ", "Retry-After: 1\r\n", "\"code\":8", "limit.calls_waiting_per_user"]
+    {
+        assert!(refused.contains(part), "{refused}");
+    }
+    let neighbour = call(&rig, &few);
+    assert_eq!(rig.text(neighbour), "", "it waits, as it may");
+    assert_eq!(rig.stat("limited_calls_waiting_per_user"), 1);
+}
+
+#[test]
+fn requests_are_limited_for_each_user_and_address() {
+    fn tune(settings: &mut Settings) {
+        settings.limits.requests_per_user_per_s = 10;
+        settings.limits.requests_per_address_per_s = 100;
+    }
+    let rig = rig_with(1, tune);
+    let (ada, bob) = (rig.login("ada").1, rig.login("bob").1);
+    let (client, auth) = (rig.open(0), format!("Bearer {ada}"));
+    let ask = || rig.http(client, "GET /v2/account", &auth, "");
+    assert!((0..10).all(|_| ask().starts_with("HTTP/1.1 200 ")));
+    let refused = ask();
+    assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("requests_per_user_per_s"));
+    // Its sockets are the same user; another user is not.
+    let socket = rig.socket(0, &bob, "");
+    assert_eq!(rig.say(socket, r#"{"cid":"1","ping":{}}"#), [r#"{"cid":"1","pong":{}}"#]);
+    rig.advance(100);
+    assert!(ask().starts_with("HTTP/1.1 200 ") && ask().starts_with("HTTP/1.1 429 "));
+    let frames: Vec<_> =
+        (0..11).flat_map(|_| rig.say(socket, r#"{"cid":"2","ping":{}}"#)).collect();
+    let last = frames.last().unwrap();
+    assert!(last.contains("\"error\"") && last.contains("limit.requests_per_user_per_s"), "{last}");
+    assert!(last.contains("\"cid\":\"2\""), "{last}");
+    // This rig's clients are on loopback, which is exempt; without the exemption:
+    let rig = Rig::with(&Plan {
+        tune: |settings| {
+            tune(settings);
+            settings.limits.exempt_addresses = Network::parse("10.0.0.0/8").into_iter().collect();
+        },
+        ..Plan::default()
+    });
+    let client = rig.open(0);
+    let answers: Vec<_> = (0..101).map(|_| rig.http(client, "GET /healthcheck", "", "")).collect();
+    assert!(answers[99].starts_with("HTTP/1.1 200 "), "{}", answers[99]);
+    assert!(answers[100].contains("limit.requests_per_address_per_s"), "{}", answers[100]);
+    assert_eq!(rig.stat("limited_requests_per_address"), 1);
+}
+
+#[test]
+fn sockets_are_limited_for_each_user() {
+    let rig = rig_with(1, |settings| settings.limits.sockets_per_user = 2);
+    let (ada, bob) = (rig.login("ada").1, rig.login("bob").1);
+    let open = [rig.socket(0, &ada, ""), rig.socket(0, &ada, "")];
+    let refused = || {
+        let client = rig.open(0);
+        rig.bytes(client, upgrade(&ada).as_bytes());
+        rig.text(client)
+    };
+    let answer = refused();
+    assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
+    assert!(answer.contains("Retry-After: 1\r\n") && answer.contains("limit.sockets_per_user"));
+    rig.socket(0, &bob, "");
+    rig.closed(open[0], event::CloseReason::Peer);
+    rig.socket(0, &ada, "");
+    assert!(refused().starts_with("HTTP/1.1 429 "));
+    assert_eq!(rig.stat("limited_sockets_per_user"), 2);
+}
+
+fn upgrade(token: &str) -> String {
+    format!(
+        "GET /ws?token={token} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
+         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+}
+
+#[test]
+fn relayed_matches_are_limited_for_each_user() {
+    let rig = rig_with(1, |settings| settings.limits.relayed_matches_per_user = 3);
+    let (ada, bob) = (rig.login("ada").1, rig.login("bob").1);
+    let sockets = [rig.socket(0, &ada, ""), rig.socket(0, &ada, "")];
+    let create = |socket| rig.say(socket, r#"{"cid":"1","match_create":{}}"#).join("");
+    let ids: Vec<_> = [0, 1, 0].map(|at: usize| member(&create(sockets[at]), "match_id")).into();
+    let refused = create(sockets[1]);
+    assert!(refused.contains("limit.relayed_matches_per_user"), "{refused}");
+    // A match that it is in already is no further one, and another user has its own three.
+    let join = |socket, id: &str| {
+        rig.say(socket, &format!(r#"{{"cid":"2","match_join":{{"match_id":"{id}"}}}}"#)).join("")
+    };
+    assert!(join(sockets[0], &ids[0]).contains("\"match\""));
+    let other = rig.socket(0, &bob, "");
+    assert!(join(other, &ids[0]).contains("\"match\"") && create(other).contains("\"match\""));
+    rig.closed(sockets[0], event::CloseReason::Peer);
+    assert!(create(sockets[1]).contains("\"match\""));
+    assert_eq!(rig.stat("limited_relayed_matches_per_user"), 1);
+}
+
+#[test]
+fn passwords_are_tried_by_the_hasher_and_not_without_end() {
+    let rig = rig_with(1, |_| {});
+    let login = |email: &str, password: &str| {
+        let client = rig.open(0);
+        let line = "POST /v2/account/authenticate/email?create=true";
+        let body = format!(r#"{{"email":"{email}","password":"{password}"}}"#);
+        rig.http(client, line, &server_key(), &body)
+    };
+    assert!(login("ada@example.com", "right password").starts_with("HTTP/1.1 200 "));
+    for _ in 0..5 {
+        let wrong = login("ADA@example.com", "wrong password");
+        assert!(wrong.starts_with("HTTP/1.1 401 "), "{wrong}");
+    }
+    let locked = login("ada@example.com", "right password");
+    assert!(locked.starts_with("HTTP/1.1 429 "), "{locked}");
+    assert!(locked.contains("limit.password_attempts_per_account"), "{locked}");
+    assert!(login("bob@example.com", "right password").starts_with("HTTP/1.1 200 "));
+    rig.advance(60_000);
+    assert!(login("ada@example.com", "right password").starts_with("HTTP/1.1 200 "));
+    assert_eq!(rig.stat("limited_password_attempts_per_account"), 1);
+    let callers = &rig.topology.callers;
+    assert!(callers.iter().all(|caller| rig.posted(*caller, "job") == 0), "RPCs are not held up");
+}
+
+#[test]
+fn listings_need_no_batcher_and_have_a_budget() {
+    let rig = rig_with(1, |settings| {
+        settings.limits.listings_per_user = 2;
+        settings.matches.list_steps_max = 100_000;
+    });
+    let token = rig.login("ada").1;
+    rig.freeze(rig.topology.batcher, true);
+    let list = |query: &str| {
+        let (client, auth) = (rig.open(0), format!("Bearer {token}"));
+        rig.bytes_only(client, &request(&format!("GET /v2/match?query={query}"), &auth, ""));
+        client
+    };
+    let cheap = list("");
+    rig.settle();
+    assert!(is_answered(&rig, cheap), "a listing waits for the batcher");
+    let dear = list(&"label.a:b~2%20".repeat(150));
+    rig.settle();
+    assert!(is_answered(&rig, dear), "there is no match to put it to");
+    rig.freeze(rig.topology.lister, true);
+    let waiting = [list(""), list(""), list("")];
+    let refused = rig.text(waiting[2]);
+    assert!(refused.contains("HTTP/1.1 429 ") && refused.contains("limit.listings_per_user"));
+    rig.freeze(rig.topology.lister, false);
+    rig.settle();
+    assert!(waiting[..2].iter().all(|client| is_answered(&rig, *client)));
+    assert_eq!(rig.stat("listings"), 4);
+}
