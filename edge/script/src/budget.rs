@@ -329,7 +329,6 @@ fn may_go_on(steps: u32) -> bool {
 ///
 /// # Errors
 /// The call's time is over; hand the error on.
-#[allow(dead_code, reason = "for library functions")]
 pub(crate) fn spend(steps: u32) -> mlua::Result<()> {
     if may_go_on(steps) { Ok(()) } else { Err(mlua::Error::runtime(OUT_OF_TIME)) }
 }

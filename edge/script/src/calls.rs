@@ -213,7 +213,9 @@ impl Calls {
                 function, first, second, mode, packed, expiry, vars, headers, params,
             ))
         });
-        settle(running, limits, returned).map(|(value, ..)| value)
+        let settled = settle(running, limits, returned);
+        self.vm.clear_up().map_err(|error| failure::internal(limits, &error))?;
+        settled.map(|(value, ..)| value)
     }
 }
 

@@ -20,6 +20,7 @@ mod failure;
 mod lend;
 mod lint;
 mod matches;
+mod seal;
 mod sources;
 mod vm;
 

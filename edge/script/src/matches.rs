@@ -102,6 +102,7 @@ impl LuaMatch {
         if matches!(&result, Err(error) if error.kind == game::guest::ScriptFailure::OutOfMemory) {
             self.vm.recover_memory();
         }
+        self.vm.clear_up().map_err(|error| self.internal(&error))?;
         result
     }
 

@@ -4,7 +4,7 @@
 
 local native, is_match = ...
 
-local error, pairs, rawget, rawset, select = error, pairs, rawget, rawset, select
+local error, pairs, pcall, rawget, rawset, select = error, pairs, pcall, rawget, rawset, select
 local setmetatable, tonumber, tostring, type, xpcall = setmetatable, tonumber, tostring, type, xpcall
 local floor, lower = math.floor, string.lower
 local traceback = debug.traceback
@@ -271,6 +271,31 @@ local loaded = { nakama = nk }
 local begun = {}
 package = { loaded = loaded, preload = {}, path = "", cpath = "" }
 
+local function keep(name, value)
+  if value == nil then
+    value = loaded[name]
+  end
+  if value == nil then
+    value = true
+  end
+  loaded[name] = value
+  return value
+end
+
+-- A module that is loaded in the middle of a call: it stays, and so does what it defines.
+local function load_late(name, chunk)
+  native.loading(1)
+  local ok, value = pcall(chunk, name)
+  if ok then
+    value = keep(name, value)
+  end
+  native.loading(-1)
+  if not ok then
+    error(value, 0)
+  end
+  return value
+end
+
 function require(name)
   if type(name) ~= "string" then
     error("bad argument #1 to require (string expected, got " .. type(name) .. ")", 2)
@@ -282,20 +307,18 @@ function require(name)
   if begun[name] then
     error("loop or previous error loading module: " .. name, 2)
   end
-  local chunk = package.preload[name] or native.load_module(name)
+  local preload = package.preload[name]
+  local chunk = preload or native.load_module(name)
   if not chunk then
     error("module " .. name .. " not found", 2)
   end
   begun[name] = true
-  value = chunk(name)
+  if is_loading or preload then
+    value = keep(name, chunk(name))
+  else
+    value = load_late(name, chunk)
+  end
   begun[name] = nil
-  if value == nil then
-    value = loaded[name]
-  end
-  if value == nil then
-    value = true
-  end
-  loaded[name] = value
   return value
 end
 
@@ -308,6 +331,11 @@ end
 function entry.loaded()
   is_loading = false
   return registered.rpc, registered.before, registered.after, registered.event
+end
+
+-- What calls may change for themselves only, besides globals and libraries.
+function entry.sealed()
+  return { nk, package, loaded, package.preload }
 end
 
 -- RPCs and hooks.

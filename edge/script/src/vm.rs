@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use crate::budget::{self, VmMeter};
 use crate::convert::ConvertError;
 use crate::failure::PRELUDE;
+use crate::seal::Seal;
 use crate::sources::{Sources, compiler};
 use crate::{case, convert, dispatcher, lend};
 
@@ -33,12 +34,16 @@ const GC_STEP_KB: i32 = 128;
 /// Bytes of a text given to `loadstring`; the compiler cannot be interrupted.
 const LOADSTRING_BYTES_MAX: usize = 256 * 1024;
 
+/// Bytes that a full collection looks at in a nanosecond, about.
+const BYTES_PER_STEP: usize = 2;
+
 /// One VM with the prelude loaded.
 #[derive(Debug)]
 pub(crate) struct Vm {
     pub(crate) lua: Lua,
     /// The prelude's entry points.
     pub(crate) entry: Table,
+    seal: Seal,
     memory_max_bytes: usize,
 }
 
@@ -51,11 +56,19 @@ pub(crate) enum Purpose {
 
 fn prelude() -> mlua::Result<&'static [u8]> {
     static CODE: OnceLock<Vec<u8>> = OnceLock::new();
-    if let Some(code) = CODE.get() {
+    compile_once(&CODE, include_str!("prelude.lua"))
+}
+
+/// Our own Lua code is compiled once in a process.
+pub(crate) fn compile_once(
+    code: &'static OnceLock<Vec<u8>>,
+    text: &str,
+) -> mlua::Result<&'static [u8]> {
+    if let Some(code) = code.get() {
         return Ok(code);
     }
-    let code = compiler().compile(include_str!("prelude.lua"))?;
-    Ok(CODE.get_or_init(|| code))
+    let compiled = compiler().compile(text)?;
+    Ok(code.get_or_init(|| compiled))
 }
 
 impl Vm {
@@ -80,7 +93,9 @@ impl Vm {
         lua.gc_set_mode(GcMode::Incremental(
             GcIncParams::default().goal(GC_GOAL_PERCENT).step_size(GC_STEP_KB),
         ));
+        let seal = Seal::new(&lua)?;
         let native = natives(&lua, sources, memory_max_bytes)?;
+        native.raw_set("loading", seal.load.clone())?;
         if purpose == Purpose::Match {
             dispatcher::bind(&lua, &native)?;
         }
@@ -92,27 +107,18 @@ impl Vm {
             lua.load(prelude()?).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
         let entry = chunk.call::<Table>((native, purpose == Purpose::Match))?;
         lua.set_interrupt(budget::tick);
-        Ok(Self { lua, entry, memory_max_bytes })
+        Ok(Self { lua, entry, seal, memory_max_bytes })
     }
 
-    /// Makes the libraries read-only: the start is over. New globals can still be made, because
-    /// scripts with a forgotten `local` run on the original as well; what a script sets instead of
-    /// a library is not seen by code that was loaded before.
+    /// Ends the start: what calls do to globals and libraries is theirs alone from now on.
     pub(crate) fn seal(&self) -> mlua::Result<()> {
-        let globals = self.lua.globals();
-        for pair in globals.pairs::<LuaValue, LuaValue>() {
-            if let (_, LuaValue::Table(library)) = pair?
-                && library != globals
-            {
-                library.set_readonly(true);
-            }
-        }
-        if let Some(methods) = self.lua.type_metatable::<LuaString>() {
-            methods.set_readonly(true);
-        }
-        // Lets compiled code bind library functions once instead of at every call.
-        globals.set_safeenv(true);
-        Ok(())
+        let others = self.entry("sealed")?.call::<Table>(())?;
+        self.seal.close(&self.lua, &others)
+    }
+
+    /// Clears up after a call that is over: what it did to globals is gone.
+    pub(crate) fn clear_up(&self) -> mlua::Result<()> {
+        self.seal.clean(&self.lua)
     }
 
     /// An entry point of the prelude.
@@ -139,6 +145,8 @@ fn describe_host(lua: &Lua, native: &Table, host: &dyn Host) -> mlua::Result<()>
     for (name, value) in &settings.env {
         env.raw_set(name.as_str(), value.as_str())?;
     }
+    // All calls share it.
+    env.set_readonly(true);
     native.raw_set("env", env)
 }
 
@@ -183,6 +191,7 @@ fn natives(lua: &Lua, sources: &Arc<Sources>, memory_max_bytes: usize) -> mlua::
             Ok(())
         })?,
     )?;
+    lua.globals().raw_set("collectgarbage", lua.create_function(collectgarbage)?)?;
     native.raw_set(
         "now_ms",
         lua.create_function(|_, ()| Ok(lend::host(|host| host.now().unix_ms).unwrap_or(0)))?,
@@ -222,6 +231,27 @@ fn find_plain(
         let first = skipped + found + 1;
         (Some(first), Some(first + text.len() - 1))
     }))
+}
+
+/// `collectgarbage`: counts and collects. What would stay set for later calls (`stop`, `setpause`)
+/// is taken and does nothing; a collection is paid for by what there is to look at.
+fn collectgarbage(lua: &Lua, option: Option<LuaString>) -> mlua::Result<f64> {
+    let option = option.map_or_else(|| "collect".to_owned(), |option| option.to_string_lossy());
+    let used_bytes = lua.used_memory();
+    match option.as_str() {
+        #[allow(clippy::cast_precision_loss, reason = "fewer bytes than a double's 2^53")]
+        "count" => return Ok(used_bytes as f64 / 1024.0),
+        "collect" | "step" => {
+            budget::spend(u32::try_from(used_bytes / BYTES_PER_STEP).unwrap_or(u32::MAX))?;
+            lua.gc_collect()?;
+        }
+        "stop" | "restart" | "setpause" | "setstepmul" => {}
+        _ => {
+            let text = format!("bad argument #1 to collectgarbage (invalid option '{option}')");
+            return Err(mlua::Error::runtime(text));
+        }
+    }
+    Ok(0.0)
 }
 
 /// A host function as Lua sees it: returns true and its results, or false and the error's text.

@@ -69,6 +69,13 @@ pub enum HttpError {
     /// Neither HTTP/1.0 nor HTTP/1.1.
     #[error("HTTP version not supported")]
     Version,
+    /// The preface of HTTP/2, as gRPC clients send it. [`crate::http2::refusal`] is an answer that
+    /// they understand. Source: RFC 9113 section 3.4.
+    #[error("HTTP/2, and with it gRPC, is not spoken here: use HTTP/1.1")]
+    Http2,
+    /// The first byte of a TLS handshake. Source: RFC 8446 section 5.1.
+    #[error("TLS is not spoken here: use http:// and ws://, or a proxy that ends TLS")]
+    Tls,
     /// A request target that is neither a path nor an http URL (nor `*` of OPTIONS).
     #[error("malformed request target")]
     Target,
@@ -123,7 +130,7 @@ impl HttpError {
             Self::Expectation => 417,
             Self::HeadTooLarge | Self::TooManyHeaders => 431,
             Self::Connect | Self::TransferCoding => 501,
-            Self::Version => 505,
+            Self::Version | Self::Http2 => 505,
             _ => 400,
         }
     }

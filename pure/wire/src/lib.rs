@@ -10,6 +10,7 @@
 
 pub mod date;
 pub mod http1;
+pub mod http2;
 pub mod nakama;
 pub mod query;
 pub mod websocket;

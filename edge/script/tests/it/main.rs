@@ -9,6 +9,7 @@ mod findings;
 mod functions;
 mod host;
 mod hostile;
+mod isolation;
 mod matches;
 mod modules;
 mod reference;

@@ -1,5 +1,7 @@
 //! How answers become HTTP responses and socket frames. Contract: A.1 (headers), A.4, A.8, C.4.
 
+use std::net::SocketAddr;
+
 use event::{ConnId, Now, Output, ThreadId};
 use game::error::{ApiError, Code};
 use game::guest::{ScriptError, ScriptFailure};
@@ -187,6 +189,25 @@ impl Core {
         out.send_with(conn, |to| http1::respond(to, &head, text.as_bytes(), &self.date.1));
     }
 
+    /// A client that speaks another protocol is most likely configured wrongly, and its own error
+    /// seldom says how: the log does.
+    pub(super) fn say_foreign(&mut self, now: Now, peer: SocketAddr, error: HttpError) {
+        let (kind, what) = match error {
+            HttpError::Http2 => (
+                "a client speaks HTTP/2",
+                "HTTP/2, as gRPC clients do: only HTTP/1.1 and WebSockets are spoken here, so let \
+                 its SDK use those",
+            ),
+            HttpError::Tls => (
+                "a client speaks TLS",
+                "TLS (https:// or wss://), and only plain HTTP is spoken here: switch SSL off in \
+                 the client, or put a proxy in front that ends TLS",
+            ),
+            _ => return,
+        };
+        self.limit_log.note(now, kind, format_args!("{peer} speaks {what}"));
+    }
+
     /// Bytes that are no HTTP request, or one beyond the limits: the connection closes after it.
     pub(super) fn answer_broken(
         &mut self,
@@ -195,6 +216,9 @@ impl Core {
         error: &HttpError,
         out: &mut Output<Mail>,
     ) {
+        if *error == HttpError::Http2 {
+            return out.send(conn, &wire::http2::refusal(&error.to_string()));
+        }
         let manner = Manner { connection: Connection::Close, cors: false, is_head: false };
         let mut body = Vec::new();
         ApiError::invalid(error.to_string()).write_body(&mut body);

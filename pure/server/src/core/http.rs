@@ -140,6 +140,7 @@ impl Core {
                 }
                 Err(error) => {
                     self.stats.refused_requests.up();
+                    self.say_foreign(now, *peer, error);
                     self.answer_broken(now, conn, &error, out);
                     Step::Close
                 }

@@ -92,3 +92,25 @@ fn wrong_credentials_and_preflights() {
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("Allow-Origin: *"), "{answer}");
     assert!(!rig.is_closed(client));
 }
+
+#[test]
+fn clients_of_other_protocols_are_told_what_is_spoken_here() {
+    let rig = Rig::new();
+    let (grpc, tls) = (rig.open(0), rig.open(0));
+    rig.bytes(grpc, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+    // SETTINGS, then GOAWAY with the code HTTP_1_1_REQUIRED and a text that gRPC clients show.
+    let answer = rig.take(grpc);
+    assert_eq!(answer.get(..9), Some(&b"\0\0\0\x04\0\0\0\0\0"[..]), "{answer:?}");
+    assert_eq!(answer.get(12), Some(&7), "{answer:?}");
+    assert_eq!(answer.get(22..26), Some(&[0, 0, 0, 0xd][..]), "{answer:?}");
+    assert!(answer.ends_with(b"not spoken here: use HTTP/1.1"), "{answer:?}");
+    assert!(rig.is_closed(grpc));
+    rig.bytes(tls, b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03");
+    let answer = rig.text(tls);
+    assert!(
+        answer.starts_with("HTTP/1.1 400 ") && answer.contains("TLS is not spoken"),
+        "{answer}"
+    );
+    assert!(rig.is_closed(tls));
+    assert_eq!(rig.stat("refused_requests"), 2);
+}

@@ -10,6 +10,9 @@ use memchr::memchr;
 use super::chunked::Chunked;
 use super::{BLANK_LINES_MAX, HttpError, Limits};
 
+/// The first byte of every TLS connection: a record of the type handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
+
 /// How long a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -198,7 +201,9 @@ impl Assembly {
         let Phase::Head { line_start } = &mut self.phase else { return Ok(true) };
         while let Some(&first) = input.first() {
             if self.bytes.is_empty() && !super::head::is_token(first) && first != b'\r' {
-                return Err(HttpError::StartLine); // Say, TLS to a plain port: no need to wait.
+                // No need to wait for a line that never comes.
+                let is_tls = first == TLS_HANDSHAKE && self.blank_lines == 0;
+                return Err(if is_tls { HttpError::Tls } else { HttpError::StartLine });
             }
             let line_feed = memchr(b'\n', input);
             let take = line_feed.map_or(input.len(), |at| at + 1);

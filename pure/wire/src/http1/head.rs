@@ -214,6 +214,7 @@ fn parse_error(error: httparse::Error, bytes: &[u8]) -> HttpError {
     let version = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
     let is_other = version.starts_with(b"HTTP/") && !matches!(version, b"HTTP/1.0" | b"HTTP/1.1");
     match error {
+        httparse::Error::Version if line == b"PRI * HTTP/2.0" => HttpError::Http2,
         httparse::Error::Version if is_other => HttpError::Version,
         httparse::Error::Token | httparse::Error::Status | httparse::Error::Version => {
             HttpError::StartLine

@@ -169,9 +169,14 @@ fn targets() {
 
 #[test]
 fn start_lines() {
-    check("\x16\x03\x01\x02", "400 malformed start line");
+    let tls = "TLS is not spoken here: use http:// and ws://, or a proxy that ends TLS";
+    check("\x16\x03\x01\x02", &format!("400 {tls}"));
+    check("\r\n\x16\x03\x01\x02", "400 malformed start line");
+    check("\x15\x03\x01\x02", "400 malformed start line");
     check("GET / HTTP/2.0\r\n\r\n", "505 HTTP version not supported");
-    check("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "505 HTTP version not supported");
+    let http2 = "505 HTTP/2, and with it gRPC, is not spoken here: use HTTP/1.1";
+    check("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", http2);
+    check("PRI /x HTTP/2.0\r\n\r\n", "505 HTTP version not supported");
     check("GET / HTTP/1.2\r\nHost: a\r\n\r\n", "505 HTTP version not supported");
     check("GET / HTTP/0.9\r\n\r\n", "505 HTTP version not supported");
     check("GET /\r\n\r\n", "400 malformed start line");

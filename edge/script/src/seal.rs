@@ -1,0 +1,68 @@
+//! What one call does to globals, libraries, `nk` and `package`, the next one does not see. The work
+//! is done in `seal.lua`; here is when: sealed at the end of the start, cleaned after a call that
+//! wrote, which costs a call that did not write one look at a flag.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use mlua::chunk::ChunkMode;
+use mlua::{Function, Lua, LuaString, Table};
+
+use crate::failure::PRELUDE;
+use crate::vm::compile_once;
+
+/// The seal of one VM.
+#[derive(Debug)]
+pub(crate) struct Seal {
+    close: Function,
+    clean: Function,
+    /// Says that a module begins (1) or ends (-1) loading in the middle of a call.
+    pub(crate) load: Function,
+    /// Whether the running call has written to what is sealed.
+    is_touched: Arc<AtomicBool>,
+}
+
+impl Seal {
+    /// To be made before anybody can change the libraries.
+    pub(crate) fn new(lua: &Lua) -> mlua::Result<Self> {
+        static CODE: OnceLock<Vec<u8>> = OnceLock::new();
+        let code = compile_once(&CODE, include_str!("seal.lua"))?;
+        let chunk = lua.load(code).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
+        let is_touched = Arc::new(AtomicBool::new(false));
+        let touches = Arc::clone(&is_touched);
+        let touched = lua.create_function(move |_, ()| {
+            touches.store(true, Relaxed);
+            Ok(())
+        })?;
+        let seals = chunk.call::<Table>(touched)?;
+        Ok(Self {
+            close: seals.get("seal")?,
+            clean: seals.get("clean")?,
+            load: seals.get("load")?,
+            is_touched,
+        })
+    }
+
+    /// Seals globals and libraries, and the `others`.
+    pub(crate) fn close(&self, lua: &Lua, others: &Table) -> mlua::Result<()> {
+        self.close.call::<()>(others)?;
+        if let Some(methods) = lua.type_metatable::<LuaString>() {
+            methods.set_readonly(true);
+        }
+        // Lets compiled code use library functions without looking for them.
+        lua.globals().set_safeenv(true);
+        Ok(())
+    }
+
+    /// Throws away what the call that is over has written.
+    pub(crate) fn clean(&self, lua: &Lua) -> mlua::Result<()> {
+        if !self.is_touched.load(Relaxed) {
+            return Ok(());
+        }
+        self.clean.call::<()>(())?;
+        self.is_touched.store(false, Relaxed);
+        // `getfenv` and `setfenv` take it back.
+        lua.globals().set_safeenv(true);
+        Ok(())
+    }
+}
