@@ -15,6 +15,7 @@ mod calls;
 mod case;
 mod context;
 mod convert;
+mod dialect;
 mod dispatcher;
 mod failure;
 mod lend;

@@ -1,0 +1,487 @@
+//! Programs with `goto` to the same programs without: Luau has none.
+//!
+//! A jump forward leaves a `repeat … until true` that is put around the statements from the first
+//! one that jumps to the label. A jump back starts a `while true do … break end` anew that reaches
+//! from the label to the end of its block, so that no scope ends early. A jump to the end of a loop's
+//! body is Luau's `continue`. A jump out of several loops sets a flag that each loop on the way asks
+//! for after its end. A jump forward over a label that is also jumped back to enters that label's
+//! loop with a flag up. Lua forbids jumps into the scope of a local, so nothing declared between a
+//! jump and its label is needed after the label: this is exact.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::parser::{Block, Repeat, Statement, Statements};
+use super::{Edit, SyntaxError};
+
+/// Labels of one block; what is planned for them takes quadratic time.
+const LABELS_MAX: usize = 200;
+
+/// What becomes of one block's labels, which are known by their statements' numbers.
+#[derive(Debug, Default)]
+struct Plan {
+    /// Labels that are jumped back to.
+    loops: BTreeSet<usize>,
+    /// Labels that are jumped forward to, and the first statement that does.
+    wraps: BTreeMap<usize, usize>,
+    /// Labels whose loop is entered on the way to other labels, which follow.
+    entries: BTreeMap<usize, BTreeSet<usize>>,
+}
+
+impl Plan {
+    /// The first loop that a jump from statement `from` to `label` enters on its way.
+    fn between(&self, from: usize, label: usize) -> Option<usize> {
+        self.loops.range(from + 1..label).next().copied()
+    }
+
+    fn build(loops: BTreeSet<usize>, forward: &[(usize, usize)]) -> Self {
+        let mut plan = Self { loops, ..Self::default() };
+        for &(jump, label) in forward {
+            let mut from = jump;
+            while let Some(entered) = plan.between(from, label) {
+                plan.wrap(from, entered);
+                plan.entries.entry(entered).or_default().insert(label);
+                from = entered;
+            }
+            plan.wrap(from, label);
+        }
+        // Of two that overlap, the later one begins where the earlier one does.
+        let labels: Vec<usize> = plan.wraps.keys().copied().collect();
+        for &label in &labels {
+            let mut from = plan.wraps.get(&label).copied().unwrap_or(label);
+            for &earlier in labels.iter().rev().filter(|&&earlier| earlier < label) {
+                let begins = plan.wraps.get(&earlier).copied().unwrap_or(earlier);
+                if earlier > from && begins < from {
+                    from = begins;
+                }
+            }
+            plan.wraps.insert(label, from);
+        }
+        plan
+    }
+
+    fn wrap(&mut self, from: usize, label: usize) {
+        let first = self.wraps.entry(label).or_insert(from);
+        *first = (*first).min(from);
+    }
+}
+
+/// Where a `goto` leads.
+#[derive(Clone, Copy, Debug)]
+struct Jump {
+    block: usize,
+    /// The statement of that block which holds the `goto`.
+    from: usize,
+    label: usize,
+    /// Whether the label ends the body of a loop.
+    continues: bool,
+}
+
+/// Blocks around a statement: the block, the number of its statement, whether it is a loop's body,
+/// whether `until` sees its locals.
+struct Around<'a> {
+    block: &'a Block,
+    at: usize,
+    kind: Body,
+    labels: BTreeMap<&'a str, usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Body {
+    Loop,
+    Repeat,
+    Plain,
+}
+
+#[derive(Default)]
+struct Scan<'a> {
+    around: Vec<Around<'a>>,
+    jumps: BTreeMap<usize, Jump>,
+    back: BTreeMap<usize, BTreeSet<usize>>,
+    forward: BTreeMap<usize, Vec<(usize, usize)>>,
+}
+
+/// The changes that make the functions whose bodies are `roots` do without `goto`.
+///
+/// # Errors
+/// A label that is missing, there twice, or in the scope of a local that the jump is not in.
+pub(super) fn without(text: &[u8], roots: &[Block]) -> Result<Vec<Edit>, SyntaxError> {
+    let mut writer = Writer { text, ..Writer::default() };
+    for root in roots.iter().filter(|root| needs_work(root)) {
+        let mut scan = Scan::default();
+        scan.block(root, Body::Plain)?;
+        let mut forward = scan.forward;
+        let ids: BTreeSet<usize> = scan.back.keys().chain(forward.keys()).copied().collect();
+        writer.jumps = scan.jumps;
+        for id in ids {
+            let back = scan.back.remove(&id).unwrap_or_default();
+            let plan = Plan::build(back, &forward.remove(&id).unwrap_or_default());
+            writer.plans.insert(id, plan);
+        }
+        writer.block(root, None)?;
+    }
+    Ok(writer.edits)
+}
+
+/// Whether there is a label, a `goto`, or a `break` that is not the last of its block.
+fn needs_work(block: &Block) -> bool {
+    let last = block.statements.len();
+    block.statements.iter().enumerate().any(|(at, statement)| match &statement.kind {
+        Statements::Label(_) | Statements::Goto(_) => true,
+        Statements::Break => at + 1 < last,
+        Statements::Loop(body) => needs_work(body),
+        Statements::Repeat(repeat) => needs_work(&repeat.body),
+        Statements::Blocks(blocks) => blocks.iter().any(needs_work),
+        Statements::Local(_) | Statements::Return | Statements::Other => false,
+    })
+}
+
+fn wrong<T>(line: u32, message: String) -> Result<T, SyntaxError> {
+    Err(SyntaxError { line, message })
+}
+
+impl<'a> Scan<'a> {
+    fn block(&mut self, block: &'a Block, kind: Body) -> Result<(), SyntaxError> {
+        let mut labels = BTreeMap::new();
+        for (at, statement) in block.statements.iter().enumerate() {
+            let Statements::Label(name) = &statement.kind else { continue };
+            if labels.insert(name.as_str(), at).is_some() {
+                return wrong(statement.line, format!("label '{name}' already defined"));
+            }
+            if labels.len() > LABELS_MAX {
+                return wrong(statement.line, format!("more than {LABELS_MAX} labels in a block"));
+            }
+        }
+        self.around.push(Around { block, at: 0, kind, labels });
+        for (at, statement) in block.statements.iter().enumerate() {
+            if let Some(around) = self.around.last_mut() {
+                around.at = at;
+            }
+            match &statement.kind {
+                Statements::Goto(name) => self.jump(statement, name)?,
+                Statements::Loop(body) => self.block(body, Body::Loop)?,
+                Statements::Repeat(repeat) => self.block(&repeat.body, Body::Repeat)?,
+                Statements::Blocks(blocks) => {
+                    for inner in blocks {
+                        self.block(inner, Body::Plain)?;
+                    }
+                }
+                Statements::Label(_)
+                | Statements::Local(_)
+                | Statements::Break
+                | Statements::Return
+                | Statements::Other => {}
+            }
+        }
+        self.around.pop();
+        Ok(())
+    }
+
+    fn jump(&mut self, statement: &Statement, name: &str) -> Result<(), SyntaxError> {
+        let found = self.around.iter().rev().find_map(|around| {
+            around.labels.get(name).map(|&label| (around.block, around.at, label, around.kind))
+        });
+        let Some((block, from, label, kind)) = found else {
+            let text = format!("no visible label '{name}' for goto at line {}", statement.line);
+            return wrong(statement.line, text);
+        };
+        let is_label = |after: &Statement| matches!(after.kind, Statements::Label(_));
+        let is_last = block.statements.iter().skip(label).all(is_label);
+        let continues = kind == Body::Loop && is_last && from < label;
+        self.jumps.insert(statement.start, Jump { block: block.id, from, label, continues });
+        if from > label {
+            self.back.entry(block.id).or_default().insert(label);
+            return Ok(());
+        }
+        let between = block.statements.iter().take(label).skip(from + 1);
+        let declared = between.filter_map(|statement| match &statement.kind {
+            Statements::Local(name) => Some(name),
+            _ => None,
+        });
+        if let Some(local) = declared.last()
+            && (!is_last || kind == Body::Repeat)
+        {
+            let text = format!(
+                "<goto {name}> at line {} jumps into the scope of local '{local}'",
+                statement.line
+            );
+            return wrong(statement.line, text);
+        }
+        if !continues {
+            self.forward.entry(block.id).or_default().push((from, label));
+        }
+        Ok(())
+    }
+}
+
+/// What `break` or `continue` would act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    /// A loop of the script's.
+    Source { body: usize },
+    Wrap { block: usize, label: usize },
+    Loop { block: usize, label: usize },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Break,
+    Continue,
+}
+
+impl Action {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Break => "break",
+            Self::Continue => "continue",
+        }
+    }
+}
+
+/// A jump that leaves the frame on its way to the frame `target`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Leaving {
+    target: usize,
+    action: Action,
+    flag: usize,
+}
+
+struct Open {
+    frame: Frame,
+    /// The change that declares the flags of jumps which end here.
+    declares: usize,
+    flags: Vec<(Action, usize)>,
+    leaving: Vec<Leaving>,
+}
+
+#[derive(Default)]
+struct Writer<'a> {
+    text: &'a [u8],
+    edits: Vec<Edit>,
+    plans: BTreeMap<usize, Plan>,
+    jumps: BTreeMap<usize, Jump>,
+    frames: Vec<Open>,
+    flags: usize,
+    /// Flags of the jumps that enter loops on their way to a label: by block and label.
+    entries: BTreeMap<(usize, usize), usize>,
+}
+
+fn flag_name(flag: usize) -> String {
+    format!("__goto{flag}")
+}
+
+impl Writer<'_> {
+    fn insert(&mut self, at: usize, text: impl Into<String>) {
+        self.edits.push(Edit::insert(at, text));
+    }
+
+    /// Puts `new` in the place of a statement, and leaves its line ends.
+    fn replace(&mut self, start: usize, end: usize, new: &str) {
+        let old = self.text.get(start..end).unwrap_or_default();
+        let lines = old.iter().filter(|&&byte| byte == b'\n').count();
+        let text = format!(" {new} {}", "\n".repeat(lines));
+        self.edits.push(Edit { at: start, removed: end - start, text });
+    }
+
+    fn new_flag(&mut self) -> usize {
+        self.flags += 1;
+        self.flags
+    }
+
+    fn open(&mut self, frame: Frame, at: usize, text: &str) {
+        let declares = self.edits.len();
+        self.insert(at, "");
+        self.insert(at, text);
+        self.frames.push(Open { frame, declares, flags: Vec::new(), leaving: Vec::new() });
+    }
+
+    /// Ends the innermost frame with `text`, and passes jumps on that go further.
+    fn close(&mut self, at: usize, text: &str) {
+        self.insert(at, text);
+        let Some(closed) = self.frames.pop() else { return };
+        for leaving in closed.leaving {
+            let flag = flag_name(leaving.flag);
+            if leaving.target + 1 == self.frames.len() {
+                let word = leaving.action.word();
+                self.insert(at, format!(" if {flag} then {flag} = false {word} end "));
+            } else {
+                self.insert(at, format!(" if {flag} then break end "));
+                if let Some(outer) = self.frames.last_mut()
+                    && !outer.leaving.contains(&leaving)
+                {
+                    outer.leaving.push(leaving);
+                }
+            }
+        }
+        if !closed.flags.is_empty() {
+            self.insert(at, " end ");
+            let names: Vec<String> =
+                closed.flags.iter().map(|(_, flag)| flag_name(*flag)).collect();
+            if let Some(edit) = self.edits.get_mut(closed.declares) {
+                edit.text = format!(" do local {} ", names.join(", "));
+            }
+        }
+    }
+
+    /// The words that lead to `target`.
+    fn leave(&mut self, target: usize, action: Action) -> String {
+        if target + 1 == self.frames.len() {
+            return action.word().to_owned();
+        }
+        let fresh = self.flags + 1;
+        let Some(aim) = self.frames.get_mut(target) else { return String::new() };
+        let known = aim.flags.iter().find(|(of, _)| *of == action).map(|(_, flag)| *flag);
+        let flag = known.unwrap_or(fresh);
+        if known.is_none() {
+            aim.flags.push((action, flag));
+            self.flags = fresh;
+        }
+        let leaving = Leaving { target, action, flag };
+        if let Some(inner) = self.frames.last_mut()
+            && !inner.leaving.contains(&leaving)
+        {
+            inner.leaving.push(leaving);
+        }
+        format!("{} = true break", flag_name(flag))
+    }
+
+    fn find(&self, wanted: impl Fn(Frame) -> bool) -> Option<usize> {
+        self.frames.iter().rposition(|open| wanted(open.frame))
+    }
+
+    /// The words of a jump forward from statement `from` of a block to one of its labels.
+    fn forward(&mut self, block: usize, from: usize, label: usize) -> String {
+        let entered = self.plans.get(&block).and_then(|plan| plan.between(from, label));
+        let next = entered.unwrap_or(label);
+        let Some(target) = self.find(|frame| frame == Frame::Wrap { block, label: next }) else {
+            return String::new();
+        };
+        let way = self.leave(target, Action::Break);
+        match (entered, self.entries.get(&(block, label)).copied()) {
+            (Some(_), Some(flag)) => format!("{} = true {way}", flag_name(flag)),
+            _ => way,
+        }
+    }
+
+    fn jump(&mut self, jump: Jump) -> String {
+        let Jump { block, from, label, continues } = jump;
+        if from < label && !continues {
+            return self.forward(block, from, label);
+        }
+        let wanted =
+            if continues { Frame::Source { body: block } } else { Frame::Loop { block, label } };
+        match self.find(|frame| frame == wanted) {
+            Some(target) => self.leave(target, Action::Continue),
+            None => String::new(),
+        }
+    }
+
+    /// Writes a block; `until` is its loop's when that must be asked inside of the block's loops.
+    fn block(&mut self, block: &Block, until: Option<(&Repeat, usize)>) -> Result<(), SyntaxError> {
+        let plan = self.plans.remove(&block.id).unwrap_or_default();
+        let first = block.statements.first().map_or(block.end, |statement| statement.start);
+        let entered: BTreeSet<usize> = plan.entries.values().flatten().copied().collect();
+        for label in entered {
+            let flag = self.new_flag();
+            self.entries.insert((block.id, label), flag);
+            self.insert(first, format!(" local {} ", flag_name(flag)));
+        }
+        let depth = self.frames.len();
+        let has_loops = !plan.loops.is_empty();
+        self.plans.insert(block.id, plan);
+        for (at, statement) in block.statements.iter().enumerate() {
+            self.before(block.id, at, statement.start);
+            let is_last = at + 1 == block.statements.len() && !has_loops;
+            self.statement(statement, is_last)?;
+        }
+        let mut end = block.end;
+        if let Some((repeat, asked)) = until {
+            let out = self.find(|frame| frame == Frame::Source { body: block.id });
+            let way = out.map(|target| self.leave(target, Action::Break)).unwrap_or_default();
+            self.replace(repeat.until, repeat.until + "until".len(), "if");
+            self.insert(asked, format!(" then {way} end "));
+            end = asked;
+        }
+        while self.frames.len() > depth {
+            self.close(end, " break end ");
+        }
+        Ok(())
+    }
+
+    /// What ends and begins before statement `at` of a block.
+    fn before(&mut self, block: usize, at: usize, start: usize) {
+        let Some(plan) = self.plans.get(&block) else { return };
+        let ends = plan.wraps.contains_key(&at);
+        let begins_loop = plan.loops.contains(&at);
+        let wraps = plan.wraps.iter().rev();
+        let begin: Vec<usize> =
+            wraps.filter(|(_, from)| **from == at).map(|(label, _)| *label).collect();
+        let entries = plan.entries.get(&at).cloned().unwrap_or_default();
+        if ends {
+            self.close(start, " until true ");
+        }
+        if begins_loop {
+            self.open(Frame::Loop { block, label: at }, start, " while true do ");
+        }
+        for label in begin {
+            self.open(Frame::Wrap { block, label }, start, " repeat ");
+        }
+        for label in entries {
+            let Some(flag) = self.entries.get(&(block, label)).copied() else { continue };
+            let way = self.forward(block, at, label);
+            let name = flag_name(flag);
+            self.insert(start, format!(" if {name} then {name} = false {way} end "));
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement, is_last: bool) -> Result<(), SyntaxError> {
+        let (start, end) = (statement.start, statement.end);
+        match &statement.kind {
+            Statements::Goto(_) => {
+                let words = self.jumps.get(&start).copied().map(|jump| self.jump(jump));
+                self.replace(start, end, &format!("do {} end", words.unwrap_or_default()));
+            }
+            Statements::Label(_) => self.replace(start, end, ""),
+            Statements::Break => {
+                let Some(target) = self.find(|frame| matches!(frame, Frame::Source { .. })) else {
+                    return wrong(statement.line, "break outside a loop".to_owned());
+                };
+                let words = self.leave(target, Action::Break);
+                if words != "break" || !is_last {
+                    self.replace(start, end, &format!("do {words} end"));
+                }
+            }
+            Statements::Return if !is_last => {
+                self.insert(start, " do ");
+                self.insert(end, " end ");
+            }
+            Statements::Loop(body) => {
+                self.open(Frame::Source { body: body.id }, start, "");
+                self.block(body, None)?;
+                self.close(end, "");
+            }
+            Statements::Repeat(repeat) => self.repeat(repeat, start, end)?,
+            Statements::Blocks(blocks) => {
+                for block in blocks {
+                    self.block(block, None)?;
+                }
+            }
+            Statements::Local(_) | Statements::Return | Statements::Other => {}
+        }
+        Ok(())
+    }
+
+    fn repeat(&mut self, repeat: &Repeat, start: usize, end: usize) -> Result<(), SyntaxError> {
+        let body = &repeat.body;
+        let has_loops = self.plans.get(&body.id).is_some_and(|plan| !plan.loops.is_empty());
+        self.open(Frame::Source { body: body.id }, start, "");
+        if has_loops {
+            self.replace(repeat.repeat, repeat.repeat + "repeat".len(), "while true do");
+            self.block(body, Some((repeat, end)))?;
+            self.close(end, " end ");
+        } else {
+            self.block(body, None)?;
+            self.close(end, "");
+        }
+        Ok(())
+    }
+}
