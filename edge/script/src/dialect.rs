@@ -108,4 +108,6 @@ fn spliced(text: &[u8], mut edits: Vec<Edit>) -> Vec<u8> {
 }
 
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod callee;
 mod calls;
 mod case;
 mod context;
@@ -19,6 +20,7 @@ mod dialect;
 mod dispatcher;
 mod failure;
 mod lend;
+mod library;
 mod lint;
 mod matches;
 mod seal;

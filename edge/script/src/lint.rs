@@ -38,7 +38,10 @@ const CALLBACKS: &[(&str, u8)] = &[
     ("match_signal", 5),
 ];
 
-/// The callback that a match may do without: only `nk.match_signal` needs it.
+/// The callbacks that no match can do without; of the others the prelude has defaults.
+const NEEDED: &[&str] = &["match_init", "match_loop"];
+
+/// The callback that is not missed: only `nk.match_signal` needs it.
 const OPTIONAL_CALLBACK: &str = "match_signal";
 
 /// Modules that `require` finds without a file.
@@ -58,7 +61,7 @@ impl Handler {
     pub(crate) fn of(returned: &LuaValue) -> Option<Self> {
         let LuaValue::Table(callbacks) = returned else { return None };
         let mut handler = Self::default();
-        let mut is_handler = false;
+        let (mut is_handler, mut left_out) = (false, Vec::new());
         for &(name, given) in CALLBACKS {
             match callback(callbacks, name) {
                 Some(takes) => {
@@ -71,8 +74,15 @@ impl Handler {
                     }
                 }
                 None if name == OPTIONAL_CALLBACK => {}
-                None => handler.missing.push(name),
+                None if NEEDED.contains(&name) => handler.missing.push(name),
+                None => left_out.push(name),
             }
+        }
+        if handler.missing.is_empty() && !left_out.is_empty() {
+            handler.odd.push(format!(
+                "lacks {}, which Nakama asks for: joins are let in, the state stays as it is",
+                left_out.join(", ")
+            ));
         }
         is_handler.then_some(handler)
     }

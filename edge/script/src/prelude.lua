@@ -4,48 +4,21 @@
 
 local native, is_match = ...
 
-local error, pairs, pcall, rawget, rawset, select = error, pairs, pcall, rawget, rawset, select
+local error, getfenv, getmetatable, pairs = error, getfenv, getmetatable, pairs
+local pcall, rawget, rawset, select = pcall, rawget, rawset, select
 local setmetatable, tonumber, tostring, type, xpcall = setmetatable, tonumber, tostring, type, xpcall
-local floor, lower = math.floor, string.lower
+local floor, lower, sub = math.floor, string.lower, string.sub
 local traceback = debug.traceback
 local unpack_bytes = string.unpack
 local entry = {}
 
--- What Lua 5.1 has and Luau has not, and what Luau has that could run for ever.
+-- What library.lua leaves to be done here.
 
-math.mod = math.fmod
-string.gfind = string.gmatch
-
-do
-  -- Luau counts repetitions in 32 bits: what does not fit would come out short, without a word.
-  local rep = string.rep
-  function string.rep(text, count, separator)
-    if tonumber(count) and tonumber(count) > 0x7fffffff then
-      error("resulting string too large", 2)
-    end
-    return rep(text, count, separator)
-  end
-end
--- Not in 5.1; their loops in C cannot be interrupted.
-table.move, string.split = nil, nil
+string.pack, string.unpack, string.packsize = nil, nil, nil
 debug = nil
 
 do
-  local find, find_plain = string.find, native.find_plain
-  -- A plain search for a long text in a long text is quadratic in C: ours is linear.
-  local PRODUCT_MAX = 1000000
-  local function has_specials(pattern)
-    return find(pattern, "[%^%$%*%+%?%.%(%)%[%]%%%-]") ~= nil
-  end
-  function string.find(subject, pattern, init, plain)
-    if type(subject) == "string" and type(pattern) == "string"
-      and #subject * #pattern > PRODUCT_MAX
-      and (plain or not has_specials(pattern)) then
-      return find_plain(subject, pattern, tonumber(init) or 1)
-    end
-    return find(subject, pattern, init, plain)
-  end
-
+  local find = native.library.find_in_short
   -- Luau knows ASCII only. A number is its text here, as everywhere in the library.
   local map_case, ascii_lower, ascii_upper = native.map_case, string.lower, string.upper
   -- To look for a byte above 127 costs more than the call where the text is long.
@@ -63,14 +36,6 @@ do
       return map_case(text, true)
     end
     return ascii_upper(text)
-  end
-
-  local load_text = native.load_text
-  function loadstring(text, name)
-    if type(text) ~= "string" then
-      error("bad argument #1 to loadstring (string expected, got " .. type(text) .. ")", 2)
-    end
-    return load_text(text, name)
   end
 
   local concat = table.concat
@@ -123,7 +88,11 @@ local function fail(problem)
     end
     return false, tostring(message), code, at
   end
-  return false, tostring(problem), nil, at
+  local text = tostring(problem)
+  if sub(text, -27) == "attempt to call a nil value" then
+    text = native.name_callee(text)
+  end
+  return false, text, nil, at
 end
 
 -- What Rust is told of a call: true and the last value that it returned, or as above.
@@ -269,7 +238,20 @@ end
 
 local loaded = { nakama = nk }
 local begun = {}
-package = { loaded = loaded, preload = {}, path = "", cpath = "" }
+native.library.add_loaded(loaded)
+package = {
+  loaded = loaded, preload = {}, path = "", cpath = "",
+  -- For module(): the module's functions see the globals.
+  seeall = function(module)
+    local meta = getmetatable(module)
+    if not meta then
+      meta = {}
+      setmetatable(module, meta)
+    end
+    meta.__index = getfenv(0)
+  end,
+}
+loaded.package = package
 
 local function keep(name, value)
   if value == nil then
@@ -429,6 +411,17 @@ local dispatcher = {
   end,
 }
 
+-- Nakama wants all seven callbacks; what one that is not there would do is mostly plain.
+local function same(_, _, _, kept)
+  return kept
+end
+
+local callback_defaults = {
+  match_init = false, match_loop = false,
+  match_join_attempt = function(_, _, _, kept) return kept, true end,
+  match_join = same, match_leave = same, match_terminate = same, match_signal = same,
+}
+
 function entry.match_open(module, match_id)
   context = {
     env = env, execution_mode = "match", node = node, version = version,
@@ -442,11 +435,11 @@ function entry.match_open(module, match_id)
   if type(callbacks) ~= "table" then
     return false, "match module must return a table containing the match callback functions"
   end
-  for _, name in pairs({
-    "match_init", "match_join_attempt", "match_join", "match_leave", "match_loop",
-    "match_terminate", "match_signal",
-  }) do
-    if type(rawget(callbacks, name)) ~= "function" then
+  for name, default in pairs(callback_defaults) do
+    local callback = rawget(callbacks, name)
+    if callback == nil and default then
+      rawset(callbacks, name, default)
+    elseif type(callback) ~= "function" then
       return false, name .. " not found or not a function"
     end
   end

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use mlua::chunk::Compiler;
 use thiserror::Error;
 
+use crate::dialect::{self, CallNames};
 use crate::lint;
 
 /// Modules of one folder.
@@ -82,6 +83,8 @@ pub(crate) struct Module {
     pub(crate) file: String,
     /// Luau bytecode.
     pub(crate) code: Vec<u8>,
+    /// What its lines call, for errors.
+    pub(crate) calls: CallNames,
     /// What its text says, for warnings.
     pub(crate) facts: lint::ModuleFacts,
 }
@@ -161,8 +164,11 @@ impl Sources {
 
     fn add(&mut self, file: &str, text: &[u8]) -> Result<(), LoadError> {
         let name = file.strip_suffix(".lua").unwrap_or(file).replace('/', ".");
-        let code = compiler().compile(text).map_err(|error| syntax(file, &error))?;
-        let module = Module { file: file.to_owned(), code, facts: lint::read(text) };
+        let (code, calls) = compile_text(text).map_err(|error| {
+            let dialect::SyntaxError { line, message } = error;
+            LoadError::Syntax { file: file.to_owned(), line, message }
+        })?;
+        let module = Module { file: file.to_owned(), code, calls, facts: lint::read(text) };
         match self.modules.insert(name.clone(), module) {
             None => Ok(()),
             Some(first) => {
@@ -172,8 +178,26 @@ impl Sources {
     }
 }
 
+/// Luau bytecode of a script's text, and what it calls. A text that is no Lua 5.1 may still be
+/// Luau: it runs as it is then.
+///
+/// # Errors
+/// Line and reason, as Lua 5.1 sees it.
+pub(crate) fn compile_text(text: &[u8]) -> Result<(Vec<u8>, CallNames), dialect::SyntaxError> {
+    match dialect::translate(text) {
+        Ok(translated) => {
+            let code = compiler().compile(&translated.text).map_err(|error| syntax(&error))?;
+            Ok((code, translated.calls))
+        }
+        Err(error) => match compiler().compile(text) {
+            Ok(code) => Ok((code, CallNames::default())),
+            Err(_) => Err(error),
+        },
+    }
+}
+
 /// The compiler says `syntax error: :12: text`.
-fn syntax(file: &str, error: &mlua::Error) -> LoadError {
+fn syntax(error: &mlua::Error) -> dialect::SyntaxError {
     let text = match error {
         mlua::Error::SyntaxError { message, .. } => message.clone(),
         other => other.to_string(),
@@ -183,7 +207,7 @@ fn syntax(file: &str, error: &mlua::Error) -> LoadError {
         Some((line, rest)) => line.parse().map_or((0, text.as_str()), |line| (line, rest)),
         None => (0, text.as_str()),
     };
-    LoadError::Syntax { file: file.to_owned(), line, message: message.to_owned() }
+    dialect::SyntaxError { line, message: message.to_owned() }
 }
 
 fn walk(

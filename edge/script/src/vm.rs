@@ -1,13 +1,12 @@
 //! One Lua VM: its libraries, its limits, our prelude, and the functions that the prelude needs
 //! from Rust. The VM for calls runs all modules at start; a match's VM only what the match needs.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use game::guest::{Host, LogLevel};
 use game::host::{Args, HostFunction};
 use game::value::Value;
-use memchr::memmem;
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value as LuaValue};
@@ -18,7 +17,7 @@ use crate::convert::ConvertError;
 use crate::failure::PRELUDE;
 use crate::seal::Seal;
 use crate::sources::{Sources, compiler};
-use crate::{case, convert, dispatcher, lend};
+use crate::{callee, case, convert, dispatcher, lend, library};
 
 /// Memory that the error handler may use beyond the limit, to say where memory ran out.
 const SPARE_BYTES: usize = 256 * 1024;
@@ -30,9 +29,6 @@ const GC_GOAL_PERCENT: i32 = 150;
 /// Work of one collector step. Luau does one step however large the allocation that caused it, so
 /// with its default of 1 KB scripts that throw large strings away outrun the collector.
 const GC_STEP_KB: i32 = 128;
-
-/// Bytes of a text given to `loadstring`; the compiler cannot be interrupted.
-const LOADSTRING_BYTES_MAX: usize = 256 * 1024;
 
 /// Bytes that a full collection looks at in a nanosecond, about.
 const BYTES_PER_STEP: usize = 2;
@@ -103,6 +99,8 @@ impl Vm {
         let seed = i64::from_le_bytes(host.random().bytes::<8>()) >> 11;
         lua.globals().get::<Table>("math")?.get::<Function>("randomseed")?.call::<()>(seed)?;
 
+        library::open(&lua, &native)?;
+        callee::bind(&lua, &native, sources)?;
         let chunk =
             lua.load(prelude()?).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
         let entry = chunk.call::<Table>((native, purpose == Purpose::Match))?;
@@ -182,8 +180,6 @@ fn natives(lua: &Lua, sources: &Arc<Sources>, memory_max_bytes: usize) -> mlua::
         })?,
     )?;
     case::bind(lua, &native)?;
-    native.raw_set("load_text", lua.create_function(load_text)?)?;
-    native.raw_set("find_plain", lua.create_function(find_plain)?)?;
     native.raw_set(
         "print",
         lua.create_function(|_, text: LuaString| {
@@ -197,40 +193,6 @@ fn natives(lua: &Lua, sources: &Arc<Sources>, memory_max_bytes: usize) -> mlua::
         lua.create_function(|_, ()| Ok(lend::host(|host| host.now().unix_ms).unwrap_or(0)))?,
     )?;
     Ok(native)
-}
-
-/// `loadstring`: a function, or nil and what is wrong with the text.
-fn load_text(
-    lua: &Lua,
-    (text, name): (LuaString, Option<LuaString>),
-) -> mlua::Result<(Option<Function>, Option<String>)> {
-    if text.as_bytes().len() > LOADSTRING_BYTES_MAX {
-        return Ok((None, Some(format!("text is above {LOADSTRING_BYTES_MAX} bytes"))));
-    }
-    let name = name.map_or_else(|| "=string".to_owned(), |name| name.to_string_lossy());
-    let text = text.as_bytes().to_vec();
-    let chunk = lua.load(text).set_mode(ChunkMode::Text).set_name(name);
-    match chunk.into_function() {
-        Ok(function) => Ok((Some(function), None)),
-        Err(mlua::Error::SyntaxError { message, .. }) => Ok((None, Some(message))),
-        Err(other) => Err(other),
-    }
-}
-
-/// `string.find` of a plain text, in linear time.
-fn find_plain(
-    _: &Lua,
-    (subject, text, start): (LuaString, LuaString, i64),
-) -> mlua::Result<(Option<usize>, Option<usize>)> {
-    let (subject, text) = (subject.as_bytes(), text.as_bytes());
-    let length = i64::try_from(subject.len()).unwrap_or(i64::MAX);
-    let start = if start < 0 { (length + start).max(0) } else { (start - 1).max(0) };
-    let skipped = usize::try_from(start).unwrap_or(usize::MAX);
-    let Some(rest) = subject.get(skipped..) else { return Ok((None, None)) };
-    Ok(memmem::find(rest, &text).map_or((None, None), |found| {
-        let first = skipped + found + 1;
-        (Some(first), Some(first + text.len() - 1))
-    }))
 }
 
 /// `collectgarbage`: counts and collects. What would stay set for later calls (`stop`, `setpause`)
@@ -264,8 +226,17 @@ fn bind(lua: &Lua, function: &'static HostFunction) -> mlua::Result<Function> {
         let meter = VmMeter::new(lua);
         let mut arguments: SmallVec<[Value; 6]> = SmallVec::with_capacity(values.len());
         for (index, value) in values.iter().enumerate() {
-            match convert::from_lua(value, &meter) {
-                Ok(value) => arguments.push(value),
+            match convert::from_lua_counted(value, &meter) {
+                Ok((_, left_out)) if left_out > 0 && function.name == "match_create" => {
+                    let args = Args { function: function.name, values: &[], meter: &meter };
+                    return refused(lua, &args.wrong(index, MIXED_PARAMS).message);
+                }
+                Ok((value, left_out)) => {
+                    if left_out > 0 {
+                        warn_of_members(function.name, left_out);
+                    }
+                    arguments.push(value);
+                }
                 Err(ConvertError::Budget(refusal)) => return refused(lua, &refusal.message),
                 Err(error) => {
                     let args = Args { function: function.name, values: &[], meter: &meter };
@@ -292,6 +263,26 @@ fn bind(lua: &Lua, function: &'static HostFunction) -> mlua::Result<Function> {
 /// Why a match may not call another one now.
 const TOO_LATE_TO_NEST: &str = "more than half of this callback's time is used up already, what \
                                 is left is too little for another match's callback";
+
+const MIXED_PARAMS: &str = "expects params to be nil or a table of key-value pairs, not one with \
+                            both numbers and names for keys";
+
+/// Says that a table was written as a list without its named members: at most once a second, all
+/// scripts together.
+fn warn_of_members(function: &str, count: usize) {
+    static NEXT_MS: AtomicU64 = AtomicU64::new(0);
+    lend::host(|host| {
+        let now_ms = host.now().unix_ms;
+        if NEXT_MS.load(Relaxed) <= now_ms {
+            NEXT_MS.store(now_ms + 1_000, Relaxed);
+            let text = format!(
+                "{function}: a table with numbers and names for keys is written as a list; \
+                 {count} named members are left out, as in Nakama"
+            );
+            host.log(LogLevel::Warn, &text);
+        }
+    });
+}
 
 fn refused(lua: &Lua, text: &str) -> mlua::Result<MultiValue> {
     let text = LuaValue::String(lua.create_string(text)?);

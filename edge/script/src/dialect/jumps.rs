@@ -192,12 +192,12 @@ impl<'a> Scan<'a> {
             self.back.entry(block.id).or_default().insert(label);
             return Ok(());
         }
-        let between = block.statements.iter().take(label).skip(from + 1);
-        let declared = between.filter_map(|statement| match &statement.kind {
+        let between = block.statements.get(from + 1..label).unwrap_or_default().iter();
+        let mut declared = between.rev().filter_map(|statement| match &statement.kind {
             Statements::Local(name) => Some(name),
             _ => None,
         });
-        if let Some(local) = declared.last()
+        if let Some(local) = declared.next()
             && (!is_last || kind == Body::Repeat)
         {
             let text = format!(
@@ -217,9 +217,17 @@ impl<'a> Scan<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Frame {
     /// A loop of the script's.
-    Source { body: usize },
-    Wrap { block: usize, label: usize },
-    Loop { block: usize, label: usize },
+    Source {
+        body: usize,
+    },
+    Wrap {
+        block: usize,
+        label: usize,
+    },
+    Loop {
+        block: usize,
+        label: usize,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,7 +285,7 @@ impl Writer<'_> {
     /// Puts `new` in the place of a statement, and leaves its line ends.
     fn replace(&mut self, start: usize, end: usize, new: &str) {
         let old = self.text.get(start..end).unwrap_or_default();
-        let lines = old.iter().filter(|&&byte| byte == b'\n').count();
+        let lines = memchr::memchr_iter(b'\n', old).count();
         let text = format!(" {new} {}", "\n".repeat(lines));
         self.edits.push(Edit { at: start, removed: end - start, text });
     }

@@ -27,9 +27,28 @@ pub(super) struct Token {
 }
 
 const KEYWORDS: [&[u8]; 22] = [
-    b"and", b"break", b"do", b"else", b"elseif", b"end", b"false", b"for", b"function", b"goto",
-    b"if", b"in", b"local", b"nil", b"not", b"or", b"repeat", b"return", b"then", b"true",
-    b"until", b"while",
+    b"and",
+    b"break",
+    b"do",
+    b"else",
+    b"elseif",
+    b"end",
+    b"false",
+    b"for",
+    b"function",
+    b"goto",
+    b"if",
+    b"in",
+    b"local",
+    b"nil",
+    b"not",
+    b"or",
+    b"repeat",
+    b"return",
+    b"then",
+    b"true",
+    b"until",
+    b"while",
 ];
 
 struct Lexer<'a> {
@@ -149,7 +168,7 @@ impl Lexer<'_> {
         let Some(length) = memchr::memmem::find(rest, &close) else {
             return self.error(&format!("unfinished long {what}"));
         };
-        let lines = rest.iter().take(length).filter(|&&byte| byte == b'\n').count();
+        let lines = memchr::memchr_iter(b'\n', rest.get(..length).unwrap_or_default()).count();
         self.line += u32::try_from(lines).unwrap_or(0);
         self.at = inner + length + close.len();
         Ok(())

@@ -44,17 +44,20 @@ impl CallNames {
         }
     }
 
-    /// The names of what `line` calls, less those that `exists` knows to be there; `None` when
-    /// they are not known or too many.
-    pub(crate) fn missing(&self, line: u32, exists: impl Fn(&[String]) -> bool) -> Option<String> {
+    /// The names of what `line` calls, less those that `exists` knows to be there (a path of names,
+    /// and whether the first is global); `None` when they are not known or too many.
+    pub(crate) fn missing(
+        &self,
+        line: u32,
+        exists: impl Fn(&[String], bool) -> bool,
+    ) -> Option<String> {
         let calls = self.lines.get(&line).filter(|calls| calls.len() <= CALLS_MAX)?;
         let is_missing = |callee: &&Callee| match callee {
-            Callee::Global(name) => !exists(std::slice::from_ref(name)),
-            Callee::Field { path, global: true, .. } => !exists(path),
-            Callee::Local(_) | Callee::Field { .. } | Callee::Method(_) => true,
+            Callee::Global(name) => !exists(std::slice::from_ref(name), true),
+            Callee::Field { path, global, .. } => !exists(path, *global),
+            Callee::Local(_) | Callee::Method(_) => true,
         };
-        let names: Vec<String> =
-            calls.iter().filter(is_missing).map(ToString::to_string).collect();
+        let names: Vec<String> = calls.iter().filter(is_missing).map(ToString::to_string).collect();
         (!names.is_empty()).then(|| names.join(" or "))
     }
 }

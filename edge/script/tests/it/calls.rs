@@ -31,7 +31,10 @@ fn results_and_errors_follow_the_original() {
         ("error({'odd', 99})", "!13 odd"),
         ("error({5, 7})", "!7 5"),
         ("local x = nil; return x.y", "!13 attempt to index nil with 'y'"),
-        ("return nk.no_such_function()", "!13 attempt to call a nil value"),
+        (
+            "return nk.no_such_function()",
+            "!13 attempt to call a nil value (field 'no_such_function')",
+        ),
         (
             "return nk.leaderboard_create('x')",
             "!13 nk.leaderboard_create is not implemented in throng yet",

@@ -106,7 +106,10 @@ fn match_modules_are_looked_at() {
         (vec![("m.lua", handler(&["match_signal"])), ("r.lua", create("m"))], &[]),
         (
             vec![("m.lua", handler(&["match_leave", "match_terminate"]))],
-            &["m.lua: no match can run with this module: it lacks match_leave, match_terminate"],
+            &[
+                "m.lua: lacks match_leave, match_terminate, which Nakama asks for: joins are let in, \
+               the state stays as it is",
+            ],
         ),
         (
             vec![("m.lua", handler(&["match_loop"])), ("r.lua", create("m"))],

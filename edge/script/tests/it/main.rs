@@ -5,6 +5,8 @@
 mod accounts;
 mod calls;
 mod dialect;
+mod dialect_library;
+mod dialect_modules;
 mod findings;
 mod functions;
 mod host;

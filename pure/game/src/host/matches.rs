@@ -11,8 +11,8 @@ use crate::value::Value;
 
 pub(super) fn match_create(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let module = args.filled_text(0, "expects module name")?;
-    let params = args.any(1)?;
-    if !matches!(params, Value::Nil | Value::Map(_)) {
+    let params = args.value(1);
+    if !matches!(params, Value::Nil | Value::Map(_) | Value::List(_)) {
         return Err(args.wrong(1, "expects params to be nil or a table of key-value pairs"));
     }
     let id = host

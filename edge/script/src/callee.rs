@@ -1,0 +1,47 @@
+//! Names the function in "attempt to call a nil value": Luau does not, but the translation knows
+//! what each line of a module calls.
+
+use std::sync::Arc;
+
+use mlua::{Lua, LuaString, Table, Value as LuaValue};
+
+use crate::sources::Sources;
+
+/// Puts `name_callee(text)` into the natives of the prelude: the text with the name, if it is known.
+pub(crate) fn bind(lua: &Lua, native: &Table, sources: &Arc<Sources>) -> mlua::Result<()> {
+    let sources = Arc::clone(sources);
+    let name_callee = lua.create_function(move |lua, text: LuaString| {
+        let text = text.to_string_lossy();
+        let named = missing(lua, &sources, &text).map(|names| format!("{text} ({names})"));
+        Ok(named.unwrap_or(text))
+    })?;
+    native.raw_set("name_callee", name_callee)
+}
+
+/// What the line that `text` begins with calls and is not there.
+fn missing(lua: &Lua, sources: &Sources, text: &str) -> Option<String> {
+    let (place, _) = text.split_once(": ")?;
+    let (file, line) = place.rsplit_once(':')?;
+    let name = file.strip_suffix(".lua").unwrap_or(file).replace('/', ".");
+    let module = sources.modules.get(&name).filter(|module| module.file == file)?;
+    module.calls.missing(line.parse().ok()?, |path, global| {
+        if global { exists(lua, path) } else { is_of_nakama(path) }
+    })
+}
+
+/// Whether a local by the name that everybody gives to the module "nakama" leads to a function.
+fn is_of_nakama(path: &[String]) -> bool {
+    let [module, name] = path else { return false };
+    module == "nk" && (game::host::find(name).is_some() || name.starts_with("register_"))
+}
+
+/// Whether the globals lead to something by these names.
+fn exists(lua: &Lua, path: &[String]) -> bool {
+    let mut at = LuaValue::Table(lua.globals());
+    for name in path {
+        let LuaValue::Table(table) = &at else { return false };
+        let Ok(inner) = table.get::<LuaValue>(name.as_str()) else { return false };
+        at = inner;
+    }
+    !at.is_nil()
+}

@@ -1,0 +1,311 @@
+//! The libraries as Nakama's scripts know them, where Luau's differ or where their loops would not
+//! end with the call's budget: patterns, `string.format`, `load`, `table.sort` and what Lua 5.1 has
+//! and Luau has not. The Rust half is here, the Lua half in `library.lua`, which runs before the
+//! prelude in every VM.
+//!
+//! What is left to Luau is bounded by the size of its arguments, a nanosecond or few for each byte
+//! or element, and those are bounded by the VM's memory.
+//!
+//! Source: nakama 3.40, `internal/gopher-lua/{baselib,stringlib,tablelib,mathlib}.go`.
+
+mod format;
+mod pattern;
+
+use std::sync::OnceLock;
+
+use memchr::memmem;
+use mlua::chunk::ChunkMode;
+use mlua::{Function, Lua, LuaString, MultiValue, Table, Value as LuaValue};
+
+use crate::budget;
+use crate::failure::PRELUDE;
+use crate::sources::compile_text;
+use pattern::{Capture, Matcher, Trouble};
+
+/// Bytes of a text given to `load` and `loadstring`; the compiler cannot be interrupted.
+const LOAD_BYTES_MAX: usize = 256 * 1024;
+
+fn code() -> mlua::Result<&'static [u8]> {
+    static CODE: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(code) = CODE.get() {
+        return Ok(code);
+    }
+    let code = crate::sources::compiler().compile(include_str!("library.lua"))?;
+    Ok(CODE.get_or_init(|| code))
+}
+
+/// Puts the libraries in place.
+pub(crate) fn open(lua: &Lua, prelude: &Table) -> mlua::Result<()> {
+    let native = lua.create_table()?;
+    prelude.raw_set("library", &native)?;
+    let luau: Table = lua.globals().get("string")?;
+    native.raw_set("find_in_short", luau.get::<Function>("find")?)?;
+    native.raw_set("add_loaded", lua.create_function(add_loaded)?)?;
+    native.raw_set("find", lua.create_function(find)?)?;
+    native.raw_set("match", lua.create_function(find_captures)?)?;
+    native.raw_set("step", lua.create_function(step)?)?;
+    native.raw_set("gsub", lua.create_function(gsub)?)?;
+    native.raw_set("format", lua.create_function(string_format)?)?;
+    native.raw_set("load", lua.create_function(load)?)?;
+    let chunk = lua.load(code()?).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
+    chunk.call::<()>(native)
+}
+
+/// A text or a number as text, as Lua's functions take them.
+fn text_of(lua: &Lua, value: &LuaValue) -> mlua::Result<Option<LuaString>> {
+    match value {
+        LuaValue::String(text) => Ok(Some(text.clone())),
+        LuaValue::Integer(_) | LuaValue::Number(_) => lua.coerce_string(value.clone()),
+        _ => Ok(None),
+    }
+}
+
+/// What the Lua half raises as an error: false and a text.
+fn refused(lua: &Lua, text: &str) -> mlua::Result<MultiValue> {
+    let text = LuaValue::String(lua.create_string(text)?);
+    Ok(MultiValue::from_iter([LuaValue::Boolean(false), text]))
+}
+
+fn wrong_argument(lua: &Lua, index: u8, name: &str, value: &LuaValue) -> mlua::Result<MultiValue> {
+    let got = if value.is_nil() { "no value" } else { value.type_name() };
+    refused(lua, &format!("bad argument #{index} to '{name}' (string expected, got {got})"))
+}
+
+fn trouble(lua: &Lua, trouble: Trouble) -> mlua::Result<MultiValue> {
+    match trouble {
+        Trouble::Pattern(text) => refused(lua, text),
+        Trouble::Budget(error) => Err(error),
+    }
+}
+
+/// Where a search begins, from 0; past the end there is nothing to find.
+fn begin(length: usize, init: Option<f64>) -> Option<usize> {
+    #[allow(clippy::cast_possible_truncation, reason = "Lua cuts off; `as` saturates")]
+    let init = init.unwrap_or(1.0) as i64;
+    let length_i64 = i64::try_from(length).unwrap_or(i64::MAX);
+    let from = if init < 0 { (length_i64 + init).max(0) } else { (init - 1).max(0) };
+    usize::try_from(from).ok().filter(|from| *from <= length)
+}
+
+fn capture_values(
+    lua: &Lua,
+    subject: &[u8],
+    captures: &[Capture],
+    out: &mut MultiValue,
+) -> mlua::Result<()> {
+    for capture in captures {
+        out.push_back(match *capture {
+            Capture::Place(place) => number(place),
+            Capture::Text(from, to) => {
+                LuaValue::String(lua.create_string(subject.get(from..to).unwrap_or_default())?)
+            }
+        });
+    }
+    Ok(())
+}
+
+#[allow(clippy::cast_precision_loss, reason = "no string has 2^53 bytes")]
+fn number(place: usize) -> LuaValue {
+    LuaValue::Number(place as f64)
+}
+
+/// Steps of about a nanosecond for a linear pass over `bytes`.
+fn linear(bytes: usize) -> mlua::Result<()> {
+    budget::spend(u32::try_from(bytes / 4).unwrap_or(u32::MAX))
+}
+
+type Search = (LuaValue, LuaValue, Option<f64>, LuaValue);
+
+/// `string.find`: first and last place, and the captures.
+fn find(lua: &Lua, (subject, pattern, init, plain): Search) -> mlua::Result<MultiValue> {
+    let Some(text) = text_of(lua, &subject)? else {
+        return wrong_argument(lua, 1, "find", &subject);
+    };
+    let Some(wanted) = text_of(lua, &pattern)? else {
+        return wrong_argument(lua, 2, "find", &pattern);
+    };
+    let (subject, pattern) = (text.as_bytes(), wanted.as_bytes());
+    let nothing = || Ok(MultiValue::from_iter([LuaValue::Nil]));
+    let Some(from) = begin(subject.len(), init) else { return nothing() };
+    let is_plain = !matches!(plain, LuaValue::Nil | LuaValue::Boolean(false));
+    if is_plain || pattern::is_plain(&pattern) {
+        linear(subject.len().saturating_add(pattern.len()))?;
+        let found = memmem::find(subject.get(from..).unwrap_or_default(), &pattern);
+        let Some(at) = found.map(|at| from + at) else { return nothing() };
+        return Ok(MultiValue::from_iter([number(at + 1), number(at + pattern.len())]));
+    }
+    let mut matcher = Matcher::new(&subject, &pattern);
+    match matcher.find(from).and_then(|found| Ok((found, matcher.captures(None)?))) {
+        Ok((Some((start, end)), captures)) => {
+            let mut out = MultiValue::from_iter([number(start + 1), number(end)]);
+            capture_values(lua, &subject, &captures, &mut out)?;
+            Ok(out)
+        }
+        Ok((None, _)) => nothing(),
+        Err(error) => trouble(lua, error),
+    }
+}
+
+/// `string.match`.
+fn find_captures(
+    lua: &Lua,
+    (subject, pattern, init): (LuaValue, LuaValue, Option<f64>),
+) -> mlua::Result<MultiValue> {
+    let Some(text) = text_of(lua, &subject)? else {
+        return wrong_argument(lua, 1, "match", &subject);
+    };
+    let Some(wanted) = text_of(lua, &pattern)? else {
+        return wrong_argument(lua, 2, "match", &pattern);
+    };
+    let (subject, pattern) = (text.as_bytes(), wanted.as_bytes());
+    let mut out = MultiValue::new();
+    let Some(from) = begin(subject.len(), init) else {
+        out.push_back(LuaValue::Nil);
+        return Ok(out);
+    };
+    let mut matcher = Matcher::new(&subject, &pattern);
+    let found = matcher.find(from);
+    match found.and_then(|found| found.map(|it| matcher.captures(Some(it))).transpose()) {
+        Ok(Some(captures)) => capture_values(lua, &subject, &captures, &mut out)?,
+        Ok(None) => out.push_back(LuaValue::Nil),
+        Err(error) => return trouble(lua, error),
+    }
+    Ok(out)
+}
+
+/// One match of `gmatch` or `gsub`, from byte `from` (counted from 0) on: where it begins and ends,
+/// counted from 0, and its captures, the whole match if there are none.
+fn step(
+    lua: &Lua,
+    (subject, pattern, from): (LuaString, LuaString, usize),
+) -> mlua::Result<MultiValue> {
+    let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
+    let mut matcher = Matcher::new(&subject, &pattern);
+    let found = matcher.find(from);
+    let captured = found.and_then(|found| {
+        found.map(|it| matcher.captures(Some(it)).map(|captures| (it, captures))).transpose()
+    });
+    match captured {
+        Ok(Some(((start, end), captures))) => {
+            let mut out = MultiValue::from_iter([number(start), number(end)]);
+            capture_values(lua, &subject, &captures, &mut out)?;
+            Ok(out)
+        }
+        Ok(None) => Ok(MultiValue::from_iter([LuaValue::Nil])),
+        Err(error) => trouble(lua, error),
+    }
+}
+
+/// `string.gsub` with a text to put in: the new text and how many were replaced.
+fn gsub(
+    lua: &Lua,
+    (subject, pattern, with, most): (LuaString, LuaString, LuaString, f64),
+) -> mlua::Result<MultiValue> {
+    let (subject, pattern, with) = (subject.as_bytes(), pattern.as_bytes(), with.as_bytes());
+    let mut matcher = Matcher::new(&subject, &pattern);
+    let anchored = pattern.first() == Some(&b'^');
+    let (mut out, mut from, mut count) = (Vec::new(), 0, 0_usize);
+    #[allow(clippy::cast_precision_loss, reason = "no string has 2^53 places")]
+    while (count as f64) < most && from <= subject.len() {
+        let (start, end) = match matcher.find(from) {
+            Ok(Some(found)) => found,
+            Ok(None) => break,
+            Err(error) => return trouble(lua, error),
+        };
+        out.extend_from_slice(subject.get(from..start).unwrap_or_default());
+        count += 1;
+        if let Err(error) = replacement(&matcher, &subject, &with, (start, end), &mut out) {
+            return trouble(lua, error);
+        }
+        budget::spend(u32::try_from(with.len() / 2 + 20).unwrap_or(u32::MAX))?;
+        budget::check_bytes(lua, out.len())?;
+        from = end;
+        if end == start {
+            out.extend(subject.get(end));
+            from += 1;
+        }
+        if anchored {
+            break;
+        }
+    }
+    out.extend_from_slice(subject.get(from.min(subject.len())..).unwrap_or_default());
+    budget::check_bytes(lua, out.len().saturating_mul(2))?;
+    let text = LuaValue::String(lua.create_string(&out)?);
+    Ok(MultiValue::from_iter([text, number(count)]))
+}
+
+/// Writes `with`, its `%0` to `%9` replaced; other percent signs stay, as for gopher-lua.
+fn replacement(
+    matcher: &Matcher<'_>,
+    subject: &[u8],
+    with: &[u8],
+    (start, end): (usize, usize),
+    out: &mut Vec<u8>,
+) -> Result<(), Trouble> {
+    let mut rest = with;
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        out.extend_from_slice(rest.get(..at).unwrap_or_default());
+        let sign = rest.get(at + 1).copied();
+        rest = rest.get(at + 2..).unwrap_or_default();
+        match sign {
+            Some(b'%') | None => out.push(b'%'),
+            Some(b'0') => out.extend_from_slice(subject.get(start..end).unwrap_or_default()),
+            Some(digit) if digit.is_ascii_digit() => {
+                let captures = matcher.captures(Some((start, end)))?;
+                match captures.get(usize::from(digit - b'1')) {
+                    Some(&Capture::Text(from, to)) => {
+                        out.extend_from_slice(subject.get(from..to).unwrap_or_default());
+                    }
+                    Some(Capture::Place(place)) => {
+                        out.extend_from_slice(place.to_string().as_bytes());
+                    }
+                    None => return Err(Trouble::Pattern("invalid capture index")),
+                }
+            }
+            Some(other) => out.extend_from_slice(&[b'%', other]),
+        }
+    }
+    out.extend_from_slice(rest);
+    Ok(())
+}
+
+/// `string.format`: the text, or false and an error's.
+fn string_format(lua: &Lua, mut values: MultiValue) -> mlua::Result<MultiValue> {
+    let first = values.pop_front().unwrap_or(LuaValue::Nil);
+    let Some(wanted) = text_of(lua, &first)? else {
+        return wrong_argument(lua, 1, "format", &first);
+    };
+    linear(wanted.as_bytes().len())?;
+    let text = format::format(lua, &wanted.as_bytes(), &values)?;
+    Ok(MultiValue::from_iter([LuaValue::String(lua.create_string(&text)?)]))
+}
+
+/// `loadstring`: a function, or nil and what is wrong with the text.
+fn load(
+    lua: &Lua,
+    (text, name): (LuaString, LuaString),
+) -> mlua::Result<(Option<Function>, Option<String>)> {
+    if text.as_bytes().len() > LOAD_BYTES_MAX {
+        return Ok((None, Some(format!("text is above {LOAD_BYTES_MAX} bytes"))));
+    }
+    // The compiler takes about 100 ns for each byte, and ours about as long.
+    budget::spend(u32::try_from(text.as_bytes().len() * 100).unwrap_or(u32::MAX))?;
+    let shown = name.to_string_lossy();
+    let shown = shown.trim_start_matches(['=', '@']);
+    let code = match compile_text(&text.as_bytes()) {
+        Ok((code, _)) => code,
+        Err(error) => {
+            return Ok((None, Some(format!("{shown}:{}: {}", error.line, error.message))));
+        }
+    };
+    let chunk = lua.load(code).set_mode(ChunkMode::Binary).set_name(format!("={shown}"));
+    Ok((Some(chunk.into_function()?), None))
+}
+
+/// Adds the libraries' tables to `package.loaded`: `require` knows them too.
+fn add_loaded(lua: &Lua, loaded: Table) -> mlua::Result<()> {
+    for name in ["string", "table", "math", "os", "bit32", "_G"] {
+        loaded.raw_set(name, lua.globals().raw_get::<LuaValue>(name)?)?;
+    }
+    Ok(())
+}
