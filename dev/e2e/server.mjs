@@ -131,13 +131,14 @@ function commandLine(directory, options) {
   return args;
 }
 
-/** A data directory with the tests' modules and the example modules of the repository. */
+/** A data directory with the modules of the tests, the examples and the load scenarios. */
 async function newDataDir() {
   const directory = await mkdtemp(join(tmpdir(), "throng-e2e-"));
   const modules = join(directory, "modules");
   await cp(join(HERE, "modules"), modules, { recursive: true });
-  if (existsSync(join(REPOSITORY, "modules")))
-    await cp(join(REPOSITORY, "modules"), modules, { recursive: true });
+  for (const folder of ["examples", "scenarios/modules"]) {
+    await cp(join(REPOSITORY, folder), modules, { recursive: true });
+  }
   return directory;
 }
 

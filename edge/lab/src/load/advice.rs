@@ -87,7 +87,7 @@ const CURES: &[(&str, &str, &str)] = &[
     (
         "status 404",
         "RPC function",
-        "the server has no RPC of this id: load the module that registers it (modules/ has them; \
+        "the server has no RPC of this id: load the module that registers it (scenarios/modules has them; \
          throng serve --runtime.path DIR), or name another with --rpc ID",
     ),
     (

@@ -1,4 +1,4 @@
-//! The example modules at the repository's root: they load, and play.
+//! The example modules and those of the load scenarios: they load, and play.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,8 +14,17 @@ use crate::context;
 use crate::host::{TestDispatcher, TestHost};
 
 fn examples(host: &mut TestHost) -> LuaScripts {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../modules");
-    let sources = Sources::read(&folder).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut texts = Vec::new();
+    for folder in ["examples", "scenarios/modules"] {
+        for entry in std::fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            texts.push((name, std::fs::read_to_string(path).unwrap()));
+        }
+    }
+    let texts = texts.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+    let sources = Sources::from_texts(texts).unwrap();
     host.dispatcher = Some(TestDispatcher { keep: true, ..TestDispatcher::default() });
     LuaScripts::load(Arc::new(sources), LuaLimits::default(), host).unwrap()
 }

@@ -34,7 +34,7 @@ end
 local function bench_find_match(context, payload)
   local group = group_of(payload)
   local query = string.format("+label.mode:bench%d", group)
-  -- limit, authoritative, label, least size, greatest size, query: all six must be given.
+  -- limit, authoritative, label, least size, greatest size, query; Nakama wants all six, even if nil.
   local matches = nk.match_list(1, true, nil, nil, group - 1, query)
   local match_id
   if #matches > 0 then

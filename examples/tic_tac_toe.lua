@@ -189,7 +189,7 @@ end
 -- Top-level code runs once when the server starts. Here it registers the RPC that finds somebody
 -- to play with.
 nk.register_rpc(function(context, payload)
-  -- limit, authoritative, label, least size, greatest size, query: all six must be given.
+  -- limit, authoritative, label, least size, greatest size, query; Nakama wants all six, even if nil.
   local found = nk.match_list(1, true, nil, nil, 1, "+label.game:tic_tac_toe +label.open:1")
   local match_id
   if #found > 0 then
