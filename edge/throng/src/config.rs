@@ -114,6 +114,10 @@ pub struct MetricsConfig {
     pub prefix: String,
     /// `metrics.namespace`, maybe empty.
     pub namespace: String,
+    /// `metrics.custom_prefix`.
+    pub custom_prefix: String,
+    /// `metrics.custom_scope_limit`.
+    pub custom_series_max: usize,
 }
 
 /// `runtime.*`.
@@ -352,6 +356,8 @@ impl Config {
                     .then(|| SocketAddr::new(values.address("metrics.address"), metrics_port)),
                 prefix: values.text("metrics.prefix").to_owned(),
                 namespace: values.text("metrics.namespace").to_owned(),
+                custom_prefix: values.text("metrics.custom_prefix").to_owned(),
+                custom_series_max: values.number("metrics.custom_scope_limit"),
             },
             session: SessionSettings {
                 encryption_key: values.text("session.encryption_key").to_owned(),

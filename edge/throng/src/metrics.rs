@@ -9,15 +9,19 @@
 //!
 //! What is deliberately not here: counting. Threads count for themselves; the closures read.
 
+mod custom;
 mod process;
 mod text;
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+pub use custom::CustomMetrics;
 
 /// Bytes of a request's head; a longer one is refused.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
@@ -42,14 +46,14 @@ pub enum Kind {
 pub struct Sample {
     /// Without the prefix, such as `sessions`; letters, digits and underscores. A name that begins
     /// with `process_` stands without prefix and node, as all programs write it.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What is counted, with the unit; one line. The first sample of a name decides.
     pub help: &'static str,
     /// Counter or gauge; the first sample of a name decides.
     pub kind: Kind,
     /// Label names and values. Values come from a bounded set: methods, threads, reasons; never
-    /// users, sessions or matches.
-    pub labels: Vec<(&'static str, String)>,
+    /// users, sessions or matches; of scripts' own metrics there is a bounded number.
+    pub labels: Vec<(Cow<'static, str>, String)>,
     /// The number.
     pub value: f64,
 }
@@ -58,18 +62,20 @@ impl Sample {
     /// A counter without labels. Beyond 2⁵³ the last digits are rounded, as Prometheus does.
     #[expect(clippy::cast_precision_loss, reason = "Prometheus numbers are doubles")]
     pub fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
-        Self { name, help, kind: Kind::Counter, labels: Vec::new(), value: value as f64 }
+        let (name, kind) = (Cow::Borrowed(name), Kind::Counter);
+        Self { name, help, kind, labels: Vec::new(), value: value as f64 }
     }
 
     /// A gauge without labels; rounded as counters are.
     #[expect(clippy::cast_precision_loss, reason = "Prometheus numbers are doubles")]
     pub fn gauge(name: &'static str, help: &'static str, value: u64) -> Self {
-        Self { name, help, kind: Kind::Gauge, labels: Vec::new(), value: value as f64 }
+        let (name, kind) = (Cow::Borrowed(name), Kind::Gauge);
+        Self { name, help, kind, labels: Vec::new(), value: value as f64 }
     }
 
     /// The same with one more label.
     pub fn with(mut self, label: &'static str, value: impl Into<String>) -> Self {
-        self.labels.push((label, value.into()));
+        self.labels.push((label.into(), value.into()));
         self
     }
 }

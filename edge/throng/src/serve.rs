@@ -4,6 +4,7 @@
 //! the batcher, the callers, the hasher, the lister; [`server::mail::Topology`] tells every handler which is which.
 
 mod gauges;
+mod machine;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +25,10 @@ use server::worker::Worker;
 use store::Store;
 
 use crate::config::{Config, EngineConfig};
+use crate::metrics::CustomMetrics;
 use crate::signals::StopSignals;
 use gauges::Gauges;
+use machine::ScriptMachine;
 
 /// How often is looked whether the cores have ended.
 const STOP_LOOK: Duration = Duration::from_millis(20);
@@ -41,6 +44,7 @@ struct Parts {
     sources: Arc<Sources>,
     limits: LuaLimits,
     store: Store,
+    machine: ScriptMachine,
 }
 
 impl Parts {
@@ -55,6 +59,7 @@ impl Parts {
         let random = fresh_random()?;
         let host = self.host.clone();
         let mut desk = Desk::new(thread.0, Box::new(db), random, host, Box::new(unix_ms));
+        desk.machine = Box::new(self.machine.clone());
         let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut desk);
         let scripts = LuaScripts::load(self.sources.clone(), self.limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
@@ -80,8 +85,8 @@ pub fn run(config: Config) -> anyhow::Result<()> {
         Some(listener) => listener.local_addr().context("cannot read the listener's address")?,
         None => config.listen,
     };
-    let parts = parts(&config)?;
-    let gauges = Gauges::new(&config.engine);
+    let gauges = Gauges::new(&config.engine, custom_metrics(&config));
+    let parts = parts(&config, &gauges.custom)?;
     let engine = threads(&config, &parts, &gauges, listeners)?;
     // Not before the modules are loaded: until then a signal ends the process by itself.
     let stop = StopSignals::catch().context("cannot catch signals")?;
@@ -105,7 +110,7 @@ pub fn run(config: Config) -> anyhow::Result<()> {
 }
 
 /// Loads everything that threads are built from; the first mistake stops the start.
-fn parts(config: &Config) -> anyhow::Result<Parts> {
+fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts> {
     let settings = Arc::new(config.settings());
     let sources = load_modules(config)?;
     for module in sources.names() {
@@ -121,7 +126,13 @@ fn parts(config: &Config) -> anyhow::Result<Parts> {
         sources: Arc::new(sources),
         limits: lua_limits(config),
         store,
+        machine: ScriptMachine::new(config, metrics.clone()),
     })
+}
+
+fn custom_metrics(config: &Config) -> Arc<CustomMetrics> {
+    let metrics = &config.metrics;
+    Arc::new(CustomMetrics::new(&metrics.custom_prefix, metrics.custom_series_max))
 }
 
 /// Numbers the threads in the order in which they are added to the engine.
@@ -302,6 +313,7 @@ pub fn check_modules(config: &Config) -> anyhow::Result<(Vec<String>, Vec<Findin
         limits: lua_limits(config),
         // A check changes nothing: what modules write while they load goes to a scratch database.
         store: Store::open_in_memory()?,
+        machine: ScriptMachine::new(config, custom_metrics(config)),
     };
     let kit = parts.kit(ThreadId(0))?;
     let registered = kit.scripts.registered();

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::db::Database;
 use crate::directory::Directory;
+use crate::host::Meter;
 use crate::value::Value;
 
 /// A user's presence in a match or stream, as scripts see it.
@@ -364,6 +365,8 @@ pub trait Host {
     fn directory(&self) -> &Directory;
     /// The thread's share of the process-wide cache of `localcache_*`.
     fn cache(&mut self) -> &mut crate::cache::Cache;
+    /// What scripts may have of the machine.
+    fn machine(&self) -> &dyn Machine;
     /// A log line of the script.
     fn log(&mut self, level: LogLevel, text: &str);
     /// Creates an authoritative match; returns its id `<uuid>.<node>`.
@@ -384,6 +387,61 @@ pub trait Host {
     fn user_disconnect(&mut self, user_id: uuid::Uuid, cause: crate::api::Disconnect);
     /// The dispatcher of the match whose callback is running; `None` outside of matches.
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher>;
+}
+
+/// What scripts may have of the machine: implemented at the edge, because nothing in here opens a
+/// file or is read by another thread.
+pub trait Machine {
+    /// The bytes of a file below the folder of the modules.
+    ///
+    /// # Errors
+    /// [`HostError`]: there is no such file, it lies outside, or it does not fit into what `meter`
+    /// has left.
+    fn file_read(&self, path: &str, meter: &dyn Meter) -> Result<Bytes, HostError>;
+    /// The settings that are no secret, under Nakama's names.
+    fn config(&self) -> Value;
+    /// Takes a value of a script's metric. What cannot be kept is counted there.
+    fn record(&self, now: Now, metric: &Metric<'_>);
+}
+
+/// A machine that has nothing, for tests and simulations.
+#[derive(Clone, Copy, Debug)]
+pub struct NoMachine;
+
+impl Machine for NoMachine {
+    fn file_read(&self, _path: &str, _meter: &dyn Meter) -> Result<Bytes, HostError> {
+        Err(HostError::new("failed to open file: there are no files here"))
+    }
+
+    fn config(&self) -> Value {
+        Value::Map(Vec::new())
+    }
+
+    fn record(&self, _now: Now, _metric: &Metric<'_>) {}
+}
+
+/// What a metric of a script does with its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Adds them up.
+    Counter,
+    /// Shows the last one.
+    Gauge,
+    /// Adds up seconds, and how often.
+    Timer,
+}
+
+/// One value of a script's metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric<'a> {
+    /// What to do with it.
+    pub kind: MetricKind,
+    /// As the script names it: any text, at most 128 bytes.
+    pub name: &'a str,
+    /// Names and values of tags: any texts of at most 128 bytes, at most 16 of them.
+    pub tags: &'a [(String, String)],
+    /// What to add or set; seconds for a timer. Any number.
+    pub value: f64,
 }
 
 /// The dispatcher of a running match. Effects are kept in order and sent when the callback ends.

@@ -8,7 +8,9 @@ use event::{Now, Output, Random, ThreadId};
 use game::cache::Cache;
 use game::db::Database;
 use game::directory::Directory;
-use game::guest::{Dispatcher, Host, HostError, HostSettings, LogLevel, Scripts};
+use game::guest::{
+    Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, NoMachine, Scripts,
+};
 use game::value::Value;
 use uuid::Uuid;
 
@@ -24,6 +26,8 @@ pub struct Desk {
     pub host: Arc<HostSettings>,
     /// The wall clock, unix milliseconds: scripts that wait for it must see it move.
     pub unix_ms: Box<dyn Fn() -> u64 + Send>,
+    /// What its scripts may have of the machine; nothing, unless the wiring says otherwise.
+    pub machine: Box<dyn Machine + Send>,
     /// Its replica of the directory.
     pub directory: Directory,
     /// Its replica of the scripts' cache.
@@ -49,7 +53,8 @@ impl Desk {
         unix_ms: Box<dyn Fn() -> u64 + Send>,
     ) -> Self {
         let directory = Directory::new(&host.node);
-        Self { db, random, host, unix_ms, directory, cache: Cache::new(thread) }
+        let machine = Box::new(NoMachine);
+        Self { db, random, host, unix_ms, machine, directory, cache: Cache::new(thread) }
     }
 }
 
@@ -89,6 +94,10 @@ macro_rules! from_desk {
 
         fn cache(&mut self) -> &mut game::cache::Cache {
             &mut self.$($desk).+.cache
+        }
+
+        fn machine(&self) -> &dyn game::guest::Machine {
+            &*self.$($desk).+.machine
         }
 
         fn log(&mut self, level: game::guest::LogLevel, text: &str) {

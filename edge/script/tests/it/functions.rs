@@ -134,3 +134,43 @@ fn logs_cache_sessions_and_sql_reach_the_host() {
     assert_eq!(host.db.statements, ["SELECT 1 [Int(1), Text(\"x\"), Real(2.5)]", "UPDATE []"]);
     assert_eq!((host.disconnected.len(), host.logged_out.len(), host.created.len()), (1, 1, 2));
 }
+
+#[test]
+fn the_machine_is_reached_through_its_door_only() {
+    let mut host = TestHost::default();
+    for (body, wanted) in [
+        ("return #nk.file_read('words.txt') .. ''", "3"),
+        ("return nk.file_read('../key')", "!failed to open file: open ../key: none"),
+        ("return nk.file_read('')", "!bad argument #1 to file_read (expects relative path string)"),
+        ("return nk.get_config().name", "node1"),
+        (
+            "nk.metrics_counter_add('kills', {weapon = 'bow'}, 2.9) nk.metrics_gauge_set('load', nil, -0.5)
+             nk.metrics_timer_record('turn', {}, 1500000000) return 'done'",
+            "done",
+        ),
+        (
+            "return nk.metrics_counter_add('kills', {weapon = {}}, 1)",
+            "!bad argument #2 to metrics_counter_add (expects tags to be strings)",
+        ),
+        (
+            "return nk.metrics_counter_add('kills', nil, 'x')",
+            "!bad argument #3 to metrics_counter_add (number expected, got string)",
+        ),
+        (
+            "return nk.metrics_counter_add(('x'):rep(129), nil, 1)",
+            "!a metric's name, tags and their values have at most 128 bytes each",
+        ),
+        (
+            "local t = {} for i = 1, 17 do t['t' .. i] = 'x' end return nk.metrics_gauge_set('a', t, 1)",
+            "!bad argument #2 to metrics_gauge_set (at most 16 tags)",
+        ),
+    ] {
+        let answer = run_on(body, "", &mut host);
+        let text = answer.map_or_else(|e| format!("!{}", e.message), Option::unwrap_or_default);
+        assert_eq!(text, wanted, "{body}");
+    }
+    assert_eq!(
+        *host.machine.metrics.borrow(),
+        [r#"Counter kills [("weapon", "bow")] 2"#, "Gauge load [] -0.5", "Timer turn [] 1.5",]
+    );
+}

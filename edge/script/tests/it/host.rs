@@ -1,12 +1,17 @@
 //! A host in memory for tests and measurements: keeps what scripts did, answers with what the test
 //! put in.
 
+use std::cell::RefCell;
+
 use bytes::Bytes;
 use event::{Now, Random};
 use game::cache::Cache;
 use game::db::{Cell, Database, DbError, Param, Row};
 use game::directory::Directory;
-use game::guest::{Broadcast, Dispatcher, Host, HostError, HostSettings, LogLevel};
+use game::guest::{
+    Broadcast, Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, Metric,
+};
+use game::host::Meter;
 use game::session::SessionSettings;
 use game::value::Value;
 use uuid::Uuid;
@@ -21,6 +26,7 @@ pub(crate) struct TestHost {
     pub(crate) settings: HostSettings,
     pub(crate) directory: Directory,
     pub(crate) cache: Cache,
+    pub(crate) machine: TestMachine,
     pub(crate) logs: Vec<String>,
     /// How long a log line blocks.
     pub(crate) log_takes: std::time::Duration,
@@ -28,6 +34,29 @@ pub(crate) struct TestHost {
     pub(crate) disconnected: Vec<(Uuid, String)>,
     pub(crate) logged_out: Vec<(Uuid, Option<Uuid>)>,
     pub(crate) dispatcher: Option<TestDispatcher>,
+}
+
+/// Has one file and one setting, and records metrics.
+#[derive(Debug, Default)]
+pub(crate) struct TestMachine {
+    pub(crate) metrics: RefCell<Vec<String>>,
+}
+
+impl Machine for TestMachine {
+    fn file_read(&self, path: &str, meter: &dyn Meter) -> Result<Bytes, HostError> {
+        meter.hold(3)?;
+        if path == "words.txt" {
+            return Ok(Bytes::from_static(b"a\0b"));
+        }
+        Err(HostError::new(format!("failed to open file: open {path}: none")))
+    }
+    fn config(&self) -> Value {
+        Value::Map(vec![(Bytes::from_static(b"name"), Value::text("node1"))])
+    }
+    fn record(&self, _now: Now, metric: &Metric<'_>) {
+        let Metric { kind, name, tags, value } = metric;
+        self.metrics.borrow_mut().push(format!("{kind:?} {name} {tags:?} {value}"));
+    }
 }
 
 /// Records a match's effects.
@@ -60,6 +89,7 @@ impl Default for TestHost {
             },
             directory: Directory::new("node1"),
             cache: Cache::new(1),
+            machine: TestMachine::default(),
             logs: Vec::new(),
             log_takes: std::time::Duration::ZERO,
             created: Vec::new(),
@@ -91,6 +121,9 @@ impl Host for TestHost {
     }
     fn cache(&mut self) -> &mut Cache {
         &mut self.cache
+    }
+    fn machine(&self) -> &dyn Machine {
+        &self.machine
     }
     fn log(&mut self, level: LogLevel, text: &str) {
         self.logs.push(format!("{level:?} {text}"));

@@ -37,7 +37,7 @@ fn from_stat(stat: &str, ticks_per_s: u64) -> Vec<Sample> {
         let ticks = Sample::counter("", "", user.saturating_add(system)).value;
         let per_s = Sample::counter("", "", ticks_per_s.max(1)).value;
         out.push(Sample {
-            name: "process_cpu_seconds_total",
+            name: "process_cpu_seconds_total".into(),
             help: "CPU time of the process, user and system, in seconds.",
             kind: Kind::Counter,
             labels: Vec::new(),
@@ -66,7 +66,7 @@ mod tests {
         let rest = "S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 9 0 77 4096 3 0";
         for name in ["throng", "a b", "a) b (c)"] {
             let samples = from_stat(&format!("42 ({name}) {rest}"), 100);
-            let values: Vec<_> = samples.iter().map(|s| (s.name, s.value)).collect();
+            let values: Vec<_> = samples.iter().map(|s| (&*s.name, s.value)).collect();
             let page = Sample::gauge("", "", rustix::param::page_size() as u64).value;
             assert_eq!(
                 values,

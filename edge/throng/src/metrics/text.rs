@@ -14,10 +14,10 @@ pub(super) fn write(prefix: &str, common: &[(&str, String)], samples: &[Sample])
     let mut groups: std::collections::BTreeMap<&str, Vec<&Sample>> =
         std::collections::BTreeMap::new();
     for sample in samples {
-        if seen.insert(sample.name) {
-            names.push(sample.name);
+        if seen.insert(&*sample.name) {
+            names.push(&sample.name);
         }
-        groups.entry(sample.name).or_default().push(sample);
+        groups.entry(&sample.name).or_default().push(sample);
     }
     let mut page = String::new();
     for name in names {
@@ -42,7 +42,7 @@ fn family(page: &mut String, name: &str, common: &[(&str, String)], group: &[&Sa
     let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     for sample in group {
         page.push_str(name);
-        let own = sample.labels.iter().map(|(label, value)| (*label, value));
+        let own = sample.labels.iter().map(|(label, value)| (&**label, value));
         let labels = common.iter().map(|(label, value)| (*label, value)).chain(own);
         let mut open = '{';
         for (label, value) in labels {

@@ -106,6 +106,22 @@ pub const BUILT: &[Opt] = &[
         "",
         "Value of the label `namespace` of every metric. Empty leaves the label out.",
     ),
+    row(
+        "metrics.custom_prefix",
+        Kind::Word { min: 1, max: 64, also: "" },
+        "custom",
+        "Comes before the names of scripts' own metrics (`nk.metrics_counter_add` and its \
+         neighbours), behind `metrics.prefix`.",
+    )
+    .differs("it may not be empty: a script could take the name of one of the server's metrics"),
+    row(
+        "metrics.custom_scope_limit",
+        number(1, 90_000, ""),
+        "10000",
+        "How many metrics scripts may have, each name with its tags counted. Values of more are \
+         not kept; `custom_metrics_refused` counts them.",
+    )
+    .differs("in Nakama only sets of tags are counted, and 0 is no limit"),
     // Sessions.
     row(
         "session.encryption_key",

@@ -11,7 +11,6 @@ const fn row(name: &'static str, default: &'static str, why: Why) -> Unbuilt {
 }
 
 const ROTATION: Why = Missing("log rotation is", "use logrotate with copytruncate");
-const CUSTOM: Why = Missing("custom metrics are", "");
 const BUFFERS: Why = Pointless("buffers grow and shrink with the traffic");
 const UNREAD: Why = Pointless(
     "what a client does not read counts against `socket.outgoing_queue_size`, and \
@@ -52,8 +51,6 @@ pub const UNBUILT: &[Unbuilt] = &[
     row("logger.local_time", "false", ROTATION),
     row("logger.compress", "false", ROTATION),
     row("metrics.reporting_freq_sec", "60", Pointless("metrics are read when they are asked for")),
-    row("metrics.custom_prefix", "custom", CUSTOM),
-    row("metrics.custom_scope_limit", "10000", CUSTOM),
     row("session.single_match", "false", Missing("the limit to one match per user is", "")),
     row("session.single_party", "false", PARTIES),
     row("session.single_session", "false", Missing("the limit to one session per user is", "")),

@@ -9,7 +9,7 @@ use server::mail::Mail;
 use server::stats::{CoreStats, ListerStats, RoomStats, Sample as Counted, WorkerStats};
 
 use crate::config::{Config, EngineConfig};
-use crate::metrics::{MetricsServer, Registry, Sample};
+use crate::metrics::{CustomMetrics, MetricsServer, Registry, Sample};
 
 /// The counters of every handler, shared with it.
 pub(super) struct Gauges {
@@ -18,15 +18,18 @@ pub(super) struct Gauges {
     /// The batcher first, then the callers, then the hasher.
     pub(super) workers: Vec<Arc<WorkerStats>>,
     pub(super) lister: Arc<ListerStats>,
+    /// Scripts' own.
+    pub(super) custom: Arc<CustomMetrics>,
 }
 
 impl Gauges {
-    pub(super) fn new(engine: &EngineConfig) -> Self {
+    pub(super) fn new(engine: &EngineConfig, custom: Arc<CustomMetrics>) -> Self {
         Self {
             cores: (0..engine.cores).map(|_| Arc::default()).collect(),
             rooms: (0..engine.rooms).map(|_| Arc::default()).collect(),
             workers: (0..engine.workers + 2).map(|_| Arc::default()).collect(),
             lister: Arc::default(),
+            custom,
         }
     }
 
@@ -47,6 +50,7 @@ impl Gauges {
             sum(self.workers.iter().map(|stats| stats.samples()), "worker", out);
             sum([self.lister.samples()].into_iter(), "lister", out);
         });
+        registry.add(move |out| self.custom.samples(out));
         // Weak, so that the last owner can join the threads while the port still answers.
         let running = Arc::downgrade(running);
         registry.add(move |out| {

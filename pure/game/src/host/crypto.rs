@@ -1,6 +1,6 @@
 //! Hashes, ciphers, signatures and random bytes for scripts. The ciphers are the original's, for
 //! data that exists already: AES in CFB mode without authentication, the text padded with spaces
-//! to a multiple of 4. RSA is not here yet.
+//! to a multiple of 4. RSA is `rsa`'s.
 
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit, consts::U16};
 use aes::{Aes128, Aes256};
@@ -11,7 +11,7 @@ use md5::Md5;
 use sha2::{Digest as _, Sha256};
 
 use super::encode::hex;
-use super::{Args, Returns, json, missing, one};
+use super::{Args, Returns, json, one, rsa};
 use crate::guest::{Host, HostError};
 use crate::value::Value;
 
@@ -141,24 +141,29 @@ pub(super) fn bcrypt_compare(_: &mut dyn Host, args: &Args<'_>) -> Result<Return
     one(Value::Bool(same))
 }
 
-pub(super) fn jwt_generate(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    match &*args.filled(0, "expects string")? {
-        b"HS256" => {}
-        b"RS256" => return missing(host, &Args { function: "jwt_generate(\"RS256\")", ..*args }),
+pub(super) fn jwt_generate(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
+    let head: &[u8] = match &*args.filled(0, "expects string")? {
+        b"HS256" => br#"{"alg":"HS256","typ":"JWT"}"#,
+        b"RS256" => br#"{"alg":"RS256","typ":"JWT"}"#,
         _ => {
             return Err(args.wrong(0, "unsupported algo type - only allowed 'HS256', 'RS256'."));
         }
-    }
+    };
     let key = args.filled(1, "expects string")?;
     if !matches!(args.value(2), Value::Map(_)) {
         return Err(args.wrong(2, "expects a table of claims"));
     }
     let claims = json::encode_for(args.value(2), args.meter)
         .map_err(|error| HostError::new(format!("failed to sign token: {error}")))?;
-    let mut token = URL_SAFE_NO_PAD.encode(br#"{"alg":"HS256","typ":"JWT"}"#);
+    let mut token = URL_SAFE_NO_PAD.encode(head);
     token.push('.');
     token.push_str(&URL_SAFE_NO_PAD.encode(claims));
-    let signature = URL_SAFE_NO_PAD.encode(hmac_sha256(&key, token.as_bytes())?);
+    let signature = if head.starts_with(b"{\"alg\":\"RS") {
+        rsa::sign(args, &key, token.as_bytes())
+    } else {
+        hmac_sha256(&key, token.as_bytes())
+    };
+    let signature = URL_SAFE_NO_PAD.encode(signature?);
     token.push('.');
     token.push_str(&signature);
     one(Value::text(token))

@@ -1,7 +1,7 @@
 //! Hashes, ciphers, signatures and random bytes.
 
-use super::{built, missing};
-use crate::host::{HostFunction, crypto};
+use super::built;
+use crate::host::{HostFunction, crypto, rsa};
 
 const AES_DECRYPT: &str = "Reads what the function for encrypting wrote. It cannot tell whether the \
                            text was changed on its way.";
@@ -66,7 +66,7 @@ pub(super) const ROWS: &[HostFunction] = &[
         "jwt_generate",
         crypto::jwt_generate,
         "(algorithm: string, key: string, claims: table) -> token: string",
-        "A signed JSON Web Token. `HS256` is there.",
+        "A signed JSON Web Token. The algorithm is `HS256`, or `RS256` with a private key as PEM.",
         "return nk.jwt_generate(\"HS256\", \"a key of your own\", { sub = context.user_id })",
     ),
     built(
@@ -76,7 +76,15 @@ pub(super) const ROWS: &[HostFunction] = &[
         "MD5, as hexadecimal text. Not for secrets.",
         "return nk.md5_hash(\"hello\")",
     ),
-    missing("rsa_sha256_hash"),
+    built(
+        "rsa_sha256_hash",
+        rsa::rsa_sha256_hash,
+        "(input: string, key: string) -> signature: string",
+        "The RSA signature of `input` (PKCS #1 v1.5, SHA-256), as raw bytes. The key is a private key \
+         as PEM, of at most 4,096 bits.",
+        "local ok, signature = pcall(nk.rsa_sha256_hash, \"hello\", context.env.SIGNING_KEY or \"none\")\n\
+         if ok then return nk.base64_encode(signature) end",
+    ),
     built(
         "secure_random_bytes",
         crypto::secure_random_bytes,

@@ -1,7 +1,7 @@
 //! Logs, time, the process-wide cache, SQL, and what speaks to the machine.
 
 use super::{built, missing};
-use crate::host::{HostFunction, cron, sql, system};
+use crate::host::{HostFunction, cron, machine, sql, system};
 
 pub(super) const ROWS: &[HostFunction] = &[
     built(
@@ -19,8 +19,23 @@ pub(super) const ROWS: &[HostFunction] = &[
         "return tostring(nk.cron_prev(\"@daily\", 1700000000))",
     ),
     missing("event"),
-    missing("file_read"),
-    missing("get_config"),
+    built(
+        "file_read",
+        machine::file_read,
+        "(path: string) -> content: string",
+        "A file below `runtime.path`, of at most 16 MiB. What lies outside is an error, also by way \
+         of a link.",
+        "local ok, words = pcall(nk.file_read, \"words.txt\")\n\
+         if ok then nk.logger_info(#words) end",
+    ),
+    built(
+        "get_config",
+        machine::get_config,
+        "() -> config: table",
+        "Settings of this server by Nakama's names: `name`, `shutdown_grace_sec`, `logger`, `session`, \
+         `socket`, `runtime`. Keys are left out: with them a script could log in as anybody.",
+        "return nk.get_config().name",
+    ),
     missing("get_satori"),
     missing("http_request"),
     built(
@@ -80,9 +95,29 @@ pub(super) const ROWS: &[HostFunction] = &[
         "Logs a line at level warn.",
         "nk.logger_warn(\"the shop is nearly empty\")",
     ),
-    missing("metrics_counter_add"),
-    missing("metrics_gauge_set"),
-    missing("metrics_timer_record"),
+    built(
+        "metrics_counter_add",
+        machine::metrics_counter_add,
+        "(name: string, tags?: table, delta: number)",
+        "Adds to a counter that `/metrics` shows as `nakama_custom_<name>`. Tags are labels: take them \
+         from a small set, never ids of users; `metrics.custom_scope_limit` bounds them.",
+        "nk.metrics_counter_add(\"kills\", { weapon = \"bow\" }, 1)",
+    ),
+    built(
+        "metrics_gauge_set",
+        machine::metrics_gauge_set,
+        "(name: string, tags?: table, value: number)",
+        "Sets a number that rises and falls, shown as `nakama_custom_<name>`.",
+        "nk.metrics_gauge_set(\"shop_stock\", { item = \"sword\" }, 12)",
+    ),
+    built(
+        "metrics_timer_record",
+        machine::metrics_timer_record,
+        "(name: string, tags?: table, time_ns: number)",
+        "Records how long something took, in nanoseconds; shown in seconds as \
+         `nakama_custom_<name>_sum` and `_count`.",
+        "nk.metrics_timer_record(\"round\", nil, 95 * 1000000000)",
+    ),
     built(
         "sql_exec",
         sql::sql_exec,
