@@ -42,6 +42,8 @@ pub(crate) struct Conn {
     /// The driver's name for the socket.
     pub(crate) file: u32,
     pub(crate) output_max: u32,
+    /// How long the peer may take too little of the output.
+    pub(crate) patience_ms: u32,
     pub(crate) phase: Phase,
     pub(crate) reason: CloseReason,
     /// Which operations the kernel holds: bits that only the driver knows.
@@ -69,6 +71,7 @@ impl Conn {
             generation: 0,
             file: 0,
             output_max: 0,
+            patience_ms: u32::MAX,
             phase: Phase::Free,
             reason: CloseReason::Asked,
             kernel: 0,
@@ -118,6 +121,11 @@ pub(crate) struct Conns {
 impl Conns {
     pub(crate) fn new(max: u32) -> Self {
         Self { max, ..Self::default() }
+    }
+
+    /// How many slots there are, taken or not.
+    pub(crate) fn len(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
     /// How many slots are taken.

@@ -30,6 +30,7 @@ mod outgoing;
 mod plain;
 mod poll;
 mod reactor;
+mod stall;
 #[cfg(target_os = "linux")]
 mod uring;
 

@@ -15,14 +15,22 @@ pub struct Limits {
     /// Unsent bytes above which the engine stops reading from that connection until half of it
     /// has left: a peer that asks faster than it reads is slowed, and loses nothing.
     pub output_bytes_high: u32,
+    /// Unsent bytes that all connections of a thread may have together. Beyond, a connection that
+    /// is behind (16 KiB or more unsent) and is sent still more is closed with
+    /// `CloseReason::OutputTotal` and counted; handlers see the sum in `Output::unsent`.
+    pub output_total_max: u64,
+    /// How long a peer may take less than an eighth of what waits for it (and less than 16 KiB, and
+    /// less than all), in milliseconds; then it is closed with `CloseReason::OutputStalled` and
+    /// counted. `u32::MAX` is for ever. Handlers may set it for each connection.
+    pub stall_ms: u32,
     /// How long after the last byte was sent and the sending side shut down the peer's own closing
     /// is waited for, in milliseconds; its bytes are thrown away meanwhile.
     pub linger_ms: u32,
     /// How long an outgoing connection may be in the making, in milliseconds; then it has failed
     /// with `ConnectFailure::TimedOut`. The kernel gives up by itself after about two minutes.
     pub connect_ms: u32,
-    /// How long a connection that is being closed may make no progress in sending what is left,
-    /// in milliseconds; then it is aborted and counted (`flush_timeouts`).
+    /// The same for a connection that is being closed, in milliseconds; then it is aborted and
+    /// counted (`flush_timeouts`).
     pub flush_ms: u32,
     /// How long no connection is accepted after the system had no file or memory left for one, in
     /// milliseconds.
@@ -45,6 +53,8 @@ impl Default for Limits {
             connections_max: 100_000,
             output_bytes_max: 2 << 20,
             output_bytes_high: 64 << 10,
+            output_total_max: u64::MAX,
+            stall_ms: u32::MAX,
             linger_ms: 2_000,
             connect_ms: 120_000,
             flush_ms: 10_000,

@@ -18,6 +18,9 @@ use crate::outgoing::{Outgoing, Pool};
 /// How long the kernel may take to give back what it holds of aborted connections when a thread
 /// ends. It takes a turn or two; this is for a machine that hardly lets the thread run.
 const ABORTING_MS_MAX: u32 = 10_000;
+/// A connection with so much unsent is behind: it is closed when all have too much together.
+const BEHIND_BYTES_MIN: usize = 16 << 10;
+
 /// An input that is told at a place in the turn where the handler may be called.
 #[derive(Debug)]
 pub(crate) enum Deferred {
@@ -45,7 +48,10 @@ pub(crate) struct Net<M> {
     pub(crate) deferred: VecDeque<Deferred>,
     pub(crate) wake_ns: Option<u64>,
     lingering: VecDeque<(u64, ConnId)>,
-    flushing: VecDeque<(u64, ConnId, u64)>,
+    /// When it is next looked whether peers take what is sent to them, while anything waits; and
+    /// how often that is looked.
+    pub(crate) look_ns: Option<u64>,
+    pub(crate) look_ms: u32,
     /// Until when outgoing connections may be in the making, the oldest first.
     attempts: VecDeque<(u64, ConnId)>,
     /// When accepting goes on after the system had nothing left for a connection.
@@ -94,7 +100,8 @@ impl<M> Net<M> {
             deferred: VecDeque::new(),
             wake_ns: None,
             lingering: VecDeque::new(),
-            flushing: VecDeque::new(),
+            look_ns: None,
+            look_ms: crate::stall::look_ms(limits.stall_ms.min(limits.flush_ms)),
             attempts: VecDeque::new(),
             accept_resume_ns: None,
             stage: Stage::Running,
@@ -116,7 +123,7 @@ impl<M> Net<M> {
             self.accept_resume_ns,
             self.stage.due_ns(),
             self.lingering.front().map(|(due_ns, _)| *due_ns),
-            self.flushing.front().map(|(due_ns, ..)| *due_ns),
+            self.look_ns,
             self.attempts.front().map(|(due_ns, _)| *due_ns),
         ];
         dues.into_iter().flatten().min()
@@ -138,6 +145,14 @@ impl<M> Net<M> {
             Op::SendShared { conn, bytes } => {
                 self.send(conn, bytes.len(), |out, pool| out.push_shared(bytes, pool));
             }
+            Op::OfferShared { conn, bytes } => {
+                if self.is_behind(conn) {
+                    self.counters.add(Count::OutputDropped, 1);
+                } else {
+                    self.send(conn, bytes.len(), |out, pool| out.push_shared(bytes, pool));
+                }
+            }
+            Op::OutputPatience { conn, ms } => self.set_patience(conn, ms),
             Op::Mail { to, mail, urgency } => {
                 self.postman.post(to, mail, urgency, &mut self.counters);
             }
@@ -175,6 +190,14 @@ impl<M> Net<M> {
             self.fail(conn.slot, CloseReason::OutputLimit);
             return;
         }
+        let total = self.counters.value(Count::Unsent);
+        if out.unsent() >= BEHIND_BYTES_MIN && total + len as u64 > self.limits.output_total_max {
+            self.fail(conn.slot, CloseReason::OutputTotal);
+            return;
+        }
+        if self.look_ns.is_none() {
+            self.look_ns = Some(self.now.after_ms(u64::from(self.look_ms)).mono_ns);
+        }
         push(out, &mut self.pool);
         self.counters.add(Count::Unsent, len as u64);
         if out.unsent() > self.limits.output_bytes_high as usize && !state.reading_paused {
@@ -210,6 +233,7 @@ impl<M> Net<M> {
         match self.conns.take(Phase::Connecting, self.limits.output_bytes_max) {
             Some(conn) => {
                 self.counters.add(Count::Open, 1);
+                self.conns.at(conn.slot).patience_ms = self.limits.stall_ms;
                 self.connecting.insert(conn.slot, (to, token));
                 self.attempts.push_back((self.due_ns(self.limits.connect_ms), conn));
                 self.touch(conn.slot);
@@ -234,9 +258,9 @@ impl<M> Net<M> {
         if self.conns.at(conn.slot).out.is_none() {
             self.flushed(conn.slot);
         } else {
-            let due_ns = self.due_ns(self.limits.flush_ms);
-            let sent_total = self.conns.at(conn.slot).out.as_ref().map_or(0, |o| o.sent_total());
-            self.flushing.push_back((due_ns, conn, sent_total));
+            let flush_ms = self.limits.flush_ms;
+            let state = self.conns.at(conn.slot);
+            state.patience_ms = state.patience_ms.min(flush_ms);
         }
         self.touch(conn.slot);
     }
@@ -436,7 +460,7 @@ impl<M> Net<M> {
         self.accept_resume_ns = Some(self.due_ns(self.limits.accept_pause_ms));
     }
 
-    /// Ends connecting, flushing and lingering that have lasted long enough.
+    /// Ends connecting, sending and lingering that have lasted long enough.
     pub(crate) fn end_waits(&mut self, now_ns: u64) {
         self.end_stage(now_ns);
         self.end_attempts(now_ns);
@@ -450,22 +474,6 @@ impl<M> Net<M> {
                 self.fail(conn.slot, CloseReason::Asked);
             }
         }
-        while let Some((due_ns, conn, sent_before)) = self.flushing.front().copied()
-            && due_ns <= now_ns
-        {
-            self.flushing.pop_front();
-            let Some(state) = self.conns.named(conn) else { continue };
-            if state.phase != Phase::Flushing {
-                continue;
-            }
-            let sent_total = state.out.as_ref().map_or(0, |out| out.sent_total());
-            if sent_total > sent_before {
-                let due_ns = self.due_ns(self.limits.flush_ms);
-                self.flushing.push_back((due_ns, conn, sent_total));
-            } else {
-                self.counters.add(Count::FlushTimeouts, 1);
-                self.fail(conn.slot, CloseReason::Asked);
-            }
-        }
+        self.end_stalls(now_ns);
     }
 }

@@ -98,7 +98,14 @@ pub(crate) struct Outgoing {
     sent_total: u64,
     /// When `sent_total` gets here, the handler wants to hear of it.
     tell_at: Option<u64>,
+    /// Since when the peer is watched, and what `sent_total` must be in time.
+    watch: Option<(u64, u64)>,
 }
+
+/// What a peer must take in time, unless less waits for it.
+const PROGRESS_BYTES_MIN: u64 = 16 << 10;
+/// Or this part of what waits, if that is more: so that no peer keeps much for long.
+const PROGRESS_PART: u64 = 8;
 
 impl Outgoing {
     /// Bytes that the kernel has not taken yet.
@@ -107,9 +114,20 @@ impl Outgoing {
         self.unsent
     }
 
-    /// Rises with every byte sent: for noticing a lack of progress.
-    pub(crate) fn sent_total(&self) -> u64 {
-        self.sent_total
+    /// Whether the peer has taken too little since this was first asked, or since it last had
+    /// taken enough. To be asked now and then.
+    pub(crate) fn is_stalled(&mut self, now_ns: u64, patience_ns: u64) -> bool {
+        match self.watch {
+            Some((since_ns, goal)) if self.sent_total < goal => {
+                now_ns.saturating_sub(since_ns) >= patience_ns
+            }
+            _ => {
+                let unsent = self.unsent as u64;
+                let progress = unsent.min(PROGRESS_BYTES_MIN.max(unsent / PROGRESS_PART));
+                self.watch = Some((now_ns, self.sent_total + progress));
+                false
+            }
+        }
     }
 
     /// Asks for `true` from [`Self::sent`] once all that is queued now has left.
@@ -250,6 +268,22 @@ mod tests {
         for (sent, told) in [(2, false), (1, true), (3, false)] {
             assert_eq!(queue.sent(sent, &mut pool), told);
         }
+    }
+
+    #[test]
+    fn who_takes_a_byte_now_and_then_is_stalled() {
+        let (mut queue, mut pool) = (Outgoing::default(), Pool::default());
+        queue.push(&vec![0; 1 << 20], &mut pool);
+        let mut stalled = |sent: usize, now_ns| {
+            queue.pin();
+            queue.unpin();
+            queue.sent(sent, &mut pool);
+            queue.is_stalled(now_ns, 100)
+        };
+        // An eighth of it within the time, then of the rest.
+        assert_eq!([stalled(0, 0), stalled(1 << 16, 50), stalled(1 << 16, 99)], [false; 3]);
+        assert_eq!([stalled(1, 150), stalled(1, 198), stalled(1, 199)], [false, false, true]);
+        assert!(!stalled(1 << 17, 200));
     }
 
     #[test]

@@ -66,6 +66,7 @@ impl<M: Send + 'static> Reactor<M> {
         }
         self.was_busy = true;
         self.net.was_urgent |= !matches!(input, Input::Bytes { .. } | Input::TurnEnd);
+        self.out.set_unsent(self.net.counters.value(Count::Unsent));
         self.handler.handle(self.net.now, input, &mut self.out);
         if self.out.is_empty() {
             return;
@@ -269,7 +270,9 @@ impl<M: Send + 'static> Reactor<M> {
             self.net.refuse_accept();
             return None;
         };
-        self.net.conns.at(conn.slot).file = file;
+        let patience_ms = self.net.limits.stall_ms;
+        let state = self.net.conns.at(conn.slot);
+        (state.file, state.patience_ms) = (file, patience_ms);
         self.net.counters.add(Count::Accepted, 1);
         self.net.counters.add(Count::Open, 1);
         self.net.touch(conn.slot);
@@ -335,6 +338,8 @@ fn closed_count(reason: CloseReason) -> Count {
         CloseReason::Peer => Count::ClosedPeer,
         CloseReason::Reset => Count::ClosedReset,
         CloseReason::OutputLimit => Count::ClosedOutputLimit,
+        CloseReason::OutputTotal => Count::ClosedOutputTotal,
+        CloseReason::OutputStalled => Count::ClosedOutputStalled,
         CloseReason::ConnectFailed(_) => Count::ClosedConnectFailed,
         CloseReason::Shutdown => Count::ClosedShutdown,
     }

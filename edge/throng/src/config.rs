@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 
 use game::session::SessionSettings;
 use server::limits::Network;
-use server::settings::{LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings};
+use server::settings::{
+    AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings};
 
 pub use notice::{Level, Notice, is_key};
 use source::{Given, Problem, Source};
@@ -75,6 +76,10 @@ pub struct Config {
     pub matches: MatchConfig,
     /// `limit.*`.
     pub limits: LimitSettings,
+    /// `limit.answer_max_bytes`, and the part of `limit.unsent_max_bytes` of one core.
+    pub answers: AnswerSettings,
+    /// `socket.write_timeout_ms`.
+    pub write_timeout_ms: u32,
     /// `engine.*`.
     pub engine: EngineConfig,
     /// What the operator should know before anything starts, the worst first.
@@ -371,6 +376,12 @@ impl Config {
             runtime: runtime(values, &data_dir),
             matches: matches(values),
             limits: limits(values),
+            answers: AnswerSettings {
+                bytes_max: values.number("limit.answer_max_bytes"),
+                unsent_bytes_max: values.number::<u64>("limit.unsent_max_bytes")
+                    / values.number::<u64>("engine.cores"),
+            },
+            write_timeout_ms: values.number("socket.write_timeout_ms"),
             engine: EngineConfig {
                 driver: Driver::from_word(values.text("engine.driver")),
                 cores: values.number("engine.cores"),
@@ -394,6 +405,7 @@ impl Config {
             single_socket: self.single_socket,
             socket: self.socket.clone(),
             matches: self.matches.queues.clone(),
+            answers: self.answers.clone(),
             runtime: RuntimeSettings {
                 http_key: self.runtime.http_key.clone(),
                 env: self.runtime.env.clone(),
@@ -431,6 +443,7 @@ fn socket(values: &Effective) -> SocketSettings {
         pong_wait_ms: values.number("socket.pong_wait_ms"),
         close_ack_wait_ms: values.number("socket.close_ack_wait_ms"),
         read_timeout_ms: values.number("socket.read_timeout_ms"),
+        write_wait_ms: values.number("socket.write_wait_ms"),
         idle_timeout_ms: values.number("socket.idle_timeout_ms"),
         response_headers: values.list("socket.response_headers"),
         proxy_count: values.number("socket.proxy_count"),
@@ -457,6 +470,7 @@ fn matches(values: &Effective) -> MatchConfig {
             input_queue_size: values.number("match.input_queue_size"),
             deferred_queue_size: values.number("match.deferred_queue_size"),
             empty_s_max: values.number("match.max_empty_sec"),
+            relayed_bytes_per_s: values.number("match.relayed_bytes_per_sec"),
             count_max: values.number("match.matches_max"),
             list_steps_max: values.number("match.list_steps_max"),
         },

@@ -63,6 +63,11 @@ pub enum CloseReason {
     Reset,
     /// More than the output limit was waiting for a peer that does not read.
     OutputLimit,
+    /// The connections of the thread had more unsent than they may together, and this one was
+    /// behind.
+    OutputTotal,
+    /// The peer took too little of what was sent, for too long.
+    OutputStalled,
     /// An outgoing connection could not be made (see [`Output::connect`]), and why.
     ConnectFailed(ConnectFailure),
     /// The engine is shutting down.

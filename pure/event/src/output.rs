@@ -30,6 +30,8 @@ pub enum Op<M> {
     Send { conn: ConnId, range: Range<usize> },
     /// Send bytes that other connections are sent too.
     SendShared { conn: ConnId, bytes: Bytes },
+    /// Send bytes unless the connection is behind.
+    OfferShared { conn: ConnId, bytes: Bytes },
     /// Say [`crate::Input::Sent`] when all that was sent has been taken by the kernel.
     TellWhenSent { conn: ConnId },
     /// Close when everything is sent.
@@ -40,6 +42,8 @@ pub enum Op<M> {
     Reading { conn: ConnId, on: bool },
     /// Move the limit on unsent bytes.
     OutputMax { conn: ConnId, bytes: usize },
+    /// Move how long a peer may take too little of what was sent.
+    OutputPatience { conn: ConnId, ms: u32 },
     /// Move how long events may gather.
     Gather { ns: u64 },
     /// Connect to an address.
@@ -59,11 +63,13 @@ pub struct Output<M> {
     arena: Vec<u8>,
     wake: Option<u64>,
     wake_changed: bool,
+    unsent: u64,
+    queued: u64,
 }
 
 impl<M> Default for Output<M> {
     fn default() -> Self {
-        Self { ops: Vec::new(), arena: Vec::new(), wake: None, wake_changed: false }
+        Self { ops: Vec::new(), arena: Vec::new(), wake: None, wake_changed: false, unsent: 0, queued: 0 }
     }
 }
 
@@ -81,6 +87,7 @@ impl<M> Output<M> {
         if end <= start {
             return result;
         }
+        self.queued += (end - start) as u64;
         // Answers to one pipelined read lie side by side: they become one send.
         if let Some(Op::Send { conn: last, range }) = self.ops.last_mut()
             && *last == conn
@@ -96,8 +103,31 @@ impl<M> Output<M> {
     /// Sends bytes that are shared with other connections, without encoding them again.
     pub fn send_shared(&mut self, conn: ConnId, bytes: Bytes) {
         if !bytes.is_empty() {
+            self.queued += bytes.len() as u64;
             self.ops.push(Op::SendShared { conn, bytes });
         }
+    }
+
+    /// As [`Self::send_shared`], but drops the bytes, and counts them, if the connection has not
+    /// taken most of what was sent before: for what its sender may say too much of.
+    pub fn offer_shared(&mut self, conn: ConnId, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.queued += bytes.len() as u64;
+            self.ops.push(Op::OfferShared { conn, bytes });
+        }
+    }
+
+    /// Bytes that all connections of this thread have not taken yet, with what was sent since the
+    /// last drain.
+    #[must_use]
+    pub fn unsent(&self) -> u64 {
+        self.unsent + self.queued
+    }
+
+    /// For drivers: tells what is unsent before an input.
+    pub fn set_unsent(&mut self, bytes: u64) {
+        self.unsent = bytes;
+        self.queued = 0;
     }
 
     /// Asks for one [`crate::Input::Sent`] when everything sent so far has been taken by the kernel.
@@ -128,6 +158,12 @@ impl<M> Output<M> {
     /// [`crate::CloseReason::OutputLimit`].
     pub fn output_max(&mut self, conn: ConnId, bytes: usize) {
         self.ops.push(Op::OutputMax { conn, bytes });
+    }
+
+    /// Sets how long `conn` may take too little of what was sent before it is closed with
+    /// [`crate::CloseReason::OutputStalled`], in milliseconds.
+    pub fn output_patience(&mut self, conn: ConnId, ms: u32) {
+        self.ops.push(Op::OutputPatience { conn, ms });
     }
 
     /// Sets how long a core may let events gather after a turn of which nothing came but
@@ -223,7 +259,11 @@ impl<M> Output<M> {
                 Op::Send { conn: to, range } if *to == conn => {
                     all.extend_from_slice(&self.arena[range.clone()]);
                 }
-                Op::SendShared { conn: to, bytes } if *to == conn => all.extend_from_slice(bytes),
+                Op::SendShared { conn: to, bytes } | Op::OfferShared { conn: to, bytes }
+                    if *to == conn =>
+                {
+                    all.extend_from_slice(bytes);
+                }
                 _ => {}
             }
         }

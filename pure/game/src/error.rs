@@ -39,6 +39,18 @@ impl ApiError {
         Self::new(Code::Internal, message)
     }
 
+    /// A refusal because the answer would be too large (code 8).
+    #[must_use]
+    pub fn answer_too_large(bytes_max: usize) -> Self {
+        Self::new(
+            Code::ResourceExhausted,
+            format!(
+                "the answer is larger than limit.answer_max_bytes ({bytes_max}): ask for less at \
+                 once"
+            ),
+        )
+    }
+
     /// A script's own refusal; numbers outside 1–16 become code 13.
     pub fn script(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
         let code = Code::from_number(code).filter(|code| *code != Code::Ok);

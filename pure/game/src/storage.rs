@@ -27,6 +27,10 @@ pub const NAME_BYTES_MAX: usize = 128;
 /// Most objects in one call.
 pub const OBJECTS_MAX: usize = 1_000;
 
+/// Bytes that one call of a script reads at most; they stand outside the script's own memory until
+/// it has them.
+pub const SCRIPT_BYTES_MAX: usize = 64 << 20;
+
 /// On whose behalf objects are touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
@@ -37,7 +41,7 @@ pub enum Caller {
 }
 
 /// Names one object. The nil id owns the system's objects.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectId {
     /// 1–128 bytes.
     pub collection: String,
@@ -106,26 +110,34 @@ pub struct Ack {
 const SELECT: &str = "SELECT collection, key, user_id, value, version, read, write, create_time, \
     update_time FROM storage WHERE user_id = $1 AND collection = $2 AND key = $3";
 
-/// The objects that exist and that the caller may read, in the order asked for.
+/// The objects that exist and that the caller may read, each once, in the order first asked for.
+/// `bytes_max` is how large they may be together, as [`Object::json_bytes`] counts.
 ///
 /// # Errors
-/// [`ApiError`]: code 3 for names that are not set or too many objects, 13.
+/// [`ApiError`]: code 3 for names that are not set or too many objects, 8 for too many bytes, 13.
 pub fn read(
     db: &mut dyn Database,
     caller: Caller,
     ids: &[ObjectId],
+    bytes_max: usize,
 ) -> Result<Vec<Object>, ApiError> {
     check_count(ids.len())?;
     ids.iter().try_for_each(check_id)?;
     let mut objects = Vec::with_capacity(ids.len());
-    for id in ids {
+    let mut bytes = 0;
+    let mut seen = std::collections::BTreeSet::new();
+    for id in ids.iter().filter(|id| ids.len() == 1 || seen.insert(*id)) {
         db.query(SELECT, &id.params(), &mut |row| {
             let object = read_object(row);
             if object.is_readable(caller) {
+                bytes += object.json_bytes();
                 objects.push(object);
             }
         })
         .map_err(ApiError::database("Error reading storage objects."))?;
+        if bytes > bytes_max {
+            return Err(ApiError::answer_too_large(bytes_max));
+        }
     }
     Ok(objects)
 }
@@ -273,6 +285,16 @@ impl Object {
                     || (self.permission_read == 1 && self.id.user_id == user_id)
             }
         }
+    }
+
+    /// About how many bytes [`Self::write_json`] appends: exactly those of the value, whose quotes
+    /// and backslashes take two, and an upper bound of the rest.
+    #[must_use]
+    pub fn json_bytes(&self) -> usize {
+        const REST: usize = 320;
+        let names = self.id.collection.len() + self.id.key.len();
+        let escaped = self.value.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+        self.value.len() + escaped + 2 * names + REST
     }
 
     /// Appends the object as the API shows it.

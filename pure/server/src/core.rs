@@ -339,7 +339,7 @@ impl Handler for Core {
             Input::TurnEnd => self.turn_end(now, out),
             Input::Opened { conn, listener: ListenerId(_), peer } => self.opened(now, conn, peer),
             Input::Eof { conn } => self.eof(conn, out),
-            Input::Closed { conn, reason, .. } => self.closed(conn, reason, out),
+            Input::Closed { conn, reason, .. } => self.closed(now, conn, reason, out),
             Input::Wake => self.wake(now, out),
             Input::Refused { to, mail } => self.refused(now, to, mail, out),
             Input::Stop => self.stop(now, out),

@@ -104,6 +104,16 @@ impl Outbox {
     pub(crate) fn many<'a>(
         &mut self,
         to: impl Iterator<Item = &'a Member> + Clone,
+        make: impl FnMut(Format) -> Bytes,
+    ) -> u64 {
+        self.many_then(to, Then::Nothing, make)
+    }
+
+    /// As [`Self::many`], with what follows.
+    pub(crate) fn many_then<'a>(
+        &mut self,
+        to: impl Iterator<Item = &'a Member> + Clone,
+        then: Then,
         mut make: impl FnMut(Format) -> Bytes,
     ) -> u64 {
         let mut count = 0;
@@ -124,7 +134,7 @@ impl Outbox {
                         core.push(Delivery {
                             frame: frame.clone(),
                             to: SmallVec::from_slice(&[member.address.conn]),
-                            then: Then::Nothing,
+                            then,
                         });
                     }
                 }

@@ -376,6 +376,8 @@ pub struct Delivery {
 pub enum Then {
     /// Nothing: it is an event.
     Nothing,
+    /// Nothing either, and a receiver who is behind does not get it.
+    DropIfBehind,
     /// It answers the request that the session is waiting for.
     Answered,
     /// The session's socket closes after it; the text is in [`Mail::Disconnect`]'s place.

@@ -178,7 +178,7 @@ impl Room {
         if input.id.authoritative {
             self.authoritative_data(now, input);
         } else {
-            self.relayed_data(input);
+            self.relayed_data(now, input);
         }
     }
 

@@ -26,6 +26,17 @@ pub struct Settings {
     pub runtime: RuntimeSettings,
     /// `limit.*`.
     pub limits: LimitSettings,
+    /// `limit.answer_*` and `limit.unsent_*`.
+    pub answers: AnswerSettings,
+}
+
+/// What answers may cost.
+#[derive(Clone, Debug)]
+pub struct AnswerSettings {
+    /// `limit.answer_max_bytes`: of one answer to a client.
+    pub bytes_max: usize,
+    /// `limit.unsent_max_bytes`: of everything that clients have not taken yet, on one core.
+    pub unsent_bytes_max: u64,
 }
 
 /// `socket.*`.
@@ -48,6 +59,8 @@ pub struct SocketSettings {
     pub close_ack_wait_ms: u64,
     /// `socket.read_timeout_ms`: for one HTTP request to arrive in full.
     pub read_timeout_ms: u64,
+    /// `socket.write_wait_ms`: how long a WebSocket client may take too little of what is sent.
+    pub write_wait_ms: u32,
     /// `socket.idle_timeout_ms`: of a kept-alive HTTP connection.
     pub idle_timeout_ms: u64,
     /// `socket.response_headers`: `Name: value`, added to every HTTP answer.
@@ -65,6 +78,9 @@ pub struct MatchSettings {
     pub deferred_queue_size: usize,
     /// `match.max_empty_sec`; 0 is off.
     pub empty_s_max: u64,
+    /// `match.relayed_bytes_per_sec`: of one sender in a relayed match, before its messages give
+    /// way at members who are behind.
+    pub relayed_bytes_per_s: u64,
     /// `match.matches_max`: authoritative ones, of all rooms together.
     pub count_max: usize,
     /// `match.list_steps_max`: what one listing may cost, very roughly in nanoseconds.

@@ -142,6 +142,8 @@ counters! {
         counter socket_ws_closed_silent,
         /// Sockets closed because a message took longer than socket.read_timeout_ms to arrive.
         counter socket_ws_closed_slow,
+        /// Large answers refused because clients had limit.unsent_max_bytes unsent.
+        counter answers_refused,
         /// Bytes received that wait behind a request or message, or for the next turn.
         gauge input_bytes_waiting,
         /// HTTP connections closed because a request took longer than socket.read_timeout_ms.
@@ -174,6 +176,9 @@ counters! {
         counter match_messages_delivered,
         /// Match messages dropped because match.input_queue_size were waiting.
         counter match_input_dropped,
+        /// Messages of relayed matches whose sender sent more than match.relayed_bytes_per_sec, so
+        /// that members who are behind do not get them.
+        counter relayed_messages_excess,
         /// Match messages dropped because sender or match were not there.
         counter match_messages_unroutable,
         /// Relayed matches not entered because of limit.relayed_matches_per_user.

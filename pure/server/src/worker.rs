@@ -18,7 +18,7 @@ use event::{Ask, ConnId, Handler, Input, Now, Output, ThreadId};
 use game::api::{self, Effect};
 use game::db::DbError;
 use game::error::ApiError;
-use game::guest::{ScriptFailure, Scripts};
+use game::guest::{ScriptError, ScriptFailure, Scripts};
 use game::session::{Claims, Revocations, Signer};
 
 use crate::desk::{Desk, Kit};
@@ -178,6 +178,7 @@ impl Worker {
             signer: &self.signer,
             revocations: &self.revocations,
             directory: &self.desk.directory,
+            answer_bytes_max: self.settings.answers.bytes_max,
         };
         let mut result = api::run(&mut cx, call, caller);
         match &mut result {
@@ -206,6 +207,11 @@ impl Worker {
         self.stats.rpc_count.up();
         let result = self.guest(now, &call.id, |scripts, host| {
             scripts.rpc(host, &call.context, &call.id, &call.payload)
+        });
+        let bytes_max = self.settings.answers.bytes_max;
+        let result = result.and_then(|answer| match &answer {
+            Some(bytes) if bytes.len() > bytes_max => Err(answer_too_large(bytes_max)),
+            _ => Ok(answer),
         });
         if let Err(error) = &result {
             self.stats.rpc_errors.up();
@@ -302,5 +308,16 @@ impl Handler for Worker {
             Input::Stop => out.stop(),
             _ => {}
         }
+    }
+}
+
+/// What is said of a function that answers with more than a client may get at once.
+fn answer_too_large(bytes_max: usize) -> ScriptError {
+    let error = ApiError::answer_too_large(bytes_max);
+    ScriptError {
+        code: u8::try_from(error.code.number()).unwrap_or(13),
+        message: error.message.into_owned(),
+        location: String::new(),
+        kind: ScriptFailure::Raised,
     }
 }

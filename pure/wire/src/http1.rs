@@ -20,7 +20,7 @@ mod response;
 pub use client::{RequestHead, Response, ResponseDecoder, request};
 pub use head::Headers;
 pub use request::{Decoder, Request, Upgrade};
-pub use response::{Connection, ResponseHead, reason, respond, write_header};
+pub use response::{Connection, ResponseHead, reason, respond, respond_head, write_header};
 
 pub use crate::date::imf_fixdate as date;
 

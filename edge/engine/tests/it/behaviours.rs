@@ -257,6 +257,79 @@ pub(crate) fn a_peer_that_never_closes_is_not_waited_for(driver: DriverChoice) {
     rig.stop();
 }
 
+/// Peers that take nothing, or a byte now and then: closed after the patience; who reads is not.
+pub(crate) fn a_peer_that_takes_too_little_is_closed(driver: DriverChoice) {
+    const LARGE: usize = 16 << 20;
+    let (told, closed) = mpsc::channel();
+    let limits = Limits { stall_ms: 300, flush_ms: 300, ..quick() };
+    let rig = Rig::new(driver, limits, move |now, input, out| match input {
+        Input::Bytes { conn, bytes } if bytes.starts_with(b"much") => {
+            out.send(conn, &vec![1; LARGE]);
+            if bytes == b"much and close" {
+                out.close(conn);
+            }
+        }
+        Input::Closed { reason: CloseReason::OutputStalled | CloseReason::Asked, .. } => {
+            told.send(()).unwrap();
+        }
+        input => echo(now, input, out),
+    });
+    let mut reads = rig.client();
+    reads.write_all(b"much").unwrap();
+    let reader = std::thread::spawn(move || reads.read_exact(&mut vec![0; LARGE]).unwrap());
+    for request in [&b"much"[..], b"much and close"] {
+        let mut client = rig.client();
+        SockRef::from(&client).set_recv_buffer_size(4_096).unwrap();
+        client.write_all(request).unwrap();
+        client.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        // It goes on taking a little: a few bytes each time.
+        while matches!(closed.try_recv(), Err(mpsc::TryRecvError::Empty)) {
+            let _ = client.read(&mut [0; 16]);
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+    }
+    reader.join().unwrap();
+    let end = rig.stop();
+    assert_eq!(end.value(Count::ClosedOutputStalled), 1);
+    assert_eq!(end.value(Count::FlushTimeouts), 1);
+}
+
+/// All together may have so much unsent: who is behind and is sent more goes first.
+pub(crate) fn what_is_unsent_is_bounded_in_total(driver: DriverChoice) {
+    let limits = Limits { output_total_max: 4 << 20, output_bytes_max: 64 << 20, ..quick() };
+    let mut greedy = Vec::new();
+    let rig = Rig::new(driver, limits, move |now, input, out| match input {
+        Input::Bytes { conn, bytes: b"more" } => {
+            greedy.push(conn);
+            out.send(conn, &vec![1; 8 << 20]);
+        }
+        Input::Mail(0) => {
+            greedy.iter().for_each(|conn| out.offer_shared(*conn, Bytes::from_static(b"maybe")));
+        }
+        Input::Mail(_) => greedy.iter().for_each(|conn| out.send(*conn, b"certainly")),
+        input => echo(now, input, out),
+    });
+    let neighbour = rig.client();
+    assert_eq!(round_trip(&neighbour, b"before"), b"before");
+    let clients: Vec<TcpStream> = (0..2).map(|_| rig.client()).collect();
+    for client in &clients {
+        SockRef::from(client).set_recv_buffer_size(4_096).unwrap();
+        let mut half = client;
+        half.write_all(b"more").unwrap();
+    }
+    rig.await_count(Count::BytesIn, |bytes| bytes == 6 + 8);
+    rig.await_count(Count::Unsent, |unsent| unsent > 4 << 20);
+    rig.running.post(ThreadId(0), 0).unwrap();
+    rig.await_count(Count::OutputDropped, |dropped| dropped == 2);
+    assert_eq!(round_trip(&neighbour, b"while"), b"while");
+    assert_eq!(rig.counters().value(Count::ClosedOutputTotal), 0);
+    rig.running.post(ThreadId(0), 1).unwrap();
+    rig.await_count(Count::ClosedOutputTotal, |closed| closed > 0);
+    rig.await_count(Count::Unsent, |unsent| unsent <= 8 << 20);
+    assert_eq!(round_trip(&neighbour, b"after"), b"after");
+    rig.stop();
+}
+
 pub(crate) fn an_abort_closes_at_once(driver: DriverChoice) {
     let (told, closed) = mpsc::channel();
     let rig = Rig::new(driver, quick(), move |_, input, out| match input {

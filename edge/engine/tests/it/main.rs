@@ -53,6 +53,8 @@ on_both_drivers! {
         nobody_starves_while_another_floods,
         a_close_delivers_what_was_sent,
         a_peer_that_never_closes_is_not_waited_for,
+        a_peer_that_takes_too_little_is_closed,
+        what_is_unsent_is_bounded_in_total,
         an_abort_closes_at_once,
         reading_can_be_stopped_without_losing_anything,
         little_is_held_of_a_peer_that_is_paused_again_and_again,

@@ -94,11 +94,11 @@ fn a_batch_is_written_wholly_or_not_at_all() {
     assert!(storage::delete(db, caller, &[delete("b"), delete("locked")]).is_err());
     db.commit().unwrap();
     let ids = [id("a", owner), id("b", owner), id("locked", owner)];
-    let left = storage::read(db, Caller::Script, &ids).unwrap();
+    let left = storage::read(db, Caller::Script, &ids, usize::MAX).unwrap();
     let keys: Vec<_> = left.iter().map(|object| object.id.key.as_str()).collect();
     assert_eq!(keys, ["b", "locked"]);
     storage::delete(db, Caller::Script, &[delete("b"), delete("locked")]).unwrap();
-    assert!(storage::read(db, Caller::Script, &ids).unwrap().is_empty());
+    assert!(storage::read(db, Caller::Script, &ids, usize::MAX).unwrap().is_empty());
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn lists_show_what_the_caller_may_see_page_by_page() {
         let (mut all, mut cursor) = (Vec::new(), String::new());
         loop {
             let listing = Listing { collection: "c".into(), user_id, limit, cursor };
-            let (objects, next) = storage::list(db, caller, &listing).unwrap();
+            let (objects, next) = storage::list(db, caller, &listing, usize::MAX).unwrap();
             assert!(objects.len() <= limit && (next.is_empty() || objects.len() == limit));
             all.extend(objects.iter().map(|object| {
                 let owner = if object.id.user_id == ann { "a" } else { "b" };
@@ -152,7 +152,7 @@ fn lists_show_what_the_caller_may_see_page_by_page() {
         (1, "!", "Malformed cursor was used."),
         (1, "AAAA", "Malformed cursor was used."),
     ] {
-        let refused = storage::list(db, Caller::Script, &listing(limit, cursor)).unwrap_err();
+        let refused = storage::list(db, Caller::Script, &listing(limit, cursor), usize::MAX).unwrap_err();
         assert_eq!(refused.message, message);
     }
 }
@@ -174,4 +174,55 @@ fn lists_over_the_api() {
     assert!(second.contains("\"key\":\"b\"") && !second.contains("cursor"), "{second}");
     assert_eq!(world.ask(Some(&ann), "GET /v2/storage/c?limit=3"), "200 {}", "nothing is public");
     assert!(world.ask(Some(&ann), "GET /v2/storage/c/x").starts_with("400 3 "));
+}
+
+#[test]
+fn an_answer_holds_an_object_once_and_so_many_bytes() {
+    let mut world = World::new();
+    let (db, now) = (&mut world.db, world.now);
+    let owner = Uuid::from_u128(1);
+    let keys: Vec<String> = (0..20).map(|number| format!("k{number:02}")).collect();
+    let writes: Vec<Write> = keys
+        .iter()
+        .map(|key| Write {
+            value: format!(r#"{{"text":"{}"}}"#, "\\\"".repeat(500)),
+            ..object(key, owner, 2, 1)
+        })
+        .collect();
+    storage::write(db, now, Caller::Script, &writes).unwrap();
+    let one = storage::read(db, Caller::Script, &[id("k00", owner)], usize::MAX).unwrap();
+    let mut json = Vec::new();
+    one[0].write_json(&mut json);
+    let bytes = one[0].json_bytes();
+    assert!(json.len() <= bytes && bytes <= json.len() + 320, "{} counted {bytes}", json.len());
+    // As often as it is named, in the order first named.
+    let named: Vec<ObjectId> = ["k01", "k00", "k01", "k02", "k00"]
+        .repeat(200)
+        .into_iter()
+        .map(|key| id(key, owner))
+        .collect();
+    let read = storage::read(db, Caller::Script, &named, 3 * bytes).unwrap();
+    let read: Vec<_> = read.iter().map(|object| object.id.key.as_str()).collect();
+    assert_eq!(read, ["k01", "k00", "k02"]);
+    let refused = storage::read(db, Caller::Script, &named, 3 * bytes - 1).unwrap_err();
+    assert_eq!(refused.code.number(), 8);
+    assert!(refused.message.contains("limit.answer_max_bytes"), "{refused}");
+    // Pages end early; one object is on each, however large.
+    for (bytes_max, per_page) in [(1, 1), (3 * bytes, 3), (100 * bytes, 20)] {
+        for user_id in [Some(owner), None] {
+            let (mut all, mut cursor) = (Vec::new(), String::new());
+            loop {
+                let listing = Listing { collection: "c".into(), user_id, limit: 100, cursor };
+                let (page, next) =
+                    storage::list(db, Caller::Script, &listing, bytes_max).unwrap();
+                assert!(page.len() == per_page || next.is_empty(), "{} objects", page.len());
+                all.extend(page.into_iter().map(|object| object.id.key));
+                cursor = next;
+                if cursor.is_empty() {
+                    break;
+                }
+            }
+            assert_eq!(all, keys, "{bytes_max} bytes");
+        }
+    }
 }

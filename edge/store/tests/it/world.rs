@@ -81,6 +81,7 @@ impl World {
             signer: &self.signer,
             revocations: &self.revocations,
             directory: &self.directory,
+            answer_bytes_max: 4 << 20,
         };
         run(&mut cx, call, caller)
     }

@@ -200,6 +200,20 @@ pub const BUILT: &[Opt] = &[
     )
     .differs("the original has no such limit for WebSocket messages"),
     row(
+        "socket.write_timeout_ms",
+        number(10, HOUR_MS, "ms"),
+        "10000",
+        "How long an HTTP client may take too little of its answer: less than an eighth of what \
+         waits, less than 16 KiB and less than all. Then it is closed.",
+    )
+    .differs("the original allows this time for the whole answer"),
+    row(
+        "socket.write_wait_ms",
+        number(10, HOUR_MS, "ms"),
+        "5000",
+        "The same for a WebSocket client.",
+    ),
+    row(
         "socket.idle_timeout_ms",
         number(10, 24 * HOUR_MS, "ms"),
         "60000",
@@ -329,6 +343,15 @@ pub const BUILT: &[Opt] = &[
         "What one listing of matches may cost, in steps of very roughly a nanosecond: some 50 for \
          each term of its query and each match. A dearer one is refused with 429, or is an error in \
          the script.",
+    )
+    .ours(),
+    row(
+        "match.relayed_bytes_per_sec",
+        number(1_024, 1 << 30, "bytes"),
+        "65536",
+        "What one member of a relayed match may send each second, and all together twice as much. \
+         What is more reaches only the members who are not behind, so that a flood does not cut \
+         off who reads slowly.",
     )
     .ours(),
     row(
@@ -471,6 +494,23 @@ pub const BUILT: &[Opt] = &[
         "127.0.0.0/8,::1",
         "Addresses, or networks, for which no limit of an address holds: those of the operator's \
          own proxies and load generators.",
+    )
+    .ours(),
+    row(
+        "limit.answer_max_bytes",
+        number(64 * 1024, 1024 * MIB, "bytes"),
+        "4194304",
+        "Largest answer to a client. A larger one is refused with code 8; a page of a storage \
+         listing ends before, with a cursor.",
+    )
+    .ours(),
+    row(
+        "limit.unsent_max_bytes",
+        number(MIB, 1024 * 1024 * MIB, "bytes"),
+        "268435456",
+        "Bytes that clients have not taken yet, in equal parts on each of `engine.cores`. Above, \
+         answers of 16 KiB and more are refused with 503, and clients who are behind and are sent \
+         more are closed.",
     )
     .ours(),
     // The engine.

@@ -12,10 +12,6 @@ const fn row(name: &'static str, default: &'static str, why: Why) -> Unbuilt {
 
 const ROTATION: Why = Missing("log rotation is", "use logrotate with copytruncate");
 const BUFFERS: Why = Pointless("buffers grow and shrink with the traffic");
-const UNREAD: Why = Pointless(
-    "what a client does not read counts against `socket.outgoing_queue_size`, and \
-     `socket.pong_wait_ms` and `socket.idle_timeout_ms` end its silence",
-);
 const TLS: Why =
     Unsafe("TLS is", "put a proxy such as nginx or Caddy in front, and remove this option");
 const POSTGRES: Why = Missing("PostgreSQL is", "the database is SQLite, in `data_dir`");
@@ -57,8 +53,6 @@ pub const UNBUILT: &[Unbuilt] = &[
     row("socket.protocol", "tcp", Pointless("`socket.address` decides between IPv4 and IPv6")),
     row("socket.read_buffer_size_bytes", "4096", BUFFERS),
     row("socket.write_buffer_size_bytes", "4096", BUFFERS),
-    row("socket.write_timeout_ms", "10000", UNREAD),
-    row("socket.write_wait_ms", "5000", UNREAD),
     row(
         "socket.ping_backoff_threshold",
         "20",

@@ -175,6 +175,18 @@ impl ApiCall {
         matches!(self, Self::AuthenticateEmail(_) | Self::LinkEmail(_))
     }
 
+    /// Whether its answer can be large: then it waits, or is refused, while clients have too much
+    /// unsent. None of these changes anything.
+    pub fn may_be_large(&self) -> bool {
+        matches!(
+            self,
+            Self::ReadStorageObjects(_)
+                | Self::ListStorageObjects(_)
+                | Self::GetUsers { .. }
+                | Self::ListMatches(_)
+        )
+    }
+
     /// Whether it needs no database, and so can be answered where a directory is at hand.
     pub fn is_local(&self) -> bool {
         matches!(self, Self::ListMatches(_))

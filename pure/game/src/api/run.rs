@@ -28,6 +28,8 @@ pub struct Cx<'a> {
     pub revocations: &'a Revocations,
     /// The thread's replica, for listing matches and for who is online.
     pub directory: &'a Directory,
+    /// How many bytes an answer may have.
+    pub answer_bytes_max: usize,
 }
 
 /// What a successful call gives.
@@ -121,7 +123,11 @@ pub fn run(cx: &mut Cx<'_>, call: &ApiCall, caller: Option<&Claims>) -> Result<A
         ApiCall::ListMatches(filter) => matches::run(cx.directory, filter, &mut 0),
         call => storage_call(cx, call, user_id),
     };
-    body.map(|body| Answer { body, effects: Vec::new() })
+    let body = body?;
+    if body.len() > cx.answer_bytes_max && call.may_be_large() {
+        return Err(ApiError::answer_too_large(cx.answer_bytes_max));
+    }
+    Ok(Answer { body, effects: Vec::new() })
 }
 
 fn empty((): ()) -> Vec<u8> {
@@ -252,7 +258,7 @@ fn storage_call(cx: &mut Cx<'_>, call: &ApiCall, user_id: Uuid) -> Result<Vec<u8
     let mut body = Vec::new();
     match call {
         ApiCall::ReadStorageObjects(read) => {
-            let objects = storage::read(cx.db, caller, &read.ids)?;
+            let objects = storage::read(cx.db, caller, &read.ids, cx.answer_bytes_max)?;
             write_list(&mut body, "objects", &objects, |body, object| object.write_json(body));
         }
         ApiCall::WriteStorageObjects(write) => {
@@ -290,7 +296,7 @@ fn list_objects(cx: &mut Cx<'_>, list: &ListObjects, caller: Caller) -> Result<V
         limit: usize::try_from(list.limit).unwrap_or(0),
         cursor: list.cursor.clone(),
     };
-    let (objects, cursor) = storage::list(cx.db, caller, &listing)?;
+    let (objects, cursor) = storage::list(cx.db, caller, &listing, cx.answer_bytes_max)?;
     let mut body = Vec::new();
     write_list(&mut body, "objects", &objects, |body, object| object.write_json(body));
     if !cursor.is_empty() {

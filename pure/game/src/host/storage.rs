@@ -106,7 +106,7 @@ pub(super) fn storage_read(host: &mut dyn Host, args: &Args<'_>) -> Result<Retur
     let items = items(args, 0, "expects a valid set of keys")?;
     let ids = items.iter().map(object_id).collect::<Result<Vec<_>, _>>()?;
     let objects = durably(host, "failed to read storage objects", |db| {
-        storage::read(db, Caller::Script, &ids)
+        storage::read(db, Caller::Script, &ids, storage::SCRIPT_BYTES_MAX)
     })?;
     one(Value::List(objects.iter().map(object_value).collect()))
 }
@@ -177,8 +177,9 @@ pub(super) fn storage_list(host: &mut dyn Host, args: &Args<'_>) -> Result<Retur
     };
     let caller = args.uuid_or_nil(4, "expects caller ID to be empty or a valid identifier")?;
     let caller = caller.map_or(Caller::Script, Caller::User);
-    let (objects, cursor) =
-        durably(host, "failed to list storage objects", |db| storage::list(db, caller, &listing))?;
+    let (objects, cursor) = durably(host, "failed to list storage objects", |db| {
+        storage::list(db, caller, &listing, storage::SCRIPT_BYTES_MAX)
+    })?;
     let mut returns = Returns::new();
     returns.push(Value::List(objects.iter().map(object_value).collect()));
     returns.push(if cursor.is_empty() { Value::Nil } else { Value::text(cursor) });

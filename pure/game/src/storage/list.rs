@@ -36,7 +36,7 @@ const COLUMNS: &str = "collection, key, user_id, value, version, read, write, cr
     update_time";
 
 /// A page of objects that the caller may read, and the cursor for the next page (empty at the
-/// end). One user's objects are ordered by key, everybody's by read permission, key and owner.
+/// end). The page ends before `bytes_max`, as [`Object::json_bytes`] counts, but has one object. One user's objects are ordered by key, everybody's by read permission, key and owner.
 ///
 /// # Errors
 /// [`ApiError`]: code 3 for a bad limit or cursor, 13.
@@ -44,6 +44,7 @@ pub fn list(
     db: &mut dyn Database,
     caller: Caller,
     listing: &Listing,
+    bytes_max: usize,
 ) -> Result<(Vec<Object>, String), ApiError> {
     if !(1..=LIST_LIMIT_MAX).contains(&listing.limit) {
         return Err(ApiError::invalid(format!(
@@ -63,8 +64,19 @@ pub fn list(
         (Caller::User(caller), Some(owner)) if caller == owner => 1,
         (Caller::User(_), _) => 2,
     };
-    let mut objects = Vec::with_capacity(listing.limit + 1);
-    let mut each = |row: &dyn crate::db::Row| objects.push(read_object(row));
+    let mut objects: Vec<Object> = Vec::with_capacity(listing.limit + 1);
+    let (mut bytes, mut is_full) = (0, false);
+    let mut each = |row: &dyn crate::db::Row| {
+        if is_full {
+            return;
+        }
+        let object = read_object(row);
+        bytes += object.json_bytes();
+        is_full = bytes > bytes_max && !objects.is_empty();
+        if !is_full {
+            objects.push(object);
+        }
+    };
     let result = if let Some(owner) = &listing.user_id {
         let sql = format!(
             "SELECT {COLUMNS} FROM storage WHERE user_id = $1 AND collection = $2 AND key > $3 \
@@ -95,7 +107,7 @@ pub fn list(
     };
     result.map_err(ApiError::database("Error listing storage objects."))?;
     let mut cursor = String::new();
-    if objects.len() > listing.limit {
+    if is_full || objects.len() > listing.limit {
         objects.truncate(listing.limit);
         cursor = objects.last().map(|last| Position::of(last).text()).unwrap_or_default();
     }

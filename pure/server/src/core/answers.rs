@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use event::{ConnId, Now, Output, ThreadId};
 use game::error::{ApiError, Code};
 use game::guest::{ScriptError, ScriptFailure};
@@ -17,6 +18,8 @@ use crate::settings::Settings;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
+/// Bodies from here on are not copied, and refused while clients have too much unsent.
+const LARGE_BYTES_MIN: usize = 16 << 10;
 /// Browsers of any origin may read answers (the contract, A.1).
 const CORS: &[u8] = b"Access-Control-Allow-Origin: *\r\n";
 /// Limits are counted by the second (RFC 6585 §4, RFC 9110 §10.2.3).
@@ -232,10 +235,67 @@ impl Core {
         self.respond_text(now, conn, Connection::Close, (408, b"", text), out);
     }
 
+    /// Sends a response without copying its body, if it is worth that.
+    fn respond_owned(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        manner: Manner,
+        (content_type, body): (&str, Vec<u8>),
+        out: &mut Output<Mail>,
+    ) {
+        if body.len() < LARGE_BYTES_MIN {
+            return self.respond(now, conn, manner, (200, content_type, &body), out);
+        }
+        let fixed_len = self.fixed_headers.len();
+        if manner.cors {
+            self.fixed_headers.extend_from_slice(CORS);
+        }
+        self.count_response(200, body.len());
+        self.renew_date(now);
+        let mut head = ResponseHead::new(200, content_type, manner.connection);
+        head.extra = &self.fixed_headers;
+        head.head_only = manner.is_head;
+        let date = &self.date.1;
+        if out.send_with(conn, |to| http1::respond_head(to, &head, body.len(), date)) {
+            out.send_shared(conn, Bytes::from(body));
+        }
+        self.fixed_headers.truncate(fixed_len);
+    }
+
+    /// Whether clients have so much unsent that a large answer is not begun.
+    pub(super) fn is_full(&mut self, now: Now, more: usize, out: &Output<Mail>) -> bool {
+        let bytes_max = self.settings.answers.unsent_bytes_max;
+        let is_full = out.unsent().saturating_add(more as u64) > bytes_max;
+        if is_full {
+            self.stats.answers_refused.up();
+            let what = "clients take their answers too slowly, large ones are refused with 503";
+            self.limit_log.hit(now, "limit.unsent_max_bytes", what);
+        }
+        is_full
+    }
+
+    /// The outcome, or a refusal in place of a large one for which there is no room.
+    fn within_budget(&mut self, now: Now, outcome: Outcome, out: &Output<Mail>) -> Outcome {
+        let bytes = match &outcome {
+            Outcome::Api(Ok(answer)) => answer.body.len(),
+            Outcome::Rpc(Ok(Some(answer))) => answer.len(),
+            _ => 0,
+        };
+        if bytes < LARGE_BYTES_MIN || !self.is_full(now, bytes, out) {
+            return outcome;
+        }
+        match outcome {
+            Outcome::Rpc(_) => Outcome::Rpc(Err(script_error(&full()))),
+            _ => Outcome::Api(Err(full())),
+        }
+    }
+
     /// A worker has finished a job: whoever waits for it gets the answer.
     pub(super) fn done(&mut self, now: Now, done: Done, out: &mut Output<Mail>) {
         self.job_done(&done);
         let Done { conn, outcome, .. } = done;
+        let outcome = self.within_budget(now, outcome, out);
         match outcome {
             // Nobody waits for it.
             Outcome::After => {}
@@ -261,7 +321,9 @@ impl Core {
         // No route of HEAD waits.
         let manner = Manner { connection, cors: waiting.cors, is_head: false };
         match outcome {
-            Outcome::Api(Ok(answer)) => self.respond_json(now, conn, manner, &answer.body, out),
+            Outcome::Api(Ok(answer)) => {
+                self.respond_owned(now, conn, manner, (JSON, answer.body), out);
+            }
             Outcome::Api(Err(error)) | Outcome::Users(Err(error)) => {
                 self.respond_error(now, conn, manner, &error, out);
             }
@@ -272,7 +334,7 @@ impl Core {
                 }
                 let mut body = Vec::with_capacity(answer.len() + answer.len() / 8 + 16);
                 game::api::write_rpc_answer(&mut body, &answer);
-                self.respond_json(now, conn, manner, &body, out);
+                self.respond_owned(now, conn, manner, (JSON, body), out);
             }
             Outcome::Rpc(Err(error)) => {
                 let refusal = rpc_error(&error);
@@ -344,12 +406,7 @@ impl Core {
     pub(super) fn job_refused(&mut self, now: Now, job: Job, out: &mut Output<Mail>) {
         self.stats.refused_jobs.up();
         let error = busy();
-        let script_error = || ScriptError {
-            code: u8::try_from(error.code.number()).unwrap_or(13),
-            message: error.message.clone().into_owned(),
-            location: String::new(),
-            kind: ScriptFailure::Raised,
-        };
+        let script_error = || script_error(&error);
         let outcome = match job.work {
             Work::Api(_) | Work::HookedApi(_) => Outcome::Api(Err(error)),
             Work::FindUsers { .. } => Outcome::Users(Err(error)),
@@ -399,6 +456,21 @@ impl Core {
 /// What is answered when too much is waiting already.
 pub(super) fn busy() -> ApiError {
     ApiError::new(Code::Unavailable, "the server is busy: too many calls are waiting")
+}
+
+/// What is answered in place of a large answer when clients have too much unsent.
+pub(super) fn full() -> ApiError {
+    let text = "the server is busy: clients take their answers too slowly (limit.unsent_max_bytes)";
+    ApiError::new(Code::Unavailable, text)
+}
+
+fn script_error(error: &ApiError) -> ScriptError {
+    ScriptError {
+        code: u8::try_from(error.code.number()).unwrap_or(13),
+        message: error.message.clone().into_owned(),
+        location: String::new(),
+        kind: ScriptFailure::Raised,
+    }
 }
 
 fn rpc_error(error: &ScriptError) -> ApiError {

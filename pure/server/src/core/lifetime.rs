@@ -145,12 +145,25 @@ impl Core {
         }
     }
 
-    pub(super) fn closed(&mut self, conn: ConnId, reason: CloseReason, out: &mut Output<Mail>) {
-        if reason == CloseReason::OutputLimit {
-            tracing::debug!(
-                "a client that does not read was closed: more than socket.outgoing_queue_size \
-                 messages were waiting for it"
-            );
+    pub(super) fn closed(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        reason: CloseReason,
+        out: &mut Output<Mail>,
+    ) {
+        let hit = match reason {
+            CloseReason::OutputLimit => Some(("socket.outgoing_queue_size", "sent more than it took")),
+            CloseReason::OutputTotal => {
+                Some(("limit.unsent_max_bytes", "behind while all had too much unsent"))
+            }
+            CloseReason::OutputStalled => {
+                Some(("socket.write_timeout_ms, socket.write_wait_ms", "took too little for too long"))
+            }
+            _ => None,
+        };
+        if let Some((setting, why)) = hit {
+            self.limit_log.hit(now, setting, format_args!("a client was closed: {why}"));
         }
         self.forget_session(conn);
         let Some(slot) = self.conns.get_mut(conn.slot as usize) else { return };

@@ -16,7 +16,7 @@ use wire::websocket as ws;
 
 use super::Core;
 use super::access::header_text;
-use super::answers::{Manner, RETRY_AFTER};
+use super::answers::{Manner, RETRY_AFTER, full};
 use super::backlog::Backlog;
 use super::http::{AnswerKind, Step, Verified, Waiting};
 use super::limits::Origin;
@@ -107,6 +107,9 @@ impl Core {
             .admit(now, verified, request, call.auth())
             .inspect_err(|_| self.stats.refused_requests.up())?;
         let group = self.admit_group(origin, verified, caller.as_deref())?;
+        if call.may_be_large() && self.is_full(now, 0, out) {
+            return Err(full());
+        }
         let work = match self.hooks.of_api(call.name()) {
             (false, false) => Work::Api(Box::new(call)),
             hooks => self.hooked_call(request, call, hooks, (peer, caller.as_deref())),
@@ -285,6 +288,7 @@ impl Core {
         self.stats.socket_ws_opened.up();
         let settings = &self.settings.socket;
         out.output_max(conn, settings.outgoing_queue_size * settings.message_bytes_max);
+        out.output_patience(conn, settings.write_wait_ms);
         self.arm(now.after_ms(settings.ping_period_ms), conn);
         let member = self.member(conn, session);
         let room = self.topology.room_of(session.user_id);

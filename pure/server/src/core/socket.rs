@@ -317,12 +317,15 @@ impl Core {
                 continue;
             }
             self.stats.overall_message_sent_bytes.add(delivery.frame.len() as u64);
-            out.send_shared(conn, delivery.frame.clone());
+            match delivery.then {
+                Then::DropIfBehind => out.offer_shared(conn, delivery.frame.clone()),
+                _ => out.send_shared(conn, delivery.frame.clone()),
+            }
             if session.observed.is_some() && delivery.then == Then::Answered {
                 self.observed_answer(conn, &delivery.frame, out);
             }
             match delivery.then {
-                Then::Nothing => {}
+                Then::Nothing | Then::DropIfBehind => {}
                 Then::Answered => self.answered(now, conn, out),
                 Then::Close(reason) => self.close_socket(now, conn, 1000, reason, out),
             }

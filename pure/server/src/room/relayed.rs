@@ -1,6 +1,7 @@
 //! Relayed matches: members talk to each other through the server, which knows no rules.
 //! Contract: D.3.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use event::Now;
@@ -20,7 +21,36 @@ pub(super) struct Relayed {
     /// `<uuid>.`
     text: String,
     members: Vec<Member>,
+    /// What members send, by session, and all of them together under the nil id.
+    flows: BTreeMap<Uuid, Flow>,
 }
+
+/// How much is sent, second by second.
+#[derive(Debug, Default)]
+struct Flow {
+    second: u64,
+    bytes: u64,
+    /// It was too much in the second before.
+    was_excess: bool,
+}
+
+impl Flow {
+    /// Counts a message; tells whether it is too much, now or in the second before.
+    fn is_excess(&mut self, now: Now, bytes: u64, bytes_per_s: u64) -> bool {
+        let second = now.mono_ns / 1_000_000_000;
+        if second != self.second {
+            self.was_excess = self.bytes > bytes_per_s && second == self.second + 1;
+            (self.second, self.bytes) = (second, 0);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.was_excess || self.bytes > bytes_per_s
+    }
+}
+
+/// What a message counts beside its data, about as much as its frame has.
+const MESSAGE_BYTES: u64 = 128;
+/// All members of a match together may send as much as so many of them, before messages give way.
+const SENDERS_AT_ONCE: u64 = 2;
 
 impl Room {
     /// `match_create`: makes the match, or joins the one that has the name already.
@@ -59,7 +89,11 @@ impl Room {
         let relayed = self
             .relayed
             .entry(id.uuid)
-            .or_insert_with(|| Relayed { text: id.text(""), members: Vec::new() });
+            .or_insert_with(|| Relayed {
+                text: id.text(""),
+                members: Vec::new(),
+                flows: BTreeMap::new(),
+            });
         let session_id = member.presence.session_id;
         let is_member = relayed.members.iter().any(|other| other.presence.session_id == session_id);
         if !is_member {
@@ -124,19 +158,41 @@ impl Room {
         self.outbox.one(member, frame, Then::Answered);
     }
 
+    /// Whether a message is more than its sender, or all members together, may send before members
+    /// who are behind get it no more: a flood is its sender's fault, not that of who reads slowly.
+    fn relayed_excess(&mut self, now: Now, input: &MatchInput) -> Then {
+        let Some(relayed) = self.relayed.get_mut(&input.id.uuid) else { return Then::Nothing };
+        let bytes = MESSAGE_BYTES + input.data.len() as u64;
+        let bytes_max = self.settings.matches.relayed_bytes_per_s;
+        let mut is_excess = |id, bytes_max| {
+            relayed.flows.entry(id).or_default().is_excess(now, bytes, bytes_max)
+        };
+        let is_all = is_excess(Uuid::nil(), bytes_max.saturating_mul(SENDERS_AT_ONCE));
+        if !is_excess(input.session_id, bytes_max) && !is_all {
+            return Then::Nothing;
+        }
+        self.stats.relayed_messages_excess.up();
+        let what = "a relayed match is flooded, members who are behind get part of it";
+        self.limit_log.hit(now, "match.relayed_bytes_per_sec", what);
+        Then::DropIfBehind
+    }
+
     /// `match_data_send`: to all others, or to those listed, who may include the sender.
-    pub(super) fn relayed_data(&mut self, input: &MatchInput) {
+    pub(super) fn relayed_data(&mut self, now: Now, input: &MatchInput) {
         let sender = self.relayed.get(&input.id.uuid).and_then(|relayed| {
             relayed.members.iter().find(|member| member.presence.session_id == input.session_id)
         });
-        let (Some(sender), Some(relayed)) = (sender, self.relayed.get(&input.id.uuid)) else {
+        let Some(sender) = sender else {
             return self.stats.match_messages_unroutable.up();
         };
+        let sender = sender.presence.clone();
+        let then = self.relayed_excess(now, input);
+        let Some(relayed) = self.relayed.get(&input.id.uuid) else { return };
         let message = Broadcast {
             op_code: input.op_code,
             data: input.data.clone(),
             to: None,
-            sender: Some(sender.presence.clone()),
+            sender: Some(sender),
             reliable: input.reliable,
             deferred: false,
         };
@@ -148,8 +204,8 @@ impl Room {
                 input.to.contains(&session_id)
             }
         });
-        let delivered =
-            self.outbox.many(to, |format| frames::match_data(format, &relayed.text, &message));
+        let make = |format| frames::match_data(format, &relayed.text, &message);
+        let delivered = self.outbox.many_then(to, then, make);
         self.stats.match_messages_delivered.add(delivered);
     }
 
@@ -159,6 +215,7 @@ impl Room {
         let is_leaver = |member: &Member| member.presence.session_id == session_id;
         let Some(index) = relayed.members.iter().position(is_leaver) else { return };
         let leaver = relayed.members.remove(index);
+        relayed.flows.remove(&session_id);
         self.stats.presences.down();
         let user_id = leaver.presence.user_id;
         if let Some(count) = self.relayed_of.get_mut(&user_id) {

@@ -19,7 +19,7 @@ use server::hooks::Hooks;
 use server::lister::Lister;
 use server::mail::{Mail, Topology};
 use server::room::Room;
-use server::settings::{LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings};
+use server::settings::{AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings};
 use server::stats::{CoreStats, ListerStats, RoomStats, Sample, WorkerStats};
 use server::worker::Worker;
 use store::Store;
@@ -50,6 +50,9 @@ struct World {
     closed: RefCell<BTreeSet<Client>>,
     /// Connections that are not read from just now.
     paused: RefCell<BTreeSet<Client>>,
+    /// Connections that have not taken what was sent, and how much all have not.
+    behind: RefCell<BTreeSet<Client>>,
+    unsent: Cell<u64>,
     /// How much mail of each kind was posted to each thread.
     posted: RefCell<BTreeMap<(ThreadId, &'static str), u64>>,
 }
@@ -128,6 +131,7 @@ impl World {
             return;
         }
         let mut out = Output::default();
+        out.set_unsent(self.unsent.get());
         let mut handler = thread.handler.borrow_mut().take().unwrap();
         handler.handle(self.now.get(), input, &mut out);
         *thread.handler.borrow_mut() = Some(handler);
@@ -151,6 +155,12 @@ impl World {
         match op {
             Op::Send { conn, range } => send(conn, &arena[range]),
             Op::SendShared { conn, bytes } => send(conn, &bytes),
+            Op::OfferShared { conn, bytes } => {
+                // In the rig everybody is behind who was declared so.
+                if !self.behind.borrow().contains(&client(conn)) {
+                    send(conn, &bytes);
+                }
+            }
             Op::Close { conn } | Op::Abort { conn } => {
                 self.closed.borrow_mut().insert(client(conn));
             }
@@ -231,6 +241,7 @@ fn settings() -> Settings {
             pong_wait_ms: 25_000,
             close_ack_wait_ms: 2_000,
             read_timeout_ms: 10_000,
+            write_wait_ms: 5_000,
             idle_timeout_ms: 60_000,
             response_headers: Vec::new(),
             proxy_count: 0,
@@ -240,10 +251,12 @@ fn settings() -> Settings {
             deferred_queue_size: 128,
             empty_s_max: 0,
             count_max: 1_000,
+            relayed_bytes_per_s: 65_536,
             list_steps_max: 10_000_000,
         },
         runtime: RuntimeSettings { http_key: "httpkey".into(), env: Vec::new() },
         limits: LimitSettings::default(),
+        answers: AnswerSettings { bytes_max: 1 << 20, unsent_bytes_max: 4 << 20 },
     }
 }
 
@@ -307,6 +320,8 @@ impl Rig {
                 sent: RefCell::default(),
                 closed: RefCell::default(),
                 paused: RefCell::default(),
+                behind: RefCell::default(),
+                unsent: Cell::new(0),
                 posted: RefCell::default(),
             }
         });
@@ -428,6 +443,16 @@ impl Rig {
     /// Whether the server reads from it.
     pub(crate) fn is_read(&self, client: Client) -> bool {
         !self.world.paused.borrow().contains(&client)
+    }
+
+    /// Declares that a client has not taken what was sent before.
+    pub(crate) fn set_behind(&self, client: Client) {
+        self.world.behind.borrow_mut().insert(client);
+    }
+
+    /// Declares how much all clients have not taken.
+    pub(crate) fn set_unsent(&self, bytes: u64) {
+        self.world.unsent.set(bytes);
     }
 
     /// What was sent to a client since the last look.

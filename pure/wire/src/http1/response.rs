@@ -52,8 +52,22 @@ impl ResponseHead<'_> {
 /// Appends a response to `out`. `date` is [`super::date`]'s text, which the caller renews once a
 /// second. Statuses 1xx, 204 and 304 are sent without body and length.
 pub fn respond(out: &mut Vec<u8>, head: &ResponseHead<'_>, body: &[u8], date: &[u8; 29]) {
+    out.reserve(body.len());
+    if respond_head(out, head, body.len(), date) {
+        out.extend_from_slice(body);
+    }
+}
+
+/// Appends all of a response but its body, for a body of `body_bytes` that is sent by itself;
+/// tells whether it is to be sent.
+pub fn respond_head(
+    out: &mut Vec<u8>,
+    head: &ResponseHead<'_>,
+    body_bytes: usize,
+    date: &[u8; 29],
+) -> bool {
     const OVERHEAD: usize = 192; // All fixed text of a response together.
-    out.reserve(OVERHEAD + head.content_type.len() + head.extra.len() + body.len());
+    out.reserve(OVERHEAD + head.content_type.len() + head.extra.len());
     write_status_line(out, head.status);
     out.extend_from_slice(b"Server: throng\r\nDate: ");
     out.extend_from_slice(date);
@@ -64,7 +78,7 @@ pub fn respond(out: &mut Vec<u8>, head: &ResponseHead<'_>, body: &[u8], date: &[
     let has_body = head.status >= 200 && head.status != 204 && head.status != 304;
     if has_body {
         out.extend_from_slice(b"\r\nContent-Length: ");
-        out.extend_from_slice(itoa::Buffer::new().format(body.len()).as_bytes());
+        out.extend_from_slice(itoa::Buffer::new().format(body_bytes).as_bytes());
     }
     out.extend_from_slice(match head.connection {
         Connection::KeepAlive => b"\r\n",
@@ -73,9 +87,7 @@ pub fn respond(out: &mut Vec<u8>, head: &ResponseHead<'_>, body: &[u8], date: &[
     });
     out.extend_from_slice(head.extra);
     out.extend_from_slice(b"\r\n");
-    if has_body && !head.head_only {
-        out.extend_from_slice(body);
-    }
+    has_body && !head.head_only
 }
 
 /// Appends `name: value` and a line end. Control characters in either become spaces, so that no
