@@ -39,7 +39,7 @@ counters! {
     Accepted 'c' "accepted" "connections accepted",
     Connected 'c' "connected" "outgoing connections made",
     AcceptFailures 'c' "accept_failures" "accepts that the system refused; each pauses accepting",
-    AcceptRefused 'c' "accept_refused" "connections closed at once because of connections_max",
+    AcceptRefused 'c' "accept_refused" "connections closed at once: connections_max or the limit of open files",
     ClosedAsked 'c' "closed_asked" "connections closed because the handler asked",
     ClosedPeer 'c' "closed_peer" "connections closed after the peer had closed its side",
     ClosedReset 'c' "closed_reset" "connections that the peer or the network reset",

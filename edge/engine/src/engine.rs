@@ -14,8 +14,9 @@ use crate::choice::{DriverChoice, Missing, probe};
 use crate::clock::Clock;
 use crate::counters::{Counters, Published};
 use crate::driver;
-use crate::limits::Limits;
+use crate::limits::{Limits, connections_by_files};
 use crate::mailbox::{Exchange, Mailbox, Parker, Postman, Wake};
+use crate::net::Scarce;
 use crate::plain::Plain;
 use crate::poll::Poll;
 use crate::reactor::Reactor;
@@ -62,6 +63,8 @@ pub struct ThreadPlan<M> {
     /// Limits of its connections; core threads only.
     pub limits: Limits,
     build: Build<M>,
+    /// Threads of the engine that share the process's open files.
+    threads_with_sockets: usize,
 }
 
 impl<M> ThreadPlan<M> {
@@ -90,7 +93,15 @@ impl<M> ThreadPlan<M> {
     {
         let build: Build<M> = Box::new(|start| Box::new(build(start)));
         let limits = Limits::default();
-        Self { name, kind, pin: None, mailbox_max: MAILBOX_MAX, limits, build }
+        Self {
+            name,
+            kind,
+            pin: None,
+            mailbox_max: MAILBOX_MAX,
+            limits,
+            build,
+            threads_with_sockets: 1,
+        }
     }
 }
 
@@ -180,7 +191,9 @@ impl<M: Send + 'static> Engine<M> {
             exchange: exchange.clone(),
             threads: Vec::with_capacity(seats.len()),
         };
-        for (id, (plan, seat)) in (0..).zip(seats) {
+        let cores = seats.iter().filter(|(plan, _)| matches!(plan.kind, Kind::Core { .. })).count();
+        for (id, (mut plan, seat)) in (0..).zip(seats) {
+            plan.threads_with_sockets = cores;
             let postman = Postman::new(exchange.clone(), ThreadId(id));
             let name = plan.name.clone();
             match spawn(plan, seat, postman, clock) {
@@ -301,17 +314,29 @@ fn run<M: Send + 'static>(
         }
         Seat::Poller(poller) => {
             let driver = Poll::new(poller, listeners)?;
+            let mut limits = plan.limits;
+            let files = connections_by_files(plan.threads_with_sockets);
+            limits.connections_max = limits.connections_max.min(files);
             let handler = build(start);
-            driver::run(Reactor::new(handler, clock, published, plan.limits, postman), driver)
+            let mut reactor = Reactor::new(handler, clock, published, limits, postman);
+            reactor.net.bounded_by = scarce(&plan.limits, &limits);
+            driver::run(reactor, driver)
         }
         #[cfg(target_os = "linux")]
         Seat::Ring(bell) => {
             let mut limits = plan.limits;
             let driver = Uring::new(bell, listeners, &mut limits)?;
             let handler = build(start);
-            driver::run(Reactor::new(handler, clock, published, limits, postman), driver)
+            let mut reactor = Reactor::new(handler, clock, published, limits, postman);
+            reactor.net.bounded_by = scarce(&plan.limits, &limits);
+            driver::run(reactor, driver)
         }
     }
+}
+
+/// What bounds the connections of a thread that may have fewer than were wished for.
+fn scarce(wished: &Limits, given: &Limits) -> Scarce {
+    if given.connections_max < wished.connections_max { Scarce::Files } else { Scarce::Connections }
 }
 
 /// Binds the calling thread to its processor, where the system can; a failure costs speed only.

@@ -83,6 +83,22 @@ pub fn raise_file_limit() -> Option<u64> {
     limit.maximum
 }
 
+/// Files besides the clients' sockets: database, logs, listeners, eventfds.
+const OTHER_FILES: u64 = 256;
+
+/// How many connections each of `threads` may hold without the ring, so that the process has open
+/// files left for everything else.
+pub(crate) fn connections_by_files(threads: usize) -> u32 {
+    #[cfg(unix)]
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    #[cfg(not(unix))]
+    let files = None;
+    let Some(files) = files else { return u32::MAX };
+    let others = OTHER_FILES.min(files / 4);
+    let each = (files - others) / u64::try_from(threads.max(1)).unwrap_or(u64::MAX);
+    u32::try_from(each).unwrap_or(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::raise_file_limit;

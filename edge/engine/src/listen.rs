@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -10,39 +11,87 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// (`net.core.somaxconn`, 4,096 since Linux 5.4) may be lower.
 pub const BACKLOG_MAX: i32 = 4_096;
 
+/// How long an address that is in use is tried for: after `kill -9` the kernel takes some time to
+/// tear down the rings of the process that was killed, and they hold its listeners.
+const IN_USE_MAX: Duration = Duration::from_secs(2);
+/// Between two tries.
+const IN_USE_PAUSE: Duration = Duration::from_millis(10);
+
 /// Opens `count` listeners on one address, one for each core thread that will accept from it.
 /// Port 0 takes a free port, the same for all.
 ///
 /// Connections inherit TCP_NODELAY from these listeners (tcp(7)), so no call is spent on each.
 ///
 /// # Errors
-/// What the system says to socket, setsockopt, bind or listen: address in use, no permission for
-/// a port below 1,024, no such address.
+/// What the system says to socket, setsockopt, bind or listen: address in use (for two seconds), no
+/// permission for a port below 1,024, no such address.
 pub fn listen(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
     let mut address = address;
     let mut listeners = Vec::with_capacity(count);
     for _ in 0..count {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        #[cfg(unix)]
-        {
-            socket.set_reuse_address(true)?;
-            if count > 1 {
-                socket.set_reuse_port(true)?;
-            }
-        }
-        socket.set_tcp_nodelay(true)?;
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG_MAX)?;
-        let listener = TcpListener::from(socket);
+        let listener = open_patiently(address, count > 1)?;
         address = listener.local_addr()?;
         listeners.push(listener);
     }
     Ok(listeners)
 }
 
+fn open_patiently(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
+    let since = Instant::now();
+    let mut is_told = false;
+    loop {
+        match open(address, is_shared) {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse && since.elapsed() < IN_USE_MAX =>
+            {
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::info!(
+                        %address,
+                        "the address is in use: trying for two seconds, because the kernel may \
+                         still be clearing up after a server that was killed"
+                    );
+                }
+                std::thread::sleep(IN_USE_PAUSE);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn open(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    #[cfg(unix)]
+    {
+        socket.set_reuse_address(true)?;
+        if is_shared {
+            socket.set_reuse_port(true)?;
+        }
+    }
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG_MAX)?;
+    Ok(TcpListener::from(socket))
+}
+
 #[cfg(test)]
 mod tests {
     use super::listen;
+
+    #[test]
+    fn an_address_that_becomes_free_is_waited_for() -> std::io::Result<()> {
+        let held = listen(([127, 0, 0, 1], 0).into(), 1)?.remove(0);
+        let address = held.local_addr()?;
+        let holder = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            drop(held);
+        });
+        let listeners = listen(address, 1)?;
+        assert_eq!(listeners[0].local_addr()?, address);
+        let in_use = listen(address, 1).map(|_| ()).map_err(|error| error.kind());
+        assert_eq!(in_use, Err(std::io::ErrorKind::AddrInUse));
+        assert!(holder.join().is_ok());
+        Ok(())
+    }
 
     #[test]
     fn listeners_share_a_free_port() -> std::io::Result<()> {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use event::{CloseReason, ConnId, ConnectFailure, Now, Op, Urgency};
+use event::{CloseReason, ConnId, ConnectFailure, Now, OncePerSecond, Op, Urgency};
 
 use crate::conns::{Conns, Held, Phase};
 use crate::counters::{Count, Counters};
@@ -18,6 +18,15 @@ use crate::outgoing::{Outgoing, Pool};
 /// How long the kernel may take to give back what it holds of aborted connections when a thread
 /// ends. It takes a turn or two; this is for a machine that hardly lets the thread run.
 const ABORTING_MS_MAX: u32 = 10_000;
+/// What there is too little of for one more connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scarce {
+    /// The thread has as many as it may.
+    Connections,
+    /// The process may have no more open files, or the ring of the thread.
+    Files,
+}
+
 /// A connection with so much unsent is behind: it is closed when all have too much together.
 const BEHIND_BYTES_MIN: usize = 16 << 10;
 
@@ -57,6 +66,9 @@ pub(crate) struct Net<M> {
     /// When accepting goes on after the system had nothing left for a connection.
     pub(crate) accept_resume_ns: Option<u64>,
     pub(crate) stage: Stage,
+    /// What bounds the thread's connections.
+    pub(crate) bounded_by: Scarce,
+    said: OncePerSecond,
     /// How long events may gather while nothing is urgent.
     pub(crate) gather_ns: u64,
     /// Whether this turn has posted mail that can wait, and whether anything cannot.
@@ -105,6 +117,8 @@ impl<M> Net<M> {
             attempts: VecDeque::new(),
             accept_resume_ns: None,
             stage: Stage::Running,
+            bounded_by: Scarce::Connections,
+            said: OncePerSecond::default(),
             gather_ns: crate::driver::GATHER_NS,
             was_lazy: false,
             was_urgent: false,
@@ -376,15 +390,30 @@ impl<M> Net<M> {
         self.counters.add(Count::BytesDiscarded, untold);
     }
 
-    pub(crate) fn refuse_accept(&mut self) {
-        if self.counters.value(Count::AcceptRefused) == 0 {
-            tracing::warn!(
-                connections_max = self.limits.connections_max,
-                "connections are closed at once: the thread holds as many as it may; \
-                 raise connections_max or add threads (said once, counted in accept_refused)"
-            );
-        }
+    /// A connection is accepted and closed at once, for want of room.
+    pub(crate) fn refuse_accept(&mut self, scarce: Scarce) {
         self.counters.add(Count::AcceptRefused, 1);
+        let kind = match scarce {
+            Scarce::Connections => "connections_max",
+            Scarce::Files => "open files",
+        };
+        let Some(unsaid) = self.said.note(self.now, kind) else { return };
+        let connections = self.conns.open();
+        match scarce {
+            Scarce::Connections => tracing::warn!(
+                unsaid,
+                connections,
+                "connections are closed at once: a thread holds its part of \
+                 engine.connections_max (said once a second)"
+            ),
+            Scarce::Files => tracing::warn!(
+                unsaid,
+                connections,
+                "connections are closed at once: the limit of open files is reached; raise it \
+                 (ulimit -n, LimitNOFILE= of systemd, --ulimit nofile of Docker) (said once a \
+                 second)"
+            ),
+        }
     }
 
     pub(crate) fn flush_wakes(&mut self) {
@@ -448,12 +477,11 @@ impl<M> Net<M> {
 
     /// The system had no file or memory for a connection: tries again a little later.
     pub(crate) fn pause_accepting(&mut self, error: &std::io::Error) {
-        if self.counters.value(Count::AcceptFailures) == 0 {
+        if let Some(unsaid) = self.said.note(self.now, "accept") {
             tracing::warn!(
                 %error,
-                "cannot accept a connection, trying again soon: if the limit of open files is \
-                 reached, raise it (ulimit -n, LimitNOFILE= of systemd) (said once, counted in \
-                 accept_failures)"
+                unsaid,
+                "cannot accept connections, trying again soon (said once a second)"
             );
         }
         self.counters.add(Count::AcceptFailures, 1);

@@ -4,6 +4,7 @@
 //! Decides nothing: see `net`. Registered level-triggered, one receive for each event, so a
 //! flooding connection gets one buffer a turn like everybody else.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::conns::{Conn, Phase};
 use crate::counters::Count;
 use crate::driver::Driver;
 use crate::mailbox::Wake;
-use crate::net::Net;
+use crate::net::{Net, Scarce};
 use crate::reactor::Reactor;
 
 /// One receive takes at most this much.
@@ -45,6 +46,8 @@ pub(crate) struct Poll {
     accepting: bool,
     sockets: Vec<Option<TcpStream>>,
     buffer: Vec<u8>,
+    /// A file that is given up to accept one more connection when there are no more.
+    reserve: Option<File>,
 }
 
 impl Wake for Poller {
@@ -68,11 +71,15 @@ impl Poll {
             accepting: false,
             sockets: Vec::new(),
             buffer: vec![0; RECEIVE_BYTES],
+            reserve: reserve(),
         })
     }
 
     fn accept<M: Send + 'static>(&mut self, reactor: &mut Reactor<M>, listener: usize) {
         let Ok(id) = u16::try_from(listener) else { return };
+        if self.reserve.is_none() {
+            self.reserve = reserve();
+        }
         for _ in 0..ACCEPTS_PER_TURN_MAX {
             let Some(socket) = self.listeners.get(listener) else { return };
             if !reactor.net.wants_accept() {
@@ -92,6 +99,17 @@ impl Poll {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if concerns_one_peer(&error) => {}
+                Err(error) if is_out_of_files(&error) && self.reserve.take().is_some() => {
+                    // Nobody is left hanging: accepted with the file kept for that, and closed.
+                    let accepted = socket.accept();
+                    let is_refused = accepted.is_ok();
+                    drop(accepted);
+                    self.reserve = reserve();
+                    if !is_refused {
+                        return;
+                    }
+                    reactor.net.refuse_accept(Scarce::Files);
+                }
                 Err(error) => return reactor.net.pause_accepting(&error),
             }
         }
@@ -341,6 +359,18 @@ fn wanted(state: &Conn) -> u8 {
     REGISTERED
         | if state.wants_input() { WANTS_READ } else { 0 }
         | if waits_to_send { WANTS_WRITE } else { 0 }
+}
+
+/// A file that costs nothing but its number.
+fn reserve() -> Option<File> {
+    File::open("/dev/null").ok()
+}
+
+/// Whether the process, or the system, may have no more open files (accept(2)).
+fn is_out_of_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let scarce = [Errno::MFILE, Errno::NFILE];
+    scarce.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 fn is_transient(error: &io::Error) -> bool {

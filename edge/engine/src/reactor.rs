@@ -267,7 +267,7 @@ impl<M: Send + 'static> Reactor<M> {
             return None;
         }
         let Some(conn) = self.net.conns.take(Phase::Open, self.net.limits.output_bytes_max) else {
-            self.net.refuse_accept();
+            self.net.refuse_accept(self.net.bounded_by);
             return None;
         };
         let patience_ms = self.net.limits.stall_ms;

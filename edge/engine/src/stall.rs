@@ -26,9 +26,9 @@ impl<M> Net<M> {
     /// Whether a connection has not taken most of what was sent before.
     pub(crate) fn is_behind(&mut self, conn: ConnId) -> bool {
         let high = self.limits.output_bytes_high;
-        self.conns.named(conn).is_some_and(|state| {
-            state.unsent() > high.min(state.output_max / 2) as usize
-        })
+        self.conns
+            .named(conn)
+            .is_some_and(|state| state.unsent() > high.min(state.output_max / 2) as usize)
     }
 
     /// Closes the connections whose peers took too little for too long.

@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     signer: &signer,
                     revocations: &Revocations::default(),
                     directory: &directory,
-            answer_bytes_max: 4 << 20,
+                    answer_bytes_max: 4 << 20,
                 };
                 bytes += run(&mut cx, call, None)?.body.len();
             }

@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 use game::session::SessionSettings;
 use server::limits::Network;
 use server::settings::{
-    AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings};
+    AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings,
+};
 
 pub use notice::{Level, Notice, is_key};
 use source::{Given, Problem, Source};

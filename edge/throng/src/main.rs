@@ -2,7 +2,8 @@
 //! subcommand.
 //!
 //! Exit codes: 0 done or stopped by a signal, 1 could not do it, 2 asked for wrongly (a flag, an
-//! option, a contradiction), 128 + n ended at once by a second signal n. `load` differs: a signal n
+//! option, a contradiction), 3 ended five seconds after `shutdown_grace_sec` because threads hung,
+//! 128 + n ended at once by a second signal n. `load` differs: a signal n
 //! ends it with 128 + n, because its result is not the one that was asked for.
 
 #![forbid(unsafe_code)]
@@ -34,6 +35,8 @@ use config::{Config, Driver, Effective, Level};
 
 const EXIT_FAILED: u8 = 1;
 const EXIT_WRONG: u8 = 2;
+/// Threads had not ended five seconds after the grace of a shutdown; the log names them.
+const EXIT_HUNG: u8 = 3;
 
 fn main() -> ExitCode {
     abort_on_panic();

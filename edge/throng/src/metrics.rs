@@ -3,9 +3,9 @@
 //!
 //! Names and labels are the original's where the meaning is the same (`metrics.prefix`,
 //! `node_name`), so its dashboards find theirs; that is why the text is written here and not by a
-//! library that adds `_total` to every counter. The port is served by one thread that takes one
-//! connection at a time, under a deadline: a scraper that hangs delays the next scrape, never the
-//! game.
+//! library that adds `_total` to every counter. A thread accepts, and each connection gets one of
+//! [`SCRAPES_MAX`] threads under a deadline: who is silent delays nobody. When all are taken, the
+//! oldest that has not asked yet makes room.
 //!
 //! What is deliberately not here: counting. Threads count for themselves; the closures read.
 
@@ -14,10 +14,11 @@ mod process;
 mod text;
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,8 +27,14 @@ pub use custom::CustomMetrics;
 /// Bytes of a request's head; a longer one is refused.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 
-/// Time for one request to arrive and its answer to leave.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time for one request to arrive.
+const HEAD_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time for its answer to leave.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(4);
+
+/// Connections that are served at one time.
+pub const SCRAPES_MAX: usize = 16;
 
 /// Samples of one answer; more are left out, and `metrics_left_out` says how many.
 pub const SAMPLES_MAX: usize = 100_000;
@@ -133,23 +140,29 @@ impl MetricsServer {
     ///
     /// # Errors
     /// If the address is taken or not ours, or the thread cannot be started.
-    pub fn start(address: SocketAddr, registry: Registry) -> io::Result<Self> {
+    pub fn start(address: SocketAddr, mut registry: Registry) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
+        let port = Arc::new(Port::default());
+        let counted = Arc::downgrade(&port);
+        registry.add(move |out| {
+            let refused = counted.upgrade().map_or(0, |port| port.refused.load(Ordering::Relaxed));
+            let help = "Connections to the metrics port closed without an answer: silent for a \
+                second, or too many at once.";
+            out.push(Sample::counter("metrics_refused", help, refused));
+        });
+        *port.registry.lock().unwrap_or_else(PoisonError::into_inner) = Some(registry);
         let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
             for stream in listener.incoming() {
                 if stopped.load(Ordering::Acquire) {
                     return;
                 }
-                match stream.and_then(|stream| answer(&stream, &registry)) {
-                    Ok(()) => {}
-                    Err(error) => {
-                        tracing::debug!(%error, "a scrape of the metrics failed");
-                        // Out of files, accept fails at once again and again.
-                        std::thread::sleep(Duration::from_millis(10));
-                    }
+                if let Err(error) = stream.and_then(|stream| admit(&port, stream)) {
+                    tracing::debug!(%error, "a scrape of the metrics failed");
+                    // Out of files, accept fails at once again and again.
+                    std::thread::sleep(Duration::from_millis(10));
                 }
             }
         })?;
@@ -180,10 +193,91 @@ impl Drop for MetricsServer {
     }
 }
 
-fn answer(stream: &TcpStream, registry: &Registry) -> io::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    let (status, body) = match head(stream, deadline)? {
-        Some(head) if head.starts_with(b"GET ") => ("200 OK", registry.render()),
+/// What the port's threads share.
+#[derive(Default)]
+struct Port {
+    registry: Mutex<Option<Registry>>,
+    scrapes: Mutex<Scrapes>,
+    /// Connections closed without an answer.
+    refused: AtomicU64,
+}
+
+/// Connections that are being served.
+#[derive(Default)]
+struct Scrapes {
+    /// Whose request has not come yet, the oldest first.
+    silent: VecDeque<(u64, TcpStream)>,
+    /// How many are being answered.
+    answering: usize,
+    last: u64,
+}
+
+impl Port {
+    fn scrapes(&self) -> MutexGuard<'_, Scrapes> {
+        self.scrapes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Gives a connection a thread of its own, at the cost of the oldest silent one if need be.
+fn admit(port: &Arc<Port>, stream: TcpStream) -> io::Result<()> {
+    let mut scrapes = port.scrapes();
+    if scrapes.silent.len() + scrapes.answering >= SCRAPES_MAX {
+        port.refuse();
+        let Some((_, oldest)) = scrapes.silent.pop_front() else { return Ok(()) };
+        // Its thread reads the end.
+        oldest.shutdown(Shutdown::Both)?;
+    }
+    scrapes.last += 1;
+    let number = scrapes.last;
+    scrapes.silent.push_back((number, stream.try_clone()?));
+    drop(scrapes);
+    let shared = Arc::clone(port);
+    let spawned = std::thread::Builder::new().name("scrape".to_owned()).spawn(move || {
+        if let Err(error) = serve(&shared, number, &stream) {
+            tracing::debug!(%error, "a scrape of the metrics failed");
+        }
+    });
+    if spawned.is_err() {
+        take_silent(port, number);
+    }
+    spawned.map(drop)
+}
+
+/// Takes a connection off the list of the silent ones; `false` if it had to make room.
+fn take_silent(port: &Port, number: u64) -> bool {
+    let silent = &mut port.scrapes().silent;
+    let at = silent.iter().position(|(other, _)| *other == number);
+    at.and_then(|at| silent.remove(at)).is_some()
+}
+
+fn serve(port: &Port, number: u64, stream: &TcpStream) -> io::Result<()> {
+    let head = head(stream, Instant::now() + HEAD_PATIENCE);
+    if !take_silent(port, number) {
+        return Ok(());
+    }
+    let head = head.inspect_err(|_| port.refuse())?;
+    port.scrapes().answering += 1;
+    let answered = answer(stream, head, &port.registry);
+    port.scrapes().answering -= 1;
+    answered
+}
+
+fn answer(
+    stream: &TcpStream,
+    head: Option<Vec<u8>>,
+    registry: &Mutex<Option<Registry>>,
+) -> io::Result<()> {
+    let deadline = Instant::now() + ANSWER_PATIENCE;
+    let render = || {
+        let registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.as_ref().map(Registry::render).unwrap_or_default()
+    };
+    let (status, body) = match head {
+        Some(head) if head.starts_with(b"GET ") => ("200 OK", render()),
         Some(_) => ("405 Method Not Allowed", "only GET\n".to_owned()),
         None => ("431 Request Header Fields Too Large", "too large\n".to_owned()),
     };
@@ -262,6 +356,25 @@ mod tests {
         let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), registry).unwrap();
         drop(TcpStream::connect(server.address()).unwrap());
         assert!(ask(&server, b"GET / HTTP/1.0\r\n\r\n").contains("200 OK"));
+    }
+
+    /// Ten connections that say nothing, then three times as many as there are threads.
+    #[test]
+    fn silent_connections_delay_no_scrape() {
+        let registry = Registry::new("", "n1", "");
+        let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), registry).unwrap();
+        for silent in [10, 3 * SCRAPES_MAX] {
+            let held: Vec<_> =
+                (0..silent).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+            let start = Instant::now();
+            let answer = ask(&server, b"GET / HTTP/1.0\r\n\r\n");
+            assert!(answer.contains("200 OK") && start.elapsed() < HEAD_PATIENCE, "{silent}");
+            drop(held);
+        }
+        let answer = ask(&server, b"GET / HTTP/1.0\r\n\r\n");
+        let line = answer.lines().find(|line| line.starts_with("metrics_refused")).unwrap();
+        let refused: usize = line.rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(refused >= 2 * SCRAPES_MAX, "{line}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod gauges;
 mod machine;
+mod watchdog;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,6 +92,7 @@ pub fn run(config: Config) -> anyhow::Result<()> {
     // Not before the modules are loaded: until then a signal ends the process by itself.
     let stop = StopSignals::catch().context("cannot catch signals")?;
     let running = Arc::new(engine.start().context("cannot start the engine (`engine.driver`)")?);
+    let (core_stats, room_stats) = (gauges.cores.clone(), gauges.rooms.clone());
     let _metrics = gauges.serve(&config, &running)?;
     tracing::info!(
         node = config.name,
@@ -106,6 +108,13 @@ pub fn run(config: Config) -> anyhow::Result<()> {
         grace_s = config.shutdown_grace_s,
         "stopping: no new connections; a second signal ends at once"
     );
+    let watched = watchdog::Watched {
+        running: Arc::downgrade(&running),
+        cores: core_stats,
+        rooms: room_stats,
+    };
+    let grace = Duration::from_secs(u64::from(config.shutdown_grace_s));
+    watchdog::start(grace, watched, crate::EXIT_HUNG).context("cannot watch over the end")?;
     finish(running, &parts.topology)
 }
 
@@ -293,6 +302,9 @@ fn finish(running: Arc<Running<Mail>>, topology: &Topology) -> anyhow::Result<()
         std::thread::sleep(STOP_LOOK);
     }
     running.stop();
+    while !topology.everybody().all(|thread| running.is_finished(thread)) {
+        std::thread::sleep(STOP_LOOK);
+    }
     let Some(running) = Arc::into_inner(running) else { return Ok(()) };
     running.join().context("the server failed")?;
     tracing::info!("stopped");

@@ -69,7 +69,14 @@ pub struct Output<M> {
 
 impl<M> Default for Output<M> {
     fn default() -> Self {
-        Self { ops: Vec::new(), arena: Vec::new(), wake: None, wake_changed: false, unsent: 0, queued: 0 }
+        Self {
+            ops: Vec::new(),
+            arena: Vec::new(),
+            wake: None,
+            wake_changed: false,
+            unsent: 0,
+            queued: 0,
+        }
     }
 }
 

@@ -152,7 +152,8 @@ fn lists_show_what_the_caller_may_see_page_by_page() {
         (1, "!", "Malformed cursor was used."),
         (1, "AAAA", "Malformed cursor was used."),
     ] {
-        let refused = storage::list(db, Caller::Script, &listing(limit, cursor), usize::MAX).unwrap_err();
+        let refused =
+            storage::list(db, Caller::Script, &listing(limit, cursor), usize::MAX).unwrap_err();
         assert_eq!(refused.message, message);
     }
 }
@@ -213,8 +214,7 @@ fn an_answer_holds_an_object_once_and_so_many_bytes() {
             let (mut all, mut cursor) = (Vec::new(), String::new());
             loop {
                 let listing = Listing { collection: "c".into(), user_id, limit: 100, cursor };
-                let (page, next) =
-                    storage::list(db, Caller::Script, &listing, bytes_max).unwrap();
+                let (page, next) = storage::list(db, Caller::Script, &listing, bytes_max).unwrap();
                 assert!(page.len() == per_page || next.is_empty(), "{} objects", page.len());
                 all.extend(page.into_iter().map(|object| object.id.key));
                 cursor = next;

@@ -91,7 +91,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
             (c.runtime.call_budget_ms, c.runtime.load_budget_ms, c.runtime.stacktrace),
             c.matches,
             c.runtime.memory_bytes_max,
-            c.engine,
+            (c.engine, c.write_timeout_ms),
         )
     };
     for opt in BUILT {
@@ -105,8 +105,9 @@ fn every_row_of_the_table_is_taken_by_a_field() {
             (_, Kind::Number { .. }) => match opt.default {
                 Default::Fixed("64") => "65",
                 Default::Fixed("4096") => "4097",
-                Default::Fixed("67108864" | "16777216") => "33554432",
                 Default::Fixed("10000000") => "9000000",
+                Default::Fixed("67108864" | "16777216" | "4194304" | "268435456") => "33554432",
+                Default::Fixed("65536") => "131072",
                 _ => "249",
             },
             (_, Kind::Switch) if matches!(opt.default, Default::Fixed("true")) => "false",

@@ -61,7 +61,8 @@ pub const BUILT: &[Opt] = &[
         "shutdown_grace_sec",
         number(0, 3600, "s"),
         "0",
-        "How long matches may take to end after SIGTERM. 0 ends them at once.",
+        "How long matches may take to end after SIGTERM. 0 ends them at once. Five seconds later \
+         the process ends whatever hangs, with code 3, and the log says what was lost.",
     ),
     // Logs.
     row(

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 mod load;
+mod process;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

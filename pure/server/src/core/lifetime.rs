@@ -153,13 +153,16 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         let hit = match reason {
-            CloseReason::OutputLimit => Some(("socket.outgoing_queue_size", "sent more than it took")),
+            CloseReason::OutputLimit => {
+                Some(("socket.outgoing_queue_size", "sent more than it took"))
+            }
             CloseReason::OutputTotal => {
                 Some(("limit.unsent_max_bytes", "behind while all had too much unsent"))
             }
-            CloseReason::OutputStalled => {
-                Some(("socket.write_timeout_ms, socket.write_wait_ms", "took too little for too long"))
-            }
+            CloseReason::OutputStalled => Some((
+                "socket.write_timeout_ms, socket.write_wait_ms",
+                "took too little for too long",
+            )),
             _ => None,
         };
         if let Some((setting, why)) = hit {

@@ -86,14 +86,11 @@ impl Room {
     /// Adds a member, of whom nobody is told yet; returns whether he is new.
     fn relayed_enter(&mut self, now: Now, member: &Member, id: MatchId) -> bool {
         let is_new_match = !self.relayed.contains_key(&id.uuid);
-        let relayed = self
-            .relayed
-            .entry(id.uuid)
-            .or_insert_with(|| Relayed {
-                text: id.text(""),
-                members: Vec::new(),
-                flows: BTreeMap::new(),
-            });
+        let relayed = self.relayed.entry(id.uuid).or_insert_with(|| Relayed {
+            text: id.text(""),
+            members: Vec::new(),
+            flows: BTreeMap::new(),
+        });
         let session_id = member.presence.session_id;
         let is_member = relayed.members.iter().any(|other| other.presence.session_id == session_id);
         if !is_member {
@@ -164,9 +161,8 @@ impl Room {
         let Some(relayed) = self.relayed.get_mut(&input.id.uuid) else { return Then::Nothing };
         let bytes = MESSAGE_BYTES + input.data.len() as u64;
         let bytes_max = self.settings.matches.relayed_bytes_per_s;
-        let mut is_excess = |id, bytes_max| {
-            relayed.flows.entry(id).or_default().is_excess(now, bytes, bytes_max)
-        };
+        let mut is_excess =
+            |id, bytes_max| relayed.flows.entry(id).or_default().is_excess(now, bytes, bytes_max);
         let is_all = is_excess(Uuid::nil(), bytes_max.saturating_mul(SENDERS_AT_ONCE));
         if !is_excess(input.session_id, bytes_max) && !is_all {
             return Then::Nothing;

@@ -19,7 +19,9 @@ use server::hooks::Hooks;
 use server::lister::Lister;
 use server::mail::{Mail, Topology};
 use server::room::Room;
-use server::settings::{AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings};
+use server::settings::{
+    AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings,
+};
 use server::stats::{CoreStats, ListerStats, RoomStats, Sample, WorkerStats};
 use server::worker::Worker;
 use store::Store;
@@ -155,11 +157,8 @@ impl World {
         match op {
             Op::Send { conn, range } => send(conn, &arena[range]),
             Op::SendShared { conn, bytes } => send(conn, &bytes),
-            Op::OfferShared { conn, bytes } => {
-                // In the rig everybody is behind who was declared so.
-                if !self.behind.borrow().contains(&client(conn)) {
-                    send(conn, &bytes);
-                }
+            Op::OfferShared { conn, bytes } if !self.behind.borrow().contains(&client(conn)) => {
+                send(conn, &bytes);
             }
             Op::Close { conn } | Op::Abort { conn } => {
                 self.closed.borrow_mut().insert(client(conn));

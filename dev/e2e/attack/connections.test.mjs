@@ -1,0 +1,220 @@
+/**
+ * Clients that send without end, do not take their answers, or drip: what they cost stays bounded, their neighbour
+ * does not wait, and the memory is given back.
+ */
+import { after, before, test } from "node:test";
+import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { once } from "node:events";
+import { WebSocket } from "ws";
+import { throngOnly } from "../server.mjs";
+import { newPlayer } from "../client.mjs";
+import { besideNeighbour, inParallel, startVictim } from "./rig.mjs";
+
+const MIB = 1 << 20;
+const rest = (ms) => new Promise((rested) => setTimeout(rested, ms));
+const UNSENT_MAX = 32 * MIB;
+const WRITE_TIMEOUT_MS = 2_000;
+const READ_TIMEOUT_MS = 1_500;
+
+let server;
+before(async () => {
+  if (throngOnly.skip) return;
+  const options = {
+    "limit.unsent_max_bytes": UNSENT_MAX,
+    "socket.write_timeout_ms": WRITE_TIMEOUT_MS,
+    "socket.read_timeout_ms": READ_TIMEOUT_MS,
+    "session.token_expiry_sec": 3_600,
+  };
+  server = await startVictim({ options });
+});
+after(() => server?.stop());
+
+const request = (line, token, body = "") =>
+  `${line} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n` +
+  `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+
+/** Writes without end, as fast as it is read, until `until` (milliseconds since 1970). */
+async function pour(socket, bytes, until) {
+  while (Date.now() < until && !socket.destroyed) {
+    if (!socket.write(bytes)) await Promise.race([once(socket, "drain").catch(() => {}), rest(until - Date.now())]);
+  }
+}
+
+test("pipelining holds little and makes nobody wait", throngOnly, async () => {
+  const { session } = await newPlayer(server);
+  const resident = await server.residentBytes();
+  const requests = Buffer.from(request("GET /v2/account", session.token).repeat(200));
+  let held = 0;
+  await besideNeighbour(server, async () => {
+    const until = Date.now() + 3_000;
+    await inParallel(40, 40, async (index) => {
+      const socket = await server.rawConnection();
+      socket.resume();
+      if (index > 0) await pour(socket, requests, until);
+      else
+        for (; Date.now() < until; await rest(50)) {
+          const counters = await server.counters();
+          held = Math.max(held, counters.of("input_bytes_waiting") + counters.of("input_bytes_held"));
+        }
+      socket.destroy();
+    });
+  });
+  const counters = await server.counters();
+  assert.ok(counters.of("read_pauses") > 0);
+  // 64 KiB and one read of the engine, once up to 512 KiB.
+  assert.ok(held > 0 && held <= 40 * 600_000, `${held} bytes held`);
+  const grown = (await server.residentBytes()) - resident;
+  assert.ok(grown < 64 * MIB, `${grown} bytes more`);
+});
+
+test("messages sent ahead on sockets hold little", throngOnly, async () => {
+  const { session } = await newPlayer(server);
+  const payload = Buffer.from(JSON.stringify({ cid: "1", status_update: { status: "here" } }));
+  const frame = Buffer.concat([Buffer.from([0x81, 0x80 | payload.length, 0, 0, 0, 0]), payload]);
+  await besideNeighbour(server, () =>
+    inParallel(20, 20, async () => {
+      const socket = new WebSocket(`ws://${server.host}:${server.port}/ws?token=${session.token}`);
+      await once(socket, "open");
+      await pour(socket._socket, Buffer.concat(Array(500).fill(frame)), Date.now() + 2_000);
+      socket.terminate();
+    }),
+  );
+  const waiting = (await server.counters()).of("input_bytes_waiting");
+  assert.ok(waiting <= 20 * 600_000, `${waiting} bytes wait`);
+});
+
+test("an object named a thousand times is answered once", throngOnly, async () => {
+  const { client, session } = await newPlayer(server);
+  const object = { collection: "c", key: "k", value: { text: "x".repeat(250_000) } };
+  await client.writeStorageObjects(session, [object]);
+  const id = `{"collection":"c","key":"k","user_id":"${session.user_id}"}`;
+  const body = `{"object_ids":[${Array(1_000).fill(id).join(",")}]}`;
+  const resident = await server.residentBytes();
+  await besideNeighbour(server, () =>
+    inParallel(8, 8, async () => {
+      const response = await fetch(`${server.url}/v2/storage`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${session.token}` },
+        body,
+      });
+      assert.equal(response.status, 200);
+      assert.ok((await response.text()).length < 300_000);
+    }),
+  );
+  const grown = (await server.residentBytes()) - resident;
+  assert.ok(grown < 64 * MIB, `${grown} bytes more`);
+});
+
+test("answers that nobody takes are bounded, dropped in time, and given back", throngOnly, async () => {
+  const { client, session } = await newPlayer(server);
+  for (let key = 0; key < 20; key++) {
+    const value = { text: "x".repeat(180_000) };
+    await client.writeStorageObjects(session, [{ collection: "large", key: `${key}`, value }]);
+  }
+  const page = request(`GET /v2/storage/large?user_id=${session.user_id}&limit=20`, session.token);
+  const before = await server.counters();
+  const resident = await server.residentBytes();
+  let [unsent, peak] = [0, 0];
+  await besideNeighbour(server, async () => {
+    // Not read from: node takes what fits in its own buffer, and the kernel what fits in its.
+    const sockets = await inParallel(60, 8, () => server.rawConnection());
+    for (const socket of sockets) socket.pause().write(page.repeat(3));
+    for (const end = Date.now() + 3 * WRITE_TIMEOUT_MS; Date.now() < end; await rest(100)) {
+      unsent = Math.max(unsent, (await server.counters()).of("output_bytes_unsent"));
+      peak = Math.max(peak, (await server.residentBytes()) - resident);
+    }
+    const kept = (await server.counters()).of("output_bytes_unsent");
+    assert.ok(kept < MIB, `${kept} bytes kept after the time to take them`);
+    for (const socket of sockets) socket.destroy();
+  });
+  const now = await server.counters();
+  const rose = (name) => now.of(name) - before.of(name);
+  assert.ok(unsent > UNSENT_MAX / 4 && unsent <= UNSENT_MAX + 8 * MIB, `${unsent} bytes unsent`);
+  assert.ok(peak < UNSENT_MAX + 64 * MIB, `${peak} bytes more at the peak`);
+  assert.ok(rose("closed_output_stalled") > 0);
+  for (const end = Date.now() + 3_000; (await server.residentBytes()) - resident > 32 * MIB; await rest(100)) {
+    const more = (await server.residentBytes()) - resident;
+    assert.ok(Date.now() < end, `${more} bytes are not given back`);
+  }
+});
+
+test("frames that drip are ended", throngOnly, async () => {
+  const { session } = await newPlayer(server);
+  const closed = (await server.counters()).of("socket_ws_closed_slow");
+  const frame = Buffer.from([0x81, 0xfe, 0x0f, 0x00, 0, 0, 0, 0, ...Array(100).fill(0x20)]);
+  await besideNeighbour(server, () =>
+    inParallel(30, 30, async () => {
+      const socket = new WebSocket(`ws://${server.host}:${server.port}/ws?token=${session.token}`);
+      await once(socket, "open");
+      let code;
+      socket.on("close", (closedWith) => (code = closedWith));
+      for (let at = 0; code === undefined && at < frame.length; at++, await rest(100)) {
+        socket._socket.write(frame.subarray(at, at + 1));
+      }
+      assert.equal(code, 1008);
+    }),
+  );
+  assert.equal((await server.counters()).of("socket_ws_closed_slow") - closed, 30);
+});
+
+test("a flood in a relayed match cuts off no slow member", throngOnly, async () => {
+  const players = await inParallel(2, 2, () => newPlayer(server));
+  const [flooder, slow] = await inParallel(2, 2, async (index) => {
+    const { token } = players[index].session;
+    const socket = new WebSocket(`ws://${server.host}:${server.port}/ws?token=${token}`);
+    await once(socket, "open");
+    return socket;
+  });
+  const answer = async (socket, message, name) => {
+    socket.send(JSON.stringify({ cid: "1", ...message }));
+    for (;;) {
+      const [data] = await once(socket, "message");
+      const envelope = JSON.parse(data);
+      if (envelope[name]) return envelope[name];
+    }
+  };
+  const { match_id } = await answer(flooder, { match_create: {} }, "match");
+  await answer(slow, { match_join: { match_id } }, "match");
+  let code;
+  let bytes = 0;
+  slow.on("close", (closedWith) => (code = closedWith));
+  slow.on("message", (data) => (bytes += data.length));
+  const data = Buffer.alloc(2_048, "x").toString("base64");
+  const message = JSON.stringify({ match_data_send: { match_id, op_code: "1", data } });
+  await besideNeighbour(server, async () => {
+    // Reads 64 KiB or so five times a second.
+    const drip = setInterval(() => {
+      slow._socket.resume();
+      setImmediate(() => slow._socket.pause());
+    }, 200);
+    for (const end = Date.now() + 4_000; Date.now() < end; ) {
+      for (let count = 0; count < 50; count++) flooder.send(message);
+      await rest(2);
+      while (flooder.bufferedAmount > MIB && Date.now() < end) await rest(1);
+    }
+    clearInterval(drip);
+    slow._socket.resume();
+    await rest(300);
+  });
+  assert.equal(code, undefined, "the slow member was cut off");
+  assert.ok(bytes > 0);
+  const counters = await server.counters();
+  assert.ok(counters.of("relayed_messages_excess") > 0);
+  assert.ok(counters.of("output_dropped") > 0);
+  flooder.terminate();
+  slow.terminate();
+});
+
+test("silent connections to the metrics port delay no scrape", throngOnly, async () => {
+  const silent = await inParallel(10, 10, async () => {
+    const socket = connect({ host: server.host, port: server.metricsPort });
+    socket.on("error", () => {});
+    await once(socket, "connect");
+    return socket;
+  });
+  const began = Date.now();
+  await server.counters();
+  assert.ok(Date.now() - began < 500, `the scrape took ${Date.now() - began} ms`);
+  for (const socket of silent) socket.destroy();
+});

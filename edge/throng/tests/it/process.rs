@@ -1,0 +1,119 @@
+//! A server as a process: killed and started again, and ended while something hangs.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A folder that is gone when the test is done.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("throng-it-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(path.join("modules")).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running server; killed at the latest when it is dropped.
+struct Server {
+    child: Child,
+    log: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Server {
+    fn start(folder: &Folder, port: u16, more: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_throng"))
+            .args(["serve", "--data_dir", folder.0.to_str().unwrap(), "--logger.format", "text"])
+            .args(["--socket.port", &port.to_string()])
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = BufReader::new(child.stdout.take().unwrap());
+        let mut server = Self { child, log, address: String::new() };
+        let line = server.line_with("listening on http://");
+        let address = line.split("http://").nth(1).unwrap().split_whitespace().next().unwrap();
+        address.clone_into(&mut server.address);
+        server
+    }
+
+    /// The next line of the log with `part` in it.
+    fn line_with(&mut self, part: &str) -> String {
+        let mut read = String::new();
+        loop {
+            let start = read.len();
+            assert!(self.log.read_line(&mut read).unwrap() > 0, "no `{part}`: {read}");
+            if read[start..].contains(part) {
+                return read[start..].to_owned();
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The kernel takes its time to tear down a ring, which holds the listener.
+#[test]
+fn a_server_that_was_killed_starts_again_at_once() {
+    let folder = Folder::new("again");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for _ in 0..12 {
+        let mut server = Server::start(&folder, free, &[]);
+        let mut client = TcpStream::connect(&server.address).unwrap();
+        client.write_all(b"GET /healthcheck HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+    }
+}
+
+/// A function that never ends keeps its thread; the process ends all the same, and says what for.
+#[test]
+fn the_process_ends_in_time_whatever_hangs() {
+    let folder = Folder::new("hangs");
+    let module = "local nk = require('nakama')
+        nk.register_rpc(function(context, payload)
+            nk.logger_info('it begins')
+            while true do end
+        end, 'hang')";
+    std::fs::write(folder.0.join("modules/hang.lua"), module).unwrap();
+    let mut server = Server::start(&folder, 0, &["--runtime.call_budget_ms", "600000"]);
+    let mut client = TcpStream::connect(&server.address).unwrap();
+    let call = "POST /v2/rpc/hang?http_key=defaulthttpkey HTTP/1.1\r\nHost: a\r\n\
+                Content-Length: 2\r\n\r\n\"\"";
+    client.write_all(call.as_bytes()).unwrap();
+    server.line_with("it begins");
+    let start = Instant::now();
+    server.signal(Signal::TERM);
+    let lost = server.line_with("not ended in time");
+    assert!(lost.contains("caller-") && lost.contains("lost: 1 calls without an answer"), "{lost}");
+    let ended = server.child.wait().unwrap();
+    let took = start.elapsed();
+    assert_eq!(ended.code(), Some(3));
+    assert!(took < Duration::from_secs(6), "{took:?}");
+}
