@@ -17,6 +17,7 @@ mod lexer;
 mod names;
 mod parser;
 
+pub(crate) use lexer::{Kind, Token};
 pub(crate) use names::CallNames;
 
 /// How deeply blocks and expressions may be nested; Luau itself stops at 1,000.
@@ -51,6 +52,17 @@ pub(crate) fn translate(text: &[u8]) -> Result<Translated, SyntaxError> {
     edits.extend(parsed.edits);
     edits.extend(jumps::without(&text, &parsed.roots)?);
     Ok(Translated { text: spliced(&text, edits), calls: parsed.calls })
+}
+
+/// The tokens of a text for who only looks at it, with the text that their places count in; the
+/// last one is [`Kind::End`].
+///
+/// # Errors
+/// [`SyntaxError`] when the text is not made of Lua's tokens.
+pub(crate) fn tokens(text: &[u8]) -> Result<(Vec<u8>, Vec<Token>), SyntaxError> {
+    let text = normalised(text);
+    let (tokens, _) = lexer::tokens(&text)?;
+    Ok((text, tokens))
 }
 
 /// A change of the text: `removed` bytes at `at` give way to `text`. Changes at one place are made

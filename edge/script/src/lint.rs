@@ -5,7 +5,6 @@
 //! [`Finding`]s in the order of the files. Nothing here stops a server: the modules have loaded.
 
 mod facts;
-mod scan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -158,6 +158,26 @@ mod tests {
         assert!(page == markdown(), "docs/configuration.md is out of date: run `cargo xtask docs`");
     }
 
+    /// Names such as `match.matches_max` in the pages about scripts.
+    #[test]
+    fn the_pages_name_options_that_exist() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lua");
+        let sections: Vec<&str> =
+            BUILT.iter().map(Opt::section).filter(|it| !it.is_empty()).collect();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            for name in text.split('`').skip(1).step_by(2) {
+                let is_option = name.split_once('.').is_some_and(|(section, rest)| {
+                    sections.contains(&section)
+                        && rest.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+                });
+                let is_there = crate::options::find(name).is_some();
+                assert!(!is_option || is_there, "{}: `{name}`", path.display());
+            }
+        }
+    }
+
     #[test]
     fn every_option_is_in_every_print() {
         let (page, reference) = (markdown(), text());

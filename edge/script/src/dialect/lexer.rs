@@ -7,7 +7,7 @@ use super::{Edit, SyntaxError};
 
 /// What a token is; which symbol or keyword, its text says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Name,
     Keyword,
     Number,
@@ -18,12 +18,12 @@ pub(super) enum Kind {
 
 /// One token: bytes `start..end` of the text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
-    pub(super) start: usize,
-    pub(super) end: usize,
+pub(crate) struct Token {
+    pub(crate) kind: Kind,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
     /// Line from 1.
-    pub(super) line: u32,
+    pub(crate) line: u32,
 }
 
 const KEYWORDS: [&[u8]; 22] = [

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::scan::{Token, tokens};
+use crate::dialect::{self, Kind};
 
 /// Where a name stands: the first line, and how it is written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,15 +72,49 @@ const IDLE_CALLS: &[&str] = &[
     "unpack",
 ];
 
-/// Reads a module.
+/// Reads a module. A text that is no Lua has no facts: the compiler refuses it.
 pub(crate) fn read(text: &[u8]) -> Facts {
-    let tokens = tokens(text);
+    let Ok((text, tokens)) = dialect::tokens(text) else { return Facts::default() };
+    let tokens: Vec<_> = tokens.iter().map(|it| (token(&text, *it), it.line)).collect();
     let mut module = Module { tokens: &tokens, names: BTreeMap::new(), locals: BTreeSet::new() };
     module.find_names();
     let mut facts = Facts::default();
     module.find_uses(&mut facts);
     module.find_effects(&mut facts);
     facts
+}
+
+/// One token as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token<'a> {
+    /// A name or a keyword.
+    Name(&'a str),
+    /// The inside of a string, escapes as written.
+    Text(&'a str),
+    /// A symbol of one byte.
+    Mark(u8),
+    /// A number, or a longer symbol.
+    Other,
+    /// The end of the text.
+    End,
+}
+
+fn token(text: &[u8], token: dialect::Token) -> Token<'_> {
+    let bytes = text.get(token.start..token.end).unwrap_or_default();
+    let shown = std::str::from_utf8(bytes).unwrap_or_default();
+    match (token.kind, bytes) {
+        (Kind::Name | Kind::Keyword, _) => Token::Name(shown),
+        (Kind::Text, [b'[', ..]) => {
+            let level = bytes.iter().skip(1).take_while(|byte| **byte == b'=').count() + 2;
+            Token::Text(shown.get(level..shown.len().saturating_sub(level)).unwrap_or_default())
+        }
+        (Kind::Text, _) => {
+            Token::Text(shown.get(1..shown.len().saturating_sub(1)).unwrap_or_default())
+        }
+        (Kind::Symbol, [mark]) => Token::Mark(*mark),
+        (Kind::Symbol | Kind::Number, _) => Token::Other,
+        (Kind::End, _) => Token::End,
+    }
 }
 
 /// What a name in the module stands for.
@@ -122,13 +156,6 @@ impl<'a> Module<'a> {
         index > 0 && (self.is(index - 1, b'.') || self.is(index - 1, b':'))
     }
 
-    /// `= …` that is no comparison.
-    fn is_assign(&self, index: usize) -> bool {
-        self.is(index, b'=')
-            && !self.is(index + 1, b'=')
-            && !(index > 0 && [b'=', b'~', b'<', b'>'].iter().any(|it| self.is(index - 1, *it)))
-    }
-
     /// `require "x"` or `require("x")` at this place: `x`, and where it ends.
     fn required(&self, index: usize) -> Option<(&'a str, usize)> {
         if self.name(index) != Some("require") || self.is_member(index) {
@@ -153,7 +180,7 @@ impl<'a> Module<'a> {
         // Twice, so that `local n = nk` finds an `nk` that is set further down.
         for _ in 0..2 {
             for index in 0..self.tokens.len() {
-                if self.is_assign(index) {
+                if self.is(index, b'=') {
                     self.assignment(index);
                 }
             }
@@ -255,7 +282,6 @@ impl<'a> Module<'a> {
     /// `.name`, `:name` or `["name"]` behind the table that begins at `start`.
     fn member(&self, start: usize, end: usize) -> Option<Use> {
         let (name, after, is_colon) = match (self.at(end)?, self.at(end + 1)?) {
-            // Two points are a concatenation.
             (Token::Mark(b'.'), Token::Name(name)) => (name, end + 2, false),
             (Token::Mark(b':'), Token::Name(name)) => (name, end + 2, true),
             (Token::Mark(b'['), Token::Text(name)) if self.is(end + 2, b']') => {
@@ -266,7 +292,7 @@ impl<'a> Module<'a> {
         let is_call = [b'(', b'{'].iter().any(|mark| self.is(after, *mark))
             || matches!(self.at(after), Some(Token::Text(_)));
         let is_function = start.checked_sub(1).is_some_and(|it| self.name(it) == Some("function"));
-        let form = if is_function || self.is_assign(after) {
+        let form = if is_function || self.is(after, b'=') {
             Form::Define
         } else if is_colon {
             Form::Colon
@@ -301,13 +327,16 @@ impl<'a> Module<'a> {
                 Some(Token::Name("do" | "if" | "repeat")) => blocks.push(false),
                 Some(Token::Name("end" | "until")) => drop(blocks.pop()),
                 Some(Token::Name("return")) if is_top => {
-                    let nothing = [None, Some(Token::Mark(b';')), Some(Token::Name("end"))];
-                    facts.returns |= !nothing.contains(&self.at(index + 1));
+                    let nothing = [Token::End, Token::Mark(b';'), Token::Name("end")];
+                    facts.returns |= self.at(index + 1).is_some_and(|it| !nothing.contains(&it));
                 }
                 Some(Token::Name(name)) if is_top => {
                     facts.acts |= self.does_something(index, name, braces > 0);
                 }
-                Some(Token::Name(_) | Token::Text(_) | Token::Number | Token::Mark(_)) | None => {}
+                Some(
+                    Token::Name(_) | Token::Text(_) | Token::Mark(_) | Token::Other | Token::End,
+                )
+                | None => {}
             }
         }
     }
@@ -324,7 +353,7 @@ impl<'a> Module<'a> {
 
     /// Whether a name outside of functions sets a global or calls something that may matter.
     fn does_something(&self, index: usize, name: &str, in_table: bool) -> bool {
-        if self.is_assign(index + 1) {
+        if self.is(index + 1, b'=') {
             return !in_table && !self.locals.contains(name);
         }
         let mut end = index + 1;
