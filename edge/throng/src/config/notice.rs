@@ -49,10 +49,9 @@ pub(super) fn notices(values: &Effective) -> Vec<Notice> {
         );
         lines.push(Notice { level: Level::Error, text });
     } else if !keys.is_empty() {
-        let text = format!(
-            "default keys are in use, which is fine as long as only this machine reaches the \
-             server; before that changes, set {keys}: `throng keys` makes a file of them"
-        );
+        let text = "default keys are in use: fine while only this machine reaches the server; \
+                    before others do, `throng keys` makes a file of new ones"
+            .to_owned();
         lines.push(Notice { level: Level::Note, text });
     }
     let metrics = values.address("metrics.address");
