@@ -6,6 +6,8 @@
 //!
 //! What is deliberately not here: secrets. Tokens and keys are never passed to a log line.
 
+mod escape;
+
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -81,13 +83,13 @@ pub fn start(config: &LoggerConfig) -> Result<Logs, LogError> {
         let terminal = io::stdout().is_terminal();
         let json = is_json(config.format, terminal);
         let sink = Sink::start(io::stdout(), json)?;
-        layers.push(layer(json, terminal, sink.writer()));
+        layers.push(layer(json, terminal, &sink));
         sinks.push(sink);
     }
     if let Some(path) = &config.file {
         let json = is_json(config.format, false);
         let sink = Sink::start(open(path)?, json)?;
-        layers.push(layer(json, false, sink.writer()));
+        layers.push(layer(json, false, &sink));
         sinks.push(sink);
     }
     let level = LevelFilter::from_level(config.level);
@@ -109,7 +111,8 @@ fn is_json(format: LogFormat, terminal: bool) -> bool {
     }
 }
 
-fn layer(json: bool, colours: bool, writer: LineWriter) -> Box<dyn Layer<Registry> + Send + Sync> {
+fn layer(json: bool, colours: bool, sink: &Sink) -> Box<dyn Layer<Registry> + Send + Sync> {
+    let writer = sink.writer((!json).then_some(colours));
     let layer = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
     if json {
         layer.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
@@ -143,8 +146,8 @@ impl Sink {
         Ok(Self { lines: Some(lines), dropped, thread: Some(thread), done })
     }
 
-    fn writer(&self) -> LineWriter {
-        LineWriter { lines: self.lines.clone(), dropped: Arc::clone(&self.dropped) }
+    fn writer(&self, text: Option<bool>) -> LineWriter {
+        LineWriter { lines: self.lines.clone(), dropped: Arc::clone(&self.dropped), text }
     }
 
     /// Lets the thread write what is waiting, for a bounded time: the destination may be stuck.
@@ -195,13 +198,20 @@ fn write_lines(
 struct LineWriter {
     lines: Option<SyncSender<Vec<u8>>>,
     dropped: Arc<AtomicU64>,
+    /// In the text format, whether there are colours; nothing for JSON.
+    text: Option<bool>,
 }
 
 impl<'a> MakeWriter<'a> for LineWriter {
     type Writer = Line<'a>;
 
     fn make_writer(&'a self) -> Line<'a> {
-        Line { bytes: Vec::with_capacity(256), lines: self.lines.as_ref(), dropped: &self.dropped }
+        Line {
+            bytes: Vec::with_capacity(256),
+            lines: self.lines.as_ref(),
+            dropped: &self.dropped,
+            text: self.text,
+        }
     }
 }
 
@@ -210,6 +220,7 @@ struct Line<'a> {
     bytes: Vec<u8>,
     lines: Option<&'a SyncSender<Vec<u8>>>,
     dropped: &'a AtomicU64,
+    text: Option<bool>,
 }
 
 impl Write for Line<'_> {
@@ -229,6 +240,9 @@ impl Drop for Line<'_> {
         let Some(lines) = self.lines else { return };
         if self.bytes.is_empty() {
             return;
+        }
+        if let Some(colours) = self.text {
+            escape::escape(&mut self.bytes, colours);
         }
         if self.bytes.last() != Some(&b'\n') {
             self.bytes.push(b'\n');
@@ -267,7 +281,7 @@ mod tests {
     fn logged(json: bool, log: impl FnOnce()) -> String {
         let page = Page::default();
         let mut sink = Sink::start(page.clone(), json).unwrap();
-        let layer = layer(json, false, sink.writer()).with_filter(LevelFilter::INFO);
+        let layer = layer(json, false, &sink).with_filter(LevelFilter::INFO);
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), log);
         sink.finish();
         let bytes = page.0.lock().unwrap().clone();
@@ -304,10 +318,20 @@ mod tests {
     }
 
     #[test]
+    fn a_text_line_is_one_line_whatever_is_logged() {
+        let page = logged(false, || {
+            tracing::info!(name = "a\nb", "script\n2026-11-21 ERROR forged\u{1b}[2J");
+        });
+        assert_eq!(page.lines().count(), 1, "{page}");
+        assert!(page.contains("script\\n2026-11-21 ERROR forged"), "{page}");
+        assert!(!page.contains('\u{1b}'), "{page}");
+    }
+
+    #[test]
     fn lines_beyond_the_queue_are_dropped_and_counted() {
         let (lines, waiting) = sync_channel(2);
         let dropped = Arc::new(AtomicU64::new(0));
-        let writer = LineWriter { lines: Some(lines), dropped: Arc::clone(&dropped) };
+        let writer = LineWriter { lines: Some(lines), dropped: Arc::clone(&dropped), text: None };
         for _ in 0..5 {
             writer.make_writer().write_all(b"line").unwrap();
         }
