@@ -9,11 +9,25 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
+mod copy;
+mod error;
 mod failure;
+mod functions;
+mod guest;
 mod lock;
+mod meter;
 mod migrate;
 mod open;
+mod own;
+mod row;
+mod rules;
 mod sqlite;
+mod stats;
+mod watch;
 
-pub use open::{DATABASE_FILE, OpenError, Store};
+pub use check::Check;
+pub use error::OpenError;
+pub use open::{DATABASE_FILE, Store, StoreSettings};
 pub use sqlite::Sqlite;
+pub use stats::{StoreSample, StoreStats};

@@ -1,61 +1,103 @@
-//! Brings a database's tables up to date: runs the steps of `game::schema` that it lacks, each in
-//! its own transaction, so that a crash leaves a whole number of steps done.
+//! Brings a database's tables up to date: runs the steps of `game::schema` that it lacks, all in
+//! one transaction, so that it is wholly as before or wholly up to date. Before that a copy of the
+//! file is made, unless it is new (`copy.rs`).
 
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use game::schema::{Migration, SCHEMA_VERSION};
 use rusqlite::{Connection, TransactionBehavior};
 
-/// Why the tables cannot be brought up to date.
-pub(crate) enum Refusal {
-    /// A newer program wrote it.
-    Newer { found: i64 },
-    /// A step failed.
-    Failed { version: i64, name: &'static str, error: rusqlite::Error },
-    /// The list of steps cannot be read.
-    Unreadable(rusqlite::Error),
-}
+use crate::copy;
+use crate::error::{OpenError, failure};
 
-/// Runs the steps that the database lacks; tells how many.
-pub(crate) fn migrate(conn: &mut Connection, steps: &[Migration]) -> Result<usize, Refusal> {
-    conn.execute_batch(SCHEMA_VERSION).map_err(Refusal::Unreadable)?;
+/// Runs the steps that the database lacks.
+pub(crate) fn migrate(
+    conn: &mut Connection,
+    path: &Path,
+    is_file: bool,
+    steps: &[Migration],
+) -> Result<(), OpenError> {
     let known = steps.last().map_or(0, |step| step.version);
-    let found = version(conn).map_err(Refusal::Unreadable)?;
-    if found > known {
-        return Err(Refusal::Newer { found });
+    let found = version(conn).map_err(|error| failure(path, &error))?;
+    match found {
+        Some(found) if found > known => {
+            return Err(OpenError::Newer { path: path.to_owned(), found, known });
+        }
+        Some(found) if found == known => return Ok(()),
+        Some(_) | None => {}
     }
-    let mut run_count = 0;
-    for step in steps.iter().filter(|step| step.version > found) {
-        let ran = run(conn, step).map_err(|error| Refusal::Failed {
-            version: step.version,
-            name: step.name,
-            error,
-        })?;
-        run_count += usize::from(ran);
+    let found = found.unwrap_or(0);
+    // Nobody else can have changed it since: the folder is locked.
+    let copy =
+        if is_file && found > 0 { Some(copy::make(conn, path, found, known)?) } else { None };
+    let pending: Vec<&Migration> = steps.iter().filter(|step| step.version > found).collect();
+    if let Err(Failed { step, error }) = run(conn, &pending) {
+        if let Some(copy) = &copy {
+            copy::remove(copy);
+        }
+        return Err(match (failure(path, &error), step) {
+            (OpenError::Other { path, cause }, Some((version, name))) => {
+                OpenError::Migration { path, found, version, name, cause }
+            }
+            (known, _) => known,
+        });
     }
-    Ok(run_count)
+    for step in pending {
+        tracing::info!(
+            version = step.version,
+            name = step.name,
+            "database schema brought up to date"
+        );
+    }
+    if is_file {
+        copy::prune(path);
+    }
+    Ok(())
 }
 
-/// Runs one step, unless another process has done so meanwhile.
-fn run(conn: &mut Connection, step: &Migration) -> Result<bool, rusqlite::Error> {
-    let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if version(&transaction)? >= step.version {
-        return Ok(false);
+struct Failed {
+    /// Version and name, unless it was the transaction itself.
+    step: Option<(i64, &'static str)>,
+    error: rusqlite::Error,
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Self {
+        Self { step: None, error }
     }
+}
+
+fn run(conn: &mut Connection, steps: &[&Migration]) -> Result<(), Failed> {
+    let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch(SCHEMA_VERSION)?;
+    for step in steps {
+        run_step(&transaction, step)
+            .map_err(|error| Failed { step: Some((step.version, step.name)), error })?;
+    }
+    Ok(transaction.commit()?)
+}
+
+fn run_step(conn: &Connection, step: &Migration) -> Result<(), rusqlite::Error> {
     for sql in step.sql {
-        transaction.execute_batch(sql)?;
+        conn.execute_batch(sql)?;
     }
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let applied_ms = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
-    transaction.execute(
+    conn.execute(
         "INSERT INTO schema_version (version, name, applied_ms) VALUES (?1, ?2, ?3)",
         (step.version, step.name, applied_ms),
     )?;
-    transaction.commit()?;
-    tracing::info!(version = step.version, name = step.name, "database schema brought up to date");
-    Ok(true)
+    Ok(())
 }
 
-fn version(conn: &Connection) -> Result<i64, rusqlite::Error> {
-    conn.query_row("SELECT COALESCE(MAX(version), 0) FROM schema_version", [], |row| row.get(0))
+/// The version of the last step that was run; `None` for a database in which there never was one.
+fn version(conn: &Connection) -> Result<Option<i64>, rusqlite::Error> {
+    let sql = "SELECT COUNT(*) FROM sqlite_schema WHERE name = 'schema_version'";
+    let is_ours = conn.query_row(sql, [], |row| row.get::<_, i64>(0))? > 0;
+    if !is_ours {
+        return Ok(None);
+    }
+    let sql = "SELECT COALESCE(MAX(version), 0) FROM schema_version";
+    conn.query_row(sql, [], |row| row.get(0)).map(Some)
 }

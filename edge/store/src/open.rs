@@ -1,24 +1,30 @@
 //! Opening a database: the folder, the file, its settings and its tables. Every way in which this
-//! fails names the path and what to do about it.
+//! fails names the path and what to do about it (`error.rs`).
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use game::db::{DbError, GuestBudget};
 use game::schema::{MIGRATIONS, Migration};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
-use thiserror::Error;
+use rusqlite::{Connection, OpenFlags};
 
+use crate::check::{self, Check};
+use crate::error::{OpenError, failure};
+use crate::failure::Reporter;
 use crate::lock::WriteLock;
-use crate::migrate::{self, Refusal};
+use crate::migrate;
+use crate::own::OwnTables;
 use crate::sqlite::Sqlite;
+use crate::stats::StoreStats;
+use crate::watch::FileWatch;
 
 /// The database's file in the data folder.
 pub const DATABASE_FILE: &str = "throng.db";
 
-/// Prepared statements that a connection keeps: those of the game, and some of scripts.
+/// Prepared statements that a connection keeps: those of the game.
 const STATEMENTS_MAX: usize = 256;
 
 /// Bytes of a page; only matters when a file is made. Registering touches random pages, and each
@@ -41,133 +47,94 @@ const LOG_KEPT_BYTES: u32 = 64 << 20;
 /// How long SQLite itself waits for other processes, such as a backup, milliseconds.
 const OTHER_PROCESS_PATIENCE_MS: u32 = 5_000;
 
-/// Why the database cannot be opened.
-#[derive(Debug, Error)]
-pub enum OpenError {
-    /// The data folder is not there and cannot be made.
-    #[error(
-        "cannot create the data folder {path}: {cause}; create it, or choose another one with \
-         --data_dir"
-    )]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// What the system says.
-        cause: std::io::Error,
-    },
-    /// The folder or the file cannot be written to.
-    #[error(
-        "cannot write to {path}: {cause}; let this user write to the folder and the files in it, \
-         or choose another folder with --data_dir"
-    )]
-    ReadOnly {
-        /// The file.
-        path: PathBuf,
-        /// What SQLite says.
-        cause: String,
-    },
-    /// The file is something else, or damaged.
-    #[error(
-        "{path} is no SQLite database, or it is damaged: {cause}; restore a backup, or move the \
-         file away to start with an empty database"
-    )]
-    NotADatabase {
-        /// The file.
-        path: PathBuf,
-        /// What SQLite says.
-        cause: String,
-    },
-    /// A newer version of this program has changed the tables.
-    #[error(
-        "{path} has schema version {found}, but this version of throng knows only {known}; start \
-         the version that wrote it or a newer one, or restore an older backup"
-    )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// The file's.
-        found: i64,
-        /// Ours.
-        known: i64,
-    },
-    /// A step of the schema failed; it and those after it are not done.
-    #[error(
-        "cannot bring {path} to schema version {version} ({name}): {cause}; the database is \
-         unchanged, start the version of throng that wrote it, and report this"
-    )]
-    Migration {
-        /// The file.
-        path: PathBuf,
-        /// The step.
-        version: i64,
-        /// What it brings.
-        name: &'static str,
-        /// What SQLite says.
-        cause: String,
-    },
-    /// Another server has the folder.
-    #[error(
-        "{path} is in use by another throng: sessions and matches of two servers on one folder \
-         would not know of each other; stop it, or choose another folder with --data_dir"
-    )]
-    InUse {
-        /// The lock file.
-        path: PathBuf,
-    },
-    /// Another process is writing and does not stop.
-    #[error(
-        "{path} is locked by another process: {cause}; stop the other throng (or the backup) that \
-         uses this folder, or choose another one with --data_dir"
-    )]
-    Busy {
-        /// The file.
-        path: PathBuf,
-        /// What SQLite says.
-        cause: String,
-    },
-    /// Anything else.
-    #[error("cannot open {path}: {cause}")]
-    Other {
-        /// The file.
-        path: PathBuf,
-        /// What SQLite says.
-        cause: String,
-    },
+/// How a database is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreSettings {
+    /// `database.check`.
+    pub check: Check,
+    /// `runtime.sql_*`: what statements of scripts may use.
+    pub guest: GuestBudget,
+    /// The steps from nothing to now; others than the game's own are for tests.
+    pub migrations: &'static [Migration],
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        let (check, guest) = (Check::default(), GuestBudget::DEFAULT);
+        Self { check, guest, migrations: MIGRATIONS }
+    }
+}
+
+/// What all connections of a database share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) lock: WriteLock,
+    pub(crate) reporter: Reporter,
+    pub(crate) own: Arc<OwnTables>,
+    /// `None` for a database in memory.
+    watch: Option<FileWatch>,
+}
+
+impl Shared {
+    pub(crate) fn is_file(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// Makes sure that the database's file is still there.
+    pub(crate) fn check_file(&self) -> Result<(), DbError> {
+        self.there(self.watch.as_ref().and_then(FileWatch::gone))
+    }
+
+    /// The same, but looks only once a second: for those who read.
+    pub(crate) fn glance_at_file(&self) -> Result<(), DbError> {
+        self.there(self.watch.as_ref().and_then(FileWatch::glance))
+    }
+
+    fn there(&self, gone: Option<&Path>) -> Result<(), DbError> {
+        let Some(path) = gone else { return Ok(()) };
+        self.reporter.stats.db_file_missing.up();
+        let cause = format!(
+            "{}: nothing is acknowledged any more; put the file back, or stop the server and \
+             restore a backup",
+            path.display()
+        );
+        Err(self.reporter.machine("a file of the database was deleted or replaced", &cause))
+    }
 }
 
 /// An opened database, from which every thread gets its connection. Can be shared by threads.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
-    is_file: bool,
-    lock: Arc<WriteLock>,
+    guest: GuestBudget,
+    shared: Arc<Shared>,
     /// Locked while the store lives, so that no second server uses the folder.
-    in_use: Option<File>,
+    _in_use: Option<File>,
     /// Keeps a database in memory alive until the store goes.
     _keeper: Mutex<Connection>,
 }
 
 impl Store {
-    /// Opens the database in `data_dir`, both made if they are missing, and brings its tables up
-    /// to date.
+    /// Opens the database in `data_dir`, both made if they are missing, checks it, and brings its
+    /// tables up to date.
     ///
     /// # Errors
     /// [`OpenError`].
     pub fn open(data_dir: &Path) -> Result<Self, OpenError> {
-        Self::open_with(data_dir, MIGRATIONS)
+        Self::open_with(data_dir, &StoreSettings::default())
     }
 
-    /// As [`Store::open`], for tests of the migrations themselves.
+    /// As [`Store::open`], with settings.
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn open_with(data_dir: &Path, migrations: &[Migration]) -> Result<Self, OpenError> {
+    pub fn open_with(data_dir: &Path, settings: &StoreSettings) -> Result<Self, OpenError> {
         std::fs::create_dir_all(data_dir)
             .map_err(|cause| OpenError::Folder { path: data_dir.to_owned(), cause })?;
         let in_use = occupy(data_dir)?;
-        let mut store = Self::start(data_dir.join(DATABASE_FILE), true, migrations)?;
-        store.in_use = Some(in_use);
-        Ok(store)
+        let path = data_dir.join(DATABASE_FILE);
+        check::orphan(&path)?;
+        Self::start(path, Some(in_use), settings)
     }
 
     /// A database that is gone when the store and all its connections are; for tests. Readers and
@@ -176,33 +143,55 @@ impl Store {
     /// # Errors
     /// [`OpenError`].
     pub fn open_in_memory() -> Result<Self, OpenError> {
+        Self::open_in_memory_with(&StoreSettings::default())
+    }
+
+    /// As [`Store::open_in_memory`], with settings.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_in_memory_with(settings: &StoreSettings) -> Result<Self, OpenError> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let path = PathBuf::from(format!("file:/throng-{serial}?vfs=memdb"));
-        Self::start(path, false, MIGRATIONS)
+        Self::start(path, None, settings)
     }
 
-    fn start(path: PathBuf, is_file: bool, steps: &[Migration]) -> Result<Self, OpenError> {
-        let mut conn = connect(&path, is_file).map_err(|error| failure(&path, &error))?;
-        migrate::migrate(&mut conn, steps).map_err(|refusal| match refusal {
-            Refusal::Newer { found } => {
-                let known = steps.last().map_or(0, |step| step.version);
-                OpenError::Newer { path: path.clone(), found, known }
-            }
-            Refusal::Failed { version, name, error } => match failure(&path, &error) {
-                OpenError::Other { path, cause } => {
-                    OpenError::Migration { path, version, name, cause }
-                }
-                known => known,
-            },
-            Refusal::Unreadable(error) => failure(&path, &error),
-        })?;
+    fn start(
+        path: PathBuf,
+        in_use: Option<File>,
+        settings: &StoreSettings,
+    ) -> Result<Self, OpenError> {
+        let fail = |error: rusqlite::Error| failure(&path, &error);
+        let (is_file, steps) = (in_use.is_some(), settings.migrations);
+        let mut conn = connect(&path, is_file).map_err(fail)?;
+        if is_file {
+            check::integrity(&conn, &path, settings.check)?;
+        }
+        migrate::migrate(&mut conn, &path, is_file, steps)?;
+        let own = OwnTables::of(steps).map_err(fail)?;
+        let missing = own.missing_in(&conn).map_err(fail)?;
+        if !missing.is_empty() {
+            let known = steps.last().map_or(0, |step| step.version);
+            return Err(OpenError::Incomplete { path, missing, known });
+        }
         if is_file {
             // A file that can be read but not written opens well, and fails at the first player.
-            conn.execute_batch("BEGIN IMMEDIATE; ROLLBACK")
-                .map_err(|error| failure(&path, &error))?;
+            conn.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(fail)?;
         }
-        Ok(Self { path, is_file, lock: Arc::default(), in_use: None, _keeper: Mutex::new(conn) })
+        let shared = Shared {
+            lock: WriteLock::default(),
+            reporter: Reporter::default(),
+            own: Arc::new(own),
+            watch: is_file.then(|| FileWatch::new(&path)),
+        };
+        Ok(Self {
+            path,
+            guest: settings.guest,
+            shared: Arc::new(shared),
+            _in_use: in_use,
+            _keeper: Mutex::new(conn),
+        })
     }
 
     /// A connection for one thread.
@@ -210,9 +199,23 @@ impl Store {
     /// # Errors
     /// [`OpenError`].
     pub fn connect(&self) -> Result<Sqlite, OpenError> {
-        connect(&self.path, self.is_file)
-            .and_then(|conn| Sqlite::new(conn, Arc::clone(&self.lock)))
-            .map_err(|error| failure(&self.path, &error))
+        self.connect_with(self.guest)
+    }
+
+    /// A connection for one thread whose scripts have a budget of their own.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn connect_with(&self, guest: GuestBudget) -> Result<Sqlite, OpenError> {
+        let conn = connect(&self.path, self.shared.is_file())
+            .map_err(|error| failure(&self.path, &error))?;
+        Ok(Sqlite::new(conn, Arc::clone(&self.shared), self.path.clone(), guest))
+    }
+
+    /// What has happened in the database since it was opened.
+    #[must_use]
+    pub fn stats(&self) -> Arc<StoreStats> {
+        Arc::clone(&self.shared.reporter.stats)
     }
 }
 
@@ -230,7 +233,8 @@ fn occupy(data_dir: &Path) -> Result<File, OpenError> {
     }
 }
 
-fn connect(path: &Path, is_file: bool) -> Result<Connection, rusqlite::Error> {
+/// Opens one connection, with the settings that all have.
+pub(crate) fn connect(path: &Path, is_file: bool) -> Result<Connection, rusqlite::Error> {
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -255,20 +259,4 @@ fn connect(path: &Path, is_file: bool) -> Result<Connection, rusqlite::Error> {
          PRAGMA journal_size_limit = {LOG_KEPT_BYTES};"
     ))?;
     Ok(conn)
-}
-
-fn failure(path: &Path, error: &rusqlite::Error) -> OpenError {
-    let (path, cause) = (path.to_owned(), error.to_string());
-    match error.sqlite_error_code() {
-        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            OpenError::ReadOnly { path, cause }
-        }
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            OpenError::NotADatabase { path, cause }
-        }
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            OpenError::Busy { path, cause }
-        }
-        _ => OpenError::Other { path, cause },
-    }
 }

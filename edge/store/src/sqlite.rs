@@ -1,24 +1,24 @@
 //! One thread's connection: `game::db::Database` on SQLite. Statements are prepared once and kept;
 //! parameters are bound by their number (`$1` is the first, wherever it stands); rows are lent.
+//!
+//! The server's statements and those of scripts have a connection each (`guest.rs`); that of
+//! scripts is opened when there is the first.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use game::db::{Cell, Database, DbError, Param, Row};
-use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Connection, Statement, ToSql};
+use game::db::{Database, DbError, GuestBudget, Param, Row};
+use rusqlite::{CachedStatement, Connection, Statement};
 
-use crate::failure;
-use crate::lock::WriteLock;
+use crate::guest::{Each, Guest};
+use crate::lock::Writer;
+use crate::open::Shared;
+use crate::row::{SqliteRow, bind};
 
 /// How long a transaction waits for other threads' to end. A worker's batch takes milliseconds; a
-/// script that is at its budget a second or so.
+/// script's statement `runtime.sql_write_budget_ms`.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(10);
-
-/// The savepoint of `game::account::atomically`; no other may be made.
-const SAVEPOINT: &str = "job";
 
 /// Nothing was written, so that it can hardly fail, and nothing is lost if it does.
 const END_READING: &str = "COMMIT";
@@ -26,9 +26,10 @@ const END_READING: &str = "COMMIT";
 /// A connection. A transaction that is open when it is dropped is rolled back.
 pub struct Sqlite {
     conn: Connection,
-    lock: Arc<WriteLock>,
-    /// Whether the statement being prepared is this file's own.
-    is_own: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+    path: PathBuf,
+    budget: GuestBudget,
+    guest: Option<Guest>,
     is_open: bool,
     /// Whether a transaction that only reads is open.
     is_reading: bool,
@@ -43,48 +44,40 @@ impl std::fmt::Debug for Sqlite {
 }
 
 impl Sqlite {
-    /// Scripts may run any SQL: what would end the batch's transaction, change the connection's
-    /// settings or open other files is refused when it is prepared.
-    pub(crate) fn new(mut conn: Connection, lock: Arc<WriteLock>) -> Result<Self, rusqlite::Error> {
-        let is_own = Arc::new(AtomicBool::new(false));
-        let own = Arc::clone(&is_own);
-        conn.authorizer(Some(move |context: AuthContext<'_>| match context.action {
-            AuthAction::Transaction { .. }
-            | AuthAction::Pragma { .. }
-            | AuthAction::Attach { .. }
-            | AuthAction::Detach { .. }
-                if !own.load(Ordering::Relaxed) =>
-            {
-                Authorization::Deny
-            }
-            AuthAction::Savepoint { savepoint_name, .. } if savepoint_name != SAVEPOINT => {
-                Authorization::Deny
-            }
-            _ => Authorization::Allow,
-        }))?;
-        Ok(Self { conn, lock, is_own, is_open: false, is_reading: false, is_lost: false })
+    pub(crate) fn new(
+        conn: Connection,
+        shared: Arc<Shared>,
+        path: PathBuf,
+        budget: GuestBudget,
+    ) -> Self {
+        let (is_open, is_reading, is_lost) = (false, false, false);
+        Self { conn, shared, path, budget, guest: None, is_open, is_reading, is_lost }
+    }
+
+    fn sort(&self, error: &rusqlite::Error) -> DbError {
+        self.shared.reporter.own(error)
     }
 
     /// Runs a statement about the transaction itself.
     fn control(&self, sql: &str) -> Result<(), DbError> {
-        self.is_own.store(true, Ordering::Relaxed);
         let run = self.conn.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
-        self.is_own.store(false, Ordering::Relaxed);
-        run.map(drop).map_err(|error| failure::sort(&error))
+        run.map(drop).map_err(|error| self.sort(&error))
     }
 
     fn acquire(&self) -> Result<(), DbError> {
-        if self.lock.acquire(BEGIN_PATIENCE) {
+        if self.shared.lock.acquire(Writer::Server, BEGIN_PATIENCE) {
             return Ok(());
         }
         let patience_s = BEGIN_PATIENCE.as_secs();
-        Err(DbError::Machine(format!("other transactions took longer than {patience_s} s")))
+        self.shared.reporter.stats.db_lock_timeouts.up();
+        let cause = format!("other transactions took longer than {patience_s} s");
+        Err(self.shared.reporter.machine("the database is busy", &cause))
     }
 
     /// Ends the transaction for this connection, however it ended in the database.
     fn close(&mut self) {
         if std::mem::take(&mut self.is_open) {
-            self.lock.release();
+            self.shared.lock.release();
         }
         self.is_lost = false;
     }
@@ -94,6 +87,7 @@ impl Sqlite {
             self.is_lost = true;
         }
         if self.is_lost {
+            // Why is in the log: the statement that lost it has said so.
             return Err(DbError::Machine("the transaction was rolled back".into()));
         }
         Ok(())
@@ -109,8 +103,11 @@ impl Sqlite {
         if self.is_lost {
             self.check_lost()?;
         }
-        let mut statement = self.conn.prepare_cached(sql).map_err(|error| failure::sort(&error))?;
-        bind(&mut statement, params)?;
+        if !self.is_open && !self.is_reading {
+            self.shared.glance_at_file()?;
+        }
+        let mut statement = self.conn.prepare_cached(sql).map_err(|error| self.sort(&error))?;
+        bind(&mut statement, params, |error| self.sort(error))?;
         let locks = !self.is_open && !statement.readonly();
         if locks {
             if self.is_reading {
@@ -119,20 +116,37 @@ impl Sqlite {
             }
             self.acquire()?;
         }
-        let result = act(&mut statement).map_err(|error| failure::sort(&error));
+        let mut result = act(&mut statement).map_err(|error| self.sort(&error));
         drop::<CachedStatement<'_>>(statement);
         if locks {
-            self.lock.release();
+            self.shared.lock.release();
+            result = result.and_then(|done| self.shared.check_file().map(|()| done));
         }
         if self.is_open && self.conn.is_autocommit() {
             self.is_lost = true;
         }
-        if !self.is_open && !self.is_reading && !self.conn.is_autocommit() {
-            // A savepoint outside of a transaction begins one.
-            self.control("ROLLBACK")?;
-            return Err(DbError::Statement("no transaction is open".into()));
-        }
         result
+    }
+
+    /// Runs a script's statement on its own connection.
+    fn run_guest(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        each: Option<Each<'_>>,
+    ) -> Result<u64, DbError> {
+        if self.is_open {
+            return Err(DbError::Statement("a transaction of the server is open".into()));
+        }
+        // What the script writes, the server's next query on this thread is to see.
+        self.end_reading()?;
+        self.shared.glance_at_file()?;
+        let guest = match self.guest.take() {
+            Some(guest) => guest,
+            None => Guest::open(&self.path, &self.shared, self.budget)
+                .map_err(|error| self.sort(&error))?,
+        };
+        self.guest.insert(guest).run(&self.shared, sql, params, each)
     }
 }
 
@@ -151,9 +165,10 @@ impl Database for Sqlite {
             return Err(DbError::Statement("a transaction is open already".into()));
         }
         self.end_reading()?;
+        self.shared.check_file()?;
         self.acquire()?;
         if let Err(error) = self.control("BEGIN IMMEDIATE") {
-            self.lock.release();
+            self.shared.lock.release();
             return Err(error);
         }
         self.is_open = true;
@@ -170,7 +185,8 @@ impl Database for Sqlite {
             let _ = self.control("ROLLBACK");
         }
         self.close();
-        committed
+        // Not acknowledged, if there is no file any more that holds it.
+        committed.and_then(|()| self.shared.check_file())
     }
 
     fn rollback(&mut self) -> Result<(), DbError> {
@@ -188,6 +204,7 @@ impl Database for Sqlite {
 
     fn begin_reading(&mut self) -> Result<(), DbError> {
         if !self.is_open && !self.is_reading {
+            self.shared.glance_at_file()?;
             self.control("BEGIN DEFERRED")?;
             self.is_reading = true;
         }
@@ -217,102 +234,17 @@ impl Database for Sqlite {
             Ok(())
         })
     }
-}
 
-/// Binds `$n` to the n-th parameter. SQLite itself numbers names in the order in which it first
-/// meets them.
-fn bind(statement: &mut Statement<'_>, params: &[Param<'_>]) -> Result<(), DbError> {
-    let mut used_max = 0;
-    for index in 1..=statement.parameter_count() {
-        let number = match statement.parameter_name(index) {
-            None => index,
-            Some(name) => {
-                name.get(1..).and_then(|digits| digits.parse().ok()).ok_or_else(|| {
-                    DbError::Statement(format!("parameter {name} is not a number such as $1"))
-                })?
-            }
-        };
-        let param =
-            number.checked_sub(1).and_then(|at: usize| params.get(at)).ok_or_else(|| {
-                let count = params.len();
-                DbError::Statement(format!("parameter ${number} is not among the {count} given"))
-            })?;
-        used_max = used_max.max(number);
-        statement
-            .raw_bind_parameter(index, Bound(*param))
-            .map_err(|error| failure::sort(&error))?;
-    }
-    if used_max < params.len() {
-        let count = params.len();
-        return Err(DbError::Statement(format!(
-            "{count} parameters are given, but the last used is ${used_max}"
-        )));
-    }
-    Ok(())
-}
-
-struct Bound<'a>(Param<'a>);
-
-impl ToSql for Bound<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self.0 {
-            Param::Null => ValueRef::Null,
-            Param::Int(number) => ValueRef::Integer(number),
-            Param::Real(number) => ValueRef::Real(number),
-            Param::Text(text) => ValueRef::Text(text.as_bytes()),
-            Param::Blob(bytes) => ValueRef::Blob(bytes),
-        }))
-    }
-}
-
-struct SqliteRow<'a>(&'a rusqlite::Row<'a>);
-
-impl SqliteRow<'_> {
-    fn value(&self, column: usize) -> ValueRef<'_> {
-        self.0.get_ref(column).unwrap_or(ValueRef::Null)
+    fn guest_execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+        self.run_guest(sql, params, None)
     }
 
-    fn statement(&self) -> &Statement<'_> {
-        self.0.as_ref()
-    }
-}
-
-impl Row for SqliteRow<'_> {
-    fn width(&self) -> usize {
-        self.statement().column_count()
-    }
-
-    fn name(&self, column: usize) -> &str {
-        self.statement().column_name(column).unwrap_or_default()
-    }
-
-    fn cell(&self, column: usize) -> Cell {
-        match self.value(column) {
-            ValueRef::Null => Cell::Null,
-            ValueRef::Integer(number) => Cell::Int(number),
-            ValueRef::Real(number) => Cell::Real(number),
-            ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
-            ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
-        }
-    }
-
-    fn int(&self, column: usize) -> i64 {
-        if let ValueRef::Integer(number) = self.value(column) { number } else { 0 }
-    }
-
-    fn text(&self, column: usize) -> &str {
-        if let ValueRef::Text(text) = self.value(column) {
-            std::str::from_utf8(text).unwrap_or_default()
-        } else {
-            ""
-        }
-    }
-
-    fn blob(&self, column: usize) -> &[u8] {
-        if let ValueRef::Blob(bytes) = self.value(column) { bytes } else { &[] }
-    }
-
-    fn is_null(&self, column: usize) -> bool {
-        matches!(self.value(column), ValueRef::Null)
+    fn guest_query(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        each: &mut dyn FnMut(&dyn Row),
+    ) -> Result<(), DbError> {
+        self.run_guest(sql, params, Some(each)).map(drop)
     }
 }

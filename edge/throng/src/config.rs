@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use game::db::GuestBudget;
 use game::session::SessionSettings;
 use server::limits::Network;
 use server::settings::{
@@ -57,6 +58,8 @@ pub struct Config {
     pub name: String,
     /// `data_dir`.
     pub data_dir: PathBuf,
+    /// `database.check`.
+    pub check: store::Check,
     /// `shutdown_grace_sec`.
     pub shutdown_grace_s: u32,
     /// `logger.*`.
@@ -141,6 +144,8 @@ pub struct RuntimeConfig {
     pub call_budget_ms: u32,
     /// `runtime.load_budget_ms`.
     pub load_budget_ms: u32,
+    /// `runtime.sql_*`.
+    pub sql: GuestBudget,
     /// `runtime.lua_api_stacktrace`.
     pub stacktrace: bool,
     /// `runtime.memory_max_bytes`.
@@ -355,6 +360,11 @@ impl Config {
         let metrics_port: u16 = values.number("metrics.prometheus_port");
         Self {
             name: values.text("name").to_owned(),
+            check: match values.text("database.check") {
+                "off" => store::Check::Off,
+                "full" => store::Check::Full,
+                _ => store::Check::Quick,
+            },
             shutdown_grace_s: values.number("shutdown_grace_sec"),
             logger: logger(values),
             metrics: MetricsConfig {
@@ -460,6 +470,15 @@ fn runtime(values: &Effective, data_dir: &Path) -> RuntimeConfig {
         http_key: values.text("runtime.http_key").to_owned(),
         call_budget_ms: values.number("runtime.call_budget_ms"),
         load_budget_ms: values.number("runtime.load_budget_ms"),
+        sql: GuestBudget {
+            time_ms: values.number("runtime.sql_budget_ms"),
+            write_ms: values.number("runtime.sql_write_budget_ms"),
+            rows_max: values.number("runtime.sql_rows_max"),
+            answer_bytes_max: values.number("runtime.sql_answer_max_bytes"),
+            value_bytes_max: values.number("runtime.sql_value_max_bytes"),
+            written_bytes_max: values.number("runtime.sql_write_max_bytes"),
+            opens_own_tables: values.switch("runtime.sql_write_own_tables"),
+        },
         stacktrace: values.switch("runtime.lua_api_stacktrace"),
         memory_bytes_max: values.number("runtime.memory_max_bytes"),
     }

@@ -5,6 +5,7 @@
 
 mod gauges;
 mod machine;
+mod sql;
 mod watchdog;
 
 use std::sync::Arc;
@@ -23,13 +24,14 @@ use server::mail::{Mail, Topology};
 use server::room::Room;
 use server::settings::Settings;
 use server::worker::Worker;
-use store::Store;
+use store::{Store, StoreSettings};
 
 use crate::config::{Config, EngineConfig};
 use crate::metrics::CustomMetrics;
 use crate::signals::StopSignals;
 use gauges::Gauges;
 use machine::ScriptMachine;
+use sql::SqlBudgets;
 
 /// How often is looked whether the cores have ended.
 const STOP_LOOK: Duration = Duration::from_millis(20);
@@ -46,6 +48,7 @@ struct Parts {
     limits: LuaLimits,
     store: Store,
     machine: ScriptMachine,
+    sql: SqlBudgets,
 }
 
 impl Parts {
@@ -56,7 +59,12 @@ impl Parts {
 
     /// A database connection and the modules, loaded, for one thread.
     fn kit(&self, thread: ThreadId) -> anyhow::Result<Kit> {
-        let db = self.store.connect().context("cannot open another database connection")?;
+        let connect = |budget| {
+            self.store.connect_with(budget).context("cannot open another database connection")
+        };
+        let is_room = self.topology.rooms.contains(&thread);
+        let running = if is_room { self.sql.room } else { self.sql.caller };
+        let db = connect(self.sql.loading)?;
         let random = fresh_random()?;
         let host = self.host.clone();
         let mut desk = Desk::new(thread.0, Box::new(db), random, host, Box::new(unix_ms));
@@ -64,6 +72,7 @@ impl Parts {
         let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut desk);
         let scripts = LuaScripts::load(self.sources.clone(), self.limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
+        desk.db = Box::new(connect(running)?);
         Ok(Kit { scripts: Box::new(scripts), desk })
     }
 }
@@ -86,8 +95,9 @@ pub fn run(config: Config) -> anyhow::Result<()> {
         Some(listener) => listener.local_addr().context("cannot read the listener's address")?,
         None => config.listen,
     };
-    let gauges = Gauges::new(&config.engine, custom_metrics(&config));
+    let mut gauges = Gauges::new(&config.engine, custom_metrics(&config));
     let parts = parts(&config, &gauges.custom)?;
+    gauges.store = parts.store.stats();
     let engine = threads(&config, &parts, &gauges, listeners)?;
     // Not before the modules are loaded: until then a signal ends the process by itself.
     let stop = StopSignals::catch().context("cannot catch signals")?;
@@ -125,7 +135,8 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
     for module in sources.names() {
         tracing::info!(module, "found");
     }
-    let store = Store::open(&config.data_dir).with_context(|| {
+    let opening = StoreSettings { check: config.check, ..StoreSettings::default() };
+    let store = Store::open_with(&config.data_dir, &opening).with_context(|| {
         format!("cannot open the database in {} (`data_dir`)", config.data_dir.display())
     })?;
     Ok(Parts {
@@ -136,6 +147,7 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
         limits: lua_limits(config),
         store,
         machine: ScriptMachine::new(config, metrics.clone()),
+        sql: SqlBudgets::new(config),
     })
 }
 
@@ -328,6 +340,7 @@ pub fn check_modules(config: &Config) -> anyhow::Result<(Vec<String>, Vec<Findin
         // A check changes nothing: what modules write while they load goes to a scratch database.
         store: Store::open_in_memory()?,
         machine: ScriptMachine::new(config, custom_metrics(config)),
+        sql: SqlBudgets::new(config),
     };
     let kit = parts.kit(ThreadId(0))?;
     let registered = kit.scripts.registered();

@@ -1,5 +1,9 @@
 //! The door to the database: SQL text that SQLite and PostgreSQL both understand goes out, rows
 //! come back. `edge/store` implements it. No connection handling and no SQL here.
+//!
+//! There are two doors in one: the game's own statements ([`Database::execute`]), which are trusted
+//! and bounded by what they are, and those of scripts ([`Database::guest_execute`]), which run under
+//! a [`GuestBudget`] and see less.
 
 use thiserror::Error;
 
@@ -51,6 +55,43 @@ pub trait Row {
     fn is_null(&self, column: usize) -> bool;
 }
 
+/// What one statement of a script may use. Whoever implements [`Database`] stops a statement that
+/// goes beyond, undoes it, and says which setting moves the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestBudget {
+    /// `runtime.sql_budget_ms`: CPU time of a statement, milliseconds.
+    pub time_ms: u32,
+    /// `runtime.sql_write_budget_ms`: for how long a statement may keep other writers waiting,
+    /// milliseconds by the clock on the wall.
+    pub write_ms: u32,
+    /// `runtime.sql_rows_max`: rows of an answer.
+    pub rows_max: usize,
+    /// `runtime.sql_answer_max_bytes`: bytes of an answer, with what its cells cost beside their
+    /// text.
+    pub answer_bytes_max: usize,
+    /// `runtime.sql_value_max_bytes`: bytes of one text, blob or row.
+    pub value_bytes_max: u32,
+    /// `runtime.sql_write_max_bytes`: bytes that a statement may write, to the database and to
+    /// temporary files.
+    pub written_bytes_max: u64,
+    /// `runtime.sql_write_own_tables`: whether the tables of `crate::schema` are open to scripts
+    /// like their own.
+    pub opens_own_tables: bool,
+}
+
+impl GuestBudget {
+    /// What holds if nothing is configured.
+    pub const DEFAULT: Self = Self {
+        time_ms: 500,
+        write_ms: 100,
+        rows_max: 10_000,
+        answer_bytes_max: 16 << 20,
+        value_bytes_max: 1 << 20,
+        written_bytes_max: 64 << 20,
+        opens_own_tables: false,
+    };
+}
+
 /// What can go wrong in the database.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum DbError {
@@ -60,11 +101,20 @@ pub enum DbError {
         /// `table.column`.
         what: String,
     },
-    /// The guest's or our statement is wrong.
+    /// A script's statement is wrong, or a call of [`Database`] that was not possible just then.
     #[error("bad statement: {0}")]
     Statement(String),
-    /// The machine failed: disk full, input/output, damaged file.
-    #[error("database failed: {0}")]
+    /// A script's statement went beyond its [`GuestBudget`]; nothing of it has happened.
+    #[error("{what} ({setting})")]
+    Limit {
+        /// What it did, and how much of it is allowed.
+        what: String,
+        /// The setting that moves the limit.
+        setting: &'static str,
+    },
+    /// Our side failed: disk full, input/output, a damaged file, a table that is not there. The
+    /// cause is in the log already; who asked is told no more than this.
+    #[error("database error")]
     Machine(String),
 }
 
@@ -121,6 +171,25 @@ pub trait Database {
     /// # Errors
     /// Any [`DbError`].
     fn query(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        each: &mut dyn FnMut(&dyn Row),
+    ) -> Result<(), DbError>;
+
+    /// As [`Database::execute`], for a statement that a script wrote, outside of a transaction: it
+    /// is durable when this returns, or has not happened.
+    ///
+    /// # Errors
+    /// Any [`DbError`].
+    fn guest_execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError>;
+
+    /// As [`Database::query`], for a statement that a script wrote, outside of a transaction. What
+    /// goes beyond the budget is stopped while it runs; the rows until then have been lent.
+    ///
+    /// # Errors
+    /// Any [`DbError`].
+    fn guest_query(
         &mut self,
         sql: &str,
         params: &[Param<'_>],

@@ -240,4 +240,15 @@ impl Database for TestDb {
         }
         Ok(())
     }
+    fn guest_execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+        self.execute(sql, params)
+    }
+    fn guest_query(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        each: &mut dyn FnMut(&dyn Row),
+    ) -> Result<(), DbError> {
+        self.query(sql, params, each)
+    }
 }

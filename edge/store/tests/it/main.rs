@@ -7,6 +7,7 @@
 mod accounts;
 mod crash;
 mod database;
+mod guest;
 mod opening;
 mod storage;
 mod world;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use game::db::{Database as _, Param};
 use game::schema::{MIGRATIONS, Migration};
-use store::{DATABASE_FILE, Store};
+use store::{Check, DATABASE_FILE, OpenError, Store, StoreSettings};
 
 /// A folder of its own for one test, gone afterwards.
 pub(crate) struct Folder(PathBuf);
@@ -31,6 +31,11 @@ impl Drop for Folder {
     }
 }
 
+/// Opens with other steps than the game's.
+fn open_at(data_dir: &Path, migrations: &'static [Migration]) -> Result<Store, OpenError> {
+    Store::open_with(data_dir, &StoreSettings { migrations, ..StoreSettings::default() })
+}
+
 fn version(store: &Store) -> i64 {
     let mut version = -1;
     let sql = "SELECT MAX(version) FROM schema_version";
@@ -43,7 +48,7 @@ fn every_older_version_is_brought_up_to_date_and_its_rows_stay() {
     for from in 0..=MIGRATIONS.len() {
         let folder = Folder::new();
         let data_dir = folder.path().join("made/on/the/way");
-        let old = Store::open_with(&data_dir, &MIGRATIONS[..from]).unwrap();
+        let old = open_at(&data_dir, &MIGRATIONS[..from]).unwrap();
         if from >= 1 {
             let id = Param::Blob(&[7; 16]);
             let sql = "INSERT INTO users (id, username, create_time, update_time) \
@@ -62,18 +67,181 @@ fn every_older_version_is_brought_up_to_date_and_its_rows_stay() {
     }
 }
 
+const FIRST: Migration = Migration {
+    version: 1,
+    name: "first",
+    sql: &["CREATE TABLE a (x)", "INSERT INTO a VALUES (7)"],
+};
+const SECOND: Migration = Migration {
+    version: 2,
+    name: "second",
+    sql: &["ALTER TABLE a ADD COLUMN y", "INSERT INTO a VALUES (8, 8)"],
+};
+const BAD: Migration =
+    Migration { version: 3, name: "bad", sql: &["CREATE TABLE b (x)", "CREATE TABLE a (x)"] };
+const THIRD: Migration = Migration { version: 3, name: "third", sql: &["CREATE TABLE b (x)"] };
+
+/// Names in the folder that begin as the database does, sorted, without the log's.
+fn files(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.ends_with("-wal") && !name.ends_with("-shm"))
+        .collect();
+    names.retain(|name| name.starts_with(DATABASE_FILE));
+    names.sort();
+    names
+}
+
 #[test]
-fn a_step_that_fails_leaves_the_version_before_it() {
-    const GOOD: Migration = Migration { version: 1, name: "good", sql: &["CREATE TABLE a (x)"] };
-    const BAD: Migration =
-        Migration { version: 2, name: "bad", sql: &["CREATE TABLE b (x)", "CREATE TABLE a (x)"] };
+fn an_upgrade_that_fails_leaves_the_database_as_it_was() {
     let folder = Folder::new();
-    let error = Store::open_with(folder.path(), &[GOOD, BAD]).unwrap_err().to_string();
-    assert!(error.contains("schema version 2 (bad)") && error.contains("throng.db"), "{error}");
-    let store = Store::open_with(folder.path(), &[GOOD]).unwrap();
+    drop(open_at(folder.path(), &[FIRST]).unwrap());
+    // The second step is good, and undone with the third: whoever wrote the file can go on.
+    let error = open_at(folder.path(), &[FIRST, SECOND, BAD]).unwrap_err().to_string();
+    assert!(error.contains("schema version 3 (bad)"), "{error}");
+    assert!(error.contains("as it was, with schema version 1"), "{error}");
+    assert_eq!(files(folder.path()), [DATABASE_FILE], "a copy of the same is of no use");
+    let store = open_at(folder.path(), &[FIRST]).unwrap();
     assert_eq!(version(&store), 1);
     let mut db = store.connect().unwrap();
     assert!(db.query("SELECT * FROM b", &[], &mut |_| {}).is_err(), "half a step was undone");
+    assert!(db.query("SELECT y FROM a", &[], &mut |_| {}).is_err(), "a whole step was undone");
+}
+
+#[test]
+fn an_upgrade_keeps_a_copy_of_what_was_before() {
+    const STEPS: &[Migration] = &[FIRST, SECOND, THIRD];
+    let folder = Folder::new();
+    drop(open_at(folder.path(), &STEPS[..1]).unwrap());
+    assert_eq!(files(folder.path()), [DATABASE_FILE], "nothing to copy at first");
+    // Left by a start that was killed.
+    std::fs::write(folder.path().join("throng.db.copying"), "half a copy").unwrap();
+    drop(open_at(folder.path(), &STEPS[..2]).unwrap());
+    assert_eq!(files(folder.path()), [DATABASE_FILE, "throng.db.before-v2"]);
+    for stale in [0, 1] {
+        std::fs::write(folder.path().join(format!("throng.db.before-v{stale}")), "old").unwrap();
+    }
+    drop(open_at(folder.path(), STEPS).unwrap());
+    drop(open_at(folder.path(), STEPS).unwrap());
+    let copies = [DATABASE_FILE, "throng.db.before-v2", "throng.db.before-v3"];
+    assert_eq!(files(folder.path()), copies);
+    // The copy is a database that the older version opens.
+    let back = Folder::new();
+    let copy = folder.path().join("throng.db.before-v3");
+    std::fs::copy(copy, back.path().join(DATABASE_FILE)).unwrap();
+    let store = open_at(back.path(), &STEPS[..2]).unwrap();
+    let mut rows = 0;
+    store.connect().unwrap().query("SELECT y FROM a", &[], &mut |_| rows += 1).unwrap();
+    assert_eq!((version(&store), rows), (2, 2));
+}
+
+#[test]
+fn what_is_left_of_a_deleted_database_is_not_thrown_away() {
+    for (empty, leave) in [(false, "-wal"), (true, "-wal"), (false, "-shm")] {
+        let folder = Folder::new();
+        let file = folder.path().join(DATABASE_FILE);
+        let left = folder.path().join(format!("{DATABASE_FILE}{leave}"));
+        if empty {
+            std::fs::write(&file, "").unwrap();
+        }
+        std::fs::write(&left, "what players have done").unwrap();
+        let error = Store::open(folder.path()).unwrap_err().to_string();
+        let state = if empty { "is empty" } else { "is missing" };
+        assert!(error.contains(state) && error.contains(leave), "{error}");
+        assert!(error.contains("restore a backup"), "{error}");
+        assert_eq!(std::fs::read(&left).unwrap(), b"what players have done");
+        std::fs::remove_file(&left).unwrap();
+        Store::open(folder.path()).unwrap();
+    }
+}
+
+/// A database of a few hundred pages, closed.
+fn filled() -> Folder {
+    let folder = Folder::new();
+    let store = Store::open(folder.path()).unwrap();
+    let mut db = store.connect().unwrap();
+    db.begin().unwrap();
+    for number in 0..500 {
+        let id = Param::Text(&format!("{number:0200}"));
+        db.execute("INSERT INTO user_device VALUES ($1, x'00')", &[id]).unwrap();
+    }
+    db.commit().unwrap();
+    folder
+}
+
+#[test]
+fn damage_is_found_at_the_start_unless_nobody_looks() {
+    let folder = filled();
+    let file = folder.path().join(DATABASE_FILE);
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 4_096].fill(0x55);
+    std::fs::write(&file, bytes).unwrap();
+    for (check, is_found) in [(Check::Quick, true), (Check::Full, true), (Check::Off, false)] {
+        let opened =
+            Store::open_with(folder.path(), &StoreSettings { check, ..StoreSettings::default() });
+        assert_eq!(opened.is_err(), is_found, "{check:?}");
+        if let Err(error) = opened {
+            let error = error.to_string();
+            assert!(error.contains("is damaged") && error.contains("backup"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_database_that_lacks_a_table_does_not_start() {
+    let folder = Folder::new();
+    let store = Store::open(folder.path()).unwrap();
+    let mut db = store.connect().unwrap();
+    db.execute("DROP TABLE storage", &[]).unwrap();
+    db.execute("ALTER TABLE users DROP COLUMN wallet", &[]).unwrap();
+    drop((store, db));
+    let error = Store::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("lacks storage, users.wallet, "), "{error}");
+}
+
+#[test]
+fn a_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is_acknowledged() {
+    for (suffix, replace) in [("", false), ("", true), ("-wal", false)] {
+        let folder = filled();
+        let store = Store::open(folder.path()).unwrap();
+        let mut db = store.connect().unwrap();
+        let insert = "INSERT INTO user_device VALUES ($1, x'00')";
+        db.execute(insert, &[Param::Text("before")]).unwrap();
+        let file = folder.path().join(format!("{DATABASE_FILE}{suffix}"));
+        let aside = folder.path().join("aside");
+        std::fs::rename(&file, &aside).unwrap();
+        if replace {
+            std::fs::copy(&aside, &file).unwrap();
+        }
+        assert!(db.execute(insert, &[Param::Text("lost")]).is_err(), "{suffix} {replace}");
+        assert!(db.begin().is_err() && !db.in_transaction());
+        assert!(db.guest_execute("CREATE TABLE t (x)", &[]).is_err());
+        // Readers are told as well, once somebody knows.
+        assert!(db.query("SELECT 1", &[], &mut |_| {}).is_err());
+        let counted = store.stats().samples();
+        let missing = counted.iter().find(|sample| sample.name == "db_file_missing").unwrap();
+        assert!(missing.value >= 4);
+        // And when it is there again, all is well.
+        std::fs::rename(&aside, &file).unwrap();
+        db.begin().unwrap();
+        db.execute(insert, &[Param::Text("after")]).unwrap();
+        db.commit().unwrap();
+        db.query("SELECT 1", &[], &mut |_| {}).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_vanishes_before_the_commit_is_not_acknowledged() {
+    let folder = filled();
+    let store = Store::open(folder.path()).unwrap();
+    let mut db = store.connect().unwrap();
+    db.begin().unwrap();
+    db.execute("INSERT INTO user_device VALUES ('lost', x'00')", &[]).unwrap();
+    std::fs::remove_file(folder.path().join(DATABASE_FILE)).unwrap();
+    assert_eq!(db.commit().unwrap_err().to_string(), "database error");
+    assert!(!db.in_transaction());
 }
 
 #[test]

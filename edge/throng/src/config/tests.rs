@@ -80,7 +80,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
         let c = Config::new(values);
         let settings = c.settings();
         format!(
-            "{settings:?} {} {} {:?} {:?} {:?} {:?} {} {:?} {:?} {} {:?}",
+            "{settings:?} {} {} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?} {:?}",
             settings.session.encryption_key,
             settings.session.refresh_encryption_key,
             c.data_dir,
@@ -90,7 +90,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
             c.runtime.path.display(),
             (c.runtime.call_budget_ms, c.runtime.load_budget_ms, c.runtime.stacktrace),
             c.matches,
-            c.runtime.memory_bytes_max,
+            (c.runtime.memory_bytes_max, c.runtime.sql, c.check),
             (c.engine, c.write_timeout_ms),
         )
     };
@@ -106,7 +106,9 @@ fn every_row_of_the_table_is_taken_by_a_field() {
                 Default::Fixed("64") => "65",
                 Default::Fixed("4096") => "4097",
                 Default::Fixed("10000000") => "9000000",
-                Default::Fixed("67108864" | "16777216" | "4194304" | "268435456") => "33554432",
+                Default::Fixed("67108864" | "16777216" | "4194304" | "268435456" | "1048576") => {
+                    "33554432"
+                }
                 Default::Fixed("65536") => "131072",
                 _ => "249",
             },

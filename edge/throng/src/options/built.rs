@@ -64,6 +64,16 @@ pub const BUILT: &[Opt] = &[
         "How long matches may take to end after SIGTERM. 0 ends them at once. Five seconds later \
          the process ends whatever hangs, with code 3, and the log says what was lost.",
     ),
+    // The database.
+    row(
+        "database.check",
+        Kind::Choice(&["off", "quick", "full"]),
+        "quick",
+        "How thoroughly the database is checked before the server starts. `quick` reads every \
+         page, about 3 s for a GB; `full` compares indexes with their tables as well, which takes \
+         about twice that. A damaged database does not start.",
+    )
+    .ours(),
     // Logs.
     row(
         "logger.level",
@@ -301,6 +311,61 @@ pub const BUILT: &[Opt] = &[
         number(MIB, 64 * 1024 * MIB, "bytes"),
         "67108864",
         "Memory of one worker's script state. A call that needs more gets an error.",
+    )
+    .ours(),
+    row(
+        "runtime.sql_budget_ms",
+        number(1, 600_000, "ms"),
+        "500",
+        "CPU time of one statement of a script (`sql_query`, `sql_exec`), in a match at most \
+         `match.callback_budget_ms`, and while modules load `runtime.load_budget_ms`. Beyond, it \
+         is stopped and the script gets an error.",
+    )
+    .ours(),
+    row(
+        "runtime.sql_write_budget_ms",
+        number(1, 600_000, "ms"),
+        "100",
+        "How long one statement of a script may keep others from writing. Beyond, it is stopped, \
+         nothing of it has happened, and the script gets an error.",
+    )
+    .ours(),
+    row(
+        "runtime.sql_rows_max",
+        number(1, 10_000_000, "rows"),
+        "10000",
+        "Rows of the answer to one statement of a script. More are an error.",
+    )
+    .ours(),
+    row(
+        "runtime.sql_answer_max_bytes",
+        number(1024, 1024 * MIB, "bytes"),
+        "16777216",
+        "Bytes of the answer to one statement of a script; every cell counts 64 beside its text. \
+         More are an error.",
+    )
+    .ours(),
+    row(
+        "runtime.sql_value_max_bytes",
+        number(1024, 512 * MIB, "bytes"),
+        "1048576",
+        "Bytes of one text, blob or row in a statement of a script. More are an error.",
+    )
+    .ours(),
+    row(
+        "runtime.sql_write_max_bytes",
+        number(MIB, 64 * 1024 * MIB, "bytes"),
+        "67108864",
+        "Bytes that one statement of a script may write, to the database and to temporary files. \
+         Beyond, it is stopped and nothing of it has happened.",
+    )
+    .ours(),
+    row(
+        "runtime.sql_write_own_tables",
+        Kind::Switch,
+        "false",
+        "Let statements of scripts change the server's own tables, and read passwords. Otherwise \
+         that is an error, and passwords read as NULL.",
     )
     .ours(),
     row(

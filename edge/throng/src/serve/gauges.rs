@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use engine::{COUNTERS, Running};
 use server::mail::Mail;
 use server::stats::{CoreStats, ListerStats, RoomStats, Sample as Counted, WorkerStats};
+use store::StoreStats;
 
 use crate::config::{Config, EngineConfig};
 use crate::metrics::{CustomMetrics, MetricsServer, Registry, Sample};
@@ -20,6 +21,8 @@ pub(super) struct Gauges {
     pub(super) lister: Arc<ListerStats>,
     /// Scripts' own.
     pub(super) custom: Arc<CustomMetrics>,
+    /// The database's, once it is open.
+    pub(super) store: Arc<StoreStats>,
 }
 
 impl Gauges {
@@ -30,6 +33,7 @@ impl Gauges {
             workers: (0..engine.workers + 2).map(|_| Arc::default()).collect(),
             lister: Arc::default(),
             custom,
+            store: Arc::default(),
         }
     }
 
@@ -49,6 +53,8 @@ impl Gauges {
             sum(self.rooms.iter().map(|stats| stats.samples()), "room", out);
             sum(self.workers.iter().map(|stats| stats.samples()), "worker", out);
             sum([self.lister.samples()].into_iter(), "lister", out);
+            let store = self.store.samples().into_iter();
+            out.extend(store.map(|one| Sample::counter(one.name, one.help, one.value)));
         });
         registry.add(move |out| self.custom.samples(out));
         // Weak, so that the last owner can join the threads while the port still answers.

@@ -1,5 +1,5 @@
 //! `sql_exec` and `sql_query`: a script's own statements. Values are bound as they are; what a
-//! query returns is limited, so that one statement cannot fill the memory.
+//! statement may use is limited where it runs ([`crate::db::GuestBudget`]).
 
 use bytes::Bytes;
 
@@ -8,18 +8,12 @@ use crate::db::{Cell, Param, Row};
 use crate::guest::{Host, HostError};
 use crate::value::Value;
 
-/// Rows of one `sql_query`; more are an error.
-const ROWS_MAX: usize = 10_000;
-
-/// Bytes of text and blobs of one `sql_query`; more are an error.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
-
 pub(super) fn sql_exec(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let sql = args.filled_text(0, "expects query string")?;
     let params = params(args)?;
     let count = host
         .db()
-        .execute(&sql, &params)
+        .guest_execute(&sql, &params)
         .map_err(|error| HostError::new(format!("sql exec error: {error}")))?;
     one(int(count))
 }
@@ -28,21 +22,9 @@ pub(super) fn sql_query(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns,
     let sql = args.filled_text(0, "expects query string")?;
     let params = params(args)?;
     let mut rows = Vec::new();
-    let (mut count, mut bytes) = (0, 0);
     host.db()
-        .query(&sql, &params, &mut |row| {
-            count += 1;
-            if count <= ROWS_MAX && bytes <= ANSWER_BYTES_MAX {
-                rows.push(read(row, &mut bytes));
-            }
-        })
+        .guest_query(&sql, &params, &mut |row| rows.push(read(row)))
         .map_err(|error| HostError::new(format!("sql query error: {error}")))?;
-    if count > ROWS_MAX {
-        return Err(HostError::new(format!("sql query error: more than {ROWS_MAX} rows")));
-    }
-    if bytes > ANSWER_BYTES_MAX {
-        return Err(HostError::new(format!("sql query error: more than {ANSWER_BYTES_MAX} bytes")));
-    }
     one(Value::List(rows))
 }
 
@@ -64,7 +46,7 @@ fn params<'a>(args: &Args<'a>) -> Result<Vec<Param<'a>>, HostError> {
         .collect()
 }
 
-fn read(row: &dyn Row, bytes: &mut usize) -> Value {
+fn read(row: &dyn Row) -> Value {
     let mut members = Vec::with_capacity(row.width());
     for column in 0..row.width() {
         let value = match row.cell(column) {
@@ -74,9 +56,6 @@ fn read(row: &dyn Row, bytes: &mut usize) -> Value {
             Cell::Text(text) => Value::text(text),
             Cell::Blob(blob) => Value::Bytes(blob.into()),
         };
-        if let Value::Bytes(text) = &value {
-            *bytes += text.len();
-        }
         members.push((Bytes::copy_from_slice(row.name(column).as_bytes()), value));
     }
     Value::Map(members)

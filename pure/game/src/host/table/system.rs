@@ -123,16 +123,19 @@ pub(super) const ROWS: &[HostFunction] = &[
         sql::sql_exec,
         "(statement: string, params?: list = {}) -> count: number",
         "Runs an SQL statement of SQLite with `?1`, `?2`, … as parameters; returns how many rows it \
-         changed.",
-        "local count = nk.sql_exec(\"UPDATE users SET location = ?1 WHERE username = ?2\",\n  \
-         { \"Paris\", context.username })",
+         changed. It is a transaction of its own, and is undone if it goes beyond its budget \
+         (`runtime.sql_*`). The server's own tables can be read, without passwords, and not \
+         changed, unless `runtime.sql_write_own_tables` is set; there are no temporary tables.",
+        "nk.sql_exec(\"CREATE TABLE IF NOT EXISTS visits (name TEXT PRIMARY KEY, count INTEGER)\", {})\n\
+         local count = nk.sql_exec(\"INSERT INTO visits VALUES (?1, 1)\"\n  \
+         .. \" ON CONFLICT DO UPDATE SET count = count + 1\", { context.username })",
     ),
     built(
         "sql_query",
         sql::sql_query,
         "(query: string, params?: list = {}) -> rows: list",
-        "Runs an SQL query of SQLite; returns a table of columns for each row, at most 10,000 rows \
-         and 16 MiB.",
+        "Runs an SQL query of SQLite; returns a table of columns for each row, within \
+         `runtime.sql_rows_max` and `runtime.sql_answer_max_bytes`.",
         "local rows = nk.sql_query(\"SELECT username FROM users ORDER BY username LIMIT 10\", {})\n\
          for _, row in ipairs(rows) do nk.logger_info(row.username) end",
     ),

@@ -1,0 +1,189 @@
+//! What a script's statement has used up so far: SQLite asks every few steps whether it may go on
+//! (`sqlite3_progress_handler`). Time is CPU time while it only reads, as everywhere with scripts,
+//! and time by the clock on the wall while others wait for it.
+//!
+//! What it writes is what its thread has written: the pages of the database that no longer fit into
+//! memory, and the temporary files of sorting, grouping and recursion. The kernel counts that
+//! (`wchar` in `/proc/thread-self/io`, proc(5)); where it does not, only time bounds it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use game::db::{DbError, GuestBudget};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Steps of SQLite's virtual machine between two looks at the clock: a step handles at most one
+/// value, so this many of the largest are handled late.
+pub(crate) const STEPS: i32 = 50;
+
+/// Time between two looks at what is dearer to know.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// How much longer than its budget of CPU time a statement may take that waits for the disk or for
+/// a processor.
+const WALL_PER_CPU: u32 = 4;
+
+/// Why a statement was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Its CPU time is over.
+    Time,
+    /// Others have waited for long enough.
+    Held,
+    /// It has written too much.
+    Written,
+}
+
+impl Stop {
+    pub(crate) fn error(self, budget: &GuestBudget) -> DbError {
+        let (what, setting) = match self {
+            Self::Time => (format!("stopped after {} ms", budget.time_ms), "runtime.sql_budget_ms"),
+            Self::Held => (
+                format!("stopped after it kept other writers waiting for {} ms", budget.write_ms),
+                "runtime.sql_write_budget_ms",
+            ),
+            Self::Written => (
+                format!("stopped after it wrote more than {} bytes", budget.written_bytes_max),
+                "runtime.sql_write_max_bytes",
+            ),
+        };
+        DbError::Limit { what, setting }
+    }
+}
+
+#[derive(Debug)]
+struct Run {
+    look_at: Instant,
+    /// For statements that hold the write lock.
+    held_until: Option<Instant>,
+    cpu_max: Duration,
+    cpu_started: Duration,
+    wall_until: Instant,
+    written_max: u64,
+    /// What the thread had written at the first look; statements that end before cost nothing.
+    written_before: Option<u64>,
+    stopped: Option<Stop>,
+}
+
+/// Shared by a connection and its progress handler. Only one thread uses it at a time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meter(Arc<Mutex<Option<Run>>>);
+
+impl Meter {
+    /// Begins to measure one statement.
+    pub(crate) fn start(&self, budget: &GuestBudget) {
+        let now = Instant::now();
+        let cpu_max = Duration::from_millis(u64::from(budget.time_ms));
+        *self.run() = Some(Run {
+            look_at: now + LOOK,
+            held_until: None,
+            cpu_max,
+            cpu_started: thread_time(),
+            wall_until: now + cpu_max * WALL_PER_CPU,
+            written_max: budget.written_bytes_max,
+            written_before: None,
+            stopped: None,
+        });
+    }
+
+    /// From now on others wait.
+    pub(crate) fn hold(&self, budget: &GuestBudget) {
+        if let Some(run) = self.run().as_mut() {
+            let held = Duration::from_millis(u64::from(budget.write_ms));
+            run.held_until = Some(Instant::now() + held);
+        }
+    }
+
+    /// Ends the measurement; tells whether the statement was stopped.
+    pub(crate) fn end(&self) -> Option<Stop> {
+        self.run().take().and_then(|run| run.stopped)
+    }
+
+    /// Whether the statement has to stop.
+    pub(crate) fn is_over(&self) -> bool {
+        let mut shared = self.run();
+        let Some(run) = shared.as_mut() else { return false };
+        let now = Instant::now();
+        if now < run.look_at {
+            return false;
+        }
+        run.look_at = now + LOOK;
+        let stop = run.look(now);
+        run.stopped = run.stopped.or(stop);
+        stop.is_some()
+    }
+
+    fn run(&self) -> MutexGuard<'_, Option<Run>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Run {
+    fn look(&mut self, now: Instant) -> Option<Stop> {
+        if self.held_until.is_some_and(|until| now >= until) {
+            return Some(Stop::Held);
+        }
+        let used = thread_time().saturating_sub(self.cpu_started);
+        if used >= self.cpu_max || now >= self.wall_until {
+            return Some(Stop::Time);
+        }
+        let written = written_bytes()?;
+        let before = *self.written_before.get_or_insert(written);
+        (written.saturating_sub(before) > self.written_max).then_some(Stop::Written)
+    }
+}
+
+/// CPU time of this thread.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let (seconds, nanoseconds) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Duration::new(seconds.unwrap_or_default(), nanoseconds.unwrap_or_default())
+}
+
+/// Bytes that this thread has written since it began, if the system counts them.
+fn written_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+    let count = text.lines().find_map(|line| line.strip_prefix("wchar:"))?;
+    count.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{GuestBudget, Meter, Stop};
+
+    /// Spins until the meter stops it; `None` if it does not within ten seconds.
+    fn stop(meter: &Meter) -> Option<Stop> {
+        let give_up = Instant::now() + Duration::from_secs(10);
+        while !meter.is_over() && Instant::now() < give_up {}
+        meter.end()
+    }
+
+    #[test]
+    fn whoever_others_wait_for_has_less_time() {
+        let budget = GuestBudget { time_ms: 30, write_ms: 5, ..GuestBudget::DEFAULT };
+        let meter = Meter::default();
+        assert!(!meter.is_over() && meter.end().is_none(), "nothing runs");
+        meter.start(&budget);
+        assert_eq!(stop(&meter), Some(Stop::Time));
+        meter.start(&budget);
+        meter.hold(&budget);
+        assert_eq!(stop(&meter), Some(Stop::Held));
+    }
+
+    #[test]
+    fn what_the_thread_writes_is_counted() {
+        let budget = GuestBudget { written_bytes_max: 1_000, ..GuestBudget::DEFAULT };
+        if super::written_bytes().is_none() {
+            return;
+        }
+        let meter = Meter::default();
+        meter.start(&budget);
+        let give_up = Instant::now() + Duration::from_secs(10);
+        while !meter.is_over() && Instant::now() < give_up {
+            std::fs::write("/dev/null", [0; 500]).unwrap();
+        }
+        assert_eq!(meter.end(), Some(Stop::Written));
+    }
+}
