@@ -215,6 +215,7 @@ impl Calls {
         });
         let settled = settle(running, limits, returned);
         self.vm.clear_up().map_err(|error| failure::internal(limits, &error))?;
+        self.vm.count_memory();
         settled.map(|(value, ..)| value)
     }
 }

@@ -121,6 +121,16 @@ pub(crate) fn out_of_memory(limits: &Limits, location: &str) -> ScriptError {
     ScriptError { code: INTERNAL, message, location, kind: ScriptFailure::OutOfMemory }
 }
 
+/// The error of a match that does not fit into the memory of all scripts.
+pub(crate) fn refused(message: String) -> ScriptError {
+    ScriptError {
+        code: INTERNAL,
+        message,
+        location: String::new(),
+        kind: ScriptFailure::OutOfMemory,
+    }
+}
+
 /// The error of something that is not there.
 pub(crate) fn not_found(message: String) -> ScriptError {
     ScriptError { code: 5, message, location: String::new(), kind: ScriptFailure::NotFound }

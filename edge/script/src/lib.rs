@@ -43,6 +43,8 @@ pub struct LuaLimits {
     pub match_memory_max_bytes: usize,
     /// Milliseconds for running all modules at start (`runtime.load_budget_ms`).
     pub load_budget_ms: u32,
+    /// Bytes of all VMs of the process (`runtime.all_memory_max_bytes`).
+    pub all_memory_max_bytes: usize,
     /// Whether clients see file, line and traceback of an error (`runtime.lua_api_stacktrace`).
     pub stacktrace: bool,
 }
@@ -55,6 +57,7 @@ impl Default for LuaLimits {
             callback_budget_ms: 100,
             match_memory_max_bytes: 64 << 20,
             load_budget_ms: 10_000,
+            all_memory_max_bytes: usize::MAX,
             stacktrace: false,
         }
     }

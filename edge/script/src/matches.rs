@@ -2,6 +2,7 @@
 //! its callbacks hand on. The prelude keeps the state and checks what the callbacks return.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use game::guest::{
@@ -18,10 +19,17 @@ use crate::sources::Sources;
 use crate::vm::{Purpose, Vm};
 use crate::{LuaLimits, budget, convert, lend};
 
+/// The setting that bounds the memory of all VMs together.
+const ALL_MEMORY: &str = "runtime.all_memory_max_bytes";
+
+/// What the smallest match needs, about.
+const START_BYTES: usize = 512 * 1024;
+
 /// A match written in Lua.
 pub(crate) struct LuaMatch {
     vm: Vm,
     limits: Limits,
+    all_memory_max_bytes: usize,
     callbacks: Callbacks,
     label: String,
     /// Reused for every call's presences or messages.
@@ -63,6 +71,14 @@ impl LuaMatch {
         context: &MatchContext,
         (module, params): (&str, &Value),
     ) -> Result<(Self, MatchInit), ScriptError> {
+        let all_memory_max_bytes = limits.all_memory_max_bytes;
+        let used_bytes = sources.vm_bytes.load(Relaxed);
+        if used_bytes.saturating_add(START_BYTES) > all_memory_max_bytes {
+            return Err(failure::refused(format!(
+                "the scripts of the process use {used_bytes} of {all_memory_max_bytes} bytes \
+                 ({ALL_MEMORY})"
+            )));
+        }
         let limits = Limits {
             budget_ms: limits.callback_budget_ms,
             budget_setting: "match.callback_budget_ms",
@@ -74,8 +90,14 @@ impl LuaMatch {
         let internal = |error: mlua::Error| failure::internal(&limits, &error);
         let vm = Vm::new(sources, host, Purpose::Match, limits.memory_bytes).map_err(internal)?;
         let callbacks = Callbacks::of(&vm).map_err(internal)?;
-        let mut running =
-            Self { vm, limits, callbacks, label: String::new(), packer: Packer::default() };
+        let mut running = Self {
+            vm,
+            limits,
+            all_memory_max_bytes,
+            callbacks,
+            label: String::new(),
+            packer: Packer::default(),
+        };
 
         let open = running.vm.entry("match_open").map_err(internal)?;
         running.call(host, &open, (module, context.match_id.as_str()))?;
@@ -86,6 +108,9 @@ impl LuaMatch {
         let tick_rate_hz = rate.as_i64().unwrap_or(0);
         let label = label.as_string().map_or_else(String::new, |text| text.to_string_lossy());
         running.label.clone_from(&label);
+        // What loading has left behind would stay until the match has made as much garbage again.
+        running.vm.lua.gc_collect().map_err(internal)?;
+        running.vm.count_memory();
         Ok((running, MatchInit { tick_rate_hz, label }))
     }
 
@@ -96,13 +121,22 @@ impl LuaMatch {
         function: &Function,
         arguments: impl IntoLuaMulti,
     ) -> Result<(LuaValue, LuaValue), ScriptError> {
-        let running = budget::begin(self.limits.allowed());
+        let mut limits = self.limits;
+        let is_less = self.vm.limit_memory(self.all_memory_max_bytes);
+        let is_less = is_less.map_err(|error| self.internal(&error))?;
+        if is_less {
+            limits.memory_setting = ALL_MEMORY;
+        }
+        let running = budget::begin(limits.allowed());
         let returned = lend::lend(host, || function.call::<Outcome>(arguments));
-        let result = settle(running, &self.limits, returned);
+        let result = settle(running, &limits, returned);
         if matches!(&result, Err(error) if error.kind == game::guest::ScriptFailure::OutOfMemory) {
             self.vm.recover_memory();
+        } else if is_less {
+            self.vm.own_limit().map_err(|error| self.internal(&error))?;
         }
         self.vm.clear_up().map_err(|error| self.internal(&error))?;
+        self.vm.count_memory();
         result
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use mlua::chunk::Compiler;
 use thiserror::Error;
@@ -95,6 +95,8 @@ pub struct Sources {
     pub(crate) modules: BTreeMap<String, Module>,
     /// Whether some VM has taken on `run_once`.
     pub(crate) ran_once: AtomicBool,
+    /// Bytes of the VMs that run these modules, on all threads.
+    pub(crate) vm_bytes: AtomicUsize,
     /// Files in the folder that the original would run as modules and that are not run here: the
     /// first [`OTHERS_NAMED_MAX`] of so many.
     others: (Vec<PathBuf>, usize),

@@ -1,6 +1,7 @@
 //! One Lua VM: its libraries, its limits, our prelude, and the functions that the prelude needs
 //! from Rust. The VM for calls runs all modules at start; a match's VM only what the match needs.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -40,6 +41,9 @@ pub(crate) struct Vm {
     /// The prelude's entry points.
     pub(crate) entry: Table,
     seal: Seal,
+    /// What it was last counted with among all.
+    counted_bytes: Cell<usize>,
+    sources: Arc<Sources>,
     memory_max_bytes: usize,
 }
 
@@ -105,7 +109,10 @@ impl Vm {
             lua.load(prelude()?).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
         let entry = chunk.call::<Table>((native, purpose == Purpose::Match))?;
         lua.set_interrupt(budget::tick);
-        Ok(Self { lua, entry, seal, memory_max_bytes })
+        let (sources, counted_bytes) = (Arc::clone(sources), Cell::new(0));
+        let vm = Self { lua, entry, seal, counted_bytes, sources, memory_max_bytes };
+        vm.count_memory();
+        Ok(vm)
     }
 
     /// Ends the start: what calls do to globals and libraries is theirs alone from now on.
@@ -119,6 +126,34 @@ impl Vm {
         self.seal.clean(&self.lua)
     }
 
+    /// Tells what the VM holds now, for the limit on all VMs together.
+    pub(crate) fn count_memory(&self) {
+        let (now, before) = (self.lua.used_memory(), self.counted_bytes.get());
+        if now > before {
+            self.sources.vm_bytes.fetch_add(now - before, Relaxed);
+        } else if now < before {
+            self.sources.vm_bytes.fetch_sub(before - now, Relaxed);
+        }
+        self.counted_bytes.set(now);
+    }
+
+    /// Gives the VM no more memory than all VMs together may still have. Returns whether that is
+    /// less than its own limit.
+    pub(crate) fn limit_memory(&self, all_max_bytes: usize) -> mlua::Result<bool> {
+        let left_bytes = all_max_bytes.saturating_sub(self.sources.vm_bytes.load(Relaxed));
+        if left_bytes >= self.memory_max_bytes {
+            return Ok(false);
+        }
+        let bytes = self.lua.used_memory().saturating_add(left_bytes);
+        self.lua.set_memory_limit(bytes.min(self.memory_max_bytes))?;
+        Ok(bytes < self.memory_max_bytes)
+    }
+
+    /// Puts the VM's own memory limit back.
+    pub(crate) fn own_limit(&self) -> mlua::Result<()> {
+        self.lua.set_memory_limit(self.memory_max_bytes).map(|_| ())
+    }
+
     /// An entry point of the prelude.
     pub(crate) fn entry(&self, name: &str) -> mlua::Result<Function> {
         self.entry.get(name)
@@ -128,9 +163,15 @@ impl Vm {
     ///
     /// Returns whether at least half of the memory is free again.
     pub(crate) fn recover_memory(&self) -> bool {
-        let limited = self.lua.set_memory_limit(self.memory_max_bytes).is_ok();
+        let limited = self.own_limit().is_ok();
         let collected = self.lua.gc_collect().is_ok();
         limited && collected && self.lua.used_memory() < self.memory_max_bytes / 2
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        self.sources.vm_bytes.fetch_sub(self.counted_bytes.get(), Relaxed);
     }
 }
 

@@ -148,6 +148,10 @@ pub struct RuntimeConfig {
     pub sql: GuestBudget,
     /// `runtime.lua_api_stacktrace`.
     pub stacktrace: bool,
+    /// `runtime.all_memory_max_bytes`; 0 is half of the machine's.
+    pub all_memory_bytes_max: usize,
+    /// `runtime.log_lines_per_second_max`.
+    pub log_lines_max: u32,
     /// `runtime.memory_max_bytes`.
     pub memory_bytes_max: usize,
 }
@@ -420,6 +424,7 @@ impl Config {
             runtime: RuntimeSettings {
                 http_key: self.runtime.http_key.clone(),
                 env: self.runtime.env.clone(),
+                log_lines_max: self.runtime.log_lines_max,
             },
             limits: self.limits.clone(),
         }
@@ -481,6 +486,8 @@ fn runtime(values: &Effective, data_dir: &Path) -> RuntimeConfig {
         },
         stacktrace: values.switch("runtime.lua_api_stacktrace"),
         memory_bytes_max: values.number("runtime.memory_max_bytes"),
+        all_memory_bytes_max: values.number("runtime.all_memory_max_bytes"),
+        log_lines_max: values.number("runtime.log_lines_per_second_max"),
     }
 }
 
@@ -489,10 +496,12 @@ fn matches(values: &Effective) -> MatchConfig {
         queues: MatchSettings {
             input_queue_size: values.number("match.input_queue_size"),
             deferred_queue_size: values.number("match.deferred_queue_size"),
+            broadcast_bytes_max: values.number("match.broadcast_bytes_max"),
             empty_s_max: values.number("match.max_empty_sec"),
             relayed_bytes_per_s: values.number("match.relayed_bytes_per_sec"),
             count_max: values.number("match.matches_max"),
             list_steps_max: values.number("match.list_steps_max"),
+            created_per_call_max: values.number("match.created_per_call_max"),
         },
         callback_budget_ms: values.number("match.callback_budget_ms"),
         memory_bytes_max: values.number("match.memory_max_bytes"),

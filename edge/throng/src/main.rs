@@ -20,6 +20,7 @@ mod echo;
 mod keys;
 mod load;
 mod logs;
+mod memory;
 mod metrics;
 mod nofile;
 mod options;

@@ -27,6 +27,7 @@ use server::worker::Worker;
 use store::{Store, StoreSettings};
 
 use crate::config::{Config, EngineConfig};
+use crate::memory;
 use crate::metrics::CustomMetrics;
 use crate::signals::StopSignals;
 use gauges::Gauges;
@@ -177,6 +178,7 @@ fn host_settings(settings: &Settings) -> HostSettings {
         node: settings.node.clone(),
         env: settings.runtime.env.clone(),
         version: settings.version.clone(),
+        log_lines_max: settings.runtime.log_lines_max,
         session: settings.session.clone(),
     }
 }
@@ -232,6 +234,10 @@ fn lua_limits(config: &Config) -> LuaLimits {
         match_memory_max_bytes: config.matches.memory_bytes_max,
         load_budget_ms: config.runtime.load_budget_ms,
         stacktrace: config.runtime.stacktrace,
+        all_memory_max_bytes: match config.runtime.all_memory_bytes_max {
+            0 => memory::of_machine_bytes() / 2,
+            bytes => bytes,
+        },
     }
 }
 

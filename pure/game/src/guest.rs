@@ -487,6 +487,8 @@ pub struct HostSettings {
     pub env: Vec<(String, String)>,
     /// The version of this program.
     pub version: String,
+    /// `runtime.log_lines_per_second_max`: of the scripts of one thread.
+    pub log_lines_max: u32,
     /// For `authenticate_token_generate`.
     pub session: crate::session::SessionSettings,
 }

@@ -32,6 +32,8 @@ pub struct Desk {
     pub directory: Directory,
     /// Its replica of the scripts' cache.
     pub cache: Cache,
+    /// What its scripts have logged lately.
+    pub(crate) script_log: ScriptLog,
 }
 
 /// What a thread that runs scripts is given by the wiring.
@@ -54,7 +56,8 @@ impl Desk {
     ) -> Self {
         let directory = Directory::new(&host.node);
         let machine = Box::new(NoMachine);
-        Self { db, random, host, unix_ms, machine, directory, cache: Cache::new(thread) }
+        let (cache, script_log) = (Cache::new(thread), ScriptLog::new(host.log_lines_max));
+        Self { db, random, host, unix_ms, machine, directory, cache, script_log }
     }
 }
 
@@ -101,19 +104,70 @@ macro_rules! from_desk {
         }
 
         fn log(&mut self, level: game::guest::LogLevel, text: &str) {
-            crate::desk::log_of_script(level, text);
+            self.$($desk).+.script_log.line(self.now, level, text);
         }
     };
 }
 pub(crate) use from_desk;
 
-/// A log line of a script, in the server's log.
-pub(crate) fn log_of_script(level: LogLevel, text: &str) {
-    match level {
-        LogLevel::Debug => tracing::debug!(target: "script", "{text}"),
-        LogLevel::Info => tracing::info!(target: "script", "{text}"),
-        LogLevel::Warn => tracing::warn!(target: "script", "{text}"),
-        LogLevel::Error => tracing::error!(target: "script", "{text}"),
+/// Bytes of one log line of a script; the rest is cut off.
+const LOG_LINE_BYTES_MAX: usize = 16 * 1024;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The log lines of one thread's scripts: so many a second (`runtime.log_lines_per_second_max`).
+#[derive(Debug)]
+pub(crate) struct ScriptLog {
+    lines_max: u32,
+    lines: u32,
+    since_ns: u64,
+    /// Lines dropped since it was last said.
+    unsaid: u64,
+    /// All lines dropped, for `/metrics`.
+    pub(crate) dropped_count: u64,
+}
+
+impl ScriptLog {
+    fn new(lines_max: u32) -> Self {
+        Self { lines_max, lines: 0, since_ns: 0, unsaid: 0, dropped_count: 0 }
+    }
+
+    /// A line of a script, in the server's log if there is room for it in this second.
+    pub(crate) fn line(&mut self, now: Now, level: LogLevel, text: &str) {
+        let is_debug = level == LogLevel::Debug;
+        if is_debug && !tracing::enabled!(target: "script", tracing::Level::DEBUG) {
+            return;
+        }
+        if now.mono_ns.saturating_sub(self.since_ns) >= SECOND_NS {
+            self.since_ns = now.mono_ns;
+            self.lines = 0;
+            self.say_dropped();
+        }
+        if self.lines >= self.lines_max {
+            self.unsaid += 1;
+            self.dropped_count += 1;
+            return;
+        }
+        self.lines += 1;
+        let text = text.get(..text.floor_char_boundary(LOG_LINE_BYTES_MAX)).unwrap_or(text);
+        match level {
+            LogLevel::Debug => tracing::debug!(target: "script", "{text}"),
+            LogLevel::Info => tracing::info!(target: "script", "{text}"),
+            LogLevel::Warn => tracing::warn!(target: "script", "{text}"),
+            LogLevel::Error => tracing::error!(target: "script", "{text}"),
+        }
+    }
+
+    fn say_dropped(&mut self) {
+        if self.unsaid > 0 {
+            tracing::warn!(
+                lines = self.unsaid,
+                "scripts logged more than {} lines in a second, the others were dropped; \
+                 runtime.log_lines_per_second_max moves this limit",
+                self.lines_max
+            );
+            self.unsaid = 0;
+        }
     }
 }
 

@@ -331,6 +331,7 @@ impl Room {
             }
         }
         self.desk.post_cache(self.me, &self.topology, out);
+        self.stats.script_log_dropped.set(self.desk.script_log.dropped_count);
         for (core, deliveries) in self.outbox.take() {
             let mail = Mail::Deliver(deliveries);
             if is_more_due {

@@ -76,6 +76,8 @@ pub struct MatchSettings {
     pub input_queue_size: usize,
     /// `match.deferred_queue_size`.
     pub deferred_queue_size: usize,
+    /// `match.broadcast_bytes_max`: payloads that one callback may send.
+    pub broadcast_bytes_max: usize,
     /// `match.max_empty_sec`; 0 is off.
     pub empty_s_max: u64,
     /// `match.relayed_bytes_per_sec`: of one sender in a relayed match, before its messages give
@@ -85,6 +87,8 @@ pub struct MatchSettings {
     pub count_max: usize,
     /// `match.list_steps_max`: what one listing may cost, very roughly in nanoseconds.
     pub list_steps_max: u64,
+    /// `match.created_per_call_max`: matches that one RPC, hook or callback may create.
+    pub created_per_call_max: usize,
 }
 
 /// `runtime.*`.
@@ -94,6 +98,8 @@ pub struct RuntimeSettings {
     pub http_key: String,
     /// `runtime.env`.
     pub env: Vec<(String, String)>,
+    /// `runtime.log_lines_per_second_max`: of the scripts of one thread.
+    pub log_lines_max: u32,
 }
 
 /// `limit.*`: what one client may take. 0 turns a limit off. Every core counts for itself.

@@ -185,6 +185,10 @@ counters! {
         counter limited_relayed_matches_per_user,
         /// Authoritative matches not made because match.matches_max were running.
         counter matches_refused,
+        /// Lines of scripts not logged because of runtime.log_lines_per_second_max.
+        counter script_log_dropped,
+        /// Callbacks of matches that wanted to send more than match.broadcast_bytes_max.
+        counter match_broadcasts_refused,
         /// Ticks run.
         counter match_ticks,
         /// Ticks skipped because the one before was late.
@@ -217,6 +221,8 @@ counters! {
         counter rpc_out_of_time,
         /// RPC calls stopped at their memory budget.
         counter rpc_out_of_memory,
+        /// Lines of scripts not logged because of runtime.log_lines_per_second_max.
+        counter script_log_dropped,
         /// Before-hooks run.
         counter overall_before_count,
         /// Before-hooks that failed or refused with an error.

@@ -10,6 +10,7 @@ mod host;
 mod lanes;
 
 pub use host::NoAsk;
+pub(crate) use host::count_created;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -259,6 +260,7 @@ impl Worker {
 
     fn post(&mut self, now: Now, out: &mut Output<Mail>, wake: bool) {
         self.desk.post_cache(self.me, &self.topology, out);
+        self.stats.script_log_dropped.set(self.desk.script_log.dropped_count);
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);
         }

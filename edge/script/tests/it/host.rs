@@ -85,6 +85,7 @@ impl Default for TestHost {
                 node: "node1".into(),
                 env: vec![("MODE".into(), "test".into())],
                 version: "0.0.0".into(),
+                log_lines_max: 1_000,
                 session,
             },
             directory: Directory::new("node1"),

@@ -292,3 +292,39 @@ fn what_a_call_holds_outside_its_vm_counts() {
         assert_eq!(kind, ScriptFailure::OutOfMemory, "{body}: {message}");
     }
 }
+
+/// A match that takes a mebibyte more at every tick.
+const GROWING: &str = "local M = {}
+    function M.match_init() return {}, 10, '' end
+    M.match_join_attempt, M.match_join, M.match_leave = print, print, print
+    M.match_terminate, M.match_signal = print, print
+    function M.match_loop(c, d, t, s)
+        s[#s + 1] = ('x'):rep(2^20 - 100 + t)
+        return s
+    end
+    return M";
+
+#[test]
+fn all_vms_together_have_a_limit() {
+    let limits = LuaLimits { all_memory_max_bytes: 6 << 20, ..roomy() };
+    let mut host = TestHost::default();
+    let mut scripts = load_with(&[("m.lua", GROWING)], limits, &mut host).unwrap();
+    let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };
+    let mut running = Vec::new();
+    let refused = loop {
+        match scripts.match_new(&mut host, &context, "m", Value::Nil) {
+            Ok((made, _)) if running.len() < 1_000 => running.push(made),
+            Ok(_) => panic!("a thousand matches fit"),
+            Err(refused) => break refused.message,
+        }
+    };
+    assert!(refused.contains("(runtime.all_memory_max_bytes)"), "{refused}");
+    // What ends makes room, for a match that grows as for a new one; each has 8 MiB of its own.
+    running.drain(1..);
+    let error = (0..8).find_map(|tick| running[0].tick(&mut host, &context, tick, &[]).err());
+    let error = error.unwrap();
+    assert_eq!(error.kind, ScriptFailure::OutOfMemory);
+    assert!(error.message.ends_with("(runtime.all_memory_max_bytes)"), "{error}");
+    running.clear();
+    assert!(scripts.match_new(&mut host, &context, "m", Value::Nil).is_ok());
+}

@@ -31,7 +31,8 @@ fn tight() -> LuaLimits {
         memory_max_bytes: 16 << 20,
         callback_budget_ms: 20,
         match_memory_max_bytes: 8 << 20,
-        load_budget_ms: 50,
+        load_budget_ms: 200,
+        all_memory_max_bytes: usize::MAX,
         stacktrace: false,
     }
 }

@@ -307,6 +307,23 @@ pub const BUILT: &[Opt] = &[
     )
     .ours(),
     row(
+        "runtime.all_memory_max_bytes",
+        number(0, 1024 * 1024 * MIB, "bytes"),
+        "0",
+        "Memory of all script states of the process together. At the limit no match is created, \
+         and one that needs more than it has is ended. 0 is half of the memory of the machine, or \
+         of the control group that the server runs in.",
+    )
+    .ours(),
+    row(
+        "runtime.log_lines_per_second_max",
+        number(1, 1_000_000, "lines"),
+        "1000",
+        "Lines that the scripts of one thread may log in a second, `print` included. What is more \
+         is dropped, counted, and said once a second.",
+    )
+    .ours(),
+    row(
         "runtime.memory_max_bytes",
         number(MIB, 64 * 1024 * MIB, "bytes"),
         "67108864",
@@ -389,6 +406,14 @@ pub const BUILT: &[Opt] = &[
         "Deferred broadcasts in one tick of a match. One more is an error to the script.",
     ),
     row(
+        "match.broadcast_bytes_max",
+        number(64 * 1024, 1024 * MIB, "bytes"),
+        "16777216",
+        "Payloads of all messages that one callback of a match sends. One more is an error to the \
+         script: until the callback ends they wait in memory, in every form that clients speak.",
+    )
+    .ours(),
+    row(
         "match.max_empty_sec",
         number(0, YEAR_S_10, "s"),
         "0",
@@ -418,6 +443,14 @@ pub const BUILT: &[Opt] = &[
         "What one member of a relayed match may send each second, and all together twice as much. \
          What is more reaches only the members who are not behind, so that a flood does not cut \
          off who reads slowly.",
+    )
+    .ours(),
+    row(
+        "match.created_per_call_max",
+        number(1, 1_000_000, "matches"),
+        "100",
+        "Matches that one RPC, hook or callback of a match may create. One more is an error to the \
+         script.",
     )
     .ours(),
     row(

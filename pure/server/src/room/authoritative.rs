@@ -407,14 +407,20 @@ impl Room {
     ) -> Option<R> {
         let found = self.matches.get_mut(&id)?;
         let mut running = found.running.take()?;
-        let mut effects = Effects::new(self.settings.matches.deferred_queue_size);
+        let mut effects = Effects::new(&self.settings.matches);
         let result = {
             self.callbacks_running += 1;
             let mut host = RoomHost::new(self, now, Some(&mut effects));
             callback(&mut running, &mut host)
         };
         self.callbacks_running -= 1;
-        self.matches.get_mut(&id)?.running = Some(running);
+        let found = self.matches.get_mut(&id)?;
+        found.running = Some(running);
+        if effects.is_full {
+            self.stats.match_broadcasts_refused.up();
+            let what = format_args!("match {id} of {} may not send more at once", found.module);
+            self.limit_log.hit(now, "match.broadcast_bytes_max", what);
+        }
         self.apply(id, effects);
         match result {
             Ok(Some(value)) => Some(value),

@@ -15,6 +15,7 @@ use super::Room;
 use super::authoritative::LABEL_BYTES_MAX;
 use crate::desk::from_desk;
 use crate::mail::{AskError, Mail};
+use crate::settings::MatchSettings;
 
 /// Sessions to be removed, and how many of the callback's messages they still get.
 pub(super) type Kicks = Vec<(usize, Vec<Uuid>)>;
@@ -25,16 +26,22 @@ pub(super) struct Effects {
     messages: Vec<Broadcast>,
     deferred: Vec<Broadcast>,
     deferred_max: usize,
+    /// Of all messages together.
+    bytes_left: usize,
+    /// Whether a message was refused because of its bytes.
+    pub(super) is_full: bool,
     kicks: Kicks,
     label: Option<String>,
 }
 
 impl Effects {
-    pub(super) fn new(deferred_max: usize) -> Self {
+    pub(super) fn new(settings: &MatchSettings) -> Self {
         Self {
             messages: Vec::new(),
             deferred: Vec::new(),
-            deferred_max,
+            deferred_max: settings.deferred_queue_size,
+            bytes_left: settings.broadcast_bytes_max,
+            is_full: false,
             kicks: Vec::new(),
             label: None,
         }
@@ -52,6 +59,12 @@ const BROADCASTS_PER_CALLBACK_MAX: usize = 65_536;
 
 impl Dispatcher for Effects {
     fn broadcast(&mut self, message: Broadcast) -> Result<(), HostError> {
+        let Some(bytes_left) = self.bytes_left.checked_sub(message.data.len()) else {
+            self.is_full = true;
+            return Err(HostError::new(
+                "too many bytes of message broadcasts per callback (match.broadcast_bytes_max)",
+            ));
+        };
         if message.deferred {
             if self.deferred.len() >= self.deferred_max {
                 return Err(HostError::new("too many deferred message broadcasts per tick"));
@@ -63,6 +76,7 @@ impl Dispatcher for Effects {
             }
             self.messages.push(message);
         }
+        self.bytes_left = bytes_left;
         Ok(())
     }
 
@@ -84,11 +98,13 @@ pub(super) struct RoomHost<'a> {
     room: &'a mut Room,
     now: Now,
     effects: Option<&'a mut Effects>,
+    /// Matches that this callback has created or tried to.
+    created: usize,
 }
 
 impl<'a> RoomHost<'a> {
     pub(super) fn new(room: &'a mut Room, now: Now, effects: Option<&'a mut Effects>) -> Self {
-        Self { room, now, effects }
+        Self { room, now, effects, created: 0 }
     }
 
     fn tell_cores(&mut self, make: impl Fn() -> Mail) {
@@ -101,6 +117,7 @@ impl Host for RoomHost<'_> {
     from_desk!(room.desk);
 
     fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
+        crate::worker::count_created(&mut self.created, &self.room.settings)?;
         // An id that lives here: with r rooms, r tries on average.
         let id = loop {
             let id = uuid::Builder::from_random_bytes(self.room.desk.random.bytes()).into_uuid();

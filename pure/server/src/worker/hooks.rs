@@ -43,6 +43,7 @@ impl Worker {
             ask: &mut *self.ask,
             asked: &mut self.asked,
             mails: &mut self.mails,
+            created: 0,
         };
         let result = call(&mut *self.scripts, &mut host);
         if self.desk.db.in_transaction() {

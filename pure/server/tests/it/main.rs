@@ -8,6 +8,7 @@ mod answers;
 mod backlog;
 mod fair;
 mod full;
+mod guests;
 mod http;
 mod matches;
 mod rig;

@@ -248,12 +248,14 @@ fn settings() -> Settings {
         matches: MatchSettings {
             input_queue_size: 128,
             deferred_queue_size: 128,
+            broadcast_bytes_max: 1 << 20,
+            created_per_call_max: 3,
             empty_s_max: 0,
             count_max: 1_000,
             relayed_bytes_per_s: 65_536,
             list_steps_max: 10_000_000,
         },
-        runtime: RuntimeSettings { http_key: "httpkey".into(), env: Vec::new() },
+        runtime: RuntimeSettings { http_key: "httpkey".into(), env: Vec::new(), log_lines_max: 5 },
         limits: LimitSettings::default(),
         answers: AnswerSettings { bytes_max: 1 << 20, unsent_bytes_max: 4 << 20 },
     }
@@ -583,6 +585,7 @@ fn kit(id: ThreadId, settings: &Settings, store: &Store, sources: &Arc<Sources>)
         node: settings.node.clone(),
         env: Vec::new(),
         version: settings.version.clone(),
+        log_lines_max: settings.runtime.log_lines_max,
         session: settings.session.clone(),
     });
     let (db, random) = (store.connect().unwrap(), Random::from_number(u64::from(id.0) + 100));

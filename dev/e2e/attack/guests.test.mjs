@@ -1,0 +1,93 @@
+/**
+ * Scripts that want everything: time of their room by hashing, memory by messages, JSON and matches, the log, and
+ * the libraries of everybody else. A neighbour plays beside each, and a match beside those that run in a room.
+ */
+import { after, before, test } from "node:test";
+import assert from "node:assert/strict";
+import { http } from "../client.mjs";
+import { throngOnly } from "../server.mjs";
+import { besideNeighbour, inParallel, NEIGHBOUR_MS_MAX, startVictim } from "./rig.mjs";
+
+const MIB = 1 << 20;
+/** A tick of the match that watches comes every so often. */
+const TICK_MS = 50;
+
+let server;
+before(async () => {
+  if (!throngOnly.skip) server = await startVictim({ options: { "engine.rooms": 1 } });
+});
+after(() => server?.stop());
+
+const rest = (ms) => new Promise((rested) => setTimeout(rested, ms));
+
+async function rpc(id, payload = "") {
+  const path = `/v2/rpc/${id}?http_key=${server.httpKey}&unwrap`;
+  return http(server, "POST", path, { body: payload });
+}
+
+/** Starts a match that harms its room, beside one that watches; gives what both say after a while. */
+async function inOneRoom(harm) {
+  const create = async (params) => (await rpc("greedy_create", JSON.stringify(params))).text;
+  const watching = await create({});
+  await rest(5 * TICK_MS);
+  const harming = await create({ harm });
+  await rest(1_500);
+  const ask = async (id) => rpc("greedy_signal", id);
+  const watched = JSON.parse((await ask(watching)).text);
+  assert.ok(watched.ticks > 10, JSON.stringify(watched));
+  const waited = watched.worst_ms - TICK_MS;
+  assert.ok(waited < NEIGHBOUR_MS_MAX, `the match beside waited ${waited} ms for its tick`);
+  return ask(harming);
+}
+
+test("a match that hashes passwords is refused, and its room ticks on", throngOnly, async () => {
+  const { result } = await besideNeighbour(server, () => inOneRoom("hash"));
+  assert.match(JSON.parse(result.text).said, /call it from an RPC function/);
+});
+
+test("one callback sends a bounded number of bytes", throngOnly, async () => {
+  const before = await server.residentBytes();
+  const { result } = await besideNeighbour(server, () => inOneRoom("broadcast"));
+  // It may also have run out of time before.
+  if (result.status === 200) assert.match(JSON.parse(result.text).said, /match.broadcast_bytes_max/);
+  const grown = (await server.residentBytes()) - before;
+  assert.ok(grown < 200 * MIB, `${grown / MIB} MiB more`);
+});
+
+test("JSON that grows when it is decoded ends its match or call", throngOnly, async () => {
+  const before = await server.residentBytes();
+  let peak = before;
+  const harm = async () => {
+    const watch = setInterval(async () => (peak = Math.max(peak, await server.residentBytes())), 5);
+    const match = await inOneRoom("decode");
+    assert.notEqual(match.status, 200, match.text);
+    const calls = await inParallel(2, 1, () => rpc("greedy_decode"));
+    clearInterval(watch);
+    assert.ok(calls.every(({ status }) => status === 500), JSON.stringify(calls));
+  };
+  await besideNeighbour(server, harm);
+  assert.ok(peak - before < 900 * MIB, `${(peak - before) / MIB} MiB more`);
+});
+
+test("one call makes a bounded number of matches", throngOnly, async () => {
+  const before = await server.residentBytes();
+  const { result } = await besideNeighbour(server, () => rpc("greedy_matches"));
+  const { made, why } = JSON.parse(result.text);
+  assert.equal(made, 100);
+  assert.match(why, /match.created_per_call_max/);
+  const each = ((await server.residentBytes()) - before) / made;
+  assert.ok(each < MIB, `${Math.round(each / 1024)} KiB for a match`);
+});
+
+test("a flood of log lines is cut", throngOnly, async () => {
+  await besideNeighbour(server, () => inParallel(4, 1, () => rpc("greedy_log")));
+  assert.ok((await server.counters()).of("script_log_dropped") > 50_000);
+});
+
+test("what a call replaces is its own", throngOnly, async () => {
+  const harm = () => inParallel(64, 2, () => rpc("greedy_globals"));
+  const { result } = await besideNeighbour(server, harm);
+  assert.ok(result.every(({ text }) => text === "done"), JSON.stringify(result[0]));
+  const looks = await inParallel(64, 8, () => rpc("greedy_look"));
+  for (const { text } of looks) assert.equal(text, "truexxab");
+});

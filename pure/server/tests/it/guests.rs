@@ -1,0 +1,67 @@
+//! What scripts may cause on the server's side: messages, matches and log lines are bounded, the
+//! refusal names its setting, and is counted.
+
+use crate::rig::{Plan, Rig};
+
+const ARENA: &str = "local M = {}
+    function M.match_init() return {}, 10, '' end
+    function M.match_join_attempt(context, dispatcher, tick, state) return state, true end
+    function M.match_join(context, dispatcher, tick, state) return state end
+    function M.match_leave(context, dispatcher, tick, state) return state end
+    function M.match_loop(context, dispatcher, tick, state) return state end
+    function M.match_terminate(context, dispatcher, tick, state) return state end
+    function M.match_signal(context, dispatcher, tick, state, data)
+        local payload = ('x'):rep(300000)
+        for sent = 0, 100 do
+            local ok, why = pcall(dispatcher.broadcast_message, 1, payload)
+            if not ok then return state, sent .. ' ' .. why end
+        end
+    end
+    return M";
+
+const RPCS: &str = "local nk = require('nakama')
+    nk.register_rpc(function() return nk.match_create('arena', {}) end, 'create')
+    nk.register_rpc(function(context, id) return nk.match_signal(id, '') end, 'signal')
+    nk.register_rpc(function()
+        for made = 0, 100 do
+            local ok, why = pcall(nk.match_create, 'arena', {})
+            if not ok then return made .. ' ' .. why end
+        end
+    end, 'many')
+    nk.register_rpc(function() for line = 1, 20 do nk.logger_info('line ' .. line) end end, 'log')
+    nk.register_rpc(function() for line = 1, 20 do print('line', line) end end, 'print')";
+
+fn rig() -> Rig {
+    Rig::with(&Plan { modules: &[("arena.lua", ARENA), ("rpcs.lua", RPCS)], ..Plan::default() })
+}
+
+#[test]
+fn one_callback_sends_a_bounded_number_of_bytes() {
+    let rig = rig();
+    let id = rig.rpc("create", "");
+    for count in 1..=2 {
+        let answer = rig.rpc("signal", &id);
+        assert!(answer.starts_with("3 ") && answer.contains("broadcast_bytes_max"), "{answer}");
+        assert_eq!(rig.stat("match_broadcasts_refused"), count);
+    }
+}
+
+#[test]
+fn one_call_makes_a_bounded_number_of_matches() {
+    let rig = rig();
+    for total in [3, 6] {
+        let answer = rig.rpc("many", "");
+        assert!(answer.starts_with("3 ") && answer.contains("created_per_call_max"), "{answer}");
+        assert_eq!(rig.stat("authoritative_matches"), total);
+    }
+}
+
+#[test]
+fn scripts_log_a_bounded_number_of_lines_a_second() {
+    let rig = rig();
+    rig.rpc("log", "");
+    let dropped = rig.stat("script_log_dropped");
+    assert_eq!(dropped, 15);
+    rig.rpc("print", "");
+    assert!(rig.stat("script_log_dropped") >= dropped + 15);
+}
