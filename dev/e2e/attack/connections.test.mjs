@@ -62,8 +62,8 @@ test("pipelining holds little and makes nobody wait", throngOnly, async () => {
   });
   const counters = await server.counters();
   assert.ok(counters.of("read_pauses") > 0);
-  // 64 KiB and one read of the engine, once up to 512 KiB.
-  assert.ok(held > 0 && held <= 40 * 600_000, `${held} bytes held`);
+  // 64 KiB and one read of the engine; with the ring, once, what the kernel delivers before a stop reaches it.
+  assert.ok(held > 0 && held <= 40 * MIB, `${held} bytes held`);
   const grown = (await server.residentBytes()) - resident;
   assert.ok(grown < 64 * MIB, `${grown} bytes more`);
 });
@@ -81,7 +81,7 @@ test("messages sent ahead on sockets hold little", throngOnly, async () => {
     }),
   );
   const waiting = (await server.counters()).of("input_bytes_waiting");
-  assert.ok(waiting <= 20 * 600_000, `${waiting} bytes wait`);
+  assert.ok(waiting <= 20 * MIB, `${waiting} bytes wait`);
 });
 
 test("an object named a thousand times is answered once", throngOnly, async () => {
@@ -118,15 +118,23 @@ test("answers that nobody takes are bounded, dropped in time, and given back", t
   let [unsent, peak] = [0, 0];
   await besideNeighbour(server, async () => {
     // Not read from: node takes what fits in its own buffer, and the kernel what fits in its.
-    const sockets = await inParallel(60, 8, () => server.rawConnection());
-    for (const socket of sockets) socket.pause().write(page.repeat(3));
-    for (const end = Date.now() + 3 * WRITE_TIMEOUT_MS; Date.now() < end; await rest(100)) {
-      unsent = Math.max(unsent, (await server.counters()).of("output_bytes_unsent"));
-      peak = Math.max(peak, (await server.residentBytes()) - resident);
-    }
-    const kept = (await server.counters()).of("output_bytes_unsent");
-    assert.ok(kept < MIB, `${kept} bytes kept after the time to take them`);
+    const sockets = await inParallel(20, 8, () => server.rawConnection());
+    for (const socket of sockets) socket.pause().write(page.repeat(4));
+    // Until it is much, then until it is dropped.
+    const look = async (isEnough) => {
+      for (const end = Date.now() + 12_000; Date.now() < end; await rest(100)) {
+        const now = (await server.counters()).of("output_bytes_unsent");
+        unsent = Math.max(unsent, now);
+        peak = Math.max(peak, (await server.residentBytes()) - resident);
+        if (isEnough(now)) return;
+      }
+      assert.fail(`at most ${unsent} bytes unsent, and not dropped in time`);
+    };
+    await look((now) => now > UNSENT_MAX / 4);
+    await look((now) => now < MIB);
     for (const socket of sockets) socket.destroy();
+    // What is still to be read for them must not make the cases below wait.
+    while ((await server.counters()).of("jobs_waiting") > 10) await rest(100);
   });
   const now = await server.counters();
   const rose = (name) => now.of(name) - before.of(name);

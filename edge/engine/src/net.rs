@@ -198,9 +198,11 @@ impl<M> Net<M> {
             return;
         }
         let out = state.out.get_or_insert_with(|| self.pool.queue());
-        // What is said at once is taken whole, however large: the limit is on what was said before
-        // and the peer has not read.
-        if out.unsent() > 0 && out.unsent() + len > state.output_max as usize {
+        // What is said at once is taken whole, however large, and so is a large body behind its
+        // head: the limit is on what was said before and the peer has not read.
+        let output_max = state.output_max as usize;
+        let is_behind = out.unsent() > BEHIND_BYTES_MIN.min(output_max / 2);
+        if is_behind && out.unsent() + len > output_max {
             self.fail(conn.slot, CloseReason::OutputLimit);
             return;
         }

@@ -95,14 +95,20 @@ pub(crate) fn one_large_answer_is_sent_whole(driver: DriverChoice) {
     const LARGE: usize = 5 << 20;
     let limits = Limits { output_bytes_max: 1 << 20, ..quick() };
     let rig = Rig::new(driver, limits, move |_, input, out| {
-        if let Input::Bytes { conn, .. } = input {
-            out.send(conn, &pattern(LARGE, 3));
+        if let Input::Bytes { conn, bytes } = input {
+            // As one piece, or its head by itself and its body not copied.
+            let split = if bytes == b"in parts" { 300 } else { 0 };
+            let (head, body) = (pattern(LARGE, 3), pattern(LARGE, 3).split_off(split));
+            out.send(conn, &head[..split]);
+            out.send_shared(conn, body.into());
             out.close(conn);
         }
     });
-    let mut client = rig.client();
-    client.write_all(b"all of it").unwrap();
-    assert!(drain(client) == pattern(LARGE, 3));
+    for request in [&b"all of it"[..], b"in parts"] {
+        let mut client = rig.client();
+        client.write_all(request).unwrap();
+        assert!(drain(client) == pattern(LARGE, 3));
+    }
     assert_eq!(rig.stop().value(Count::ClosedOutputLimit), 0);
 }
 
