@@ -20,8 +20,8 @@ pub(crate) const STEPS: i32 = 50;
 const LOOK: Duration = Duration::from_millis(2);
 
 /// How much longer than its budget of CPU time a statement may take that waits for the disk or for
-/// a processor.
-const WALL_PER_CPU: u32 = 4;
+/// a processor; as with calls of scripts.
+const WALL_PER_CPU: u32 = 2;
 
 /// Why a statement was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
