@@ -10,7 +10,8 @@
 //! as the operations of `event::Output`.
 //!
 //! The one crate with unsafe code: the ring driver lends memory to the kernel (`uring/`), and the
-//! readiness driver promises the poller that a registered socket outlives its registration.
+//! readiness driver promises the poller that a registered socket outlives its registration, and the
+//! allocator is asked to give memory back (`memory`).
 
 #![allow(unsafe_code)] // The reason is above; the workspace denies it everywhere else.
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -25,6 +26,7 @@ mod engine;
 mod limits;
 mod listen;
 mod mailbox;
+mod memory;
 mod net;
 mod outgoing;
 mod plain;

@@ -13,6 +13,7 @@ use crate::conns::{Conns, Held, Phase};
 use crate::counters::{Count, Counters};
 use crate::limits::Limits;
 use crate::mailbox::Postman;
+use crate::memory::Burst;
 use crate::outgoing::{Outgoing, Pool};
 
 /// How long the kernel may take to give back what it holds of aborted connections when a thread
@@ -69,6 +70,7 @@ pub(crate) struct Net<M> {
     /// What bounds the thread's connections.
     pub(crate) bounded_by: Scarce,
     said: OncePerSecond,
+    pub(crate) burst: Burst,
     /// How long events may gather while nothing is urgent.
     pub(crate) gather_ns: u64,
     /// Whether this turn has posted mail that can wait, and whether anything cannot.
@@ -119,6 +121,7 @@ impl<M> Net<M> {
             stage: Stage::Running,
             bounded_by: Scarce::Connections,
             said: OncePerSecond::default(),
+            burst: Burst::default(),
             gather_ns: crate::driver::GATHER_NS,
             was_lazy: false,
             was_urgent: false,
@@ -215,6 +218,7 @@ impl<M> Net<M> {
             self.look_ns = Some(self.now.after_ms(u64::from(self.look_ms)).mono_ns);
         }
         push(out, &mut self.pool);
+        self.burst.note(len);
         self.counters.add(Count::Unsent, len as u64);
         if out.unsent() > self.limits.output_bytes_high as usize && !state.reading_paused {
             state.reading_paused = true;

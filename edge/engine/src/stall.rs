@@ -33,11 +33,15 @@ impl<M> Net<M> {
 
     /// Closes the connections whose peers took too little for too long.
     pub(crate) fn end_stalls(&mut self, now_ns: u64) {
-        if self.counters.value(Count::Unsent) == 0 {
+        let is_idle = self.counters.value(Count::Unsent) == 0;
+        if is_idle && !self.burst.is_due() {
             self.look_ns = None;
         }
         if self.look_ns.is_none_or(|due_ns| due_ns > now_ns) {
             return;
+        }
+        if is_idle {
+            self.burst.give_back(now_ns);
         }
         self.look_ns = Some(now_ns + u64::from(self.look_ms) * 1_000_000);
         for slot in 0..self.conns.len() {
