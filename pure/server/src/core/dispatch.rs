@@ -24,6 +24,8 @@ use crate::mail::{Done, Job, Lane, Mail, Work};
 const AHEAD_MAX: u32 = 256;
 /// A caller that has calls and gives no answer for so long gets no more while others do.
 const STALLED_NS: u64 = 5_000_000;
+/// After so long its answers are taken for lost: longer than any call may take.
+const LOST_NS: u64 = 1_200_000_000_000;
 
 /// What one core has at the callers, and what waits for them.
 pub(super) struct Callers {
@@ -65,16 +67,18 @@ impl Callers {
     }
 
     /// How many callers calls of one user may keep from others.
-    fn share(&self) -> u32 {
-        u32::try_from(self.lanes.len() / 2).unwrap_or(u32::MAX).max(1)
+    fn share(&self) -> u16 {
+        u16::try_from(self.lanes.len() / 2).unwrap_or(u16::MAX).max(1)
     }
 
     /// The caller with the least to do among those that take more.
     fn open(&self, now: Now) -> Option<usize> {
         let takes_more = |lane: &CallerLane| {
-            let is_stalled =
-                lane.under_way > 0 && now.mono_ns.saturating_sub(lane.progress_ns) > STALLED_NS;
-            lane.closed_by.is_none() && lane.under_way < AHEAD_MAX && !is_stalled
+            let silent_ns = now.mono_ns.saturating_sub(lane.progress_ns);
+            let is_stalled = lane.under_way > 0 && silent_ns > STALLED_NS;
+            let is_lost = lane.under_way > 0 && silent_ns > LOST_NS;
+            let is_free = lane.closed_by.is_none() && lane.under_way < AHEAD_MAX && !is_stalled;
+            is_free || is_lost
         };
         let open = self.lanes.iter().enumerate().filter(|(_, lane)| takes_more(lane));
         open.min_by_key(|(_, lane)| lane.under_way).map(|(index, _)| index)
@@ -87,7 +91,7 @@ impl Callers {
     }
 
     /// Whether a call of a user of this class may go, who has so many at the callers.
-    fn may_go(&self, class: Class, at_callers: u32) -> bool {
+    fn may_go(&self, class: Class, at_callers: u16) -> bool {
         match class {
             Class::Fast(calls_max) => at_callers < calls_max,
             Class::Unknown => at_callers < self.share(),
@@ -101,9 +105,10 @@ impl Core {
     pub(super) fn job(&mut self, job: Job, out: &mut Output<Mail>) -> Result<(), ApiError> {
         let lane = job.work.lane();
         if let Some(limit) = self.limit_met(&job, lane) {
-            let user = job.caller.as_ref().map(|claims| claims.user_id);
-            let user = user.unwrap_or_default();
-            return Err(self.limited(limit, format_args!("user {user}")));
+            return Err(match &job.caller {
+                Some(claims) => self.limited(limit, format_args!("user {}", claims.user_id)),
+                None => self.limited(limit, "a client without a user"),
+            });
         }
         self.jobs_waiting += 1;
         self.stats.jobs_waiting.set(self.jobs_waiting);
@@ -117,7 +122,7 @@ impl Core {
                 out.mail(self.topology.hasher, Mail::Job(Box::new(job)));
             }
             Lane::Lister => {
-                group.listings += 1;
+                group.listings = group.listings.saturating_add(1);
                 out.mail(self.topology.lister, Mail::Job(Box::new(job)));
             }
             Lane::Caller { .. } => {
@@ -150,7 +155,7 @@ impl Core {
             return None;
         }
         let group = self.groups.get(job.group);
-        if lane == Lane::Lister && Limit::ListingsPerUser.is_met(limits, group.listings) {
+        if lane == Lane::Lister && Limit::ListingsPerUser.is_met(limits, group.listings.into()) {
             return Some(Limit::ListingsPerUser);
         }
         let of_group = match &job.caller {
@@ -183,7 +188,8 @@ impl Core {
         if closes {
             lane.closed_by = Some(class);
         }
-        self.groups.get(job.group).at_callers += 1;
+        let group = self.groups.get(job.group);
+        group.at_callers = group.at_callers.saturating_add(1);
         job.lane = Lane::Caller { index, closes };
     }
 
@@ -241,7 +247,11 @@ impl Core {
     fn next_call(&mut self) -> Option<Job> {
         self.callers.is_slows_turn = !self.callers.is_slows_turn;
         let is_slows_turn = self.callers.is_slows_turn;
-        self.next_call_of(is_slows_turn).or_else(|| self.next_call_of(!is_slows_turn))
+        // A line that is in the wrong queue by now changes over when it is met: the last look finds
+        // what the one before has brought.
+        [is_slows_turn, !is_slows_turn, is_slows_turn]
+            .into_iter()
+            .find_map(|is_slow| self.next_call_of(is_slow))
     }
 
     fn next_call_of(&mut self, is_slow: bool) -> Option<Job> {

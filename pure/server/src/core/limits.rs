@@ -107,7 +107,7 @@ impl Core {
         if session.address != SHARED
             && !self.groups.get(session.address).take_request(self.now, per_s)
         {
-            let who = format_args!("address {}", session.client.0);
+            let who = format_args!("address {}", session.client.ip());
             return Err(self.limited(Limit::RequestsPerAddress, who));
         }
         self.admit_user(session.group, &session.claims)

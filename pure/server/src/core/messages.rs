@@ -274,8 +274,8 @@ impl Core {
             metadata: join.metadata.into_iter().collect(),
             vars: session.claims.vars.clone(),
             user_session_exp: session.claims.expires_s,
-            client_ip: Some(session.client.0.clone()),
-            client_port: Some(session.client.1.clone()),
+            client_ip: Some(session.client.ip()),
+            client_port: Some(session.client.port()),
         });
         let room = self.topology.room_of(id.uuid);
         let ask = RoomAsk::MatchJoin { member, cid: cid.clone(), id, by_token, request };
@@ -380,8 +380,8 @@ pub(super) fn session_context(execution_mode: &'static str, session: &Session) -
         user_session_exp: Some(session.claims.expires_s),
         session_id: Some(session.session_id),
         lang: Some(session.lang.to_string()),
-        client_ip: Some(session.client.0.clone()),
-        client_port: Some(session.client.1.clone()),
+        client_ip: Some(session.client.ip()),
+        client_port: Some(session.client.port()),
         ..CallContext::default()
     }
 }

@@ -20,7 +20,7 @@ use super::answers::{Manner, RETRY_AFTER, full};
 use super::backlog::Backlog;
 use super::http::{AnswerKind, Step, Verified, Waiting};
 use super::limits::Origin;
-use super::socket::Session;
+use super::socket::{Client, Session};
 use crate::mail::{Format, Job, Mail, RoomAsk, RpcJob, Work};
 
 /// The peer, the client's address behind proxies, and the last token of the connection.
@@ -269,7 +269,7 @@ impl Core {
         let limits = (self.settings.socket.message_bytes_max, Backlog::new(self.stats.clone()));
         let options = (format, &*lang);
         let client = self.client_address(request, peer);
-        let who = (client, groups);
+        let who = (Client::of(&client), groups);
         let session = Session::new(now, session_id, claims, options, who, limits);
         self.session_opened(now, conn, &session, online, out);
         Step::Upgraded(Box::new(session))

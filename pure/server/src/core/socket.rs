@@ -2,6 +2,7 @@
 //! worker or a room makes those behind it wait (the contract, C.5). Frames that rooms send go out
 //! between, as they come.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use event::{ConnId, Now, Output};
@@ -25,7 +26,7 @@ pub(super) struct Session {
     pub(super) claims: Arc<Claims>,
     pub(super) lang: Box<str>,
     /// The client's address and port, as its handshake and the proxies tell.
-    pub(super) client: (String, String),
+    pub(super) client: Client,
     /// The records of its user and of its address (`crate::limits`).
     pub(super) group: u32,
     pub(super) address: u32,
@@ -44,6 +45,28 @@ pub(super) struct Session {
     pinged: Now,
     /// When we sent a close frame; from then on nothing else is sent.
     pub(super) closing: Option<Now>,
+}
+
+/// A client's address, without the text that scripts see of it: sockets are many.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Client {
+    ip: Option<IpAddr>,
+    port: Option<u16>,
+}
+
+impl Client {
+    /// Of the texts that scripts see; an empty port is one that proxies did not tell.
+    pub(super) fn of((ip, port): &(String, String)) -> Self {
+        Self { ip: ip.parse().ok(), port: port.parse().ok() }
+    }
+
+    pub(super) fn ip(self) -> String {
+        self.ip.map(|ip| ip.to_string()).unwrap_or_default()
+    }
+
+    pub(super) fn port(self) -> String {
+        self.port.map(|port| port.to_string()).unwrap_or_default()
+    }
 }
 
 /// A message that waits for its answer.
@@ -85,7 +108,7 @@ impl Session {
         session_id: Uuid,
         claims: Arc<Claims>,
         options: (Format, &str),
-        (client, (group, address)): ((String, String), (u32, u32)),
+        (client, (group, address)): (Client, (u32, u32)),
         (message_bytes_max, backlog): (usize, Backlog),
     ) -> Self {
         Self {

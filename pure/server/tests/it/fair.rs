@@ -74,6 +74,49 @@ fn with_one_caller_users_take_turns() {
 }
 
 #[test]
+fn whoever_turns_slow_or_quick_while_calls_wait_is_served_to_the_end() {
+    for (callers, look_ms) in [(1, [0, 900, 0]), (2, [900, 0, 900]), (3, [900, 900, 900])] {
+        let rig = rig_with(callers, |_| {});
+        let users = [rig.login("ada").1, rig.login("bob").1, rig.login("eve").1];
+        let all: Vec<ThreadId> = rig.topology.callers.clone();
+        let mut clients = Vec::new();
+        for ms in look_ms {
+            rig.set_look_ms(ms);
+            all.iter().for_each(|caller| rig.freeze(*caller, true));
+            clients.extend((0..60).map(|at| call(&rig, &users[at % 3])));
+            all.iter().for_each(|caller| rig.freeze(*caller, false));
+            rig.settle();
+            // What was slow is forgotten, or not yet.
+            rig.advance(if callers == 2 { 6_000 } else { 10 });
+        }
+        assert!(clients.iter().all(|client| is_answered(&rig, *client)), "{callers}");
+        assert_eq!((rig.stat("jobs_waiting"), rig.stat("calls_waiting")), (0, 0));
+    }
+}
+
+#[test]
+fn a_batch_ends_after_a_while_however_few_calls_it_has() {
+    let rig = rig_with(1, |_| {});
+    let (many, few) = (rig.login("many").1, rig.login("few").1);
+    rig.set_look_ms(10);
+    let get = |token: &str| {
+        let client = rig.open(0);
+        let auth = format!("Bearer {token}");
+        rig.bytes_only(client, &request("GET /v2/account", &auth, ""));
+        client
+    };
+    let clients: Vec<Client> = (0..40).map(|_| get(&many)).collect();
+    let neighbour = get(&few);
+    for _ in 0..2 {
+        rig.turn(rig.topology.batcher);
+        rig.turn(ThreadId(0));
+    }
+    assert!(is_answered(&rig, neighbour), "the neighbour waits for all of another's calls");
+    rig.settle();
+    assert!(clients.iter().all(|client| is_answered(&rig, *client)));
+}
+
+#[test]
 fn a_batch_ends_and_users_take_turns_in_it() {
     let rig = rig_with(1, |settings| settings.limits.calls_waiting_per_user = 0);
     let (many, few) = (rig.login("many").1, rig.login("few").1);

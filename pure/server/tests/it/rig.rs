@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use event::{
@@ -75,6 +76,8 @@ pub(crate) struct Rig {
     pub(crate) worker_stats: Vec<Arc<WorkerStats>>,
     pub(crate) lister_stats: Arc<ListerStats>,
     slots: Cell<u32>,
+    /// By how many milliseconds the wall clock of workers moves each time somebody looks.
+    look_ms: Arc<AtomicU64>,
 }
 
 /// How many threads, which modules, which settings.
@@ -282,8 +285,11 @@ impl Rig {
         });
         let store = Store::open_in_memory().unwrap();
         let sources = Arc::new(Sources::from_texts(plan.modules.iter().copied()).unwrap());
-        let kits: Vec<Kit> =
-            topology.scripted().map(|id| kit(id, &settings, &store, &sources)).collect();
+        let look_ms: Arc<AtomicU64> = Arc::default();
+        let (random, clock) = (|id: ThreadId| Random::from_number(u64::from(id.0) + 100), &look_ms);
+        let kits = topology.scripted();
+        let kits = kits.map(|id| kit((id, random(id), clock), &settings, &store, &sources));
+        let kits: Vec<Kit> = kits.collect();
         let hooks = Arc::new(Hooks::new(kits[0].scripts.registered()));
         let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();
         let room_stats: Vec<Arc<RoomStats>> = (0..rooms).map(|_| Arc::default()).collect();
@@ -334,7 +340,14 @@ impl Rig {
             worker_stats,
             lister_stats,
             slots: Cell::new(0),
+            look_ms,
         }
+    }
+
+    /// From now on the wall clock of workers moves by so much whenever somebody looks: every call
+    /// seems to have taken that long.
+    pub(crate) fn set_look_ms(&self, ms: u64) {
+        self.look_ms.store(ms, Ordering::Relaxed);
     }
 
     pub(crate) fn settle(&self) {
@@ -580,7 +593,12 @@ fn thread(handler: Boxed) -> Thread {
     }
 }
 
-fn kit(id: ThreadId, settings: &Settings, store: &Store, sources: &Arc<Sources>) -> Kit {
+fn kit(
+    (id, random, look_ms): (ThreadId, Random, &Arc<AtomicU64>),
+    settings: &Settings,
+    store: &Store,
+    sources: &Arc<Sources>,
+) -> Kit {
     let host = Arc::new(HostSettings {
         node: settings.node.clone(),
         env: Vec::new(),
@@ -588,8 +606,10 @@ fn kit(id: ThreadId, settings: &Settings, store: &Store, sources: &Arc<Sources>)
         log_lines_max: settings.runtime.log_lines_max,
         session: settings.session.clone(),
     });
-    let (db, random) = (store.connect().unwrap(), Random::from_number(u64::from(id.0) + 100));
-    let mut desk = Desk::new(id.0, Box::new(db), random, host, Box::new(|| UNIX_MS));
+    let (db, look_ms, passed_ms) = (store.connect().unwrap(), look_ms.clone(), AtomicU64::new(0));
+    let clock =
+        move || UNIX_MS + passed_ms.fetch_add(look_ms.load(Ordering::Relaxed), Ordering::Relaxed);
+    let mut desk = Desk::new(id.0, Box::new(db), random, host, Box::new(clock));
     let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: UNIX_MS }, &mut desk);
     // A debug build on a busy machine is slow: budgets are tested elsewhere.
     let limits =

@@ -405,3 +405,15 @@ fn a_player_that_is_never_done_does_not_stop_the_others() {
     let (total, _) = World::new(text, change, &mut server).run();
     assert!((7..=10).contains(&total.ops[0].done), "{}", total.ops[0].done);
 }
+
+#[test]
+fn a_limit_of_the_server_is_named() {
+    let body = r#"{"code":8,"message":"too many requests (limit.requests_per_user_per_s is 5)"}"#;
+    let length = body.len();
+    let refusal = format!("HTTP/1.1 429 X\r\nContent-Length: {length}\r\n\r\n{body}");
+    let mut server = |now_ns, _, _: &[u8]| answer(now_ns, refusal.as_bytes());
+    let (total, _) = World::new(ONE_GET, |_| {}, &mut server).run();
+    let named = "status 429: limit.requests_per_user_per_s";
+    assert!(errors_of(&total).iter().all(|kind| *kind == named), "{:?}", total.errors);
+    assert!(!total.errors.is_empty());
+}
