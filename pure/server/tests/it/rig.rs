@@ -222,6 +222,20 @@ impl World {
     }
 }
 
+/// Numbers the threads in the order in which they are made.
+fn topology(plan: &Plan<'_>) -> Topology {
+    let (cores, rooms) = (plan.cores, plan.rooms);
+    let ids = |range: std::ops::Range<u16>| range.map(ThreadId).collect::<Vec<_>>();
+    Topology {
+        cores: ids(0..cores),
+        rooms: ids(cores..cores + rooms),
+        batcher: ThreadId(cores + rooms),
+        callers: ids(cores + rooms + 1..cores + rooms + 1 + plan.callers),
+        hasher: ThreadId(cores + rooms + 1 + plan.callers),
+        lister: ThreadId(cores + rooms + 2 + plan.callers),
+    }
+}
+
 fn settings() -> Settings {
     Settings {
         node: "node1".into(),
@@ -274,15 +288,7 @@ impl Rig {
         (plan.tune)(&mut settings);
         let settings = Arc::new(settings);
         let (cores, rooms) = (plan.cores, plan.rooms);
-        let ids = |range: std::ops::Range<u16>| range.map(ThreadId).collect::<Vec<_>>();
-        let topology = Arc::new(Topology {
-            cores: ids(0..cores),
-            rooms: ids(cores..cores + rooms),
-            batcher: ThreadId(cores + rooms),
-            callers: ids(cores + rooms + 1..cores + rooms + 1 + plan.callers),
-            hasher: ThreadId(cores + rooms + 1 + plan.callers),
-            lister: ThreadId(cores + rooms + 2 + plan.callers),
-        });
+        let topology = Arc::new(topology(plan));
         let store = Store::open_in_memory().unwrap();
         let sources = Arc::new(Sources::from_texts(plan.modules.iter().copied()).unwrap());
         let look_ms: Arc<AtomicU64> = Arc::default();
