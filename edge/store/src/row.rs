@@ -82,6 +82,12 @@ impl Row for SqliteRow<'_> {
         self.statement().column_name(column).unwrap_or_default()
     }
 
+    fn is_id(&self, column: usize) -> bool {
+        let declared = self.statement().columns().nth(column);
+        let kind = declared.as_ref().and_then(|column| column.decl_type()).unwrap_or_default();
+        ["bytea", "uuid"].iter().any(|id| kind.eq_ignore_ascii_case(id))
+    }
+
     fn cell(&self, column: usize) -> Cell {
         match self.value(column) {
             ValueRef::Null => Cell::Null,

@@ -43,6 +43,11 @@ pub trait Row {
     fn width(&self) -> usize;
     /// The column's name.
     fn name(&self, column: usize) -> &str;
+    /// Whether the column, of a table and not an expression, is declared to hold ids: as `BYTEA` or
+    /// `UUID`.
+    fn is_id(&self, _column: usize) -> bool {
+        false
+    }
     /// The cell, copied.
     fn cell(&self, column: usize) -> Cell;
     /// The cell as an integer; 0 when it is none.

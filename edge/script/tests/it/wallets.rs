@@ -1,5 +1,5 @@
-//! Wallets, their ledger, several changes at once, and writing with retries, through Lua and a real
-//! database.
+//! Wallets, their ledger, several changes at once, writing with retries, and ids in scripts' SQL,
+//! through Lua and a real database.
 
 use game::db::Database as _;
 use store::Store;
@@ -284,6 +284,48 @@ fn a_write_is_tried_again_while_others_write() {
             (
                 &retry.replace("%s", "return {{key = 'k', value = {}}}"),
                 "!bad argument #1 to storage_write (expects collection to be supplied)",
+            ),
+        ],
+    );
+}
+
+/// As scripts write that were made for PostgreSQL, where ids are texts to them.
+#[test]
+fn ids_in_sql_are_texts() {
+    let mut host = host();
+    check(
+        &mut host,
+        &[
+            (
+                "local rows = nk.sql_query('SELECT id, username FROM users WHERE id = $1', {ann})
+                 return #rows .. rows[1].username .. tostring(rows[1].id == ann)",
+                "1anntrue",
+            ),
+            (
+                "local rows = nk.sql_query('SELECT u.id AS who FROM users u WHERE u.id IN ($1, $2) ORDER BY username', {ann, bob})
+                 return #rows .. tostring(rows[1].who == ann and rows[2].who == bob)",
+                "2true",
+            ),
+            (
+                "return nk.sql_query('SELECT count(*) AS n FROM users WHERE id <> ?', {ann})[1].n .. ''",
+                "1",
+            ),
+            (
+                "return nk.sql_query(\"SELECT username FROM users WHERE id = '\" .. bob .. \"'\", {})[1].username",
+                "bob",
+            ),
+            // A script's own column of texts holds texts, and is found by them.
+            (
+                "nk.sql_exec('CREATE TABLE own (owner TEXT, data BLOB, made UUID)', {})
+                 nk.sql_exec('INSERT INTO own VALUES ($1, $2, $3::uuid)', {ann, nk.uuid_string_to_bytes(bob), bob})
+                 local row = nk.sql_query('SELECT owner, data, made FROM own WHERE owner = $1 AND made = $2', {ann, bob})[1]
+                 return tostring(row.owner == ann) .. #row.data .. tostring(row.made == bob)",
+                "true16true",
+            ),
+            (
+                "nk.sql_exec('UPDATE own SET owner = $1 WHERE owner = $2', {bob, ann})
+                 return tostring(nk.sql_query('SELECT owner FROM own', {})[1].owner == bob)",
+                "true",
             ),
         ],
     );

@@ -1,7 +1,11 @@
-//! `sql_exec` and `sql_query`: a script's own statements. Values are bound as they are; what a
-//! statement may use is limited where it runs ([`crate::db::GuestBudget`]).
+//! `sql_exec` and `sql_query`: a script's own statements. Values are bound as they are, but for ids
+//! that are compared (`ids`); columns that are declared for ids ([`Row::is_id`]) come out as the
+//! ids' text. What a statement may use is limited where it runs ([`crate::db::GuestBudget`]).
+
+mod ids;
 
 use bytes::Bytes;
+use uuid::Uuid;
 
 use super::{Args, Returns, one, system::int};
 use crate::db::{Cell, Param, Row};
@@ -11,9 +15,11 @@ use crate::value::Value;
 pub(super) fn sql_exec(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let sql = args.filled_text(0, "expects query string")?;
     let params = params(args)?;
+    let rewritten = ids::rewrite(&sql, &params);
+    let (sql, params) = with_ids(&sql, params, rewritten.as_ref());
     let count = host
         .db()
-        .guest_execute(&sql, &params)
+        .guest_execute(sql, &params)
         .map_err(|error| HostError::new(format!("sql exec error: {error}")))?;
     one(int(count))
 }
@@ -21,9 +27,17 @@ pub(super) fn sql_exec(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, 
 pub(super) fn sql_query(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let sql = args.filled_text(0, "expects query string")?;
     let params = params(args)?;
+    let rewritten = ids::rewrite(&sql, &params);
+    let (sql, params) = with_ids(&sql, params, rewritten.as_ref());
     let mut rows = Vec::new();
+    let mut id_columns: Option<Vec<bool>> = None;
     host.db()
-        .guest_query(&sql, &params, &mut |row| rows.push(read(row)))
+        .guest_query(sql, &params, &mut |row| {
+            let columns = 0..row.width();
+            let are_ids =
+                id_columns.get_or_insert_with(|| columns.map(|at| row.is_id(at)).collect());
+            rows.push(read(row, are_ids));
+        })
         .map_err(|error| HostError::new(format!("sql query error: {error}")))?;
     one(Value::List(rows))
 }
@@ -46,15 +60,29 @@ fn params<'a>(args: &Args<'a>) -> Result<Vec<Param<'a>>, HostError> {
         .collect()
 }
 
-fn read(row: &dyn Row) -> Value {
+/// The statement and its parameters, those of its ids behind the script's.
+fn with_ids<'a>(
+    sql: &'a str,
+    mut params: Vec<Param<'a>>,
+    rewritten: Option<&'a ids::Rewritten>,
+) -> (&'a str, Vec<Param<'a>>) {
+    let Some(rewritten) = rewritten else { return (sql, params) };
+    params.extend(rewritten.ids.iter().map(|id| Param::Blob(id.as_bytes())));
+    (&rewritten.sql, params)
+}
+
+fn read(row: &dyn Row, are_ids: &[bool]) -> Value {
     let mut members = Vec::with_capacity(row.width());
-    for column in 0..row.width() {
+    for (column, is_id) in are_ids.iter().enumerate() {
         let value = match row.cell(column) {
             Cell::Null => Value::Nil,
             Cell::Int(number) => Value::Int(number),
             Cell::Real(number) => Value::Float(number),
             Cell::Text(text) => Value::text(text),
-            Cell::Blob(blob) => Value::Bytes(blob.into()),
+            Cell::Blob(blob) => match Uuid::from_slice(&blob) {
+                Ok(id) if *is_id => Value::text(id.to_string()),
+                _ => Value::Bytes(blob.into()),
+            },
         };
         members.push((Bytes::copy_from_slice(row.name(column).as_bytes()), value));
     }
