@@ -30,7 +30,56 @@ const MODULES: [(&str, &str); 2] = [
         nk.register_rpc(function() for i = 1, 1000 do nk.logger_info('a line of a script') end end, 'log')
         nk.register_rpc(function()
             for i = 1, 1000 do nk.json_encode({a = i, b = {1, 2, 3}, c = 'text'}) end
-        end, 'json')",
+        end, 'json')
+        nk.register_rpc(function()
+            local list = {}
+            for i = 1, 10000 do
+                local t = {x = i, y = 2, name = 'a'}
+                t.z = t.x + t.y
+                list[#list + 1] = t
+            end
+            local sum = 0
+            for _, t in ipairs(list) do for _, v in pairs(t) do if v ~= 'a' then sum = sum + v end end end
+            return tostring(sum)
+        end, 'tables')
+        nk.register_rpc(function()
+            for i = 1, 1000 do string.find('a line of some text', '(%w+) of (%w+)') end
+        end, 'find')
+        nk.register_rpc(function()
+            for i = 1, 1000 do string.find('a line of some text', 'text', 1, true) end
+        end, 'plain')
+        nk.register_rpc(function()
+            for i = 1, 1000 do string.gsub('a line of some text', '%w+', 'x') end
+        end, 'gsub')
+        nk.register_rpc(function()
+            for i = 1, 1000 do string.format('%d of %s', i, 'text') end
+        end, 'format')
+        nk.register_rpc(function()
+            local t = {} for i = 1, 1000 do t[i] = i * 7919 % 1000 end table.sort(t)
+        end, 'sort')
+        nk.register_rpc(function()
+            local t = {} for i = 1, 1000 do t[i] = i * 7919 % 1000 end
+            table.sort(t, function(a, b) return a > b end)
+        end, 'order')
+        nk.register_rpc(function() for i = 1, 1000 do math.random(1, 6) end end, 'random')
+        nk.register_rpc(function()
+            local state = { players = {}, board = {}, turn = 1 }
+            for i = 1, 1000 do
+                local id = 'player' .. i % 20
+                if state.players[id] then
+                    state.players[id] = nil
+                else
+                    state.players[id] = { id = id, x = i, y = 0, score = 0 }
+                end
+                local message = { turn = i, moves = {} }
+                for key, player in pairs(state.players) do
+                    player.x = player.x + 1
+                    message.moves[#message.moves + 1] = { id = key, x = player.x }
+                end
+                state.board[i % 9 + 1] = 'X'
+                nk.json_encode(message)
+            end
+        end, 'game')",
     ),
     (
         "arena.lua",
@@ -113,13 +162,33 @@ fn main() {
             scripts.rpc(&mut host, context, "echo", b"a payload of some bytes").unwrap();
         });
     }
-    for (name, per) in
-        [("loop", 1_000_000), ("fib", 150_049), ("time", 1_000), ("log", 1_000), ("json", 1_000)]
-    {
+    for (name, per) in [
+        ("loop", 1_000_000),
+        ("fib", 150_049),
+        ("time", 1_000),
+        ("log", 1_000),
+        ("json", 1_000),
+        ("find", 1_000),
+        ("plain", 1_000),
+        ("gsub", 1_000),
+        ("format", 1_000),
+        ("sort", 1_000),
+        ("order", 1_000),
+        ("random", 1_000),
+    ] {
         measure(&format!("{name}, one of {per}"), if per > 10_000 { 1 } else { 50 }, per, || {
             scripts.rpc(&mut host, &bare, name, b"").unwrap();
             host.logs.clear();
         });
+    }
+    let sources = Arc::new(Sources::new(true).and_texts(MODULES).unwrap());
+    let mut ordered = LuaScripts::load(sources, LuaLimits::default(), &mut host).unwrap();
+    for (name, per) in [("tables", 10_000), ("game", 1_000)] {
+        for (kind, scripts) in [("", &mut scripts), (" in order", &mut ordered)] {
+            measure(&format!("{name}{kind}, one of {per}"), 20, per, || {
+                scripts.rpc(&mut host, &bare, name, b"").unwrap();
+            });
+        }
     }
     measure_matches(&mut scripts, &mut host);
 }

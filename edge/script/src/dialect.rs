@@ -45,10 +45,12 @@ pub(crate) struct Translated {
 ///
 /// # Errors
 /// [`SyntaxError`] when the text is not Lua 5.1 with `goto`.
-pub(crate) fn translate(text: &[u8]) -> Result<Translated, SyntaxError> {
+///
+/// With `ordered`, tables remember the order of their keys, see `ordered.lua`.
+pub(crate) fn translate(text: &[u8], ordered: bool) -> Result<Translated, SyntaxError> {
     let text = normalised(text);
     let (tokens, mut edits) = lexer::tokens(&text)?;
-    let parsed = parser::parse(&text, &tokens)?;
+    let parsed = parser::parse(&text, &tokens, ordered)?;
     edits.extend(parsed.edits);
     edits.extend(jumps::without(&text, &parsed.roots)?);
     Ok(Translated { text: spliced(&text, edits), calls: parsed.calls })

@@ -3,9 +3,9 @@
 
 local native = ...
 
-local error, getfenv, pairs, rawget, select = error, getfenv, pairs, rawget, select
+local error, getfenv, pcall, rawget, select = error, getfenv, pcall, rawget, select
 local setfenv, setmetatable, tonumber, tostring, type = setfenv, setmetatable, tonumber, tostring, type
-local floor, concat, sub = math.floor, table.concat, string.sub
+local floor, concat, byte, sub = math.floor, table.concat, string.byte, string.sub
 
 _VERSION = "Lua 5.1"
 
@@ -26,16 +26,91 @@ end
 
 local find, match, step, gsub, format = native.find, native.match, native.step, native.gsub, native.format
 
+-- Luau's own are faster, and good where a short text bounds what they do: a pattern of `length` signs
+-- with `repeats` repetitions takes `length * (#text + 1) ^ (repeats + 1)` steps at most.
+local STEPS_MAX, PATTERN_MAX, LIMITS_MAX = 1e6, 100, 1000
+local quick_find, quick_match = string.find, string.match
+local limits, limit_count = {}, 0
+
+-- How long a text may be for Luau's functions to search it for `pattern`.
+local function limit_of(pattern)
+  local length = #pattern
+  if length > PATTERN_MAX or not pcall(quick_find, "", pattern) then
+    return -1
+  end
+  local repeats = 0
+  for at = 1, length do
+    local sign = byte(pattern, at)
+    if sign == 37 then
+      -- %b and %1 look at much, too.
+      sign = byte(pattern, at + 1) or 0
+      if sign == 98 or sign >= 48 and sign <= 57 then
+        repeats = repeats + 1
+      end
+    elseif sign == 42 or sign == 43 or sign == 45 or sign == 63 then
+      repeats = repeats + 1
+    end
+  end
+  if limit_count >= LIMITS_MAX then
+    limits, limit_count = {}, 0
+  end
+  local limit = floor((STEPS_MAX / (length + 1)) ^ (1 / (repeats + 1))) - 1
+  limits[pattern], limit_count = limit, limit_count + 1
+  return limit
+end
+
+local function is_quick(text, pattern)
+  if type(text) ~= "string" or type(pattern) ~= "string" then
+    return false
+  end
+  return #text <= (limits[pattern] or limit_of(pattern))
+end
+
 function string.find(text, pattern, init, plain)
+  if is_quick(text, pattern) then
+    return quick_find(text, pattern, init, plain)
+  end
   return checked(find(text, pattern, tonumber(init), plain))
 end
 
 function string.match(text, pattern, init)
+  if is_quick(text, pattern) then
+    return quick_match(text, pattern, init)
+  end
   return checked(match(text, pattern, tonumber(init)))
 end
 
-function string.format(...)
-  return checked(format(...))
+-- Of the formats that Luau and Go read alike, Luau's own function makes most; it raises an error where
+-- Go prints what is wrong.
+local quick_format, quick_gsub = string.format, string.gsub
+local alike, alike_count = {}, 0
+
+local function is_alike(form)
+  if type(form) ~= "string" or #form > PATTERN_MAX then
+    return false
+  end
+  local rest = quick_gsub(quick_gsub(form, "%%%%", ""), "%%s", "")
+  rest = quick_gsub(rest, "%%[-+ 0]?%d?%d?d", "")
+  rest = quick_gsub(rest, "%%[-+ 0]?%d?%d?%.%d?%d?f", "")
+  if alike_count >= LIMITS_MAX then
+    alike, alike_count = {}, 0
+  end
+  alike[form], alike_count = quick_find(rest, "%", 1, true) == nil, alike_count + 1
+  return alike[form]
+end
+
+function string.format(form, ...)
+  local known = alike[form]
+  if known == nil and form ~= nil then
+    known = is_alike(form)
+  end
+  if known then
+    local ok, text = pcall(quick_format, form, ...)
+    if ok then
+      return text
+    end
+  end
+  return checked(format(form, ...))
 end
 
 local function text_of(value, index, name)
@@ -154,8 +229,8 @@ end
 
 -- table
 
--- Merges instead of Luau's quicksort: an order that contradicts itself is no error, and every
--- comparison is a step of the budget.
+-- Luau's quicksort raises an error for an order that contradicts itself, and asks nobody whether the
+-- call's time is over. So it sorts short lists only; merging does the others.
 local function before(a, b)
   return a < b
 end
@@ -171,18 +246,25 @@ local function insertion_sort(list, from, to, less)
   end
 end
 
-local RUN = 8
+local RUN, QUICK_MAX = 8, 2000
+local quick_sort = table.sort
 
 function table.sort(list, less)
   if type(list) ~= "table" then
     wrong(1, "sort", "table", list)
-  end
-  if less == nil then
-    less = before
-  elseif type(less) ~= "function" then
+  elseif less ~= nil and type(less) ~= "function" then
     wrong(2, "sort", "function", less)
   end
   local length = #list
+  if length <= QUICK_MAX then
+    local ok, problem = pcall(quick_sort, list, less)
+    if ok then
+      return
+    elseif type(problem) ~= "string" or sub(problem, -34) ~= "invalid order function for sorting" then
+      error(problem, type(problem) == "string" and sub(problem, 1, 7) == "attempt" and 2 or 0)
+    end
+  end
+  less = less or before
   for from = 1, length, RUN do
     insertion_sort(list, from, from + RUN - 1 < length and from + RUN - 1 or length, less)
   end

@@ -20,22 +20,14 @@ use mlua::{Function, Lua, LuaString, MultiValue, Table, Value as LuaValue};
 use crate::budget;
 use crate::failure::PRELUDE;
 use crate::sources::compile_text;
+use crate::vm::compile_once;
 use pattern::{Capture, Matcher, Trouble};
 
 /// Bytes of a text given to `load` and `loadstring`; the compiler cannot be interrupted.
 const LOAD_BYTES_MAX: usize = 256 * 1024;
 
-fn code() -> mlua::Result<&'static [u8]> {
-    static CODE: OnceLock<Vec<u8>> = OnceLock::new();
-    if let Some(code) = CODE.get() {
-        return Ok(code);
-    }
-    let code = crate::sources::compiler().compile(include_str!("library.lua"))?;
-    Ok(CODE.get_or_init(|| code))
-}
-
-/// Puts the libraries in place.
-pub(crate) fn open(lua: &Lua, prelude: &Table) -> mlua::Result<()> {
+/// Puts the libraries in place, for modules that were translated for ordered tables if `ordered`.
+pub(crate) fn open(lua: &Lua, prelude: &Table, ordered: bool) -> mlua::Result<()> {
     let native = lua.create_table()?;
     prelude.raw_set("library", &native)?;
     let luau: Table = lua.globals().get("string")?;
@@ -46,9 +38,20 @@ pub(crate) fn open(lua: &Lua, prelude: &Table) -> mlua::Result<()> {
     native.raw_set("step", lua.create_function(step)?)?;
     native.raw_set("gsub", lua.create_function(gsub)?)?;
     native.raw_set("format", lua.create_function(string_format)?)?;
+    let load = move |lua: &Lua, (text, name)| load(lua, &text, &name, ordered);
     native.raw_set("load", lua.create_function(load)?)?;
-    let chunk = lua.load(code()?).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
+    static CODE: OnceLock<Vec<u8>> = OnceLock::new();
+    let code = compile_once(&CODE, include_str!("library.lua"))?;
+    let chunk = lua.load(code).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
     chunk.call::<()>(native)
+}
+
+/// Makes `pairs` follow the order of keys; last, because it replaces what all others use.
+pub(crate) fn keep_order(lua: &Lua) -> mlua::Result<()> {
+    static CODE: OnceLock<Vec<u8>> = OnceLock::new();
+    let code = compile_once(&CODE, include_str!("ordered.lua"))?;
+    let chunk = lua.load(code).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
+    chunk.call::<()>(())
 }
 
 /// A text or a number as text, as Lua's functions take them.
@@ -283,7 +286,9 @@ fn string_format(lua: &Lua, mut values: MultiValue) -> mlua::Result<MultiValue> 
 /// `loadstring`: a function, or nil and what is wrong with the text.
 fn load(
     lua: &Lua,
-    (text, name): (LuaString, LuaString),
+    text: &LuaString,
+    name: &LuaString,
+    ordered: bool,
 ) -> mlua::Result<(Option<Function>, Option<String>)> {
     if text.as_bytes().len() > LOAD_BYTES_MAX {
         return Ok((None, Some(format!("text is above {LOAD_BYTES_MAX} bytes"))));
@@ -292,7 +297,7 @@ fn load(
     budget::spend(u32::try_from(text.as_bytes().len() * 100).unwrap_or(u32::MAX))?;
     let shown = name.to_string_lossy();
     let shown = shown.trim_start_matches(['=', '@']);
-    let code = match compile_text(&text.as_bytes()) {
+    let code = match compile_text(&text.as_bytes(), ordered) {
         Ok((code, _)) => code,
         Err(error) => {
             return Ok((None, Some(format!("{shown}:{}: {}", error.line, error.message))));

@@ -244,7 +244,8 @@ package = {
   -- For module(): the module's functions see the globals.
   seeall = function(module)
     local meta = getmetatable(module)
-    if not meta then
+    -- A mark: it only keeps the order of keys.
+    if not meta or rawget(meta, "mark") then
       meta = {}
       setmetatable(module, meta)
     end

@@ -93,6 +93,8 @@ pub(crate) struct Module {
 #[derive(Debug, Default)]
 pub struct Sources {
     pub(crate) modules: BTreeMap<String, Module>,
+    /// Whether tables remember the order of their keys (`runtime.lua_insertion_order`).
+    pub(crate) ordered: bool,
     /// Whether some VM has taken on `run_once`.
     pub(crate) ran_once: AtomicBool,
     /// Bytes of the VMs that run these modules, on all threads.
@@ -119,8 +121,23 @@ impl Sources {
     /// # Errors
     /// [`LoadError`], never its variant `Run`.
     pub fn read(folder: &Path) -> Result<Self, LoadError> {
+        Self::default().and_read(folder)
+    }
+
+    /// No modules yet; those that [`Sources::and_read`] adds are translated so that `pairs` follows
+    /// the order in which keys were first set, if `ordered`.
+    #[must_use]
+    pub fn new(ordered: bool) -> Self {
+        Self { ordered, ..Self::default() }
+    }
+
+    /// As [`Sources::read`], with the choice made in [`Sources::new`].
+    ///
+    /// # Errors
+    /// As [`Sources::read`].
+    pub fn and_read(self, folder: &Path) -> Result<Self, LoadError> {
         let mut files = Vec::new();
-        let mut sources = Self::default();
+        let mut sources = self;
         if folder.exists() {
             walk(folder, FOLDER_DEPTH_MAX, &mut files, &mut sources.others)?;
         }
@@ -139,7 +156,18 @@ impl Sources {
     pub fn from_texts<'a>(
         texts: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, LoadError> {
-        let mut sources = Self::default();
+        Self::default().and_texts(texts)
+    }
+
+    /// As [`Sources::from_texts`], with the choice made in [`Sources::new`].
+    ///
+    /// # Errors
+    /// As [`Sources::from_texts`].
+    pub fn and_texts<'a>(
+        self,
+        texts: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, LoadError> {
+        let mut sources = self;
         for (file, text) in texts {
             sources.add(file, text.as_bytes())?;
         }
@@ -166,7 +194,7 @@ impl Sources {
 
     fn add(&mut self, file: &str, text: &[u8]) -> Result<(), LoadError> {
         let name = file.strip_suffix(".lua").unwrap_or(file).replace('/', ".");
-        let (code, calls) = compile_text(text).map_err(|error| {
+        let (code, calls) = compile_text(text, self.ordered).map_err(|error| {
             let dialect::SyntaxError { line, message } = error;
             LoadError::Syntax { file: file.to_owned(), line, message }
         })?;
@@ -185,13 +213,20 @@ impl Sources {
 ///
 /// # Errors
 /// Line and reason, as Lua 5.1 sees it.
-pub(crate) fn compile_text(text: &[u8]) -> Result<(Vec<u8>, CallNames), dialect::SyntaxError> {
-    match dialect::translate(text) {
+pub(crate) fn compile_text(
+    text: &[u8],
+    ordered: bool,
+) -> Result<(Vec<u8>, CallNames), dialect::SyntaxError> {
+    // As instructions these would not be the ones that know of the order.
+    let ours: &[&str] =
+        if ordered { &["getmetatable", "next", "pairs", "setmetatable"] } else { &[] };
+    let compiler = compiler().set_mutable_globals(ours.iter().copied());
+    match dialect::translate(text, ordered) {
         Ok(translated) => {
-            let code = compiler().compile(&translated.text).map_err(|error| syntax(&error))?;
+            let code = compiler.compile(&translated.text).map_err(|error| syntax(&error))?;
             Ok((code, translated.calls))
         }
-        Err(error) => match compiler().compile(text) {
+        Err(error) => match compiler.compile(text) {
             Ok(code) => Ok((code, CallNames::default())),
             Err(_) => Err(error),
         },

@@ -103,11 +103,14 @@ impl Vm {
         let seed = i64::from_le_bytes(host.random().bytes::<8>()) >> 11;
         lua.globals().get::<Table>("math")?.get::<Function>("randomseed")?.call::<()>(seed)?;
 
-        library::open(&lua, &native)?;
+        library::open(&lua, &native, sources.ordered)?;
         callee::bind(&lua, &native, sources)?;
         let chunk =
             lua.load(prelude()?).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
         let entry = chunk.call::<Table>((native, purpose == Purpose::Match))?;
+        if sources.ordered {
+            library::keep_order(&lua)?;
+        }
         lua.set_interrupt(budget::tick);
         let (sources, counted_bytes) = (Arc::clone(sources), Cell::new(0));
         let vm = Self { lua, entry, seal, counted_bytes, sources, memory_max_bytes };

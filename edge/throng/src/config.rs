@@ -152,6 +152,8 @@ pub struct RuntimeConfig {
     pub all_memory_bytes_max: usize,
     /// `runtime.log_lines_per_second_max`.
     pub log_lines_max: u32,
+    /// `runtime.lua_insertion_order`.
+    pub insertion_order: bool,
     /// `runtime.memory_max_bytes`.
     pub memory_bytes_max: usize,
 }
@@ -485,6 +487,7 @@ fn runtime(values: &Effective, data_dir: &Path) -> RuntimeConfig {
             opens_own_tables: values.switch("runtime.sql_write_own_tables"),
         },
         stacktrace: values.switch("runtime.lua_api_stacktrace"),
+        insertion_order: values.switch("runtime.lua_insertion_order"),
         memory_bytes_max: values.number("runtime.memory_max_bytes"),
         all_memory_bytes_max: values.number("runtime.all_memory_max_bytes"),
         log_lines_max: values.number("runtime.log_lines_per_second_max"),

@@ -195,7 +195,8 @@ fn load_modules(config: &Config) -> anyhow::Result<Sources> {
         );
         return Ok(Sources::default());
     }
-    Sources::read(path)
+    Sources::new(config.runtime.insertion_order)
+        .and_read(path)
         .with_context(|| format!("cannot load modules from {} (`runtime.path`)", path.display()))
 }
 

@@ -79,6 +79,8 @@ struct Parser<'a> {
     next: usize,
     depth: usize,
     blocks: usize,
+    /// Whether tables are to remember the order of their keys.
+    ordered: bool,
     functions: Vec<Function>,
     /// Names of the locals in scope.
     locals: Vec<&'a [u8]>,
@@ -86,17 +88,22 @@ struct Parser<'a> {
 }
 
 /// Parses a whole text.
-pub(super) fn parse(text: &[u8], tokens: &[Token]) -> Parsed<Outcome> {
+pub(super) fn parse(text: &[u8], tokens: &[Token], ordered: bool) -> Parsed<Outcome> {
     let mut parser = Parser {
         text,
         tokens,
         next: 0,
         depth: 0,
         blocks: 0,
+        ordered,
         functions: vec![Function { is_variadic: true, ..Function::default() }],
         locals: Vec::new(),
         out: Outcome::default(),
     };
+    if ordered && let Some(first) = tokens.first() {
+        let text = "local __ordered = (\"\").__ordered ";
+        parser.out.edits.push(Edit::insert(first.start, text));
+    }
     let block = parser.block()?;
     if parser.token().kind != Kind::End {
         return parser.unexpected("end of file");
@@ -435,7 +442,7 @@ impl<'a> Parser<'a> {
                     }
                 }
             }
-            Kind::Symbol if self.is("{") => self.table()?,
+            Kind::Symbol if self.is("{") => self.table(false)?,
             _ => {
                 self.prefix_expression()?;
             }
@@ -443,13 +450,22 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn table(&mut self) -> Parsed<()> {
+    /// A constructor; as the only argument of a call it may stand without parentheses.
+    fn table(&mut self, is_argument: bool) -> Parsed<()> {
         self.deeper()?;
+        let open = self.token().start;
+        // Whoever gives a table a metatable at once has no use for ours.
+        let has_own = self.next >= 2
+            && self.word(self.last()) == b"("
+            && self.tokens.get(self.next - 2).is_some_and(|it| self.word(*it) == b"setmetatable");
         self.expect("{")?;
+        let is_empty = self.is("}");
+        let mut names = Vec::new();
         while !self.is("}") {
             let is_named = self.token().kind == Kind::Name
                 && self.tokens.get(self.next + 1).is_some_and(|token| self.word(*token) == b"=");
             if is_named {
+                names.push(text(self.word(self.token())));
                 self.next += 2;
             } else if self.take("[") {
                 self.expression()?;
@@ -462,7 +478,16 @@ impl<'a> Parser<'a> {
             }
         }
         self.depth -= 1;
-        self.expect("}")
+        self.expect("}")?;
+        if self.ordered && !has_own && (is_empty || !names.is_empty()) {
+            let (before, after) = if is_argument { ("(", ")") } else { ("", "") };
+            let names = if is_empty { String::new() } else { format!(", \"{}\"", names.join(" ")) };
+            let at = self.out.edits.partition_point(|edit| edit.at < open);
+            let start = Edit::insert(open, format!("{before}__ordered("));
+            self.out.edits.insert(at, start);
+            self.out.edits.push(Edit::insert(self.last().end, format!("{names}){after}")));
+        }
+        Ok(())
     }
 
     fn prefix_expression(&mut self) -> Parsed<Prefix> {
@@ -530,7 +555,7 @@ impl<'a> Parser<'a> {
             return Ok(true);
         }
         if self.is("{") {
-            self.table()?;
+            self.table(true)?;
             return Ok(true);
         }
         if !self.take("(") {

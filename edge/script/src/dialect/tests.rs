@@ -6,7 +6,7 @@ use super::translate;
 
 /// What a text, run as Luau, returns as text; `!` and the message for an error.
 fn run(text: &str) -> String {
-    let translated = match translate(text.as_bytes()) {
+    let translated = match translate(text.as_bytes(), false) {
         Ok(translated) => translated.text,
         Err(error) => return format!("!{}: {}", error.line, error.message),
     };

@@ -13,6 +13,9 @@ use crate::budget;
 /// Widths and precisions; Go stops at a million.
 const WIDTH_MAX: usize = 9_999;
 
+/// Steps taken before the budget hears of them.
+const STEPS_PER_REPORT: usize = 1_000;
+
 /// One conversion: `%`, flags, width, precision, verb.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spec {
@@ -33,7 +36,7 @@ struct Spec {
 pub(super) fn format(lua: &Lua, format: &[u8], values: &MultiValue) -> mlua::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(format.len() + 16);
     let mut rest = format;
-    let mut values = values.iter();
+    let (mut values, mut steps) = (values.iter(), 0);
     while let Some(at) = memchr::memchr(b'%', rest) {
         out.extend_from_slice(rest.get(..at).unwrap_or_default());
         rest = rest.get(at + 1..).unwrap_or_default();
@@ -47,10 +50,16 @@ pub(super) fn format(lua: &Lua, format: &[u8], values: &MultiValue) -> mlua::Res
                 None => write_text(&mut out, &format!("%!{verb}(MISSING)")),
             },
         }
-        budget::spend(u32::try_from(spec.width / 2 + 40).unwrap_or(u32::MAX))?;
-        budget::check_bytes(lua, out.len())?;
+        steps += spec.width / 2 + 40;
+        if steps > STEPS_PER_REPORT {
+            budget::spend(u32::try_from(steps).unwrap_or(u32::MAX))?;
+            budget::check_bytes(lua, out.len())?;
+            steps = 0;
+        }
     }
     out.extend_from_slice(rest);
+    budget::spend(u32::try_from(steps).unwrap_or(u32::MAX))?;
+    budget::check_bytes(lua, out.len())?;
     Ok(out)
 }
 

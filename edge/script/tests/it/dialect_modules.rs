@@ -13,8 +13,17 @@ use crate::{context, load_with, roomy, run};
 
 #[test]
 fn modules_in_the_style_of_nakama_load_and_run() {
+    load_and_run(false);
+}
+
+#[test]
+fn they_do_so_with_ordered_tables() {
+    load_and_run(true);
+}
+
+fn load_and_run(ordered: bool) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
-    let sources = Arc::new(Sources::read(&folder).unwrap());
+    let sources = Arc::new(Sources::new(ordered).and_read(&folder).unwrap());
     let mut host = TestHost { dispatcher: Some(TestDispatcher::default()), ..TestHost::default() };
     let mut scripts = LuaScripts::load(Arc::clone(&sources), roomy(), &mut host).unwrap();
     let names = scripts.registered().rpc.clone();

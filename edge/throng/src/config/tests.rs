@@ -90,8 +90,8 @@ fn every_row_of_the_table_is_taken_by_a_field() {
             c.runtime.path.display(),
             (c.runtime.call_budget_ms, c.runtime.load_budget_ms, c.runtime.stacktrace),
             c.matches,
-            (c.runtime.memory_bytes_max, c.runtime.sql, c.check),
-            (c.engine, c.write_timeout_ms),
+            (c.runtime.memory_bytes_max, c.runtime.all_memory_bytes_max, c.runtime.sql, c.check),
+            (c.engine, c.write_timeout_ms, c.runtime.insertion_order),
         )
     };
     for opt in BUILT {

@@ -391,6 +391,14 @@ pub const BUILT: &[Opt] = &[
         "false",
         "Tell clients file, line and traceback of a script's error. The log has them always.",
     ),
+    row(
+        "runtime.lua_insertion_order",
+        Kind::Switch,
+        "false",
+        "Let `pairs` follow the order in which keys were first set, as in Nakama. Making tables \
+         then costs more.",
+    )
+    .ours(),
     // Matches.
     row(
         "match.input_queue_size",
