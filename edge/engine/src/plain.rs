@@ -184,7 +184,8 @@ impl<M: Send + 'static> Plain<M> {
     /// Gives the handler one input and posts what it has to say. The clock is read each time:
     /// a handler that may block makes a turn's time old.
     fn handle(&mut self, handler: &mut dyn Handler<Mail = M>, input: Input<'_, M>) {
-        if self.is_stopped {
+        // The batch of the turn that stopped the thread ends as any other.
+        if self.is_stopped && !matches!(input, Input::TurnEnd) {
             if let Input::Mail(_) | Input::Refused { .. } = input {
                 self.counters.add(Count::MailDropped, 1);
             }

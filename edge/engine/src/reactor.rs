@@ -58,7 +58,8 @@ impl<M: Send + 'static> Reactor<M> {
     /// Gives the handler one input and does what it asks for.
     #[inline]
     pub(crate) fn handle(&mut self, input: Input<'_, M>) {
-        if self.net.stage != Stage::Running {
+        // The batch of the turn that stopped the thread ends as any other.
+        if self.net.stage != Stage::Running && !matches!(input, Input::TurnEnd) {
             if let Input::Mail(_) | Input::Refused { .. } = input {
                 self.net.counters.add(Count::MailDropped, 1);
             }

@@ -124,7 +124,8 @@ pub enum Input<'a, M> {
     /// The time asked for with [`Output::wake_at`] has come.
     Wake,
     /// Nothing more is waiting just now: the moment to finish a batch (commit, flush, answer).
-    /// Comes once at the end of every turn in which there was any other input.
+    /// Comes once at the end of every turn in which there was any other input, that of
+    /// [`Output::stop`] included: it is the last input then.
     TurnEnd,
     /// The process was asked to stop. Finish within the time that the wiring has told the handler,
     /// then call [`Output::stop`].

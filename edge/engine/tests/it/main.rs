@@ -68,6 +68,7 @@ on_both_drivers! {
     threads {
         a_wake_comes_on_time_and_once,
         every_busy_turn_ends_once,
+        the_turn_that_stops_a_thread_ends_too,
         mail_posted_before_an_answer_is_seen_before_the_next_request,
         mail_is_refused_not_lost,
         a_question_is_answered_and_other_mail_kept,

@@ -52,6 +52,43 @@ pub(crate) fn every_busy_turn_ends_once(driver: DriverChoice) {
     assert!(turns.len() >= 50 && turns.iter().all(|inputs| *inputs > 0));
 }
 
+/// Mail and the wish to stop reach a thread in one turn: what it gathered is not left lying.
+pub(crate) fn the_turn_that_stops_a_thread_ends_too(driver: DriverChoice) {
+    let mut engine = Engine::new(driver);
+    let listeners = engine::listen(([127, 0, 0, 1], 0).into(), 1).unwrap();
+    let (told, batches) = mpsc::channel();
+    let (entered, has_entered) = mpsc::channel();
+    let mut gates = Vec::new();
+    let mut script = || {
+        let (told, entered) = (told.clone(), entered.clone());
+        let (gate, is_open) = mpsc::channel::<()>();
+        gates.push(gate);
+        let mut batch = 0;
+        Script(move |_, input: Input<'_, u64>, _: &mut event::Output<u64>| match input {
+            Input::Mail(0) => {
+                entered.send(()).unwrap();
+                is_open.recv().unwrap();
+            }
+            Input::Mail(mail) => batch += mail,
+            Input::TurnEnd if batch > 0 => told.send(std::mem::take(&mut batch)).unwrap(),
+            _ => {}
+        })
+    };
+    let (core, plain) = (script(), script());
+    engine.add(ThreadPlan::core("core", listeners, |_| core));
+    engine.add(ThreadPlan::plain("plain", |_| plain));
+    let running = engine.start().unwrap();
+    for thread in [ThreadId(0), ThreadId(1)] {
+        running.post(thread, 0).unwrap();
+        has_entered.recv_timeout(PATIENCE).unwrap();
+        running.post(thread, 7).unwrap();
+    }
+    running.stop();
+    gates.iter().for_each(|gate| gate.send(()).unwrap());
+    running.join().unwrap();
+    assert_eq!(batches.try_iter().collect::<Vec<_>>(), [7, 7]);
+}
+
 /// A client is told of something on thread 0, which has posted it to thread 1 before, and then asks
 /// thread 1: that one must know, even when the mail and the question reach it in one turn, and even
 /// when the question's connection was ready before.
