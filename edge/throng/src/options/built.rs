@@ -269,10 +269,11 @@ pub const BUILT: &[Opt] = &[
     row(
         "socket.proxy_count",
         number(0, 16, "proxies"),
-        "1",
-        "Proxies in front of the server. That many entries of X-Forwarded-For, from the \
-         right, are believed.",
-    ),
+        "0",
+        "Proxies in front of the server whose X-Forwarded-For is believed: that many entries, \
+         counted from the right. 0 believes nobody, and the peer is the client.",
+    )
+    .ours(),
     // Scripts.
     row(
         "runtime.path",

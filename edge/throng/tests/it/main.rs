@@ -109,7 +109,7 @@ fn later_files_win_and_flags_win_over_files() {
     assert_eq!(line("name"), "c # command line");
     assert_eq!(line("socket.port"), format!("1002 # {}:2", second.path()));
     assert_eq!(line("socket.idle_timeout_ms"), format!("1000 # {}:2", first.path()));
-    assert_eq!(line("socket.proxy_count"), "1 # default");
+    assert_eq!(line("socket.proxy_count"), "0 # default");
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use event::Now;
 use game::api::auth;
 use game::error::ApiError;
-use game::session::{Claims, Revocation};
+use game::session::Claims;
+use smallvec::SmallVec;
 use wire::http1::Request;
 
 use super::Core;
@@ -43,23 +44,95 @@ impl Core {
         Ok(claims)
     }
 
-    pub(super) fn revoke(&mut self, now: Now, revocation: &Revocation) {
-        self.revocations.apply(now, revocation);
-    }
-
-    /// The client's address: behind `socket.proxy_count` proxies it is that many entries from the
-    /// right in X-Forwarded-For, because only those were written by proxies that we know.
+    /// The client's address and port as text, the port empty if a proxy did not tell.
     pub(super) fn client_address(
         &self,
         request: &Request<'_>,
         peer: SocketAddr,
     ) -> (String, String) {
-        let direct = || (peer.ip().to_string(), peer.port().to_string());
-        let forwarded = header_text(request, "x-forwarded-for").and_then(|text| {
-            let from_right = self.settings.socket.proxy_count.checked_sub(1)?;
-            let entry = text.rsplit(',').nth(from_right)?;
-            entry.trim_ascii().parse::<IpAddr>().ok()
-        });
-        forwarded.map_or_else(direct, |ip| (ip.to_string(), String::new()))
+        let lines = request.headers.all("x-forwarded-for");
+        let client = forwarded(lines, self.settings.socket.proxy_count);
+        let (ip, port) = client.unwrap_or((peer.ip().to_canonical(), Some(peer.port())));
+        (ip.to_string(), port.map_or_else(String::new, |port| port.to_string()))
+    }
+}
+
+/// Who the outermost of `proxies` trusted proxies says that the client is. Each proxy adds whom it
+/// heard from at the end, so that only so many entries from the right are theirs; whatever stands
+/// to the left the client may have written. `None` without proxies, with fewer entries than
+/// proxies, and if the entry is no address: then the peer is the client.
+///
+/// Several header lines are one list (RFC 9110 §5.3), its empty entries do not count (§5.6.1).
+fn forwarded<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+    proxies: usize,
+) -> Option<(IpAddr, Option<u16>)> {
+    let from_right = proxies.checked_sub(1)?;
+    let entries: SmallVec<[&[u8]; 16]> = lines
+        .flat_map(|line| line.split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|entry| !entry.is_empty())
+        .collect();
+    let entry = entries.iter().rev().nth(from_right)?;
+    address(std::str::from_utf8(entry).ok()?)
+}
+
+/// An address as proxies write it: with or without port, IPv6 in brackets if there is one.
+fn address(text: &str) -> Option<(IpAddr, Option<u16>)> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let (ip, port) = match bare.parse::<IpAddr>() {
+        Ok(ip) => (ip, None),
+        Err(_) => text.parse::<SocketAddr>().map(|it| (it.ip(), Some(it.port()))).ok()?,
+    };
+    Some((ip.to_canonical(), port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::forwarded;
+
+    fn check(lines: &[&str], proxies: usize) -> String {
+        let lines = lines.iter().map(|line| line.as_bytes());
+        match forwarded(lines, proxies) {
+            None => "peer".to_owned(),
+            Some((ip, None)) => ip.to_string(),
+            Some((ip, Some(port))) => format!("{ip} port {port}"),
+        }
+    }
+
+    #[test]
+    fn so_many_entries_from_the_right_are_believed_as_there_are_proxies() {
+        for (lines, proxies, expected) in [
+            // Nobody stands in front: whoever writes the header is the client.
+            (&["1.1.1.1"][..], 0, "peer"),
+            (&["1.1.1.1"], 1, "1.1.1.1"),
+            (&["6.6.6.6, 1.1.1.1"], 1, "1.1.1.1"),
+            // The client's own line comes first, the proxy's behind it.
+            (&["6.6.6.6", "1.1.1.1"], 1, "1.1.1.1"),
+            (&["6.6.6.6,7.7.7.7", "1.1.1.1"], 1, "1.1.1.1"),
+            (&["6.6.6.6", "1.1.1.1, 10.0.0.1"], 2, "1.1.1.1"),
+            (&["6.6.6.6", "1.1.1.1", "10.0.0.1"], 2, "1.1.1.1"),
+            // Empty entries move nothing.
+            (&["6.6.6.6,,,", "", ", 1.1.1.1 ,"], 1, "1.1.1.1"),
+            (&["6.6.6.6, , 1.1.1.1", ",10.0.0.1"], 2, "1.1.1.1"),
+            // Fewer entries than proxies: it did not come through them all.
+            (&["6.6.6.6"], 2, "peer"),
+            (&[","], 1, "peer"),
+            (&[], 1, "peer"),
+            // What is no address is nobody's.
+            (&["unknown"], 1, "peer"),
+            (&["1.1.1.1, _hidden"], 1, "peer"),
+            (&["1.1.1.1.1"], 1, "peer"),
+            (&["\u{e4}"], 1, "peer"),
+            // Ports and IPv6.
+            (&["1.1.1.1:80"], 1, "1.1.1.1 port 80"),
+            (&["2001:db8::1"], 1, "2001:db8::1"),
+            (&["[2001:db8::1]"], 1, "2001:db8::1"),
+            (&["[2001:db8::1]:443"], 1, "2001:db8::1 port 443"),
+            (&["::ffff:1.1.1.1"], 1, "1.1.1.1"),
+            (&["[::1"], 1, "peer"),
+        ] {
+            assert_eq!(check(lines, proxies), expected, "{lines:?} {proxies}");
+        }
     }
 }
