@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use game::guest::HostError;
 use game::host::Meter;
-use game::value::{DEPTH_MAX, Value};
+use game::value::{TABLE_DEPTH_MAX, Value};
 use mlua::{Lua, Value as LuaValue};
 use thiserror::Error;
 
@@ -24,7 +24,7 @@ const BYTES_MAX: usize = 64 << 20;
 pub(crate) enum ConvertError {
     #[error("cannot convert a {0}")]
     Kind(&'static str),
-    #[error("table nested deeper than {DEPTH_MAX} levels")]
+    #[error("table nested deeper than {TABLE_DEPTH_MAX} levels")]
     Deep,
     #[error("value larger than {VALUES_MAX} elements or {BYTES_MAX} bytes")]
     Large,
@@ -66,7 +66,7 @@ pub(crate) fn from_lua_counted(
 ) -> Result<(Value, usize), ConvertError> {
     let (values_left, bytes_left) = (VALUES_MAX, BYTES_MAX);
     let mut reader = Reader { values_left, bytes_left, unnamed_count: 0, meter };
-    let value = reader.read(value, DEPTH_MAX)?;
+    let value = reader.read(value, TABLE_DEPTH_MAX)?;
     Ok((value, reader.unnamed_count))
 }
 

@@ -12,7 +12,7 @@ use event::{Now, Random};
 use game::api::{ApiCall, AuthenticateId, Cx, finish_batch, run};
 use game::db::Database as _;
 use game::directory::Directory;
-use game::session::{Revocations, SessionSettings, Signer};
+use game::session::{SessionSettings, Signer};
 use store::{Sqlite, Store};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,7 +47,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     random: &mut random,
                     db: &mut db,
                     signer: &signer,
-                    revocations: &Revocations::default(),
                     directory: &directory,
                     answer_bytes_max: 4 << 20,
                 };

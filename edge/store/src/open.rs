@@ -251,7 +251,7 @@ pub(crate) fn connect(path: &Path, is_file: bool) -> Result<Connection, rusqlite
          PRAGMA page_size = {PAGE_BYTES};
          PRAGMA journal_mode = WAL;
          PRAGMA synchronous = FULL;
-         PRAGMA foreign_keys = OFF;
+         PRAGMA foreign_keys = ON;
          PRAGMA temp_store = MEMORY;
          PRAGMA trusted_schema = OFF;
          PRAGMA cache_size = -{CACHE_KIB};

@@ -15,6 +15,7 @@ use anyhow::Context as _;
 use engine::{Engine, Running, Start, ThreadPlan};
 use event::{Now, Random, ThreadId};
 use game::guest::{Finding, HostSettings, Registered};
+use game::session::{Revocations, stored};
 use script::{LuaLimits, LuaScripts, Sources};
 use server::core::Core;
 use server::desk::{Desk, Kit, LoadingHost};
@@ -50,6 +51,8 @@ struct Parts {
     store: Store,
     machine: ScriptMachine,
     sql: SqlBudgets,
+    /// What was revoked before this process began.
+    revoked: Revocations,
 }
 
 impl Parts {
@@ -140,6 +143,9 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
     let store = Store::open_with(&config.data_dir, &opening).with_context(|| {
         format!("cannot open the database in {} (`data_dir`)", config.data_dir.display())
     })?;
+    let now = Now { mono_ns: 0, unix_ms: unix_ms() };
+    let revoked = stored::load(&mut store.connect()?, now, settings.session.lifetime_s())
+        .context("cannot read which tokens are revoked")?;
     Ok(Parts {
         topology: Arc::new(topology(&config.engine)),
         host: Arc::new(host_settings(&settings)),
@@ -149,6 +155,7 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
         store,
         machine: ScriptMachine::new(config, metrics.clone()),
         sql: SqlBudgets::new(config),
+        revoked,
     })
 }
 
@@ -259,9 +266,10 @@ fn threads(
     for (index, (listener, stats)) in listeners.into_iter().zip(&gauges.cores).enumerate() {
         let (topology, settings, stats) = parts.shared(stats);
         let random = fresh_random()?;
-        let hooks = hooks.clone();
+        let (hooks, revoked) = (hooks.clone(), parts.revoked.clone());
         let build = move |start: Start<Mail>| {
             Core::new(start.thread, topology, settings, stats, random, hooks)
+                .with_revocations(revoked)
         };
         let mut plan = ThreadPlan::core(format!("core-{index}"), vec![listener], build);
         plan.pin = config.engine.pin.then_some(index);
@@ -348,6 +356,7 @@ pub fn check_modules(config: &Config) -> anyhow::Result<(Vec<String>, Vec<Findin
         store: Store::open_in_memory()?,
         machine: ScriptMachine::new(config, custom_metrics(config)),
         sql: SqlBudgets::new(config),
+        revoked: Revocations::default(),
     };
     let kit = parts.kit(ThreadId(0))?;
     let registered = kit.scripts.registered();

@@ -30,6 +30,7 @@ pub use identity::{CustomId, DeviceId, Email, Password, Username};
 use crate::db::{Database, DbError, Param, Row};
 use crate::error::{ApiError, Code};
 use crate::json;
+use crate::session::{Revocation, stored};
 use crate::user::{self, User};
 
 /// All that a user may know about itself.
@@ -203,20 +204,23 @@ fn check_update(update: &AccountUpdate) -> Result<(), ApiError> {
             return Err(ApiError::invalid(message));
         }
     }
-    match &update.metadata {
-        Some(metadata) if !json::is_object(metadata) => {
-            Err(ApiError::invalid("Metadata must be a valid JSON object."))
-        }
-        _ => Ok(()),
-    }
+    let refusal = "Metadata must be a valid JSON object.";
+    update.metadata.as_ref().map_or(Ok(()), |metadata| json::check_object(metadata, refusal))
 }
 
-/// Deletes an account and everything that belongs to it. The caller revokes its tokens and closes
-/// its sockets.
+/// Deletes an account and everything that belongs to it, and ends its tokens. The caller passes the
+/// revocation on and closes the user's sockets. What the user's own calls write from then on is
+/// refused: every write looks for its user within its transaction, and there is one writer at a
+/// time. `lifetime_s` is [`crate::session::SessionSettings::lifetime_s`].
 ///
 /// # Errors
 /// [`ApiError`]: code 5 when there is no such account.
-pub fn delete(db: &mut dyn Database, user_id: Uuid) -> Result<(), ApiError> {
+pub fn delete(
+    db: &mut dyn Database,
+    now: Now,
+    lifetime_s: u64,
+    user_id: Uuid,
+) -> Result<Revocation, ApiError> {
     let id = Param::Blob(user_id.as_bytes());
     let deleted = atomically(db, |db| {
         for device in devices(db, user_id)? {
@@ -224,20 +228,54 @@ pub fn delete(db: &mut dyn Database, user_id: Uuid) -> Result<(), ApiError> {
         }
         db.execute("DELETE FROM storage WHERE user_id = $1", &[id])?;
         db.execute("DELETE FROM wallet_ledger WHERE user_id = $1", &[id])?;
-        db.execute("DELETE FROM users WHERE id = $1", &[id])
+        if db.execute("DELETE FROM users WHERE id = $1", &[id])? == 0 {
+            return Ok(None);
+        }
+        stored::bury(db, now, lifetime_s, user_id).map(Some)
     });
-    match deleted.map_err(ApiError::database("Error deleting user account."))? {
-        0 => Err(account_not_found()),
-        _ => Ok(()),
-    }
+    deleted
+        .map_err(ApiError::database("Error deleting user account."))?
+        .ok_or_else(account_not_found)
 }
 
-/// Bans users, or lifts their bans; tells which of the ids belong to users. The caller revokes the
-/// tokens of the banned and closes their sockets.
+/// Bans users; tells which of the ids belong to users, and what is revoked. The caller passes the
+/// revocations on and closes the sockets of the banned. Their tokens do not live again when the ban
+/// is lifted.
+///
+/// # Errors
+/// Any [`DbError`]; then nobody is banned by this.
+pub fn ban(
+    db: &mut dyn Database,
+    now: Now,
+    lifetime_s: u64,
+    user_ids: &[Uuid],
+) -> Result<(Vec<Uuid>, Vec<Revocation>), DbError> {
+    atomically(db, |db| {
+        let known = set_banned(db, now, user_ids, true)?;
+        let mut revocations = Vec::with_capacity(2 * known.len());
+        for user_id in &known {
+            revocations.push(Revocation::Banned { user_id: *user_id });
+            let all = stored::log_out_all(db, now, lifetime_s, *user_id, now.unix_ms)?;
+            revocations.push(all);
+        }
+        Ok((known, revocations))
+    })
+}
+
+/// Lifts bans. The caller passes on that the tokens that are made from now on are good again.
 ///
 /// # Errors
 /// Any [`DbError`]; then nobody's ban has changed.
-pub fn set_banned(
+pub fn unban(
+    db: &mut dyn Database,
+    now: Now,
+    user_ids: &[Uuid],
+) -> Result<Vec<Revocation>, DbError> {
+    let known = set_banned(db, now, user_ids, false)?;
+    Ok(known.into_iter().map(|user_id| Revocation::Unbanned { user_id }).collect())
+}
+
+fn set_banned(
     db: &mut dyn Database,
     now: Now,
     user_ids: &[Uuid],

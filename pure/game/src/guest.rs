@@ -381,8 +381,8 @@ pub trait Host {
     fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError>;
     /// Closes a session's socket with a reason. Unknown sessions are ignored.
     fn session_disconnect(&mut self, session_id: uuid::Uuid, reason: &str);
-    /// Revokes tokens: one by its id, or all of the user's when `token_id` is `None`.
-    fn session_logout(&mut self, user_id: uuid::Uuid, token_id: Option<uuid::Uuid>);
+    /// Lets every core know what is revoked; it is in the database already.
+    fn revoke(&mut self, revocation: crate::session::Revocation);
     /// Closes all sockets of a user who was deleted or banned.
     fn user_disconnect(&mut self, user_id: uuid::Uuid, cause: crate::api::Disconnect);
     /// The dispatcher of the match whose callback is running; `None` outside of matches.

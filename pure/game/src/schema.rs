@@ -41,6 +41,7 @@ pub const SECRETS: &[(&str, &str)] = &[("users", "password")];
 pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "accounts and storage", sql: ACCOUNTS_AND_STORAGE },
     Migration { version: 2, name: "wallet ledger", sql: WALLET_LEDGER },
+    Migration { version: 3, name: "revoked tokens", sql: REVOKED_TOKENS },
 ];
 
 const ACCOUNTS_AND_STORAGE: &[&str] = &[
@@ -99,6 +100,26 @@ const WALLET_LEDGER: &[&str] = &[
         FOREIGN KEY (user_id) REFERENCES users (id) ON DELETE CASCADE
     ) WITHOUT ROWID",
     "CREATE UNIQUE INDEX wallet_ledger_id ON wallet_ledger (id)",
+];
+
+/// See `session::stored`. Of users whose account is gone too: hence no reference to `users`.
+const REVOKED_TOKENS: &[&str] = &[
+    "CREATE TABLE revocation (
+        user_id BYTEA NOT NULL,
+        token_id BYTEA NOT NULL,
+        issued_until BIGINT NOT NULL,
+        until_s BIGINT NOT NULL,
+        PRIMARY KEY (user_id, token_id)
+    ) WITHOUT ROWID",
+    "CREATE INDEX revocation_until_s ON revocation (until_s)",
+    "CREATE TABLE token_life (
+        id BIGINT PRIMARY KEY NOT NULL,
+        lifetime_s BIGINT NOT NULL,
+        former_s BIGINT NOT NULL,
+        generated_s BIGINT NOT NULL
+    )",
+    "INSERT INTO token_life (id, lifetime_s, former_s, generated_s) VALUES (1, 0, 0, 0)",
+    "CREATE INDEX users_banned ON users (disable_time) WHERE disable_time IS NOT NULL",
 ];
 
 #[cfg(test)]

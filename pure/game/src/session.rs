@@ -1,18 +1,19 @@
 //! Session tokens: JSON web tokens, HS256, with the claims and the order of claims that the
 //! original makes. [`Signer`] issues and verifies them; [`Revocations`] remembers which of them
-//! are no longer good.
+//! are no longer good, and `stored` keeps that in the database.
 //!
 //! Not here: who may have a token (`account`), and reading request headers (`api::auth`). The time
-//! and randomness are arguments; nothing is stored.
+//! and randomness are arguments.
 
 mod jwt;
 mod revocations;
+pub mod stored;
 
 use event::{Now, Random};
 use uuid::Uuid;
 
 pub use jwt::{Key, TOKEN_BYTES_MAX, TokenError};
-pub use revocations::{REVOCATIONS_MAX, Revocation, Revocations};
+pub use revocations::{DELETIONS_MAX, LOG_OUTS_MAX, Revocation, Revocations};
 
 /// Session variables: names and values in the order in which the client gave them.
 pub type Vars = Vec<(String, String)>;
@@ -28,6 +29,13 @@ pub struct SessionSettings {
     pub token_expiry_s: u64,
     /// `session.refresh_token_expiry_sec`.
     pub refresh_token_expiry_s: u64,
+}
+
+impl SessionSettings {
+    /// The longer of the two lifetimes: how long the tokens of a login can live, seconds.
+    pub fn lifetime_s(&self) -> u64 {
+        self.token_expiry_s.max(self.refresh_token_expiry_s)
+    }
 }
 
 impl std::fmt::Debug for SessionSettings {
@@ -195,10 +203,9 @@ impl Signer {
         verify(&self.refresh, token, now)
     }
 
-    /// Until when tokens issued now can live at most, unix seconds: how long a revocation of all of
-    /// a user's tokens has to be remembered.
-    pub fn last_expiry_s(&self, now: Now) -> u64 {
-        now.unix_s().saturating_add(self.token_expiry_s.max(self.refresh_token_expiry_s))
+    /// As [`SessionSettings::lifetime_s`].
+    pub fn lifetime_s(&self) -> u64 {
+        self.token_expiry_s.max(self.refresh_token_expiry_s)
     }
 
     fn tokens(&self, now: Now, subject: &Subject<'_>) -> Tokens {

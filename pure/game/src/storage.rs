@@ -239,9 +239,15 @@ fn write_one(
             (current.create_time_ms, now_ms)
         }
         None => {
+            // An object that is there has an owner: deleting an account takes its objects along.
+            let system = Uuid::nil();
+            let owned = [&params[..], &[Param::Blob(system.as_bytes())]].concat();
             let sql = "INSERT INTO storage (user_id, collection, key, value, version, read, \
-                write, create_time, update_time) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)";
-            db.execute(sql, &params)?;
+                write, create_time, update_time) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $8 \
+                WHERE $1 = $9 OR EXISTS (SELECT 1 FROM users WHERE id = $1)";
+            if db.execute(sql, &owned)? == 0 {
+                return Err(Failure::Refused("Storage write rejected - user not found."));
+            }
             (now_ms, now_ms)
         }
     };
@@ -399,10 +405,7 @@ fn check_write(write: &Write) -> Result<(), ApiError> {
             "Invalid Write permission supplied. It must be either 0 or 1.",
         ));
     }
-    if !json::is_object(&write.value) {
-        return Err(ApiError::invalid("Value must be a JSON object."));
-    }
-    Ok(())
+    json::check_object(&write.value, "Value must be a JSON object.")
 }
 
 enum Failure {

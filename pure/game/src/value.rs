@@ -25,8 +25,13 @@ pub enum Value {
     Map(Vec<(Bytes, Value)>),
 }
 
-/// How deeply tables may be nested, both ways: deeper ones are an error, not a stack overflow.
-pub const DEPTH_MAX: usize = 64;
+/// How deeply JSON may be nested, both ways: deeper is an error, not a stack overflow. It is what
+/// `serde_json` reads, so whatever storage takes from clients as JSON reads back for scripts.
+pub const DEPTH_MAX: usize = 127;
+
+/// How deeply tables may be nested that scripts hand over: JSON, and a few levels of lists and
+/// objects around it, such as those of `storage_write`.
+pub const TABLE_DEPTH_MAX: usize = DEPTH_MAX + 5;
 
 impl Value {
     /// A string value.

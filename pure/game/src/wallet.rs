@@ -106,7 +106,8 @@ fn update_one(
         serde_json::from_str(&wallet).map_err(|_| ApiError::internal("Wallet is damaged."))?
     };
     let updated = changed(&previous, &update.changeset)?;
-    let text = serde_json::to_string(&updated).unwrap_or_default();
+    let text = serde_json::to_string(&updated)
+        .map_err(|_| ApiError::internal("Wallet cannot be written."))?;
     if text.len() > WALLET_BYTES_MAX {
         return Err(Failure::Refused(ApiError::invalid(format!(
             "wallet update rejected, more than {WALLET_BYTES_MAX} bytes"

@@ -17,7 +17,7 @@ mod messages;
 mod requests;
 mod socket;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use event::{ConnId, Handler, Input, ListenerId, Now, Output, Random, ThreadId, TimerId, Timers};
@@ -48,6 +48,8 @@ pub struct Core {
     conns: Vec<Slot>,
     conns_open: usize,
     sessions: BTreeMap<Uuid, ConnId>,
+    /// The same sessions by (user, session), for those of one user.
+    user_sessions: BTreeSet<(Uuid, Uuid)>,
     timers: Timers<ConnId>,
     /// The `Date` header's value and the second it is for.
     date: (u64, [u8; 29]),
@@ -131,6 +133,7 @@ impl Core {
             conns: Vec::new(),
             conns_open: 0,
             sessions: BTreeMap::new(),
+            user_sessions: BTreeSet::new(),
             timers: Timers::default(),
             date: (u64::MAX, [0; 29]),
             fixed_headers: answers::fixed_headers(&settings),
@@ -153,6 +156,14 @@ impl Core {
             settings,
             stats,
         }
+    }
+
+    /// The same with what was revoked before this process began.
+    #[must_use]
+    pub fn with_revocations(mut self, revocations: Revocations) -> Self {
+        self.revocations = revocations;
+        self.tell_revocations();
+        self
     }
 
     fn opened(&mut self, now: Now, conn: ConnId, peer: std::net::SocketAddr) {
@@ -218,15 +229,7 @@ impl Core {
                     self.done(now, done, out);
                 }
             }
-            Mail::Revoke(revocation) => self.revoke(now, &revocation),
-            Mail::Disconnect { session_id } => {
-                if let Some(conn) = self.sessions.get(&session_id).copied() {
-                    self.close_socket(now, conn, 1000, SERVER_SIDE, out);
-                }
-            }
-            Mail::DisconnectUser { user_id, cause } => {
-                self.disconnect_user(now, user_id, cause, out);
-            }
+            Mail::Sever(severed) => self.sever(now, &severed, out),
             Mail::PassOn(ask) => self.pass_on(*ask),
             Mail::Drained => self.room_drained(now, out),
             Mail::Pace { room, tick_rate_hz } => self.pace(room, tick_rate_hz, out),
@@ -241,6 +244,15 @@ impl Core {
         self.paces.insert(room, tick_rate_hz);
         let fastest_hz = self.paces.values().copied().max().unwrap_or(0).max(1);
         out.gather(1_000_000_000 / u64::from(fastest_hz) / GATHERS_PER_TICK);
+    }
+
+    /// What the replica of revocations holds. They are alike on all cores, so one tells of them.
+    fn tell_revocations(&self) {
+        if self.topology.cores.first() == Some(&self.me) {
+            self.stats.revocations.set(self.revocations.len() as u64);
+            self.stats.revocations_forgotten.set(self.revocations.forgotten_count());
+            self.stats.banned_users.set(self.revocations.banned_count() as u64);
+        }
     }
 
     fn turn_end(&mut self, now: Now, out: &mut Output<Mail>) {

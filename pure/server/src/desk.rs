@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use event::{Now, Output, Random, ThreadId};
-use game::cache::Cache;
+use game::cache::{Cache, CacheChange};
 use game::db::Database;
 use game::directory::Directory;
 use game::guest::{
     Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, NoMachine, Scripts,
 };
 use game::value::Value;
-use uuid::Uuid;
 
-use crate::mail::{Mail, Topology};
+use crate::mail::{Mail, Severed, Topology};
 
 /// What a script's thread works with.
 pub struct Desk {
@@ -34,6 +33,8 @@ pub struct Desk {
     pub cache: Cache,
     /// What its scripts have logged lately.
     pub(crate) script_log: ScriptLog,
+    /// What its calls have cut off and no core has been told of yet.
+    pub severed: Severed,
 }
 
 /// What a thread that runs scripts is given by the wiring.
@@ -57,17 +58,34 @@ impl Desk {
         let directory = Directory::new(&host.node);
         let machine = Box::new(NoMachine);
         let (cache, script_log) = (Cache::new(thread), ScriptLog::new(host.log_lines_max));
-        Self { db, random, host, unix_ms, machine, directory, cache, script_log }
+        let severed = Severed::default();
+        Self { db, random, host, unix_ms, machine, directory, cache, script_log, severed }
     }
 }
 
 impl Desk {
-    /// Tells the other replicas what scripts have changed in the cache since the last call.
+    /// Tells the other replicas what scripts have changed in the cache since the last call, in one
+    /// mail to each.
     pub(crate) fn post_cache(&mut self, me: ThreadId, topology: &Topology, out: &mut Output<Mail>) {
-        for change in self.cache.take_changes() {
-            for to in topology.scripted().filter(|to| *to != me) {
-                out.mail_lazy(to, Mail::Cache(change.clone()));
-            }
+        let changes = self.cache.take_changes();
+        if changes.is_empty() {
+            return;
+        }
+        let changes: Arc<[CacheChange]> = changes.into();
+        for to in topology.scripted().filter(|to| *to != me) {
+            out.mail_lazy(to, Mail::Cache(Arc::clone(&changes)));
+        }
+    }
+
+    /// Tells every core what has been cut off since the last call. To be called before the answers
+    /// are posted: who is told of a logout finds it done.
+    pub(crate) fn post_severed(&mut self, topology: &Topology, out: &mut Output<Mail>) {
+        if self.severed.is_empty() {
+            return;
+        }
+        let severed = Arc::new(std::mem::take(&mut self.severed));
+        for core in &topology.cores {
+            out.mail(*core, Mail::Sever(Arc::clone(&severed)));
         }
     }
 }
@@ -105,6 +123,18 @@ macro_rules! from_desk {
 
         fn log(&mut self, level: game::guest::LogLevel, text: &str) {
             self.$($desk).+.script_log.line(self.now, level, text);
+        }
+
+        fn session_disconnect(&mut self, session_id: uuid::Uuid, _reason: &str) {
+            self.$($desk).+.severed.sessions.push(session_id);
+        }
+
+        fn revoke(&mut self, revocation: game::session::Revocation) {
+            self.$($desk).+.severed.revocations.push(revocation);
+        }
+
+        fn user_disconnect(&mut self, user_id: uuid::Uuid, cause: game::api::Disconnect) {
+            self.$($desk).+.severed.users.push((user_id, cause));
         }
     };
 }
@@ -197,11 +227,6 @@ impl Host for LoadingHost<'_> {
     fn match_signal(&mut self, _match_id: &str, _data: Bytes) -> Result<Bytes, HostError> {
         Err(HostError::new(LOADING))
     }
-
-    // There are no sessions yet, and no tokens that this process has issued.
-    fn session_disconnect(&mut self, _session_id: Uuid, _reason: &str) {}
-    fn session_logout(&mut self, _user_id: Uuid, _token_id: Option<Uuid>) {}
-    fn user_disconnect(&mut self, _user_id: Uuid, _cause: game::api::Disconnect) {}
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {
         None

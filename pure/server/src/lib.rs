@@ -21,18 +21,3 @@ pub mod room;
 pub mod settings;
 pub mod stats;
 pub mod worker;
-
-use event::Now;
-use game::guest::HostSettings;
-use game::session::Revocation;
-use uuid::Uuid;
-
-/// What a script's `session_logout` revokes: one login, or all of the user's up to now.
-fn revocation(now: Now, host: &HostSettings, user_id: Uuid, token_id: Option<Uuid>) -> Revocation {
-    let lifetime_s = host.session.token_expiry_s.max(host.session.refresh_token_expiry_s);
-    let until_s = now.unix_s().saturating_add(lifetime_s);
-    match token_id {
-        Some(token_id) => Revocation::Token { token_id, until_s },
-        None => Revocation::User { user_id, issued_until_ms: now.unix_ms, until_s },
-    }
-}

@@ -65,8 +65,6 @@ impl Lister {
                 let queue = if is_cheap(&job) { &mut self.cheap } else { &mut self.dear };
                 queue.push(job.line(), *job);
             }
-            // Told to everybody; whoever may list was decided by the core.
-            Mail::Revoke(_) | Mail::DisconnectUser { .. } => {}
             other => tracing::error!(kind = other.kind(), "mail that is not for a lister"),
         }
     }

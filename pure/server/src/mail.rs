@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! core ── Jobs, Job ──▶ worker ── Done ──▶ core        core ── Ask ──▶ room ── Deliver ──▶ core
-//! worker ── Create, Signal ──▶ room ── Answer ──▶ worker
-//! room ── Directory ──▶ every thread that lists        any ── Revoke, Disconnect ──▶ every core
+//! worker ── Create, Signal, Cancel ──▶ room ── Answer ──▶ worker
+//! room ── Directory ──▶ every thread that lists        worker, room ── Sever ──▶ every core
 //! ```
 
 use std::sync::Arc;
@@ -117,18 +117,16 @@ pub enum Mail {
     Create { ask: u64, from: ThreadId, id: Uuid, module: String, params: Value },
     /// Worker to room: signal an authoritative match.
     Signal { ask: u64, from: ThreadId, id: Uuid, data: Bytes },
+    /// Worker to room: whoever asked to create this match has given up waiting; end it.
+    Cancel { id: Uuid },
     /// Room to worker: what became of a `Create` or `Signal`.
     Answer { ask: u64, outcome: Result<Bytes, AskError> },
     /// Room to listers: matches and online users changed.
     Directory(Vec<DirectoryEvent>),
-    /// Any thread to listers: the scripts' cache changed.
-    Cache(CacheChange),
-    /// To everybody: these tokens count no more.
-    Revoke(Revocation),
-    /// Worker or room to cores: close this session's socket. All cores get it; one has it.
-    Disconnect { session_id: Uuid },
-    /// To everybody: close all sockets of this user (deleted or banned). Cores have them.
-    DisconnectUser { user_id: Uuid, cause: Disconnect },
+    /// Any thread to listers: the scripts' cache changed, all of a turn.
+    Cache(Arc<[CacheChange]>),
+    /// Worker or room to every core: tokens that count no more, sockets that are to be closed.
+    Sever(Arc<Severed>),
     /// Room to core: this wish is done here and goes on to the next room, unless the session has
     /// ended meanwhile.
     PassOn(Box<RoomAsk>),
@@ -138,6 +136,26 @@ pub enum Mail {
     Drain { core: ThreadId },
     /// Room to core: no match is left.
     Drained,
+}
+
+/// What the calls of one turn have cut off, in the order in which cores deal with it. One mail to
+/// each core, however much it is.
+#[derive(Debug, Default)]
+pub struct Severed {
+    /// What tokens count no more, or again.
+    pub revocations: Vec<Revocation>,
+    /// Sessions whose sockets are to be closed. Every core gets them all and has some.
+    pub sessions: Vec<Uuid>,
+    /// Users all of whose sockets are to be closed, and why.
+    pub users: Vec<(Uuid, Disconnect)>,
+}
+
+impl Severed {
+    /// Whether nothing is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.revocations.is_empty() && self.sessions.is_empty() && self.users.is_empty()
+    }
 }
 
 /// Where a job went, so that the core can count what waits where.
@@ -408,12 +426,11 @@ impl Mail {
             Self::Deliver(_) => "deliver",
             Self::Create { .. } => "create",
             Self::Signal { .. } => "signal",
+            Self::Cancel { .. } => "cancel",
             Self::Answer { .. } => "answer",
             Self::Directory(_) => "directory",
             Self::Cache(_) => "cache",
-            Self::Revoke(_) => "revoke",
-            Self::Disconnect { .. } => "disconnect",
-            Self::DisconnectUser { .. } => "disconnect user",
+            Self::Sever(_) => "sever",
             Self::PassOn(_) => "pass on",
             Self::Pace { .. } => "pace",
             Self::Drain { .. } => "drain",

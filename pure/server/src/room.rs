@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use event::{Handler, Input, Now, Output, ThreadId, Timers};
 use game::directory::DirectoryEvent;
-use game::guest::Scripts;
+use game::guest::{PresenceReason, Scripts};
 use game::match_id::MatchId;
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -30,6 +30,9 @@ use crate::limits::Limit;
 use crate::mail::{AskError, Mail, Member, RoomAsk, Then, Topology};
 use crate::settings::Settings;
 use crate::stats::RoomStats;
+
+/// Leavers in one presence event; when more go at once, there are several.
+const LEAVERS_PER_EVENT_MAX: usize = 256;
 
 /// The handler of a room thread.
 pub struct Room {
@@ -118,7 +121,7 @@ impl Room {
 
     fn mail(&mut self, now: Now, mail: Mail) {
         match mail {
-            Mail::Ask(asks) => asks.into_iter().for_each(|ask| self.ask(now, ask)),
+            Mail::Ask(asks) => self.asks(now, asks),
             Mail::Create { ask, from, id, module, params } => {
                 let outcome = self.create_match(now, id, &module, params);
                 let outcome = outcome.map(|id| id.into()).map_err(AskError::Failed);
@@ -128,21 +131,42 @@ impl Room {
                 let outcome = self.signal(now, id, &data);
                 self.mails.push((from, Mail::Answer { ask, outcome }));
             }
+            Mail::Cancel { id } if self.matches.contains_key(&id) => {
+                tracing::warn!(match_id = %id, "ended: its creator had given up waiting");
+                self.end_match(id, None);
+            }
             Mail::Directory(events) => {
                 events.iter().for_each(|event| self.desk.directory.apply(event));
             }
-            Mail::Cache(change) => self.desk.cache.apply(&change),
+            Mail::Cache(changes) => changes.iter().for_each(|one| self.desk.cache.apply(one)),
             Mail::Drain { core } => self.drain(now, core),
             // The rest is for cores and workers.
             _ => {}
         }
     }
 
+    /// Wishes in their order; sockets that closed one behind the other, together.
+    fn asks(&mut self, now: Now, asks: Vec<RoomAsk>) {
+        let mut closed = Vec::new();
+        for ask in asks {
+            match ask {
+                RoomAsk::Closed { session_id, user_id } => closed.push((session_id, user_id)),
+                ask => {
+                    self.closed(now, &mut closed);
+                    self.ask(now, ask);
+                }
+            }
+        }
+        self.closed(now, &mut closed);
+    }
+
     fn ask(&mut self, now: Now, ask: RoomAsk) {
         match ask {
             RoomAsk::MatchData(input) => self.match_data(now, &input),
             RoomAsk::Opened { member, online } => self.opened(member, online),
-            RoomAsk::Closed { session_id, user_id } => self.closed(now, session_id, user_id),
+            RoomAsk::Closed { session_id, user_id } => {
+                self.closed(now, &mut vec![(session_id, user_id)]);
+            }
             RoomAsk::MatchCreate { member, cid, id } => {
                 if self.may_enter(now, &member, &cid, id) {
                     self.relayed_create(now, &member, &cid, id);
@@ -156,7 +180,7 @@ impl Room {
                 }
             }
             RoomAsk::MatchLeave { member, cid, id } => {
-                self.leave_match(now, member.presence.session_id, id, false);
+                self.leave_match(now, member.presence.session_id, id);
                 self.outbox.one(
                     &member,
                     crate::frames::frame(member.format, &cid, None),
@@ -183,7 +207,7 @@ impl Room {
     }
 
     /// A session leaves one match; nothing happens if it is not in it.
-    fn leave_match(&mut self, now: Now, session_id: Uuid, id: MatchId, disconnected: bool) {
+    fn leave_match(&mut self, now: Now, session_id: Uuid, id: MatchId) {
         if let Some(joined) = self.sessions.get_mut(&session_id) {
             joined.matches.retain(|joined| *joined != id);
             if joined.matches.is_empty() && joined.follows.is_empty() {
@@ -191,9 +215,9 @@ impl Room {
             }
         }
         if id.authoritative {
-            self.authoritative_leave(now, session_id, id, disconnected);
+            self.authoritative_leave(now, &[session_id], id, PresenceReason::Leave);
         } else {
-            self.relayed_leave(session_id, id);
+            self.relayed_leave(&[session_id], id);
         }
     }
 
@@ -235,16 +259,34 @@ impl Room {
         }
     }
 
-    fn closed(&mut self, now: Now, session_id: Uuid, user_id: Uuid) {
-        if let Some(joined) = self.sessions.remove(&session_id) {
+    /// Sockets have closed: (session, user) of each; leaves the list empty. When thousands go at
+    /// once, each match hears of all of its own in one event instead of each of each.
+    fn closed(&mut self, now: Now, closed: &mut Vec<(Uuid, Uuid)>) {
+        if closed.is_empty() {
+            return;
+        }
+        let mut leavers: BTreeMap<MatchId, Vec<Uuid>> = BTreeMap::new();
+        closed.sort_unstable();
+        for (session_id, _) in &*closed {
+            let Some(joined) = self.sessions.remove(session_id) else { continue };
             for id in joined.matches {
-                self.leave_match(now, session_id, id, true);
+                leavers.entry(id).or_default().push(*session_id);
             }
             for followed in joined.follows {
-                self.forget_follower(followed, session_id);
+                self.forget_follower(followed, *session_id);
             }
         }
-        self.user_socket_closed(session_id, user_id);
+        for (id, sessions) in leavers {
+            if id.authoritative {
+                self.authoritative_leave(now, &sessions, id, PresenceReason::Disconnect);
+            } else {
+                self.relayed_leave(&sessions, id);
+            }
+        }
+        // The latest first: they are at the end of their user's list.
+        for (session_id, user_id) in closed.drain(..).rev() {
+            self.user_socket_closed(session_id, user_id);
+        }
     }
 
     /// Tells the cores how fast the fastest match ticks, when that changes.
@@ -332,6 +374,7 @@ impl Room {
         }
         self.desk.post_cache(self.me, &self.topology, out);
         self.stats.script_log_dropped.set(self.desk.script_log.dropped_count);
+        self.desk.post_severed(&self.topology, out);
         for (core, deliveries) in self.outbox.take() {
             let mail = Mail::Deliver(deliveries);
             if is_more_due {

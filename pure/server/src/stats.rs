@@ -148,6 +148,12 @@ counters! {
         gauge input_bytes_waiting,
         /// HTTP connections closed because a request took longer than socket.read_timeout_ms.
         counter http_closed_slow,
+        /// Log-outs and deleted accounts whose tokens are remembered. Told by the first core for all.
+        gauge revocations,
+        /// Log-outs and deletions forgotten early, because there were too many. As above.
+        counter revocations_forgotten,
+        /// Users whose tokens do not count because they are banned. As above.
+        gauge banned_users,
         /// Mail that could not be posted because a mailbox was full.
         counter refused_mail,
         /// Refused mail that was lost: too much of it waited for another try.
@@ -243,6 +249,24 @@ counters! {
         counter limited_password_attempts_per_account,
         /// Passwords not looked at because of limit.password_attempts_per_address.
         counter limited_password_attempts_per_address,
+        /// Entries of the scripts' cache. Told by the batcher for all replicas.
+        gauge localcache_entries,
+        /// Bytes of the scripts' cache, an estimate. As above.
+        gauge localcache_bytes,
+        /// Entries of the scripts' cache that made room for newer ones. As above.
+        counter localcache_evicted,
+        /// Matches in the directory. Told by the batcher for all replicas.
+        gauge directory_matches,
+        /// Sessions that appear online. As above.
+        gauge directory_online_sessions,
+        /// Matches not listed because the directory was full. As above.
+        counter directory_matches_refused,
+        /// Sessions not shown as online because there were too many. As above.
+        counter directory_online_refused,
+        /// Events that came late or twice. As above.
+        counter directory_events_stale,
+        /// Values of labels that queries cannot find because the label has too many. As above.
+        counter directory_label_values_skipped,
         /// Mail that could not be posted because a mailbox was full.
         counter refused_mail,
         /// Refused mail that was lost: too much of it waited for another try.

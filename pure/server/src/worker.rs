@@ -20,7 +20,7 @@ use game::api::{self, Effect};
 use game::db::DbError;
 use game::error::ApiError;
 use game::guest::{ScriptError, ScriptFailure, Scripts};
-use game::session::{Claims, Revocations, Signer};
+use game::session::{Claims, Signer};
 
 use crate::desk::{Desk, Kit};
 use crate::fair::FairQueue;
@@ -40,13 +40,14 @@ pub struct Worker {
     scripts: Box<dyn Scripts + Send>,
     desk: Desk,
     signer: Signer,
-    revocations: Revocations,
     /// For matches: they live on rooms.
     ask: Box<dyn Ask<Mail>>,
     asked: u64,
     /// Answers of this turn that wait for the commit.
     done: Vec<(ThreadId, Vec<Done>)>,
-    /// What the answers' calls want besides; posted before them.
+    /// What the answers' calls want besides, once they are durable.
+    effects: Vec<Effect>,
+    /// Other mail of this turn.
     mails: Vec<(ThreadId, Mail)>,
     /// Cores with answers in their mailbox that they have not been woken for.
     look: Vec<ThreadId>,
@@ -86,10 +87,10 @@ impl Worker {
             scripts: kit.scripts,
             desk,
             signer,
-            revocations: Revocations::default(),
             ask,
             asked: 0,
             done: Vec::new(),
+            effects: Vec::new(),
             mails: Vec::new(),
             look: Vec::new(),
             jobs_in_batch: 0,
@@ -113,8 +114,7 @@ impl Worker {
             Mail::Directory(events) => {
                 events.iter().for_each(|event| self.desk.directory.apply(event));
             }
-            Mail::Cache(change) => self.desk.cache.apply(&change),
-            Mail::Revoke(revocation) => self.revocations.apply(now, &revocation),
+            Mail::Cache(changes) => changes.iter().for_each(|one| self.desk.cache.apply(one)),
             // The rest is for cores and rooms; late answers to a question that was given up
             // are of no use to anybody.
             _ => {}
@@ -177,23 +177,13 @@ impl Worker {
             random: &mut self.desk.random,
             db: &mut *self.desk.db,
             signer: &self.signer,
-            revocations: &self.revocations,
             directory: &self.desk.directory,
             answer_bytes_max: self.settings.answers.bytes_max,
         };
         let mut result = api::run(&mut cx, call, caller);
         match &mut result {
             Ok(answer) => {
-                let effects = std::mem::take(&mut answer.effects);
-                self.mails.extend(effects.into_iter().flat_map(|effect| {
-                    let mail = move || match effect {
-                        Effect::Revoke(revocation) => Mail::Revoke(revocation),
-                        Effect::Disconnect { user_id, cause } => {
-                            Mail::DisconnectUser { user_id, cause }
-                        }
-                    };
-                    self.topology.everybody().map(move |to| (to, mail()))
-                }));
+                self.effects.append(&mut answer.effects);
             }
             Err(_) => self.stats.api_errors.up(),
         }
@@ -237,18 +227,28 @@ impl Worker {
 
     fn commit(&mut self) -> Result<(), DbError> {
         let jobs = std::mem::take(&mut self.jobs_in_batch);
-        if !self.desk.db.in_transaction() {
+        if self.desk.db.in_transaction() {
+            self.stats.db_commits.up();
+            self.stats.db_commits_saved.add(jobs.saturating_sub(1));
+            // Why is in the log already: the database says it, once a second.
+            self.desk.db.commit().inspect_err(|_| {
+                self.effects.clear();
+                self.stats.db_commit_errors.up();
+            })?;
+        } else {
             let _ = self.desk.db.end_reading();
-            return Ok(());
         }
-        self.stats.db_commits.up();
-        self.stats.db_commits_saved.add(jobs.saturating_sub(1));
-        // Why is in the log already: the database says it, once a second.
-        self.desk.db.commit().inspect_err(|_| self.stats.db_commit_errors.up())
+        for effect in self.effects.drain(..) {
+            let severed = &mut self.desk.severed;
+            match effect {
+                Effect::Revoke(revocation) => severed.revocations.push(revocation),
+                Effect::Disconnect { user_id, cause } => severed.users.push((user_id, cause)),
+            }
+        }
+        Ok(())
     }
 
     fn fail_all(&mut self) {
-        self.mails.clear();
         for (_, list) in &mut self.done {
             for done in list {
                 if let Outcome::Api(outcome) = &mut done.outcome {
@@ -258,9 +258,28 @@ impl Worker {
         }
     }
 
+    /// What the replicas hold. They are alike on all threads, so one tells of them.
+    fn tell_replicas(&self) {
+        if self.me != self.topology.batcher {
+            return;
+        }
+        let (stats, cache, directory) = (&self.stats, &self.desk.cache, &self.desk.directory);
+        stats.localcache_entries.set(cache.len() as u64);
+        stats.localcache_bytes.set(cache.bytes() as u64);
+        stats.localcache_evicted.set(cache.evicted_count());
+        stats.directory_matches.set(directory.len() as u64);
+        stats.directory_online_sessions.set(directory.online_sessions_count() as u64);
+        let counters = directory.counters();
+        stats.directory_matches_refused.set(counters.matches_refused_count);
+        stats.directory_online_refused.set(counters.online_refused_count);
+        stats.directory_events_stale.set(counters.events_stale_count);
+        stats.directory_label_values_skipped.set(counters.label_values_skipped_count);
+    }
+
     fn post(&mut self, now: Now, out: &mut Output<Mail>, wake: bool) {
         self.desk.post_cache(self.me, &self.topology, out);
         self.stats.script_log_dropped.set(self.desk.script_log.dropped_count);
+        self.desk.post_severed(&self.topology, out);
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);
         }
@@ -288,6 +307,7 @@ impl Handler for Worker {
                 self.run_waiting(now);
                 self.finish_batch();
                 self.post(now, out, true);
+                self.tell_replicas();
                 for core in self.look.drain(..) {
                     out.mail(core, Mail::Look);
                 }

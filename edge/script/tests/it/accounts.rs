@@ -113,7 +113,7 @@ fn users_are_made_found_changed_banned_and_deleted() {
     }
     let causes: Vec<&str> = host.disconnected.iter().map(|(_, cause)| &**cause).collect();
     assert_eq!(causes, ["Banned", "Deleted"]);
-    assert_eq!(host.logged_out.len(), 2);
+    assert_eq!(host.revoked.len(), 4, "{:?}", host.revoked);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn storage_keeps_tables_versions_and_order() {
             "!bad argument #1 to storage_read (expects user_id to be a valid ID)",
         ),
         (
-            "local w = {} for i = 1, 3 do w[i] = {collection = 'l', key = 'k' .. i, value = {i = i}, user_id = '00000000-0000-4000-8000-000000000009', permission_read = 2} end nk.storage_write(w) local o, c = nk.storage_list('00000000-0000-4000-8000-000000000009', 'l', 2) local p, d = nk.storage_list('00000000-0000-4000-8000-000000000009', 'l', 2, c) return #o .. type(c) .. #p .. type(d) .. p[1].key",
+            "local id = nk.authenticate_custom('custom-1') local w = {} for i = 1, 3 do w[i] = {collection = 'l', key = 'k' .. i, value = {i = i}, user_id = id, permission_read = 2} end nk.storage_write(w) local o, c = nk.storage_list(id, 'l', 2) local p, d = nk.storage_list(id, 'l', 2, c) return #o .. type(c) .. #p .. type(d) .. p[1].key",
             "2string1nilk3",
         ),
         (
@@ -187,6 +187,51 @@ fn storage_keeps_tables_versions_and_order() {
     ] {
         assert_eq!(text(body, &mut host), wanted, "{body}");
     }
+}
+
+/// What clients may store scripts read whole, and write back whole; what they cannot read is an
+/// error, and not an empty table that would be written back.
+#[test]
+fn nested_values_are_read_whole_or_not_at_all() {
+    use game::db::Database as _;
+    let mut host = host();
+    let nested = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+    let raw = |host: &mut TestHost, sql: &str, json: &str| {
+        let db = host.real_db.as_mut().unwrap();
+        db.execute(sql, &[game::db::Param::Text(json)]).unwrap();
+    };
+    let bump = "local o = nk.storage_read({{collection = 'c', key = 'k'}})[1]
+        local at, levels = o.value, 1
+        while type(at.a) == 'table' do at, levels = at.a, levels + 1 end
+        at.a = at.a + 1
+        nk.storage_write({{collection = 'c', key = 'k', value = o.value}})
+        return levels .. '/' .. at.a";
+    text("nk.storage_write({{collection = 'c', key = 'k', value = {}}}) return ''", &mut host);
+    for levels in [1, 64, 65, 100, 127] {
+        raw(&mut host, "UPDATE storage SET value = $1", &nested(levels));
+        assert_eq!(text(bump, &mut host), format!("{levels}/2"));
+        assert_eq!(text(bump, &mut host), format!("{levels}/3"));
+    }
+    for damaged in [&*nested(128), &nested(20_000), "{", "", "\u{e4}"] {
+        raw(&mut host, "UPDATE storage SET value = $1", damaged);
+        let refused = text(bump, &mut host);
+        assert!(refused.starts_with("!value of storage object c/k of 0000"), "{refused}");
+        assert!(refused.contains("cannot be read"), "{refused}");
+        let list = "return #nk.storage_list('', 'c', 10)";
+        assert!(text(list, &mut host).starts_with("!value of"), "{damaged:.20}");
+    }
+    let id = text("return (nk.authenticate_custom('custom-1'))", &mut host);
+    for (column, what) in [("metadata", "metadata"), ("wallet", "wallet")] {
+        raw(&mut host, &format!("UPDATE users SET {column} = $1"), &nested(128));
+        let refused = text(&format!("return nk.account_get_id('{id}').username"), &mut host);
+        assert!(refused.starts_with(&format!("!{what} of user {id} cannot be read")), "{refused}");
+        raw(&mut host, &format!("UPDATE users SET {column} = $1"), "{}");
+    }
+    let deep = "local v = {} for i = 1, %n do v = {a = v} end
+        nk.storage_write({{collection = 'c', key = 'k', value = v}}) return 'written'";
+    assert_eq!(text(&deep.replace("%n", "126"), &mut host), "written");
+    let refused = text(&deep.replace("%n", "127"), &mut host);
+    assert!(refused.contains("nested deeper"), "{refused}");
 }
 
 #[test]

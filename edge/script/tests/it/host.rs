@@ -32,7 +32,7 @@ pub(crate) struct TestHost {
     pub(crate) log_takes: std::time::Duration,
     pub(crate) created: Vec<(String, Value)>,
     pub(crate) disconnected: Vec<(Uuid, String)>,
-    pub(crate) logged_out: Vec<(Uuid, Option<Uuid>)>,
+    pub(crate) revoked: Vec<game::session::Revocation>,
     pub(crate) dispatcher: Option<TestDispatcher>,
 }
 
@@ -95,7 +95,7 @@ impl Default for TestHost {
             log_takes: std::time::Duration::ZERO,
             created: Vec::new(),
             disconnected: Vec::new(),
-            logged_out: Vec::new(),
+            revoked: Vec::new(),
             dispatcher: None,
         }
     }
@@ -143,8 +143,8 @@ impl Host for TestHost {
     fn session_disconnect(&mut self, session_id: Uuid, reason: &str) {
         self.disconnected.push((session_id, reason.to_owned()));
     }
-    fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
-        self.logged_out.push((user_id, token_id));
+    fn revoke(&mut self, revocation: game::session::Revocation) {
+        self.revoked.push(revocation);
     }
     fn user_disconnect(&mut self, user_id: Uuid, cause: game::api::Disconnect) {
         self.disconnected.push((user_id, format!("{cause:?}")));
@@ -196,7 +196,7 @@ impl Row for TestRow<'_> {
         self.1[column].clone()
     }
     fn int(&self, column: usize) -> i64 {
-        if let Cell::Int(number) = self.1[column] { number } else { 0 }
+        if let Some(Cell::Int(number)) = self.1.get(column) { *number } else { 0 }
     }
     fn text(&self, column: usize) -> &str {
         if let Cell::Text(text) = &self.1[column] { text } else { "" }

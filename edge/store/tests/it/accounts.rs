@@ -343,23 +343,25 @@ fn the_banned_cannot_log_in_until_they_may_again() {
     let ann = world.user("ann");
     let ids = [ann.claims.user_id, uuid::Uuid::from_u128(7)];
     let now = world.now;
-    let banned = account::set_banned(&mut world.db, now, &ids, true).unwrap();
+    let (banned, revoked) = account::ban(&mut world.db, now, 3_600, &ids).unwrap();
     world.db.commit().unwrap();
     assert_eq!(banned, [ann.claims.user_id]);
     let request = format!("{DEVICE} {{\"id\":\"device-of-ann\"}}");
     assert_eq!(world.ask(None, &request), "403 7 User account banned.");
     let refresh =
         format!("POST /v2/account/session/refresh {{\"token\":\"{}\"}}", ann.refresh_token);
-    assert_eq!(world.ask(None, &refresh), "403 7 User account banned.");
-    let [revoke, disconnect] = Effect::of_ban(now, &world.signer, ann.claims.user_id);
-    let Effect::Revoke(revocation) = revoke else { panic!("{revoke:?}") };
-    world.revocations.apply(now, &revocation);
-    assert!(matches!(disconnect, Effect::Disconnect { cause: Disconnect::Banned, .. }));
+    let answer = world.ask(None, &refresh);
+    assert_eq!(answer, "401 16 Refresh token invalid or expired.");
+    revoked.iter().for_each(|revocation| world.revocations.apply(now, revocation));
     assert_eq!(world.ask(Some(&ann), "GET /v2/account"), "401 16 Auth token invalid");
-    account::set_banned(&mut world.db, now, &ids, false).unwrap();
+    let lifted = account::unban(&mut world.db, now, &ids).unwrap();
     world.db.commit().unwrap();
+    lifted.iter().for_each(|revocation| world.revocations.apply(now, revocation));
+    assert_eq!(world.ask(Some(&ann), "GET /v2/account"), "401 16 Auth token invalid");
     world.now = now.after_ms(1);
-    assert!(!world.log_in(&request).created);
+    let again = world.log_in(&request);
+    assert!(!again.created);
+    assert!(world.ask(Some(&again), "GET /v2/account").starts_with("200 "));
 }
 
 #[test]

@@ -9,5 +9,6 @@ mod crash;
 mod database;
 mod guest;
 mod opening;
+mod sessions;
 mod storage;
 mod world;

@@ -81,7 +81,8 @@ fn object(key: &str, user_id: Uuid, read: i64, write: i64) -> Write {
 #[test]
 fn a_batch_is_written_wholly_or_not_at_all() {
     let mut world = World::new();
-    let (db, now, owner) = (&mut world.db, world.now, Uuid::from_u128(1));
+    let owner = world.user("ann").claims.user_id;
+    let (db, now) = (&mut world.db, world.now);
     let caller = Caller::User(owner);
     storage::write(db, now, Caller::Script, &[object("locked", owner, 1, 0)]).unwrap();
     let batch = [object("a", owner, 1, 1), object("locked", owner, 1, 1)];
@@ -104,8 +105,10 @@ fn a_batch_is_written_wholly_or_not_at_all() {
 #[test]
 fn lists_show_what_the_caller_may_see_page_by_page() {
     let mut world = World::new();
+    let ann = world.user("ann").claims.user_id;
+    world.now = world.now.after_ms(1);
+    let bob = world.user("bob").claims.user_id;
     let (db, now) = (&mut world.db, world.now);
-    let (ann, bob) = (Uuid::from_u128(1), Uuid::from_u128(2));
     let mut writes = Vec::new();
     for user_id in [ann, bob] {
         for (key, read) in [("k1", 2), ("k2", 1), ("k3", 0), ("k4", 2), ("k5", 1)] {
@@ -180,8 +183,8 @@ fn lists_over_the_api() {
 #[test]
 fn an_answer_holds_an_object_once_and_so_many_bytes() {
     let mut world = World::new();
+    let owner = world.user("ann").claims.user_id;
     let (db, now) = (&mut world.db, world.now);
-    let owner = Uuid::from_u128(1);
     let keys: Vec<String> = (0..20).map(|number| format!("k{number:02}")).collect();
     let writes: Vec<Write> = keys
         .iter()

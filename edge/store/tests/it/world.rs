@@ -79,7 +79,6 @@ impl World {
             random: &mut self.random,
             db: &mut self.db,
             signer: &self.signer,
-            revocations: &self.revocations,
             directory: &self.directory,
             answer_bytes_max: 4 << 20,
         };

@@ -7,10 +7,10 @@ use uuid::Uuid;
 use super::call::{ApiCall, ListObjects, Logout, Refresh};
 use super::matches;
 use crate::account::{self, Login, Newcomer};
-use crate::db::Database;
+use crate::db::{Database, DbError};
 use crate::directory::Directory;
 use crate::error::{ApiError, Code};
-use crate::session::{Claims, Revocation, Revocations, Signer, Tokens, Vars};
+use crate::session::{Claims, Revocation, Signer, Tokens, Vars, stored};
 use crate::storage::{self, Caller, Listing};
 use crate::{json, link, user};
 
@@ -24,8 +24,6 @@ pub struct Cx<'a> {
     pub db: &'a mut dyn Database,
     /// The keys.
     pub signer: &'a Signer,
-    /// The thread's replica, for refresh tokens.
-    pub revocations: &'a Revocations,
     /// The thread's replica, for listing matches and for who is online.
     pub directory: &'a Directory,
     /// How many bytes an answer may have.
@@ -44,7 +42,7 @@ pub struct Answer {
 /// Something that a call wants of the rest of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Every thread's [`Revocations`] are to take this.
+    /// Every core's [`crate::session::Revocations`] are to take this.
     Revoke(Revocation),
     /// All of a user's sockets are to be closed.
     Disconnect {
@@ -64,22 +62,6 @@ pub enum Disconnect {
     Banned,
 }
 
-impl Effect {
-    /// The effects of banning a user: no token is good any more, no socket stays.
-    pub fn of_ban(now: Now, signer: &Signer, user_id: Uuid) -> [Self; 2] {
-        [
-            Self::revoke_all(now, signer, user_id),
-            Self::Disconnect { user_id, cause: Disconnect::Banned },
-        ]
-    }
-
-    /// Revokes all tokens of a user that are issued up to now.
-    pub fn revoke_all(now: Now, signer: &Signer, user_id: Uuid) -> Self {
-        let until_s = signer.last_expiry_s(now);
-        Self::Revoke(Revocation::User { user_id, issued_until_ms: now.unix_ms, until_s })
-    }
-}
-
 /// Runs `call`. `caller` is whom the session token names; it must be given where
 /// [`ApiCall::auth`] asks for one. A slow call must be run with no transaction open.
 ///
@@ -96,10 +78,9 @@ pub fn run(cx: &mut Cx<'_>, call: &ApiCall, caller: Option<&Claims>) -> Result<A
     match call {
         ApiCall::SessionLogout(logout) => return log_out(cx, logout, caller),
         ApiCall::DeleteAccount => {
-            account::delete(cx.db, user_id)?;
+            let gone = account::delete(cx.db, cx.now, cx.signer.lifetime_s(), user_id)?;
             let cause = Disconnect::Deleted;
-            let revoke = Effect::revoke_all(cx.now, cx.signer, user_id);
-            let effects = vec![revoke, Effect::Disconnect { user_id, cause }];
+            let effects = vec![Effect::Revoke(gone), Effect::Disconnect { user_id, cause }];
             return Ok(Answer { body: b"{}".to_vec(), effects });
         }
         _ => {}
@@ -183,10 +164,12 @@ fn refresh(cx: &mut Cx<'_>, refresh: &Refresh) -> Result<Vec<u8>, ApiError> {
     if refresh.token.is_empty() {
         return Err(ApiError::invalid("Refresh token is required."));
     }
-    let claims = cx.signer.verify_refresh(&refresh.token, cx.now).ok();
-    let claims = claims
-        .filter(|claims| !cx.revocations.is_revoked(claims))
-        .ok_or_else(|| ApiError::new(Code::Unauthenticated, "Refresh token invalid or expired."))?;
+    let invalid = || ApiError::new(Code::Unauthenticated, "Refresh token invalid or expired.");
+    let claims = cx.signer.verify_refresh(&refresh.token, cx.now).map_err(|_| invalid())?;
+    let is_revoked = stored::is_revoked(cx.db, &claims);
+    if is_revoked.map_err(ApiError::database("Error finding user account."))? {
+        return Err(invalid());
+    }
     let users = user::users(cx.db, &[claims.user_id], &[])
         .map_err(ApiError::database("Error finding user account."))?;
     let user =
@@ -198,34 +181,36 @@ fn refresh(cx: &mut Cx<'_>, refresh: &Refresh) -> Result<Vec<u8>, ApiError> {
     Ok(write_session(false, &cx.signer.renew(cx.now, &claims, &user.username, vars)))
 }
 
-fn log_out(cx: &Cx<'_>, logout: &Logout, caller: &Claims) -> Result<Answer, ApiError> {
-    let until_s = cx.signer.last_expiry_s(cx.now);
-    let revoke = |token_id| Effect::Revoke(Revocation::Token { token_id, until_s });
-    let mut effects = Vec::new();
-    if logout.token.is_empty() && logout.refresh_token.is_empty() {
-        // Up to the millisecond before, and this very token: a login right after is a new one.
-        effects.push(Effect::Revoke(Revocation::User {
-            user_id: caller.user_id,
-            issued_until_ms: cx.now.unix_ms.saturating_sub(1),
-            until_s,
-        }));
-        effects.push(revoke(caller.token_id));
-    }
+fn log_out(cx: &mut Cx<'_>, logout: &Logout, caller: &Claims) -> Result<Answer, ApiError> {
+    let is_callers = |claims: &Claims| claims.user_id == caller.user_id;
+    let mut logins = Vec::new();
     if !logout.token.is_empty() {
-        let claims = cx.signer.verify_session(&logout.token, cx.now).ok();
-        let claims = claims
-            .filter(|claims| claims.user_id == caller.user_id)
-            .ok_or_else(|| ApiError::invalid("Session token invalid."))?;
-        effects.push(revoke(claims.token_id));
+        let claims = cx.signer.verify_session(&logout.token, cx.now).ok().filter(is_callers);
+        logins.push(claims.ok_or_else(|| ApiError::invalid("Session token invalid."))?);
     }
     if !logout.refresh_token.is_empty() {
-        let claims = cx.signer.verify_refresh(&logout.refresh_token, cx.now).ok();
-        let claims = claims
-            .filter(|claims| claims.user_id == caller.user_id)
-            .ok_or_else(|| ApiError::invalid("Refresh token invalid."))?;
-        effects.push(revoke(claims.token_id));
+        let claims =
+            cx.signer.verify_refresh(&logout.refresh_token, cx.now).ok().filter(is_callers);
+        logins.push(claims.ok_or_else(|| ApiError::invalid("Refresh token invalid."))?);
     }
-    effects.dedup();
+    let (now, lifetime_s) = (cx.now, cx.signer.lifetime_s());
+    let revocations = account::atomically(cx.db, |db| {
+        let mut revocations = Vec::with_capacity(2);
+        if logins.is_empty() {
+            // Up to the millisecond before, and this very token: a login right after is a new one.
+            let until_ms = now.unix_ms.saturating_sub(1);
+            let all = stored::log_out_all(db, now, lifetime_s, caller.user_id, until_ms)?;
+            revocations.push(all);
+            revocations.push(stored::log_out(db, now, lifetime_s, caller)?);
+        }
+        for claims in &logins {
+            revocations.push(stored::log_out(db, now, lifetime_s, claims)?);
+        }
+        Ok::<_, DbError>(revocations)
+    });
+    let mut revocations = revocations.map_err(ApiError::database("Error ending the session."))?;
+    revocations.dedup();
+    let effects = revocations.into_iter().map(Effect::Revoke).collect();
     Ok(Answer { body: b"{}".to_vec(), effects })
 }
 

@@ -16,7 +16,7 @@ use crate::directory::Directory;
 use crate::error::ApiError;
 use crate::guest::{Host, HostError};
 use crate::link;
-use crate::session::Signer;
+use crate::session::{Signer, stored};
 use crate::user::{self, User};
 use crate::value::Value;
 
@@ -52,14 +52,17 @@ pub(super) fn seconds(unix_ms: i64) -> Value {
     Value::Int(unix_ms.div_euclid(1_000))
 }
 
-/// JSON text as a table; an empty table when it is none.
-pub(super) fn table(text: &str) -> Value {
-    json::decode(text.as_bytes()).unwrap_or(Value::Map(Vec::new()))
+/// JSON text as a table. What cannot be read is an error that says what it is: an empty table in
+/// its place would be written back.
+pub(super) fn table(text: &str, what: impl Fn() -> String) -> Result<Value, HostError> {
+    json::decode(text.as_bytes())
+        .map_err(|error| HostError::new(format!("{} cannot be read: {error}", what())))
 }
 
 /// The fields that accounts and users share.
-fn user_members(user: &User, directory: &Directory) -> Vec<(Bytes, Value)> {
-    vec![
+fn user_members(user: &User, directory: &Directory) -> Result<Vec<(Bytes, Value)>, HostError> {
+    let metadata = table(&user.metadata, || format!("metadata of user {}", user.id))?;
+    Ok(vec![
         member("user_id", Value::text(user.id.to_string())),
         member("username", Value::text(&*user.username)),
         member("display_name", Value::text(&*user.display_name)),
@@ -71,18 +74,20 @@ fn user_members(user: &User, directory: &Directory) -> Vec<(Bytes, Value)> {
         member("edge_count", Value::Int(0)),
         member("create_time", seconds(user.create_time_ms)),
         member("update_time", seconds(user.update_time_ms)),
-        member("metadata", table(&user.metadata)),
-    ]
+        member("metadata", metadata),
+    ])
 }
 
-fn users_value(users: &[User], directory: &Directory) -> Value {
-    Value::List(users.iter().map(|user| Value::Map(user_members(user, directory))).collect())
+fn users_value(users: &[User], directory: &Directory) -> Result<Value, HostError> {
+    let users = users.iter().map(|user| user_members(user, directory).map(Value::Map));
+    users.collect::<Result<_, _>>().map(Value::List)
 }
 
-fn account_value(account: &Account, directory: &Directory) -> Value {
-    let mut members = user_members(&account.user, directory);
-    members.push(member("user", Value::Map(user_members(&account.user, directory))));
-    members.push(member("wallet", table(&account.wallet)));
+fn account_value(account: &Account, directory: &Directory) -> Result<Value, HostError> {
+    let mut members = user_members(&account.user, directory)?;
+    members.push(member("user", Value::Map(members.clone())));
+    let wallet = table(&account.wallet, || format!("wallet of user {}", account.user.id))?;
+    members.push(member("wallet", wallet));
     if !account.email.is_empty() {
         members.push(member("email", Value::text(&*account.email)));
     }
@@ -101,7 +106,7 @@ fn account_value(account: &Account, directory: &Directory) -> Value {
             members.push(member(name, seconds(time_ms)));
         }
     }
-    Value::Map(members)
+    Ok(Value::Map(members))
 }
 
 /// A list of ids as text.
@@ -137,7 +142,7 @@ pub(super) fn account_get_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Ret
     let what = format!("failed to get account for user_id {user_id}");
     let found = durably(host, &what, |db| account::account(db, user_id))?;
     let found = found.ok_or_else(|| HostError::new(format!("{what}: account not found")))?;
-    one(account_value(&found, host.directory()))
+    one(account_value(&found, host.directory())?)
 }
 
 pub(super) fn accounts_get_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
@@ -154,7 +159,7 @@ pub(super) fn accounts_get_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Re
         Ok::<_, DbError>(accounts)
     })?;
     let values = accounts.iter().map(|account| account_value(account, host.directory()));
-    one(Value::List(values.collect()))
+    one(Value::List(values.collect::<Result<_, _>>()?))
 }
 
 pub(super) fn account_update_id(
@@ -199,8 +204,11 @@ pub(super) fn account_delete_id(
     args: &Args<'_>,
 ) -> Result<Returns, HostError> {
     let user_id = user_id(args)?;
-    durably(host, "error while trying to delete account", |db| account::delete(db, user_id))?;
-    host.session_logout(user_id, None);
+    let (now, lifetime_s) = (host.now(), host.settings().session.lifetime_s());
+    let gone = durably(host, "error while trying to delete account", |db| {
+        account::delete(db, now, lifetime_s, user_id)
+    })?;
+    host.revoke(gone);
     host.user_disconnect(user_id, Disconnect::Deleted);
     none()
 }
@@ -208,7 +216,7 @@ pub(super) fn account_delete_id(
 pub(super) fn users_get_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let user_ids = ids(args, 0)?;
     let users = durably(host, "failed to get users", |db| user::users(db, &user_ids, &[]))?;
-    one(users_value(&users, host.directory()))
+    one(users_value(&users, host.directory())?)
 }
 
 pub(super) fn users_get_username(
@@ -217,7 +225,7 @@ pub(super) fn users_get_username(
 ) -> Result<Returns, HostError> {
     let names = texts(args, 0, "each username must be a string")?;
     let users = durably(host, "failed to get users", |db| user::users(db, &[], &names))?;
-    one(users_value(&users, host.directory()))
+    one(users_value(&users, host.directory())?)
 }
 
 pub(super) fn users_get_random(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
@@ -229,23 +237,23 @@ pub(super) fn users_get_random(host: &mut dyn Host, args: &Args<'_>) -> Result<R
         .collect();
     let what = "failed to get users";
     let users = durably(host, what, |db| user::random_users(db, &draws, count))?;
-    one(users_value(&users, host.directory()))
+    one(users_value(&users, host.directory())?)
 }
 
 pub(super) fn users_ban_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let (user_ids, now) = (ids(args, 0)?, host.now());
-    let known =
-        durably(host, "failed to ban users", |db| account::set_banned(db, now, &user_ids, true))?;
-    for user_id in known {
-        host.session_logout(user_id, None);
-        host.user_disconnect(user_id, Disconnect::Banned);
-    }
+    let lifetime_s = host.settings().session.lifetime_s();
+    let (known, revocations) =
+        durably(host, "failed to ban users", |db| account::ban(db, now, lifetime_s, &user_ids))?;
+    revocations.into_iter().for_each(|revocation| host.revoke(revocation));
+    known.into_iter().for_each(|user_id| host.user_disconnect(user_id, Disconnect::Banned));
     none()
 }
 
 pub(super) fn users_unban_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let (user_ids, now) = (ids(args, 0)?, host.now());
-    durably(host, "failed to unban users", |db| account::set_banned(db, now, &user_ids, false))?;
+    let lifted = durably(host, "failed to unban users", |db| account::unban(db, now, &user_ids))?;
+    lifted.into_iter().for_each(|revocation| host.revoke(revocation));
     none()
 }
 
@@ -326,7 +334,11 @@ pub(super) fn authenticate_token_generate(
             .ok_or_else(|| args.wrong(3, "vars values must be strings"))?,
         _ => return Err(args.wrong(3, "table expected")),
     };
-    let signer = Signer::new(&host.settings().session);
+    let (signer, lifetime_s) =
+        (Signer::new(&host.settings().session), host.settings().session.lifetime_s());
+    durably(host, "failed to generate a token", |db| {
+        stored::expect(db, now, lifetime_s, expires_s)
+    })?;
     let (token, expires_s) =
         signer.issue_session(now, host.random(), user_id, &name, &vars, expires_s);
     let mut returns = Returns::new();

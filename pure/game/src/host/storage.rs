@@ -82,15 +82,17 @@ fn object_id(item: &Item<'_>) -> Result<ObjectId, HostError> {
     Ok(ObjectId { collection: filled("collection")?, key: filled("key")?, user_id })
 }
 
-fn object_value(object: &Object) -> Value {
+fn object_value(object: &Object) -> Result<Value, HostError> {
     let mut members = id_members(&object.id);
     members.push(member("version", Value::text(&*object.version)));
     members.push(member("permission_read", Value::Int(i64::from(object.permission_read))));
     members.push(member("permission_write", Value::Int(i64::from(object.permission_write))));
     members.push(member("create_time", seconds(object.create_time_ms)));
     members.push(member("update_time", seconds(object.update_time_ms)));
-    members.push(member("value", table(&object.value)));
-    Value::Map(members)
+    let id = &object.id;
+    let name = || format!("value of storage object {}/{} of {}", id.collection, id.key, id.user_id);
+    members.push(member("value", table(&object.value, name)?));
+    Ok(Value::Map(members))
 }
 
 fn id_members(id: &ObjectId) -> Vec<(bytes::Bytes, Value)> {
@@ -108,7 +110,7 @@ pub(super) fn storage_read(host: &mut dyn Host, args: &Args<'_>) -> Result<Retur
     let objects = durably(host, "failed to read storage objects", |db| {
         storage::read(db, Caller::Script, &ids, storage::SCRIPT_BYTES_MAX)
     })?;
-    one(Value::List(objects.iter().map(object_value).collect()))
+    one(Value::List(objects.iter().map(object_value).collect::<Result<_, _>>()?))
 }
 
 pub(super) fn storage_write(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
@@ -181,7 +183,7 @@ pub(super) fn storage_list(host: &mut dyn Host, args: &Args<'_>) -> Result<Retur
         storage::list(db, caller, &listing, storage::SCRIPT_BYTES_MAX)
     })?;
     let mut returns = Returns::new();
-    returns.push(Value::List(objects.iter().map(object_value).collect()));
+    returns.push(Value::List(objects.iter().map(object_value).collect::<Result<_, _>>()?));
     returns.push(if cursor.is_empty() { Value::Nil } else { Value::text(cursor) });
     Ok(returns)
 }

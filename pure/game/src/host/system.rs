@@ -1,7 +1,11 @@
 //! Logger, time, the process-wide cache and sessions.
 
-use super::{Args, Returns, json, none, one};
+use super::accounts::durably;
+use super::{Args, Returns, none, one};
+use crate::account::atomically;
+use crate::db::DbError;
 use crate::guest::{Host, HostError, LogLevel};
+use crate::session::{Claims, Signer, stored};
 use crate::value::Value;
 
 /// Bytes of one log line of a script; the rest is cut off.
@@ -118,32 +122,39 @@ pub(super) fn session_disconnect(
 
 pub(super) fn session_logout(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     args.filled(0, "expects user id")?;
-    let user = args.uuid(0, "expects valid user id")?;
-    let mut any = false;
-    for index in [1, 2] {
-        let Some(token) = args.text_or_nil(index)?.filter(|token| !token.is_empty()) else {
-            continue;
-        };
-        any = true;
-        let id = token_id(&token).ok_or_else(|| {
-            HostError::new("failed to logout: session token or refresh token is invalid")
-        })?;
-        host.session_logout(user, Some(id));
+    let user_id = args.uuid(0, "expects valid user id")?;
+    let given = |index| -> Result<Option<String>, HostError> {
+        let token = args.text_or_nil(index)?.filter(|token| !token.is_empty());
+        Ok(token.map(std::borrow::Cow::into_owned))
+    };
+    let (now, session) = (host.now(), &host.settings().session);
+    let (signer, lifetime_s) = (Signer::new(session), session.lifetime_s());
+    let mut logins = Vec::new();
+    if let Some(token) = given(1)? {
+        logins.push(signer.verify_session(&token, now));
     }
-    if !any {
-        host.session_logout(user, None);
+    if let Some(token) = given(2)? {
+        logins.push(signer.verify_refresh(&token, now));
     }
+    let logins: Option<Vec<Claims>> = logins
+        .into_iter()
+        .map(|login| login.ok().filter(|claims| claims.user_id == user_id))
+        .collect();
+    let Some(logins) = logins else {
+        let text = "failed to logout: session token or refresh token is invalid";
+        return Err(HostError::new(text));
+    };
+    let revocations = durably(host, "failed to logout", |db| {
+        atomically(db, |db| {
+            if logins.is_empty() {
+                let all = stored::log_out_all(db, now, lifetime_s, user_id, now.unix_ms)?;
+                return Ok::<_, DbError>(vec![all]);
+            }
+            logins.iter().map(|login| stored::log_out(db, now, lifetime_s, login)).collect()
+        })
+    })?;
+    revocations.into_iter().for_each(|revocation| host.revoke(revocation));
     none()
-}
-
-/// The `tid` claim of a token. Its signature does not matter here: scripts are trusted, and a
-/// forged token could only take its own id out of use.
-fn token_id(token: &str) -> Option<uuid::Uuid> {
-    use base64::Engine as _;
-    let claims = token.split('.').nth(1)?;
-    let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).ok()?;
-    let claims = json::decode(&text).ok()?;
-    uuid::Uuid::try_parse(claims.member("tid")?.as_str()?).ok()
 }
 
 /// A count or time as a script's number.

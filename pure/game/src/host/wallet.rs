@@ -143,15 +143,16 @@ pub(super) fn wallets_update(host: &mut dyn Host, args: &Args<'_>) -> Result<Ret
     one(changes_value(changes))
 }
 
-fn ledger_value(item: &LedgerItem, metadata: Value) -> Value {
-    Value::Map(vec![
+fn ledger_value(item: &LedgerItem, metadata: Value) -> Result<Value, HostError> {
+    let changeset = table(&item.changeset, || format!("changeset of ledger row {}", item.id))?;
+    Ok(Value::Map(vec![
         member("id", Value::text(item.id.to_string())),
         member("user_id", Value::text(item.user_id.to_string())),
         member("create_time", seconds(item.create_time_ms)),
         member("update_time", seconds(item.update_time_ms)),
-        member("changeset", table(&item.changeset)),
+        member("changeset", changeset),
         member("metadata", metadata),
-    ])
+    ]))
 }
 
 pub(super) fn wallet_ledger_list(
@@ -168,9 +169,13 @@ pub(super) fn wallet_ledger_list(
     let (items, cursor) = durably(host, "failed to retrieve user wallet ledger", |db| {
         wallet::ledger_list(db, user_id, limit, &cursor)
     })?;
-    let rows = items.iter().map(|item| ledger_value(item, table(&item.metadata)));
+    let row = |item: &LedgerItem| {
+        let metadata = table(&item.metadata, || format!("metadata of ledger row {}", item.id))?;
+        ledger_value(item, metadata)
+    };
+    let rows = items.iter().map(row).collect::<Result<_, _>>()?;
     let mut returns = Returns::new();
-    returns.push(Value::List(rows.collect()));
+    returns.push(Value::List(rows));
     returns.push(Value::text(cursor));
     Ok(returns)
 }
@@ -190,7 +195,7 @@ pub(super) fn wallet_ledger_update(
     let item = durably(host, "failed to update user wallet ledger", |db| {
         wallet::ledger_update(db, now, id, &metadata)
     })?;
-    one(ledger_value(&item, args.value(1).clone()))
+    one(ledger_value(&item, args.value(1).clone())?)
 }
 
 /// New values of one account.

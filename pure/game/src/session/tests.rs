@@ -165,16 +165,18 @@ fn revocations_hold_for_one_token_or_for_all_up_to_a_moment() {
     assert!(!revocations.is_revoked(&first));
 
     let until_s = first.expires_s;
-    let one = Revocation::Token { token_id: first.token_id, until_s };
+    let (token_id, issued_ms) = (first.token_id, first.issued_ms());
+    let one = Revocation::Token { user_id, token_id, issued_ms, until_s };
     revocations.apply(now(START_MS), &one);
     revocations.apply(now(START_MS), &one);
     assert!(revocations.is_revoked(&first) && !revocations.is_revoked(&second));
+    assert_eq!(revocations.len(), 2);
 
     let issued_until_ms = START_MS + 1;
     revocations.apply(now(START_MS), &Revocation::User { user_id, issued_until_ms, until_s });
     revocations.apply(now(START_MS), &Revocation::User { user_id, issued_until_ms: 0, until_s });
     assert!(revocations.is_revoked(&second) && !revocations.is_revoked(&third));
-    assert_eq!(revocations.len(), 2);
+    assert_eq!(revocations.len(), 1, "what the second says of the first is said by the third");
 
     // A token of the original has a random id and only seconds.
     let foreign = Claims { token_id: Uuid::from_u128(1), ..second.clone() };
@@ -186,12 +188,51 @@ fn revocations_hold_for_one_token_or_for_all_up_to_a_moment() {
     assert!(revocations.is_empty() && !revocations.is_revoked(&first));
 }
 
+fn claims_of(user_id: Uuid) -> Claims {
+    let (signer, mut random) = (signer(), Random::from_number(3));
+    let token = signer.issue(now(START_MS), &mut random, user_id, "n", &[]).token;
+    signer.verify_session(&token, now(START_MS)).unwrap()
+}
+
+#[test]
+fn log_outs_of_others_cost_neither_bans_nor_deletions() {
+    let [banned, deleted] = [1, 2].map(Uuid::from_u128);
+    let mut revocations = Revocations::default();
+    let until_s = START_MS / 1_000 + 10;
+    revocations.apply(now(START_MS), &Revocation::Banned { user_id: banned });
+    revocations.apply(now(START_MS), &Revocation::Deleted { user_id: deleted, until_s });
+    // As many as one attacker made in 15 seconds, all of which lapse later.
+    for number in 0..446_144_u32 {
+        let (user_id, token_id) =
+            (Uuid::from_u128(u128::from(number) + 10), Uuid::from_u128(u128::from(number)));
+        let until_s = until_s + 1;
+        let one = Revocation::Token { user_id, token_id, issued_ms: 1, until_s };
+        revocations.apply(now(START_MS), &one);
+        if number % 65_536 == 0 {
+            assert!(revocations.is_revoked(&claims_of(banned)), "{number}");
+        }
+    }
+    for user_id in [banned, deleted] {
+        assert!(revocations.is_revoked(&claims_of(user_id)));
+    }
+    assert!(revocations.len() <= LOG_OUTS_MAX + 1);
+    assert!(revocations.forgotten_count() >= u64::from(446_144 - (1_u32 << 18)));
+    revocations.apply(now(START_MS), &Revocation::Unbanned { user_id: banned });
+    assert!(!revocations.is_revoked(&claims_of(banned)));
+}
+
 #[test]
 fn too_many_revocations_cost_those_that_lapse_first() {
     let mut revocations = Revocations::default();
-    for number in 0..=REVOCATIONS_MAX as u64 {
-        let token_id = Uuid::from_u128(u128::from(number));
-        revocations.apply(now(0), &Revocation::Token { token_id, until_s: 1_000_000 - number });
+    let (mut first, mut last) = (None, None);
+    for number in 0..=DELETIONS_MAX as u64 {
+        let user_id = Uuid::from_u128(u128::from(number));
+        let deleted = Revocation::Deleted { user_id, until_s: 1_000_000_000 - number };
+        revocations.apply(now(0), &deleted);
+        first.get_or_insert(user_id);
+        last = Some(user_id);
     }
-    assert_eq!((revocations.len(), revocations.forgotten_count()), (REVOCATIONS_MAX, 1));
+    assert_eq!((revocations.len(), revocations.forgotten_count()), (DELETIONS_MAX, 1));
+    assert!(revocations.is_revoked(&claims_of(first.unwrap())));
+    assert!(!revocations.is_revoked(&claims_of(last.unwrap())));
 }

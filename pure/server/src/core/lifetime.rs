@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::backlog::RESUMED_PER_TURN_MAX;
 use super::{Core, SERVER_SIDE, State};
 use crate::frames;
-use crate::mail::{Mail, RoomAsk};
+use crate::mail::{Mail, RoomAsk, Severed};
 
 /// While calls wait at callers, the core looks into its mailbox this often: answers are posted
 /// without waking it when more calls are waiting behind.
@@ -197,6 +197,7 @@ impl Core {
     /// Everything that must happen once when a session ends.
     pub(super) fn session_over(&mut self, session: &super::socket::Session) {
         self.sessions.remove(&session.session_id);
+        self.user_sessions.remove(&(session.user_id, session.session_id));
         self.forget_socket((session.group, session.address));
         self.stats.sessions.down();
         self.stats.socket_ws_closed.up();
@@ -207,22 +208,34 @@ impl Core {
         }
     }
 
-    pub(super) fn disconnect_user(
+    /// What a worker or a room has cut off: tokens first, so that no closed socket comes back.
+    pub(super) fn sever(&mut self, now: Now, severed: &Severed, out: &mut Output<Mail>) {
+        for revocation in &severed.revocations {
+            self.revocations.apply(now, revocation);
+        }
+        self.tell_revocations();
+        for session_id in &severed.sessions {
+            if let Some(conn) = self.sessions.get(session_id).copied() {
+                self.close_socket(now, conn, 1000, SERVER_SIDE, out);
+            }
+        }
+        for (user_id, cause) in &severed.users {
+            self.disconnect_user(now, *user_id, *cause, out);
+        }
+    }
+
+    /// Closes the sockets of one user; looks at no others, because many users may go at once.
+    fn disconnect_user(
         &mut self,
         now: Now,
         user_id: Uuid,
         cause: Disconnect,
         out: &mut Output<Mail>,
     ) {
-        let of_user = |slot: &super::Slot| match &slot.state {
-            State::Socket(session) => session.user_id == user_id && session.closing.is_none(),
-            _ => false,
-        };
-        let conns: Vec<ConnId> = (0u32..)
-            .zip(&self.conns)
-            .filter(|(_, slot)| of_user(slot))
-            .map(|(index, slot)| ConnId { slot: index, generation: slot.generation })
-            .collect();
+        let own = (user_id, Uuid::nil())..=(user_id, Uuid::max());
+        let own = self.user_sessions.range(own);
+        let conns: Vec<ConnId> =
+            own.filter_map(|(_, session_id)| self.sessions.get(session_id).copied()).collect();
         for conn in conns {
             if let (Disconnect::Banned, Some(slot)) = (cause, self.conns.get(conn.slot as usize))
                 && let State::Socket(session) = &slot.state

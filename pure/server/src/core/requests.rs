@@ -284,6 +284,7 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         self.sessions.insert(session.session_id, conn);
+        self.user_sessions.insert((session.user_id, session.session_id));
         self.stats.sessions.up();
         self.stats.socket_ws_opened.up();
         let settings = &self.settings.socket;

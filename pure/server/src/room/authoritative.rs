@@ -20,7 +20,7 @@ use wire::nakama::realtime::{self, MatchPresenceEvent, Message, error_code};
 
 use super::host::{Effects, RoomHost};
 use super::inbox::Inbox;
-use super::{Room, presences_without};
+use super::{LEAVERS_PER_EVENT_MAX, Room, presences_without};
 use crate::frames;
 use crate::mail::{AskError, MatchInput, Member, Then};
 
@@ -257,21 +257,21 @@ impl Room {
     pub(super) fn authoritative_leave(
         &mut self,
         now: Now,
-        session_id: Uuid,
+        sessions: &[Uuid],
         id: MatchId,
-        disconnected: bool,
+        reason: PresenceReason,
     ) {
-        let reason = if disconnected { PresenceReason::Disconnect } else { PresenceReason::Leave };
-        self.remove_members(id.uuid, &[session_id], reason);
+        self.remove_members(id.uuid, sessions, reason);
         self.tell_left(now, id.uuid);
     }
 
-    /// Takes members out and tells the others; the script is told by [`Room::tell_left`].
+    /// Takes members out and tells the others; the script is told by [`Room::tell_left`]. `sessions`
+    /// are sorted: there may be as many as members.
     fn remove_members(&mut self, id: Uuid, sessions: &[Uuid], reason: PresenceReason) {
         let Some(found) = self.matches.get_mut(&id) else { return };
         let mut leavers = Vec::new();
         found.members.retain(|member| {
-            let stays = !sessions.contains(&member.presence.session_id);
+            let stays = sessions.binary_search(&member.presence.session_id).is_err();
             if !stays {
                 leavers.push(member.presence.clone());
             }
@@ -289,7 +289,9 @@ impl Room {
             }
         }
         self.resized(match_id, size);
-        self.presence_event(id, &[], &leavers);
+        for leavers in leavers.chunks(LEAVERS_PER_EVENT_MAX) {
+            self.presence_event(id, &[], leavers);
+        }
     }
 
     fn presence_event(&mut self, id: Uuid, joins: &[Presence], leaves: &[Presence]) {
@@ -471,7 +473,8 @@ impl Room {
         let delivered = match &message.to {
             None => self.outbox.many(found.members.iter(), make),
             Some(to) => {
-                let listed = |member: &&Member| to.contains(&member.presence.session_id);
+                let listed =
+                    |member: &&Member| to.binary_search(&member.presence.session_id).is_ok();
                 self.outbox.many(found.members.iter().filter(listed), make)
             }
         };

@@ -5,7 +5,6 @@
 
 use bytes::Bytes;
 use event::Now;
-use game::api::Disconnect;
 use game::guest::{Broadcast, Dispatcher, Host, HostError};
 use game::match_id::MatchId;
 use game::value::Value;
@@ -14,7 +13,7 @@ use uuid::Uuid;
 use super::Room;
 use super::authoritative::LABEL_BYTES_MAX;
 use crate::desk::from_desk;
-use crate::mail::{AskError, Mail};
+use crate::mail::AskError;
 use crate::settings::MatchSettings;
 
 /// Sessions to be removed, and how many of the callback's messages they still get.
@@ -58,7 +57,11 @@ impl Effects {
 const BROADCASTS_PER_CALLBACK_MAX: usize = 65_536;
 
 impl Dispatcher for Effects {
-    fn broadcast(&mut self, message: Broadcast) -> Result<(), HostError> {
+    fn broadcast(&mut self, mut message: Broadcast) -> Result<(), HostError> {
+        // Sorted, because members are looked up in it: both may be many.
+        if let Some(to) = &mut message.to {
+            to.sort_unstable();
+        }
         let Some(bytes_left) = self.bytes_left.checked_sub(message.data.len()) else {
             self.is_full = true;
             return Err(HostError::new(
@@ -81,7 +84,9 @@ impl Dispatcher for Effects {
     }
 
     fn kick(&mut self, sessions: &[Uuid]) {
-        self.kicks.push((self.messages.len(), sessions.to_vec()));
+        let mut sessions = sessions.to_vec();
+        sessions.sort_unstable();
+        self.kicks.push((self.messages.len(), sessions));
     }
 
     fn label_update(&mut self, label: &str) -> Result<(), HostError> {
@@ -105,11 +110,6 @@ pub(super) struct RoomHost<'a> {
 impl<'a> RoomHost<'a> {
     pub(super) fn new(room: &'a mut Room, now: Now, effects: Option<&'a mut Effects>) -> Self {
         Self { room, now, effects, created: 0 }
-    }
-
-    fn tell_cores(&mut self, make: impl Fn() -> Mail) {
-        let cores = self.room.topology.cores.iter().map(|core| (*core, make()));
-        self.room.mails.extend(cores);
     }
 }
 
@@ -142,21 +142,6 @@ impl Host for RoomHost<'_> {
             AskError::Busy => HostError::new("match busy"),
             AskError::Failed(text) => HostError::new(text),
         })
-    }
-
-    fn session_disconnect(&mut self, session_id: Uuid, _reason: &str) {
-        self.tell_cores(|| Mail::Disconnect { session_id });
-    }
-
-    fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
-        let revocation = crate::revocation(self.now, &self.room.desk.host, user_id, token_id);
-        let to = self.room.topology.everybody();
-        self.room.mails.extend(to.map(|to| (to, Mail::Revoke(revocation))));
-    }
-
-    fn user_disconnect(&mut self, user_id: Uuid, cause: Disconnect) {
-        let to = self.room.topology.everybody();
-        self.room.mails.extend(to.map(|to| (to, Mail::DisconnectUser { user_id, cause })));
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {

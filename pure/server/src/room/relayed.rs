@@ -11,7 +11,7 @@ use game::match_id::MatchId;
 use uuid::Uuid;
 use wire::nakama::realtime::{Match, MatchPresenceEvent, Message, error_code};
 
-use super::{Room, presences_without};
+use super::{LEAVERS_PER_EVENT_MAX, Room, presences_without};
 use crate::frames;
 use crate::mail::{MatchInput, Member, Then};
 
@@ -205,19 +205,28 @@ impl Room {
         self.stats.match_messages_delivered.add(delivered);
     }
 
-    /// A member goes; the others are told, the last one closes the match.
-    pub(super) fn relayed_leave(&mut self, session_id: Uuid, id: MatchId) {
+    /// Members go (their sessions, sorted); the others are told, the last one closes the match.
+    pub(super) fn relayed_leave(&mut self, sessions: &[Uuid], id: MatchId) {
         let Some(relayed) = self.relayed.get_mut(&id.uuid) else { return };
-        let is_leaver = |member: &Member| member.presence.session_id == session_id;
-        let Some(index) = relayed.members.iter().position(is_leaver) else { return };
-        let leaver = relayed.members.remove(index);
-        relayed.flows.remove(&session_id);
-        self.stats.presences.down();
-        let user_id = leaver.presence.user_id;
-        if let Some(count) = self.relayed_of.get_mut(&user_id) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.relayed_of.remove(&user_id);
+        let mut leavers = Vec::new();
+        relayed.members.retain(|member| {
+            let stays = sessions.binary_search(&member.presence.session_id).is_err();
+            if !stays {
+                leavers.push(member.presence.clone());
+            }
+            stays
+        });
+        if leavers.is_empty() {
+            return;
+        }
+        for leaver in &leavers {
+            relayed.flows.remove(&leaver.session_id);
+            self.stats.presences.down();
+            if let Some(count) = self.relayed_of.get_mut(&leaver.user_id) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    self.relayed_of.remove(&leaver.user_id);
+                }
             }
         }
         if relayed.members.is_empty() {
@@ -225,13 +234,15 @@ impl Room {
             self.stats.relayed_matches.down();
             return self.ended(id);
         }
-        let leaves = vec![frames::user_presence(&leaver.presence)];
-        let event =
-            MatchPresenceEvent { match_id: relayed.text.clone(), leaves, ..Default::default() };
-        self.outbox.many(relayed.members.iter(), |format| {
-            frames::frame(format, "", Some(Message::MatchPresenceEvent(event.clone())))
-        });
-        self.stats.presence_event_count.up();
+        for leavers in leavers.chunks(LEAVERS_PER_EVENT_MAX) {
+            let leaves = leavers.iter().map(frames::user_presence).collect();
+            let match_id = relayed.text.clone();
+            let event = MatchPresenceEvent { match_id, leaves, ..Default::default() };
+            self.outbox.many(relayed.members.iter(), |format| {
+                frames::frame(format, "", Some(Message::MatchPresenceEvent(event.clone())))
+            });
+            self.stats.presence_event_count.up();
+        }
         let size = relayed.members.len();
         self.resized(id, size);
     }

@@ -1,5 +1,7 @@
 //! Who is online, with which status text, and who wants to know. Contract: F.4, B (single socket).
 
+use std::collections::BTreeMap;
+
 use game::directory::DirectoryEvent;
 use game::guest::Presence;
 use smallvec::SmallVec;
@@ -13,13 +15,41 @@ use crate::mail::{Follow, Mail, Member, RoomAsk, Then};
 /// Users of one room that a session may follow; further ones are not followed, and counted.
 const FOLLOWS_MAX: usize = 16_384;
 
-/// One user's sockets, presences and followers. Gone when all three are.
+/// One user's sockets and followers. Gone when both are. Both are found by their session: many may
+/// come and go at once, and none of them may cost as much as all.
 #[derive(Debug, Default)]
 pub(super) struct User {
-    sockets: SmallVec<[Member; 1]>,
-    /// Sessions that appear online, with their status text.
-    online: Vec<(Uuid, String)>,
-    followers: Vec<Member>,
+    /// Sorted by session id: mostly one, and new ones mostly at the end.
+    sockets: SmallVec<[Socket; 1]>,
+    followers: BTreeMap<Uuid, Member>,
+}
+
+#[derive(Debug)]
+struct Socket {
+    member: Member,
+    /// Its status text, if it appears online.
+    status: Option<String>,
+}
+
+impl User {
+    /// Where a session's socket is, or belongs.
+    fn find(&self, session_id: Uuid) -> Result<usize, usize> {
+        self.sockets.binary_search_by_key(&session_id, |socket| socket.member.presence.session_id)
+    }
+
+    /// A session's socket, made known if it is not.
+    fn socket(&mut self, member: &Member) -> &mut Socket {
+        let index = self.find(member.presence.session_id).unwrap_or_else(|index| {
+            self.sockets.insert(index, Socket { member: member.clone(), status: None });
+            index
+        });
+        &mut self.sockets[index]
+    }
+
+    /// Who hears of the user's status: its own sockets, and who follows it.
+    fn listeners(&self) -> impl Iterator<Item = &Member> + Clone {
+        self.sockets.iter().map(|socket| &socket.member).chain(self.followers.values())
+    }
 }
 
 fn with_status(presence: &Presence, status: &str) -> UserPresence {
@@ -34,20 +64,13 @@ impl Room {
         {
             // They stay listed until they close, so that their status goes with them.
             let is_this = |other: &&Member| other.presence.session_id == member.presence.session_id;
-            let older: Vec<Member> = user.sockets.iter().filter(|m| !is_this(m)).cloned().collect();
+            let sockets = user.sockets.iter().map(|socket| &socket.member);
+            let older: Vec<Member> = sockets.filter(|member| !is_this(member)).cloned().collect();
             older.iter().for_each(|older| self.replace(older));
         }
-        self.add_socket(&member);
+        self.users.entry(user_id).or_default().socket(&member);
         if online {
             self.set_status(&member, Some(String::new()));
-        }
-    }
-
-    fn add_socket(&mut self, member: &Member) {
-        let user = self.users.entry(member.presence.user_id).or_default();
-        let session_id = member.presence.session_id;
-        if !user.sockets.iter().any(|known| known.presence.session_id == session_id) {
-            user.sockets.push(member.clone());
         }
     }
 
@@ -59,31 +82,29 @@ impl Room {
 
     pub(super) fn user_socket_closed(&mut self, session_id: Uuid, user_id: Uuid) {
         let Some(user) = self.users.get_mut(&user_id) else { return };
-        let is_gone = |member: &Member| member.presence.session_id == session_id;
-        let gone = user.sockets.iter().position(is_gone).map(|index| user.sockets.remove(index));
-        if let Some(gone) = gone {
-            self.set_status(&gone, None);
+        if let Ok(index) = user.find(session_id) {
+            let gone = user.sockets.remove(index);
+            self.tell_status(&gone.member, gone.status, None);
         }
         self.forget_if_idle(user_id);
     }
 
     pub(super) fn status_update(&mut self, member: Member, cid: &str, status: Option<String>) {
-        // The news that it opened may have met a full mailbox and still be on its way.
-        self.add_socket(&member);
         self.set_status(&member, status);
         self.outbox.one(&member, frames::frame(member.format, cid, None), Then::Answered);
     }
 
-    /// Moves a session's status; followers and the user's own sockets see the old presence leave
-    /// and the new one join in one event.
     fn set_status(&mut self, member: &Member, status: Option<String>) {
+        // The news that it opened may have met a full mailbox and still be on its way.
+        let socket = self.users.entry(member.presence.user_id).or_default().socket(member);
+        let old = std::mem::replace(&mut socket.status, status.clone());
+        self.tell_status(member, old, status);
+    }
+
+    /// A session's status has moved: followers and the user's own sockets see the old presence
+    /// leave and the new one join in one event.
+    fn tell_status(&mut self, member: &Member, old: Option<String>, status: Option<String>) {
         let (user_id, session_id) = (member.presence.user_id, member.presence.session_id);
-        let user = self.users.entry(user_id).or_default();
-        let is_this = |(session, _): &(Uuid, String)| *session == session_id;
-        let old = user.online.iter().position(is_this).map(|at| user.online.swap_remove(at).1);
-        if let Some(status) = &status {
-            user.online.push((session_id, status.clone()));
-        }
         let as_list = |status: &Option<String>| {
             status.iter().map(|status| with_status(&member.presence, status)).collect::<Vec<_>>()
         };
@@ -91,9 +112,11 @@ impl Room {
         if event.joins.is_empty() && event.leaves.is_empty() {
             return;
         }
-        self.outbox.many(user.sockets.iter().chain(&user.followers), |format| {
-            frames::frame(format, "", Some(Message::StatusPresenceEvent(event.clone())))
-        });
+        if let Some(user) = self.users.get(&user_id) {
+            self.outbox.many(user.listeners(), |format| {
+                frames::frame(format, "", Some(Message::StatusPresenceEvent(event.clone())))
+            });
+        }
         self.stats.presence_event_count.up();
         match (old, status) {
             (None, Some(_)) => {
@@ -123,12 +146,11 @@ impl Room {
             }
             let user = self.users.entry(user_id).or_default();
             if follows.insert(user_id) {
-                user.followers.push(follow.member.clone());
+                user.followers.insert(session_id, follow.member.clone());
             }
-            for (online, status) in &user.online {
-                let socket = user.sockets.iter().find(|m| m.presence.session_id == *online);
-                if let Some(socket) = socket {
-                    follow.found.push((socket.presence.clone(), status.clone()));
+            for Socket { member, status } in &user.sockets {
+                if let Some(status) = status {
+                    follow.found.push((member.presence.clone(), status.clone()));
                 }
             }
         }
@@ -172,15 +194,13 @@ impl Room {
 
     pub(super) fn forget_follower(&mut self, user_id: Uuid, follower: Uuid) {
         if let Some(user) = self.users.get_mut(&user_id) {
-            user.followers.retain(|member| member.presence.session_id != follower);
+            user.followers.remove(&follower);
         }
         self.forget_if_idle(user_id);
     }
 
     fn forget_if_idle(&mut self, user_id: Uuid) {
-        let is_idle = |user: &User| {
-            user.sockets.is_empty() && user.online.is_empty() && user.followers.is_empty()
-        };
+        let is_idle = |user: &User| user.sockets.is_empty() && user.followers.is_empty();
         if self.users.get(&user_id).is_some_and(is_idle) {
             self.users.remove(&user_id);
         }

@@ -66,10 +66,7 @@ impl Worker {
         let HookedCall { call, mut context, before, after } = job;
         let call = if before { self.before_call(now, call, &mut context)? } else { call };
         let answer = self.api(now, &call, caller);
-        self.commit().map_err(|_| {
-            self.mails.clear();
-            ApiError::internal("database error")
-        })?;
+        self.commit().map_err(|_| ApiError::internal("database error"))?;
         let answer = answer?;
         if after {
             self.after_call(now, &call, context, &answer);
@@ -95,7 +92,7 @@ impl Worker {
 
     fn after_call(&mut self, now: Now, call: &ApiCall, context: CallContext, answer: &Answer) {
         let mut context = CallContext { execution_mode: "after", ..context };
-        let value = json::decode(&answer.body).unwrap_or_default();
+        let value = decoded(&answer.body);
         if call.auth() == Auth::ServerKey {
             self.name_user(now, &mut context, &value);
         }
@@ -213,6 +210,13 @@ fn log(id: &str, kind: &str, error: &ScriptError) {
 fn form_of(envelope: &Envelope) -> Value {
     let mut text = Vec::new();
     envelope.encode_json(&mut text);
-    // What we write reads back: envelopes are flat, and their numbers finite or text.
-    json::decode(&text).unwrap_or_else(|_| Value::Map(Vec::new()))
+    decoded(&text)
+}
+
+/// What we have written ourselves. It reads back: it is flat, and its numbers are finite or text.
+fn decoded(json: &[u8]) -> Value {
+    json::decode(json).unwrap_or_else(|error| {
+        tracing::error!("an answer of our own cannot be read, its hook sees nothing: {error}");
+        Value::Map(Vec::new())
+    })
 }

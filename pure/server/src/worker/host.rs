@@ -5,11 +5,9 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 use event::{Ask, Now, ThreadId};
-use game::api::Disconnect;
 use game::guest::{Dispatcher, Host, HostError};
 use game::match_id::MatchId;
 use game::value::Value;
-use uuid::Uuid;
 
 use crate::desk::{Desk, from_desk};
 use crate::mail::{AskError, Mail, Topology};
@@ -54,10 +52,6 @@ impl WorkerHost<'_> {
             _ => Err(AskError::Busy),
         }
     }
-
-    fn tell_cores(&mut self, make: impl Fn() -> Mail) {
-        self.mails.extend(self.topology.cores.iter().map(|core| (*core, make())));
-    }
 }
 
 impl Host for WorkerHost<'_> {
@@ -72,6 +66,8 @@ impl Host for WorkerHost<'_> {
             Ok(id) => Ok(String::from_utf8_lossy(&id).into_owned()),
             Err(AskError::Failed(text)) => Err(HostError::new(text)),
             Err(AskError::Busy | AskError::NotFound) => {
+                // The wish may be waiting still: what comes of it nobody would know of.
+                self.mails.push((to, Mail::Cancel { id }));
                 Err(HostError::new("error creating match: the room did not answer within 10 s"))
             }
         }
@@ -86,21 +82,6 @@ impl Host for WorkerHost<'_> {
             AskError::Busy => HostError::new("match busy"),
             AskError::Failed(text) => HostError::new(text),
         })
-    }
-
-    fn session_disconnect(&mut self, session_id: Uuid, _reason: &str) {
-        self.tell_cores(|| Mail::Disconnect { session_id });
-    }
-
-    fn session_logout(&mut self, user_id: Uuid, token_id: Option<Uuid>) {
-        let revocation = crate::revocation(self.now, &self.desk.host, user_id, token_id);
-        let to = self.topology.everybody();
-        self.mails.extend(to.map(|to| (to, Mail::Revoke(revocation))));
-    }
-
-    fn user_disconnect(&mut self, user_id: Uuid, cause: Disconnect) {
-        let to = self.topology.everybody();
-        self.mails.extend(to.map(|to| (to, Mail::DisconnectUser { user_id, cause })));
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {

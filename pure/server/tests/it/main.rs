@@ -6,12 +6,15 @@
 
 mod answers;
 mod backlog;
+#[allow(clippy::disallowed_methods, reason = "CPU time is read from /proc")]
+mod crowds;
 mod fair;
 mod full;
 mod guests;
 mod http;
 mod matches;
 mod rig;
+mod sessions;
 mod shutdown;
 mod sockets;
 mod status;

@@ -276,6 +276,20 @@ fn a_match_made_by_a_callback_runs_and_one_made_by_init_is_refused() {
     assert_eq!(rig.stat("authoritative_matches"), 2);
 }
 
+/// Its creator has been told that there is none: nobody would ever end it.
+#[test]
+fn a_match_that_was_made_too_late_ends() {
+    let rig = rig("");
+    rig.freeze(rig.topology.rooms[0], true);
+    let refused = rig.rpc("create", "{}");
+    assert!(refused.contains("did not answer"), "{refused}");
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    assert_eq!(rig.stat("authoritative_matches"), 0);
+    assert!(rig.rpc("create", "{}").contains(".node1"));
+    assert_eq!(rig.stat("authoritative_matches"), 1);
+}
+
 #[test]
 fn matches_are_bounded_and_an_ended_one_makes_room() {
     let arena = arena("function M.match_signal() return nil end");

@@ -127,8 +127,9 @@ fn nothing_follows_the_close_frame() {
     let frames = rig.say(socket, r#"{"cid":"1","nonsense":{}}"#);
     assert_eq!(frames.last().unwrap(), "close 1000 error processing message");
     let user_id = uuid::Uuid::try_parse(&user_id).unwrap();
-    let cause = game::api::Disconnect::Banned;
-    let mail = server::mail::Mail::DisconnectUser { user_id, cause };
+    let users = vec![(user_id, game::api::Disconnect::Banned)];
+    let severed = server::mail::Severed { users, ..Default::default() };
+    let mail = server::mail::Mail::Sever(std::sync::Arc::new(severed));
     rig.input(event::ThreadId(0), event::Input::Mail(mail));
     assert_eq!(rig.frames(socket), [""; 0], "after a ban");
     assert_eq!(rig.say(socket, r#"{"cid":"2","ping":{}}"#), [""; 0], "after a message");

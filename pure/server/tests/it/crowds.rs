@@ -1,0 +1,132 @@
+//! Many come and go at once: what one of them costs does not grow with how many they are. Told by
+//! what is posted where that can be counted, else by CPU time: eight times as many may take 25
+//! times as long (they take eight to ten; at quadratic cost it would be sixty-four).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use event::{ConnId, Input, ThreadId};
+use game::api::Disconnect;
+use game::guest::Presence;
+use game::match_id::MatchId;
+use server::mail::{Follow, Format, Mail, Member, RoomAsk, SessionAddress, Severed};
+use server::settings::Settings;
+use uuid::Uuid;
+
+use crate::rig::{Plan, Rig};
+
+/// A session of a user of its own.
+fn member(number: u32) -> Member {
+    let id = |kind: u128| Uuid::from_u128(kind << 64 | u128::from(number));
+    let presence = Presence { user_id: id(1), session_id: id(2), username: Arc::from("n") };
+    let conn = ConnId { slot: number, generation: 7 };
+    let address = SessionAddress { core: ThreadId(0), conn };
+    Member { presence, address, format: Format::Json }
+}
+
+/// How long `run` takes with so many, at best.
+fn time(count: u32, run: impl Fn(&Rig, u32) -> Duration) -> Duration {
+    // One user stands for many here.
+    let tune: fn(&mut Settings) = |settings| {
+        settings.limits.sockets_per_user = 0;
+        settings.limits.relayed_matches_per_user = 0;
+        settings.limits.requests_per_user_per_s = 0;
+    };
+    let rig = || Rig::with(&Plan { tune, ..Plan::default() });
+    (0..4).map(|_| run(&rig(), count)).min().unwrap()
+}
+
+fn check(what: &str, run: impl Fn(&Rig, u32) -> Duration) {
+    let (few, many) = (time(1_000, &run), time(8_000, &run));
+    assert!(many < few.max(Duration::from_millis(3)) * 25, "{what}: {few:?} for 1,000, {many:?}");
+}
+
+/// CPU time of this thread; where it cannot be read, nothing ever takes any. Source: proc(5).
+fn cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0))
+}
+
+fn ask(rig: &Rig, asks: Vec<RoomAsk>) -> Duration {
+    let begun = cpu();
+    rig.input(rig.topology.rooms[0], Input::Mail(Mail::Ask(asks)));
+    cpu().saturating_sub(begun)
+}
+
+fn follow(member: Member, users: Vec<Uuid>) -> RoomAsk {
+    let (cid, found) = (String::new(), Vec::new());
+    RoomAsk::StatusFollow(Box::new(Follow { member, cid, users, found }))
+}
+
+fn closed(number: u32) -> RoomAsk {
+    let Presence { user_id, session_id, .. } = member(number).presence;
+    RoomAsk::Closed { session_id, user_id }
+}
+
+const STAR: Uuid = Uuid::from_u128(9);
+
+#[test]
+fn followers_of_one_user_come_and_go() {
+    check("unfollow", |rig, count| {
+        let follows = (0..count).map(|number| follow(member(number), vec![STAR])).collect();
+        let unfollow = |number| RoomAsk::StatusUnfollow {
+            member: member(number),
+            cid: String::new(),
+            users: vec![STAR],
+        };
+        ask(rig, follows) + ask(rig, (0..count).map(unfollow).collect())
+    });
+    check("close", |rig, count| {
+        let follows = (0..count).map(|number| follow(member(number), vec![STAR])).collect();
+        ask(rig, follows) + ask(rig, (0..count).map(closed).collect())
+    });
+}
+
+#[test]
+fn one_user_opens_and_closes_sockets() {
+    let own = |number| {
+        let mut own = member(number);
+        own.presence.user_id = STAR;
+        own
+    };
+    check("sockets", |rig, count| {
+        let opened = |number| RoomAsk::Opened { member: own(number), online: false };
+        let closed = |number| {
+            let session_id = own(number).presence.session_id;
+            RoomAsk::Closed { session_id, user_id: STAR }
+        };
+        ask(rig, (0..count).map(opened).collect()) + ask(rig, (0..count).map(closed).collect())
+    });
+}
+
+#[test]
+fn a_large_match_loses_nearly_all_its_members() {
+    let rig = Rig::new();
+    let (count, id) = (300, MatchId { uuid: Uuid::from_u128(5), authoritative: false });
+    let create = |number| RoomAsk::MatchCreate { member: member(number), cid: String::new(), id };
+    ask(&rig, (0..count).map(create).collect());
+    rig.settle();
+    let before = rig.stat("presence_event_count");
+    ask(&rig, (1..count).map(closed).collect());
+    let events = rig.stat("presence_event_count") - before;
+    assert!((1..=2).contains(&events), "{events} events for those who stay");
+    assert_eq!(rig.stat("presences"), 1);
+    ask(&rig, vec![closed(0)]);
+    assert_eq!((rig.stat("presences"), rig.stat("relayed_matches")), (0, 0));
+}
+
+/// A script bans thousands while thousands of others play.
+#[test]
+fn banning_looks_at_the_banned_alone() {
+    check("bans", |rig, count| {
+        let (_, token) = rig.login("ada");
+        for _ in 0..count / 8 {
+            rig.socket(0, &token, "");
+        }
+        let users = (0..count).map(|number| (member(number).presence.user_id, Disconnect::Banned));
+        let severed = Arc::new(Severed { users: users.collect(), ..Severed::default() });
+        let begun = cpu();
+        rig.input(ThreadId(0), Input::Mail(Mail::Sever(severed)));
+        cpu().saturating_sub(begun)
+    });
+}
