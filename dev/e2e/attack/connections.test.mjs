@@ -140,7 +140,8 @@ test("answers that nobody takes are bounded, dropped in time, and given back", t
   const now = await server.counters();
   const rose = (name) => now.of(name) - before.of(name);
   assert.ok(unsent > UNSENT_MAX / 4 && unsent <= UNSENT_MAX + 8 * MIB, `${unsent} bytes unsent`);
-  assert.ok(peak < UNSENT_MAX + 64 * MIB, `${peak} bytes more at the peak`);
+  // Besides what is unsent: answers under way between threads, and what the kernel copied from.
+  assert.ok(peak < 4 * UNSENT_MAX, `${peak} bytes more at the peak`);
   assert.ok(rose("closed_output_stalled") > 0);
   for (const end = Date.now() + 3_000; (await server.residentBytes()) - resident > 32 * MIB; await rest(100)) {
     const more = (await server.residentBytes()) - resident;

@@ -1,7 +1,7 @@
 //! What one client may take of the server, and how a refusal names the setting that moves it.
 //!
-//! [`Limit`] is the list of them; [`Groups`] counts what users and addresses have and do, one table
-//! for each core ("a group" is a user, or an address for calls without a user); [`Attempts`]
+//! [`Limit`] is the list of them; `Groups` counts what users and addresses have and do, one table
+//! for each core ("a group" is a user, or an address for calls without a user); `Attempts`
 //! counts wrong passwords. What deliberately is not here: limits of what the server as a whole can
 //! hold (`mail`, `kept`, the engine), and what the log says of a limit that was met (`limit_log`).
 //!

@@ -398,7 +398,7 @@ pub enum Then {
     DropIfBehind,
     /// It answers the request that the session is waiting for.
     Answered,
-    /// The session's socket closes after it; the text is in [`Mail::Disconnect`]'s place.
+    /// The session's socket closes after it, with this text as the reason.
     Close(&'static str),
 }
 
