@@ -146,7 +146,10 @@ impl Core {
                 }
             };
             match step {
-                Step::Answered => http.heard = now,
+                Step::Answered => {
+                    http.heard = now;
+                    http.began = None;
+                }
                 Step::Close => {
                     out.close(conn);
                     return self.put(conn, State::Closing);
@@ -156,6 +159,9 @@ impl Core {
                     break After::Waits;
                 }
                 Step::Upgraded(mut session) => {
+                    // With it goes whether reading is stopped.
+                    std::mem::swap(&mut session.backlog, &mut http.backlog);
+                    session.is_eof = http.is_eof;
                     let left = input.len();
                     session.backlog.give_back(lent, fresh, left);
                     return self.socket_run(now, conn, session, b"", out);

@@ -1,6 +1,6 @@
 //! What a client sends ahead: bounded however often it is answered, and a share of each turn.
 
-use crate::rig::{Client, Rig, request, text_frame};
+use crate::rig::{Client, Rig, request, text_frame, upgrade};
 
 /// As the engine reads: at most this much at once.
 const READ: usize = 16 << 10;
@@ -96,6 +96,54 @@ fn what_was_sent_before_the_end_is_handled() {
     assert_eq!(rig.frames(socket).len(), 500);
     assert!(rig.is_closed(http) && rig.is_closed(socket));
     assert_eq!((rig.stat("sessions"), rig.stat("input_bytes_waiting")), (0, 0));
+}
+
+/// The first request waits for a worker, so that what follows it waits as well.
+fn sent_ahead(rig: &Rig, between: &[u8], frames: &[u8]) -> Client {
+    let (_, token) = rig.login("ada");
+    let client = rig.open(0);
+    let first = request("GET /v2/account", &format!("Bearer {token}"), "");
+    let all = [&first, between, &upgrade(&token, ""), frames].concat();
+    flood(rig, client, &mut &all[..]);
+    client
+}
+
+#[test]
+fn a_socket_is_read_whose_request_waited_behind_too_much() {
+    let rig = Rig::new();
+    let large = request("POST /nothing", "", &"x".repeat(70_000));
+    let client = sent_ahead(&rig, &large, &text_frame(r#"{"ping":{}}"#));
+    assert!(!rig.is_read(client));
+    rig.settle();
+    let text = String::from_utf8_lossy(&rig.take(client)).into_owned();
+    for part in ["HTTP/1.1 200 ", "HTTP/1.1 404 ", "HTTP/1.1 101 ", "pong"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(rig.is_read(client), "nobody listens to the socket");
+}
+
+#[test]
+fn a_socket_whose_client_ended_before_it_opened_is_over() {
+    let rig = Rig::new();
+    let client = sent_ahead(&rig, b"", &text_frame(r#"{"ping":{}}"#));
+    rig.eof(client);
+    assert!(rig.take(client).windows(4).any(|bytes| bytes == b"pong"));
+    assert!(rig.is_closed(client));
+    assert_eq!((rig.stat("sessions"), rig.stat("input_bytes_waiting")), (0, 0));
+}
+
+#[test]
+fn who_ends_one_request_and_begins_the_next_is_not_slow() {
+    let rig = Rig::new();
+    let client = rig.open(0);
+    let one = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    rig.bytes(client, &one[..3]);
+    for _ in 0..30 {
+        rig.advance(1_000);
+        rig.bytes(client, &[&one[3..], &one[..3]].concat());
+    }
+    assert_eq!(rig.stat("http_closed_slow"), 0);
+    assert_eq!(rig.text(client).matches("HTTP/1.1 200 ").count(), 30);
 }
 
 #[test]

@@ -514,12 +514,7 @@ impl Rig {
     /// Opens a socket with more header lines.
     pub(crate) fn socket_with(&self, core: u16, token: &str, query: &str, more: &str) -> Client {
         let client = self.open(core);
-        let head = format!(
-            "GET /ws?token={token}{query} HTTP/1.1\r\nHost: a\r\n{more}Connection: Upgrade\r\n\
-             Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        );
-        self.bytes_only(client, head.as_bytes());
+        self.bytes_only(client, &upgrade(&format!("{token}{query}"), more));
         let answer = self.take(client);
         assert!(answer.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&answer));
         self.settle();
@@ -634,6 +629,16 @@ pub(crate) fn request(line: &str, auth: &str, body: &str) -> Vec<u8> {
     let auth = if auth.is_empty() { String::new() } else { format!("Authorization: {auth}\r\n") };
     let length = body.len();
     format!("{line} HTTP/1.1\r\nHost: a\r\n{auth}Content-Length: {length}\r\n\r\n{body}").into()
+}
+
+/// The request for a socket; `token` may have more of the query behind it, `more` is header lines.
+pub(crate) fn upgrade(token: &str, more: &str) -> Vec<u8> {
+    format!(
+        "GET /ws?token={token} HTTP/1.1\r\nHost: a\r\n{more}Connection: Upgrade\r\n\
+         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    .into()
 }
 
 /// A client's text frame.
