@@ -50,10 +50,20 @@ impl Core {
         request: &Request<'_>,
         peer: SocketAddr,
     ) -> (String, String) {
-        let lines = request.headers.all("x-forwarded-for");
-        let client = forwarded(lines, self.settings.socket.proxy_count);
-        let (ip, port) = client.unwrap_or((peer.ip().to_canonical(), Some(peer.port())));
+        let (ip, port) = self.client_socket(request, peer);
         (ip.to_string(), port.map_or_else(String::new, |port| port.to_string()))
+    }
+
+    /// The same as numbers.
+    pub(super) fn client_socket(
+        &self,
+        request: &Request<'_>,
+        peer: SocketAddr,
+    ) -> (IpAddr, Option<u16>) {
+        let proxies = self.settings.socket.proxy_count;
+        let lines = (proxies > 0).then(|| request.headers.all("x-forwarded-for"));
+        let client = forwarded(lines.into_iter().flatten(), proxies);
+        client.unwrap_or((peer.ip().to_canonical(), Some(peer.port())))
     }
 }
 

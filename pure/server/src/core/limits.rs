@@ -9,7 +9,6 @@ use game::session::Claims;
 use wire::http1::Request;
 
 use super::Core;
-use super::access::header_text;
 use super::http::Verified;
 use super::socket::Session;
 use crate::limits::{Limit, SHARED, client_bits};
@@ -50,13 +49,7 @@ impl Core {
 
     /// Where a request comes from, behind trusted proxies.
     pub(super) fn origin(&self, request: &Request<'_>, peer: SocketAddr) -> Origin {
-        let is_direct = self.settings.socket.proxy_count == 0
-            || header_text(request, "x-forwarded-for").is_none();
-        let ip = if is_direct {
-            peer.ip()
-        } else {
-            self.client_address(request, peer).0.parse().unwrap_or(peer.ip())
-        };
+        let (ip, _) = self.client_socket(request, peer);
         let is_limited = self.settings.limits.is_limited(ip);
         Origin { ip, client: if is_limited { client_bits(ip) } else { 0 } }
     }
@@ -126,17 +119,19 @@ impl Core {
             let who = format_args!("user {}", claims.user_id);
             return Err(self.limited(Limit::SocketsPerUser, who));
         }
+        // At once: a record in which nothing counts may go when the address is looked for.
+        self.groups.get(group).sockets += 1;
         let address = match origin.client {
             0 => SHARED,
             _ => self.groups.address(self.now, origin.ip),
         };
         let sockets = self.groups.get(address).sockets;
+        self.groups.get(address).sockets += 1;
         if address != SHARED && Limit::SocketsPerAddress.is_met(&self.settings.limits, sockets) {
+            self.forget_socket((group, address));
             let who = format_args!("address {}", origin.ip);
             return Err(self.limited(Limit::SocketsPerAddress, who));
         }
-        self.groups.get(group).sockets += 1;
-        self.groups.get(address).sockets += 1;
         Ok((group, address))
     }
 

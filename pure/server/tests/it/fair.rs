@@ -5,7 +5,7 @@ use event::ThreadId;
 use server::limits::Network;
 use server::settings::Settings;
 
-use crate::rig::{Client, Plan, Rig, member, request, server_key};
+use crate::rig::{Client, Plan, Rig, member, request, server_key, upgrade};
 
 const ECHO: &str = "local nk = require('nakama')
     nk.register_rpc(function(context, payload) return payload end, 'echo')";
@@ -198,7 +198,7 @@ fn sockets_are_limited_for_each_user() {
     let open = [rig.socket(0, &ada, ""), rig.socket(0, &ada, "")];
     let refused = || {
         let client = rig.open(0);
-        rig.bytes(client, upgrade(&ada).as_bytes());
+        rig.bytes(client, &upgrade(&ada, ""));
         rig.text(client)
     };
     let answer = refused();
@@ -211,12 +211,43 @@ fn sockets_are_limited_for_each_user() {
     assert_eq!(rig.stat("limited_sockets_per_user"), 2);
 }
 
-fn upgrade(token: &str) -> String {
-    format!(
-        "GET /ws?token={token} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
-         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    )
+/// The address is heard of for the first time when its socket opens.
+#[test]
+fn the_sockets_of_a_user_and_of_its_address_are_counted_apart() {
+    let rig = rig_with(1, |settings| {
+        settings.limits.sockets_per_user = 1;
+        settings.limits.requests_per_address_per_s = 0;
+        settings.limits.exempt_addresses.clear();
+    });
+    let ada = rig.login("ada").1;
+    rig.socket(0, &ada, "");
+    let client = rig.open(0);
+    rig.bytes(client, &upgrade(&ada, ""));
+    let refused = rig.text(client);
+    assert!(refused.contains("limit.sockets_per_user"), "{refused}");
+}
+
+/// What a client writes itself into `X-Forwarded-For` does not make it the proxy, which is exempt.
+#[test]
+fn a_header_that_is_no_text_lifts_no_limit() {
+    let rig = rig_with(1, |settings| {
+        settings.socket.proxy_count = 1;
+        settings.limits.requests_per_address_per_s = 2;
+    });
+    let ask = |forwarded: &[u8]| {
+        let head = [b"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ", forwarded, b"\r\n\r\n"];
+        let client = rig.open(0);
+        rig.bytes(client, &head.concat());
+        rig.text(client)
+    };
+    for forwarded in [&b"9.9.9.9"[..], b"\xff, 9.9.9.9"] {
+        assert!(ask(forwarded).starts_with("HTTP/1.1 200 "));
+    }
+    for forwarded in [&b"\xff, 9.9.9.9"[..], b"\xff\r\nX-Forwarded-For: 9.9.9.9"] {
+        let refused = ask(forwarded);
+        assert!(refused.contains("limit.requests_per_address_per_s"), "{refused}");
+    }
+    assert!(ask(b"\xff, 8.8.8.8").starts_with("HTTP/1.1 200 "), "another client");
 }
 
 #[test]
