@@ -26,6 +26,8 @@ const AHEAD_MAX: u32 = 256;
 const STALLED_NS: u64 = 5_000_000;
 /// After so long its answers are taken for lost: longer than any call may take.
 const LOST_NS: u64 = 1_200_000_000_000;
+/// How often it is looked whether time alone lets waiting calls go.
+const LOOK_AGAIN_NS: u64 = 100_000_000;
 
 /// What one core has at the callers, and what waits for them.
 pub(super) struct Callers {
@@ -35,6 +37,8 @@ pub(super) struct Callers {
     /// Of users that were slow of late.
     slow: FairQueue<u32, Job>,
     is_slows_turn: bool,
+    /// When it is next looked whether time alone lets waiting calls go.
+    look_ns: u64,
 }
 
 /// One caller.
@@ -53,6 +57,7 @@ impl Callers {
             quick: FairQueue::default(),
             slow: FairQueue::default(),
             is_slows_turn: false,
+            look_ns: 0,
         }
     }
 
@@ -133,7 +138,11 @@ impl Core {
                     self.post_call(&mut job, index, class);
                     out.mail(self.topology.callers[index], Mail::Job(Box::new(job)));
                 } else {
-                    self.callers.quick.push(job.group, job);
+                    // One user has one line, so that its calls stay in order.
+                    let is_slow = self.callers.slow.contains(job.group);
+                    let Callers { slow, quick, .. } = &mut self.callers;
+                    let queue = if is_slow { slow } else { quick };
+                    queue.push(job.group, job);
                     self.stats.calls_waiting.set(self.callers.waiting() as u64);
                 }
             }
@@ -216,6 +225,15 @@ impl Core {
                     lane.closed_by = None;
                 }
             }
+        }
+    }
+
+    /// Looks now and then whether waiting calls may go of which no answer tells: what was slow is
+    /// forgotten with time. To be called while calls are under way.
+    pub(super) fn post_waiting_in_time(&mut self, out: &mut Output<Mail>) {
+        if self.now.mono_ns >= self.callers.look_ns {
+            self.callers.look_ns = self.now.mono_ns.saturating_add(LOOK_AGAIN_NS);
+            self.post_waiting(out);
         }
     }
 

@@ -50,6 +50,7 @@ impl Core {
 
     pub(super) fn wake(&mut self, now: Now, out: &mut Output<Mail>) {
         self.post_kept(now, out);
+        self.post_waiting_in_time(out);
         self.resume_backlogs(now, out);
         while let Some(conn) = self.timers.pop_due(now) {
             if let Some(slot) = self.conns.get_mut(conn.slot as usize)

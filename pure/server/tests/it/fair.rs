@@ -94,6 +94,32 @@ fn whoever_turns_slow_or_quick_while_calls_wait_is_served_to_the_end() {
     }
 }
 
+/// Nobody answers meanwhile: the time itself lets the call go.
+#[test]
+fn a_call_goes_to_an_idle_caller_once_its_users_slow_one_is_forgotten() {
+    let rig = rig_with(2, |_| {});
+    let (long, other) = (rig.login("long").1, rig.login("other").1);
+    rig.set_look_ms(900);
+    for token in [&long, &other] {
+        let slow = call(&rig, token);
+        rig.settle();
+        assert!(is_answered(&rig, slow));
+    }
+    let callers: Vec<ThreadId> = rig.topology.callers.clone();
+    let posted = || callers.iter().map(|caller| rig.posted(*caller, "job")).collect::<Vec<_>>();
+    let before = posted();
+    callers.iter().for_each(|caller| rig.freeze(*caller, true));
+    call(&rig, &long);
+    rig.settle();
+    let held = usize::from(posted()[0] == before[0]);
+    rig.freeze(callers[1 - held], false);
+    let waiting = call(&rig, &other);
+    rig.advance(1_000);
+    assert!(!is_answered(&rig, waiting), "one caller is kept free of slow users");
+    rig.advance(5_000);
+    assert!(is_answered(&rig, waiting), "it waits for a call of another user");
+}
+
 #[test]
 fn a_batch_ends_after_a_while_however_few_calls_it_has() {
     let rig = rig_with(1, |_| {});
