@@ -546,7 +546,8 @@ pub const BUILT: &[Opt] = &[
         number(1, 1_000_000, "passwords"),
         "128",
         "Passwords of everybody that wait to be hashed, on each of `engine.cores`; one \
-         takes some 50 ms. One more is refused with 503.",
+         takes some 50 ms. One more is refused with 503, and so is what one user or address has \
+         waiting beyond a quarter of them.",
     )
     .ours(),
     row(

@@ -26,6 +26,9 @@ const AHEAD_MAX: u32 = 256;
 const STALLED_NS: u64 = 5_000_000;
 /// After so long its answers are taken for lost: longer than any call may take.
 const LOST_NS: u64 = 1_200_000_000_000;
+/// Of the passwords that may wait one user or address has this part at most, so that nobody keeps
+/// all others from logging in.
+const PASSWORD_SHARES: u32 = 4;
 /// How often it is looked whether time alone lets waiting calls go.
 const LOOK_AGAIN_NS: u64 = 100_000_000;
 
@@ -124,6 +127,7 @@ impl Core {
             Lane::Batcher => self.jobs.push(job),
             Lane::Hasher => {
                 self.passwords_waiting += 1;
+                group.passwords = group.passwords.saturating_add(1);
                 out.mail(self.topology.hasher, Mail::Job(Box::new(job)));
             }
             Lane::Lister => {
@@ -153,12 +157,21 @@ impl Core {
     /// The limit that stands against one more job, if one does.
     fn limit_met(&mut self, job: &Job, lane: Lane) -> Option<Limit> {
         let limits = &self.settings.limits;
+        // What ends the scripts is run however much they have to do.
+        if matches!(job.work, Work::Shutdown) {
+            return None;
+        }
         let waiting = u32::try_from(self.jobs_waiting).unwrap_or(u32::MAX);
         if Limit::CallsWaiting.is_met(limits, waiting) {
             return Some(Limit::CallsWaiting);
         }
-        if lane == Lane::Hasher && Limit::PasswordsWaiting.is_met(limits, self.passwords_waiting) {
-            return Some(Limit::PasswordsWaiting);
+        if lane == Lane::Hasher {
+            let one_client = job.group != SHARED && (job.caller.is_some() || job.client != 0);
+            let own = if one_client { self.groups.get(job.group).passwords.into() } else { 0_u32 };
+            let waiting = self.passwords_waiting.max(own.saturating_mul(PASSWORD_SHARES));
+            if Limit::PasswordsWaiting.is_met(limits, waiting) {
+                return Some(Limit::PasswordsWaiting);
+            }
         }
         if job.group == SHARED {
             return None;
@@ -211,7 +224,10 @@ impl Core {
         group.waiting = group.waiting.saturating_sub(1);
         match done.lane {
             Lane::Batcher => {}
-            Lane::Hasher => self.passwords_waiting = self.passwords_waiting.saturating_sub(1),
+            Lane::Hasher => {
+                self.passwords_waiting = self.passwords_waiting.saturating_sub(1);
+                group.passwords = group.passwords.saturating_sub(1);
+            }
             Lane::Lister => group.listings = group.listings.saturating_sub(1),
             Lane::Caller { index, closes } => {
                 group.at_callers = group.at_callers.saturating_sub(1);

@@ -55,6 +55,8 @@ pub(crate) struct Group {
     pub(crate) listings: u16,
     /// Of these, at the callers.
     pub(crate) at_callers: u16,
+    /// Of these, with passwords.
+    pub(crate) passwords: u16,
     /// The slowest call at a caller of late.
     cost_ms: u16,
     /// Until when that counts, in tenths of a second since the start; 0 if there was no call.

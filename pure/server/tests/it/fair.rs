@@ -323,6 +323,40 @@ fn passwords_are_tried_by_the_hasher_and_not_without_end() {
 }
 
 #[test]
+fn nobody_keeps_others_from_logging_in() {
+    let rig = rig_with(1, |settings| {
+        settings.limits.passwords_waiting = 8;
+        settings.socket.proxy_count = 1;
+    });
+    rig.freeze(rig.topology.hasher, true);
+    let login = |address: u8, name: usize| {
+        let body = format!(r#"{{"email":"user{name}@site{address}.com","password":"password"}}"#);
+        let client = rig.open(0);
+        rig.bytes_only(
+            client,
+            format!(
+                "POST /v2/account/authenticate/email HTTP/1.1\r\nHost: a\r\nAuthorization: {}\r\n\
+                 X-Forwarded-For: 10.9.9.{address}\r\nContent-Length: {}\r\n\r\n{body}",
+                server_key(),
+                body.len()
+            )
+            .as_bytes(),
+        );
+        client
+    };
+    let flood: Vec<Client> = (0..8).map(|name| login(1, name)).collect();
+    let refused = rig.text(flood[2]);
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    assert!(refused.contains("limit.passwords_waiting"), "{refused}");
+    let neighbour = login(2, 0);
+    assert_eq!(rig.text(neighbour), "", "it is refused because of another one's passwords");
+    rig.freeze(rig.topology.hasher, false);
+    rig.settle();
+    assert!(is_answered(&rig, neighbour) && is_answered(&rig, flood[1]));
+    assert!(rig.text(login(1, 8)).is_empty(), "its part is free again");
+}
+
+#[test]
 fn listings_need_no_batcher_and_have_a_budget() {
     let rig = rig_with(1, |settings| {
         settings.limits.listings_per_user = 2;

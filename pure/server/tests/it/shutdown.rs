@@ -87,6 +87,26 @@ fn a_request_under_way_is_answered_and_its_connection_closed() {
 }
 
 #[test]
+fn scripts_hear_of_the_end_however_many_calls_wait() {
+    let script = "local nk = require('nakama')
+        nk.register_rpc(function(context, payload) return payload end, 'echo')
+        nk.register_shutdown(function() end)";
+    let tune: fn(&mut server::settings::Settings) = |settings| {
+        settings.shutdown_grace_s = 5;
+        settings.limits.calls_waiting = 1;
+    };
+    let rig = Rig::with(&Plan { modules: &[("end.lua", script)], tune, ..Plan::default() });
+    let caller = rig.topology.callers[0];
+    rig.freeze(caller, true);
+    rig.bytes(rig.open(0), &request("POST /v2/rpc/echo?http_key=httpkey", "", "\"\""));
+    rig.stop(ThreadId(0));
+    rig.settle();
+    rig.freeze(caller, false);
+    rig.settle();
+    assert_eq!(rig.posted(caller, "job"), 2, "the shutdown function is not run");
+}
+
+#[test]
 fn an_idle_server_stops_at_once() {
     let rig = rig(2, 2, true);
     [ThreadId(0), ThreadId(1)].into_iter().for_each(|core| rig.stop(core));
