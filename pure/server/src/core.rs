@@ -233,8 +233,9 @@ impl Core {
             Mail::PassOn(ask) => self.pass_on(*ask),
             Mail::Drained => self.room_drained(now, out),
             Mail::Pace { room, tick_rate_hz } => self.pace(room, tick_rate_hz, out),
-            // `Look` did its work by waking us; the rest is for rooms and workers.
-            _ => {}
+            // It did its work by waking us.
+            Mail::Look => {}
+            other => tracing::error!(kind = other.kind(), "mail that is not for a core"),
         }
     }
 

@@ -140,8 +140,9 @@ impl Room {
             }
             Mail::Cache(changes) => changes.iter().for_each(|one| self.desk.cache.apply(one)),
             Mail::Drain { core } => self.drain(now, core),
-            // The rest is for cores and workers.
-            _ => {}
+            // It was never made, or has ended.
+            Mail::Cancel { .. } => {}
+            other => tracing::error!(kind = other.kind(), "mail that is not for a room"),
         }
     }
 

@@ -115,9 +115,9 @@ impl Worker {
                 events.iter().for_each(|event| self.desk.directory.apply(event));
             }
             Mail::Cache(changes) => changes.iter().for_each(|one| self.desk.cache.apply(one)),
-            // The rest is for cores and rooms; late answers to a question that was given up
-            // are of no use to anybody.
-            _ => {}
+            // Late, to a question that was given up: of no use to anybody.
+            Mail::Answer { .. } => {}
+            other => tracing::error!(kind = other.kind(), "mail that is not for a worker"),
         }
     }
 

@@ -241,9 +241,10 @@ impl Core {
         now: Now,
         conn: ConnId,
         manner: Manner,
-        (content_type, body): (&str, Vec<u8>),
+        (content_type, body): (&str, impl Into<Bytes>),
         out: &mut Output<Mail>,
     ) {
+        let body = body.into();
         if body.len() < LARGE_BYTES_MIN {
             return self.respond(now, conn, manner, (200, content_type, &body), out);
         }
@@ -258,7 +259,7 @@ impl Core {
         head.head_only = manner.is_head;
         let date = &self.date.1;
         if out.send_with(conn, |to| http1::respond_head(to, &head, body.len(), date)) {
-            out.send_shared(conn, Bytes::from(body));
+            out.send_shared(conn, body);
         }
         self.fixed_headers.truncate(fixed_len);
     }
@@ -330,7 +331,7 @@ impl Core {
             Outcome::Rpc(Ok(answer)) => {
                 let answer = answer.unwrap_or_default();
                 if let AnswerKind::RpcUnwrapped(content_type) = &waiting.kind {
-                    return self.respond(now, conn, manner, (200, content_type, &answer), out);
+                    return self.respond_owned(now, conn, manner, (content_type, answer), out);
                 }
                 let mut body = Vec::with_capacity(answer.len() + answer.len() / 8 + 16);
                 game::api::write_rpc_answer(&mut body, &answer);
