@@ -74,9 +74,10 @@ export class Server {
 /**
  * The server for a test file: the external one, else a fresh one of its own.
  * `options` are further settings such as `{"session.token_expiry_sec": 1}`; `dataDir` reuses the data of
- * a server that was stopped or killed before.
+ * a server that was stopped or killed before; `prefix` are words in front of the command that replace themselves
+ * by it, such as `nice -n 5`.
  */
-export async function startServer({ options = {}, dataDir } = {}) {
+export async function startServer({ options = {}, dataDir, prefix = [] } = {}) {
   const keys = {
     serverKey: process.env.NAKAMA_SERVER_KEY ?? "defaultkey",
     httpKey: process.env.NAKAMA_HTTP_KEY ?? "defaulthttpkey",
@@ -86,7 +87,8 @@ export async function startServer({ options = {}, dataDir } = {}) {
   }
   const directory = dataDir ?? (await newDataDir());
   const log = [];
-  const child = spawn(binary(), commandLine(directory, options), {
+  const [program, ...args] = [...prefix, binary(), ...commandLine(directory, options)];
+  const child = spawn(program, args, {
     stdio: ["ignore", "pipe", "pipe"],
   });
   process.once("exit", () => child.kill("SIGKILL")); // A test that dies leaves no server behind.

@@ -24,10 +24,17 @@ const NEIGHBOUR_START_MS_MAX = 10_000;
 /** How long one case may take unless it says otherwise. */
 export const CASE_MS_MAX = 30_000;
 
+/**
+ * Attackers come over a network; here they share the server's processors, with whatever else runs on the machine.
+ * So server and neighbour go first, as far as the user may say so (only root may; `nice` then warns and goes on).
+ */
+const FIRST = ["nice", "-n", "-15"];
+
 /** A server under attack: as `startServer`, with `counters()`, `residentBytes()` and `rawConnection()`. */
 export async function startVictim({ options = {}, ...rest } = {}) {
   const metricsPort = await freePort();
   const server = await startServer({
+    prefix: FIRST,
     options: { "metrics.prometheus_port": metricsPort, ...options },
     ...rest,
   });
@@ -114,7 +121,6 @@ async function startNeighbour(server, kinds) {
   });
   process.once("exit", () => child.kill("SIGKILL"));
   try {
-    // The attackers of a test share the machine's CPUs with it; its own turn is not what is measured.
     setPriority(child.pid, constants.priority.PRIORITY_HIGHEST);
   } catch {
     // Only root may; then it waits for its turn like everybody.
