@@ -65,6 +65,7 @@ export async function counters(metricsPort) {
     if (name) sums.set(name, (sums.get(name) ?? 0) + Number(value));
   }
   return {
+    has: (name) => sums.has(name),
     /** The sum over all samples of a name; a name that is not exported is the test's mistake. */
     of(name) {
       assert.ok(sums.has(name), `no metric ${name} among ${[...sums.keys()].join(" ")}`);

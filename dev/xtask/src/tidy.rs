@@ -4,6 +4,7 @@
 //! and gives findings; a finding names the file, the law and the cure.
 
 mod arrows;
+mod limits;
 mod manifests;
 mod promises;
 mod sources;
@@ -42,6 +43,9 @@ const RULES: &[(&str, Rule)] = &[
     ("no banned words", sources::words),
     ("ARCHITECTURE.md lists every crate", promises::code_map),
     ("SPEC.md names commands that exist", promises::commands),
+    ("docs/limits.md tells of every bound", limits::bounds),
+    ("docs/limits.md names a counter or a reason in every row", limits::reasons),
+    ("every counter is counted", limits::counted),
 ];
 
 /// Checks the tree and the generated pages; prints findings. Tells whether all is well.

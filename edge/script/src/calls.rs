@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use game::guest::{
@@ -37,7 +38,6 @@ pub struct LuaScripts {
     registered: Registered,
     /// `None` after a script left the VM without memory: the next call makes a new one.
     calls: Option<Calls>,
-    rebuilt_count: u64,
 }
 
 /// The VM for RPCs and hooks with what was registered in it.
@@ -76,12 +76,7 @@ impl LuaScripts {
             locations: calls.locations(),
             findings: lint::findings(&sources.facts(), &calls.handlers),
         };
-        Ok(Self { sources, limits, registered, calls: Some(calls), rebuilt_count: 0 })
-    }
-
-    /// How often a VM was thrown away because a script left it without memory.
-    pub fn rebuilt_count(&self) -> u64 {
-        self.rebuilt_count
+        Ok(Self { sources, limits, registered, calls: Some(calls) })
     }
 
     /// Memory of the VM for calls, bytes.
@@ -116,7 +111,7 @@ impl LuaScripts {
         let out_of_memory =
             matches!(&result, Err(error) if error.kind == ScriptFailure::OutOfMemory);
         if out_of_memory && !calls.vm.recover_memory() {
-            self.rebuilt_count += 1;
+            self.sources.rebuilt_count.fetch_add(1, Relaxed);
         } else {
             self.calls = Some(calls);
         }

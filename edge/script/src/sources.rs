@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use mlua::chunk::Compiler;
 use thiserror::Error;
@@ -99,6 +100,10 @@ pub struct Sources {
     pub(crate) ran_once: AtomicBool,
     /// Bytes of the VMs that run these modules, on all threads.
     pub(crate) vm_bytes: AtomicUsize,
+    /// The part of it that matches hold.
+    pub(crate) match_vm_bytes: AtomicUsize,
+    /// VMs that were thrown away because a script left them without memory.
+    pub(crate) rebuilt_count: AtomicU64,
     /// Files in the folder that the original would run as modules and that are not run here: the
     /// first [`OTHERS_NAMED_MAX`] of so many.
     others: (Vec<PathBuf>, usize),
@@ -184,6 +189,24 @@ impl Sources {
     #[must_use]
     pub fn others(&self) -> (&[PathBuf], usize) {
         (&self.others.0, self.others.1)
+    }
+
+    /// Memory of all VMs that run these modules, on all threads, bytes; as of their latest calls.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.vm_bytes.load(Relaxed)
+    }
+
+    /// The part of [`Sources::memory_bytes`] that matches hold.
+    #[must_use]
+    pub fn match_memory_bytes(&self) -> usize {
+        self.match_vm_bytes.load(Relaxed)
+    }
+
+    /// How often a VM was thrown away because a script left it without memory, on all threads.
+    #[must_use]
+    pub fn rebuilt_count(&self) -> u64 {
+        self.rebuilt_count.load(Relaxed)
     }
 
     /// Name, file and facts of every module, sorted by name.

@@ -41,6 +41,7 @@ pub(crate) struct Vm {
     /// The prelude's entry points.
     pub(crate) entry: Table,
     seal: Seal,
+    purpose: Purpose,
     /// What it was last counted with among all.
     counted_bytes: Cell<usize>,
     sources: Arc<Sources>,
@@ -113,7 +114,7 @@ impl Vm {
         }
         lua.set_interrupt(budget::tick);
         let (sources, counted_bytes) = (Arc::clone(sources), Cell::new(0));
-        let vm = Self { lua, entry, seal, counted_bytes, sources, memory_max_bytes };
+        let vm = Self { lua, entry, seal, purpose, counted_bytes, sources, memory_max_bytes };
         vm.count_memory();
         Ok(vm)
     }
@@ -132,10 +133,13 @@ impl Vm {
     /// Tells what the VM holds now, for the limit on all VMs together.
     pub(crate) fn count_memory(&self) {
         let (now, before) = (self.lua.used_memory(), self.counted_bytes.get());
-        if now > before {
-            self.sources.vm_bytes.fetch_add(now - before, Relaxed);
-        } else if now < before {
-            self.sources.vm_bytes.fetch_sub(before - now, Relaxed);
+        // Two's complement: adding the difference takes away what has become free.
+        let more = now.wrapping_sub(before);
+        if more != 0 {
+            self.sources.vm_bytes.fetch_add(more, Relaxed);
+            if self.purpose == Purpose::Match {
+                self.sources.match_vm_bytes.fetch_add(more, Relaxed);
+            }
         }
         self.counted_bytes.set(now);
     }
@@ -175,6 +179,9 @@ impl Vm {
 impl Drop for Vm {
     fn drop(&mut self) {
         self.sources.vm_bytes.fetch_sub(self.counted_bytes.get(), Relaxed);
+        if self.purpose == Purpose::Match {
+            self.sources.match_vm_bytes.fetch_sub(self.counted_bytes.get(), Relaxed);
+        }
     }
 }
 

@@ -102,6 +102,7 @@ pub fn run(config: Config) -> anyhow::Result<()> {
     let mut gauges = Gauges::new(&config.engine, custom_metrics(&config));
     let parts = parts(&config, &gauges.custom)?;
     gauges.store = parts.store.stats();
+    gauges.sources = parts.sources.clone();
     let engine = threads(&config, &parts, &gauges, listeners)?;
     // Not before the modules are loaded: until then a signal ends the process by itself.
     let stop = StopSignals::catch().context("cannot catch signals")?;

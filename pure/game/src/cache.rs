@@ -29,6 +29,9 @@ pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// Changes waiting for [`Cache::take_changes`]; more in one call of a script are refused.
 pub const CHANGES_MAX: usize = 16_384;
 
+/// Bytes of keys and values in them; the change that would exceed it is refused.
+pub const CHANGES_BYTES_MAX: usize = 16 << 20;
+
 /// What an entry costs besides its bytes: tree nodes, the vectors' heads. An estimate.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
@@ -65,7 +68,7 @@ pub enum CacheError {
         bytes: usize,
     },
     /// One call of a script changed too much.
-    #[error("localcache: more than {CHANGES_MAX} changes in one call")]
+    #[error("localcache: more than {CHANGES_MAX} changes or {CHANGES_BYTES_MAX} bytes in one call")]
     TooManyChanges,
 }
 
@@ -87,7 +90,10 @@ pub struct Cache {
     by_age: BTreeSet<(Stamp, Arc<str>)>,
     bytes: usize,
     changes: Vec<CacheChange>,
+    /// Of keys and values in `changes`.
+    changes_bytes: usize,
     evicted_count: u64,
+    refused_count: u64,
 }
 
 impl Cache {
@@ -113,11 +119,12 @@ impl Cache {
         }
         let bytes = key.len() + value_bytes(&value);
         if bytes > ENTRY_BYTES_MAX {
+            self.refused_count += 1;
             return Err(CacheError::TooLarge { bytes });
         }
         let expires_ms = (ttl_s > 0).then(|| now.after_ms(ttl_s.saturating_mul(1_000)).unix_ms);
         let kind = ChangeKind::Put { key: key.into(), value, expires_ms };
-        self.change(now, kind)
+        self.change(now, kind, bytes)
     }
 
     /// Removes `key`.
@@ -125,13 +132,14 @@ impl Cache {
     /// # Errors
     /// [`CacheError::TooManyChanges`].
     pub fn delete(&mut self, now: Now, key: &str) -> Result<(), CacheError> {
-        self.change(now, ChangeKind::Delete { key: key.into() })
+        self.change(now, ChangeKind::Delete { key: key.into() }, key.len())
     }
 
     /// Removes everything.
     pub fn clear(&mut self, now: Now) {
         // Earlier changes are overtaken by this one, so there is always room for it.
         self.changes.clear();
+        self.changes_bytes = 0;
         let change = CacheChange { stamp: self.stamp(now), kind: ChangeKind::Clear };
         self.apply(&change);
         self.changes.push(change);
@@ -139,6 +147,7 @@ impl Cache {
 
     /// What scripts on this thread changed since the last call, for the other threads.
     pub fn take_changes(&mut self) -> Vec<CacheChange> {
+        self.changes_bytes = 0;
         std::mem::take(&mut self.changes)
     }
 
@@ -198,10 +207,18 @@ impl Cache {
         self.evicted_count
     }
 
-    fn change(&mut self, now: Now, kind: ChangeKind) -> Result<(), CacheError> {
-        if self.changes.len() >= CHANGES_MAX {
+    /// How many changes of scripts on this thread were refused.
+    pub fn refused_count(&self) -> u64 {
+        self.refused_count
+    }
+
+    fn change(&mut self, now: Now, kind: ChangeKind, bytes: usize) -> Result<(), CacheError> {
+        let changes_bytes = self.changes_bytes + bytes;
+        if self.changes.len() >= CHANGES_MAX || changes_bytes > CHANGES_BYTES_MAX {
+            self.refused_count += 1;
             return Err(CacheError::TooManyChanges);
         }
+        self.changes_bytes = changes_bytes;
         let change = CacheChange { stamp: self.stamp(now), kind };
         self.apply(&change);
         self.changes.push(change);
@@ -255,7 +272,9 @@ fn value_bytes(value: &Value) -> usize {
 mod tests {
     use event::Now;
 
-    use super::{BYTES_MAX, CHANGES_MAX, Cache, CacheError, ENTRIES_MAX, ENTRY_BYTES_MAX};
+    use super::{
+        BYTES_MAX, CHANGES_BYTES_MAX, CHANGES_MAX, Cache, CacheError, ENTRIES_MAX, ENTRY_BYTES_MAX,
+    };
     use crate::value::Value;
 
     fn at(unix_ms: u64) -> Now {
@@ -340,6 +359,7 @@ mod tests {
         let large = Value::Bytes(vec![0; ENTRY_BYTES_MAX - 100].into());
         for number in 0..=BYTES_MAX / (ENTRY_BYTES_MAX - 100) {
             cache.put(at(2), &format!("l{number}"), large.clone(), 0).unwrap();
+            cache.take_changes();
         }
         assert!(cache.len() < 100);
         let too_large = Value::Bytes(vec![0; ENTRY_BYTES_MAX].into());
@@ -353,5 +373,21 @@ mod tests {
         assert_eq!(cache.delete(at(4), "x"), Err(CacheError::TooManyChanges));
         cache.clear(at(5));
         assert_eq!(cache.take_changes().len(), 1);
+    }
+
+    /// What waits for the other threads is bounded in bytes: also if it overwrites itself.
+    #[test]
+    fn the_changes_of_a_call_are_bounded_in_bytes() {
+        let mut cache = Cache::new(1);
+        let large = Value::Bytes(vec![0; ENTRY_BYTES_MAX - 100].into());
+        let full = CacheError::TooManyChanges;
+        for round in 1..4 {
+            let puts = (0..100).map(|_| cache.put(at(round), "k", large.clone(), 0));
+            let done = puts.take_while(Result::is_ok).count();
+            assert_eq!(done, CHANGES_BYTES_MAX / (ENTRY_BYTES_MAX - 100));
+            assert_eq!(cache.put(at(round), "k", large.clone(), 0), Err(full.clone()));
+            assert_eq!(cache.refused_count(), 2 * round);
+            if round == 2 { cache.clear(at(round)) } else { drop(cache.take_changes()) }
+        }
     }
 }

@@ -379,6 +379,12 @@ pub trait Host {
     /// # Errors
     /// [`HostError`]: `match not found`, `match busy`, or the callback's own.
     fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError>;
+    /// To be asked before `count` sessions, tokens or users are cut off by the three functions
+    /// below: every core hears of each of them.
+    ///
+    /// # Errors
+    /// [`HostError`]: this call has cut off too many.
+    fn may_cut_off(&mut self, count: usize) -> Result<(), HostError>;
     /// Closes a session's socket with a reason. Unknown sessions are ignored.
     fn session_disconnect(&mut self, session_id: uuid::Uuid, reason: &str);
     /// Lets every core know what is revoked; it is in the database already.

@@ -35,6 +35,55 @@ pub struct Desk {
     pub(crate) script_log: ScriptLog,
     /// What its calls have cut off and no core has been told of yet.
     pub severed: Severed,
+    /// How often its calls wanted more than one call may have.
+    pub(crate) refused: Refused,
+}
+
+/// Refusals to scripts since the start, for `/metrics`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Refused {
+    /// Matches beyond `match.created_per_call_max`.
+    pub(crate) creates: u64,
+    /// Sessions, tokens and users beyond [`CUT_OFF_PER_CALL_MAX`].
+    pub(crate) cut_offs: u64,
+}
+
+/// Sessions, tokens and users that one call of a script may cut off: some milliseconds of work for
+/// every core, which gets all of them in one mail.
+pub const CUT_OFF_PER_CALL_MAX: usize = 16_384;
+
+/// What one RPC, hook or callback has had of what is counted by the call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spent {
+    created: usize,
+    cut_off: usize,
+}
+
+impl Spent {
+    /// One more match, if the call may have it.
+    pub(crate) fn create(&mut self, created_max: usize, desk: &mut Desk) -> Result<(), HostError> {
+        if self.created >= created_max {
+            desk.refused.creates += 1;
+            return Err(HostError::new(format!(
+                "one call may create {created_max} matches (match.created_per_call_max)"
+            )));
+        }
+        self.created += 1;
+        Ok(())
+    }
+
+    /// So many more to be cut off, if the call may.
+    pub(crate) fn cut_off(&mut self, count: usize, desk: &mut Desk) -> Result<(), HostError> {
+        let cut_off = self.cut_off.saturating_add(count);
+        if cut_off > CUT_OFF_PER_CALL_MAX {
+            desk.refused.cut_offs += 1;
+            return Err(HostError::new(format!(
+                "one call may disconnect, log out, ban or delete {CUT_OFF_PER_CALL_MAX}"
+            )));
+        }
+        self.cut_off = cut_off;
+        Ok(())
+    }
 }
 
 /// What a thread that runs scripts is given by the wiring.
@@ -58,8 +107,8 @@ impl Desk {
         let directory = Directory::new(&host.node);
         let machine = Box::new(NoMachine);
         let (cache, script_log) = (Cache::new(thread), ScriptLog::new(host.log_lines_max));
-        let severed = Severed::default();
-        Self { db, random, host, unix_ms, machine, directory, cache, script_log, severed }
+        let (severed, refused) = (Severed::default(), Refused::default());
+        Self { db, random, host, unix_ms, machine, directory, cache, script_log, severed, refused }
     }
 }
 
@@ -123,6 +172,10 @@ macro_rules! from_desk {
 
         fn log(&mut self, level: game::guest::LogLevel, text: &str) {
             self.$($desk).+.script_log.line(self.now, level, text);
+        }
+
+        fn may_cut_off(&mut self, count: usize) -> Result<(), game::guest::HostError> {
+            self.spent.cut_off(count, &mut self.$($desk).+)
         }
 
         fn session_disconnect(&mut self, session_id: uuid::Uuid, _reason: &str) {
@@ -206,12 +259,13 @@ impl ScriptLog {
 pub struct LoadingHost<'a> {
     now: Now,
     desk: &'a mut Desk,
+    spent: Spent,
 }
 
 impl<'a> LoadingHost<'a> {
     /// Lends a desk to modules that load.
     pub fn new(now: Now, desk: &'a mut Desk) -> Self {
-        Self { now, desk }
+        Self { now, desk, spent: Spent::default() }
     }
 }
 

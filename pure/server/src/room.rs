@@ -375,6 +375,9 @@ impl Room {
         }
         self.desk.post_cache(self.me, &self.topology, out);
         self.stats.script_log_dropped.set(self.desk.script_log.dropped_count);
+        self.stats.match_creates_refused.set(self.desk.refused.creates);
+        self.stats.cut_offs_refused.set(self.desk.refused.cut_offs);
+        self.stats.localcache_refused.set(self.desk.cache.refused_count());
         self.desk.post_severed(&self.topology, out);
         for (core, deliveries) in self.outbox.take() {
             let mail = Mail::Deliver(deliveries);

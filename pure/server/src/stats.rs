@@ -193,6 +193,12 @@ counters! {
         counter matches_refused,
         /// Lines of scripts not logged because of runtime.log_lines_per_second_max.
         counter script_log_dropped,
+        /// Matches not made because one call may make match.created_per_call_max.
+        counter match_creates_refused,
+        /// Disconnects, log-outs, bans and deletions refused because one call wanted too many.
+        counter cut_offs_refused,
+        /// Changes of the scripts' cache refused: too large, or too many in one call.
+        counter localcache_refused,
         /// Callbacks of matches that wanted to send more than match.broadcast_bytes_max.
         counter match_broadcasts_refused,
         /// Ticks run.
@@ -229,6 +235,12 @@ counters! {
         counter rpc_out_of_memory,
         /// Lines of scripts not logged because of runtime.log_lines_per_second_max.
         counter script_log_dropped,
+        /// Matches not made because one call may make match.created_per_call_max.
+        counter match_creates_refused,
+        /// Disconnects, log-outs, bans and deletions refused because one call wanted too many.
+        counter cut_offs_refused,
+        /// Changes of the scripts' cache refused: too large, or too many in one call.
+        counter localcache_refused,
         /// Before-hooks run.
         counter overall_before_count,
         /// Before-hooks that failed or refused with an error.

@@ -10,7 +10,6 @@ mod host;
 mod lanes;
 
 pub use host::NoAsk;
-pub(crate) use host::count_created;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -279,6 +278,9 @@ impl Worker {
     fn post(&mut self, now: Now, out: &mut Output<Mail>, wake: bool) {
         self.desk.post_cache(self.me, &self.topology, out);
         self.stats.script_log_dropped.set(self.desk.script_log.dropped_count);
+        self.stats.match_creates_refused.set(self.desk.refused.creates);
+        self.stats.cut_offs_refused.set(self.desk.refused.cut_offs);
+        self.stats.localcache_refused.set(self.desk.cache.refused_count());
         self.desk.post_severed(&self.topology, out);
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);

@@ -140,6 +140,9 @@ impl Host for TestHost {
     fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError> {
         if match_id == "busy" { Err(HostError::new("match busy")) } else { Ok(data) }
     }
+    fn may_cut_off(&mut self, _count: usize) -> Result<(), HostError> {
+        Ok(())
+    }
     fn session_disconnect(&mut self, session_id: Uuid, reason: &str) {
         self.disconnected.push((session_id, reason.to_owned()));
     }

@@ -1,6 +1,7 @@
 //! Scripts that want to stall, starve or crash the server. None may take much longer than its
 //! budget, and the next call must find everything in order.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -136,11 +137,15 @@ fn a_vm_that_stays_full_is_made_anew() {
     let text = "local nk, kept = require('nakama'), {}
         nk.register_rpc(function() while true do kept[#kept + 1] = {} end end, 'fill')
         nk.register_rpc(function() return tostring(#kept) end, 'count')";
-    let mut scripts = load_with(&[("m.lua", text)], roomy(), &mut host).unwrap();
+    let sources = Arc::new(Sources::from_texts([("m.lua", text)]).unwrap());
+    let mut scripts = LuaScripts::load(sources.clone(), roomy(), &mut host).unwrap();
     let error = scripts.rpc(&mut host, &context(), "fill", b"").unwrap_err();
     assert_eq!(error.kind, ScriptFailure::OutOfMemory);
     let count = scripts.rpc(&mut host, &context(), "count", b"").unwrap().unwrap();
-    assert_eq!((count.as_ref(), scripts.rebuilt_count()), (&b"0"[..], 1));
+    assert_eq!((count.as_ref(), sources.rebuilt_count()), (&b"0"[..], 1));
+    assert_eq!((sources.memory_bytes(), sources.match_memory_bytes()), (scripts.memory_bytes(), 0));
+    drop(scripts);
+    assert_eq!(sources.memory_bytes(), 0);
 }
 
 #[test]

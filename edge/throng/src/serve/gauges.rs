@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use engine::{COUNTERS, Running};
+use script::Sources;
 use server::mail::Mail;
 use server::stats::{CoreStats, ListerStats, RoomStats, Sample as Counted, WorkerStats};
+
 use store::StoreStats;
 
 use crate::config::{Config, EngineConfig};
@@ -23,6 +25,8 @@ pub(super) struct Gauges {
     pub(super) custom: Arc<CustomMetrics>,
     /// The database's, once it is open.
     pub(super) store: Arc<StoreStats>,
+    /// The modules, once they are read: they know what their VMs hold.
+    pub(super) sources: Arc<Sources>,
 }
 
 impl Gauges {
@@ -34,6 +38,7 @@ impl Gauges {
             lister: Arc::default(),
             custom,
             store: Arc::default(),
+            sources: Arc::default(),
         }
     }
 
@@ -55,6 +60,7 @@ impl Gauges {
             sum([self.lister.samples()].into_iter(), "lister", out);
             let store = self.store.samples().into_iter();
             out.extend(store.map(|one| Sample::counter(one.name, one.help, one.value)));
+            scripts(&self.sources, out);
         });
         registry.add(move |out| self.custom.samples(out));
         // Weak, so that the last owner can join the threads while the port still answers.
@@ -78,6 +84,16 @@ impl Gauges {
         tracing::info!("metrics on http://{}/metrics", server.address());
         Ok(Some(server))
     }
+}
+
+/// What the scripts' VMs hold.
+fn scripts(sources: &Sources, out: &mut Vec<Sample>) {
+    let help = "Memory of all VMs of scripts, bytes.";
+    out.push(Sample::gauge("scripts_memory_bytes", help, sources.memory_bytes() as u64));
+    let help = "Memory of the VMs of matches, bytes.";
+    out.push(Sample::gauge("match_memory_bytes", help, sources.match_memory_bytes() as u64));
+    let help = "VMs thrown away because a script left them without memory.";
+    out.push(Sample::counter("scripts_rebuilt", help, sources.rebuilt_count()));
 }
 
 /// Adds up the counters of threads of one kind. Names that more than one kind has are told apart

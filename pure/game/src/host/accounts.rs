@@ -205,6 +205,7 @@ pub(super) fn account_delete_id(
 ) -> Result<Returns, HostError> {
     let user_id = user_id(args)?;
     let (now, lifetime_s) = (host.now(), host.settings().session.lifetime_s());
+    host.may_cut_off(1)?;
     let gone = durably(host, "error while trying to delete account", |db| {
         account::delete(db, now, lifetime_s, user_id)
     })?;
@@ -243,6 +244,7 @@ pub(super) fn users_get_random(host: &mut dyn Host, args: &Args<'_>) -> Result<R
 pub(super) fn users_ban_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let (user_ids, now) = (ids(args, 0)?, host.now());
     let lifetime_s = host.settings().session.lifetime_s();
+    host.may_cut_off(user_ids.len())?;
     let (known, revocations) =
         durably(host, "failed to ban users", |db| account::ban(db, now, lifetime_s, &user_ids))?;
     revocations.into_iter().for_each(|revocation| host.revoke(revocation));
@@ -252,6 +254,7 @@ pub(super) fn users_ban_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Retur
 
 pub(super) fn users_unban_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     let (user_ids, now) = (ids(args, 0)?, host.now());
+    host.may_cut_off(user_ids.len())?;
     let lifted = durably(host, "failed to unban users", |db| account::unban(db, now, &user_ids))?;
     lifted.into_iter().for_each(|revocation| host.revoke(revocation));
     none()

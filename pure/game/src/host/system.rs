@@ -116,6 +116,7 @@ pub(super) fn session_disconnect(
         4 => "disconnect",
         _ => return Err(args.wrong(1, "invalid disconnect reason, must be a value 0-4")),
     };
+    host.may_cut_off(1)?;
     host.session_disconnect(session, reason);
     none()
 }
@@ -144,6 +145,7 @@ pub(super) fn session_logout(host: &mut dyn Host, args: &Args<'_>) -> Result<Ret
         let text = "failed to logout: session token or refresh token is invalid";
         return Err(HostError::new(text));
     };
+    host.may_cut_off(logins.len().max(1))?;
     let revocations = durably(host, "failed to logout", |db| {
         atomically(db, |db| {
             if logins.is_empty() {

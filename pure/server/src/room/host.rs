@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::Room;
 use super::authoritative::LABEL_BYTES_MAX;
-use crate::desk::from_desk;
+use crate::desk::{Spent, from_desk};
 use crate::mail::AskError;
 use crate::settings::MatchSettings;
 
@@ -103,13 +103,13 @@ pub(super) struct RoomHost<'a> {
     room: &'a mut Room,
     now: Now,
     effects: Option<&'a mut Effects>,
-    /// Matches that this callback has created or tried to.
-    created: usize,
+    /// What this callback has had so far.
+    spent: Spent,
 }
 
 impl<'a> RoomHost<'a> {
     pub(super) fn new(room: &'a mut Room, now: Now, effects: Option<&'a mut Effects>) -> Self {
-        Self { room, now, effects, created: 0 }
+        Self { room, now, effects, spent: Spent::default() }
     }
 }
 
@@ -117,7 +117,8 @@ impl Host for RoomHost<'_> {
     from_desk!(room.desk);
 
     fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
-        crate::worker::count_created(&mut self.created, &self.room.settings)?;
+        let created_max = self.room.settings.matches.created_per_call_max;
+        self.spent.create(created_max, &mut self.room.desk)?;
         // An id that lives here: with r rooms, r tries on average.
         let id = loop {
             let id = uuid::Builder::from_random_bytes(self.room.desk.random.bytes()).into_uuid();

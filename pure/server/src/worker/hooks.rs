@@ -19,6 +19,7 @@ use event::Now;
 
 use super::Worker;
 use super::host::WorkerHost;
+use crate::desk::Spent;
 use crate::frames;
 use crate::hooks::realtime_id;
 use crate::mail::{AfterMessage, BeforeMessage, HookedCall};
@@ -43,7 +44,7 @@ impl Worker {
             ask: &mut *self.ask,
             asked: &mut self.asked,
             mails: &mut self.mails,
-            created: 0,
+            spent: Spent::default(),
         };
         let result = call(&mut *self.scripts, &mut host);
         if self.desk.db.in_transaction() {

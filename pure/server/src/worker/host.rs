@@ -9,7 +9,7 @@ use game::guest::{Dispatcher, Host, HostError};
 use game::match_id::MatchId;
 use game::value::Value;
 
-use crate::desk::{Desk, from_desk};
+use crate::desk::{Desk, Spent, from_desk};
 use crate::mail::{AskError, Mail, Topology};
 use crate::settings::Settings;
 
@@ -26,8 +26,8 @@ pub(super) struct WorkerHost<'a> {
     pub(super) ask: &'a mut dyn Ask<Mail>,
     pub(super) asked: &'a mut u64,
     pub(super) mails: &'a mut Vec<(ThreadId, Mail)>,
-    /// Matches that this call has created or tried to.
-    pub(super) created: usize,
+    /// What this call has had so far.
+    pub(super) spent: Spent,
 }
 
 impl WorkerHost<'_> {
@@ -58,7 +58,7 @@ impl Host for WorkerHost<'_> {
     from_desk!(desk);
 
     fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
-        count_created(&mut self.created, self.settings)?;
+        self.spent.create(self.settings.matches.created_per_call_max, self.desk)?;
         let id = uuid::Builder::from_random_bytes(self.desk.random.bytes()).into_uuid();
         let (to, from, module) = (self.topology.room_of(id), self.me, module.to_owned());
         let answer = self.ask(to, |ask| Mail::Create { ask, from, id, module, params });
@@ -87,18 +87,6 @@ impl Host for WorkerHost<'_> {
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {
         None
     }
-}
-
-/// One call, one hook or one callback may create so many matches.
-pub(crate) fn count_created(created: &mut usize, settings: &Settings) -> Result<(), HostError> {
-    let created_max = settings.matches.created_per_call_max;
-    if *created >= created_max {
-        return Err(HostError::new(format!(
-            "one call may create {created_max} matches (match.created_per_call_max)"
-        )));
-    }
-    *created += 1;
-    Ok(())
 }
 
 /// For a thread that was given nobody to ask; every question goes unanswered.

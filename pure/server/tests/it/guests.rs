@@ -28,6 +28,22 @@ const RPCS: &str = "local nk = require('nakama')
             if not ok then return made .. ' ' .. why end
         end
     end, 'many')
+    nk.register_rpc(function(context, count)
+        local id, done = nk.uuid_v4(), 0
+        local ok, why = pcall(function()
+            for _ = 1, tonumber(count) do nk.session_disconnect(id) done = done + 1 end
+        end)
+        return done .. ' ' .. tostring(why)
+    end, 'disconnect')
+    nk.register_rpc(function()
+        for _ = 1, 17 do nk.users_ban_id({nk.uuid_v4()}) end
+        local ids = {}
+        for at = 1, 1000 do ids[at] = nk.uuid_v4() end
+        for done = 0, 100 do
+            local ok, why = pcall(nk.users_unban_id, ids)
+            if not ok then return done .. ' ' .. why end
+        end
+    end, 'unban')
     nk.register_rpc(function() for line = 1, 20 do nk.logger_info('line ' .. line) end end, 'log')
     nk.register_rpc(function() for line = 1, 20 do print('line', line) end end, 'print')";
 
@@ -53,7 +69,23 @@ fn one_call_makes_a_bounded_number_of_matches() {
         let answer = rig.rpc("many", "");
         assert!(answer.starts_with("3 ") && answer.contains("created_per_call_max"), "{answer}");
         assert_eq!(rig.stat("authoritative_matches"), total);
+        assert_eq!(rig.stat("match_creates_refused"), total / 3);
     }
+}
+
+/// Each of them is for every core to deal with, in one mail.
+#[test]
+fn one_call_cuts_off_a_bounded_number() {
+    let rig = rig();
+    for count in 1..=2 {
+        let answer = rig.rpc("disconnect", "17000");
+        assert!(answer.starts_with("16384 ") && answer.contains("one call may"), "{answer}");
+        assert_eq!(rig.stat("cut_offs_refused"), count);
+    }
+    assert_eq!(rig.rpc("disconnect", "16384"), "16384 nil");
+    let answer = rig.rpc("unban", "");
+    assert!(answer.starts_with("16 ") && answer.contains("one call may"), "{answer}");
+    assert_eq!(rig.stat("cut_offs_refused"), 3);
 }
 
 #[test]

@@ -1,0 +1,363 @@
+//! docs/limits.md is whole: every bound in the code has a row there or a reason to have none, and
+//! every row a counter or a reason. Counters that nothing counts are found, too.
+//!
+//! That a running server exports each counter of the page is looked at by dev/e2e/limits.test.mjs.
+
+use std::collections::BTreeSet;
+
+use super::Finding;
+use crate::repository::{File, Tree};
+
+const PAGE: &str = "docs/limits.md";
+
+/// Where bounds are looked for: what runs in the server. The load generator bounds itself.
+const FOLDERS: &[&str] =
+    &["pure/", "edge/engine/src/", "edge/store/src/", "edge/script/src/", "edge/throng/src/"];
+
+/// Why a row has no counter; the page says what they mean.
+const REASONS: &[&str] = &["– told", "– kept", "– start"];
+
+/// Bounds and the row that tells of them: file, constant, how the row begins.
+const ROWS: &[(&str, &str, &str)] = &[
+    ("edge/engine/src/engine.rs", "MAILBOX_MAX", "mail to a room or worker"),
+    ("edge/engine/src/listen.rs", "BACKLOG_MAX", "connections waiting in the kernel"),
+    ("edge/engine/src/listen.rs", "IN_USE_MAX", "an address in use at start"),
+    ("edge/engine/src/plain.rs", "STASH_MAILBOXES_MAX", "mail to a thread that waits"),
+    ("edge/script/src/context.rs", "PAIRS_MAX", "headers, variables and query parameters"),
+    ("edge/script/src/convert.rs", "BYTES_MAX", "values, bytes and keys"),
+    ("edge/script/src/convert.rs", "LIST_INDEX_MAX", "values, bytes and keys"),
+    ("edge/script/src/convert.rs", "VALUES_MAX", "values, bytes and keys"),
+    ("edge/script/src/dialect.rs", "DEPTH_MAX", "a module"),
+    ("edge/script/src/dialect/jumps.rs", "LABELS_MAX", "a module"),
+    ("edge/script/src/dialect/parser.rs", "LOCALS_MAX", "a module"),
+    ("edge/script/src/dispatcher.rs", "PRESENCES_MAX", "presences of one call"),
+    ("edge/script/src/library.rs", "LOAD_BYTES_MAX", "text given to `load`"),
+    ("edge/script/src/library/format.rs", "WIDTH_MAX", "patterns, captures and widths"),
+    ("edge/script/src/library/pattern.rs", "CAPTURES_MAX", "patterns, captures and widths"),
+    ("edge/script/src/library/pattern.rs", "DEPTH_MAX", "patterns, captures and widths"),
+    ("edge/script/src/lint/facts.rs", "USES_MAX", "uses of `nk`"),
+    ("edge/script/src/sources.rs", "FOLDER_DEPTH_MAX", "modules"),
+    ("edge/script/src/sources.rs", "MODULES_MAX", "modules"),
+    ("edge/script/src/sources.rs", "MODULE_BYTES_MAX", "a module"),
+    ("edge/store/src/copy.rs", "COPIES_MAX", "copies of the database"),
+    ("edge/store/src/functions.rs", "LENGTH_MAX", "rows, bytes of an answer"),
+    ("edge/store/src/functions.rs", "PATTERN_BYTES_MAX", "text of a script's SQL"),
+    ("edge/store/src/guest.rs", "SQL_BYTES_MAX", "text of a script's SQL"),
+    ("edge/throng/src/config/contradict.rs", "QUEUE_BYTES_MAX", "what one socket may have unsent"),
+    ("edge/throng/src/config/yaml.rs", "FILE_BYTES_MAX", "the configuration file"),
+    ("edge/throng/src/logs.rs", "LINES_MAX", "lines waiting to be written"),
+    ("edge/throng/src/logs.rs", "LINE_BYTES_MAX", "lines waiting to be written"),
+    ("edge/throng/src/metrics.rs", "HEAD_BYTES_MAX", "a request to the metrics port"),
+    ("edge/throng/src/metrics.rs", "SAMPLES_MAX", "a request to the metrics port"),
+    ("edge/throng/src/metrics.rs", "SCRAPES_MAX", "connections to the metrics port"),
+    ("edge/throng/src/options.rs", "LIST_ITEMS_MAX", "the configuration file"),
+    ("edge/throng/src/options.rs", "NAME_BYTES_MAX", "the configuration file"),
+    ("edge/throng/src/options.rs", "TEXT_BYTES_MAX", "the configuration file"),
+    ("edge/throng/src/serve.rs", "FINDINGS_LOGGED_MAX", "warnings about modules"),
+    ("edge/throng/src/serve/machine.rs", "FILE_BYTES_MAX", "a file read by a script"),
+    ("pure/event/src/once.rs", "KINDS_MAX", "kinds of lines about limits"),
+    ("pure/game/src/account/identity.rs", "BYTES_MAX", "a password"),
+    ("pure/game/src/api/auth.rs", "BASIC_BYTES_MAX", "credentials in a head"),
+    ("pure/game/src/api/body.rs", "VARS_BYTES_MAX", "session variables"),
+    ("pure/game/src/cache.rs", "BYTES_MAX", "scripts' cache"),
+    ("pure/game/src/cache.rs", "CHANGES_BYTES_MAX", "changes of the scripts' cache"),
+    ("pure/game/src/cache.rs", "CHANGES_MAX", "changes of the scripts' cache"),
+    ("pure/game/src/cache.rs", "ENTRIES_MAX", "scripts' cache"),
+    ("pure/game/src/cache.rs", "ENTRY_BYTES_MAX", "scripts' cache"),
+    ("pure/game/src/directory.rs", "AUTHORITATIVE_MAX", "matches in the directory"),
+    ("pure/game/src/directory.rs", "ENDED_MAX", "ended matches"),
+    ("pure/game/src/directory.rs", "ONLINE_MAX", "online sessions"),
+    ("pure/game/src/directory.rs", "RELAYED_MAX", "matches in the directory"),
+    ("pure/game/src/directory/list.rs", "LIMIT_MAX", "a page of storage, matches"),
+    ("pure/game/src/directory/list.rs", "LIST_STEPS_MAX", "cost of one match listing"),
+    ("pure/game/src/host/accounts.rs", "IDS_MAX", "ids, names or devices"),
+    ("pure/game/src/host/crypto.rs", "BCRYPT_COST_MAX", "cost of a bcrypt hash"),
+    ("pure/game/src/host/machine.rs", "NAME_BYTES_MAX", "metrics of scripts"),
+    ("pure/game/src/host/machine.rs", "TAGS_MAX", "metrics of scripts"),
+    ("pure/game/src/host/rsa.rs", "KEY_BITS_MAX", "an RSA key"),
+    ("pure/game/src/host/rsa.rs", "KEY_TEXT_BYTES_MAX", "an RSA key"),
+    ("pure/game/src/host/system.rs", "LOG_LINE_BYTES_MAX", "log lines of the scripts"),
+    ("pure/game/src/host/wallet.rs", "ACCOUNTS_MAX", "wallet changes, accounts"),
+    ("pure/game/src/link.rs", "DEVICES_MAX", "devices of a user"),
+    ("pure/game/src/query.rs", "BYTES_MAX", "a match query"),
+    ("pure/game/src/query.rs", "REGEXES_MAX", "a match query"),
+    ("pure/game/src/query.rs", "TERMS_MAX", "a match query"),
+    ("pure/game/src/query/condition.rs", "REGEX_BYTES_MAX", "a match query"),
+    ("pure/game/src/query/condition.rs", "REGEX_NEST_MAX", "a match query"),
+    ("pure/game/src/query/fields.rs", "BYTES_MAX", "values of a label"),
+    ("pure/game/src/query/fields.rs", "VALUES_MAX", "values of a label"),
+    ("pure/game/src/session/jwt.rs", "TOKEN_BYTES_MAX", "a token"),
+    ("pure/game/src/session/revocations.rs", "DELETIONS_MAX", "deleted accounts whose tokens"),
+    ("pure/game/src/session/revocations.rs", "LOG_OUTS_MAX", "log-outs known to a core"),
+    ("pure/game/src/session/stored.rs", "TOKENS_PER_USER_MAX", "log-outs of single logins"),
+    ("pure/game/src/storage.rs", "NAME_BYTES_MAX", "collection and key"),
+    ("pure/game/src/storage.rs", "OBJECTS_MAX", "objects of one call"),
+    ("pure/game/src/storage.rs", "SCRIPT_BYTES_MAX", "objects that one call of a script reads"),
+    ("pure/game/src/storage/list.rs", "LIST_LIMIT_MAX", "a page of storage"),
+    ("pure/game/src/value.rs", "DEPTH_MAX", "depth of JSON"),
+    ("pure/game/src/value.rs", "TABLE_DEPTH_MAX", "depth of JSON"),
+    ("pure/game/src/wallet.rs", "LEDGER_BYTES_MAX", "a row of the wallet ledger"),
+    ("pure/game/src/wallet.rs", "WALLET_BYTES_MAX", "a wallet"),
+    ("pure/game/src/wallet.rs", "WALLET_ENTRIES_MAX", "a wallet"),
+    ("pure/game/src/wallet.rs", "WALLET_UPDATES_MAX", "wallet changes, accounts"),
+    ("pure/game/src/wallet/ledger.rs", "LEDGER_LIMIT_MAX", "a page of storage"),
+    (
+        "pure/server/src/core/backlog.rs",
+        "HANDLED_PER_TURN_MAX",
+        "requests or messages of one connection",
+    ),
+    ("pure/server/src/core/backlog.rs", "HELD_BYTES_MAX", "bytes behind a request"),
+    ("pure/server/src/core/dispatch.rs", "AHEAD_MAX", "calls at one caller"),
+    ("pure/server/src/core/messages.rs", "STATUS_CHARS_MAX", "a status"),
+    ("pure/server/src/desk.rs", "CUT_OFF_PER_CALL_MAX", "sessions, tokens and users"),
+    ("pure/server/src/desk.rs", "LOG_LINE_BYTES_MAX", "log lines of the scripts"),
+    ("pure/server/src/kept.rs", "KEPT_MAX", "mail that a full mailbox"),
+    ("pure/server/src/limits/attempts.rs", "REMEMBERED_MAX", "accounts and addresses with wrong"),
+    ("pure/server/src/limits/groups.rs", "GROUPS_MAX", "users and addresses that are counted"),
+    ("pure/server/src/room.rs", "LEAVERS_PER_EVENT_MAX", "leavers in one presence"),
+    (
+        "pure/server/src/room/authoritative.rs",
+        "CALLBACKS_NESTED_MAX",
+        "matches that signal one another",
+    ),
+    ("pure/server/src/room/authoritative.rs", "LABEL_BYTES_MAX", "label of a match"),
+    ("pure/server/src/room/authoritative.rs", "TICK_RATE_HZ_MAX", "ticks of a match"),
+    ("pure/server/src/room/host.rs", "BROADCASTS_PER_CALLBACK_MAX", "broadcasts per callback"),
+    ("pure/server/src/room/status.rs", "FOLLOWS_MAX", "users that a session follows"),
+    ("pure/server/src/worker/lanes.rs", "BATCH_CALLS_MAX", "calls in one transaction"),
+    ("pure/server/src/worker/lanes.rs", "BATCH_MS_MAX", "calls in one transaction"),
+    ("pure/wire/src/http1.rs", "BLANK_LINES_MAX", "empty lines before"),
+    ("pure/wire/src/http1.rs", "HEADERS_MAX", "head of an HTTP request"),
+    ("pure/wire/src/http1/chunked.rs", "SIZE_DIGITS_MAX", "digits of a chunk's size"),
+    ("pure/wire/src/query.rs", "QUERY_PAIRS_MAX", "pairs in the query"),
+    ("pure/wire/src/websocket.rs", "CONTROL_BYTES_MAX", "a control frame"),
+];
+
+/// Bounds that have no row, and why: nothing of anybody's is refused, lost or delayed by them.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("edge/engine/src/net.rs", "ABORTING_MS_MAX", "a wait at the end of a thread, for the kernel"),
+    ("edge/engine/src/outgoing.rs", "POOLED_BYTES_MAX", "buffers kept to be used again"),
+    ("edge/engine/src/outgoing.rs", "POOLED_MAX", "buffers kept to be used again"),
+    ("edge/engine/src/outgoing.rs", "SEGMENT_BYTES_MAX", "how output is cut into pieces"),
+    ("edge/engine/src/poll.rs", "ACCEPTS_PER_TURN_MAX", "the rest is taken in the next turn"),
+    ("edge/engine/src/poll.rs", "SENDS_PER_TURN_MAX", "the rest is sent in the next turn"),
+    ("edge/engine/src/reactor.rs", "HELD_PIECES_MAX", "the rest is told in the next turn"),
+    (
+        "edge/engine/src/uring/buffers.rs",
+        "COUNT_MAX",
+        "the kernel's own, for what the engine asks for",
+    ),
+    ("edge/engine/src/uring/mod.rs", "GATHERED_MAX", "the rest is sent in the next turn"),
+    ("edge/engine/src/uring/mod.rs", "ROUNDS_MAX", "rounds of clearing up at the end of a thread"),
+    ("edge/script/src/context.rs", "KEPT_BYTES_MAX", "a buffer kept to be used again"),
+    ("edge/script/src/dialect/names.rs", "CALLS_MAX", "names kept for the text of an error"),
+    ("edge/script/src/dialect/random.rs", "STEPS_MAX", "programs of a test"),
+    ("edge/script/src/failure.rs", "FRAMES_MAX", "lines of a traceback"),
+    ("edge/script/src/lint.rs", "PLACES_NAMED_MAX", "places that one warning names"),
+    ("edge/script/src/sources.rs", "OTHERS_NAMED_MAX", "files that one warning names"),
+    ("edge/store/src/check.rs", "FINDINGS_MAX", "findings that one error names"),
+    ("edge/store/src/guest.rs", "KEPT_SQL_BYTES_MAX", "longer statements are compiled each time"),
+    ("edge/store/src/guest.rs", "STATEMENTS_MAX", "compiled statements kept to be used again"),
+    ("edge/store/src/open.rs", "STATEMENTS_MAX", "compiled statements kept to be used again"),
+    ("edge/throng/src/echo.rs", "MESSAGE_BYTES_MAX", "of `throng echo`, which serves no game"),
+    ("edge/throng/src/load/table.rs", "DEPTH_MAX", "of `throng load`"),
+    ("edge/throng/src/load/table.rs", "ENTRIES_MAX", "of `throng load`"),
+    ("edge/throng/src/load/table.rs", "RESULTS_MAX", "of `throng load`"),
+    ("pure/event/src/output.rs", "ARENA_KEPT_BYTES_MAX", "a buffer kept to be used again"),
+    ("pure/game/src/api/route.rs", "SEGMENTS_MAX", "no route has more"),
+    (
+        "pure/game/src/host/accounts.rs",
+        "RANDOM_DRAWS_MAX",
+        "places to read from, drawn by the server",
+    ),
+    ("pure/game/src/host/cron.rs", "DAYS_MAX", "no schedule goes further"),
+    ("pure/game/src/nearest.rs", "NAME_BYTES_MAX", "for a longer name no other is proposed"),
+    (
+        "pure/server/src/core/backlog.rs",
+        "RESUMED_PER_TURN_MAX",
+        "the rest goes on in the next turn",
+    ),
+    ("pure/server/src/limits/groups.rs", "FAST_CALLS_MAX", "how long a user counts as quick"),
+    ("pure/server/src/limits/groups.rs", "FAST_MS_MAX", "what counts as quick"),
+    ("pure/server/src/lister.rs", "CHEAP_IN_A_ROW_MAX", "an order of turns"),
+    ("pure/server/src/lister.rs", "CHEAP_QUERY_BYTES_MAX", "an order of turns"),
+    ("pure/server/src/worker/lanes.rs", "UNSORTED_MAX", "from here on calls are sorted"),
+    ("pure/wire/src/date.rs", "RFC3339_S_MAX", "the last second of the year 9999"),
+    ("pure/wire/src/http2.rs", "TEXT_BYTES_MAX", "the server's own text"),
+    ("pure/wire/src/nakama/json.rs", "EXACT_MAX", "from here on doubles are not exact"),
+    ("pure/wire/src/websocket/decode.rs", "BYTES_MAX", "the largest that can be configured"),
+];
+
+/// Every `…_MAX` of the server is told on the page, or has a reason.
+pub(super) fn bounds(tree: &Tree) -> Vec<Finding> {
+    let Some(page) = tree.text(PAGE) else { return Vec::new() };
+    let firsts: Vec<&str> = rows(page).map(|(_, cells)| cells[0]).collect();
+    let mut found = Vec::new();
+    let mut known = BTreeSet::new();
+    for (path, name, row) in ROWS {
+        known.insert((*path, *name));
+        if !firsts.iter().any(|first| first.starts_with(row)) {
+            found.push(finding(PAGE, format!("no row `{row}…`, which tells of {name} in {path}")));
+        }
+    }
+    known.extend(EXCEPTIONS.iter().map(|(path, name, _)| (*path, *name)));
+    let there: BTreeSet<(&str, &str)> = tree.files.iter().flat_map(constants).collect();
+    for (path, name) in there.difference(&known) {
+        let what = format!("{name} bounds something: a row in {PAGE}, or a reason in xtask's list");
+        found.push(finding(path, what));
+    }
+    if tree.crates.len() > 1 {
+        for (path, name) in known.difference(&there) {
+            found.push(finding(path, format!("{name} is in xtask's list and not there")));
+        }
+    }
+    found
+}
+
+/// Names of constants that end in `_MAX`, tests' own left out.
+fn constants(file: &File) -> Vec<(&str, &str)> {
+    let path = file.path.as_str();
+    let is_ours = FOLDERS.iter().any(|folder| path.starts_with(folder));
+    if !is_ours || !path.contains("/src/") || path.ends_with("/tests.rs") {
+        return Vec::new();
+    }
+    let lines = file.text.lines().take_while(|line| !line.starts_with("mod tests {"));
+    lines.filter_map(constant).map(|name| (path, name)).collect()
+}
+
+fn constant(line: &str) -> Option<&str> {
+    let (visibility, rest) = line.trim_start().split_once("const ")?;
+    let (name, _) = rest.split_once(':')?;
+    let is_item = visibility.is_empty() || visibility.starts_with("pub");
+    (is_item && name.ends_with("_MAX")).then_some(name)
+}
+
+/// Every row of the page names a counter, or says by [`REASONS`] why there is none.
+pub(super) fn reasons(tree: &Tree) -> Vec<Finding> {
+    let Some(page) = tree.text(PAGE) else { return Vec::new() };
+    let is_well = |cell: &str| cell.starts_with('`') || REASONS.contains(&cell);
+    rows(page)
+        .filter(|(_, cells)| !cells.last().is_some_and(|cell| is_well(cell)))
+        .map(|(number, _)| {
+            let what = format!("line {number}: name the counter, or one of {REASONS:?}");
+            finding(PAGE, what)
+        })
+        .collect()
+}
+
+/// Rows below the heads of tables, in cells, with line numbers from 1.
+fn rows(page: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+    let is_row = |line: &str| line.starts_with("| ") && !line.starts_with("| what |");
+    (1..).zip(page.lines()).filter(move |(_, line)| is_row(line)).map(|(number, line)| {
+        (number, line.trim_matches('|').split(" | ").map(str::trim).collect())
+    })
+}
+
+/// Where counters are declared, and where they are counted.
+const COUNTERS: &[(&str, &str)] = &[
+    ("pure/server/src/stats.rs", "pure/server/src/"),
+    ("edge/store/src/stats.rs", "edge/store/src/"),
+    ("edge/engine/src/counters.rs", "edge/engine/src/"),
+];
+
+/// Every counter that is declared is counted somewhere else.
+pub(super) fn counted(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (declared, folder) in COUNTERS {
+        let Some(text) = tree.text(declared) else { continue };
+        let others: Vec<&File> = tree
+            .files
+            .iter()
+            .filter(|file| file.path.starts_with(folder) && file.path != *declared)
+            .collect();
+        for name in declarations(text) {
+            let uses = [format!(".{name}"), format!("Count::{name}")];
+            let is_used = |file: &&&File| uses.iter().any(|word| holds(&file.text, word));
+            if !others.iter().any(|file| is_used(&file)) {
+                found.push(finding(declared, format!("nothing counts `{name}`")));
+            }
+        }
+    }
+    found
+}
+
+/// The names in all `counters! {` of a file: the last word before a line's comma, or in the
+/// engine's table the first word of a line.
+fn declarations(text: &str) -> Vec<&str> {
+    let mut is_inside = false;
+    let mut names = Vec::new();
+    for line in text.lines() {
+        is_inside = (is_inside || line.starts_with("counters! {")) && line != "}";
+        let line = line.trim();
+        if !is_inside || line.starts_with("//") || !line.ends_with(',') {
+            continue;
+        }
+        let is_table = line.contains('"');
+        let name = if is_table {
+            line.split(' ').next()
+        } else {
+            line.trim_end_matches(',').rsplit(' ').next()
+        };
+        names.extend(name);
+    }
+    names
+}
+
+/// Whether the word stands in the text and does not go on.
+fn holds(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let after = text.get(at + word.len()..).and_then(|rest| rest.chars().next());
+        !after.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    })
+}
+
+fn finding(place: &str, what: String) -> Finding {
+    Finding { place: place.to_owned(), what }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::check;
+    use super::*;
+
+    #[test]
+    fn bounds_without_a_row_are_found() {
+        let page = (PAGE, "| what | limit | counter |\n|---|---|---|\n");
+        for (path, text, wrong) in [
+            ("pure/new/src/a.rs", "pub(crate) const THINGS_MAX: usize = 3;", true),
+            ("edge/engine/src/a.rs", "        const THINGS_MAX: usize = 3;", true),
+            ("edge/lab/src/a.rs", "const THINGS_MAX: usize = 3;", false),
+            ("pure/new/tests/a.rs", "const THINGS_MAX: usize = 3;", false),
+            ("pure/new/src/a.rs", "const THINGS: usize = 3;", false),
+            ("pure/new/src/a.rs", "mod tests {\n    const THINGS_MAX: usize = 3;", false),
+        ] {
+            let found = check(bounds, &[page, (path, text)]);
+            let is_found = found.iter().any(|line| line.contains("THINGS_MAX bounds"));
+            assert_eq!(is_found, wrong, "{path}: {text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn rows_without_a_counter_say_why() {
+        for (cell, count) in [("`refused`", 0), ("– told", 0), ("–", 1), ("", 1), ("none", 1)] {
+            let page = format!("| what | limit | counter |\n|---|---|---|\n| a | 1 | {cell} |\n");
+            assert_eq!(check(reasons, &[(PAGE, &page)]).len(), count, "{cell}");
+        }
+    }
+
+    #[test]
+    fn counters_that_nothing_counts_are_found() {
+        let stats = "counters! {\n    /// Of a core.\n    S {\n        /// A, b.\n        \
+            counter seen,\n        gauge unseen,\n    }\n}\nfn x() {}\n";
+        let engine = "counters! {\n    Seen 'c' \"seen\" \"a, b\",\n    Lost 'c' \"l\" \"l\",\n}\n";
+        let files = [
+            ("pure/server/src/stats.rs", stats),
+            ("pure/server/src/core.rs", "self.stats.seen.up(); self.stats.unseen_too.up();"),
+            ("edge/engine/src/counters.rs", engine),
+            ("edge/engine/src/net.rs", "counters.add(Count::Seen, 1)"),
+        ];
+        let found = check(counted, &files);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("`unseen`") && found[1].contains("`Lost`"), "{found:?}");
+    }
+}
