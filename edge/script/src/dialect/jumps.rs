@@ -5,7 +5,7 @@
 //! from the label to the end of its block, so that no scope ends early. A jump to the end of a loop's
 //! body is Luau's `continue`. A jump out of several loops sets a flag that each loop on the way asks
 //! for after its end. A jump forward over a label that is also jumped back to enters that label's
-//! loop with a flag up. Lua forbids jumps into the scope of a local, so nothing declared between a
+//! loop with a flag up; a jump to the end of a block passes by its loops. Lua forbids other jumps into the scope of a local, so nothing declared between a
 //! jump and its label is needed after the label: this is exact.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,16 +25,22 @@ struct Plan {
     wraps: BTreeMap<usize, usize>,
     /// Labels whose loop is entered on the way to other labels, which follow.
     entries: BTreeMap<usize, BTreeSet<usize>>,
+    /// The first of the labels after which the block has nothing more, if a jump forward leads to
+    /// one of them. Such a jump may pass locals, so it leaves loops behind and enters none.
+    ending: Option<usize>,
 }
 
 impl Plan {
     /// The first loop that a jump from statement `from` to `label` enters on its way.
     fn between(&self, from: usize, label: usize) -> Option<usize> {
+        if self.ending.is_some_and(|ending| label >= ending) {
+            return None;
+        }
         self.loops.range(from + 1..label).next().copied()
     }
 
-    fn build(loops: BTreeSet<usize>, forward: &[(usize, usize)]) -> Self {
-        let mut plan = Self { loops, ..Self::default() };
+    fn build(loops: BTreeSet<usize>, forward: &[(usize, usize)], ending: Option<usize>) -> Self {
+        let mut plan = Self { loops, ending, ..Self::default() };
         for &(jump, label) in forward {
             let mut from = jump;
             while let Some(entered) = plan.between(from, label) {
@@ -98,6 +104,8 @@ struct Scan<'a> {
     jumps: BTreeMap<usize, Jump>,
     back: BTreeMap<usize, BTreeSet<usize>>,
     forward: BTreeMap<usize, Vec<(usize, usize)>>,
+    /// See [`Plan::ending`].
+    endings: BTreeMap<usize, usize>,
 }
 
 /// The changes that make the functions whose bodies are `roots` do without `goto`.
@@ -114,7 +122,8 @@ pub(super) fn without(text: &[u8], roots: &[Block]) -> Result<Vec<Edit>, SyntaxE
         writer.jumps = scan.jumps;
         for id in ids {
             let back = scan.back.remove(&id).unwrap_or_default();
-            let plan = Plan::build(back, &forward.remove(&id).unwrap_or_default());
+            let ending = scan.endings.remove(&id);
+            let plan = Plan::build(back, &forward.remove(&id).unwrap_or_default(), ending);
             writer.plans.insert(id, plan);
         }
         writer.block(root, None)?;
@@ -205,6 +214,10 @@ impl<'a> Scan<'a> {
                 statement.line
             );
             return wrong(statement.line, text);
+        }
+        if is_last && kind == Body::Plain {
+            let labels = block.statements.iter().rev().take_while(|it| is_label(it)).count();
+            self.endings.insert(block.id, block.statements.len() - labels);
         }
         if !continues {
             self.forward.entry(block.id).or_default().push((from, label));
@@ -425,6 +438,12 @@ impl Writer<'_> {
             wraps.filter(|(_, from)| **from == at).map(|(label, _)| *label).collect();
         let entries = plan.entries.get(&at).cloned().unwrap_or_default();
         if ends {
+            // Only at the end of a block: loops reach as far.
+            let is_loop =
+                |open: &Open| matches!(open.frame, Frame::Loop { block: of, .. } if of == block);
+            while self.frames.last().is_some_and(is_loop) {
+                self.close(start, " break end ");
+            }
             self.close(start, " until true ");
         }
         if begins_loop {

@@ -453,7 +453,11 @@ impl<'a> Parser<'a> {
     /// A constructor; as the only argument of a call it may stand without parentheses.
     fn table(&mut self, is_argument: bool) -> Parsed<()> {
         self.deeper()?;
-        let open = self.token().start;
+        let (open, start) = (self.token().start, self.out.edits.len());
+        if self.ordered {
+            // Its place among the edits is here; whether there is a text shows at the end.
+            self.out.edits.push(Edit::insert(open, ""));
+        }
         // Whoever gives a table a metatable at once has no use for ours.
         let has_own = self.next >= 2
             && self.word(self.last()) == b"("
@@ -482,9 +486,9 @@ impl<'a> Parser<'a> {
         if self.ordered && !has_own && (is_empty || !names.is_empty()) {
             let (before, after) = if is_argument { ("(", ")") } else { ("", "") };
             let names = if is_empty { String::new() } else { format!(", \"{}\"", names.join(" ")) };
-            let at = self.out.edits.partition_point(|edit| edit.at < open);
-            let start = Edit::insert(open, format!("{before}__ordered("));
-            self.out.edits.insert(at, start);
+            if let Some(edit) = self.out.edits.get_mut(start) {
+                edit.text = format!("{before}__ordered(");
+            }
             self.out.edits.push(Edit::insert(self.last().end, format!("{names}){after}")));
         }
         Ok(())

@@ -100,6 +100,19 @@ fn jumps_go_where_they_lead() {
             "local s = '' do goto one end s = 'x' ::two:: s = s .. '2' goto three ::one:: s = s .. '1' goto two ::three:: return s",
             "12",
         ),
+        // To the end of a block, past a local that a loop behind it uses.
+        (
+            "local s = 0 do if s > 0 then goto done end local x = 0 ::top:: x = x + 1 s = s + x if x < 3 then goto top end ::done:: end return s",
+            "6",
+        ),
+        (
+            "local s = 0 do if s == 0 then goto done end local x = 0 ::top:: x = x + 1 s = s + x if x < 3 then goto top end ::done:: ::also:: end return s",
+            "0",
+        ),
+        (
+            "local s = 0 do local x = 0 ::top:: x = x + 1 s = s + x if x > 2 then goto done end local y = x for _ = 1, 2 do s = s + y if y == 2 then goto done end goto top end ::done:: end return s",
+            "6",
+        ),
     ] {
         let answer = run(text);
         assert!(

@@ -400,6 +400,10 @@ fn pairs_can_follow_the_order_of_insertion() {
             "local t = {} for i = 1, 100 do t[#t + 1] = i end return #t .. ' ' .. table.concat(t, ',', 99)",
             "100 99,100",
         ),
+        (
+            "local function f(t) return function(u) return show(t) .. show(u) end end return f{}{b = 1, a = 2} .. f{b = 1, a = {}}{}:sub(1, 4)",
+            "b=1 a=2 b=1 ",
+        ),
     ] {
         let answer = run_ordered(&format!("{show}{body}"));
         let fits = wanted.strip_prefix('~').is_some_and(|part| answer.contains(part));
