@@ -21,6 +21,11 @@ pub(super) struct Rewritten {
     pub(super) ids: Vec<Uuid>,
 }
 
+/// What binds closer than a comparison: an operand before it is part of a longer expression, which
+/// is compared as it stands.
+const BINDS_CLOSER: &[&str] =
+    &["||", "->", "+", "-", "*", "/", "%", "&", "|", "<", "<=", ">", ">=", "collate", "::"];
+
 /// The id that a text is, if it has the form in which ids are written.
 fn id_of(text: &str) -> Option<Uuid> {
     if text.len() == uuid::fmt::Hyphenated::LENGTH { Uuid::try_parse(text).ok() } else { None }
@@ -236,7 +241,8 @@ impl Writer<'_> {
             if is_cast {
                 edit.end = self.tokens.get(at + 2).map_or(end, |token| token.end);
             }
-            if let Some(operator) = compared.filter(|_| !is_assigned) {
+            let is_part = BINDS_CLOSER.iter().any(|word| behind.eq_ignore_ascii_case(word));
+            if let Some(operator) = compared.filter(|_| !is_assigned && !is_part) {
                 edit.text = format!("({}, {})", edit.text, self.bytes(id));
                 if let Some(symbol) = before.and_then(|at| self.tokens.get(at)) {
                     let text = format!(" {operator} ");
@@ -304,6 +310,13 @@ mod tests {
                 "INSERT INTO t VALUES (1) ON CONFLICT DO UPDATE SET owner = ?1 WHERE t.id  IN  (?3, ?4)",
             ),
             ("SELECT 1 WHERE id = '#'", "SELECT 1 WHERE id  IN  ('#', ?4)"),
+            // Part of a longer expression.
+            (
+                "SELECT 1 WHERE key = $1 || ':score' AND owner = $3",
+                "SELECT 1 WHERE key = ?1 || ':score' AND owner  IN  (?3, ?4)",
+            ),
+            ("SELECT 1 WHERE key = $1 COLLATE NOCASE", "-"),
+            ("SELECT 1 WHERE key = '#' || $2", "-"),
             // Nothing to do: quoted, commented, other comparisons, plain values.
             ("SELECT '= $1', \"= $1\" -- id = $1\n /* id = $1 */ WHERE x = $2", "-"),
             ("SELECT 1 WHERE id >= $1 AND id <= $3", "-"),
