@@ -74,7 +74,7 @@ impl LuaScripts {
             events: names(&calls.events),
             modules: sources.names().map(str::to_owned).collect(),
             locations: calls.locations(),
-            findings: lint::findings(&sources.facts(), &calls.handlers),
+            findings: lint::findings(&sources.facts(), Some(&calls.handlers)),
         };
         Ok(Self { sources, limits, registered, calls: Some(calls) })
     }
@@ -229,7 +229,7 @@ pub(crate) fn settle(
         Ok((false, text, code, trace)) => {
             let code = code.as_i64().and_then(|code| u8::try_from(code).ok());
             let code = code.filter(|code| (1..=16).contains(code));
-            let trace = trace.to_string().ok();
+            let trace = trace.as_string().map(|trace| trace.to_string_lossy());
             let text = text.as_string().map_or_else(String::new, |text| text.to_string_lossy());
             Err(failure::raised(limits, &text, code, trace.as_deref()))
         }

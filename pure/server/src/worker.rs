@@ -198,6 +198,7 @@ impl Worker {
         let result = self.guest(now, &call.id, |scripts, host| {
             scripts.rpc(host, &call.context, &call.id, &call.payload)
         });
+        let is_meant = matches!(&result, Err(error) if hooks::is_answer(error));
         let bytes_max = self.settings.answers.bytes_max;
         let result = result.and_then(|answer| match &answer {
             Some(bytes) if bytes.len() > bytes_max => Err(answer_too_large(bytes_max)),
@@ -210,8 +211,11 @@ impl Worker {
                 ScriptFailure::OutOfMemory => self.stats.rpc_out_of_memory.up(),
                 ScriptFailure::Raised | ScriptFailure::NotFound => {}
             }
-            if error.kind != ScriptFailure::NotFound {
-                tracing::warn!(id = call.id, location = error.location, "rpc failed: {error}");
+            let location = &error.location;
+            if is_meant {
+                tracing::debug!(id = call.id, location, "rpc answered: {error}");
+            } else if error.kind != ScriptFailure::NotFound {
+                tracing::warn!(id = call.id, location, "rpc failed: {error}");
             }
         }
         result

@@ -97,7 +97,7 @@ fn init_gets_params_and_its_result_is_checked() {
     ] {
         let text = format!("function M.match_init() return {returned} end");
         let error = start(&text, Value::Nil, &mut host).err().unwrap();
-        assert_eq!(error.message, wanted);
+        assert_eq!((error.message.as_str(), error.location.as_str()), (wanted, ""));
     }
     for (text, wanted) in [
         ("M.match_loop = nil", "match_loop not found or not a function"),

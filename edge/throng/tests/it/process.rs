@@ -117,3 +117,24 @@ fn the_process_ends_in_time_whatever_hangs() {
     assert_eq!(ended.code(), Some(3));
     assert!(took < Duration::from_secs(6), "{took:?}");
 }
+
+/// Clients could fill the log with what a script answers them on purpose.
+#[test]
+fn an_error_with_a_code_of_the_script_is_an_answer_and_no_failure() {
+    let folder = Folder::new("answers");
+    let text = "local nk = require('nakama')\n\
+                nk.register_rpc(function() error({ 'on purpose', 3 }) end, 'meant')\n\
+                nk.register_rpc(function() error('by mistake') end, 'slip')";
+    std::fs::write(folder.0.join("modules/m.lua"), text).unwrap();
+    let mut server = Server::start(&folder, 0, &[]);
+    for (id, part) in [("meant", "on purpose"), ("slip", "by mistake")] {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        let head = format!("GET /v2/rpc/{id}?http_key=defaulthttpkey HTTP/1.1\r\nHost: a\r\n");
+        write!(stream, "{head}Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(part), "{answer}");
+    }
+    let first = server.line_with("rpc ");
+    assert!(first.contains("rpc failed: by mistake") && first.contains("m.lua:3"), "{first}");
+}

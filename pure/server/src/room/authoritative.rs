@@ -430,7 +430,8 @@ impl Room {
                 if let Some(found) = self.matches.get(&id) {
                     tracing::info!(
                         match_id = %id, module = %found.module, players = found.members.len(),
-                        "match ended: its callback returned nil instead of the state"
+                        "match ended: its callback returned nil instead of the state (if that is not \
+                         meant, its `return state` is missing)"
                     );
                 }
                 self.end_match(id, None);

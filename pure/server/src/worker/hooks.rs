@@ -197,13 +197,17 @@ impl Worker {
     }
 }
 
-/// A failure is for the log; a refusal that the script words itself, with a code of its own, is
-/// its everyday work.
+/// Whether a script words this error itself, with a code of its own: it is its everyday work, not
+/// a failure, and clients could fill the log with it.
+pub(super) fn is_answer(error: &ScriptError) -> bool {
+    error.kind == ScriptFailure::Raised && error.code != 13
+}
+
 fn log(id: &str, kind: &str, error: &ScriptError) {
-    if error.code == 13 {
-        tracing::warn!(id, location = error.location, "{kind}-hook failed: {error}");
-    } else {
+    if is_answer(error) {
         tracing::debug!(id, code = error.code, "{kind}-hook refused: {error}");
+    } else {
+        tracing::warn!(id, location = error.location, "{kind}-hook failed: {error}");
     }
 }
 
