@@ -2,7 +2,8 @@
 //! handlers that lack callbacks, modules that do nothing.
 //!
 //! In: the facts of every module's text (`facts`), and the tables that match modules returned. Out:
-//! [`Finding`]s in the order of the files. Nothing here stops a server: the modules have loaded.
+//! [`Finding`]s in the order of the files. Nothing here stops a server. Modules that did not load
+//! have no tables: then their text alone is looked at.
 
 mod facts;
 
@@ -96,10 +97,10 @@ fn callback(callbacks: &Table, name: &str) -> Option<u8> {
 }
 
 /// Findings about all modules: `(name, file, facts)` in the order of their names, and the match
-/// modules among them.
+/// modules among them; `None` if they did not load.
 pub(crate) fn findings(
     modules: &[(&str, &str, &Facts)],
-    handlers: &BTreeMap<String, Handler>,
+    handlers: Option<&BTreeMap<String, Handler>>,
 ) -> Vec<Finding> {
     let mut found = Vec::new();
     members(modules, &mut found);
@@ -246,14 +247,14 @@ fn requires(modules: &[(&str, &str, &Facts)], found: &mut Vec<Finding>) {
 /// Match modules that cannot run a match, and matches of modules that are none.
 fn matches(
     modules: &[(&str, &str, &Facts)],
-    handlers: &BTreeMap<String, Handler>,
+    handlers: Option<&BTreeMap<String, Handler>>,
     found: &mut Vec<Finding>,
 ) {
     let creates = || {
         modules.iter().flat_map(|(_, file, facts)| facts.creates.iter().map(move |it| (file, it)))
     };
     for (name, file, _) in modules {
-        let Some(handler) = handlers.get(*name) else { continue };
+        let Some(handler) = handlers.and_then(|all| all.get(*name)) else { continue };
         if !handler.missing.is_empty() {
             let missing = handler.missing.join(", ");
             // A table of callbacks may also be the base of others.
@@ -269,7 +270,7 @@ fn matches(
         let text = if modules.iter().all(|(name, ..)| name != created) {
             let meant = did_you_mean(created, modules.iter().map(|(name, ..)| *name));
             format!("{file}:{line}: nk.match_create: there is no module \"{created}\"{meant}")
-        } else if !handlers.contains_key(created) {
+        } else if handlers.is_some_and(|all| !all.contains_key(created)) {
             format!(
                 "{file}:{line}: nk.match_create: the module \"{created}\" returns no table with \
                  match_init and the other callbacks"

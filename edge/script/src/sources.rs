@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
+use game::guest::Finding;
 use mlua::chunk::Compiler;
 use thiserror::Error;
 
@@ -207,6 +208,13 @@ impl Sources {
     #[must_use]
     pub fn rebuilt_count(&self) -> u64 {
         self.rebuilt_count.load(Relaxed)
+    }
+
+    /// What their text alone says to their author: for modules that do not load, because
+    /// `Registered` has more of those that do.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
+        lint::findings(&self.facts(), None)
     }
 
     /// Name, file and facts of every module, sorted by name.

@@ -3,7 +3,8 @@
 //! Starts nothing and changes nothing. Data comes in as the checked configuration; a report goes
 //! to the standard output, and mistakes to the caller.
 //!
-//! It fails if the configuration is wrong, if a module does not load, and for what is certain to
+//! It fails if the configuration is wrong, if a module does not load (what the text of all says is
+//! printed before), and for what is certain to
 //! fail when it is run: a call of a function that there is not, a match that lacks callbacks. What
 //! may be meant, such as a function that is not built yet, is a warning; `--strict` fails for these
 //! as well.
@@ -31,13 +32,16 @@ pub fn run(values: &Effective, config: &Config, strict: bool) -> anyhow::Result<
         };
         writeln!(out, "{mark}: {}", notice.text)?;
     }
-    let (lines, findings) = serve::check_modules(config)?;
+    let serve::Checked { lines, findings, failed } = serve::check_modules(config)?;
     for line in lines {
         writeln!(out, "{line}")?;
     }
     for finding in &findings {
         let mark = if finding.is_certain { "error" } else { "warning" };
         writeln!(out, "{mark}: {}", finding.text)?;
+    }
+    if let Some(failed) = failed {
+        return Err(failed);
     }
     let errors = findings.iter().filter(|finding| finding.is_certain).count();
     if errors > 0 {

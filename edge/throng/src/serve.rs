@@ -8,6 +8,8 @@ mod machine;
 mod sql;
 mod watchdog;
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,9 +94,8 @@ fn unix_ms() -> u64 {
 /// # Errors
 /// Whatever keeps it from starting, in words for the operator.
 pub fn run(config: Config) -> anyhow::Result<()> {
-    let listeners = engine::listen(config.listen, config.engine.cores).with_context(|| {
-        format!("cannot listen on {} (`socket.address`, `socket.port`)", config.listen)
-    })?;
+    let listeners = engine::listen(config.listen, config.engine.cores)
+        .map_err(|error| cannot_listen(config.listen, &error))?;
     let bound = match listeners.first() {
         Some(listener) => listener.local_addr().context("cannot read the listener's address")?,
         None => config.listen,
@@ -131,6 +132,25 @@ pub fn run(config: Config) -> anyhow::Result<()> {
     let grace = Duration::from_secs(u64::from(config.shutdown_grace_s));
     watchdog::start(grace, watched, crate::EXIT_HUNG).context("cannot watch over the end")?;
     finish(running, &parts.topology)
+}
+
+/// Why there is no listener, and what to do about it.
+fn cannot_listen(listen: SocketAddr, error: &io::Error) -> anyhow::Error {
+    let cure = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another program listens there (`ss -ltnp` names it): stop it, or choose another \
+             port with --socket.port"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need a privilege (CAP_NET_BIND_SERVICE): choose a higher one with \
+             --socket.port"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "; this machine has no such address: --socket.address 0.0.0.0 takes all that it has"
+        }
+        _ => "",
+    };
+    anyhow::anyhow!("cannot listen on {listen} (`socket.address`, `socket.port`): {error}{cure}")
 }
 
 /// Loads everything that threads are built from; the first mistake stops the start.
@@ -221,6 +241,10 @@ fn findings(sources: &Sources, registered: &Registered) -> Vec<Finding> {
     lines.extend(hooks::warnings(registered));
     let mut found = registered.findings.clone();
     found.extend(lines.into_iter().map(|text| Finding { is_certain: false, text }));
+    certain_first(found)
+}
+
+fn certain_first(mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by_key(|finding| !finding.is_certain);
     found
 }
@@ -258,7 +282,8 @@ fn threads(
 ) -> anyhow::Result<Engine<Mail>> {
     let kits: anyhow::Result<Vec<Kit>> =
         parts.topology.scripted().map(|thread| parts.kit(thread)).collect();
-    let kits = kits?;
+    // The error is one line of one module: what else stands in the text is better known now.
+    let kits = kits.inspect_err(|_| warn(&certain_first(parts.sources.findings())))?;
     let hooks = Arc::new(hooks_of(&kits, &parts.sources));
     let mut kits = kits.into_iter();
     let mut kit = || kits.next().context("fewer threads with modules than planned");
@@ -339,12 +364,21 @@ fn finish(running: Arc<Running<Mail>>, topology: &Topology) -> anyhow::Result<()
     Ok(())
 }
 
-/// Loads the modules as `run` would, and tells what they register, a line each, and what their
-/// author should know.
+/// What a check finds in the modules.
+pub struct Checked {
+    /// What they register, a line each.
+    pub lines: Vec<String>,
+    /// What their author should know.
+    pub findings: Vec<Finding>,
+    /// The first module that fails while it loads; the findings are of the text alone then.
+    pub failed: Option<anyhow::Error>,
+}
+
+/// Loads the modules as `run` would.
 ///
 /// # Errors
-/// The first module that cannot be loaded.
-pub fn check_modules(config: &Config) -> anyhow::Result<(Vec<String>, Vec<Finding>)> {
+/// A file that cannot be read or is no Lua, and whatever keeps a check from being made.
+pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
     let path = &config.runtime.path;
     let settings = config.settings();
     let parts = Parts {
@@ -359,11 +393,18 @@ pub fn check_modules(config: &Config) -> anyhow::Result<(Vec<String>, Vec<Findin
         sql: SqlBudgets::new(config),
         revoked: Revocations::default(),
     };
-    let kit = parts.kit(ThreadId(0))?;
+    let count = parts.sources.names().count();
+    let mut lines = vec![format!("modules: {count} from {}", path.display())];
+    let kit = match parts.kit(ThreadId(0)) {
+        Ok(kit) => kit,
+        Err(failed) => {
+            let findings = certain_first(parts.sources.findings());
+            return Ok(Checked { lines, findings, failed: Some(failed) });
+        }
+    };
     let registered = kit.scripts.registered();
-    let mut lines = vec![format!("modules: {} from {}", registered.modules.len(), path.display())];
     lines.extend(registered.rpc.iter().map(|id| format!("  rpc {id}")));
     lines.extend(registered.before.iter().map(|id| format!("  before {id}")));
     lines.extend(registered.after.iter().map(|id| format!("  after {id}")));
-    Ok((lines, findings(&parts.sources, registered)))
+    Ok(Checked { lines, findings: findings(&parts.sources, registered), failed: None })
 }

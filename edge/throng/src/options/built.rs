@@ -10,7 +10,7 @@ const HOUR_MS: u64 = 3_600_000;
 const MIB: u64 = 1 << 20;
 const KEY: Kind = Kind::Text { min: 1, max: 256 };
 
-/// A row with the original's meaning.
+/// A row with Nakama's meaning.
 const fn row(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Opt {
     Opt { name, kind, default: Fixed(default), origin: Origin::Original, secret: false, help }
 }
@@ -87,7 +87,7 @@ pub const BUILT: &[Opt] = &[
         "auto",
         "Form of the log lines. `auto` is `text` on a terminal and `json` elsewhere.",
     )
-    .differs("the original's default is `json`, and it also knows `stackdriver`"),
+    .differs("Nakama's default is `json`, and it also knows `stackdriver`"),
     row("logger.stdout", Kind::Switch, "true", "Log to the standard output."),
     row(
         "logger.file",
@@ -108,7 +108,7 @@ pub const BUILT: &[Opt] = &[
         "metrics.prefix",
         Kind::Word { min: 0, max: 64, also: "" },
         "nakama",
-        "First part of the metrics' names, so that dashboards made for the original find \
+        "First part of the metrics' names, so that dashboards made for Nakama find \
          theirs.",
     ),
     row(
@@ -189,7 +189,7 @@ pub const BUILT: &[Opt] = &[
         "Address to listen on. `0.0.0.0` is every IPv4 address of the machine, an empty \
          text every address.",
     )
-    .differs("the original listens on every address by default"),
+    .differs("Nakama listens on every address by default"),
     row(
         "socket.max_message_size_bytes",
         number(128, 16 * MIB, "bytes"),
@@ -209,7 +209,7 @@ pub const BUILT: &[Opt] = &[
         "10000",
         "Time for one HTTP request or WebSocket message to arrive in full.",
     )
-    .differs("the original has no such limit for WebSocket messages"),
+    .differs("Nakama has no such limit for WebSocket messages"),
     row(
         "socket.write_timeout_ms",
         number(10, HOUR_MS, "ms"),
@@ -217,7 +217,7 @@ pub const BUILT: &[Opt] = &[
         "How long an HTTP client may take too little of its answer: less than an eighth of what \
          waits, less than 16 KiB and less than all. Then it is closed.",
     )
-    .differs("the original allows this time for the whole answer"),
+    .differs("Nakama allows this time for the whole answer"),
     row(
         "socket.write_wait_ms",
         number(10, HOUR_MS, "ms"),
@@ -390,7 +390,8 @@ pub const BUILT: &[Opt] = &[
         "runtime.lua_api_stacktrace",
         Kind::Switch,
         "false",
-        "Tell clients file, line and traceback of a script's error. The log has them always.",
+        "Tell clients file, line and traceback of a script's error. The log has file and line \
+         always, the traceback with this.",
     ),
     row(
         "runtime.lua_insertion_order",

@@ -181,3 +181,54 @@ fn check_fails_for_what_is_certain_to_fail_and_if_strict_for_warnings() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn a_module_that_does_not_load_hides_nothing_of_the_others() {
+    let folder = std::env::temp_dir().join(format!("throng-it-{}-unloaded", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (file, text) in [
+        ("a.lua", "local nk = require('nakama')\nnk.leaderboard_create('week', true, 'desc')"),
+        (
+            "b.lua",
+            "local nk = require('nakama')\nnk.register_rpc(function() nk.tiem() end, 'b')\n\
+             nk.register_rpc(function() return nk.match_create('c', {}) end, 'm')",
+        ),
+        ("c.lua", "local M = {}\nfunction M.match_init() return {}, 1, '' end\nreturn M"),
+    ] {
+        std::fs::write(folder.join(file), text).unwrap();
+    }
+    let path = folder.to_str().unwrap().to_owned();
+    let checked = throng(&["check", "--runtime.path", &path]);
+    let data = folder.join("data").to_str().unwrap().to_owned();
+    let served =
+        throng(&["serve", "--runtime.path", &path, "--data_dir", &data, "--socket.port", "0"]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    for ran in [&checked, &served] {
+        assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+        let cause = "a.lua:2: nk.leaderboard_create is not implemented in throng yet";
+        assert!(ran.err.contains(cause), "{}", ran.err);
+        for part in [
+            "b.lua:2: nk.tiem: Nakama has no such function; did you mean `time`?",
+            "a.lua:2: nk.leaderboard_create is not built yet",
+        ] {
+            assert!(ran.out.contains(part), "no {part}\n{}{}", ran.out, ran.err);
+        }
+        // Which modules are matches is only known of those that were loaded.
+        assert!(!ran.out.contains("match_create"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_the_cure() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    for (address, port, part) in [
+        ("127.0.0.1", port.as_str(), "choose another port with --socket.port"),
+        // Documentation addresses are nobody's (RFC 5737).
+        ("192.0.2.1", "0", "this machine has no such address"),
+    ] {
+        let ran = throng(&["serve", "--socket.address", address, "--socket.port", port]);
+        assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+}
