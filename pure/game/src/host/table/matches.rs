@@ -7,9 +7,8 @@ pub(super) const ROWS: &[HostFunction] = &[
     built(
         "match_create",
         matches::match_create,
-        "(module: string, params: table) -> match_id: string",
-        "Starts a match of this module and calls its `match_init` with `params`, which may be nil but \
-         must be passed.",
+        "(module: string, params?: table) -> match_id: string",
+        "Starts a match of this module and calls its `match_init` with `params`.",
         "local match_id = nk.match_create(\"tic_tac_toe\", { seats = 2 })\nreturn match_id",
     ),
     built(
