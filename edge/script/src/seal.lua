@@ -114,6 +114,14 @@ function seals.seal(others)
   if meta and string_metatable.__index == string_methods then
     -- Methods of strings are found at once; only what is not there is looked for in the overlay.
     local base = base_of[meta]
+    if string_metatable.__metatable == nil then
+      -- What `getmetatable("")` shows from now on leads to the sealed table, not to its base.
+      local shown = {}
+      for key, value in next, string_metatable do
+        shown[key] = value
+      end
+      string_metatable.__metatable = freeze(shown)
+    end
     string_metatable.__index = base
     if not getmetatable(base) then
       setmetatable(base, {

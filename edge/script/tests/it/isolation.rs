@@ -126,3 +126,25 @@ fn a_module_that_is_loaded_in_a_callback_stays() {
     assert_eq!(signal(b"load"), "lates51");
     assert_eq!(signal(b""), "lates5nil");
 }
+
+#[test]
+fn the_methods_of_strings_do_not_lead_behind_the_seal() {
+    for (act, look) in [
+        ("getmetatable('').__index.leak = 1", "return tostring(string.leak)"),
+        (
+            "rawset(getmetatable('').__index, 'upper', function() return 'x' end)",
+            "return (('a'):upper() == 'x') and 'leak' or 'nil'",
+        ),
+        (
+            "setmetatable(getmetatable('').__index, {__index = {leak = 1}})",
+            "return tostring(string.leak or ('').leak)",
+        ),
+        (
+            "getmetatable(getmetatable('').__index).__index = function() return 1 end",
+            "return tostring(string.leak or ('').leak)",
+        ),
+    ] {
+        let (_, later) = here_and_later("", &format!("pcall(function() {act} end)"), look);
+        assert_eq!(later, "nil", "{act}");
+    }
+}
