@@ -1,7 +1,7 @@
 -- Runs before the prelude in every VM, under the name [throng]: the libraries as Nakama's scripts
 -- know them, where Luau's differ. What loops here in Lua is interrupted as any script is.
 
-local native = ...
+local native, part = ...
 
 local error, getfenv, pcall, rawget, select = error, getfenv, pcall, rawget, select
 local setfenv, setmetatable, tonumber, tostring, type = setfenv, setmetatable, tonumber, tostring, type
@@ -28,34 +28,36 @@ local find, match, step, gsub, format = native.find, native.match, native.step, 
 
 -- Luau's own are faster, and good where a short text bounds what they do: a pattern of `length` signs
 -- with `repeats` repetitions takes `length * (#text + 1) ^ (repeats + 1)` steps at most.
-local STEPS_MAX, PATTERN_MAX, LIMITS_MAX = 1e6, 100, 1000
-local quick_find, quick_match = string.find, string.match
+local LIMITS_MAX = 1000
+local quick_find, quick_match, quick_gsub = string.find, string.match, string.gsub
 local limits, limit_count = {}, 0
+
+-- Where the next search begins, and what was captured.
+local function after(level, first, last, ...)
+  if first == false then
+    error(last, level)
+  end
+  return first, last, ...
+end
+
+-- The functions of rare.lua, loaded when one of them is called first.
+local rare
+local function rarely()
+  if not rare then
+    rare = part("rare")(native, error, pcall, quick_find, quick_gsub, byte, sub, floor, concat, type, after)
+  end
+  return rare
+end
 
 -- How long a text may be for Luau's functions to search it for `pattern`.
 local function limit_of(pattern)
-  local length = #pattern
-  if length > PATTERN_MAX or not pcall(quick_find, "", pattern) then
-    return -1
-  end
-  local repeats = 0
-  for at = 1, length do
-    local sign = byte(pattern, at)
-    if sign == 37 then
-      -- %b and %1 look at much, too.
-      sign = byte(pattern, at + 1) or 0
-      if sign == 98 or sign >= 48 and sign <= 57 then
-        repeats = repeats + 1
-      end
-    elseif sign == 42 or sign == 43 or sign == 45 or sign == 63 then
-      repeats = repeats + 1
+  local limit = rarely().limit_of(pattern)
+  if limit >= 0 then
+    if limit_count >= LIMITS_MAX then
+      limits, limit_count = {}, 0
     end
+    limits[pattern], limit_count = limit, limit_count + 1
   end
-  if limit_count >= LIMITS_MAX then
-    limits, limit_count = {}, 0
-  end
-  local limit = floor((STEPS_MAX / (length + 1)) ^ (1 / (repeats + 1))) - 1
-  limits[pattern], limit_count = limit, limit_count + 1
   return limit
 end
 
@@ -82,21 +84,18 @@ end
 
 -- Of the formats that Luau and Go read alike, Luau's own function makes most; it raises an error where
 -- Go prints what is wrong.
-local quick_format, quick_gsub = string.format, string.gsub
+local quick_format = string.format
 local alike, alike_count = {}, 0
 
 local function is_alike(form)
-  if type(form) ~= "string" or #form > PATTERN_MAX then
-    return false
+  local known = type(form) == "string" and rarely().is_alike(form)
+  if known ~= nil and type(form) == "string" then
+    if alike_count >= LIMITS_MAX then
+      alike, alike_count = {}, 0
+    end
+    alike[form], alike_count = known, alike_count + 1
   end
-  local rest = quick_gsub(quick_gsub(form, "%%%%", ""), "%%s", "")
-  rest = quick_gsub(rest, "%%[-+ 0]?%d?%d?d", "")
-  rest = quick_gsub(rest, "%%[-+ 0]?%d?%d?%.%d?%d?f", "")
-  if alike_count >= LIMITS_MAX then
-    alike, alike_count = {}, 0
-  end
-  alike[form], alike_count = quick_find(rest, "%", 1, true) == nil, alike_count + 1
-  return alike[form]
+  return known
 end
 
 function string.format(form, ...)
@@ -124,14 +123,6 @@ local function text_of(value, index, name)
   return tostring(value)
 end
 
--- Where the next search begins, and what was captured.
-local function after(level, first, last, ...)
-  if first == false then
-    error(last, level)
-  end
-  return first, last, ...
-end
-
 function string.gmatch(text, pattern)
   text, pattern = text_of(text, 1, "gmatch"), text_of(pattern, 2, "gmatch")
   local from, length, anchored = 0, #text, sub(pattern, 1, 1) == "^"
@@ -152,54 +143,6 @@ function string.gmatch(text, pattern)
 end
 string.gfind = string.gmatch
 
--- Puts `with(captures)` or `with[capture]` in the place of each match.
-local function replace_each(text, pattern, with, most)
-  local parts, count, from, replaced = {}, 0, 0, 0
-  local length, anchored = #text, sub(pattern, 1, 1) == "^"
-  local is_table = type(with) == "table"
-  local first, last
-  local function value_of(start, stop, ...)
-    first, last = start, stop
-    if start then
-      if is_table then
-        return with[(...)]
-      end
-      return with(...)
-    end
-    return nil
-  end
-  while replaced < most and from <= length do
-    local value = value_of(after(4, step(text, pattern, from)))
-    if not first then
-      break
-    end
-    replaced = replaced + 1
-    if first > from then
-      count = count + 1
-      parts[count] = sub(text, from + 1, first)
-    end
-    count = count + 1
-    if value == nil or value == false then
-      parts[count] = sub(text, first + 1, last)
-    elseif type(value) == "string" or type(value) == "number" then
-      parts[count] = value
-    else
-      parts[count] = ""
-    end
-    from = last
-    if first == last then
-      count = count + 1
-      parts[count] = sub(text, last + 1, last + 1)
-      from = last + 1
-    end
-    if anchored then
-      break
-    end
-  end
-  parts[count + 1] = sub(text, from + 1)
-  return concat(parts), replaced
-end
-
 function string.gsub(text, pattern, with, most)
   text, pattern = text_of(text, 1, "gsub"), text_of(pattern, 2, "gsub")
   most = tonumber(most) or 1 / 0
@@ -210,7 +153,7 @@ function string.gsub(text, pattern, with, most)
   if kind == "string" or kind == "number" then
     return checked(gsub(text, pattern, tostring(with), most))
   elseif kind == "function" or kind == "table" then
-    return replace_each(text, pattern, with, most)
+    return rarely().replace_each(text, pattern, with, most)
   end
   wrong(3, "gsub", "string, table or function", with)
 end
@@ -231,22 +174,7 @@ end
 
 -- Luau's quicksort raises an error for an order that contradicts itself, and asks nobody whether the
 -- call's time is over. So it sorts short lists only; merging does the others.
-local function before(a, b)
-  return a < b
-end
-
-local function insertion_sort(list, from, to, less)
-  for at = from + 1, to do
-    local value, hole = list[at], at
-    while hole > from and less(value, list[hole - 1]) do
-      list[hole] = list[hole - 1]
-      hole = hole - 1
-    end
-    list[hole] = value
-  end
-end
-
-local RUN, QUICK_MAX = 8, 2000
+local QUICK_MAX = 2000
 local quick_sort = table.sort
 
 function table.sort(list, less)
@@ -264,38 +192,7 @@ function table.sort(list, less)
       error(problem, type(problem) == "string" and sub(problem, 1, 7) == "attempt" and 2 or 0)
     end
   end
-  less = less or before
-  for from = 1, length, RUN do
-    insertion_sort(list, from, from + RUN - 1 < length and from + RUN - 1 or length, less)
-  end
-  local width, source, target = RUN, list, length > RUN and {} or list
-  while width < length do
-    for from = 1, length, 2 * width do
-      local middle = from + width
-      local left, right, stop = from, middle, from + 2 * width
-      if middle > length then
-        middle, right = length + 1, length + 1
-      end
-      if stop > length + 1 then
-        stop = length + 1
-      end
-      for at = from, stop - 1 do
-        if left < middle and (right >= stop or not less(source[right], source[left])) then
-          target[at] = source[left]
-          left = left + 1
-        else
-          target[at] = source[right]
-          right = right + 1
-        end
-      end
-    end
-    width, source, target = 2 * width, target, source
-  end
-  if source ~= list then
-    for at = 1, length do
-      list[at] = source[at]
-    end
-  end
+  rarely().merge_sort(list, length, less)
 end
 
 function table.concat(list, separator, from, to)
@@ -358,16 +255,7 @@ function load(from, name)
   elseif type(from) ~= "function" then
     wrong(1, "load", "function", from)
   end
-  local parts = {}
-  while true do
-    local part = from()
-    if part == nil or part == "" then
-      return load_text(concat(parts), name)
-    elseif type(part) ~= "string" and type(part) ~= "number" then
-      return nil, "reader function must return a string"
-    end
-    parts[#parts + 1] = part
-  end
+  return rarely().load(from, name)
 end
 
 -- module(name, ...): the caller's globals become a table of that name.
@@ -375,31 +263,9 @@ function module(name, ...)
   if type(name) ~= "string" then
     wrong(1, "module", "string", name)
   end
-  local globals, loaded = getfenv(0), package.loaded
-  local made = loaded[name]
-  if type(made) ~= "table" then
-    made = globals
-    for part in string.gmatch(name, "[^.]+") do
-      -- Sealed globals hold nothing themselves.
-      local inner
-      if made == globals then
-        inner = made[part]
-      else
-        inner = rawget(made, part)
-      end
-      if inner == nil then
-        inner = {}
-        made[part] = inner
-      elseif type(inner) ~= "table" then
-        error("name conflict for module: " .. name, 2)
-      end
-      made = inner
-    end
-    loaded[name] = made
-  end
-  if made._NAME == nil then
-    made._M, made._NAME = made, name
-    made._PACKAGE = match(name, "^(.*%.)[^.]*$") or ""
+  local made = rarely().module(name, getfenv(0), package.loaded, match, rawget, string.gmatch)
+  if not made then
+    error("name conflict for module: " .. name, 2)
   end
   setfenv(2, made)
   for index = 1, select("#", ...) do

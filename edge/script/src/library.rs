@@ -11,16 +11,13 @@
 mod format;
 mod pattern;
 
-use std::sync::OnceLock;
-
 use memchr::memmem;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value as LuaValue};
 
 use crate::budget;
-use crate::failure::PRELUDE;
 use crate::sources::compile_text;
-use crate::vm::compile_once;
+use crate::vm::Part;
 use pattern::{Capture, Matcher, Trouble};
 
 /// Bytes of a text given to `load` and `loadstring`; the compiler cannot be interrupted.
@@ -40,18 +37,12 @@ pub(crate) fn open(lua: &Lua, prelude: &Table, ordered: bool) -> mlua::Result<()
     native.raw_set("format", lua.create_function(string_format)?)?;
     let load = move |lua: &Lua, (text, name)| load(lua, &text, &name, ordered);
     native.raw_set("load", lua.create_function(load)?)?;
-    static CODE: OnceLock<Vec<u8>> = OnceLock::new();
-    let code = compile_once(&CODE, include_str!("library.lua"))?;
-    let chunk = lua.load(code).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
-    chunk.call::<()>(native)
+    Part::Library.load(lua)?.call::<()>((native, prelude.raw_get::<Function>("part")?))
 }
 
 /// Makes `pairs` follow the order of keys; last, because it replaces what all others use.
 pub(crate) fn keep_order(lua: &Lua) -> mlua::Result<()> {
-    static CODE: OnceLock<Vec<u8>> = OnceLock::new();
-    let code = compile_once(&CODE, include_str!("ordered.lua"))?;
-    let chunk = lua.load(code).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
-    chunk.call::<()>(())
+    Part::Ordered.load(lua)?.call::<()>(())
 }
 
 /// A text or a number as text, as Lua's functions take them.

@@ -23,7 +23,7 @@ use crate::{LuaLimits, budget, convert, lend};
 const ALL_MEMORY: &str = "runtime.all_memory_max_bytes";
 
 /// What the smallest match needs, about.
-const START_BYTES: usize = 512 * 1024;
+const START_BYTES: usize = 256 * 1024;
 
 /// A match written in Lua.
 pub(crate) struct LuaMatch {

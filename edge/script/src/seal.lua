@@ -36,7 +36,8 @@ local function seal(t)
   end
   setmetatable(base, own)
   clear(t)
-  local meta = { __index = base, __newindex = 0, __metatable = nil }
+  -- Weak, so that the next collection takes the room that it has had.
+  local meta = { __index = base, __newindex = 0, __metatable = nil, __mode = "ks" }
   meta.__newindex = function(_, key, value)
     if loading > 0 then
       base[key] = value

@@ -2,14 +2,12 @@
 //! is done in `seal.lua`; here is when: sealed at the end of the start, cleaned after a call that
 //! wrote, which costs a call that did not write one look at a flag.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 
-use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaString, Table};
 
-use crate::failure::PRELUDE;
-use crate::vm::compile_once;
+use crate::vm::Part;
 
 /// The seal of one VM.
 #[derive(Debug)]
@@ -25,9 +23,7 @@ pub(crate) struct Seal {
 impl Seal {
     /// To be made before anybody can change the libraries.
     pub(crate) fn new(lua: &Lua) -> mlua::Result<Self> {
-        static CODE: OnceLock<Vec<u8>> = OnceLock::new();
-        let code = compile_once(&CODE, include_str!("seal.lua"))?;
-        let chunk = lua.load(code).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
+        let chunk = Part::Seal.load(lua)?;
         let is_touched = Arc::new(AtomicBool::new(false));
         let touches = Arc::clone(&is_touched);
         let touched = lua.create_function(move |_, ()| {

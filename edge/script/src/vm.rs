@@ -55,21 +55,46 @@ pub(crate) enum Purpose {
     Match,
 }
 
-fn prelude() -> mlua::Result<&'static [u8]> {
-    static CODE: OnceLock<Vec<u8>> = OnceLock::new();
-    compile_once(&CODE, include_str!("prelude.lua"))
+/// Our own Lua code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    Seal,
+    Library,
+    Rare,
+    Ordered,
+    Prelude,
+    Calls,
+    Match,
 }
 
-/// Our own Lua code is compiled once in a process.
-pub(crate) fn compile_once(
-    code: &'static OnceLock<Vec<u8>>,
-    text: &str,
-) -> mlua::Result<&'static [u8]> {
-    if let Some(code) = code.get() {
-        return Ok(code);
+impl Part {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Seal => include_str!("seal.lua"),
+            Self::Library => include_str!("library.lua"),
+            Self::Rare => include_str!("rare.lua"),
+            Self::Ordered => include_str!("ordered.lua"),
+            Self::Prelude => include_str!("prelude.lua"),
+            Self::Calls => include_str!("calls.lua"),
+            Self::Match => include_str!("match.lua"),
+        }
     }
-    let compiled = compiler().compile(text)?;
-    Ok(code.get_or_init(|| compiled))
+
+    /// The part as a function, compiled once in a process: without line numbers, as errors show
+    /// scripts' lines only.
+    pub(crate) fn load(self, lua: &Lua) -> mlua::Result<Function> {
+        static CODE: [OnceLock<Vec<u8>>; 7] = [const { OnceLock::new() }; 7];
+        let place = CODE.get(self as usize).ok_or_else(|| mlua::Error::runtime("no such part"))?;
+        let code = match place.get() {
+            Some(code) => code,
+            None => {
+                let compiled = compiler().set_debug_level(0).compile(self.text())?;
+                place.get_or_init(|| compiled)
+            }
+        };
+        let chunk = lua.load(code.as_slice()).set_mode(ChunkMode::Binary);
+        chunk.set_name(format!("={PRELUDE}")).into_function()
+    }
 }
 
 impl Vm {
@@ -94,6 +119,10 @@ impl Vm {
         lua.gc_set_mode(GcMode::Incremental(
             GcIncParams::default().goal(GC_GOAL_PERCENT).step_size(GC_STEP_KB),
         ));
+        if purpose == Purpose::Calls {
+            // Its pages are large: see luau/small_states.h.
+            lua.set_memory_category("calls")?;
+        }
         let seal = Seal::new(&lua)?;
         let native = natives(&lua, sources, memory_max_bytes)?;
         native.raw_set("loading", seal.load.clone())?;
@@ -106,9 +135,8 @@ impl Vm {
 
         library::open(&lua, &native, sources.ordered)?;
         callee::bind(&lua, &native, sources)?;
-        let chunk =
-            lua.load(prelude()?).set_mode(ChunkMode::Binary).set_name(format!("={PRELUDE}"));
-        let entry = chunk.call::<Table>((native, purpose == Purpose::Match))?;
+        let prelude = Part::Prelude.load(&lua)?;
+        let entry = prelude.call::<Table>((native, purpose == Purpose::Match))?;
         if sources.ordered {
             library::keep_order(&lua)?;
         }
@@ -207,6 +235,14 @@ fn natives(lua: &Lua, sources: &Arc<Sources>, memory_max_bytes: usize) -> mlua::
         lua.create_function(|lua, name: LuaString| {
             let name = name.to_str()?;
             game::host::find(&name).map(|function| bind(lua, function)).transpose()
+        })?,
+    )?;
+    native.raw_set(
+        "part",
+        lua.create_function(|lua, name: LuaString| match &*name.as_bytes() {
+            b"calls" => Part::Calls.load(lua),
+            b"match" => Part::Match.load(lua),
+            _ => Part::Rare.load(lua),
         })?,
     )?;
     let modules = Arc::clone(sources);

@@ -333,3 +333,12 @@ fn all_vms_together_have_a_limit() {
     running.clear();
     assert!(scripts.match_new(&mut host, &context, "m", Value::Nil).is_ok());
 }
+
+#[test]
+fn an_empty_match_is_small() {
+    let mut host = TestHost::default();
+    let mut scripts = load_with(&[("m.lua", GROWING)], roomy(), &mut host).unwrap();
+    let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };
+    let made = scripts.match_new(&mut host, &context, "m", Value::Nil).unwrap().0;
+    assert!(made.memory_bytes() < 150 * 1024, "{}", made.memory_bytes());
+}

@@ -1,0 +1,47 @@
+/*
+ * Included before every file of Luau (LUAU_CXXFLAGS in .cargo/config.toml): makes small Lua states small. A match is a
+ * state of its own. With Luau as it comes, an empty one has more than 700 KB, of which nearly all are empty pages.
+ * If the flags are missing, everything works as well, and matches need more memory.
+ *
+ * Pages. Luau keeps a page of 16 KB, or of 32 KB, for every size of object that a state has. Here the pages of a state
+ * grow with it, from 512 bytes to Luau's own sizes. lmem.cpp has no option for it, but names the two sizes twice only: where
+ * they are defined, and where a page is made. So each place gets another name, and the two where a page is made mean the
+ * function below. If Luau changes that order, it does not compile.
+ *
+ * Tables of a state that have a place for every tag of userdata and every category of memory: mlua uses tag 0
+ * alone, and vm.rs one category beside the first.
+ */
+#ifdef __cplusplus
+
+#define LUA_UTAG_LIMIT 4
+#define LUA_LUTAG_LIMIT 4
+#define LUA_MEMORY_CATEGORIES 4
+
+/* lua_Page's header. */
+#define THRONG_HEADER 64
+/* A page has no more than this share of its state, as long as that is above the smallest page. */
+#define THRONG_SHARE 128
+#define THRONG_PAGE_MIN 512
+
+/*
+ * Bytes of a new page for blocks of `block` bytes, in a state of `total` bytes whose page would be `most` bytes. A state
+ * whose memory has a category is large: vm.rs sets it for calls.
+ */
+static inline int throng_page(unsigned long long total, int category, int block, int most)
+{
+    int page = most;
+    while (!category && page > THRONG_PAGE_MIN && (unsigned long long)page * THRONG_SHARE > total)
+        page /= 2;
+    int blocks = (page - THRONG_HEADER) / block;
+    return THRONG_HEADER + (blocks < 1 ? 1 : blocks) * block;
+}
+
+#define THRONG_PASTE(name, number) name##number
+#define THRONG_NUMBERED(name, number) THRONG_PASTE(name, number)
+#define kSmallPageSize THRONG_NUMBERED(throng_size_, __COUNTER__)
+#define kLargePageSize THRONG_NUMBERED(throng_size_, __COUNTER__)
+#define throng_size_2 THRONG_PAGE(throng_size_1)
+#define throng_size_3 THRONG_PAGE(throng_size_0)
+#define THRONG_PAGE(most) throng_page(L->global->totalbytes, L->activememcat, sizeOfClass + (storeMetadata ? kBlockHeader : 0), most)
+
+#endif
