@@ -43,18 +43,20 @@ impl<K: Copy + Ord, T> FairQueue<K, T> {
 
     /// The first item of the line whose turn it is.
     pub(crate) fn pop(&mut self) -> Option<T> {
-        self.pop_where(|_| Turn::Take, |_, _| {})
+        self.pop_where(|_, _| Turn::Take, |_, _| {})
     }
 
-    /// The first item of the first line that `turn` takes. Lines that it sends away go to `left`.
+    /// The first item of the first line that `turn` takes, by its key and that item. Lines that it
+    /// sends away go to `left`.
     pub(crate) fn pop_where(
         &mut self,
-        mut turn: impl FnMut(K) -> Turn,
+        mut turn: impl FnMut(K, &T) -> Turn,
         mut left: impl FnMut(K, VecDeque<T>),
     ) -> Option<T> {
         let mut at = 0;
         while let Some(key) = self.turns.get(at).copied() {
-            match turn(key) {
+            let first = self.lines.get(&key)?.front()?;
+            match turn(key, first) {
                 Turn::Skip => at += 1,
                 Turn::Leave => {
                     self.turns.remove(at);
@@ -115,7 +117,7 @@ mod tests {
             queue.push(item.as_bytes()[0], item);
         }
         let mut left = Vec::new();
-        let turn = |key| match key {
+        let turn = |key, _: &&str| match key {
             b'a' => Turn::Skip,
             b'b' => Turn::Leave,
             _ => Turn::Take,

@@ -14,7 +14,7 @@ mod network;
 use game::error::{ApiError, Code};
 
 pub(crate) use attempts::{Allowed, Attempts};
-pub(crate) use groups::{Class, Groups, SHARED};
+pub(crate) use groups::{Class, Functions, Groups, SHARED, slot_of};
 pub use network::Network;
 pub(crate) use network::client_bits;
 

@@ -23,6 +23,8 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 use wire::nakama::Envelope;
 
+use crate::limits::slot_of;
+
 /// Which threads there are. The same on every thread, fixed at start.
 #[derive(Clone, Debug)]
 pub struct Topology {
@@ -169,6 +171,8 @@ pub enum Lane {
         index: usize,
         /// Whether the call may take long.
         closes: bool,
+        /// The core's record of the function that is called (`limits`).
+        function: u16,
     },
     /// To the thread that hashes passwords.
     Hasher,
@@ -230,9 +234,32 @@ impl Work {
             Self::Api(call) if call.is_slow() => Lane::Hasher,
             Self::HookedApi(job) if job.call.is_slow() => Lane::Hasher,
             Self::Api(_) | Self::FindUsers { .. } => Lane::Batcher,
-            _ => Lane::Caller { index: 0, closes: false },
+            Self::Rpc(_)
+            | Self::HookedApi(_)
+            | Self::Before(_)
+            | Self::After(_)
+            | Self::Shutdown => Lane::Caller { index: 0, closes: false, function: self.function() },
         }
     }
+}
+
+impl Work {
+    /// What function of the scripts it calls, as a place among the core's records.
+    fn function(&self) -> u16 {
+        match self {
+            Self::Rpc(job) => slot_of(0, &job.id),
+            Self::HookedApi(job) => slot_of(1, job.call.name()),
+            Self::Before(job) => slot_of(2, name_of(&job.request)),
+            Self::After(job) => slot_of(3, name_of(&job.request)),
+            Self::Shutdown => slot_of(4, ""),
+            Self::Api(_) | Self::FindUsers { .. } => 0,
+        }
+    }
+}
+
+/// The name of a realtime message.
+fn name_of(request: &Envelope) -> &'static str {
+    request.message.as_ref().map_or("", |message| message.name())
 }
 
 /// A call of an RPC function.

@@ -124,6 +124,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/server/src/room/authoritative.rs", "TICK_RATE_HZ_MAX", "ticks of a match"),
     ("pure/server/src/room/host.rs", "BROADCASTS_PER_CALLBACK_MAX", "broadcasts per callback"),
     ("pure/server/src/room/status.rs", "FOLLOWS_MAX", "users that a session follows"),
+    ("pure/server/src/worker/hooks.rs", "ERROR_BYTES_MAX", "text of a script's error"),
     ("pure/server/src/worker/lanes.rs", "BATCH_CALLS_MAX", "calls in one transaction"),
     ("pure/server/src/worker/lanes.rs", "BATCH_MS_MAX", "calls in one transaction"),
     ("pure/wire/src/http1.rs", "BLANK_LINES_MAX", "empty lines before"),

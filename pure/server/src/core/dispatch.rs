@@ -8,7 +8,9 @@
 //! * A user whose calls were fast of late may have several at the callers, one behind the other.
 //! * Behind a call of anybody else nobody waits: its caller gets nothing more until it is done.
 //!   Such calls of one user hold half of the callers at most.
-//! * Users with a slow call of late leave one caller free, all together.
+//! * Users with a slow call of late, and users of functions that are slow of late, leave one caller
+//!   free, all together; so do users who call a function of which nothing is known yet either. Many
+//!   accounts with one slow call each so hold up nobody but each other.
 //!
 //! Of other cores' calls a core knows nothing, so that all this holds for each core by itself.
 
@@ -17,7 +19,7 @@ use game::error::ApiError;
 
 use super::{Core, State};
 use crate::fair::{FairQueue, Turn};
-use crate::limits::{Class, Limit, SHARED};
+use crate::limits::{Class, Functions, Limit, SHARED};
 use crate::mail::{Done, Job, Lane, Mail, Work};
 
 /// Calls that a core posts to one caller ahead of its answers.
@@ -35,9 +37,11 @@ const LOOK_AGAIN_NS: u64 = 100_000_000;
 /// What one core has at the callers, and what waits for them.
 pub(super) struct Callers {
     lanes: Vec<CallerLane>,
-    /// Of users that may be fast.
+    /// How long the functions took.
+    functions: Functions,
+    /// Of calls that may be fast.
     quick: FairQueue<u32, Job>,
-    /// Of users that were slow of late.
+    /// Of users, or of functions, that were slow of late.
     slow: FairQueue<u32, Job>,
     is_slows_turn: bool,
     /// When it is next looked whether time alone lets waiting calls go.
@@ -57,6 +61,7 @@ impl Callers {
     pub(super) fn new(count: usize) -> Self {
         Self {
             lanes: vec![CallerLane::default(); count],
+            functions: Functions::default(),
             quick: FairQueue::default(),
             slow: FairQueue::default(),
             is_slows_turn: false,
@@ -92,19 +97,29 @@ impl Callers {
         open.min_by_key(|(_, lane)| lane.under_way).map(|(index, _)| index)
     }
 
-    /// Whether one more call of a slow user may run.
+    /// Whether one more call that is slow, or may well be, may run.
     fn has_room_for_slow(&self) -> bool {
-        let slow = self.lanes.iter().filter(|lane| lane.closed_by == Some(Class::Slow)).count();
-        slow < (self.lanes.len() - 1).max(1)
+        let may_be_slow =
+            |lane: &&CallerLane| matches!(lane.closed_by, Some(Class::Slow | Class::Unknown));
+        let slow = self.lanes.iter().filter(may_be_slow).count();
+        slow < self.lanes.len().saturating_sub(1).max(1)
     }
 
-    /// Whether a call of a user of this class may go, who has so many at the callers.
+    /// Whether a call of this class may go, of a user who has so many at the callers.
     fn may_go(&self, class: Class, at_callers: u16) -> bool {
         match class {
             Class::Fast(calls_max) => at_callers < calls_max,
-            Class::Unknown => at_callers < self.share(),
-            Class::Slow => at_callers < self.share() && self.has_room_for_slow(),
+            Class::New => at_callers < self.share(),
+            Class::Unknown | Class::Slow => at_callers < self.share() && self.has_room_for_slow(),
         }
+    }
+}
+
+/// The record of the function that a call at the callers, or on its way there, is for.
+fn function_of(job: &Job) -> u16 {
+    match job.lane {
+        Lane::Caller { function, .. } => function,
+        Lane::Batcher | Lane::Hasher | Lane::Lister => 0,
     }
 }
 
@@ -137,7 +152,7 @@ impl Core {
             Lane::Caller { .. } => {
                 // What may go goes: whoever waits could not.
                 if !self.has_line(job.group)
-                    && let Some((index, class)) = self.place_for(job.group)
+                    && let Some((index, class)) = self.place_for(&job)
                 {
                     self.post_call(&mut job, index, class);
                     out.mail(self.topology.callers[index], Mail::Job(Box::new(job)));
@@ -193,10 +208,11 @@ impl Core {
     }
 
     /// Where a call of this user may go just now.
-    fn place_for(&mut self, group: u32) -> Option<(usize, Class)> {
-        let record = self.groups.get(group);
-        let (class, at_callers) = (record.class(self.now), record.at_callers);
-        let may_go = group == SHARED || self.callers.may_go(class, at_callers);
+    fn place_for(&mut self, job: &Job) -> Option<(usize, Class)> {
+        let record = self.groups.get(job.group);
+        let (user, at_callers) = (record.class(self.now), record.at_callers);
+        let class = self.callers.functions.class(function_of(job), user);
+        let may_go = job.group == SHARED || self.callers.may_go(class, at_callers);
         may_go.then(|| self.callers.open(self.now)).flatten().map(|index| (index, class))
     }
 
@@ -212,7 +228,7 @@ impl Core {
         }
         let group = self.groups.get(job.group);
         group.at_callers = group.at_callers.saturating_add(1);
-        job.lane = Lane::Caller { index, closes };
+        job.lane = Lane::Caller { index, closes, function: function_of(job) };
     }
 
     /// A worker has answered, or its mailbox was full.
@@ -229,7 +245,8 @@ impl Core {
                 group.passwords = group.passwords.saturating_sub(1);
             }
             Lane::Lister => group.listings = group.listings.saturating_sub(1),
-            Lane::Caller { index, closes } => {
+            Lane::Caller { index, closes, function } => {
+                self.callers.functions.note_cost(function, done.took_ms);
                 group.at_callers = group.at_callers.saturating_sub(1);
                 if done.group != SHARED {
                     group.note_cost(now, done.took_ms);
@@ -269,7 +286,8 @@ impl Core {
                 group.waiting = group.waiting.saturating_sub(1);
                 continue;
             }
-            let class = self.groups.get(job.group).class(self.now);
+            let user = self.groups.get(job.group).class(self.now);
+            let class = self.callers.functions.class(function_of(&job), user);
             self.post_call(&mut job, index, class);
             out.mail(self.topology.callers[index], Mail::Job(Box::new(job)));
         }
@@ -293,9 +311,9 @@ impl Core {
         let mut queue = std::mem::take(queue);
         let (callers, groups, now) = (&self.callers, &mut self.groups, self.now);
         let mut moved = Vec::new();
-        let turn = |key| {
+        let turn = |key, job: &Job| {
             let group = groups.get(key);
-            let class = group.class(now);
+            let class = callers.functions.class(function_of(job), group.class(now));
             if (class == Class::Slow) != is_slow {
                 Turn::Leave
             } else if key == SHARED || callers.may_go(class, group.at_callers) {

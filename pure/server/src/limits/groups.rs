@@ -31,12 +31,64 @@ const COST_KEPT_MS: u64 = 5_000;
 /// How calls of a user are handed to the callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Nothing is known of the user: nobody may wait behind its call.
+    /// Nothing is known of the user: nobody may wait behind its call, and one caller stays free.
     Unknown,
+    /// Nothing is known of the user, but the function that it calls is fast: nobody may wait behind
+    /// the call.
+    New,
     /// Its calls are fast; so many of them may be at the callers.
     Fast(u16),
     /// A call of it was slow: nobody may wait behind one, and one caller stays free of such calls.
     Slow,
+}
+
+/// How long the functions took of late, whoever called them: so that many users who call a slow one
+/// for the first time are known by it. A user's own record is the slowest of its calls; here it is
+/// the mean, because one hiccup must not make a function slow that everybody calls.
+#[derive(Debug)]
+pub(crate) struct Functions {
+    /// Means in 16ths of a millisecond, 0 if there was no call; by [`slot_of`].
+    means: Box<[u32]>,
+}
+
+/// Functions that are told apart; names that share a place share a mean.
+const FUNCTIONS: usize = 1024;
+/// The share of the last call in the mean is one in so many.
+const MEAN_OF: u32 = 8;
+
+/// The place of a function, by the name of what is called and a number for what kind of call it is
+/// (FNV-1a, RFC 9923).
+pub(crate) fn slot_of(kind: u8, name: &str) -> u16 {
+    let add = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    let hash = name.as_bytes().iter().fold(add(0x811c_9dc5, &kind), add);
+    u16::try_from((hash ^ (hash >> 16)) as usize % FUNCTIONS).unwrap_or(0)
+}
+
+impl Default for Functions {
+    fn default() -> Self {
+        Self { means: vec![0; FUNCTIONS].into_boxed_slice() }
+    }
+}
+
+impl Functions {
+    /// A call of it took so long.
+    pub(crate) fn note_cost(&mut self, slot: u16, took_ms: u32) {
+        let Some(mean) = self.means.get_mut(usize::from(slot)) else { return };
+        let last = took_ms.min(u32::from(u16::MAX)).saturating_mul(16).max(1);
+        *mean = if *mean == 0 { last } else { *mean - *mean / MEAN_OF + last / MEAN_OF };
+    }
+
+    /// The class of a call of this function by a user of that class.
+    pub(crate) fn class(&self, slot: u16, user: Class) -> Class {
+        let mean = self.means.get(usize::from(slot)).copied().unwrap_or(0);
+        match user {
+            Class::Slow => Class::Slow,
+            _ if mean > 16 * u32::from(FAST_MS_MAX) => Class::Slow,
+            Class::Fast(calls_max) => Class::Fast(calls_max),
+            Class::Unknown | Class::New if mean == 0 => Class::Unknown,
+            Class::Unknown | Class::New => Class::New,
+        }
+    }
 }
 
 /// What one user or address has and does.
@@ -211,7 +263,27 @@ mod tests {
     use event::Now;
     use uuid::Uuid;
 
-    use super::{Class, Groups, SHARED};
+    use super::{Class, Functions, Groups, SHARED, slot_of};
+
+    #[test]
+    fn a_slow_function_is_slow_for_everybody_and_a_hiccup_is_not() {
+        let mut functions = Functions::default();
+        let [spin, echo] = [slot_of(0, "spin"), slot_of(0, "echo")];
+        assert_ne!(spin, echo);
+        assert_eq!(functions.class(spin, Class::Unknown), Class::Unknown);
+        assert_eq!(functions.class(spin, Class::Fast(9)), Class::Fast(9));
+        functions.note_cost(spin, 1_000);
+        assert_eq!(functions.class(spin, Class::Unknown), Class::Slow);
+        assert_eq!(functions.class(spin, Class::Fast(9)), Class::Slow);
+        functions.note_cost(echo, 0);
+        assert_eq!(functions.class(echo, Class::Unknown), Class::New);
+        functions.note_cost(echo, 100);
+        assert_eq!(functions.class(echo, Class::Fast(9)), Class::Fast(9));
+        assert_eq!(functions.class(echo, Class::Slow), Class::Slow);
+        // Calls that are fast again are forgiven one by one.
+        (0..40).for_each(|_| functions.note_cost(spin, 0));
+        assert_eq!(functions.class(spin, Class::Unknown), Class::New);
+    }
 
     #[test]
     fn a_second_of_requests_may_come_at_once_and_then_as_many_as_the_rate() {

@@ -27,6 +27,23 @@ use crate::mail::{AfterMessage, BeforeMessage, HookedCall};
 /// What a client is told when a before-hook returned something that is no message.
 const NO_MESSAGE: &str = "Could not complete runtime Before function.";
 
+/// Bytes of a script's error that clients and the log get. A script chooses the text, and it would
+/// otherwise be an answer without a limit.
+const ERROR_BYTES_MAX: usize = 16 * 1024;
+
+/// The error with no more text than that.
+fn shortened(mut error: ScriptError) -> ScriptError {
+    for text in [&mut error.message, &mut error.location] {
+        if text.len() > ERROR_BYTES_MAX {
+            let end = (0..=ERROR_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at));
+            text.truncate(end.unwrap_or(0));
+            text.push('…');
+            text.shrink_to_fit();
+        }
+    }
+    error
+}
+
 impl Worker {
     /// Lends the scripts what they may ask for, for one call of theirs.
     pub(super) fn guest<R>(
@@ -46,7 +63,7 @@ impl Worker {
             mails: &mut self.mails,
             spent: Spent::default(),
         };
-        let result = call(&mut *self.scripts, &mut host);
+        let result = call(&mut *self.scripts, &mut host).map_err(shortened);
         if self.desk.db.in_transaction() {
             // Cannot be: host functions close their own. Left open it would lock everybody out.
             tracing::error!(id, "a script left a transaction open; it was rolled back");

@@ -48,6 +48,21 @@ fn a_repeated_object_is_answered_once_and_too_much_is_refused() {
 }
 
 #[test]
+fn the_text_of_an_error_is_cut() {
+    let module = "local nk = require('nakama')
+        nk.register_rpc(function() error({ ('é'):rep(1000000), 3 }) end, 'raise')
+        nk.register_req_before(function() error({ ('é'):rep(1000000), 3 }) end, 'GetAccount')";
+    let rig = Rig::with(&Plan { modules: &[("raise.lua", module)], ..Plan::default() });
+    let auth = format!("Bearer {}", rig.login("ada").1);
+    for line in ["POST /v2/rpc/raise", "GET /v2/account"] {
+        let answer = rig.http(rig.open(0), line, &auth, "");
+        assert_eq!(status(&answer), "400");
+        let length = answer.len();
+        assert!(answer.contains("éé…\"") && length < 17_500, "{line}: {length} bytes");
+    }
+}
+
+#[test]
 fn while_clients_take_nothing_large_answers_are_refused_and_small_ones_given() {
     let rig = Rig::new();
     let (_, token) = rig.login("ada");

@@ -8,7 +8,8 @@ use server::settings::Settings;
 use crate::rig::{Client, Plan, Rig, member, request, server_key, upgrade};
 
 const ECHO: &str = "local nk = require('nakama')
-    nk.register_rpc(function(context, payload) return payload end, 'echo')";
+    nk.register_rpc(function(context, payload) return payload end, 'echo')
+    nk.register_rpc(function(context, payload) return payload end, 'other')";
 
 fn rig_with(callers: u16, tune: fn(&mut Settings)) -> Rig {
     Rig::with(&Plan { callers, tune, modules: &[("echo.lua", ECHO)], ..Plan::default() })
@@ -16,9 +17,13 @@ fn rig_with(callers: u16, tune: fn(&mut Settings)) -> Rig {
 
 /// A call of the RPC function, sent; nobody but the core has run.
 fn call(rig: &Rig, token: &str) -> Client {
+    call_of(rig, token, "echo")
+}
+
+fn call_of(rig: &Rig, token: &str, function: &str) -> Client {
     let client = rig.open(0);
     let auth = format!("Bearer {token}");
-    rig.bytes_only(client, &request("POST /v2/rpc/echo?unwrap", &auth, "x"));
+    rig.bytes_only(client, &request(&format!("POST /v2/rpc/{function}?unwrap"), &auth, "x"));
     client
 }
 
@@ -31,7 +36,14 @@ fn calls_of_one_user_keep_half_of_the_callers_at_most_from_others() {
     let rig = rig_with(2, |_| {});
     let (slow, quick) = (rig.login("slow").1, rig.login("quick").1);
     let callers: Vec<ThreadId> = rig.topology.callers.clone();
-    let posted = || callers.iter().map(|caller| rig.posted(*caller, "job")).collect::<Vec<_>>();
+    // The function is known to be fast.
+    call(&rig, &rig.login("first").1);
+    rig.settle();
+    let before: Vec<_> = callers.iter().map(|caller| rig.posted(*caller, "job")).collect();
+    let posted = || {
+        let now = callers.iter().map(|caller| rig.posted(*caller, "job"));
+        now.zip(&before).map(|(now, before)| now - before).collect::<Vec<_>>()
+    };
     // Its first call stands still, as a slow one does.
     callers.iter().for_each(|caller| rig.freeze(*caller, true));
     let clients: Vec<Client> = (0..40).map(|_| call(&rig, &slow)).collect();
@@ -48,6 +60,43 @@ fn calls_of_one_user_keep_half_of_the_callers_at_most_from_others() {
     rig.freeze(held, false);
     rig.settle();
     assert!(clients.iter().all(|client| is_answered(&rig, *client)));
+    assert_eq!((rig.stat("jobs_waiting"), rig.stat("calls_waiting")), (0, 0));
+}
+
+#[test]
+fn strangers_who_call_a_slow_function_leave_a_caller_to_others() {
+    let rig = rig_with(2, |_| {});
+    let quick = rig.login("quick").1;
+    let callers: Vec<ThreadId> = rig.topology.callers.clone();
+    let posted = || callers.iter().map(|caller| rig.posted(*caller, "job")).collect::<Vec<_>>();
+    call(&rig, &quick);
+    rig.settle();
+    for is_known in [false, true] {
+        let before = posted();
+        // One call each of many accounts, of which nothing is known; they stand still.
+        callers.iter().for_each(|caller| rig.freeze(*caller, true));
+        let strangers: Vec<Client> = (0..20)
+            .map(|at| call_of(&rig, &rig.login(&format!("stranger-{is_known}-{at}")).1, "other"))
+            .collect();
+        rig.settle();
+        let held = callers.iter().zip(posted()).zip(before).find(|((_, now), was)| now != was);
+        let held = *held.unwrap().0.0;
+        callers.iter().filter(|caller| **caller != held).for_each(|it| rig.freeze(*it, false));
+        for _ in 0..3 {
+            let neighbour = call(&rig, &quick);
+            rig.settle();
+            assert!(is_answered(&rig, neighbour), "a neighbour waits, {is_known}");
+        }
+        rig.set_look_ms(900);
+        rig.freeze(held, false);
+        rig.settle();
+        rig.set_look_ms(0);
+        assert!(strangers.iter().all(|client| is_answered(&rig, *client)));
+        // The users' own records are forgotten; the function's is not. The neighbour is fast again.
+        rig.advance(6_000);
+        call(&rig, &quick);
+        rig.settle();
+    }
     assert_eq!((rig.stat("jobs_waiting"), rig.stat("calls_waiting")), (0, 0));
 }
 
@@ -104,6 +153,13 @@ fn a_call_goes_to_an_idle_caller_once_its_users_slow_one_is_forgotten() {
         let slow = call(&rig, token);
         rig.settle();
         assert!(is_answered(&rig, slow));
+    }
+    // The users were slow, the function is not.
+    rig.set_look_ms(0);
+    let quick = rig.login("quick").1;
+    for _ in 0..40 {
+        call(&rig, &quick);
+        rig.settle();
     }
     let callers: Vec<ThreadId> = rig.topology.callers.clone();
     let posted = || callers.iter().map(|caller| rig.posted(*caller, "job")).collect::<Vec<_>>();
