@@ -68,6 +68,22 @@ test("pipelining holds little and makes nobody wait", throngOnly, async () => {
   assert.ok(grown < 64 * MIB, `${grown} bytes more`);
 });
 
+test("bodies sent without end take no buffers from others", throngOnly, async () => {
+  const body = "1\r\nx\r\n".repeat(40_000);
+  const upload = Buffer.from(
+    `POST /v2/account HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${body}0\r\n\r\n`,
+  );
+  await besideNeighbour(server, async () => {
+    const until = Date.now() + 3_000;
+    await inParallel(30, 30, async () => {
+      const socket = await server.rawConnection();
+      socket.resume();
+      await pour(socket, upload, until);
+      socket.destroy();
+    });
+  }, { ms: 1_000 });
+});
+
 test("messages sent ahead on sockets hold little", throngOnly, async () => {
   const { session } = await newPlayer(server);
   const payload = Buffer.from(JSON.stringify({ cid: "1", status_update: { status: "here" } }));
