@@ -160,6 +160,7 @@ test("nothing is left of an account that was deleted amid its own writes", thron
       return http(server, "POST", "/v2/rpc/e2e_storage?unwrap", { headers, body });
     };
     const writes = [0, 1, 2, 3].flatMap((key) => [byClient(key), byScript(key)]);
+    await Promise.race(writes); // Amid them, not before: one is written, the others are on their way.
     const gone = http(server, "DELETE", "/v2/account", { headers });
     const later = [4, 5, 6, 7].flatMap((key) => [byClient(key), byScript(key)]);
     assert.equal((await gone).status, 200);
