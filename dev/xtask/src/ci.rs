@@ -59,6 +59,14 @@ pub fn run(only: &[String], skip: &[String]) -> anyhow::Result<bool> {
     Ok(summary(&lines))
 }
 
+/// Installs what node's tests need, unless it is there.
+///
+/// # Errors
+/// If npm cannot be run, or fails.
+pub fn install_packages() -> anyhow::Result<()> {
+    steps::install()
+}
+
 /// `e2e` means `e2e-uring` and `e2e-poll`.
 fn is_called(name: &str, asked: &str) -> bool {
     name == asked || name.split('-').next() == Some(asked)

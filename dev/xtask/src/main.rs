@@ -1,4 +1,4 @@
-//! Every chore of this repository: `cargo xtask ci`, `attack`, `tidy`, `docs`.
+//! Every chore of this repository: `cargo xtask ci`, `attack`, `claims`, `peers`, `tidy`, `docs`.
 //!
 //! What is deliberately not here: anything that ships. Data comes in from the working tree and
 //! from the tools that are called; it goes out as lines on the terminal and an exit code.
@@ -7,10 +7,14 @@
 #![allow(unreachable_pub, reason = "a program has no outside; `pub` says what a module offers")]
 
 mod ci;
+mod claims;
 mod docs;
+mod peers;
 mod repository;
+mod spec;
 mod tidy;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -38,6 +42,47 @@ enum Chore {
     },
     /// Attack a release build, with a well-behaved neighbour beside each case whose waits count
     Attack,
+    /// Run every command of SPEC.md, in order, and tell which promises hold on this machine
+    #[command(after_help = CLAIMS_HELP)]
+    Claims {
+        /// Only rows that hold this text in the promise or in a command
+        #[arg(long, value_delimiter = ',', value_name = "TEXT,…")]
+        only: Vec<String>,
+        /// Measuring commands for a second, judged by nothing but errors: whether they still run
+        #[arg(long)]
+        quick: bool,
+        /// Only print the commands
+        #[arg(long)]
+        list: bool,
+    },
+    /// Measure throng beside other servers, in the same rounds under the same generator
+    #[command(after_help = PEERS_HELP)]
+    Peers {
+        /// Rows to measure, all by default (see --list)
+        #[arg(value_name = "ROW")]
+        rows: Vec<String>,
+        /// The other servers; else the file that THRONG_PEERS names; without one throng runs alone
+        #[arg(long, value_name = "FILE")]
+        with: Option<PathBuf>,
+        /// Rounds of every row; 5 by default, and 1 of rows that take minutes
+        #[arg(long, value_name = "N")]
+        rounds: Option<usize>,
+        /// Seconds that are counted in each run; 5 to 200 by default, as the row says
+        #[arg(long, value_name = "SECONDS")]
+        duration: Option<u32>,
+        /// Where table.md and runs.jsonl.gz go; rows that are there and not measured now stay
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// Fail unless it holds of every row: 'ratio >= 0.75', the median ratio to the best other
+        #[arg(long, value_name = "CONDITION", value_parser = peers::expectation)]
+        expect: Option<f64>,
+        /// Only print the rows
+        #[arg(long)]
+        list: bool,
+        /// Only print the table of the records in this folder
+        #[arg(long, value_name = "DIR")]
+        table: Option<PathBuf>,
+    },
     /// Check the laws that no compiler checks: arrows between crates, file sizes, promises
     Tidy,
     /// Write the pages that are made from code: docs/configuration.md, docs/result.schema.json
@@ -48,10 +93,36 @@ enum Chore {
     },
 }
 
+const CLAIMS_HELP: &str = "\
+Promises of figures are for a quiet machine with two processors or more: run nothing beside them. With
+--quick they say nothing about figures. Rows that need other servers are not run unless THRONG_PEERS
+names them (cargo xtask peers --help).";
+
+const PEERS_HELP: &str = "\
+The file of other servers, TOML:
+  [[peer]]
+  name = 'nginx'
+  rows = ['http']                    # http, websocket, nakama, or names of rows
+  start = 'nginx -p . -c nginx.conf' # in the foreground, run in the folder of the file
+  target = 'http://127.0.0.1:7501'
+  before = 'make a fresh database'   # optional, before each start
+  load = ['--set', 'path=/']         # optional, more for `throng load`
+  about = '1.22, Debian'             # optional, kept in the records
+
+Examples:
+  cargo xtask peers --with peers.toml --out results/peers
+  cargo xtask peers plaintext-16 ws-64 --with peers.toml --rounds 1 --duration 1
+  cargo xtask peers --table results/peers";
+
 fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Ci { only, skip } => ci::run(&only, &skip),
         Chore::Attack => ci::run(&["attack".to_owned()], &[]),
+        Chore::Claims { only, quick, list } => claims::run(&claims::Ask { only, quick, list }),
+        Chore::Peers { rows, with, rounds, duration, out, expect, list, table } => {
+            let duration_s = duration;
+            peers::run(&peers::Ask { rows, with, rounds, duration_s, out, expect, list, table })
+        }
         Chore::Tidy => tidy::run(),
         Chore::Docs { check: false } => docs::write().map(|()| true),
         Chore::Docs { check: true } => docs::check(),

@@ -3,6 +3,7 @@
 //! What is deliberately not here: the checks. Everything is read once and passed on as plain data,
 //! so that a check can be tried on a tree that exists only in a test.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,6 +26,16 @@ pub struct Tree {
     pub files: Vec<File>,
     /// The crates of the workspace.
     pub crates: Vec<Crate>,
+    /// What lies in results/, which is not read.
+    pub results: Vec<Kept>,
+}
+
+/// A file of which only the size counts.
+pub struct Kept {
+    /// Relative to the root, with `/`.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// One text file.
@@ -63,7 +74,9 @@ impl Tree {
         let mut files = Vec::new();
         walk(&root, &root, &mut files)?;
         files.sort_by(|a: &File, b: &File| a.path.cmp(&b.path));
-        Ok(Self { files, crates: crates(&root)? })
+        let mut results = Vec::new();
+        sizes(&root, &root.join("results"), &mut results)?;
+        Ok(Self { files, crates: crates(&root)?, results })
     }
 
     /// The text of a file, if it exists.
@@ -87,6 +100,17 @@ pub fn cargo() -> Command {
     command
 }
 
+/// The search path with the folder of a program first.
+///
+/// # Errors
+/// If a folder of it cannot stand in a search path.
+pub fn path_with(program: &Path) -> anyhow::Result<OsString> {
+    let first = program.parent().map(Path::to_owned);
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let all = first.into_iter().chain(std::env::split_paths(&others));
+    std::env::join_paths(all).context("PATH")
+}
+
 fn walk(root: &Path, folder: &Path, files: &mut Vec<File>) -> anyhow::Result<()> {
     let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     for entry in entries {
@@ -100,8 +124,7 @@ fn walk(root: &Path, folder: &Path, files: &mut Vec<File>) -> anyhow::Result<()>
             continue;
         }
         let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-        let relative =
-            path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+        let relative = relative(root, &path);
         let ours = ENDINGS.contains(&ending) || relative == ".ci/run";
         if !kind.is_file() || !ours || name == "package-lock.json" {
             continue;
@@ -113,6 +136,23 @@ fn walk(root: &Path, folder: &Path, files: &mut Vec<File>) -> anyhow::Result<()>
         }
     }
     Ok(())
+}
+
+fn sizes(root: &Path, folder: &Path, kept: &mut Vec<Kept>) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sizes(root, &entry.path(), kept)?;
+        } else {
+            let path = relative(root, &entry.path());
+            kept.push(Kept { path, bytes: entry.metadata()?.len() });
+        }
+    }
+    Ok(())
+}
+
+fn relative(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
 }
 
 #[derive(Deserialize)]

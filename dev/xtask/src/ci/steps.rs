@@ -145,7 +145,7 @@ fn node_tests(driver: &str, throng: &Path, tests: &'static str) -> anyhow::Resul
     if !folder.join("package.json").is_file() {
         return Ok(Outcome::Skipped(format!("there is no {E2E}/package.json")));
     }
-    install(&folder)?;
+    install()?;
     let mut files = Vec::new();
     for entry in std::fs::read_dir(root().join(tests)).context(tests)? {
         let path = entry?.path();
@@ -163,7 +163,8 @@ fn node_tests(driver: &str, throng: &Path, tests: &'static str) -> anyhow::Resul
 }
 
 /// `npm ci`, unless what is installed is what the lock file says.
-fn install(folder: &Path) -> anyhow::Result<()> {
+pub(super) fn install() -> anyhow::Result<()> {
+    let folder = &root().join(E2E);
     let time = |path: PathBuf| std::fs::metadata(path).and_then(|file| file.modified()).ok();
     let installed = time(folder.join("node_modules/.package-lock.json"));
     if installed.is_some() && installed >= time(folder.join("package-lock.json")) {

@@ -79,7 +79,7 @@ mod tests {
                 .map(|(to, dev)| Arrow { to: (*to).to_owned(), dev: *dev })
                 .collect(),
         };
-        Tree { files: Vec::new(), crates: crates.iter().map(one).collect() }
+        Tree { files: Vec::new(), crates: crates.iter().map(one).collect(), results: Vec::new() }
     }
 
     #[test]

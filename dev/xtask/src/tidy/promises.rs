@@ -1,10 +1,11 @@
-//! What the pages promise must be there: every crate in the code map, every command of SPEC.md.
+//! What the pages promise must be there: every crate in the code map, every command of SPEC.md, with
+//! something in it that can fail.
 
 use super::Finding;
 use crate::repository::Tree;
+use crate::spec::{self, SPEC};
 
 const MAP: &str = "ARCHITECTURE.md";
-const SPEC: &str = "SPEC.md";
 
 /// Subcommands of the binary that SPEC.md may name.
 const THRONG: &[&str] = &["serve", "check", "echo", "options", "load"];
@@ -19,48 +20,33 @@ pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
     missing.map(|one| finding(MAP, format!("`{}` is not in the code map", one.folder))).collect()
 }
 
-/// Every row of a table in SPEC.md names a command, and the command exists.
+/// Every row of a table in SPEC.md names a command, the command exists, and it can fail.
 pub(super) fn commands(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.text(SPEC) else { return Vec::new() };
     let mut found = Vec::new();
-    for (number, row) in rows(page) {
-        let commands: Vec<_> =
-            row.split('`').skip(1).step_by(2).filter(|c| is_command(c)).collect();
-        if commands.is_empty() {
-            found.push(finding(SPEC, format!("line {number}: no command shows this promise")));
+    for row in spec::rows(page) {
+        let line = row.line;
+        if row.commands.is_empty() {
+            found.push(finding(SPEC, format!("line {line}: no command shows this promise")));
         }
-        for command in commands {
-            if let Some(what) = missing(tree, command) {
-                found.push(finding(SPEC, format!("line {number}: `{command}`: {what}")));
+        for command in row.commands {
+            if let Some(what) = missing(tree, &command).or_else(|| cannot_fail(&command)) {
+                found.push(finding(SPEC, format!("line {line}: `{command}`: {what}")));
             }
         }
     }
     found
 }
 
+/// A command that measures says what it expects.
+fn cannot_fail(command: &str) -> Option<String> {
+    let measures = ["throng load ", "cargo xtask peers"].iter().any(|it| command.starts_with(it));
+    let expects = spec::words(command).iter().any(|word| word == "--expect");
+    (measures && !expects).then(|| "measures and expects nothing: add --expect".to_owned())
+}
+
 fn finding(place: &str, what: String) -> Finding {
     Finding { place: place.to_owned(), what }
-}
-
-/// Rows below the heads of tables, with line numbers from 1.
-fn rows(page: &str) -> Vec<(usize, &str)> {
-    let mut rows = Vec::new();
-    let mut in_body = false;
-    for (number, line) in (1..).zip(page.lines()) {
-        if !line.starts_with('|') {
-            in_body = false;
-        } else if line.chars().all(|c| "|-: ".contains(c)) {
-            in_body = true;
-        } else if in_body {
-            rows.push((number, line));
-        }
-    }
-    rows
-}
-
-fn is_command(text: &str) -> bool {
-    let first = text.split_whitespace().next().unwrap_or("");
-    matches!(first, "cargo" | "throng" | "node" | "npm") && text.contains(' ')
 }
 
 /// What a command lacks, if anything.
@@ -108,7 +94,7 @@ mod tests {
             |(path, text): &(&str, &str)| File { path: path.to_string(), text: text.to_string() };
         let one =
             Crate { name: "wire".to_owned(), folder: "pure/wire".to_owned(), arrows: Vec::new() };
-        Tree { files: files.iter().map(file).collect(), crates: vec![one] }
+        Tree { files: files.iter().map(file).collect(), crates: vec![one], results: Vec::new() }
     }
 
     #[test]
@@ -131,6 +117,8 @@ mod tests {
             ("| fast | `cargo test -p wire nothing` |", "no test `nothing`"),
             ("| fast | `cargo test -p wired` |", "no crate `wired`"),
             ("| fast | `throng echo --port 1` |", ""),
+            ("| fast | `throng load register` |", "expects nothing"),
+            ("| fast | `throng load register --expect 'errors == 0'` |", ""),
             ("| fast | `throng fly` |", "no command `fly`"),
             ("| fast | `node --test dev/e2e/a.mjs` |", ""),
             ("| fast | `node --test dev/e2e/b.mjs` |", "no dev/e2e/b.mjs"),

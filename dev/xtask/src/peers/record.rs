@@ -1,0 +1,236 @@
+//! What is kept of a run: `result.json` of `throng load` and the histograms of what was counted, a
+//! line of JSON for each run, compressed. Any figure of a table can be computed from it again.
+//!
+//! Left out is only what follows from the histograms (`curve` of an operation, `heat` of a second),
+//! and the seconds of the histograms: each operation has one for all its counted time.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The file in a folder of results.
+pub const FILE: &str = "runs.jsonl.gz";
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Name of the row.
+    pub row: String,
+    /// Name of the server.
+    pub who: String,
+    /// From 1.
+    pub round: usize,
+    /// Place in the round, from 1.
+    #[serde(default)]
+    pub place: usize,
+    /// What is known of the processor: `vendor_id`, `cpu family`, `model`, `model name`, `stepping`.
+    #[serde(default)]
+    pub processor: BTreeMap<String, String>,
+    /// `result.json`, without what follows from the histograms.
+    pub result: Value,
+    /// Of what was counted, in nanoseconds, by `OPERATION.service`, `.response` and `.late`:
+    /// HdrHistogram V2, deflated, base64.
+    #[serde(default)]
+    pub histograms: BTreeMap<String, String>,
+}
+
+/// The processor as the system names it now.
+pub fn processor() -> BTreeMap<String, String> {
+    let names = ["vendor_id", "cpu family", "model", "model name", "stepping"];
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut known = BTreeMap::new();
+    for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
+        if names.contains(&name.trim()) {
+            known.entry(name.trim().to_owned()).or_insert_with(|| value.trim().to_owned());
+        }
+    }
+    known
+}
+
+/// What `throng load --out` wrote, as it is kept.
+///
+/// # Errors
+/// If a file is missing or not understood.
+pub fn read_run(folder: &Path) -> anyhow::Result<(Value, BTreeMap<String, String>)> {
+    let read = |name: &str| {
+        let path = folder.join(name);
+        std::fs::read(&path).with_context(|| path.display().to_string())
+    };
+    let mut result: Value = serde_json::from_slice(&read("result.json")?)?;
+    let histograms = merged(&read("result.hlog")?, &result)?;
+    for (list, derived) in [("ops", "curve"), ("series", "heat")] {
+        for one in result.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(fields) = one.as_object_mut() {
+                fields.remove(derived);
+            }
+        }
+    }
+    Ok((result, histograms))
+}
+
+/// One histogram for each tag of a log: of all its time for what prepares a player, of the counted
+/// time for the rest.
+fn merged(log: &[u8], result: &Value) -> anyhow::Result<BTreeMap<String, String>> {
+    let from_s = counted_from_s(result);
+    let is_setup = |tag: &str| {
+        let op = tag.rsplit_once('.').map_or(tag, |(op, _)| op);
+        result["ops"].as_array().into_iter().flatten().any(|one| {
+            let name = one["name"].as_str().unwrap_or_default();
+            let is_it = name.replace(|c: char| c == ',' || c.is_whitespace(), "_") == op;
+            is_it && one["setup"].as_bool() == Some(true)
+        })
+    };
+    let mut all: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
+    let mut deserializer = Deserializer::new();
+    for entry in IntervalLogIterator::new(log) {
+        let entry = entry.map_err(|error| anyhow::anyhow!("result.hlog: {error:?}"))?;
+        let LogEntry::Interval(interval) = entry else { continue };
+        let tag = interval.tag().map(|tag| tag.as_str().to_owned()).unwrap_or_default();
+        if interval.start_timestamp().as_secs_f64() + 1e-3 < from_s && !is_setup(&tag) {
+            continue;
+        }
+        let bytes = STANDARD.decode(interval.encoded_histogram()).context("result.hlog")?;
+        let histogram: Histogram<u64> =
+            deserializer.deserialize(&mut &*bytes).context("result.hlog")?;
+        match all.get_mut(&tag) {
+            Some(whole) => whole.add(&histogram).context("result.hlog")?,
+            None => drop(all.insert(tag, histogram)),
+        }
+    }
+    let mut serializer = V2DeflateSerializer::new();
+    let mut texts = BTreeMap::new();
+    for (tag, histogram) in all {
+        let mut bytes = Vec::new();
+        serializer.serialize(&histogram, &mut bytes).context("a histogram")?;
+        texts.insert(tag, STANDARD.encode(bytes));
+    }
+    Ok(texts)
+}
+
+/// When the first counted second began, in seconds of the run.
+fn counted_from_s(result: &Value) -> f64 {
+    let mut seconds = result["series"].as_array().into_iter().flatten();
+    let first = seconds.find(|second| second["stage"].as_str() == Some("counted"));
+    let number = |name: &str| first.and_then(|second| second[name].as_f64()).unwrap_or(0.0);
+    number("at_s") - number("length_s")
+}
+
+/// All records of a folder; none if there is no such file.
+///
+/// # Errors
+/// If the file is not understood.
+pub fn read(folder: &Path) -> anyhow::Result<Vec<Record>> {
+    let path = folder.join(FILE);
+    let Ok(file) = File::open(&path) else { return Ok(Vec::new()) };
+    let lines = BufReader::new(GzDecoder::new(file)).lines();
+    let record = |line: std::io::Result<String>| anyhow::Ok(serde_json::from_str(&line?)?);
+    lines.map(record).collect::<anyhow::Result<_>>().with_context(|| path.display().to_string())
+}
+
+/// Writes all records of a folder, whole or not at all.
+///
+/// # Errors
+/// If that cannot be done.
+pub fn write(folder: &Path, records: &[Record]) -> anyhow::Result<()> {
+    let path = folder.join(FILE);
+    let part = folder.join(format!("{FILE}.part"));
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let mut packed = GzEncoder::new(File::create(&part)?, Compression::best());
+    for record in records {
+        serde_json::to_writer(&mut packed, record)?;
+        packed.write_all(b"\n")?;
+    }
+    packed.finish()?.sync_all()?;
+    std::fs::rename(&part, &path).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+    use serde_json::json;
+
+    use super::*;
+
+    fn histogram(values: &[u64]) -> Histogram<u64> {
+        let mut histogram = Histogram::new(3).unwrap();
+        values.iter().for_each(|value| histogram.record(*value).unwrap());
+        histogram
+    }
+
+    fn result() -> Value {
+        json!({
+            "ops": [
+                { "name": "log in", "setup": true, "curve": [1] },
+                { "name": "rpc", "setup": false, "curve": [2] },
+            ],
+            "series": [
+                { "stage": "warm-up", "at_s": 1.0, "length_s": 1.0, "heat": [[1, 1]] },
+                { "stage": "counted", "at_s": 2.0, "length_s": 1.0, "heat": [[1, 1]] },
+                { "stage": "counted", "at_s": 3.0, "length_s": 1.0 },
+            ],
+        })
+    }
+
+    fn log() -> Vec<u8> {
+        let mut log = Vec::new();
+        let mut serializer = V2DeflateSerializer::new();
+        let start = SystemTime::UNIX_EPOCH;
+        let builder = &mut IntervalLogWriterBuilder::new();
+        let mut writer =
+            builder.with_start_time(start).begin_log_with(&mut log, &mut serializer).unwrap();
+        for (tag, at_s, values) in [
+            ("log_in.service", 0, &[10][..]),
+            ("rpc.service", 0, &[1, 2]),
+            ("rpc.service", 1, &[100, 200]),
+            ("rpc.service", 2, &[300]),
+        ] {
+            let (at, second) = (Duration::from_secs(at_s), Duration::from_secs(1));
+            writer.write_histogram(&histogram(values), at, second, Tag::new(tag)).unwrap();
+        }
+        log
+    }
+
+    fn unpacked(text: &str) -> Histogram<u64> {
+        Deserializer::new().deserialize(&mut &*STANDARD.decode(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_was_counted_is_kept() {
+        let folder = std::env::temp_dir().join(format!("throng-run-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("result.json"), result().to_string()).unwrap();
+        std::fs::write(folder.join("result.hlog"), log()).unwrap();
+        let (kept, histograms) = read_run(&folder).unwrap();
+        assert!(!kept.to_string().contains("curve") && !kept.to_string().contains("heat"));
+        assert_eq!(unpacked(&histograms["rpc.service"]), histogram(&[100, 200, 300]));
+        assert_eq!(unpacked(&histograms["log_in.service"]), histogram(&[10]));
+        let record = Record {
+            row: "rpc".to_owned(),
+            who: "throng".to_owned(),
+            round: 1,
+            place: 2,
+            processor: processor(),
+            result: kept,
+            histograms,
+        };
+        assert!(read(&folder).unwrap().is_empty());
+        write(&folder, &[record.clone(), record.clone()]).unwrap();
+        assert_eq!(read(&folder).unwrap(), [record.clone(), record]);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
