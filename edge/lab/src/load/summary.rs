@@ -243,15 +243,25 @@ impl Percentiles {
             mean_ns: it.mean(),
             deviation_ns: it.stdev(),
             min_ns: it.min(),
-            p50_ns: it.value_at_quantile(0.5),
-            p75_ns: it.value_at_quantile(0.75),
-            p90_ns: it.value_at_quantile(0.9),
-            p95_ns: it.value_at_quantile(0.95),
-            p99_ns: it.value_at_quantile(0.99),
-            p999_ns: it.value_at_quantile(0.999),
+            p50_ns: at_nearest_rank(it, 500),
+            p75_ns: at_nearest_rank(it, 750),
+            p90_ns: at_nearest_rank(it, 900),
+            p95_ns: at_nearest_rank(it, 950),
+            p99_ns: at_nearest_rank(it, 990),
+            p999_ns: at_nearest_rank(it, 999),
             max_ns: it.max(),
         }
     }
+}
+
+/// The smallest value that so many thousandths of all values do not exceed: their rank is rounded
+/// up, in whole numbers. As in HdrHistogram for Java since 2.1.12; other readers round the rank to
+/// the nearest whole number and name the value before it.
+fn at_nearest_rank(histogram: &Histogram<u64>, thousandths: u64) -> u64 {
+    let count = u128::from(histogram.len());
+    let rank = u64::try_from((count * u128::from(thousandths)).div_ceil(1_000)).unwrap_or(u64::MAX);
+    // The half keeps the product of a share and the count from being rounded past the rank.
+    histogram.value_at_quantile((float(rank) - 0.5) / float(histogram.len()))
 }
 
 /// Match messages.
@@ -581,9 +591,23 @@ impl Interval {
 mod tests {
     use std::time::Duration;
 
-    use super::{Lacking, OpSummary, ProcessSample, Ramp, Second, SecondOp, Summary};
+    use hdrhistogram::Histogram;
+
+    use super::{Lacking, OpSummary, Percentiles, ProcessSample, Ramp, Second, SecondOp, Summary};
     use crate::load::program::Op;
     use crate::load::record::{Record, Stage};
+
+    #[test]
+    fn ranks_of_percentiles_are_rounded_up_and_exact() {
+        let mut histogram = Histogram::<u64>::new_with_bounds(1, 1_000_000, 5).unwrap();
+        for value in 1..=5_000 {
+            histogram.record(value).unwrap();
+            let it = Percentiles::of(Some(&histogram));
+            let found = [it.p50_ns, it.p75_ns, it.p90_ns, it.p95_ns, it.p99_ns, it.p999_ns];
+            let rank = |thousandths: u64| (value * thousandths).div_ceil(1_000);
+            assert_eq!(found, [500, 750, 900, 950, 990, 999].map(rank), "{value}");
+        }
+    }
 
     #[test]
     fn what_came_later_is_not_divided_by_the_cost_of_coming() {
