@@ -5,8 +5,10 @@
 //! `server`: it can only measure what a stranger could.
 //!
 //! Data comes in as a scenario (TOML) and leaves as a [`load::Summary`], from which tables, files
-//! and reports are made. The command line is the binary's.
+//! and reports are made. What other commands that measure will share stands in [`measure`], which
+//! knows nothing of `load`. The command line is the binary's.
 
 #![forbid(unsafe_code)]
 
 pub mod load;
+pub mod measure;

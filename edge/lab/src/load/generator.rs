@@ -8,7 +8,9 @@
 //! begun and did not, `steps` does the steps of a session, `http` and `socket` read what comes back.
 
 mod http;
+pub(crate) mod inbox;
 mod missed;
+pub(crate) mod player;
 mod schedule;
 mod socket;
 mod steps;
@@ -24,11 +26,11 @@ use std::time::Instant;
 use event::{CloseReason, ConnId, ConnectFailure, Handler, Input, Now, Output, Random, Timers};
 use wire::http1::{Limits, ResponseDecoder};
 
-use super::deliveries::SENDER_MASK;
-use super::player::{Doing, Link, Player};
-use super::program::Program;
-use super::record::{ERROR_KINDS_MAX, NO_OP, Record, STOPPED, Stage, short};
-use super::scenario::{OnError, Phase};
+use crate::load::generator::player::{Doing, Link, Player};
+use crate::load::record::{ERROR_KINDS_MAX, NO_OP, Record, STOPPED, Stage, short};
+use crate::load::scenario::mark::SENDER_MASK;
+use crate::load::scenario::program::Program;
+use crate::load::scenario::{OnError, Phase};
 
 /// Connections that are being made at once, and players that prepare themselves at once when they
 /// come without a ramp.
@@ -508,8 +510,8 @@ fn connect_failure(cause: ConnectFailure) -> Cow<'static, str> {
 }
 
 /// Whether the step at `step` needs a socket that an earlier step has opened.
-fn player_socket(plan: &super::program::SessionPlan, step: u16) -> bool {
-    use super::program::StepKind;
+fn player_socket(plan: &crate::load::scenario::program::SessionPlan, step: u16) -> bool {
+    use crate::load::scenario::program::StepKind;
     let is_connect = |kind: &StepKind| matches!(kind, StepKind::Connect { .. });
     let before = plan.steps.iter().take(usize::from(step));
     before.rev().any(|step| is_connect(&step.kind)) || plan.steps.get(usize::from(step)).is_none()

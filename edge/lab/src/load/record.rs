@@ -4,14 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 use serde::{Deserialize, Serialize};
+
+use crate::measure::percentiles::Times;
+
+pub(crate) mod limit;
 
 /// Kinds of error that are told apart, at most; further ones are counted as `other`.
 pub(crate) const ERROR_KINDS_MAX: usize = 128;
-/// Longest time that a histogram tells apart; longer ones are recorded as this. One hour.
-pub(crate) const TIME_NS_MAX: u64 = 3_600_000_000_000;
 /// Bytes of an error's example, at most.
 pub(crate) const EXAMPLE_BYTES_MAX: usize = 240;
 
@@ -44,62 +44,6 @@ impl Stage {
             Self::Drain => "draining",
             Self::Done => "done",
         }
-    }
-}
-
-/// A histogram of nanoseconds with three digits, made when it is first used.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Times(Option<Box<Histogram<u64>>>);
-
-impl Times {
-    pub(crate) fn record(&mut self, ns: u64, count: u64) {
-        if self.0.is_none() {
-            // Bounds that the crate accepts: 1 ≤ low, 2 × low ≤ high, 3 digits.
-            self.0 = Histogram::new_with_bounds(1, TIME_NS_MAX, 3).ok().map(Box::new);
-        }
-        if let Some(histogram) = &mut self.0 {
-            histogram.saturating_record_n(ns, count);
-        }
-    }
-
-    pub(crate) fn add(&mut self, other: &Self) {
-        match (&mut self.0, &other.0) {
-            (_, None) => {}
-            (None, Some(_)) => self.0.clone_from(&other.0),
-            // Same bounds: cannot fail.
-            (Some(mine), Some(theirs)) => drop(mine.add(&**theirs)),
-        }
-    }
-
-    pub(crate) fn histogram(&self) -> Option<&Histogram<u64>> {
-        self.0.as_deref().filter(|histogram| !histogram.is_empty())
-    }
-}
-
-impl Serialize for Times {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use base64::Engine as _;
-        let mut bytes = Vec::new();
-        if let Some(histogram) = self.histogram() {
-            let written = V2Serializer::new().serialize(histogram, &mut bytes);
-            written.map_err(serde::ser::Error::custom)?;
-        }
-        base64::engine::general_purpose::STANDARD.encode(bytes).serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Times {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        use base64::Engine as _;
-        use serde::de::Error as _;
-        let text = String::deserialize(deserializer)?;
-        if text.is_empty() {
-            return Ok(Self::default());
-        }
-        let bytes = base64::engine::general_purpose::STANDARD.decode(text);
-        let bytes = bytes.map_err(D::Error::custom)?;
-        let histogram = Deserializer::new().deserialize(&mut &*bytes);
-        Ok(Self(Some(Box::new(histogram.map_err(D::Error::custom)?))))
     }
 }
 
@@ -394,21 +338,7 @@ fn without_tokens(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ERROR_KINDS_MAX, NO_OP, Record, Stage, Times};
-
-    #[test]
-    fn times_keep_three_digits_and_are_never_lost() {
-        let mut times = Times::default();
-        for ns in [0, 1, 123_456, u64::MAX] {
-            times.record(ns, 2);
-        }
-        let mut sum = Times::default();
-        sum.add(&times);
-        sum.add(&times);
-        let histogram = sum.histogram().unwrap();
-        assert_eq!(histogram.len(), 16);
-        assert!((123_400..=123_600).contains(&histogram.value_at_quantile(0.75)));
-    }
+    use super::{ERROR_KINDS_MAX, NO_OP, Record, Stage};
 
     #[test]
     fn what_servers_say_is_kept_short_and_without_tokens() {

@@ -4,10 +4,10 @@ use event::{ConnId, Output};
 use wire::http1::Response;
 
 use super::{ANSWER_LIMITS, Command, Generator};
-use crate::load::limit::refused;
-use crate::load::player::{Doing, Expecting, Link};
-use crate::load::program::{HttpStep, Retry, Step, StepKind};
+use crate::load::generator::player::{Doing, Expecting, Link};
+use crate::load::record::limit::refused;
 use crate::load::record::{EXAMPLE_BYTES_MAX, NO_OP};
+use crate::load::scenario::program::{HttpStep, Retry, Step, StepKind};
 
 /// Bytes of a response that is kept for comparison, at most.
 const LAST_BYTES_MAX: usize = 8 << 10;

@@ -3,9 +3,9 @@
 //! Without this the slowest operations of all would be missing from the distribution.
 
 use super::Generator;
-use crate::load::player::Doing;
-use crate::load::program::{Program, SessionPlan};
+use crate::load::generator::player::Doing;
 use crate::load::scenario::Beat;
+use crate::load::scenario::program::{Program, SessionPlan};
 
 /// Missed beats of one player that are told apart; more of them are recorded in so many groups.
 const GROUPS_MAX: u64 = 1_000;

@@ -6,11 +6,11 @@ use super::{
     CONNECT_TIMED_OUT, Command, Event, GIVE_UP_NS, Generator, PLAYERS_MAX, RAMP_PATIENCE_NS,
     Settings,
 };
-use crate::load::player::{Doing, Link, Player};
-use crate::load::program::{Program, SessionPlan};
+use crate::load::generator::player::{Doing, Link, Player};
 use crate::load::record::{NO_OP, Stage};
+use crate::load::scenario::program::{Program, SessionPlan};
 use crate::load::scenario::{Pace, Process};
-use crate::load::stream::Stream;
+use crate::measure::arrivals::Stream;
 
 /// Records are handed over this often.
 const TICK_NS: u64 = 1_000_000_000;

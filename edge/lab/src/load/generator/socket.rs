@@ -13,12 +13,13 @@ use wire::websocket::{self, Decoder, Message, Opcode, Role};
 use super::http::Wrong;
 use super::steps::is_binary_message;
 use super::{ANSWER_LIMITS, Command, Generator};
-use crate::load::deliveries::{Arrival, Mark, PAYLOAD_BYTES_MAX, numbers_between};
-use crate::load::limit::refused;
-use crate::load::player::{Doing, Expecting, Link};
-use crate::load::program::{StepKind, audience_index};
+use crate::load::generator::inbox::{Arrival, numbers_between};
+use crate::load::generator::player::{Doing, Expecting, Link};
 use crate::load::record::NO_OP;
+use crate::load::record::limit::refused;
 use crate::load::scenario::Audience;
+use crate::load::scenario::mark::{Mark, PAYLOAD_BYTES_MAX};
+use crate::load::scenario::program::{StepKind, audience_index};
 
 /// Bytes of one message from the server, at most.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;

@@ -6,12 +6,14 @@ use wire::websocket::{self, Opcode};
 
 use super::http::Wrong;
 use super::{Command, Generator, Node, RESTART_NS};
-use crate::load::deliveries::{Mark, NUMBER_MASK};
-use crate::load::player::{Doing, Expecting, Link};
-use crate::load::program::{HttpStep, Program, SessionPlan, Step, StepKind, audience_index};
+use crate::load::generator::player::{Doing, Expecting, Link};
 use crate::load::record::Stage;
+use crate::load::scenario::mark::{Mark, NUMBER_MASK};
+use crate::load::scenario::program::{
+    HttpStep, Program, SessionPlan, Step, StepKind, audience_index,
+};
+use crate::load::scenario::template::{Filling, Template};
 use crate::load::scenario::{Audience, Await, Beat, Process, Think};
-use crate::load::template::{Filling, Template};
 
 /// Steps that a player does at once before the others have their turn.
 const STEPS_AT_ONCE_MAX: usize = 16;
@@ -562,7 +564,7 @@ impl Generator {
     }
 }
 
-pub(super) fn filling(player: &crate::load::player::Player) -> Filling<'_> {
+pub(super) fn filling(player: &crate::load::generator::player::Player) -> Filling<'_> {
     Filling {
         player: player.number,
         round: player.round,

@@ -11,8 +11,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use event::{CloseReason, ConnId, ConnectFailure, Handler, Input, Now, Op, Output};
 
 use super::{Command, Event, Generator, Node, Settings};
-use crate::load::program::{Dials, Program, compile};
 use crate::load::record::{Record, Stage};
+use crate::load::scenario::program::{Dials, Program, compile};
 use crate::load::scenario::{built_in, parse};
 
 const MS: u64 = 1_000_000;

@@ -1,0 +1,19 @@
+//! What a run has shown: its figures, second by second and in all, and whether they may be believed.
+//!
+//! In: records of all seconds. Out: a [`Summary`], which is what `result.json` holds.
+
+pub(crate) mod figures;
+pub(crate) mod notes;
+mod progress;
+mod schema;
+mod second;
+mod series;
+pub(crate) mod summary;
+pub(crate) mod validity;
+
+pub use progress::{Progress, Watch};
+pub use schema::schema;
+pub(crate) use second::STRETCH_S_MIN;
+pub use second::{Lacking, Ramp, Second, SecondOp};
+pub use series::csv;
+pub use summary::{OpSummary, RESULT_VERSION, ServerCost, Summary};

@@ -1,0 +1,315 @@
+//! Adds up what generators tell: totals, the seconds, samples of the server at the edges of the
+//! counted time. The figures come out as a [`Summary`].
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::plan::{Plan, RunError, unix_now};
+use crate::load::generator::Event;
+use crate::load::record::{Record, Stage};
+use crate::load::result::Second;
+use crate::load::result::summary::{GeneratorCost, PLAYERS_MIN, RESULT_VERSION, Settings, Summary};
+use crate::load::result::{Progress, Watch};
+use crate::load::scenario::program::Program;
+use crate::measure::environment::Environment;
+use crate::measure::hlog::Intervals;
+use crate::measure::percentiles::Percentiles;
+use crate::measure::process::{ProcessSample, own_cpu, own_resident_bytes, sample_all};
+use crate::measure::secrets::{KEY, is_secret};
+use crate::measure::target::Target;
+
+/// Samples of the server at the edges of the counted time.
+pub(super) struct ServerWatch {
+    pids: Vec<u32>,
+    before: ProcessSample,
+    /// When all players had come.
+    ready: Option<ProcessSample>,
+    start: Option<(ProcessSample, Instant)>,
+    end: Option<(ProcessSample, Instant)>,
+    last: Duration,
+}
+
+impl ServerWatch {
+    pub(super) fn new(pids: Vec<u32>, before: ProcessSample) -> Self {
+        Self { pids, before, ready: None, start: None, end: None, last: before.cpu() }
+    }
+}
+
+/// Adds up what the generator tells.
+pub(super) struct Collector {
+    pub(super) summary: Summary,
+    total: Record,
+    setup: Vec<bool>,
+    headline: u16,
+    has_phases: bool,
+    pub(super) intervals: Intervals,
+    stage: Stage,
+    stage_at: Instant,
+    op_names: Vec<String>,
+    is_loop_op: Vec<bool>,
+    start_ns: Option<u64>,
+    pub(super) server: Option<ServerWatch>,
+    own_last: (Duration, Instant),
+    own_resident_before: u64,
+}
+
+impl Collector {
+    pub(super) fn new(
+        plan: &Plan,
+        targets: &[Target],
+        program: &Program,
+        settings: &crate::load::generator::Settings,
+        pin: Option<usize>,
+    ) -> Self {
+        let scenario = &plan.scenario;
+        let targets: Vec<String> = targets.iter().map(|target| target.url.clone()).collect();
+        let mut vars = scenario.vars.clone();
+        vars.extend(plan.vars.clone());
+        for (name, value) in &mut vars {
+            if is_secret(name) {
+                KEY.clone_into(value);
+            }
+        }
+        let summary = Summary {
+            version: RESULT_VERSION,
+            scenario: scenario.name.clone(),
+            title: scenario.title.clone(),
+            about: scenario.about.clone(),
+            started_unix_s: unix_now().as_secs(),
+            settings: Settings {
+                target: targets.join(", "),
+                targets,
+                server_pids: Vec::new(),
+                players: settings.players,
+                rate: settings.rate.filter(|_| !plan.saturate),
+                saturate: plan.saturate,
+                is_free: scenario.phases.is_empty() && program.has_free_loop(settings.rate),
+                pipeline: plan.pipeline.unwrap_or(scenario.pipeline),
+                scenario_digest: scenario.digest(),
+                ramp_s: crate::measure::number::seconds(settings.ramp_ns),
+                warm_up_s: plan.warm_up.0.as_secs_f64(),
+                planned_s: crate::measure::number::seconds(settings.counted_ns),
+                vars,
+                driver: String::new(),
+                processes: plan.processes.max(1),
+                pin,
+                seed: settings.seed,
+            },
+            environment: Environment { peer: plan.peer.clone(), ..Environment::read() },
+            ..Summary::default()
+        };
+        Self {
+            summary,
+            total: Record::new(Stage::Counted, program.ops.len(), 0),
+            setup: program.ops.iter().map(|op| op.setup).collect(),
+            headline: program.headline,
+            has_phases: !scenario.phases.is_empty(),
+            intervals: Intervals::default(),
+            stage: Stage::Ramp,
+            stage_at: Instant::now(),
+            op_names: program.ops.iter().map(|op| op.name.clone()).collect(),
+            is_loop_op: program.ops.iter().map(|op| op.counted && !op.setup).collect(),
+            start_ns: None,
+            server: None,
+            own_last: (own_cpu(), Instant::now()),
+            own_resident_before: own_resident_bytes(),
+        }
+    }
+
+    /// Takes events until the generator is done.
+    pub(super) fn collect(
+        &mut self,
+        events: &Receiver<Event>,
+        is_finished: impl Fn() -> bool,
+        ask_to_finish: impl Fn(),
+        watch: Watch<'_>,
+    ) -> Result<(), RunError> {
+        loop {
+            match events.recv_timeout(Duration::from_millis(500)) {
+                Ok(Event::Ready | Event::Stopped) => {}
+                Ok(Event::Stage(stage)) => self.stage_begins(stage),
+                Ok(Event::Record(record)) => {
+                    let second = self.take(&record);
+                    if second.is_empty() {
+                        continue;
+                    }
+                    self.summary.series.push(second);
+                    if !self.tell(watch) {
+                        ask_to_finish();
+                    }
+                }
+                Ok(Event::Done) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if !is_finished() => {}
+                Err(_) => return Err(RunError::Gone),
+            }
+        }
+    }
+
+    fn tell(&self, watch: &mut dyn FnMut(&Progress<'_>) -> bool) -> bool {
+        let Some(second) = self.summary.series.last() else { return true };
+        watch(&Progress {
+            stage: self.stage,
+            stage_s: self.stage_at.elapsed().as_secs_f64(),
+            second,
+            history: &self.summary.series,
+            op_names: &self.op_names,
+            is_loop_op: &self.is_loop_op,
+            has_server: self.server.is_some(),
+            errors: &self.total.errors,
+            summary: &self.summary,
+        })
+    }
+
+    fn stage_begins(&mut self, stage: Stage) {
+        self.stage = stage;
+        let now = Instant::now();
+        self.stage_at = now;
+        // A server that is gone cannot be sampled; its errors are in the result.
+        let server = self.server.as_ref().and_then(|server| sample_all(&server.pids).ok());
+        if let Some(watch) = &mut self.server {
+            match stage {
+                Stage::WarmUp => watch.ready = server,
+                Stage::Counted => watch.start = server.map(|sample| (sample, now)),
+                Stage::Drain => watch.end = server.map(|sample| (sample, now)),
+                Stage::Ramp | Stage::Done => {}
+            }
+        }
+    }
+
+    /// Adds a record, and makes a line of the series from it.
+    fn take(&mut self, record: &Record) -> Second {
+        let start_ns = *self.start_ns.get_or_insert(record.from_ns);
+        if self.summary.environment.server.is_empty() {
+            self.summary.environment.server.clone_from(&record.server);
+        }
+        let mut second = Second::of(record, start_ns, self.headline);
+        if record.stage == Stage::Ramp && !self.has_phases {
+            self.summary.ramp.get_or_insert_default().take(record, &second);
+        }
+        second.note = self.ramp_note(record);
+        keep(&mut self.intervals, record, start_ns);
+        let now = Instant::now();
+        let (cpu, at) = std::mem::replace(&mut self.own_last, (own_cpu(), now));
+        let wall_s = now.duration_since(at).as_secs_f64().max(1e-9);
+        let own_s = self.own_last.0.saturating_sub(cpu).as_secs_f64();
+        // Workers have measured themselves; this process only adds up then.
+        let is_worked = record.resident_bytes > 0;
+        let worked_s = crate::measure::number::seconds(record.cpu_ns);
+        second.generator_cpu = own_s / wall_s + worked_share(worked_s, second.length_s);
+        second.generator_bytes =
+            if is_worked { record.resident_bytes } else { own_resident_bytes() };
+        if let Some(watch) = &mut self.server
+            && let Ok(sample) = sample_all(&watch.pids)
+        {
+            let cpu = std::mem::replace(&mut watch.last, sample.cpu());
+            second.server_cpu = sample.cpu().saturating_sub(cpu).as_secs_f64() / wall_s;
+        }
+        if matches!(record.stage, Stage::Counted | Stage::Drain) {
+            for (op, setup) in self.setup.iter().enumerate() {
+                if !setup {
+                    self.total.add_op(op, record);
+                }
+            }
+        }
+        for (op, setup) in self.setup.iter().enumerate() {
+            if *setup {
+                self.total.add_op(op, record);
+            }
+        }
+        self.total.add_rest(record, record.stage == Stage::Counted);
+        second
+    }
+
+    /// What is to be said when players are no longer waited for.
+    fn ramp_note(&self, record: &Record) -> String {
+        let ramp = self.summary.ramp.as_ref().filter(|_| !record.lacking.is_empty());
+        ramp.and_then(|ramp| ramp.text(self.summary.settings.players)).unwrap_or_default()
+    }
+
+    pub(super) fn finish(&mut self, program: &Program) {
+        let series = &self.summary.series;
+        let counted_s: f64 = series
+            .iter()
+            .filter(|second| second.stage == Stage::Counted.word())
+            // Not a sum: that of nothing is -0.
+            .fold(0.0, |sum, second| sum + second.length_s);
+        if self.has_phases {
+            let most = self.summary.series.iter().map(|second| second.players).max();
+            self.summary.settings.players = most.unwrap_or(0);
+        }
+        let counted = || series.iter().filter(|second| second.stage == Stage::Counted.word());
+        let cpu_s = counted().fold(0.0, |sum, it| sum + it.generator_cpu * it.length_s);
+        let resident_bytes = counted().map(|second| second.generator_bytes).max().unwrap_or(0);
+        self.summary.counted_s = counted_s;
+        self.summary.generator = GeneratorCost {
+            cpu_s,
+            cpu_share: cpu_s / counted_s.max(1e-9),
+            resident_bytes,
+            processors: self.summary.generator.processors,
+            ..GeneratorCost::default()
+        };
+        let processes = u64::from(self.summary.settings.processes.max(1));
+        let grown = resident_bytes.saturating_sub(self.own_resident_before * processes);
+        let players = self.summary.settings.players;
+        if players >= PLAYERS_MIN {
+            self.summary.generator.bytes_per_player = grown / u64::from(players);
+        }
+        self.summary.turned_away = self.total.turned_away;
+        self.summary.generator.turn_ns_max = self.total.turn_ns_max;
+        self.summary.generator.behind = Percentiles::of(self.total.behind.histogram());
+        self.summary.deliveries = program.match_ops.iter().any(Option::is_some).then(|| {
+            let it = &self.total.deliveries;
+            crate::load::result::summary::Deliveries {
+                echoes_sent: it.sent[0],
+                echoes: it.received[0],
+                broadcasts_sent: it.sent[1],
+                broadcasts: it.received[1],
+                lost: it.lost,
+                cut_off: it.cut_off,
+                doubled: it.doubled,
+                reordered: it.reordered,
+                foreign: it.foreign,
+                untracked: it.untracked,
+            }
+        });
+        self.summary.add_totals(&self.total, &program.ops, program.headline);
+        if let Some(watch) = &self.server
+            && let (Some((start, from)), Some((end, until))) = (watch.start, watch.end)
+        {
+            let wall_s = until.duration_since(from).as_secs_f64();
+            let ready = watch.ready.unwrap_or(start);
+            let pid = watch.pids.first().copied().unwrap_or(0);
+            self.summary.settings.server_pids.clone_from(&watch.pids);
+            self.summary.add_server(pid, [watch.before, ready, start, end], wall_s);
+        }
+    }
+}
+
+/// Keeps the histograms of a stretch for the log.
+fn keep(intervals: &mut Intervals, record: &Record, start_ns: u64) {
+    let start = Duration::from_nanos(record.from_ns.saturating_sub(start_ns));
+    let length = Duration::from_nanos(record.until_ns.saturating_sub(record.from_ns));
+    for (index, op) in record.ops.iter().enumerate() {
+        let kinds = [("service", &op.service), ("response", &op.response), ("late", &op.lateness)];
+        for (kind, times) in kinds {
+            intervals.keep((index, kind), (start, length), times);
+        }
+    }
+}
+
+/// Processors that workers used while a stretch lasted. Not by the clock of this process: their
+/// stretches may come late, and then several at once.
+fn worked_share(worked_s: f64, length_s: f64) -> f64 {
+    if length_s > 0.0 { worked_s / length_s } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::worked_share;
+
+    #[test]
+    fn a_stretch_without_length_has_no_share() {
+        assert!((worked_share(0.5, 2.0) - 0.25).abs() < 1e-9);
+        assert!(worked_share(0.5, 0.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,51 @@
+//! A generator on a thread of this process.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use engine::{Engine, Limits, Running, ThreadPlan};
+use event::ThreadId;
+
+use super::plan::{Plan, RunError};
+use crate::load::generator::{Command, Event, Generator, Settings};
+use crate::load::scenario::program::Program;
+
+/// Records that may wait for the main thread.
+pub(super) const EVENTS_MAX: usize = 64;
+/// Connections beyond the players', for few players.
+const SPARE_CONNECTIONS: u32 = 64;
+/// A generator on a thread of this process.
+pub(super) struct Here {
+    pub(super) running: Running<Command>,
+    pub(super) id: ThreadId,
+    pub(super) events: Receiver<Event>,
+}
+
+impl Here {
+    pub(super) fn start(
+        plan: &Plan,
+        program: Arc<Program>,
+        settings: Settings,
+        pin: Option<usize>,
+    ) -> Result<Self, RunError> {
+        let (sender, events) = sync_channel(EVENTS_MAX);
+        let mut engine = Engine::new(plan.driver);
+        // Those of players that begin anew are closing for a while yet.
+        let connections_max = settings.players + settings.players / 4 + SPARE_CONNECTIONS;
+        let connect_ms = u32::try_from(settings.timeout_ns / 1_000_000).unwrap_or(u32::MAX).max(1);
+        let mut thread = ThreadPlan::core("generator", Vec::new(), move |_start| {
+            // Timers to the microsecond; the kernel rounds to 50 µs otherwise.
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+            Generator::new(program, settings, sender)
+        });
+        thread.pin = pin;
+        thread.limits = Limits { connections_max, connect_ms, ..Limits::default() };
+        let id = engine.add(thread);
+        Ok(Self { running: engine.start()?, id, events })
+    }
+
+    /// Tells the generator something; one that has ended need not know.
+    pub(super) fn post(&self, command: Command) {
+        let _ = self.running.post(self.id, command);
+    }
+}

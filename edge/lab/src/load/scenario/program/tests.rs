@@ -1,0 +1,179 @@
+//! What scenarios become, and what cannot be meant.
+
+use super::{Dials, EMPTY, Filling, StepKind, compile};
+use crate::load::scenario::{BUILT_IN, built_in, parse};
+
+fn dials() -> Dials {
+    Dials {
+        hosts: vec!["h:1".to_owned(), "i".to_owned()],
+        server_key: "defaultkey".to_owned(),
+        http_key: "k".to_owned(),
+        run: "r".to_owned(),
+        vars: std::collections::BTreeMap::default(),
+        pipeline: 2,
+    }
+}
+
+#[test]
+fn built_in_scenarios_can_be_run() {
+    for (name, text) in BUILT_IN {
+        let scenario = parse(text).unwrap();
+        if let Err(error) = compile(&scenario, &dials()) {
+            panic!("{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_request_is_written_as_clients_write_it() {
+    let text = "name='a'\ntitle='a'\n[[session]]\nname='s'\n[[session.loop]]\nop='o'\n\
+                post='/x?'\nauth='server-key'\nbody='{}'\nheaders={ A='b' }\n";
+    let program = compile(&parse(text).unwrap(), &dials()).unwrap();
+    let StepKind::Http(step) = &program.sessions[0].steps[0].kind else { panic!("not http") };
+    let wanted = "POST /x? HTTP/1.1\r\nHost: h:1\r\nAuthorization: Basic ZGVmYXVsdGtleTo=\r\n\
+                  A: b\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+    assert_eq!(step.requests[0].whole.as_deref(), Some(wanted.repeat(2).as_bytes()));
+    let wanted = wanted.replace("h:1", "i");
+    assert_eq!(step.requests[1].whole.as_deref(), Some(wanted.repeat(2).as_bytes()));
+    assert_eq!(step.requests.len(), 2);
+}
+
+#[test]
+fn a_retry_goes_back_to_an_earlier_step() {
+    let program = compile(&parse(built_in("match").unwrap()).unwrap(), &dials()).unwrap();
+    let steps = &program.sessions[0].steps;
+    let from: Vec<_> = steps.iter().map(|step| step.retry.as_ref().map(|it| it.from)).collect();
+    assert_eq!(from, [None, None, None, Some(1), None, None]);
+}
+
+#[test]
+fn rates_that_cannot_be_meant_are_mistakes() {
+    let session = "[[session]]\nname='s'\n[[session.loop]]\nop='o'\nget='/'\n";
+    let phase = |arrivals| format!("[[phase]]\nduration='5s'\narrivals={arrivals}\n");
+    for (text, is_good) in [
+        ("rate=0.5\n".to_owned(), true),
+        ("rate=0.0\n".to_owned(), false),
+        ("rate=-1.0\n".to_owned(), false),
+        ("rate=nan\n".to_owned(), false),
+        ("rate=inf\n".to_owned(), false),
+        ("timeout='0s'\n".to_owned(), false),
+        (phase("0.0"), true),
+        (phase("-1.0"), false),
+        (phase("nan"), false),
+        (phase("inf"), false),
+        (phase("1e9"), false),
+    ] {
+        let scenario = parse(&format!("name='a'\ntitle='a'\n{text}{session}")).unwrap();
+        assert_eq!(compile(&scenario, &dials()).is_ok(), is_good, "{text}");
+    }
+}
+
+#[test]
+fn a_write_is_no_longer_than_a_connection_may_have_waiting() {
+    // Two requests stand in one write.
+    for (bytes, is_good) in [(500_000, true), (600_000, false)] {
+        let text = "name='a'\ntitle='a'\n[vars]\nb='x'\n[[session]]\nname='s'\n\
+                    [[session.loop]]\nop='o'\npost='/'\nbody='${b}${player}'\n";
+        let mut dials = dials();
+        dials.vars.insert("b".to_owned(), "x".repeat(bytes));
+        assert_eq!(compile(&parse(text).unwrap(), &dials).is_ok(), is_good, "{bytes}");
+    }
+}
+
+#[test]
+fn a_loop_without_a_pace_is_known() {
+    for (name, wanted) in BUILT_IN.iter().map(|it| (it.0, false)).chain([("free", true)]) {
+        let free =
+            "name='a'\ntitle='a'\n[[session]]\nname='s'\n[[session.loop]]\nop='o'\nget='/'\n";
+        let scenario = parse(built_in(name).unwrap_or(free)).unwrap();
+        let program = compile(&scenario, &dials()).unwrap();
+        assert_eq!(program.has_free_loop(scenario.rate), wanted, "{name}");
+        let has_loop = scenario.sessions.iter().any(|it| !it.repeated.is_empty());
+        assert_eq!(program.has_free_loop(None), has_loop, "{name}");
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    let head = "name='a'\ntitle='a'\n[[session]]\nname='s'\n";
+    for (rest, part) in [
+        ("", "has 0 steps"),
+        ("[[session.loop]]\nop='o'\nget='/${x}'", "nothing sets `${x}`"),
+        ("[[session.loop]]\nget='/'", "lacks `op`"),
+        ("[[session.loop]]\nop='o'\nget='/'\npost='/'", "exactly one of"),
+        ("[[session.loop]]\nop='o'\nget='/'\nauth='token'", "nothing sets `${token}`"),
+        ("[[session.first]]\nop='o'\nget='/'\n[[session.loop]]\nop='o'\nget='/'", "another"),
+        ("renew_every='0s'\n[[session.loop]]\nop='o'\nget='/'", "`renew_every`"),
+        ("[[session.loop]]\nop='o'\nsend_binary=7", "8 to"),
+        ("[[session.loop]]\nop='o'\nget='/'\nheaders={ 'a b'='c' }", "`a b`"),
+        ("[[session.loop]]\nop='o'\nmatch_send={op_code=1,size=9,to='all'}", "characters"),
+        ("[[session.loop]]\nop='o'\nget='/'\nretry={on='a',from='p'}", "earlier step"),
+        ("[[session.loop]]\nop='o'\nget='/'\nretry={on=''}", "wants a text"),
+        ("[[session.loop]]\nop='o'\nsend='x'\nretry={on='a'}", "wants a text"),
+        ("[[session.loop]]\nop='o'\nget='/'\nexpect=[2000]", "`expect = [2000]` is no status"),
+        ("[[session.loop]]\nop='o'\nget='/'\nexpect=[200, 99]", "`expect = [99]` is no status"),
+        ("[[session.loop]]\nthink={min='3s',max='1s'}", "min 3s is longer than max 1s"),
+        ("[[session.loop]]\nop='o'\nget='x'", "`get = \"x\"` is a path"),
+        ("[[session.loop]]\nop='o'\npost=''", "`post = \"\"` is a path"),
+        ("[[session.loop]]\nop='o'\nconnect='ws'", "session `s`, o: `connect = \"ws\"`"),
+    ] {
+        let error = compile(&parse(&format!("{head}{rest}")).unwrap(), &dials()).unwrap_err();
+        assert!(error.to_string().contains(part), "{rest}: {error}");
+    }
+}
+
+#[test]
+fn what_is_compared_with_answers_is_filled_in_before_the_run() {
+    let text = |rest: &str| {
+        let head = "name='a'\ntitle='a'\n[vars]\nword='sword'\n[[session]]\nname='s'\n";
+        format!("{head}[[session.loop]]\nop='o'\nget='/'\ncapture={{c='c'}}\n{rest}")
+    };
+    for (rest, at) in [
+        ("contains='a ${word} of ${run}'", "the a sword of r"),
+        ("retry={on='a ${word} of ${run}'}", "the a sword of r"),
+    ] {
+        let program = compile(&parse(&text(rest)).unwrap(), &dials()).unwrap();
+        let step = &program.sessions[0].steps[0];
+        let StepKind::Http(http) = &step.kind else { panic!("not http") };
+        let finder = http.contains.as_ref().or(step.retry.as_ref().map(|retry| &retry.on));
+        assert_eq!(finder.unwrap().find(at.as_bytes()), Some(4), "{rest}");
+    }
+    for (rest, part) in [
+        ("contains='${player}'", "`contains = \"${player}\"` would differ by player or round"),
+        ("contains='${c}'", "only variables and ${run} can stand there"),
+        ("retry={on='${round}'}", "`retry.on = \"${round}\"` would differ"),
+        ("contains='${wrod}'", "nothing sets `${wrod}`"),
+    ] {
+        let error = compile(&parse(&text(rest)).unwrap(), &dials()).unwrap_err();
+        assert!(error.to_string().contains(part), "{rest}: {error}");
+    }
+}
+
+#[test]
+fn headers_are_filled_in() {
+    let text = "name='a'\ntitle='a'\n[vars]\nv='w'\n[[session]]\nname='s'\n[[session.first]]\n\
+                op='o'\nget='/'\nheaders={ A='${v}-${player}', B='${v}' }\n[[session.loop]]\n\
+                op='p'\nconnect='/ws'\nheaders={ C='${v}' }\n";
+    let program = compile(&parse(text).unwrap(), &dials()).unwrap();
+    let StepKind::Http(http) = &program.sessions[0].steps[0].kind else { panic!("not http") };
+    let mut head = Vec::new();
+    http.requests[0].head.fill(&mut head, &Filling { player: 7, ..EMPTY });
+    assert_eq!(head, b"GET / HTTP/1.1\r\nHost: h:1\r\nA: w-7\r\nB: w\r\n\r\n");
+    let StepKind::Connect { extra, .. } = &program.sessions[0].steps[1].kind else { panic!() };
+    assert_eq!(&**extra, b"C: w\r\n");
+    let error = compile(&parse(&text.replace("C='${v}'", "C='${round}'")).unwrap(), &dials());
+    assert!(error.unwrap_err().to_string().contains("headers of `connect`"));
+}
+
+#[test]
+fn a_beat_counts_for_the_requests_of_one_write() {
+    for (steps, wanted) in [
+        ("[[session.loop]]\nop='o'\nget='/'\n", 2),
+        ("[[session.loop]]\nop='o'\nsend_binary=8\nawait='echo'\n", 1),
+        ("[[session.first]]\nop='o'\nget='/'\n[[session.loop]]\nop='p'\nsend='x'\n", 1),
+    ] {
+        let text = format!("name='a'\ntitle='a'\n[[session]]\nname='s'\n{steps}");
+        let program = compile(&parse(&text).unwrap(), &dials()).unwrap();
+        assert_eq!(program.sessions[0].beat_requests, wanted, "{steps}");
+    }
+}

@@ -1,0 +1,13 @@
+//! What people look at: tables, the live screen, reports, comparisons, verdicts of expectations.
+//!
+//! In: a result, or several, or a run that goes on. Out: text, HTML and XML. Nothing is measured here.
+
+pub mod advice;
+pub mod compare;
+pub mod expect;
+mod report;
+pub mod screen;
+mod table;
+
+pub use report::{comparison, html};
+pub use table::text;

@@ -1,0 +1,331 @@
+//! What a result means for the person in front of it: why a run has shown nothing, what cures an
+//! error, and what to do when the generator was in the way.
+//!
+//! In: a [`Summary`], or one of its errors. Out: sentences for a terminal or a report. Nothing is
+//! measured or decided here but by what the summary says.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use crate::load::record::limit::setting_in;
+use crate::load::result::Summary;
+use crate::load::result::notes::{is_answered, stopped};
+use crate::load::result::summary::ErrorSummary;
+use crate::measure::number::group;
+use crate::measure::text::one_line;
+
+/// Beginning of an error's kind, text that its example contains, cure. The first that fits is
+/// taken.
+const CURES: &[(&str, &str, &str)] = &[
+    (
+        "status 401",
+        "Server key",
+        "name the server's key with --server-key KEY (socket.server_key; `defaultkey` by default)",
+    ),
+    (
+        "status 401",
+        "HTTP key",
+        "name the server's key for HTTP calls with --http-key KEY (runtime.http_key)",
+    ),
+    (
+        "status 401",
+        "Auth token",
+        "the session's token was refused: tokens expire (session.token_expiry_sec), and \
+         `renew_every` in the scenario has to be shorter than that",
+    ),
+    (
+        "status 401",
+        "",
+        "the server refuses the credentials: --server-key KEY or --http-key KEY names others",
+    ),
+    (
+        "status 404",
+        "RPC function",
+        "the server has no RPC of this id: load the module that registers it (scenarios/modules has them; \
+         throng serve --runtime.path DIR), or name another with --rpc ID",
+    ),
+    (
+        "status 404",
+        "",
+        "the server does not know this path: wrong port in --target, or another kind of server? \
+         `throng load scenarios` says what each scenario needs",
+    ),
+    ("status 400", "HTTPS", TLS),
+    ("status 400", "https", TLS),
+    ("status 400", "SSL", TLS),
+    (
+        "status 429",
+        "",
+        "the server limits how often one address may ask: lift that limit for the run",
+    ),
+    (
+        "status 500",
+        "",
+        "the server failed: its log says why (an error in a script, or in its database)",
+    ),
+    (
+        "status 50",
+        "",
+        "the server, or a proxy before it, cannot take this load or is not ready: fewer players or \
+         a lower rate, and look at its log",
+    ),
+    ("not HTTP", "SSH-", "an SSH server listens there: wrong port in --target"),
+    ("not HTTP", "\u{15}\u{3}", TLS),
+    (
+        "not HTTP",
+        "",
+        "what listens there does not speak HTTP/1.1: wrong port in --target, or a TLS port?",
+    ),
+    ("bytes that nobody asked for", "SSH-", "an SSH server listens there: wrong port in --target"),
+    (
+        "bytes that nobody asked for",
+        "",
+        "what listens there speaks before it is asked, or twice: wrong port in --target?",
+    ),
+    (
+        "idle connection closed",
+        "",
+        "harmless: the server closes connections between two requests, and new ones are made; it \
+         costs both sides a connection each time",
+    ),
+    (
+        "connection refused",
+        "",
+        "nothing listened there then: the server had ended, or its queue of new connections was \
+         full; its log says which",
+    ),
+    (
+        "connect: refused",
+        "",
+        "nothing listened there then: the server had ended, or its queue of new connections was \
+         full; its log says which",
+    ),
+    (
+        "connect: no local port",
+        "",
+        "widen net.ipv4.ip_local_port_range, or spread the players over several addresses",
+    ),
+    ("connect: no open file", "", "raise `ulimit -n`, or share the players with --processes N"),
+    (
+        "connect: address unreachable",
+        "",
+        "the network has no way to that address any more: look at the route, or at --target",
+    ),
+    (
+        "connect: timed out",
+        "",
+        "the server does not accept fast enough (net.core.somaxconn, a full table of connections): \
+         a longer --ramp, or fewer players",
+    ),
+    (
+        "connection",
+        "",
+        "the server hung up: it ended, hit a limit of connections, or timed the connection out; \
+         its log says which",
+    ),
+    (
+        "time-out",
+        "",
+        "the server stands still or is too slow for this load: fewer players or a lower rate, or a \
+         longer `timeout` in the scenario",
+    ),
+    (
+        "answer lacks the expected text",
+        "",
+        "the server answered something else than the scenario wants: compare the example with its \
+         `contains` (`throng load scenarios NAME` prints it)",
+    ),
+    (
+        "answer lacks the header",
+        "",
+        "the scenario's `required` names the headers that an answer must have",
+    ),
+    (
+        "answer has no",
+        "",
+        "the answer has another form than the scenario wants: compare the example with its \
+         `capture`",
+    ),
+    (
+        "handshake refused",
+        "",
+        "there is no WebSocket at this path, or the token was refused: `throng load scenarios` \
+         says what each scenario needs",
+    ),
+    (
+        "players were not ready in time",
+        "",
+        "a longer --ramp, or fewer players; the other errors say what held them up",
+    ),
+    (
+        "server does not read",
+        "",
+        "the server does not take what it is sent: fewer players or a lower rate",
+    ),
+];
+
+const TLS: &str = "that is a TLS port, and TLS is not spoken here: name the server's plain port";
+
+/// What cures an error of this kind: the setting that the server names, or general advice; none where nothing general can be said.
+#[must_use]
+pub fn cure(error: &ErrorSummary) -> Option<Cow<'static, str>> {
+    if let Some(setting) = setting_in(&error.kind) {
+        return Some(Cow::Owned(format!(
+            "the server has met its limit `{setting}`: raise that setting for the run, or ask for \
+             less: fewer players, a lower rate"
+        )));
+    }
+    let fits = |(kind, part, _): &&(&str, &str, &str)| {
+        error.kind.starts_with(kind) && error.example.contains(part)
+    };
+    CURES.iter().find(fits).map(|(_, _, cure)| Cow::Borrowed(*cure))
+}
+
+/// Why a run has failed, in one line: the scenario stopped it, or nothing was answered as it should
+/// be. None for a run whose figures mean something.
+#[must_use]
+pub fn failure(summary: &Summary) -> Option<String> {
+    if let Some(reason) = stopped(summary) {
+        return Some(reason);
+    }
+    if is_answered(summary) {
+        return None;
+    }
+    let mut reason = if summary.counted_s > 0.0 {
+        "nothing was answered as the scenario wants".to_owned()
+    } else if summary.errors.is_empty() && !summary.ended.is_empty() {
+        summary.ended.clone()
+    } else if summary.errors.is_empty() {
+        "the run ended before anything was counted".to_owned()
+    } else {
+        "no player became ready".to_owned()
+    };
+    // What can be cured says more than what came of it.
+    let curable = summary.errors.iter().find(|error| cure(error).is_some());
+    if let Some(error) = curable.or(summary.errors.first()) {
+        let op = if error.op == "-" { String::new() } else { format!("{}: ", error.op) };
+        let _ = write!(reason, ": {} times {op}{}", group(error.count), one_line(&error.kind));
+    }
+    Some(reason)
+}
+
+/// What to do when the generator was in the way, and what its figures are still good for.
+pub(crate) fn mending(summary: &Summary) -> Vec<String> {
+    let settings = &summary.settings;
+    let processors = summary.environment.processors.max(1);
+    let processes = usize::from(settings.processes.max(1));
+    let less = if settings.rate.is_some() {
+        "fewer players or a lower rate (--players, --rate)"
+    } else {
+        "fewer players (--players)"
+    };
+    let mut lines = Vec::new();
+    if processors == 1 {
+        lines.push(
+            "this machine has one processor for server and generator, so each waits for the \
+             other: measure from another machine"
+                .to_owned(),
+        );
+        lines.push(format!("or {less}, until this line goes away"));
+    } else {
+        lines.push(format!("{less}, until this line goes away"));
+        if processes + 1 < processors {
+            let most = processors - 1;
+            lines.push(format!("or --processes N, up to {most}: they share the players"));
+        }
+        lines.push(
+            "or a quiet processor for the generator: --pin CPU, with the server and all other \
+             programs on others (--server 'COMMAND' keeps the server off it)"
+                .to_owned(),
+        );
+    }
+    lines.push(
+        "until then times are too high, never too low; counts, errors and operations per \
+         CPU-second of the server may be used"
+            .to_owned(),
+    );
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cure, failure, mending};
+    use crate::load::record::STOPPED;
+    use crate::load::result::summary::{ErrorSummary, OpSummary, Summary};
+
+    fn error(kind: &str, example: &str) -> ErrorSummary {
+        ErrorSummary {
+            op: "rpc".to_owned(),
+            kind: kind.to_owned(),
+            count: 3,
+            example: example.to_owned(),
+        }
+    }
+
+    #[test]
+    fn errors_have_cures() {
+        for (kind, example, part) in [
+            ("status 401", "{\"message\":\"Server key invalid\"}", "--server-key"),
+            ("status 401", "{\"message\":\"HTTP key invalid\"}", "--http-key"),
+            ("status 401", "{\"message\":\"Auth token invalid\"}", "renew_every"),
+            ("status 401", "no", "--server-key KEY or --http-key"),
+            ("status 404", "RPC function not found", "--rpc"),
+            ("status 404", "<html>", "wrong port"),
+            ("status 400", "Client sent an HTTP request to an HTTPS server.", "TLS"),
+            ("status 500", "attempt to index nil", "log"),
+            ("status 503", "", "lower rate"),
+            ("status 429: limit.calls_waiting_per_user", "", "limit.calls_waiting_per_user"),
+            ("error 0: too many requests (limit.a_b is 1)", "", "`limit.a_b`"),
+            ("handshake refused: status 429: limit.sockets_per_user", "", "sockets_per_user"),
+            ("not HTTP: malformed start line", "SSH-2.0-OpenSSH", "SSH server"),
+            ("not HTTP: malformed start line", "\u{15}\u{3}\u{1}\0\u{2}", "TLS"),
+            ("not HTTP: malformed start line", "220 mail", "HTTP/1.1"),
+            ("connection refused or failed", "", "its log"),
+            ("connect: refused", "", "its log"),
+            ("connect: no open file left (ulimit -n)", "", "--processes"),
+            ("connect: no local port left (…)", "", "ip_local_port_range"),
+            ("connection closed within an answer", "", "hung up"),
+            ("connection reset by the server", "", "hung up"),
+            ("idle connection closed by the server", "", "harmless"),
+            ("time-out", "no answer within 10 s", "timeout"),
+        ] {
+            let found = cure(&error(kind, example)).unwrap_or_default();
+            assert!(found.contains(part), "{kind}: {found}");
+        }
+        assert_eq!(cure(&error("something new", "")), None);
+    }
+
+    #[test]
+    fn a_run_that_shows_nothing_says_why() {
+        let mut summary = Summary::default();
+        assert!(failure(&summary).is_some_and(|it| it.contains("before anything was counted")));
+        let ended = "could not begin: nothing listens".to_owned();
+        let not_begun = Summary { ended: ended.clone(), ..Summary::default() };
+        assert_eq!(failure(&not_begun), Some(ended));
+        summary.errors = vec![error("odd", ""), error("status 401", "Server key invalid")];
+        let reason = failure(&summary).unwrap_or_default();
+        assert_eq!(reason, "no player became ready: 3 times rpc: status 401");
+        summary.counted_s = 1.0;
+        assert!(failure(&summary).is_some_and(|it| it.starts_with("nothing was answered")));
+        summary.ops.push(OpSummary { counted: true, done: 1, ..OpSummary::default() });
+        assert_eq!(failure(&summary), None);
+        summary.errors.push(error(STOPPED, "rpc: connection reset"));
+        assert!(
+            failure(&summary).is_some_and(|it| it.ends_with("\"stop\"): rpc: connection reset"))
+        );
+    }
+
+    #[test]
+    fn what_to_do_depends_on_the_machine() {
+        let mut summary = Summary::default();
+        for (processors, has_pin, has_processes) in
+            [(1, false, false), (2, true, false), (8, true, true)]
+        {
+            summary.environment.processors = processors;
+            let text = mending(&summary).join("\n");
+            assert_eq!(text.contains("--pin"), has_pin, "{text}");
+            assert_eq!(text.contains("--processes"), has_processes, "{text}");
+            assert!(text.contains("per CPU-second"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The rows of a comparison: a figure of every run, joined to a median with its range.
+
+use super::{Column, Section, Summary};
+use crate::load::result::figures::{self, interval};
+use crate::load::result::{OpSummary, ServerCost};
+use crate::measure::number::{bits, bytes_f64, float, group_f64, rate, time_f64};
+use crate::measure::percentiles::Percentiles;
+use crate::measure::spread::{Cell, Spread};
+
+/// A figure of one run, if it has it.
+pub(crate) type Value<'a> = dyn Fn(&Summary) -> Option<f64> + 'a;
+
+/// Of one figure over a column's rounds; none if no round has it.
+pub(crate) fn over(column: &Column<'_>, value: &Value<'_>) -> Option<Spread> {
+    Spread::of(column.runs.iter().filter_map(|run| value(&run.summary)))
+}
+
+/// One row: without cells it is the head of a block.
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) cells: Vec<Cell>,
+    /// The first column divided by the second, if that means anything.
+    pub(crate) factor: Option<f64>,
+}
+
+/// All rows of a section. Rows in which no run has a figure are left out.
+pub(crate) fn rows(section: &Section<'_>) -> Vec<Row> {
+    let mut table = Table { section, rows: Vec::new() };
+    for name in section.counted_ops() {
+        table.head(name);
+        table.operation(name);
+    }
+    table.head("network and server");
+    table.network();
+    table.server();
+    table.sums("errors, whole run", group_f64, &figures::errors);
+    table.rows
+}
+
+struct Table<'a> {
+    section: &'a Section<'a>,
+    rows: Vec<Row>,
+}
+
+/// How an operation's figure is found.
+type OpValue = fn(&OpSummary) -> f64;
+/// Likewise a time in nanoseconds, of an operation that has it.
+type OpTime = fn(&OpSummary) -> Option<u64>;
+
+impl Table<'_> {
+    fn head(&mut self, name: &str) {
+        self.rows.push(Row { name: name.to_owned(), cells: Vec::new(), factor: None });
+    }
+
+    fn row(&mut self, name: &str, write: fn(f64) -> String, value: &Value<'_>) {
+        let columns = &self.section.columns;
+        let spreads: Vec<Option<Spread>> =
+            columns.iter().map(|column| over(column, value)).collect();
+        if spreads.iter().all(Option::is_none) {
+            return;
+        }
+        let cells = columns.iter().zip(&spreads).map(|(column, spread)| {
+            let Some(spread) = spread else {
+                return Cell { text: "–".to_owned(), range: String::new() };
+            };
+            let mut cell = spread.cell(write);
+            if spread.count < column.runs.len() {
+                let runs = format!("{} of {} runs", spread.count, column.runs.len());
+                let and = if cell.range.is_empty() { "" } else { ", " };
+                cell.range = format!("{}{and}{runs}", cell.range);
+            }
+            cell
+        });
+        let cells = cells.collect();
+        let factor = match &*spreads {
+            [Some(first), Some(second)]
+                if self.section.factor_name().is_some()
+                    && columns.iter().all(Column::is_valid)
+                    && first.median > 0.0
+                    && second.median > 0.0 =>
+            {
+                Some(first.median / second.median)
+            }
+            _ => None,
+        };
+        self.rows.push(Row { name: name.to_owned(), cells, factor });
+    }
+
+    /// A row of sums over the counted time, or the whole run: of another length, they are unlike.
+    fn sums(&mut self, name: &str, write: fn(f64) -> String, value: &Value<'_>) {
+        let count = self.rows.len();
+        self.row(name, write, value);
+        let is_like = match &*self.section.columns {
+            [first, second] => first.counts_as_long(second),
+            _ => false,
+        };
+        for row in self.rows.iter_mut().skip(count).filter(|_| !is_like) {
+            row.factor = None;
+        }
+    }
+
+    /// The interval of the means of an operation: Tsung's, unless all runs were as short.
+    fn interval(&self, name: &str) -> String {
+        let runs = self.section.columns.iter().flat_map(|column| &column.runs);
+        let has_op = |it: &&Summary| it.ops.iter().any(|op| op.name == name);
+        let mut lengths = runs.map(|run| &run.summary).filter(has_op).map(|it| interval(it, name));
+        let first = lengths.next().filter(|first| lengths.all(|other| other == *first));
+        first.unwrap_or_else(|| "10 s".to_owned())
+    }
+
+    fn operation(&mut self, name: &str) {
+        let of = |value: OpValue| {
+            move |it: &Summary| it.ops.iter().find(|op| op.name == name).map(value)
+        };
+        let per_s = |value: f64| format!("{}/s", rate(value));
+        let answered = |value: OpValue| {
+            move |it: &Summary| {
+                it.ops.iter().find(|op| op.name == name && op.service.count > 0).map(value)
+            }
+        };
+        let interval = self.interval(name);
+        let [highest, lowest] =
+            ["highest", "lowest"].map(|it| format!("{it} {interval} mean service time"));
+        self.row(&highest, time_f64, &answered(|op| op.interval_mean_highest_ns));
+        self.row(&lowest, time_f64, &answered(|op| op.interval_mean_lowest_ns));
+        self.row("highest rate", per_s, &of(|op| op.rate_highest));
+        self.row("mean rate", per_s, &of(|op| op.rate));
+        self.row("mean service time", time_f64, &answered(|op| op.service.mean_ns));
+        self.sums("count", group_f64, &of(|op| float(op.done)));
+        let told = |value: OpTime| {
+            move |it: &Summary| it.ops.iter().find(|op| op.name == name).and_then(value).map(float)
+        };
+        let times: [(&str, OpTime); 8] = [
+            ("service time p50", |op| some(&op.service, |it| it.p50_ns)),
+            ("service time p99", |op| op.service.p99()),
+            ("service time p99.9", |op| op.service.p999()),
+            ("service time, slowest", |op| some(&op.service, |it| it.max_ns)),
+            ("from the intended start p50", |op| some(&op.response, |it| it.p50_ns)),
+            ("from the intended start p99", |op| op.response.p99()),
+            ("from the intended start p99.9", |op| op.response.p999()),
+            ("from the intended start, slowest", |op| some(&op.response, |it| it.max_ns)),
+        ];
+        for (row, value) in times {
+            self.row(row, time_f64, &told(value));
+        }
+        let bad: [(&str, OpValue); 4] = [
+            ("failed", |op| float(op.failed)),
+            ("tried again", |op| float(op.retried)),
+            ("not sent in time", |op| float(op.missed)),
+            ("unanswered at the end", |op| float(op.unanswered)),
+        ];
+        let runs = || self.section.columns.iter().flat_map(|column| &column.runs);
+        for (row, value) in bad {
+            if runs().any(|run| of(value)(&run.summary).is_some_and(|count| count > 0.0)) {
+                self.sums(row, group_f64, &of(value));
+            }
+        }
+    }
+
+    fn network(&mut self) {
+        self.row("sent, highest rate", bits, &|it| Some(it.network.sent_bits_highest));
+        self.sums("sent", bytes_f64, &|it| Some(float(it.network.sent_bytes)));
+        self.row("received, highest rate", bits, &|it| Some(it.network.received_bits_highest));
+        self.sums("received", bytes_f64, &|it| Some(float(it.network.received_bytes)));
+    }
+
+    fn server(&mut self) {
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        self.row("operations per CPU-second of the server", group_f64, &figures::ops_per_cpu_s);
+        self.row(
+            "server's processor, of one",
+            percent,
+            &server(|it| {
+                Some((it.user_s + it.system_s) / it.wall_s).filter(|share| share.is_finite())
+            }),
+        );
+        self.row("server's memory at the end", bytes_f64, &figures::memory);
+        self.row("server's memory for each player", bytes_f64, &figures::memory_of_player);
+    }
+}
+
+/// A time of a distribution that is not empty.
+fn some(times: &Percentiles, value: fn(&Percentiles) -> u64) -> Option<u64> {
+    (times.count > 0).then(|| value(times))
+}
+
+fn server(value: fn(&ServerCost) -> Option<f64>) -> impl Fn(&Summary) -> Option<f64> {
+    move |it| it.server.as_ref().and_then(value)
+}

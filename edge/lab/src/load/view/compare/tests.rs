@@ -1,0 +1,203 @@
+//! What stands together, what is said of it, and what is not.
+
+use super::{Run, markdown, remarks, sections, verdicts};
+use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, Summary};
+use crate::measure::percentiles::Percentiles;
+
+/// A run of `rpc` with one figure for everything.
+fn run(name: &str, scenario: &str, saturate: bool, figure: u32) -> Run {
+    let mut summary = Summary {
+        scenario: scenario.to_owned(),
+        headline: "rpc".to_owned(),
+        counted_s: 1.0,
+        ops: vec![OpSummary {
+            name: "rpc".to_owned(),
+            counted: true,
+            done: u64::from(figure),
+            rate: f64::from(figure),
+            service: Percentiles {
+                count: 100,
+                p99_ns: u64::from(figure),
+                ..Percentiles::default()
+            },
+            ..OpSummary::default()
+        }],
+        server: Some(ServerCost {
+            ops_per_cpu_s: f64::from(figure),
+            wall_s: 1.0,
+            ..ServerCost::default()
+        }),
+        ..Summary::default()
+    };
+    summary.settings.saturate = saturate;
+    summary.settings.players = 64;
+    if !saturate {
+        summary.settings.rate = Some(2_000.0);
+        summary.ops[0].response =
+            Percentiles { count: 100, p99_ns: u64::from(figure), ..Percentiles::default() };
+    }
+    Run { name: name.to_owned(), summary, report: None }
+}
+
+fn lines(runs: &[Run]) -> Vec<String> {
+    let sections = sections(runs);
+    sections.iter().flat_map(verdicts).map(|verdict| verdict.text).collect()
+}
+
+#[test]
+fn rounds_are_one_column_with_the_median_and_the_range() {
+    let runs = [
+        run("throng", "rpc-lua", true, 87_593),
+        run("Na|kama", "rpc-lua", true, 14_055),
+        run("throng", "rpc-lua", true, 83_303),
+        run("throng", "rpc-lua", true, 85_253),
+        run("Na|kama", "rpc-lua", true, 13_036),
+        run("Na|kama", "rpc-lua", true, 12_452),
+    ];
+    let text = markdown(&runs);
+    assert_eq!(text.matches("### ").count(), 1);
+    let says = "**rpc-lua: throng 85,253 operations per CPU-second, Na|kama 13,036: 6.5 ×**";
+    assert!(text.contains(says), "{text}");
+    let row = "| mean rate | 85,253/s (83,303–87,593/s) | 13,036/s (12,452–14,055/s) | 6.5 × |";
+    assert!(text.contains(row), "{text}");
+    assert!(text.contains("| | throng | Na\\|kama | throng ÷ Na\\|kama |"), "{text}");
+    assert!(text.contains("Closed loop, 64 players"), "{text}");
+    assert!(text.contains("medians of 3 runs"), "{text}");
+}
+
+#[test]
+fn unlike_runs_are_never_mixed() {
+    let mut faster = run("a", "s", false, 10);
+    faster.summary.settings.rate = Some(4_000.0);
+    let mut other = run("b", "s", false, 40);
+    other.summary.settings.vars.insert("rpc".to_owned(), "echo".to_owned());
+    let runs = [run("a", "s", false, 20), run("a", "s", true, 99), faster, other];
+    let sections = sections(&runs);
+    let names = |at: usize| -> Vec<&str> {
+        sections[at].columns.iter().map(|column| &*column.name).collect()
+    };
+    assert_eq!(names(0), ["a (rate 2,000/s)", "a (rate 4,000/s)", "b"]);
+    assert_eq!(names(1), ["a"]);
+    let how = sections[0].how();
+    assert!(how.contains("rate (rate 2,000/s: a (rate 2,000/s), b; rate 4,000/s: a"), "{how}");
+    assert!(how.contains("rpc (none: a (rate 2,000/s), a (rate 4,000/s); rpc=echo: b)"), "{how}");
+    let lines = lines(&runs);
+    assert_eq!(
+        lines[1],
+        "99 % of rpc within a (rate 2,000/s) 20.0 ns; a (rate 4,000/s) 10.0 ns (no factor: \
+         under another load); b 40.0 ns (2.0 × as long)"
+    );
+}
+
+#[test]
+fn invalid_runs_and_errors_stand_above_and_give_no_factor() {
+    let mut bad = run("b", "s", true, 5);
+    bad.summary.invalid.push("it was slow".to_owned());
+    let error = ErrorSummary {
+        op: "rpc".to_owned(),
+        kind: "status 404".to_owned(),
+        count: 3_000,
+        ..ErrorSummary::default()
+    };
+    bad.summary.errors = vec![error];
+    let runs = [run("a", "s", true, 10), run("b", "s", true, 5), bad];
+    let sections = sections(&runs);
+    let remarks: Vec<_> =
+        remarks(&sections[0]).into_iter().map(|it| format!("{} {}", it.mark, it.text)).collect();
+    assert_eq!(
+        remarks,
+        [
+            "INVALID b, run 2: the generator was in the way: it was slow.",
+            "ERRORS b, run 2: 3,000 × rpc: status 404."
+        ]
+    );
+    let verdicts = verdicts(&sections[0]);
+    assert!(verdicts.iter().all(|it| it.is_void && it.text.ends_with("(no factor: INVALID)")));
+    let text = markdown(&runs);
+    assert!(
+        text.contains("| | a | b (INVALID) | a ÷ b |") && text.contains("**INVALID** b, run 2")
+    );
+    assert!(text.contains("| mean rate | 10.00/s | 5.00/s |  |"), "{text}");
+}
+
+#[test]
+fn sums_over_another_time_and_other_variables_give_no_factor() {
+    let mut longer = run("b", "s", false, 5);
+    longer.summary.counted_s = 6.0;
+    let text = markdown(&[run("a", "s", false, 10), longer]);
+    assert!(text.contains("| count | 10 | 5 |  |"), "{text}");
+    assert!(text.contains("| mean rate | 10.00/s | 5.00/s | 2.0 × |"), "{text}");
+    let mut larger = run("b", "s", false, 5);
+    larger.summary.settings.vars.insert("group".to_owned(), "50".to_owned());
+    let text = markdown(&[run("a", "s", false, 10), larger]);
+    assert!(text.contains("under another load") && !text.contains("÷"), "{text}");
+}
+
+#[test]
+fn a_run_that_ended_early_says_so_and_nobody_moves_the_cursor() {
+    let mut early = run("a", "s", false, 10);
+    early.summary.ended = "interrupted (SIGINT)".to_owned();
+    early.summary.settings.planned_s = 60.0;
+    early.summary.title = "\u{1b}[2J".to_owned();
+    let runs = [early];
+    let text = markdown(&runs);
+    let says = "**ENDED EARLY** a: interrupted (SIGINT), after 1.0 s of 60 s.";
+    assert!(text.contains(says) && !text.contains('\u{1b}'), "{text}");
+    let page = crate::load::comparison(&runs);
+    assert!(page.contains("<b>Ended early.</b> a: interrupted (SIGINT), after 1.0 s"), "{page}");
+}
+
+#[test]
+fn what_lies_within_the_spread_says_so() {
+    let runs = [(10, "a"), (14, "a"), (12, "b"), (11, "b")];
+    let lines = lines(&runs.map(|(figure, name)| run(name, "s", true, figure)));
+    assert!(lines[0].ends_with("1.04 ×, within the spread of the runs"), "{lines:?}");
+}
+
+#[test]
+fn what_a_scenario_is_about_stands_before_what_leads_there() {
+    let mut with_login = run("a", "s", false, 10);
+    let login =
+        OpSummary { name: "login".to_owned(), setup: true, counted: true, ..OpSummary::default() };
+    let prepare = OpSummary { name: "prepare".to_owned(), counted: false, ..login.clone() };
+    with_login.summary.ops.splice(0..0, [login, prepare]);
+    let runs = [with_login];
+    assert_eq!(sections(&runs)[0].counted_ops(), ["rpc", "login"]);
+    assert_eq!(sections(&runs)[0].loop_ops(), ["rpc"]);
+}
+
+#[test]
+fn one_column_needs_no_name_in_what_is_said_of_it() {
+    let lines = lines(&[run("register", "register", false, 4_760_000)]);
+    assert_eq!(lines[0], "register: 4,760,000 operations per CPU-second");
+    assert_eq!(lines[1], "99 % of rpc within 4.76 ms");
+    let named = self::lines(&[run("nakama", "rpc-go", false, 10)]);
+    assert!(named[0].starts_with("rpc-go (nakama): "), "{named:?}");
+}
+
+#[test]
+fn percentiles_of_too_few_are_not_told() {
+    let mut few = run("a", "s", false, 20);
+    for times in [99, 100, 1_000] {
+        few.summary.ops[0].service.count = times;
+        few.summary.ops[0].response.count = times;
+        let text = markdown(&[few.clone()]);
+        for (row, least) in [("p50", 1), ("p99", 100), ("p99.9", 1_000)] {
+            for kind in ["service time", "from the intended start"] {
+                let has = text.contains(&format!("| {kind} {row} |"));
+                assert_eq!(has, times >= least, "{times}: {row}\n{text}");
+            }
+        }
+        assert_eq!(text.contains("99 % of rpc within"), times >= 100, "{text}");
+    }
+}
+
+#[test]
+fn nothing_measured_is_nothing_said() {
+    let mut empty = run("a", "s", false, 0);
+    empty.summary.ops.clear();
+    empty.summary.server = None;
+    let text = markdown(&[empty.clone(), Run { name: "b".to_owned(), ..empty }]);
+    assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    assert!(text.contains("| errors, whole run | 0 | 0 |"), "{text}");
+}

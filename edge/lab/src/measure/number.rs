@@ -1,0 +1,102 @@
+//! Numbers as people read them: one way to write a time, a rate, a size, a factor, wherever it
+//! stands.
+//!
+//! In: numbers in base units (nanoseconds, bytes, one a second). Out: short texts with a unit.
+
+/// Nanoseconds as seconds.
+#[expect(clippy::cast_precision_loss, reason = "for people; 2^53 ns are 104 days")]
+pub(crate) fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// A count as a float, for rates.
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// `1 player`, `2,000 players`.
+pub(crate) fn players(count: u32) -> String {
+    let players = if count == 1 { "player" } else { "players" };
+    format!("{} {players}", group(u64::from(count)))
+}
+
+/// A time with three digits and its unit.
+pub(crate) fn time(ns: u64) -> String {
+    time_f64(float(ns))
+}
+
+pub(crate) fn time_f64(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 1e3 => (ns, "ns"),
+        ns if ns < 1e6 => (ns / 1e3, "µs"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    if ns <= 0.0 { "0".to_owned() } else { format!("{value:.digits$} {unit}") }
+}
+
+/// A rate with about four digits.
+pub(crate) fn rate(per_s: f64) -> String {
+    if per_s >= 999.995 { group_f64(per_s) } else { format!("{per_s:.2}") }
+}
+
+pub(crate) fn bytes(count: u64) -> String {
+    bytes_f64(float(count))
+}
+
+pub(crate) fn bytes_f64(count: f64) -> String {
+    match count {
+        count if count < 1e3 => format!("{count:.0} B"),
+        count if count < 1e6 => format!("{:.1} KB", count / 1e3),
+        count if count < 1e9 => format!("{:.1} MB", count / 1e6),
+        count => format!("{:.2} GB", count / 1e9),
+    }
+}
+
+pub(crate) fn bits(per_s: f64) -> String {
+    match per_s {
+        it if it < 1e3 => format!("{it:.0} b/s"),
+        it if it < 1e6 => format!("{:.1} kb/s", it / 1e3),
+        it if it < 1e9 => format!("{:.2} Mb/s", it / 1e6),
+        it => format!("{:.2} Gb/s", it / 1e9),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+pub(crate) fn group_f64(number: f64) -> String {
+    group(number.round().clamp(0.0, 1e18) as u64)
+}
+
+/// A number with its thousands apart.
+pub(crate) fn group(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A length of time of which tenths matter only below a second.
+pub(crate) fn seconds_text(seconds: f64) -> String {
+    match seconds {
+        it if it < 0.05 => "<0.1 s".to_owned(),
+        it if it < 0.95 => format!("{it:.1} s"),
+        it => format!("{it:.0} s"),
+    }
+}
+
+/// A factor with the digits that mean something.
+pub(crate) fn times(factor: f64) -> String {
+    let digits = match factor {
+        it if it < 2.0 => 2,
+        it if it < 10.0 => 1,
+        _ => 0,
+    };
+    format!("{factor:.digits$} ×")
+}

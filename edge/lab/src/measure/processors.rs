@@ -1,0 +1,67 @@
+//! Which processors threads and processes may use, and binding them.
+//! Source: sched_setaffinity(2).
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::target::TargetError;
+
+/// Binds the calling thread, and what it starts from now on, to one processor.
+pub(crate) fn pin_thread(cpu: usize) -> Result<(), TargetError> {
+    let mut set = CpuSet::new();
+    let result = if cpu < CpuSet::MAX_CPU {
+        set.set(cpu);
+        sched_setaffinity(None, &set).map_err(Into::into)
+    } else {
+        Err(std::io::Error::other("no such processor"))
+    };
+    result.map_err(|error| TargetError::Pin { cpu, error })
+}
+
+/// Gives the calling thread its processors back when dropped: a run binds it, and the next run has
+/// to find all of them.
+#[derive(Debug)]
+pub(crate) struct Unbind(Option<CpuSet>);
+
+impl Unbind {
+    /// Remembers the processors of the calling thread, which has to drop it too.
+    pub(crate) fn later() -> Self {
+        Self(sched_getaffinity(None).ok())
+    }
+}
+
+impl Drop for Unbind {
+    fn drop(&mut self) {
+        if let Some(set) = &self.0 {
+            // They were the thread's before, so that only a machine that has lost some refuses.
+            let _ = sched_setaffinity(None, set);
+        }
+    }
+}
+
+/// The processors that this process may use.
+pub(crate) fn cpus() -> Vec<usize> {
+    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+}
+
+/// Whether process `pid` may run on this processor; a process that is gone may not.
+pub(crate) fn may_run_on(pid: u32, cpu: usize) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let set = pid.and_then(|pid| rustix::thread::sched_getaffinity(Some(pid)).ok());
+    set.is_some_and(|set| cpu < rustix::thread::CpuSet::MAX_CPU && set.is_set(cpu))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Unbind, cpus, pin_thread};
+
+    #[test]
+    fn a_thread_gets_its_processors_back() {
+        let before = cpus();
+        let unbind = Unbind::later();
+        pin_thread(before[0]).unwrap();
+        assert_eq!(cpus(), before[..1]);
+        drop(unbind);
+        assert_eq!(cpus(), before);
+    }
+}

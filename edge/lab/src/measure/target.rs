@@ -1,0 +1,187 @@
+//! The server that is measured: its address, whether something listens there, and starting and
+//! ending it when asked to.
+//!
+//! In: an address or a command as a person writes it. Out: a [`Target`] that accepts connections,
+//! or an error that says what to do. Not here: whether what listens speaks the right protocol,
+//! which the run itself shows.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// How long a connection may take that finds out whether something listens.
+const REACH_MAX: Duration = Duration::from_secs(2);
+/// Addresses of one name that are tried, at most; further ones are not.
+const ADDRESSES_MAX: usize = 8;
+
+/// Where requests go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// As given: `http://127.0.0.1:7350`.
+    pub url: String,
+    /// For the `Host` header.
+    pub host: String,
+    /// The first address that the name has.
+    pub addr: SocketAddr,
+}
+
+/// Why there is nothing to measure.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// Not an address of the form `http://host:port`.
+    #[error("`{0}` is not a target: write http://host:port")]
+    Form(String),
+    /// TLS.
+    #[error("`{0}`: TLS is not spoken here; name the server's plain port, http://host:port")]
+    Tls(String),
+    /// Nothing accepts connections there.
+    #[error(
+        "{silence}: {url} ({addr}); start the server, name its address with --target \
+         http://HOST:PORT, or have one started with --server 'COMMAND'"
+    )]
+    Silent {
+        /// As given.
+        url: String,
+        /// The last address that was tried.
+        addr: SocketAddr,
+        /// How.
+        silence: Silence,
+    },
+    /// Something listens already where the server is to be started.
+    #[error(
+        "something listens at {url} already, so that the server started by --server would not be \
+         what is measured: end it, or leave --server out (--server-pid PID measures its CPU)"
+    )]
+    Taken {
+        /// The target as given.
+        url: String,
+    },
+    /// Told to stop while the server started.
+    #[error("interrupted while the server started")]
+    Interrupted,
+    /// The name has no address.
+    #[error("`{name}` has no address: {error}")]
+    Name {
+        /// Host and port.
+        name: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The command could not be run.
+    #[error("cannot start `{command}`: {error}")]
+    Spawn {
+        /// The command line.
+        command: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The command ended, or did not listen in time.
+    #[error("`{command}` {what}; its last lines:\n{lines}")]
+    Start {
+        /// The command line.
+        command: String,
+        /// What happened.
+        what: String,
+        /// What it printed last.
+        lines: String,
+    },
+    /// A processor that there is not.
+    #[error("processor {cpu} cannot be pinned to: {error}")]
+    Pin {
+        /// Counted from 0.
+        cpu: usize,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+/// How nothing listens.
+#[derive(Debug, thiserror::Error)]
+pub enum Silence {
+    /// The host says so.
+    #[error("nothing listens there (connection refused)")]
+    Refused,
+    /// Nobody says anything.
+    #[error("no connection within {} s (timed out: a firewall, or the wrong host?)", .0.as_secs_f32())]
+    TimedOut(Duration),
+    /// The network says that there is no way to it.
+    #[error("the host cannot be reached ({0})")]
+    Unreachable(std::io::Error),
+    /// Whatever else the system says.
+    #[error("no connection can be made ({0})")]
+    Other(std::io::Error),
+}
+
+impl Silence {
+    fn of(error: std::io::Error, waited: Duration) -> Self {
+        match error.kind() {
+            ErrorKind::ConnectionRefused => Self::Refused,
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => Self::TimedOut(waited),
+            ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown
+            | ErrorKind::AddrNotAvailable => Self::Unreachable(error),
+            _ => Self::Other(error),
+        }
+    }
+}
+
+impl Target {
+    /// Reads `http://host:port` and looks the host up.
+    ///
+    /// # Errors
+    /// When it is not of this form, or the host has no address.
+    pub fn parse(url: &str) -> Result<Self, TargetError> {
+        let form = || TargetError::Form(url.to_owned());
+        if url.starts_with("https://") {
+            return Err(TargetError::Tls(url.to_owned()));
+        }
+        let rest = url.strip_prefix("http://").ok_or_else(form)?;
+        let host = rest.strip_suffix('/').unwrap_or(rest);
+        if host.is_empty() || host.contains(['/', '?', ' ', '@']) {
+            return Err(form());
+        }
+        let none = || TargetError::Name {
+            name: host.to_owned(),
+            error: std::io::Error::other("no address"),
+        };
+        let addr = addresses(host)?.next().ok_or_else(none)?;
+        Ok(Self { url: url.to_owned(), host: host.to_owned(), addr })
+    }
+
+    /// Connects once: the target, at the first address of its name that accepts. A name such as
+    /// `localhost` has several, and a server need not listen at all of them.
+    ///
+    /// # Errors
+    /// [`TargetError::Silent`] when none accepts within 2 s each.
+    pub fn reach(&self) -> Result<Self, TargetError> {
+        self.reach_within(REACH_MAX)
+    }
+
+    pub(super) fn reach_within(&self, wait: Duration) -> Result<Self, TargetError> {
+        let mut last = None;
+        for addr in addresses(&self.host)?.take(ADDRESSES_MAX) {
+            match TcpStream::connect_timeout(&addr, wait) {
+                Ok(_) => return Ok(Self { addr, ..self.clone() }),
+                Err(error) => last = Some((addr, error)),
+            }
+        }
+        let none = || (self.addr, std::io::Error::other("no address"));
+        let (addr, error) = last.unwrap_or_else(none);
+        let silence = Silence::of(error, wait);
+        Err(TargetError::Silent { url: self.url.clone(), addr, silence })
+    }
+
+    /// Whether something accepts there now.
+    pub(super) fn accepts(&self) -> bool {
+        self.reach_within(Duration::from_millis(200)).is_ok()
+    }
+}
+
+/// The addresses of `host` or `host:port`; port 80 unless another is named.
+fn addresses(host: &str) -> Result<impl Iterator<Item = SocketAddr>, TargetError> {
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let name = if has_port { host.to_owned() } else { format!("{host}:80") };
+    let found = name.to_socket_addrs();
+    found.map_err(|error| TargetError::Name { name, error })
+}
