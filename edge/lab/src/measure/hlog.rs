@@ -1,5 +1,7 @@
 //! The HdrHistogram interval log: every second's histograms of every operation, tagged
-//! `operation.kind` (`.service`, `.response`, `.late`), in nanoseconds, for the usual viewers.
+//! `operation.kind` (`.service`, `.response`, `.late`), in nanoseconds, for the usual viewers. What
+//! no figure of the result counts, because it was before the counted time, has a tag of its own
+//! (`.service.warm-up`): the histograms of one tag add up to what the result says.
 //!
 //! While a run lasts histograms are kept in their compact form, which is cheap to make; compressing
 //! them is left for the end, so that it does not take the generator's processor.
@@ -29,17 +31,26 @@ pub struct Intervals {
 #[derive(Debug)]
 struct Kept {
     op: usize,
-    kind: &'static str,
+    kind: Kind,
     start: Duration,
     length: Duration,
     bytes: Vec<u8>,
+}
+
+/// What times are of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    /// `service`, `response`, `late`.
+    pub(crate) word: &'static str,
+    /// The stage, when no figure counts what was recorded in it.
+    pub(crate) apart: Option<&'static str>,
 }
 
 impl Intervals {
     /// Keeps the times of one operation and kind in a stretch: when it began, and its length.
     pub(crate) fn keep(
         &mut self,
-        (op, kind): (usize, &'static str),
+        (op, kind): (usize, Kind),
         (start, length): (Duration, Duration),
         times: &Times,
     ) {
@@ -80,7 +91,10 @@ impl Intervals {
             // A tag has neither commas nor white space.
             let name: String =
                 name.chars().map(|c| if c == ',' || c.is_whitespace() { '_' } else { c }).collect();
-            let tag = format!("{name}.{}", kept.kind);
+            let mut tag = format!("{name}.{}", kept.kind.word);
+            if let Some(stage) = kept.kind.apart {
+                tag = format!("{tag}.{stage}");
+            }
             let written =
                 writer.write_histogram(&histogram, kept.start, kept.length, Tag::new(&tag));
             if written.is_err() {
@@ -99,7 +113,7 @@ mod tests {
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
-    use super::Intervals;
+    use super::{Intervals, Kind};
     use crate::measure::percentiles::Times;
 
     #[test]
@@ -111,9 +125,11 @@ mod tests {
             late.record(ns, 2);
         }
         let stretch = (Duration::from_secs(1), Duration::from_secs(1));
-        intervals.keep((1, "service"), stretch, &service);
-        intervals.keep((1, "late"), stretch, &late);
-        intervals.keep((0, "late"), stretch, &Times::default());
+        let kind = |word| Kind { word, apart: None };
+        intervals.keep((1, kind("service")), stretch, &service);
+        let warm_up = Kind { word: "late", apart: Some("warm-up") };
+        intervals.keep((1, warm_up), stretch, &late);
+        intervals.keep((0, kind("late")), stretch, &Times::default());
         let started = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000);
         let log = intervals.log(&["a", "b c"], started, "a comment");
         let text = String::from_utf8(log.clone()).unwrap();
@@ -129,7 +145,8 @@ mod tests {
             let tag = interval.tag().unwrap().as_str().to_owned();
             found.push((tag, interval.start_timestamp().as_secs(), histogram.len()));
         }
-        let wanted = [("b_c.service".to_owned(), 1, 1_000), ("b_c.late".to_owned(), 1, 2_000)];
+        let wanted =
+            [("b_c.service".to_owned(), 1, 1_000), ("b_c.late.warm-up".to_owned(), 1, 2_000)];
         assert_eq!(found, wanted);
     }
 }

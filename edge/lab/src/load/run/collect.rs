@@ -12,7 +12,7 @@ use crate::load::result::summary::{GeneratorCost, PLAYERS_MIN, RESULT_VERSION, S
 use crate::load::result::{Progress, Watch};
 use crate::load::scenario::program::Program;
 use crate::measure::environment::Environment;
-use crate::measure::hlog::Intervals;
+use crate::measure::hlog::{Intervals, Kind};
 use crate::measure::percentiles::Percentiles;
 use crate::measure::process::{ProcessSample, own_cpu, own_resident_bytes, sample_all};
 use crate::measure::secrets::{KEY, is_secret};
@@ -187,7 +187,7 @@ impl Collector {
             self.summary.ramp.get_or_insert_default().take(record, &second);
         }
         second.note = self.ramp_note(record);
-        keep(&mut self.intervals, record, start_ns);
+        keep(&mut self.intervals, record, start_ns, &self.setup);
         let now = Instant::now();
         let (cpu, at) = std::mem::replace(&mut self.own_last, (own_cpu(), now));
         let wall_s = now.duration_since(at).as_secs_f64().max(1e-9);
@@ -285,14 +285,21 @@ impl Collector {
     }
 }
 
-/// Keeps the histograms of a stretch for the log.
-fn keep(intervals: &mut Intervals, record: &Record, start_ns: u64) {
+/// Keeps the histograms of a stretch for the log. What is done outside the loop counts in every
+/// stage, the rest not before the counted time.
+fn keep(intervals: &mut Intervals, record: &Record, start_ns: u64, is_setup: &[bool]) {
     let start = Duration::from_nanos(record.from_ns.saturating_sub(start_ns));
     let length = Duration::from_nanos(record.until_ns.saturating_sub(record.from_ns));
-    for (index, op) in record.ops.iter().enumerate() {
+    let stage = match record.stage {
+        Stage::Ramp => Some("ramp"),
+        Stage::WarmUp => Some("warm-up"),
+        Stage::Counted | Stage::Drain | Stage::Done => None,
+    };
+    for ((index, op), is_setup) in record.ops.iter().enumerate().zip(is_setup) {
+        let apart = stage.filter(|_| !is_setup);
         let kinds = [("service", &op.service), ("response", &op.response), ("late", &op.lateness)];
-        for (kind, times) in kinds {
-            intervals.keep((index, kind), (start, length), times);
+        for (word, times) in kinds {
+            intervals.keep((index, Kind { word, apart }), (start, length), times);
         }
     }
 }
