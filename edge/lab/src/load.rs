@@ -20,8 +20,8 @@ mod view;
 
 pub use record::{ErrorCount, Stage};
 pub use result::{
-    Lacking, OpSummary, Progress, RESULT_VERSION, Ramp, Second, SecondOp, ServerCost, Summary,
-    Watch, csv, schema,
+    EndingTimes, Lacking, OpSummary, Progress, RESULT_VERSION, Ramp, Second, SecondOp, ServerCost,
+    Summary, Watch, csv, schema,
 };
 pub use run::{Finished, Plan, RunError, Share, TARGETS_MAX, check, run, work};
 pub use view::{advice, compare, comparison, expect, html, screen, text};

@@ -23,6 +23,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Instant;
 
+use schedule::Ending;
+
 use event::{CloseReason, ConnId, ConnectFailure, Handler, Input, Now, Output, Random, Timers};
 use wire::http1::{Limits, ResponseDecoder};
 
@@ -395,6 +397,7 @@ impl Generator {
         if let Some(record) = self.record.op(op) {
             record.failed += failed;
         }
+        self.record_ending(now_ns, index, failed, Ending::Failed);
         self.record.error(op, kind, example);
         self.remember_failure(index, op, kind);
         self.settle(index);

@@ -87,12 +87,31 @@ pub(crate) struct OpRecord {
     pub(crate) missed: u64,
     /// Sent, and not answered when the run ended.
     pub(crate) unanswered: u64,
-    /// From sent to answered.
+    /// From sent to its end, whichever end it was: answered, failed, or the end of the run.
     pub(crate) service: Times,
-    /// From intended to answered; open loop only.
+    /// From intended to its end; open loop only.
     pub(crate) response: Times,
     /// From intended to sent; open loop only.
     pub(crate) lateness: Times,
+    /// Those of `service` and `response` that failed.
+    pub(crate) failures: EndingRecord,
+    /// Those of `service` and `response` that had not ended when the run or the counted time did:
+    /// unanswered and missed ones.
+    pub(crate) unended: EndingRecord,
+}
+
+/// Times of operations that ended in one way.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct EndingRecord {
+    pub(crate) service: Times,
+    pub(crate) response: Times,
+}
+
+impl EndingRecord {
+    fn add(&mut self, other: &Self) {
+        self.service.add(&other.service);
+        self.response.add(&other.response);
+    }
 }
 
 impl OpRecord {
@@ -106,6 +125,17 @@ impl OpRecord {
         self.service.add(&other.service);
         self.response.add(&other.response);
         self.lateness.add(&other.lateness);
+        self.failures.add(&other.failures);
+        self.unended.add(&other.unended);
+    }
+
+    /// Times of those that were answered: what is left of all.
+    pub(crate) fn answered(&self) -> EndingRecord {
+        let (bad, open) = (&self.failures, &self.unended);
+        EndingRecord {
+            service: self.service.without([&bad.service, &open.service]),
+            response: self.response.without([&bad.response, &open.response]),
+        }
     }
 }
 

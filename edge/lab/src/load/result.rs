@@ -16,4 +16,4 @@ pub use schema::schema;
 pub(crate) use second::STRETCH_S_MIN;
 pub use second::{Lacking, Ramp, Second, SecondOp};
 pub use series::csv;
-pub use summary::{OpSummary, RESULT_VERSION, ServerCost, Summary};
+pub use summary::{EndingTimes, OpSummary, RESULT_VERSION, ServerCost, Summary};

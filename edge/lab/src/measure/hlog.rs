@@ -1,6 +1,7 @@
 //! The HdrHistogram interval log: every second's histograms of every operation, tagged
-//! `operation.kind` (`.service`, `.response`, `.late`), in nanoseconds, for the usual viewers. What
-//! no figure of the result counts, because it was before the counted time, has a tag of its own
+//! `operation.kind` (`.service`, `.response`, `.late`), in nanoseconds, for the usual viewers; those
+//! of the operations that failed or did not end stand once more under `.service.failed`. What no
+//! figure of the result counts, because it was before the counted time, has a tag of its own
 //! (`.service.warm-up`): the histograms of one tag add up to what the result says.
 //!
 //! While a run lasts histograms are kept in their compact form, which is cheap to make; compressing
@@ -40,7 +41,7 @@ struct Kept {
 /// What times are of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
-    /// `service`, `response`, `late`.
+    /// `service`, `response`, `late`, or a part of one of them.
     pub(crate) word: &'static str,
     /// The stage, when no figure counts what was recorded in it.
     pub(crate) apart: Option<&'static str>,

@@ -41,6 +41,18 @@ impl Times {
         }
     }
 
+    /// What is left when parts of it are taken away.
+    pub(crate) fn without<const PARTS: usize>(&self, parts: [&Self; PARTS]) -> Self {
+        let mut rest = self.clone();
+        for part in parts {
+            if let (Some(rest), Some(part)) = (&mut rest.0, part.histogram()) {
+                // Same bounds, and every value of a part has been recorded in the whole too.
+                let _ = rest.subtract(part);
+            }
+        }
+        rest
+    }
+
     pub(crate) fn histogram(&self) -> Option<&Histogram<u64>> {
         self.0.as_deref().filter(|histogram| !histogram.is_empty())
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::DriverChoice;
+use lab::load::expect::Condition;
 use lab::load::scenario::{Span, parse};
 use lab::load::{Finished, Plan, Target, run};
 
@@ -164,4 +165,65 @@ fn a_server_that_is_not_there_is_an_error_and_one_that_goes_is_a_result() {
     goes.join().unwrap();
     let error = run(&plan, &mut |_| true).err().map(|error| error.to_string());
     assert!(error.is_some_and(|error| error.contains("connection refused")));
+}
+
+/// Answers every other request at once; holds the rest for so long and resets their connections.
+fn hostile(hold: Duration) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = Arc::new(AtomicU64::new(0));
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let asked = asked.clone();
+            std::thread::spawn(move || {
+                let mut buffer = [0; 4_096];
+                while let Ok(1..) = stream.read(&mut buffer) {
+                    if asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+                        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+                        if stream.write_all(answer).is_err() {
+                            return;
+                        }
+                        continue;
+                    }
+                    std::thread::sleep(hold);
+                    // Closing with unread bytes or without lingering is a reset.
+                    let at_once = Some(Duration::ZERO);
+                    rustix::net::sockopt::set_socket_linger(&stream, at_once).unwrap();
+                    return;
+                }
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn a_server_that_holds_requests_and_resets_them_does_not_look_fast() {
+    let scenario = "name='t'\ntitle='t'\nplayers=200\nrate=100\n[[session]]\nname='s'\n\
+                    [[session.loop]]\nop='get'\nget='/x'\n";
+    let port = hostile(Duration::from_millis(700));
+    let plan = Plan {
+        scenario: parse(scenario).unwrap(),
+        duration: Span(Duration::from_millis(1_500)),
+        server_pids: Vec::new(),
+        ..plan(port, DriverChoice::Auto)
+    };
+    let summary = done(&plan).summary;
+    let get = &summary.ops[0];
+    assert!(get.done > 40 && get.failed > 40, "{} answered, {} failed", get.done, get.failed);
+    assert_eq!(get.failures.response.count, get.failed);
+    assert!(summary.errors.iter().all(|it| it.kind.contains("reset")), "{:?}", summary.errors);
+    for (condition, holds) in [
+        ("response_p99 < 600ms", false),
+        ("service_p99 < 600ms", false),
+        ("all_response_p99 < 600ms", false),
+        ("answered_response_p99 < 600ms", true),
+        ("failed_response_p50 >= 700ms", true),
+        ("failed_service_min >= 690ms", true),
+    ] {
+        let verdict = condition.parse::<Condition>().unwrap().check(&summary);
+        assert_eq!(verdict.holds, holds, "{condition}: {}", verdict.found);
+    }
+    let text = lab::load::text(&summary);
+    assert!(text.contains(" failed "), "{text}");
 }

@@ -96,6 +96,7 @@ impl Generator {
             let (from, until) = (count * group / groups, count * (group + 1) / groups);
             let late_ns = now_ns - due_ns - from.saturating_mul(every_ns);
             op.response.record(late_ns, (until - from) * at_once);
+            op.unended.response.record(late_ns, (until - from) * at_once);
             op.lateness.record(late_ns, (until - from) * at_once);
         }
     }

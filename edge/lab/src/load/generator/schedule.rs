@@ -84,6 +84,15 @@ fn sharers(program: &Program, players: u32) -> f64 {
     f64::from(counted) + f64::from(left) * share
 }
 
+/// How an operation ended that was not answered as it should be.
+#[derive(Clone, Copy)]
+pub(super) enum Ending {
+    /// Wrongly, or with its connection, or by its time-out.
+    Failed,
+    /// Not before the run did.
+    Unended,
+}
+
 fn at(mono_ns: u64) -> Now {
     Now { mono_ns, unix_ms: 0 }
 }
@@ -531,7 +540,6 @@ impl Generator {
             let waits = matches!(player.doing, Doing::Busy | Doing::Connecting);
             if waits && now_ns.saturating_sub(player.sent_ns) > self.settings.timeout_ns {
                 let is_sent = player.doing == Doing::Busy;
-                self.record_unanswered(now_ns, index);
                 let seconds = self.settings.timeout_ns / 1_000_000_000;
                 self.drop_link(index, out);
                 let example = move || format!("no answer within {seconds} s");
@@ -543,29 +551,41 @@ impl Generator {
         }
     }
 
-    /// An operation under way will not be answered any more: it was at least as slow as it is by
-    /// now. Returns how many answers it lacks.
-    fn record_unanswered(&mut self, now_ns: u64, index: usize) -> u64 {
+    /// Records how long an operation has taken that was not answered as it should be, so that a
+    /// server cannot look fast by failing. Of one that was never sent there is only the time since
+    /// it was due; of one that is not due yet, none.
+    pub(super) fn record_ending(&mut self, now_ns: u64, index: usize, count: u64, end: Ending) {
         let player = &self.players[index];
-        if player.doing != Doing::Busy {
-            return 0;
-        }
-        let left = u64::from(player.left.max(1));
         let plan = &self.program.sessions[usize::from(player.session)];
         let op = plan.steps.get(usize::from(player.step)).and_then(|step| step.op);
-        if let Some(op) = op.and_then(|op| self.record.op(op)) {
-            op.service.record(now_ns.saturating_sub(player.sent_ns), left);
-            if !self.settings.saturate {
-                op.response.record(now_ns.saturating_sub(player.intended_ns), left);
-            }
+        let Some(op) = op.and_then(|op| self.record.op(op)).filter(|_| count > 0) else { return };
+        let is_sent = player.doing == Doing::Busy;
+        let part = match end {
+            Ending::Failed => &mut op.failures,
+            Ending::Unended => &mut op.unended,
+        };
+        if is_sent {
+            let service_ns = now_ns.saturating_sub(player.sent_ns);
+            op.service.record(service_ns, count);
+            part.service.record(service_ns, count);
         }
-        left
+        let is_due = is_sent || (player.is_intended && player.intended_ns <= now_ns);
+        if is_due && !self.settings.saturate {
+            let response_ns = now_ns.saturating_sub(player.intended_ns);
+            op.response.record(response_ns, count);
+            part.response.record(response_ns, count);
+        }
     }
 
     /// The run is over: what is unanswered is recorded as such, connections are closed.
     fn end(&mut self, now_ns: u64, out: &mut Output<Command>) {
         for index in 0..self.players.len() {
-            let left = self.record_unanswered(now_ns, index);
+            let player = &self.players[index];
+            if player.doing != Doing::Busy {
+                continue;
+            }
+            let left = u64::from(player.left.max(1));
+            self.record_ending(now_ns, index, left, Ending::Unended);
             let player = &self.players[index];
             let plan = &self.program.sessions[usize::from(player.session)];
             let op = plan.steps.get(usize::from(player.step)).and_then(|step| step.op);

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Ramp, Second};
-use crate::load::record::{Record, Stage};
+use crate::load::record::{EndingRecord, Record, Stage};
 use crate::load::scenario::program::Op;
 use crate::measure::environment::Environment;
 use crate::measure::number::float;
@@ -166,14 +166,39 @@ pub struct OpSummary {
     pub interval_mean_highest_ns: f64,
     /// The lowest.
     pub interval_mean_lowest_ns: f64,
-    /// From sent to answered.
+    /// From sent to its end, whichever end it was: answered, failed, or the end of the run.
     pub service: Percentiles,
-    /// From intended to answered; empty in the closed loop.
+    /// From intended to its end, likewise, also of what was due and never sent; empty in the closed
+    /// loop.
     pub response: Percentiles,
+    /// Times of those alone that were answered well; empty in results of older versions.
+    #[serde(default)]
+    pub answered: EndingTimes,
+    /// Times of those alone that failed.
+    #[serde(default)]
+    pub failures: EndingTimes,
     /// From intended to sent; empty in the closed loop.
     pub lateness: Percentiles,
     /// The whole distribution, for the percentile curve.
     pub curve: Vec<CurvePoint>,
+}
+
+/// Times of the operations that ended in one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EndingTimes {
+    /// From sent to the end.
+    pub service: Percentiles,
+    /// From intended to the end; empty in the closed loop.
+    pub response: Percentiles,
+}
+
+impl EndingTimes {
+    fn of(record: &EndingRecord) -> Self {
+        Self {
+            service: Percentiles::of(record.service.histogram()),
+            response: Percentiles::of(record.response.histogram()),
+        }
+    }
 }
 
 /// Match messages.
@@ -377,6 +402,8 @@ impl Summary {
             service: Percentiles::of(record.service.histogram()),
             response: Percentiles::of(record.response.histogram()),
             lateness: Percentiles::of(record.lateness.histogram()),
+            answered: EndingTimes::of(&record.answered()),
+            failures: EndingTimes::of(&record.failures),
             curve: curve(record.service.histogram(), record.response.histogram()),
         }
     }

@@ -297,7 +297,15 @@ fn keep(intervals: &mut Intervals, record: &Record, start_ns: u64, is_setup: &[b
     };
     for ((index, op), is_setup) in record.ops.iter().enumerate().zip(is_setup) {
         let apart = stage.filter(|_| !is_setup);
-        let kinds = [("service", &op.service), ("response", &op.response), ("late", &op.lateness)];
+        let kinds = [
+            ("service", &op.service),
+            ("response", &op.response),
+            ("late", &op.lateness),
+            ("service.failed", &op.failures.service),
+            ("response.failed", &op.failures.response),
+            ("service.unended", &op.unended.service),
+            ("response.unended", &op.unended.response),
+        ];
         for (word, times) in kinds {
             intervals.keep((index, Kind { word, apart }), (start, length), times);
         }

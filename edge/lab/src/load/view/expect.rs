@@ -1,7 +1,8 @@
 //! Conditions on a result, for scripts and CI: `rpc.response_p99 < 20ms`, `errors == 0`.
 //!
 //! In: the text of a condition and a summary. Out: whether it holds and what was found, as lines
-//! for people or as JUnit XML. A condition on something that was not measured fails.
+//! for people or as JUnit XML. A condition on something that was not measured fails. A time is of
+//! all operations, however they ended, and of those that were answered alone: the longer one.
 
 use std::fmt::Write as _;
 
@@ -63,7 +64,8 @@ pub enum BadCondition {
 
 const OP_METRICS: &str = "rate, started, done, failed, retried, missed, \
                           unanswered, error_share, and service_, response_ or late_ with mean, min, \
-                          p50, p75, p90, p95, p99, p999 or max";
+                          p50, p75, p90, p95, p99, p999 or max, the first two also behind \
+                          answered_, failed_ or all_";
 const RUN_METRICS: &str = "errors, lost, cut_off, doubled, reordered, ops_per_cpu_s, server_cpu, \
                            server_memory, generator_cpu, valid";
 
@@ -141,7 +143,8 @@ enum Kind {
 
 impl Kind {
     fn of(metric: &str) -> Self {
-        let is_time = ["service_", "response_", "late_"].iter().any(|it| metric.starts_with(it));
+        let (_, name) = Whose::of(metric);
+        let is_time = ["service_", "response_", "late_"].iter().any(|it| name.starts_with(it));
         match metric {
             _ if is_time => Self::Time,
             "error_share" | "server_cpu" | "generator_cpu" => Self::Share,
@@ -249,14 +252,55 @@ impl Condition {
     }
 }
 
+/// Whose times a metric is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// The longer of all's and of the answered ones': neither failures that take long nor quick ones
+    /// make an operation look fast.
+    Both,
+    All,
+    Answered,
+    Failed,
+}
+
+impl Whose {
+    /// Of a metric's name, and the rest of it.
+    fn of(metric: &str) -> (Self, &str) {
+        for (whose, prefix) in
+            [(Self::All, "all_"), (Self::Answered, "answered_"), (Self::Failed, "failed_")]
+        {
+            if let Some(rest) = metric.strip_prefix(prefix) {
+                return (whose, rest);
+            }
+        }
+        (Self::Both, metric)
+    }
+}
+
 /// `None` for a metric that there is not, `Some(None)` for one that was not measured.
 fn op_metric(op: &OpSummary, metric: &str) -> Option<Option<f64>> {
-    for (prefix, times) in
-        [("service_", &op.service), ("response_", &op.response), ("late_", &op.lateness)]
-    {
-        if let Some(name) = metric.strip_prefix(prefix) {
-            return time_metric(times, name).map(|value| (times.count > 0).then_some(value));
-        }
+    let (whose, name) = Whose::of(metric);
+    for (prefix, all, answered, failed) in [
+        ("service_", &op.service, &op.answered.service, &op.failures.service),
+        ("response_", &op.response, &op.answered.response, &op.failures.response),
+    ] {
+        let Some(name) = name.strip_prefix(prefix) else { continue };
+        let value = |times: &Percentiles| {
+            time_metric(times, name).map(|value| (times.count > 0).then_some(value))
+        };
+        return match whose {
+            Whose::All => value(all),
+            Whose::Answered => value(answered),
+            Whose::Failed => value(failed),
+            Whose::Both => value(all).map(|it| match (it, value(answered).flatten()) {
+                (Some(all), Some(answered)) => Some(all.max(answered)),
+                (all, _) => all,
+            }),
+        };
+    }
+    if let Some(name) = metric.strip_prefix("late_") {
+        let times = &op.lateness;
+        return time_metric(times, name).map(|value| (times.count > 0).then_some(value));
     }
     let all = op.done + op.failed + op.missed + op.unanswered;
     if metric == "error_share" {
@@ -356,6 +400,7 @@ fn suite(xml: &mut String, summary: &Summary, verdicts: &[Verdict]) -> std::fmt:
 #[cfg(test)]
 mod tests {
     use super::{Condition, junit};
+    use crate::load::result::EndingTimes;
     use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, Summary};
     use crate::measure::percentiles::Percentiles;
 
@@ -404,6 +449,40 @@ mod tests {
         ] {
             let verdict = text.parse::<Condition>().unwrap().check(&summary());
             assert_eq!((verdict.holds, &*verdict.found), (holds, found), "{text}");
+        }
+    }
+
+    #[test]
+    fn neither_slow_nor_quick_failures_make_an_operation_look_fast() {
+        let times = |count, p99_ms: u64| {
+            let p99_ns = p99_ms * 1_000_000;
+            let times = Percentiles { count, p99_ns, ..Percentiles::default() };
+            EndingTimes { service: times, response: times }
+        };
+        for (all, answered, failed, found) in [
+            ((100, 4_000), (50, 20), (50, 4_000), ["4.00 s", "4.00 s", "20.0 ms", "4.00 s"]),
+            ((100, 900), (50, 950), (50, 1), ["950 ms", "900 ms", "950 ms", "1.00 ms"]),
+        ] {
+            let [all, answered, failures] = [all, answered, failed].map(|it| times(it.0, it.1));
+            let (service, response) = (all.service, all.response);
+            let name = "rpc".to_owned();
+            let op = OpSummary {
+                name,
+                service,
+                response,
+                answered,
+                failures,
+                ..summary().ops[0].clone()
+            };
+            let summary = Summary { ops: vec![op], ..summary() };
+            for (whose, found) in ["", "all_", "answered_", "failed_"].into_iter().zip(found) {
+                for kind in ["service", "response"] {
+                    let metric = format!("rpc.{whose}{kind}_p99");
+                    let condition: Condition = format!("{metric} < 100ms").parse().unwrap();
+                    let verdict = condition.check(&summary);
+                    assert_eq!(verdict.found, format!("{metric} is {found}"));
+                }
+            }
         }
     }
 

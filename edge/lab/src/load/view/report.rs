@@ -284,7 +284,17 @@ fn percentiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
             ("from the intended start", &op.response),
             ("lateness of sending", &op.lateness),
         ];
-        for (kind, it) in kinds.into_iter().filter(|(_, it)| it.count > 0) {
+        let (answered, failures) = (&op.answered, &op.failures);
+        let parts = [
+            ("service time, answered", &answered.service),
+            ("service time, failed", &failures.service),
+            ("from the intended start, answered", &answered.response),
+            ("from the intended start, failed", &failures.response),
+        ];
+        // Without failures they would say the same once more.
+        let has_parts = failures.service.count + failures.response.count > 0;
+        let kinds = kinds.into_iter().chain(parts.into_iter().filter(|_| has_parts));
+        for (kind, it) in kinds.filter(|(_, it)| it.count > 0) {
             let mut row = vec![op.name.clone(), kind.to_owned()];
             let (least, most) = ([Some(it.min_ns)], [Some(it.max_ns)]);
             let values = least.into_iter().chain(it.told()).chain(most);

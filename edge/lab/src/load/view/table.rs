@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::advice::{cure, failure, mending};
 use crate::load::result::figures::{interval, interval_s, ops_per_cpu_s};
 use crate::load::result::notes::is_answered;
-use crate::load::result::{OpSummary, Summary};
+use crate::load::result::{EndingTimes, OpSummary, Summary};
 use crate::measure::number::{
     bits, bytes, bytes_f64, float, group, group_f64, players, rate, seconds_text, time, time_f64,
 };
@@ -17,7 +17,7 @@ use crate::measure::text::one_line;
 const WIDTH: usize = 100;
 /// Characters of the figures of an operation, and of the kind and percentiles of its times.
 const OPERATION_COLUMNS: usize = 80;
-const TIMES_COLUMNS: usize = 72;
+const TIMES_COLUMNS: usize = 73;
 /// The whole result.
 #[must_use]
 pub fn text(summary: &Summary) -> String {
@@ -202,14 +202,21 @@ fn distributions(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let width = name_width(summary, TIMES_COLUMNS);
     writeln!(
         out,
-        "\n{:width$}{:<9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}",
+        "\n{:width$}{:<10}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}",
         "times", "", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"
     )?;
     for op in &summary.ops {
-        let kinds = [("service", &op.service), ("response", &op.response), ("late", &op.lateness)];
+        let is_open = op.response.count > 0;
+        let of = |it: &EndingTimes| if is_open { it.response } else { it.service };
+        let mut kinds = vec![("service", op.service), ("response", op.response)];
+        if of(&op.failures).count > 0 {
+            // Of the kind before them that has values.
+            kinds.extend([(" answered", of(&op.answered)), (" failed", of(&op.failures))]);
+        }
+        kinds.push(("late", op.lateness));
         for (kind, times) in kinds {
             if times.count > 0 {
-                write!(out, "{:width$}{kind:<9}", cut(&op.name, width))?;
+                write!(out, "{:width$}{kind:<9} ", cut(&op.name, width))?;
                 for ns in times.told().into_iter().chain([Some(times.max_ns)]) {
                     write!(out, "{:>9}", ns.map_or(TOO_FEW.to_owned(), time))?;
                 }
