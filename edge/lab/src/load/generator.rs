@@ -248,6 +248,20 @@ impl Generator {
         self.clock = Some((Instant::now(), now_ns));
     }
 
+    /// How long the turn that began at `now_ns` has lasted until now; 0 without the machine's clock.
+    fn turn_ns(&self, now_ns: u64) -> u64 {
+        let Some((clock, base_ns)) = self.clock else { return 0 };
+        let elapsed_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        base_ns.saturating_add(elapsed_ns).saturating_sub(now_ns)
+    }
+
+    /// How late the player's operation is by the generator's own fault.
+    fn behind_ns(&self, now_ns: u64, index: usize) -> u64 {
+        let player = &self.players[index];
+        let could_ns = player.intended_ns.max(player.ready_ns);
+        now_ns.saturating_sub(could_ns) + self.turn_ns(now_ns)
+    }
+
     /// The player of a connection, unless it has another one by now.
     fn player_of(&self, conn: ConnId) -> Option<usize> {
         let (generation, player) = (*self.conns.get(conn.slot as usize)?)?;
@@ -464,11 +478,8 @@ impl Generator {
 
     fn turn_end(&mut self, now_ns: u64, out: &mut Output<Command>) {
         self.arrivals(now_ns, out);
-        if let Some((clock, base_ns)) = self.clock {
-            let elapsed_ns = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            let turn_ns = (base_ns + elapsed_ns).saturating_sub(now_ns);
-            self.record.turn_ns_max = self.record.turn_ns_max.max(turn_ns);
-        }
+        let turn_ns = self.turn_ns(now_ns);
+        self.record.own.turn(turn_ns);
         self.set_wake(out);
     }
 

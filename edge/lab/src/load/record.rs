@@ -182,6 +182,38 @@ pub struct ErrorCount {
     pub example: String,
 }
 
+/// How far the generator itself was in the way.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct OwnRecord {
+    /// How late operations were begun by the generator's own fault: from the later of the intended
+    /// time and the end of the player's operation before, to sent; without the time that connecting
+    /// took, which is the server's.
+    pub(crate) behind: Times,
+    /// Longest turn of the loop: the coarseness of every time recorded.
+    pub(crate) turn_ns_max: u64,
+    /// All turns longer than [`TURN_NS_LONG`] together.
+    pub(crate) stalled_ns: u64,
+}
+
+/// A turn of the loop that is longer than this is not short beside the times that are measured.
+pub(crate) const TURN_NS_LONG: u64 = 1_000_000;
+
+impl OwnRecord {
+    /// Takes note of a turn of the loop.
+    pub(crate) fn turn(&mut self, turn_ns: u64) {
+        self.turn_ns_max = self.turn_ns_max.max(turn_ns);
+        if turn_ns > TURN_NS_LONG {
+            self.stalled_ns += turn_ns;
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.behind.add(&other.behind);
+        self.turn_ns_max = self.turn_ns_max.max(other.turn_ns_max);
+        self.stalled_ns += other.stalled_ns;
+    }
+}
+
 /// Everything recorded in one stretch of time of one stage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -190,9 +222,8 @@ pub(crate) struct Record {
     pub(crate) until_ns: u64,
     pub(crate) ops: Vec<OpRecord>,
     pub(crate) deliveries: DeliveryRecord,
-    /// How late operations were sent by the generator's own fault: from the later of the intended
-    /// time and the end of the player's operation before, to sent.
-    pub(crate) behind: Times,
+    /// What the generator itself did.
+    pub(crate) own: OwnRecord,
     /// By operation (or `-`) and kind.
     #[serde(with = "pairs")]
     pub(crate) errors: BTreeMap<(u16, String), ErrorCount>,
@@ -209,8 +240,6 @@ pub(crate) struct Record {
     /// At the end of the stretch: connections and sockets open.
     pub(crate) connections: u32,
     pub(crate) sockets: u32,
-    /// Longest turn of the loop: the coarseness of every time recorded.
-    pub(crate) turn_ns_max: u64,
     /// Arrivals that did not happen because `players_max` was reached.
     pub(crate) turned_away: u64,
     /// The `Server` header of the first answer, in the first stretch with one.
@@ -233,7 +262,7 @@ impl Record {
             until_ns: from_ns,
             ops: vec![OpRecord::default(); ops_count],
             deliveries: DeliveryRecord::default(),
-            behind: Times::default(),
+            own: OwnRecord::default(),
             errors: BTreeMap::new(),
             bytes_in: 0,
             bytes_out: 0,
@@ -244,7 +273,6 @@ impl Record {
             lacking: BTreeMap::new(),
             connections: 0,
             sockets: 0,
-            turn_ns_max: 0,
             turned_away: 0,
             server: String::new(),
             cpu_ns: 0,
@@ -292,8 +320,7 @@ impl Record {
             self.bytes_in += other.bytes_in;
             self.bytes_out += other.bytes_out;
             self.frames_in += other.frames_in;
-            self.turn_ns_max = self.turn_ns_max.max(other.turn_ns_max);
-            self.behind.add(&other.behind);
+            self.own.add(&other.own);
         }
         self.connects += other.connects;
         self.turned_away += other.turned_away;

@@ -19,7 +19,7 @@ use crate::load::result::{Summary, Watch, notes};
 use crate::load::scenario::program::compile;
 use crate::measure::hlog::Intervals;
 use crate::measure::process::sample_all;
-use crate::measure::processors::{Unbind, cpus, pin_thread};
+use crate::measure::processors::{Unbind, cpus, online, pin_thread};
 use crate::measure::server::Server;
 use crate::measure::target::Target;
 
@@ -76,7 +76,9 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     }
     collector.finish(&program);
     let ended = server.as_mut().and_then(Server::ended);
-    collector.summary.notes = notes::notes(&targets, (&places, pin), &pids, ended);
+    let online = online();
+    let places_of_run = notes::Places { own: &places, online: &online, pin };
+    collector.summary.notes = notes::notes(&targets, &places_of_run, &pids, ended);
     // This process has bound itself to one of them since.
     collector.summary.environment.processors = places.len();
     let of_result = notes::notes_of(&collector.summary, !pids.is_empty());

@@ -32,6 +32,9 @@ pub struct Environment {
     pub processor: String,
     /// Processors that this process may use.
     pub processors: usize,
+    /// Processors that the machine has; 0 where that is not known.
+    #[serde(default)]
+    pub processors_online: usize,
     /// Memory in bytes.
     pub memory_bytes: u64,
     /// Load average of the last minute before the run: others on this machine.
@@ -73,6 +76,7 @@ impl Environment {
             machine: uname.machine().to_string_lossy().into_owned(),
             processor: model.unwrap_or_default().to_owned(),
             processors: std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+            processors_online: super::processors::online().len(),
             memory_bytes: memory_kb.unwrap_or(0_u64) * 1_024,
             load_average: text("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
             governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),

@@ -93,6 +93,8 @@ pub(crate) struct Player {
     pub(crate) sent_ns: u64,
     /// From when on the step could begin: the intended time of steps without a beat.
     pub(crate) ready_ns: u64,
+    /// How late the operation began to connect by the generator's own fault.
+    pub(crate) connect_behind_ns: u64,
     /// When the next paced beat is due; 0 before the first.
     pub(crate) beat_ns: u64,
     /// When the next beat could begin if the server took no time: the end of the think times that

@@ -286,7 +286,9 @@ impl Generator {
             Link::Socket(_) | Link::Upgrading { .. } => self.say_goodbye(index, out),
             Link::None => {}
         }
+        let behind_ns = if self.settings.saturate { 0 } else { self.behind_ns(now_ns, index) };
         let player = &mut self.players[index];
+        player.connect_behind_ns = behind_ns;
         player.attempt = player.attempt.wrapping_add(1);
         player.doing = Doing::Connecting;
         player.sent_ns = now_ns;
@@ -508,8 +510,10 @@ impl Generator {
             }
         }
         if !self.settings.saturate {
-            let could_ns = player.intended_ns.max(player.ready_ns);
-            self.record.behind.record(now_ns.saturating_sub(could_ns), 1);
+            // An operation that had to connect first was begun with that.
+            let connect_ns = std::mem::take(&mut player.connect_behind_ns);
+            let behind_ns = self.behind_ns(now_ns, index);
+            self.record.own.behind.record(connect_ns + behind_ns, 1);
         }
     }
 

@@ -45,6 +45,8 @@ struct World<'a> {
     /// What becomes of an attempt to connect at this moment, and how long it takes; `None` is no
     /// answer at all.
     connect: &'a Connect<'a>,
+    /// How late wake-ups come.
+    wake_late_ns: u64,
     total: Record,
     stages: Vec<(Stage, u64)>,
     told: Vec<&'static str>,
@@ -86,6 +88,7 @@ impl<'a> World<'a> {
             conns: 0,
             server,
             connect: &|_| Some((Ok(()), 20_000)),
+            wake_late_ns: 0,
             stages: Vec::new(),
             told: Vec::new(),
         }
@@ -141,7 +144,8 @@ impl<'a> World<'a> {
         if let Some(wake) = out.take_wake() {
             self.queue.retain(|_, what| !matches!(what, Happening::Wake));
             if let Some(at_ns) = wake {
-                self.at(at_ns.max(now.mono_ns), Happening::Wake);
+                let late_ns = self.wake_late_ns;
+                self.at(at_ns.max(now.mono_ns) + late_ns, Happening::Wake);
             }
         }
         let mut stops = false;

@@ -4,8 +4,8 @@
 use std::process::ExitStatus;
 
 use super::summary::Summary;
-use crate::load::record::STOPPED;
-use crate::measure::number::group;
+use crate::load::record::{STOPPED, TURN_NS_LONG};
+use crate::measure::number::{group, time};
 use crate::measure::processors::may_run_on;
 use crate::measure::target::Target;
 use crate::measure::text::one_line;
@@ -36,6 +36,7 @@ pub(crate) fn notes_of(summary: &Summary, is_sampled: bool) -> Vec<String> {
             ));
         }
     }
+    notes.extend(turn_note(summary));
     if is_sampled && summary.server.is_none() && summary.counted_s > 0.0 {
         notes.push(
             "a process of the server was gone at an edge of the counted time, so that its CPU and \
@@ -44,6 +45,20 @@ pub(crate) fn notes_of(summary: &Summary, is_sampled: bool) -> Vec<String> {
         );
     }
     notes
+}
+
+/// One long turn is no hundredth of all operations, but it may be the slowest of them.
+fn turn_note(summary: &Summary) -> Option<String> {
+    let turn_ns = summary.generator.turn_ns_max;
+    let ops = summary.ops.iter().filter(|op| op.counted && !op.setup);
+    let slowest_ns = ops.map(|op| op.response.max_ns).filter(|ns| *ns > 0).min()?;
+    let is_long = turn_ns > TURN_NS_LONG && turn_ns > slowest_ns / 100;
+    (is_long && !summary.settings.is_closed()).then(|| {
+        format!(
+            "the generator once was at one turn of its loop for {}: the slowest times may be its own",
+            time(turn_ns)
+        )
+    })
 }
 
 /// What a scenario's loop without a pace means for its figures.
@@ -58,35 +73,74 @@ pub(crate) fn stopped(summary: &Summary) -> Option<String> {
     Some(format!("{STOPPED}: {}", one_line(&error.example)))
 }
 
-/// What a reader should know about where the two sides ran, and whether the server lived. The
-/// processors are those that this process had before it bound itself to one.
+/// Where a run could run: processors are those that this process had before it bound itself to one.
+pub(crate) struct Places<'a> {
+    /// That the command may use.
+    pub(crate) own: &'a [usize],
+    /// That the machine has.
+    pub(crate) online: &'a [usize],
+    /// The generator's, if it bound itself to one.
+    pub(crate) pin: Option<usize>,
+}
+
+/// What a reader should know about where the two sides ran, and whether the server lived.
 pub(crate) fn notes(
     targets: &[Target],
-    (processors, pin): (&[usize], Option<usize>),
+    places: &Places<'_>,
     server_pids: &[u32],
     ended: Option<ExitStatus>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let is_local = targets.iter().any(|it| it.addr.ip().is_loopback()) || !server_pids.is_empty();
-    if is_local && processors.len() == 1 {
-        notes.push(
-            "server and generator share this machine's only processor: each slows the other, and \
-             times contain both"
-                .to_owned(),
-        );
-    } else if let Some(cpu) = pin
-        && server_pids.iter().any(|pid| may_run_on(*pid, cpu))
-    {
-        let other = processors.iter().find(|other| **other != cpu).unwrap_or(&cpu);
-        notes.push(format!(
-            "the server may run on the generator's processor {cpu}, where each slows the other: \
-             bind it to others (`taskset -c {other} …`), or let --server 'COMMAND' start it"
-        ));
-    }
+    let shares = |cpu: usize| server_pids.iter().any(|pid| may_run_on(*pid, cpu));
+    notes.extend(is_local.then(|| place_note(places, !server_pids.is_empty(), shares)).flatten());
     if let Some(status) = ended {
         notes.push(format!("the server ended during the run ({status})"));
     }
     notes
+}
+
+/// Whether a server on this machine is in the generator's way; `shares` says whether it may run on a
+/// processor, as far as its processes are known.
+fn place_note(
+    places: &Places<'_>,
+    is_known: bool,
+    shares: impl Fn(usize) -> bool,
+) -> Option<String> {
+    if places.online.len() <= 1 {
+        return Some(
+            "server and generator share this machine's only processor: each slows the other, and \
+             times contain both"
+                .to_owned(),
+        );
+    }
+    // Bound by whoever started the command counts as much as by ourselves.
+    let only = match places.own {
+        [only] => Some(*only),
+        _ => None,
+    };
+    let cpu = places.pin.or(only)?;
+    let other = places.online.iter().find(|other| **other != cpu).unwrap_or(&cpu);
+    if shares(cpu) {
+        let cure = match only {
+            Some(_) => format!(
+                "bind it to others (`taskset -c {other} …`); with --server give this command two \
+                 processors (`taskset -c {other},{cpu} …`)"
+            ),
+            None => format!(
+                "bind it to others (`taskset -c {other} …`), or let --server 'COMMAND' start it"
+            ),
+        };
+        return Some(format!(
+            "the server may run on the generator's processor {cpu}, where each slows the other: {cure}"
+        ));
+    }
+    (only.is_some() && !is_known).then(|| {
+        format!(
+            "this command may use processor {cpu} only (taskset, or a container's limit); whether the \
+             server runs there too is not known: --server-pid PID tells"
+        )
+    })
 }
 
 /// Whether anything that counts was answered in the counted time.
@@ -96,7 +150,7 @@ pub(crate) fn is_answered(summary: &Summary) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::notes_of;
+    use super::{Places, notes_of, place_note};
     use crate::load::result::summary::{OpSummary, Summary};
 
     #[test]
@@ -115,5 +169,25 @@ mod tests {
             assert!(notes.contains(part), "{notes}");
         }
         assert!(!notes_of(&summary, false).join("\n").contains("was gone"));
+    }
+
+    #[test]
+    fn a_generator_that_was_bound_is_told_from_one_that_shares_its_processor() {
+        let told = |own: &[usize], online: &[usize], pin, servers: &[usize]| {
+            let places = Places { own, online, pin };
+            place_note(&places, !servers.is_empty(), |cpu| servers.contains(&cpu))
+        };
+        // `taskset -c 1 throng load …` beside a server on processor 0.
+        assert_eq!(told(&[1], &[0, 1], None, &[0]), None);
+        let shared = told(&[1], &[0, 1], None, &[0, 1]).unwrap();
+        assert!(shared.contains("generator's processor 1") && shared.contains("-c 0"), "{shared}");
+        let unknown = told(&[1], &[0, 1], None, &[]).unwrap();
+        assert!(
+            unknown.contains("processor 1 only") && unknown.contains("--server-pid"),
+            "{unknown}"
+        );
+        assert_eq!(told(&[0, 1], &[0, 1], Some(1), &[0]), None);
+        assert!(told(&[0, 1], &[0, 1], Some(1), &[1]).is_some_and(|it| it.contains("--server")));
+        assert!(told(&[0], &[0], None, &[]).is_some_and(|it| it.contains("only processor")));
     }
 }

@@ -300,7 +300,29 @@ pub struct GeneratorCost {
     pub bytes_per_player: u64,
     /// Longest turn of its loop: nothing is timed finer than this.
     pub turn_ns_max: u64,
-    /// How late it sent by its own fault; the lateness of an operation also contains the server's.
+    /// Seconds in turns of more than 1 ms.
+    #[serde(default)]
+    pub stalled_s: f64,
+    /// How late it began operations by its own fault; the lateness of an operation also contains the
+    /// server's.
+    pub behind: Percentiles,
+    /// The same while the players came; that is when operations outside the loop are done.
+    #[serde(default)]
+    pub ramp: RampCost,
+}
+
+/// What the generator used while the players came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RampCost {
+    /// How long that took.
+    pub seconds: f64,
+    /// Of one processor.
+    pub cpu_share: f64,
+    /// Longest turn of its loop.
+    pub turn_ns_max: u64,
+    /// Seconds in turns of more than 1 ms.
+    pub stalled_s: f64,
+    /// How late it began operations by its own fault.
     pub behind: Percentiles,
 }
 

@@ -1,36 +1,127 @@
 //! Whether the generator itself was in the way, so that the figures must not be believed.
 //!
+//! Every stage that a figure comes from is judged: the counted time for the operations of the loop,
+//! the time in which the players came for what they did once. In the closed loop nothing is due, so
+//! that there is no lateness.
+//!
 //! In: the figures of a finished run. Out: reasons, none when the figures may be believed.
 
 use super::summary::Summary;
-use crate::measure::number::seconds;
+use crate::measure::number::{float, time};
+use crate::measure::percentiles::Percentiles;
 
-/// Lateness of sending at p99, by the generator's own fault, above which the generator counts as
-/// behind, unless it is below 1 % of the response time's p99.
+/// Lateness at p99, by the generator's own fault, above which it was in the way whatever it measured.
 pub(crate) const LATENESS_NS_MAX: u64 = 1_000_000;
+/// Likewise as a share of the time that is reported, at p99.
+const LATENESS_SHARE_MAX: f64 = 0.01;
+/// Share of its processors above which it could not have done more.
+const CPU_SHARE_MAX: f64 = 0.95;
+/// Share of a stage that it may spend in long turns: what becomes due in them is late, and beyond
+/// this the 99th percentile is of them.
+const STALLED_SHARE_MAX: f64 = 0.01;
+
+/// What the generator did in one stage.
+struct Stage<'a> {
+    /// Before what is said of it.
+    prefix: &'static str,
+    seconds: f64,
+    cpu_share: f64,
+    stalled_s: f64,
+    turn_ns_max: u64,
+    behind: &'a Percentiles,
+    /// The shortest 99th percentile that comes from it; none without one.
+    p99_ns: Option<u64>,
+    /// What was to be done had its time; else everything came as fast as it could.
+    is_scheduled: bool,
+}
 
 impl Summary {
     /// Finds out whether the generator was in the way.
     pub(super) fn judge(&mut self) {
+        let processors = f64::from(self.generator.processors.max(1));
         let mut reasons = Vec::new();
-        let behind_ns = self.generator.behind.p99_ns;
-        let response_ns = self.headline_op().map_or(0, |op| op.response.p99_ns);
-        if behind_ns > LATENESS_NS_MAX && behind_ns > response_ns / 100 {
-            let ms = seconds(behind_ns) * 1e3;
-            reasons.push(format!("1 % of all operations were sent {ms:.1} ms late or later"));
-        }
-        let share = self.generator.cpu_share / f64::from(self.generator.processors.max(1));
-        if share > 0.95 && !self.settings.saturate {
-            let percent = share * 100.0;
-            reasons.push(format!("the generator's processor was full: {percent:.0} %"));
+        for stage in self.stages() {
+            stage.judge(processors, &mut reasons);
         }
         self.invalid = reasons;
+    }
+
+    fn stages(&self) -> [Stage<'_>; 2] {
+        let p99_ns = |setup: bool| {
+            let ops = self.ops.iter().filter(|op| op.counted && op.setup == setup);
+            ops.filter(|op| op.response.count > 0).map(|op| op.response.p99_ns).min()
+        };
+        let (own, ramp) = (&self.generator, &self.generator.ramp);
+        let counted = Stage {
+            prefix: "",
+            seconds: self.counted_s,
+            cpu_share: own.cpu_share,
+            stalled_s: own.stalled_s,
+            turn_ns_max: own.turn_ns_max,
+            behind: &own.behind,
+            p99_ns: p99_ns(false).filter(|_| !self.settings.is_closed()),
+            is_scheduled: !self.settings.saturate,
+        };
+        let setup_ns = p99_ns(true);
+        let ramp = Stage {
+            prefix: "while the players came, ",
+            seconds: ramp.seconds,
+            cpu_share: ramp.cpu_share,
+            stalled_s: ramp.stalled_s,
+            turn_ns_max: ramp.turn_ns_max,
+            behind: &ramp.behind,
+            p99_ns: setup_ns,
+            is_scheduled: setup_ns.is_some() && self.settings.ramp_s > 0.0,
+        };
+        [counted, ramp]
+    }
+}
+
+impl Stage<'_> {
+    fn judge(&self, processors: f64, reasons: &mut Vec<String>) {
+        let prefix = self.prefix;
+        let behind_ns = self.behind.p99_ns;
+        if let Some(p99_ns) = self.p99_ns
+            && (behind_ns > LATENESS_NS_MAX
+                || float(behind_ns) > float(p99_ns) * LATENESS_SHARE_MAX)
+        {
+            let percent = 100.0 * float(behind_ns) / float(p99_ns.max(1));
+            reasons.push(format!(
+                "{prefix}1 % of all operations were sent {} late or later, {percent:.0} % of the 99th \
+                 percentile that is told of them ({})",
+                time(behind_ns),
+                time(p99_ns),
+            ));
+        }
+        let share = self.cpu_share / processors;
+        if self.is_scheduled && share > CPU_SHARE_MAX {
+            let percent = share * 100.0;
+            reasons.push(format!("{prefix}the generator's processor was full: {percent:.0} %"));
+        }
+        let stalled = self.stalled_s / self.seconds.max(1e-9);
+        if self.is_scheduled && self.p99_ns.is_some() && stalled > STALLED_SHARE_MAX {
+            reasons.push(format!(
+                "{prefix}{:.0} % of the time was in turns of its loop of more than 1 ms, the longest \
+                 of {}, in which nothing else was sent",
+                stalled * 100.0,
+                time(self.turn_ns_max),
+            ));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::load::result::summary::Summary;
+    use crate::load::result::summary::{OpSummary, Summary};
+    use crate::measure::percentiles::Percentiles;
+
+    fn times(p99_ns: u64) -> Percentiles {
+        Percentiles { count: 1_000, p99_ns, ..Percentiles::default() }
+    }
+
+    fn op(setup: bool, p99_ns: u64) -> OpSummary {
+        OpSummary { counted: true, setup, response: times(p99_ns), ..OpSummary::default() }
+    }
 
     #[test]
     fn processes_that_share_a_processor_fill_it_together() {
@@ -41,6 +132,59 @@ mod tests {
             summary.generator.cpu_share = 0.99;
             summary.judge();
             assert_eq!(!summary.invalid.is_empty(), is_full, "{processors}");
+        }
+    }
+
+    #[test]
+    fn a_millisecond_or_a_hundredth_of_lateness_is_too_much() {
+        const MS: u64 = 1_000_000;
+        for (behind_ns, p99_ns, is_invalid) in [
+            (MS + 1, 1_000 * MS, true),
+            (MS / 5, 2 * MS, true),
+            (MS, 100 * MS, false),
+            (MS / 100, 2 * MS, false),
+        ] {
+            for setup in [false, true] {
+                let mut summary = Summary { ops: vec![op(setup, p99_ns)], ..Summary::default() };
+                let own = &mut summary.generator;
+                let behind = if setup { &mut own.ramp.behind } else { &mut own.behind };
+                *behind = times(behind_ns);
+                summary.judge();
+                let found = summary.invalid.join("; ");
+                assert_eq!(!found.is_empty(), is_invalid, "{behind_ns} of {p99_ns}: {found}");
+                assert_eq!(found.starts_with("while the players came"), is_invalid && setup);
+                // In the closed loop nothing is due.
+                summary.settings.saturate = true;
+                summary.judge();
+                assert_eq!(!summary.invalid.is_empty(), is_invalid && setup, "{setup}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_shortest_percentile_that_is_told_is_what_lateness_is_compared_with() {
+        let ops = vec![op(false, 100_000_000), op(false, 1_000_000), op(true, 1)];
+        let mut summary = Summary { ops, ..Summary::default() };
+        summary.generator.behind = times(50_000);
+        summary.judge();
+        let found = summary.invalid.join("; ");
+        assert!(
+            found.contains("50.0 µs late or later, 5 % of") && found.contains("1.00 ms"),
+            "{found}"
+        );
+    }
+
+    #[test]
+    fn long_turns_are_too_much_when_they_are_a_hundredth_of_the_time() {
+        for (stalled_s, is_invalid) in [(0.09, false), (0.11, true)] {
+            let ops = vec![op(false, 1_000_000)];
+            let mut summary = Summary { ops, counted_s: 10.0, ..Summary::default() };
+            summary.generator.stalled_s = stalled_s;
+            summary.generator.turn_ns_max = 60_000_000;
+            summary.judge();
+            assert_eq!(!summary.invalid.is_empty(), is_invalid, "{stalled_s}");
+            let found = summary.invalid.join("; ");
+            assert_eq!(found.contains("the longest of 60.0 ms"), is_invalid, "{found}");
         }
     }
 }

@@ -6,13 +6,16 @@ use std::time::{Duration, Instant};
 
 use super::plan::{Plan, RunError, unix_now};
 use crate::load::generator::Event;
-use crate::load::record::{Record, Stage};
+use crate::load::record::{OwnRecord, Record, Stage};
 use crate::load::result::Second;
-use crate::load::result::summary::{GeneratorCost, PLAYERS_MIN, RESULT_VERSION, Settings, Summary};
+use crate::load::result::summary::{
+    GeneratorCost, PLAYERS_MIN, RESULT_VERSION, RampCost, Settings, Summary,
+};
 use crate::load::result::{Progress, Watch};
 use crate::load::scenario::program::Program;
 use crate::measure::environment::Environment;
 use crate::measure::hlog::{Intervals, Kind};
+use crate::measure::number::seconds;
 use crate::measure::percentiles::Percentiles;
 use crate::measure::process::{ProcessSample, own_cpu, own_resident_bytes, sample_all};
 use crate::measure::secrets::{KEY, is_secret};
@@ -39,6 +42,8 @@ impl ServerWatch {
 pub(super) struct Collector {
     pub(super) summary: Summary,
     total: Record,
+    /// What the generator did while the players came.
+    ramp: OwnRecord,
     setup: Vec<bool>,
     headline: u16,
     has_phases: bool,
@@ -86,9 +91,9 @@ impl Collector {
                 is_free: scenario.phases.is_empty() && program.has_free_loop(settings.rate),
                 pipeline: plan.pipeline.unwrap_or(scenario.pipeline),
                 scenario_digest: scenario.digest(),
-                ramp_s: crate::measure::number::seconds(settings.ramp_ns),
+                ramp_s: seconds(settings.ramp_ns),
                 warm_up_s: plan.warm_up.0.as_secs_f64(),
-                planned_s: crate::measure::number::seconds(settings.counted_ns),
+                planned_s: seconds(settings.counted_ns),
                 vars,
                 driver: String::new(),
                 processes: plan.processes.max(1),
@@ -101,6 +106,7 @@ impl Collector {
         Self {
             summary,
             total: Record::new(Stage::Counted, program.ops.len(), 0),
+            ramp: OwnRecord::default(),
             setup: program.ops.iter().map(|op| op.setup).collect(),
             headline: program.headline,
             has_phases: !scenario.phases.is_empty(),
@@ -194,7 +200,7 @@ impl Collector {
         let own_s = self.own_last.0.saturating_sub(cpu).as_secs_f64();
         // Workers have measured themselves; this process only adds up then.
         let is_worked = record.resident_bytes > 0;
-        let worked_s = crate::measure::number::seconds(record.cpu_ns);
+        let worked_s = seconds(record.cpu_ns);
         second.generator_cpu = own_s / wall_s + worked_share(worked_s, second.length_s);
         second.generator_bytes =
             if is_worked { record.resident_bytes } else { own_resident_bytes() };
@@ -217,6 +223,9 @@ impl Collector {
             }
         }
         self.total.add_rest(record, record.stage == Stage::Counted);
+        if record.stage == Stage::Ramp {
+            self.ramp.add(&record.own);
+        }
         second
     }
 
@@ -238,7 +247,8 @@ impl Collector {
             self.summary.settings.players = most.unwrap_or(0);
         }
         let counted = || series.iter().filter(|second| second.stage == Stage::Counted.word());
-        let cpu_s = counted().fold(0.0, |sum, it| sum + it.generator_cpu * it.length_s);
+        let (cpu_s, _) = cpu_of(&self.summary, Stage::Counted);
+        let (ramp_cpu_s, ramp_s) = cpu_of(&self.summary, Stage::Ramp);
         let resident_bytes = counted().map(|second| second.generator_bytes).max().unwrap_or(0);
         self.summary.counted_s = counted_s;
         self.summary.generator = GeneratorCost {
@@ -255,8 +265,17 @@ impl Collector {
             self.summary.generator.bytes_per_player = grown / u64::from(players);
         }
         self.summary.turned_away = self.total.turned_away;
-        self.summary.generator.turn_ns_max = self.total.turn_ns_max;
-        self.summary.generator.behind = Percentiles::of(self.total.behind.histogram());
+        let own = &self.total.own;
+        self.summary.generator.turn_ns_max = own.turn_ns_max;
+        self.summary.generator.stalled_s = seconds(own.stalled_ns);
+        self.summary.generator.behind = Percentiles::of(own.behind.histogram());
+        self.summary.generator.ramp = RampCost {
+            seconds: ramp_s,
+            cpu_share: ramp_cpu_s / ramp_s.max(1e-9),
+            turn_ns_max: self.ramp.turn_ns_max,
+            stalled_s: seconds(self.ramp.stalled_ns),
+            behind: Percentiles::of(self.ramp.behind.histogram()),
+        };
         self.summary.deliveries = program.match_ops.iter().any(Option::is_some).then(|| {
             let it = &self.total.deliveries;
             crate::load::result::summary::Deliveries {
@@ -310,6 +329,14 @@ fn keep(intervals: &mut Intervals, record: &Record, start_ns: u64, is_setup: &[b
             intervals.keep((index, Kind { word, apart }), (start, length), times);
         }
     }
+}
+
+/// CPU seconds of the generator in a stage, and how long that lasted.
+fn cpu_of(summary: &Summary, stage: Stage) -> (f64, f64) {
+    let seconds = summary.series.iter().filter(|second| second.stage == stage.word());
+    seconds.fold((0.0, 0.0), |(cpu_s, length_s), it| {
+        (cpu_s + it.generator_cpu * it.length_s, length_s + it.length_s)
+    })
 }
 
 /// Processors that workers used while a stretch lasted. Not by the clock of this process: their

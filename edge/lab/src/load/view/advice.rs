@@ -212,7 +212,12 @@ pub fn failure(summary: &Summary) -> Option<String> {
 /// What to do when the generator was in the way, and what its figures are still good for.
 pub(crate) fn mending(summary: &Summary) -> Vec<String> {
     let settings = &summary.settings;
-    let processors = summary.environment.processors.max(1);
+    let environment = &summary.environment;
+    // Results of older versions know only those that the command might use.
+    let processors = match environment.processors_online {
+        0 => environment.processors.max(1),
+        online => online,
+    };
     let processes = usize::from(settings.processes.max(1));
     let less = if settings.rate.is_some() {
         "fewer players or a lower rate (--players, --rate)"

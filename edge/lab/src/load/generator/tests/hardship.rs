@@ -211,11 +211,28 @@ fn connecting_is_not_the_generators_own_lateness() {
     world.connect = &|_| Some((Ok(()), 5 * MS));
     let (total, _) = world.run();
     assert!(total.errors.is_empty() && total.ops[1].done >= 980, "{:?}", total.errors);
-    let behind = total.behind.histogram().unwrap();
+    let behind = total.own.behind.histogram().unwrap();
     assert!(behind.value_at_quantile(0.99) < MS, "{}", behind.value_at_quantile(0.99));
     // The user has waited for it all the same.
     let response = total.ops[1].response.histogram().unwrap();
     assert!((5 * MS..7 * MS).contains(&response.value_at_quantile(0.5)));
+}
+
+#[test]
+fn late_sending_is_seen_also_where_every_operation_connects_first() {
+    let closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+    for answered in [OK, &closing[..]] {
+        for late_ns in [0, 3 * MS] {
+            let mut server = |now_ns, _, _: &[u8]| answer(now_ns, answered);
+            let change = |settings: &mut super::Settings| settings.rate = Some(50.0);
+            let mut world = World::new(ONE_GET, change, &mut server);
+            world.wake_late_ns = late_ns;
+            let (total, _) = world.run();
+            let behind_ns = total.own.behind.histogram().unwrap().value_at_quantile(0.99);
+            assert_eq!(behind_ns >= 3 * MS, late_ns > 0, "{behind_ns}");
+            assert!(total.ops[0].done > 400, "{}", total.ops[0].done);
+        }
+    }
 }
 
 #[test]
