@@ -155,8 +155,9 @@ fn main() {
     };
     let http = CallContext {
         headers: ["Accept", "Accept-Encoding", "Authorization", "Content-Type", "User-Agent"]
-            .map(|name| (name.to_owned(), vec!["some value of it".to_owned()]))
-            .to_vec(),
+            .map(|name| (name, "some value of it"))
+            .into_iter()
+            .collect(),
         ..full.clone()
     };
     for (name, context) in

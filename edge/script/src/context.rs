@@ -7,11 +7,9 @@
 //! headers and query parameters, whose numbers are arguments of their own.
 
 use game::guest::CallContext;
+use game::pairs::{PAIRS_MAX, Pairs};
 use mlua::{Lua, Table, Value as LuaValue};
 use uuid::Uuid;
-
-/// Texts of one call in all; a request's head is limited to a few KB, so no honest call gets near.
-const PAIRS_MAX: usize = 4_096;
 
 /// Memory that is kept from one call to the next.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
@@ -59,15 +57,10 @@ impl Packer {
         self
     }
 
-    /// Every value of every name; returns how many there are.
-    fn lists(&mut self, lists: &[(String, Vec<String>)]) -> usize {
-        let pairs = lists.iter().flat_map(|(name, values)| values.iter().map(move |v| (name, v)));
-        let mut count = 0;
-        for (name, value) in pairs.take(PAIRS_MAX) {
-            self.text(name.as_bytes()).text(value.as_bytes());
-            count += 1;
-        }
-        count
+    /// Every text of every name, which have the packer's form already; returns how many there are.
+    fn pairs(&mut self, pairs: &Pairs) -> usize {
+        self.bytes.extend_from_slice(pairs.packed());
+        pairs.count()
     }
 
     fn id_text(&mut self, id: Option<Uuid>) -> &mut Self {
@@ -105,12 +98,12 @@ pub(crate) fn args(
     for text in [&context.lang, &context.client_ip, &context.client_port] {
         packer.text(text.as_deref().unwrap_or("").as_bytes());
     }
-    let vars = vars.get(..PAIRS_MAX).unwrap_or(vars);
+    let vars = vars.get(..PAIRS_MAX as usize).unwrap_or(vars);
     for (name, value) in vars {
         packer.text(name.as_bytes()).text(value.as_bytes());
     }
-    let header_count = packer.lists(headers);
-    let param_count = packer.lists(query_params);
+    let header_count = packer.pairs(headers);
+    let param_count = packer.pairs(query_params);
     let packed = LuaValue::String(lua.create_string(packer.bytes())?);
     Ok((packed, expiry, vars.len(), header_count, param_count))
 }

@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::db::Database;
 use crate::directory::Directory;
 use crate::host::Meter;
+use crate::pairs::Pairs;
 use crate::value::Value;
 
 /// A user's presence in a match or stream, as scripts see it.
@@ -64,9 +65,9 @@ pub struct CallContext {
     /// The caller's port.
     pub client_port: Option<String>,
     /// Request headers, canonical names, for HTTP calls.
-    pub headers: Vec<(String, Vec<String>)>,
+    pub headers: Pairs,
     /// Query parameters, for HTTP calls.
-    pub query_params: Vec<(String, Vec<String>)>,
+    pub query_params: Pairs,
 }
 
 /// What a match's callbacks know besides their arguments.

@@ -19,6 +19,7 @@ pub mod link;
 pub mod match_id;
 pub mod multi;
 pub mod nearest;
+pub mod pairs;
 pub mod query;
 pub mod schema;
 pub mod session;

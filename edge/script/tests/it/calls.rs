@@ -95,8 +95,8 @@ fn the_context_shows_what_the_call_knows() {
         lang: Some("en".into()),
         client_ip: Some("127.0.0.1".into()),
         client_port: Some("5".into()),
-        headers: vec![("Accept".into(), vec!["a".into(), "b".into()])],
-        query_params: vec![("q".into(), vec!["1".into()])],
+        headers: [("Accept", "a"), ("Accept", "b")].into_iter().collect(),
+        query_params: [("q", "1")].into_iter().collect(),
     };
     let text = "local nk = require('nakama') nk.register_rpc(function(c) return nk.json_encode(c) end, 'c')";
     let mut scripts = load(&[("a.lua", text)], &mut host).unwrap();
@@ -139,9 +139,10 @@ fn a_context_of_any_size_arrives_whole() {
             execution_mode: "rpc",
             user_id: Some(Uuid::from_u128(1)),
             vars: vec![("k".into(), "v".into())],
-            headers: vec![("h".into(), vec!["1".into(), "2".into()])],
-            query_params: (0..count)
-                .map(|n| (n.to_string(), vec![format!("v{n}"), format!("v{n}")]))
+            headers: [("h", "1"), ("h", "2")].into_iter().collect(),
+            query_params: (0..2 * count)
+                .map(|n| n / 2)
+                .map(|n| (n.to_string(), format!("v{n}")))
                 .collect(),
             ..CallContext::default()
         };

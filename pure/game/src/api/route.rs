@@ -21,6 +21,7 @@ use super::matches;
 use super::rpc::RpcCall;
 use crate::account::AccountUpdate;
 use crate::error::{ApiError, Code};
+use crate::pairs::Pairs;
 use crate::storage::{Delete, ObjectId, Write};
 
 /// What a request wants.
@@ -131,22 +132,19 @@ fn rpc(method: &str, id: &str, query: &str) -> Result<Route, ApiError> {
     if !matches!(method, "GET" | "POST") {
         return Err(method_not_allowed());
     }
-    let mut query_params: Vec<(String, Vec<String>)> = Vec::new();
+    let mut query_params = Pairs::default();
     let mut http_key = None;
     for (name, value) in Query::parse(query)?.iter() {
         if name == "http_key" {
             http_key.get_or_insert(value.into_owned());
-        } else if let Some((_, values)) = query_params.iter_mut().find(|(known, _)| *known == name)
-        {
-            values.push(value.into_owned());
         } else {
-            query_params.push((name.into_owned(), vec![value.into_owned()]));
+            query_params.push(name.as_bytes(), value.as_bytes());
         }
     }
     Ok(Route::Rpc(RpcCall {
         id: decode_segment(id)?.to_lowercase(),
         http_key,
-        unwrap: query_params.iter().any(|(name, _)| name == "unwrap"),
+        unwrap: query_params.first(b"unwrap").is_some(),
         is_get: method == "GET",
         query_params,
     }))

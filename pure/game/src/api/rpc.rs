@@ -6,6 +6,7 @@
 use wire::nakama::api::{decode_rpc, encode_rpc};
 
 use crate::error::ApiError;
+use crate::pairs::Pairs;
 
 /// A call of `/v2/rpc/{id}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub struct RpcCall {
     /// Whether the method is GET: there is no payload then.
     pub is_get: bool,
     /// All query parameters but `http_key`, for the function's context.
-    pub query_params: Vec<(String, Vec<String>)>,
+    pub query_params: Pairs,
 }
 
 impl RpcCall {
@@ -38,9 +39,7 @@ impl RpcCall {
     /// [`ApiError`] with code 3 when the body is not one JSON string.
     pub fn payload(&self, body: &[u8]) -> Result<Vec<u8>, ApiError> {
         if self.is_get {
-            let given = self.query_params.iter().find(|(name, _)| name == "payload");
-            let first = given.and_then(|(_, values)| values.first());
-            return Ok(first.map_or_else(Vec::new, |text| text.clone().into_bytes()));
+            return Ok(self.query_params.first(b"payload").unwrap_or_default().to_vec());
         }
         if self.unwrap {
             return Ok(body.to_vec());
@@ -60,7 +59,7 @@ mod tests {
     use super::{RpcCall, write_rpc_answer};
 
     fn call(unwrap: bool, is_get: bool) -> RpcCall {
-        let query_params = vec![("payload".to_owned(), vec!["{}".to_owned()])];
+        let query_params = [("payload", "{}")].into_iter().collect();
         RpcCall { id: "f".into(), http_key: None, unwrap, is_get, query_params }
     }
 

@@ -9,7 +9,9 @@ use game::api::auth::{self, Credentials};
 use game::api::{ApiCall, Auth, Route, RpcCall};
 use game::error::ApiError;
 use game::guest::CallContext;
+use game::pairs::Pairs;
 use game::session::Claims;
+use smallvec::SmallVec;
 use wire::http1::{Connection, Request};
 use wire::query::{Query, parse_bool};
 use wire::websocket as ws;
@@ -22,6 +24,9 @@ use super::http::{AnswerKind, Step, Verified, Waiting};
 use super::limits::Origin;
 use super::socket::{Client, Session};
 use crate::mail::{Format, Job, Mail, RoomAsk, RpcJob, Work};
+
+/// Room for the headers that a browser sends.
+const HEADERS_BYTES: usize = 512;
 
 /// The peer, the client's address behind proxies, and the last token of the connection.
 type Who<'a> = (SocketAddr, Origin, &'a mut Option<Verified>);
@@ -298,40 +303,48 @@ impl Core {
 }
 
 /// All request headers with canonical names, as scripts see them.
-fn headers_for_scripts(request: &Request<'_>) -> Vec<(String, Vec<String>)> {
-    let mut headers: Vec<(String, Vec<String>)> = Vec::with_capacity(8);
-    for (name, value) in request.headers {
-        let name = canonical(name);
-        if name == "Grpc-Timeout" {
+fn headers_for_scripts(request: &Request<'_>) -> Pairs {
+    let mut headers = Pairs::with_capacity(HEADERS_BYTES);
+    let mut name = SmallVec::<[u8; 64]>::new();
+    for (sent_name, value) in request.headers {
+        name.clear();
+        name.extend_from_slice(sent_name.as_bytes());
+        make_canonical(&mut name);
+        if *name == *b"Grpc-Timeout" {
             continue;
         }
-        let value = String::from_utf8_lossy(value).into_owned();
-        match headers.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, values)) => values.push(value),
-            None => headers.push((name, vec![value])),
+        match std::str::from_utf8(value) {
+            Ok(text) => headers.push(&name, text.as_bytes()),
+            Err(_) => headers.push(&name, String::from_utf8_lossy(value).as_bytes()),
         }
     }
     headers
 }
 
 /// `content-type` → `Content-Type`.
-fn canonical(name: &str) -> String {
+fn make_canonical(name: &mut [u8]) {
     let mut is_start = true;
-    let upper = name.chars().map(|letter| {
-        let letter =
-            if is_start { letter.to_ascii_uppercase() } else { letter.to_ascii_lowercase() };
-        is_start = letter == '-';
-        letter
-    });
-    upper.collect()
+    for letter in name {
+        if is_start {
+            letter.make_ascii_uppercase();
+        } else {
+            letter.make_ascii_lowercase();
+        }
+        is_start = *letter == b'-';
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::canonical;
+    use super::make_canonical;
 
     #[test]
     fn header_names_are_canonical() {
+        let canonical = |name: &str| {
+            let mut name = name.as_bytes().to_vec();
+            make_canonical(&mut name);
+            String::from_utf8(name).unwrap()
+        };
         assert_eq!(canonical("content-type"), "Content-Type");
         assert_eq!(canonical("X-FORWARDED-for"), "X-Forwarded-For");
         assert_eq!(canonical(""), "");
