@@ -54,8 +54,9 @@ pub(crate) struct Conn {
     pub(crate) reading_off: bool,
     /// The engine takes no input because too much output is waiting.
     pub(crate) reading_paused: bool,
-    /// Reading was stopped before: from then on it is read from piece by piece, so that what comes
-    /// before a stop takes effect is one piece.
+    /// Reading was stopped, or a receive found no free buffer: it is read from piece by piece, so
+    /// that what comes before a stop takes effect is one piece, until a piece leaves room in its
+    /// buffer. Only the ring receives many pieces at once.
     pub(crate) has_flooded: bool,
     /// The peer will send no more.
     pub(crate) eof: bool,

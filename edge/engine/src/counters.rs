@@ -36,6 +36,7 @@ counters! {
     Open 'g' "connections_open" "connections open now",
     Unsent 'g' "output_bytes_unsent" "bytes waiting in output queues now",
     Held 'g' "input_bytes_held" "bytes received and held back while reading is stopped",
+    Flooding 'g' "connections_flooding" "connections that get one receive buffer at a time now",
     Accepted 'c' "accepted" "connections accepted",
     Connected 'c' "connected" "outgoing connections made",
     AcceptFailures 'c' "accept_failures" "accepts that the system refused; each pauses accepting",

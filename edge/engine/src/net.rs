@@ -222,10 +222,24 @@ impl<M> Net<M> {
         self.counters.add(Count::Unsent, len as u64);
         if out.unsent() > self.limits.output_bytes_high as usize && !state.reading_paused {
             state.reading_paused = true;
-            state.has_flooded = true;
             self.counters.add(Count::ReadPauses, 1);
+            self.floods(conn.slot);
         }
         self.touch(conn.slot);
+    }
+
+    /// From now on the connection gets one receive buffer at a time.
+    pub(crate) fn floods(&mut self, slot: u32) {
+        if !std::mem::replace(&mut self.conns.at(slot).has_flooded, true) {
+            self.counters.add(Count::Flooding, 1);
+        }
+    }
+
+    /// From now on the connection may be given several again.
+    pub(crate) fn floods_no_more(&mut self, slot: u32) {
+        if std::mem::take(&mut self.conns.at(slot).has_flooded) {
+            self.counters.subtract(Count::Flooding, 1);
+        }
     }
 
     fn tell_when_sent(&mut self, conn: ConnId) {
@@ -238,12 +252,14 @@ impl<M> Net<M> {
 
     fn set_reading(&mut self, conn: ConnId, on: bool) {
         let Some(state) = self.conns.named(conn) else { return };
-        if !on && !state.reading_off {
-            state.has_flooded = true;
-            self.counters.add(Count::ReadPauses, 1);
-        }
+        let stops = !on && !state.reading_off;
         state.reading_off = !on;
-        if on && state.held.is_some() {
+        let may_resume = on && state.held.is_some();
+        if stops {
+            self.counters.add(Count::ReadPauses, 1);
+            self.floods(conn.slot);
+        }
+        if may_resume {
             self.resume(conn.slot);
         }
         self.touch(conn.slot);

@@ -168,6 +168,7 @@ impl<M: Send + 'static> Reactor<M> {
         let token = self.net.connecting.remove(&slot).map_or(0, |(_, token)| token);
         self.net.counters.add(closed_count(reason), 1);
         self.net.counters.subtract(Count::Open, 1);
+        self.net.floods_no_more(slot);
         self.net.conns.give_back(slot);
         self.handle(Input::Closed { conn, reason, token });
     }
@@ -301,6 +302,11 @@ impl<M: Send + 'static> Reactor<M> {
         self.net.counters.add(Count::Receives, 1);
         self.net.counters.add(Count::BytesIn, bytes.len() as u64);
         let conn = self.net.conns.id(slot);
+        let state = self.net.conns.at(slot);
+        if state.has_flooded && bytes.len() < self.net.limits.receive_buffer_bytes as usize {
+            // It has caught up: nothing was left for a further buffer.
+            self.net.floods_no_more(slot);
+        }
         let state = self.net.conns.at(slot);
         if state.phase != Phase::Open {
             self.net.counters.add(Count::BytesDiscarded, bytes.len() as u64);

@@ -277,7 +277,7 @@ impl Uring {
                 reactor.net.counters.add(Count::BufferShortages, 1);
                 // From now on one buffer at a time: a few that send without end would take all of
                 // them again, with 32 each, and those that come last in the turn never had one.
-                reactor.net.conns.at(slot).has_flooded = true;
+                reactor.net.floods(slot);
             }
             Err(_) if is_again(done.result) => {}
             Err(_) => reactor.net.fail(slot, CloseReason::Reset),
