@@ -32,6 +32,7 @@ use game::host::Meter;
 use mlua::Lua;
 
 use crate::failure::NO_MEMORY;
+use crate::vm;
 
 /// Looks at the clock once in this many ticks: a tick costs about 20 ns, a look 30 ns.
 const TICKS_PER_LOOK: u32 = 16;
@@ -84,6 +85,9 @@ struct Call {
     start: Cell<Reading>,
     exceeded: Cell<bool>,
     location: RefCell<String>,
+    /// Bytes of this thread's VM for calls at which its collector is to keep up more closely;
+    /// `usize::MAX` while it does.
+    hurry_at_bytes: Cell<usize>,
 }
 
 /// All clocks at one moment.
@@ -126,6 +130,7 @@ thread_local! {
             start: Cell::new(Reading { wall_ns: 0, cpu_ns: 0, waited_ns: None }),
             exceeded: Cell::new(false),
             location: RefCell::new(String::new()),
+            hurry_at_bytes: Cell::new(usize::MAX),
         }
     };
 }
@@ -295,12 +300,29 @@ impl Call {
     }
 }
 
+/// Bytes above which this thread's VM for calls is told to collect closely; `None` when it was, or
+/// never may do otherwise.
+pub(crate) fn hurry_at_bytes() -> Option<usize> {
+    let bytes = CALL.with(|call| call.hurry_at_bytes.get());
+    (bytes != usize::MAX).then_some(bytes)
+}
+
+/// Sets what [`hurry_at_bytes`] tells.
+pub(crate) fn set_hurry_at_bytes(bytes: Option<usize>) {
+    CALL.with(|call| call.hurry_at_bytes.set(bytes.unwrap_or(usize::MAX)));
+}
+
 /// Luau's question whether to go on.
 pub(crate) fn tick(lua: &Lua) -> mlua::Result<mlua::VmState> {
     CALL.with(|call| {
         let ticks = call.ticks.get().wrapping_add(1);
         call.ticks.set(ticks);
-        if (ticks.is_multiple_of(TICKS_PER_LOOK) || call.exceeded.get()) && call.is_over() {
+        let is_look = ticks.is_multiple_of(TICKS_PER_LOOK);
+        if is_look && lua.used_memory() > call.hurry_at_bytes.get() {
+            call.hurry_at_bytes.set(usize::MAX);
+            vm::collect_closely(lua);
+        }
+        if (is_look || call.exceeded.get()) && call.is_over() {
             let mut location = call.location.borrow_mut();
             if location.is_empty() {
                 *location = crate::failure::where_now(lua);

@@ -161,6 +161,9 @@ impl Calls {
         let functions = |table: Table| table.pairs().collect::<mlua::Result<BTreeMap<_, _>>>();
         let call = vm.entry("call")?;
         vm.seal()?;
+        // Whatever the VM before it, if there was one, was told.
+        budget::set_hurry_at_bytes(None);
+        vm.pace_collector();
         Ok(Self {
             call,
             packer: RefCell::default(),
@@ -211,6 +214,7 @@ impl Calls {
         let settled = settle(running, limits, returned);
         self.vm.clear_up().map_err(|error| failure::internal(limits, &error))?;
         self.vm.count_memory();
+        self.vm.pace_collector();
         settled.map(|(value, ..)| value)
     }
 }

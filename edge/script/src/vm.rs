@@ -27,6 +27,14 @@ const SPARE_BYTES: usize = 256 * 1024;
 /// emergency collection: what is garbage when the limit is hit counts as used.
 const GC_GOAL_PERCENT: i32 = 150;
 
+/// The same for a VM for calls that holds little of what it may: of the CPU time of an RPC that
+/// only echoes, 5 % went into looking at the same living objects again and again.
+const GC_GOAL_LAZY_PERCENT: i32 = 400;
+
+/// A VM for calls collects lazily below this part of its limit, and closely again above twice that.
+/// So a lazy collection begins at a quarter of the limit at the latest.
+const LAZY_PART: usize = 32;
+
 /// Work of one collector step. Luau does one step however large the allocation that caused it, so
 /// with its default of 1 KB scripts that throw large strings away outrun the collector.
 const GC_STEP_KB: i32 = 128;
@@ -97,6 +105,16 @@ impl Part {
     }
 }
 
+/// Lets a collection begin as early as a VM near its limit needs it.
+pub(crate) fn collect_closely(lua: &Lua) {
+    set_goal(lua, GC_GOAL_PERCENT);
+}
+
+fn set_goal(lua: &Lua, goal_percent: i32) {
+    let pace = GcIncParams::default().goal(goal_percent).step_size(GC_STEP_KB);
+    lua.gc_set_mode(GcMode::Incremental(pace));
+}
+
 impl Vm {
     /// A VM with its own memory limit, ready to load modules.
     pub(crate) fn new(
@@ -116,9 +134,7 @@ impl Vm {
         let options = LuaOptions::new().catch_rust_panics(true);
         let lua = Lua::new_with(libraries, options)?;
         lua.set_memory_limit(memory_max_bytes)?;
-        lua.gc_set_mode(GcMode::Incremental(
-            GcIncParams::default().goal(GC_GOAL_PERCENT).step_size(GC_STEP_KB),
-        ));
+        collect_closely(&lua);
         if purpose == Purpose::Calls {
             // Its pages are large: see luau/small_states.h.
             lua.set_memory_category("calls")?;
@@ -156,6 +172,20 @@ impl Vm {
     /// Clears up after a call that is over: what it did to globals is gone.
     pub(crate) fn clear_up(&self) -> mlua::Result<()> {
         self.seal.clean(&self.lua)
+    }
+
+    /// Lets the collector be lazy while the VM for calls of this thread holds little. To be called
+    /// when the VM stands, and after each call.
+    pub(crate) fn pace_collector(&self) {
+        let (used_bytes, max_bytes) = (self.lua.used_memory(), self.memory_max_bytes);
+        let is_lazy = budget::hurry_at_bytes().is_some();
+        if !is_lazy && used_bytes < max_bytes / LAZY_PART {
+            set_goal(&self.lua, GC_GOAL_LAZY_PERCENT);
+            budget::set_hurry_at_bytes(Some(max_bytes / LAZY_PART * 2));
+        } else if is_lazy && used_bytes > max_bytes / LAZY_PART * 2 {
+            collect_closely(&self.lua);
+            budget::set_hurry_at_bytes(None);
+        }
     }
 
     /// Tells what the VM holds now, for the limit on all VMs together.

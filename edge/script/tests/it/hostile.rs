@@ -91,6 +91,26 @@ fn greedy_scripts_run_out_of_memory() {
     }
 }
 
+/// Luau does not collect because memory is short: the collector has to have kept up.
+#[test]
+fn garbage_beside_much_that_lives_is_no_lack_of_memory() {
+    let mut host = TestHost::default();
+    for live_tables in [100, 10_000, 20_000, 80_000] {
+        let body = format!(
+            "local live = {{}} for i = 1, {live_tables} do live[i] = {{ i }} end
+            local s = 0 for i = 1, 100000 do s = s + #{{ i, i, i, i }} end
+            for i = 1, 2000 do s = s + #('x'):rep(4096 + i) end
+            return tostring(#live)"
+        );
+        let mut scripts = scripts_of(&body, roomy(), &mut host);
+        for _ in 0..3 {
+            let answer = scripts.rpc(&mut host, &context(), "test", b"");
+            let answer = answer.unwrap_or_else(|error| panic!("{live_tables}: {error}"));
+            assert_eq!(answer.unwrap(), live_tables.to_string());
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_interrupted_is_bounded() {
     let mut host = TestHost::default();
