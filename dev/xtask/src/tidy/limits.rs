@@ -23,7 +23,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("edge/engine/src/listen.rs", "BACKLOG_MAX", "connections waiting in the kernel"),
     ("edge/engine/src/listen.rs", "IN_USE_MAX", "an address in use at start"),
     ("edge/engine/src/plain.rs", "STASH_MAILBOXES_MAX", "mail to a thread that waits"),
-    ("edge/script/src/context.rs", "PAIRS_MAX", "headers, variables and query parameters"),
+    ("pure/game/src/pairs.rs", "PAIRS_MAX", "headers, variables and query parameters"),
     ("edge/script/src/convert.rs", "BYTES_MAX", "values, bytes and keys"),
     ("edge/script/src/convert.rs", "LIST_INDEX_MAX", "values, bytes and keys"),
     ("edge/script/src/convert.rs", "VALUES_MAX", "values, bytes and keys"),
