@@ -91,8 +91,8 @@ struct Call {
 }
 
 /// All clocks at one moment.
-#[derive(Clone, Copy)]
-struct Reading {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reading {
     wall_ns: u64,
     cpu_ns: u64,
     /// `None` where the kernel does not tell.
@@ -167,7 +167,28 @@ impl Clocks {
         Reading { wall_ns, cpu_ns: self.cpu_ns.get(), waited_ns: self.waited_ns.get() }
     }
 
-    /// How long a call that began at `start` has kept its thread.
+    /// How long a call that began at `start` has kept its thread, blocked time counted in full.
+    fn kept_ns(&self, start: Reading) -> u64 {
+        let wall_ns = self.wall_ns();
+        let passed_ns = wall_ns.saturating_sub(start.wall_ns);
+        if passed_ns < READING_NS {
+            return passed_ns;
+        }
+        let cpu_ns = cpu_ns();
+        let waited_ns = self.waited_ns();
+        // The next call begins with these.
+        self.wall_ns.set(wall_ns);
+        self.cpu_ns.set(cpu_ns);
+        self.waited_at_ns.set(wall_ns);
+        self.waited_ns.set(waited_ns);
+        let (Some(before_ns), Some(now_ns)) = (start.waited_ns, waited_ns) else {
+            return passed_ns;
+        };
+        let computed_ns = cpu_ns.saturating_sub(start.cpu_ns).saturating_sub(READING_NS);
+        passed_ns.saturating_sub(now_ns.saturating_sub(before_ns)).max(computed_ns)
+    }
+
+    /// How long a call that began at `start` has used of its budget.
     fn used_ns(&self, start: Reading, wall_ns: u64) -> u64 {
         let wall_ns = wall_ns.saturating_sub(start.wall_ns);
         let cpu_ns = cpu_ns().saturating_sub(start.cpu_ns).saturating_sub(READING_NS);
@@ -179,6 +200,16 @@ impl Clocks {
         };
         kept_ns.max(cpu_ns)
     }
+}
+
+/// All clocks as of just now, for [`kept_ns`].
+pub(crate) fn reading() -> Reading {
+    CLOCKS.with(Clocks::start)
+}
+
+/// How long this thread has computed or was blocked since a reading of its own.
+pub(crate) fn kept_ns(start: Reading) -> u64 {
+    CLOCKS.with(|clocks| clocks.kept_ns(start))
 }
 
 fn cpu_ns() -> u64 {

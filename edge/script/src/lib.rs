@@ -14,6 +14,7 @@ mod budget;
 mod callee;
 mod calls;
 mod case;
+mod clock;
 mod context;
 mod convert;
 mod dialect;
@@ -28,6 +29,7 @@ mod sources;
 mod vm;
 
 pub use calls::LuaScripts;
+pub use clock::ThreadClock;
 pub use sources::{LoadError, Sources};
 
 /// How much a script may use.

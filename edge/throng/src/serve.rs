@@ -18,7 +18,7 @@ use engine::{Engine, Running, Start, ThreadPlan};
 use event::{Now, Random, ThreadId};
 use game::guest::{Finding, HostSettings, Registered};
 use game::session::{Revocations, stored};
-use script::{LuaLimits, LuaScripts, Sources};
+use script::{LuaLimits, LuaScripts, Sources, ThreadClock};
 use server::core::Core;
 use server::desk::{Desk, Kit, LoadingHost};
 use server::hooks::{self, Hooks};
@@ -73,7 +73,8 @@ impl Parts {
         let db = connect(self.sql.loading)?;
         let random = fresh_random()?;
         let host = self.host.clone();
-        let mut desk = Desk::new(thread.0, Box::new(db), random, host, Box::new(unix_ms));
+        let clocks = (Box::new(unix_ms), Box::new(ThreadClock::default()));
+        let mut desk = Desk::new(thread.0, Box::new(db), random, host, clocks.0, clocks.1);
         desk.machine = Box::new(self.machine.clone());
         let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut desk);
         let scripts = LuaScripts::load(self.sources.clone(), self.limits, &mut host)

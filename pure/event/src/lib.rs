@@ -21,7 +21,7 @@ pub use bytes::Bytes;
 pub use once::OncePerSecond;
 pub use output::{Op, Output, Urgency};
 pub use random::Random;
-pub use time::Now;
+pub use time::{CallClock, Now};
 pub use timers::{TimerId, Timers};
 
 /// One connection of one core thread. Never reused: `generation` rises when `slot` is taken again,

@@ -33,3 +33,14 @@ impl Now {
         self.mono_ns.saturating_sub(earlier.mono_ns) / 1_000_000
     }
 }
+
+/// Tells how long calls keep their thread from others.
+pub trait CallClock {
+    /// A call begins; they do not nest.
+    fn begin(&mut self);
+
+    /// Milliseconds since then that the thread computed or was blocked. What it waited for a
+    /// processor is no part of it: that is what others do, and would make every call slow on a busy
+    /// machine.
+    fn kept_ms(&mut self) -> u32;
+}

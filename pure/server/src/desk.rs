@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use event::{Now, Output, Random, ThreadId};
+use event::{CallClock, Now, Output, Random, ThreadId};
 use game::cache::{Cache, CacheChange};
 use game::db::Database;
 use game::directory::Directory;
@@ -25,6 +25,8 @@ pub struct Desk {
     pub host: Arc<HostSettings>,
     /// The wall clock, unix milliseconds: scripts that wait for it must see it move.
     pub unix_ms: Box<dyn Fn() -> u64 + Send>,
+    /// How long its calls take.
+    pub call_clock: Box<dyn CallClock + Send>,
     /// What its scripts may have of the machine; nothing, unless the wiring says otherwise.
     pub machine: Box<dyn Machine + Send>,
     /// Its replica of the directory.
@@ -103,12 +105,21 @@ impl Desk {
         random: Random,
         host: Arc<HostSettings>,
         unix_ms: Box<dyn Fn() -> u64 + Send>,
+        call_clock: Box<dyn CallClock + Send>,
     ) -> Self {
-        let directory = Directory::new(&host.node);
-        let machine = Box::new(NoMachine);
-        let (cache, script_log) = (Cache::new(thread), ScriptLog::new(host.log_lines_max));
-        let (severed, refused) = (Severed::default(), Refused::default());
-        Self { db, random, host, unix_ms, machine, directory, cache, script_log, severed, refused }
+        Self {
+            db,
+            random,
+            unix_ms,
+            call_clock,
+            machine: Box::new(NoMachine),
+            directory: Directory::new(&host.node),
+            cache: Cache::new(thread),
+            script_log: ScriptLog::new(host.log_lines_max),
+            severed: Severed::default(),
+            refused: Refused::default(),
+            host,
+        }
     }
 }
 

@@ -124,8 +124,10 @@ impl Worker {
         let line = job.line();
         let Job { lane, address, work, caller, .. } = job;
         // Of others than callers nobody asks how long they took.
-        let clock_ms = || if self.kind == Kind::Caller { (self.desk.unix_ms)() } else { 0 };
-        let began_ms = clock_ms();
+        let is_timed = self.kind == Kind::Caller;
+        if is_timed {
+            self.desk.call_clock.begin();
+        }
         let outcome = match work {
             Work::Api(call) => Outcome::Api(self.api(now, &call, caller.as_deref())),
             Work::Rpc(call) => Outcome::Rpc(self.rpc(now, &call)),
@@ -145,8 +147,7 @@ impl Worker {
                 Outcome::Shutdown
             }
         };
-        let clock_ms = || if self.kind == Kind::Caller { (self.desk.unix_ms)() } else { 0 };
-        let took_ms = u32::try_from(clock_ms().saturating_sub(began_ms)).unwrap_or(u32::MAX);
+        let took_ms = if is_timed { self.desk.call_clock.kept_ms() } else { 0 };
         self.answer(line, (lane, address.conn, took_ms), outcome);
     }
 

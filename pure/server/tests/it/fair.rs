@@ -100,6 +100,27 @@ fn strangers_who_call_a_slow_function_leave_a_caller_to_others() {
     assert_eq!((rig.stat("jobs_waiting"), rig.stat("calls_waiting")), (0, 0));
 }
 
+/// The calls last 900 ms by the wall clock: the machine is short of processors, or they block.
+#[test]
+fn waiting_for_a_processor_makes_nobody_slow() {
+    for (waited_ms, posted_at_once) in [(899, 3), (0, 1)] {
+        let rig = rig_with(1, |_| {});
+        let user = rig.login("ada").1;
+        let caller = rig.topology.callers[0];
+        rig.set_waited_ms(900, waited_ms);
+        call(&rig, &user);
+        rig.settle();
+        let before = rig.posted(caller, "job");
+        rig.freeze(caller, true);
+        let clients: Vec<Client> = (0..3).map(|_| call(&rig, &user)).collect();
+        rig.settle();
+        assert_eq!(rig.posted(caller, "job") - before, posted_at_once, "{waited_ms}");
+        rig.freeze(caller, false);
+        rig.settle();
+        assert!(clients.iter().all(|client| is_answered(&rig, *client)));
+    }
+}
+
 #[test]
 fn with_one_caller_users_take_turns() {
     let rig = rig_with(1, |_| {});

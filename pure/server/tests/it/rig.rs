@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use event::{
-    Ask, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random, ThreadId,
+    Ask, CallClock, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random,
+    ThreadId,
 };
 use game::guest::HostSettings;
 use game::session::SessionSettings;
@@ -76,8 +77,25 @@ pub(crate) struct Rig {
     pub(crate) worker_stats: Vec<Arc<WorkerStats>>,
     pub(crate) lister_stats: Arc<ListerStats>,
     slots: Cell<u32>,
-    /// By how many milliseconds the wall clock of workers moves each time somebody looks.
+    clock: WorkerClock,
+}
+
+/// The clocks of workers.
+#[derive(Clone, Default)]
+struct WorkerClock {
+    /// By how many milliseconds the wall clock moves each time somebody looks.
     look_ms: Arc<AtomicU64>,
+    /// How many of these a call waited for a processor.
+    waited_ms: Arc<AtomicU64>,
+}
+
+impl CallClock for WorkerClock {
+    fn begin(&mut self) {}
+
+    fn kept_ms(&mut self) -> u32 {
+        let [wall, waited] = [&self.look_ms, &self.waited_ms].map(|ms| ms.load(Ordering::Relaxed));
+        u32::try_from(wall - waited).unwrap()
+    }
 }
 
 /// How many threads, which modules, which settings.
@@ -291,10 +309,10 @@ impl Rig {
         let topology = Arc::new(topology(plan));
         let store = Store::open_in_memory().unwrap();
         let sources = Arc::new(Sources::from_texts(plan.modules.iter().copied()).unwrap());
-        let look_ms: Arc<AtomicU64> = Arc::default();
-        let (random, clock) = (|id: ThreadId| Random::from_number(u64::from(id.0) + 100), &look_ms);
+        let clock = WorkerClock::default();
+        let random = |id: ThreadId| Random::from_number(u64::from(id.0) + 100);
         let kits = topology.scripted();
-        let kits = kits.map(|id| kit((id, random(id), clock), &settings, &store, &sources));
+        let kits = kits.map(|id| kit((id, random(id), &clock), &settings, &store, &sources));
         let kits: Vec<Kit> = kits.collect();
         let hooks = Arc::new(Hooks::new(kits[0].scripts.registered()));
         let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();
@@ -346,14 +364,20 @@ impl Rig {
             worker_stats,
             lister_stats,
             slots: Cell::new(0),
-            look_ms,
+            clock,
         }
     }
 
     /// From now on the wall clock of workers moves by so much whenever somebody looks: every call
     /// seems to have taken that long.
     pub(crate) fn set_look_ms(&self, ms: u64) {
-        self.look_ms.store(ms, Ordering::Relaxed);
+        self.set_waited_ms(ms, 0);
+    }
+
+    /// The same, of which the thread waited so much for a processor.
+    pub(crate) fn set_waited_ms(&self, look_ms: u64, waited_ms: u64) {
+        self.clock.look_ms.store(look_ms, Ordering::Relaxed);
+        self.clock.waited_ms.store(waited_ms, Ordering::Relaxed);
     }
 
     pub(crate) fn settle(&self) {
@@ -595,7 +619,7 @@ fn thread(handler: Boxed) -> Thread {
 }
 
 fn kit(
-    (id, random, look_ms): (ThreadId, Random, &Arc<AtomicU64>),
+    (id, random, clock): (ThreadId, Random, &WorkerClock),
     settings: &Settings,
     store: &Store,
     sources: &Arc<Sources>,
@@ -607,10 +631,12 @@ fn kit(
         log_lines_max: settings.runtime.log_lines_max,
         session: settings.session.clone(),
     });
-    let (db, look_ms, passed_ms) = (store.connect().unwrap(), look_ms.clone(), AtomicU64::new(0));
-    let clock =
+    let (db, look_ms, passed_ms) =
+        (store.connect().unwrap(), clock.look_ms.clone(), AtomicU64::new(0));
+    let wall =
         move || UNIX_MS + passed_ms.fetch_add(look_ms.load(Ordering::Relaxed), Ordering::Relaxed);
-    let mut desk = Desk::new(id.0, Box::new(db), random, host, Box::new(clock));
+    let (wall, call_clock) = (Box::new(wall), Box::new(clock.clone()));
+    let mut desk = Desk::new(id.0, Box::new(db), random, host, wall, call_clock);
     let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: UNIX_MS }, &mut desk);
     // A debug build on a busy machine is slow: budgets are tested elsewhere.
     let limits =
