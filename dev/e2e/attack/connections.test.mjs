@@ -167,6 +167,35 @@ test("answers that nobody takes are bounded, dropped in time, and given back", t
   }
 });
 
+test("who asks for more than it reads is made to wait, and loses nothing", throngOnly, async () => {
+  const { client, session } = await newPlayer(server);
+  for (let key = 0; key < 20; key++) {
+    const value = { text: "x".repeat(180_000) };
+    await client.writeStorageObjects(session, [{ collection: "large", key: `${key}`, value }]);
+  }
+  const page = request(`GET /v2/storage/large?user_id=${session.user_id}&limit=20`, session.token);
+  const [PAGES, PAGE_BYTES_MIN] = [8, 20 * 180_000];
+  const before = await server.counters();
+  await besideNeighbour(server, async () => {
+    await inParallel(3, 3, async () => {
+      const socket = await server.rawConnection();
+      let bytes = 0;
+      socket.pause().write(page.repeat(PAGES));
+      // Shorter than a stalled client is borne with.
+      await rest(WRITE_TIMEOUT_MS / 2);
+      socket.on("data", (data) => (bytes += data.length)).resume();
+      for (const end = Date.now() + 15_000; bytes < PAGES * PAGE_BYTES_MIN; await rest(20)) {
+        assert.ok(!socket.destroyed && !socket.readableEnded, `closed after ${bytes} bytes`);
+        assert.ok(Date.now() < end, `${bytes} bytes in time`);
+      }
+      socket.destroy();
+    });
+  });
+  const now = await server.counters();
+  assert.equal(now.of("closed_output_limit"), before.of("closed_output_limit"));
+  assert.ok(now.of("answers_awaited") > before.of("answers_awaited"));
+});
+
 test("frames that drip are ended", throngOnly, async () => {
   const { session } = await newPlayer(server);
   const closed = (await server.counters()).of("socket_ws_closed_slow");

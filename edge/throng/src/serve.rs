@@ -302,6 +302,7 @@ fn threads(
         plan.pin = config.engine.pin.then_some(index);
         plan.mailbox_max = 65_536;
         plan.limits.stall_ms = config.write_timeout_ms;
+        plan.limits.output_bytes_max = config.answers.http_unsent_bytes_max();
         plan.limits.output_total_max = config.answers.unsent_bytes_max;
         plan.limits.connections_max = u32::try_from(per_core).unwrap_or(u32::MAX);
         engine.add(plan);

@@ -356,7 +356,8 @@ impl Handler for Core {
             Input::Wake => self.wake(now, out),
             Input::Refused { to, mail } => self.refused(now, to, mail, out),
             Input::Stop => self.stop(now, out),
-            Input::Connected { .. } | Input::Sent { .. } => {}
+            Input::Sent { conn } => self.all_taken(now, conn, out),
+            Input::Connected { .. } => {}
         }
     }
 }

@@ -39,6 +39,18 @@ pub struct AnswerSettings {
     pub unsent_bytes_max: u64,
 }
 
+impl AnswerSettings {
+    /// Unsent bytes beyond which the engine closes an HTTP connection. It is never met: the next
+    /// request waits until earlier answers are taken (`core::backlog`), and one more answer fits,
+    /// even if every byte of it is escaped in JSON, as text of scripts may be (`\\u0000`, RFC 8259 §7).
+    #[must_use]
+    pub fn http_unsent_bytes_max(&self) -> u32 {
+        const BESIDE: usize = 1 << 20;
+        let bytes = self.bytes_max.saturating_mul(6).saturating_add(BESIDE);
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+}
+
 /// `socket.*`.
 #[derive(Clone, Debug)]
 pub struct SocketSettings {

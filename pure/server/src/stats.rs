@@ -146,6 +146,9 @@ counters! {
         counter answers_refused,
         /// Bytes received that wait behind a request or message, or for the next turn.
         gauge input_bytes_waiting,
+        /// Times that a connection's next request or message waited because its client had not taken
+        /// earlier answers.
+        counter answers_awaited,
         /// HTTP connections closed because a request took longer than socket.read_timeout_ms.
         counter http_closed_slow,
         /// Log-outs and deleted accounts whose tokens are remembered. Told by the first core for all.

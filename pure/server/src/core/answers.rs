@@ -363,6 +363,7 @@ impl Core {
         let Some(waiting) = session.waiting.take() else {
             return self.put(conn, State::Socket(session));
         };
+        let before = out.unsent();
         match (outcome, waiting.kind) {
             (Outcome::Before(outcome), WaitKind::Before) => {
                 return self.before_done(now, conn, (session, waiting.cid), outcome, out);
@@ -400,7 +401,7 @@ impl Core {
             }
         }
         self.put(conn, State::Socket(session));
-        self.answered(now, conn, out);
+        self.answered(now, conn, out.unsent() - before, out);
     }
 
     /// A worker's mailbox was full: its job fails as "busy" instead of never.
@@ -450,7 +451,7 @@ impl Core {
         let error = busy();
         let error = (error_code::RUNTIME_EXCEPTION, &*error.message);
         self.reply_error(member.address.conn, member.format, cid, error, out);
-        self.answered(now, member.address.conn, out);
+        self.answered(now, member.address.conn, 0, out);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Input of one connection that has to wait: behind a request that is being answered, or because
-//! the connection has had its share of the turn.
+//! Input of one connection that has to wait: behind a request that is being answered, because the
+//! connection has had its share of the turn, or because its client has not taken earlier answers.
 //!
 //! Bytes are taken from the front by an offset, never copied for each request, so that the work is
 //! in proportion to the bytes. The core stops reading above [`HELD_BYTES_MAX`] and goes on reading
@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use event::{ConnId, Output};
+use event::{ConnId, Now, Output};
 
-use super::Core;
+use super::{Core, State};
 use crate::mail::Mail;
 use crate::stats::CoreStats;
 
@@ -19,6 +19,12 @@ pub(super) const HELD_BYTES_MAX: usize = 64 * 1024;
 /// Requests or messages of one connection that are handled in one turn; the rest of what has come
 /// waits for the next turn, behind the neighbours. 128 messages take about 0.2 ms.
 const HANDLED_PER_TURN_MAX: u16 = 128;
+/// Bytes of answers on an HTTP connection after which its next request waits until the kernel has
+/// taken them all: whoever asks for more than it takes is made to wait, not closed.
+pub(super) const UNTAKEN_BYTES_MAX: usize = 64 * 1024;
+/// The same on a socket, or half of what it may have unsent if that is less: what else it is sent
+/// needs room beside its answers.
+pub(super) const SOCKET_UNTAKEN_BYTES_MAX: usize = 16 * 1024;
 /// Connections whose backlog goes on in one turn.
 pub(super) const RESUMED_PER_TURN_MAX: usize = 32;
 
@@ -33,6 +39,12 @@ pub(super) struct Backlog {
     /// The turn in which `handled` requests were handled.
     turn: u32,
     handled: u16,
+    /// Bytes of answers since the kernel was last known to have taken all.
+    untaken: u32,
+    /// The engine is asked to tell when it has; until then nothing is handled.
+    is_untaken: bool,
+    /// That has kept something waiting, and is counted.
+    is_wait_counted: bool,
     /// Reading is stopped.
     is_paused: bool,
     /// The core's list of backlogs to go on with has it.
@@ -62,6 +74,9 @@ impl Backlog {
             stats,
             turn: 0,
             handled: 0,
+            untaken: 0,
+            is_untaken: false,
+            is_wait_counted: false,
             is_paused: false,
             is_queued: false,
         }
@@ -106,8 +121,44 @@ impl Backlog {
     pub(super) fn clear(&mut self) -> bool {
         self.bytes = Vec::new();
         self.taken = 0;
+        self.is_untaken = false;
         self.recount();
         std::mem::take(&mut self.is_paused)
+    }
+
+    /// So much was answered; beyond `untaken_max` what follows waits for [`Self::all_taken`].
+    pub(super) fn note_answer(
+        &mut self,
+        conn: ConnId,
+        bytes: u64,
+        untaken_max: usize,
+        out: &mut Output<Mail>,
+    ) {
+        self.untaken = self.untaken.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        if !self.is_untaken && self.untaken as usize > untaken_max {
+            self.is_untaken = true;
+            out.tell_when_sent(conn);
+        }
+    }
+
+    /// The kernel has taken everything that was sent before.
+    pub(super) fn all_taken(&mut self) {
+        self.untaken = 0;
+        self.is_untaken = false;
+        self.is_wait_counted = false;
+    }
+
+    /// Whether nothing more may be asked until answers are taken.
+    pub(super) fn is_untaken(&self) -> bool {
+        self.is_untaken
+    }
+
+    /// The same when something is there that has to wait for it, to be counted.
+    pub(super) fn waits_for_taking(&mut self) -> bool {
+        if self.is_untaken && !std::mem::replace(&mut self.is_wait_counted, true) {
+            self.stats.answers_awaited.up();
+        }
+        self.is_untaken
     }
 
     /// Whether one more request may be handled in this turn; counts it.
@@ -151,6 +202,29 @@ impl Drop for Backlog {
 }
 
 impl Core {
+    /// The kernel has taken everything that was sent on a connection: it may ask for more.
+    pub(super) fn all_taken(&mut self, now: Now, conn: ConnId, out: &mut Output<Mail>) {
+        match self.take(conn) {
+            State::Http(mut http) => {
+                http.backlog.all_taken();
+                http.heard = now;
+                if http.waiting.is_some() || http.backlog.is_empty() {
+                    return self.put(conn, State::Http(http));
+                }
+                self.http_run(now, conn, http, b"", out);
+            }
+            State::Socket(mut session) => {
+                session.backlog.all_taken();
+                session.heard = now;
+                if session.waiting.is_some() || session.backlog.is_empty() {
+                    return self.put(conn, State::Socket(session));
+                }
+                self.socket_run(now, conn, session, b"", out);
+            }
+            other => self.put(conn, other),
+        }
+    }
+
     /// Has the connection's backlog gone on with in the next turn.
     pub(super) fn queue_backlog(&mut self, conn: ConnId, backlog: &mut Backlog) {
         if !std::mem::replace(&mut backlog.is_queued, true) {

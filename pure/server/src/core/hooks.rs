@@ -65,6 +65,7 @@ impl Core {
         outcome: Result<Option<Box<Envelope>>, ScriptError>,
         out: &mut Output<Mail>,
     ) {
+        let before = out.unsent();
         let step = match outcome {
             Ok(Some(envelope)) => self.dispatch_observed(now, conn, &mut session, *envelope, out),
             Ok(None) => {
@@ -80,7 +81,7 @@ impl Core {
         match step {
             Step::Done | Step::Refused => {
                 self.put(conn, State::Socket(session));
-                self.answered(now, conn, out);
+                self.answered(now, conn, out.unsent() - before, out);
             }
             Step::Wait(waiting) => {
                 session.waiting = Some(waiting);

@@ -8,7 +8,7 @@ use event::{ConnId, Now, Output};
 use game::session::Claims;
 use wire::http1;
 
-use super::backlog::Backlog;
+use super::backlog::{Backlog, UNTAKEN_BYTES_MAX};
 use super::{Core, State};
 use crate::mail::Mail;
 
@@ -75,6 +75,8 @@ enum After {
     Waits,
     /// The connection has had its share of the turn.
     NextTurn,
+    /// The client has not taken earlier answers.
+    Untaken,
 }
 
 impl Http {
@@ -102,7 +104,7 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         http.heard = now;
-        if http.waiting.is_none() && http.backlog.is_empty() {
+        if http.waiting.is_none() && http.backlog.is_empty() && !http.backlog.waits_for_taking() {
             return self.http_run(now, conn, http, bytes, out);
         }
         http.backlog.hold(bytes);
@@ -123,10 +125,14 @@ impl Core {
         let lent = http.backlog.lend();
         let mut input = lent.or(fresh);
         let after = loop {
+            if !input.is_empty() && http.backlog.waits_for_taking() {
+                break After::Untaken;
+            }
             if !input.is_empty() && !http.backlog.may_handle(self.turn) {
                 break After::NextTurn;
             }
-            let Http { decoder, verified, peer, .. } = &mut *http;
+            let before = out.unsent();
+            let Http { decoder, verified, peer, is_new, .. } = &mut *http;
             let step = match decoder.next(&mut input, &self.limits) {
                 Ok(Some(request)) => {
                     self.stats.overall_request_recv_bytes.add(request.body.len() as u64);
@@ -147,6 +153,8 @@ impl Core {
             };
             match step {
                 Step::Answered => {
+                    let answered = out.unsent() - before;
+                    http.backlog.note_answer(conn, answered, UNTAKEN_BYTES_MAX, out);
                     http.heard = now;
                     http.began = None;
                 }
@@ -172,7 +180,7 @@ impl Core {
         http.backlog.give_back(lent, fresh, left);
         http.backlog.pace(conn, out);
         match after {
-            After::Waits => http.began = None,
+            After::Waits | After::Untaken => http.began = None,
             After::NextTurn => self.queue_backlog(conn, &mut http.backlog),
             After::Dry if http.is_eof => {
                 // Of a request that began no more will come.
@@ -200,7 +208,9 @@ impl Core {
             return self.put(conn, State::Http(http));
         };
         waiting.keep_alive &= self.stopping.is_none();
+        let before = out.unsent();
         self.answer_outcome(now, conn, &waiting, outcome, out);
+        http.backlog.note_answer(conn, out.unsent() - before, UNTAKEN_BYTES_MAX, out);
         http.heard = now;
         if !waiting.keep_alive {
             out.close(conn);

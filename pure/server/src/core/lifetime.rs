@@ -108,10 +108,11 @@ impl Core {
     ) {
         let settings = &self.settings.socket;
         let (read_ms, idle_ms) = (settings.read_timeout_ms, settings.idle_timeout_ms);
-        let deadline = match (&http.waiting, http.began) {
-            (Some(_), _) => now.after_ms(idle_ms),
-            (None, Some(began)) => began.after_ms(read_ms),
-            (None, None) => http.heard.after_ms(idle_ms),
+        let deadline = match http.began {
+            // Whether it takes its answers the engine watches.
+            _ if http.waiting.is_some() || http.backlog.is_untaken() => now.after_ms(idle_ms),
+            Some(began) => began.after_ms(read_ms),
+            None => http.heard.after_ms(idle_ms),
         };
         if now >= deadline {
             if http.began.is_some() {

@@ -13,7 +13,7 @@ use wire::nakama::Envelope;
 use wire::nakama::realtime::error_code;
 use wire::websocket::{self as ws, Message};
 
-use super::backlog::Backlog;
+use super::backlog::{Backlog, SOCKET_UNTAKEN_BYTES_MAX};
 use super::{Core, State};
 use crate::frames;
 use crate::mail::{Delivery, Format, Mail, Member, Then};
@@ -41,7 +41,7 @@ pub(super) struct Session {
     pub(super) waiting: Option<Waiting>,
     /// The message that waits for a room's answer, if an after-hook is to see both.
     pub(super) observed: Option<Box<Envelope>>,
-    heard: Now,
+    pub(super) heard: Now,
     pinged: Now,
     /// When we sent a close frame; from then on nothing else is sent.
     pub(super) closing: Option<Now>,
@@ -144,7 +144,8 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         session.heard = now;
-        if session.waiting.is_none() && session.backlog.is_empty() {
+        let backlog = &mut session.backlog;
+        if session.waiting.is_none() && backlog.is_empty() && !backlog.waits_for_taking() {
             return self.socket_run(now, conn, session, bytes, out);
         }
         session.backlog.hold(bytes);
@@ -166,10 +167,14 @@ impl Core {
         let mut input = lent.or(fresh);
         let mut scratch = std::mem::take(&mut self.scratch);
         loop {
+            if !input.is_empty() && session.backlog.waits_for_taking() {
+                break;
+            }
             if !input.is_empty() && !session.backlog.may_handle(self.turn) {
                 self.queue_backlog(conn, &mut session.backlog);
                 break;
             }
+            let before = out.unsent();
             let step = match session.decoder.next(&mut input, &mut scratch) {
                 Ok(Some(Message::Close { code, .. })) => {
                     scratch.clear();
@@ -190,7 +195,9 @@ impl Core {
                 session.began = None;
             }
             match step {
-                Step::Done | Step::Refused => {}
+                Step::Done | Step::Refused => {
+                    self.note_said(conn, &mut session, out.unsent() - before, out);
+                }
                 Step::Wait(waiting) => {
                     session.waiting = Some(waiting);
                     break;
@@ -349,18 +356,28 @@ impl Core {
             }
             match delivery.then {
                 Then::Nothing | Then::DropIfBehind => {}
-                Then::Answered => self.answered(now, conn, out),
+                Then::Answered => self.answered(now, conn, delivery.frame.len() as u64, out),
                 Then::Close(reason) => self.close_socket(now, conn, 1000, reason, out),
             }
         }
     }
 
-    /// The message that the session waited for is answered: the ones behind it have their turn.
-    pub(super) fn answered(&mut self, now: Now, conn: ConnId, out: &mut Output<Mail>) {
+    /// So many bytes answered a message of the session.
+    fn note_said(&self, conn: ConnId, session: &mut Session, bytes: u64, out: &mut Output<Mail>) {
+        let settings = &self.settings.socket;
+        let unsent_max = settings.outgoing_queue_size * settings.message_bytes_max;
+        let untaken_max = SOCKET_UNTAKEN_BYTES_MAX.min(unsent_max / 2);
+        session.backlog.note_answer(conn, bytes, untaken_max, out);
+    }
+
+    /// The message that the session waited for is answered, with so many bytes: the ones behind it
+    /// have their turn.
+    pub(super) fn answered(&mut self, now: Now, conn: ConnId, bytes: u64, out: &mut Output<Mail>) {
         match self.take(conn) {
             State::Socket(mut session) => {
                 session.waiting = None;
                 session.observed = None;
+                self.note_said(conn, &mut session, bytes, out);
                 if session.backlog.is_empty() {
                     return self.socket_rests(now, conn, session, out);
                 }
@@ -381,6 +398,8 @@ impl Core {
         let settings = &self.settings.socket;
         let (ping_ms, pong_ms) = (settings.ping_period_ms, settings.pong_wait_ms);
         let read_ms = settings.read_timeout_ms;
+        // Otherwise it may be ours: nobody listens, and whether it takes its answers the engine watches.
+        let may_be_silent = session.waiting.is_none() && !session.backlog.is_untaken();
         if let Some(closing) = session.closing {
             if now >= closing.after_ms(settings.close_ack_wait_ms) {
                 out.close(conn);
@@ -391,7 +410,7 @@ impl Core {
             let reason = "a message did not arrive within socket.read_timeout_ms";
             self.begin_close(now, conn, &mut session, 1008, reason, out);
             return self.put(conn, State::Socket(session));
-        } else if session.waiting.is_none() && now >= session.heard.after_ms(pong_ms) {
+        } else if may_be_silent && now >= session.heard.after_ms(pong_ms) {
             self.stats.socket_ws_closed_silent.up();
             self.begin_close(now, conn, &mut session, 1000, "read timeout: pong not received", out);
             return self.put(conn, State::Socket(session));
@@ -401,7 +420,7 @@ impl Core {
             out.send_with(conn, |to| ws::encode(to, ws::Opcode::Ping, b""));
         }
         let mut due = session.heard.max(session.pinged).after_ms(ping_ms);
-        if session.waiting.is_none() {
+        if may_be_silent {
             due = due.min(session.heard.after_ms(pong_ms));
         }
         if let Some(began) = session.began {

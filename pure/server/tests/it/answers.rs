@@ -86,6 +86,67 @@ fn while_clients_take_nothing_large_answers_are_refused_and_small_ones_given() {
     assert_eq!(status(&rig.http(client, "GET /v2/storage/c?limit=1", &auth, "")), "200");
 }
 
+/// A client that asks for more than it takes is not closed: it is asked nothing more of until it has
+/// taken what it asked for.
+#[test]
+fn who_does_not_take_answers_waits_for_the_next() {
+    let rig = Rig::new();
+    let (_, token) = rig.login("ada");
+    let (client, auth) = (rig.open(0), format!("Bearer {token}"));
+    write(&rig, client, &auth, "1", 200_000);
+    rig.set_behind(client);
+    let page = request("GET /v2/storage/c?limit=1", &auth, "");
+    let small = request("GET /healthcheck", "", "");
+    let answers = |rig: &Rig| rig.text(client).matches("HTTP/1.1 200 ").count();
+    rig.bytes(client, &[&page[..], &page, &small, &small, &page].concat());
+    assert_eq!(answers(&rig), 1);
+    // However long that takes; what it sends meanwhile waits too.
+    rig.advance(120_000);
+    rig.bytes(client, &small);
+    assert_eq!((answers(&rig), rig.is_closed(client)), (0, false));
+    for expected in [1, 3, 1, 0] {
+        rig.take_once(client);
+        assert_eq!(answers(&rig), expected);
+    }
+    assert_eq!((rig.stat("answers_awaited"), rig.stat("input_bytes_waiting")), (3, 0));
+    // Small answers that are taken late are no reason to wait, many of them are.
+    rig.bytes(client, &small.repeat(100));
+    assert_eq!(answers(&rig), 100);
+    rig.bytes(client, &small.repeat(600));
+    let given = answers(&rig);
+    assert!((100..500).contains(&given), "{given}");
+    rig.take_once(client);
+    rig.take_once(client);
+    rig.take_once(client);
+    assert_eq!(given + answers(&rig), 600);
+}
+
+/// The same on a socket; what others say to it is not held back.
+#[test]
+fn who_does_not_take_answers_on_a_socket_waits_for_the_next() {
+    let module = "local nk = require('nakama')
+        nk.register_rpc(function(context, payload) return string.rep('x', 40000) end, 'much')";
+    let rig = Rig::with(&Plan { modules: &[("much.lua", module)], ..Plan::default() });
+    let (_, token) = rig.login("ada");
+    let socket = rig.socket(0, &token, "");
+    rig.set_behind(socket);
+    let ask = r#"{"cid":"1","rpc":{"id":"much"}}"#;
+    let answers = |rig: &Rig| rig.frames(socket).iter().filter(|it| it.contains("xxx")).count();
+    (0..3).for_each(|_| rig.bytes(socket, &crate::rig::text_frame(ask)));
+    assert_eq!(answers(&rig), 1);
+    // Nobody listens to its pongs: it is not silent.
+    rig.advance(120_000);
+    assert!(!rig.is_closed(socket) && rig.stat("sessions") == 1);
+    rig.take(socket);
+    for expected in [1, 1, 0] {
+        rig.take_once(socket);
+        assert_eq!(answers(&rig), expected);
+    }
+    rig.advance(60_000);
+    assert_eq!(rig.stat("sessions"), 0, "now it is silent");
+    assert_eq!(rig.stat("answers_awaited"), 2);
+}
+
 #[test]
 fn an_rpc_answers_with_so_much_at_most() {
     let module = "local nk = require('nakama')

@@ -56,6 +56,8 @@ struct World {
     paused: RefCell<BTreeSet<Client>>,
     /// Connections that have not taken what was sent, and how much all have not.
     behind: RefCell<BTreeSet<Client>>,
+    /// Connections of which a core wants to hear when all is taken.
+    to_tell: RefCell<BTreeSet<Client>>,
     unsent: Cell<u64>,
     /// How much mail of each kind was posted to each thread.
     posted: RefCell<BTreeMap<(ThreadId, &'static str), u64>>,
@@ -192,6 +194,9 @@ impl World {
                     paused.insert(client(conn))
                 };
             }
+            Op::TellWhenSent { conn } => {
+                self.to_tell.borrow_mut().insert(client(conn));
+            }
             Op::Mail { to, mail, .. } => self.post(ThreadId(id), to, mail),
             Op::Stop => self.threads[usize::from(id)].is_stopped.set(true),
             _ => {}
@@ -209,6 +214,13 @@ impl World {
         for _ in 0..waiting {
             let Some((to, mail)) = thread.refused.borrow_mut().pop_front() else { break };
             self.handle(id, Input::Refused { to, mail });
+            was_busy = true;
+        }
+        let behind = self.behind.borrow().clone();
+        let is_taken = |client: &Client| client.core == id && !behind.contains(client);
+        let taken: Vec<Client> = self.to_tell.borrow_mut().extract_if(.., is_taken).collect();
+        for client in taken {
+            self.handle(id, Input::Sent { conn: client.conn });
             was_busy = true;
         }
         let waiting = thread.mail.borrow().len();
@@ -352,6 +364,7 @@ impl Rig {
                 closed: RefCell::default(),
                 paused: RefCell::default(),
                 behind: RefCell::default(),
+                to_tell: RefCell::default(),
                 unsent: Cell::new(0),
                 posted: RefCell::default(),
             }
@@ -492,6 +505,14 @@ impl Rig {
     /// Declares that a client has not taken what was sent before.
     pub(crate) fn set_behind(&self, client: Client) {
         self.world.behind.borrow_mut().insert(client);
+    }
+
+    /// Lets a client take what was sent until now, and declares that it takes no more.
+    pub(crate) fn take_once(&self, client: Client) {
+        self.world.behind.borrow_mut().remove(&client);
+        self.turn(ThreadId(client.core));
+        self.set_behind(client);
+        self.settle();
     }
 
     /// Declares how much all clients have not taken.
