@@ -9,8 +9,16 @@
 //! * Behind a call of anybody else nobody waits: its caller gets nothing more until it is done.
 //!   Such calls of one user hold half of the callers at most.
 //! * Users with a slow call of late, and users of functions that are slow of late, leave one caller
-//!   free, all together; so do users who call a function of which nothing is known yet either. Many
-//!   accounts with one slow call each so hold up nobody but each other.
+//!   free, all together; so do users who call a function of which nothing is known yet either. So
+//!   many accounts with one slow call each hold up each other, and users of whom and of whose
+//!   function nothing is known; whoever is known to be fast, or calls a function that is, has one
+//!   caller left. With a single caller (`engine.workers` 1) there is none to leave free: then all
+//!   wait for the call that runs.
+//!
+//! What that does not promise: a user who was fast for a while and a function that was fast on the
+//! mean may still turn slow. Then they delay, for as long as the call takes, what was posted behind
+//! them within 5 ms, or take the last caller until it is done. And what functions wait for besides
+//! (a room, the database's one writer) is not divided here.
 //!
 //! Of other cores' calls a core knows nothing, so that all this holds for each core by itself.
 
