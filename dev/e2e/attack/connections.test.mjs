@@ -81,7 +81,7 @@ test("bodies sent without end take no buffers from others", throngOnly, async ()
       await pour(socket, upload, until);
       socket.destroy();
     });
-  }, { ms: 1_000 });
+  });
 });
 
 test("messages sent ahead on sockets hold little", throngOnly, async () => {
@@ -261,6 +261,48 @@ test("a flood in a relayed match cuts off no slow member", throngOnly, async () 
   assert.ok(counters.of("output_dropped") > 0);
   flooder.terminate();
   slow.terminate();
+});
+
+test("connections of one address leave room for those of others", throngOnly, async () => {
+  const [ADDRESS_MAX, TRIED] = [100, 600];
+  const strict = await startVictim({
+    options: {
+      "engine.cores": 1,
+      "engine.connections_max": 4 * ADDRESS_MAX,
+      "limit.connections_per_address": ADDRESS_MAX,
+      "limit.exempt_addresses": "10.0.0.0/8",
+    },
+  });
+  const sockets = [];
+  /** A connection from another address of loopback, and what it is told unasked. */
+  const hostile = () => {
+    const socket = connect({ host: strict.host, port: Number(strict.port), localAddress: "127.0.0.2" });
+    const one = { socket, text: "" };
+    socket.on("error", () => {}).on("data", (data) => (one.text += data));
+    sockets.push(one);
+    return Promise.race([once(socket, "connect"), once(socket, "close")]).catch(() => {});
+  };
+  try {
+    await besideNeighbour(strict, async () => {
+      await inParallel(TRIED, 50, hostile);
+      for (let asked = 0; asked < 20; asked++, await rest(20)) {
+        const answer = await fetch(`${strict.url}/healthcheck`, { headers: { connection: "close" } });
+        assert.equal(answer.status, 200);
+      }
+    });
+    const open = sockets.filter(({ socket }) => !socket.destroyed && !socket.readableEnded);
+    assert.ok(open.length <= ADDRESS_MAX, `${open.length} are open`);
+    const told = sockets.filter(({ text }) => text.includes("limit.connections_per_address"));
+    assert.ok(told.length > 0 && told[0].text.startsWith("HTTP/1.1 429 "), told[0]?.text);
+    const counters = await strict.counters();
+    const limited = counters.of("limited_connections_per_address");
+    assert.equal(counters.of("accept_refused"), 0);
+    assert.ok(limited >= TRIED - ADDRESS_MAX, `${limited} were refused`);
+    assert.ok(strict.logTail().includes("limit.connections_per_address"));
+  } finally {
+    for (const { socket } of sockets) socket.destroy();
+    await strict.stop();
+  }
 });
 
 test("silent connections to the metrics port delay no scrape", throngOnly, async () => {

@@ -518,6 +518,7 @@ fn limits(values: &Effective) -> LimitSettings {
         requests_per_address_per_s: values.number("limit.requests_per_address_per_s"),
         sockets_per_user: values.number("limit.sockets_per_user"),
         sockets_per_address: values.number("limit.sockets_per_address"),
+        connections_per_address: values.number("limit.connections_per_address"),
         calls_waiting: values.number("limit.calls_waiting"),
         calls_waiting_per_user: values.number("limit.calls_waiting_per_user"),
         calls_waiting_per_address: values.number("limit.calls_waiting_per_address"),

@@ -74,6 +74,8 @@ pub struct Core {
     stopping: Option<lifetime::Stopping>,
     kept: Kept,
     limit_log: LimitLog,
+    /// When it may next be said that nobody's X-Forwarded-For is believed.
+    proxies_said_ns: u64,
     /// Counts turns, so that each connection gets its share of one.
     turn: u32,
     /// Connections with input that had to wait for another turn, in the order of their turns.
@@ -92,6 +94,8 @@ const GATHERS_PER_TICK: u64 = 25;
 #[derive(Default)]
 struct Slot {
     generation: u32,
+    /// The record of the address that the connection counts for; none for sockets.
+    address: u32,
     timer: Option<TimerId>,
     state: State,
 }
@@ -150,6 +154,7 @@ impl Core {
             stopping: None,
             kept: Kept::default(),
             limit_log: LimitLog::default(),
+            proxies_said_ns: 0,
             turn: 0,
             backlogs: VecDeque::new(),
             topology,
@@ -166,15 +171,30 @@ impl Core {
         self
     }
 
-    fn opened(&mut self, now: Now, conn: ConnId, peer: std::net::SocketAddr) {
+    fn opened(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        peer: std::net::SocketAddr,
+        out: &mut Output<Mail>,
+    ) {
         let index = conn.slot as usize;
         if index >= self.conns.len() {
             self.conns.resize_with(index + 1, Slot::default);
         }
         let slot = &mut self.conns[index];
         slot.generation = conn.generation;
-        slot.state = State::Http(Box::new(Http::new(now, peer, Backlog::new(self.stats.clone()))));
+        slot.state = State::Closing;
         self.conns_open += 1;
+        match self.admit_connection(conn, peer) {
+            limits::Admission::Open => {}
+            limits::Admission::Refused(error) => {
+                return self.refuse_connection(now, conn, &error, out);
+            }
+            limits::Admission::Dropped => return out.abort(conn),
+        }
+        let http = Http::new(now, peer, Backlog::new(self.stats.clone()));
+        self.put(conn, State::Http(Box::new(http)));
         self.arm(now.after_ms(self.settings.socket.read_timeout_ms), conn);
     }
 
@@ -350,7 +370,9 @@ impl Handler for Core {
             Input::Bytes { conn, bytes } => self.bytes(now, conn, bytes, out),
             Input::Mail(mail) => self.mail(now, mail, out),
             Input::TurnEnd => self.turn_end(now, out),
-            Input::Opened { conn, listener: ListenerId(_), peer } => self.opened(now, conn, peer),
+            Input::Opened { conn, listener: ListenerId(_), peer } => {
+                self.opened(now, conn, peer, out);
+            }
             Input::Eof { conn } => self.eof(conn, out),
             Input::Closed { conn, reason, .. } => self.closed(now, conn, reason, out),
             Input::Wake => self.wake(now, out),

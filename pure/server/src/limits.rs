@@ -28,6 +28,7 @@ pub enum Limit {
     RequestsPerAddress,
     SocketsPerUser,
     SocketsPerAddress,
+    ConnectionsPerAddress,
     CallsWaiting,
     CallsWaitingPerUser,
     CallsWaitingPerAddress,
@@ -48,6 +49,7 @@ impl Limit {
             Self::RequestsPerAddress => "limit.requests_per_address_per_s",
             Self::SocketsPerUser => "limit.sockets_per_user",
             Self::SocketsPerAddress => "limit.sockets_per_address",
+            Self::ConnectionsPerAddress => "limit.connections_per_address",
             Self::CallsWaiting => "limit.calls_waiting",
             Self::CallsWaitingPerUser => "limit.calls_waiting_per_user",
             Self::CallsWaitingPerAddress => "limit.calls_waiting_per_address",
@@ -68,6 +70,7 @@ impl Limit {
             Self::RequestsPerAddress => settings.requests_per_address_per_s,
             Self::SocketsPerUser => settings.sockets_per_user,
             Self::SocketsPerAddress => settings.sockets_per_address,
+            Self::ConnectionsPerAddress => settings.connections_per_address,
             Self::CallsWaiting => settings.calls_waiting,
             Self::CallsWaitingPerUser => settings.calls_waiting_per_user,
             Self::CallsWaitingPerAddress => settings.calls_waiting_per_address,
@@ -99,6 +102,7 @@ impl Limit {
             Self::SocketsPerUser | Self::SocketsPerAddress => {
                 (Code::ResourceExhausted, "too many open sockets")
             }
+            Self::ConnectionsPerAddress => (Code::ResourceExhausted, "too many open connections"),
             Self::CallsWaiting => {
                 (Code::Unavailable, "the server is busy: too many calls are waiting")
             }

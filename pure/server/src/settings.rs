@@ -126,6 +126,8 @@ pub struct LimitSettings {
     pub sockets_per_user: u32,
     /// `limit.sockets_per_address`.
     pub sockets_per_address: u32,
+    /// `limit.connections_per_address`: that are no sockets; off if there are proxies.
+    pub connections_per_address: u32,
     /// `limit.calls_waiting`: of everybody, that workers have not answered.
     pub calls_waiting: u32,
     /// `limit.calls_waiting_per_user`.
@@ -160,6 +162,7 @@ impl Default for LimitSettings {
             requests_per_address_per_s: 100_000,
             sockets_per_user: 32,
             sockets_per_address: 10_000,
+            connections_per_address: 10_000,
             calls_waiting: 16_384,
             calls_waiting_per_user: 256,
             calls_waiting_per_address: 4_096,

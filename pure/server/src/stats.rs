@@ -110,6 +110,11 @@ counters! {
         counter limited_sockets_per_user,
         /// Sockets refused by limit.sockets_per_address.
         counter limited_sockets_per_address,
+        /// Connections refused by limit.connections_per_address.
+        counter limited_connections_per_address,
+        /// Connections whose first request named its client in X-Forwarded-For while
+        /// socket.proxy_count is 0, so that the peer counts as the client.
+        counter forwarded_ignored,
         /// Calls refused by limit.calls_waiting_per_user.
         counter limited_calls_waiting_per_user,
         /// Calls refused by limit.calls_waiting_per_address.

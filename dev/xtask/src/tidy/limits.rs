@@ -107,7 +107,18 @@ const ROWS: &[(&str, &str, &str)] = &[
         "requests or messages of one connection",
     ),
     ("pure/server/src/core/backlog.rs", "HELD_BYTES_MAX", "bytes behind a request"),
+    (
+        "pure/server/src/core/backlog.rs",
+        "SOCKET_UNTAKEN_BYTES_MAX",
+        "unsent answers to messages of a socket",
+    ),
+    ("pure/server/src/core/backlog.rs", "UNTAKEN_BYTES_MAX", "unsent bytes of an HTTP connection"),
     ("pure/server/src/core/dispatch.rs", "AHEAD_MAX", "calls at one caller"),
+    (
+        "pure/server/src/core/limits.rs",
+        "REFUSED_CONNECTIONS_MAX",
+        "open connections of an address that",
+    ),
     ("pure/server/src/core/messages.rs", "STATUS_CHARS_MAX", "a status"),
     ("pure/server/src/desk.rs", "CUT_OFF_PER_CALL_MAX", "sessions, tokens and users"),
     ("pure/server/src/desk.rs", "LOG_LINE_BYTES_MAX", "log lines of the scripts"),

@@ -512,6 +512,15 @@ pub const BUILT: &[Opt] = &[
     )
     .ours(),
     row(
+        "limit.connections_per_address",
+        number(0, 16_000_000, "connections"),
+        "10000",
+        "Open connections of one address, or one /64 of IPv6, that are no sockets, on each of \
+         `engine.cores`. One more is answered with 429 and closed. It holds only while \
+         `socket.proxy_count` is 0: a proxy's connections are not one client's. 0 is off.",
+    )
+    .ours(),
+    row(
         "limit.calls_waiting",
         number(1, 1_000_000, "calls"),
         "16384",

@@ -54,6 +54,26 @@ impl Core {
         (ip.to_string(), port.map_or_else(String::new, |port| port.to_string()))
     }
 
+    /// Says, and rarely again, that a proxy seems to stand in front of which nobody has told the
+    /// server. To be called for the first request of a connection: proxies name the client in all.
+    pub(super) fn look_for_proxy(&mut self, now: Now, peer: SocketAddr, request: &Request<'_>) {
+        if self.settings.socket.proxy_count > 0 || request.header("x-forwarded-for").is_none() {
+            return;
+        }
+        self.stats.forwarded_ignored.up();
+        if now.mono_ns < self.proxies_said_ns {
+            return;
+        }
+        self.proxies_said_ns = now.mono_ns.saturating_add(PROXIES_SAID_NS);
+        tracing::warn!(
+            "{} names a client in X-Forwarded-For, and socket.proxy_count is 0: if it is a proxy, \
+             all players behind it count as one client, so that a few wrong passwords of one lock \
+             out the logins of all; set socket.proxy_count to the number of proxies (said once an \
+             hour)",
+            peer.ip()
+        );
+    }
+
     /// The same as numbers.
     pub(super) fn client_socket(
         &self,
@@ -66,6 +86,9 @@ impl Core {
         client.unwrap_or((peer.ip().to_canonical(), Some(peer.port())))
     }
 }
+
+/// How often it is said that nobody's X-Forwarded-For is believed.
+const PROXIES_SAID_NS: u64 = 3_600_000_000_000;
 
 /// Who the outermost of `proxies` trusted proxies says that the client is. Each proxy adds whom it
 /// heard from at the end, so that only so many entries from the right are theirs; whatever stands

@@ -230,6 +230,19 @@ impl Core {
         self.respond(now, conn, manner, (status, JSON, &body), out);
     }
 
+    /// A connection that is one too many: told before it asks, as it may never ask.
+    pub(super) fn refuse_connection(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        error: &ApiError,
+        out: &mut Output<Mail>,
+    ) {
+        let manner = Manner { connection: Connection::Close, cors: false, is_head: false };
+        self.respond_error(now, conn, manner, error, out);
+        out.close(conn);
+    }
+
     pub(super) fn answer_timeout(&mut self, now: Now, conn: ConnId, out: &mut Output<Mail>) {
         let text = "the request did not arrive within socket.read_timeout_ms\n";
         self.respond_text(now, conn, Connection::Close, (408, b"", text), out);

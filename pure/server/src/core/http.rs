@@ -26,6 +26,8 @@ pub(super) struct Http {
     /// When the request that is not complete yet began.
     pub(super) began: Option<Now>,
     pub(super) verified: Option<Verified>,
+    /// No request has come yet.
+    is_new: bool,
 }
 
 /// A request that waits for its answer.
@@ -90,7 +92,16 @@ impl Http {
             heard: now,
             began: None,
             verified: None,
+            is_new: true,
         }
+    }
+
+    /// Why the next request is not handled just now, if it is not; else it counts for the turn.
+    fn stopped_by(&mut self, turn: u32) -> Option<After> {
+        if self.backlog.waits_for_taking() {
+            return Some(After::Untaken);
+        }
+        (!self.backlog.may_handle(turn)).then_some(After::NextTurn)
     }
 }
 
@@ -125,17 +136,19 @@ impl Core {
         let lent = http.backlog.lend();
         let mut input = lent.or(fresh);
         let after = loop {
-            if !input.is_empty() && http.backlog.waits_for_taking() {
-                break After::Untaken;
-            }
-            if !input.is_empty() && !http.backlog.may_handle(self.turn) {
-                break After::NextTurn;
+            if !input.is_empty()
+                && let Some(reason) = http.stopped_by(self.turn)
+            {
+                break reason;
             }
             let before = out.unsent();
             let Http { decoder, verified, peer, is_new, .. } = &mut *http;
             let step = match decoder.next(&mut input, &self.limits) {
                 Ok(Some(request)) => {
                     self.stats.overall_request_recv_bytes.add(request.body.len() as u64);
+                    if std::mem::take(is_new) {
+                        self.look_for_proxy(now, *peer, &request);
+                    }
                     self.request(now, conn, (*peer, verified), &request, out)
                 }
                 Ok(None) => {
@@ -153,8 +166,7 @@ impl Core {
             };
             match step {
                 Step::Answered => {
-                    let answered = out.unsent() - before;
-                    http.backlog.note_answer(conn, answered, UNTAKEN_BYTES_MAX, out);
+                    http.backlog.note_answer(conn, out.unsent() - before, UNTAKEN_BYTES_MAX, out);
                     http.heard = now;
                     http.began = None;
                 }

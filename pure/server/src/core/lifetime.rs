@@ -176,6 +176,8 @@ impl Core {
             return;
         }
         slot.state = State::Free;
+        self.forget_connection(conn);
+        let Some(slot) = self.conns.get_mut(conn.slot as usize) else { return };
         if let Some(timer) = slot.timer.take() {
             self.timers.disarm(timer);
         }

@@ -1,9 +1,10 @@
-//! Limits of users and addresses where they are met: requests, messages, sockets. The counting is
-//! in `crate::limits`, calls that wait are in `dispatch`.
+//! Limits of users and addresses where they are met: connections, requests, messages, sockets. The
+//! counting is in `crate::limits`, calls that wait are in `dispatch`.
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 
+use event::ConnId;
 use game::error::ApiError;
 use game::session::Claims;
 use wire::http1::Request;
@@ -12,6 +13,20 @@ use super::Core;
 use super::http::Verified;
 use super::socket::Session;
 use crate::limits::{Limit, SHARED, client_bits};
+
+/// Connections of one address beyond its limit that may be told so at one time. Saying it keeps a
+/// connection until its client has closed it, two seconds at most; more are closed without a word.
+const REFUSED_CONNECTIONS_MAX: u32 = 64;
+
+/// What becomes of a new connection.
+#[derive(Debug)]
+pub(super) enum Admission {
+    Open,
+    /// It is told why it is closed.
+    Refused(ApiError),
+    /// It is closed at once.
+    Dropped,
+}
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +45,7 @@ impl Core {
             Limit::RequestsPerAddress => stats.limited_requests_per_address.up(),
             Limit::SocketsPerUser => stats.limited_sockets_per_user.up(),
             Limit::SocketsPerAddress => stats.limited_sockets_per_address.up(),
+            Limit::ConnectionsPerAddress => stats.limited_connections_per_address.up(),
             Limit::CallsWaiting => stats.refused_jobs.up(),
             Limit::CallsWaitingPerUser => stats.limited_calls_waiting_per_user.up(),
             Limit::CallsWaitingPerAddress => stats.limited_calls_waiting_per_address.up(),
@@ -52,6 +68,48 @@ impl Core {
         let (ip, _) = self.client_socket(request, peer);
         let is_limited = self.settings.limits.is_limited(ip);
         Origin { ip, client: if is_limited { client_bits(ip) } else { 0 } }
+    }
+
+    /// One more connection, counted until [`Core::forget_connection`]. Behind proxies nothing is
+    /// counted: a connection is the proxy's then, and carries the requests of many clients in turn.
+    pub(super) fn admit_connection(&mut self, conn: ConnId, peer: SocketAddr) -> Admission {
+        let limits = &self.settings.limits;
+        let ip = peer.ip().to_canonical();
+        let is_counted = limits.connections_per_address > 0
+            && self.settings.socket.proxy_count == 0
+            && limits.is_limited(ip);
+        if !is_counted {
+            return Admission::Open;
+        }
+        let address = self.groups.address(self.now, ip);
+        let Some(slot) = self.conns.get_mut(conn.slot as usize) else { return Admission::Open };
+        if address == SHARED {
+            return Admission::Open;
+        }
+        slot.address = address;
+        let group = self.groups.get(address);
+        let before = group.connections;
+        group.connections += 1;
+        if !Limit::ConnectionsPerAddress.is_met(limits, before) {
+            return Admission::Open;
+        }
+        let connections_max = limits.connections_per_address;
+        let error = self.limited(Limit::ConnectionsPerAddress, format_args!("address {ip}"));
+        if before - connections_max < REFUSED_CONNECTIONS_MAX {
+            Admission::Refused(error)
+        } else {
+            Admission::Dropped
+        }
+    }
+
+    /// A connection that was admitted is no more, or is a socket now.
+    pub(super) fn forget_connection(&mut self, conn: ConnId) {
+        let Some(slot) = self.conns.get_mut(conn.slot as usize) else { return };
+        let address = std::mem::replace(&mut slot.address, SHARED);
+        if address != SHARED {
+            let group = self.groups.get(address);
+            group.connections = group.connections.saturating_sub(1);
+        }
     }
 
     /// One more request of an address.

@@ -271,6 +271,7 @@ impl Core {
         let lang = first("lang").filter(|lang| !lang.is_empty()).unwrap_or("en".into());
         let online = first("status").and_then(|text| parse_bool(&text)).unwrap_or(false);
         let session_id = game::session::new_id(now, &mut self.random);
+        self.forget_connection(conn);
         let limits = (self.settings.socket.message_bytes_max, Backlog::new(self.stats.clone()));
         let options = (format, &*lang);
         let client = self.client_address(request, peer);

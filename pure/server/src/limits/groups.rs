@@ -101,6 +101,8 @@ pub(crate) struct Group {
     full_ns: u64,
     /// Open sockets.
     pub(crate) sockets: u32,
+    /// Open connections that are no sockets, of an address.
+    pub(crate) connections: u32,
     /// Calls that were taken and not answered.
     pub(crate) waiting: u32,
     /// Of these, listings.
@@ -164,6 +166,7 @@ impl Group {
 
     fn is_idle(&self, now: Now) -> bool {
         self.sockets == 0
+            && self.connections == 0
             && self.waiting == 0
             && self.full_ns <= now.mono_ns
             && self.cost_until_ds <= tenths(now)

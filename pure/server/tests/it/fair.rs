@@ -330,6 +330,78 @@ fn the_sockets_of_a_user_and_of_its_address_are_counted_apart() {
     assert!(refused.contains("limit.sockets_per_user"), "{refused}");
 }
 
+fn few_connections(settings: &mut Settings) {
+    settings.limits.connections_per_address = 3;
+}
+
+#[test]
+fn connections_are_limited_for_each_address() {
+    const FLOODER: [u8; 4] = [10, 0, 0, 1];
+    let rig = rig_with(1, few_connections);
+    let ada = rig.login("ada").1;
+    let from = |peer| rig.open_from(0, peer);
+    let is_open = |client| rig.http(client, "GET /healthcheck", "", "").starts_with("HTTP/1.1 200");
+    let open: Vec<Client> = (0..3).map(|_| from(FLOODER)).collect();
+    let refused = from(FLOODER);
+    let text = rig.text(refused);
+    for part in
+        ["HTTP/1.1 429 ", "Connection: close", "\"code\":8", "limit.connections_per_address is 3"]
+    {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(rig.is_closed(refused) && open.iter().all(|client| is_open(*client)));
+    // Other addresses are not concerned, and exempt ones have no limit.
+    assert!(is_open(from([10, 0, 0, 2])));
+    assert!((0..9).all(|_| is_open(from([127, 0, 0, 1]))));
+    // Telling it costs something too: so many are told, the others are closed without a word.
+    let flood: Vec<Client> = (0..200).map(|_| from(FLOODER)).collect();
+    assert!(flood.iter().all(|client| rig.is_closed(*client)));
+    assert_eq!(flood.iter().filter(|client| !rig.take(**client).is_empty()).count(), 63);
+    assert_eq!(rig.stat("limited_connections_per_address"), 201);
+    // What is closed makes room; a socket is no such connection any more, and counts as a socket.
+    flood.iter().chain([&refused]).for_each(|it| rig.closed(*it, event::CloseReason::Asked));
+    let refused = from(FLOODER);
+    assert!(rig.text(refused).contains("429"), "three are open still");
+    rig.closed(refused, event::CloseReason::Asked);
+    rig.closed(open[0], event::CloseReason::Peer);
+    rig.bytes(open[1], &upgrade(&ada, ""));
+    assert!(rig.take(open[1]).starts_with(b"HTTP/1.1 101 "));
+    assert!((0..2).all(|_| is_open(from(FLOODER))));
+    rig.closed(open[1], event::CloseReason::Peer);
+    assert!(rig.text(from(FLOODER)).contains("429"), "three are open again");
+}
+
+/// All connections are the proxy's: which client it opens one for nobody knows.
+#[test]
+fn a_proxy_may_open_as_many_connections_as_it_wants() {
+    let rig = rig_with(1, |settings| {
+        few_connections(settings);
+        settings.socket.proxy_count = 1;
+    });
+    let clients: Vec<Client> = (0..100).map(|_| rig.open_from(0, [10, 0, 0, 1])).collect();
+    for client in clients {
+        assert!(rig.http(client, "GET /healthcheck", "", "").starts_with("HTTP/1.1 200"));
+    }
+    assert_eq!(rig.stat("limited_connections_per_address"), 0);
+}
+
+#[test]
+fn a_proxy_that_the_server_does_not_know_of_is_noticed() {
+    for (proxy_count, noticed) in [(0, 2), (1, 0)] {
+        let rig = Rig::with(&Plan {
+            tune: if proxy_count == 0 { |_| {} } else { |it| it.socket.proxy_count = 1 },
+            ..Plan::default()
+        });
+        let [plain, first, second] = [(); 3].map(|()| rig.open(0));
+        rig.http(plain, "GET /healthcheck", "", "");
+        for client in [first, first, second] {
+            let head = b"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 9.9.9.9\r\n\r\n";
+            rig.bytes(client, head);
+        }
+        assert_eq!(rig.stat("forwarded_ignored"), noticed, "{proxy_count}");
+    }
+}
+
 /// What a client writes itself into `X-Forwarded-For` does not make it the proxy, which is exempt.
 #[test]
 fn a_header_that_is_no_text_lifts_no_limit() {

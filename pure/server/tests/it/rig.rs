@@ -455,9 +455,14 @@ impl Rig {
     }
 
     pub(crate) fn open(&self, core: u16) -> Client {
+        self.open_from(core, [127, 0, 0, 1])
+    }
+
+    /// The same from another address.
+    pub(crate) fn open_from(&self, core: u16, peer: [u8; 4]) -> Client {
         let slot = self.slots.replace(self.slots.get() + 1);
         let client = Client { core, conn: ConnId { slot, generation: 0 } };
-        let peer = ([127, 0, 0, 1], 5_000).into();
+        let peer = (peer, 5_000).into();
         let input = Input::Opened { conn: client.conn, listener: ListenerId(0), peer };
         self.input(ThreadId(core), input);
         client
