@@ -62,7 +62,10 @@ fn main() -> ExitCode {
             {
                 tracing::warn!("{text}");
             }
-            serve::run(config)
+            serve::run(config).map_err(|error| match nofile::of_failed_start(files) {
+                Some(text) => error.context(text),
+                None => error,
+            })
         }),
         Asked::Check { args, strict } => {
             with_config(args, |values, config| check::run(values, &config, strict))

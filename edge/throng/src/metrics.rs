@@ -150,7 +150,7 @@ impl MetricsServer {
         registry.add(move |out| {
             let refused = counted.upgrade().map_or(0, |port| port.refused.load(Ordering::Relaxed));
             let help = "Connections to the metrics port closed without an answer: silent for \
-                five seconds, or too many at once.";
+                five seconds, or too many for the port or the limit of open files.";
             out.push(Sample::counter("metrics_refused", help, refused));
         });
         *port.registry.lock().unwrap_or_else(PoisonError::into_inner) = Some(registry);
@@ -161,7 +161,9 @@ impl MetricsServer {
                 }
                 if let Err(error) = stream.and_then(|stream| admit(&port, stream)) {
                     tracing::debug!(%error, "a scrape of the metrics failed");
-                    // Out of files, accept fails at once again and again.
+                    // Out of files or threads: whoever is silent has what the next one needs. Until
+                    // that is free, accept fails at once again and again.
+                    close_oldest_silent(&port);
                     std::thread::sleep(Duration::from_millis(10));
                 }
             }
@@ -206,10 +208,16 @@ struct Port {
 #[derive(Default)]
 struct Scrapes {
     /// Whose request has not come yet, the oldest first.
-    silent: VecDeque<(u64, TcpStream)>,
+    silent: VecDeque<(u64, Arc<TcpStream>)>,
     /// How many are being answered.
     answering: usize,
     last: u64,
+}
+
+impl Scrapes {
+    fn count(&self) -> usize {
+        self.silent.len() + self.answering
+    }
 }
 
 impl Port {
@@ -224,16 +232,16 @@ impl Port {
 
 /// Gives a connection a thread of its own, at the cost of the oldest silent one if need be.
 fn admit(port: &Arc<Port>, stream: TcpStream) -> io::Result<()> {
-    let mut scrapes = port.scrapes();
-    if scrapes.silent.len() + scrapes.answering >= SCRAPES_MAX {
+    let stream = Arc::new(stream);
+    if port.scrapes().count() >= SCRAPES_MAX && !close_oldest_silent(port) {
+        // All are being answered: it is the new one that is closed.
         port.refuse();
-        let Some((_, oldest)) = scrapes.silent.pop_front() else { return Ok(()) };
-        // Its thread reads the end, unless the peer has gone already.
-        let _ = oldest.shutdown(Shutdown::Both);
+        return Ok(());
     }
+    let mut scrapes = port.scrapes();
     scrapes.last += 1;
     let number = scrapes.last;
-    scrapes.silent.push_back((number, stream.try_clone()?));
+    scrapes.silent.push_back((number, Arc::clone(&stream)));
     drop(scrapes);
     let shared = Arc::clone(port);
     let spawned = std::thread::Builder::new().name("scrape".to_owned()).spawn(move || {
@@ -245,6 +253,15 @@ fn admit(port: &Arc<Port>, stream: TcpStream) -> io::Result<()> {
         take_silent(port, number);
     }
     spawned.map(drop)
+}
+
+/// Makes room at the cost of the oldest connection that has not asked; `false` if there is none.
+fn close_oldest_silent(port: &Port) -> bool {
+    let Some((_, oldest)) = port.scrapes().silent.pop_front() else { return false };
+    port.refuse();
+    // Its thread reads the end, unless the peer has gone already.
+    let _ = oldest.shutdown(Shutdown::Both);
+    true
 }
 
 /// Takes a connection off the list of the silent ones; `false` if it had to make room.

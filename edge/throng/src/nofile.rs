@@ -18,9 +18,29 @@ pub fn shortage(connections_max: usize, limit: Option<u64>) -> Option<String> {
     })
 }
 
+/// With fewer files even a server without clients may not start: a database connection takes two, each
+/// thread one or two more, and the ring wants a table of its own of that size.
+const START_FILES_MIN: u64 = 256;
+
+/// What an operator should know of a start that failed with such a limit: what was refused says
+/// often no more than that a file cannot be opened.
+pub fn of_failed_start(limit: Option<u64>) -> Option<String> {
+    let limit = limit.filter(|limit| *limit < START_FILES_MIN)?;
+    Some(format!(
+        "the limit of open files is {limit}, and a start may need {START_FILES_MIN}: raise it first \
+         (`ulimit -Hn`, LimitNOFILE= in systemd, --ulimit nofile in Docker)"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_start_fails_for_want_of_files_only_with_few() {
+        assert!(of_failed_start(Some(64)).is_some_and(|line| line.contains("files is 64")));
+        assert_eq!((of_failed_start(Some(1024)), of_failed_start(None)), (None, None));
+    }
 
     #[test]
     fn a_shortage_names_the_option() {
