@@ -15,7 +15,7 @@ use rusqlite::limits::Limit;
 use rusqlite::{CachedStatement, Connection, ErrorCode, Statement};
 
 use crate::functions::{self, PATTERN_BYTES_MAX};
-use crate::lock::Writer;
+use crate::lock::{WriteLock, Writer};
 use crate::meter::{Meter, STEPS, Stop};
 use crate::open::{self, Shared};
 use crate::row::{SqliteRow, bind};
@@ -59,6 +59,15 @@ pub(crate) struct Guest {
     budget: GuestBudget,
     meter: Meter,
     rules: Arc<Rules>,
+}
+
+/// The write lock, until this goes.
+struct Held<'a>(&'a WriteLock);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
 }
 
 impl Guest {
@@ -147,27 +156,7 @@ impl Guest {
         drops: &[String],
         each: Option<Each<'_>>,
     ) -> Result<u64, DbError> {
-        let patience_ms = self.budget.time_ms;
-        if !shared.lock.acquire(Writer::Guest, Duration::from_millis(u64::from(patience_ms))) {
-            shared.reporter.stats.db_lock_timeouts.up();
-            return Err(DbError::Limit {
-                what: format!("other transactions took longer than {patience_ms} ms"),
-                setting: "runtime.sql_budget_ms",
-            });
-        }
-        self.meter.hold(&self.budget);
-        let result = self.write_locked(shared, statement, drops, each);
-        shared.lock.release();
-        result
-    }
-
-    fn write_locked(
-        &self,
-        shared: &Shared,
-        statement: &mut Statement<'_>,
-        drops: &[String],
-        each: Option<Each<'_>>,
-    ) -> Result<u64, DbError> {
+        let _held = self.take_lock(shared)?;
         shared.check_file()?;
         self.control(shared, "BEGIN IMMEDIATE")?;
         let mut result =
@@ -183,6 +172,20 @@ impl Guest {
         }
         // Not acknowledged, if there is no file any more that holds it.
         result.and_then(|count| shared.check_file().map(|()| count))
+    }
+
+    /// Waits for the write lock; from then on others wait for this statement.
+    fn take_lock<'a>(&self, shared: &'a Shared) -> Result<Held<'a>, DbError> {
+        let patience_ms = self.budget.time_ms;
+        if !shared.lock.acquire(Writer::Guest, Duration::from_millis(u64::from(patience_ms))) {
+            shared.reporter.stats.db_lock_timeouts.up();
+            return Err(DbError::Limit {
+                what: format!("other transactions took longer than {patience_ms} ms"),
+                setting: "runtime.sql_budget_ms",
+            });
+        }
+        self.meter.hold(&self.budget);
+        Ok(Held(&shared.lock))
     }
 
     /// Takes the rows out of tables that are to be dropped, one by one: dropping frees all pages of

@@ -155,6 +155,100 @@ fn passwords_read_as_nothing_unless_all_is_open() {
     }
 }
 
+/// A script that puts clients' texts into statements must not give hashes away, by whatever way
+/// round: none of these answers with the hash, or says whether a guess at it is right.
+#[test]
+fn no_way_round_leads_to_passwords() {
+    let (_folder, _store, mut db) = store_with(GuestBudget::DEFAULT);
+    let insert = "INSERT INTO users (id, username, create_time, update_time, password) \
+        VALUES ($1, 'a', 1, 1, 'hash')";
+    db.execute(insert, &[Param::Blob(&[7; 16])]).unwrap();
+    db.guest_execute("CREATE TABLE mine (x)", &[]).unwrap();
+    // Views and copies are made, or refused: what stands in them is nothing.
+    for sql in [
+        "CREATE VIEW v AS SELECT password FROM users",
+        "CREATE VIEW w (a) AS SELECT p FROM (SELECT PASSWORD AS p, * FROM main.users)",
+        "CREATE TABLE copy AS SELECT password AS x FROM users",
+        "INSERT INTO mine SELECT password FROM users",
+        "INSERT INTO mine SELECT * FROM v",
+        "INSERT INTO mine VALUES ((SELECT \"password\" FROM users))",
+        "INSERT INTO mine VALUES (1) RETURNING (SELECT password FROM users)",
+        "UPDATE mine SET x = u.password FROM users AS u",
+        "CREATE TRIGGER t AFTER UPDATE ON mine BEGIN \
+            INSERT INTO mine SELECT password FROM users; END",
+        "UPDATE mine SET x = 2 WHERE rowid = 1",
+        "CREATE INDEX i ON users (password)",
+        "CREATE INDEX i ON mine ((SELECT password FROM users))",
+        "CREATE TRIGGER t2 AFTER UPDATE ON users BEGIN INSERT INTO mine VALUES (new.password); END",
+        "CREATE TABLE child (p DEFAULT (SELECT password FROM users))",
+        "CREATE TABLE gen (p, q AS ((SELECT password FROM users)))",
+        "ALTER TABLE users RENAME COLUMN password TO p",
+        "ALTER TABLE users DROP COLUMN email",
+        "ALTER TABLE mine RENAME TO users",
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET name = 'theirs' WHERE name = 'users'",
+        "UPDATE sqlite_schema SET sql = replace(sql, 'password', 'p')",
+        "INSERT INTO sqlite_schema SELECT 'table', 'theirs', 'theirs', rootpage, \
+            'CREATE TABLE theirs (a, b)' FROM sqlite_schema WHERE name = 'users'",
+        "ATTACH 'throng.db' AS other",
+        "VACUUM INTO '/tmp/never.db'",
+    ] {
+        let mut found = Vec::new();
+        let _ = db.guest_query(sql, &[], &mut |row| {
+            found.extend((0..row.width()).map(|column| row.cell(column)));
+        });
+        assert!(!format!("{found:?}").contains("hash"), "{sql}: {found:?}");
+    }
+    let mut asked = Vec::new();
+    for table in ["users", "v", "w", "copy", "mine", "child", "gen", "theirs", "other.users"] {
+        asked.push(format!("SELECT * FROM {table}"));
+    }
+    for sql in [
+        "SELECT json_group_array(password) FROM users",
+        "SELECT json_object('p', u.password) FROM users AS u",
+        "SELECT value FROM users, json_each(json_array(password))",
+        "SELECT group_concat(password), max(password), quote(password), hex(password) FROM users",
+        "SELECT first_value(password) OVER (ORDER BY password) FROM users",
+        "WITH c AS MATERIALIZED (SELECT * FROM users) SELECT password FROM c",
+        "SELECT b.password FROM users AS a JOIN users AS b USING (password)",
+        "SELECT a.password FROM users AS a NATURAL JOIN users AS b",
+        "SELECT username FROM users WHERE password = 'hash'",
+        "SELECT username FROM users WHERE (password, 1) IN (SELECT 'hash', 1)",
+        "SELECT 'right' FROM users GROUP BY password HAVING password LIKE 'h%'",
+        "SELECT CASE WHEN password > 'a' THEN 'right' END FROM users",
+        "SELECT username FROM users ORDER BY password COLLATE NOCASE > 'a'",
+        "SELECT password FROM users UNION SELECT 'x' FROM mine WHERE 0",
+        "SELECT * FROM mine WHERE x IN (SELECT password FROM users)",
+        "SELECT * FROM users INDEXED BY users_username WHERE password NOT NULL",
+        "SELECT * FROM pragma_table_info('users')",
+        "SELECT sqlite_compileoption_get(0), readfile('throng.db')",
+        "SELECT data FROM sqlite_dbpage WHERE pgno = 3",
+        "SELECT * FROM dbstat",
+        "SELECT * FROM sqlite_stat4",
+        "SELECT * FROM bytecode('SELECT password FROM users')",
+        "EXPLAIN SELECT password FROM users WHERE password = 'hash'",
+        "EXPLAIN QUERY PLAN SELECT password FROM users",
+    ] {
+        asked.push(sql.to_owned());
+    }
+    for sql in asked {
+        let mut found = Vec::new();
+        let _ = db.guest_query(&sql, &[], &mut |row| {
+            found.extend((0..row.width()).map(|column| row.cell(column)));
+        });
+        let text = format!("{found:?}");
+        // The text of EXPLAIN has what the script itself wrote.
+        let is_given = text.contains("hash") && !sql.starts_with("EXPLAIN");
+        assert!(!is_given && !text.contains("right"), "{sql}: {text}");
+        let guesses = sql.contains("WHERE password =") || sql.contains("WHERE (password");
+        assert!(found.is_empty() || !guesses || sql.starts_with("EXPLAIN"), "{sql}: {text}");
+    }
+    let mut kept = 0;
+    let sql = "SELECT password FROM users";
+    db.query(sql, &[], &mut |row| kept += usize::from(row.text(0) == "hash")).unwrap();
+    assert_eq!(kept, 1, "the server itself has it");
+}
+
 #[test]
 fn a_statement_that_goes_on_and_on_is_stopped() {
     let (_folder, _store, mut db) = store_with(GuestBudget { time_ms: 50, ..GuestBudget::DEFAULT });
