@@ -154,14 +154,17 @@ pub fn write(
 ) -> Result<Vec<Ack>, ApiError> {
     check_count(writes.len())?;
     writes.iter().try_for_each(check_write)?;
+    let mut owner = None;
     let written = if let [write] = writes {
         // One statement is all or nothing by itself.
         begin_lazily(db)
             .map_err(Failure::from)
-            .and_then(|_| write_one(db, now, caller, write))
+            .and_then(|_| write_one(db, now, caller, (write, &mut owner)))
             .map(|ack| vec![ack])
     } else {
-        atomically(db, |db| writes.iter().map(|write| write_one(db, now, caller, write)).collect())
+        atomically(db, |db| {
+            writes.iter().map(|write| write_one(db, now, caller, (write, &mut owner))).collect()
+        })
     };
     written.map_err(|failure| failure.into_error("Error writing storage objects."))
 }
@@ -194,11 +197,13 @@ pub fn delete(db: &mut dyn Database, caller: Caller, deletes: &[Delete]) -> Resu
     .map_err(|failure| failure.into_error("Error deleting storage objects."))
 }
 
+/// Writes one object, in an open transaction. `owner` is who was found in it last: whoever is
+/// there stays until it ends.
 fn write_one(
     db: &mut dyn Database,
     now: Now,
     caller: Caller,
-    write: &Write,
+    (write, owner): (&Write, &mut Option<Uuid>),
 ) -> Result<Ack, Failure> {
     let mut current: Option<Object> = None;
     db.query(SELECT, &write.id.params(), &mut |row| current = Some(read_object(row)))?;
@@ -217,9 +222,9 @@ fn write_one(
     }
     let version = version_of(&write.value);
     let now_ms = unix_ms(now);
-    let [owner, collection, key] = write.id.params();
+    let [user_id, collection, key] = write.id.params();
     let params = [
-        owner,
+        user_id,
         collection,
         key,
         Param::Text(&write.value),
@@ -240,18 +245,29 @@ fn write_one(
         }
         None => {
             // An object that is there has an owner: deleting an account takes its objects along.
-            let system = Uuid::nil();
-            let owned = [&params[..], &[Param::Blob(system.as_bytes())]].concat();
-            let sql = "INSERT INTO storage (user_id, collection, key, value, version, read, \
-                write, create_time, update_time) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $8 \
-                WHERE $1 = $9 OR EXISTS (SELECT 1 FROM users WHERE id = $1)";
-            if db.execute(sql, &owned)? == 0 {
+            if *owner != Some(write.id.user_id) && !is_there(db, write.id.user_id)? {
                 return Err(Failure::Refused("Storage write rejected - user not found."));
             }
+            *owner = Some(write.id.user_id);
+            // Not INSERT … SELECT: SQLite prepares to undo such a statement by itself, which takes
+            // time in proportion to what the savepoint around it has changed so far.
+            let sql = "INSERT INTO storage (user_id, collection, key, value, version, read, \
+                write, create_time, update_time) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)";
+            db.execute(sql, &params)?;
             (now_ms, now_ms)
         }
     };
     Ok(Ack { id: write.id.clone(), version, create_time_ms, update_time_ms })
+}
+
+/// Whether an object may have this owner: the system, or a user who exists.
+fn is_there(db: &mut dyn Database, owner: Uuid) -> Result<bool, DbError> {
+    let mut is_there = owner.is_nil();
+    if !is_there {
+        let sql = "SELECT 1 FROM users WHERE id = $1";
+        db.query(sql, &[Param::Blob(owner.as_bytes())], &mut |_| is_there = true)?;
+    }
+    Ok(is_there)
 }
 
 impl Write {

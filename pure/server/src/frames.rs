@@ -10,6 +10,9 @@ use wire::websocket as ws;
 
 use crate::mail::{Delivery, Format, Member, Then};
 
+/// Leavers in one presence event; when more go at once, there are several.
+const LEAVERS_PER_EVENT_MAX: usize = 256;
+
 /// Turns a presence into its wire form.
 pub(crate) fn user_presence(presence: &Presence) -> realtime::UserPresence {
     realtime::UserPresence {
@@ -107,6 +110,34 @@ impl Outbox {
         make: impl FnMut(Format) -> Bytes,
     ) -> u64 {
         self.many_then(to, Then::Nothing, make)
+    }
+
+    /// Tells the members of a match who has come and who has gone; many leavers in several events.
+    /// Returns how many events.
+    pub(crate) fn presences(
+        &mut self,
+        match_id: &str,
+        members: &[Member],
+        joins: &[Presence],
+        leaves: &[Presence],
+    ) -> u64 {
+        let list = |presences: &[Presence]| presences.iter().map(user_presence).collect();
+        let mut tell = |joins, leaves| {
+            let event =
+                realtime::MatchPresenceEvent { match_id: match_id.to_owned(), joins, leaves };
+            let message = Some(Message::MatchPresenceEvent(event));
+            self.many(members.iter(), |format| frame(format, "", message.clone()));
+        };
+        let mut count = 0;
+        if !joins.is_empty() {
+            tell(list(joins), Vec::new());
+            count += 1;
+        }
+        for leavers in leaves.chunks(LEAVERS_PER_EVENT_MAX) {
+            tell(Vec::new(), list(leavers));
+            count += 1;
+        }
+        count
     }
 
     /// As [`Self::many`], with what follows.

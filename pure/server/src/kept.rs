@@ -62,6 +62,26 @@ impl Kept {
         }
     }
 
+    /// Posts again what is due.
+    pub(crate) fn post_due(&mut self, now: Now, out: &mut Output<Mail>) {
+        for (to, mail) in self.take_due(now) {
+            out.mail(to, mail);
+        }
+    }
+
+    /// A mailbox was full: whoever waits for this mail waits on, so it is kept and said.
+    pub(crate) fn given_back(
+        &mut self,
+        now: Now,
+        (to, mail): (ThreadId, Mail),
+        (refused_count, dropped_count): (&Counter, &Counter),
+        limit_log: &mut LimitLog,
+    ) {
+        refused_count.up();
+        say_refused(limit_log, now, to, &mail);
+        self.keep_or_count(now, (to, mail), dropped_count);
+    }
+
     /// When the next try is due, in nanoseconds of [`Now::mono_ns`].
     pub(crate) fn due_ns(&self) -> Option<u64> {
         self.due_ns

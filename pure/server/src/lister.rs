@@ -14,7 +14,7 @@ use game::directory::{Directory, ListFilter};
 use game::error::{ApiError, Code};
 
 use crate::fair::FairQueue;
-use crate::kept::{Kept, say_refused};
+use crate::kept::Kept;
 use crate::limit_log::LimitLog;
 use crate::mail::{Done, Job, Mail, Outcome, Work};
 use crate::settings::Settings;
@@ -148,15 +148,11 @@ impl Handler for Lister {
         match input {
             Input::Mail(mail) => self.mail(mail),
             Input::TurnEnd => self.turn_end(now, out),
-            Input::Wake => {
-                for (to, mail) in self.kept.take_due(now) {
-                    out.mail(to, mail);
-                }
-            }
+            Input::Wake => self.kept.post_due(now, out),
+            // Sessions wait for answers, and replicas for news.
             Input::Refused { to, mail } => {
-                self.stats.refused_mail.up();
-                say_refused(&mut self.limit_log, now, to, &mail);
-                self.kept.keep_or_count(now, (to, mail), &self.stats.dropped_mail);
+                let counters = (&self.stats.refused_mail, &self.stats.dropped_mail);
+                self.kept.given_back(now, (to, mail), counters, &mut self.limit_log);
             }
             Input::Stop => out.stop(),
             // A lister has no sockets.

@@ -244,6 +244,19 @@ impl Work {
 }
 
 impl Work {
+    /// About how much work it is for the database ([`ApiCall::weight_rows`]).
+    pub(crate) fn weight_rows(&self) -> usize {
+        match self {
+            Self::Api(call) => call.weight_rows(),
+            Self::FindUsers { ids, usernames } => ids.len() + usernames.len(),
+            Self::Rpc(_)
+            | Self::HookedApi(_)
+            | Self::Before(_)
+            | Self::After(_)
+            | Self::Shutdown => 1,
+        }
+    }
+
     /// What function of the scripts it calls, as a place among the core's records.
     fn function(&self) -> u16 {
         match self {

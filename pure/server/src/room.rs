@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use event::{Handler, Input, Now, Output, ThreadId, Timers};
 use game::directory::DirectoryEvent;
-use game::guest::{PresenceReason, Scripts};
+use game::guest::{Presence, PresenceReason, Scripts};
 use game::match_id::MatchId;
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -24,15 +24,12 @@ use wire::nakama::realtime::error_code;
 
 use crate::desk::{Desk, Kit};
 use crate::frames::Outbox;
-use crate::kept::{Kept, say_refused};
+use crate::kept::Kept;
 use crate::limit_log::LimitLog;
 use crate::limits::Limit;
 use crate::mail::{AskError, Mail, Member, RoomAsk, Then, Topology};
 use crate::settings::Settings;
 use crate::stats::RoomStats;
-
-/// Leavers in one presence event; when more go at once, there are several.
-const LEAVERS_PER_EVENT_MAX: usize = 256;
 
 /// The handler of a room thread.
 pub struct Room {
@@ -355,9 +352,7 @@ impl Room {
     /// One due tick a call: between two matches the mailbox is looked at and what they said goes
     /// out, so that a slow match delays its neighbours by its own budget at most.
     fn wake(&mut self, now: Now, out: &mut Output<Mail>) {
-        for (to, mail) in self.kept.take_due(now) {
-            out.mail(to, mail);
-        }
+        self.kept.post_due(now, out);
         if self.grace_ends().is_some_and(|ends| now >= ends) {
             let ids: Vec<Uuid> = self.matches.keys().copied().collect();
             ids.into_iter().for_each(|id| self.end_match(id, None));
@@ -419,11 +414,10 @@ impl Handler for Room {
             Input::Mail(mail) => self.mail(now, mail),
             Input::Wake => self.wake(now, out),
             Input::TurnEnd => self.flush(now, out),
+            // Sessions wait for answers, and replicas for news.
             Input::Refused { to, mail } => {
-                // Sessions wait for answers, and replicas for news.
-                self.stats.refused_mail.up();
-                say_refused(&mut self.limit_log, now, to, &mail);
-                self.kept.keep_or_count(now, (to, mail), &self.stats.dropped_mail);
+                let counters = (&self.stats.refused_mail, &self.stats.dropped_mail);
+                self.kept.given_back(now, (to, mail), counters, &mut self.limit_log);
             }
             Input::Stop => out.stop(),
             // A room has no sockets.
@@ -434,6 +428,12 @@ impl Handler for Room {
 
 fn count_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Takes those of these sessions (sorted: there may be as many as members) out of a match.
+fn take_leavers(members: &mut Vec<Member>, sessions: &[Uuid]) -> Vec<Presence> {
+    let leaves = |member: &mut Member| sessions.binary_search(&member.presence.session_id).is_ok();
+    members.extract_if(.., leaves).map(|member| member.presence).collect()
 }
 
 /// The members of a match as the wire lists them, without one of them.

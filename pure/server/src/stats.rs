@@ -265,6 +265,8 @@ counters! {
         counter db_commit_errors,
         /// Batches that ended at their limit of calls or time while calls were waiting.
         counter db_batches_cut,
+        /// Batches of calls that are much work for the database, such as writes of many objects.
+        counter db_batches_heavy,
         /// Passwords not looked at because of limit.password_attempts_per_account.
         counter limited_password_attempts_per_account,
         /// Passwords not looked at because of limit.password_attempts_per_address.

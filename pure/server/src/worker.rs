@@ -23,7 +23,7 @@ use game::session::{Claims, Signer};
 
 use crate::desk::{Desk, Kit};
 use crate::fair::FairQueue;
-use crate::kept::{Kept, say_refused};
+use crate::kept::Kept;
 use crate::limit_log::LimitLog;
 use crate::mail::{Done, Job, Lane, Mail, Outcome, RpcJob, Topology, Work};
 use crate::settings::Settings;
@@ -56,6 +56,9 @@ pub struct Worker {
     incoming: VecDeque<Job>,
     /// Jobs that take turns, because there are too many for one batch.
     queue: FairQueue<(ThreadId, u32), Job>,
+    /// Of the batcher's jobs those that are much work; they have batches of their own.
+    heavy: FairQueue<(ThreadId, u32), Job>,
+    is_heavys_turn: bool,
     guesses: Guesses,
     kept: Kept,
     limit_log: LimitLog,
@@ -80,6 +83,8 @@ impl Worker {
             kind: Kind::of(me, &topology),
             incoming: VecDeque::new(),
             queue: FairQueue::default(),
+            heavy: FairQueue::default(),
+            is_heavys_turn: false,
             guesses: Guesses::new(&settings.limits),
             topology,
             stats,
@@ -101,7 +106,7 @@ impl Worker {
 
     fn mail(&mut self, now: Now, mail: Mail, out: &mut Output<Mail>) {
         match mail {
-            Mail::Jobs(jobs) => self.incoming.extend(jobs),
+            Mail::Jobs(jobs) => jobs.into_iter().for_each(|job| self.take_in(job)),
             Mail::Job(job) if self.kind == Kind::Hasher => self.queue.push(job.line(), *job),
             Mail::Job(job) => {
                 // Alone: its answer leaves now, not after the jobs behind it. The core is woken
@@ -321,16 +326,11 @@ impl Handler for Worker {
                 let more = self.has_more().then_some(now.mono_ns);
                 out.wake_at(more.or(self.kept.due_ns()));
             }
-            Input::Wake => {
-                for (to, mail) in self.kept.take_due(now) {
-                    out.mail(to, mail);
-                }
-            }
+            Input::Wake => self.kept.post_due(now, out),
+            // Sessions wait for answers, and replicas for news.
             Input::Refused { to, mail } => {
-                // Sessions wait for answers, and replicas for news.
-                self.stats.refused_mail.up();
-                say_refused(&mut self.limit_log, now, to, &mail);
-                self.kept.keep_or_count(now, (to, mail), &self.stats.dropped_mail);
+                let counters = (&self.stats.refused_mail, &self.stats.dropped_mail);
+                self.kept.given_back(now, (to, mail), counters, &mut self.limit_log);
             }
             Input::Stop => out.stop(),
             _ => {}

@@ -187,6 +187,23 @@ impl ApiCall {
         )
     }
 
+    /// About how much work it is for the database, in rows: those that it names, and one for each
+    /// KiB of what it writes. How much an account has that is deleted nobody knows before.
+    pub fn weight_rows(&self) -> usize {
+        const BYTES_PER_ROW: usize = 1_024;
+        match self {
+            Self::WriteStorageObjects(call) => {
+                let bytes: usize = call.writes.iter().map(|write| write.value.len()).sum();
+                call.writes.len() + bytes / BYTES_PER_ROW
+            }
+            Self::ReadStorageObjects(call) => call.ids.len(),
+            Self::DeleteStorageObjects(call) => call.deletes.len(),
+            Self::GetUsers { ids, usernames } => ids.len() + usernames.len(),
+            Self::DeleteAccount => crate::storage::OBJECTS_MAX,
+            _ => 1,
+        }
+    }
+
     /// Whether it needs no database, and so can be answered where a directory is at hand.
     pub fn is_local(&self) -> bool {
         matches!(self, Self::ListMatches(_))

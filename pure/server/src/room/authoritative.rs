@@ -16,11 +16,11 @@ use game::guest::{
 use game::match_id::MatchId;
 use game::value::Value;
 use uuid::Uuid;
-use wire::nakama::realtime::{self, MatchPresenceEvent, Message, error_code};
+use wire::nakama::realtime::{self, Message, error_code};
 
 use super::host::{Effects, RoomHost};
 use super::inbox::Inbox;
-use super::{LEAVERS_PER_EVENT_MAX, Room, presences_without};
+use super::{Room, presences_without, take_leavers};
 use crate::frames;
 use crate::mail::{AskError, MatchInput, Member, Then};
 
@@ -269,14 +269,7 @@ impl Room {
     /// are sorted: there may be as many as members.
     fn remove_members(&mut self, id: Uuid, sessions: &[Uuid], reason: PresenceReason) {
         let Some(found) = self.matches.get_mut(&id) else { return };
-        let mut leavers = Vec::new();
-        found.members.retain(|member| {
-            let stays = sessions.binary_search(&member.presence.session_id).is_err();
-            if !stays {
-                leavers.push(member.presence.clone());
-            }
-            stays
-        });
+        let leavers = take_leavers(&mut found.members, sessions);
         if leavers.is_empty() {
             return;
         }
@@ -289,22 +282,14 @@ impl Room {
             }
         }
         self.resized(match_id, size);
-        for leavers in leavers.chunks(LEAVERS_PER_EVENT_MAX) {
-            self.presence_event(id, &[], leavers);
-        }
+        self.presence_event(id, &[], &leavers);
     }
 
     fn presence_event(&mut self, id: Uuid, joins: &[Presence], leaves: &[Presence]) {
         let Some(found) = self.matches.get(&id) else { return };
-        let event = MatchPresenceEvent {
-            match_id: found.id.text(&self.settings.node),
-            joins: joins.iter().map(frames::user_presence).collect(),
-            leaves: leaves.iter().map(frames::user_presence).collect(),
-        };
-        self.outbox.many(found.members.iter(), |format| {
-            frames::frame(format, "", Some(Message::MatchPresenceEvent(event.clone())))
-        });
-        self.stats.presence_event_count.up();
+        let match_id = found.id.text(&self.settings.node);
+        let told = self.outbox.presences(&match_id, &found.members, joins, leaves);
+        self.stats.presence_event_count.add(told);
     }
 
     /// Runs `match_leave` for those who left since, until nobody is left to tell about: the

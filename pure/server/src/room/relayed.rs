@@ -9,9 +9,9 @@ use game::directory::DirectoryEvent;
 use game::guest::Broadcast;
 use game::match_id::MatchId;
 use uuid::Uuid;
-use wire::nakama::realtime::{Match, MatchPresenceEvent, Message, error_code};
+use wire::nakama::realtime::{Match, Message, error_code};
 
-use super::{LEAVERS_PER_EVENT_MAX, Room, presences_without};
+use super::{Room, presences_without, take_leavers};
 use crate::frames;
 use crate::mail::{MatchInput, Member, Then};
 
@@ -121,13 +121,9 @@ impl Room {
     /// match only when they have been told that they are in it.
     fn relayed_joined(&mut self, member: &Member, id: MatchId) {
         let Some(relayed) = self.relayed.get(&id.uuid) else { return };
-        let joins = vec![frames::user_presence(&member.presence)];
-        let event =
-            MatchPresenceEvent { match_id: relayed.text.clone(), joins, ..Default::default() };
-        self.outbox.many(relayed.members.iter(), |format| {
-            frames::frame(format, "", Some(Message::MatchPresenceEvent(event.clone())))
-        });
-        self.stats.presence_event_count.up();
+        let joins = std::slice::from_ref(&member.presence);
+        let told = self.outbox.presences(&relayed.text, &relayed.members, joins, &[]);
+        self.stats.presence_event_count.add(told);
     }
 
     /// The answer: a new member finds only the others in it, one who was there already himself
@@ -208,14 +204,7 @@ impl Room {
     /// Members go (their sessions, sorted); the others are told, the last one closes the match.
     pub(super) fn relayed_leave(&mut self, sessions: &[Uuid], id: MatchId) {
         let Some(relayed) = self.relayed.get_mut(&id.uuid) else { return };
-        let mut leavers = Vec::new();
-        relayed.members.retain(|member| {
-            let stays = sessions.binary_search(&member.presence.session_id).is_err();
-            if !stays {
-                leavers.push(member.presence.clone());
-            }
-            stays
-        });
+        let leavers = take_leavers(&mut relayed.members, sessions);
         if leavers.is_empty() {
             return;
         }
@@ -234,15 +223,8 @@ impl Room {
             self.stats.relayed_matches.down();
             return self.ended(id);
         }
-        for leavers in leavers.chunks(LEAVERS_PER_EVENT_MAX) {
-            let leaves = leavers.iter().map(frames::user_presence).collect();
-            let match_id = relayed.text.clone();
-            let event = MatchPresenceEvent { match_id, leaves, ..Default::default() };
-            self.outbox.many(relayed.members.iter(), |format| {
-                frames::frame(format, "", Some(Message::MatchPresenceEvent(event.clone())))
-            });
-            self.stats.presence_event_count.up();
-        }
+        let told = self.outbox.presences(&relayed.text, &relayed.members, &[], &leavers);
+        self.stats.presence_event_count.add(told);
         let size = relayed.members.len();
         self.resized(id, size);
     }

@@ -2,7 +2,9 @@
 //!
 //! * The batcher runs what has come in one transaction: at most [`BATCH_CALLS_MAX`] calls and about
 //!   [`BATCH_MS_MAX`], then it commits, answers and looks into its mailbox. What is left takes
-//!   turns by user.
+//!   turns by user. Calls that are much work, such as a write of many objects or large ones, have
+//!   batches of their own, of [`HEAVY_BATCH_ROWS`], which take turns with the others': whoever
+//!   registers waits for one of them, however many users send such calls.
 //! * A caller has one job at a time; who is next its cores decide (`core::dispatch`).
 //! * The hasher looks at one password at a time, the users and addresses in turns, and at none of
 //!   an account or address that was wrong too often.
@@ -23,6 +25,13 @@ const BATCH_CALLS_MAX: usize = 1_024;
 const BATCH_MS_MAX: u64 = 25;
 /// So few calls are run as they came, because none of them waits long for the others.
 const UNSORTED_MAX: usize = 64;
+
+/// Calls of so many rows ([`ApiCall::weight_rows`]) or more are much work: about a millisecond, as
+/// long as thirty registrations.
+const HEAVY_ROWS_MIN: usize = 32;
+/// A batch of such calls begins no other one once it has had so many rows: a quarter of what one
+/// call may have, because nobody but their senders gains by a longer one.
+const HEAVY_BATCH_ROWS: usize = 256;
 
 /// What a worker is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,15 +111,54 @@ fn account_of(work: &Work) -> Option<u128> {
 impl Worker {
     /// Whether jobs wait here.
     pub(super) fn has_more(&self) -> bool {
+        self.has_light() || !self.heavy.is_empty()
+    }
+
+    /// Whether jobs wait here that are little work.
+    fn has_light(&self) -> bool {
         !self.incoming.is_empty() || !self.queue.is_empty()
+    }
+
+    /// One more job of the batcher's.
+    pub(super) fn take_in(&mut self, job: Job) {
+        if job.work.weight_rows() < HEAVY_ROWS_MIN {
+            self.incoming.push_back(job);
+        } else {
+            self.heavy.push(job.line(), job);
+        }
     }
 
     /// Does what waits, as much as one turn may take.
     pub(super) fn run_waiting(&mut self, now: Now) {
         match self.kind {
-            Kind::Batcher => self.run_batch(now),
+            Kind::Batcher => {
+                let is_heavys = self.is_heavys_turn || !self.has_light();
+                if is_heavys && !self.heavy.is_empty() {
+                    self.run_heavy(now);
+                } else {
+                    self.run_batch(now);
+                }
+                self.is_heavys_turn = !is_heavys;
+            }
             Kind::Hasher => self.hash_next(now),
             Kind::Caller => {}
+        }
+    }
+
+    fn run_heavy(&mut self, now: Now) {
+        let began_ms = (self.desk.unix_ms)();
+        let mut rows = 0;
+        while rows < HEAVY_BATCH_ROWS
+            && (self.desk.unix_ms)().saturating_sub(began_ms) < BATCH_MS_MAX
+            && let Some(job) = self.heavy.pop()
+        {
+            rows += job.work.weight_rows();
+            self.jobs_in_batch += 1;
+            self.run(now, job);
+        }
+        self.stats.db_batches_heavy.up();
+        if !self.heavy.is_empty() {
+            self.stats.db_batches_cut.up();
         }
     }
 

@@ -505,6 +505,50 @@ fn nobody_keeps_others_from_logging_in() {
     assert!(rig.text(login(1, 8)).is_empty(), "its part is free again");
 }
 
+/// However many users write as much as one call may: between two such calls others have their turn.
+#[test]
+fn who_registers_waits_for_one_large_call_at_most() {
+    let rig = rig_with(1, |_| {});
+    let objects = |count: usize, bytes: usize| {
+        let value = format!("{{\\\"x\\\":\\\"{}\\\"}}", "x".repeat(bytes));
+        let one = |at| format!(r#"{{"collection":"c","key":"{at}","value":"{value}"}}"#);
+        format!(r#"{{"objects":[{}]}}"#, (0..count).map(one).collect::<Vec<_>>().join(","))
+    };
+    for (count, bytes) in [(1_000, 1), (1, 200_000)] {
+        let body = objects(count, bytes);
+        let tokens: Vec<_> = (0..16).map(|at| rig.login(&format!("writer-{at}")).1).collect();
+        let write = |token: &String| {
+            let client = rig.open(0);
+            let auth = format!("Bearer {token}");
+            rig.bytes_only(client, &request("PUT /v2/storage", &auth, &body));
+            client
+        };
+        let writers: Vec<Client> = tokens.iter().map(write).collect();
+        let answered = || writers.iter().filter(|writer| is_answered(&rig, **writer)).count();
+        rig.turn(rig.topology.batcher);
+        rig.turn(ThreadId(0));
+        let mut done = answered();
+        assert!((1..=2).contains(&done), "{done} of 16 in the first batch");
+        for at in 0..3 {
+            let client = rig.open(0);
+            let path = "POST /v2/account/authenticate/device?create=true";
+            let body = format!(r#"{{"id":"neighbour-{count}-{at}"}}"#);
+            rig.bytes_only(client, &request(path, &server_key(), &body));
+            for _ in 0..2 {
+                rig.turn(rig.topology.batcher);
+                rig.turn(ThreadId(0));
+            }
+            assert!(is_answered(&rig, client), "{}", rig.text(client));
+        }
+        // Writers are served between, a batch of theirs for each of others.
+        done += answered();
+        assert!((4..=8).contains(&done), "{done} of 16");
+        rig.settle();
+        assert_eq!(done + answered(), 16);
+    }
+    assert!(rig.stat("db_batches_heavy") >= 16);
+}
+
 #[test]
 fn listings_need_no_batcher_and_have_a_budget() {
     let rig = rig_with(1, |settings| {
