@@ -6,7 +6,7 @@
 //! goes into a file, and its last lines to the terminal if it fails.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,8 @@ pub struct Ask {
     pub quick: bool,
     /// Only tell what would be run.
     pub list: bool,
+    /// The program; else a release build is made.
+    pub throng: Option<PathBuf>,
 }
 
 /// What became of a promise.
@@ -53,7 +55,7 @@ pub fn run(ask: &Ask) -> anyhow::Result<bool> {
         }
         return Ok(true);
     }
-    let throng = docs::released_throng()?;
+    let throng = docs::throng_of(ask.throng.as_deref())?;
     let scratch = std::env::temp_dir().join(format!("throng-claims-{}", std::process::id()));
     println!("output of the commands: {}\n", scratch.display());
     let [mut held, mut broken, mut not_run] = [0_u32; 3];
@@ -115,6 +117,7 @@ fn one_holds(command: &str, quick: bool, throng: &Path, folder: &Path) -> anyhow
         if let Some(why) = peers::missing() {
             return Ok(Verdict::NotRun(why));
         }
+        list.extend(["--throng".to_owned(), throng.to_string_lossy().into_owned()]);
         if quick {
             list.extend(["--rounds", "1", "--duration", "1"].map(str::to_owned));
             without(&mut list, "--expect");

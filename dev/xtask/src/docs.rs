@@ -36,6 +36,19 @@ pub fn released_throng() -> anyhow::Result<PathBuf> {
     build("release", &["--release"])
 }
 
+/// The program that was named, or a release build.
+///
+/// # Errors
+/// If it is not called throng, does not exist, or does not compile.
+pub fn throng_of(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let Some(named) = named else { return released_throng() };
+    // Commands call it by its name, through the search path.
+    if named.file_name().is_none_or(|name| name != "throng") {
+        bail!("{}: its file must be called `throng`", named.display());
+    }
+    named.canonicalize().with_context(|| named.display().to_string())
+}
+
 fn build(folder: &str, arguments: &[&str]) -> anyhow::Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--quiet", "--bin", "throng"]).args(arguments);

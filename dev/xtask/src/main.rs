@@ -54,6 +54,9 @@ enum Chore {
         /// Only print the commands
         #[arg(long)]
         list: bool,
+        /// This program instead of a release build
+        #[arg(long, value_name = "FILE")]
+        throng: Option<PathBuf>,
     },
     /// Measure throng beside other servers, in the same rounds under the same generator
     #[command(after_help = PEERS_HELP)]
@@ -82,6 +85,9 @@ enum Chore {
         /// Only print the table of the records in this folder
         #[arg(long, value_name = "DIR")]
         table: Option<PathBuf>,
+        /// This program instead of a release build
+        #[arg(long, value_name = "FILE")]
+        throng: Option<PathBuf>,
     },
     /// Check the laws that no compiler checks: arrows between crates, file sizes, promises
     Tidy,
@@ -118,10 +124,14 @@ fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Ci { only, skip } => ci::run(&only, &skip),
         Chore::Attack => ci::run(&["attack".to_owned()], &[]),
-        Chore::Claims { only, quick, list } => claims::run(&claims::Ask { only, quick, list }),
-        Chore::Peers { rows, with, rounds, duration, out, expect, list, table } => {
+        Chore::Claims { only, quick, list, throng } => {
+            claims::run(&claims::Ask { only, quick, list, throng })
+        }
+        Chore::Peers { rows, with, rounds, duration, out, expect, list, table, throng } => {
             let duration_s = duration;
-            peers::run(&peers::Ask { rows, with, rounds, duration_s, out, expect, list, table })
+            let ask =
+                peers::Ask { rows, with, rounds, duration_s, out, expect, list, table, throng };
+            peers::run(&ask)
         }
         Chore::Tidy => tidy::run(),
         Chore::Docs { check: false } => docs::write().map(|()| true),

@@ -51,6 +51,8 @@ pub struct Ask {
     pub list: bool,
     /// Only print the table of a folder's records.
     pub table: Option<PathBuf>,
+    /// The program; else a release build is made.
+    pub throng: Option<PathBuf>,
 }
 
 /// The number of an expectation `ratio >= 0.75`.
@@ -128,7 +130,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn new(ask: &'a Ask) -> anyhow::Result<Self> {
-        let throng = docs::released_throng()?;
+        let throng = docs::throng_of(ask.throng.as_deref())?;
         let scratch = std::env::temp_dir().join(format!("throng-peers-{}", std::process::id()));
         std::fs::create_dir_all(&scratch).with_context(|| scratch.display().to_string())?;
         std::os::unix::fs::symlink(root().join("scenarios/modules"), scratch.join("modules"))?;
@@ -138,8 +140,12 @@ impl<'a> Bench<'a> {
         Ok(Self { ask, throng, scratch, out, records })
     }
 
+    fn about(&self) -> &'static str {
+        if self.ask.throng.is_some() { "" } else { "cargo build --release" }
+    }
+
     fn servers(&self, row: &Row, peers: &[Server]) -> Vec<Server> {
-        let ours = plan::throng(row, &self.scratch, "cargo build --release");
+        let ours = plan::throng(row, &self.scratch, self.about());
         ours.into_iter().chain(peers.iter().filter(|peer| peer.is_in(row)).cloned()).collect()
     }
 
@@ -224,10 +230,12 @@ impl<'a> Bench<'a> {
         let text = table::markdown(&self.records);
         std::fs::write(self.out.join("table.md"), &text)?;
         println!("\nrecords: {}", self.out.join(record::FILE).display());
-        for name in ["run", "data"] {
-            // A folder that was never made need not go.
-            let _ = std::fs::remove_dir_all(self.scratch.join(name));
+        let rest = ["run", "data", "modules"].map(|name| self.scratch.join(name));
+        for path in rest {
+            // What was never made need not go, and the folder stays if it has the records.
+            let _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(path));
         }
+        let _ = std::fs::remove_dir(&self.scratch);
         Ok(text)
     }
 }

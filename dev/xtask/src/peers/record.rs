@@ -24,6 +24,9 @@ use serde_json::Value;
 /// The file in a folder of results.
 pub const FILE: &str = "runs.jsonl.gz";
 
+/// How the tags of a log end that no figure of the result counts: what was before the counted time.
+const UNCOUNTED: [&str; 2] = [".ramp", ".warm-up"];
+
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -70,7 +73,7 @@ pub fn read_run(folder: &Path) -> anyhow::Result<(Value, BTreeMap<String, String
         std::fs::read(&path).with_context(|| path.display().to_string())
     };
     let mut result: Value = serde_json::from_slice(&read("result.json")?)?;
-    let histograms = merged(&read("result.hlog")?, &result)?;
+    let histograms = merged(&read("result.hlog")?)?;
     for (list, derived) in [("ops", "curve"), ("series", "heat")] {
         for one in result.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             if let Some(fields) = one.as_object_mut() {
@@ -81,25 +84,16 @@ pub fn read_run(folder: &Path) -> anyhow::Result<(Value, BTreeMap<String, String
     Ok((result, histograms))
 }
 
-/// One histogram for each tag of a log: of all its time for what prepares a player, of the counted
-/// time for the rest.
-fn merged(log: &[u8], result: &Value) -> anyhow::Result<BTreeMap<String, String>> {
-    let from_s = counted_from_s(result);
-    let is_setup = |tag: &str| {
-        let op = tag.rsplit_once('.').map_or(tag, |(op, _)| op);
-        result["ops"].as_array().into_iter().flatten().any(|one| {
-            let name = one["name"].as_str().unwrap_or_default();
-            let is_it = name.replace(|c: char| c == ',' || c.is_whitespace(), "_") == op;
-            is_it && one["setup"].as_bool() == Some(true)
-        })
-    };
+/// One histogram for each tag of a log, but for what the result counts nowhere.
+fn merged(log: &[u8]) -> anyhow::Result<BTreeMap<String, String>> {
+    let is_counted = |tag: &str| !UNCOUNTED.iter().any(|stage| tag.ends_with(stage));
     let mut all: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
     let mut deserializer = Deserializer::new();
     for entry in IntervalLogIterator::new(log) {
         let entry = entry.map_err(|error| anyhow::anyhow!("result.hlog: {error:?}"))?;
         let LogEntry::Interval(interval) = entry else { continue };
         let tag = interval.tag().map(|tag| tag.as_str().to_owned()).unwrap_or_default();
-        if interval.start_timestamp().as_secs_f64() + 1e-3 < from_s && !is_setup(&tag) {
+        if !is_counted(&tag) {
             continue;
         }
         let bytes = STANDARD.decode(interval.encoded_histogram()).context("result.hlog")?;
@@ -118,14 +112,6 @@ fn merged(log: &[u8], result: &Value) -> anyhow::Result<BTreeMap<String, String>
         texts.insert(tag, STANDARD.encode(bytes));
     }
     Ok(texts)
-}
-
-/// When the first counted second began, in seconds of the run.
-fn counted_from_s(result: &Value) -> f64 {
-    let mut seconds = result["series"].as_array().into_iter().flatten();
-    let first = seconds.find(|second| second["stage"].as_str() == Some("counted"));
-    let number = |name: &str| first.and_then(|second| second[name].as_f64()).unwrap_or(0.0);
-    number("at_s") - number("length_s")
 }
 
 /// All records of a folder; none if there is no such file.
@@ -174,14 +160,10 @@ mod tests {
 
     fn result() -> Value {
         json!({
-            "ops": [
-                { "name": "log in", "setup": true, "curve": [1] },
-                { "name": "rpc", "setup": false, "curve": [2] },
-            ],
+            "ops": [{ "name": "log in", "curve": [1] }, { "name": "rpc", "curve": [2] }],
             "series": [
-                { "stage": "warm-up", "at_s": 1.0, "length_s": 1.0, "heat": [[1, 1]] },
-                { "stage": "counted", "at_s": 2.0, "length_s": 1.0, "heat": [[1, 1]] },
-                { "stage": "counted", "at_s": 3.0, "length_s": 1.0 },
+                { "stage": "counted", "heat": [[1, 1]] },
+                { "stage": "counted" },
             ],
         })
     }
@@ -195,7 +177,7 @@ mod tests {
             builder.with_start_time(start).begin_log_with(&mut log, &mut serializer).unwrap();
         for (tag, at_s, values) in [
             ("log_in.service", 0, &[10][..]),
-            ("rpc.service", 0, &[1, 2]),
+            ("rpc.service.warm-up", 0, &[1, 2]),
             ("rpc.service", 1, &[100, 200]),
             ("rpc.service", 2, &[300]),
         ] {
@@ -219,6 +201,7 @@ mod tests {
         assert!(!kept.to_string().contains("curve") && !kept.to_string().contains("heat"));
         assert_eq!(unpacked(&histograms["rpc.service"]), histogram(&[100, 200, 300]));
         assert_eq!(unpacked(&histograms["log_in.service"]), histogram(&[10]));
+        assert_eq!(histograms.len(), 2);
         let record = Record {
             row: "rpc".to_owned(),
             who: "throng".to_owned(),

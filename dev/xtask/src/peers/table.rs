@@ -120,7 +120,8 @@ pub fn markdown(records: &[Record]) -> String {
 
 const PER_CPU_SECOND: &str = "\
 Operations per CPU-second of the server process, median (lowest–highest); the ratio is of the two runs of
-a round. CPU: share of its processor that server and generator used; CPU-s: what was counted.
+a round. CPU: share of its processor that server and generator used; where neither comes near all of it in
+a closed loop, the machine was busy with something else. CPU-s: what was counted, in steps of 10 ms.
 
 | row | server | per CPU-second | throng ÷ it | CPU of server · generator | CPU-s | rounds |
 |---|---|---:|---:|---:|---:|---:|
