@@ -3,19 +3,17 @@
 
 use std::sync::Arc;
 
-use mlua::{Lua, LuaString, Table, Value as LuaValue};
+use mlua::{Function, Lua, LuaString, Value as LuaValue};
 
 use crate::sources::Sources;
 
-/// Puts `name_callee(text)` into the natives of the prelude: the text with the name, if it is known.
-pub(crate) fn bind(lua: &Lua, native: &Table, sources: &Arc<Sources>) -> mlua::Result<()> {
-    let sources = Arc::clone(sources);
-    let name_callee = lua.create_function(move |lua, text: LuaString| {
+/// `name_callee(text)`: the text with the name, if it is known.
+pub(crate) fn function(lua: &Lua, sources: Arc<Sources>) -> mlua::Result<Function> {
+    lua.create_function(move |lua, text: LuaString| {
         let text = text.to_string_lossy();
         let named = missing(lua, &sources, &text).map(|names| format!("{text} ({names})"));
         Ok(named.unwrap_or(text))
-    })?;
-    native.raw_set("name_callee", name_callee)
+    })
 }
 
 /// What the line that `text` begins with calls and is not there.

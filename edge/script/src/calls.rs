@@ -20,7 +20,7 @@ use crate::failure::{self, Limits};
 use crate::lint::{self, Handler};
 use crate::matches::LuaMatch;
 use crate::sources::{LoadError, Sources};
-use crate::vm::{Purpose, Vm};
+use crate::vm::Vm;
 use crate::{LuaLimits, context, convert, lend};
 
 /// What an entry point of the prelude returns: true and up to three values, or false, the text of
@@ -125,7 +125,7 @@ impl Calls {
         limits: &LuaLimits,
         host: &mut dyn Host,
     ) -> Result<Self, LoadError> {
-        let vm = Vm::new(sources, host, Purpose::Calls, limits.memory_max_bytes)?;
+        let vm = Vm::new(sources, host, None, limits.memory_max_bytes)?;
         let load = vm.entry("load")?;
         let load_limits = Limits {
             budget_ms: limits.load_budget_ms,

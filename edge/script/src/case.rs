@@ -2,25 +2,22 @@
 //! `strings.ToLower` and `strings.ToUpper` map it: Nakama's Lua has these for its own. What is not
 //! UTF-8 stays as it is, byte by byte (Go would put U+FFFD in its place).
 //!
-//! The prelude calls this for strings with bytes above 127 and for long ones. The cost is linear, the result at
+//! The library calls this for strings with bytes above 127 and for long ones. The cost is linear, the result at
 //! most three times as long as the text.
 
-use mlua::{Lua, LuaString, Table};
+use mlua::{Function, Lua, LuaString};
 
-/// Puts `map_case(text, to_upper)` into the natives of the prelude.
-pub(crate) fn bind(lua: &Lua, native: &Table) -> mlua::Result<()> {
-    native.raw_set(
-        "map_case",
-        lua.create_function(|lua, (text, to_upper): (LuaString, bool)| {
-            let text = text.as_bytes();
-            lua.create_string(match (text.is_ascii(), to_upper) {
-                (true, true) => text.to_ascii_uppercase(),
-                (true, false) => text.to_ascii_lowercase(),
-                (false, true) => map(&text, upper),
-                (false, false) => map(&text, lower),
-            })
-        })?,
-    )
+/// `map_case(text, to_upper)`.
+pub(crate) fn function(lua: &Lua) -> mlua::Result<Function> {
+    lua.create_function(|lua, (text, to_upper): (LuaString, bool)| {
+        let text = text.as_bytes();
+        lua.create_string(match (text.is_ascii(), to_upper) {
+            (true, true) => text.to_ascii_uppercase(),
+            (true, false) => text.to_ascii_lowercase(),
+            (false, true) => map(&text, upper),
+            (false, false) => map(&text, lower),
+        })
+    })
 }
 
 fn map(text: &[u8], letter: fn(char) -> char) -> Vec<u8> {

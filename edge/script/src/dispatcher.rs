@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use game::guest::{Broadcast, Dispatcher, HostError, Presence};
-use mlua::{Lua, LuaString, Table, Value as LuaValue};
+use mlua::{Function, Lua, LuaString, Table, Value as LuaValue};
 use smallvec::SmallVec;
 use uuid::Uuid;
 
@@ -23,16 +23,18 @@ type Sessions = SmallVec<[Uuid; 8]>;
 /// An error's text, without the function's name.
 struct Wrong(u8, &'static str);
 
-/// Puts the functions into the table that the prelude gets.
-pub(crate) fn bind(lua: &Lua, native: &Table) -> mlua::Result<()> {
-    native.raw_set("broadcast", lua.create_function(|_, args| Ok(broadcast(false, args)))?)?;
-    native
-        .raw_set("broadcast_deferred", lua.create_function(|_, args| Ok(broadcast(true, args)))?)?;
-    native.raw_set("kick", lua.create_function(|_, presences: LuaValue| Ok(kick(&presences)))?)?;
-    native.raw_set(
-        "label_update",
-        lua.create_function(|_, label: LuaValue| Ok(label_update(&label)))?,
-    )
+/// The function behind one of the dispatcher's.
+///
+/// # Errors
+/// There is none of that name.
+pub(crate) fn function(lua: &Lua, name: &str) -> mlua::Result<Function> {
+    match name {
+        "broadcast_message" => lua.create_function(|_, args| Ok(broadcast(false, args))),
+        "broadcast_message_deferred" => lua.create_function(|_, args| Ok(broadcast(true, args))),
+        "match_kick" => lua.create_function(|_, presences: LuaValue| Ok(kick(&presences))),
+        "match_label_update" => lua.create_function(|_, label: LuaValue| Ok(label_update(&label))),
+        _ => Err(mlua::Error::runtime(format!("no native function {name}"))),
+    }
 }
 
 /// Lends the dispatcher of the running match.

@@ -1,13 +1,12 @@
--- Runs before the prelude in every VM, under the name [throng]: the libraries as Nakama's scripts
--- know them, where Luau's differ. What loops here in Lua is interrupted as any script is.
+-- The libraries as Nakama's scripts know them, where Luau's differ, under the name [throng]. Runs at the
+-- start of a VM whose modules name any of these functions, and otherwise when one of their stand-ins is
+-- called (stand_ins.lua): then its globals are a copy. What loops here in Lua is interrupted as any script is.
 
 local native, part = ...
 
 local error, getfenv, pcall, rawget, select = error, getfenv, pcall, rawget, select
 local setfenv, setmetatable, tonumber, tostring, type = setfenv, setmetatable, tonumber, tostring, type
 local floor, concat, byte, sub = math.floor, table.concat, string.byte, string.sub
-
-_VERSION = "Lua 5.1"
 
 local function wrong(index, name, wanted, value)
   error("bad argument #" .. index .. " to '" .. name .. "' (" .. wanted .. " expected, got "
@@ -167,7 +166,27 @@ do
     end
     return rep(text, count, separator)
   end
-  string.split = nil
+end
+
+do
+  -- Luau knows ASCII only. A number is its text here, as everywhere in the library.
+  local map_case, ascii_lower, ascii_upper = native.map_case, string.lower, string.upper
+  -- To look for a byte above 127 costs more than the call where the text is long.
+  local function is_for_map_case(text)
+    return type(text) == "string" and (#text > 128 or quick_find(text, "[\128-\255]"))
+  end
+  function string.lower(text)
+    if is_for_map_case(text) then
+      return map_case(text, false)
+    end
+    return ascii_lower(text)
+  end
+  function string.upper(text)
+    if is_for_map_case(text) then
+      return map_case(text, true)
+    end
+    return ascii_upper(text)
+  end
 end
 
 -- table
@@ -204,12 +223,7 @@ function table.concat(list, separator, from, to)
   return concat(list, separator, from < 1 and 1 or from, to > length and length or to)
 end
 
--- Not in 5.1; its loop in C cannot be interrupted.
-table.move = nil
-
 -- math
-
-math.mod = math.fmod
 
 do
   local random = math.random
@@ -238,7 +252,7 @@ end
 
 -- load
 
-local load_text = native.load
+local load_text = native.load_text
 
 function loadstring(text, name)
   if type(text) ~= "string" then
@@ -278,11 +292,28 @@ end
 
 do
   local FORMAT_BYTES_MAX = 1000
-  local date = os.date
+  local date, time, now_ms = os.date, os.time, native.now_ms
   function os.date(form, when)
     if type(form) == "string" and #form > FORMAT_BYTES_MAX then
       error("bad argument #1 to 'date' (longer than " .. FORMAT_BYTES_MAX .. " bytes)", 2)
     end
-    return date(form, when)
+    return date(form or "%c", when or floor(now_ms() / 1000))
+  end
+  function os.time(when)
+    if when == nil then
+      return floor(now_ms() / 1000)
+    end
+    return time(when)
+  end
+end
+
+do
+  local write = native.print
+  function print(...)
+    local parts = {}
+    for index = 1, select("#", ...) do
+      parts[index] = tostring((select(index, ...)))
+    end
+    write(concat(parts, "\t"))
   end
 end

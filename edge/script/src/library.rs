@@ -1,7 +1,8 @@
 //! The libraries as Nakama's scripts know them, where Luau's differ or where their loops would not
 //! end with the call's budget: patterns, `string.format`, `load`, `table.sort` and what Lua 5.1 has
 //! and Luau has not. The Rust half is here, the Lua half in `library.lua`, which runs before the
-//! prelude in every VM.
+//! prelude in every VM, save those of matches whose modules name none of its functions: there each
+//! has a stand-in, because most matches need few of them, and a thousand matches are a thousand VMs.
 //!
 //! What is left to Luau is bounded by the size of its arguments, a nanosecond or few for each byte
 //! or element, and those are bounded by the VM's memory.
@@ -11,33 +12,132 @@
 mod format;
 mod pattern;
 
+use std::collections::BTreeSet;
+
 use memchr::memmem;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value as LuaValue};
 
 use crate::budget;
-use crate::sources::compile_text;
+use crate::dialect::{self, Kind};
+use crate::sources::{Sources, compile_text};
 use crate::vm::Part;
 use pattern::{Capture, Matcher, Trouble};
 
 /// Bytes of a text given to `load` and `loadstring`; the compiler cannot be interrupted.
 const LOAD_BYTES_MAX: usize = 256 * 1024;
 
-/// Puts the libraries in place, for modules that were translated for ordered tables if `ordered`.
-pub(crate) fn open(lua: &Lua, prelude: &Table, ordered: bool) -> mlua::Result<()> {
-    let native = lua.create_table()?;
-    prelude.raw_set("library", &native)?;
-    let luau: Table = lua.globals().get("string")?;
-    native.raw_set("find_in_short", luau.get::<Function>("find")?)?;
-    native.raw_set("add_loaded", lua.create_function(add_loaded)?)?;
-    native.raw_set("find", lua.create_function(find)?)?;
-    native.raw_set("match", lua.create_function(find_captures)?)?;
-    native.raw_set("step", lua.create_function(step)?)?;
-    native.raw_set("gsub", lua.create_function(gsub)?)?;
-    native.raw_set("format", lua.create_function(string_format)?)?;
-    let load = move |lua: &Lua, (text, name)| load(lua, &text, &name, ordered);
-    native.raw_set("load", lua.create_function(load)?)?;
-    Part::Library.load(lua)?.call::<()>((native, prelude.raw_get::<Function>("part")?))
+/// The functions that `library.lua` and the prelude put in Luau's place, or beside Luau's.
+const NAMES: [&str; 18] = [
+    "concat",
+    "date",
+    "find",
+    "format",
+    "gfind",
+    "gmatch",
+    "gsub",
+    "load",
+    "loadstring",
+    "lower",
+    "match",
+    "module",
+    "print",
+    "random",
+    "rep",
+    "sort",
+    "time",
+    "upper",
+];
+
+/// What a module's text says of the libraries.
+#[derive(Debug, Default)]
+pub(crate) struct Mentions {
+    /// Whether it names any function of `library.lua`, or requires a module that it does not name.
+    library: bool,
+    /// The modules that it requires by name.
+    requires: Vec<String>,
+}
+
+impl Mentions {
+    pub(crate) fn of(text: &[u8]) -> Self {
+        let mut mentions = Self::default();
+        let Ok((text, tokens)) = dialect::tokens(text) else {
+            return Self { library: true, ..mentions };
+        };
+        let text_of = |index: usize| {
+            let token: Option<&dialect::Token> = tokens.get(index);
+            let bytes = token.and_then(|it| text.get(it.start..it.end)).unwrap_or_default();
+            (token.map(|it| it.kind), std::str::from_utf8(bytes).unwrap_or_default())
+        };
+        for index in 0..tokens.len() {
+            match text_of(index) {
+                (Some(Kind::Name), "require") => {
+                    let at = if text_of(index + 1).1 == "(" { index + 2 } else { index + 1 };
+                    match text_of(at) {
+                        (Some(Kind::Text), name) if !name.contains(['[', '\\']) => {
+                            mentions.requires.push(name.trim_matches(['"', '\'']).to_owned());
+                        }
+                        _ => mentions.library = true,
+                    }
+                }
+                (Some(Kind::Name), name) if NAMES.contains(&name) => mentions.library = true,
+                _ => (),
+            }
+        }
+        mentions
+    }
+}
+
+/// Whether a VM for this module is to begin with the whole library, because the module or one that
+/// it requires names functions of it.
+pub(crate) fn is_wanted(sources: &Sources, module: &str) -> bool {
+    let mut seen = BTreeSet::from([module]);
+    let mut next = vec![module];
+    while let Some(name) = next.pop() {
+        let Some(module) = sources.modules.get(name) else { continue };
+        if module.mentions.library {
+            return true;
+        }
+        let requires = module.mentions.requires.iter().map(String::as_str);
+        next.extend(requires.filter(|name| seen.insert(name)));
+    }
+    false
+}
+
+/// Puts the libraries in place, or stand-ins that load them when they are called first.
+pub(crate) fn open(lua: &Lua, native: &Table, whole: bool) -> mlua::Result<()> {
+    let globals = lua.globals();
+    globals.raw_set("_VERSION", "Lua 5.1")?;
+    let string: Table = globals.get("string")?;
+    string.raw_remove("split")?;
+    native.raw_set("lower", string.get::<Function>("lower")?)?;
+    // Not in 5.1; its loop in C cannot be interrupted.
+    globals.get::<Table>("table")?.raw_remove("move")?;
+    let math: Table = globals.get("math")?;
+    math.raw_set("mod", math.get::<Function>("fmod")?)?;
+    if whole {
+        load_library(lua, native, None)
+    } else {
+        Part::StandIns.load(lua)?.call::<()>(native)
+    }
+}
+
+/// Runs `library.lua`, with `globals` in the globals' place if they are given.
+pub(crate) fn load_library(lua: &Lua, native: &Table, globals: Option<Table>) -> mlua::Result<()> {
+    let ours = lua.create_table()?;
+    ours.raw_set("find", lua.create_function(find)?)?;
+    ours.raw_set("match", lua.create_function(find_captures)?)?;
+    ours.raw_set("step", lua.create_function(step)?)?;
+    ours.raw_set("gsub", lua.create_function(gsub)?)?;
+    ours.raw_set("format", lua.create_function(string_format)?)?;
+    for name in ["load_text", "map_case", "now_ms", "print"] {
+        ours.raw_set(name, native.get::<Function>(name)?)?;
+    }
+    let library = Part::Library.load(lua)?;
+    if let Some(globals) = globals {
+        library.set_environment(globals)?;
+    }
+    library.call::<()>((ours, native.get::<Function>("part")?))
 }
 
 /// Makes `pairs` follow the order of keys; last, because it replaces what all others use.
@@ -274,6 +374,11 @@ fn string_format(lua: &Lua, mut values: MultiValue) -> mlua::Result<MultiValue> 
     Ok(MultiValue::from_iter([LuaValue::String(lua.create_string(&text)?)]))
 }
 
+/// The function behind `load` and `loadstring`.
+pub(crate) fn loader(lua: &Lua, ordered: bool) -> mlua::Result<Function> {
+    lua.create_function(move |lua, (text, name)| load(lua, &text, &name, ordered))
+}
+
 /// `loadstring`: a function, or nil and what is wrong with the text.
 fn load(
     lua: &Lua,
@@ -296,12 +401,4 @@ fn load(
     };
     let chunk = lua.load(code).set_mode(ChunkMode::Binary).set_name(format!("={shown}"));
     Ok((Some(chunk.into_function()?), None))
-}
-
-/// Adds the libraries' tables to `package.loaded`: `require` knows them too.
-fn add_loaded(lua: &Lua, loaded: Table) -> mlua::Result<()> {
-    for name in ["string", "table", "math", "os", "bit32", "_G"] {
-        loaded.raw_set(name, lua.globals().raw_get::<LuaValue>(name)?)?;
-    }
-    Ok(())
 }

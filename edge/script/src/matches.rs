@@ -1,6 +1,7 @@
 //! One running match: a VM of its own with the match module, what it requires, and the state that
 //! its callbacks hand on. The prelude keeps the state and checks what the callbacks return.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,7 +17,7 @@ use crate::calls::{Outcome, settle};
 use crate::context::{Packer, id, number, table, text};
 use crate::failure::{self, Limits};
 use crate::sources::Sources;
-use crate::vm::{Purpose, Vm};
+use crate::vm::Vm;
 use crate::{LuaLimits, budget, convert, lend};
 
 /// The setting that bounds the memory of all VMs together.
@@ -36,30 +37,16 @@ pub(crate) struct LuaMatch {
     packer: Packer,
 }
 
-/// Entry points of the prelude.
-#[derive(Debug)]
+/// Entry points of the prelude, each from its first call on: most of them are loaded only then.
+#[derive(Debug, Default)]
 struct Callbacks {
-    set_label: Function,
-    join_attempt: Function,
-    join: Function,
-    leave: Function,
-    tick: Function,
-    signal: Function,
-    terminate: Function,
-}
-
-impl Callbacks {
-    fn of(vm: &Vm) -> mlua::Result<Self> {
-        Ok(Self {
-            set_label: vm.entry("match_label")?,
-            join_attempt: vm.entry("match_join_attempt")?,
-            join: vm.entry("match_join")?,
-            leave: vm.entry("match_leave")?,
-            tick: vm.entry("match_loop")?,
-            signal: vm.entry("match_signal")?,
-            terminate: vm.entry("match_terminate")?,
-        })
-    }
+    set_label: OnceCell<Function>,
+    join_attempt: OnceCell<Function>,
+    join: OnceCell<Function>,
+    leave: OnceCell<Function>,
+    tick: OnceCell<Function>,
+    signal: OnceCell<Function>,
+    terminate: OnceCell<Function>,
 }
 
 impl LuaMatch {
@@ -88,19 +75,19 @@ impl LuaMatch {
             is_match: true,
         };
         let internal = |error: mlua::Error| failure::internal(&limits, &error);
-        let vm = Vm::new(sources, host, Purpose::Match, limits.memory_bytes).map_err(internal)?;
-        let callbacks = Callbacks::of(&vm).map_err(internal)?;
+        let vm = Vm::new(sources, host, Some(module), limits.memory_bytes).map_err(internal)?;
         let mut running = Self {
             vm,
             limits,
             all_memory_max_bytes,
-            callbacks,
+            callbacks: Callbacks::default(),
             label: String::new(),
             packer: Packer::default(),
         };
 
         let open = running.vm.entry("match_open").map_err(internal)?;
         running.call(host, &open, (module, context.match_id.as_str()))?;
+        drop(open);
         running.vm.seal().map_err(internal)?;
         let params = convert::to_lua(&running.vm.lua, params).map_err(internal)?;
         let init = running.vm.entry("match_init").map_err(internal)?;
@@ -108,6 +95,7 @@ impl LuaMatch {
         let tick_rate_hz = rate.as_i64().unwrap_or(0);
         let label = label.as_string().map_or_else(String::new, |text| text.to_string_lossy());
         running.label.clone_from(&label);
+        drop(init);
         // What loading has left behind would stay until the match has made as much garbage again.
         running.vm.lua.gc_collect().map_err(internal)?;
         running.vm.count_memory();
@@ -144,10 +132,24 @@ impl LuaMatch {
     fn refresh(&mut self, context: &MatchContext) -> Result<(), ScriptError> {
         if self.label != context.label {
             self.label.clone_from(&context.label);
-            let told = self.callbacks.set_label.call::<()>(context.label.as_str());
+            let set_label = self.callback(&self.callbacks.set_label, "match_label")?;
+            let told = set_label.call::<()>(context.label.as_str());
             told.map_err(|error| self.internal(&error))?;
         }
         Ok(())
+    }
+
+    /// An entry point of the prelude, which loads it if nobody has called it yet.
+    fn callback<'a>(
+        &self,
+        place: &'a OnceCell<Function>,
+        name: &str,
+    ) -> Result<&'a Function, ScriptError> {
+        if let Some(known) = place.get() {
+            return Ok(known);
+        }
+        let found = self.vm.entry(name).map_err(|error| self.internal(&error))?;
+        Ok(place.get_or_init(|| found))
     }
 
     fn internal(&self, error: &mlua::Error) -> ScriptError {
@@ -215,7 +217,8 @@ impl MatchScript for LuaMatch {
     ) -> Result<Option<JoinVerdict>, ScriptError> {
         self.refresh(context)?;
         let arguments = self.ask(tick, request).map_err(|error| self.internal(&error))?;
-        let (allow, reason) = self.call(host, &self.callbacks.join_attempt, arguments)?;
+        let attempt = self.callback(&self.callbacks.join_attempt, "match_join_attempt")?;
+        let (allow, reason) = self.call(host, attempt, arguments)?;
         let reason = reason.as_string().map_or_else(String::new, |text| text.to_string_lossy());
         Ok(allow.as_boolean().map(|allow| JoinVerdict { allow, reason }))
     }
@@ -230,7 +233,11 @@ impl MatchScript for LuaMatch {
     ) -> Result<bool, ScriptError> {
         self.refresh(context)?;
         let packed = self.pack_presences(presences)?;
-        let callback = if joined { &self.callbacks.join } else { &self.callbacks.leave };
+        let callback = if joined {
+            self.callback(&self.callbacks.join, "match_join")?
+        } else {
+            self.callback(&self.callbacks.leave, "match_leave")?
+        };
         let (goes_on, _) = self.call(host, callback, (tick, packed, presences.len()))?;
         Ok(goes_on.as_boolean().unwrap_or(false))
     }
@@ -244,7 +251,8 @@ impl MatchScript for LuaMatch {
     ) -> Result<bool, ScriptError> {
         self.refresh(context)?;
         let packed = if messages.is_empty() { None } else { Some(self.pack_messages(messages)?) };
-        let (goes_on, _) = self.call(host, &self.callbacks.tick, (tick, packed, messages.len()))?;
+        let callback = self.callback(&self.callbacks.tick, "match_loop")?;
+        let (goes_on, _) = self.call(host, callback, (tick, packed, messages.len()))?;
         Ok(goes_on.as_boolean().unwrap_or(false))
     }
 
@@ -257,7 +265,8 @@ impl MatchScript for LuaMatch {
     ) -> Result<Option<Bytes>, ScriptError> {
         self.refresh(context)?;
         let data = self.vm.lua.create_string(data).map_err(|error| self.internal(&error))?;
-        let (answer, _) = self.call(host, &self.callbacks.signal, (tick, data))?;
+        let callback = self.callback(&self.callbacks.signal, "match_signal")?;
+        let (answer, _) = self.call(host, callback, (tick, data))?;
         Ok(answer.as_string().map(|text| Bytes::copy_from_slice(&text.as_bytes())))
     }
 
@@ -269,7 +278,8 @@ impl MatchScript for LuaMatch {
         grace_s: u32,
     ) -> Result<bool, ScriptError> {
         self.refresh(context)?;
-        let (goes_on, _) = self.call(host, &self.callbacks.terminate, (tick, grace_s))?;
+        let callback = self.callback(&self.callbacks.terminate, "match_terminate")?;
+        let (goes_on, _) = self.call(host, callback, (tick, grace_s))?;
         Ok(goes_on.as_boolean().unwrap_or(false))
     }
 

@@ -7,62 +7,18 @@ local native, is_match = ...
 
 local error, getfenv, getmetatable, pairs = error, getfenv, getmetatable, pairs
 local pcall, rawget, rawset, select = pcall, rawget, rawset, select
-local setmetatable, tonumber, tostring, type, xpcall = setmetatable, tonumber, tostring, type, xpcall
-local floor, lower, sub = math.floor, string.lower, string.sub
+local setmetatable, tostring, type, xpcall = setmetatable, tostring, type, xpcall
+local sub = string.sub
 local traceback = debug.traceback
-local entry = {}
+local entry, spare_memory = {}, native.spare_memory
 
 -- For the parts that may be loaded later, when scripts may have put their own in these places.
 native.error, native.pairs, native.pcall, native.tostring = error, pairs, pcall, tostring
-native.type, native.xpcall, native.lower, native.sub = type, xpcall, lower, sub
-native.unpack = string.unpack
-
--- What library.lua leaves to be done here.
+native.type, native.xpcall, native.sub, native.unpack = type, xpcall, sub, string.unpack
+native.select = select
 
 string.pack, string.unpack, string.packsize = nil, nil, nil
 debug = nil
-
-do
-  local find = native.library.find_in_short
-  -- Luau knows ASCII only. A number is its text here, as everywhere in the library.
-  local map_case, ascii_lower, ascii_upper = native.map_case, string.lower, string.upper
-  -- To look for a byte above 127 costs more than the call where the text is long.
-  local function is_for_map_case(text)
-    return type(text) == "string" and (#text > 128 or find(text, "[\128-\255]"))
-  end
-  function string.lower(text)
-    if is_for_map_case(text) then
-      return map_case(text, false)
-    end
-    return ascii_lower(text)
-  end
-  function string.upper(text)
-    if is_for_map_case(text) then
-      return map_case(text, true)
-    end
-    return ascii_upper(text)
-  end
-
-  local concat = table.concat
-  function print(...)
-    local parts = {}
-    for index = 1, select("#", ...) do
-      parts[index] = tostring((select(index, ...)))
-    end
-    native.print(concat(parts, "\t"))
-  end
-
-  local date, time, now_ms = os.date, os.time, native.now_ms
-  function os.time(when)
-    if when == nil then
-      return floor(now_ms() / 1000)
-    end
-    return time(when)
-  end
-  function os.date(format, when)
-    return date(format or "%c", when or floor(now_ms() / 1000))
-  end
-end
 
 -- Errors.
 
@@ -70,7 +26,7 @@ local trace
 
 local function handler(problem)
   if problem == "not enough memory" then
-    native.spare_memory()
+    spare_memory()
   end
   trace = traceback("", 2)
   return problem
@@ -171,7 +127,8 @@ setmetatable(nk, {
 
 local loaded = { nakama = nk }
 local begun = {}
-native.library.add_loaded(loaded)
+loaded.string, loaded.table, loaded.math = string, table, math
+loaded.os, loaded.bit32, loaded._G = os, bit32, _G
 package = {
   loaded = loaded, preload = {}, path = "", cpath = "",
   -- For module(): the module's functions see the globals.
@@ -240,10 +197,6 @@ end
 
 local require = require
 
-function entry.load(name)
-  return outcome(xpcall(require, handler, name))
-end
-
 -- What calls may change for themselves only, besides globals and libraries.
 function entry.sealed()
   return { nk, package, loaded, package.preload }
@@ -252,6 +205,9 @@ end
 if is_match then
   native.part("match")(native, entry, fail, handler, require, loading_ends)
 else
+  function entry.load(name)
+    return outcome(xpcall(require, handler, name))
+  end
   load_calls(nk)
 end
 return entry

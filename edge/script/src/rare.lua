@@ -4,7 +4,7 @@
 
 local native, error, pcall, quick_find, quick_gsub, byte, sub, floor, concat, type, after = ...
 
-local step, load_text = native.step, native.load
+local step, load_text = native.step, native.load_text
 local STEPS_MAX, PATTERN_MAX = 1e6, 100
 local rare = {}
 

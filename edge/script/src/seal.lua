@@ -25,6 +25,25 @@ local moved, moved_count = {}, 0
 -- Modules that are being loaded: what they define is there to stay.
 local loading = 0
 
+-- What is written to a sealed table.
+local function write(t, key, value)
+  local meta = sealed[t]
+  local base = base_of[meta]
+  if loading > 0 then
+    base[key] = value
+    return
+  end
+  local overlay = meta.__index
+  if overlay == base then
+    touched()
+    overlay = setmetatable({}, { __index = base })
+    meta.__index = overlay
+    overlaid_count += 1
+    overlaid[overlaid_count] = meta
+  end
+  overlay[key] = value
+end
+
 local function seal(t)
   local base, own = {}, getmetatable(t)
   if sealed[t] or own ~= nil and type(own) ~= "table" then
@@ -37,22 +56,7 @@ local function seal(t)
   setmetatable(base, own)
   clear(t)
   -- Weak, so that the next collection takes the room that it has had.
-  local meta = { __index = base, __newindex = 0, __metatable = nil, __mode = "ks" }
-  meta.__newindex = function(_, key, value)
-    if loading > 0 then
-      base[key] = value
-      return
-    end
-    local overlay = meta.__index
-    if overlay == base then
-      touched()
-      overlay = setmetatable({}, { __index = base })
-      meta.__index = overlay
-      overlaid_count += 1
-      overlaid[overlaid_count] = meta
-    end
-    overlay[key] = value
-  end
+  local meta = { __index = base, __newindex = write, __metatable = nil, __mode = "ks" }
   sealed[t], base_of[meta] = meta, base
   freeze(setmetatable(t, meta))
   meta.__metatable = "sealed"

@@ -2,6 +2,7 @@
 //! is done in `seal.lua`; here is when: sealed at the end of the start, cleaned after a call that
 //! wrote, which costs a call that did not write one look at a flag.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -12,7 +13,8 @@ use crate::vm::Part;
 /// The seal of one VM.
 #[derive(Debug)]
 pub(crate) struct Seal {
-    close: Function,
+    /// Until it has been called: what it needs is thrown away then.
+    close: RefCell<Option<Function>>,
     clean: Function,
     /// Says that a module begins (1) or ends (-1) loading in the middle of a call.
     pub(crate) load: Function,
@@ -32,7 +34,7 @@ impl Seal {
         })?;
         let seals = chunk.call::<Table>(touched)?;
         Ok(Self {
-            close: seals.get("seal")?,
+            close: RefCell::new(Some(seals.get("seal")?)),
             clean: seals.get("clean")?,
             load: seals.get("load")?,
             is_touched,
@@ -41,7 +43,9 @@ impl Seal {
 
     /// Seals globals and libraries, and the `others`.
     pub(crate) fn close(&self, lua: &Lua, others: &Table) -> mlua::Result<()> {
-        self.close.call::<()>(others)?;
+        if let Some(close) = self.close.take() {
+            close.call::<()>(others)?;
+        }
         if let Some(methods) = lua.type_metatable::<LuaString>() {
             methods.set_readonly(true);
         }

@@ -13,6 +13,7 @@ use mlua::chunk::Compiler;
 use thiserror::Error;
 
 use crate::dialect::{self, CallNames};
+use crate::library::Mentions;
 use crate::lint;
 
 /// Modules of one folder.
@@ -87,6 +88,8 @@ pub(crate) struct Module {
     pub(crate) code: Vec<u8>,
     /// What its lines call, for errors.
     pub(crate) calls: CallNames,
+    /// What its text says of the libraries.
+    pub(crate) mentions: Mentions,
     /// What its text says, for warnings.
     pub(crate) facts: lint::ModuleFacts,
 }
@@ -229,7 +232,8 @@ impl Sources {
             let dialect::SyntaxError { line, message } = error;
             LoadError::Syntax { file: file.to_owned(), line, message }
         })?;
-        let module = Module { file: file.to_owned(), code, calls, facts: lint::read(text) };
+        let (mentions, facts) = (Mentions::of(text), lint::read(text));
+        let module = Module { file: file.to_owned(), code, calls, mentions, facts };
         match self.modules.insert(name.clone(), module) {
             None => Ok(()),
             Some(first) => {

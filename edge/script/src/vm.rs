@@ -68,11 +68,15 @@ pub(crate) enum Purpose {
 pub(crate) enum Part {
     Seal,
     Library,
+    StandIns,
+    Late,
     Rare,
     Ordered,
     Prelude,
     Calls,
     Match,
+    MatchStart,
+    MatchPlayers,
 }
 
 impl Part {
@@ -80,18 +84,22 @@ impl Part {
         match self {
             Self::Seal => include_str!("seal.lua"),
             Self::Library => include_str!("library.lua"),
+            Self::StandIns => include_str!("stand_ins.lua"),
+            Self::Late => include_str!("late.lua"),
             Self::Rare => include_str!("rare.lua"),
             Self::Ordered => include_str!("ordered.lua"),
             Self::Prelude => include_str!("prelude.lua"),
             Self::Calls => include_str!("calls.lua"),
             Self::Match => include_str!("match.lua"),
+            Self::MatchStart => include_str!("match_start.lua"),
+            Self::MatchPlayers => include_str!("match_players.lua"),
         }
     }
 
     /// The part as a function, compiled once in a process: without line numbers, as errors show
     /// scripts' lines only.
     pub(crate) fn load(self, lua: &Lua) -> mlua::Result<Function> {
-        static CODE: [OnceLock<Vec<u8>>; 7] = [const { OnceLock::new() }; 7];
+        static CODE: [OnceLock<Vec<u8>>; 11] = [const { OnceLock::new() }; 11];
         let place = CODE.get(self as usize).ok_or_else(|| mlua::Error::runtime("no such part"))?;
         let code = match place.get() {
             Some(code) => code,
@@ -117,12 +125,15 @@ fn set_goal(lua: &Lua, goal_percent: i32) {
 
 impl Vm {
     /// A VM with its own memory limit, ready to load modules.
+    ///
+    /// Of the libraries it has what `module` and those that it requires need, all of it if `None`.
     pub(crate) fn new(
         sources: &Arc<Sources>,
         host: &mut dyn Host,
-        purpose: Purpose,
+        module: Option<&str>,
         memory_max_bytes: usize,
     ) -> mlua::Result<Self> {
+        let purpose = if module.is_some() { Purpose::Match } else { Purpose::Calls };
         let libraries = StdLib::TABLE
             | StdLib::STRING
             | StdLib::MATH
@@ -142,19 +153,21 @@ impl Vm {
         let seal = Seal::new(&lua)?;
         let native = natives(&lua, sources, memory_max_bytes)?;
         native.raw_set("loading", seal.load.clone())?;
-        if purpose == Purpose::Match {
-            dispatcher::bind(&lua, &native)?;
-        }
         describe_host(&lua, &native, host)?;
         let seed = i64::from_le_bytes(host.random().bytes::<8>()) >> 11;
         lua.globals().get::<Table>("math")?.get::<Function>("randomseed")?.call::<()>(seed)?;
 
-        library::open(&lua, &native, sources.ordered)?;
-        callee::bind(&lua, &native, sources)?;
+        let is_whole =
+            sources.ordered || module.is_none_or(|name| library::is_wanted(sources, name));
+        library::open(&lua, &native, is_whole)?;
         let prelude = Part::Prelude.load(&lua)?;
         let entry = prelude.call::<Table>((native, purpose == Purpose::Match))?;
         if sources.ordered {
             library::keep_order(&lua)?;
+        }
+        if purpose == Purpose::Match {
+            // What is garbage by now makes room for what is to stay.
+            lua.gc_collect()?;
         }
         lua.set_interrupt(budget::tick);
         let (sources, counted_bytes) = (Arc::clone(sources), Cell::new(0));
@@ -257,59 +270,69 @@ fn describe_host(lua: &Lua, native: &Table, host: &dyn Host) -> mlua::Result<()>
     native.raw_set("env", env)
 }
 
-/// What the prelude needs from Rust.
+/// What our Lua code needs from Rust: a table that makes each function when it is asked for first.
 fn natives(lua: &Lua, sources: &Arc<Sources>, memory_max_bytes: usize) -> mlua::Result<Table> {
     let native = lua.create_table()?;
-    native.raw_set(
-        "find",
-        lua.create_function(|lua, name: LuaString| {
+    let sources = Arc::clone(sources);
+    let find = lua.create_function(move |lua, (native, name): (Table, LuaString)| {
+        let function = native_function(lua, &sources, memory_max_bytes, &name.to_str()?)?;
+        native.raw_set(name, &function)?;
+        Ok(function)
+    })?;
+    let meta = lua.create_table()?;
+    meta.raw_set("__index", find)?;
+    native.set_metatable(Some(meta))?;
+    lua.globals().raw_set("collectgarbage", lua.create_function(collectgarbage)?)?;
+    Ok(native)
+}
+
+fn native_function(
+    lua: &Lua,
+    sources: &Arc<Sources>,
+    memory_max_bytes: usize,
+    name: &str,
+) -> mlua::Result<Function> {
+    let sources = Arc::clone(sources);
+    match name {
+        "find" => lua.create_function(|lua, name: LuaString| {
             let name = name.to_str()?;
             game::host::find(&name).map(|function| bind(lua, function)).transpose()
-        })?,
-    )?;
-    native.raw_set(
-        "part",
-        lua.create_function(|lua, name: LuaString| match &*name.as_bytes() {
+        }),
+        "part" => lua.create_function(|lua, name: LuaString| match &*name.as_bytes() {
             b"calls" => Part::Calls.load(lua),
             b"match" => Part::Match.load(lua),
+            b"match_start" => Part::MatchStart.load(lua),
+            b"match_players" => Part::MatchPlayers.load(lua),
+            b"late" => Part::Late.load(lua),
             _ => Part::Rare.load(lua),
-        })?,
-    )?;
-    let modules = Arc::clone(sources);
-    native.raw_set(
-        "load_module",
-        lua.create_function(move |lua, name: LuaString| {
+        }),
+        "load_module" => lua.create_function(move |lua, name: LuaString| {
             let name = name.to_str()?;
-            let Some(module) = modules.modules.get(&*name) else { return Ok(None) };
+            let Some(module) = sources.modules.get(&*name) else { return Ok(None) };
             let chunk = lua.load(module.code.as_slice()).set_mode(ChunkMode::Binary);
             chunk.set_name(format!("={}", module.file)).into_function().map(Some)
-        })?,
-    )?;
-    let once = Arc::clone(sources);
-    native.raw_set(
-        "take_run_once",
-        lua.create_function(move |_, ()| Ok(!once.ran_once.swap(true, Relaxed)))?,
-    )?;
-    native.raw_set(
-        "spare_memory",
-        lua.create_function(move |lua, ()| {
+        }),
+        "open_library" => lua.create_function(|lua, (native, globals): (Table, Table)| {
+            library::load_library(lua, &native, Some(globals))
+        }),
+        "load_text" => library::loader(lua, sources.ordered),
+        "take_run_once" => {
+            lua.create_function(move |_, ()| Ok(!sources.ran_once.swap(true, Relaxed)))
+        }
+        "spare_memory" => lua.create_function(move |lua, ()| {
             lua.set_memory_limit(memory_max_bytes.saturating_add(SPARE_BYTES)).map(|_| ())
-        })?,
-    )?;
-    case::bind(lua, &native)?;
-    native.raw_set(
-        "print",
-        lua.create_function(|_, text: LuaString| {
+        }),
+        "print" => lua.create_function(|_, text: LuaString| {
             lend::host(|host| host.log(LogLevel::Info, &text.to_string_lossy()));
             Ok(())
-        })?,
-    )?;
-    lua.globals().raw_set("collectgarbage", lua.create_function(collectgarbage)?)?;
-    native.raw_set(
-        "now_ms",
-        lua.create_function(|_, ()| Ok(lend::host(|host| host.now().unix_ms).unwrap_or(0)))?,
-    )?;
-    Ok(native)
+        }),
+        "now_ms" => {
+            lua.create_function(|_, ()| Ok(lend::host(|host| host.now().unix_ms).unwrap_or(0)))
+        }
+        "map_case" => case::function(lua),
+        "name_callee" => callee::function(lua, sources),
+        _ => dispatcher::function(lua, name),
+    }
 }
 
 /// `collectgarbage`: counts and collects. What would stay set for later calls (`stop`, `setpause`)

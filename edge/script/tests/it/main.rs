@@ -16,6 +16,7 @@ mod matches;
 mod modules;
 mod pages;
 mod reference;
+mod stand_ins;
 mod wallets;
 
 use std::sync::Arc;

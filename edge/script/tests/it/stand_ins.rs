@@ -1,0 +1,158 @@
+//! A match whose modules name none of the libraries' functions that differ from Luau's begins without
+//! them, and is small; who finds one without its name gets it all the same.
+
+use game::guest::{MatchContext, MatchScript, ScriptFailure, Scripts as _};
+use game::value::Value;
+
+use crate::host::TestHost;
+use crate::{load_with, tight};
+
+/// What an empty match may hold by Lua's count; what the process has resident is 10 to 15 KB more.
+const EMPTY_MATCH_BYTES_MAX: usize = 80 * 1024;
+
+const EMPTY: &str = "local M = {}
+    function M.match_init(context, params) return {}, 10, '' end
+    function M.match_join_attempt(context, dispatcher, tick, state) return state, true end
+    function M.match_join(context, dispatcher, tick, state) return state end
+    M.match_leave, M.match_loop, M.match_terminate = M.match_join, M.match_join, M.match_join
+    function M.match_signal(context, dispatcher, tick, state, data) return state, data end
+    return M";
+
+fn context() -> MatchContext {
+    MatchContext { match_id: "m.n".into(), label: String::new(), tick_rate_hz: 10 }
+}
+
+/// A match whose signals run `body`, with `nk`, `whole` and `data` in scope; `before` runs while it loads.
+fn open(before: &str, body: &str, host: &mut TestHost) -> Box<dyn MatchScript> {
+    let text = format!(
+        "local nk = require('nakama') {before}
+        local M = {{}}
+        function M.match_init() return {{}}, 10, '' end
+        function M.match_loop(c, d, t, state) return state end
+        function M.match_signal(c, d, t, state, data) {body}\nend
+        return M"
+    );
+    let mut scripts = load_with(&[("m.lua", &text)], tight(), host).unwrap();
+    scripts.match_new(host, &context(), "m", Value::Nil).unwrap().0
+}
+
+fn signal(running: &mut dyn MatchScript, host: &mut TestHost) -> String {
+    match running.signal(host, &context(), 1, b"data") {
+        Ok(answer) => String::from_utf8_lossy(&answer.unwrap_or_default()).into_owned(),
+        Err(error) => format!("!{}", error.message),
+    }
+}
+
+#[test]
+fn an_empty_match_is_small() {
+    let mut host = TestHost::default();
+    let mut scripts = load_with(&[("m.lua", EMPTY)], tight(), &mut host).unwrap();
+    let mut running = scripts.match_new(&mut host, &context(), "m", Value::Nil).unwrap().0;
+    let bytes = running.memory_bytes();
+    assert!(bytes < EMPTY_MATCH_BYTES_MAX, "{bytes}");
+    running.tick(&mut host, &context(), 1, &[]).unwrap();
+    let bytes = running.memory_bytes();
+    assert!(bytes < EMPTY_MATCH_BYTES_MAX, "after a tick: {bytes}");
+}
+
+#[test]
+fn functions_that_a_module_does_not_name_are_there() {
+    for (before, body, expected) in [
+        ("", "return state, string['fo' .. 'rmat']('%d %s', 7, nil)", "7 nil"),
+        ("", "return state, (('xay')['fi' .. 'nd']('xay', 'a')) .. ''", "2"),
+        ("", "return state, (string['gs' .. 'ub']('aXb', '%u', {X = 1}))", "a1b"),
+        ("", "return state, string['low' .. 'er']('ÄB') .. string['upp' .. 'er']('äb')", "äbÄB"),
+        (
+            "",
+            "for w in string['gma' .. 'tch']('a b', '%a') do state[#state + 1] = w end
+            return state, state[1] .. state[2]",
+            "ab",
+        ),
+        (
+            "",
+            "local t = {2, 1} table['so' .. 'rt'](t) return state, table['con' .. 'cat'](t)",
+            "12",
+        ),
+        (
+            "",
+            "return state, type(math['ran' .. 'dom'](3)) .. type(os['ti' .. 'me']())",
+            "numbernumber",
+        ),
+        ("", "return state, _G['load' .. 'string']('return ...')(data)", "data"),
+        ("", "return state, tostring(_G['lo' .. 'ad'](7 .. ''))", "nil"),
+        // Not what the script puts in their places, before the first is called.
+        (
+            "",
+            "tostring, type, error = nil, nil, nil return state, string['fo' .. 'rmat']('%d', 7)",
+            "7",
+        ),
+        (
+            "local s = {} for key, value in pairs(string) do s[key] = value end",
+            "return state, s['re' .. 'p']('a', 3)",
+            "aaa",
+        ),
+        (
+            "string['fo' .. 'rmat'] = function() return 'mine' end",
+            "return state, string['fo' .. 'rmat']('%d', 7)",
+            "mine",
+        ),
+        (
+            "",
+            "local f = string['fo' .. 'rmat'] f('') return state, tostring(getfenv(f) == _G)",
+            "true",
+        ),
+        ("", "return state, tostring(pcall(string['re' .. 'p'], 'a', 1e10))", "false"),
+        ("", "return state, tostring(string.split) .. tostring(table.move)", "nilnil"),
+    ] {
+        let mut host = TestHost::default();
+        let mut running = open(before, body, &mut host);
+        assert_eq!(signal(&mut *running, &mut host), expected, "{body}");
+    }
+}
+
+#[test]
+fn stand_ins_are_bounded_as_the_functions_are() {
+    for body in [
+        "local a = string['re' .. 'p']('a', 30000)
+            string['fi' .. 'nd'](a, '.-.-.-b')",
+        "string['gs' .. 'ub'](string['re' .. 'p']('a', 200000), '.-.-.-b', 'x')",
+    ] {
+        let mut host = TestHost::default();
+        let mut running = open("", body, &mut host);
+        let error = running.signal(&mut host, &context(), 1, b"").unwrap_err();
+        assert_eq!(error.kind, ScriptFailure::OutOfTime, "{body}: {}", error.message);
+    }
+}
+
+#[test]
+fn what_a_call_leaves_is_gone_after_a_stand_in_too() {
+    let body = "local was = tostring(leak) leak = 1 string['up' .. 'per']('a') leak = 2
+        return state, was";
+    let mut host = TestHost::default();
+    let mut running = open("", body, &mut host);
+    assert_eq!(signal(&mut *running, &mut host), "nil");
+    assert_eq!(signal(&mut *running, &mut host), "nil");
+}
+
+#[test]
+fn a_module_that_is_required_may_name_them() {
+    let mut host = TestHost::default();
+    let files = [
+        (
+            "m.lua",
+            "local M, other = {}, require('other')
+            function M.match_init() return {}, 10, '' end
+            function M.match_loop(c, d, t, state) return state end
+            function M.match_signal(c, d, t, state) return state, other(7) end
+            return M",
+        ),
+        (
+            "other.lua",
+            "local text = require 'string' return function(x) return text.format('%d', x) end",
+        ),
+    ];
+    let mut scripts = load_with(&files, tight(), &mut host).unwrap();
+    let mut running = scripts.match_new(&mut host, &context(), "m", Value::Nil).unwrap().0;
+    assert_eq!(signal(&mut *running, &mut host), "7");
+    assert!(running.memory_bytes() > EMPTY_MATCH_BYTES_MAX);
+}
