@@ -125,7 +125,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/server/src/kept.rs", "KEPT_MAX", "mail that a full mailbox"),
     ("pure/server/src/limits/attempts.rs", "REMEMBERED_MAX", "accounts and addresses with wrong"),
     ("pure/server/src/limits/groups.rs", "GROUPS_MAX", "users and addresses that are counted"),
-    ("pure/server/src/room.rs", "LEAVERS_PER_EVENT_MAX", "leavers in one presence"),
+    ("pure/server/src/frames.rs", "LEAVERS_PER_EVENT_MAX", "leavers in one presence"),
     (
         "pure/server/src/room/authoritative.rs",
         "CALLBACKS_NESTED_MAX",
