@@ -112,6 +112,7 @@ The file of other servers, TOML:
   start = 'nginx -p . -c nginx.conf' # in the foreground, run in the folder of the file
   target = 'http://127.0.0.1:7501'
   before = 'make a fresh database'   # optional, before each start
+  beside = 'db/postmaster.pid'       # optional: its database's process, whose CPU is told too
   load = ['--set', 'path=/']         # optional, more for `throng load`
   about = '1.22, Debian'             # optional, kept in the records
 

@@ -8,6 +8,7 @@
 //! Data comes in from that file and from what `throng load` writes; it goes out as a table and as
 //! records (`record`).
 
+mod beside;
 mod plan;
 mod record;
 mod rows;
@@ -178,18 +179,10 @@ impl<'a> Bench<'a> {
                 let server = &servers[index];
                 print!("{:<17} round {} {:<20} ", row.name, round + 1, server.name);
                 match self.measure(row, server) {
-                    Ok((result, histograms)) => {
-                        let found = table::per_cpu_second(&result).unwrap_or(0.0);
+                    Ok(record) => {
+                        let found = table::per_cpu_second(&record.result).unwrap_or(0.0);
                         println!("{found:>12.0} per CPU-second");
-                        self.records.push(Record {
-                            row: row.name.to_owned(),
-                            who: server.name.clone(),
-                            round: round + 1,
-                            place,
-                            processor: record::processor(),
-                            result,
-                            histograms,
-                        });
+                        self.records.push(Record { round: round + 1, place, ..record });
                     }
                     Err(error) => {
                         println!("FAILED: {error:#}");
@@ -202,11 +195,8 @@ impl<'a> Bench<'a> {
         Ok(is_well)
     }
 
-    fn measure(
-        &self,
-        row: &Row,
-        server: &Server,
-    ) -> anyhow::Result<(serde_json::Value, std::collections::BTreeMap<String, String>)> {
+    /// One run. Which round it was the caller knows.
+    fn measure(&self, row: &Row, server: &Server) -> anyhow::Result<Record> {
         let out = self.scratch.join("run");
         if let Some(before) = &server.before {
             quiet(Command::new("sh").args(["-c", before]).current_dir(&server.folder))
@@ -221,8 +211,20 @@ impl<'a> Bench<'a> {
         }
         let peer = [server.name.as_str(), server.about.as_str()].join(" ");
         load.args(["--peer", peer.trim()]).current_dir(&server.folder);
-        quiet(load.env("PATH", path_with(&self.throng)?))?;
-        record::read_run(&out)
+        let beside = server.beside.as_ref().map(|file| server.folder.join(file));
+        load.env("PATH", path_with(&self.throng)?);
+        let beside = beside::watch(beside.as_deref(), || quiet(&mut load))?;
+        let (result, histograms) = record::read_run(&out)?;
+        Ok(Record {
+            row: row.name.to_owned(),
+            who: server.name.clone(),
+            round: 0,
+            place: 0,
+            processor: record::processor(),
+            beside,
+            result,
+            histograms,
+        })
     }
 
     /// Writes the table and gives it back; what was only for the runs goes.

@@ -30,6 +30,9 @@ pub struct Server {
     /// A command to run before each start: a fresh database, say.
     #[serde(default)]
     pub before: Option<String>,
+    /// A file whose first line is the process id of its database, say, the time of which is counted.
+    #[serde(default)]
+    pub beside: Option<PathBuf>,
     /// More arguments for `throng load`.
     #[serde(default)]
     pub load: Vec<String>,
@@ -100,6 +103,7 @@ pub fn throng(row: &Row, folder: &Path, about: &str) -> Option<Server> {
         start: start.to_owned(),
         target: None,
         before: Some("rm -rf data".to_owned()),
+        beside: None,
         load: Vec::new(),
         about: about.to_owned(),
         folder: folder.to_owned(),

@@ -42,6 +42,9 @@ pub struct Record {
     /// What is known of the processor: `vendor_id`, `cpu family`, `model`, `model name`, `stepping`.
     #[serde(default)]
     pub processor: BTreeMap<String, String>,
+    /// What the processes beside the server had used by when: seconds since 1970, processor seconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<[f64; 2]>,
     /// `result.json`, without what follows from the histograms.
     pub result: Value,
     /// Of what was counted, in nanoseconds, by `OPERATION.service`, `.response` and `.late`:
@@ -208,6 +211,7 @@ mod tests {
             round: 1,
             place: 2,
             processor: processor(),
+            beside: vec![[7.5, 0.25]],
             result: kept,
             histograms,
         };

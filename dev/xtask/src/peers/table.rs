@@ -50,16 +50,18 @@ impl<'a> Runs<'a> {
         Self(records.iter().filter(|it| it.row == row.name && it.who == who).collect())
     }
 
-    fn spread(&self, figure: impl Fn(&Value) -> Option<f64>) -> Option<Spread> {
-        Spread::of(self.0.iter().filter_map(|record| figure(&record.result)).collect())
+    fn spread(&self, figure: impl Fn(&Record) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.0.iter().filter_map(|record| figure(record)).collect())
     }
 
+    /// A figure of the result.
     fn text(&self, figure: impl Fn(&Value) -> Option<f64>, number: fn(f64) -> String) -> String {
-        self.spread(figure).map_or("–".to_owned(), |it| it.text(number))
+        let spread = self.spread(|record| figure(&record.result));
+        spread.map_or("–".to_owned(), |it| it.text(number))
     }
 
     fn per_cpu_second(&self) -> Option<Spread> {
-        self.spread(per_cpu_second)
+        self.spread(|record| per_cpu_second(&record.result))
     }
 }
 
@@ -99,7 +101,7 @@ type Lines = fn(&mut String, &[Record], &Row);
 
 /// Everything as Markdown.
 pub fn markdown(records: &[Record]) -> String {
-    let mut text = String::new();
+    let mut text = head(records);
     let parts: [(Figure, &str, Lines); 2] =
         [(Figure::PerCpuSecond, PER_CPU_SECOND, much), (Figure::Time, TIME, slow)];
     for (figure, head, lines) in parts {
@@ -118,13 +120,52 @@ pub fn markdown(records: &[Record]) -> String {
     text
 }
 
+/// Where and when, and who took part, as the records say it.
+fn head(records: &[Record]) -> String {
+    let mut text = String::from("Made by `cargo xtask peers` from the records beside it.\n\n");
+    let said = |record: &Record, pointer: &str| {
+        record.result.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let about = |record: &Record| {
+        let names = ["vendor_id", "model name", "cpu family", "model", "stepping"];
+        let known = |name: &&str| Some(format!("{name} {}", record.processor.get(*name)?));
+        let processor: Vec<_> = names.iter().filter_map(known).collect();
+        let count = record.result.pointer("/environment/processors").and_then(Value::as_u64);
+        let kernel = said(record, "/environment/kernel");
+        let commit = said(record, "/environment/commit");
+        let processor = processor.join(", ");
+        let count = count.unwrap_or(0);
+        format!(
+            "- {count} processors ({processor}), Linux {kernel}; generator and throng: {commit}"
+        )
+    };
+    let server = |record: &Record| {
+        let (peer, server) =
+            (said(record, "/environment/peer"), said(record, "/environment/server"));
+        format!("- {peer}{}", if server.is_empty() { server } else { format!(" (`{server}`)") })
+    };
+    let mut lines: Vec<String> = records.iter().map(about).collect();
+    lines.extend(records.iter().map(server));
+    let mut told: Vec<&String> = Vec::new();
+    for line in &lines {
+        if !told.contains(&line) {
+            told.push(line);
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    text.push('\n');
+    text
+}
+
 const PER_CPU_SECOND: &str = "\
 Operations per CPU-second of the server process, median (lowest–highest); the ratio is of the two runs of
-a round. CPU: share of its processor that server and generator used; where neither comes near all of it in
-a closed loop, the machine was busy with something else. CPU-s: what was counted, in steps of 10 ms.
+a round. With its database: what the processes beside it used in the counted time is added. CPU: share of
+its processor that server and generator used; where neither comes near all of it in a closed loop, the
+machine was busy with something else. CPU-s: what was counted, in steps of 10 ms.
 
-| row | server | per CPU-second | throng ÷ it | CPU of server · generator | CPU-s | rounds |
-|---|---|---:|---:|---:|---:|---:|
+| row | server | per CPU-second | throng ÷ it | with its database | CPU of server · generator | CPU-s | rounds |
+|---|---|---:|---:|---:|---:|---:|---:|
 ";
 
 const TIME: &str = "\
@@ -144,10 +185,11 @@ fn much(text: &mut String, records: &[Record], row: &Row) {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "| {} | {name} | {} | {} | {} · {} | {} | {} |",
+            "| {} | {name} | {} | {} | {} | {} · {} | {} | {} |",
             row.title,
             runs.text(per_cpu_second, whole),
             ratio.map_or(String::new(), |it| it.text(times)),
+            runs.spread(with_beside).map_or(String::new(), |it| it.text(whole)),
             runs.text(server_share, percent),
             runs.text(|it| number(it, "/generator/cpu_share"), percent),
             runs.text(cpu_s, |it| format!("{it:.1}")),
@@ -198,6 +240,34 @@ fn number(result: &Value, pointer: &str) -> Option<f64> {
 /// What a server does in a second of its processor.
 pub fn per_cpu_second(result: &Value) -> Option<f64> {
     number(result, "/server/ops_per_cpu_s").filter(|it| *it > 0.0)
+}
+
+/// The same, with the processor time of the processes beside it; none without them.
+fn with_beside(record: &Record) -> Option<f64> {
+    let result = &record.result;
+    let own = server_share(result)?;
+    Some(per_cpu_second(result)? * own / (own + beside_share(record)?))
+}
+
+/// Processors that the processes beside the server used while the run was counted. The result has
+/// only the second in which it began, so the first counted second is left out: what remains was
+/// counted for sure.
+fn beside_share(record: &Record) -> Option<f64> {
+    let is_counted = |second: &&Value| second["stage"].as_str() == Some("counted");
+    let mut counted = record.result["series"].as_array()?.iter().filter(is_counted);
+    let first_s = counted.next()?["at_s"].as_f64()?;
+    let last_s = counted.next_back()?["at_s"].as_f64()?;
+    let started_s = number(&record.result, "/started_unix_s")?;
+    let (from_s, until_s) = (started_s + first_s, started_s + last_s);
+    Some((used_by(record, until_s)? - used_by(record, from_s)?) / (until_s - from_s))
+}
+
+/// What the processes beside the server had used by a time, between the samples around it.
+fn used_by(record: &Record, at_s: f64) -> Option<f64> {
+    let next = record.beside.iter().position(|[sampled_s, _]| *sampled_s >= at_s)?;
+    let [until_s, until] = record.beside[next];
+    let [from_s, from] = *record.beside.get(next.checked_sub(1)?)?;
+    Some(from + (until - from) * (at_s - from_s) / (until_s - from_s))
 }
 
 fn cpu_s(result: &Value) -> Option<f64> {
@@ -266,6 +336,14 @@ mod tests {
                 "resident_before_bytes": 1_000_000, "resident_ready_bytes": 5_000_000,
             },
             "generator": { "cpu_share": 0.25 },
+            "environment": { "processors": 2, "kernel": "6.1", "commit": "abc", "peer": who },
+            "started_unix_s": 100,
+            "series": [
+                { "stage": "warm-up", "at_s": 1.0 },
+                { "stage": "counted", "at_s": 2.0 },
+                { "stage": "counted", "at_s": 3.0 },
+                { "stage": "counted", "at_s": 4.0 },
+            ],
             "ops": [{
                 "name": "echo", "response": { "mean_ns": 1e6, "p99_ns": 2.5e6 },
                 "lateness": { "p99_ns": 1e4 },
@@ -277,7 +355,13 @@ mod tests {
             who: who.to_owned(),
             round,
             place: 1,
-            processor: BTreeMap::new(),
+            processor: BTreeMap::from([("model".to_owned(), "7".to_owned())]),
+            // 1.5 processors from second 99 on.
+            beside: if who == "slow" {
+                vec![[90.0, 5.0], [99.0, 5.0], [109.0, 20.0]]
+            } else {
+                vec![]
+            },
             result,
             histograms: BTreeMap::new(),
         }
@@ -309,9 +393,11 @@ mod tests {
         assert_eq!(ratio(&records, row), Spread::of(vec![2.0, 1.0, 0.5]));
         let text = markdown(&records);
         for part in [
-            "| throng | 400 (200–800) |  | 50 % · 25 % | 2.0 | 3 |",
-            "| fast | 400 (100–1,600) | 1.00 (0.50–2.00) |",
-            "| slow | 20 (10–40) | 20.00 | 50 % · 25 % | 2.0 | 3, 3 invalid |",
+            "- 2 processors (model 7), Linux 6.1; generator and throng: abc\n- throng\n- fast\n",
+            "| throng | 400 (200–800) |  |  | 50 % · 25 % | 2.0 | 3 |",
+            "| fast | 400 (100–1,600) | 1.00 (0.50–2.00) |  |",
+            // Half a processor, and one and a half beside it.
+            "| slow | 20 (10–40) | 20.00 | 5 (2–10) | 50 % · 25 % | 2.0 | 3, 3 invalid |",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
