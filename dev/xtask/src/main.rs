@@ -88,6 +88,9 @@ enum Chore {
         /// This program instead of a release build
         #[arg(long, value_name = "FILE")]
         throng: Option<PathBuf>,
+        /// More arguments for `throng load`, of every run
+        #[arg(last = true, value_name = "ARGUMENT")]
+        load: Vec<String>,
     },
     /// Check the laws that no compiler checks: arrows between crates, file sizes, promises
     Tidy,
@@ -119,6 +122,7 @@ The file of other servers, TOML:
 Examples:
   cargo xtask peers --with peers.toml --out results/peers
   cargo xtask peers plaintext-16 ws-64 --with peers.toml --rounds 1 --duration 1
+  cargo xtask peers register rpc-lua --with peers.toml -- --seed 7
   cargo xtask peers --table results/peers";
 
 fn main() -> ExitCode {
@@ -128,11 +132,19 @@ fn main() -> ExitCode {
         Chore::Claims { only, quick, list, throng } => {
             claims::run(&claims::Ask { only, quick, list, throng })
         }
-        Chore::Peers { rows, with, rounds, duration, out, expect, list, table, throng } => {
-            let duration_s = duration;
-            let ask =
-                peers::Ask { rows, with, rounds, duration_s, out, expect, list, table, throng };
-            peers::run(&ask)
+        Chore::Peers { rows, with, rounds, duration, out, expect, list, table, throng, load } => {
+            peers::run(&peers::Ask {
+                rows,
+                with,
+                rounds,
+                duration_s: duration,
+                out,
+                expect,
+                list,
+                table,
+                throng,
+                load,
+            })
         }
         Chore::Tidy => tidy::run(),
         Chore::Docs { check: false } => docs::write().map(|()| true),

@@ -54,6 +54,8 @@ pub struct Ask {
     pub table: Option<PathBuf>,
     /// The program; else a release build is made.
     pub throng: Option<PathBuf>,
+    /// More for `throng load`, of every run.
+    pub load: Vec<String>,
 }
 
 /// The number of an expectation `ratio >= 0.75`.
@@ -210,7 +212,7 @@ impl<'a> Bench<'a> {
             load.args(["--target", target]);
         }
         let peer = [server.name.as_str(), server.about.as_str()].join(" ");
-        load.args(["--peer", peer.trim()]).current_dir(&server.folder);
+        load.args(["--peer", peer.trim()]).args(&self.ask.load).current_dir(&server.folder);
         let beside = server.beside.as_ref().map(|file| server.folder.join(file));
         load.env("PATH", path_with(&self.throng)?);
         let beside = beside::watch(beside.as_deref(), || quiet(&mut load))?;

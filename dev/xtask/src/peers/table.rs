@@ -209,7 +209,7 @@ fn slow(text: &mut String, records: &[Record], row: &Row) {
             row.title,
             runs.text(|it| headline(it, "/response/mean_ns"), time),
             runs.text(|it| headline(it, "/response/p99_ns"), time),
-            runs.text(|it| headline(it, "/lateness/p99_ns"), time),
+            runs.text(|it| number(it, "/generator/behind/p99_ns"), time),
             runs.text(server_share, percent),
             runs.text(memory_each, |it| format!("{:.2} KB", it / 1e3)),
             rounds(&runs),
@@ -335,7 +335,7 @@ mod tests {
                 "ops_per_cpu_s": ops_per_cpu_s, "user_s": 1.0, "system_s": 1.0, "wall_s": 4.0,
                 "resident_before_bytes": 1_000_000, "resident_ready_bytes": 5_000_000,
             },
-            "generator": { "cpu_share": 0.25 },
+            "generator": { "cpu_share": 0.25, "behind": { "p99_ns": 1e4 } },
             "environment": { "processors": 2, "kernel": "6.1", "commit": "abc", "peer": who },
             "started_unix_s": 100,
             "series": [
@@ -346,7 +346,6 @@ mod tests {
             ],
             "ops": [{
                 "name": "echo", "response": { "mean_ns": 1e6, "p99_ns": 2.5e6 },
-                "lateness": { "p99_ns": 1e4 },
             }],
             "invalid": if who == "slow" { vec!["late"] } else { vec![] },
         });
