@@ -99,7 +99,7 @@ impl Echo {
                         head_only: request.method == "HEAD",
                         ..ResponseHead::new(status, kind, Connection::asked_by(&request))
                     };
-                    match request.path() {
+                    match request.target.path {
                         "/plaintext" => out.send_with(conn, |to| {
                             http1::respond(to, &head(200, "text/plain"), b"Hello, World!", date);
                         }),

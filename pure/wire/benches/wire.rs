@@ -1,6 +1,10 @@
 //! What the hot paths of the codec cost, in nanoseconds of one thread: the best of several runs,
 //! for comparing two versions on one machine. Under `cargo test --benches` inputs are tiny.
 //! Prints a sum over all results, so that no work can be optimised away.
+//!
+//! `-- <part of a name>` runs the measurements so called alone, and `-- <part of a name> <n>` does
+//! the work n times and no more: where clocks are noisy, the instructions of 2,000 times less
+//! those of 1,000, as `valgrind --tool=callgrind` counts them, tell the cost of one.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -20,7 +24,16 @@ const DATA: &[u8; 44] = b"forty-four bytes of some game's binary state";
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn measure(name: &str, units: u32, mut work: impl FnMut() -> usize) -> usize {
     let is_test = !std::env::args().any(|argument| argument == "--bench");
-    let (rounds, count) = if is_test { (1, 1) } else { (30, 20_000 / units) };
+    let mut wanted = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    if wanted.next().is_some_and(|part| !name.contains(&part)) {
+        return 0;
+    }
+    let times = wanted.next().and_then(|times| times.parse().ok());
+    let (rounds, count) = match times {
+        Some(times) => (1, times),
+        None if is_test => (1, 1),
+        None => (30, 20_000 / units),
+    };
     let mut best = Duration::MAX;
     let mut sum = 0_usize;
     for _ in 0..rounds {
@@ -46,14 +59,47 @@ fn http() -> usize {
         let mut input = black_box(pipeline.as_bytes());
         let mut sum = 0;
         while let Ok(Some(request)) = decoder.next(&mut input, &limits) {
-            sum += request.target.len();
+            sum += request.target.path.len();
         }
         sum
-    }) + measure("http response", 1, || {
-        out.clear();
-        http1::respond(&mut out, black_box(&head), black_box(b"Hello, World!"), &date);
-        out.len()
-    })
+    }) + split_requests()
+        + measure("http response", 1, || {
+            out.clear();
+            http1::respond(&mut out, black_box(&head), black_box(b"Hello, World!"), &date);
+            out.len()
+        })
+}
+
+/// A request with a body, as clients send it: whole, its head and its body apart, and cut within
+/// its head.
+fn split_requests() -> usize {
+    let body = r#"{"id":"0123456789abcdef"}"#;
+    let input = format!(
+        "POST /v2/account/authenticate/device?create=true HTTP/1.1\r\nHost: localhost:7350\r\n\
+         Authorization: Basic ZGVmYXVsdGtleTo=\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let limits = http1::Limits::default();
+    let mut sum = 0;
+    for (name, cut) in [
+        ("http request with body, whole", 0),
+        ("http request with body, head apart", input.len() - body.len()),
+        ("http request with body, body cut", input.len() - 10),
+        ("http request with body, head cut", 80),
+    ] {
+        let (first, second) = input.as_bytes().split_at(cut);
+        let mut decoder = http1::Decoder::new();
+        sum += measure(name, 1, || {
+            for mut input in [black_box(first), black_box(second)] {
+                while let Ok(Some(request)) = decoder.next(&mut input, &limits) {
+                    sum += request.body.len();
+                }
+            }
+            sum
+        });
+    }
+    sum
 }
 
 fn frames() -> usize {

@@ -14,13 +14,16 @@ mod assembly;
 mod chunked;
 mod client;
 mod head;
+mod parts;
 mod request;
 mod response;
+mod target;
 
 pub use client::{RequestHead, Response, ResponseDecoder, request};
 pub use head::Headers;
 pub use request::{Decoder, Request, Upgrade};
 pub use response::{Connection, ResponseHead, reason, respond, respond_head, write_header};
+pub use target::Target;
 
 pub use crate::date::imf_fixdate as date;
 

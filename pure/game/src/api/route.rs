@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
+use wire::http1::Target;
 use wire::nakama::api::{
     AccountDevice, AccountEmail, SessionLogoutRequest, SessionRefreshRequest, UpdateAccountRequest,
     decode,
@@ -71,13 +72,18 @@ enum To {
 /// Methods of one path.
 type Methods = &'static [(&'static str, To)];
 
-/// Finds out what a request wants. `target` is path and query as they came, still encoded.
+/// Finds out what a request wants. `target` is path and query as they came, still encoded: a
+/// [`Target`], or both in one text.
 ///
 /// # Errors
 /// [`ApiError`]: code 5 for unknown paths, 12 for wrong methods and for features that are not
 /// built, 3 for what cannot be decoded.
-pub fn route(method: &str, target: &str, body: &[u8]) -> Result<Route, ApiError> {
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+pub fn route<'a>(
+    method: &str,
+    target: impl Into<Target<'a>>,
+    body: &[u8],
+) -> Result<Route, ApiError> {
+    let Target { path, query } = target.into();
     if let Some(id) = path.strip_prefix("/v2/rpc/") {
         return rpc(method, id, query);
     }

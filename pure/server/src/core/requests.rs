@@ -232,7 +232,7 @@ impl Core {
         request: &Request<'_>,
         out: &mut Output<Mail>,
     ) -> Step {
-        let first = |name| Query::parse(request.query()).ok()?.list(name).next();
+        let first = |name| Query::parse(request.target.query).ok()?.list(name).next();
         let format = match &*first("format").unwrap_or_default() {
             "" | "json" => Format::Json,
             "protobuf" => Format::Protobuf,

@@ -1,7 +1,8 @@
-//! Puts a message together that did not come whole: collects the head line by line, then the
-//! body by its framing. Shared by requests and responses.
+//! Puts a message together that did not come whole: collects the head line by line, reads it
+//! once, then collects the body by its framing. Shared by requests and responses.
 //!
-//! Every byte is looked at a constant number of times, however the input is split. Nothing is
+//! Every byte is looked at a constant number of times, and a complete head is read once, however
+//! the input is split: what the head says is kept as positions in it ([`Head::parts`]). Nothing is
 //! kept between messages. In: the bytes of the connection. Out: head and body, either lent from
 //! the input or kept here.
 
@@ -24,6 +25,18 @@ pub(super) enum Framing {
     UntilClose,
 }
 
+/// What was read from a complete head.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head<P> {
+    /// Where its parts lie in its bytes, and what they mean.
+    pub(super) parts: P,
+    /// Its length in bytes, the empty line included.
+    pub(super) len: usize,
+    pub(super) framing: Framing,
+    /// Whether the sender waits for permission to send the body.
+    pub(super) expects: bool,
+}
+
 /// Where the body of a finished message lies.
 #[derive(Debug)]
 pub(super) enum Body<'i> {
@@ -33,67 +46,66 @@ pub(super) enum Body<'i> {
     Kept,
 }
 
+/// A message of which all has come, or a part.
+#[derive(Debug)]
+struct Unfinished<P> {
+    /// The head, then the body.
+    bytes: Vec<u8>,
+    phase: Phase<P>,
+}
+
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum Phase<P> {
     /// In the head; `line_start` is where its unfinished line begins.
-    Head {
-        line_start: u32,
-    },
-    Length {
-        left: usize,
-    },
+    Head { line_start: usize },
+    /// In the body. `expects` until it was told.
+    Body { parts: P, head_len: usize, rest: Rest, expects: bool },
+}
+
+/// How much of a body is to come.
+#[derive(Clone, Copy, Debug)]
+enum Rest {
+    Length(usize),
     Chunked(Chunked),
     UntilClose,
-    /// A message was handed out from `bytes`, which are freed by the next call.
-    Done,
-    Failed(HttpError),
+    /// All is there and was handed out; the next call frees it.
+    Nothing,
 }
 
-/// An unfinished message.
+/// The message that is coming in on a connection, if any.
 #[derive(Debug)]
-pub(super) struct Assembly {
-    bytes: Vec<u8>,
-    phase: Phase,
-    head_len: u32,
+pub(super) struct Assembly<P> {
+    /// Boxed, because most connections are idle at any moment.
+    unfinished: Option<Box<Unfinished<P>>>,
+    failed: Option<HttpError>,
     blank_lines: u8,
-    expects: bool,
 }
 
-impl Assembly {
+impl<P: Copy> Assembly<P> {
     pub(super) const fn new() -> Self {
-        Self {
-            bytes: Vec::new(),
-            phase: Phase::Head { line_start: 0 },
-            head_len: 0,
-            blank_lines: 0,
-            expects: false,
-        }
+        Self { unfinished: None, failed: None, blank_lines: 0 }
     }
 
     /// Forgets what the previous call handed out, or repeats the error that ended the connection.
     pub(super) fn begin(&mut self) -> Result<(), HttpError> {
-        match self.phase {
-            Phase::Failed(error) => Err(error),
-            Phase::Done => {
-                *self = Self::new();
-                Ok(())
-            }
-            _ => Ok(()),
+        if let Some(error) = self.failed {
+            return Err(error);
         }
+        if self.is_handed_out() {
+            *self = Self::new();
+        }
+        Ok(())
     }
 
     /// Whether nothing of a message has come yet.
     pub(super) fn is_idle(&self) -> bool {
-        match self.phase {
-            Phase::Head { .. } => self.bytes.is_empty(),
-            Phase::Done => true,
-            _ => false,
-        }
+        (self.unfinished.is_none() && self.failed.is_none()) || self.is_handed_out()
     }
 
-    /// Whether everything before the peer's close belongs to the body.
-    pub(super) fn is_until_close(&self) -> bool {
-        matches!(self.phase, Phase::UntilClose)
+    fn is_handed_out(&self) -> bool {
+        self.unfinished
+            .as_ref()
+            .is_some_and(|it| matches!(it.phase, Phase::Body { rest: Rest::Nothing, .. }))
     }
 
     /// A message was handed out straight from the input: the next one may have blank lines again.
@@ -103,61 +115,130 @@ impl Assembly {
 
     /// The connection is over.
     pub(super) fn fail(&mut self, error: HttpError) -> HttpError {
-        *self = Self::new();
-        self.phase = Phase::Failed(error);
+        *self = Self { failed: Some(error), ..Self::new() };
         error
-    }
-
-    /// A body that ends with the connection has ended.
-    pub(super) fn end(&mut self) {
-        self.phase = Phase::Done;
     }
 
     /// Whether an announced body has been neither received nor asked for; says so once.
     pub(super) fn take_expects(&mut self) -> bool {
-        let waits = match self.phase {
-            Phase::Length { .. } | Phase::Chunked(_) => self.bytes.len() == self.head_len as usize,
-            _ => false,
-        };
-        std::mem::take(&mut self.expects) && waits
+        let Some(it) = &mut self.unfinished else { return false };
+        let Phase::Body { head_len, rest, expects, .. } = &mut it.phase else { return false };
+        let waits = matches!(rest, Rest::Length(_) | Rest::Chunked(_));
+        std::mem::take(expects) && waits && it.bytes.len() == *head_len
     }
 
-    /// Head and body in the own buffer.
-    pub(super) fn parts(&self) -> (&[u8], &[u8]) {
-        self.bytes.split_at(self.head_len as usize)
+    /// A body that ends with the connection has ended; tells whether there was one.
+    pub(super) fn end(&mut self) -> bool {
+        match self.unfinished.as_deref_mut() {
+            Some(Unfinished { phase: Phase::Body { rest, .. }, .. })
+                if matches!(rest, Rest::UntilClose) =>
+            {
+                *rest = Rest::Nothing;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What was read from the head, the head, and the body in the own buffer; `None` before the
+    /// head is complete.
+    pub(super) fn parts(&self) -> Option<(P, &[u8], &[u8])> {
+        let it = self.unfinished.as_deref()?;
+        let Phase::Body { parts, head_len, .. } = it.phase else { return None };
+        let (head, body) = it.bytes.split_at_checked(head_len)?;
+        Some((parts, head, body))
+    }
+
+    /// A complete head lies at the front of `input` and was read there, but its body is not lent
+    /// from there: takes the head.
+    pub(super) fn begin_body(
+        &mut self,
+        input: &mut &[u8],
+        head: Head<P>,
+        limits: &Limits,
+    ) -> Result<(), HttpError> {
+        let (head_bytes, rest) = input.split_at(head.len);
+        // Room for what is here, not for what was announced: that costs a peer one line.
+        let here = match head.framing {
+            Framing::Length(length) => usize::try_from(length).map_or(0, |it| it.min(rest.len())),
+            Framing::Chunked | Framing::UntilClose => 0,
+        };
+        let mut bytes = Vec::with_capacity(head.len + here);
+        bytes.extend_from_slice(head_bytes);
+        *input = rest;
+        let phase = Phase::body(head, limits)?;
+        self.unfinished = Some(Box::new(Unfinished { bytes, phase }));
+        Ok(())
     }
 
     /// Consumes from `input` until a message is complete (`Some`) or the input is used up.
-    /// `plan` tells from the complete head how the body is framed, and whether the sender waits
-    /// for permission to send it.
+    /// `read` reads a complete head.
     pub(super) fn feed<'i>(
         &mut self,
         input: &mut &'i [u8],
         limits: &Limits,
-        plan: impl Fn(&[u8]) -> Result<(Framing, bool), HttpError>,
+        read: impl Fn(&[u8]) -> Result<Head<P>, HttpError>,
     ) -> Result<Option<Body<'i>>, HttpError> {
-        if matches!(self.phase, Phase::Head { .. }) {
-            if !self.feed_head(input, limits)? {
+        if input.is_empty() && self.unfinished.is_none() {
+            return Ok(None);
+        }
+        let mut it = self.unfinished.take().unwrap_or_else(|| {
+            Box::new(Unfinished { bytes: Vec::new(), phase: Phase::Head { line_start: 0 } })
+        });
+        if let Phase::Head { line_start } = &mut it.phase {
+            if !feed_head(&mut it.bytes, line_start, &mut self.blank_lines, input, limits)? {
+                // After empty lines alone there is nothing to keep.
+                self.unfinished = (!it.bytes.is_empty()).then_some(it);
                 return Ok(None);
             }
-            let (framing, expects) = plan(&self.bytes)?;
-            self.expects = expects;
-            self.plan_body(framing, limits)?;
+            let head = read(&it.bytes)?;
+            debug_assert_eq!(head.len, it.bytes.len(), "one empty line ends a head");
+            it.phase = Phase::body(head, limits)?;
         }
-        if let Some(body) = self.whole_body(input) {
-            return Ok(Some(Body::Lent(body)));
-        }
-        let head_len = self.head_len as usize;
-        let is_complete = match &mut self.phase {
-            Phase::Length { left } => {
-                let (data, rest) = input.split_at(input.len().min(*left));
+        let body = it.feed_body(input, limits);
+        self.unfinished = Some(it);
+        body
+    }
+}
+
+impl<P> Phase<P> {
+    /// The head is complete: what next?
+    fn body(head: Head<P>, limits: &Limits) -> Result<Self, HttpError> {
+        let rest = match head.framing {
+            Framing::Length(length) => Rest::Length(body_length(length, limits)?),
+            Framing::Chunked => Rest::Chunked(Chunked::new()),
+            Framing::UntilClose => Rest::UntilClose,
+        };
+        Ok(Self::Body { parts: head.parts, head_len: head.len, rest, expects: head.expects })
+    }
+}
+
+impl<P> Unfinished<P> {
+    /// Takes what `input` has of the body; says when and where it is whole.
+    fn feed_body<'i>(
+        &mut self,
+        input: &mut &'i [u8],
+        limits: &Limits,
+    ) -> Result<Option<Body<'i>>, HttpError> {
+        let Phase::Body { head_len, rest, .. } = &mut self.phase else { return Ok(None) };
+        let head_len = *head_len;
+        let is_complete = match rest {
+            // Of which nothing has come before, but which lies in the input whole: is lent.
+            Rest::Length(left) if self.bytes.len() == head_len && input.len() >= *left => {
+                let (body, behind) = input.split_at(*left);
+                *input = behind;
+                *rest = Rest::Nothing;
+                return Ok(Some(Body::Lent(body)));
+            }
+            Rest::Length(left) => {
+                let (data, behind) = input.split_at(input.len().min(*left));
                 self.bytes.extend_from_slice(data);
-                *input = rest;
+                *input = behind;
                 *left -= data.len();
                 *left == 0
             }
-            Phase::Chunked(chunked) => chunked.feed(input, &mut self.bytes, head_len, limits)?,
-            Phase::UntilClose => {
+            Rest::Chunked(chunked) => chunked.feed(input, &mut self.bytes, head_len, limits)?,
+            Rest::UntilClose => {
                 if input.len() > limits.body_bytes_max.saturating_sub(self.bytes.len() - head_len) {
                     return Err(HttpError::BodyTooLarge);
                 }
@@ -165,84 +246,61 @@ impl Assembly {
                 *input = &[];
                 false
             }
-            Phase::Head { .. } | Phase::Done => false,
-            Phase::Failed(error) => return Err(*error),
+            Rest::Nothing => false,
         };
         if is_complete {
-            self.phase = Phase::Done;
+            *rest = Rest::Nothing;
         }
         Ok(is_complete.then_some(Body::Kept))
     }
+}
 
-    /// The head is complete: what next?
-    fn plan_body(&mut self, framing: Framing, limits: &Limits) -> Result<(), HttpError> {
-        self.phase = match framing {
-            Framing::Length(length) => Phase::Length { left: body_length(length, limits)? },
-            Framing::Chunked => Phase::Chunked(Chunked::new()),
-            Framing::UntilClose => Phase::UntilClose,
-        };
-        Ok(())
-    }
-
-    /// A body of which nothing has come before, but lies in the input whole, is lent from there.
-    fn whole_body<'i>(&mut self, input: &mut &'i [u8]) -> Option<&'i [u8]> {
-        let Phase::Length { left } = self.phase else { return None };
-        if self.bytes.len() > self.head_len as usize {
-            return None;
+/// Moves a head from `input` to `bytes`, line by line; `true` at its end. Empty lines before it
+/// are dropped and counted.
+fn feed_head(
+    bytes: &mut Vec<u8>,
+    line_start: &mut usize,
+    blank_lines: &mut u8,
+    input: &mut &[u8],
+    limits: &Limits,
+) -> Result<bool, HttpError> {
+    while let Some(&first) = input.first() {
+        if bytes.is_empty() && !super::head::is_token(first) && first != b'\r' {
+            // No need to wait for a line that never comes.
+            let is_tls = first == TLS_HANDSHAKE && *blank_lines == 0;
+            return Err(if is_tls { HttpError::Tls } else { HttpError::StartLine });
         }
-        let (body, rest) = input.split_at_checked(left)?;
+        let line_feed = memchr(b'\n', input);
+        let take = line_feed.map_or(input.len(), |at| at + 1);
+        if take > limits.head_bytes_max.saturating_sub(bytes.len()) {
+            let is_first = *line_start == 0;
+            return Err(if is_first { HttpError::TargetTooLong } else { HttpError::HeadTooLarge });
+        }
+        let (taken, rest) = input.split_at(take);
+        bytes.extend_from_slice(taken);
         *input = rest;
-        self.phase = Phase::Done;
-        Some(body)
-    }
-
-    /// Moves the head from `input` to the buffer, line by line; `true` at its end.
-    fn feed_head(&mut self, input: &mut &[u8], limits: &Limits) -> Result<bool, HttpError> {
-        let Phase::Head { line_start } = &mut self.phase else { return Ok(true) };
-        while let Some(&first) = input.first() {
-            if self.bytes.is_empty() && !super::head::is_token(first) && first != b'\r' {
-                // No need to wait for a line that never comes.
-                let is_tls = first == TLS_HANDSHAKE && self.blank_lines == 0;
-                return Err(if is_tls { HttpError::Tls } else { HttpError::StartLine });
-            }
-            let line_feed = memchr(b'\n', input);
-            let take = line_feed.map_or(input.len(), |at| at + 1);
-            if take > limits.head_bytes_max.saturating_sub(self.bytes.len()) {
-                let is_first = *line_start == 0;
-                return Err(if is_first {
-                    HttpError::TargetTooLong
-                } else {
-                    HttpError::HeadTooLarge
-                });
-            }
-            let (taken, rest) = input.split_at(take);
-            self.bytes.extend_from_slice(taken);
-            *input = rest;
-            if line_feed.is_none() {
-                return Ok(false);
-            }
-            let line = &self.bytes[*line_start as usize..];
-            if !line.ends_with(b"\r\n") {
-                return Err(HttpError::BareLineFeed);
-            }
-            let is_blank = line.len() == 2;
-            if is_blank && *line_start == 0 {
-                self.bytes = Vec::new();
-                self.blank_lines += 1;
-                if self.blank_lines > BLANK_LINES_MAX {
-                    return Err(HttpError::BlankLines);
-                }
-                continue;
-            }
-            // Heads are far below 4 GiB: the limit is checked above.
-            *line_start = u32::try_from(self.bytes.len()).map_err(|_| HttpError::HeadTooLarge)?;
-            if is_blank {
-                self.head_len = *line_start;
-                return Ok(true);
-            }
+        if line_feed.is_none() {
+            return Ok(false);
         }
-        Ok(false)
+        let line = &bytes[*line_start..];
+        if !line.ends_with(b"\r\n") {
+            return Err(HttpError::BareLineFeed);
+        }
+        let is_blank = line.len() == 2;
+        if is_blank && *line_start == 0 {
+            *bytes = Vec::new();
+            *blank_lines += 1;
+            if *blank_lines > BLANK_LINES_MAX {
+                return Err(HttpError::BlankLines);
+            }
+            continue;
+        }
+        *line_start = bytes.len();
+        if is_blank {
+            return Ok(true);
+        }
     }
+    Ok(false)
 }
 
 /// The announced length of a body as a size in memory, within the limit.

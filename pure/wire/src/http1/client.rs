@@ -4,7 +4,8 @@
 //! In: whatever the socket delivers. Out: one [`Response`] after the other. Redirects, cookies
 //! and compression are the caller's.
 
-use super::assembly::{Assembly, Body, Framing, body_length};
+use super::assembly::{Assembly, Body, Framing, Head, body_length};
+use super::parts::ResponseParts;
 use super::{Headers, HttpError, Limits, head};
 
 /// All of a request but its body.
@@ -66,7 +67,7 @@ impl<'a> Response<'a> {
 /// Takes responses out of the bytes of one connection; memory as in [`super::Decoder`].
 #[derive(Debug)]
 pub struct ResponseDecoder {
-    assembly: Assembly,
+    assembly: Assembly<ResponseParts>,
 }
 
 impl Default for ResponseDecoder {
@@ -97,79 +98,80 @@ impl ResponseDecoder {
         if self.assembly.is_idle() {
             match whole(input, limits, to_head) {
                 Ok(None) => {}
-                Ok(Some((response, used))) => {
+                Ok(Some(Front::Whole(response, used))) => {
                     *input = &input[used..];
                     self.assembly.message_lent();
                     return Ok(Some(response));
                 }
+                Ok(Some(Front::Head(head))) => {
+                    let begun = self.assembly.begin_body(input, head, limits);
+                    begun.map_err(|error| self.assembly.fail(error))?;
+                }
                 Err(error) => return Err(self.assembly.fail(error)),
             }
         }
-        let plan = |bytes: &[u8]| {
-            let (_, _, framing) =
-                head::response(bytes, limits, to_head)?.ok_or(HttpError::Header)?;
-            Ok((framing, false))
-        };
-        let body = match self.assembly.feed(input, limits, plan) {
+        let read = |bytes: &[u8]| ResponseParts::read(bytes, limits, to_head);
+        let body = match self.assembly.feed(input, limits, read) {
             Ok(None) => return Ok(None),
             Ok(Some(body)) => body,
             Err(error) => return Err(self.assembly.fail(error)),
         };
-        self.assembled(limits, to_head, body).map(Some)
+        Ok(self.assembled(body))
     }
 
     /// The peer has closed: hands out a response whose body lasted until then.
     ///
     /// # Errors
     /// [`HttpError::Truncated`] when the peer closed within a response that has an end of its own.
-    pub fn finish(&mut self, limits: &Limits) -> Result<Option<Response<'_>>, HttpError> {
+    pub fn finish(&mut self) -> Result<Option<Response<'_>>, HttpError> {
         self.assembly.begin()?;
         if self.assembly.is_idle() {
             return Ok(None);
         }
-        if !self.assembly.is_until_close() {
+        if !self.assembly.end() {
             return Err(self.assembly.fail(HttpError::Truncated));
         }
-        self.assembly.end();
-        self.assembled(limits, false, Body::Kept).map(Some)
+        Ok(self.assembled(Body::Kept))
     }
 
-    fn assembled<'a, 'i: 'a>(
-        &'a self,
-        limits: &Limits,
-        to_head: bool,
-        body: Body<'i>,
-    ) -> Result<Response<'a>, HttpError> {
-        let (head_bytes, kept) = self.assembly.parts();
-        let (mut response, ..) =
-            head::response(head_bytes, limits, to_head)?.ok_or(HttpError::Header)?;
-        response.body = match body {
-            Body::Lent(lent) => lent,
-            Body::Kept => kept,
-        };
-        Ok(response)
+    fn assembled<'a, 'i: 'a>(&'a self, body: Body<'i>) -> Option<Response<'a>> {
+        self.assembly.parts().map(|(parts, head, kept)| match body {
+            Body::Lent(lent) => parts.response(head, lent),
+            Body::Kept => parts.response(head, kept),
+        })
     }
 }
 
-/// The fast path: a response that lies in `input` whole, with its length used.
+/// What lies at the front of an input.
+enum Front<'i> {
+    /// A response, and its length with its body.
+    Whole(Response<'i>, usize),
+    /// A response's head, whose body is not whole or says its end itself.
+    Head(Head<ResponseParts>),
+}
+
+/// The fast path, as for requests.
 fn whole<'i>(
     input: &&'i [u8],
     limits: &Limits,
     to_head: bool,
-) -> Result<Option<(Response<'i>, usize)>, HttpError> {
+) -> Result<Option<Front<'i>>, HttpError> {
     let bytes: &'i [u8] = input;
     if !bytes.first().is_some_and(|&byte| head::is_token(byte)) {
         return Ok(None);
     }
-    let parsed = head::response(bytes, limits, to_head);
-    let Ok(Some((mut response, head_len, Framing::Length(length)))) = parsed else {
+    let Ok(Some((mut response, len, framing))) = head::response(bytes, limits, to_head) else {
         return Ok(None);
     };
-    if head_len > limits.head_bytes_max {
+    if len > limits.head_bytes_max {
         return Ok(None);
     }
-    let length = body_length(length, limits)?;
-    let Some(body) = bytes[head_len..].get(..length) else { return Ok(None) };
-    response.body = body;
-    Ok(Some((response, head_len + length)))
+    if let Framing::Length(length) = framing {
+        let length = body_length(length, limits)?;
+        if let Some(body) = bytes[len..].get(..length) {
+            response.body = body;
+            return Ok(Some(Front::Whole(response, len + length)));
+        }
+    }
+    Ok(Some(Front::Head(ResponseParts::head(&response, bytes, len, framing))))
 }

@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use memchr::memchr;
 
 use super::assembly::Framing;
+use super::target::Target;
 use super::{HEADERS_MAX, HttpError, Limits, Request, Response, Upgrade};
 
 /// The headers of one message in the order they came; values without surrounding white space.
@@ -17,7 +18,7 @@ use super::{HEADERS_MAX, HttpError, Limits, Request, Response, Upgrade};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Headers<'a> {
     /// Checked lines `name: value\r\n`.
-    lines: &'a [u8],
+    pub(super) lines: &'a [u8],
 }
 
 impl<'a> Headers<'a> {
@@ -155,7 +156,7 @@ fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// `reg-name`, IPv4, bracketed IPv6, and a port. Source: RFC 3986 section 3.2.2.
-const fn is_host_byte(byte: u8) -> bool {
+pub(super) const fn is_host_byte(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'%' | b'!'
         | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'[' | b']')
 }
@@ -185,26 +186,6 @@ fn check_coding(value: &[u8]) -> Result<(), HttpError> {
         return Err(HttpError::TransferEncoding);
     }
     Err(HttpError::TransferCoding)
-}
-
-/// The path and query of a request target, from its origin form or its absolute form.
-fn origin_form<'a>(method: &str, target: &'a str) -> Result<&'a str, HttpError> {
-    if method == "CONNECT" {
-        return Err(HttpError::Connect);
-    }
-    if target.contains('#') || !target.is_ascii() {
-        return Err(HttpError::Target);
-    }
-    if target.starts_with('/') || (target == "*" && method == "OPTIONS") {
-        return Ok(target);
-    }
-    let (scheme, rest) = target.split_once("://").ok_or(HttpError::Target)?;
-    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-        return Err(HttpError::Target);
-    }
-    let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
-    let is_host = !authority.is_empty() && authority.bytes().all(is_host_byte);
-    if is_host { Ok(path) } else { Err(HttpError::Target) }
 }
 
 /// Turns `httparse`'s reasons for refusing `bytes` into ours. What it takes for a bad version may
@@ -273,9 +254,10 @@ pub(super) fn request<'a>(
         return Err(HttpError::Host);
     }
     let framing = facts.framing(version_1_0)?.unwrap_or(Framing::Length(0));
+    let target = Target::parse(method, target)?;
     let request = Request {
         method,
-        target: origin_form(method, target)?,
+        target,
         version_1_0,
         keep_alive: facts.stays_open(version_1_0),
         upgrade: facts.upgrade_websocket.then_some(Upgrade {

@@ -4,8 +4,9 @@
 //! when it lay there whole, else from what was kept. Bytes behind a request stay in the input: the
 //! next request, or WebSocket frames after an upgrade.
 
-use super::assembly::{Assembly, Body, Framing, body_length};
-use super::{Headers, HttpError, Limits, head};
+use super::assembly::{Assembly, Body, Framing, Head, body_length};
+use super::parts::RequestParts;
+use super::{Headers, HttpError, Limits, Target, head};
 
 /// What a request says about turning its connection into a WebSocket; present when its `Upgrade`
 /// header names `websocket`. [`crate::websocket::accept`] judges it.
@@ -24,8 +25,8 @@ pub struct Upgrade<'a> {
 pub struct Request<'a> {
     /// The method as sent; any token, for the caller to know or not.
     pub method: &'a str,
-    /// Path and query as sent, not decoded, ASCII, beginning with `/`; or `*` of OPTIONS.
-    pub target: &'a str,
+    /// Path and query.
+    pub target: Target<'a>,
     /// HTTP/1.0; else HTTP/1.1.
     pub version_1_0: bool,
     /// Whether the connection stays open after the answer.
@@ -46,18 +47,6 @@ impl<'a> Request<'a> {
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.headers.get(name)
     }
-
-    /// The path of the target, not decoded.
-    #[must_use]
-    pub fn path(&self) -> &'a str {
-        self.target.split_once('?').map_or(self.target, |(path, _)| path)
-    }
-
-    /// The query of the target without its `?`, not decoded; empty when there is none.
-    #[must_use]
-    pub fn query(&self) -> &'a str {
-        self.target.split_once('?').map_or("", |(_, query)| query)
-    }
 }
 
 /// Takes requests out of the bytes of one connection. Between requests it owns no heap memory;
@@ -65,7 +54,7 @@ impl<'a> Request<'a> {
 /// reserves ahead).
 #[derive(Debug)]
 pub struct Decoder {
-    assembly: Assembly,
+    assembly: Assembly<RequestParts>,
 }
 
 impl Default for Decoder {
@@ -98,30 +87,28 @@ impl Decoder {
         if self.assembly.is_idle() {
             match whole(input, limits) {
                 Ok(None) => {}
-                Ok(Some((request, used))) => {
+                Ok(Some(Front::Whole(request, used))) => {
                     *input = &input[used..];
                     self.assembly.message_lent();
                     return Ok(Some(request));
                 }
+                Ok(Some(Front::Head(head))) => {
+                    let begun = self.assembly.begin_body(input, head, limits);
+                    begun.map_err(|error| self.assembly.fail(error))?;
+                }
                 Err(error) => return Err(self.assembly.fail(error)),
             }
         }
-        let plan = |bytes: &[u8]| {
-            let (request, _, framing) = head::request(bytes, limits)?.ok_or(HttpError::Header)?;
-            Ok((framing, request.expect_continue))
-        };
-        let body = match self.assembly.feed(input, limits, plan) {
+        let read = |bytes: &[u8]| RequestParts::read(bytes, limits);
+        let body = match self.assembly.feed(input, limits, read) {
             Ok(None) => return Ok(None),
             Ok(Some(body)) => body,
             Err(error) => return Err(self.assembly.fail(error)),
         };
-        let (head_bytes, kept) = self.assembly.parts();
-        let (mut request, ..) = head::request(head_bytes, limits)?.ok_or(HttpError::Header)?;
-        request.body = match body {
-            Body::Lent(lent) => lent,
-            Body::Kept => kept,
-        };
-        Ok(Some(request))
+        Ok(self.assembly.parts().map(|(parts, head, kept)| match body {
+            Body::Lent(lent) => parts.request(head, lent),
+            Body::Kept => parts.request(head, kept),
+        }))
     }
 
     /// Whether a client now waits for `HTTP/1.1 100 Continue` before it sends the body of its
@@ -137,23 +124,34 @@ impl Decoder {
     }
 }
 
-/// The fast path: a request that lies in `input` whole, with its length used. `None` leaves it to
-/// the assembly, which also gives every error that depends on more than a complete head, so that
-/// the same bytes fail alike however they are split.
-fn whole<'i>(input: &&'i [u8], limits: &Limits) -> Result<Option<(Request<'i>, usize)>, HttpError> {
+/// What lies at the front of an input.
+enum Front<'i> {
+    /// A request, and its length with its body.
+    Whole(Request<'i>, usize),
+    /// A request's head, whose body is not whole or comes in chunks.
+    Head(Head<RequestParts>),
+}
+
+/// The fast path: a complete head at the front of `input`, and the body with it if that lies there
+/// whole. `None` leaves it to the assembly, which also gives every error that depends on more than
+/// a complete head, so that the same bytes fail alike however they are split.
+fn whole<'i>(input: &&'i [u8], limits: &Limits) -> Result<Option<Front<'i>>, HttpError> {
     let bytes: &'i [u8] = input;
     if !bytes.first().is_some_and(|&byte| head::is_token(byte)) {
         return Ok(None);
     }
-    let Ok(Some((mut request, head_len, Framing::Length(length)))) = head::request(bytes, limits)
-    else {
+    let Ok(Some((mut request, len, framing))) = head::request(bytes, limits) else {
         return Ok(None);
     };
-    if head_len > limits.head_bytes_max {
+    if len > limits.head_bytes_max {
         return Ok(None);
     }
-    let length = body_length(length, limits)?;
-    let Some(body) = bytes[head_len..].get(..length) else { return Ok(None) };
-    request.body = body;
-    Ok(Some((request, head_len + length)))
+    if let Framing::Length(length) = framing {
+        let length = body_length(length, limits)?;
+        if let Some(body) = bytes[len..].get(..length) {
+            request.body = body;
+            return Ok(Some(Front::Whole(request, len + length)));
+        }
+    }
+    Ok(Some(Front::Head(RequestParts::head(&request, bytes, len, framing))))
 }

@@ -219,7 +219,7 @@ fn read_responses<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
             }
         }
     }
-    text + &format!("{:?}\n", decoder.finish(&LIMITS))
+    text + &format!("{:?}\n", decoder.finish())
 }
 
 fn check_responses(input: &[u8], random: &mut Random) -> Result<(), String> {

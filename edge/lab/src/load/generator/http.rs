@@ -217,7 +217,7 @@ impl Generator {
             return false;
         }
         let Link::Http { decoder, .. } = &mut self.links[index] else { return false };
-        let Ok(Some(response)) = decoder.finish(&ANSWER_LIMITS) else { return false };
+        let Ok(Some(response)) = decoder.finish() else { return false };
         let judged = judge(http, &response)
             .map_err(|wrong| wrong.look_for_retry(retry.as_ref(), response.body));
         self.drop_link(index, out);

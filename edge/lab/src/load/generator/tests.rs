@@ -521,11 +521,11 @@ fn match_server(dead_ns: std::ops::Range<u64>) -> impl FnMut(u64, u32, &[u8]) ->
             let limits = http1::Limits::default();
             let request = decoder.next(&mut rest, &limits).unwrap().unwrap();
             if request.upgrade.is_some() {
-                assert!(request.target.contains("token=t.o.k"), "{}", request.target);
+                assert!(request.target.query.contains("token=t.o.k"), "{}", request.target.query);
                 websocket::accept(&mut answer, &request, &[]).unwrap();
                 sockets.insert(slot, websocket::Decoder::new(Role::Server, 4_096));
             } else {
-                let body = if request.target.contains("rpc") {
+                let body = if request.target.path.contains("rpc") {
                     assert_eq!(request.header("authorization"), Some(&b"Bearer t.o.k"[..]));
                     "{\"payload\":\"{\\\"match_id\\\":\\\"m.n\\\"}\"}"
                 } else {

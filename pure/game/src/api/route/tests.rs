@@ -153,6 +153,6 @@ fn no_target_or_body_brings_it_down() {
         let at = random.below(body.len() as u32) as usize;
         body[at] = random.below(256) as u8;
         body.truncate(random.below(60) as usize);
-        let _ = route(method, &target, &body);
+        let _ = route(method, &*target, &body);
     }
 }
