@@ -5,7 +5,8 @@
 //! Heads are parsed by `httparse`; framing (lengths, chunks, keep-alive, what must be refused) is
 //! decided here, strictly: whatever two parsers could read differently is an error, because a
 //! request that a proxy and this server cut at different places smuggles another one in.
-//! Not here: routing, time-outs, compression, HTTP/2. After any error the connection has to be
+//! Bodies of requests may be compressed ([`content`]). Not here: routing, time-outs, compression
+//! of answers, HTTP/2. After any error the connection has to be
 //! answered with [`HttpError::status`] and closed.
 //!
 //! Source: RFC 9110, RFC 9112.
@@ -13,6 +14,7 @@
 mod assembly;
 mod chunked;
 mod client;
+mod content;
 mod head;
 mod parts;
 mod request;
@@ -20,6 +22,7 @@ mod response;
 mod target;
 
 pub use client::{RequestHead, Response, ResponseDecoder, request};
+pub use content::{Coding, content};
 pub use head::Headers;
 pub use request::{Decoder, Request, Upgrade};
 pub use response::{Connection, ResponseHead, reason, respond, respond_head, write_header};
@@ -42,7 +45,8 @@ pub struct Limits {
     pub head_bytes_max: usize,
     /// Number of headers, at most [`HEADERS_MAX`]; 431 above.
     pub headers_max: usize,
-    /// Bytes of a body after removing the chunks' framing; 413 above.
+    /// Bytes of a body after removing the chunks' framing, and once more after undoing its content
+    /// coding; 413 above.
     pub body_bytes_max: usize,
 }
 
@@ -118,6 +122,12 @@ pub enum HttpError {
     /// The body exceeds [`Limits::body_bytes_max`].
     #[error("http: request body too large")]
     BodyTooLarge,
+    /// A `Content-Encoding` other than those of [`Coding`], or more than one.
+    #[error("content coding not supported: use gzip, deflate or none")]
+    ContentCoding,
+    /// A body that is not what its `Content-Encoding` says.
+    #[error("malformed content: not what Content-Encoding says")]
+    Content,
     /// The peer closed within a message; only [`ResponseDecoder::finish`] says so.
     #[error("connection closed within a message")]
     Truncated,
@@ -130,6 +140,7 @@ impl HttpError {
         match self {
             Self::BodyTooLarge => 413,
             Self::TargetTooLong => 414,
+            Self::ContentCoding => 415,
             Self::Expectation => 417,
             Self::HeadTooLarge | Self::TooManyHeaders => 431,
             Self::Connect | Self::TransferCoding => 501,

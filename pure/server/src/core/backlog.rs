@@ -171,6 +171,11 @@ impl Backlog {
         self.handled <= HANDLED_PER_TURN_MAX
     }
 
+    /// Ends the connection's share of the turn: what it sent cost as much as many requests.
+    pub(super) fn end_turn(&mut self) {
+        self.handled = HANDLED_PER_TURN_MAX;
+    }
+
     /// Stops reading when too much waits, and goes on when half is handled; tells whether it does.
     pub(super) fn pace(&mut self, conn: ConnId, out: &mut Output<Mail>) -> bool {
         if !self.is_paused && self.len() > HELD_BYTES_MAX {

@@ -1,12 +1,13 @@
 //! One HTTP connection: requests come one after the other, pipelined or not, and are answered in
 //! order. While one waits for a worker, the bytes behind it wait in the backlog.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use event::{ConnId, Now, Output};
 use game::session::Claims;
-use wire::http1;
+use wire::http1::{self, HttpError, Request};
 
 use super::backlog::{Backlog, UNTAKEN_BYTES_MAX};
 use super::{Core, State};
@@ -142,14 +143,15 @@ impl Core {
                 break reason;
             }
             let before = out.unsent();
-            let Http { decoder, verified, peer, is_new, .. } = &mut *http;
+            let Http { decoder, verified, peer, is_new, backlog, .. } = &mut *http;
             let step = match decoder.next(&mut input, &self.limits) {
                 Ok(Some(request)) => {
                     self.stats.overall_request_recv_bytes.add(request.body.len() as u64);
                     if std::mem::take(is_new) {
                         self.look_for_proxy(now, *peer, &request);
                     }
-                    self.request(now, conn, (*peer, verified), &request, out)
+                    let of = (*peer, verified, backlog);
+                    self.request_unpacked(now, conn, of, &request, out)
                 }
                 Ok(None) => {
                     if http.decoder.wants_continue() {
@@ -157,12 +159,7 @@ impl Core {
                     }
                     break After::Dry;
                 }
-                Err(error) => {
-                    self.stats.refused_requests.up();
-                    self.say_foreign(now, *peer, error);
-                    self.answer_broken(now, conn, &error, out);
-                    Step::Close
-                }
+                Err(error) => self.refuse_broken(now, conn, *peer, error, out),
             };
             match step {
                 Step::Answered => {
@@ -205,6 +202,41 @@ impl Core {
             }
         }
         self.put(conn, State::Http(http));
+    }
+
+    /// Handles a request after undoing its content coding, which costs as much as many requests.
+    fn request_unpacked(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        (peer, verified, backlog): (SocketAddr, &mut Option<Verified>, &mut Backlog),
+        request: &Request<'_>,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        let body = match http1::content(request, &self.limits) {
+            Ok(Cow::Borrowed(_)) => {
+                return self.request(now, conn, (peer, verified), request, out);
+            }
+            Ok(Cow::Owned(body)) => body,
+            Err(error) => return self.refuse_broken(now, conn, peer, error, out),
+        };
+        backlog.end_turn();
+        self.request(now, conn, (peer, verified), &Request { body: &body, ..*request }, out)
+    }
+
+    /// What came is no request, or beyond the limits.
+    fn refuse_broken(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        peer: SocketAddr,
+        error: HttpError,
+        out: &mut Output<Mail>,
+    ) -> Step {
+        self.stats.refused_requests.up();
+        self.say_foreign(now, peer, error);
+        self.answer_broken(now, conn, &error, out);
+        Step::Close
     }
 
     /// The job of the request that waits is done: answers it, then goes on with what is held.

@@ -10,8 +10,7 @@ use std::mem::MaybeUninit;
 use memchr::memchr;
 
 use super::assembly::Framing;
-use super::target::Target;
-use super::{HEADERS_MAX, HttpError, Limits, Request, Response, Upgrade};
+use super::{Coding, HEADERS_MAX, HttpError, Limits, Request, Response, Target, Upgrade};
 
 /// The headers of one message in the order they came; values without surrounding white space.
 /// Borrowed and read again on every use: a head has few headers, and most are never asked for.
@@ -84,6 +83,7 @@ struct Facts<'a> {
     websocket_version: Option<&'a [u8]>,
     host_count: u8,
     expects: bool,
+    coding: Coding,
 }
 
 impl<'a> Facts<'a> {
@@ -116,6 +116,9 @@ impl<'a> Facts<'a> {
             14 if name.eq_ignore_ascii_case("content-length") => {
                 let former = self.content_length.replace(length(value)?);
                 former.map_or(Ok(()), |_| Err(HttpError::ContentLength))?;
+            }
+            16 if name.eq_ignore_ascii_case("content-encoding") => {
+                self.coding = list(value).fold(self.coding, Coding::then);
             }
             17 if name.eq_ignore_ascii_case("transfer-encoding") => {
                 if std::mem::replace(&mut self.has_encoding, true) {
@@ -267,6 +270,7 @@ pub(super) fn request<'a>(
         }),
         expect_continue: facts.expects && !version_1_0 && framing != Framing::Length(0),
         headers,
+        coding: facts.coding,
         body: &[],
     };
     Ok(Some((request, head_len, framing)))

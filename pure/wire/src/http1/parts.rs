@@ -5,7 +5,7 @@
 //! these bytes.
 
 use super::assembly::{Framing, Head};
-use super::{Headers, HttpError, Limits, Request, Response, Target, Upgrade, head};
+use super::{Coding, Headers, HttpError, Limits, Request, Response, Target, Upgrade, head};
 
 /// A part of a head: positions of its first byte and behind its last.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,7 @@ pub(super) struct RequestParts {
     path: Span,
     query: Span,
     headers: Span,
+    coding: Coding,
     upgrade: Option<UpgradeParts>,
     version_1_0: bool,
     keep_alive: bool,
@@ -83,6 +84,7 @@ impl RequestParts {
             path: span(request.target.path.as_bytes()),
             query: span(request.target.query.as_bytes()),
             headers: span(request.headers.lines),
+            coding: request.coding,
             upgrade: request.upgrade.map(|upgrade| UpgradeParts {
                 is_connection_option: upgrade.is_connection_option,
                 key: upgrade.key.map(span),
@@ -110,6 +112,7 @@ impl RequestParts {
             }),
             expect_continue: self.expect_continue,
             headers: Headers { lines: self.headers.bytes(head) },
+            coding: self.coding,
             body,
         }
     }

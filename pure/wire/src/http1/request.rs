@@ -6,7 +6,7 @@
 
 use super::assembly::{Assembly, Body, Framing, Head, body_length};
 use super::parts::RequestParts;
-use super::{Headers, HttpError, Limits, Target, head};
+use super::{Coding, Headers, HttpError, Limits, Target, head};
 
 /// What a request says about turning its connection into a WebSocket; present when its `Upgrade`
 /// header names `websocket`. [`crate::websocket::accept`] judges it.
@@ -37,6 +37,8 @@ pub struct Request<'a> {
     pub expect_continue: bool,
     /// All headers, also those that are evaluated here.
     pub headers: Headers<'a>,
+    /// How the body is encoded; [`super::content`] undoes it.
+    pub coding: Coding,
     /// The whole body, without chunk framing; empty when there was none.
     pub body: &'a [u8],
 }
