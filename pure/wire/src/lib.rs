@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod date;
+pub mod excerpt;
 pub mod http1;
 pub mod http2;
 pub mod nakama;

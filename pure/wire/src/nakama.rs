@@ -9,6 +9,7 @@ mod envelope;
 pub mod json;
 mod match_data;
 mod message;
+mod number;
 pub mod realtime;
 mod timestamp;
 

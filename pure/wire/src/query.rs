@@ -1,7 +1,7 @@
 //! Query strings and path parameters: names and values, decoded.
 //!
 //! Nothing is allocated for values without escapes. Tolerates what Nakama's clients send: a
-//! trailing `?` or `&`, empty pairs. In: the query as it stands in the request target, without
+//! trailing `&`, empty pairs. A `?` within the query is part of a value (RFC 3986 section 3.4). In: the query as it stands in the request target, without
 //! its leading `?`. Out: decoded pairs, or typed values by name.
 //!
 //! Source: WHATWG URL standard, application/x-www-form-urlencoded; Nakama 3.40's REST gateway for
@@ -11,6 +11,7 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
 
+use crate::excerpt::excerpt;
 use crate::nakama::json::same_name;
 
 /// Pairs in one query, at most; more are refused.
@@ -134,15 +135,14 @@ impl<'a> Query<'a> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let value = parse(&text);
         if value.is_none() {
-            return Err(QueryError::Value { name, value: text.chars().take(64).collect(), wanted });
+            return Err(QueryError::Value { name, value: excerpt(&text).to_owned(), wanted });
         }
         Ok(value)
     }
 
     fn raw_pairs(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        // nakama-js ends URLs in `?` even when there is a query already.
-        let raw = self.raw.strip_suffix('?').unwrap_or(self.raw);
-        raw.split('&')
+        self.raw
+            .split('&')
             .filter(|pair| !pair.is_empty())
             .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
     }
@@ -199,10 +199,11 @@ mod tests {
     fn pairs_are_decoded() {
         for (raw, expected) in [
             ("", ""),
-            ("?", ""),
+            ("?", "?=;"),
             ("&", ""),
             ("create=true&", "create=true;"),
-            ("create=true?", "create=true;"),
+            ("title=who+are+you?", "title=who are you?;"),
+            ("a?b=c?&d=?", "a?b=c?;d=?;"),
             ("a=1&&b=2", "a=1;b=2;"),
             ("a&b=&=c", "a=;b=;=c;"),
             ("a=b=c", "a=b=c;"),

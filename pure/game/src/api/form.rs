@@ -13,10 +13,11 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use wire::nakama::api::{
-    AccountDevice, AccountEmail, SessionLogoutRequest, SessionRefreshRequest, decode,
+    AccountDevice, AccountEmail, GetUsersRequest, ListMatchesRequest, ListStorageObjectsRequest,
+    SessionLogoutRequest, SessionRefreshRequest, decode,
 };
 
-use super::body::{self, Int};
+use super::body;
 use super::call::{
     ApiCall, AuthenticateEmail, AuthenticateId, DeleteObjects, ListObjects, Logout, ReadObjects,
     Refresh, WriteObjects,
@@ -137,11 +138,8 @@ impl ApiCall {
             Self::LinkEmail(_) => Self::LinkEmail(email(message(&json)?)?),
             Self::UnlinkEmail(_) => Self::UnlinkEmail(message::<AccountEmail>(&json)?.email),
             Self::GetUsers { .. } => {
-                let UsersForm { ids, usernames } = message(&json)?;
-                Self::GetUsers {
-                    ids: ids.unwrap_or_default(),
-                    usernames: usernames.unwrap_or_default(),
-                }
+                let GetUsersRequest { ids, usernames, .. } = message(&json)?;
+                Self::GetUsers { ids, usernames }
             }
             Self::ReadStorageObjects(_) => {
                 Self::ReadStorageObjects(route::read_objects(message(&json)?)?)
@@ -234,33 +232,6 @@ struct AuthenticateForm<A> {
     username: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct UsersForm {
-    ids: Option<Vec<String>>,
-    usernames: Option<Vec<String>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ListObjectsForm {
-    user_id: Option<String>,
-    collection: Option<String>,
-    limit: Option<Int>,
-    cursor: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ListMatchesForm {
-    limit: Option<Int>,
-    authoritative: Option<bool>,
-    label: Option<String>,
-    min_size: Option<Int>,
-    max_size: Option<Int>,
-    query: Option<String>,
-}
-
 fn no_request() -> ApiError {
     ApiError::internal(NO_REQUEST)
 }
@@ -301,30 +272,22 @@ fn id(json: &[u8]) -> Result<String, ApiError> {
 }
 
 fn list_objects(json: &[u8]) -> Result<ListObjects, ApiError> {
-    let form: ListObjectsForm = message(json)?;
-    Ok(ListObjects {
-        collection: form.collection.unwrap_or_default(),
-        user_id: form.user_id.unwrap_or_default(),
-        limit: int32(form.limit)?.unwrap_or(route::LIST_LIMIT_DEFAULT),
-        cursor: form.cursor.unwrap_or_default(),
-    })
+    let ListStorageObjectsRequest { user_id, collection, limit, cursor } = message(json)?;
+    let limit = limit.unwrap_or(route::LIST_LIMIT_DEFAULT);
+    Ok(ListObjects { collection, user_id, limit, cursor })
 }
 
 fn list_filter(json: &[u8]) -> Result<ListFilter, ApiError> {
-    let form: ListMatchesForm = message(json)?;
-    let limit = int32(form.limit)?.unwrap_or(super::matches::LIMIT_DEFAULT);
+    let form: ListMatchesRequest = message(json)?;
+    let limit = form.limit.unwrap_or(super::matches::LIMIT_DEFAULT);
     Ok(ListFilter {
         limit: u32::try_from(limit).unwrap_or(0),
         authoritative: form.authoritative,
         label: form.label,
-        min_size: int32(form.min_size)?,
-        max_size: int32(form.max_size)?,
+        min_size: form.min_size,
+        max_size: form.max_size,
         query: form.query,
     })
-}
-
-fn int32(number: Option<Int>) -> Result<Option<i32>, ApiError> {
-    number.map(|Int(number)| i32::try_from(number).map_err(|_| no_request())).transpose()
 }
 
 #[cfg(test)]

@@ -8,12 +8,12 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 use wire::http1::Target;
 use wire::nakama::api::{
-    AccountDevice, AccountEmail, SessionLogoutRequest, SessionRefreshRequest, UpdateAccountRequest,
-    decode,
+    AccountDevice, AccountEmail, SessionLogoutRequest, SessionRefreshRequest, StorageObjectId,
+    StorageObjectIds, UpdateAccountRequest, WriteStorageObject, WriteStorageObjectsRequest, decode,
 };
 use wire::query::{Query, decode_path};
 
-use super::body::{self, ObjectIdBody, ObjectIdsBody, WriteBody, WritesBody};
+use super::body;
 use super::call::{
     ApiCall, AuthenticateEmail, AuthenticateId, DeleteObjects, ListObjects, Logout, ReadObjects,
     Refresh, WriteObjects,
@@ -337,43 +337,38 @@ pub(super) fn update(body: UpdateAccountRequest) -> AccountUpdate {
     }
 }
 
-fn object_id(body: ObjectIdBody) -> Result<(ObjectId, String), ApiError> {
-    let user_id = match body.user_id.as_deref() {
-        None | Some("") => uuid::Uuid::nil(),
-        Some(text) => uuid::Uuid::try_parse(text)
+fn object_id(body: StorageObjectId) -> Result<(ObjectId, String), ApiError> {
+    let StorageObjectId { collection, key, user_id, version } = body;
+    let user_id = match &*user_id {
+        "" => uuid::Uuid::nil(),
+        text => uuid::Uuid::try_parse(text)
             .map_err(|_| ApiError::invalid("Invalid user ID supplied. It must be a valid UUID."))?,
     };
-    let collection = body.collection.unwrap_or_default();
-    let id = ObjectId { collection, key: body.key.unwrap_or_default(), user_id };
-    Ok((id, body.version.unwrap_or_default()))
+    Ok((ObjectId { collection, key, user_id }, version))
 }
 
-pub(super) fn read_objects(body: ObjectIdsBody) -> Result<ReadObjects, ApiError> {
-    let ids = body.object_ids.unwrap_or_default().into_iter();
+pub(super) fn read_objects(body: StorageObjectIds) -> Result<ReadObjects, ApiError> {
+    let ids = body.object_ids.into_iter();
     Ok(ReadObjects { ids: ids.map(|id| Ok(object_id(id)?.0)).collect::<Result<_, ApiError>>()? })
 }
 
-pub(super) fn delete_objects(body: ObjectIdsBody) -> Result<DeleteObjects, ApiError> {
-    let deletes = body.object_ids.unwrap_or_default().into_iter().map(|body| {
-        let (id, version) = object_id(ObjectIdBody { user_id: None, ..body })?;
+pub(super) fn delete_objects(body: StorageObjectIds) -> Result<DeleteObjects, ApiError> {
+    let deletes = body.object_ids.into_iter().map(|body| {
+        let (id, version) = object_id(StorageObjectId { user_id: String::new(), ..body })?;
         Ok(Delete { id, version })
     });
     Ok(DeleteObjects { deletes: deletes.collect::<Result<_, ApiError>>()? })
 }
 
-pub(super) fn write_objects(body: WritesBody) -> WriteObjects {
-    let write = |body: WriteBody| Write {
-        id: ObjectId {
-            collection: body.collection.unwrap_or_default(),
-            key: body.key.unwrap_or_default(),
-            user_id: uuid::Uuid::nil(),
-        },
-        value: body.value.unwrap_or_default(),
-        version: body.version.unwrap_or_default(),
-        permission_read: body.permission_read.map_or(1, |number| number.0),
-        permission_write: body.permission_write.map_or(1, |number| number.0),
+pub(super) fn write_objects(body: WriteStorageObjectsRequest) -> WriteObjects {
+    let write = |body: WriteStorageObject| Write {
+        id: ObjectId { collection: body.collection, key: body.key, user_id: uuid::Uuid::nil() },
+        value: body.value,
+        version: body.version,
+        permission_read: body.permission_read.map_or(1, i64::from),
+        permission_write: body.permission_write.map_or(1, i64::from),
     };
-    WriteObjects { writes: body.objects.unwrap_or_default().into_iter().map(write).collect() }
+    WriteObjects { writes: body.objects.into_iter().map(write).collect() }
 }
 
 fn list_objects(path: &[&str], params: Query<'_>) -> Result<ListObjects, ApiError> {

@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Timestamp;
-use super::json::{write_string, write_string_html};
+use super::json::{lossy_string, write_string, write_string_html};
 use super::message::messages;
+use crate::excerpt::reason;
 
 messages! {
     derive(Clone, Debug, Default, PartialEq);
@@ -207,6 +208,84 @@ messages! {
         disable_time: Option<Timestamp>,
     }
 
+    /// Asks for users.
+    GetUsersRequest {
+        /// Their ids.
+        ids: Vec<String>,
+        /// Their names.
+        usernames: Vec<String>,
+        /// Their ids with Facebook.
+        facebook_ids: Vec<String>,
+    }
+
+    /// Which object of storage is meant, for reading and deleting.
+    StorageObjectId {
+        /// Its collection.
+        collection: String,
+        /// Its key.
+        key: String,
+        /// Its owner; only for reading.
+        user_id: String,
+        /// What its version must be; only for deleting.
+        version: String,
+    }
+
+    /// Asks for objects of storage, or deletes them.
+    StorageObjectIds {
+        /// The objects.
+        object_ids: Vec<StorageObjectId>,
+    }
+
+    /// One object to write.
+    WriteStorageObject {
+        /// Its collection.
+        collection: String,
+        /// Its key.
+        key: String,
+        /// JSON text of an object.
+        value: String,
+        /// What its version must be; `*` for no object.
+        version: String,
+        /// Who may read: 0 nobody, 1 the owner, 2 everybody.
+        permission_read: Option<i32>,
+        /// Who may write: 0 nobody, 1 the owner.
+        permission_write: Option<i32>,
+    }
+
+    /// Writes objects of storage.
+    WriteStorageObjectsRequest {
+        /// The objects.
+        objects: Vec<WriteStorageObject>,
+    }
+
+    /// Asks for a page of a collection.
+    ListStorageObjectsRequest {
+        /// The owner.
+        user_id: String,
+        /// The collection.
+        collection: String,
+        /// How many at most.
+        limit: Option<i32>,
+        /// Where the last page ended.
+        cursor: String,
+    }
+
+    /// Asks for matches.
+    ListMatchesRequest {
+        /// How many at most.
+        limit: Option<i32>,
+        /// Whether a script runs them.
+        authoritative: Option<bool>,
+        /// Their label.
+        label: Option<String>,
+        /// Members at least.
+        min_size: Option<i32>,
+        /// Members at most.
+        max_size: Option<i32>,
+        /// What their labels must match.
+        query: Option<String>,
+    }
+
     /// Several users.
     Users {
         /// In no particular order.
@@ -321,7 +400,8 @@ impl Code {
     }
 }
 
-/// Why a request's body cannot be read. Answer with [`Code::InvalidArgument`] and the text.
+/// Why a request's body cannot be read, with at most an excerpt of it. Answer with
+/// [`Code::InvalidArgument`] and the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadBody(pub String);
@@ -334,7 +414,12 @@ pub fn decode<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, BadBody> 
     if body.trim_ascii().is_empty() {
         return Ok(T::default());
     }
-    serde_json::from_slice(body).map_err(|error| BadBody(error.to_string()))
+    serde_json::from_slice(body).map_err(bad)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn bad(error: serde_json::Error) -> BadBody {
+    BadBody(reason(&error))
 }
 
 /// Appends the body of an answer.
@@ -381,10 +466,13 @@ pub fn encode_rpc(out: &mut Vec<u8>, payload: &str) {
     out.push(b'}');
 }
 
-/// Reads the wrapped body of an RPC over HTTP: one JSON string. Empty and `null` give "".
+/// Reads the wrapped body of an RPC over HTTP: one JSON string. Empty and `null` give "". Half a
+/// surrogate pair, and each byte that is not UTF-8, becomes U+FFFD: Nakama reads this body with
+/// Go's `encoding/json`, which replaces them, while all other bodies go through protobuf's JSON
+/// mapping, which refuses them.
 ///
 /// # Errors
-/// The text that the original answers with for what is not a string.
+/// The text that Nakama answers with for what is not a string.
 pub fn decode_rpc(body: &[u8]) -> Result<String, BadBody> {
     let body = body.trim_ascii();
     let kind = match body.first() {
@@ -396,12 +484,13 @@ pub fn decode_rpc(body: &[u8]) -> Result<String, BadBody> {
         Some(_) => "",
     };
     if kind.is_empty() {
-        let text: Option<String> =
-            serde_json::from_slice(body).map_err(|error| BadBody(error.to_string()))?;
-        return Ok(text.unwrap_or_default());
+        let text: Result<Option<String>, _> = serde_json::from_slice(body);
+        return match text {
+            Ok(text) => Ok(text.unwrap_or_default()),
+            Err(error) => lossy_string(body).ok_or_else(|| bad(error)),
+        };
     }
     // Broken JSON is told as such, before its type.
-    serde_json::from_slice::<serde::de::IgnoredAny>(body)
-        .map_err(|error| BadBody(error.to_string()))?;
+    serde_json::from_slice::<serde::de::IgnoredAny>(body).map_err(bad)?;
     Err(BadBody(format!("json: cannot unmarshal {kind} into Go value of type string")))
 }

@@ -11,9 +11,10 @@ use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
 
-use super::json::same_name;
+use super::json::{same_name, text_is_wrong};
 use super::match_data::read_match_data_send;
 use super::realtime::{Message, NAMES};
+use crate::excerpt::{excerpt, reason};
 
 /// One message and the number that joins an answer to its question.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -34,7 +35,7 @@ pub struct Envelope {
 /// Why a frame holds no message. Texts are for logs; what clients are told is the caller's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Not JSON or protobuf, or a field of the wrong type.
+    /// Not JSON or protobuf, or a field of the wrong type. Of the peer's text it has an excerpt.
     #[error("malformed message: {0}")]
     Malformed(String),
     /// An envelope without a message.
@@ -87,8 +88,8 @@ impl Envelope {
 
     /// The general way, for all messages in all forms.
     pub(super) fn decode_any_json(json: &[u8]) -> Result<Self, DecodeError> {
-        let parts: Parts = serde_json::from_slice(json)
-            .map_err(|error| DecodeError::Malformed(error.to_string()))?;
+        let parts: Parts =
+            serde_json::from_slice(json).map_err(|error| DecodeError::Malformed(reason(&error)))?;
         match (parts.message, parts.second, parts.unknown) {
             (Some(first), Some(second), _) => {
                 Err(DecodeError::Several { first: first.name(), second })
@@ -106,7 +107,7 @@ impl Envelope {
     /// What the frame lacks; see [`DecodeError`].
     pub fn decode_protobuf(bytes: &[u8]) -> Result<Self, DecodeError> {
         let envelope =
-            Self::decode(bytes).map_err(|error| DecodeError::Malformed(error.to_string()))?;
+            Self::decode(bytes).map_err(|error| DecodeError::Malformed(reason(&error)))?;
         if envelope.message.is_some() {
             return Ok(envelope);
         }
@@ -168,7 +169,7 @@ struct Parts {
 
 impl<'de> Deserialize<'de> for Parts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PartsVisitor)
+        deserializer.deserialize_any(PartsVisitor)
     }
 }
 
@@ -177,9 +178,7 @@ struct PartsVisitor;
 impl<'de> Visitor<'de> for PartsVisitor {
     type Value = Parts;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an envelope")
-    }
+    text_is_wrong!("an envelope");
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parts, A::Error> {
         let mut parts = Parts::default();
@@ -245,7 +244,7 @@ impl Visitor<'_> for KeyVisitor {
         let exact = Message::index_of(name);
         Ok(match exact.or_else(|| NAMES.iter().position(|known| same_name(known, name))) {
             Some(index) => Key::Message(index),
-            None => Key::Unknown(name.chars().take(64).collect()),
+            None => Key::Unknown(excerpt(name).to_owned()),
         })
     }
 }

@@ -2,12 +2,16 @@
 //! different readers.
 //!
 //! Written: snake_case names, zero values left out, 64-bit integers as strings, wrappers raw.
-//! Read: snake_case or lowerCamelCase, integers as numbers or strings, `null` as unset; unknown
-//! names are ignored, names given twice are an error. `serde_json` does the lexing.
+//! Read: snake_case or lowerCamelCase, integers as numbers or strings, `null` as unset, but not in
+//! a list or map; unknown names are ignored, and what they stand for is looked at only as far as
+//! finding its end takes; names given twice are an error. `serde_json` does the lexing. Errors
+//! quote at most an [`excerpt`] of a text.
 //!
 //! Source: protobuf's JSON mapping as Nakama 3.40 configures it (UseProtoNames, enums as numbers,
-//! unpopulated fields left out).
+//! unpopulated fields left out, unknown ones discarded), and as Go reads it
+//! (google.golang.org/protobuf 1.36, `encoding/protojson/decode.go`).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,6 +24,25 @@ use bytes::Bytes;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::number::{is_number, whole_number};
+use crate::excerpt::excerpt;
+
+/// What a visitor expects, which is not a string: says so, and quotes an excerpt of one.
+macro_rules! text_is_wrong {
+    ($expected:literal) => {
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str($expected)
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            let text = serde::de::Unexpected::Str($crate::excerpt::excerpt(text));
+            Err(E::invalid_type(text, &self))
+        }
+    };
+}
+pub(super) use text_is_wrong;
 
 /// Whether `found` is `snake`, or the same name in lowerCamelCase.
 #[must_use]
@@ -115,6 +138,41 @@ pub(super) fn write_base64(out: &mut Vec<u8>, data: &[u8]) {
     out.push(b'"');
 }
 
+/// Reads a body of one JSON string as Go's `encoding/json` does: each half of a surrogate pair, and
+/// each byte that is not UTF-8, becomes U+FFFD. `None` when it is no string even so.
+pub(super) fn lossy_string(body: &[u8]) -> Option<String> {
+    // A string that is read as bytes may hold those, and is not checked for control characters.
+    if body.iter().any(|&byte| byte < b' ') {
+        return None;
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let text = deserializer.deserialize_bytes(LossyVisitor).ok()?;
+    deserializer.end().ok()?;
+    Some(text)
+}
+
+struct LossyVisitor;
+
+impl Visitor<'_> for LossyVisitor {
+    type Value = String;
+
+    text_is_wrong!("a string");
+
+    fn visit_bytes<E: de::Error>(self, mut bytes: &[u8]) -> Result<String, E> {
+        let mut text = String::with_capacity(bytes.len());
+        while let Err(error) = std::str::from_utf8(bytes) {
+            let (good, bad) = bytes.split_at(error.valid_up_to());
+            text.push_str(&String::from_utf8_lossy(good));
+            text.push(char::REPLACEMENT_CHARACTER);
+            // An escaped half of a pair stands here as three bytes.
+            let is_half = matches!(bad, [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..]);
+            bytes = bad.get(if is_half { 3 } else { 1 }..).unwrap_or_default();
+        }
+        text.push_str(&String::from_utf8_lossy(bytes));
+        Ok(text)
+    }
+}
+
 /// Reads base64 in the standard or the URL alphabet, padded or not.
 pub(super) fn read_base64(text: &[u8]) -> Option<Bytes> {
     let is_url = memchr::memchr2(b'-', b'_', text).is_some();
@@ -156,6 +214,29 @@ impl<'de, T: Field> DeserializeSeed<'de> for In<T> {
     }
 }
 
+/// An item of a list or map on its way in: not `null`.
+struct Item<T>(PhantomData<T>);
+
+impl<'de, T: Field> DeserializeSeed<'de> for Item<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de, T: Field> Visitor<'de> for Item<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value, for there is no null in a list or map")
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        T::read(deserializer)
+    }
+}
+
 impl Field for String {
     fn is_unset(&self) -> bool {
         self.is_empty()
@@ -166,6 +247,7 @@ impl Field for String {
     }
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Serde's own error never quotes a string here: every string is taken.
         Ok(Option::<Self>::deserialize(deserializer)?.unwrap_or_default())
     }
 }
@@ -180,7 +262,23 @@ impl Field for bool {
     }
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Option::<Self>::deserialize(deserializer)?.unwrap_or_default())
+        deserializer.deserialize_any(BoolVisitor)
+    }
+}
+
+struct BoolVisitor;
+
+impl Visitor<'_> for BoolVisitor {
+    type Value = bool;
+
+    text_is_wrong!("a boolean");
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<bool, E> {
+        Ok(value)
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<bool, E> {
+        Ok(false)
     }
 }
 
@@ -194,7 +292,7 @@ impl Field for i32 {
     }
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wide = deserializer.deserialize_any(IntegerVisitor)?;
+        let wide = read_whole(deserializer)?;
         Self::try_from(wide).map_err(|_| {
             de::Error::invalid_value(de::Unexpected::Signed(wide), &"a 32-bit integer")
         })
@@ -211,46 +309,34 @@ impl Field for i64 {
     }
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(IntegerVisitor)
+        read_whole(deserializer)
     }
 }
 
-/// Accepts a number without fraction, as number or string, and `null` as 0.
-struct IntegerVisitor;
+/// Reads a whole number of 64 bits, as number or string, and `null` as 0. Its text is read, and not
+/// what a parser made of it, because a double in between would round.
+fn read_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    let json = <&RawValue>::deserialize(deserializer)?.get();
+    let number = match json.as_bytes() {
+        [b'n', ..] => Some(0),
+        [b'"', ..] => string(json).and_then(|text| whole_number(&text)),
+        _ => whole_number(json),
+    };
+    number.ok_or_else(|| {
+        let found = excerpt(json);
+        de::Error::custom(format_args!(
+            "invalid value: {found}, expected a 64-bit integer, or one in a string"
+        ))
+    })
+}
 
-impl Visitor<'_> for IntegerVisitor {
-    type Value = i64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an integer, or an integer in a string")
+/// What a JSON string says.
+fn string(json: &str) -> Option<Cow<'_, str>> {
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        return serde_json::from_str(json).ok().map(Cow::Owned);
     }
-
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<i64, E> {
-        Ok(value)
-    }
-
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<i64, E> {
-        i64::try_from(value)
-            .map_err(|_| E::invalid_value(de::Unexpected::Unsigned(value), &"a 64-bit integer"))
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<i64, E> {
-        // Beyond 2⁵³ such a number has lost digits already: refuse it rather than round.
-        const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-        if value.fract() != 0.0 || value.abs() > EXACT_MAX {
-            return Err(E::invalid_value(de::Unexpected::Float(value), &self));
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "a whole number within 2⁵³")]
-        Ok(value as i64)
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<i64, E> {
-        text.parse().map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<i64, E> {
-        Ok(0)
-    }
+    Some(Cow::Borrowed(inner))
 }
 
 impl Field for f64 {
@@ -306,9 +392,10 @@ impl Visitor<'_> for FloatVisitor {
             "NaN" => Some(f64::NAN),
             "Infinity" => Some(f64::INFINITY),
             "-Infinity" => Some(f64::NEG_INFINITY),
-            _ => text.parse().ok().filter(|number: &f64| number.is_finite()),
+            _ if is_number(text) => text.parse().ok().filter(|number: &f64| number.is_finite()),
+            _ => None,
         };
-        number.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+        number.ok_or_else(|| E::invalid_value(de::Unexpected::Str(excerpt(text)), &self))
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<f64, E> {
@@ -341,7 +428,7 @@ impl Visitor<'_> for Base64Visitor {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Bytes, E> {
         let bytes = read_base64(text.as_bytes());
-        bytes.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+        bytes.ok_or_else(|| E::invalid_value(de::Unexpected::Str(excerpt(text)), &self))
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<Bytes, E> {
@@ -408,9 +495,7 @@ struct ListVisitor<T>(PhantomData<T>);
 impl<'de, T: Field> Visitor<'de> for ListVisitor<T> {
     type Value = Vec<T>;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
-    }
+    text_is_wrong!("a list");
 
     fn visit_unit<E: de::Error>(self) -> Result<Vec<T>, E> {
         Ok(Vec::new())
@@ -418,7 +503,7 @@ impl<'de, T: Field> Visitor<'de> for ListVisitor<T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = seq.next_element_seed(In(PhantomData))? {
+        while let Some(item) = seq.next_element_seed(Item(PhantomData))? {
             list.push(item);
         }
         Ok(list)
@@ -448,9 +533,7 @@ struct MapVisitor<T>(PhantomData<T>);
 impl<'de, T: Field> Visitor<'de> for MapVisitor<T> {
     type Value = BTreeMap<String, T>;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
+    text_is_wrong!("an object");
 
     fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
         Ok(BTreeMap::new())
@@ -459,8 +542,9 @@ impl<'de, T: Field> Visitor<'de> for MapVisitor<T> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
         let mut map = BTreeMap::new();
         while let Some(name) = access.next_key::<String>()? {
-            let value = access.next_value_seed(In(PhantomData))?;
+            let value = access.next_value_seed(Item(PhantomData))?;
             if map.contains_key(&name) {
+                let name = excerpt(&name);
                 return Err(de::Error::custom(format_args!("duplicate key {name:?}")));
             }
             map.insert(name, value);

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 
-use super::json::same_name;
+use super::json::{same_name, text_is_wrong};
 
 /// What the JSON form needs to know of a message.
 pub(super) trait JsonMessage: Default {
@@ -31,9 +31,7 @@ pub(super) struct MessageVisitor<T>(pub(super) PhantomData<T>);
 impl<'de, T: JsonMessage> Visitor<'de> for MessageVisitor<T> {
     type Value = T;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
+    text_is_wrong!("an object");
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
         let mut message = T::default();
@@ -175,7 +173,8 @@ macro_rules! messages {
                 fn deserialize<D: serde::Deserializer<'de>>(
                     deserializer: D,
                 ) -> Result<Self, D::Error> {
-                    deserializer.deserialize_map(
+                    // Not `deserialize_map`: that quotes a string in its place whole.
+                    deserializer.deserialize_any(
                         $crate::nakama::message::MessageVisitor(std::marker::PhantomData),
                     )
                 }

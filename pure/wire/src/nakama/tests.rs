@@ -216,9 +216,7 @@ fn what_is_refused_and_how() {
     check("", expect![[r#"Malformed("EOF while parsing a value at line 1 column 0")"#]]);
     check(
         "[]",
-        expect![[
-            r#"Malformed("invalid type: sequence, expected an envelope at line 1 column 0")"#
-        ]],
+        expect![[r#"Malformed("invalid type: sequence, expected an envelope at line 1 column 2")"#]],
     );
     check("{", expect![[r#"Malformed("EOF while parsing an object at line 1 column 1")"#]]);
     check(r#"{"ping":{}}x"#, expect![[r#"Malformed("trailing characters at line 1 column 12")"#]]);
@@ -250,7 +248,7 @@ fn what_is_refused_and_how() {
     );
     check(
         r#"{"ping":[]}"#,
-        expect![[r#"Malformed("invalid type: sequence, expected an object at line 1 column 8")"#]],
+        expect![[r#"Malformed("invalid type: sequence, expected an object at line 1 column 10")"#]],
     );
     check(
         r#"{"ping":1}"#,
@@ -273,25 +271,25 @@ fn what_is_refused_and_how() {
     check(
         r#"{"match_data_send":{"op_code":"1x"}}"#,
         expect![[
-            r#"Malformed("invalid value: string \"1x\", expected an integer, or an integer in a string at line 1 column 34")"#
+            r#"Malformed("invalid value: \"1x\", expected a 64-bit integer, or one in a string at line 1 column 35")"#
         ]],
     );
     check(
         r#"{"match_data_send":{"op_code":1.5}}"#,
         expect![[
-            r#"Malformed("invalid value: floating point `1.5`, expected an integer, or an integer in a string at line 1 column 33")"#
+            r#"Malformed("invalid value: 1.5, expected a 64-bit integer, or one in a string at line 1 column 34")"#
         ]],
     );
     check(
         r#"{"match_data_send":{"op_code":9223372036854775808}}"#,
         expect![[
-            r#"Malformed("invalid value: integer `9223372036854775808`, expected a 64-bit integer at line 1 column 49")"#
+            r#"Malformed("invalid value: 9223372036854775808, expected a 64-bit integer, or one in a string at line 1 column 50")"#
         ]],
     );
     check(
         r#"{"match_data_send":{"op_code":true}}"#,
         expect![[
-            r#"Malformed("invalid type: boolean `true`, expected an integer, or an integer in a string at line 1 column 34")"#
+            r#"Malformed("invalid value: true, expected a 64-bit integer, or one in a string at line 1 column 35")"#
         ]],
     );
     check(
@@ -316,12 +314,115 @@ fn what_is_refused_and_how() {
     assert_eq!(decode(&deep), r#"Unknown { cid: "", name: "x" }"#, "without recursion");
 }
 
+/// What Go's protojson takes for a number, in strings and bare.
+#[test]
+fn whole_numbers_may_have_a_fraction_or_an_exponent() {
+    for number in ["1e3", "1000.0", "\"1e3\"", "\"1.0e3\"", "\"1000\"", "\"\\u0031e3\"", "10000e-1"]
+    {
+        let data = format!(r#"{{"match_data_send":{{"op_code":{number}}}}}"#);
+        assert_eq!(decode(&data), r#"{"match_data_send":{"op_code":"1000"}}"#, "{number}");
+        let party = format!(r#"{{"party_create":{{"max_size":{number}}}}}"#);
+        assert_eq!(decode(&party), r#"{"party_create":{"max_size":1000}}"#, "{number}");
+    }
+    for number in ["9007199254740993.0", "\"9007199254740993\"", "9.007199254740993e15"] {
+        let data = format!(r#"{{"match_data_send":{{"op_code":{number}}}}}"#);
+        let expected = r#"{"match_data_send":{"op_code":"9007199254740993"}}"#;
+        assert_eq!(decode(&data), expected, "{number}");
+    }
+    for number in [
+        "\"+1\"",
+        "\"01\"",
+        "\" 1\"",
+        "\"1 \"",
+        "\"\"",
+        "\"1.5\"",
+        "1.5",
+        "1e-1",
+        "1e19",
+        "\"0x1\"",
+        "\"\\\"1\\\"\"",
+        "\"\\ud800\"",
+        "true",
+        "{}",
+        "[1]",
+    ] {
+        let data = format!(r#"{{"match_data_send":{{"op_code":{number}}}}}"#);
+        assert!(decode(&data).starts_with("Malformed"), "{number}");
+    }
+}
+
+#[test]
+fn null_is_nothing_but_in_lists_and_maps() {
+    check(
+        r#"{"status_follow":{"user_ids":null,"usernames":["a"]}}"#,
+        expect![[r#"{"status_follow":{"usernames":["a"]}}"#]],
+    );
+    for json in [
+        r#"{"status_follow":{"user_ids":["a",null]}}"#,
+        r#"{"match_data_send":{"presences":[null]}}"#,
+        r#"{"match_join":{"metadata":{"a":null}}}"#,
+        r#"{"matchmaker_add":{"numeric_properties":{"a":null}}}"#,
+    ] {
+        assert!(decode(json).contains("no null in a list or map"), "{}", decode(json));
+    }
+    assert!(api::decode::<api::StorageObjectIds>(br#"{"object_ids":[null]}"#).is_err());
+}
+
+/// Whatever is wrong with a long text, the error has 64 characters of it at most.
+#[test]
+fn errors_quote_excerpts() {
+    let long = "\\u0001".repeat(40_000);
+    let mut bodies = Vec::new();
+    for body in [
+        r#"{"match_data_send":{"op_code":"…"}}"#,
+        r#"{"match_data_send":{"op_code":{"a":"…"}}}"#,
+        r#"{"match_data_send":{"data":"…"}}"#,
+        r#"{"match_data_send":{"reliable":"…"}}"#,
+        r#"{"match_data_send":{"presences":"…"}}"#,
+        r#"{"match_data_send":{"presences":["…"]}}"#,
+        r#"{"match_data_send":"…"}"#,
+        r#"{"match_join":{"metadata":"…"}}"#,
+        r#"{"match_join":{"metadata":{"…":"","…":""}}}"#,
+        r#"{"matchmaker_add":{"numeric_properties":{"a":"…"}}}"#,
+        r#"{"notifications":{"notifications":[{"create_time":"…"}]}}"#,
+        r#""…""#,
+        r#"{"…":{}}"#,
+    ] {
+        let body = body.replace('…', &long);
+        let error = Envelope::decode_json(body.as_bytes()).unwrap_err();
+        bodies.push(format!("{error}"));
+        if let Err(error) = api::decode::<api::LinkSteamRequest>(body.as_bytes()) {
+            bodies.push(error.0);
+        }
+    }
+    for body in [r#"{"account":"…"}"#, r#"{"sync":"…"}"#, r#"{"account":{"vars":["…"]}}"#] {
+        let body = body.replace('…', &long);
+        bodies.push(api::decode::<api::LinkSteamRequest>(body.as_bytes()).unwrap_err().0);
+    }
+    for error in bodies {
+        let quoted = error.matches("u{1}").count() + error.matches("u0001").count();
+        assert!(quoted <= crate::excerpt::EXCERPT_CHARS_MAX && error.len() < 700, "{error}");
+    }
+}
+
 #[test]
 fn numbers_of_double_precision() {
     let json = r#"{"matchmaker_add":{"numeric_properties":{"a":"NaN","b":"Infinity","c":-0.0,"d":1e300,"e":"1e3"}}}"#;
     let envelope = Envelope::decode_json(json.as_bytes()).unwrap();
     expect![[r#"{"matchmaker_add":{"numeric_properties":{"a":"NaN","b":"Infinity","c":0,"d":1e+300,"e":1000}}}"#]].assert_eq(&encode(&envelope));
-    for bad in ["\"inf\"", "\"infinity\"", "\"1e999\"", "\"\"", "\"x\"", "true", "{}"] {
+    for bad in [
+        "\"+1\"",
+        "\".5\"",
+        "\"1.\"",
+        "\"01\"",
+        "\"inf\"",
+        "\"infinity\"",
+        "\"1e999\"",
+        "\"\"",
+        "\"x\"",
+        "true",
+        "{}",
+    ] {
         let json = format!(r#"{{"matchmaker_add":{{"numeric_properties":{{"a":{bad}}}}}}}"#);
         let error = Envelope::decode_json(json.as_bytes()).unwrap_err();
         assert!(matches!(error, DecodeError::Malformed(_)), "{bad}");
@@ -556,7 +657,7 @@ fn bodies_of_the_rest_interface() {
         r#"{"id":"x","vars":{"k":"v"},"extra":1}"#,
     ));
     expect![[r#"AccountDevice { id: "", vars: {} }"#]].assert_eq(&read::<api::AccountDevice>(""));
-    expect!["invalid type: sequence, expected an object at line 1 column 0"]
+    expect!["invalid type: sequence, expected an object at line 1 column 2"]
         .assert_eq(&read::<api::AccountDevice>("[]"));
     expect!["EOF while parsing a string at line 1 column 8"]
         .assert_eq(&read::<api::AccountDevice>(r#"{"id":"x"#));
@@ -621,7 +722,30 @@ fn rpc_over_http() {
         let read = read.as_deref().map_err(|error| error.0.as_str());
         assert_eq!(read, expected, "{body}");
     }
-    assert!(api::decode_rpc(b"\"\xff\"").is_err());
+}
+
+/// As Go's `encoding/json` reads strings, which is what Nakama reads this body with.
+#[test]
+fn rpc_over_http_replaces_what_is_no_text() {
+    for (body, expected) in [
+        (&b"\"a\xffb\""[..], "a\u{fffd}b"),
+        (b"\"\xe2\x82\"", "\u{fffd}\u{fffd}"),
+        (br#""a\ud800""#, "a\u{fffd}"),
+        (br#""\udc00b""#, "\u{fffd}b"),
+        (br#""\ud800\u0041""#, "\u{fffd}A"),
+        (br#""\ud800\ud83d\ude00""#, "\u{fffd}😀"),
+        (br#" "\ud800x" "#, "\u{fffd}x"),
+    ] {
+        assert_eq!(api::decode_rpc(body).unwrap(), expected, "{}", body.escape_ascii());
+    }
+    for broken in
+        [&b"\"\xff"[..], b"\"\xff\"x", b"\"\xff\n\"", br#""\ud80""#, b"\xff", br#""\xff""#]
+    {
+        assert!(api::decode_rpc(broken).is_err(), "{}", broken.escape_ascii());
+    }
+    // Everything else goes through protobuf's JSON mapping, which refuses them.
+    assert!(api::decode::<api::AccountDevice>(br#"{"id":"\ud800"}"#).is_err());
+    assert!(api::decode::<api::AccountDevice>(b"{\"id\":\"\xff\"}").is_err());
 }
 
 #[test]

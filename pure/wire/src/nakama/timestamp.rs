@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::json::Field;
 use crate::date;
+use crate::excerpt::excerpt;
 
 /// A moment in UTC. Source: google.protobuf.Timestamp.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, prost::Message)]
@@ -73,7 +74,7 @@ impl Visitor<'_> for TimestampVisitor {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Timestamp, E> {
         let (seconds, nanos) = date::parse_rfc3339(text)
-            .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))?;
+            .ok_or_else(|| E::invalid_value(de::Unexpected::Str(excerpt(text)), &self))?;
         Ok(Timestamp { seconds, nanos: i32::try_from(nanos).unwrap_or(0) })
     }
 }
