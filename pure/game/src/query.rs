@@ -61,7 +61,7 @@ struct Term {
     boost: f64,
 }
 
-/// What is wrong with a query. Offsets count bytes from its start.
+/// What is wrong with a query. Offsets count bytes from its start; texts are excerpts.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum QueryError {
     /// Longer than [`Query::BYTES_MAX`].

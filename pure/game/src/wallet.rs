@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use event::Now;
 use uuid::Uuid;
+use wire::excerpt::excerpt;
 
 pub use ledger::{LEDGER_LIMIT_MAX, LedgerItem, ledger_list, ledger_update};
 
@@ -129,9 +130,11 @@ fn changed(
     for (path, delta) in changeset {
         let amount = updated.entry(path.clone()).or_insert(0);
         *amount = amount.checked_add(*delta).ok_or_else(|| {
+            let path = excerpt(path);
             ApiError::invalid(format!("wallet update rejected overflow at path '{path}'"))
         })?;
         if *amount < 0 {
+            let path = excerpt(path);
             return Err(ApiError::invalid(format!(
                 "wallet update rejected negative value at path '{path}'"
             )));

@@ -3,6 +3,7 @@
 
 use event::{Now, Random};
 use uuid::Uuid;
+use wire::excerpt::excerpt;
 
 use super::call::{ApiCall, ListObjects, Logout, Refresh};
 use super::matches;
@@ -225,8 +226,9 @@ fn get_account(cx: &mut Cx<'_>, user_id: Uuid) -> Result<Vec<u8>, ApiError> {
 
 fn get_users(cx: &mut Cx<'_>, ids: &[String], names: &[String]) -> Result<Vec<u8>, ApiError> {
     let parse = |text: &String| {
-        Uuid::try_parse(text)
-            .map_err(|_| ApiError::invalid(format!("ID '{text}' is not a valid system ID.")))
+        Uuid::try_parse(text).map_err(|_| {
+            ApiError::invalid(format!("ID '{}' is not a valid system ID.", excerpt(text)))
+        })
     };
     let ids = ids.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let users = user::users(cx.db, &ids, names)

@@ -4,6 +4,7 @@
 use std::str::Chars;
 
 use regex_lite::{Regex, RegexBuilder};
+use wire::excerpt::excerpt;
 
 use super::QueryError;
 use super::fields::FieldValue;
@@ -82,7 +83,7 @@ impl Condition {
         // Alone first, so that `a)|(b` does not become well-formed by the brackets around it.
         let (regex, bytes) = compile(pattern)
             .and_then(|_| compile(&format!("^(?:{pattern})$")))
-            .map_err(|reason| QueryError::Regex { text: pattern.to_owned(), reason })?;
+            .map_err(|reason| QueryError::Regex { text: excerpt(pattern).to_owned(), reason })?;
         // At worst every byte of the value meets every state of the program, 4 steps each, as
         // measured by `benches/listing.rs`. A state has 32 bytes.
         let steps_per_byte = u64::try_from(bytes * 4 / 32).unwrap_or(u64::MAX);

@@ -1,5 +1,7 @@
 //! Puts a query's tokens together into terms; see the grammar at the top of `query.rs`.
 
+use wire::excerpt::excerpt;
+
 use super::condition::{Comparison, Condition, Wild};
 use super::fields::FieldPath;
 use super::lex::{Kind, Lexer, Token, letters, unescape};
@@ -114,7 +116,8 @@ impl<'a> Parser<'a> {
         };
         if let Some(Kind::Phrase(_)) = self.kind() {
             let text = self.phrase()?;
-            let limit_ns = parse_date_ns(&text).ok_or(QueryError::Date { text })?;
+            let limit_ns = parse_date_ns(&text)
+                .ok_or_else(|| QueryError::Date { text: excerpt(&text).to_owned() })?;
             return Ok(Condition::Dates { comparison, limit_ns });
         }
         Ok(Condition::Numbers { comparison, limit: self.number()?.0 })
@@ -178,14 +181,14 @@ impl<'a> Parser<'a> {
 }
 
 fn number(text: &str) -> Result<f64, QueryError> {
-    finite(text).ok_or_else(|| QueryError::Number { text: text.to_owned() })
+    finite(text).ok_or_else(|| QueryError::Number { text: excerpt(text).to_owned() })
 }
 
 fn boost(text: &str) -> Result<f64, QueryError> {
     if text.is_empty() {
         return Ok(1.0);
     }
-    finite(text).ok_or_else(|| QueryError::Boost { text: text.to_owned() })
+    finite(text).ok_or_else(|| QueryError::Boost { text: excerpt(text).to_owned() })
 }
 
 fn finite(text: &str) -> Option<f64> {
@@ -201,6 +204,6 @@ fn fuzziness(text: &str) -> Result<u8, QueryError> {
         Some(number) if (0.0..1.0).contains(&number) => Ok(0),
         Some(number) if (1.0..2.0).contains(&number) => Ok(1),
         Some(number) if (2.0..3.0).contains(&number) => Ok(2),
-        _ => Err(QueryError::Fuzziness { text: text.to_owned() }),
+        _ => Err(QueryError::Fuzziness { text: excerpt(text).to_owned() }),
     }
 }

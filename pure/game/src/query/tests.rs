@@ -321,7 +321,25 @@ fn limits() {
         assert!(matches!(error, QueryError::Regex { .. }), "{regex}");
     }
     let digits = "9".repeat(400);
-    assert_eq!(Query::parse(&digits).unwrap_err(), QueryError::Number { text: digits });
+    let error = Query::parse(&digits).unwrap_err();
+    assert_eq!(error, QueryError::Number { text: digits[..64].to_owned() });
+}
+
+/// Whatever is wrong with a long text, the error has 64 characters of it at most.
+#[test]
+fn errors_quote_excerpts() {
+    let long = "é".repeat(2_000);
+    let nines = "9".repeat(2_000);
+    for query in [
+        format!("a:/({long}/"),
+        format!("a:>\"{long}\""),
+        format!("a:>{nines}"),
+        format!("a:b^{nines}"),
+        format!("a:b~{nines}"),
+    ] {
+        let error = Query::parse(&query).unwrap_err().to_string();
+        assert!(error.starts_with("parse error") && error.chars().count() < 160, "{error}");
+    }
 }
 
 /// Pieces that mean something, so that nonsense gets deep.

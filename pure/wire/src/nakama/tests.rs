@@ -216,7 +216,9 @@ fn what_is_refused_and_how() {
     check("", expect![[r#"Malformed("EOF while parsing a value at line 1 column 0")"#]]);
     check(
         "[]",
-        expect![[r#"Malformed("invalid type: sequence, expected an envelope at line 1 column 2")"#]],
+        expect![[
+            r#"Malformed("invalid type: sequence, expected an envelope at line 1 column 2")"#
+        ]],
     );
     check("{", expect![[r#"Malformed("EOF while parsing an object at line 1 column 1")"#]]);
     check(r#"{"ping":{}}x"#, expect![[r#"Malformed("trailing characters at line 1 column 12")"#]]);
