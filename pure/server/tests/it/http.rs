@@ -34,6 +34,37 @@ fn an_answer_to_head_has_no_body() {
     }
 }
 
+/// What Python's `gzip` makes of `{"id":"0123456789"}`.
+const GZIP: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\x56\xca\x4c\x51\xb2\x52\x32\
+    \x30\x34\x32\x36\x31\x35\x33\xb7\xb0\x54\xaa\x05\x00\xe5\xc3\xaa\x0e\x13\x00\x00\x00";
+
+#[test]
+fn compressed_bodies_are_read_and_other_codings_refused() {
+    let rig = Rig::new();
+    let say = |coding: &str| {
+        let client = rig.open(0);
+        let key = server_key();
+        let mut bytes = format!(
+            "POST /v2/account/authenticate/device HTTP/1.1\r\nHost: a\r\nAuthorization: {key}\r\n\
+             Content-Encoding: {coding}\r\nContent-Length: {}\r\n\r\n",
+            GZIP.len()
+        )
+        .into_bytes();
+        bytes.extend_from_slice(GZIP);
+        rig.bytes(client, &bytes);
+        rig.settle();
+        let answer = rig.text(client);
+        (answer.get(9..12).unwrap_or_default().to_owned(), rig.is_closed(client), answer)
+    };
+    let (status, closed, answer) = say("gzip");
+    assert!((&*status, closed) == ("200", false) && answer.contains("token"), "{answer}");
+    for (coding, expected) in [("br", "415"), ("deflate", "400")] {
+        let (status, closed, answer) = say(coding);
+        assert_eq!((&*status, closed), (expected, true), "{answer}");
+    }
+    assert_eq!(rig.stat("refused_requests"), 2);
+}
+
 #[test]
 fn who_half_closes_is_answered_and_then_closed() {
     let rig = Rig::new();
