@@ -138,6 +138,8 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/server/src/worker/hooks.rs", "ERROR_BYTES_MAX", "text of a script's error"),
     ("pure/server/src/worker/lanes.rs", "BATCH_CALLS_MAX", "calls in one transaction"),
     ("pure/server/src/worker/lanes.rs", "BATCH_MS_MAX", "calls in one transaction"),
+    ("pure/wire/src/excerpt.rs", "EXCERPT_CHARS_MAX", "what an error quotes"),
+    ("pure/wire/src/excerpt.rs", "REASON_CHARS_MAX", "what an error quotes"),
     ("pure/wire/src/http1.rs", "BLANK_LINES_MAX", "empty lines before"),
     ("pure/wire/src/http1.rs", "HEADERS_MAX", "head of an HTTP request"),
     ("pure/wire/src/http1/chunked.rs", "SIZE_DIGITS_MAX", "digits of a chunk's size"),
