@@ -12,9 +12,9 @@ import { FORMATS, newSocketPlayer, textOf } from "./client.mjs";
 const MATCH_RPC = "bench_find_match";
 const PLAYERS = 10;
 const ROUNDS = 3;
-/** How long the original may take to list a new match; a busy machine needs more. */
+/** How long Nakama may take to list a new match; a busy machine needs more. */
 const LISTING_MS_MAX = 5_000;
-/** 44 and 35 characters, as in the original workload. */
+/** 44 and 35 characters, as in the workload that the protocol of the match comes from. */
 const ECHO = "x".repeat(44);
 const BROADCAST = "y".repeat(35);
 
@@ -24,7 +24,7 @@ before(async () => {
 });
 after(() => server?.stop());
 
-/** A new player joins the match that the RPC names; the original's listing lags, so it may name a new one. */
+/** A new player joins the match that the RPC names; Nakama's listing lags, so it may name a new one. */
 async function enter(index, matchId) {
   const player = await newSocketPlayer(server, { format: FORMATS[index % FORMATS.length] });
   const found = await player.client.rpc(player.session, MATCH_RPC, {});
@@ -72,7 +72,7 @@ test("ten players, echo and broadcast in turns", async () => {
   for (const p of [...players.slice(0, 9), late]) p.leave();
 });
 
-/** Asks until an answer comes again (the original lists a match up to a second late): all that were given. */
+/** Asks until an answer comes again (Nakama lists a match up to a second late): all that were given. */
 async function asksUntilListed(player, payload) {
   const deadline = Date.now() + LISTING_MS_MAX;
   const seen = new Set();

@@ -152,7 +152,7 @@ export function forgeToken(
 }
 
 /**
- * The same session as if it had been issued ten seconds earlier. The original compares whole seconds, so a
+ * The same session as if it had been issued ten seconds earlier. Nakama compares whole seconds, so a
  * token of the very second of a ban or of a logout of all sessions slips through there.
  */
 export function tenSecondsOlder({ token, refresh_token }) {
@@ -231,7 +231,7 @@ export class RawSocket {
 }
 
 /**
- * The server closes with this reason, after an error frame. The original queues that frame and may close
+ * The server closes with this reason, after an error frame. Nakama queues that frame and may close
  * before it is written; throng must deliver it.
  */
 export async function closedWith(raw, reason, error) {

@@ -1,6 +1,6 @@
 /**
  * Scripts and clients that misbehave, and what their neighbours notice of it: nothing. Only throng promises
- * this, the original would hang for ever on some of these scripts, so nothing here runs against it.
+ * this, Nakama would hang for ever on some of these scripts, so nothing here runs against it.
  */
 import { after, before, describe, test } from "node:test";
 import assert from "node:assert/strict";

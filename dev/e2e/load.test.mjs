@@ -2,7 +2,7 @@
  * `throng load` against the server under test: each workload of Nakama's benchmark page runs without an error, and
  * the histogram log that a run writes is read back by somebody else's reader (hdr-histogram-js).
  *
- * Runs are short and their speed is not looked at. On the original the JavaScript and Go functions run too, if it
+ * Runs are short and their speed is not looked at. On Nakama the JavaScript and Go functions run too, if it
  * was started with the modules of `scenarios/modules-nakama`.
  */
 import { after, before, describe, test } from "node:test";

@@ -562,7 +562,7 @@ describe("listing", () => {
     for (let n = 0; n < count; n += 1) all.push(await createMatch({ label }));
     return all;
   };
-  /** The matches a query finds; on the original only once its index has caught up. */
+  /** The matches a query finds; on Nakama only once its index has caught up. */
   async function found(query, expected) {
     const sorted = (matches) => matches.map((m) => m.match_id ?? m).sort();
     let matches = await list(query);

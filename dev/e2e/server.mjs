@@ -4,7 +4,7 @@
  * Two ways: by default the binary `$THRONG_BIN` (else the workspace's debug build) is started in a fresh data
  * directory on a port of the kernel's choice, with the driver `$THRONG_DRIVER` (uring, poll; unset = auto).
  * If `$NAKAMA_URL` is set (such as http://127.0.0.1:7350, keys in `$NAKAMA_SERVER_KEY`, `$NAKAMA_HTTP_KEY`),
- * that running server is used instead: so the same list is checked against the original. What only throng
+ * that running server is used instead: so the same list is checked against Nakama. What only throng
  * promises is skipped there, see `throngOnly`.
  *
  * Not done here: building the binary; anything about the protocol (client.mjs).
@@ -28,7 +28,7 @@ const LOG_LINES_MAX = 400;
 /** The address of a server that already runs, or undefined. */
 const external = process.env.NAKAMA_URL ? new URL(process.env.NAKAMA_URL) : undefined;
 
-/** Options for node's `test` of what the original does not do (or cannot do without a restart). */
+/** Options for node's `test` of what Nakama does not do (or cannot do without a restart). */
 export const throngOnly = external ? { skip: "only throng promises this" } : {};
 /** True if the tests run against a server that somebody else started. */
 export const isExternal = external !== undefined;

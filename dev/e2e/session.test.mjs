@@ -98,7 +98,7 @@ describe("authenticate", () => {
     const sessions = outcomes.filter((o) => o.status === "fulfilled").map((o) => o.value);
     assert.equal(sessions.filter((s) => s.created).length, 1);
     assert.equal(new Set(sessions.map((s) => s.user_id)).size, 1);
-    // The original fails those whose transaction came second.
+    // Nakama fails those whose transaction came second.
     if (!isExternal) assert.equal(sessions.length, outcomes.length);
     assert.equal((await client.authenticateDevice(id, false)).user_id, sessions[0].user_id);
   });

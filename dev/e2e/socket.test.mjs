@@ -277,7 +277,7 @@ describe("what closes the socket", () => {
     if (isExternal) {
       assert.equal(reason, "received malformed payload");
     } else {
-      // Better than the original: the sender is told what was wrong before the close.
+      // Better than Nakama: the sender is told what was wrong before the close.
       const [{ cid, error }] = raw.on.left();
       assert.equal(cid, "1");
       assert.equal(error.code, 1);

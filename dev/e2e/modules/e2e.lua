@@ -1,5 +1,5 @@
 --[[
-RPCs that the end-to-end tests call. They run unmodified on the original server and on throng, so that
+RPCs that the end-to-end tests call. They run unmodified on Nakama and on throng, so that
 the same test list checks both. Data comes in as JSON text in the payload and goes out the same way.
 Nothing here is hostile: that is in hostile.lua, and the matches are in e2e_match.lua.
 --]]

@@ -1,6 +1,6 @@
 --[[
 A server-authoritative match whose every behaviour is asked for by an op code, so that each test can
-drive exactly what it looks at. Runs unmodified on the original server and on throng.
+drive exactly what it looks at. Runs unmodified on Nakama and on throng.
 State holds the parameters of its creation and the presences, by session id.
 --]]
 local nk = require("nakama")

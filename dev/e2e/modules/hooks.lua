@@ -1,6 +1,6 @@
 --[[
 Hooks that change, refuse or block a call, and that keep what they saw; each only for the names that its test
-uses. Runs unmodified on the original server and on throng.
+uses. Runs unmodified on Nakama and on throng.
 --]]
 local nk = require("nakama")
 

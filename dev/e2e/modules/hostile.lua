@@ -1,6 +1,6 @@
 --[[
 RPCs that misbehave on purpose: without end, without bounds, or by swallowing the error that stops them.
-Only called on throng, which promises to stop them; the original has no such limits. Loading is harmless.
+Only called on throng, which promises to stop them; Nakama has no such limits. Loading is harmless.
 --]]
 local nk = require("nakama")
 

@@ -64,7 +64,7 @@ impl Wrong {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "the original cuts off too; `as` saturates")]
+#[allow(clippy::cast_possible_truncation, reason = "Nakama cuts off too; `as` saturates")]
 fn read_broadcast(deferred: bool, args: &BroadcastArgs) -> Result<Broadcast, Wrong> {
     let (op_code, data, presences, sender, reliable) = args;
     let op_code = match op_code {
@@ -95,7 +95,7 @@ fn read_broadcast(deferred: bool, args: &BroadcastArgs) -> Result<Broadcast, Wro
     Ok(Broadcast { op_code, data, to, sender, reliable, deferred })
 }
 
-/// The session ids of a list of presences. Any keys will do, as in the original.
+/// The session ids of a list of presences. Any keys will do, as in Nakama.
 fn sessions(list: &Table, argument: u8) -> Result<Sessions, Wrong> {
     let mut sessions = Sessions::new();
     let mut wrong = None;

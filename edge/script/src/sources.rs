@@ -108,7 +108,7 @@ pub struct Sources {
     pub(crate) match_vm_bytes: AtomicUsize,
     /// VMs that were thrown away because a script left them without memory.
     pub(crate) rebuilt_count: AtomicU64,
-    /// Files in the folder that the original would run as modules and that are not run here: the
+    /// Files in the folder that Nakama would run as modules and that are not run here: the
     /// first [`OTHERS_NAMED_MAX`] of so many.
     others: (Vec<PathBuf>, usize),
 }
@@ -116,7 +116,7 @@ pub struct Sources {
 /// Files in other languages that are told by name: whoever keeps their packages in the folder has
 /// thousands.
 const OTHERS_NAMED_MAX: usize = 8;
-/// Endings of the original's other modules: JavaScript, and Go plugins.
+/// Endings of Nakama's other modules: JavaScript, and Go plugins.
 const OTHER_LANGUAGES: [&str; 2] = ["js", "so"];
 
 /// How modules and our own Lua code are compiled: optimised, with line numbers and names.
@@ -188,7 +188,7 @@ impl Sources {
         self.modules.keys().map(String::as_str)
     }
 
-    /// Files in the folder that the original would run, in languages that are not run here yet:
+    /// Files in the folder that Nakama would run, in languages that are not run here yet:
     /// the first few, and how many there are.
     #[must_use]
     pub fn others(&self) -> (&[PathBuf], usize) {

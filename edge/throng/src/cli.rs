@@ -192,7 +192,7 @@ fn option_arg(opt: &'static Opt) -> Arg {
         .long_help(long_help(opt));
     match opt.kind {
         Kind::List(_) => arg.action(ArgAction::Append),
-        // As the original's flags: `--logger.stdout` alone is true.
+        // As Nakama's flags: `--logger.stdout` alone is true.
         Kind::Switch => arg.num_args(0..=1).default_missing_value("true"),
         _ => arg,
     }

@@ -1,7 +1,7 @@
 //! Metrics for Prometheus: a list of samples that closures give when they are asked, in the text
 //! format, on a port of its own.
 //!
-//! Names and labels are the original's where the meaning is the same (`metrics.prefix`,
+//! Names and labels are Nakama's where the meaning is the same (`metrics.prefix`,
 //! `node_name`), so its dashboards find theirs; that is why the text is written here and not by a
 //! library that adds `_total` to every counter. A thread accepts, and each connection gets one of
 //! [`SCRAPES_MAX`] threads under a deadline: who is silent delays nobody. When all are taken, the
@@ -136,7 +136,7 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Listens and answers every GET, whatever its path, as the original does.
+    /// Listens and answers every GET, whatever its path, as Nakama does.
     ///
     /// # Errors
     /// If the address is taken or not ours, or the thread cannot be started.

@@ -22,7 +22,7 @@ pub struct Opt {
     pub kind: Kind,
     /// What holds if nothing is written.
     pub default: Default,
-    /// Whether the name and its meaning are the original's.
+    /// Whether the name and its meaning are Nakama's.
     pub origin: Origin,
     /// Keys and the like: never printed.
     pub secret: bool,
@@ -77,7 +77,7 @@ pub enum Default {
     PerCpu { rule: &'static str, count: fn(u64) -> u64 },
 }
 
-/// Whether an option is the original's.
+/// Whether an option is Nakama's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// Name, default and meaning are Nakama's.
@@ -132,7 +132,7 @@ pub enum Known {
     Unbuilt(&'static Unbuilt),
 }
 
-/// Looks a dotted name up; case matters, as in the original.
+/// Looks a dotted name up; case matters, as in Nakama.
 pub fn find(name: &str) -> Option<Known> {
     if let Some(opt) = BUILT.iter().find(|opt| opt.name == name) {
         return Some(Known::Built(opt));

@@ -181,7 +181,7 @@ pub fn update(
     }
 }
 
-/// The original passes the inner error on as text.
+/// Nakama passes the inner error on as text.
 fn username_taken_by_update() -> ApiError {
     ApiError::invalid("rpc error: code = AlreadyExists desc = Username is already in use.")
 }

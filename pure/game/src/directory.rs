@@ -149,7 +149,7 @@ struct Entry {
 }
 
 impl Default for Directory {
-    /// The directory of a node with the original's default name, `nakama`.
+    /// The directory of a node with Nakama's default name, `nakama`.
     fn default() -> Self {
         Self::new("nakama")
     }

@@ -2,7 +2,7 @@
 //! the game's rules becomes an [`ApiError`] here; the codes' numbers and HTTP statuses are
 //! [`wire`'s](Code).
 //!
-//! Source: fact sheet A.4 and A.8.
+//! Source: gRPC-gateway, `runtime/errors.go`; Nakama 3.40, `server/api_rpc.go`.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::db::DbError;
 pub struct ApiError {
     /// What kind of failure.
     pub code: Code,
-    /// The text, as the original words it.
+    /// The text, as Nakama words it.
     pub message: Cow<'static, str>,
 }
 

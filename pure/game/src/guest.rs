@@ -373,7 +373,7 @@ pub trait Host {
     /// Creates an authoritative match; returns its id `<uuid>.<node>`.
     ///
     /// # Errors
-    /// [`HostError`] with the original's texts.
+    /// [`HostError`] with Nakama's texts.
     fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError>;
     /// Signals a match and waits for its answer.
     ///

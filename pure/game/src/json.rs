@@ -34,7 +34,7 @@ pub(crate) fn write_member(json: &mut Vec<u8>, name: &str, value: &str) {
 }
 
 /// Appends `,"name":"2026-01-02T03:04:05Z"` for a moment in unix milliseconds; whole seconds, as
-/// the original's answers have.
+/// Nakama's answers have.
 pub(crate) fn write_time_member(json: &mut Vec<u8>, name: &str, unix_ms: i64) {
     write_name(json, name);
     json.push(b'"');

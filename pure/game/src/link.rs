@@ -1,7 +1,8 @@
 //! Adding identities to an account and taking them off. An account always keeps one, lest nobody
 //! could log in any more.
 //!
-//! Source: fact sheet A.6. Identities of providers (Apple, Google, …) are not built yet.
+//! Source: Nakama 3.40, `server/core_link.go`. Identities of providers (Apple, Google, …) are not
+//! built yet.
 
 use event::Now;
 use uuid::Uuid;

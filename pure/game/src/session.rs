@@ -67,7 +67,7 @@ pub struct Claims {
 
 impl Claims {
     /// When the login was that this token comes from, unix milliseconds: from a version 7 token
-    /// id, else (tokens of the original) the last millisecond of the second in `iat`.
+    /// id, else (tokens of Nakama) the last millisecond of the second in `iat`.
     pub fn issued_ms(&self) -> u64 {
         if self.token_id.get_version_num() == 7 {
             (self.token_id.as_u128() >> 80).try_into().unwrap_or(u64::MAX)
@@ -232,7 +232,7 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Source: the claims' order and names are the original's (fact sheet B).
+    /// Source: the claims' order and names are Nakama's (3.40, `server/api_authenticate.go`).
     fn write(&self, expires_s: u64, json: &mut Vec<u8>) {
         let mut id = [0; uuid::fmt::Hyphenated::LENGTH];
         json.extend_from_slice(br#"{"tid":""#);

@@ -2,10 +2,10 @@
 //! optimistic concurrency. The same functions serve clients and scripts; [`Caller`] tells them
 //! apart.
 //!
-//! Values come back as they were written, byte by byte (the original reformats them). No indexes
+//! Values come back as they were written, byte by byte (Nakama reformats them). No indexes
 //! and no import here.
 //!
-//! Source: fact sheet F.8.
+//! Source: Nakama 3.40, `server/core_storage.go`, `server/api_storage.go`.
 
 mod list;
 
@@ -145,7 +145,7 @@ pub fn read(
 /// Writes objects, all or none; acknowledgements come in the same order.
 ///
 /// # Errors
-/// [`ApiError`]: code 3 with the texts of fact sheet F.8, 13.
+/// [`ApiError`]: code 3 with the texts of Nakama's `server/api_storage.go`, 13.
 pub fn write(
     db: &mut dyn Database,
     now: Now,

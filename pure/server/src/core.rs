@@ -2,7 +2,8 @@
 //! for everything else, and never runs guest code or touches the database.
 //!
 //! Bytes come in through [`Input::Bytes`]; one request or message of a connection is handled at a
-//! time, in order, and what arrives behind it waits in its backlog (the contract, C.5). Answers leave
+//! time, in order, and what arrives behind it waits in its backlog (as in Nakama 3.40,
+//! `server/session_ws.go`). Answers leave
 //! through [`Output`]; jobs and wishes are collected over a turn and posted in one mail each.
 
 mod access;
@@ -82,8 +83,8 @@ pub struct Core {
     backlogs: VecDeque<ConnId>,
 }
 
-/// What a client is told that the server or a script disconnects, whatever the cause: the original
-/// says no more either (the contract, C.7).
+/// What a client is told that the server or a script disconnects, whatever the cause: Nakama
+/// says no more either (3.40, `server/session_registry.go`).
 const SERVER_SIDE: &str = "server-side session disconnect";
 
 /// Messages to matches are handed on this many times a tick: at 10 Hz they gather for 4 ms, at

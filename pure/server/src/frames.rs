@@ -53,7 +53,8 @@ pub(crate) fn error(format: Format, cid: &str, code: i32, message: &str) -> Byte
     frame(format, cid, Some(Message::Error(error)))
 }
 
-/// A notification of the server's own, which is not stored (the contract, C.7).
+/// A notification of the server's own, which is not stored (as Nakama's,
+/// `server/session_registry.go`).
 pub(crate) fn notification(format: Format, code: i32, subject: &str) -> Bytes {
     let notification = realtime::Notification {
         subject: subject.to_owned(),

@@ -101,7 +101,7 @@ fn same(known: &str, name: &str) -> bool {
 }
 
 /// A line for every registered hook and event that will never run, with the place where it is
-/// defined and the reason. The original starts without a word about names that it does not know.
+/// defined and the reason. Nakama starts without a word about names that it does not know.
 #[must_use]
 pub fn warnings(registered: &Registered) -> Vec<String> {
     let hooks = [("before", &registered.before), ("after", &registered.after)];

@@ -1,5 +1,5 @@
 //! What the handlers need to know before they start: the limits, keys and intervals, already
-//! checked by the wiring (`edge/throng/src/config.rs`), named as the original's options are.
+//! checked by the wiring (`edge/throng/src/config.rs`), named as Nakama's options are.
 
 use game::session::SessionSettings;
 

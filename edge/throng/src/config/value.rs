@@ -131,7 +131,7 @@ fn number(text: &str, min: u64, max: u64, unit: &'static str) -> Result<Value, B
     }
 }
 
-/// The spellings that the original's flags take. Source: Go, strconv.ParseBool.
+/// The spellings that Nakama's flags take. Source: Go, strconv.ParseBool.
 pub fn switch(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -152,7 +152,7 @@ fn plain(text: &str, min: usize, max: usize) -> Result<Value, BadValue> {
 
 fn address(text: &str) -> Option<IpAddr> {
     match text {
-        // The original's word for "every address"; takes IPv4 clients too, where the system does.
+        // Nakama's word for "every address"; takes IPv4 clients too, where the system does.
         "" => Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
         "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         _ => text.trim_start_matches('[').trim_end_matches(']').parse().ok(),

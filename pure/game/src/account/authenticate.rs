@@ -16,7 +16,7 @@ use crate::error::{ApiError, Code};
 use crate::{session, user};
 
 /// bcrypt's cost: 2¹⁰ rounds, the least that OWASP's password storage cheat sheet allows, some
-/// 50 ms. The original's 13 would let eight logins a second fill a core. Hashes made with other
+/// 50 ms. Nakama's 13 would let eight logins a second fill a core. Hashes made with other
 /// costs stay good.
 pub const PASSWORD_COST: u32 = 10;
 
@@ -86,7 +86,8 @@ const BY_ID: &str = "SELECT id, username, disable_time, password FROM users WHER
 /// Logs a device in. `username` names a new account; empty for ten random letters.
 ///
 /// # Errors
-/// [`ApiError`] with the texts of fact sheet A.6: code 3 for malformed ids and names, 5 when
+/// [`ApiError`] with the texts of Nakama's `server/api_authenticate.go` and
+/// `server/core_authenticate.go`: code 3 for malformed ids and names, 5 when
 /// unknown and `create` is false, 6 when the name is taken, 7 when banned, 13 for the database.
 pub fn authenticate_device(
     db: &mut dyn Database,
@@ -340,7 +341,7 @@ fn username_taken() -> ApiError {
     ApiError::new(Code::AlreadyExists, "Username is already in use.")
 }
 
-/// The form that the original's databases hold.
+/// The form that Nakama's databases hold.
 pub(crate) fn hash_password(password: Password<'_>, salt: [u8; 16]) -> Result<String, ApiError> {
     bcrypt::hash_with_salt(password.as_str(), PASSWORD_COST, salt)
         .map(|parts| parts.to_string())

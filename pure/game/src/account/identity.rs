@@ -1,8 +1,8 @@
 //! What a user is known by: device id, custom id, email address, username, password. A value of
-//! one of these types is valid; the texts and the order of checks are the original's: required,
+//! one of these types is valid; the texts and the order of checks are Nakama's: required,
 //! characters, form, length.
 //!
-//! Source: fact sheet A.6.
+//! Source: Nakama 3.40, `server/api_authenticate.go`.
 
 use crate::error::ApiError;
 
@@ -23,7 +23,7 @@ pub struct Email(String);
 pub struct Password<'a>(&'a str);
 
 /// A username of 1–128 bytes without control characters. Spaces are fine in spite of the error's
-/// text, as in the original.
+/// text, as in Nakama.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Username<'a>(&'a str);
 

@@ -1,4 +1,4 @@
-//! Who is calling: the `Authorization` header and the keys of fact sheet A.5. Nothing is looked up
+//! Who is calling: the `Authorization` header and the keys of a server. Nothing is looked up
 //! but the thread's own revocations.
 
 use std::borrow::Cow;
@@ -58,7 +58,7 @@ pub fn parse(header: Option<&str>) -> Credentials<'_> {
 pub fn server_key(header: Option<&str>, key: &str) -> Result<(), ApiError> {
     match parse(header) {
         Credentials::Basic(given) if is_same(&given, key) => Ok(()),
-        // As the original: any header that is not Basic holds a wrong key.
+        // As Nakama: any header that is not Basic holds a wrong key.
         _ if header.is_some() => Err(unauthenticated("Server key invalid")),
         _ => Err(unauthenticated("Server key required")),
     }

@@ -1,13 +1,13 @@
-//! Calls as hooks see them: a call becomes the JSON form of the original's request message, and
+//! Calls as hooks see them: a call becomes the JSON form of Nakama's request message, and
 //! what a hook made of that becomes a call again.
 //!
 //! Names in snake case; zero and empty fields are left out; wrappers (`create`, `limit`,
-//! permissions, all of `UpdateAccount`) are raw values. Unlike in the original, a wrapper that the
+//! permissions, all of `UpdateAccount`) are raw values. Unlike in Nakama, a wrapper that the
 //! client left to its default is there with the default. What a call does not keep is not in its
 //! form: session variables of link and unlink calls. Unknown fields in a hook's result are passed
 //! over. Not here: running hooks.
 //!
-//! Source: fact sheet A.2, E.4; the request messages of the REST protocol of Nakama 3.40.
+//! Source: the request messages in Nakama 3.40's `apigrpc/apigrpc.proto`, `server/runtime_lua.go`.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -96,7 +96,7 @@ impl ApiCall {
     }
 
     /// Whether a before-hook has a request to return; without one, what it returns does not
-    /// matter, as in the original.
+    /// matter, as in Nakama.
     pub fn has_form(&self) -> bool {
         !matches!(self, Self::GetAccount | Self::DeleteAccount)
     }

@@ -1,7 +1,7 @@
 //! The names under which calls have hooks, for telling scripts' authors at start which of their
 //! hooks will never run.
 //!
-//! Source: fact sheet E.4.
+//! Source: Nakama 3.40, `server/runtime.go`, `apigrpc/apigrpc.proto`.
 
 /// Calls that throng has, as [`super::ApiCall::name`] spells them.
 pub const BUILT: &[&str] = &[
@@ -27,7 +27,7 @@ pub const BUILT: &[&str] = &[
     "WriteStorageObjects",
 ];
 
-/// Calls of the original that throng has not got yet.
+/// Calls of Nakama that throng has not got yet.
 pub const NOT_BUILT: &[&str] = &[
     "AddFriends",
     "AddGroupUsers",

@@ -1,7 +1,7 @@
 //! From a request's method, target and body to what is wanted. Known paths whose features are not
 //! built are told apart from unknown ones.
 //!
-//! Source: fact sheet A.3–A.8.
+//! Source: Nakama 3.40, `apigrpc/apigrpc.proto`, `server/api.go`.
 
 use std::borrow::Cow;
 
@@ -205,7 +205,8 @@ fn account_methods(path: &[&str]) -> Option<Methods> {
     })
 }
 
-/// Fact sheet A.7, without the parts that are built. `path` is what follows `/v2`.
+/// The routes of Nakama 3.40's `apigrpc/apigrpc.proto` that are not built. `path` is what follows
+/// `/v2`.
 fn methods_not_built(path: &[&str]) -> Option<Methods> {
     use To::NotBuilt;
     const FRIENDS: To = NotBuilt("friends are");

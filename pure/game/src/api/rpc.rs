@@ -1,7 +1,8 @@
 //! RPC over HTTP, which has rules of its own: what the payload is, and how the answer is wrapped.
 //!
-//! Source: fact sheet A.8. The order of checks is: [`super::auth::rpc`], then [`RpcCall::check_id`],
-//! then [`RpcCall::payload`]; all errors are answered with [`ApiError::write_rpc_body`].
+//! Source: Nakama 3.40, `server/api_rpc.go`. The order of checks is: [`super::auth::rpc`], then
+//! [`RpcCall::check_id`], then [`RpcCall::payload`]; all errors are answered with
+//! [`ApiError::write_rpc_body`].
 
 use wire::nakama::api::{decode_rpc, encode_rpc};
 
@@ -33,7 +34,7 @@ impl RpcCall {
     }
 
     /// The payload in a request's body. A GET has none, save that a `payload` parameter is taken
-    /// for one: nakama-js sends it, and the original drops it.
+    /// for one: nakama-js sends it, and Nakama drops it.
     ///
     /// # Errors
     /// [`ApiError`] with code 3 when the body is not one JSON string.

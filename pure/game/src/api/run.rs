@@ -59,7 +59,7 @@ pub enum Effect {
 pub enum Disconnect {
     /// The account is gone.
     Deleted,
-    /// The user was banned; it is told so first (fact sheet C.7).
+    /// The user was banned; it is told so first (as in Nakama).
     Banned,
 }
 

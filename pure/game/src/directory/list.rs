@@ -1,7 +1,7 @@
 //! Listing: a filter in, matches out, in the order that clients expect. Nothing is changed here.
 //!
 //! Source: nakama 3.40, `match_registry.go` and `api_match.go`; the texts of [`ListError`] are
-//! what clients of the original see, hence their capitals.
+//! what clients of Nakama see, hence their capitals.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -75,7 +75,7 @@ impl ListFilter {
     /// The most that a request may ask for.
     pub const LIMIT_MAX: u32 = 100;
 
-    /// What the original checks of `GET /v2/match`, in its order. Scripts are not checked: what
+    /// What Nakama checks of `GET /v2/match`, in its order. Scripts are not checked: what
     /// fits nothing lists nothing.
     ///
     /// # Errors

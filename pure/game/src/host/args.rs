@@ -1,4 +1,4 @@
-//! The arguments of a host function, with the original's checks and error texts. No conversion of
+//! The arguments of a host function, with Nakama's checks and error texts. No conversion of
 //! a script's own values here.
 
 use std::borrow::Cow;
@@ -133,7 +133,7 @@ impl<'a> Args<'a> {
         if self.is_nil(index) { Ok(None) } else { self.text(index).map(Some) }
     }
 
-    /// A whole number; a fraction is cut off, as the original does.
+    /// A whole number; a fraction is cut off, as Nakama does.
     ///
     /// # Errors
     /// `number expected, got …`.

@@ -1,4 +1,4 @@
-//! Hashes, ciphers, signatures and random bytes for scripts. The ciphers are the original's, for
+//! Hashes, ciphers, signatures and random bytes for scripts. The ciphers are Nakama's, for
 //! data that exists already: AES in CFB mode without authentication, the text padded with spaces
 //! to a multiple of 4. RSA is `rsa`'s.
 
@@ -17,7 +17,7 @@ use crate::value::Value;
 
 const BLOCK_BYTES: usize = 16;
 
-/// Work factor of `bcrypt_hash`: the original's, about 0.3 s on the lab machine.
+/// Work factor of `bcrypt_hash`: Nakama's, about 0.3 s on the lab machine.
 const BCRYPT_COST: u32 = 13;
 
 /// Hashes with a greater cost than this are refused, they would take minutes.

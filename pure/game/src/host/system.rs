@@ -27,7 +27,7 @@ pub(super) fn logger_error(host: &mut dyn Host, args: &Args<'_>) -> Result<Retur
     log(host, LogLevel::Error, args)
 }
 
-/// Returns the text, as the original does.
+/// Returns the text, as Nakama does.
 fn log(host: &mut dyn Host, level: LogLevel, args: &Args<'_>) -> Result<Returns, HostError> {
     let line = args.filled(0, "expects message string")?;
     let shown = line.get(..LOG_LINE_BYTES_MAX).unwrap_or(&line);

@@ -178,7 +178,7 @@ fn revocations_hold_for_one_token_or_for_all_up_to_a_moment() {
     assert!(revocations.is_revoked(&second) && !revocations.is_revoked(&third));
     assert_eq!(revocations.len(), 1, "what the second says of the first is said by the third");
 
-    // A token of the original has a random id and only seconds.
+    // A token of Nakama has a random id and only seconds.
     let foreign = Claims { token_id: Uuid::from_u128(1), ..second.clone() };
     assert!(!revocations.is_revoked(&foreign));
     let foreign = Claims { issued_s: START_MS / 1_000 - 1, ..foreign };

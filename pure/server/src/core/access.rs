@@ -1,4 +1,6 @@
-//! Who may call: server key, HTTP key, session token. Contract: A.5, A.8, B.
+//! Who may call: server key, HTTP key, session token.
+//!
+//! Source: Nakama 3.40, `server/api.go`, `server/api_rpc.go`, `server/session_cache.go`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

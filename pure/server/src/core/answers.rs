@@ -1,4 +1,7 @@
-//! How answers become HTTP responses and socket frames. Contract: A.1 (headers), A.4, A.8, C.4.
+//! How answers become HTTP responses and socket frames.
+//!
+//! Source: Nakama 3.40, `server/api.go`, `server/api_rpc.go`, `server/session_ws.go`; for the codes
+//! gRPC-gateway, `runtime/errors.go`.
 
 use std::net::SocketAddr;
 
@@ -20,7 +23,7 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 /// Bodies from here on are not copied, and refused while clients have too much unsent.
 const LARGE_BYTES_MIN: usize = 16 << 10;
-/// Browsers of any origin may read answers (the contract, A.1).
+/// Browsers of any origin may read answers (as in Nakama 3.40, `server/api.go`).
 const CORS: &[u8] = b"Access-Control-Allow-Origin: *\r\n";
 /// Limits are counted by the second (RFC 6585 §4, RFC 9110 §10.2.3).
 pub(super) const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
@@ -176,7 +179,8 @@ impl Core {
         out.send_with(conn, |to| http1::respond(to, &head, b"", &self.date.1));
     }
 
-    /// Text answers of the handshake (the contract, C.1), with header lines of their own.
+    /// Text answers of the handshake (Nakama 3.40, `server/socket_ws.go`), with header lines of
+    /// their own.
     pub(super) fn respond_text(
         &mut self,
         now: Now,
@@ -225,7 +229,7 @@ impl Core {
         let manner = Manner { connection: Connection::Close, cors: false, is_head: false };
         let mut body = Vec::new();
         ApiError::invalid(error.to_string()).write_body(&mut body);
-        // Too large a body is 400 in the contract (A.8), the other limits are not mentioned there.
+        // Too large a body is 400 in Nakama; for the other limits HTTP has statuses.
         let status = if *error == HttpError::BodyTooLarge { 400 } else { error.status() };
         self.respond(now, conn, manner, (status, JSON, &body), out);
     }

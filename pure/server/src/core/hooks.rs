@@ -1,6 +1,6 @@
 //! Hooks, as far as cores have to do with them: a message with a before-hook waits for a caller,
 //! one with an after-hook is kept until it is answered. API calls with hooks go to a caller whole.
-//! Contract: E.4.
+//! Source: Nakama 3.40, `server/runtime.go`, `server/runtime_lua.go`.
 
 use std::net::SocketAddr;
 
@@ -29,7 +29,7 @@ impl Core {
         (before, after): (bool, bool),
         who: (SocketAddr, Option<&Claims>),
     ) -> Work {
-        // No headers and parameters: the original's hooks see none either.
+        // No headers and parameters: Nakama's hooks see none either.
         let context = self.request_context("before", request, who);
         Work::HookedApi(Box::new(HookedCall { call, context, before, after }))
     }
@@ -115,7 +115,7 @@ impl Core {
                 let answer = answer_of_core(session, &request);
                 self.after_message(conn, session, request, answer, out);
             }
-            // Only what succeeded has an after-hook, as in the original.
+            // Only what succeeded has an after-hook, as in Nakama.
             Step::Refused | Step::Close(..) => {}
         }
         step

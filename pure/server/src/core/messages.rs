@@ -1,4 +1,5 @@
-//! What each realtime message of a client leads to. Contract: C.3, C.4.
+//! What each realtime message of a client leads to. Source: Nakama 3.40,
+//! `server/pipeline.go`.
 
 use bytes::Bytes;
 use event::{ConnId, Now, Output};
@@ -15,7 +16,7 @@ use super::socket::{Session, Step, WaitKind, Waiting};
 use crate::frames;
 use crate::mail::{Format, Job, Mail, MatchInput, RoomAsk, RpcJob, Work};
 
-/// Characters of a status text (the contract, F.4).
+/// Characters of a status text (Nakama 3.40, `server/pipeline_status.go`).
 const STATUS_CHARS_MAX: usize = 2_048;
 
 impl Core {
@@ -106,7 +107,7 @@ impl Core {
         Step::Refused
     }
 
-    /// An error after which the socket closes, as in the original.
+    /// An error after which the socket closes, as in Nakama.
     pub(super) fn refuse(
         &mut self,
         conn: ConnId,
@@ -177,7 +178,7 @@ impl Core {
         Step::Refused
     }
 
-    /// The match in a matchmaker's token (the contract, D.1).
+    /// The match in a matchmaker's token (Nakama 3.40, `server/pipeline_match.go`).
     fn match_of_token(&self, now: Now, token: &str) -> Option<String> {
         #[derive(serde::Deserialize)]
         struct MatchClaims {
@@ -199,14 +200,14 @@ impl Core {
     ) -> Step {
         let id = match self.match_id(&send.match_id) {
             Ok(id) => id,
-            // Not even an error for what cannot be there (the contract, D.2).
+            // Not even an error for what cannot be there (as in Nakama).
             Err(MatchIdError::OtherNode) => return Step::Done,
             Err(error) => return self.bad_match_id(conn, session, "", error, out),
         };
         let mut to = SmallVec::new();
         for presence in &send.presences {
             let ids = Uuid::try_parse(&presence.user_id).and(Uuid::try_parse(&presence.session_id));
-            // One malformed presence drops the message (the contract, D.3).
+            // One malformed presence drops the message (as in Nakama).
             let Ok(session_id) = ids else { return Step::Done };
             to.push(session_id);
         }

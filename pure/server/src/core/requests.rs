@@ -1,4 +1,5 @@
-//! What each HTTP request leads to. Contract: A.3–A.8, C.1.
+//! What each HTTP request leads to. Source: Nakama 3.40, `server/api.go`,
+//! `server/api_rpc.go`, `server/socket_ws.go`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -123,7 +124,7 @@ impl Core {
         self.job(Job { lane, address, work, caller, group, client }, out)
     }
 
-    /// Checks what the call's kind asks for (the contract, A.5).
+    /// Checks what the call's kind asks for (Nakama 3.40, `server/api.go`).
     fn admit(
         &self,
         now: Now,

@@ -1,5 +1,5 @@
 //! One realtime socket: a session. Messages are handled one at a time, in order; one that needs a
-//! worker or a room makes those behind it wait (the contract, C.5). Frames that rooms send go out
+//! worker or a room makes those behind it wait (as in Nakama). Frames that rooms send go out
 //! between, as they come.
 
 use std::net::IpAddr;

@@ -1,4 +1,5 @@
-//! Authoritative matches: a script decides. Contract: D.2, E.5.
+//! Authoritative matches: a script decides. Source: Nakama 3.40,
+//! `server/match_handler.go`, `server/runtime_lua_match_core.go`.
 //!
 //! One callback at a time: joins, leaves, signals and ticks of a match never overlap, because its
 //! room runs them one after the other. What a callback sends is collected while it runs and leaves

@@ -1,5 +1,5 @@
 //! Relayed matches: members talk to each other through the server, which knows no rules.
-//! Contract: D.3.
+//! Source: Nakama 3.40, `server/pipeline_match.go`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

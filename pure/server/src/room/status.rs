@@ -1,4 +1,7 @@
-//! Who is online, with which status text, and who wants to know. Contract: F.4, B (single socket).
+//! Who is online, with which status text, and who wants to know.
+//!
+//! Source: Nakama 3.40, `server/pipeline_status.go`, `server/status_registry.go`; for single
+//! sockets `server/session_registry.go`.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Hooks: what scripts have to say before and after a call or a message. A hooked API call is one
 //! job from before-hook to after-hook, on a caller: its client is answered when all of it is done,
-//! as in the original. Of realtime messages only the hooks come here; the core waits for the
+//! as in Nakama. Of realtime messages only the hooks come here; the core waits for the
 //! before-hook and handles the message itself.
 //!
 //! Not here: which names have hooks (`crate::hooks`), the form that hooks see of a call
@@ -118,7 +118,7 @@ impl Worker {
         self.run_after(now, &id, &context, value, call.form());
     }
 
-    /// Whoever logged in is the caller for the after-hook, as in the original.
+    /// Whoever logged in is the caller for the after-hook, as in Nakama.
     fn name_user(&self, now: Now, context: &mut CallContext, session: &Value) {
         let token = session.member("token").and_then(Value::as_str);
         let claims = token.and_then(|token| self.signer.verify_session(token, now).ok());

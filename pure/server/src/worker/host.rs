@@ -13,7 +13,8 @@ use crate::desk::{Desk, Spent, from_desk};
 use crate::mail::{AskError, Mail, Topology};
 use crate::settings::Settings;
 
-/// How long a script waits for a room (the contract, D.2: signals and joins wait 10 s).
+/// How long a script waits for a room (Nakama 3.40, `server/match_registry.go`:
+/// signals and joins wait 10 s).
 const PATIENCE_MS: u32 = 10_000;
 
 /// The host of one call on a worker.

@@ -72,8 +72,8 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
     write_escaped::<false>(out, text);
 }
 
-/// Appends `text` as a JSON string in which `<`, `>`, `&`, U+2028 and U+2029 are escaped, as the
-/// original's answers to RPCs over HTTP have it: such a string is harmless within HTML.
+/// Appends `text` as a JSON string in which `<`, `>`, `&`, U+2028 and U+2029 are escaped, as
+/// Nakama's answers to RPCs over HTTP have it: such a string is harmless within HTML.
 pub fn write_string_html(out: &mut Vec<u8>, text: &str) {
     write_escaped::<true>(out, text);
 }
