@@ -145,6 +145,8 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/wire/src/http1/chunked.rs", "SIZE_DIGITS_MAX", "digits of a chunk's size"),
     ("pure/wire/src/query.rs", "QUERY_PAIRS_MAX", "pairs in the query"),
     ("pure/wire/src/websocket.rs", "CONTROL_BYTES_MAX", "a control frame"),
+    ("pure/wire/src/excerpt.rs", "EXCERPT_CHARS_MAX", "what an error quotes"),
+    ("pure/wire/src/excerpt.rs", "REASON_CHARS_MAX", "what an error quotes"),
 ];
 
 /// Bounds that have no row, and why: nothing of anybody's is refused, lost or delayed by them.
