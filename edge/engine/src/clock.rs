@@ -1,4 +1,4 @@
-//! The only place that reads clocks, once a turn. No timers here: the handler owns those.
+//! The only place that reads clocks: once a turn of a core, when it has waited. No timers here: the handler owns those.
 
 use std::time::{Instant, SystemTime};
 

@@ -3,12 +3,12 @@
 
 use std::io::{Error, ErrorKind};
 
-use event::{CloseReason, ConnectFailure};
+use event::ConnectFailure;
 use rustix::io::Errno;
 
 /// What `error` of socket(2) or connect(2) means.
-pub(crate) fn failed(error: &Error) -> CloseReason {
-    CloseReason::ConnectFailed(match error.kind() {
+pub(crate) fn failed(error: &Error) -> ConnectFailure {
+    match error.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => ConnectFailure::Refused,
         ErrorKind::TimedOut => ConnectFailure::TimedOut,
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::NetworkDown => {
@@ -16,7 +16,7 @@ pub(crate) fn failed(error: &Error) -> CloseReason {
         }
         ErrorKind::AddrNotAvailable | ErrorKind::AddrInUse => ConnectFailure::NoLocalPort,
         _ => other(error),
-    })
+    }
 }
 
 fn other(error: &Error) -> ConnectFailure {
@@ -32,7 +32,7 @@ fn other(error: &Error) -> ConnectFailure {
 mod tests {
     use std::io::Error;
 
-    use event::{CloseReason, ConnectFailure};
+    use event::ConnectFailure;
     use rustix::io::Errno;
 
     use super::failed;
@@ -53,9 +53,9 @@ mod tests {
             (Errno::ACCESS, ConnectFailure::Other { errno: 13 }),
         ] {
             let found = failed(&Error::from_raw_os_error(errno.raw_os_error()));
-            assert_eq!(found, CloseReason::ConnectFailed(wanted), "{errno:?}");
+            assert_eq!(found, wanted, "{errno:?}");
         }
-        let nameless = CloseReason::ConnectFailed(ConnectFailure::Other { errno: 0 });
+        let nameless = ConnectFailure::Other { errno: 0 };
         assert_eq!(failed(&Error::other("no number")), nameless);
     }
 }

@@ -2,24 +2,21 @@
 
 use std::io;
 use std::net::TcpListener;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::JoinHandle;
 
 use event::{Ask, Handler, Now, ThreadId, Urgency};
 use polling::Poller;
+use reactor::{Counters, Limits, Plain, Process, Reactor, Scarce};
 use socket2::SockRef;
 
 use crate::choice::{DriverChoice, Missing, probe};
 use crate::clock::Clock;
-use crate::counters::{Counters, Published};
-use crate::driver;
-use crate::limits::{Limits, connections_by_files};
-use crate::mailbox::{Exchange, Mailbox, Parker, Postman, Wake};
-use crate::net::Scarce;
-use crate::plain::Plain;
+use crate::files::connections_by_files;
+use crate::mailbox::{Bed, Exchange, Mailbox, Parker, Place, Wake};
 use crate::poll::Poll;
-use crate::reactor::Reactor;
 #[cfg(target_os = "linux")]
 use crate::uring::{Bell, Uring};
 
@@ -194,9 +191,9 @@ impl<M: Send + 'static> Engine<M> {
         let cores = seats.iter().filter(|(plan, _)| matches!(plan.kind, Kind::Core { .. })).count();
         for (id, (mut plan, seat)) in (0..).zip(seats) {
             plan.threads_with_sockets = cores;
-            let postman = Postman::new(exchange.clone(), ThreadId(id));
+            let home = Home { exchange: exchange.clone(), me: ThreadId(id), clock };
             let name = plan.name.clone();
-            match spawn(plan, seat, postman, clock) {
+            match spawn(plan, seat, home) {
                 Ok(thread) => running.threads.push(thread),
                 Err(error) => {
                     running.stop();
@@ -256,20 +253,20 @@ impl Seat {
     }
 }
 
-/// Starts one thread and waits until it has what it needs of the system.
-fn spawn<M: Send + 'static>(
-    plan: ThreadPlan<M>,
-    seat: Seat,
-    postman: Postman<M>,
+/// Where in the process a thread belongs.
+struct Home<M> {
+    exchange: Arc<Exchange<M>>,
+    me: ThreadId,
     clock: Clock,
-) -> io::Result<Thread> {
-    let published = Arc::new(Published::default());
-    let shared = published.clone();
+}
+
+/// Starts one thread and waits until it has what it needs of the system.
+fn spawn<M: Send + 'static>(plan: ThreadPlan<M>, seat: Seat, home: Home<M>) -> io::Result<Thread> {
     let name = plan.name.clone();
     let (ready, is_ready) = mpsc::sync_channel(1);
     let handle = std::thread::Builder::new().name(plan.name.clone()).spawn(move || {
         pin(&plan);
-        let result = run(plan, seat, postman, clock, shared, &ready);
+        let result = run(plan, seat, home, &ready);
         if let Err(error) = &result {
             tracing::error!(%error, "a thread failed");
         }
@@ -280,18 +277,18 @@ fn spawn<M: Send + 'static>(
         let ended = handle.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
         return Err(ended.err().unwrap_or_else(|| io::Error::other("it ended at once")));
     }
-    Ok(Thread { name, published, handle })
+    Ok(Thread { name, handle })
 }
 
 fn run<M: Send + 'static>(
     plan: ThreadPlan<M>,
     seat: Seat,
-    postman: Postman<M>,
-    clock: Clock,
-    published: Arc<Published>,
+    home: Home<M>,
     ready: &SyncSender<()>,
 ) -> io::Result<()> {
-    let mut start = Start { thread: postman.me, now: clock.now(), ask: None };
+    let Home { exchange, me, clock } = home;
+    let mut start = Start { thread: me, now: clock.now(), ask: None };
+    let process: Rc<dyn Process<M>> = Rc::new(Place::new(exchange, me));
     let listeners = match plan.kind {
         Kind::Core { listeners } => listeners,
         Kind::Plain => Vec::new(),
@@ -305,31 +302,28 @@ fn run<M: Send + 'static>(
         let _ = ready.send(());
         (plan.build)(start)
     };
+    let mut limits = plan.limits;
     match seat {
         Seat::Parker(parker) => {
-            let mut plain = Plain::new(postman, parker, clock, published);
+            let mut plain = Plain::new(process, Rc::new(Bed { parker, clock }));
             start.ask = Some(plain.asker());
             plain.run(build(start));
             Ok(())
         }
         Seat::Poller(poller) => {
-            let driver = Poll::new(poller, listeners)?;
-            let mut limits = plan.limits;
+            let driver = Poll::new(poller, listeners, &limits, clock)?;
             let files = connections_by_files(plan.threads_with_sockets);
             limits.connections_max = limits.connections_max.min(files);
+            let bounded_by = scarce(&plan.limits, &limits);
             let handler = build(start);
-            let mut reactor = Reactor::new(handler, clock, published, limits, postman);
-            reactor.net.bounded_by = scarce(&plan.limits, &limits);
-            driver::run(reactor, driver)
+            reactor::run(Reactor::new(handler, clock.now(), limits, bounded_by, process), driver)
         }
         #[cfg(target_os = "linux")]
         Seat::Ring(bell) => {
-            let mut limits = plan.limits;
-            let driver = Uring::new(bell, listeners, &mut limits)?;
+            let driver = Uring::new(bell, listeners, &mut limits, clock)?;
+            let bounded_by = scarce(&plan.limits, &limits);
             let handler = build(start);
-            let mut reactor = Reactor::new(handler, clock, published, limits, postman);
-            reactor.net.bounded_by = scarce(&plan.limits, &limits);
-            driver::run(reactor, driver)
+            reactor::run(Reactor::new(handler, clock.now(), limits, bounded_by, process), driver)
         }
     }
 }
@@ -364,7 +358,6 @@ fn pin<M>(plan: &ThreadPlan<M>) {
 
 struct Thread {
     name: String,
-    published: Arc<Published>,
     handle: JoinHandle<io::Result<()>>,
 }
 
@@ -437,7 +430,7 @@ impl<M: Send + 'static> Running<M> {
             .map(|(id, (thread, mailbox))| ThreadCounters {
                 thread: ThreadId(id),
                 name: thread.name.clone(),
-                counters: thread.published.read(),
+                counters: mailbox.counters(),
                 mail_waiting: mailbox.len(),
                 mailbox_max: mailbox.capacity(),
             })

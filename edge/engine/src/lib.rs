@@ -2,46 +2,39 @@
 //!
 //! A **core** thread owns sockets: one loop, one handler, no lock. A **plain** thread owns no
 //! socket and may block. Threads are coupled by bounded mailboxes only. What a connection does
-//! (output queues, limits, backpressure, closing in order) is decided in one place, `net`, and the
-//! two drivers only carry it out; so nothing above can tell which one runs.
+//! (output queues, limits, backpressure, fairness, closing in order) is decided in one place, the
+//! crate `reactor`, and the two drivers only carry it out; so nothing above can tell which one runs.
 //!
 //! What is deliberately not here: protocols, TLS, datagrams, and anything that knows a game. Data
 //! enters from the kernel and from mailboxes, is lent to the handler as `event::Input`, and leaves
 //! as the operations of `event::Output`.
 //!
-//! The one crate with unsafe code: the ring driver lends memory to the kernel (`uring/`), and the
-//! readiness driver promises the poller that a registered socket outlives its registration, and the
-//! allocator is asked to give memory back (`memory`).
+//! The one crate with unsafe code, and in it only the two drivers have any: the ring lends memory to
+//! the kernel (`uring/`), and the readiness driver promises the poller that a registered socket
+//! outlives its registration (`poll`).
 
-#![allow(unsafe_code)] // The reason is above; the workspace denies it everywhere else.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod choice;
 mod clock;
 mod connect;
-mod conns;
-mod counters;
-mod driver;
 mod engine;
-mod limits;
+mod files;
 mod listen;
 mod mailbox;
+#[allow(unsafe_code, reason = "declares the allocator's function, which is safe to call")]
 mod memory;
-mod net;
-mod outgoing;
-mod plain;
+#[allow(unsafe_code, reason = "registers sockets with the poller")]
 mod poll;
-mod reactor;
-mod stall;
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "lends memory to the kernel")]
 mod uring;
 
 pub use choice::{BadChoice, DriverChoice, Missing, probe};
-pub use counters::{COUNTERS, Count, CounterInfo, Counters};
 pub use engine::{
     Engine, Kind, Running, Start, StartError, ThreadCounters, ThreadFailed, ThreadPlan,
 };
-pub use limits::Limits;
 #[cfg(unix)]
-pub use limits::raise_file_limit;
+pub use files::raise_file_limit;
 pub use listen::{BACKLOG_MAX, listen};
+pub use reactor::{COUNTERS, Count, CounterInfo, Counters, Limits};

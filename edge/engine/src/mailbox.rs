@@ -1,18 +1,21 @@
-//! Bounded mailboxes between threads, and who is woken when.
+//! Bounded mailboxes between threads, and published counters: the memory that threads share, behind
+//! [`reactor::Process`]. What is posted when, and who is woken, is decided there.
 //!
-//! A mailbox is a lock-free queue; a full one refuses, and the poster hears of it. A poster wakes
-//! the receiver only if it sleeps, and at most once for all mail of one [`Postman::flush_wakes`].
-//! How a thread sleeps is its driver's business; it hands in a [`Wake`].
+//! A mailbox is a lock-free queue; a full one refuses, and the poster hears of it. How a thread
+//! sleeps is its driver's business; it hands in a [`Wake`].
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::Ordering::{self, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
-use event::{ThreadId, Urgency};
+use event::{Now, ThreadId, Urgency};
+use reactor::{COUNTERS_LEN, Counters, Process, Sleep};
 
-use crate::counters::{Count, Counters};
+use crate::clock::Clock;
 
 /// Wakes a thread that sleeps in its driver. Waking one that is awake costs one useless turn.
 pub(crate) trait Wake: Send + Sync {
@@ -58,13 +61,15 @@ impl<W: Wake + ?Sized> Wake for Arc<W> {
 
 /// One thread's mailbox.
 pub(crate) struct Mailbox<M> {
-    queue: ArrayQueue<M>,
+    /// Mail, and after it, in a mailbox that is closed, nothing but `None`: see [`Self::close`].
+    queue: ArrayQueue<Option<M>>,
     /// Set by the owner before it sleeps, taken by the one poster that wakes it.
     asleep: AtomicBool,
     /// The owner has ended: nothing is taken any more.
     closed: AtomicBool,
     stop: AtomicBool,
     waker: Box<dyn Wake>,
+    counters: [AtomicU64; COUNTERS_LEN],
 }
 
 impl<M> Mailbox<M> {
@@ -75,36 +80,37 @@ impl<M> Mailbox<M> {
             closed: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             waker,
+            counters: [const { AtomicU64::new(0) }; COUNTERS_LEN],
         }
     }
 
     /// Owner: the next mail.
-    pub(crate) fn pop(&self) -> Option<M> {
-        self.queue.pop()
+    fn pop(&self) -> Option<M> {
+        self.queue.pop().flatten()
     }
 
     /// Owner: whether there is neither mail nor the wish to stop.
     #[inline]
-    pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && !self.stop.load(Ordering::Relaxed)
+    fn is_idle(&self) -> bool {
+        self.queue.is_empty() && !self.stop.load(Relaxed)
     }
 
     /// How much mail is waiting.
     pub(crate) fn len(&self) -> usize {
-        self.queue.len()
+        if self.closed.load(Ordering::Acquire) { 0 } else { self.queue.len() }
     }
 
-    /// How much mail it holds at most: a batch that is bounded by it never starves the rest.
+    /// How much mail it holds at most.
     pub(crate) fn capacity(&self) -> usize {
         self.queue.capacity()
     }
 
     /// Owner: announces sleep. `false` if there is something to do already.
-    pub(crate) fn try_sleep(&self) -> bool {
+    fn try_sleep(&self) -> bool {
         if !self.try_sleep_for_mail() {
             return false;
         }
-        if self.stop.load(Ordering::Relaxed) {
+        if self.stop.load(Relaxed) {
             self.awake();
             return false;
         }
@@ -112,30 +118,49 @@ impl<M> Mailbox<M> {
     }
 
     /// As [`Self::try_sleep`], for an owner that waits for an answer and will stop only after.
-    pub(crate) fn try_sleep_for_mail(&self) -> bool {
-        self.asleep.store(true, Ordering::Relaxed);
+    fn try_sleep_for_mail(&self) -> bool {
+        self.asleep.store(true, Relaxed);
         // Pairs with the fence of `wake`: either the poster sees us asleep, or we its mail.
         fence(Ordering::SeqCst);
-        if self.queue.is_empty() {
+        if self.queue.is_empty() || self.closed.load(Relaxed) {
             return true;
         }
-        self.asleep.store(false, Ordering::Relaxed);
+        self.asleep.store(false, Relaxed);
         false
     }
 
     /// Owner: awake again, for whatever reason.
-    pub(crate) fn awake(&self) {
-        self.asleep.store(false, Ordering::Relaxed);
+    fn awake(&self) {
+        self.asleep.store(false, Relaxed);
     }
 
     /// Owner: whether a stop was asked for since the last call.
-    pub(crate) fn take_stop(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) && self.stop.swap(false, Ordering::Acquire)
+    fn take_stop(&self) -> bool {
+        self.stop.load(Relaxed) && self.stop.swap(false, Ordering::Acquire)
     }
 
-    /// Owner: refuses everything from now on.
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+    /// Owner: refuses everything from now on, and gives what was accepted before, in order. Done
+    /// once, it gives nothing.
+    ///
+    /// The queue is filled with `None`, so that a poster who has looked at `closed` before finds it
+    /// full: whatever it accepted is given here, and costs posters nothing.
+    fn close(&self) -> Vec<M> {
+        let mut accepted = Vec::new();
+        if self.closed.swap(true, Ordering::SeqCst) {
+            return accepted;
+        }
+        let mut fillers = 0;
+        while fillers < self.queue.capacity() {
+            match self.queue.push(None) {
+                Ok(()) => fillers += 1,
+                Err(_) => match self.queue.pop() {
+                    Some(Some(mail)) => accepted.push(mail),
+                    Some(None) => fillers -= 1,
+                    None => {}
+                },
+            }
+        }
+        accepted
     }
 
     /// Posts; gives the mail back when the box is full or its owner has ended. Says whether the
@@ -144,15 +169,17 @@ impl<M> Mailbox<M> {
         if self.closed.load(Ordering::Acquire) {
             return Err(mail);
         }
-        self.queue.push(mail)?;
+        if let Err(mail) = self.queue.push(Some(mail)) {
+            let Some(mail) = mail else { unreachable!("what was pushed comes back") };
+            return Err(mail);
+        }
         Ok(urgency == Urgency::Wake || self.queue.len() * 4 >= self.queue.capacity())
     }
 
     /// Wakes the owner if it sleeps; says whether it did.
     pub(crate) fn wake(&self) -> bool {
         fence(Ordering::SeqCst);
-        let was_asleep =
-            self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel);
+        let was_asleep = self.asleep.load(Relaxed) && self.asleep.swap(false, Ordering::AcqRel);
         if was_asleep {
             self.waker.wake();
         }
@@ -163,6 +190,11 @@ impl<M> Mailbox<M> {
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.wake();
+    }
+
+    /// The owner's counters, as of its last turn.
+    pub(crate) fn counters(&self) -> Counters {
+        Counters::from_values(std::array::from_fn(|index| self.counters[index].load(Relaxed)))
     }
 }
 
@@ -177,68 +209,109 @@ impl<M> Exchange<M> {
     }
 }
 
-/// Posts one thread's mail, and remembers whom to wake and what was refused.
-pub(crate) struct Postman<M> {
+/// What one thread sees of an exchange.
+pub(crate) struct Place<M> {
     pub(crate) exchange: Arc<Exchange<M>>,
     pub(crate) me: ThreadId,
-    to_wake: Vec<ThreadId>,
-    /// Mail that its receiver had no room for, to be told to the handler. Bounded by what one
-    /// turn's inputs make the handler post.
-    pub(crate) refused: VecDeque<(ThreadId, M)>,
+    /// Mail that was accepted before the mailbox was closed.
+    last: RefCell<VecDeque<M>>,
 }
 
-impl<M> Postman<M> {
+impl<M> Place<M> {
+    /// The place of thread `me`, which must have a mailbox.
     pub(crate) fn new(exchange: Arc<Exchange<M>>, me: ThreadId) -> Self {
-        Self { exchange, me, to_wake: Vec::new(), refused: VecDeque::new() }
+        assert!(exchange.mailbox(me).is_some(), "thread {} has no mailbox", me.0);
+        Self { exchange, me, last: RefCell::default() }
     }
 
-    pub(crate) fn post(
-        &mut self,
-        to: ThreadId,
-        mail: M,
-        urgency: Urgency,
-        counters: &mut Counters,
-    ) {
-        // What was refused stays before what comes later, though there may be room again by now.
-        let is_behind = self.refused.iter().any(|(refused, _)| *refused == to);
-        let posted = match self.exchange.mailbox(to) {
-            Some(mailbox) if !is_behind => mailbox.post(mail, urgency),
-            _ => Err(mail),
-        };
-        match posted {
-            Ok(wake) => {
-                counters.add(Count::MailOut, 1);
-                if wake && !self.to_wake.contains(&to) {
-                    self.to_wake.push(to);
-                }
-            }
-            Err(mail) => {
-                counters.add(Count::MailRefused, 1);
-                self.refused.push_back((to, mail));
-            }
+    #[inline]
+    fn mine(&self) -> &Mailbox<M> {
+        &self.exchange.boxes[usize::from(self.me.0)]
+    }
+}
+
+impl<M> Process<M> for Place<M> {
+    fn post(&self, to: ThreadId, mail: M, urgency: Urgency) -> Result<bool, M> {
+        match self.exchange.mailbox(to) {
+            Some(mailbox) => mailbox.post(mail, urgency),
+            None => Err(mail),
         }
     }
 
-    /// Wakes every receiver of mail posted since the last call.
-    pub(crate) fn flush_wakes(&mut self, counters: &mut Counters) {
-        for to in self.to_wake.drain(..) {
-            if let Some(mailbox) = self.exchange.mailbox(to)
-                && mailbox.wake()
-            {
-                counters.add(Count::Wakes, 1);
-            }
+    fn wake(&self, to: ThreadId) -> bool {
+        self.exchange.mailbox(to).is_some_and(Mailbox::wake)
+    }
+
+    fn pop(&self) -> Option<M> {
+        let mine = self.mine();
+        if mine.closed.load(Relaxed) { self.last.borrow_mut().pop_front() } else { mine.pop() }
+    }
+
+    #[inline]
+    fn is_idle(&self) -> bool {
+        let mine = self.mine();
+        if mine.closed.load(Relaxed) {
+            return self.last.borrow().is_empty() && !mine.stop.load(Relaxed);
         }
+        mine.is_idle()
+    }
+
+    fn mail_max(&self) -> usize {
+        self.mine().capacity()
+    }
+
+    fn take_stop(&self) -> bool {
+        self.mine().take_stop()
+    }
+
+    fn try_sleep(&self) -> bool {
+        self.last.borrow().is_empty() && self.mine().try_sleep()
+    }
+
+    fn try_sleep_for_mail(&self) -> bool {
+        self.last.borrow().is_empty() && self.mine().try_sleep_for_mail()
+    }
+
+    fn awake(&self) {
+        self.mine().awake();
+    }
+
+    fn close(&self) {
+        self.last.borrow_mut().extend(self.mine().close());
+    }
+
+    fn publish(&self, counters: &Counters) {
+        for (shared, value) in self.mine().counters.iter().zip(counters.values()) {
+            shared.store(*value, Relaxed);
+        }
+    }
+}
+
+/// How a thread without a driver sleeps, and what it takes for the time.
+pub(crate) struct Bed {
+    pub(crate) parker: Arc<Parker>,
+    pub(crate) clock: Clock,
+}
+
+impl Sleep for Bed {
+    fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    fn park(&self, patience: Option<Duration>) {
+        self.parker.park(patience);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
     use std::sync::Arc;
 
     use event::{ThreadId, Urgency};
+    use reactor::{Count, Counters, Postman, Process as _};
 
-    use super::{Exchange, Mailbox, Parker, Postman};
-    use crate::counters::{Count, Counters};
+    use super::{Exchange, Mailbox, Parker, Place};
 
     fn exchange(mail_max: usize) -> Arc<Exchange<u32>> {
         let boxes = (0..2).map(|_| Mailbox::new(mail_max, Box::new(Parker::default()))).collect();
@@ -246,29 +319,10 @@ mod tests {
     }
 
     #[test]
-    fn a_full_mailbox_gives_mail_back_and_keeps_the_rest_in_order() {
-        let exchange = exchange(3);
-        let mut counters = Counters::default();
-        let mut postman = Postman::new(exchange.clone(), ThreadId(0));
-        for mail in 0..5 {
-            postman.post(ThreadId(1), mail, Urgency::Wake, &mut counters);
-        }
-        postman.post(ThreadId(9), 99, Urgency::Wake, &mut counters);
-        assert_eq!(exchange.boxes[1].pop(), Some(0));
-        // There is room again, but not before those that were refused.
-        postman.post(ThreadId(1), 5, Urgency::Wake, &mut counters);
-        let refused: Vec<_> = postman.refused.iter().map(|(to, mail)| (to.0, *mail)).collect();
-        assert_eq!(refused, [(1, 3), (1, 4), (9, 99), (1, 5)]);
-        assert_eq!(counters.value(Count::MailRefused), 4);
-        let taken: Vec<_> = std::iter::from_fn(|| exchange.boxes[1].pop()).collect();
-        assert_eq!(taken, [1, 2]);
-    }
-
-    #[test]
     fn only_a_sleeper_is_woken_and_only_once() {
         let exchange = exchange(8);
         let mut counters = Counters::default();
-        let mut postman = Postman::new(exchange.clone(), ThreadId(0));
+        let mut postman = Postman::new(Rc::new(Place::new(exchange.clone(), ThreadId(0))));
         let receiver = &exchange.boxes[1];
         for (asleep, wakes) in [(false, 0), (true, 1)] {
             assert!(!asleep || receiver.try_sleep());
@@ -291,13 +345,49 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_mailbox_refuses_and_a_stop_is_taken_once() {
+    fn a_closed_mailbox_refuses_gives_the_rest_and_a_stop_is_taken_once() {
         let exchange = exchange(16);
-        let receiver = &exchange.boxes[1];
+        let (receiver, place) = (&exchange.boxes[1], Place::new(exchange.clone(), ThreadId(1)));
         receiver.stop();
         assert!(!receiver.try_sleep());
         assert!(receiver.take_stop() && !receiver.take_stop());
-        receiver.close();
+        (0..3).for_each(|mail| assert!(receiver.post(mail, Urgency::Wake).is_ok()));
+        place.close();
+        place.close();
         assert_eq!(receiver.post(7, Urgency::Wake), Err(7));
+        assert_eq!(receiver.len(), 0);
+        assert!(!place.is_idle() && !place.try_sleep());
+        let rest: Vec<_> = std::iter::from_fn(|| place.pop()).collect();
+        assert_eq!((rest, place.is_idle(), place.try_sleep()), (vec![0, 1, 2], true, true));
+    }
+
+    /// Whatever the moment at which the owner ends: what it accepted it has, the rest is refused.
+    #[test]
+    fn mail_is_accepted_or_refused_while_the_mailbox_closes() {
+        for round in 0..300 {
+            let exchange = exchange(4);
+            let accepted: usize = std::thread::scope(|scope| {
+                let posters: Vec<_> = (0..2)
+                    .map(|_| {
+                        let receiver = &exchange.boxes[1];
+                        scope.spawn(move || {
+                            let posts = (0..50).map(|mail| receiver.post(mail, Urgency::Lazy));
+                            posts.flatten().count()
+                        })
+                    })
+                    .collect();
+                let place = Place::new(exchange.clone(), ThreadId(1));
+                let mut taken = 0;
+                for _ in 0..round % 20 {
+                    taken += usize::from(place.pop().is_some());
+                }
+                place.close();
+                let accepted: usize = posters.into_iter().filter_map(|p| p.join().ok()).sum();
+                taken += std::iter::from_fn(|| place.pop()).count();
+                assert_eq!(taken, accepted, "round {round}");
+                accepted
+            });
+            assert!(accepted <= 100);
+        }
     }
 }

@@ -1,53 +1,72 @@
 //! The readiness driver: asks the poller which sockets are ready, then reads and writes them with
 //! ordinary calls. Portable; the side of every comparison, and the oracle of the ring driver.
 //!
-//! Decides nothing: see `net`. Registered level-triggered, one receive for each event, so a
-//! flooding connection gets one buffer a turn like everybody else.
+//! Decides nothing: see the crate `reactor`. Registered level-triggered, one receive of one buffer
+//! for each event. A connection that is to receive one piece is read without asking the poller.
 
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use event::{CloseReason, ListenerId};
+use event::{ConnId, ListenerId, Now};
 use polling::{Event, Events, PollMode, Poller};
+use reactor::{Conn, Count, Driver, Limits, Net, Phase, Reactor, Receive, Scarce};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::conns::{Conn, Phase};
-use crate::counters::Count;
-use crate::driver::Driver;
+use crate::clock::Clock;
 use crate::mailbox::Wake;
-use crate::net::{Net, Scarce};
-use crate::reactor::Reactor;
 
-/// One receive takes at most this much.
-const RECEIVE_BYTES: usize = 64 << 10;
 /// Connections taken from one listener in one turn.
 const ACCEPTS_PER_TURN_MAX: usize = 64;
-/// Sends on one connection in one turn; what is left waits for the socket to be writable.
-const SENDS_PER_TURN_MAX: usize = 16;
+/// Pieces of output that one system call takes: as many as a queue offers at once.
+const SLICES_MAX: usize = reactor::PINNED_MAX;
 /// Keys from here on are listeners; slots of connections are far below.
 const LISTENER_KEY: usize = usize::MAX / 2;
 
 /// A conn's `kernel` bits of this driver: what the poller has been told, and what the socket has.
-const WANTS_READ: u8 = 1;
-const WANTS_WRITE: u8 = 2;
-const REGISTERED: u8 = 4;
-const SHUT: u8 = 8;
-const BLOCKED: u8 = 16;
+const WANTS_READ: u16 = 1;
+const WANTS_WRITE: u16 = 2;
+const REGISTERED: u16 = 4;
+const SHUT: u16 = 8;
+const BLOCKED: u16 = 16;
+/// It is in the list of those who are read without an event.
+const DIRECT: u16 = 32;
 
 /// The driver, with all sockets of its thread.
 pub(crate) struct Poll {
     poller: Arc<Poller>,
     events: Events,
-    ready: Vec<Event>,
+    /// What the poller told and is not delivered: the poller is asked again when nothing is left.
+    ready: VecDeque<Ready>,
+    /// Who is to receive one piece in the next turn.
+    direct: Vec<Ready>,
     listeners: Vec<TcpListener>,
     accepting: bool,
     sockets: Vec<Option<TcpStream>>,
     buffer: Vec<u8>,
     /// A file that is given up to accept one more connection when there are no more.
     reserve: Option<File>,
+    clock: Clock,
+}
+
+/// Something to look at.
+#[derive(Clone, Copy, Debug)]
+enum Ready {
+    Listener(usize),
+    /// A connection with what the poller says of it; only if it is still the same.
+    Conn {
+        conn: ConnId,
+        readable: bool,
+        writable: bool,
+        is_dead: bool,
+    },
+    /// A connection that is to receive one piece.
+    Piece {
+        conn: ConnId,
+    },
 }
 
 impl Wake for Poller {
@@ -59,24 +78,31 @@ impl Wake for Poller {
 }
 
 impl Poll {
-    pub(crate) fn new(poller: Arc<Poller>, listeners: Vec<TcpListener>) -> io::Result<Self> {
+    pub(crate) fn new(
+        poller: Arc<Poller>,
+        listeners: Vec<TcpListener>,
+        limits: &Limits,
+        clock: Clock,
+    ) -> io::Result<Self> {
         for listener in &listeners {
             listener.set_nonblocking(true)?;
         }
         Ok(Self {
             poller,
             events: Events::new(),
-            ready: Vec::new(),
+            ready: VecDeque::new(),
+            direct: Vec::new(),
             listeners,
             accepting: false,
             sockets: Vec::new(),
-            buffer: vec![0; RECEIVE_BYTES],
+            buffer: vec![0; limits.receive_buffer_bytes.max(1) as usize],
             reserve: reserve(),
+            clock,
         })
     }
 
     fn accept<M: Send + 'static>(&mut self, reactor: &mut Reactor<M>, listener: usize) {
-        let Ok(id) = u16::try_from(listener) else { return };
+        let id = u16::try_from(listener).unwrap_or(u16::MAX);
         if self.reserve.is_none() {
             self.reserve = reserve();
         }
@@ -120,50 +146,69 @@ impl Poll {
         if self.sockets.len() <= index {
             self.sockets.resize_with(index + 1, || None);
         }
-        self.sockets[index] = Some(stream);
+        let before = self.sockets[index].replace(stream);
+        assert!(before.is_none(), "slot {slot} has a socket already");
     }
 
+    /// The socket of a connection that has one: all but those that are Connecting or Dying.
+    fn socket(&mut self, slot: u32) -> &mut TcpStream {
+        let socket = self.sockets.get_mut(slot as usize).and_then(Option::as_mut);
+        assert!(socket.is_some(), "slot {slot} has no socket");
+        let Some(socket) = socket else { unreachable!("looked at just now") };
+        socket
+    }
+
+    /// Receives one buffer full at most; says whether there is room for more this turn.
     fn receive<M: Send + 'static>(&mut self, reactor: &mut Reactor<M>, slot: u32) {
         if !reactor.net.conns.at(slot).wants_input() {
             return;
         }
-        let Some(Some(stream)) = self.sockets.get_mut(slot as usize) else { return };
-        reactor.net.counters.add(Count::SystemCalls, 1);
-        match stream.read(&mut self.buffer) {
-            Ok(0) => {
-                reactor.on_eof(slot);
-                reactor.net.touch(slot);
-            }
-            Ok(len) => {
-                // These bytes may have come after the mail was looked at, because of an answer
-                // that another thread gave after posting to this one.
-                reactor.take_mail();
-                reactor.on_bytes(slot, &self.buffer[..len]);
-            }
-            Err(error) if is_transient(&error) => {}
-            Err(_) => reactor.net.fail(slot, CloseReason::Reset),
+        // These bytes may come because of an answer that another thread gave after posting to this
+        // one, and after the mail was looked at.
+        reactor.take_mail();
+        if reactor.net.is_turn_over() || !reactor.net.conns.at(slot).wants_input() {
+            // Level-triggered: it is told again.
+            return reactor.net.touch(slot);
         }
+        reactor.net.counters.add(Count::SystemCalls, 1);
+        let received = {
+            let socket = self.sockets[slot as usize].as_mut();
+            assert!(socket.is_some(), "slot {slot} has no socket");
+            let Some(socket) = socket else { return };
+            socket.read(&mut self.buffer)
+        };
+        match received {
+            Ok(0) => reactor.on_eof(slot),
+            Ok(len) => reactor.on_bytes(slot, &mut self.buffer[..len]),
+            Err(error) if is_transient(&error) => reactor.net.on_nothing(slot),
+            Err(_) => reactor.net.on_reset(slot),
+        }
+        // What it wants of the poller may have changed.
+        reactor.net.touch(slot);
     }
 
     /// The socket is ready for sending, or its connecting has come to an end.
     fn writable<M: Send + 'static>(&mut self, reactor: &mut Reactor<M>, slot: u32) {
-        let Some(Some(stream)) = self.sockets.get(slot as usize) else { return };
-        let state = reactor.net.conns.at(slot);
-        state.kernel &= !BLOCKED;
-        if state.phase != Phase::Connecting {
+        let phase = reactor.net.conns.at(slot).phase();
+        if matches!(phase, Phase::Free | Phase::Dying | Phase::Gone) {
+            return;
+        }
+        reactor.net.conns.at(slot).kernel &= !BLOCKED;
+        if phase != Phase::Connecting {
             return reactor.net.touch(slot);
         }
-        match (stream.take_error(), stream.peer_addr()) {
+        let socket = self.socket(slot);
+        match (socket.take_error(), socket.peer_addr()) {
             (Ok(None), Ok(_)) => reactor.on_connected(slot),
             (Ok(None), Err(error)) if error.kind() == ErrorKind::NotConnected => {}
             (Ok(Some(error)) | Err(error), _) | (_, Err(error)) => {
-                reactor.net.fail(slot, crate::connect::failed(&error));
+                reactor.net.on_connect_failed(slot, crate::connect::failed(&error));
             }
         }
     }
 
     fn start_connecting<M>(&mut self, net: &mut Net<M>, slot: u32) {
-        let Some((to, _)) = net.connecting.get(&slot).copied() else { return };
+        let to = net.connects_to(slot);
         net.counters.add(Count::SystemCalls, 4);
         let begun = (|| {
             let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
@@ -179,72 +224,87 @@ impl Poll {
                 net.conns.at(slot).kernel |= BLOCKED;
                 self.keep(slot, stream);
             }
-            Err(error) => net.fail(slot, crate::connect::failed(&error)),
+            Err(error) => net.on_connect_failed(slot, crate::connect::failed(&error)),
         }
     }
 
-    /// Sends what is queued until the socket has had enough.
+    /// Offers the socket what is queued. What it does not take waits until it is writable.
     fn send<M>(&mut self, net: &mut Net<M>, slot: u32) {
-        let Some(Some(stream)) = self.sockets.get_mut(slot as usize) else { return };
-        for _ in 0..SENDS_PER_TURN_MAX {
-            let state = net.conns.at(slot);
-            if state.kernel & BLOCKED != 0 || !matches!(state.phase, Phase::Open | Phase::Flushing)
-            {
-                return;
-            }
-            let Some(out) = &mut state.out else { return };
-            let Some(bytes) = out.pin() else { return };
-            let len = bytes.len();
-            let result = stream.write(bytes);
-            out.unpin();
-            net.counters.add(Count::SystemCalls, 1);
-            match result {
-                Ok(sent) => {
-                    if sent < len {
-                        net.conns.at(slot).kernel |= BLOCKED;
-                    }
-                    net.on_sent(slot, sent);
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => state.kernel |= BLOCKED,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => net.fail(slot, CloseReason::Reset),
-            }
-        }
+        let turn = net.turn();
         let state = net.conns.at(slot);
-        if state.unsent() > 0 {
-            state.kernel |= BLOCKED;
+        let may_send = matches!(state.phase(), Phase::Open | Phase::Flushing);
+        if state.kernel & BLOCKED != 0 || !may_send {
+            return;
+        }
+        let Some(out) = &mut state.out else { return };
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        let offered = out.pin(turn);
+        let mut bytes = 0;
+        for (place, piece) in slices.iter_mut().zip(offered) {
+            *place = IoSlice::new(piece);
+            bytes += piece.len();
+            count += 1;
+        }
+        assert!(count > 0, "a queue is not empty");
+        let result = self.socket(slot).write_vectored(&slices[..count]);
+        let Some(out) = &mut net.conns.at(slot).out else { return };
+        out.unpin();
+        net.counters.add(Count::SystemCalls, 1);
+        match result {
+            Ok(sent) => {
+                if sent < bytes {
+                    net.conns.at(slot).kernel |= BLOCKED;
+                }
+                net.on_sent(slot, sent);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                net.conns.at(slot).kernel |= BLOCKED;
+                net.on_send_blocked(slot);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => net.touch(slot),
+            Err(_) => net.on_reset(slot),
         }
     }
 
     fn work_off<M>(&mut self, net: &mut Net<M>, slot: u32) {
-        let phase = net.conns.at(slot).phase;
-        if phase == Phase::Connecting && self.sockets.get(slot as usize).is_none_or(Option::is_none)
-        {
+        let is_new = self.sockets.get(slot as usize).is_none_or(Option::is_none);
+        if net.conns.at(slot).phase() == Phase::Connecting && is_new {
             self.start_connecting(net, slot);
         }
         self.send(net, slot);
         let state = net.conns.at(slot);
-        match state.phase {
+        match state.phase() {
             Phase::Free | Phase::Gone => return,
             Phase::Dying => return self.release(net, slot),
             Phase::Lingering if state.kernel & SHUT == 0 => {
                 state.kernel |= SHUT;
-                if let Some(Some(stream)) = self.sockets.get(slot as usize) {
-                    // It fails when the peer has reset the connection; reading will tell.
-                    let _ = stream.shutdown(std::net::Shutdown::Write);
-                    net.counters.add(Count::SystemCalls, 1);
-                }
+                // It fails when the peer has reset the connection; reading will tell.
+                let _ = self.socket(slot).shutdown(std::net::Shutdown::Write);
+                net.counters.add(Count::SystemCalls, 1);
             }
             Phase::Connecting | Phase::Open | Phase::Flushing | Phase::Lingering => {}
         }
-        self.register(net, slot);
+        let receive = net.receive_wish(slot);
+        if receive == Receive::One {
+            let conn = net.conns.id(slot);
+            let state = net.conns.at(slot);
+            if state.kernel & DIRECT == 0 {
+                state.kernel |= DIRECT;
+                self.direct.push(Ready::Piece { conn });
+            }
+        }
+        self.register(net, slot, receive);
     }
 
     /// Tells the poller what the connection waits for, if that has changed.
-    fn register<M>(&mut self, net: &mut Net<M>, slot: u32) {
-        let Some(Some(stream)) = self.sockets.get(slot as usize) else { return };
+    fn register<M>(&mut self, net: &mut Net<M>, slot: u32, receive: Receive) {
+        let Some(Some(stream)) = self.sockets.get(slot as usize) else {
+            assert!(net.conns.at(slot).phase() == Phase::Dying, "slot {slot} has no socket");
+            return;
+        };
         let state = net.conns.at(slot);
-        let wanted = wanted(state);
+        let wanted = wanted(state, receive);
         if state.kernel & (WANTS_READ | WANTS_WRITE | REGISTERED) == wanted {
             return;
         }
@@ -259,7 +319,7 @@ impl Poll {
         net.counters.add(Count::SystemCalls, 1);
         if result.is_err() {
             state.kernel &= !REGISTERED;
-            net.fail(slot, CloseReason::Reset);
+            net.on_reset(slot);
         }
     }
 
@@ -271,6 +331,7 @@ impl Poll {
             }
             net.counters.add(Count::SystemCalls, 2);
         }
+        net.conns.at(slot).kernel = 0;
         net.on_released(slot);
     }
 
@@ -292,72 +353,110 @@ impl Poll {
             }
         }
         self.accepting = wanted;
-        if !net.accepting {
+        if net.has_stopped_accepting() {
             self.listeners.clear();
         }
     }
 }
 
-impl<M: Send + 'static> Driver<M> for Poll {
-    fn wait(
-        &mut self,
-        reactor: &mut Reactor<M>,
-        mut patience: Option<Duration>,
-        gather: bool,
-    ) -> io::Result<()> {
-        if let (true, Some(nap)) = (gather, patience) {
-            reactor.net.counters.add(Count::SystemCalls, 1);
-            std::thread::sleep(nap);
-            patience = Some(Duration::ZERO);
-        }
-        self.events.clear();
-        reactor.net.counters.add(Count::SystemCalls, 1);
-        match self.poller.wait(&mut self.events, patience) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
-            _ => {}
-        }
-        self.ready.clear();
-        self.ready.extend(self.events.iter());
-        Ok(())
-    }
-
-    fn deliver(&mut self, reactor: &mut Reactor<M>) {
-        let ready = std::mem::take(&mut self.ready);
-        for event in &ready {
-            if event.key >= LISTENER_KEY {
-                self.accept(reactor, event.key - LISTENER_KEY);
-                continue;
+impl Poll {
+    fn look<M: Send + 'static>(&mut self, reactor: &mut Reactor<M>, ready: Ready) {
+        match ready {
+            Ready::Listener(listener) => self.accept(reactor, listener),
+            Ready::Piece { conn } => {
+                if reactor.net.conns.id(conn.slot) == conn {
+                    reactor.net.conns.at(conn.slot).kernel &= !DIRECT;
+                    self.receive(reactor, conn.slot);
+                }
             }
-            let Ok(slot) = u32::try_from(event.key) else { continue };
-            let asked = reactor.net.conns.at(slot).kernel;
-            if event.writable {
-                self.writable(reactor, slot);
-            }
-            if event.readable && asked & WANTS_READ != 0 {
-                self.receive(reactor, slot);
-            } else if asked & WANTS_READ == 0
-                && reactor.net.conns.at(slot).phase != Phase::Connecting
-                && (event.is_interrupt() || event.is_err() == Some(true))
-            {
-                // Both directions are dead and nobody reads: without this it would be told again
-                // and again.
-                reactor.net.fail(slot, CloseReason::Reset);
+            Ready::Conn { conn, readable, writable, is_dead } => {
+                if reactor.net.conns.id(conn.slot) != conn {
+                    return;
+                }
+                let asked = reactor.net.conns.at(conn.slot).kernel;
+                if writable {
+                    self.writable(reactor, conn.slot);
+                }
+                if readable && asked & WANTS_READ != 0 {
+                    self.receive(reactor, conn.slot);
+                } else if asked & WANTS_READ == 0 && is_dead {
+                    // Both directions are dead and nobody reads: without this it would be told
+                    // again and again.
+                    reactor.net.on_hang_up(conn.slot);
+                }
             }
         }
-        self.ready = ready;
-    }
-
-    fn reconcile(&mut self, reactor: &mut Reactor<M>) {
-        self.reconcile_listeners(&reactor.net);
-        reactor.net.work_off_dirty(|net, slot| self.work_off(net, slot));
     }
 }
 
-fn wanted(state: &Conn) -> u8 {
-    let waits_to_send =
-        state.kernel & BLOCKED != 0 && (state.unsent() > 0 || state.phase == Phase::Connecting);
+impl<M: Send + 'static> Driver<M> for Poll {
+    type Error = io::Error;
+
+    fn wait(
+        &mut self,
+        net: &mut Net<M>,
+        mut patience: Option<Duration>,
+        gather: bool,
+    ) -> io::Result<Now> {
+        if let (true, Some(nap)) = (gather, patience) {
+            net.counters.add(Count::SystemCalls, 1);
+            std::thread::sleep(nap);
+            patience = Some(Duration::ZERO);
+        }
+        if !self.direct.is_empty() {
+            patience = Some(Duration::ZERO);
+        }
+        // What was told and is not delivered would be told again.
+        if self.ready.is_empty() {
+            self.events.clear();
+            net.counters.add(Count::SystemCalls, 1);
+            match self.poller.wait(&mut self.events, patience) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            for event in self.events.iter() {
+                self.ready.push_back(if event.key >= LISTENER_KEY {
+                    Ready::Listener(event.key - LISTENER_KEY)
+                } else {
+                    let slot = u32::try_from(event.key).unwrap_or(u32::MAX);
+                    let is_dead = event.is_interrupt() || event.is_err() == Some(true);
+                    let (readable, writable) = (event.readable, event.writable);
+                    Ready::Conn { conn: net.conns.id(slot), readable, writable, is_dead }
+                });
+            }
+        }
+        // Behind what came by itself: that is of connections that do not flood.
+        self.ready.extend(self.direct.drain(..));
+        Ok(self.clock.now())
+    }
+
+    fn deliver(&mut self, reactor: &mut Reactor<M>) {
+        while !reactor.net.is_turn_spent()
+            && let Some(ready) = self.ready.pop_front()
+        {
+            self.look(reactor, ready);
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        !self.ready.is_empty() || !self.direct.is_empty()
+    }
+
+    fn reconcile(&mut self, net: &mut Net<M>) {
+        self.reconcile_listeners(net);
+        net.work_off_dirty(|net, slot| self.work_off(net, slot));
+    }
+
+    fn trim_memory(&mut self) {
+        crate::memory::trim();
+    }
+}
+
+fn wanted(state: &Conn, receive: Receive) -> u16 {
+    let is_connecting = state.phase() == Phase::Connecting;
+    let waits_to_send = state.kernel & BLOCKED != 0 && (state.unsent() > 0 || is_connecting);
     REGISTERED
-        | if state.wants_input() { WANTS_READ } else { 0 }
+        | if receive == Receive::Many { WANTS_READ } else { 0 }
         | if waits_to_send { WANTS_WRITE } else { 0 }
 }
 

@@ -42,7 +42,37 @@ pub struct ThreadId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(pub u16);
 
+/// One attempt of one thread to connect, named by [`Output::connect`]. Never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AttemptId(pub u64);
+
 /// What one thread does. The engine calls it, one input at a time, and drains `out` after each.
+///
+/// # The order of a turn
+///
+/// A thread takes turns, and everything above the engine may rely on their order, whichever driver
+/// runs:
+///
+/// 1. The clock is read once: every input of a core's turn has the same `now`. (A plain thread may
+///    block, so that it reads the clock for every input.)
+/// 2. [`Input::Mail`]: all mail that is waiting, in the order in which each sender posted it, then
+///    [`Input::Stop`] if that was asked for. So what another thread posted before a client got
+///    an answer is seen before that client's next request.
+/// 3. What the kernel brought, each connection's in order: [`Input::Opened`], [`Input::Connected`],
+///    [`Input::Bytes`], [`Input::Eof`]. A turn takes so much of it and no more; the rest comes in
+///    the next turn, after that turn's mail.
+/// 4. What was put off, so that a handler is never called from within itself: [`Input::Refused`]
+///    mail, [`Input::Sent`], [`Input::ConnectFailed`], [`Input::Closed`].
+/// 5. Input that was held back while reading was stopped, for connections that are read again.
+/// 6. [`Input::Wake`], in the first turn that begins at the time asked for or later.
+/// 7. [`Input::TurnEnd`], once, if there was any other input. Then the kernel is handed all that
+///    the turn's operations want of it; many sends on one connection become one.
+///
+/// Operations are carried out in the order in which they were asked for, those of one input before
+/// the next input. Of a connection the first input is `Opened` or `Connected`, the last `Closed`;
+/// an attempt to connect has one outcome, `Connected` or `ConnectFailed`. After [`Output::stop`]
+/// nothing more comes but `Closed` of the connections that were open, `ConnectFailed`, and the end
+/// of each turn.
 pub trait Handler {
     /// What other threads may post to this one.
     type Mail: Send + 'static;
@@ -68,9 +98,7 @@ pub enum CloseReason {
     OutputTotal,
     /// The peer took too little of what was sent, for too long.
     OutputStalled,
-    /// An outgoing connection could not be made (see [`Output::connect`]), and why.
-    ConnectFailed(ConnectFailure),
-    /// The engine is shutting down.
+    /// The thread was stopped ([`Output::stop`]) while the connection was open.
     Shutdown,
 }
 
@@ -80,8 +108,12 @@ pub enum CloseReason {
 pub enum ConnectFailure {
     /// Nobody listens there, or the peer's system sent a reset.
     Refused,
-    /// No answer within the engine's limit of time, or the kernel's own.
+    /// No answer within the time that was given, the engine's limit, or the kernel's own.
     TimedOut,
+    /// The handler took the attempt back with [`Output::cancel_connect`].
+    Cancelled,
+    /// The thread was stopped before the attempt came to an end.
+    Shutdown,
     /// There is no way to the address.
     Unreachable,
     /// Every local port towards this address is taken (on Linux `net.ipv4.ip_local_port_range`).
@@ -105,17 +137,22 @@ pub enum Input<'a, M> {
     Opened { conn: ConnId, listener: ListenerId, peer: SocketAddr },
     /// An outgoing connection asked for with [`Output::connect`] stands. `token` is the asker's.
     Connected { conn: ConnId, token: u64 },
-    /// Bytes arrived, in order, at least one. They are only lent for this call.
-    Bytes { conn: ConnId, bytes: &'a [u8] },
+    /// An outgoing connection asked for with [`Output::connect`] could not be made, and why.
+    ConnectFailed { token: u64, failure: ConnectFailure },
+    /// Bytes arrived, in order, at least one. They are only lent for this call, and may be changed
+    /// in place (unmasked, decrypted).
+    Bytes { conn: ConnId, bytes: &'a mut [u8] },
+    /// A datagram arrived on a socket of this thread, whole, at most `Limits::datagram_bytes_max`
+    /// of the engine; it may be empty. Lent as the bytes of a connection are.
+    Datagram { socket: ListenerId, from: SocketAddr, bytes: &'a mut [u8] },
     /// The peer will send no more (TCP half-close). Answers can still be sent; the connection
     /// stays open until the handler closes it.
     Eof { conn: ConnId },
     /// Everything sent on the connection has left for the kernel, after
     /// [`Output::tell_when_sent`].
     Sent { conn: ConnId },
-    /// The connection is gone; its id will not be heard of again. `token` of a failed outgoing
-    /// connection, else 0. Always the last input of a connection.
-    Closed { conn: ConnId, reason: CloseReason, token: u64 },
+    /// The connection is gone; its id will not be heard of again. Always its last input.
+    Closed { conn: ConnId, reason: CloseReason },
     /// Another thread posted this.
     Mail(M),
     /// A mail could not be posted because the receiver's mailbox was full. The sender decides:
@@ -135,12 +172,15 @@ pub enum Input<'a, M> {
 /// Asks another thread and waits for the answer. Only threads that may block (workers) are given
 /// one; whoever answers must never itself wait for the asker.
 pub trait Ask<M> {
-    /// Posts `mail` to `to` and waits at most `patience_ms` for the first mail to this thread for
-    /// which `is_answer` holds. Mail that arrives meanwhile is kept, in order, for the handler.
+    /// Posts the mail in `before`, what the handler has posted so far, in order; then `mail` to `to`,
+    /// and waits at most `patience_ms` for the first mail to this thread for which `is_answer`
+    /// holds. Mail that arrives meanwhile is kept, in order, for the handler.
     ///
-    /// Returns `None` when the mailbox of `to` is full or nothing came in time.
+    /// Returns `None` when the mailbox of `to` is full, or older mail to it was refused and waits to
+    /// be told, or nothing came in time.
     fn ask(
         &mut self,
+        before: &mut Output<M>,
         to: ThreadId,
         mail: M,
         is_answer: &dyn Fn(&M) -> bool,

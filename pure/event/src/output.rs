@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::{ConnId, Now, ThreadId};
+use crate::{AttemptId, ConnId, ListenerId, Now, ThreadId};
 
 /// Whether a mail is worth waking its receiver for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +46,12 @@ pub enum Op<M> {
     OutputPatience { conn: ConnId, ms: u32 },
     /// Move how long events may gather.
     Gather { ns: u64 },
+    /// Send this range of the arena as one datagram.
+    SendDatagram { socket: ListenerId, to: SocketAddr, range: Range<usize> },
     /// Connect to an address.
-    Connect { to: SocketAddr, token: u64 },
+    Connect { attempt: AttemptId, to: SocketAddr, token: u64, within_ms: u32 },
+    /// Give an attempt to connect up.
+    CancelConnect { attempt: AttemptId },
     /// Post to another thread.
     Mail { to: ThreadId, mail: M, urgency: Urgency },
     /// Close all listeners of this thread.
@@ -65,6 +69,7 @@ pub struct Output<M> {
     wake_changed: bool,
     unsent: u64,
     queued: u64,
+    attempts: u64,
 }
 
 impl<M> Default for Output<M> {
@@ -76,6 +81,7 @@ impl<M> Default for Output<M> {
             wake_changed: false,
             unsent: 0,
             queued: 0,
+            attempts: 0,
         }
     }
 }
@@ -162,7 +168,8 @@ impl<M> Output<M> {
     }
 
     /// Sets how many unsent bytes `conn` may have before it is closed with
-    /// [`crate::CloseReason::OutputLimit`].
+    /// [`crate::CloseReason::OutputLimit`]. Only what the kernel was offered and did not take is held
+    /// against the peer.
     pub fn output_max(&mut self, conn: ConnId, bytes: usize) {
         self.ops.push(Op::OutputMax { conn, bytes });
     }
@@ -179,10 +186,31 @@ impl<M> Output<M> {
         self.ops.push(Op::Gather { ns });
     }
 
-    /// Connects to `to`; [`crate::Input::Connected`] or [`crate::Input::Closed`] with the same
-    /// `token` follows.
-    pub fn connect(&mut self, to: SocketAddr, token: u64) {
-        self.ops.push(Op::Connect { to, token });
+    /// Sends `bytes` to `to` as one datagram of a socket of this thread. It is dropped, and
+    /// counted, if the kernel does not take it at once or it is longer than
+    /// `Limits::datagram_bytes_max` of the engine.
+    pub fn send_datagram(&mut self, socket: ListenerId, to: SocketAddr, bytes: &[u8]) {
+        let start = self.arena.len();
+        self.arena.extend_from_slice(bytes);
+        self.ops.push(Op::SendDatagram { socket, to, range: start..self.arena.len() });
+    }
+
+    /// Connects to `to`; [`crate::Input::Connected`] or [`crate::Input::ConnectFailed`] with the
+    /// same `token` follows. The attempt has failed after `within_ms` milliseconds, or the engine's
+    /// own limit if that is less. The id that is returned takes it back before.
+    pub fn connect(&mut self, to: SocketAddr, token: u64, within_ms: u32) -> AttemptId {
+        self.attempts += 1;
+        let attempt = AttemptId(self.attempts);
+        self.ops.push(Op::Connect { attempt, to, token, within_ms });
+        attempt
+    }
+
+    /// Takes an attempt to connect back: [`crate::Input::ConnectFailed`] with
+    /// [`crate::ConnectFailure::Cancelled`] follows, unless its outcome is told already or will be
+    /// in this turn. An attempt that has come to an end is ignored; a connection that stands is
+    /// closed with [`Self::close`].
+    pub fn cancel_connect(&mut self, attempt: AttemptId) {
+        self.ops.push(Op::CancelConnect { attempt });
     }
 
     /// Posts `mail` to thread `to` and wakes it.
@@ -204,6 +232,15 @@ impl<M> Output<M> {
         let is_mail = move |op: &mut Op<M>| matches!(op, Op::Mail { to, .. } if is_held(*to));
         self.ops.extract_if(.., is_mail).filter_map(|op| match op {
             Op::Mail { to, mail, .. } => Some((to, mail)),
+            _ => None,
+        })
+    }
+
+    /// For drivers: takes all mail of what was posted since the last drain, in order.
+    pub fn take_posts(&mut self) -> impl Iterator<Item = (ThreadId, M, Urgency)> {
+        let is_mail = |op: &mut Op<M>| matches!(op, Op::Mail { .. });
+        self.ops.extract_if(.., is_mail).filter_map(|op| match op {
+            Op::Mail { to, mail, urgency } => Some((to, mail, urgency)),
             _ => None,
         })
     }

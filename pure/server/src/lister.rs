@@ -158,6 +158,8 @@ impl Handler for Lister {
             // A lister has no sockets.
             Input::Opened { .. }
             | Input::Connected { .. }
+            | Input::ConnectFailed { .. }
+            | Input::Datagram { .. }
             | Input::Bytes { .. }
             | Input::Eof { .. }
             | Input::Sent { .. }

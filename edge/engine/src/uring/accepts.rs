@@ -7,7 +7,7 @@
 //! submission, and bound what an accept storm may take of a turn.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, RawFd};
 
 use event::ListenerId;
 use io_uring::{opcode, squeue::Entry, types};
@@ -79,11 +79,9 @@ impl Accepts {
         self.idle.len() == self.all.len()
     }
 
-    /// Cancels of everything outstanding, one for each listener.
-    pub(super) fn cancels(&self) -> Vec<Entry> {
-        let fds = self.listeners.iter().map(|listener| types::Fd(listener.as_raw_fd()));
-        fds.map(|fd| opcode::AsyncCancel2::new(types::CancelBuilder::fd(fd).all()).build())
-            .collect()
+    /// The listeners' files, for taking back what is outstanding.
+    pub(super) fn files(&self) -> Vec<RawFd> {
+        self.listeners.iter().map(|listener| listener.as_raw_fd()).collect()
     }
 
     /// Closes the listeners. Only when [`Self::are_idle`].

@@ -81,12 +81,12 @@ impl BufferRing {
 
     /// The first `len` bytes of buffer `id`, which a completion has just named.
     #[inline]
-    pub(super) fn filled(&self, id: u16, len: usize) -> &[u8] {
+    pub(super) fn filled(&mut self, id: u16, len: usize) -> &mut [u8] {
         assert!(id < self.count && len <= self.buffer_bytes as usize);
         let start = usize::from(id) * self.buffer_bytes as usize;
         // SAFETY: inside the block by the assert, and zeroed at first; the kernel stopped writing
         // when it posted the completion, and gets the buffer back only by `give_back(&mut self)`.
-        unsafe { std::slice::from_raw_parts(self.bytes.start.as_ptr().add(start), len) }
+        unsafe { std::slice::from_raw_parts_mut(self.bytes.start.as_ptr().add(start), len) }
     }
 
     /// Puts buffer `id` back; the kernel sees it after [`Self::commit`].
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "id < self.count")]
     fn a_buffer_that_does_not_exist_is_our_mistake() {
-        let ring = BufferRing::new(4, 16).unwrap();
+        let mut ring = BufferRing::new(4, 16).unwrap();
         ring.filled(4, 1);
     }
 }

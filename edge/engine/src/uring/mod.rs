@@ -1,38 +1,38 @@
 //! The ring driver: io_uring with registered files, multishot receives into one ring of buffers,
 //! and one system call a turn, which submits everything and waits.
 //!
-//! Decides nothing: see `net`. A connection's slot and file live until the kernel holds no
-//! operation of it (`Conn::kernel` says which it does), so a completion never finds a stranger.
+//! Decides nothing: see the crate `reactor`. A connection's slot and file live until the kernel holds
+//! no operation of it (`Conn::kernel` says which it does), so a completion never finds a stranger.
 //!
 //! Unsafe code here submits operations; what keeps each sound is one rule: memory that an operation
-//! names (a pinned output segment, an address, the wake-up counter, receive buffers) stays where
+//! names (pinned output, an address, the wake-up counter, receive buffers) stays where
 //! it is until that operation's completion. Dropping the driver waits for the last of them.
 
 mod accepts;
 mod buffers;
+mod gather;
 pub(crate) mod probe;
+mod tags;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use event::CloseReason;
+use event::{ConnectFailure, Now};
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, cqueue, opcode, types};
+use reactor::{Count, Driver, Limits, Net, Phase, Reactor, Receive};
 use rustix::event::EventfdFlags;
 
 use self::accepts::Accepts;
 use self::buffers::BufferRing;
-use crate::conns::Phase;
-use crate::counters::Count;
-use crate::driver::Driver;
-use crate::limits::Limits;
+use self::gather::Gather;
+use self::tags::Tag;
+use crate::clock::Clock;
 use crate::mailbox::Wake;
-use crate::net::Net;
-use crate::reactor::Reactor;
 
 /// Operations prepared between two submissions; more are submitted in between.
 const SUBMISSIONS: u32 = 2_048;
@@ -47,60 +47,24 @@ const SPARE_FILES: u32 = 64;
 const NO_FILE: u32 = u32::MAX;
 
 /// A connection's `kernel` bits: operations that are outstanding, and what has been done.
-const RECEIVE: u8 = 1;
-const SEND: u8 = 2;
-const SHUTDOWN: u8 = 4;
-const CONNECT: u8 = 8;
-const CANCEL_ALL: u8 = 16;
-const CANCEL_RECEIVE: u8 = 32;
-const CLOSE: u8 = 64;
-const SHUT: u8 = 128;
-
-/// What an operation's `user_data` says: the operation above, the slot (or number) below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Tag {
-    Receive,
-    Send,
-    Accept,
-    Wake,
-    Shutdown,
-    Socket,
-    Connect,
-    CancelAll,
-    CancelReceive,
-    Close,
-    /// Nobody waits for it.
-    Ignored,
-}
-
-const TAGS: [Tag; 11] = [
-    Tag::Receive,
-    Tag::Send,
-    Tag::Accept,
-    Tag::Wake,
-    Tag::Shutdown,
-    Tag::Socket,
-    Tag::Connect,
-    Tag::CancelAll,
-    Tag::CancelReceive,
-    Tag::Close,
-    Tag::Ignored,
-];
-
-impl Tag {
-    #[inline]
-    fn with(self, number: u32) -> u64 {
-        u64::from(self as u8) << 32 | u64::from(number)
-    }
-
-    /// The reverse of [`Self::with`].
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "takes the two halves apart")]
-    fn split(user_data: u64) -> (Self, u32) {
-        (TAGS[(user_data >> 32) as usize], user_data as u32)
-    }
-}
+const RECEIVE: u16 = 1;
+const SEND: u16 = 2;
+const SHUTDOWN: u16 = 4;
+/// Making the socket, or connecting it.
+const CONNECT: u16 = 8;
+/// Cancels of all that is outstanding, when it is released.
+const CANCEL: u16 = 16;
+const CANCEL_RECEIVE: u16 = 32;
+const CLOSE: u16 = 64;
+/// The sending side was shut down.
+const SHUT: u16 = 128;
+const WATCH: u16 = 256;
+/// The receive that is outstanding brings whatever comes, not one piece.
+const MANY: u16 = 512;
+/// What was outstanding is being taken back.
+const RELEASING: u16 = 1_024;
+/// All that the kernel may hold of a connection.
+const BUSY: u16 = RECEIVE | SEND | SHUTDOWN | CONNECT | CANCEL | CANCEL_RECEIVE | CLOSE | WATCH;
 
 /// A completion, copied out of the ring.
 #[derive(Clone, Copy, Debug)]
@@ -133,10 +97,15 @@ pub(crate) struct Uring {
     buffers: BufferRing,
     accepts: Accepts,
     addresses: BTreeMap<u32, Box<socket2::SockAddr>>,
+    /// Of sends of several pieces, where these are.
+    gathers: BTreeMap<u32, Box<Gather>>,
     bell: Arc<Bell>,
     bell_count: Box<u64>,
     no_delay: Box<libc::c_int>,
-    completions: Vec<Completion>,
+    completions: VecDeque<Completion>,
+    /// Receive buffers that completions hold which are not delivered.
+    buffers_waiting: u32,
+    clock: Clock,
     /// Operations whose last completion has not come.
     outstanding: u64,
     is_bell_armed: bool,
@@ -149,6 +118,7 @@ impl Uring {
         bell: Arc<Bell>,
         listeners: Vec<TcpListener>,
         limits: &mut Limits,
+        clock: Clock,
     ) -> io::Result<Self> {
         let ring = probe::build_ring(SUBMISSIONS, COMPLETIONS)?;
         let spare =
@@ -170,10 +140,13 @@ impl Uring {
             buffers,
             accepts: Accepts::new(listeners),
             addresses: BTreeMap::new(),
+            gathers: BTreeMap::new(),
             bell,
             bell_count: Box::new(0),
             no_delay: Box::new(1),
-            completions: Vec::with_capacity(COMPLETIONS as usize),
+            completions: VecDeque::with_capacity(COMPLETIONS as usize),
+            buffers_waiting: 0,
+            clock,
             outstanding: 0,
             is_bell_armed: false,
             accepts_cancelled: false,
@@ -181,12 +154,15 @@ impl Uring {
     }
 
     /// Prepares an operation; submits what is prepared when there is no room for it.
+    ///
+    /// # Safety
+    /// The memory that the operation names must stay where it is until its completion.
     #[inline]
-    fn push(&mut self, entry: Entry, tag: Tag, number: u32) {
+    unsafe fn push(&mut self, entry: Entry, tag: Tag, number: u32) {
         let entry = entry.user_data(tag.with(number));
         self.outstanding += 1;
         loop {
-            // SAFETY: the memory that the operation names outlives it, by the rule of the module.
+            // SAFETY: promised by the caller.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 return;
             }
@@ -197,13 +173,23 @@ impl Uring {
         }
     }
 
+    /// As [`Self::push`], for operations that name no memory.
+    #[inline]
+    fn push_plain(&mut self, plain: Plain, tag: Tag, number: u32) {
+        let entry = plain.entry();
+        // SAFETY: the operation names no memory.
+        unsafe { self.push(entry, tag, number) }
+    }
+
     /// Takes over what the kernel has completed.
     #[inline]
     fn reap(&mut self) {
         for entry in self.ring.completion() {
             let (result, flags) = (entry.result(), entry.flags());
-            self.completions.push(Completion { user_data: entry.user_data(), result, flags });
+            self.completions.push_back(Completion { user_data: entry.user_data(), result, flags });
+            self.buffers_waiting += u32::from(cqueue::buffer_select(flags).is_some());
             if !cqueue::more(flags) {
+                assert!(self.outstanding > 0, "a completion of nothing");
                 self.outstanding -= 1;
             }
         }
@@ -229,27 +215,30 @@ impl Uring {
 
     fn complete<M: Send + 'static>(&mut self, reactor: &mut Reactor<M>, done: Completion) {
         let (tag, number) = Tag::split(done.user_data);
+        let net = &mut reactor.net;
         match tag {
             Tag::Receive => self.received(reactor, number, done),
-            Tag::Send => sent(&mut reactor.net, number, done.result),
+            Tag::Send => self.sent(net, number, done.result),
             Tag::Accept => self.accepted(reactor, number, done.result),
             Tag::Wake => self.is_bell_armed = false,
-            Tag::Shutdown => ended(&mut reactor.net, number, SHUTDOWN),
-            Tag::Socket => made(&mut reactor.net, number, done.result),
+            Tag::Shutdown => ended(net, number, SHUTDOWN),
+            Tag::Watch => watched(net, number, done),
+            Tag::Socket => made(net, number, done.result),
             Tag::Connect => {
+                ended(net, number, CONNECT);
                 self.addresses.remove(&number);
-                reactor.net.conns.at(number).kernel &= !CONNECT;
                 if done.result == 0 {
                     reactor.on_connected(number);
                 } else {
-                    let error = io::Error::from_raw_os_error(-done.result);
-                    reactor.net.fail(number, crate::connect::failed(&error));
+                    net.on_connect_failed(number, failed(done.result));
                 }
-                reactor.net.touch(number);
             }
-            Tag::CancelAll => ended(&mut reactor.net, number, CANCEL_ALL),
-            Tag::CancelReceive => ended(&mut reactor.net, number, CANCEL_RECEIVE),
-            Tag::Close => reactor.net.on_released(number),
+            Tag::Cancel => ended(net, number, CANCEL),
+            Tag::CancelReceive => ended(net, number, CANCEL_RECEIVE),
+            Tag::Close => {
+                ended(net, number, CLOSE);
+                self.released(net, number);
+            }
             Tag::Ignored => {}
         }
     }
@@ -261,29 +250,49 @@ impl Uring {
         slot: u32,
         done: Completion,
     ) {
+        let state = reactor.net.conns.at(slot);
+        debug_assert!(state.kernel & RECEIVE != 0, "a receive that was not armed");
         if !cqueue::more(done.flags) {
-            reactor.net.conns.at(slot).kernel &= !RECEIVE;
+            state.kernel &= !(RECEIVE | MANY);
             reactor.net.touch(slot);
         }
         let buffer = cqueue::buffer_select(done.flags);
         match usize::try_from(done.result) {
             Ok(0) => reactor.on_eof(slot),
             Ok(len) => {
-                if let Some(id) = buffer {
-                    reactor.on_bytes(slot, self.buffers.filled(id, len));
-                }
+                assert!(buffer.is_some(), "bytes without a buffer");
+                let Some(id) = buffer else { return };
+                reactor.on_bytes(slot, self.buffers.filled(id, len));
             }
-            Err(_) if done.result == -libc::ENOBUFS => {
-                reactor.net.counters.add(Count::BufferShortages, 1);
-                // From now on one buffer at a time: a few that send without end would take all of
-                // them again, with 32 each, and those that come last in the turn never had one.
-                reactor.net.floods(slot);
-            }
+            Err(_) if done.result == -libc::ENOBUFS => reactor.net.on_shortage(slot),
             Err(_) if is_again(done.result) => {}
-            Err(_) => reactor.net.fail(slot, CloseReason::Reset),
+            Err(_) => reactor.net.on_reset(slot),
         }
         if let Some(id) = buffer {
+            self.buffers_waiting -= 1;
             self.buffers.give_back(id);
+        }
+    }
+
+    #[inline]
+    fn sent<M>(&mut self, net: &mut Net<M>, slot: u32, result: i32) {
+        let state = net.conns.at(slot);
+        debug_assert!(state.kernel & SEND != 0, "a send that was not made");
+        state.kernel &= !SEND;
+        assert!(state.out.is_some(), "a queue goes while the kernel reads it");
+        let Some(out) = &mut state.out else { return };
+        if out.is_gathered() {
+            self.gathers.remove(&slot);
+        }
+        out.unpin();
+        let is_dying = state.phase() == Phase::Dying;
+        match usize::try_from(result) {
+            Ok(bytes) => net.on_sent(slot, bytes),
+            Err(_) if is_again(result) => net.on_send_blocked(slot),
+            Err(_) => net.on_reset(slot),
+        }
+        if is_dying {
+            net.touch(slot);
         }
     }
 
@@ -297,7 +306,7 @@ impl Uring {
             return;
         };
         if reactor.on_accepted(listener, peer, file).is_none() {
-            self.push(opcode::Close::new(types::Fixed(file)).build(), Tag::Ignored, 0);
+            self.push_plain(Plain::Close(file), Tag::Ignored, 0);
         }
     }
 
@@ -305,58 +314,89 @@ impl Uring {
     #[inline]
     fn work_off<M>(&mut self, net: &mut Net<M>, slot: u32) {
         let state = net.conns.at(slot);
-        match state.phase {
+        match state.phase() {
             Phase::Free | Phase::Gone => return,
             Phase::Connecting => return self.connect(net, slot),
             Phase::Dying => return self.release(net, slot),
             Phase::Open | Phase::Flushing => {}
             Phase::Lingering => {
-                if state.kernel & (SHUTDOWN | SHUT) == 0 {
+                if state.kernel & SHUT == 0 {
                     state.kernel |= SHUTDOWN | SHUT;
-                    let file = types::Fixed(state.file);
-                    self.push(
-                        opcode::Shutdown::new(file, libc::SHUT_WR).build(),
-                        Tag::Shutdown,
-                        slot,
-                    );
+                    let file = state.file;
+                    self.push_plain(Plain::ShutDown(file), Tag::Shutdown, slot);
                 }
             }
         }
+        self.send(net, slot);
+        self.receive(net, slot);
         let state = net.conns.at(slot);
-        let file = types::Fixed(state.file);
-        if state.kernel & SEND == 0
-            && let Some(bytes) = state.out.as_mut().and_then(|out| out.pin())
-        {
-            let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            let entry =
-                opcode::Send::new(file, bytes.as_ptr(), len).flags(libc::MSG_NOSIGNAL).build();
-            state.kernel |= SEND;
-            self.push(entry, Tag::Send, slot);
+        if state.wants_watch() && state.kernel & WATCH == 0 {
+            state.kernel |= WATCH;
+            let file = state.file;
+            self.push_plain(Plain::Watch(file), Tag::Watch, slot);
         }
-        let wants_input = state.wants_input();
-        if wants_input && state.kernel & RECEIVE == 0 {
-            state.kernel |= RECEIVE;
-            // A multishot receive takes up to 32 buffers before a stop reaches it.
-            let entry = if state.has_flooded {
+    }
+
+    #[inline]
+    fn send<M>(&mut self, net: &mut Net<M>, slot: u32) {
+        let turn = net.turn();
+        let state = net.conns.at(slot);
+        if state.kernel & SEND != 0 {
+            return;
+        }
+        let file = types::Fixed(state.file);
+        let Some(out) = &mut state.out else { return };
+        let mut offered = out.pin(turn);
+        let entry = if offered.len() > 1 {
+            let gather = Box::new(Gather::new(offered));
+            let gather = self.gathers.entry(slot).insert_entry(gather).into_mut();
+            opcode::SendMsg::new(file, gather.header())
+                .flags(libc::MSG_NOSIGNAL.unsigned_abs())
+                .build()
+        } else {
+            let Some(bytes) = offered.next() else { return };
+            let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            opcode::Send::new(file, bytes.as_ptr(), len).flags(libc::MSG_NOSIGNAL).build()
+        };
+        state.kernel |= SEND;
+        // SAFETY: the queue keeps pinned bytes where they are, and lives as long as the send: a
+        // connection is released when SEND is gone. A gather lives until `sent`, in its box.
+        unsafe { self.push(entry, Tag::Send, slot) };
+    }
+
+    #[inline]
+    fn receive<M>(&mut self, net: &mut Net<M>, slot: u32) {
+        let wish = net.receive_wish(slot);
+        let state = net.conns.at(slot);
+        let file = state.file;
+        let is_armed = state.kernel & RECEIVE != 0;
+        // A receive of one piece that is armed stays: it brings one piece at most.
+        let is_unwanted = wish == Receive::No && (state.kernel & MANY != 0 || !state.wants_input());
+        if is_armed {
+            if is_unwanted && state.kernel & CANCEL_RECEIVE == 0 {
+                state.kernel |= CANCEL_RECEIVE;
+                let target = Tag::Receive.with(slot);
+                self.push_plain(Plain::Cancel(target), Tag::CancelReceive, slot);
+            }
+            return;
+        }
+        match wish {
+            Receive::No => {}
+            Receive::One => {
+                state.kernel |= RECEIVE;
                 let bytes = net.limits.receive_buffer_bytes;
-                opcode::Recv::new(file, std::ptr::null_mut(), bytes)
-                    .buf_group(BUFFER_GROUP)
-                    .build()
-                    .flags(io_uring::squeue::Flags::BUFFER_SELECT)
-            } else {
-                opcode::RecvMulti::new(file, BUFFER_GROUP).build()
-            };
-            self.push(entry, Tag::Receive, slot);
-        } else if !wants_input && state.kernel & (RECEIVE | CANCEL_RECEIVE) == RECEIVE {
-            state.kernel |= CANCEL_RECEIVE;
-            let entry = opcode::AsyncCancel::new(Tag::Receive.with(slot)).build();
-            self.push(entry, Tag::CancelReceive, slot);
+                self.push_plain(Plain::ReceiveOne(file, bytes), Tag::Receive, slot);
+            }
+            Receive::Many => {
+                state.kernel |= RECEIVE | MANY;
+                self.push_plain(Plain::ReceiveMany(file), Tag::Receive, slot);
+            }
         }
     }
 
     /// Makes an outgoing connection: a socket first, then its option and its address.
     fn connect<M>(&mut self, net: &mut Net<M>, slot: u32) {
-        let Some((to, _)) = net.connecting.get(&slot).copied() else { return };
+        let to = net.connects_to(slot);
         let state = net.conns.at(slot);
         if state.kernel & CONNECT != 0 {
             return;
@@ -367,10 +407,7 @@ impl Uring {
         if is_new {
             state.file = NO_FILE;
             let domain = i32::from(address.family());
-            let entry = opcode::Socket::new(domain, libc::SOCK_STREAM, 0)
-                .file_index(Some(types::DestinationSlot::auto_target()))
-                .build();
-            return self.push(entry, Tag::Socket, slot);
+            return self.push_plain(Plain::Socket(domain), Tag::Socket, slot);
         }
         let file = types::Fixed(state.file);
         let connect = opcode::Connect::new(file, address.as_ptr().cast(), address.len()).build();
@@ -382,51 +419,66 @@ impl Uring {
             value,
             4,
         );
-        // Not before Linux 6.7; without it small messages may wait for an acknowledgement.
-        self.push(no_delay.build(), Tag::Ignored, 0);
-        self.push(connect, Tag::Connect, slot);
+        // SAFETY: the option's value lives as long as the ring, in its box; the address until
+        // CONNECT is gone, in its box. The option is not known before Linux 6.7; without it small
+        // messages may wait for an acknowledgement.
+        unsafe {
+            self.push(no_delay.build(), Tag::Ignored, 0);
+            self.push(connect, Tag::Connect, slot);
+        }
     }
 
     /// Takes back what the kernel holds of a lost connection, then closes it.
     fn release<M>(&mut self, net: &mut Net<M>, slot: u32) {
-        const BUSY: u8 = RECEIVE | SEND | SHUTDOWN | CONNECT | CANCEL_ALL | CANCEL_RECEIVE;
         let state = net.conns.at(slot);
-        if state.phase == Phase::Dying && state.kernel & (BUSY | CLOSE) == 0 {
-            self.addresses.remove(&slot);
-            let is_made = state.file != NO_FILE;
-            if is_made {
-                state.kernel |= CLOSE;
-                let entry = opcode::Close::new(types::Fixed(state.file)).build();
-                return self.push(entry, Tag::Close, slot);
+        if state.kernel & BUSY == 0 {
+            if state.file == NO_FILE {
+                return self.released(net, slot);
             }
-            return net.on_released(slot);
+            state.kernel |= CLOSE;
+            let file = state.file;
+            return self.push_plain(Plain::Close(file), Tag::Close, slot);
         }
-        let is_cancellable = state.kernel & (RECEIVE | SEND | CONNECT) != 0;
-        if is_cancellable && state.kernel & CANCEL_ALL == 0 && state.file != NO_FILE {
-            // One by one and by name: cancelling "all of this file" makes the kernel look through
-            // every operation of the ring (measured: 2.5 ms at 4,000 connections).
-            let kernel = state.kernel;
-            state.kernel |= CANCEL_ALL;
-            let mut told_by = Tag::CancelAll;
-            for (bit, tag) in [(RECEIVE, Tag::Receive), (SEND, Tag::Send), (CONNECT, Tag::Connect)]
-            {
-                if kernel & bit != 0 {
-                    self.push(opcode::AsyncCancel::new(tag.with(slot)).build(), told_by, slot);
-                    told_by = Tag::Ignored;
-                }
-            }
+        let taken_back = [
+            (RECEIVE, Tag::Receive),
+            (SEND, Tag::Send),
+            (CONNECT, Tag::Connect),
+            (WATCH, Tag::Watch),
+        ];
+        // A socket that is being made cannot be taken back, and takes no time.
+        let is_held = |bit| state.kernel & bit != 0 && (bit != CONNECT || state.file != NO_FILE);
+        let held = taken_back.map(|(bit, tag)| is_held(bit).then_some(tag));
+        if state.kernel & RELEASING != 0 || held.iter().all(Option::is_none) {
+            return;
         }
+        // One by one and by name: cancelling "all of this file" makes the kernel look through
+        // every operation of the ring (measured: 2.5 ms at 4,000 connections).
+        state.kernel |= CANCEL | RELEASING;
+        let mut told_by = Tag::Cancel;
+        for tag in held.into_iter().flatten() {
+            self.push_plain(Plain::Cancel(tag.with(slot)), told_by, slot);
+            told_by = Tag::Ignored;
+        }
+    }
+
+    /// The kernel holds nothing of a connection any more.
+    fn released<M>(&mut self, net: &mut Net<M>, slot: u32) {
+        self.addresses.remove(&slot);
+        assert!(!self.gathers.contains_key(&slot), "released while the kernel reads");
+        net.on_released(slot);
     }
 
     fn reconcile_accepts<M>(&mut self, net: &Net<M>) {
         if net.wants_accept() {
             while let Some((index, entry)) = self.accepts.arm() {
-                self.push(entry, Tag::Accept, index);
+                // SAFETY: the place for the address is in a box that lives until no accept is
+                // outstanding.
+                unsafe { self.push(entry, Tag::Accept, index) };
             }
-        } else if !net.accepting && !self.accepts_cancelled {
+        } else if net.has_stopped_accepting() && !self.accepts_cancelled {
             self.accepts_cancelled = true;
-            for entry in self.accepts.cancels() {
-                self.push(entry, Tag::Ignored, 0);
+            for fd in self.accepts.files() {
+                self.push_plain(Plain::CancelAll(fd), Tag::Ignored, 0);
             }
         }
         if self.accepts_cancelled && self.accepts.are_idle() {
@@ -438,41 +490,111 @@ impl Uring {
         if !std::mem::replace(&mut self.is_bell_armed, true) {
             let count = (&raw mut *self.bell_count).cast();
             let fd = types::Fd(self.bell.0.as_raw_fd());
-            self.push(opcode::Read::new(fd, count, 8).build(), Tag::Wake, 0);
+            let entry = opcode::Read::new(fd, count, 8).build();
+            // SAFETY: the counter lives as long as the ring, in its box.
+            unsafe { self.push(entry, Tag::Wake, 0) };
         }
     }
 }
 
 impl<M: Send + 'static> Driver<M> for Uring {
+    type Error = io::Error;
+
     fn wait(
         &mut self,
-        reactor: &mut Reactor<M>,
+        net: &mut Net<M>,
         patience: Option<Duration>,
         gather: bool,
-    ) -> io::Result<()> {
+    ) -> io::Result<Now> {
         self.arm_bell();
         if self.ring.submission().cq_overflow() {
-            reactor.net.counters.add(Count::CompletionOverflows, 1);
+            net.counters.add(Count::CompletionOverflows, 1);
         }
-        reactor.net.counters.add(Count::SystemCalls, 1);
+        net.counters.add(Count::SystemCalls, 1);
         // Some may have been taken over while operations were pushed.
         let want = if gather { GATHERED_MAX } else { 1 };
-        self.enter(want, if self.completions.is_empty() { patience } else { Some(Duration::ZERO) })
+        let has_more = !self.completions.is_empty();
+        self.enter(want, if has_more { Some(Duration::ZERO) } else { patience })?;
+        Ok(self.clock.now())
     }
 
     fn deliver(&mut self, reactor: &mut Reactor<M>) {
-        let mut completions = std::mem::take(&mut self.completions);
-        for done in completions.drain(..) {
+        while !reactor.net.is_turn_spent()
+            && let Some(done) = self.completions.pop_front()
+        {
             self.complete(reactor, done);
         }
         self.buffers.commit();
-        completions.append(&mut self.completions);
-        self.completions = completions;
     }
 
-    fn reconcile(&mut self, reactor: &mut Reactor<M>) {
-        self.reconcile_accepts(&reactor.net);
-        reactor.net.work_off_dirty(|net, slot| self.work_off(net, slot));
+    fn has_more(&self) -> bool {
+        !self.completions.is_empty()
+    }
+
+    fn reconcile(&mut self, net: &mut Net<M>) {
+        self.reconcile_accepts(net);
+        let free = u32::from(net.limits.receive_buffers).saturating_sub(self.buffers_waiting);
+        net.limit_pieces(free);
+        net.work_off_dirty(|net, slot| self.work_off(net, slot));
+    }
+
+    fn trim_memory(&mut self) {
+        crate::memory::trim();
+    }
+}
+
+/// An operation that names no memory.
+#[derive(Clone, Copy, Debug)]
+enum Plain {
+    /// Receives whatever comes into the ring's buffers, as it comes.
+    ReceiveMany(u32),
+    /// Receives once, into one of the ring's buffers, so many bytes at most.
+    ReceiveOne(u32, u32),
+    ShutDown(u32),
+    /// Tells when both directions are dead.
+    Watch(u32),
+    Close(u32),
+    /// A new socket of a family.
+    Socket(i32),
+    /// Takes an operation back, by its name.
+    Cancel(u64),
+    /// Takes back all operations on a file.
+    CancelAll(RawFd),
+    /// Takes back all operations of the ring.
+    CancelEverything,
+}
+
+impl Plain {
+    #[inline]
+    fn entry(self) -> Entry {
+        match self {
+            Self::ReceiveMany(file) => {
+                opcode::RecvMulti::new(types::Fixed(file), BUFFER_GROUP).build()
+            }
+            Self::ReceiveOne(file, bytes) => {
+                opcode::Recv::new(types::Fixed(file), std::ptr::null_mut(), bytes)
+                    .buf_group(BUFFER_GROUP)
+                    .build()
+                    .flags(io_uring::squeue::Flags::BUFFER_SELECT)
+            }
+            Self::ShutDown(file) => {
+                opcode::Shutdown::new(types::Fixed(file), libc::SHUT_WR).build()
+            }
+            // Edge-triggered and again and again: the end of the peer's sending alone also makes it
+            // complete, and is no reason to ask anew. Errors and hang-ups need not be named.
+            Self::Watch(file) => opcode::PollAdd::new(types::Fixed(file), 0).multi(true).build(),
+            Self::Close(file) => opcode::Close::new(types::Fixed(file)).build(),
+            Self::Socket(domain) => opcode::Socket::new(domain, libc::SOCK_STREAM, 0)
+                .file_index(Some(types::DestinationSlot::auto_target()))
+                .build(),
+            Self::Cancel(user_data) => opcode::AsyncCancel::new(user_data).build(),
+            Self::CancelAll(fd) => {
+                opcode::AsyncCancel2::new(types::CancelBuilder::fd(types::Fd(fd)).all()).build()
+            }
+            Self::CancelEverything => {
+                opcode::AsyncCancel2::new(types::CancelBuilder::any().all()).build()
+            }
+        }
     }
 }
 
@@ -486,8 +608,7 @@ impl Drop for Uring {
             if self.outstanding == 0 {
                 return;
             }
-            let everything = types::CancelBuilder::any().all();
-            self.push(opcode::AsyncCancel2::new(everything).build(), Tag::Ignored, 0);
+            self.push_plain(Plain::CancelEverything, Tag::Ignored, 0);
             if let Err(error) = self.enter(1, Some(Duration::from_millis(10))) {
                 tracing::error!(%error, "cannot take memory back from the kernel");
                 break;
@@ -499,40 +620,36 @@ impl Drop for Uring {
     }
 }
 
-#[inline]
-fn sent<M>(net: &mut Net<M>, slot: u32, result: i32) {
-    let state = net.conns.at(slot);
-    state.kernel &= !SEND;
-    if let Some(out) = &mut state.out {
-        out.unpin();
+/// What was watched for, or less, or the end of watching.
+fn watched<M>(net: &mut Net<M>, slot: u32, done: Completion) {
+    if !cqueue::more(done.flags) {
+        ended(net, slot, WATCH);
     }
-    match usize::try_from(result) {
-        Ok(bytes) => net.on_sent(slot, bytes),
-        Err(_) if is_again(result) => net.touch(slot),
-        Err(_) => net.fail(slot, CloseReason::Reset),
-    }
-    if net.conns.at(slot).phase == Phase::Dying {
-        net.touch(slot);
+    let dead = i32::from(libc::POLLERR | libc::POLLHUP);
+    if done.result > 0 && done.result & dead != 0 {
+        net.on_hang_up(slot);
     }
 }
 
 /// The socket of an outgoing connection exists, or cannot.
 fn made<M>(net: &mut Net<M>, slot: u32, result: i32) {
-    let state = net.conns.at(slot);
-    state.kernel &= !CONNECT;
+    ended(net, slot, CONNECT);
     match u32::try_from(result) {
-        Ok(file) => state.file = file,
-        Err(_) => {
-            let error = io::Error::from_raw_os_error(-result);
-            net.fail(slot, crate::connect::failed(&error));
-        }
+        Ok(file) => net.conns.at(slot).file = file,
+        Err(_) => net.on_connect_failed(slot, failed(result)),
     }
+}
+
+/// An operation of a connection has come to its end.
+fn ended<M>(net: &mut Net<M>, slot: u32, bit: u16) {
+    let state = net.conns.at(slot);
+    assert!(state.kernel & bit != 0, "operation {bit} of slot {slot} ended twice");
+    state.kernel &= !bit;
     net.touch(slot);
 }
 
-fn ended<M>(net: &mut Net<M>, slot: u32, bit: u8) {
-    net.conns.at(slot).kernel &= !bit;
-    net.touch(slot);
+fn failed(result: i32) -> ConnectFailure {
+    crate::connect::failed(&io::Error::from_raw_os_error(-result))
 }
 
 /// Results that say nothing about the connection.

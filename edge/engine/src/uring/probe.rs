@@ -13,6 +13,8 @@ const NEEDED: &[(u8, &str)] = &[
     (opcode::Accept::CODE, "accept"),
     (opcode::RecvMulti::CODE, "receive"),
     (opcode::Send::CODE, "send"),
+    (opcode::SendMsg::CODE, "sendmsg"),
+    (opcode::PollAdd::CODE, "poll"),
     (opcode::Shutdown::CODE, "shutdown"),
     (opcode::Socket::CODE, "socket"),
     (opcode::Connect::CODE, "connect"),

@@ -70,23 +70,32 @@ pub(crate) fn a_slow_reader_loses_nothing(driver: DriverChoice) {
     assert_eq!(end.value(Count::ClosedOutputLimit), 0);
 }
 
-/// Every request is answered with far more than the peer takes: closed at the limit, and counted.
+/// A handler pushes far more than the peer takes, and goes on: closed at the limit, and counted.
 pub(crate) fn output_is_bounded_and_neighbours_notice_nothing(driver: DriverChoice) {
     let (told, closed) = mpsc::channel();
     let limits = Limits { output_bytes_max: 1 << 20, ..quick() };
+    let mut greedy = None;
     let rig = Rig::new(driver, limits, move |now, input, out| match input {
-        // A handler that pushes, as a match does: it is not slowed by reading less.
-        Input::Bytes { conn, bytes: b"flood" } => {
-            for _ in 0..100 {
-                out.send_shared(conn, vec![7; 100 << 10].into());
-            }
+        Input::Bytes { conn, bytes } if bytes == b"flood" => {
+            greedy = Some(conn);
+            (0..200).for_each(|_| out.send_shared(conn, vec![7; 100 << 10].into()));
         }
-        Input::Closed { conn, reason, .. } => told.send((conn, reason)).unwrap(),
+        // As a match does: it is not slowed by reading less.
+        Input::Mail(_) => {
+            greedy.into_iter().for_each(|conn| out.send_shared(conn, vec![7; 100 << 10].into()));
+        }
+        Input::Closed { conn, reason } => told.send((conn, reason)).unwrap(),
         input => echo(now, input, out),
     });
     let (mut greedy, neighbour) = (rig.client(), rig.client());
     assert_eq!(round_trip(&neighbour, b"before"), b"before");
     greedy.write_all(b"flood").unwrap();
+    rig.await_count(Count::Unsent, |unsent| unsent > 1 << 20);
+    for _ in 0..4 {
+        let turns = rig.counters().value(Count::Turns);
+        rig.running.post(ThreadId(0), 0).unwrap();
+        rig.await_count(Count::Turns, |now| now > turns);
+    }
     let (_, reason) = closed.recv_timeout(PATIENCE).unwrap();
     assert_eq!(reason, CloseReason::OutputLimit);
     assert_eq!(round_trip(&neighbour, b"after"), b"after");
@@ -140,7 +149,7 @@ pub(crate) fn a_half_closed_peer_still_gets_its_answer(driver: DriverChoice) {
 pub(crate) fn a_reset_in_the_middle_hurts_nobody_else(driver: DriverChoice) {
     let (told, closed) = mpsc::channel();
     let rig = Rig::new(driver, quick(), move |now, input, out| match input {
-        Input::Bytes { conn, bytes: b"much" } => out.send(conn, &vec![1; 1 << 20]),
+        Input::Bytes { conn, bytes } if bytes == b"much" => out.send(conn, &vec![1; 1 << 20]),
         Input::Closed { reason, .. } => told.send(reason).unwrap(),
         input => echo(now, input, out),
     });
@@ -308,7 +317,7 @@ pub(crate) fn what_is_unsent_is_bounded_in_total(driver: DriverChoice) {
     let limits = Limits { output_total_max: 4 << 20, output_bytes_max: 64 << 20, ..quick() };
     let mut greedy = Vec::new();
     let rig = Rig::new(driver, limits, move |now, input, out| match input {
-        Input::Bytes { conn, bytes: b"more" } => {
+        Input::Bytes { conn, bytes } if bytes == b"more" => {
             greedy.push(conn);
             out.send(conn, &vec![1; 8 << 20]);
         }

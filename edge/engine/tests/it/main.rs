@@ -6,6 +6,7 @@
 mod behaviours;
 mod chaos;
 mod crowd;
+mod ends;
 mod rig;
 mod threads;
 
@@ -77,6 +78,13 @@ on_both_drivers! {
         many_outgoing_connections_talk,
         no_wake_is_lost,
         listeners_are_told_apart,
+    }
+    ends {
+        a_peer_that_reads_eagerly_is_not_cut_off,
+        a_reset_is_told_though_nobody_reads,
+        a_stop_is_told_to_every_connection,
+        an_attempt_to_connect_can_be_taken_back,
+        a_stop_ends_attempts_to_connect,
     }
     chaos {
         echoes_survive_chaos,

@@ -115,10 +115,10 @@ pub(crate) fn mail_posted_before_an_answer_is_seen_before_the_next_request(drive
     let mut plan = ThreadPlan::core("asked", second, move |_| {
         Script(move |_, input: Input<'_, u64>, out: &mut event::Output<u64>| match input {
             // Held up at the end of its turn, it finds everything else together in the next.
-            Input::Bytes { bytes: b"hold", .. } => is_to_hold = true,
+            Input::Bytes { bytes, .. } if bytes == b"hold" => is_to_hold = true,
             Input::TurnEnd if std::mem::take(&mut is_to_hold) => hold_up(),
             // Held up in the middle of a turn.
-            Input::Bytes { bytes: b"stay", .. } => hold_up(),
+            Input::Bytes { bytes, .. } if bytes == b"stay" => hold_up(),
             Input::Bytes { conn, bytes } if bytes.ends_with(b"?") => out.send(conn, &[latest]),
             Input::Mail(number) => latest = number.to_le_bytes()[0],
             _ => {}
@@ -224,13 +224,13 @@ pub(crate) fn a_question_is_answered_and_other_mail_kept(driver: DriverChoice) {
     }));
     engine.add(ThreadPlan::plain("asks", move |start| {
         let mut ask = start.ask.unwrap();
-        Script(move |_, input: Input<'_, u64>, _: &mut event::Output<u64>| match input {
+        Script(move |_, input: Input<'_, u64>, out: &mut event::Output<u64>| match input {
             Input::Mail(1) => {
-                let answer = ask.ask(ThreadId(0), 7, &|mail| *mail >= 100, 20_000);
+                let answer = ask.ask(out, ThreadId(0), 7, &|mail| *mail >= 100, 20_000);
                 told.send(answer.unwrap_or(0)).unwrap();
-                let silence = ask.ask(ThreadId(0), 8, &|mail| *mail >= 100, 10);
+                let silence = ask.ask(out, ThreadId(0), 8, &|mail| *mail >= 100, 10);
                 assert_eq!(silence, None);
-                assert_eq!(ask.ask(ThreadId(9), 8, &|_| true, 10), None, "no such thread");
+                assert_eq!(ask.ask(out, ThreadId(9), 8, &|_| true, 10), None, "no such thread");
             }
             Input::Mail(mail) => told.send(mail).unwrap(),
             _ => {}
@@ -254,12 +254,15 @@ pub(crate) fn outgoing_connections_stand_or_fail(driver: DriverChoice) {
     };
     let (told, events) = mpsc::channel();
     let rig = Rig::new(driver, quick(), move |now, input, out| match input {
-        Input::Mail(token) => out.connect(if token < 100 { to } else { nobody }, token),
+        Input::Mail(token) => {
+            out.connect(if token < 100 { to } else { nobody }, token, 60_000);
+        }
         Input::Connected { conn, token } => {
             out.send(conn, b"hello");
             told.send((token, None)).unwrap();
         }
-        Input::Closed { reason, token, .. } => told.send((token, Some(reason))).unwrap(),
+        Input::ConnectFailed { token, failure } => told.send((token, Some(Err(failure)))).unwrap(),
+        Input::Closed { reason, .. } => told.send((0, Some(Ok(reason)))).unwrap(),
         input => echo(now, input, out),
     });
     rig.running.post(ThreadId(0), 42).unwrap();
@@ -270,15 +273,15 @@ pub(crate) fn outgoing_connections_stand_or_fail(driver: DriverChoice) {
     let bytes = pattern(100 << 10, 1);
     assert!(round_trip(&peer, &bytes) == bytes);
     drop(peer);
-    assert_eq!(events.recv_timeout(PATIENCE), Ok((0, Some(CloseReason::Peer))));
+    assert_eq!(events.recv_timeout(PATIENCE), Ok((0, Some(Ok(CloseReason::Peer)))));
     rig.running.post(ThreadId(0), 142).unwrap();
-    let failed = Some(CloseReason::ConnectFailed(ConnectFailure::Refused));
+    let failed = Some(Err(ConnectFailure::Refused));
     assert_eq!(events.recv_timeout(PATIENCE), Ok((142, failed)));
     rig.stop();
 }
 
 /// A listener whose queue is full: the kernel drops what asks for more.
-fn deaf_listener() -> (Socket, Vec<TcpStream>, SocketAddr) {
+pub(crate) fn deaf_listener() -> (Socket, Vec<TcpStream>, SocketAddr) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     listener.listen(0).unwrap();
@@ -298,25 +301,25 @@ pub(crate) fn failures_to_connect_have_their_cause(driver: DriverChoice) {
     let limits = Limits { connect_ms: 100, connections_max: 2, ..quick() };
     let rig = Rig::new(driver, limits, move |_, input, out| match input {
         Input::Mail(_) => {
-            out.connect(deaf, 1);
-            out.connect(nowhere, 2);
-            out.connect(deaf, 3);
+            out.connect(deaf, 1, 60_000);
+            out.connect(nowhere, 2, 60_000);
+            out.connect(deaf, 3, 60_000);
         }
-        Input::Closed { reason, token, .. } => told.send((token, reason)).unwrap(),
+        Input::ConnectFailed { token, failure } => told.send((token, failure)).unwrap(),
         _ => {}
     });
     rig.running.post(ThreadId(0), 0).unwrap();
     let mut found: Vec<_> = (0..3).map(|_| events.recv_timeout(PATIENCE).unwrap()).collect();
     found.sort_unstable();
     let wanted = [ConnectFailure::TimedOut, ConnectFailure::Unreachable, ConnectFailure::NoSlot];
-    let wanted: Vec<_> = (1..).zip(wanted.map(CloseReason::ConnectFailed)).collect();
+    let wanted: Vec<_> = (1..).zip(wanted).collect();
     assert_eq!(found, wanted);
     // The slots are free again.
     rig.running.post(ThreadId(0), 0).unwrap();
     for _ in 0..3 {
         events.recv_timeout(PATIENCE).unwrap();
     }
-    assert_eq!(rig.stop().value(Count::ClosedConnectFailed), 4);
+    assert_eq!(rig.stop().value(Count::ClosedConnectFailed), 6);
 }
 
 /// An engine as a client of itself: what a load generator does.
@@ -327,7 +330,9 @@ pub(crate) fn many_outgoing_connections_talk(driver: DriverChoice) {
     let (told, done) = mpsc::channel();
     let mut answers = 0;
     let clients = Rig::new(driver, quick(), move |_, input, out| match input {
-        Input::Mail(_) => (0..CONNECTIONS).for_each(|token| out.connect(address, token)),
+        Input::Mail(_) => (0..CONNECTIONS).for_each(|token| {
+            out.connect(address, token, 60_000);
+        }),
         Input::Connected { conn, token } => out.send(conn, &token.to_le_bytes()),
         Input::Bytes { conn, bytes } => {
             assert_eq!(bytes.len(), 8);

@@ -182,15 +182,19 @@ impl Handler for Generator {
             Input::TurnEnd => self.turn_end(now.mono_ns, out),
             Input::Wake => self.wake(now.mono_ns, out),
             Input::Connected { conn, token } => self.connected(now.mono_ns, conn, token, out),
-            Input::Closed { conn, reason, token } => {
-                self.closed(now.mono_ns, (conn, reason, token), out);
+            Input::ConnectFailed { token, failure } => {
+                self.connect_failed(now.mono_ns, token, failure, out);
             }
+            Input::Closed { conn, reason } => self.closed(now.mono_ns, conn, reason, out),
             Input::Eof { conn } => self.eof(now.mono_ns, conn, out),
             Input::Mail(Command::Begin) => self.begin(now.mono_ns, out),
             Input::Mail(Command::Go) => self.go(now.mono_ns, out),
             Input::Mail(Command::Finish) | Input::Stop => self.finish_early(now.mono_ns, out),
             // A generator accepts nothing, posts nothing and does not ask when bytes have left.
-            Input::Opened { .. } | Input::Sent { .. } | Input::Refused { .. } => {}
+            Input::Opened { .. }
+            | Input::Sent { .. }
+            | Input::Datagram { .. }
+            | Input::Refused { .. } => {}
         }
     }
 }
@@ -297,20 +301,27 @@ impl Generator {
         (is_waiting && u64::from(player.attempt) == attempt).then_some(index)
     }
 
+    fn connect_failed(
+        &mut self,
+        now_ns: u64,
+        token: u64,
+        cause: ConnectFailure,
+        out: &mut Output<Command>,
+    ) {
+        if let Some(index) = self.attempt_of(token) {
+            self.connecting -= 1;
+            self.links[index] = Link::None;
+            self.fail(now_ns, index, &connect_failure(cause), String::new, out);
+        }
+    }
+
     fn closed(
         &mut self,
         now_ns: u64,
-        (conn, reason, token): (ConnId, CloseReason, u64),
+        conn: ConnId,
+        reason: CloseReason,
         out: &mut Output<Command>,
     ) {
-        if let CloseReason::ConnectFailed(cause) = reason {
-            if let Some(index) = self.attempt_of(token) {
-                self.connecting -= 1;
-                self.links[index] = Link::None;
-                self.fail(now_ns, index, &connect_failure(cause), String::new, out);
-            }
-            return;
-        }
         let Some(index) = self.player_of(conn) else { return };
         let kind = match reason {
             CloseReason::Reset => "connection reset by the server",
@@ -517,6 +528,7 @@ fn connect_failure(cause: ConnectFailure) -> Cow<'static, str> {
         ConnectFailure::NoLocalPort => "connect: no local port left (net.ipv4.ip_local_port_range)",
         ConnectFailure::NoFiles => "connect: no open file left (ulimit -n)",
         ConnectFailure::NoSlot => "connect: the generator has no connection left",
+        ConnectFailure::Cancelled | ConnectFailure::Shutdown => "connect: given up",
         ConnectFailure::Other { errno } => {
             return Cow::Owned(format!("connect: error {errno} of the system"));
         }

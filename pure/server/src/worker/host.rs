@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use bytes::Bytes;
-use event::{Ask, Now, ThreadId};
+use event::{Ask, Now, Output, ThreadId};
 use game::guest::{Dispatcher, Host, HostError};
 use game::match_id::MatchId;
 use game::value::Value;
@@ -46,7 +46,10 @@ impl WorkerHost<'_> {
             Mail::Answer { ask, .. } => *ask == id,
             _ => false,
         };
-        let answer = self.ask.ask(to, make(id), &is_answer, PATIENCE_MS);
+        // What the worker has to say already is said before the question.
+        let mut before = Output::default();
+        self.mails.drain(..).for_each(|(to, mail)| before.mail(to, mail));
+        let answer = self.ask.ask(&mut before, to, make(id), &is_answer, PATIENCE_MS);
         passing.into_inner().iter().for_each(|event| self.desk.directory.apply(event));
         match answer {
             Some(Mail::Answer { outcome, .. }) => outcome,
@@ -96,6 +99,7 @@ pub struct NoAsk;
 impl Ask<Mail> for NoAsk {
     fn ask(
         &mut self,
+        _before: &mut Output<Mail>,
         _to: ThreadId,
         _mail: Mail,
         _is_answer: &dyn Fn(&Mail) -> bool,

@@ -123,12 +123,16 @@ struct RigAsk {
 impl Ask<Mail> for RigAsk {
     fn ask(
         &mut self,
+        before: &mut Output<Mail>,
         to: ThreadId,
         mail: Mail,
         is_answer: &dyn Fn(&Mail) -> bool,
         _patience_ms: u32,
     ) -> Option<Mail> {
         let world = self.world.upgrade()?;
+        for (to, mail, _) in before.take_posts() {
+            world.post(ThreadId(self.me), to, mail);
+        }
         world.post(ThreadId(self.me), to, mail);
         world.turn(to.0);
         let mut mine = world.threads[usize::from(self.me)].mail.borrow_mut();
@@ -476,6 +480,7 @@ impl Rig {
 
     /// Bytes from a client; nobody but its core runs.
     pub(crate) fn bytes_only(&self, client: Client, bytes: &[u8]) {
+        let bytes = &mut bytes.to_vec()[..];
         self.input(ThreadId(client.core), Input::Bytes { conn: client.conn, bytes });
     }
 
@@ -493,7 +498,7 @@ impl Rig {
     /// The connection is gone; nobody but its core runs.
     pub(crate) fn closed_only(&self, client: Client, reason: CloseReason) {
         self.world.closed.borrow_mut().insert(client);
-        let input = Input::Closed { conn: client.conn, reason, token: 0 };
+        let input = Input::Closed { conn: client.conn, reason };
         self.input(ThreadId(client.core), input);
     }
 

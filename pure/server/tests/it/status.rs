@@ -82,7 +82,7 @@ fn who_has_gone_follows_nobody() {
     rig.say_only(follower, &follow(&[&one, &two]));
     rig.turn(rig.topology.batcher);
     rig.turn(ThreadId(1));
-    let closed = event::Input::Closed { conn: follower.conn, reason: CloseReason::Peer, token: 0 };
+    let closed = event::Input::Closed { conn: follower.conn, reason: CloseReason::Peer };
     rig.input(ThreadId(1), closed);
     rig.turn(rig.topology.rooms[1]);
     rig.settle();

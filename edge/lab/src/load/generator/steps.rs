@@ -295,7 +295,8 @@ impl Generator {
         self.links[index] = Link::Connecting;
         self.connecting += 1;
         let token = u64::from(self.players[index].attempt) << 32 | index as u64;
-        out.connect(self.node(index).addr, token);
+        // No longer than the engine's own limit, which is the run's time-out.
+        out.connect(self.node(index).addr, token, u32::MAX);
         None
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use event::{CloseReason, ConnId, ConnectFailure, Handler, Input, Now, Op, Output};
+use event::{ConnId, ConnectFailure, Handler, Input, Now, Op, Output};
 
 use super::{Command, Event, Generator, Node, Settings};
 use crate::load::record::{Record, Stage};
@@ -121,11 +121,11 @@ impl<'a> World<'a> {
                     self.input(now, Input::Connected { conn, token: *token }, &mut out)
                 }
                 Happening::Failed(token, cause) => {
-                    let reason = CloseReason::ConnectFailed(*cause);
-                    let closed = Input::Closed { conn: conn(0), reason, token: *token };
-                    self.input(now, closed, &mut out)
+                    let failed = Input::ConnectFailed { token: *token, failure: *cause };
+                    self.input(now, failed, &mut out)
                 }
                 Happening::Bytes(slot, bytes) => {
+                    let bytes = &mut bytes.clone()[..];
                     self.input(now, Input::Bytes { conn: conn(*slot), bytes }, &mut out)
                 }
                 Happening::Eof(slot) => self.input(now, Input::Eof { conn: conn(*slot) }, &mut out),

@@ -21,7 +21,7 @@ const POOLED_MAX: usize = 1_024;
 
 /// Memory that connections of one thread take turns to use.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub struct Pool {
     buffers: Vec<Vec<u8>>,
     // Boxed because the box itself is what is handed out.
     #[expect(clippy::vec_box, reason = "moved in and out of connections without copying")]
@@ -30,7 +30,6 @@ pub(crate) struct Pool {
 
 impl Pool {
     #[inline]
-    #[expect(clippy::unnecessary_box_returns, reason = "the box is what the pool keeps")]
     pub(crate) fn queue(&mut self) -> Box<Outgoing> {
         self.queues.pop().unwrap_or_default()
     }
@@ -86,12 +85,17 @@ impl Segment {
 
 /// The output queue of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Outgoing {
+pub struct Outgoing {
     segments: VecDeque<Segment>,
     /// Bytes of the first segment that are sent.
     front_sent: usize,
-    /// The kernel reads the first segment: it must neither move nor grow.
-    pinned: bool,
+    /// So many of the first segments the kernel reads: they must neither move nor grow.
+    pinned: usize,
+    /// How many bytes that is, and in which turn they were offered.
+    pinned_bytes: usize,
+    pinned_turn: u64,
+    /// The kernel took less than it was offered the last time.
+    was_short: bool,
     unsent: usize,
     /// Bytes ever queued and ever sent since the queue was taken from the pool.
     queued_total: u64,
@@ -102,6 +106,12 @@ pub(crate) struct Outgoing {
     watch: Option<(u64, u64)>,
 }
 
+/// Segments that the kernel is offered at once, so that a turn offers more than any socket takes.
+pub const PINNED_MAX: usize = 64;
+/// After so many turns the kernel has looked at what it was offered, and has answered if it could:
+/// one to submit it, one to hear of it.
+const BLOCKED_TURNS: u64 = 2;
+
 /// What a peer must take in time, unless less waits for it.
 const PROGRESS_BYTES_MIN: u64 = 16 << 10;
 /// Or this part of what waits, if that is more: so that no peer keeps much for long.
@@ -110,7 +120,8 @@ const PROGRESS_PART: u64 = 8;
 impl Outgoing {
     /// Bytes that the kernel has not taken yet.
     #[inline]
-    pub(crate) fn unsent(&self) -> usize {
+    #[must_use]
+    pub fn unsent(&self) -> usize {
         self.unsent
     }
 
@@ -140,7 +151,7 @@ impl Outgoing {
     pub(crate) fn push(&mut self, bytes: &[u8], pool: &mut Pool) {
         self.unsent += bytes.len();
         self.queued_total += bytes.len() as u64;
-        let growable = self.segments.len() > usize::from(self.pinned);
+        let growable = self.segments.len() > self.pinned;
         if growable
             && let Some(Segment::Own(last)) = self.segments.back_mut()
             && last.len() + bytes.len() <= SEGMENT_BYTES_MAX
@@ -164,33 +175,71 @@ impl Outgoing {
         }
     }
 
-    /// The bytes to send next, and pins them: they stay where they are until [`Self::unpin`] or
-    /// the end of the queue. `None` when nothing is left or something is pinned already.
+    /// Whether the kernel was offered what is queued and did not take it: a turn ago, or the last
+    /// time that it answered. What was queued since is no sign of a peer that does not read.
     #[inline]
-    pub(crate) fn pin(&mut self) -> Option<&[u8]> {
-        if self.pinned {
-            return None;
+    #[must_use]
+    pub fn is_blocked(&self, turn: u64) -> bool {
+        self.was_short || (self.pinned > 0 && turn - self.pinned_turn >= BLOCKED_TURNS)
+    }
+
+    /// Offers the kernel what is queued, in `turn`: the first segments, [`PINNED_MAX`] at most.
+    /// They stay where they are until [`Self::unpin`] or the end of the queue. Nothing when nothing
+    /// is left, or something is offered already.
+    #[inline]
+    pub fn pin(&mut self, turn: u64) -> impl ExactSizeIterator<Item = &[u8]> {
+        let count = if self.pinned > 0 { 0 } else { self.segments.len().min(PINNED_MAX) };
+        if count > 0 {
+            self.pinned = count;
+            self.pinned_turn = turn;
+            let all: usize = self.segments.iter().take(count).map(|s| s.as_slice().len()).sum();
+            self.pinned_bytes = all - self.front_sent;
         }
-        let bytes = self.segments.front()?.as_slice().get(self.front_sent..)?;
-        self.pinned = true;
-        Some(bytes)
+        let front_sent = self.front_sent;
+        self.segments.iter().take(count).enumerate().map(move |(index, segment)| {
+            &segment.as_slice()[if index == 0 { front_sent } else { 0 }..]
+        })
     }
 
-    /// The kernel has let go of the pinned bytes.
+    /// Whether the kernel reads something of the queue.
     #[inline]
-    pub(crate) fn unpin(&mut self) {
-        self.pinned = false;
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.pinned > 0
     }
 
-    /// The first `bytes` of the pinned ones are sent. Says whether the handler is to be told.
+    /// Whether what was offered lies in several pieces.
+    #[inline]
+    #[must_use]
+    pub fn is_gathered(&self) -> bool {
+        self.pinned > 1
+    }
+
+    /// The kernel has let go of what was offered.
+    #[inline]
+    pub fn unpin(&mut self) {
+        assert!(self.pinned > 0, "nothing was offered");
+        self.pinned = 0;
+    }
+
+    /// The kernel took nothing of what was offered last.
+    pub(crate) fn blocked(&mut self) {
+        self.was_short = true;
+    }
+
+    /// The first `bytes` of what was offered last are sent. Says whether the handler is to be told.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: usize, pool: &mut Pool) -> bool {
-        self.front_sent += bytes;
-        self.unsent = self.unsent.saturating_sub(bytes);
+        assert!(self.pinned == 0, "the kernel still reads");
+        assert!(bytes <= self.pinned_bytes, "{bytes} of {} are sent", self.pinned_bytes);
+        self.was_short = bytes < self.pinned_bytes;
+        self.unsent -= bytes;
         self.sent_total += bytes as u64;
-        let front_len = self.segments.front().map_or(0, |front| front.as_slice().len());
-        if self.front_sent >= front_len {
-            self.front_sent = 0;
+        self.front_sent += bytes;
+        while let Some(front) = self.segments.front()
+            && self.front_sent >= front.as_slice().len()
+        {
+            self.front_sent -= front.as_slice().len();
             if let Some(Segment::Own(buffer)) = self.segments.pop_front() {
                 pool.give_back(buffer);
             }
@@ -212,8 +261,9 @@ mod tests {
     /// Sends everything in steps of at most `step` bytes, while more is pushed behind.
     fn drained(queue: &mut Outgoing, pool: &mut Pool, step: usize) -> Vec<u8> {
         let mut all = Vec::new();
-        while let Some(bytes) = queue.pin() {
-            let part = bytes.get(..step.min(bytes.len())).unwrap_or_default().to_vec();
+        while queue.unsent() > 0 {
+            let mut part = queue.pin(0).collect::<Vec<_>>().concat();
+            part.truncate(step);
             queue.unpin();
             queue.sent(part.len(), pool);
             all.extend_from_slice(&part);
@@ -246,17 +296,17 @@ mod tests {
     fn pinned_bytes_do_not_move_while_more_is_queued() {
         let (mut queue, mut pool) = (Outgoing::default(), Pool::default());
         queue.push(b"first", &mut pool);
-        let at = queue.pin().map(<[u8]>::as_ptr);
+        let at = queue.pin(0).next().map(<[u8]>::as_ptr);
         for _ in 0..1_000 {
             queue.push(b"more and more", &mut pool);
         }
-        assert!(queue.pin().is_none(), "pinned already");
+        assert_eq!(queue.pin(0).len(), 0, "pinned already");
         queue.unpin();
-        let again = queue.pin().map(<[u8]>::as_ptr);
+        let again = queue.pin(0).next().map(<[u8]>::as_ptr);
         assert!(at.is_some() && at == again);
         queue.unpin();
         assert!(!queue.sent(2, &mut pool));
-        assert_eq!(queue.pin(), Some(&b"rst"[..]));
+        assert_eq!(queue.pin(0).next(), Some(&b"rst"[..]));
     }
 
     #[test]
@@ -266,6 +316,8 @@ mod tests {
         queue.tell_when_sent();
         queue.push(b"def", &mut pool);
         for (sent, told) in [(2, false), (1, true), (3, false)] {
+            let _ = queue.pin(0);
+            queue.unpin();
             assert_eq!(queue.sent(sent, &mut pool), told);
         }
     }
@@ -275,7 +327,7 @@ mod tests {
         let (mut queue, mut pool) = (Outgoing::default(), Pool::default());
         queue.push(&vec![0; 1 << 20], &mut pool);
         let mut stalled = |sent: usize, now_ns| {
-            queue.pin();
+            let _ = queue.pin(0);
             queue.unpin();
             queue.sent(sent, &mut pool);
             queue.is_stalled(now_ns, 100)
@@ -291,12 +343,28 @@ mod tests {
         let mut pool = Pool::default();
         let mut queue = pool.queue();
         queue.push(b"left over", &mut pool);
-        queue.pin();
+        let _ = queue.pin(0);
         queue.tell_when_sent();
         pool.recycle(queue);
         let mut queue = pool.queue();
-        assert_eq!((queue.unsent(), queue.pin()), (0, None));
+        assert_eq!((queue.unsent(), queue.pin(0).len()), (0, 0));
         queue.push(b"new", &mut pool);
-        assert_eq!(queue.pin(), Some(&b"new"[..]));
+        assert_eq!(queue.pin(0).next(), Some(&b"new"[..]));
+    }
+
+    #[test]
+    fn only_what_the_kernel_was_offered_and_did_not_take_is_held_against_the_peer() {
+        let (mut queue, mut pool) = (Outgoing::default(), Pool::default());
+        queue.push(&[0; 100], &mut pool);
+        assert!(!queue.is_blocked(7), "not offered");
+        let _ = queue.pin(7);
+        assert_eq!([8, 9].map(|turn| queue.is_blocked(turn)), [false, true]);
+        queue.unpin();
+        queue.sent(60, &mut pool);
+        assert!(queue.is_blocked(9), "took less than offered");
+        let _ = queue.pin(9);
+        queue.unpin();
+        queue.sent(40, &mut pool);
+        assert!(!queue.is_blocked(10));
     }
 }

@@ -41,14 +41,15 @@ impl<M> Net<M> {
             return;
         }
         if is_idle {
-            self.burst.give_back(now_ns);
+            self.trim |= self.burst.take(now_ns);
         }
         self.look_ns = Some(now_ns + u64::from(self.look_ms) * 1_000_000);
         for slot in 0..self.conns.len() {
             let state = self.conns.at(slot);
             let patience_ns = u64::from(state.patience_ms) * 1_000_000;
+            let phase = state.phase();
             let Some(out) = &mut state.out else { continue };
-            let is_closing = match state.phase {
+            let is_closing = match phase {
                 Phase::Open => false,
                 Phase::Flushing => true,
                 Phase::Free | Phase::Connecting | Phase::Lingering | Phase::Dying | Phase::Gone => {

@@ -6,17 +6,18 @@
 //! list, which the driver works off once a turn. So many answers become one send.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::Duration;
 
-use event::{CloseReason, ConnId, ConnectFailure, Handler, Input, ListenerId, Output};
+use event::{CloseReason, Handler, Input, ListenerId, Now, Output};
 
-use crate::clock::Clock;
 use crate::conns::Phase;
-use crate::counters::{Count, Published};
+use crate::counters::Count;
+use crate::fair::INPUT_COST;
 use crate::limits::Limits;
-use crate::mailbox::Postman;
-use crate::net::{Deferred, Net, Stage};
+use crate::mail::{Postman, Process};
+use crate::net::{Deferred, Net, Scarce};
+use crate::stop::Stage;
 
 /// Held input is told in pieces of this size, and at most this many a turn, so that one
 /// connection's backlog does not hold up the others.
@@ -26,46 +27,46 @@ const HELD_PIECES_MAX: usize = 4;
 const INPUTS_PER_WAKE: u32 = 32;
 
 /// The handler of a core thread and everything around it.
-pub(crate) struct Reactor<M> {
+pub struct Reactor<M> {
     handler: Box<dyn Handler<Mail = M>>,
     out: Output<M>,
-    clock: Clock,
-    published: Arc<Published>,
     was_busy: bool,
     inputs_since_wake: u32,
-    pub(crate) net: Net<M>,
+    /// Its connections, timers and mail.
+    pub net: Net<M>,
 }
 
 impl<M: Send + 'static> Reactor<M> {
-    pub(crate) fn new(
+    /// A reactor for `handler`, of the thread that `process` belongs to. `bounded_by` says what
+    /// `limits.connections_max` comes from, for the log.
+    #[must_use]
+    pub fn new(
         handler: Box<dyn Handler<Mail = M>>,
-        clock: Clock,
-        published: Arc<Published>,
+        now: Now,
         limits: Limits,
-        postman: Postman<M>,
+        bounded_by: Scarce,
+        process: Rc<dyn Process<M>>,
     ) -> Self {
         Self {
             handler,
             out: Output::default(),
-            clock,
-            published,
             was_busy: false,
             inputs_since_wake: 0,
-            net: Net::new(clock.now(), limits, postman),
+            net: Net::new(now, limits, bounded_by, Postman::new(process)),
         }
     }
 
     /// Gives the handler one input and does what it asks for.
     #[inline]
     pub(crate) fn handle(&mut self, input: Input<'_, M>) {
-        // The batch of the turn that stopped the thread ends as any other.
-        if self.net.stage != Stage::Running && !matches!(input, Input::TurnEnd) {
+        if self.net.stage != Stage::Running && !is_told_after_stop(&input) {
             if let Input::Mail(_) | Input::Refused { .. } = input {
                 self.net.counters.add(Count::MailDropped, 1);
             }
             return;
         }
         self.was_busy = true;
+        self.net.spend(INPUT_COST);
         self.net.was_urgent |= !matches!(input, Input::Bytes { .. } | Input::TurnEnd);
         self.out.set_unsent(self.net.counters.value(Count::Unsent));
         self.handler.handle(self.net.now, input, &mut self.out);
@@ -91,46 +92,44 @@ impl<M: Send + 'static> Reactor<M> {
     /// Announces the sleep, so that whoever posts mail from now on wakes the thread.
     pub(crate) fn fall_asleep(&mut self) -> Option<Duration> {
         let patience = self.patience();
-        let exchange = &self.net.postman.exchange;
-        if patience != Some(Duration::ZERO)
-            && let Some(mailbox) = exchange.mailbox(self.net.postman.me)
-            && !mailbox.try_sleep()
-        {
+        if patience != Some(Duration::ZERO) && !self.net.postman.process.try_sleep() {
             return Some(Duration::ZERO);
         }
         patience
     }
 
+    /// As of the beginning of the turn, which is late by its length at most: a bounded one.
     fn patience(&self) -> Option<Duration> {
         if self.net.has_leftovers() {
             return Some(Duration::ZERO);
         }
         let due_ns = self.net.next_due_ns()?;
-        // Time has passed since the turn began; a short wait must not become a long one.
-        Some(Duration::from_nanos(due_ns.saturating_sub(self.clock.now().mono_ns)))
+        Some(Duration::from_nanos(due_ns.saturating_sub(self.net.now.mono_ns)))
     }
 
-    pub(crate) fn begin_turn(&mut self) {
-        self.net.now = self.clock.now();
-        if let Some(mailbox) = self.net.postman.exchange.mailbox(self.net.postman.me) {
-            mailbox.awake();
-        }
+    pub(crate) fn begin_turn(&mut self, now: Now) {
+        assert!(now.mono_ns >= self.net.now.mono_ns, "time goes back");
+        self.net.now = now;
+        self.net.turn += 1;
+        self.net.begin_turns();
+        self.net.postman.process.awake();
     }
 
     /// Takes all mail that is waiting, and the wish to stop.
-    pub(crate) fn take_mail(&mut self) {
-        let me = self.net.postman.me;
-        if self.net.postman.exchange.mailbox(me).is_none_or(|mailbox| mailbox.is_idle()) {
+    pub fn take_mail(&mut self) {
+        if self.net.postman.process.is_idle() {
             return;
         }
-        let exchange = self.net.postman.exchange.clone();
-        let Some(mailbox) = exchange.mailbox(me) else { return };
-        for _ in 0..mailbox.capacity() {
-            let Some(mail) = mailbox.pop() else { break };
+        let process = self.net.postman.process.clone();
+        for _ in 0..process.mail_max() {
+            if self.net.is_turn_over() {
+                return;
+            }
+            let Some(mail) = process.pop() else { break };
             self.net.counters.add(Count::MailIn, 1);
             self.handle(Input::Mail(mail));
         }
-        if mailbox.take_stop() {
+        if process.take_stop() {
             self.handle(Input::Stop);
         }
     }
@@ -138,8 +137,8 @@ impl<M: Send + 'static> Reactor<M> {
     /// Tells what was put off. What comes of it waits for the next turn, so that a handler that
     /// posts refused mail again at once does not keep the thread here.
     pub(crate) fn take_deferred(&mut self) {
-        for _ in 0..self.net.postman.refused.len() {
-            let Some((to, mail)) = self.net.postman.refused.pop_front() else { break };
+        for _ in 0..self.net.postman.refused() {
+            let Some((to, mail)) = self.net.postman.take_refused() else { break };
             self.handle(Input::Refused { to, mail });
         }
         for _ in 0..self.net.deferred.len() {
@@ -147,16 +146,15 @@ impl<M: Send + 'static> Reactor<M> {
                 None => break,
                 Some(Deferred::Sent(conn)) => {
                     let is_open =
-                        self.net.conns.named(conn).is_some_and(|c| c.phase == Phase::Open);
+                        self.net.conns.named(conn).is_some_and(|c| c.phase() == Phase::Open);
                     if is_open {
                         self.handle(Input::Sent { conn });
                     }
                 }
                 Some(Deferred::Gone(slot)) => self.tell_gone(slot),
-                Some(Deferred::NoSlot(token)) => {
-                    let conn = ConnId { slot: u32::MAX, generation: 0 };
-                    let reason = CloseReason::ConnectFailed(ConnectFailure::NoSlot);
-                    self.handle(Input::Closed { conn, reason, token });
+                Some(Deferred::ConnectFailed(token, failure)) => {
+                    self.net.counters.add(Count::ClosedConnectFailed, 1);
+                    self.handle(Input::ConnectFailed { token, failure });
                 }
             }
         }
@@ -165,17 +163,32 @@ impl<M: Send + 'static> Reactor<M> {
     fn tell_gone(&mut self, slot: u32) {
         let conn = self.net.conns.id(slot);
         let reason = self.net.conns.at(slot).reason;
-        let token = self.net.connecting.remove(&slot).map_or(0, |(_, token)| token);
-        self.net.counters.add(closed_count(reason), 1);
+        let attempt = self.net.attempts.end(slot);
         self.net.counters.subtract(Count::Open, 1);
         self.net.floods_no_more(slot);
         self.net.conns.give_back(slot);
-        self.handle(Input::Closed { conn, reason, token });
+        match attempt {
+            Some(attempt) => {
+                assert!(attempt.failure.is_some(), "an attempt ended and did not fail");
+                let Some(failure) = attempt.failure else { return };
+                self.net.counters.add(Count::ClosedConnectFailed, 1);
+                self.handle(Input::ConnectFailed { token: attempt.token, failure });
+            }
+            None => {
+                self.net.counters.add(closed_count(reason), 1);
+                self.handle(Input::Closed { conn, reason });
+            }
+        }
     }
 
     /// Tells held input of connections that are read from again.
     pub(crate) fn resume_held(&mut self) {
-        for slot in std::mem::take(&mut self.net.resuming) {
+        self.net.spend_anew();
+        for _ in 0..self.net.resuming.len() {
+            if self.net.is_turn_spent() {
+                return;
+            }
+            let Some(slot) = self.net.resuming.pop_front() else { return };
             self.net.conns.at(slot).resuming = false;
             self.resume_one(slot);
         }
@@ -184,25 +197,23 @@ impl<M: Send + 'static> Reactor<M> {
     fn resume_one(&mut self, slot: u32) {
         let conn = self.net.conns.id(slot);
         let state = self.net.conns.at(slot);
-        if state.phase != Phase::Open || state.reading_off || state.reading_paused {
+        if state.phase() != Phase::Open || state.reading_off || state.reading_paused {
             return;
         }
         let Some(mut held) = state.held.take() else { return };
         let mut pieces_left = HELD_PIECES_MAX;
-        while held.told < held.bytes.len()
-            && pieces_left > 0
-            && self.net.conns.at(slot).is_reading()
-        {
+        while held.told < held.bytes.len() && pieces_left > 0 && self.is_reading(conn) {
             let end = held.bytes.len().min(held.told + HELD_PIECE_BYTES);
-            let Some(bytes) = held.bytes.get(held.told..end) else { break };
+            let bytes = &mut held.bytes[held.told..end];
             self.net.counters.subtract(Count::Held, bytes.len() as u64);
+            self.net.spend(bytes.len() as u64);
             self.handle(Input::Bytes { conn, bytes });
             held.told = end;
             pieces_left -= 1;
         }
         let state = self.net.conns.at(slot);
-        if state.phase != Phase::Open {
-            self.net.drop_held(&held);
+        if state.phase() != Phase::Open {
+            self.net.count_dropped(&held);
         } else if held.told < held.bytes.len() || (held.eof && !state.is_reading()) {
             let is_stopped = !state.is_reading();
             state.held = Some(held);
@@ -215,6 +226,11 @@ impl<M: Send + 'static> Reactor<M> {
                 self.handle(Input::Eof { conn });
             }
         }
+    }
+
+    fn is_reading(&mut self, conn: event::ConnId) -> bool {
+        let state = self.net.conns.named(conn);
+        state.is_some_and(|state| state.phase() == Phase::Open && state.is_reading())
     }
 
     /// Tells a wake-up that is due, and ends waits that have lasted long enough.
@@ -239,7 +255,7 @@ impl<M: Send + 'static> Reactor<M> {
     }
 
     pub(crate) fn publish(&mut self) {
-        self.published.publish(&self.net.counters);
+        self.net.postman.process.publish(&self.net.counters);
     }
 
     /// Whether the handler has stopped the thread and every connection is closed (or will not).
@@ -251,15 +267,18 @@ impl<M: Send + 'static> Reactor<M> {
         }
     }
 
-    pub(crate) fn close_mailbox(&mut self) {
-        if let Some(mailbox) = self.net.postman.exchange.mailbox(self.net.postman.me) {
-            mailbox.close();
-        }
+    /// The thread ends: nobody can post to it any more, and what was posted before and not handled
+    /// is counted.
+    pub(crate) fn end(&mut self) {
+        let process = self.net.postman.process.clone();
+        process.close();
+        let late = std::iter::from_fn(|| process.pop()).count() + self.net.postman.refused();
+        self.net.counters.add(Count::MailDropped, late as u64);
         self.publish();
     }
 
     /// A driver accepted a connection. `None` if there is no room: it is to be closed at once.
-    pub(crate) fn on_accepted(
+    pub fn on_accepted(
         &mut self,
         listener: ListenerId,
         peer: SocketAddr,
@@ -269,7 +288,7 @@ impl<M: Send + 'static> Reactor<M> {
             return None;
         }
         let Some(conn) = self.net.conns.take(Phase::Open, self.net.limits.output_bytes_max) else {
-            self.net.refuse_accept(self.net.bounded_by);
+            self.net.refuse_for_connections();
             return None;
         };
         let patience_ms = self.net.limits.stall_ms;
@@ -282,37 +301,42 @@ impl<M: Send + 'static> Reactor<M> {
         Some(conn.slot)
     }
 
-    /// An outgoing connection stands.
-    pub(crate) fn on_connected(&mut self, slot: u32) {
+    /// An outgoing connection stands. It may have been given up meanwhile, and is being closed then.
+    pub fn on_connected(&mut self, slot: u32) {
         let conn = self.net.conns.id(slot);
         let state = self.net.conns.at(slot);
-        if state.phase != Phase::Connecting {
+        if state.phase() != Phase::Connecting {
+            assert!(state.phase() == Phase::Dying, "connected while {:?}", state.phase());
             return;
         }
-        state.phase = Phase::Open;
-        let token = self.net.connecting.remove(&slot).map_or(0, |(_, token)| token);
+        state.become_phase(Phase::Open);
+        let attempt = self.net.attempts.end(slot);
+        assert!(attempt.is_some(), "connected, and nobody asked");
+        let Some(attempt) = attempt else { return };
         self.net.counters.add(Count::Connected, 1);
         self.net.touch(slot);
-        self.handle(Input::Connected { conn, token });
+        self.handle(Input::Connected { conn, token: attempt.token });
     }
 
-    /// Bytes arrived, at least one.
+    /// Bytes arrived, at least one, at most `Limits::receive_buffer_bytes`.
     #[inline]
-    pub(crate) fn on_bytes(&mut self, slot: u32, bytes: &[u8]) {
+    pub fn on_bytes(&mut self, slot: u32, bytes: &mut [u8]) {
+        debug_assert!(!bytes.is_empty(), "no bytes are no input");
+        debug_assert!(bytes.len() <= self.net.limits.receive_buffer_bytes as usize);
         self.net.counters.add(Count::Receives, 1);
         self.net.counters.add(Count::BytesIn, bytes.len() as u64);
+        self.net.note_piece(slot, bytes.len());
         let conn = self.net.conns.id(slot);
         let state = self.net.conns.at(slot);
-        if state.has_flooded && bytes.len() < self.net.limits.receive_buffer_bytes as usize {
-            // It has caught up: nothing was left for a further buffer.
-            self.net.floods_no_more(slot);
-        }
-        let state = self.net.conns.at(slot);
-        if state.phase != Phase::Open {
+        debug_assert!(!state.eof, "bytes behind the end");
+        if state.phase() != Phase::Open {
             self.net.counters.add(Count::BytesDiscarded, bytes.len() as u64);
         } else if state.is_reading() {
+            self.net.spend(bytes.len() as u64);
             self.handle(Input::Bytes { conn, bytes });
         } else {
+            // No part of what a turn may tell: the sooner it is seen that receiving goes on, the
+            // sooner it is stopped.
             // Copied, so that the driver's shared buffers serve the neighbours. Bounded by what
             // the kernel delivers before the receive is cancelled at the end of this turn.
             state.held.get_or_insert_default().bytes.extend_from_slice(bytes);
@@ -321,22 +345,37 @@ impl<M: Send + 'static> Reactor<M> {
     }
 
     /// The peer will send no more.
-    pub(crate) fn on_eof(&mut self, slot: u32) {
+    pub fn on_eof(&mut self, slot: u32) {
         let conn = self.net.conns.id(slot);
         let state = self.net.conns.at(slot);
-        if std::mem::replace(&mut state.eof, true) {
-            return;
-        }
-        match state.phase {
-            Phase::Open if state.is_reading() => self.handle(Input::Eof { conn }),
-            Phase::Open => state.held.get_or_insert_default().eof = true,
+        state.granted = false;
+        match state.phase() {
+            Phase::Open => {
+                assert!(!state.eof, "the end comes once");
+                state.eof = true;
+                if state.is_reading() {
+                    self.handle(Input::Eof { conn });
+                } else {
+                    state.held.get_or_insert_default().eof = true;
+                }
+            }
+            Phase::Flushing => state.eof = true,
             Phase::Lingering => {
                 let reason = state.reason;
                 self.net.fail(slot, reason);
             }
-            Phase::Free | Phase::Connecting | Phase::Flushing | Phase::Dying | Phase::Gone => {}
+            // Nothing of it is of interest any more.
+            Phase::Dying => {}
+            Phase::Free | Phase::Connecting | Phase::Gone => {
+                unreachable!("the end of a connection that is {:?}", state.phase())
+            }
         }
     }
+}
+
+/// After its stop a handler hears of the ends of its connections, and of the ends of turns.
+fn is_told_after_stop<M>(input: &Input<'_, M>) -> bool {
+    matches!(input, Input::Closed { .. } | Input::ConnectFailed { .. } | Input::TurnEnd)
 }
 
 fn closed_count(reason: CloseReason) -> Count {
@@ -347,7 +386,6 @@ fn closed_count(reason: CloseReason) -> Count {
         CloseReason::OutputLimit => Count::ClosedOutputLimit,
         CloseReason::OutputTotal => Count::ClosedOutputTotal,
         CloseReason::OutputStalled => Count::ClosedOutputStalled,
-        CloseReason::ConnectFailed(_) => Count::ClosedConnectFailed,
         CloseReason::Shutdown => Count::ClosedShutdown,
     }
 }

@@ -38,10 +38,16 @@ pub struct Limits {
     /// How long a thread that stops waits for its connections to take their last bytes, in
     /// milliseconds.
     pub stop_ms: u32,
+    /// Cost of what the kernel brought that one turn tells, in bytes; an input costs 256 besides its
+    /// own. The rest waits for the next turn. Connections that flood have half of it together: see
+    /// `fair`. 256 KiB of small requests take a core a millisecond or less.
+    pub turn_bytes: u32,
+    /// Bytes of the longest datagram that is received or sent; no driver has datagrams yet.
+    pub datagram_bytes_max: u32,
     /// Receive buffers that a thread shares among its connections; ring driver only. A power of
-    /// two, at most 32,768. A connection that finds none is armed again in the same turn, when
-    /// the others have given theirs back, and that is counted (`buffer_shortages`). Fewer stay in
-    /// the processor's cache: 256 took 5 % less than 1,024 for small requests on 512 connections.
+    /// two, at most 32,768. A connection that finds none is the first to be armed again, at the end
+    /// of the turn, and that is counted (`buffer_shortages`). Fewer stay in the processor's cache:
+    /// 256 took 5 % less than 1,024 for small requests on 512 connections.
     pub receive_buffers: u16,
     /// Size of one receive buffer in bytes: the most that one `Input::Bytes` carries.
     pub receive_buffer_bytes: u32,
@@ -60,54 +66,10 @@ impl Default for Limits {
             flush_ms: 10_000,
             accept_pause_ms: 100,
             stop_ms: 1_000,
+            turn_bytes: 256 << 10,
+            datagram_bytes_max: 1_472,
             receive_buffers: 256,
             receive_buffer_bytes: 16 << 10,
         }
-    }
-}
-
-/// Raises the process's limit of open files as far as it may, and returns the one that then holds;
-/// `None` for no limit. Every socket counts on the readiness driver; on the ring it bounds the
-/// registered files of each thread. A refusal leaves what held before.
-///
-/// Source: getrlimit(2); systems start programs with a low soft limit because of select(2).
-#[cfg(unix)]
-#[must_use]
-pub fn raise_file_limit() -> Option<u64> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if limit.current == limit.maximum || setrlimit(Resource::Nofile, raised).is_err() {
-        return limit.current;
-    }
-    limit.maximum
-}
-
-/// Files besides the clients' sockets: database, logs, listeners, eventfds.
-const OTHER_FILES: u64 = 256;
-
-/// How many connections each of `threads` may hold without the ring, so that the process has open
-/// files left for everything else.
-pub(crate) fn connections_by_files(threads: usize) -> u32 {
-    #[cfg(unix)]
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    #[cfg(not(unix))]
-    let files = None;
-    let Some(files) = files else { return u32::MAX };
-    let others = OTHER_FILES.min(files / 4);
-    let each = (files - others) / u64::try_from(threads.max(1)).unwrap_or(u64::MAX);
-    u32::try_from(each).unwrap_or(u32::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::raise_file_limit;
-
-    #[test]
-    fn the_file_limit_is_raised_as_far_as_it_goes() {
-        use rustix::process::{Resource, getrlimit};
-        let raised = raise_file_limit();
-        let limit = getrlimit(Resource::Nofile);
-        assert_eq!((raised, raised), (limit.maximum, limit.current));
     }
 }

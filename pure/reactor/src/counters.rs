@@ -1,7 +1,6 @@
-//! What a thread counts. It adds to plain numbers and publishes them once a turn; whoever serves
-//! `/metrics` reads the published copy. No formatting here.
-
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+//! What a thread counts. It adds to plain numbers and publishes them once a turn
+//! ([`crate::Process::publish`]); whoever serves `/metrics` reads the published copy. No formatting
+//! here, and nothing shared.
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $count:ident $kind:literal $name:literal $help:literal,)*) => {
@@ -15,7 +14,8 @@ macro_rules! counters {
             $(CounterInfo { count: Count::$count, name: $name, help: $help, gauge: $kind == 'g' },)*
         ];
 
-        const COUNTERS_LEN: usize = [$($name,)*].len();
+        /// How many counters there are.
+        pub const COUNTERS_LEN: usize = [$($name,)*].len();
     };
 }
 
@@ -90,13 +90,27 @@ impl Counters {
         self.values[count as usize]
     }
 
+    /// All values, in the order of [`COUNTERS`].
+    #[must_use]
+    pub fn values(&self) -> &[u64; COUNTERS_LEN] {
+        &self.values
+    }
+
+    /// Counters with these values, in the order of [`COUNTERS`].
+    #[must_use]
+    pub fn from_values(values: [u64; COUNTERS_LEN]) -> Self {
+        Self { values }
+    }
+
+    /// Counts `more`.
     #[inline]
-    pub(crate) fn add(&mut self, count: Count, more: u64) {
+    pub fn add(&mut self, count: Count, more: u64) {
         self.values[count as usize] = self.values[count as usize].wrapping_add(more);
     }
 
+    /// Takes `less` back from a gauge that holds at least as much.
     #[inline]
-    pub(crate) fn subtract(&mut self, count: Count, less: u64) {
+    pub fn subtract(&mut self, count: Count, less: u64) {
         let value = &mut self.values[count as usize];
         debug_assert!(*value >= less, "gauge {count:?} would fall below zero");
         *value = value.wrapping_sub(less);
@@ -110,37 +124,9 @@ impl Counters {
     }
 }
 
-/// Where a thread leaves its counters for others to read.
-#[derive(Debug)]
-pub(crate) struct Published {
-    values: [AtomicU64; COUNTERS_LEN],
-}
-
-impl Default for Published {
-    fn default() -> Self {
-        Self { values: [const { AtomicU64::new(0) }; COUNTERS_LEN] }
-    }
-}
-
-impl Published {
-    pub(crate) fn publish(&self, counters: &Counters) {
-        for (shared, value) in self.values.iter().zip(counters.values) {
-            shared.store(value, Relaxed);
-        }
-    }
-
-    pub(crate) fn read(&self) -> Counters {
-        let mut counters = Counters::default();
-        for (value, shared) in counters.values.iter_mut().zip(&self.values) {
-            *value = shared.load(Relaxed);
-        }
-        counters
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{COUNTERS, Count, Counters, Published};
+    use super::{COUNTERS, Count, Counters};
 
     #[test]
     fn table_is_in_the_order_of_the_enum_and_names_differ() {
@@ -151,14 +137,12 @@ mod tests {
     }
 
     #[test]
-    fn published_counters_are_read_back_and_merge() {
+    fn counters_are_read_back_and_merge() {
         let mut counters = Counters::default();
         counters.add(Count::Open, 5);
         counters.subtract(Count::Open, 2);
         counters.add(Count::AskFailures, 7);
-        let shared = Published::default();
-        shared.publish(&counters);
-        let mut read = shared.read();
+        let mut read = Counters::from_values(*counters.values());
         assert_eq!(read, counters);
         read.merge(&counters);
         assert_eq!((read.value(Count::Open), read.value(Count::AskFailures)), (6, 14));

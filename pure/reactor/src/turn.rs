@@ -1,0 +1,120 @@
+//! What a driver has to do for a core thread, and the loop of one: wait, reap, mail, bytes, wake,
+//! end of turn, submit. The order inside a turn is what the rest of the server relies on; it is
+//! promised by [`event::Handler`].
+
+use std::time::Duration;
+
+use event::{Input, Now};
+
+use crate::counters::Count;
+use crate::net::Net;
+use crate::reactor::Reactor;
+
+/// The kernel side of a core thread. It never calls the handler save from [`Driver::deliver`].
+///
+/// What it must do for a connection follows from [`crate::Conn::phase`] and from what is asked of
+/// [`Net`]: receive as [`Net::receive_wish`] says, send what [`crate::Outgoing::pin`] offers, watch
+/// for a reset where [`crate::Conn::wants_watch`] says so, shut the sending side down when it
+/// lingers, and close it when it is dying, after the kernel has let go of everything of it. Nothing
+/// that the kernel reports may be lost, and each connection's must stay in order; connections among
+/// each other may be told in any order.
+pub trait Driver<M> {
+    /// What waiting may fail with, which no peer can bring about.
+    type Error;
+
+    /// Hands the kernel what is prepared and sleeps until something has happened, at most
+    /// `patience`; takes over what has happened without looking at it, and says what time it is
+    /// then. With `gather`, patience is short and it may sleep all of it, to find more at once.
+    ///
+    /// # Errors
+    /// When waiting itself fails.
+    fn wait(
+        &mut self,
+        net: &mut Net<M>,
+        patience: Option<Duration>,
+        gather: bool,
+    ) -> Result<Now, Self::Error>;
+
+    /// Tells the reactor what the kernel has brought, the oldest first, until there is nothing left
+    /// or [`Net::is_turn_spent`].
+    fn deliver(&mut self, reactor: &mut Reactor<M>);
+
+    /// Whether [`Self::deliver`] has left something for the next turn.
+    fn has_more(&self) -> bool;
+
+    /// Prepares what the connections in the dirty list now want of the kernel
+    /// ([`Net::work_off_dirty`]), and starts or stops accepting.
+    fn reconcile(&mut self, net: &mut Net<M>);
+
+    /// Large answers have left memory behind: asks the allocator to give it back to the system.
+    fn trim_memory(&mut self) {}
+
+    /// Called between two turns.
+    fn turned(&mut self, net: &mut Net<M>) {
+        let _ = net;
+    }
+}
+
+/// Runs a core thread until its handler stops it.
+///
+/// # Errors
+/// When waiting itself fails, which no peer can bring about.
+pub fn run<M: Send + 'static, D: Driver<M>>(
+    mut reactor: Reactor<M>,
+    mut driver: D,
+) -> Result<(), D::Error> {
+    let result = take_turns(&mut reactor, &mut driver);
+    reactor.end();
+    // The driver goes first: the kernel may be reading memory of the reactor's until then.
+    drop(driver);
+    drop(reactor);
+    result
+}
+
+fn take_turns<M: Send + 'static, D: Driver<M>>(
+    reactor: &mut Reactor<M>,
+    driver: &mut D,
+) -> Result<(), D::Error> {
+    driver.reconcile(&mut reactor.net);
+    while !reactor.is_finished() {
+        let has_more = driver.has_more();
+        let gather = reactor.take_was_unhurried() && !has_more;
+        let patience = if has_more { Some(Duration::ZERO) } else { reactor.fall_asleep() };
+        let now = if gather {
+            let gather = Duration::from_nanos(reactor.net.gather_ns);
+            let patience = patience.map_or(gather, |patience| patience.min(gather));
+            driver.wait(&mut reactor.net, Some(patience), true)?
+        } else {
+            driver.wait(&mut reactor.net, patience, false)?
+        };
+        reactor.begin_turn(now);
+        // Mail before bytes: what another thread posted before a client got an answer is seen
+        // before that client's next request.
+        reactor.take_mail();
+        driver.deliver(reactor);
+        reactor.take_deferred();
+        reactor.resume_held();
+        reactor.take_timers();
+        reactor.end_turn();
+        driver.reconcile(&mut reactor.net);
+        reactor.publish();
+        if std::mem::take(&mut reactor.net.trim) {
+            driver.trim_memory();
+        }
+        driver.turned(&mut reactor.net);
+    }
+    Ok(())
+}
+
+impl<M: Send + 'static> Reactor<M> {
+    /// Ends the handler's batch, if there was anything in it.
+    fn end_turn(&mut self) {
+        if self.take_was_busy() {
+            self.handle(Input::TurnEnd);
+            // Which was no input to end another turn for.
+            self.take_was_busy();
+        }
+        self.net.flush_wakes();
+        self.net.counters.add(Count::Turns, 1);
+    }
+}
