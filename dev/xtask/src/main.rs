@@ -1,4 +1,5 @@
-//! Every chore of this repository: `cargo xtask ci`, `attack`, `claims`, `peers`, `tidy`, `docs`.
+//! Every chore of this repository: `cargo xtask ci`, `attack`, `claims`, `peers`,
+//! `before`, `tidy`, `docs`.
 //!
 //! What is deliberately not here: anything that ships. Data comes in from the working tree and
 //! from the tools that are called; it goes out as lines on the terminal and an exit code.
@@ -92,6 +93,28 @@ enum Chore {
         #[arg(last = true, value_name = "ARGUMENT")]
         load: Vec<String>,
     },
+    /// Compare an older build with today's, both at once: shows changes of one or two per cent
+    #[command(after_help = BEFORE_HELP)]
+    Before {
+        /// The older program
+        #[arg(value_name = "FILE")]
+        before: PathBuf,
+        /// Rows to measure, all by default
+        #[arg(value_name = "ROW")]
+        rows: Vec<String>,
+        /// Rounds of every row, 6 by default
+        #[arg(long, value_name = "N")]
+        rounds: Option<usize>,
+        /// Where table.md and runs.jsonl.gz go
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// Fail unless it holds of every row: 'ratio >= 0.97', the median of after to before
+        #[arg(long, value_name = "CONDITION", value_parser = peers::expectation)]
+        expect: Option<f64>,
+        /// This program instead of a release build
+        #[arg(long, value_name = "FILE")]
+        throng: Option<PathBuf>,
+    },
     /// Check the laws that no compiler checks: arrows between crates, file sizes, promises
     Tidy,
     /// Write the pages that are made from code: docs/configuration.md, docs/result.schema.json
@@ -106,6 +129,14 @@ const CLAIMS_HELP: &str = "\
 Promises of figures are for a quiet machine with two processors or more: run nothing beside them. With
 --quick they say nothing about figures. Rows that need other servers are not run unless THRONG_PEERS
 names them (cargo xtask peers --help).";
+
+const BEFORE_HELP: &str = "\
+Both servers share one processor, and both generators another: run nothing beside them.
+
+Examples:
+  git worktree add ../old 36a7175 && (cd ../old && cargo build --release)
+  cargo xtask before ../old/target/release/throng --expect 'ratio >= 0.97'
+  cargo xtask before ../old/target/release/throng rpc-lua match --rounds 10 --out results/limits";
 
 const PEERS_HELP: &str = "\
 The file of other servers, TOML:
@@ -145,6 +176,10 @@ fn main() -> ExitCode {
                 throng,
                 load,
             })
+        }
+        Chore::Before { before, rows, rounds, out, expect, throng } => {
+            let ask = peers::before::Ask { before, rows, rounds, out, expect, throng };
+            peers::before::run(&ask)
         }
         Chore::Tidy => tidy::run(),
         Chore::Docs { check: false } => docs::write().map(|()| true),

@@ -8,6 +8,7 @@
 //! Data comes in from that file and from what `throng load` writes; it goes out as a table and as
 //! records (`record`).
 
+pub mod before;
 mod beside;
 mod plan;
 mod record;

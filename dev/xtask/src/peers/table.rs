@@ -36,6 +36,11 @@ impl Spread {
         self.median
     }
 
+    /// From the lowest to the highest.
+    pub fn range(&self, number: impl Fn(f64) -> String) -> String {
+        format!("{}–{}", number(self.lowest), number(self.highest))
+    }
+
     fn text(&self, number: impl Fn(f64) -> String) -> String {
         let [median, lowest, highest] = [self.median, self.lowest, self.highest].map(number);
         if lowest == highest { median } else { format!("{median} ({lowest}–{highest})") }
@@ -294,7 +299,7 @@ fn memory_each(result: &Value) -> Option<f64> {
 }
 
 /// With thousands apart, three digits of it real.
-fn whole(value: f64) -> String {
+pub fn whole(value: f64) -> String {
     let mut rest = format!("{value:.0}");
     let mut parts = Vec::new();
     while rest.len() > 3 {
