@@ -126,6 +126,13 @@ impl Kernel {
             let end = u32::try_from(index + 1).unwrap();
             slots.swap(index, self.world.borrow_mut().random.below(end) as usize);
         }
+        if self.world.borrow().profile.is_unkind {
+            let is_quiet = |slot: &u32| {
+                let file = self.held[slot].file;
+                file.is_some_and(|file| self.world.borrow_mut().sock(file).kind == Kind::Quiet)
+            };
+            slots.sort_by_key(is_quiet);
+        }
         for slot in slots {
             if !self.is_moody() {
                 self.complete_one(slot);
@@ -442,12 +449,16 @@ impl Kernel {
             }
         }
         let world = &mut *self.world.borrow_mut();
-        let (told, turn) = (world.told, world.turn);
+        let (told, turn, fair) = (world.told, world.turn, world.fair());
         for (file, sock) in &mut world.socks {
             if !wanting.contains(file) || sock.sent == sock.taken {
                 sock.waits_since = None;
             } else {
                 sock.waits_since.get_or_insert(told);
+            }
+            if let (Kind::Quiet, Some(since), Some(fair)) = (sock.kind, sock.waits_since, fair) {
+                let others = told - since;
+                assert!(others <= fair, "{others} bytes of others came first, {fair} are fair");
             }
             let is_forgotten = sock.reset
                 && sock.known.is_open

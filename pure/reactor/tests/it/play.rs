@@ -35,17 +35,32 @@ fn profile(seed: u64) -> Profile {
         receive_buffers: 1 << draw(1, 5),
         receive_buffer_bytes: 128,
     };
-    Profile {
+    let mut profile = Profile {
         limits,
         quiet: draw(1, 5),
         flooders: if draw(0, 1) == 0 { 0 } else { draw(1, 30) },
         others: draw(0, 10),
         is_moody: draw(0, 1) == 1,
+        is_unkind: false,
         is_rough: draw(0, 1) == 1,
         room: u64::from(draw(200, 2_000)),
         turns: u64::from(draw(20, 250)),
         broken: None,
+    };
+    match draw(0, 9) {
+        // Many flood, and the kernel is on their side.
+        0 => {
+            (profile.is_unkind, profile.is_moody, profile.is_rough) = (true, false, false);
+            (profile.quiet, profile.flooders, profile.others) = (3, draw(20, 60), 0);
+            (profile.room, profile.turns) = (8_000, 200);
+            profile.limits.connections_max = 100;
+            profile.limits.receive_buffers = 1 << draw(2, 6);
+        }
+        // Little happens, for long.
+        1 => (profile.flooders, profile.turns) = (0, 1_000),
+        _ => {}
     }
+    profile
 }
 
 /// Plays one seed to its end.

@@ -78,6 +78,8 @@ pub(crate) struct Profile {
     pub(crate) others: u32,
     /// The kernel puts completions off, splits what it hands over, and takes little.
     pub(crate) is_moody: bool,
+    /// The kernel serves who is quiet last.
+    pub(crate) is_unkind: bool,
     /// Peers reset and half-close.
     pub(crate) is_rough: bool,
     /// How much the kernel keeps for a peer.
@@ -171,6 +173,16 @@ impl World {
         };
         self.socks.insert(file, sock);
         file
+    }
+
+    /// Bytes of others that may be told before those of a quiet peer, if that is judged now.
+    pub(crate) fn fair(&self) -> Option<u64> {
+        let Profile { limits, is_unkind, is_moody, .. } = &self.profile;
+        let turns = u64::from(limits.turn_bytes);
+        let pool = u64::from(limits.receive_buffers) * u64::from(limits.receive_buffer_bytes);
+        // At first nobody is known to flood.
+        let is_judged = !is_moody && (!is_unkind || self.turn > 40);
+        is_judged.then_some(if *is_unkind { 12 * turns } else { 12 * turns + 4 * pool })
     }
 
     pub(crate) fn sock(&mut self, file: u32) -> &mut Sock {
