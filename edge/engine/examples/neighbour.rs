@@ -43,21 +43,17 @@ impl Handler for Server {
     }
 }
 
-/// Sends without end, and reads what comes back.
-fn flood(address: SocketAddr, shape: Shape, done: &AtomicBool, back: &AtomicU64) {
-    let Ok(stream) = TcpStream::connect(address) else { return };
+/// Sends without end on all of its connections by turns, and reads what comes back: one thread, or
+/// it would be measured how the system shares its processors.
+fn flood(streams: &[TcpStream], shape: Shape, done: &AtomicBool, back: &AtomicU64) {
     let block = if shape == Shape::Raw { vec![7; 64 << 10] } else { REQUEST.repeat(1_024) };
-    if stream.set_nonblocking(true).is_err() {
-        return;
-    }
-    let (mut at, mut buffer) = (0, vec![0; 64 << 10]);
+    let (mut at, mut buffer) = (vec![0; streams.len()], vec![0; 64 << 10]);
     while !done.load(Relaxed) {
-        let sent = (&stream).write(&block[at..]).unwrap_or(0);
-        at = (at + sent) % block.len();
-        let read = (&stream).read(&mut buffer).unwrap_or(0);
-        back.fetch_add(read as u64, Relaxed);
-        if sent + read == 0 {
-            std::thread::sleep(Duration::from_micros(200));
+        for (mut stream, at) in streams.iter().zip(&mut at) {
+            let sent = stream.write(&block[*at..]).unwrap_or(0);
+            *at = (*at + sent) % block.len();
+            let read = stream.read(&mut buffer).unwrap_or(0);
+            back.fetch_add(read as u64, Relaxed);
         }
     }
 }
@@ -95,10 +91,13 @@ fn run(
     engine.add(plan);
     let running = engine.start()?;
     let (done, back) = (AtomicBool::new(false), AtomicU64::new(0));
+    let streams =
+        (0..flooders).map(|_| TcpStream::connect(address)).collect::<Result<Vec<_>, _>>()?;
+    for stream in &streams {
+        stream.set_nonblocking(true)?;
+    }
     let took = std::thread::scope(|scope| {
-        for _ in 0..flooders {
-            scope.spawn(|| flood(address, shape, &done, &back));
-        }
+        scope.spawn(|| flood(&streams, shape, &done, &back));
         std::thread::sleep(Duration::from_millis(300));
         let took = quiet(address, shape, lasts);
         done.store(true, Relaxed);
