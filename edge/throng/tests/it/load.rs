@@ -50,6 +50,21 @@ struct Process {
     seen: String,
 }
 
+/// The program, with SIGHUP as it is by default: under nohup(1) it would inherit that it is to be
+/// ignored, and heeds that. Source: env(1) of GNU coreutils 8.31 and later, proc_pid_status(5).
+fn heeding_hangups() -> Command {
+    let program = env!("CARGO_BIN_EXE_throng");
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    if ignored.is_none_or(|mask| mask & 1 == 0) {
+        return Command::new(program);
+    }
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", program]);
+    command
+}
+
 impl Process {
     /// A server: its log is what is read.
     fn server(args: &[&str]) -> Self {
@@ -63,7 +78,7 @@ impl Process {
     }
 
     fn start(args: &[&str], output: impl Fn(&mut Child) -> Box<dyn Read>) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_throng"))
+        let mut child = heeding_hangups()
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -151,6 +151,18 @@ fn blank_lines_before_a_request() {
     check(format!("\r{get}"), "400 malformed header");
 }
 
+/// The count of empty lines begins anew behind each request, also one that was lent whole.
+#[test]
+fn blank_lines_are_counted_between_requests() {
+    let mut decoder = Decoder::new();
+    let blank = "\r\n".repeat(usize::from(BLANK_LINES_MAX));
+    for _ in 0..3 {
+        assert!(decoder.next(&mut blank.as_bytes(), &LIMITS).unwrap().is_none());
+        let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        assert!(decoder.next(&mut &request[..], &LIMITS).unwrap().is_some());
+    }
+}
+
 #[test]
 fn targets() {
     let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -269,6 +281,13 @@ fn chunked_bodies() {
         chunked("003;ext=\"x;y\"\r\nabc\r\n000;last\r\nTrailer: x\r\nB:\r\n\r\n"),
         "POST / 1.1 keep Transfer-Encoding=chunked [abc]",
     );
+    let hex: String = (1..16).map(|size| format!("{size:x}\r\n{}\r\n", "x".repeat(size))).collect();
+    let generous = Limits { body_bytes_max: 120, ..LIMITS };
+    for sizes in [hex.clone(), hex.to_uppercase()] {
+        let input = chunked(&format!("{sizes}0\r\n\r\n"));
+        let read = decode(&[input.as_bytes()], &generous);
+        assert_eq!(read.to_lowercase().matches('x').count(), 120, "{read}");
+    }
     check(
         with("transfer-encoding: ChunkeD\n\n1\r\n\n\r\n0\r\n\r\n"),
         "POST / 1.1 keep transfer-encoding=ChunkeD [\\n]",
@@ -310,6 +329,10 @@ fn chunked_bodies() {
         "413 http: request body too large",
     );
     check(chunked("FFFFFFFFFFFFFFF\r\n"), "413 http: request body too large");
+    check(
+        chunked(&format!("1;{}\r\na\r\n0\r\n\r\n", "x".repeat(256))),
+        "POST / 1.1 keep Transfer-Encoding=chunked [a]",
+    );
     check(chunked(&format!("1;{}\r\n", "x".repeat(257))), "431 request head too large");
     check(chunked(&format!("0\r\nX: {}\r\n", "x".repeat(254))), "431 request head too large");
 }
@@ -529,6 +552,10 @@ fn responses() {
     check("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", "connection closed within a message");
     check("HTTP/1.1 200 OK\r\nConte", "connection closed within a message");
     check(
+        "HTTP/1.1 200 OK\r\n\r\n12345678901234567890123456789012",
+        "200 close [12345678901234567890123456789012]",
+    );
+    check(
         "HTTP/1.1 200 OK\r\n\r\n123456789012345678901234567890123",
         "http: request body too large",
     );
@@ -602,6 +629,26 @@ fn what_is_sent() {
 
     "#]]
     .assert_eq(&sent(ResponseHead::new(599, "", Connection::KeepAlive), ""));
+}
+
+#[test]
+fn a_length_is_sent_with_bodies_and_where_one_is_expected() {
+    for (method, body, has_length) in [
+        ("GET", "", false),
+        ("GET", "x", true),
+        ("POST", "", true),
+        ("PUT", "", true),
+        ("PATCH", "", true),
+        ("DELETE", "", false),
+        ("DELETE", "x", true),
+    ] {
+        let mut out = Vec::new();
+        let head = RequestHead { method, target: "/", host: "a", extra: b"" };
+        request(&mut out, &head, body.as_bytes());
+        let length = format!("Content-Length: {}\r\n", body.len());
+        let sent = String::from_utf8(out).unwrap();
+        assert_eq!(sent.contains(&length), has_length, "{sent}");
+    }
 }
 
 #[test]
