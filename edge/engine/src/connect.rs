@@ -2,9 +2,17 @@
 //! Both drivers come here, so that the same failure reads the same on either.
 
 use std::io::{Error, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
 
 use event::ConnectFailure;
 use rustix::io::Errno;
+use socket2::SockAddr;
+
+/// What to bind a socket to that is to connect from `from`. The port is left to connect(2): bound to
+/// one now, it would be taken for all other peers too. Source: ip(7), `IP_BIND_ADDRESS_NO_PORT`.
+pub(crate) fn source(from: IpAddr) -> SockAddr {
+    SocketAddr::new(from, 0).into()
+}
 
 /// What `error` of socket(2) or connect(2) means.
 pub(crate) fn failed(error: &Error) -> ConnectFailure {

@@ -9,7 +9,7 @@
 //! enters from the kernel and from mailboxes, is lent to the handler as `event::Input`, and leaves
 //! as the operations of `event::Output`.
 //!
-//! The one crate with unsafe code, and in it only the two drivers have any: the ring lends memory to
+//! The one crate with unsafe code, and in it the two drivers, mostly: the ring lends memory to
 //! the kernel (`uring/`), and the readiness driver promises the poller that a registered socket
 //! outlives its registration (`poll`).
 
@@ -27,6 +27,9 @@ mod memory;
 #[allow(unsafe_code, reason = "registers sockets with the poller")]
 mod poll;
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "calls sched_setscheduler(2), which rustix does not have")]
+mod realtime;
+#[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "lends memory to the kernel")]
 mod uring;
 
@@ -37,4 +40,6 @@ pub use engine::{
 #[cfg(unix)]
 pub use files::raise_file_limit;
 pub use listen::{BACKLOG_MAX, listen};
+#[cfg(target_os = "linux")]
+pub use realtime::set_realtime;
 pub use reactor::{COUNTERS, Count, CounterInfo, Counters, Limits};

@@ -208,12 +208,15 @@ impl Poll {
     }
 
     fn start_connecting<M>(&mut self, net: &mut Net<M>, slot: u32) {
-        let to = net.connects_to(slot);
+        let (from, to) = (net.connects_from(slot), net.connects_to(slot));
         net.counters.add(Count::SystemCalls, 4);
         let begun = (|| {
             let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
             socket.set_nonblocking(true)?;
             socket.set_tcp_nodelay(true)?;
+            if let Some(from) = from {
+                bind(&socket, &crate::connect::source(from))?;
+            }
             match socket.connect(&to.into()) {
                 Err(error) if !is_in_progress(&error) => Err(error),
                 _ => Ok(TcpStream::from(socket)),
@@ -498,4 +501,18 @@ pub(crate) fn concerns_one_peer(error: &io::Error) -> bool {
         Errno::TIMEDOUT,
     ];
     passing.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// Binds a socket to a local address, and leaves its port to connect(2) where the system can.
+fn bind(socket: &Socket, from: &socket2::SockAddr) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let (on, bytes) = (1_i32, libc::socklen_t::try_from(size_of::<i32>()).unwrap_or(4));
+        let (fd, value) = (std::os::fd::AsRawFd::as_raw_fd(socket), (&raw const on).cast());
+        let (level, name) = (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
+        // SAFETY: `value` points to an int that lives, of as many bytes as are told. A refusal
+        // leaves the port to bind(2), which is as good with few connections.
+        let _ = unsafe { libc::setsockopt(fd, level, name, value, bytes) };
+    }
+    socket.bind(from)
 }

@@ -5,7 +5,7 @@
 //! the connection's stable send buffer; a broadcast ([`Output::send_shared`]) is encoded once and
 //! lent to every connection.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -49,7 +49,13 @@ pub enum Op<M> {
     /// Send this range of the arena as one datagram.
     SendDatagram { socket: ListenerId, to: SocketAddr, range: Range<usize> },
     /// Connect to an address.
-    Connect { attempt: AttemptId, to: SocketAddr, token: u64, within_ms: u32 },
+    Connect {
+        attempt: AttemptId,
+        from: Option<IpAddr>,
+        to: SocketAddr,
+        token: u64,
+        within_ms: u32,
+    },
     /// Give an attempt to connect up.
     CancelConnect { attempt: AttemptId },
     /// Post to another thread.
@@ -199,9 +205,21 @@ impl<M> Output<M> {
     /// same `token` follows. The attempt has failed after `within_ms` milliseconds, or the engine's
     /// own limit if that is less. The id that is returned takes it back before.
     pub fn connect(&mut self, to: SocketAddr, token: u64, within_ms: u32) -> AttemptId {
+        self.connect_from(None, to, token, within_ms)
+    }
+
+    /// As [`Self::connect`], from the local address `from` and a port of the system's choice; none
+    /// leaves the address to it too.
+    pub fn connect_from(
+        &mut self,
+        from: Option<IpAddr>,
+        to: SocketAddr,
+        token: u64,
+        within_ms: u32,
+    ) -> AttemptId {
         self.attempts += 1;
         let attempt = AttemptId(self.attempts);
-        self.ops.push(Op::Connect { attempt, to, token, within_ms });
+        self.ops.push(Op::Connect { attempt, from, to, token, within_ms });
         attempt
     }
 

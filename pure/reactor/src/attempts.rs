@@ -2,7 +2,7 @@
 //! taken back. Each has one outcome: it stands, or it failed.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use event::{AttemptId, ConnectFailure, Now, TimerId, Timers};
 
@@ -10,6 +10,7 @@ use event::{AttemptId, ConnectFailure, Now, TimerId, Timers};
 #[derive(Debug)]
 pub(crate) struct Attempt {
     id: AttemptId,
+    from: Option<IpAddr>,
     to: SocketAddr,
     /// The handler's.
     pub(crate) token: u64,
@@ -22,6 +23,7 @@ pub(crate) struct Attempt {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     pub(crate) id: AttemptId,
+    pub(crate) from: Option<IpAddr>,
     pub(crate) to: SocketAddr,
     pub(crate) token: u64,
 }
@@ -36,9 +38,9 @@ pub(crate) struct Attempts {
 
 impl Attempts {
     pub(crate) fn begin(&mut self, slot: u32, wish: Wish, due: Now) {
-        let Wish { id, to, token } = wish;
+        let Wish { id, from, to, token } = wish;
         let deadline = self.deadlines.arm(due, slot);
-        let attempt = Attempt { id, to, token, deadline, failure: None };
+        let attempt = Attempt { id, from, to, token, deadline, failure: None };
         let before = self.by_slot.insert(slot, attempt);
         assert!(before.is_none(), "slot {slot} is connecting already");
         let before = self.by_id.insert(id, slot);
@@ -48,6 +50,11 @@ impl Attempts {
     /// Where the connection-to-be in `slot` goes.
     pub(crate) fn to(&self, slot: u32) -> SocketAddr {
         self.by_slot[&slot].to
+    }
+
+    /// The local address that was asked for, if one was.
+    pub(crate) fn from(&self, slot: u32) -> Option<IpAddr> {
+        self.by_slot[&slot].from
     }
 
     /// The slot of an attempt that has not come to an end.

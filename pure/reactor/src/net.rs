@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use event::{CloseReason, ConnId, ConnectFailure, Now, OncePerSecond, Op, Urgency};
 
@@ -194,8 +194,8 @@ impl<M> Net<M> {
                 }
             }
             Op::Gather { ns } => self.gather_ns = ns,
-            Op::Connect { attempt, to, token, within_ms } => {
-                self.connect(Wish { id: attempt, to, token }, within_ms);
+            Op::Connect { attempt, from, to, token, within_ms } => {
+                self.connect(Wish { id: attempt, from, to, token }, within_ms);
             }
             Op::CancelConnect { attempt } => {
                 if let Some(slot) = self.attempts.slot(attempt) {
@@ -293,6 +293,12 @@ impl<M> Net<M> {
     #[must_use]
     pub fn connects_to(&self, slot: u32) -> SocketAddr {
         self.attempts.to(slot)
+    }
+
+    /// The local address that the connection in `slot` is to come from; none for any.
+    #[must_use]
+    pub fn connects_from(&self, slot: u32) -> Option<IpAddr> {
+        self.attempts.from(slot)
     }
 
     /// An attempt to connect has failed, is taken back, or has lasted long enough.

@@ -96,12 +96,12 @@ pub(crate) struct Uring {
     ring: IoUring,
     buffers: BufferRing,
     accepts: Accepts,
-    addresses: BTreeMap<u32, Box<socket2::SockAddr>>,
+    addresses: BTreeMap<u32, Box<(socket2::SockAddr, Option<socket2::SockAddr>)>>,
     /// Of sends of several pieces, where these are.
     gathers: BTreeMap<u32, Box<Gather>>,
     bell: Arc<Bell>,
     bell_count: Box<u64>,
-    no_delay: Box<libc::c_int>,
+    one: Box<libc::c_int>,
     completions: VecDeque<Completion>,
     /// Receive buffers that completions hold which are not delivered.
     buffers_waiting: u32,
@@ -143,7 +143,7 @@ impl Uring {
             gathers: BTreeMap::new(),
             bell,
             bell_count: Box::new(0),
-            no_delay: Box::new(1),
+            one: Box::new(1),
             completions: VecDeque::with_capacity(COMPLETIONS as usize),
             buffers_waiting: 0,
             clock,
@@ -396,22 +396,33 @@ impl Uring {
 
     /// Makes an outgoing connection: a socket first, then its option and its address.
     fn connect<M>(&mut self, net: &mut Net<M>, slot: u32) {
-        let to = net.connects_to(slot);
+        let (from, to) = (net.connects_from(slot), net.connects_to(slot));
         let state = net.conns.at(slot);
         if state.kernel & CONNECT != 0 {
             return;
         }
         let is_new = !self.addresses.contains_key(&slot);
-        let address = self.addresses.entry(slot).or_insert_with(|| Box::new(to.into()));
+        let address = self
+            .addresses
+            .entry(slot)
+            .or_insert_with(|| Box::new((to.into(), from.map(crate::connect::source))));
         state.kernel |= CONNECT;
         if is_new {
             state.file = NO_FILE;
-            let domain = i32::from(address.family());
+            let domain = i32::from(address.0.family());
             return self.push_plain(Plain::Socket(domain), Tag::Socket, slot);
         }
         let file = types::Fixed(state.file);
-        let connect = opcode::Connect::new(file, address.as_ptr().cast(), address.len()).build();
-        let value = (&raw const *self.no_delay).cast();
+        let (to, from) = &**address;
+        let connect = opcode::Connect::new(file, to.as_ptr().cast(), to.len()).build();
+        let value = (&raw const *self.one).cast();
+        let bind = from.as_ref().map(|from| {
+            let level = libc::IPPROTO_IP.unsigned_abs();
+            let name = libc::IP_BIND_ADDRESS_NO_PORT.unsigned_abs();
+            let no_port = opcode::SetSockOpt::new(file, level, name, value, 4).build();
+            // Not before Linux 6.11; without it the system chooses the address.
+            [no_port, opcode::Bind::new(file, from.as_ptr().cast(), from.len()).build()]
+        });
         let no_delay = opcode::SetSockOpt::new(
             file,
             libc::IPPROTO_TCP.unsigned_abs(),
@@ -419,11 +430,15 @@ impl Uring {
             value,
             4,
         );
-        // SAFETY: the option's value lives as long as the ring, in its box; the address until
-        // CONNECT is gone, in its box. The option is not known before Linux 6.7; without it small
+        // SAFETY: the options' value lives as long as the ring, in its box; the address until
+        // CONNECT is gone, both in their box. The option is not known before Linux 6.7; without it small
         // messages may wait for an acknowledgement.
         unsafe {
             self.push(no_delay.build(), Tag::Ignored, 0);
+            for entry in bind.into_iter().flatten() {
+                // In this order, and all before connecting.
+                self.push(entry.flags(io_uring::squeue::Flags::IO_HARDLINK), Tag::Ignored, 0);
+            }
             self.push(connect, Tag::Connect, slot);
         }
     }

@@ -81,6 +81,7 @@ on_both_drivers! {
         mail_is_refused_not_lost,
         a_question_is_answered_and_other_mail_kept,
         outgoing_connections_stand_or_fail,
+        outgoing_connections_come_from_where_they_were_told,
         failures_to_connect_have_their_cause,
         many_outgoing_connections_talk,
         no_wake_is_lost,

@@ -280,6 +280,28 @@ pub(crate) fn outgoing_connections_stand_or_fail(driver: DriverChoice) {
     rig.stop();
 }
 
+pub(crate) fn outgoing_connections_come_from_where_they_were_told(driver: DriverChoice) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    let rig = Rig::new(driver, quick(), move |now, input, out| match input {
+        Input::Mail(last) => {
+            let last = u8::try_from(last).unwrap();
+            let from = [127, 3, 0, last].into();
+            out.connect_from(Some(from), to, u64::from(last), u32::MAX);
+        }
+        Input::Connected { conn, .. } => out.send(conn, b"hello"),
+        input => echo(now, input, out),
+    });
+    for last in [7, 9, 7] {
+        rig.running.post(ThreadId(0), last).unwrap();
+        let (mut peer, from) = listener.accept().unwrap();
+        assert_eq!(from.ip().to_string(), format!("127.3.0.{last}"));
+        let mut hello = [0; 5];
+        peer.read_exact(&mut hello).unwrap();
+    }
+    rig.stop();
+}
+
 /// A listener whose queue is full: the kernel drops what asks for more.
 pub(crate) fn deaf_listener() -> (Socket, Vec<TcpStream>, SocketAddr) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
