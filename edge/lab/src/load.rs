@@ -24,9 +24,9 @@ pub use result::{
     Summary, Watch, csv, schema,
 };
 pub use run::{Finished, Plan, RunError, Share, TARGETS_MAX, check, run, work};
-pub use view::{advice, compare, comparison, expect, html, screen, text};
+pub use view::{advice, compare, comparison, expect, html, prometheus, screen, text};
 
 pub use crate::measure::{
-    Environment, Intervals, Percentiles, ProcessSample, SampleError, Silence, Target, TargetError,
-    did_you_mean, json, sample,
+    Environment, Intervals, Percentiles, ProcessSample, SampleError, Search, Silence, Target,
+    TargetError, did_you_mean, json, sample,
 };

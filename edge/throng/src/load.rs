@@ -4,12 +4,15 @@
 //! What is measured and how is `lab`'s.
 
 mod files;
+mod find;
 mod flags;
 mod jobs;
+mod metrics;
 mod scenarios;
 mod table;
 
 use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -35,6 +38,7 @@ const HOPELESS_S: f64 = 3.0;
 pub fn run(matches: &ArgMatches) -> u8 {
     let code = match matches.subcommand() {
         Some(("table", matches)) => table::compare(matches).map(|()| 0),
+        Some(("find", matches)) => find::find(matches),
         Some(("schema", _)) => print(&lab::load::schema()).map(|()| 0),
         Some(("scenarios", matches)) => match scenarios::text(matches.get_one("name")) {
             Ok(text) => print(&text).map(|()| 0),
@@ -142,6 +146,7 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
             files::try_file(path).with_context(|| format!("--{flag}"))?;
         }
     }
+    let mut runner = Runner::new(matches)?;
     let mut begun = 0;
     let mut done: Vec<Done> = Vec::new();
     let mut not_begun: Vec<Summary> = Vec::new();
@@ -157,7 +162,7 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
             // If nobody reads it, the result is what counts.
             let _ = writeln!(std::io::stderr().lock(), "{place}");
         }
-        match one(job, &interrupt) {
+        match runner.one(job, &interrupt) {
             Ok(it) => {
                 failures.extend(failure(&it).map(|reason| format!("{name}: {reason}")));
                 done.push(it);
@@ -209,41 +214,80 @@ fn failure(done: &Done) -> Option<String> {
         .or_else(|| (failed > 0).then(|| format!("{failed} of {of} expectations failed")))
 }
 
-/// One run: shows how it goes, writes its files, prints its result.
-fn one(job: &Job, interrupt: &Interrupt) -> anyhow::Result<Done> {
-    let mut screen = Screen::default();
-    let mut is_hopeless = false;
-    let Finished { mut summary, intervals } = lab::load::run(&job.plan, &mut |progress| {
-        screen.show(progress);
-        is_hopeless |= gets_only_errors(progress);
-        !is_hopeless && interrupt.signal().is_none()
-    })?;
-    let is_short = summary.counted_s + 0.01 < summary.settings.planned_s;
-    match interrupt.signal() {
-        Some((name, _)) if is_short => summary.ended = format!("interrupted ({name})"),
-        None if is_hopeless && summary.ended.is_empty() => {
-            summary.ended = format!("nothing but errors for {HOPELESS_S:.0} s");
+/// Does runs, and shows how they go.
+struct Runner {
+    page: Option<metrics::Page>,
+    is_fast_to_fail: bool,
+}
+
+impl Runner {
+    fn new(matches: &ArgMatches) -> anyhow::Result<Self> {
+        let address = matches.get_one::<SocketAddr>("metrics");
+        let page = address.map(|address| metrics::Page::serve(*address)).transpose()?;
+        Ok(Self { page, is_fast_to_fail: matches.get_flag("fail-fast") })
+    }
+
+    /// One run: shows how it goes and writes its files. `is_over_when_lost` ends it when an
+    /// expectation cannot hold any more.
+    fn measure(
+        &mut self,
+        job: &Job,
+        interrupt: &Interrupt,
+        is_over_when_lost: bool,
+    ) -> anyhow::Result<Done> {
+        let mut screen = Screen::default();
+        let mut is_hopeless = false;
+        let mut lost: Option<String> = None;
+        let Finished { mut summary, intervals } = lab::load::run(&job.plan, &mut |progress| {
+            screen.show(progress);
+            if let Some(page) = &self.page {
+                page.renew(lab::load::prometheus(progress));
+            }
+            is_hopeless |= gets_only_errors(progress);
+            if is_over_when_lost && lost.is_none() {
+                let condition = job.conditions.iter().find(|it| it.is_lost(progress));
+                lost = condition.map(|it| it.text.clone());
+            }
+            !is_hopeless && lost.is_none() && interrupt.signal().is_none()
+        })?;
+        let is_short = summary.counted_s + 0.01 < summary.settings.planned_s;
+        match interrupt.signal() {
+            Some((name, _)) if is_short => summary.ended = format!("interrupted ({name})"),
+            None if is_hopeless && summary.ended.is_empty() => {
+                summary.ended = format!("nothing but errors for {HOPELESS_S:.0} s");
+            }
+            None if is_short && summary.ended.is_empty() => {
+                let tell = |text: String| format!("`{text}` could not hold any more");
+                summary.ended = lost.map(tell).unwrap_or_default();
+            }
+            _ => {}
         }
-        _ => {}
+        if let Some(folder) = &job.folder {
+            std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+            files::write(&result_files(folder, &summary, &intervals)?)?;
+        }
+        let verdicts = job.conditions.iter().map(|it| it.check(&summary)).collect();
+        Ok(Done { summary, verdicts })
     }
-    if let Some(folder) = &job.folder {
-        files::write(&result_files(folder, &summary, &intervals)?)?;
+
+    /// One run, and its result on the standard output.
+    fn one(&mut self, job: &Job, interrupt: &Interrupt) -> anyhow::Result<Done> {
+        let done = self.measure(job, interrupt, self.is_fast_to_fail)?;
+        let mut stdout = std::io::stdout().lock();
+        if stdout.is_terminal() {
+            // Apart from the screen above it.
+            writeln!(stdout)?;
+        }
+        stdout.write_all(lab::load::text(&done.summary).as_bytes())?;
+        if let Some(folder) = &job.folder {
+            writeln!(stdout, "report: {}", folder.join("report.html").display())?;
+        }
+        for verdict in &done.verdicts {
+            let word = if verdict.holds { "ok    " } else { "FAILED" };
+            writeln!(stdout, "{word} {}: {}", verdict.condition, verdict.found)?;
+        }
+        Ok(done)
     }
-    let verdicts: Vec<Verdict> = job.conditions.iter().map(|it| it.check(&summary)).collect();
-    let mut stdout = std::io::stdout().lock();
-    if stdout.is_terminal() {
-        // Apart from the screen above it.
-        writeln!(stdout)?;
-    }
-    stdout.write_all(lab::load::text(&summary).as_bytes())?;
-    if let Some(folder) = &job.folder {
-        writeln!(stdout, "report: {}", folder.join("report.html").display())?;
-    }
-    for verdict in &verdicts {
-        let word = if verdict.holds { "ok    " } else { "FAILED" };
-        writeln!(stdout, "{word} {}: {}", verdict.condition, verdict.found)?;
-    }
-    Ok(Done { summary, verdicts })
 }
 
 /// Whether the players come and nothing succeeds, or have come and nothing of what they came for

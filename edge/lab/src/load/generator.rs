@@ -13,6 +13,7 @@ mod missed;
 pub(crate) mod player;
 mod schedule;
 mod socket;
+mod source;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Instant;
 
 use schedule::Ending;
+pub(crate) use source::Source;
 
 use event::{CloseReason, ConnId, ConnectFailure, Handler, Input, Now, Output, Random, Timers};
 use wire::http1::{Limits, ResponseDecoder};
@@ -87,6 +89,8 @@ pub(crate) enum Event {
 pub(crate) struct Settings {
     /// Where the servers listen: the player with number n goes to node n modulo their count.
     pub(crate) nodes: Vec<Node>,
+    /// Where connections come from.
+    pub(crate) source: Source,
     /// Players of this generator, and the number of its first one in the run.
     pub(crate) players: u32,
     pub(crate) first_number: u32,
@@ -95,6 +99,8 @@ pub(crate) struct Settings {
     /// Players of the whole run, which share a rate.
     pub(crate) players_all: u32,
     pub(crate) rate: Option<f64>,
+    /// What it becomes, evenly, until the counted time ends.
+    pub(crate) rate_end: Option<f64>,
     pub(crate) saturate: bool,
     /// Whether the machine's clock may be read: tests make up their time.
     pub(crate) has_clock: bool,

@@ -18,8 +18,8 @@ use crate::load::generator::Command;
 use crate::load::result::{Summary, Watch, notes};
 use crate::load::scenario::program::compile;
 use crate::measure::hlog::Intervals;
-use crate::measure::process::sample_all;
-use crate::measure::processors::{Unbind, cpus, online, pin_thread};
+use crate::measure::process::Watched;
+use crate::measure::processors::{Realtime, Unbind, cpus, online, pin_thread};
 use crate::measure::server::Server;
 use crate::measure::target::Target;
 
@@ -44,22 +44,28 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     let _unbind = Unbind::later();
     let places = cpus();
     let pin = plan.pin.or_else(|| places.last().copied().filter(|_| places.len() > 1));
+    // A server that is started inherits it.
+    let realtime = plan.realtime.then(Realtime::begin).transpose()?;
     let mut server =
         plan.server.as_deref().map(|command| start_server(plan, command, pin)).transpose()?;
+    drop(realtime);
     let targets = match &mut server {
         Some(server) => vec![server.wait(&plan.stop)?],
         None => plan.targets.iter().map(Target::reach).collect::<Result<Vec<_>, _>>()?,
     };
-    let pids = server.as_ref().map_or_else(|| plan.server_pids.clone(), |it| vec![it.pid()]);
-    let before = sample_all(&pids)?;
+    let mut watched = match &server {
+        Some(server) => Watched::group(server.pid()),
+        None => Watched::Named(plan.server_pids.clone()),
+    };
+    let (pids, before) = (watched.pids(), watched.sample()?);
     if let Some(cpu) = pin {
         pin_thread(cpu)?;
     }
     let program = Arc::new(compile(&plan.scenario, &dials(plan, &targets, run_number))?);
-    let settings = generator_settings(plan, &targets, run_number, None);
+    let settings = generator_settings(plan, &targets, run_number, None)?;
     let mut collector = Collector::new(plan, &targets, &program, &settings, pin);
     collector.summary.generator.processors = processors_of(plan, places.len());
-    collector.server = (!pids.is_empty()).then(|| ServerWatch::new(pids.clone(), before));
+    collector.server = (!watched.is_empty()).then(|| ServerWatch::new(watched, before));
     if plan.processes > 1 {
         let urls: Vec<_> = targets.iter().map(|target| target.url.as_str()).collect();
         let workers = Workers::start(plan, run_number, &urls)?;
@@ -103,7 +109,7 @@ pub fn work(plan: &Plan, share: &Share) -> Result<(), RunError> {
         own.get(usize::from(share.count - 1 - share.index) % own.len()).copied()
     });
     let program = Arc::new(compile(&plan.scenario, &dials(plan, &targets, share.run_number))?);
-    let settings = generator_settings(plan, &targets, share.run_number, Some(share));
+    let settings = generator_settings(plan, &targets, share.run_number, Some(share))?;
     let generator = Here::start(plan, program, settings, pin)?;
     let driver = generator.running.driver().to_string();
     workers::serve(generator, &driver)

@@ -62,6 +62,9 @@ pub struct Scenario {
     pub players: u32,
     /// Rate of the paced loops, unless `--rate` says otherwise; see [`Session::pace`].
     pub rate: Option<f64>,
+    /// What the rate becomes, evenly, until the counted time ends, unless `--rate-end` says
+    /// otherwise.
+    pub rate_end: Option<f64>,
     /// Time over which the players come, unless there are phases. Zero: as fast as the target
     /// accepts them.
     #[serde(default)]

@@ -5,9 +5,11 @@
 pub mod advice;
 pub mod compare;
 pub mod expect;
+mod metrics;
 mod report;
 pub mod screen;
 mod table;
 
+pub use metrics::prometheus;
 pub use report::{comparison, html};
 pub use table::text;

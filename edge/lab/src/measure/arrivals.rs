@@ -11,10 +11,11 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Process {
-    /// At equal distances.
-    #[default]
+    /// At equal distances. Whatever the server does at equal distances too (the ticks of a match)
+    /// always finds it at the same place then: many samples may be one.
     Constant,
     /// As independent players come: exponential distances.
+    #[default]
     Poisson,
 }
 

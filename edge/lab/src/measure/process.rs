@@ -1,6 +1,7 @@
 //! What a process has used, from `/proc`: CPU, memory, threads. Linux only; elsewhere there is
 //! nothing to read, and the figures are missing.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
@@ -56,20 +57,92 @@ pub fn sample(pid: u32) -> Result<ProcessSample, SampleError> {
         .ok_or(SampleError::Form { pid })
 }
 
+/// The processes of group `group`, as a server and what it has started are; what has left it is
+/// not in it. Source: proc_pid_stat(5), field 5.
+fn members(group: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
+    let is_member = |pid: &u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let rest = text.rsplit_once(')').map_or("", |it| it.1);
+        rest.split_ascii_whitespace().nth(2).is_some_and(|it| it.parse() == Ok(group))
+    };
+    pids.filter(is_member).collect()
+}
+
+/// Processes that are sampled as one server.
+#[derive(Debug)]
+pub(crate) enum Watched {
+    /// Those that were named; all have to live.
+    Named(Vec<u32>),
+    /// All of the group that a started server leads: its database and its workers count. Of those
+    /// that have ended, what they had used when they were last seen.
+    Group { leader: u32, seen: BTreeMap<u32, ProcessSample> },
+}
+
+impl Watched {
+    /// The group that process `leader` leads.
+    pub(crate) fn group(leader: u32) -> Self {
+        Self::Group { leader, seen: BTreeMap::new() }
+    }
+
+    /// Whether there is nothing to sample.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Named(pids) if pids.is_empty())
+    }
+
+    /// Processes of it now, the first of a group its leader.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        match self {
+            Self::Named(pids) => pids.clone(),
+            Self::Group { leader, .. } => {
+                let mut pids = members(*leader);
+                pids.sort_by_key(|pid| (pid != leader, *pid));
+                pids
+            }
+        }
+    }
+
+    /// What they have used together until now.
+    ///
+    /// # Errors
+    /// When one that was named is gone, or all of a group.
+    pub(crate) fn sample(&mut self) -> Result<ProcessSample, SampleError> {
+        let pids = self.pids();
+        let (leader, seen) = match self {
+            Self::Named(pids) => return sample_all(pids),
+            Self::Group { leader, seen } => (*leader, seen),
+        };
+        if pids.is_empty() {
+            return sample(leader);
+        }
+        for it in seen.values_mut() {
+            (it.resident_bytes, it.threads) = (0, 0);
+        }
+        // One may end between the two looks.
+        seen.extend(pids.into_iter().filter_map(|pid| Some((pid, sample(pid).ok()?))));
+        Ok(sum(seen.values()))
+    }
+}
+
 /// What several processes have used together.
 ///
 /// # Errors
 /// When one of them is gone.
 pub(crate) fn sample_all(pids: &[u32]) -> Result<ProcessSample, SampleError> {
+    let all = pids.iter().map(|pid| sample(*pid)).collect::<Result<Vec<_>, _>>()?;
+    Ok(sum(all.iter()))
+}
+
+fn sum<'a>(samples: impl Iterator<Item = &'a ProcessSample>) -> ProcessSample {
     let mut all = ProcessSample::default();
-    for pid in pids {
-        let one = sample(*pid)?;
+    for one in samples {
         all.user += one.user;
         all.system += one.system;
         all.resident_bytes += one.resident_bytes;
         all.threads += one.threads;
     }
-    Ok(all)
+    all
 }
 
 /// Fields of proc_pid_stat(5): 14 utime, 15 stime, 20 num_threads, 24 rss. The name in brackets
@@ -103,7 +176,7 @@ pub(crate) fn own_resident_bytes() -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{ProcessSample, own_cpu, parse, sample, sample_all};
+    use super::{ProcessSample, Watched, own_cpu, parse, sample, sample_all};
 
     #[test]
     fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
@@ -118,6 +191,30 @@ mod tests {
         for cut in 0..text.len() - 21 {
             assert_ne!(parse(&text[..cut], 100, 4_096), Some(wanted));
         }
+    }
+
+    #[test]
+    fn what_a_server_has_started_counts_as_its_own() {
+        use std::os::unix::process::CommandExt as _;
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sleep 60 & sleep 60 & read _"])
+            .stdin(std::process::Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut watched = Watched::group(shell.id());
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while watched.pids().len() < 3 && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert_eq!((watched.pids().len(), watched.pids()[0]), (3, shell.id()));
+        let (alone, all) = (sample(shell.id()).unwrap(), watched.sample().unwrap());
+        assert!(all.threads >= 3 && all.resident_bytes > alone.resident_bytes, "{all:?}");
+        for pid in watched.pids().into_iter().rev() {
+            let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        }
+        shell.wait().unwrap();
     }
 
     #[test]

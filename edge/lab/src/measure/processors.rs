@@ -38,6 +38,26 @@ impl Drop for Unbind {
     }
 }
 
+/// Makes the calling thread an ordinary one again when dropped; what it started meanwhile stays a
+/// realtime one.
+#[derive(Debug)]
+pub(crate) struct Realtime(());
+
+impl Realtime {
+    /// Makes the calling thread, and what it starts from now on, a realtime one.
+    pub(crate) fn begin() -> Result<Self, TargetError> {
+        engine::set_realtime(true).map_err(|error| TargetError::Realtime { error })?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Realtime {
+    fn drop(&mut self) {
+        // Whoever may become a realtime thread may stop being one.
+        let _ = engine::set_realtime(false);
+    }
+}
+
 /// The processors that the machine has, whoever may use them; empty where that cannot be read.
 /// Source: Documentation/admin-guide/cputopology.rst of Linux.
 pub(crate) fn online() -> Vec<usize> {

@@ -85,6 +85,23 @@ pub enum TargetError {
         /// What it printed last.
         lines: String,
     },
+    /// Not allowed to be a realtime thread.
+    #[error(
+        "--realtime: {error}; it takes CAP_SYS_NICE (root has it) or a limit of realtime priority: \
+         `ulimit -r 1`"
+    )]
+    Realtime {
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// An address that connections cannot come from.
+    #[error("--bind {address}: {error}; name an address of this machine (`ip address`)")]
+    Bind {
+        /// As given.
+        address: std::net::IpAddr,
+        /// What the system said.
+        error: std::io::Error,
+    },
     /// A processor that there is not.
     #[error("processor {cpu} cannot be pinned to: {error}")]
     Pin {

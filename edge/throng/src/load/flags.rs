@@ -38,18 +38,29 @@ Exit codes:
 
 /// The subcommand's flags.
 pub fn command() -> Command {
-    let command =
-        Command::new("load")
-            .about("Put virtual players on a server and measure what they get and what they cost")
-            .after_help(after_help())
-            .subcommand_negates_reqs(true)
-            .args_conflicts_with_subcommands(true)
-            .subcommand(table())
-            .subcommand(scenarios())
-            .subcommand(Command::new("schema").about("Print the JSON Schema of result.json"))
-            .arg(Arg::new("scenario").value_name("SCENARIO").num_args(1..).required(true).help(
-                "Scenario files, or names of built-in ones (see below); several run in turn",
-            ));
+    let command = Command::new("load")
+        .about("Put virtual players on a server and measure what they get and what they cost")
+        .after_help(after_help())
+        .subcommand_negates_reqs(true)
+        .args_conflicts_with_subcommands(true)
+        .subcommand(find())
+        .subcommand(table())
+        .subcommand(scenarios())
+        .subcommand(Command::new("schema").about("Print the JSON Schema of result.json"))
+        .arg(scenario_arg());
+    run_args(command)
+}
+
+fn scenario_arg() -> Arg {
+    Arg::new("scenario")
+        .value_name("SCENARIO")
+        .num_args(1..)
+        .required(true)
+        .help("Scenario files, or names of built-in ones (see below); several run in turn")
+}
+
+/// The flags of a run.
+fn run_args(command: Command) -> Command {
     result_args(generator_args(server_args(scenario_args(load_args(command)))))
 }
 
@@ -64,6 +75,30 @@ fn after_help() -> String {
     text.push_str(EXAMPLES);
     text
 }
+
+fn find() -> Command {
+    let command = Command::new("find")
+        .about("Find the highest rate at which all expectations hold")
+        .arg(scenario_arg())
+        .arg(value("to", "R", "The highest rate that is tried").value_parser(value_parser!(f64)))
+        .arg(
+            value("within", "PERCENT", "How near the rate that does not hold has to be")
+                .default_value("5")
+                .value_parser(value_parser!(f64)),
+        )
+        .after_help(FIND);
+    run_args(command)
+}
+
+const FIND: &str = "\
+Example:
+  throng load find rpc-lua --expect 'response_p99 < 20ms' --players 500 \\
+      --server 'throng serve --runtime.path scenarios/modules'
+
+The search begins with --rate (or the scenario's), doubles it until an expectation does not hold or
+more than 1 % of what was due could not be sent, and then halves the gap. A run ends as soon as an
+expectation cannot hold any more. Every rate is tried once, so that a machine that is busy with
+other things can end the search early. With --out each run has a folder, DIR/rate-R.";
 
 fn table() -> Command {
     Command::new("table")
@@ -98,6 +133,15 @@ fn load_args(command: Command) -> Command {
                 "R",
                 "Operations a second (a write of N requests every N/R seconds), of all players or of \
                  each, as the scenario says; its own rate by default",
+            )
+            .value_parser(value_parser!(f64)),
+        )
+        .arg(
+            value(
+                "rate-end",
+                "R",
+                "What the rate becomes, evenly, until the counted time ends; the scenario's by \
+                 default, else it stays",
             )
             .value_parser(value_parser!(f64)),
         )
@@ -192,6 +236,19 @@ fn generator_args(command: Command) -> Command {
                 .value_parser(["auto", "uring", "poll"])
                 .default_value("auto"),
         )
+        .arg(Arg::new("realtime").long("realtime").action(ArgAction::SetTrue).help(
+            "Run the generator, and the server of --server, before all ordinary threads \
+                 (SCHED_FIFO; takes CAP_SYS_NICE), where a busy machine makes it late",
+        ))
+        .arg(
+            value(
+                "bind",
+                "ADDRESS",
+                "Local address of the connections; the system's choice by default, and over \
+                 loopback one of 127/8 for every 8,000 players",
+            )
+            .value_parser(value_parser!(std::net::IpAddr)),
+        )
         .arg(value("worker", "SHARE", "What the controller of several processes says").hide(true))
         .arg(
             value("job", "INDEX", "Which of the command line's runs a worker belongs to")
@@ -217,6 +274,20 @@ fn result_args(command: Command) -> Command {
         .arg(
             value("expect", "CONDITION", "Exit with 1 unless it holds: 'rpc.response_p99 < 20ms'")
                 .action(ArgAction::Append),
+        )
+        .arg(
+            Arg::new("fail-fast")
+                .long("fail-fast")
+                .action(ArgAction::SetTrue)
+                .help("End the run as soon as one of the expectations cannot hold any more"),
+        )
+        .arg(
+            value(
+                "metrics",
+                "ADDRESS",
+                "Serve the run's figures for Prometheus while it lasts: 127.0.0.1:9464",
+            )
+            .value_parser(value_parser!(std::net::SocketAddr)),
         )
         .arg(
             value("junit", "FILE", "Write what became of the expectations as JUnit XML")

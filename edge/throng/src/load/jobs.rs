@@ -17,6 +17,7 @@ use lab::load::scenario::{BUILT_IN, Pace, SCENARIO_BYTES_MAX, Scenario, Span, bu
 use lab::load::{Plan, Share, Target, did_you_mean};
 
 /// One run.
+#[derive(Clone)]
 pub(super) struct Job {
     /// What it is called while several run in turn.
     pub(super) name: String,
@@ -110,6 +111,14 @@ fn check_flags(matches: &ArgMatches, scenario: &Scenario) -> anyhow::Result<()> 
     let mut loops = scenario.sessions.iter().filter(|session| !session.repeated.is_empty());
     let has_pace = loops.clone().any(|session| session.pace != Pace::None);
     ensure!(has_pace || !matches.contains_id("rate"), "it has no paced loop, which --rate changes");
+    ensure!(
+        has_pace || !matches.contains_id("rate-end"),
+        "it has no paced loop, which --rate-end changes"
+    );
+    ensure!(
+        !(matches.get_flag("saturate") && matches.contains_id("rate-end")),
+        "--saturate has no rate that could rise: leave one of them out"
+    );
     let has_loop = loops.clone().next().is_some();
     ensure!(
         has_loop || !matches.get_flag("saturate"),
@@ -157,6 +166,14 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
     }
     let rate: Option<f64> = matches.get_one("rate").copied();
     ensure!(rate.is_none_or(|rate| rate > 0.0 && rate.is_finite()), "--rate is above zero");
+    let rate_end: Option<f64> = matches.get_one("rate-end").copied();
+    ensure!(rate_end.is_none_or(|rate| rate > 0.0 && rate.is_finite()), "--rate-end is above zero");
+    let has_rate = rate.is_some() || scenario.rate.is_some();
+    ensure!(
+        rate_end.is_none() || has_rate && scenario.phases.is_empty(),
+        "--rate-end: there is no rate that it could begin with: give --rate (with phases it is \
+         `arrivals` that rise)"
+    );
     let server_pids: Vec<u32> =
         matches.get_many("server-pid").into_iter().flatten().copied().collect();
     for (index, pid) in server_pids.iter().enumerate() {
@@ -183,6 +200,7 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
         is_target_given: matches.value_source("target") == Some(ValueSource::CommandLine),
         players: matches.get_one("players").copied(),
         rate,
+        rate_end,
         saturate: matches.get_flag("saturate"),
         duration,
         warm_up,
@@ -194,6 +212,8 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
         server_pids,
         server: matches.get_one("server").cloned(),
         pin: matches.get_one("pin").copied(),
+        bind: matches.get_one("bind").copied(),
+        realtime: matches.get_flag("realtime"),
         driver: word("driver").parse()?,
         seed: matches.get_one("seed").copied(),
         processes: matches.get_one("processes").copied().unwrap_or(1),

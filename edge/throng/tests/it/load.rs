@@ -12,6 +12,8 @@ use serde_json::Value;
 
 use super::{Config, Ran, throng};
 
+mod limits;
+
 /// One operation, forty a second by four players.
 const SCENARIO: &str = "name='asking'\ntitle='t'\nplayers=4\nrate=40\ntimeout='2s'\n\
                         [[session]]\nname='s'\n[[session.loop]]\nop='ask'\nget='/plaintext'\n";

@@ -480,7 +480,7 @@ impl Generator {
         if self.settings.saturate {
             return None;
         }
-        let rate = self.settings.rate.filter(|rate| *rate > 0.0)?;
+        let rate = self.rate_at(self.now_ns).filter(|rate| *rate > 0.0)?;
         let interval = match plan.pace {
             Pace::None => return None,
             Pace::Player => 1e9 / rate,
@@ -489,6 +489,45 @@ impl Generator {
         // The rate counts operations, and a write of several is one beat.
         let interval = interval * f64::from(plan.beat_requests);
         Some(interval.clamp(1.0, 1e15) as u64)
+    }
+
+    /// The rate at a moment of this stage, if there is one.
+    #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+    fn rate_at(&self, at_ns: u64) -> Option<f64> {
+        let (rate, Some(end)) = (self.settings.rate?, self.settings.rate_end) else {
+            return self.settings.rate;
+        };
+        let share = match self.stage {
+            Stage::Ramp | Stage::WarmUp => 0.0,
+            Stage::Drain | Stage::Done => 1.0,
+            Stage::Counted => {
+                let left_ns = self.stage_until_ns.saturating_sub(at_ns);
+                1.0 - left_ns as f64 / self.settings.counted_ns.max(1) as f64
+            }
+        };
+        Some(rate + (end - rate) * share.clamp(0.0, 1.0))
+    }
+
+    /// How long it is from a beat to the next one when the rate rises or falls meanwhile; `gap_ns` is
+    /// what it would be at the rate of now. The number of beats is the area below the rate.
+    #[expect(clippy::cast_precision_loss, reason = "gaps are below 2^53 ns")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    fn risen_ns(&self, due_ns: u64, gap_ns: u64) -> u64 {
+        const LOOK_NS: u64 = 1_000_000;
+        let rates =
+            [self.now_ns, due_ns, due_ns.saturating_add(LOOK_NS)].map(|at| self.rate_at(at));
+        let [Some(now), Some(due), Some(soon)] = rates else { return gap_ns };
+        let gap_ns = gap_ns as f64 * now / due.max(1e-9);
+        // The share of the rate at `due_ns` by which it changes in a nanosecond.
+        let slope = (soon - due) / due.max(1e-9) / LOOK_NS as f64;
+        let grown = 1.0 + 2.0 * slope * gap_ns;
+        let gap_ns = match slope.abs() * gap_ns {
+            it if it < 1e-9 => gap_ns,
+            // It falls to nothing before the next one is due.
+            _ if grown <= 0.0 => gap_ns * 4.0,
+            _ => (grown.sqrt() - 1.0) / slope,
+        };
+        gap_ns.clamp(1.0, 1e18) as u64
     }
 
     /// The next beat of a paced player, and moves on to the one after it.
@@ -503,6 +542,10 @@ impl Generator {
             (0, Process::Poisson) => now_ns + gap_ns,
             (0, Process::Constant) => self.first_beat_ns(now_ns, number, interval_ns),
             (due_ns, _) => due_ns,
+        };
+        let gap_ns = match self.settings.rate_end {
+            Some(_) => self.risen_ns(due_ns, gap_ns),
+            None => gap_ns,
         };
         let player = &mut self.players[index];
         player.beat_ns = due_ns + gap_ns;

@@ -295,8 +295,10 @@ impl Generator {
         self.links[index] = Link::Connecting;
         self.connecting += 1;
         let token = u64::from(self.players[index].attempt) << 32 | index as u64;
+        let to = self.node(index).addr;
+        let from = self.settings.source.of(self.players[index].number, to);
         // No longer than the engine's own limit, which is the run's time-out.
-        out.connect(self.node(index).addr, token, u32::MAX);
+        out.connect_from(from, to, token, u32::MAX);
         None
     }
 

@@ -60,11 +60,13 @@ impl<'a> World<'a> {
         let program = Arc::new(program(text));
         let mut settings = Settings {
             nodes: vec![Node { addr: "127.0.0.1:1".parse().unwrap(), host: "h".to_owned() }],
+            source: super::Source::default(),
             first_sender: 0,
             players: scenario.players,
             first_number: 0,
             players_all: scenario.players,
             rate: scenario.rate,
+            rate_end: None,
             saturate: false,
             has_clock: false,
             waits_for_go: false,
@@ -217,7 +219,7 @@ fn program(text: &str) -> Program {
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-const ONE_GET: &str = "name='a'\ntitle='a'\nplayers=1\nrate=1000\n[[session]]\nname='s'\n\
+const ONE_GET: &str = "name='a'\ntitle='a'\nplayers=1\nrate=1000\n[[session]]\nname='s'\nprocess='constant'\n\
                        [[session.loop]]\nop='get'\nget='/x'\n";
 
 /// A server that needs 1 ms for an answer and stands still for the first second of every ten.
@@ -376,7 +378,7 @@ fn what_servers_do_wrong_is_counted_by_kind_and_the_run_goes_on() {
 
 #[test]
 fn a_run_without_a_single_ready_player_is_given_up() {
-    let text = "name='a'\ntitle='a'\nplayers=3\n[[session]]\nname='s'\n[[session.first]]\n\
+    let text = "name='a'\ntitle='a'\nplayers=3\n[[session]]\nname='s'\nprocess='constant'\n[[session.first]]\n\
                 op='login'\nget='/l'\n[[session.loop]]\nop='get'\nget='/x'\n";
     let mut server = |now_ns, _, _: &[u8]| {
         let bytes = b"HTTP/1.1 401 X\r\nServer: made up\r\nContent-Length: 0\r\n\r\n".to_vec();
@@ -417,9 +419,9 @@ fn refused_connections_are_counted_and_tried_again() {
 #[test]
 fn players_of_phases_come_do_their_session_and_go() {
     let text = "name='a'\ntitle='a'\n[[phase]]\nduration='5s'\narrivals=10\n[[phase]]\nduration='5s'\n\
-                arrivals=20\nprocess='poisson'\n[[session]]\nname='s'\nweight=3\n[[session.first]]\n\
+                arrivals=20\nprocess='poisson'\n[[session]]\nname='s'\nprocess='constant'\nweight=3\n[[session.first]]\n\
                 op='get'\nget='/${player}'\n[[session.first]]\nthink='100ms'\n[[session.last]]\n\
-                op='bye'\nget='/bye'\n[[session]]\nname='t'\n[[session.first]]\nop='other'\nget='/o'\n";
+                op='bye'\nget='/bye'\n[[session]]\nname='t'\nprocess='constant'\n[[session.first]]\nop='other'\nget='/o'\n";
     let mut server =
         |now_ns, _, _: &[u8]| vec![Act::Answer { at_ns: now_ns + MS, bytes: OK.to_vec() }];
     let (total, stages) = World::new(text, |_| {}, &mut server).run();
@@ -449,8 +451,60 @@ fn all_beats_together_are_even() {
 }
 
 #[test]
+fn independent_players_do_not_keep_step_with_a_server_that_ticks() {
+    // Answers come with the next tick of a tenth of a second; each player asks twenty times a second.
+    for (process, is_locked) in [("process='constant'\n", true), ("", false)] {
+        let text = ONE_GET.replace("process='constant'\n", &format!("pace='player'\n{process}"));
+        let mut server = |now_ns: u64, _, _: &[u8]| {
+            let tick_ns = 100 * MS;
+            vec![Act::Answer { at_ns: (now_ns / tick_ns + 1) * tick_ns, bytes: OK.to_vec() }]
+        };
+        let change = |settings: &mut Settings| {
+            settings.players = 5;
+            settings.rate = Some(2.0);
+            settings.counted_ns = 60 * S;
+        };
+        let (total, _) = World::new(&text, change, &mut server).run();
+        let response = total.ops[0].response.histogram().unwrap();
+        let waits = response.iter_recorded().count();
+        assert_eq!(waits <= 10, is_locked, "{process}: {waits} waits of {}", response.len());
+    }
+}
+
+#[test]
+fn a_rate_may_rise_while_it_is_counted() {
+    for (from, until, wanted) in
+        [(100.0, 500.0, [140, 220, 300, 380, 460]), (500.0, 100.0, [460, 380, 300, 220, 140])]
+    {
+        let mut times = Vec::new();
+        let mut server = |now_ns: u64, _, _: &[u8]| {
+            times.push(now_ns - S);
+            vec![Act::Answer { at_ns: now_ns + MS / 10, bytes: OK.to_vec() }]
+        };
+        let change = |settings: &mut Settings| {
+            settings.players = 50;
+            settings.rate = Some(from);
+            settings.rate_end = Some(until);
+            settings.warm_up_ns = S;
+        };
+        World::new(ONE_GET, change, &mut server).run();
+        // Fifths of the ten seconds that are counted, after one of warm-up.
+        let found = [0_u64, 1, 2, 3, 4].map(|fifth| {
+            let (start, end) = (S + fifth * 2 * S, S + (fifth + 1) * 2 * S);
+            times.iter().filter(|at| (start..end).contains(*at)).count() / 2
+        });
+        for (found, wanted) in found.into_iter().zip(wanted) {
+            assert!(
+                found.abs_diff(wanted) <= wanted / 8,
+                "{from} to {until}: {found} for {wanted}"
+            );
+        }
+    }
+}
+
+#[test]
 fn poisson_beats_of_all_players_are_as_many_and_as_irregular_as_they_should_be() {
-    let text = ONE_GET.replace("name='s'", "name='s'\nprocess='poisson'");
+    let text = ONE_GET.replace("process='constant'\n", "");
     let mut times = Vec::new();
     let mut server = |now_ns: u64, _, _: &[u8]| {
         times.push(now_ns);
@@ -550,7 +604,9 @@ fn five_players(settings: &mut Settings) {
 #[test]
 fn matches_are_played_by_the_scenario_and_accounted_for() {
     let mut server = match_server(0..0);
-    let text = built_in("match").unwrap();
+    // Counted to the message, which random beats would not let.
+    let even = "pace = \"player\"\nprocess = \"constant\"";
+    let text = &built_in("match").unwrap().replace("pace = \"player\"", even);
     let (total, _) = World::new(text, five_players, &mut server).run();
     let it = &total.deliveries;
     assert!(total.errors.is_empty(), "{:?}", total.errors);

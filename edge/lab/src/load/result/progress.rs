@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Second, Summary};
-use crate::load::record::{ErrorCount, Stage};
+use crate::load::record::{ErrorCount, Record, Stage};
 
 /// How a run goes, told every second.
 #[derive(Clone, Copy)]
@@ -24,9 +24,30 @@ pub struct Progress<'a> {
     pub has_server: bool,
     /// Errors so far, by operation (its place in `op_names`) and kind.
     pub errors: &'a BTreeMap<(u16, String), ErrorCount>,
+    /// What the counted time has brought so far.
+    pub(crate) total: &'a Record,
     /// What was asked for stands in its settings; its figures come at the end.
     pub summary: &'a Summary,
 }
 
 /// Is told how a run goes; `false` ends the counted time.
 pub type Watch<'a> = &'a mut dyn FnMut(&Progress<'_>) -> bool;
+
+impl Progress<'_> {
+    /// The place of the operation with this name.
+    pub(crate) fn op(&self, name: &str) -> Option<usize> {
+        self.op_names.iter().position(|it| it == name)
+    }
+
+    /// The place of the operation that the headline is about.
+    pub(crate) fn headline(&self) -> Option<usize> {
+        self.op(&self.summary.headline)
+    }
+
+    /// Seconds that have been counted.
+    #[must_use]
+    pub fn counted_s(&self) -> f64 {
+        let is_counted = |it: &&Second| it.stage == Stage::Counted.word();
+        self.history.iter().filter(is_counted).fold(0.0, |sum, it| sum + it.length_s)
+    }
+}

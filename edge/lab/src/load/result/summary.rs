@@ -89,6 +89,9 @@ pub struct Settings {
     pub players: u32,
     /// Rate of the paced loops.
     pub rate: Option<f64>,
+    /// What it became by the end of the counted time; none if it stayed.
+    #[serde(default)]
+    pub rate_end: Option<f64>,
     /// Closed loop.
     pub saturate: bool,
     /// The loop has no pace, with think times or without: a closed loop too.
@@ -113,6 +116,12 @@ pub struct Settings {
     /// Processes that generated.
     #[serde(default)]
     pub processes: u16,
+    /// Whether its thread, and the server that it started, ran before all ordinary threads.
+    #[serde(default)]
+    pub realtime: bool,
+    /// The local address that was asked for.
+    #[serde(default)]
+    pub bind: Option<String>,
     /// The generator's processor.
     pub pin: Option<usize>,
     /// Of arrivals, think times and weights.
@@ -129,7 +138,10 @@ impl Settings {
     pub(crate) fn loop_words(&self) -> String {
         match (self.is_closed(), self.rate) {
             (true, _) => "closed loop".to_owned(),
-            (false, Some(rate)) => format!("open loop, rate {rate}/s"),
+            (false, Some(rate)) => match self.rate_end {
+                Some(end) => format!("open loop, rate {rate}/s to {end}/s"),
+                None => format!("open loop, rate {rate}/s"),
+            },
             (false, None) => "open loop".to_owned(),
         }
     }

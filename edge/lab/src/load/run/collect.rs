@@ -17,12 +17,14 @@ use crate::measure::environment::Environment;
 use crate::measure::hlog::{Intervals, Kind};
 use crate::measure::number::seconds;
 use crate::measure::percentiles::Percentiles;
-use crate::measure::process::{ProcessSample, own_cpu, own_resident_bytes, sample_all};
+use crate::measure::process::{ProcessSample, Watched, own_cpu, own_resident_bytes};
 use crate::measure::secrets::{KEY, is_secret};
 use crate::measure::target::Target;
 
 /// Samples of the server at the edges of the counted time.
 pub(super) struct ServerWatch {
+    watched: Watched,
+    /// Processes of it when the run began.
     pids: Vec<u32>,
     before: ProcessSample,
     /// When all players had come.
@@ -33,8 +35,16 @@ pub(super) struct ServerWatch {
 }
 
 impl ServerWatch {
-    pub(super) fn new(pids: Vec<u32>, before: ProcessSample) -> Self {
-        Self { pids, before, ready: None, start: None, end: None, last: before.cpu() }
+    pub(super) fn new(watched: Watched, before: ProcessSample) -> Self {
+        Self {
+            pids: watched.pids(),
+            watched,
+            before,
+            ready: None,
+            start: None,
+            end: None,
+            last: before.cpu(),
+        }
     }
 }
 
@@ -80,6 +90,11 @@ impl Collector {
             scenario: scenario.name.clone(),
             title: scenario.title.clone(),
             about: scenario.about.clone(),
+            headline: program
+                .ops
+                .get(usize::from(program.headline))
+                .map(|op| op.name.clone())
+                .unwrap_or_default(),
             started_unix_s: unix_now().as_secs(),
             settings: Settings {
                 target: targets.join(", "),
@@ -87,6 +102,7 @@ impl Collector {
                 server_pids: Vec::new(),
                 players: settings.players,
                 rate: settings.rate.filter(|_| !plan.saturate),
+                rate_end: settings.rate_end.filter(|_| !plan.saturate),
                 saturate: plan.saturate,
                 is_free: scenario.phases.is_empty() && program.has_free_loop(settings.rate),
                 pipeline: plan.pipeline.unwrap_or(scenario.pipeline),
@@ -97,6 +113,8 @@ impl Collector {
                 vars,
                 driver: String::new(),
                 processes: plan.processes.max(1),
+                realtime: plan.realtime,
+                bind: plan.bind.map(|it| it.to_string()),
                 pin,
                 seed: settings.seed,
             },
@@ -162,6 +180,7 @@ impl Collector {
             is_loop_op: &self.is_loop_op,
             has_server: self.server.is_some(),
             errors: &self.total.errors,
+            total: &self.total,
             summary: &self.summary,
         })
     }
@@ -171,7 +190,7 @@ impl Collector {
         let now = Instant::now();
         self.stage_at = now;
         // A server that is gone cannot be sampled; its errors are in the result.
-        let server = self.server.as_ref().and_then(|server| sample_all(&server.pids).ok());
+        let server = self.server.as_mut().and_then(|server| server.watched.sample().ok());
         if let Some(watch) = &mut self.server {
             match stage {
                 Stage::WarmUp => watch.ready = server,
@@ -205,7 +224,7 @@ impl Collector {
         second.generator_bytes =
             if is_worked { record.resident_bytes } else { own_resident_bytes() };
         if let Some(watch) = &mut self.server
-            && let Ok(sample) = sample_all(&watch.pids)
+            && let Ok(sample) = watch.watched.sample()
         {
             let cpu = std::mem::replace(&mut watch.last, sample.cpu());
             second.server_cpu = sample.cpu().saturating_sub(cpu).as_secs_f64() / wall_s;

@@ -9,6 +9,7 @@ use event::ThreadId;
 use super::plan::{Plan, RunError};
 use crate::load::generator::{Command, Event, Generator, Settings};
 use crate::load::scenario::program::Program;
+use crate::measure::processors::Realtime;
 
 /// Records that may wait for the main thread.
 pub(super) const EVENTS_MAX: usize = 64;
@@ -41,6 +42,8 @@ impl Here {
         thread.pin = pin;
         thread.limits = Limits { connections_max, connect_ms, ..Limits::default() };
         let id = engine.add(thread);
+        // The engine's thread inherits it; this one, which only adds up, is ordinary again then.
+        let _realtime = plan.realtime.then(Realtime::begin).transpose()?;
         Ok(Self { running: engine.start()?, id, events })
     }
 

@@ -1,13 +1,14 @@
 //! What a run is asked for, whether it can be run, and why it could not.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use engine::{DriverChoice, StartError, ThreadFailed};
 
-use crate::load::generator::{self, Node, PLAYERS_MAX};
+use crate::load::generator::{self, Node, PLAYERS_MAX, Source};
 use crate::load::scenario::mark::SENDER_MASK;
 use crate::load::scenario::program::{Dials, compile};
 use crate::load::scenario::{Scenario, ScenarioError, Span};
@@ -34,6 +35,8 @@ pub struct Plan {
     pub players: Option<u32>,
     /// Instead of the scenario's rate.
     pub rate: Option<f64>,
+    /// Instead of the scenario's.
+    pub rate_end: Option<f64>,
     /// Closed loop: each operation begins when the last is answered.
     pub saturate: bool,
     /// How long is counted.
@@ -56,6 +59,10 @@ pub struct Plan {
     pub server: Option<String>,
     /// The generator's processor; the last one by default.
     pub pin: Option<usize>,
+    /// The local address of connections; the system's choice by default, and many over loopback.
+    pub bind: Option<IpAddr>,
+    /// The generator's thread, and a server that is started, before all ordinary threads.
+    pub realtime: bool,
     /// The generator's driver.
     pub driver: DriverChoice,
     /// Of arrivals, think times and weights; random by default.
@@ -197,7 +204,8 @@ pub(super) fn generator_settings(
     targets: &[Target],
     run_number: u32,
     share: Option<&Share>,
-) -> generator::Settings {
+) -> Result<generator::Settings, TargetError> {
+    let source = Source::new(plan.bind)?;
     let mut phases = plan.scenario.phases.clone();
     let phases_ns = phases.iter().fold(0_u64, |sum, phase| sum.saturating_add(phase.duration.ns()));
     let counted_ns = if phases.is_empty() {
@@ -226,13 +234,15 @@ pub(super) fn generator_settings(
     } else {
         u32::try_from(u64::from(SENDER_MASK) / count * index).unwrap_or(0)
     };
-    generator::Settings {
+    Ok(generator::Settings {
         nodes: targets.iter().map(|it| Node { addr: it.addr, host: it.host.clone() }).collect(),
+        source,
         first_sender,
         players: part(index + 1) - part(index),
         first_number,
         players_all: all,
         rate: plan.rate.or(plan.scenario.rate),
+        rate_end: plan.rate_end.or(plan.scenario.rate_end),
         saturate: plan.saturate,
         has_clock: true,
         waits_for_go: share.is_some(),
@@ -243,7 +253,7 @@ pub(super) fn generator_settings(
         phases,
         run_tag: u16::try_from(run_number & 0xfff).unwrap_or(0),
         seed,
-    }
+    })
 }
 
 pub(super) fn unix_now() -> Duration {

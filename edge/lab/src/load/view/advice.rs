@@ -244,6 +244,13 @@ pub(crate) fn mending(summary: &Summary) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if !settings.realtime {
+        lines.push(
+            "or --realtime, where the machine is busy with other things: the generator, and a server \
+             that it starts, run before all ordinary threads"
+                .to_owned(),
+        );
+    }
     lines.push(
         "until then times are too high, never too low; counts, errors and operations per \
          CPU-second of the server may be used"

@@ -6,11 +6,14 @@
 
 use std::fmt::Write as _;
 
-use crate::load::result::summary::{OpSummary, Summary};
+use crate::load::result::{OpSummary, Progress, Summary};
 use crate::load::scenario::Scenario;
 use crate::load::view::advice::failure;
 use crate::measure::number::float;
 use crate::measure::percentiles::Percentiles;
+
+/// Seconds that must have been counted before a percentile is given up.
+const LOST_S_MIN: f64 = 1.0;
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -226,6 +229,68 @@ impl Condition {
         Verdict { condition: self.text.clone(), holds, found }
     }
 
+    /// Whether it cannot hold any more, whatever comes: of counts that only grow and are to stay
+    /// small, and of percentiles of which too many values are too long already, as long as the rate
+    /// stays what it is. `false` where that cannot be told yet.
+    #[must_use]
+    pub fn is_lost(&self, progress: &Progress<'_>) -> bool {
+        let (Compare::Less | Compare::LessOrEqual | Compare::Equal) = self.compare else {
+            return false;
+        };
+        let is_time = self.compare != Compare::Equal && Kind::of(&self.metric) == Kind::Time;
+        if is_time {
+            return self.is_time_lost(progress);
+        }
+        let op = self.op.as_deref().map_or(progress.headline(), |name| progress.op(name));
+        let op = op.and_then(|op| progress.total.ops.get(op));
+        let deliveries = &progress.total.deliveries;
+        let count = match (&*self.metric, op) {
+            ("errors", _) => Some(progress.errors.values().map(|it| it.count).sum()),
+            ("doubled", _) => Some(deliveries.doubled),
+            ("reordered", _) => Some(deliveries.reordered),
+            ("cut_off", _) => Some(deliveries.cut_off),
+            ("failed", Some(op)) => Some(op.failed),
+            ("retried", Some(op)) => Some(op.retried),
+            _ => None,
+        };
+        count.is_some_and(|count| match self.compare {
+            Compare::Less => float(count) >= self.limit,
+            _ => float(count) > self.limit,
+        })
+    }
+
+    fn is_time_lost(&self, progress: &Progress<'_>) -> bool {
+        let (whose, name) = Whose::of(&self.metric);
+        let op = self.op.as_deref().map_or(progress.headline(), |name| progress.op(name));
+        let Some(op) = op.and_then(|op| progress.total.ops.get(op)) else { return false };
+        let Some((kind, figure)) = name.split_once('_') else { return false };
+        let times = match (kind, whose) {
+            ("service", Whose::Both | Whose::All) => &op.service,
+            ("response", Whose::Both | Whose::All) => &op.response,
+            ("service", Whose::Failed) => &op.failures.service,
+            ("response", Whose::Failed) => &op.failures.response,
+            _ => return false,
+        };
+        let Some(histogram) = times.histogram() else { return false };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time in ns")]
+        let limit_ns = self.limit as u64;
+        let slow = histogram.count_between(limit_ns.saturating_add(1), u64::MAX);
+        let share = match figure {
+            "max" => return slow > 0 && histogram.max() > limit_ns,
+            "p50" => 0.5,
+            "p75" => 0.25,
+            "p90" => 0.1,
+            "p95" => 0.05,
+            "p99" => 0.01,
+            "p999" | "p99_9" => 0.001,
+            _ => return false,
+        };
+        let (counted_s, planned_s) = (progress.counted_s(), progress.summary.settings.planned_s);
+        // Half as many again, because arrivals are random.
+        let most = 1.5 * float(histogram.len()) * planned_s / counted_s.max(0.1);
+        counted_s >= LOST_S_MIN && float(slow) > share * most + 1.0
+    }
+
     fn of_op(&self, op: Option<&OpSummary>) -> Option<f64> {
         op_metric(op?, &self.metric).flatten()
     }
@@ -400,8 +465,9 @@ fn suite(xml: &mut String, summary: &Summary, verdicts: &[Verdict]) -> std::fmt:
 #[cfg(test)]
 mod tests {
     use super::{Condition, junit};
-    use crate::load::result::EndingTimes;
+    use crate::load::record::{ErrorCount, Record, Stage};
     use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, Summary};
+    use crate::load::result::{EndingTimes, Progress, Second};
     use crate::measure::percentiles::Percentiles;
 
     fn summary() -> Summary {
@@ -483,6 +549,51 @@ mod tests {
                     assert_eq!(verdict.found, format!("{metric} is {found}"));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_cannot_hold_any_more_is_known_before_the_end() {
+        let mut total = Record::new(Stage::Counted, 1, 0);
+        total.ops[0].response.record(1_000_000, 900);
+        total.ops[0].response.record(900_000_000, 100);
+        total.ops[0].failed = 7;
+        let mut summary = summary();
+        summary.settings.planned_s = 10.0;
+        let second = Second { length_s: 2.0, stage: "counted".to_owned(), ..Second::default() };
+        let error = |count| ErrorCount { count, example: String::new() };
+        let errors = [((0, "time-out".to_owned()), error(3))].into_iter().collect();
+        let progress = Progress {
+            stage: Stage::Counted,
+            stage_s: 2.0,
+            second: &second,
+            history: std::slice::from_ref(&second),
+            op_names: &["rpc".to_owned()],
+            is_loop_op: &[true],
+            has_server: false,
+            errors: &errors,
+            total: &total,
+            summary: &summary,
+        };
+        // 1,000 of some 5,000; 7,500 at most. 100 are more than a hundredth of that, not a tenth.
+        for (text, is_lost) in [
+            ("response_p99 < 100ms", true),
+            ("rpc.response_p99 <= 100ms", true),
+            ("response_p99 < 1s", false),
+            ("response_p90 < 100ms", false),
+            ("response_max < 100ms", true),
+            ("answered_response_p99 < 100ms", false),
+            ("response_p99 > 1s", false),
+            ("errors == 0", true),
+            ("errors < 3", true),
+            ("errors <= 3", false),
+            ("errors > 5", false),
+            ("rpc.failed <= 5", true),
+            ("rate > 100", false),
+            ("other.response_p99 < 1ms", false),
+        ] {
+            let condition: Condition = text.parse().unwrap();
+            assert_eq!(condition.is_lost(&progress), is_lost, "{text}");
         }
     }
 

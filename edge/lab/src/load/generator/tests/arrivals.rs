@@ -5,9 +5,9 @@ use crate::load::generator::Settings;
 use crate::load::record::Stage;
 
 const PHASES: &str = "name='a'\ntitle='a'\n[[phase]]\nduration='5s'\narrivals=20\n\
-                      process='poisson'\n[[session]]\nname='s'\n\
+                      process='poisson'\n[[session]]\nname='s'\nprocess='constant'\n\
                       [[session.loop]]\nop='a'\nget='/a'\n[[session.loop]]\nthink={mean='300ms'}\n\
-                      [[session]]\nname='t'\n[[session.loop]]\nop='b'\nget='/b'\n\
+                      [[session]]\nname='t'\nprocess='constant'\n[[session.loop]]\nop='b'\nget='/b'\n\
                       [[session.loop]]\nthink={min='100ms', max='900ms'}\n";
 
 fn phases(settings: &mut Settings) {
@@ -50,9 +50,9 @@ fn players_that_would_never_leave_do_not_hold_up_the_end() {
 #[test]
 fn a_rate_of_all_is_shared_by_those_who_have_a_loop() {
     let text = "name='a'\ntitle='a'\nplayers=40\nrate=100\n\
-                [[session]]\nname='one'\ncount=10\n[[session.first]]\nop='come'\nget='/c'\n\
-                [[session]]\nname='idle'\nweight=2\n[[session.first]]\nop='come'\nget='/c'\n\
-                [[session]]\nname='busy'\nweight=1\n[[session.loop]]\nop='do'\nget='/d'\n";
+                [[session]]\nname='one'\nprocess='constant'\ncount=10\n[[session.first]]\nop='come'\nget='/c'\n\
+                [[session]]\nname='idle'\nprocess='constant'\nweight=2\n[[session.first]]\nop='come'\nget='/c'\n\
+                [[session]]\nname='busy'\nprocess='constant'\nweight=1\n[[session.loop]]\nop='do'\nget='/d'\n";
     let mut server =
         |now_ns: u64, _, _: &[u8]| vec![Act::Answer { at_ns: now_ns + MS, bytes: OK.to_vec() }];
     let (total, _) = World::new(text, |_| (), &mut server).run();

@@ -6,7 +6,7 @@ use event::ConnectFailure;
 use super::{Act, MS, OK, ONE_GET, S, World};
 use crate::load::record::{OpRecord, Record, Stage};
 
-const LOGIN_AND_GET: &str = "name='a'\ntitle='a'\nplayers=10\nrate=100\n[[session]]\nname='s'\n\
+const LOGIN_AND_GET: &str = "name='a'\ntitle='a'\nplayers=10\nrate=100\n[[session]]\nname='s'\nprocess='constant'\n\
                              [[session.first]]\nop='login'\nget='/login'\n[[session.loop]]\n\
                              op='get'\nget='/x'\n";
 
@@ -105,7 +105,7 @@ fn steps_and_rounds_that_were_missed_are_of_the_operations_that_were_due() {
                [[session.loop]]\nop='two'\nget='/2'\n";
     for (beat, per_op) in [("step", 250), ("round", 500)] {
         let text = format!(
-            "name='a'\ntitle='a'\nplayers=10\nrate=100\n[[session]]\nname='s'\nbeat='{beat}'\n{two}"
+            "name='a'\ntitle='a'\nplayers=10\nrate=100\n[[session]]\nname='s'\nprocess='constant'\nbeat='{beat}'\n{two}"
         );
         let mut server = |now_ns, _, _: &[u8]| {
             if now_ns < 6 * S { answer(now_ns, OK) } else { Vec::new() }
@@ -255,7 +255,7 @@ fn a_refusal_that_closes_is_one_error() {
 #[test]
 fn thinking_past_the_beat_is_not_slowness() {
     // A beat a second; thoughts of 0.2 to 1.6 s. Then the server stands still for ten seconds.
-    let text = "name='a'\ntitle='a'\nplayers=20\nrate=20\n[[session]]\nname='s'\n\
+    let text = "name='a'\ntitle='a'\nplayers=20\nrate=20\n[[session]]\nname='s'\nprocess='constant'\n\
                 [[session.loop]]\nop='get'\nget='/x'\n[[session.loop]]\n\
                 think={ min='200ms', max='1600ms' }\n";
     for stalls in [false, true] {
@@ -280,7 +280,7 @@ fn thinking_past_the_beat_is_not_slowness() {
 #[test]
 fn what_is_full_is_tried_again_and_is_no_error() {
     let full = b"HTTP/1.1 409 X\r\nContent-Length: 10\r\n\r\nmatch full";
-    let text = "name='a'\ntitle='a'\nplayers=4\n[[session]]\nname='s'\n[[session.first]]\n\
+    let text = "name='a'\ntitle='a'\nplayers=4\n[[session]]\nname='s'\nprocess='constant'\n[[session.first]]\n\
                 op='login'\nget='/login'\n[[session.first]]\nop='find'\nget='/find'\n\
                 [[session.first]]\nop='join'\nget='/join'\n\
                 retry={ on='match full', from='find' }\n[[session.loop]]\nop='get'\nget='/x'\n";
@@ -413,8 +413,8 @@ fn nothing_begins_when_the_counted_time_is_over() {
 
 #[test]
 fn a_player_that_is_never_done_does_not_stop_the_others() {
-    let text = "name='a'\ntitle='a'\nplayers=2\n[[session]]\nname='idle'\ncount=1\npace='none'\n\
-                [[session.loop]]\nthink='0s'\n[[session]]\nname='s'\npace='none'\n[[session.loop]]\n\
+    let text = "name='a'\ntitle='a'\nplayers=2\n[[session]]\nname='idle'\nprocess='constant'\ncount=1\npace='none'\n\
+                [[session.loop]]\nthink='0s'\n[[session]]\nname='s'\nprocess='constant'\npace='none'\n[[session.loop]]\n\
                 op='get'\nget='/x'\n";
     let mut server =
         |now_ns, _, _: &[u8]| vec![Act::Answer { at_ns: now_ns + 20_000, bytes: OK.to_vec() }];

@@ -13,6 +13,16 @@ const ARRIVALS_MAX: f64 = 1_000_000.0;
 /// # Errors
 /// [`ScenarioError::Meaning`] with the first thing that cannot be meant so.
 pub(super) fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
+    if scenario.rate_end.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+        return Err(mistake("rate_end", "is not above zero"));
+    }
+    if scenario.rate_end.is_some() && scenario.rate.is_none() {
+        return Err(mistake("rate_end", "there is no `rate` that it could begin with"));
+    }
+    if scenario.rate_end.is_some() && !scenario.phases.is_empty() {
+        let what = "with phases a rate is of each player and stays; let `arrivals` rise from phase to phase";
+        return Err(mistake("rate_end", what));
+    }
     // TOML has `nan` and `inf` too.
     if let Some(rate) = scenario.rate.filter(|rate| !(*rate > 0.0 && rate.is_finite())) {
         let what = format!("{rate} is not above zero; leave it out for a loop without a pace");

@@ -67,10 +67,15 @@ fn settings(summary: &Summary) -> Vec<Setting> {
     let setting =
         |name: &str, value: String, is_load| Setting { name: name.to_owned(), value, is_load };
     let rate = it.rate.map_or("no rate".to_owned(), |rate| format!("rate {}/s", grouped(rate)));
+    let rate = match it.rate_end {
+        Some(end) => format!("{rate} to {}/s", grouped(end)),
+        None => rate,
+    };
     let scenario = match &*it.scenario_digest {
         "" => String::new(),
         digest => format!("scenario {digest}"),
     };
+    let scheduling = if it.realtime { "realtime" } else { "" };
     let mut all = vec![
         setting("players", players(it.players), true),
         setting("rate", rate, true),
@@ -82,6 +87,7 @@ fn settings(summary: &Summary) -> Vec<Setting> {
         setting("warm-up", format!("{} s warm-up", it.warm_up_s), false),
         setting("generating processes", format!("{} processes", it.processes.max(1)), false),
         setting("generator's driver", format!("driver {}", it.driver), false),
+        setting("scheduling", scheduling.to_owned(), false),
         setting("peer", summary.environment.peer.clone(), false),
     ];
     all.extend(it.vars.iter().map(|(name, value)| {
@@ -154,6 +160,7 @@ impl Section<'_> {
                     .filter(is_other)
                     .map(|it| match (&*it.name, &*it.value) {
                         ("peer", "") => "no peer said",
+                        ("scheduling", "") => "not realtime",
                         (_, "") => "another version's result",
                         (_, value) => value,
                     })
@@ -213,6 +220,7 @@ impl Section<'_> {
                 "generating processes" => setting.value != "1 processes",
                 "ramp" => setting.value != "0 s ramp",
                 "scenario" | "warm-up" | "generator's driver" | "peer" => false,
+                "scheduling" => !setting.value.is_empty(),
                 _ => true,
             };
             let told = first.settings.iter().filter(all).filter(is_told);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Live, Look, bar, line, screen, span, spark};
-use crate::load::record::{ErrorCount, Stage};
+use crate::load::record::{ErrorCount, Record, Stage};
 use crate::load::result::Progress;
 use crate::load::result::summary::Summary;
 use crate::load::result::{Ramp, Second, SecondOp};
@@ -16,6 +16,7 @@ struct Told {
     history: Vec<Second>,
     names: Vec<String>,
     errors: BTreeMap<(u16, String), ErrorCount>,
+    total: Record,
     summary: Summary,
 }
 
@@ -35,6 +36,7 @@ impl Told {
             history: vec![second; 100],
             names: (0..20).map(|it| format!("operation number {it}")).collect(),
             errors: BTreeMap::new(),
+            total: Record::new(Stage::Counted, 20, 0),
             summary: Summary::default(),
         }
     }
@@ -49,6 +51,7 @@ impl Told {
             is_loop_op: &[],
             has_server: true,
             errors: &self.errors,
+            total: &self.total,
             summary: &self.summary,
         }
     }
