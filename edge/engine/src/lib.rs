@@ -40,6 +40,6 @@ pub use engine::{
 #[cfg(unix)]
 pub use files::raise_file_limit;
 pub use listen::{BACKLOG_MAX, listen};
+pub use reactor::{COUNTERS, Count, CounterInfo, Counters, Limits};
 #[cfg(target_os = "linux")]
 pub use realtime::set_realtime;
-pub use reactor::{COUNTERS, Count, CounterInfo, Counters, Limits};

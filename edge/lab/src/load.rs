@@ -18,6 +18,7 @@ mod run;
 pub mod scenario;
 mod view;
 
+pub use record::kind::{Cause, Kind};
 pub use record::{ErrorCount, Stage};
 pub use result::{
     EndingTimes, Lacking, OpSummary, Progress, RESULT_VERSION, Ramp, Second, SecondOp, ServerCost,

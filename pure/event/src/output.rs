@@ -49,13 +49,7 @@ pub enum Op<M> {
     /// Send this range of the arena as one datagram.
     SendDatagram { socket: ListenerId, to: SocketAddr, range: Range<usize> },
     /// Connect to an address.
-    Connect {
-        attempt: AttemptId,
-        from: Option<IpAddr>,
-        to: SocketAddr,
-        token: u64,
-        within_ms: u32,
-    },
+    Connect { attempt: AttemptId, from: Option<IpAddr>, to: SocketAddr, token: u64, within_ms: u32 },
     /// Give an attempt to connect up.
     CancelConnect { attempt: AttemptId },
     /// Post to another thread.

@@ -18,7 +18,6 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -31,6 +30,7 @@ use event::{CloseReason, ConnId, ConnectFailure, Handler, Input, Now, Output, Ra
 use wire::http1::{Limits, ResponseDecoder};
 
 use crate::load::generator::player::{Doing, Link, Player};
+use crate::load::record::kind::{Cause, Kind};
 use crate::load::record::{ERROR_KINDS_MAX, NO_OP, Record, STOPPED, Stage, short};
 use crate::load::scenario::mark::SENDER_MASK;
 use crate::load::scenario::program::Program;
@@ -52,8 +52,8 @@ const RESTART_NS: u64 = 1_000_000_000;
 const RECONNECT_NS: u64 = 100_000_000;
 /// Why players are not ready beyond [`ERROR_KINDS_MAX`] reasons.
 const OTHER_REASONS: &str = "other reasons";
-const CONNECT_TIMED_OUT: &str = "connect: timed out";
-const CLOSED: &str = "connection closed by the server";
+const CONNECT_TIMED_OUT: Kind = Kind::of(Cause::ConnectTimedOut, "connect: timed out");
+const CLOSED: Kind = Kind::of(Cause::Closed, "connection closed by the server");
 /// What one answer may have.
 const ANSWER_LIMITS: Limits =
     Limits { head_bytes_max: 16 << 10, headers_max: 64, body_bytes_max: 4 << 20 };
@@ -330,11 +330,13 @@ impl Generator {
     ) {
         let Some(index) = self.player_of(conn) else { return };
         let kind = match reason {
-            CloseReason::Reset => "connection reset by the server",
-            CloseReason::OutputLimit => "server does not read: output limit",
+            CloseReason::Reset => Kind::of(Cause::Closed, "connection reset by the server"),
+            CloseReason::OutputLimit => {
+                Kind::of(Cause::NotReading, "server does not read: output limit")
+            }
             _ => CLOSED,
         };
-        self.lost(now_ns, index, kind, out);
+        self.lost(now_ns, index, &kind, out);
     }
 
     fn eof(&mut self, now_ns: u64, conn: ConnId, out: &mut Output<Command>) {
@@ -345,11 +347,11 @@ impl Generator {
         if self.finish_response(now_ns, index, out) {
             return;
         }
-        self.lost(now_ns, index, CLOSED, out);
+        self.lost(now_ns, index, &CLOSED, out);
     }
 
     /// The connection of a player is gone without its wish.
-    fn lost(&mut self, now_ns: u64, index: usize, kind: &str, out: &mut Output<Command>) {
+    fn lost(&mut self, now_ns: u64, index: usize, kind: &Kind, out: &mut Output<Command>) {
         let was_socket = matches!(self.links[index], Link::Socket(_));
         let is_within = match &self.links[index] {
             Link::Http { is_partial, .. } => *is_partial,
@@ -358,12 +360,17 @@ impl Generator {
         self.drop_link(index, out);
         let is_busy = self.players[index].doing == Doing::Busy;
         if is_busy || was_socket {
-            let kind = if is_within { format!("{kind} within an answer") } else { kind.to_owned() };
+            let kind = if is_within {
+                Kind::new(kind.cause, format!("{} within an answer", kind.text))
+            } else {
+                kind.clone()
+            };
             self.fail(now_ns, index, &kind, String::new, out);
         } else {
             // A kept-alive connection between two requests: servers may close it. The next
             // request makes a new one.
-            self.record.error(NO_OP, "idle connection closed by the server", String::new);
+            let kind = Kind::of(Cause::IdleClosed, "idle connection closed by the server");
+            self.record.error(NO_OP, &kind, String::new);
         }
     }
 
@@ -408,7 +415,7 @@ impl Generator {
         &mut self,
         now_ns: u64,
         index: usize,
-        kind: &str,
+        kind: &Kind,
         example: impl FnOnce() -> String,
         out: &mut Output<Command>,
     ) {
@@ -430,7 +437,7 @@ impl Generator {
         }
         self.record_ending(now_ns, index, failed, Ending::Failed);
         self.record.error(op, kind, example);
-        self.remember_failure(index, op, kind);
+        self.remember_failure(index, op, &kind.text);
         self.settle(index);
         let policy = step.map_or(OnError::Restart, |step| step.on_error);
         let lost_socket = matches!(self.links[index], Link::None)
@@ -439,7 +446,7 @@ impl Generator {
             OnError::Stop => {
                 if self.stage < Stage::Drain {
                     let name = program.ops.get(usize::from(op)).map_or("-", |op| &op.name);
-                    self.record.error(NO_OP, STOPPED, || format!("{name}: {kind}"));
+                    self.record.error(NO_OP, &STOPPED, || format!("{name}: {}", kind.text));
                 }
                 self.tell(Event::Stopped);
                 self.finish_early(now_ns, out);
@@ -526,19 +533,24 @@ impl Generator {
 }
 
 /// What an attempt to connect came to, with the limit that was hit if it is one.
-fn connect_failure(cause: ConnectFailure) -> Cow<'static, str> {
-    Cow::Borrowed(match cause {
-        ConnectFailure::Refused => "connect: refused",
-        ConnectFailure::TimedOut => CONNECT_TIMED_OUT,
-        ConnectFailure::Unreachable => "connect: address unreachable",
-        ConnectFailure::NoLocalPort => "connect: no local port left (net.ipv4.ip_local_port_range)",
-        ConnectFailure::NoFiles => "connect: no open file left (ulimit -n)",
-        ConnectFailure::NoSlot => "connect: the generator has no connection left",
-        ConnectFailure::Cancelled | ConnectFailure::Shutdown => "connect: given up",
-        ConnectFailure::Other { errno } => {
-            return Cow::Owned(format!("connect: error {errno} of the system"));
+fn connect_failure(cause: ConnectFailure) -> Kind {
+    let (cause, text) = match cause {
+        ConnectFailure::Refused => (Cause::ConnectRefused, "connect: refused"),
+        ConnectFailure::TimedOut => return CONNECT_TIMED_OUT,
+        ConnectFailure::Unreachable => (Cause::ConnectUnreachable, "connect: address unreachable"),
+        ConnectFailure::NoLocalPort => {
+            (Cause::NoLocalPort, "connect: no local port left (net.ipv4.ip_local_port_range)")
         }
-    })
+        ConnectFailure::NoFiles => (Cause::NoFile, "connect: no open file left (ulimit -n)"),
+        ConnectFailure::NoSlot => (Cause::Connect, "connect: the generator has no connection left"),
+        ConnectFailure::Cancelled | ConnectFailure::Shutdown => {
+            (Cause::Connect, "connect: given up")
+        }
+        ConnectFailure::Other { errno } => {
+            return Kind::new(Cause::Connect, format!("connect: error {errno} of the system"));
+        }
+    };
+    Kind::of(cause, text)
 }
 
 /// Whether the step at `step` needs a socket that an earlier step has opened.

@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use kind::{Cause, Kind, OTHER};
+
 use crate::measure::percentiles::Times;
 
+pub(crate) mod kind;
 pub(crate) mod limit;
 
 /// Kinds of error that are told apart, at most; further ones are counted as `other`.
@@ -226,7 +229,7 @@ pub(crate) struct Record {
     pub(crate) own: OwnRecord,
     /// By operation (or `-`) and kind.
     #[serde(with = "pairs")]
-    pub(crate) errors: BTreeMap<(u16, String), ErrorCount>,
+    pub(crate) errors: BTreeMap<(u16, Kind), ErrorCount>,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
     pub(crate) frames_in: u64,
@@ -252,7 +255,8 @@ pub(crate) struct Record {
 /// Errors that belong to no operation.
 pub(crate) const NO_OP: u16 = u16::MAX;
 /// The kind of the error that says that a scenario's `on_error = "stop"` has ended the run.
-pub(crate) const STOPPED: &str = "the scenario stopped the run (on_error = \"stop\")";
+pub(crate) const STOPPED: Kind =
+    Kind::of(Cause::Stopped, "the scenario stopped the run (on_error = \"stop\")");
 
 impl Record {
     pub(crate) fn new(stage: Stage, ops_count: usize, from_ns: u64) -> Self {
@@ -285,7 +289,7 @@ impl Record {
     }
 
     /// Counts an error and keeps the first of its kind as the example.
-    pub(crate) fn error(&mut self, op: u16, kind: &str, example: impl FnOnce() -> String) {
+    pub(crate) fn error(&mut self, op: u16, kind: &Kind, example: impl FnOnce() -> String) {
         self.count_errors(op, kind, 1, example);
     }
 
@@ -293,17 +297,17 @@ impl Record {
     pub(crate) fn count_errors(
         &mut self,
         op: u16,
-        kind: &str,
+        kind: &Kind,
         count: u64,
         example: impl FnOnce() -> String,
     ) {
-        let kind = short(kind);
-        if let Some(known) = self.errors.get_mut(&(op, kind.to_owned())) {
+        let key = (op, kind.clone());
+        if let Some(known) = self.errors.get_mut(&key) {
             known.count += count;
             return;
         }
-        let kind = if self.errors.len() < ERROR_KINDS_MAX { kind } else { "other" };
-        let entry = self.errors.entry((op, kind.to_owned())).or_insert_with(|| {
+        let key = if self.errors.len() < ERROR_KINDS_MAX { key } else { (op, OTHER) };
+        let entry = self.errors.entry(key).or_insert_with(|| {
             let mut example = without_tokens(&example());
             example.truncate(example.floor_char_boundary(EXAMPLE_BYTES_MAX));
             ErrorCount { count: 0, example }
@@ -360,11 +364,7 @@ impl Record {
         for ((op, kind), theirs) in &other.errors {
             let is_full = self.errors.len() >= ERROR_KINDS_MAX;
             let key = (*op, kind.clone());
-            let key = if is_full && !self.errors.contains_key(&key) {
-                (NO_OP, "other".to_owned())
-            } else {
-                key
-            };
+            let key = if is_full && !self.errors.contains_key(&key) { (NO_OP, OTHER) } else { key };
             let fresh = || ErrorCount { count: 0, example: theirs.example.clone() };
             self.errors.entry(key).or_insert_with(fresh).count += theirs.count;
         }
@@ -395,18 +395,20 @@ fn without_tokens(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::kind::{Cause, Kind};
     use super::{ERROR_KINDS_MAX, NO_OP, Record, Stage};
 
     #[test]
     fn what_servers_say_is_kept_short_and_without_tokens() {
         let mut record = Record::new(Stage::Counted, 1, 0);
         let kind = format!("error 3: {}", "é".repeat(1 << 20));
+        let kind = Kind::new(Cause::Envelope, kind);
         record.error(0, &kind, || {
             "{\"token\":\"eyJhbGciOiJIUzI1NiJ9.eyJ0aWQiOiI\",\"a\":\"eyJ\"} eyJhb".to_owned()
         });
         record.error(0, &kind, String::new);
         let ((_, kind), error) = record.errors.first_key_value().unwrap();
-        assert!(record.errors.len() == 1 && kind.len() <= 160, "{}", kind.len());
+        assert!(record.errors.len() == 1 && kind.text.len() <= 160, "{}", kind.text.len());
         assert_eq!(error.count, 2);
         assert_eq!(error.example, "{\"token\":\"eyJ…\",\"a\":\"eyJ\"} eyJ…");
     }
@@ -415,8 +417,9 @@ mod tests {
     fn errors_are_counted_also_when_there_are_too_many_kinds() {
         let mut record = Record::new(Stage::Counted, 1, 0);
         for kind in 0..1_000 {
-            record.error(0, &format!("kind {kind}"), || "é".repeat(500));
-            record.error(0, "kind 0", String::new);
+            let number = Kind::new(Cause::Other, format!("kind {kind}"));
+            record.error(0, &number, || "é".repeat(500));
+            record.error(0, &Kind::of(Cause::Other, "kind 0"), String::new);
         }
         let mut sum = Record::new(Stage::Counted, 1, 0);
         sum.add_rest(&record, true);
@@ -424,6 +427,6 @@ mod tests {
         assert_eq!(sum.errors.values().map(|it| it.count).sum::<u64>(), 4_000);
         assert!(sum.errors.len() <= ERROR_KINDS_MAX + 1);
         assert!(sum.errors.values().all(|it| it.example.len() <= 240));
-        assert!(!sum.errors.contains_key(&(NO_OP, "kind 0".to_owned())));
+        assert!(!sum.errors.contains_key(&(NO_OP, Kind::of(Cause::Other, "kind 0"))));
     }
 }

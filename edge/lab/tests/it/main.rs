@@ -202,7 +202,8 @@ fn hostile(hold: Duration) -> u16 {
 
 #[test]
 fn a_server_that_holds_requests_and_resets_them_does_not_look_fast() {
-    let scenario = "name='t'\ntitle='t'\nplayers=200\nrate=100\n[[session]]\nname='s'\n\
+    // Evenly, so that no player is due again while its request is held.
+    let scenario = "name='t'\ntitle='t'\nplayers=200\nrate=100\n[[session]]\nname='s'\nprocess='constant'\n\
                     [[session.loop]]\nop='get'\nget='/x'\n";
     let port = hostile(Duration::from_millis(700));
     let plan = Plan {

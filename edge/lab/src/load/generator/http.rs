@@ -5,7 +5,7 @@ use wire::http1::Response;
 
 use super::{ANSWER_LIMITS, Command, Generator};
 use crate::load::generator::player::{Doing, Expecting, Link};
-use crate::load::record::limit::refused;
+use crate::load::record::kind::{Cause, Kind};
 use crate::load::record::{EXAMPLE_BYTES_MAX, NO_OP};
 use crate::load::scenario::program::{HttpStep, Retry, Step, StepKind};
 
@@ -40,15 +40,15 @@ impl LastResponse {
 
 /// What is wrong with an answer.
 pub(super) struct Wrong {
-    pub(super) kind: String,
+    pub(super) kind: Kind,
     pub(super) example: String,
     /// The step says to try again when it is told this.
     pub(super) is_retry: bool,
 }
 
 impl Wrong {
-    pub(super) fn new(kind: impl Into<String>, example: impl Into<String>) -> Self {
-        Self { kind: kind.into(), example: example.into(), is_retry: false }
+    pub(super) fn new(kind: Kind, example: impl Into<String>) -> Self {
+        Self { kind, example: example.into(), is_retry: false }
     }
 
     /// Looks for the step's text in the whole answer.
@@ -107,9 +107,8 @@ impl Generator {
             return self.refused(now_ns, index, wrong, out);
         }
         if !rest.is_empty() {
-            self.record.error(NO_OP, "bytes that nobody asked for", || {
-                String::from_utf8_lossy(rest).into_owned()
-            });
+            let kind = Kind::of(Cause::Unasked, "bytes that nobody asked for");
+            self.record.error(NO_OP, &kind, || String::from_utf8_lossy(rest).into_owned());
             self.drop_link(index, out);
         } else if reading.closes {
             self.drop_link(index, out);
@@ -128,7 +127,7 @@ impl Generator {
         wrong: &Wrong,
         out: &mut Output<Command>,
     ) {
-        let is_whole = !wrong.kind.starts_with("not HTTP");
+        let is_whole = wrong.kind.cause != Cause::NotHttp;
         if !is_whole || !rest.is_empty() || self.players[index].left > 1 {
             self.drop_link(index, out);
         }
@@ -160,7 +159,10 @@ impl Generator {
                 Ok(None) if !*is_partial && !begins_as_http(before) => {
                     // Another protocol's greeting: its head would never come to an end.
                     let start = String::from_utf8_lossy(&before[..before.len().min(80)]);
-                    reading.wrong = Some(Wrong::new("not HTTP: malformed start line", start));
+                    reading.wrong = Some(Wrong::new(
+                        Kind::of(Cause::NotHttp, "not HTTP: malformed start line"),
+                        start,
+                    ));
                     break;
                 }
                 Ok(None) => {
@@ -169,7 +171,10 @@ impl Generator {
                 }
                 Err(error) => {
                     let start = String::from_utf8_lossy(&before[..before.len().min(80)]);
-                    reading.wrong = Some(Wrong::new(format!("not HTTP: {error}"), start));
+                    reading.wrong = Some(Wrong::new(
+                        Kind::new(Cause::NotHttp, format!("not HTTP: {error}")),
+                        start,
+                    ));
                     break;
                 }
             };
@@ -227,8 +232,8 @@ impl Generator {
                 if self.answered(now_ns, index, 1) {
                     self.advance(now_ns, index, out);
                 } else {
-                    let kind = "connection closed before all answers";
-                    self.fail(now_ns, index, kind, String::new, out);
+                    let kind = Kind::of(Cause::Closed, "connection closed before all answers");
+                    self.fail(now_ns, index, &kind, String::new, out);
                 }
             }
             Err(wrong) => self.refused(now_ns, index, wrong, out),
@@ -252,19 +257,30 @@ fn judge(step: &HttpStep, response: &Response<'_>) -> Result<Vec<(u8, Box<str>)>
     };
     if !step.expect.contains(&response.status) {
         let body = body();
-        return Err(Wrong::new(refused("status", response.status, &body), body));
+        return Err(Wrong::new(Kind::refused(Cause::Status(response.status), &body), body));
     }
     if let Some(name) = step.required.iter().find(|name| response.header(name).is_none()) {
-        return Err(Wrong::new(format!("answer lacks the header {name}"), body()));
+        return Err(Wrong::new(
+            Kind::new(Cause::LacksHeader, format!("answer lacks the header {name}")),
+            body(),
+        ));
     }
     if let Some(finder) = &step.contains
         && finder.find(response.body).is_none()
     {
-        return Err(Wrong::new("answer lacks the expected text", body()));
+        return Err(Wrong::new(
+            Kind::of(Cause::LacksText, "answer lacks the expected text"),
+            body(),
+        ));
     }
     let mut captured = Vec::new();
     for (place, path) in &step.captures {
-        let missing = || Wrong::new(format!("answer has no `{}`", path.text), body());
+        let missing = || {
+            Wrong::new(
+                Kind::new(Cause::LacksValue, format!("answer has no `{}`", path.text)),
+                body(),
+            )
+        };
         captured.push((*place, path.find(response.body).ok_or_else(missing)?));
     }
     Ok(captured)

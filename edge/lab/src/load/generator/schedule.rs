@@ -7,6 +7,7 @@ use super::{
     Settings,
 };
 use crate::load::generator::player::{Doing, Link, Player};
+use crate::load::record::kind::{Cause, Kind};
 use crate::load::record::{NO_OP, Stage};
 use crate::load::scenario::program::{Program, SessionPlan};
 use crate::load::scenario::{Pace, Process};
@@ -21,6 +22,8 @@ const SWEEP_SLICES: u64 = 100;
 const DOOR_NS: u64 = 50_000_000;
 /// How long nothing may come before no more deliveries are waited for, after the last answer.
 const SETTLE_NS: u64 = 500_000_000;
+
+const TIME_OUT: Kind = Kind::of(Cause::TimeOut, "time-out");
 
 /// The deadlines of the generator itself, and who comes when.
 #[derive(Debug)]
@@ -205,11 +208,12 @@ impl Generator {
             self.tell_lacking();
         }
         if missing > 0 && self.ready > 0 {
-            let kind = "players were not ready in time";
-            self.record.count_errors(NO_OP, kind, u64::from(missing), String::new);
+            let kind = Kind::of(Cause::NotReady, "players were not ready in time");
+            self.record.count_errors(NO_OP, &kind, u64::from(missing), String::new);
         }
         if self.ready == 0 {
-            self.record.error(NO_OP, "no player became ready: the run ends", String::new);
+            let kind = Kind::of(Cause::NotReady, "no player became ready: the run ends");
+            self.record.error(NO_OP, &kind, String::new);
             return self.enter(now_ns, Stage::Drain);
         }
         if self.settings.waits_for_go {
@@ -586,8 +590,8 @@ impl Generator {
                 let seconds = self.settings.timeout_ns / 1_000_000_000;
                 self.drop_link(index, out);
                 let example = move || format!("no answer within {seconds} s");
-                let kind = if is_sent { "time-out" } else { CONNECT_TIMED_OUT };
-                self.fail(now_ns, index, kind, example, out);
+                let kind = if is_sent { TIME_OUT } else { CONNECT_TIMED_OUT };
+                self.fail(now_ns, index, &kind, example, out);
             } else if self.stage < Stage::Drain && matches!(self.links[index], Link::Socket(_)) {
                 self.ping(now_ns, index, out);
             }

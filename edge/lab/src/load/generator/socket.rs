@@ -16,7 +16,7 @@ use super::{ANSWER_LIMITS, Command, Generator};
 use crate::load::generator::inbox::{Arrival, numbers_between};
 use crate::load::generator::player::{Doing, Expecting, Link};
 use crate::load::record::NO_OP;
-use crate::load::record::limit::refused;
+use crate::load::record::kind::{Cause, Kind};
 use crate::load::scenario::Audience;
 use crate::load::scenario::mark::{Mark, PAYLOAD_BYTES_MAX};
 use crate::load::scenario::program::{StepKind, audience_index};
@@ -41,10 +41,12 @@ impl Generator {
             Ok(Some(response)) if websocket::is_accepted(&response, *key) => None,
             Ok(Some(response)) => {
                 let body = String::from_utf8_lossy(response.body);
-                let kind = refused("handshake refused: status", response.status, &body);
+                let kind = Kind::refused(Cause::Handshake(response.status), &body);
                 Some(Wrong::new(kind, body))
             }
-            Err(error) => Some(Wrong::new(format!("not HTTP: {error}"), "")),
+            Err(error) => {
+                Some(Wrong::new(Kind::new(Cause::NotHttp, format!("not HTTP: {error}")), ""))
+            }
         };
         if let Some(wrong) = wrong {
             self.drop_link(index, out);
@@ -75,7 +77,7 @@ impl Generator {
                 Ok(None) => break,
                 Ok(Some(message)) => self.message(now_ns, index, message, out),
                 Err(error) => {
-                    let kind = format!("not WebSocket: {error}");
+                    let kind = Kind::new(Cause::NotWebSocket, format!("not WebSocket: {error}"));
                     self.drop_link(index, out);
                     self.fail(now_ns, index, &kind, String::new, out);
                 }
@@ -105,8 +107,9 @@ impl Generator {
             Message::Close { code, reason } => {
                 let code = code.map_or("no code".to_owned(), |code| code.to_string());
                 let kind = format!("socket closed by the server: {code} {reason}");
+                let kind = Kind::new(Cause::Closed, kind.trim_end().to_owned());
                 self.drop_link(index, out);
-                self.fail(now_ns, index, kind.trim_end(), String::new, out);
+                self.fail(now_ns, index, &kind, String::new, out);
             }
         }
     }
@@ -121,7 +124,11 @@ impl Generator {
                 self.finish_op(now_ns, index, is_same.then_some(()).ok_or("echo differs"), out);
             }
             (Doing::Busy, Expecting::Frame) => self.finish_op(now_ns, index, Ok(()), out),
-            _ => self.record.error(NO_OP, "binary frame that nobody asked for", String::new),
+            _ => self.record.error(
+                NO_OP,
+                &Kind::of(Cause::Unasked, "binary frame that nobody asked for"),
+                String::new,
+            ),
         }
     }
 
@@ -147,7 +154,9 @@ impl Generator {
                     self.advance(now_ns, index, out);
                 }
             }
-            Err(kind) => self.fail(now_ns, index, kind, String::new, out),
+            Err(text) => {
+                self.fail(now_ns, index, &Kind::of(Cause::Other, text), String::new, out);
+            }
         }
     }
 
@@ -162,7 +171,9 @@ impl Generator {
         }
         let Some(cid) = string_field(text, b"\"cid\"").and_then(number) else {
             if memmem::find(start, b"\"error\"").is_some() {
-                self.record.error(NO_OP, "error without a cid", || lossy(text));
+                self.record.error(NO_OP, &Kind::of(Cause::Envelope, "error without a cid"), || {
+                    lossy(text)
+                });
             }
             return;
         };
@@ -177,7 +188,11 @@ impl Generator {
         } else if player.doing == Doing::Busy && player.expecting == Expecting::Cid(cid) {
             self.envelope(now_ns, index, text, out);
         } else {
-            self.record.error(NO_OP, "answer that nobody asked for", || lossy(text));
+            self.record.error(
+                NO_OP,
+                &Kind::of(Cause::Unasked, "answer that nobody asked for"),
+                || lossy(text),
+            );
         }
     }
 
@@ -197,6 +212,7 @@ impl Generator {
             for (place, path) in captures {
                 let Some(value) = path.find(text) else {
                     let kind = format!("answer has no `{}`", path.text);
+                    let kind = Kind::new(Cause::LacksValue, kind);
                     return self.fail(now_ns, index, &kind, || lossy(text), out);
                 };
                 self.keep(index, vec![(*place, value)]);
@@ -268,7 +284,8 @@ impl Generator {
         }
         if player.ping.is_some() {
             self.drop_link(index, out);
-            return self.fail(now_ns, index, "ping unanswered", String::new, out);
+            let kind = Kind::of(Cause::TimeOut, "ping unanswered");
+            return self.fail(now_ns, index, &kind, String::new, out);
         }
         let plan = &self.program.sessions[usize::from(player.session)];
         let every_ns = plan.ping_every_ns.unwrap_or(u64::MAX);
@@ -349,7 +366,8 @@ fn error_of(text: &[u8]) -> Option<Wrong> {
     let error = envelope.get("error")?;
     let code = error.get("code").and_then(serde_json::Value::as_i64).unwrap_or(0);
     let message = error.get("message").and_then(serde_json::Value::as_str).unwrap_or("");
-    Some(Wrong::new(format!("error {code}: {message}"), lossy(text)))
+    let kind = Kind::new(Cause::Envelope, format!("error {code}: {message}"));
+    Some(Wrong::new(kind, lossy(text)))
 }
 
 #[cfg(test)]
@@ -375,7 +393,7 @@ mod tests {
     #[test]
     fn errors_are_named() {
         let text = br#"{"cid":"4","error":{"code":4,"message":"Match not found"}}"#;
-        assert_eq!(error_of(text).unwrap().kind, "error 4: Match not found");
+        assert_eq!(error_of(text).unwrap().kind.text, "error 4: Match not found");
         assert!(error_of(br#"{"cid":"4","rpc":{"payload":"\"error\""}}"#).is_none());
     }
 }

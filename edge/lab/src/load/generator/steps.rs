@@ -8,6 +8,7 @@ use super::http::Wrong;
 use super::{Command, Generator, Node, RESTART_NS};
 use crate::load::generator::player::{Doing, Expecting, Link};
 use crate::load::record::Stage;
+use crate::load::record::kind::{Cause, Kind};
 use crate::load::scenario::mark::{Mark, NUMBER_MASK};
 use crate::load::scenario::program::{
     HttpStep, Program, SessionPlan, Step, StepKind, audience_index,
@@ -248,7 +249,8 @@ impl Generator {
                 Next::Wait
             }
             _ if !is_socket => {
-                self.fail(now_ns, index, "no socket is open", String::new, out);
+                let kind = Kind::of(Cause::Other, "no socket is open");
+                self.fail(now_ns, index, &kind, String::new, out);
                 Next::Wait
             }
             StepKind::Text { frame, awaited, .. } => {

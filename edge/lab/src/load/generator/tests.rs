@@ -365,7 +365,7 @@ fn what_servers_do_wrong_is_counted_by_kind_and_the_run_goes_on() {
         let found: u64 = total
             .errors
             .iter()
-            .filter(|((_, found), _)| found.starts_with(kind))
+            .filter(|((_, found), _)| found.text.starts_with(kind))
             .map(|(_, error)| error.count)
             .sum();
         assert!(found >= 8, "{kind}: {:?}", total.errors);
@@ -385,7 +385,7 @@ fn a_run_without_a_single_ready_player_is_given_up() {
         vec![Act::Answer { at_ns: now_ns + MS, bytes }]
     };
     let (total, stages) = World::new(text, |_| {}, &mut server).run();
-    let kinds: Vec<_> = total.errors.keys().map(|(_, kind)| kind.as_str()).collect();
+    let kinds: Vec<_> = total.errors.keys().map(|(_, kind)| &*kind.text).collect();
     assert_eq!(kinds, ["status 401", "no player became ready: the run ends"]);
     let (last, at_ns) = *stages.last().unwrap();
     assert!(last == Stage::Done && (11 * S..=23 * S).contains(&at_ns), "{stages:?}");
@@ -408,7 +408,7 @@ fn refused_connections_are_counted_and_tried_again() {
         let connect = move |_| Some((Err(cause), 20_000));
         world.connect = &connect;
         let (total, stages) = world.run();
-        let kinds: Vec<_> = total.errors.keys().map(|(_, kind)| kind.as_str()).collect();
+        let kinds: Vec<_> = total.errors.keys().map(|(_, kind)| &*kind.text).collect();
         assert_eq!(kinds, [wanted]);
         let count = total.errors.values().next().unwrap().count;
         assert!((20..=40).contains(&count), "{count}");
@@ -650,7 +650,7 @@ fn what_was_on_its_way_when_a_player_gave_up_waiting_is_cut_off_too() {
     let (total, _) = World::new(built_in("match").unwrap(), change, &mut server).run();
     let it = &total.deliveries;
     // Each echo that never comes is waited for until its time is over.
-    let timed_out = total.errors.iter().filter(|((_, kind), _)| kind == "time-out");
+    let timed_out = total.errors.iter().filter(|((_, kind), _)| kind.text == "time-out");
     let timed_out: u64 = timed_out.map(|(_, error)| error.count).sum();
     assert!(timed_out > 10, "{:?}", total.errors);
     let sent: u64 = it.sent.iter().sum();

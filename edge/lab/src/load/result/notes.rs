@@ -4,6 +4,7 @@
 use std::process::ExitStatus;
 
 use super::summary::Summary;
+use crate::load::record::kind::Cause;
 use crate::load::record::{STOPPED, TURN_NS_LONG};
 use crate::measure::number::{group, time};
 use crate::measure::processors::may_run_on;
@@ -69,8 +70,8 @@ const FREE_LOOP: &str = "the loop has no pace: each round begins when the last o
 
 /// Why a scenario's `on_error = "stop"` ended the run, if it did.
 pub(crate) fn stopped(summary: &Summary) -> Option<String> {
-    let error = summary.errors.iter().find(|error| error.kind == STOPPED)?;
-    Some(format!("{STOPPED}: {}", one_line(&error.example)))
+    let error = summary.errors.iter().find(|error| error.cause == Cause::Stopped)?;
+    Some(format!("{}: {}", STOPPED.text, one_line(&error.example)))
 }
 
 /// Where a run could run: processors are those that this process had before it bound itself to one.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Second, Summary};
+use crate::load::record::kind::Kind;
 use crate::load::record::{ErrorCount, Record, Stage};
 
 /// How a run goes, told every second.
@@ -23,7 +24,7 @@ pub struct Progress<'a> {
     /// Whether the server's process is sampled.
     pub has_server: bool,
     /// Errors so far, by operation (its place in `op_names`) and kind.
-    pub errors: &'a BTreeMap<(u16, String), ErrorCount>,
+    pub errors: &'a BTreeMap<(u16, Kind), ErrorCount>,
     /// What the counted time has brought so far.
     pub(crate) total: &'a Record,
     /// What was asked for stands in its settings; its figures come at the end.

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Ramp, Second};
+use crate::load::record::kind::Cause;
 use crate::load::record::{EndingRecord, Record, Stage};
 use crate::load::scenario::program::Op;
 use crate::measure::environment::Environment;
@@ -245,7 +246,10 @@ pub struct Deliveries {
 pub struct ErrorSummary {
     /// Operation, or `-`.
     pub op: String,
-    /// What it was.
+    /// What went wrong, for programs.
+    #[serde(default)]
+    pub cause: Cause,
+    /// The same, for people.
     pub kind: String,
     /// How often, over the whole run.
     pub count: u64,
@@ -391,7 +395,8 @@ impl Summary {
             .iter()
             .map(|((op, kind), error)| ErrorSummary {
                 op: name(*op),
-                kind: kind.clone(),
+                cause: kind.cause,
+                kind: kind.text.clone().into_owned(),
                 count: error.count,
                 example: error.example.clone(),
             })

@@ -371,6 +371,7 @@ mod tests {
 
     use super::{Joiner, Line, WAITING_MAX};
     use crate::load::generator::{Command, Event};
+    use crate::load::record::kind::{Cause, Kind};
     use crate::load::record::{NO_OP, Record, Stage};
 
     #[test]
@@ -381,7 +382,7 @@ mod tests {
             let mut record = Record::new(stage, 1, 0);
             record.ops[0].done = done;
             record.ops[0].service.record(1_000_000, done);
-            record.error(NO_OP, "kind", || "example".to_owned());
+            record.error(NO_OP, &Kind::of(Cause::Other, "kind"), || "example".to_owned());
             record.players = 5;
             record.ready = 3;
             record.lacking.insert("reason".to_owned(), 2);
@@ -409,7 +410,7 @@ mod tests {
                 Event::Stage(stage) => assert_eq!(stage, Stage::Counted),
                 Event::Record(record) => {
                     let times = record.ops[0].service.histogram().unwrap().len();
-                    let errors = record.errors[&(NO_OP, "kind".to_owned())].count;
+                    let errors = record.errors[&(NO_OP, Kind::of(Cause::Other, "kind"))].count;
                     assert_eq!(record.until_ns - record.from_ns, 1_000_000_000);
                     assert_eq!(u64::from(record.ready) / 3, errors);
                     assert_eq!(record.lacking["reason"], errors * 2);

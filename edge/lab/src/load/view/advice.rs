@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use crate::load::record::kind::Cause;
 use crate::load::record::limit::setting_in;
 use crate::load::result::Summary;
 use crate::load::result::notes::{is_answered, stopped};
@@ -14,155 +15,143 @@ use crate::load::result::summary::ErrorSummary;
 use crate::measure::number::group;
 use crate::measure::text::one_line;
 
-/// Beginning of an error's kind, text that its example contains, cure. The first that fits is
-/// taken.
-const CURES: &[(&str, &str, &str)] = &[
+/// Cause of an error, text that its example contains, cure. The first that fits is taken.
+const CURES: &[(Cause, &str, &str)] = &[
     (
-        "status 401",
+        Cause::Status(401),
         "Server key",
         "name the server's key with --server-key KEY (socket.server_key; `defaultkey` by default)",
     ),
     (
-        "status 401",
+        Cause::Status(401),
         "HTTP key",
         "name the server's key for HTTP calls with --http-key KEY (runtime.http_key)",
     ),
     (
-        "status 401",
+        Cause::Status(401),
         "Auth token",
         "the session's token was refused: tokens expire (session.token_expiry_sec), and \
          `renew_every` in the scenario has to be shorter than that",
     ),
     (
-        "status 401",
+        Cause::Status(401),
         "",
         "the server refuses the credentials: --server-key KEY or --http-key KEY names others",
     ),
     (
-        "status 404",
+        Cause::Status(404),
         "RPC function",
         "the server has no RPC of this id: load the module that registers it (scenarios/modules has them; \
          throng serve --runtime.path DIR), or name another with --rpc ID",
     ),
     (
-        "status 404",
+        Cause::Status(404),
         "",
         "the server does not know this path: wrong port in --target, or another kind of server? \
          `throng load scenarios` says what each scenario needs",
     ),
-    ("status 400", "HTTPS", TLS),
-    ("status 400", "https", TLS),
-    ("status 400", "SSL", TLS),
+    (Cause::Status(400), "HTTPS", TLS),
+    (Cause::Status(400), "https", TLS),
+    (Cause::Status(400), "SSL", TLS),
     (
-        "status 429",
+        Cause::Status(429),
         "",
         "the server limits how often one address may ask: lift that limit for the run",
     ),
     (
-        "status 500",
+        Cause::Status(500),
         "",
         "the server failed: its log says why (an error in a script, or in its database)",
     ),
+    (Cause::NotHttp, "SSH-", "an SSH server listens there: wrong port in --target"),
+    (Cause::NotHttp, "\u{15}\u{3}", TLS),
     (
-        "status 50",
-        "",
-        "the server, or a proxy before it, cannot take this load or is not ready: fewer players or \
-         a lower rate, and look at its log",
-    ),
-    ("not HTTP", "SSH-", "an SSH server listens there: wrong port in --target"),
-    ("not HTTP", "\u{15}\u{3}", TLS),
-    (
-        "not HTTP",
+        Cause::NotHttp,
         "",
         "what listens there does not speak HTTP/1.1: wrong port in --target, or a TLS port?",
     ),
-    ("bytes that nobody asked for", "SSH-", "an SSH server listens there: wrong port in --target"),
+    (Cause::Unasked, "SSH-", "an SSH server listens there: wrong port in --target"),
     (
-        "bytes that nobody asked for",
+        Cause::Unasked,
         "",
         "what listens there speaks before it is asked, or twice: wrong port in --target?",
     ),
     (
-        "idle connection closed",
+        Cause::IdleClosed,
         "",
         "harmless: the server closes connections between two requests, and new ones are made; it \
          costs both sides a connection each time",
     ),
     (
-        "connection refused",
+        Cause::ConnectRefused,
         "",
         "nothing listened there then: the server had ended, or its queue of new connections was \
          full; its log says which",
     ),
     (
-        "connect: refused",
-        "",
-        "nothing listened there then: the server had ended, or its queue of new connections was \
-         full; its log says which",
-    ),
-    (
-        "connect: no local port",
+        Cause::NoLocalPort,
         "",
         "widen net.ipv4.ip_local_port_range, or spread the players over several addresses",
     ),
-    ("connect: no open file", "", "raise `ulimit -n`, or share the players with --processes N"),
+    (Cause::NoFile, "", "raise `ulimit -n`, or share the players with --processes N"),
     (
-        "connect: address unreachable",
+        Cause::ConnectUnreachable,
         "",
         "the network has no way to that address any more: look at the route, or at --target",
     ),
     (
-        "connect: timed out",
+        Cause::ConnectTimedOut,
         "",
         "the server does not accept fast enough (net.core.somaxconn, a full table of connections): \
          a longer --ramp, or fewer players",
     ),
     (
-        "connection",
+        Cause::Closed,
         "",
         "the server hung up: it ended, hit a limit of connections, or timed the connection out; \
          its log says which",
     ),
     (
-        "time-out",
+        Cause::TimeOut,
         "",
         "the server stands still or is too slow for this load: fewer players or a lower rate, or a \
          longer `timeout` in the scenario",
     ),
     (
-        "answer lacks the expected text",
+        Cause::LacksText,
         "",
         "the server answered something else than the scenario wants: compare the example with its \
          `contains` (`throng load scenarios NAME` prints it)",
     ),
     (
-        "answer lacks the header",
+        Cause::LacksHeader,
         "",
         "the scenario's `required` names the headers that an answer must have",
     ),
     (
-        "answer has no",
+        Cause::LacksValue,
         "",
         "the answer has another form than the scenario wants: compare the example with its \
          `capture`",
     ),
     (
-        "handshake refused",
-        "",
-        "there is no WebSocket at this path, or the token was refused: `throng load scenarios` \
-         says what each scenario needs",
-    ),
-    (
-        "players were not ready in time",
+        Cause::NotReady,
         "",
         "a longer --ramp, or fewer players; the other errors say what held them up",
     ),
     (
-        "server does not read",
+        Cause::NotReading,
         "",
         "the server does not take what it is sent: fewer players or a lower rate",
     ),
 ];
+
+/// Of the statuses from 501 to 509.
+const NOT_READY: &str = "the server, or a proxy before it, cannot take this load or is not ready: fewer players or \
+         a lower rate, and look at its log";
+/// Of a handshake, whatever its status.
+const NO_SOCKET: &str = "there is no WebSocket at this path, or the token was refused: `throng load scenarios` \
+         says what each scenario needs";
 
 const TLS: &str = "that is a TLS port, and TLS is not spoken here: name the server's plain port";
 
@@ -175,10 +164,16 @@ pub fn cure(error: &ErrorSummary) -> Option<Cow<'static, str>> {
              less: fewer players, a lower rate"
         )));
     }
-    let fits = |(kind, part, _): &&(&str, &str, &str)| {
-        error.kind.starts_with(kind) && error.example.contains(part)
+    let fits = |(cause, part, _): &&(Cause, &str, &str)| {
+        error.cause == *cause && error.example.contains(part)
     };
-    CURES.iter().find(fits).map(|(_, _, cure)| Cow::Borrowed(*cure))
+    let known = CURES.iter().find(fits).map(|(_, _, cure)| *cure);
+    let cure = known.or(match error.cause {
+        Cause::Status(501..=509) => Some(NOT_READY),
+        Cause::Handshake(_) => Some(NO_SOCKET),
+        _ => None,
+    });
+    cure.map(Cow::Borrowed)
 }
 
 /// Why a run has failed, in one line: the scenario stopped it, or nothing was answered as it should
@@ -263,11 +258,13 @@ pub(crate) fn mending(summary: &Summary) -> Vec<String> {
 mod tests {
     use super::{cure, failure, mending};
     use crate::load::record::STOPPED;
+    use crate::load::record::kind::Cause;
     use crate::load::result::summary::{ErrorSummary, OpSummary, Summary};
 
-    fn error(kind: &str, example: &str) -> ErrorSummary {
+    fn error(cause: Cause, kind: &str, example: &str) -> ErrorSummary {
         ErrorSummary {
             op: "rpc".to_owned(),
+            cause,
             kind: kind.to_owned(),
             count: 3,
             example: example.to_owned(),
@@ -276,35 +273,60 @@ mod tests {
 
     #[test]
     fn errors_have_cures() {
-        for (kind, example, part) in [
-            ("status 401", "{\"message\":\"Server key invalid\"}", "--server-key"),
-            ("status 401", "{\"message\":\"HTTP key invalid\"}", "--http-key"),
-            ("status 401", "{\"message\":\"Auth token invalid\"}", "renew_every"),
-            ("status 401", "no", "--server-key KEY or --http-key"),
-            ("status 404", "RPC function not found", "--rpc"),
-            ("status 404", "<html>", "wrong port"),
-            ("status 400", "Client sent an HTTP request to an HTTPS server.", "TLS"),
-            ("status 500", "attempt to index nil", "log"),
-            ("status 503", "", "lower rate"),
-            ("status 429: limit.calls_waiting_per_user", "", "limit.calls_waiting_per_user"),
-            ("error 0: too many requests (limit.a_b is 1)", "", "`limit.a_b`"),
-            ("handshake refused: status 429: limit.sockets_per_user", "", "sockets_per_user"),
-            ("not HTTP: malformed start line", "SSH-2.0-OpenSSH", "SSH server"),
-            ("not HTTP: malformed start line", "\u{15}\u{3}\u{1}\0\u{2}", "TLS"),
-            ("not HTTP: malformed start line", "220 mail", "HTTP/1.1"),
-            ("connection refused or failed", "", "its log"),
-            ("connect: refused", "", "its log"),
-            ("connect: no open file left (ulimit -n)", "", "--processes"),
-            ("connect: no local port left (…)", "", "ip_local_port_range"),
-            ("connection closed within an answer", "", "hung up"),
-            ("connection reset by the server", "", "hung up"),
-            ("idle connection closed by the server", "", "harmless"),
-            ("time-out", "no answer within 10 s", "timeout"),
+        for (cause, kind, example, part) in [
+            (
+                Cause::Status(401),
+                "status 401",
+                "{\"message\":\"Server key invalid\"}",
+                "--server-key",
+            ),
+            (Cause::Status(401), "status 401", "{\"message\":\"HTTP key invalid\"}", "--http-key"),
+            (
+                Cause::Status(401),
+                "status 401",
+                "{\"message\":\"Auth token invalid\"}",
+                "renew_every",
+            ),
+            (Cause::Status(401), "status 401", "no", "--server-key KEY or --http-key"),
+            (Cause::Status(404), "status 404", "RPC function not found", "--rpc"),
+            (Cause::Status(404), "status 404", "<html>", "wrong port"),
+            (
+                Cause::Status(400),
+                "status 400",
+                "Client sent an HTTP request to an HTTPS server.",
+                "TLS",
+            ),
+            (Cause::Status(500), "status 500", "attempt to index nil", "log"),
+            (Cause::Status(503), "status 503", "", "lower rate"),
+            (
+                Cause::Status(429),
+                "status 429: limit.calls_waiting_per_user",
+                "",
+                "limit.calls_waiting_per_user",
+            ),
+            (Cause::Envelope, "error 0: too many requests (limit.a_b is 1)", "", "`limit.a_b`"),
+            (
+                Cause::Handshake(429),
+                "handshake refused: status 429: limit.sockets_per_user",
+                "",
+                "sockets_per_user",
+            ),
+            (Cause::NotHttp, "not HTTP: malformed start line", "SSH-2.0-OpenSSH", "SSH server"),
+            (Cause::NotHttp, "not HTTP: malformed start line", "\u{15}\u{3}\u{1}\0\u{2}", "TLS"),
+            (Cause::NotHttp, "not HTTP: malformed start line", "220 mail", "HTTP/1.1"),
+            (Cause::Closed, "connection refused or failed", "", "its log"),
+            (Cause::ConnectRefused, "connect: refused", "", "its log"),
+            (Cause::NoFile, "connect: no open file left (ulimit -n)", "", "--processes"),
+            (Cause::NoLocalPort, "connect: no local port left (…)", "", "ip_local_port_range"),
+            (Cause::Closed, "connection closed within an answer", "", "hung up"),
+            (Cause::Closed, "connection reset by the server", "", "hung up"),
+            (Cause::IdleClosed, "idle connection closed by the server", "", "harmless"),
+            (Cause::TimeOut, "time-out", "no answer within 10 s", "timeout"),
         ] {
-            let found = cure(&error(kind, example)).unwrap_or_default();
+            let found = cure(&error(cause, kind, example)).unwrap_or_default();
             assert!(found.contains(part), "{kind}: {found}");
         }
-        assert_eq!(cure(&error("something new", "")), None);
+        assert_eq!(cure(&error(Cause::Other, "something new", "")), None);
     }
 
     #[test]
@@ -314,14 +336,17 @@ mod tests {
         let ended = "could not begin: nothing listens".to_owned();
         let not_begun = Summary { ended: ended.clone(), ..Summary::default() };
         assert_eq!(failure(&not_begun), Some(ended));
-        summary.errors = vec![error("odd", ""), error("status 401", "Server key invalid")];
+        summary.errors = vec![
+            error(Cause::Other, "odd", ""),
+            error(Cause::Status(401), "status 401", "Server key invalid"),
+        ];
         let reason = failure(&summary).unwrap_or_default();
         assert_eq!(reason, "no player became ready: 3 times rpc: status 401");
         summary.counted_s = 1.0;
         assert!(failure(&summary).is_some_and(|it| it.starts_with("nothing was answered")));
         summary.ops.push(OpSummary { counted: true, done: 1, ..OpSummary::default() });
         assert_eq!(failure(&summary), None);
-        summary.errors.push(error(STOPPED, "rpc: connection reset"));
+        summary.errors.push(error(Cause::Stopped, &STOPPED.text, "rpc: connection reset"));
         assert!(
             failure(&summary).is_some_and(|it| it.ends_with("\"stop\"): rpc: connection reset"))
         );

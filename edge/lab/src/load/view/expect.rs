@@ -465,6 +465,7 @@ fn suite(xml: &mut String, summary: &Summary, verdicts: &[Verdict]) -> std::fmt:
 #[cfg(test)]
 mod tests {
     use super::{Condition, junit};
+    use crate::load::record::kind::{Cause, Kind};
     use crate::load::record::{ErrorCount, Record, Stage};
     use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, Summary};
     use crate::load::result::{EndingTimes, Progress, Second};
@@ -562,7 +563,7 @@ mod tests {
         summary.settings.planned_s = 10.0;
         let second = Second { length_s: 2.0, stage: "counted".to_owned(), ..Second::default() };
         let error = |count| ErrorCount { count, example: String::new() };
-        let errors = [((0, "time-out".to_owned()), error(3))].into_iter().collect();
+        let errors = [((0, Kind::of(Cause::TimeOut, "time-out")), error(3))].into_iter().collect();
         let progress = Progress {
             stage: Stage::Counted,
             stage_s: 2.0,

@@ -60,7 +60,7 @@ fn write_all(out: &mut String, progress: &Progress<'_>) -> std::fmt::Result {
     head(out, "errors_total", "counter", "Errors by operation and kind.")?;
     for ((op, kind), error) in progress.errors {
         let op = progress.op_names.get(usize::from(*op)).map_or("-", |name| name);
-        let (op, kind) = (label(op), label(kind));
+        let (op, kind) = (label(op), label(&kind.text));
         writeln!(out, "throng_load_errors_total{{op=\"{op}\",kind=\"{kind}\"}} {}", error.count)?;
     }
     Ok(())

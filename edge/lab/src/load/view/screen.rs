@@ -293,7 +293,7 @@ fn people(progress: &Progress<'_>, look: Look) -> Row {
 
 fn errors(progress: &Progress<'_>, look: Look) -> Vec<Row> {
     let mut kinds: Vec<(u64, u16, &str)> =
-        progress.errors.iter().map(|((op, kind), it)| (it.count, *op, &**kind)).collect();
+        progress.errors.iter().map(|((op, kind), it)| (it.count, *op, &*kind.text)).collect();
     kinds.sort_by(|a, b| b.0.cmp(&a.0).then(a.2.cmp(b.2)));
     let count: u64 = kinds.iter().map(|kind| kind.0).sum();
     let mut head = Row::new(look);

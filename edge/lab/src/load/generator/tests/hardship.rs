@@ -20,7 +20,7 @@ fn answer(now_ns: u64, bytes: &[u8]) -> Vec<Act> {
 }
 
 fn errors_of(total: &Record) -> Vec<&str> {
-    total.errors.keys().map(|(_, kind)| kind.as_str()).collect()
+    total.errors.keys().map(|(_, kind)| &*kind.text).collect()
 }
 
 #[test]
@@ -200,7 +200,12 @@ fn a_late_beat_does_not_shorten_the_time_to_connect() {
     let (total, _) = world.run();
     let get = &total.ops[1];
     assert!(get.done + get.failed >= 980 && get.failed <= 60, "{} of {}", get.done, ends(get));
-    assert!(total.errors.keys().any(|(_, kind)| kind == "connect: timed out"));
+    assert!(
+        total
+            .errors
+            .keys()
+            .any(|(_, kind)| kind.cause == crate::load::record::kind::Cause::ConnectTimedOut)
+    );
 }
 
 #[test]
@@ -353,7 +358,8 @@ fn players_that_did_not_become_ready_are_told_with_the_reason() {
     let (total, stages) = World::new(LOGIN_AND_GET, change, &mut server).run();
     let lacking: Vec<_> = total.lacking.iter().map(|(it, count)| (it.as_str(), *count)).collect();
     assert_eq!((total.ready, lacking), (600, vec![("login: status 503", 400)]));
-    let missing = total.errors.iter().find(|((_, kind), _)| kind.contains("not ready in time"));
+    let missing =
+        total.errors.iter().find(|((_, kind), _)| kind.text.contains("not ready in time"));
     assert_eq!(missing.unwrap().1.count, 400);
     // A minute of patience after the last one, who came in the first second.
     let (_, warm_up_ns) = stages[1];

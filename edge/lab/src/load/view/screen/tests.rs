@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Live, Look, bar, line, screen, span, spark};
+use crate::load::record::kind::{Cause, Kind};
 use crate::load::record::{ErrorCount, Record, Stage};
 use crate::load::result::Progress;
 use crate::load::result::summary::Summary;
@@ -15,7 +16,7 @@ struct Told {
     stage: Stage,
     history: Vec<Second>,
     names: Vec<String>,
-    errors: BTreeMap<(u16, String), ErrorCount>,
+    errors: BTreeMap<(u16, Kind), ErrorCount>,
     total: Record,
     summary: Summary,
 }
@@ -65,7 +66,8 @@ impl Told {
 fn no_terminal_is_too_small() {
     let mut told = Told::new();
     told.summary.settings.target = "http://a.host.with.a.very.long.name.example:7350".repeat(3);
-    let kind = |it: u32| (0, format!("kind {it} {}", "of error ".repeat(30)));
+    let text = |it: u32| format!("kind {it} {}", "of error ".repeat(30));
+    let kind = |it: u32| (0, Kind::new(Cause::Other, text(it)));
     told.errors = (0..9).map(|it| (kind(it), ErrorCount::default())).collect();
     for stage in [Stage::Ramp, Stage::WarmUp, Stage::Counted, Stage::Drain, Stage::Done] {
         told.stage = stage;
@@ -127,7 +129,7 @@ fn errors_are_told_by_kind_and_cannot_draw() {
     assert!(told.screen(LOOK).contains("no errors"));
     for (count, kind) in [(5, "a"), (3_000, "status\x1b[2J 404"), (7, "b"), (6, "c")] {
         let error = ErrorCount { count, example: String::new() };
-        told.errors.insert((1, kind.to_owned()), error);
+        told.errors.insert((1, Kind::new(Cause::Other, kind.to_owned())), error);
     }
     let text = told.screen(LOOK);
     assert!(text.contains("3,018 errors of 4 kinds"), "{text}");

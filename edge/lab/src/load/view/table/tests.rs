@@ -1,6 +1,7 @@
 //! What a terminal shows, and how wide.
 
 use super::{bits, bytes, group, interval, paragraph, rate, text, time};
+use crate::load::record::kind::Cause;
 use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, Summary};
 use crate::load::result::{Second, SecondOp};
 use crate::measure::percentiles::Percentiles;
@@ -33,13 +34,15 @@ fn the_interval_is_the_one_that_was_used() {
 
 #[test]
 fn a_run_without_answers_has_errors_and_no_tables() {
-    let error = |kind: &str, example: &str| ErrorSummary {
+    let error = |cause, kind: &str, example: &str| ErrorSummary {
+        cause,
         op: "rpc".to_owned(),
         kind: kind.to_owned(),
         count: 1_000,
         example: example.to_owned(),
     };
-    let errors = vec![error("status 401", "{\"message\":\"Server key invalid\"}")];
+    let errors =
+        vec![error(Cause::Status(401), "status 401", "{\"message\":\"Server key invalid\"}")];
     let page = text(&Summary { errors, ..Summary::default() });
     for part in [
         "FAILED: no player became ready: 1,000 times rpc: status 401\n",
