@@ -12,6 +12,9 @@ use rusqlite::ErrorCode;
 
 use crate::stats::StoreStats;
 
+/// How the log says that another process is in the way.
+const HELD: &str = "another process holds the database";
+
 /// Sorts errors, and tells the log. Shared by all connections of a database, so that a full disk is
 /// one line a second, not one for every thread and request.
 #[derive(Debug)]
@@ -72,6 +75,9 @@ impl Reporter {
 
     /// A failure of our side: counts it, and logs it unless its kind was logged a moment ago.
     pub(crate) fn machine(&self, kind: &'static str, cause: &str) -> DbError {
+        if kind == HELD {
+            self.stats.db_busy.up();
+        }
         self.stats.db_errors.up();
         self.say(kind, cause);
         DbError::Machine(cause.to_owned())
@@ -111,9 +117,7 @@ fn cause(error: &rusqlite::Error) -> String {
 /// What stands before the cause in the log: who has to do what.
 fn kind(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "another process holds the database"
-        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => HELD,
         Some(ErrorCode::DiskFull) => "the disk with the database is full",
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => "the database is read-only",
         Some(ErrorCode::OutOfMemory) => "there is no memory left for the database",

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod checkpoint;
 mod copy;
 mod error;
 mod failure;
@@ -20,10 +21,12 @@ mod meter;
 mod migrate;
 mod open;
 mod own;
+mod patience;
 mod row;
 mod rules;
 mod sqlite;
 mod stats;
+mod timer;
 mod watch;
 
 pub use check::Check;

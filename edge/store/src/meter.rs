@@ -6,7 +6,7 @@
 //! memory, and the temporary files of sorting, grouping and recursion. The kernel counts that
 //! (`wchar` in `/proc/thread-self/io`, proc(5)); where it does not, only time bounds it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use game::db::{DbError, GuestBudget};
@@ -63,6 +63,19 @@ struct Run {
     /// What the thread had written at the first look; statements that end before cost nothing.
     written_before: Option<u64>,
     stopped: Option<Stop>,
+    /// Its transaction ends, which takes no time of the script's.
+    is_finishing: bool,
+}
+
+/// A meter that may be gone.
+#[derive(Debug)]
+pub(crate) struct WeakMeter(Weak<Mutex<Option<Run>>>);
+
+impl WeakMeter {
+    /// The meter, if it is still there.
+    pub(crate) fn upgrade(&self) -> Option<Meter> {
+        self.0.upgrade().map(Meter)
+    }
 }
 
 /// Shared by a connection and its progress handler. Only one thread uses it at a time.
@@ -83,6 +96,7 @@ impl Meter {
             written_max: budget.written_bytes_max,
             written_before: None,
             stopped: None,
+            is_finishing: false,
         });
     }
 
@@ -94,6 +108,31 @@ impl Meter {
         }
     }
 
+    /// From now on the statement is not stopped any more.
+    pub(crate) fn finish(&self) {
+        if let Some(run) = self.run().as_mut() {
+            run.is_finishing = true;
+        }
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakMeter {
+        WeakMeter(Arc::downgrade(&self.0))
+    }
+
+    /// For another thread: whether a statement runs. One whose time by the clock on the wall is over
+    /// is stopped by `interrupt`, which is called while no other statement can start.
+    pub(crate) fn stop_if_late(&self, now: Instant, interrupt: impl FnOnce()) -> bool {
+        let mut shared = self.run();
+        let Some(run) = shared.as_mut().filter(|run| !run.is_finishing) else {
+            return shared.is_some();
+        };
+        if let Some(stop) = run.late(now) {
+            run.stopped = run.stopped.or(Some(stop));
+            interrupt();
+        }
+        true
+    }
+
     /// Ends the measurement; tells whether the statement was stopped.
     pub(crate) fn end(&self) -> Option<Stop> {
         self.run().take().and_then(|run| run.stopped)
@@ -102,7 +141,7 @@ impl Meter {
     /// Whether the statement has to stop.
     pub(crate) fn is_over(&self) -> bool {
         let mut shared = self.run();
-        let Some(run) = shared.as_mut() else { return false };
+        let Some(run) = shared.as_mut().filter(|run| !run.is_finishing) else { return false };
         let now = Instant::now();
         if now < run.look_at {
             return false;
@@ -119,12 +158,20 @@ impl Meter {
 }
 
 impl Run {
-    fn look(&mut self, now: Instant) -> Option<Stop> {
+    /// What is over by the clock on the wall.
+    fn late(&self, now: Instant) -> Option<Stop> {
         if self.held_until.is_some_and(|until| now >= until) {
             return Some(Stop::Held);
         }
+        (now >= self.wall_until).then_some(Stop::Time)
+    }
+
+    fn look(&mut self, now: Instant) -> Option<Stop> {
+        if let Some(late) = self.late(now) {
+            return Some(late);
+        }
         let used = thread_time().saturating_sub(self.cpu_started);
-        if used >= self.cpu_max || now >= self.wall_until {
+        if used >= self.cpu_max {
             return Some(Stop::Time);
         }
         let written = written_bytes()?;

@@ -12,13 +12,16 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::check::{self, Check};
+use crate::checkpoint::{CHECKPOINT_PAGES, Checkpoints};
 use crate::error::{OpenError, failure};
 use crate::failure::Reporter;
 use crate::lock::WriteLock;
 use crate::migrate;
 use crate::own::OwnTables;
+use crate::patience::{PATIENCE, Patience};
 use crate::sqlite::Sqlite;
 use crate::stats::StoreStats;
+use crate::timer::Timer;
 use crate::watch::FileWatch;
 
 /// The database's file in the data folder.
@@ -36,16 +39,8 @@ const PAGE_BYTES: u32 = 2_048;
 /// Memory for pages, per connection, KiB.
 const CACHE_KIB: u32 = 65_536;
 
-/// The log is copied back into the file when it has grown by so many pages (16 MiB): seldom enough
-/// that pages which change often are copied once, often enough that it takes milliseconds. With
-/// SQLite's default of 1,000 pages a registration costs a third more.
-const CHECKPOINT_PAGES: u32 = 8_192;
-
 /// After a checkpoint the log's file is cut to this, bytes.
 const LOG_KEPT_BYTES: u32 = 64 << 20;
-
-/// How long SQLite itself waits for other processes, such as a backup, milliseconds.
-const OTHER_PROCESS_PATIENCE_MS: u32 = 5_000;
 
 /// How a database is opened.
 #[derive(Clone, Copy, Debug)]
@@ -68,14 +63,27 @@ impl Default for StoreSettings {
 /// What all connections of a database share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) lock: WriteLock,
-    pub(crate) reporter: Reporter,
+    pub(crate) lock: Arc<WriteLock>,
+    pub(crate) patience: Patience,
+    pub(crate) reporter: Arc<Reporter>,
+    pub(crate) timer: Timer,
+    /// `None` for a database in memory, which has no log.
+    checkpoints: Option<Checkpoints>,
     pub(crate) own: Arc<OwnTables>,
     /// `None` for a database in memory.
     watch: Option<FileWatch>,
 }
 
 impl Shared {
+    /// Another connection to the database, with the settings that all have.
+    pub(crate) fn connect(&self, path: &Path) -> Result<Connection, rusqlite::Error> {
+        let mut conn = connect(path, self.is_file())?;
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.listen(&mut conn)?;
+        }
+        Ok(conn)
+    }
+
     pub(crate) fn is_file(&self) -> bool {
         self.watch.is_some()
     }
@@ -179,12 +187,7 @@ impl Store {
             // A file that can be read but not written opens well, and fails at the first player.
             conn.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(fail)?;
         }
-        let shared = Shared {
-            lock: WriteLock::default(),
-            reporter: Reporter::default(),
-            own: Arc::new(own),
-            watch: is_file.then(|| FileWatch::new(&path)),
-        };
+        let shared = share(&path, is_file, own)?;
         Ok(Self {
             path,
             guest: settings.guest,
@@ -207,8 +210,7 @@ impl Store {
     /// # Errors
     /// [`OpenError`].
     pub fn connect_with(&self, guest: GuestBudget) -> Result<Sqlite, OpenError> {
-        let conn = connect(&self.path, self.shared.is_file())
-            .map_err(|error| failure(&self.path, &error))?;
+        let conn = self.shared.connect(&self.path).map_err(|error| failure(&self.path, &error))?;
         Ok(Sqlite::new(conn, Arc::clone(&self.shared), self.path.clone(), guest))
     }
 
@@ -217,6 +219,31 @@ impl Store {
     pub fn stats(&self) -> Arc<StoreStats> {
         Arc::clone(&self.shared.reporter.stats)
     }
+}
+
+/// What the connections of a database share, with the threads that serve them.
+fn share(path: &Path, is_file: bool, own: OwnTables) -> Result<Shared, OpenError> {
+    let no_thread = |cause: std::io::Error| OpenError::Other {
+        path: path.to_owned(),
+        cause: format!("the system refuses a thread: {cause}"),
+    };
+    let (lock, reporter) = (Arc::<WriteLock>::default(), Arc::<Reporter>::default());
+    let checkpoints = if is_file {
+        let conn = connect(path, true).map_err(|error| failure(path, &error))?;
+        let started = Checkpoints::start(conn, Arc::clone(&lock), Arc::clone(&reporter));
+        Some(started.map_err(no_thread)?)
+    } else {
+        None
+    };
+    Ok(Shared {
+        lock,
+        patience: Patience::default(),
+        reporter,
+        timer: Timer::start().map_err(no_thread)?,
+        checkpoints,
+        own: Arc::new(own),
+        watch: is_file.then(|| FileWatch::new(path)),
+    })
 }
 
 /// Takes the folder for this process: a lock that the system lets go when the process ends, however
@@ -246,9 +273,9 @@ pub(crate) fn connect(path: &Path, is_file: bool) -> Result<Connection, rusqlite
     // Plans must not depend on bound values: with partial indexes SQLite would else prepare a
     // statement anew for every value, a third of the time of a login.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    conn.busy_timeout(PATIENCE)?;
     conn.execute_batch(&format!(
-        "PRAGMA busy_timeout = {OTHER_PROCESS_PATIENCE_MS};
-         PRAGMA page_size = {PAGE_BYTES};
+        "PRAGMA page_size = {PAGE_BYTES};
          PRAGMA journal_mode = WAL;
          PRAGMA synchronous = FULL;
          PRAGMA foreign_keys = ON;

@@ -35,6 +35,7 @@ pub(crate) struct Rules {
 struct Notes {
     refusal: Option<String>,
     drops: Vec<String>,
+    frees: Vec<String>,
 }
 
 impl Rules {
@@ -50,6 +51,11 @@ impl Rules {
     /// The tables that the statement drops.
     pub(crate) fn drops(&self) -> Vec<String> {
         self.notes().drops.clone()
+    }
+
+    /// The indexes that the statement frees in one step: those that it drops or makes anew.
+    pub(crate) fn frees(&self) -> Vec<String> {
+        self.notes().frees.clone()
     }
 
     /// Why the statement was refused, if it was.
@@ -82,6 +88,10 @@ impl Rules {
             }
             AuthAction::DropTable { table_name } => {
                 self.notes().drops.push(table_name.to_owned());
+                Authorization::Allow
+            }
+            AuthAction::DropIndex { index_name, .. } | AuthAction::Reindex { index_name } => {
+                self.notes().frees.push(index_name.to_owned());
                 Authorization::Allow
             }
             // Deleting all rows would be one step that cannot be stopped; "ignore" means row by

@@ -58,6 +58,15 @@ impl Sqlite {
         self.shared.reporter.own(error)
     }
 
+    /// Runs a statement that takes SQLite's write lock.
+    fn begin_writing(&self) -> Result<(), DbError> {
+        let run = self
+            .shared
+            .patience
+            .take(&self.conn, || self.conn.prepare_cached("BEGIN IMMEDIATE")?.raw_execute());
+        run.map(drop).map_err(|error| self.sort(&error))
+    }
+
     /// Runs a statement about the transaction itself.
     fn control(&self, sql: &str) -> Result<(), DbError> {
         let run = self.conn.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
@@ -116,7 +125,9 @@ impl Sqlite {
             }
             self.acquire()?;
         }
-        let mut result = act(&mut statement).map_err(|error| self.sort(&error));
+        let act = || act(&mut statement);
+        let done = if locks { self.shared.patience.take(&self.conn, act) } else { act() };
+        let mut result = done.map_err(|error| self.sort(&error));
         drop::<CachedStatement<'_>>(statement);
         if locks {
             self.shared.lock.release();
@@ -167,7 +178,7 @@ impl Database for Sqlite {
         self.end_reading()?;
         self.shared.check_file()?;
         self.acquire()?;
-        if let Err(error) = self.control("BEGIN IMMEDIATE") {
+        if let Err(error) = self.begin_writing() {
             self.shared.lock.release();
             return Err(error);
         }

@@ -59,6 +59,10 @@ counters! {
     db_errors,
     /// Transactions not begun because others held the database for too long.
     db_lock_timeouts,
+    /// Transactions not begun because another process held the database.
+    db_busy,
+    /// Times that the log was copied back into the database's file.
+    db_checkpoints,
     /// Calls refused because the database's file was deleted or replaced.
     db_file_missing,
 }

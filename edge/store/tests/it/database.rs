@@ -1,5 +1,8 @@
 //! The door itself: parameters, errors, transactions, threads.
 
+use std::path::Path;
+use std::time::{Duration, Instant};
+
 use game::db::{Cell, Database as _, DbError, Param};
 use store::{Sqlite, Store};
 
@@ -202,4 +205,60 @@ fn reading_shows_one_state_until_it_ends() {
     insert();
     reader.execute("INSERT INTO t VALUES (2)", &[]).unwrap();
     assert_eq!(count(&mut reader), 4);
+}
+
+/// Whoever commits has nothing to do with it: another thread copies, and the log begins anew.
+#[test]
+fn the_log_is_copied_back_by_a_thread_of_its_own() {
+    let folder = Folder::new();
+    let store = Store::open(folder.path()).unwrap();
+    let mut db = store.connect().unwrap();
+    db.execute("CREATE TABLE t (x)", &[]).unwrap();
+    let log = folder.path().join("throng.db-wal");
+    let file = folder.path().join("throng.db");
+    let written = |path: &Path| std::fs::metadata(path).unwrap().len();
+    let give_up = Instant::now() + Duration::from_mins(1);
+    // A hundred megabytes; the log's file is cut when the log begins anew.
+    for _ in 0..100 {
+        db.execute("INSERT INTO t VALUES (zeroblob(1000000))", &[]).unwrap();
+    }
+    while (written(&file) < 80 << 20 || written(&log) > 65 << 20) && Instant::now() < give_up {
+        db.execute("UPDATE t SET x = zeroblob(1000000) WHERE rowid = 1", &[]).unwrap();
+    }
+    assert!(written(&file) >= 80 << 20, "{} bytes copied", written(&file));
+    assert!(written(&log) <= 65 << 20, "{} bytes of log", written(&log));
+    let samples = store.stats().samples();
+    let copied = samples.iter().find(|one| one.name == "db_checkpoints").unwrap();
+    assert!(copied.value > 0, "SQLite copied by itself");
+}
+
+/// The first waits for the other process; those in line behind it would each wait as long again.
+#[test]
+fn only_the_first_waits_for_another_process() {
+    let folder = Folder::new();
+    let store = Store::open(folder.path()).unwrap();
+    let mut db = store.connect().unwrap();
+    let mut script = store.connect().unwrap();
+    script.guest_execute("CREATE TABLE t (x)", &[]).unwrap();
+    let other = rusqlite::Connection::open(folder.path().join("throng.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let started = Instant::now();
+    for _ in 0..5 {
+        assert!(db.begin().is_err());
+        assert!(db.execute("DELETE FROM users", &[]).is_err());
+        assert!(script.guest_execute("INSERT INTO t VALUES (1)", &[]).is_err());
+    }
+    let took = started.elapsed();
+    assert!(took > Duration::from_secs(4) && took < Duration::from_secs(10), "{took:?}");
+    other.execute_batch("ROLLBACK").unwrap();
+    db.begin().unwrap();
+    db.commit().unwrap();
+    script.guest_execute("INSERT INTO t VALUES (1)", &[]).unwrap();
+    // There is patience again.
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| db.begin());
+        other.execute_batch("ROLLBACK").unwrap();
+        waits.join().unwrap().unwrap();
+    });
 }

@@ -377,6 +377,43 @@ fn a_large_table_is_not_emptied_or_dropped_in_one_step() {
     db.guest_execute("DROP TABLE t", &[]).unwrap();
 }
 
+/// Counting the rows of a table is one step of SQLite's, in which it does not ask whether to go on.
+#[test]
+fn a_single_step_that_takes_long_is_stopped() {
+    let (_folder, store, mut db) = store_with(GuestBudget::DEFAULT);
+    db.execute("CREATE TABLE t (x, padding)", &[]).unwrap();
+    let fill = format!("INSERT INTO t {} SELECT x, zeroblob(1800) FROM c", numbers(100_000));
+    db.execute(&fill, &[]).unwrap();
+    drop(db);
+    let count = "SELECT COUNT(*) FROM t";
+    let mut hurried =
+        store.connect_with(GuestBudget { time_ms: 1, ..GuestBudget::DEFAULT }).unwrap();
+    assert_eq!(stopped_by(&mut hurried, count), "runtime.sql_budget_ms");
+    // What comes after it is not stopped, nor is it where there is time.
+    assert_eq!(one(&mut hurried, "SELECT 1"), "Int(1)");
+    let budget = GuestBudget { time_ms: 60_000, ..GuestBudget::DEFAULT };
+    let mut db = store.connect_with(budget).unwrap();
+    assert_eq!(one(&mut db, count), "Int(100000)");
+}
+
+/// Dropping an index, and making one anew, frees all its pages in one step that nothing stops.
+#[test]
+fn an_index_is_freed_only_if_that_takes_no_longer_than_others_may_wait() {
+    let (_folder, store, mut db) = store_with(GuestBudget { write_ms: 20, ..GuestBudget::DEFAULT });
+    db.execute("CREATE TABLE t (x, padding)", &[]).unwrap();
+    let fill = format!("INSERT INTO t {} SELECT x, zeroblob(900) FROM c", numbers(5_000));
+    db.execute(&fill, &[]).unwrap();
+    db.execute("CREATE INDEX i ON t (x, padding)", &[]).unwrap();
+    for sql in ["DROP INDEX i", "REINDEX i", "REINDEX t"] {
+        assert_eq!(stopped_by(&mut db, sql), "runtime.sql_write_budget_ms", "{sql}");
+    }
+    let mut patient =
+        store.connect_with(GuestBudget { write_ms: 60_000, ..GuestBudget::DEFAULT }).unwrap();
+    for sql in ["REINDEX i", "DROP INDEX i"] {
+        patient.guest_execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+}
+
 #[test]
 fn scripts_see_what_the_server_wrote_and_the_server_what_they_did() {
     let (_folder, _store, mut db) = store_with(GuestBudget::DEFAULT);

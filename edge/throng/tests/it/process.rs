@@ -118,6 +118,59 @@ fn the_process_ends_in_time_whatever_hangs() {
     assert!(took < Duration::from_secs(6), "{took:?}");
 }
 
+/// What a client sends to register a device.
+fn registration(device: &str) -> String {
+    let body = format!("{{\"id\":\"{device}\"}}");
+    format!(
+        "POST /v2/account/authenticate/device?create=true HTTP/1.1\r\nHost: a\r\n\
+         Authorization: Basic ZGVmYXVsdGtleTo=\r\nContent-Length: {}\r\nConnection: close\r\n\
+         \r\n{body}",
+        body.len()
+    )
+}
+
+/// Another process keeps the write lock of the database, as a broken backup might.
+#[test]
+fn the_process_ends_in_time_while_another_holds_the_database() {
+    let folder = Folder::new("locked");
+    let mut server = Server::start(&folder, 0, &["--engine.cores", "1"]);
+    let other = rusqlite::Connection::open(folder.0.join("throng.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut clients: Vec<TcpStream> =
+        (0..8).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    let start = Instant::now();
+    for (at, client) in clients.iter_mut().enumerate() {
+        client.write_all(registration(&format!("a-device-{at}")).as_bytes()).unwrap();
+    }
+    // All in line are told when the patience with the first of them is over.
+    for client in &mut clients {
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    server.line_with("another process holds the database");
+
+    // The database is free for a moment; then a call hangs, and the process is told to end.
+    other.execute_batch("ROLLBACK").unwrap();
+    let mut client = TcpStream::connect(&server.address).unwrap();
+    client.write_all(registration("a-device-0").as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut hangs = TcpStream::connect(&server.address).unwrap();
+    hangs.write_all(registration("a-device-1").as_bytes()).unwrap();
+    // The one core has read that by the time it answers this.
+    let mut client = TcpStream::connect(&server.address).unwrap();
+    client.write_all(b"GET /healthcheck HTTP/1.0\r\n\r\n").unwrap();
+    client.read_to_string(&mut String::new()).unwrap();
+    let start = Instant::now();
+    server.signal(Signal::TERM);
+    server.child.wait().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+}
+
 /// Clients could fill the log with what a script answers them on purpose.
 #[test]
 fn an_error_with_a_code_of_the_script_is_an_answer_and_no_failure() {
