@@ -1,0 +1,58 @@
+/**
+ * Clients who write as much as one call may, over and over: a neighbour who registers and logs in beside them waits
+ * for one such call at most, however many accounts send them.
+ */
+import { after, before, test } from "node:test";
+import assert from "node:assert/strict";
+import { bearer, http, newPlayer, unique } from "../client.mjs";
+import { throngOnly } from "../server.mjs";
+import { besideNeighbour, inParallel, startVictim } from "./rig.mjs";
+
+const KINDS = { kinds: ["register", "authenticate", "rpc"] };
+const WRITERS = 16;
+
+let server;
+let writers;
+before(async () => {
+  if (throngOnly.skip) return;
+  server = await startVictim();
+  writers = await inParallel(WRITERS, WRITERS, async () => (await newPlayer(server)).session);
+});
+after(() => server?.stop());
+
+const put = (path, by, body) => http(server, "PUT", path, { headers: bearer(by), body: JSON.stringify(body) });
+const named = (prefix, count) =>
+  Array.from({ length: count }, (_, at) => ({ collection: "hoard", key: `${(at * 7919) % count}-${prefix}` }));
+
+/** Every writer writes, `rounds` times, all at once each time. */
+async function flood(rounds, objects) {
+  const answers = await inParallel(WRITERS * rounds, WRITERS, (at) =>
+    put("/v2/storage", writers[at % WRITERS], { objects: objects(at) }),
+  );
+  const refused = answers.filter(({ status }) => status !== 200);
+  assert.ok(refused.length === 0, `${refused.length} refused: ${refused[0]?.status} ${refused[0]?.text}`);
+}
+
+test("calls that write a thousand objects each", throngOnly, async () => {
+  const value = JSON.stringify({ text: "x".repeat(100) });
+  const objects = () => named(unique(), 1_000).map((id) => ({ ...id, value }));
+  await besideNeighbour(server, () => flood(4, objects), KINDS);
+});
+
+test("calls that write an object of 250 KB each", throngOnly, async () => {
+  const value = JSON.stringify({ text: "x".repeat(250_000) });
+  const objects = (at) => [{ collection: "large", key: `k${at % 8}`, value }];
+  await besideNeighbour(server, () => flood(12, objects), KINDS);
+});
+
+test("calls that delete a thousand objects each", throngOnly, async () => {
+  const ids = named("gone", 1_000);
+  await flood(1, () => ids.map((id) => ({ ...id, value: "{}" })));
+  const harm = async () => {
+    const answers = await inParallel(WRITERS, WRITERS, (at) =>
+      put("/v2/storage/delete", writers[at], { object_ids: ids }),
+    );
+    assert.ok(answers.every(({ status }) => status === 200));
+  };
+  await besideNeighbour(server, harm, KINDS);
+});
