@@ -27,7 +27,6 @@ mod memory;
 #[allow(unsafe_code, reason = "registers sockets with the poller")]
 mod poll;
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "calls sched_setscheduler(2), which rustix does not have")]
 mod realtime;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "lends memory to the kernel")]

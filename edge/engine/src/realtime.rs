@@ -2,22 +2,27 @@
 //! not late. Not here: who should be one.
 
 use std::io;
+use std::process::Command;
 
 /// Above all ordinary threads, below what an administrator has put higher.
-const PRIORITY: libc::c_int = 1;
+const PRIORITY: &str = "1";
 
 /// Makes the calling thread, and what it starts from now on, a realtime one (`SCHED_FIFO`), or an
-/// ordinary one again. Source: sched(7).
+/// ordinary one again. By `chrt` of util-linux, which every Debian has: the system call is not worth
+/// unsafe code outside the drivers. Source: sched(7), chrt(1).
 ///
 /// # Errors
-/// When the system does not allow it: it takes `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO` above 0.
+/// When the system does not allow it (it takes `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO` above 0),
+/// or there is no `chrt`.
 pub fn set_realtime(is_on: bool) -> io::Result<()> {
-    let (policy, sched_priority) =
-        if is_on { (libc::SCHED_FIFO, PRIORITY) } else { (libc::SCHED_OTHER, 0) };
-    let param = libc::sched_param { sched_priority };
-    // SAFETY: `param` lives as long as the call; 0 is the calling thread.
-    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const param) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let (policy, priority) = if is_on { ("--fifo", PRIORITY) } else { ("--other", "0") };
+    let output = Command::new("chrt").args([policy, "--pid", priority, &thread]).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, said))
 }
 
 #[cfg(test)]

@@ -85,8 +85,8 @@ struct Call {
     start: Cell<Reading>,
     exceeded: Cell<bool>,
     location: RefCell<String>,
-    /// Bytes of this thread's VM for calls at which its collector is to keep up more closely;
-    /// `usize::MAX` while it does.
+    /// Bytes of the running VM at which its collector is to keep up more closely; `usize::MAX`
+    /// while it does.
     hurry_at_bytes: Cell<usize>,
 }
 
@@ -331,8 +331,8 @@ impl Call {
     }
 }
 
-/// Bytes above which this thread's VM for calls is told to collect closely; `None` when it was, or
-/// never may do otherwise.
+/// Bytes above which the VM that runs is told to collect closely; `None` when it was, or never did
+/// otherwise.
 pub(crate) fn hurry_at_bytes() -> Option<usize> {
     let bytes = CALL.with(|call| call.hurry_at_bytes.get());
     (bytes != usize::MAX).then_some(bytes)

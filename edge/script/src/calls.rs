@@ -161,9 +161,6 @@ impl Calls {
         let functions = |table: Table| table.pairs().collect::<mlua::Result<BTreeMap<_, _>>>();
         let call = vm.entry("call")?;
         vm.seal()?;
-        // Whatever the VM before it, if there was one, was told.
-        budget::set_hurry_at_bytes(None);
-        vm.pace_collector();
         Ok(Self {
             call,
             packer: RefCell::default(),
@@ -206,15 +203,16 @@ impl Calls {
         let mode = context.execution_mode;
         let (first, second) = arguments;
         let running = budget::begin(limits.allowed());
+        let pace = self.vm.begin_pace();
         let returned = lend::lend(host, || {
             self.call.call::<Outcome>((
                 function, first, second, mode, packed, expiry, vars, headers, params,
             ))
         });
         let settled = settle(running, limits, returned);
+        self.vm.end_pace(pace);
         self.vm.clear_up().map_err(|error| failure::internal(limits, &error))?;
         self.vm.count_memory();
-        self.vm.pace_collector();
         settled.map(|(value, ..)| value)
     }
 }

@@ -31,7 +31,10 @@ const GC_GOAL_PERCENT: i32 = 150;
 /// only echoes, 5 % went into looking at the same living objects again and again.
 const GC_GOAL_LAZY_PERCENT: i32 = 400;
 
-/// A VM for calls collects lazily below this part of its limit, and closely again above twice that.
+/// And for a match, of which there are many: a tick of a small one spent a tenth of its time so.
+const GC_GOAL_LAZY_MATCH_PERCENT: i32 = 200;
+
+/// A VM collects lazily below this part of its limit, and closely again above twice that.
 /// So a lazy collection begins at a quarter of the limit at the latest.
 const LAZY_PART: usize = 32;
 
@@ -52,8 +55,16 @@ pub(crate) struct Vm {
     purpose: Purpose,
     /// What it was last counted with among all.
     counted_bytes: Cell<usize>,
+    is_lazy: Cell<bool>,
     sources: Arc<Sources>,
     memory_max_bytes: usize,
+}
+
+/// What the call around this one, if there is one, is told of its VM's collector.
+#[derive(Debug)]
+#[must_use = "the call around this one has lost its watch"]
+pub(crate) struct Pace {
+    outer_bytes: Option<usize>,
 }
 
 /// What a VM is for.
@@ -171,7 +182,9 @@ impl Vm {
         }
         lua.set_interrupt(budget::tick);
         let (sources, counted_bytes) = (Arc::clone(sources), Cell::new(0));
-        let vm = Self { lua, entry, seal, purpose, counted_bytes, sources, memory_max_bytes };
+        let is_lazy = Cell::new(false);
+        let vm =
+            Self { lua, entry, seal, purpose, counted_bytes, is_lazy, sources, memory_max_bytes };
         vm.count_memory();
         Ok(vm)
     }
@@ -187,18 +200,33 @@ impl Vm {
         self.seal.clean(&self.lua)
     }
 
-    /// Lets the collector be lazy while the VM for calls of this thread holds little. To be called
-    /// when the VM stands, and after each call.
-    pub(crate) fn pace_collector(&self) {
-        let (used_bytes, max_bytes) = (self.lua.used_memory(), self.memory_max_bytes);
-        let is_lazy = budget::hurry_at_bytes().is_some();
-        if !is_lazy && used_bytes < max_bytes / LAZY_PART {
-            set_goal(&self.lua, GC_GOAL_LAZY_PERCENT);
-            budget::set_hurry_at_bytes(Some(max_bytes / LAZY_PART * 2));
-        } else if is_lazy && used_bytes > max_bytes / LAZY_PART * 2 {
+    /// Tells this thread, before a call, whether the VM's collector is lazy. To be ended with
+    /// [`Self::end_pace`], because calls of several VMs may be under way.
+    pub(crate) fn begin_pace(&self) -> Pace {
+        let outer_bytes = budget::hurry_at_bytes();
+        let hurry_at_bytes = self.memory_max_bytes / LAZY_PART * 2;
+        budget::set_hurry_at_bytes(self.is_lazy.get().then_some(hurry_at_bytes));
+        Pace { outer_bytes }
+    }
+
+    /// Lets the collector be lazy after a call if the VM holds little, and work closely if not.
+    pub(crate) fn end_pace(&self, pace: Pace) {
+        let (used_bytes, lazy_bytes) = (self.lua.used_memory(), self.memory_max_bytes / LAZY_PART);
+        let is_lazy = self.is_lazy.get() && budget::hurry_at_bytes().is_some();
+        let stays_lazy = used_bytes < if is_lazy { lazy_bytes * 2 } else { lazy_bytes };
+        if stays_lazy && !is_lazy {
+            set_goal(
+                &self.lua,
+                match self.purpose {
+                    Purpose::Calls => GC_GOAL_LAZY_PERCENT,
+                    Purpose::Match => GC_GOAL_LAZY_MATCH_PERCENT,
+                },
+            );
+        } else if is_lazy && !stays_lazy {
             collect_closely(&self.lua);
-            budget::set_hurry_at_bytes(None);
         }
+        self.is_lazy.set(stays_lazy);
+        budget::set_hurry_at_bytes(pace.outer_bytes);
     }
 
     /// Tells what the VM holds now, for the limit on all VMs together.

@@ -95,7 +95,7 @@ fn greedy_scripts_run_out_of_memory() {
 #[test]
 fn garbage_beside_much_that_lives_is_no_lack_of_memory() {
     let mut host = TestHost::default();
-    for live_tables in [100, 10_000, 20_000, 80_000] {
+    for live_tables in [100, 10_000, 20_000, 50_000] {
         let body = format!(
             "local live = {{}} for i = 1, {live_tables} do live[i] = {{ i }} end
             local s = 0 for i = 1, 100000 do s = s + #{{ i, i, i, i }} end

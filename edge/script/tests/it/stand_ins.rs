@@ -111,6 +111,35 @@ fn functions_that_a_module_does_not_name_are_there() {
 }
 
 #[test]
+fn what_stand_ins_raise_and_set_is_where_the_script_calls() {
+    for (body, expected) in [
+        (
+            "local ok, why = pcall(function() string['re' .. 'p']('a', 1e10) end) return state, why",
+            "m.lua:5: resulting string too large",
+        ),
+        (
+            "local ok, why = pcall(function() table['so' .. 'rt'](7) end) return state, why",
+            "m.lua:5: bad argument #1 to 'sort' (table expected, got number)",
+        ),
+        (
+            "local ok, why = pcall(function()
+                for w in string['gma' .. 'tch']('a b', '%') do return w end
+            end) return state, why",
+            "m.lua:6: malformed pattern (ends with '%')",
+        ),
+        (
+            "local f = function() _G['mod' .. 'ule']('mine') inside = 7 end f()
+            return state, tostring(mine and mine.inside) .. tostring(inside)",
+            "7nil",
+        ),
+    ] {
+        let mut host = TestHost::default();
+        let mut running = open("", body, &mut host);
+        assert_eq!(signal(&mut *running, &mut host), expected, "{body}");
+    }
+}
+
+#[test]
 fn stand_ins_are_bounded_as_the_functions_are() {
     for body in [
         "local a = string['re' .. 'p']('a', 30000)

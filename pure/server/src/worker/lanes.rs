@@ -132,8 +132,9 @@ impl Worker {
     pub(super) fn run_waiting(&mut self, now: Now) {
         match self.kind {
             Kind::Batcher => {
-                let is_heavys = self.is_heavys_turn || !self.has_light();
-                if is_heavys && !self.heavy.is_empty() {
+                let is_heavys =
+                    !self.heavy.is_empty() && (self.is_heavys_turn || !self.has_light());
+                if is_heavys {
                     self.run_heavy(now);
                 } else {
                     self.run_batch(now);

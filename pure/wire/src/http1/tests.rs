@@ -281,7 +281,8 @@ fn chunked_bodies() {
         chunked("003;ext=\"x;y\"\r\nabc\r\n000;last\r\nTrailer: x\r\nB:\r\n\r\n"),
         "POST / 1.1 keep Transfer-Encoding=chunked [abc]",
     );
-    let hex: String = (1..16).map(|size| format!("{size:x}\r\n{}\r\n", "x".repeat(size))).collect();
+    let chunk = |size| format!("{size:x}\r\n{}\r\n", "x".repeat(size));
+    let hex = (1..16).map(chunk).collect::<Vec<_>>().concat();
     let generous = Limits { body_bytes_max: 120, ..LIMITS };
     for sizes in [hex.clone(), hex.to_uppercase()] {
         let input = chunked(&format!("{sizes}0\r\n\r\n"));
