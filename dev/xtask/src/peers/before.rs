@@ -9,7 +9,8 @@
 
 use std::fmt::Write as _;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, bail};
@@ -223,16 +224,16 @@ impl Bench {
         let folder = self.folder(which);
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder)?;
-        let modules = root().join("scenarios/modules");
-        let program = quoted(&self.programs[which]);
+        // By these names, so that the records tell nothing of the machine's folders.
+        symlink(&self.programs[which], folder.join("throng"))?;
+        symlink(root().join("scenarios/modules"), folder.join("modules"))?;
         let server = if row.serves {
             format!(
-                "{program} serve --data_dir data --runtime.path {} --logger.level error \
-                 --session.token_expiry_sec 7200 --socket.port {port}",
-                quoted(&modules)
+                "./throng serve --data_dir data --runtime.path modules --logger.level error \
+                 --session.token_expiry_sec 7200 --socket.port {port}"
             )
         } else {
-            format!("{program} echo --port {port}")
+            format!("./throng echo --port {port}")
         };
         let mut load = Command::new(&self.programs[1]);
         load.arg("load").args(row.load).args(["--peer", NAMES[which], "--out", "run"]);
@@ -278,21 +279,4 @@ fn line(
         println!("FAIL {}: ratio {:.3}", row.name, ratio.median());
     }
     holds
-}
-
-/// For a shell, whatever is in the path.
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::quoted;
-
-    #[test]
-    fn paths_are_written_for_a_shell() {
-        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
-    }
 }
