@@ -12,6 +12,9 @@ use std::collections::VecDeque;
 use crate::counters::Count;
 use crate::net::Net;
 
+/// A connection has caught up when a piece fills less than this part of its buffer.
+const CAUGHT_UP_PART: usize = 4;
+
 /// What one input costs besides its bytes: so that a turn of 256 KiB tells 1,024 at most.
 pub(crate) const INPUT_COST: u64 = 256;
 /// Receives in a row that fill their buffer, from which on a connection floods.
@@ -127,7 +130,8 @@ impl<M> Net<M> {
     /// A receive has brought `len` bytes.
     #[inline]
     pub(crate) fn note_piece(&mut self, slot: u32, len: usize) {
-        let is_full = len >= self.limits.receive_buffer_bytes as usize;
+        let buffer_bytes = self.limits.receive_buffer_bytes as usize;
+        let is_full = len >= buffer_bytes;
         let state = self.conns.at(slot);
         state.granted = false;
         if is_full {
@@ -136,9 +140,12 @@ impl<M> Net<M> {
                 self.floods(slot);
             }
         } else {
-            // It has caught up: nothing was left for a further buffer.
             state.full_pieces = 0;
-            self.floods_no_more(slot);
+            if len < buffer_bytes / CAUGHT_UP_PART {
+                // Little was left for this buffer and nothing for a further one. A piece that is
+                // only just short is a flood's as well, and would let it have many at once again.
+                self.floods_no_more(slot);
+            }
         }
     }
 
