@@ -6,7 +6,7 @@ use std::net::{IpAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Folder, Process, SCENARIO, count, flat, free_port, load, request, stub, throng};
+use super::{Folder, Process, count, evenly, flat, free_port, load, request, stub, throng};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -29,8 +29,7 @@ fn narrow(gap: Duration) -> String {
 fn asking(folder: &Folder) -> String {
     let path = folder.path("asking.toml");
     // Evenly, so that it is the rate alone that decides.
-    let even = SCENARIO.replace("name='s'\n", "name='s'\nprocess='constant'\n");
-    std::fs::write(&path, even).unwrap();
+    std::fs::write(&path, evenly()).unwrap();
     path
 }
 
