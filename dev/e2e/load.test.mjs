@@ -8,11 +8,12 @@
 import { after, before, describe, test } from "node:test";
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { HistogramLogReader } from "hdr-histogram-js";
+import { basic, http } from "./client.mjs";
 import { binary, isExternal, startServer } from "./server.mjs";
 
 const RUN_MS_MAX = 60_000;
@@ -84,4 +85,44 @@ test("another reader finds in the log what the result says", async () => {
       assert.ok(Math.abs(value - ns) <= ns / 500, `${kind} p${percentile}: ${value}, ${ns}`);
     }
   }
+});
+
+test("processes share the rows of a data file, each player has its own", async () => {
+  const ids = Array.from({ length: 24 }, (_, n) => `data-file-${process.pid}-"${n}"-${Date.now()}`);
+  const rows = ids.map((id) => `${JSON.stringify({ id, name: `N${id.length}` })}\n`);
+  await writeFile(join(folder, "devices.jsonl"), rows.join(""));
+  await writeFile(
+    join(folder, "devices.toml"),
+    `name = "devices"
+title = "Everybody has a device of a file"
+players = 24
+[[data]]
+name = "devices"
+file = "devices.jsonl"
+[[session]]
+name = "s"
+[[session.first]]
+op = "login"
+post = "/v2/account/authenticate/device?create=true&"
+auth = "server-key"
+body = '{"id":"\${devices.id:json}"}'
+`,
+  );
+  const { result } = await load(join(folder, "devices.toml"), "--processes", "2");
+  assert.deepEqual(result.errors, []);
+  assert.deepEqual(result.settings.data, [
+    { name: "devices", file: "devices.jsonl", rows: 24, pick: "player", wrap: false },
+  ]);
+  assert.equal(result.ops[0].done, 24);
+  // Had two of them had the same row, one of the accounts would not be there.
+  for (const id of ids) {
+    const path = "/v2/account/authenticate/device?create=false";
+    const answer = await http(server, "POST", path, {
+      headers: basic(server.serverKey),
+      body: JSON.stringify({ id }),
+    });
+    assert.equal(answer.status, 200, id);
+  }
+  // One player more than rows.
+  await assert.rejects(load(join(folder, "devices.toml"), "--players", "25"), /25 players, and devices.jsonl has 24 rows/);
 });

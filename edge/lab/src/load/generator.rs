@@ -5,12 +5,13 @@
 //! record goes on growing and is handed over later.
 //!
 //! Split by concern: `schedule` decides when what begins and ends, `missed` counts what should have
-//! begun and did not, `steps` does the steps of a session, `http` and `socket` read what comes back.
+//! begun and did not, `rows` says who has which row of a data file, `steps` does the steps of a session, `http` and `socket` read what comes back.
 
 mod http;
 pub(crate) mod inbox;
 mod missed;
 pub(crate) mod player;
+mod rows;
 mod schedule;
 mod socket;
 mod source;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Instant;
 
+pub(crate) use rows::Share;
 use schedule::Ending;
 pub(crate) use source::Source;
 
@@ -98,6 +100,8 @@ pub(crate) struct Settings {
     pub(crate) first_sender: u32,
     /// Players of the whole run, which share a rate.
     pub(crate) players_all: u32,
+    /// Which of the run's processes this is.
+    pub(crate) share: Share,
     pub(crate) rate: Option<f64>,
     /// What it becomes, evenly, until the counted time ends.
     pub(crate) rate_end: Option<f64>,
@@ -171,6 +175,8 @@ pub(crate) struct Generator {
     /// CLOCK_MONOTONIC minus the engine's time: makes stamps of several processes comparable.
     mono_offset_ns: u64,
     clock: Option<(Instant, u64)>,
+    /// Rows that have been given out of each data file.
+    turns: Box<[u64]>,
     /// The server's name has been recorded.
     knows_server: bool,
 }
@@ -240,6 +246,7 @@ impl Generator {
             text: Vec::new(),
             mono_offset_ns: 0,
             clock: None,
+            turns: vec![0; program.data.len()].into_boxed_slice(),
             knows_server: false,
             program,
             settings,

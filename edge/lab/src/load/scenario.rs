@@ -3,6 +3,7 @@
 //! Only the form is known here; `program` turns a scenario into steps that can be run. Unknown
 //! keys are errors, so that a misspelt threshold cannot pass in silence.
 
+pub mod data;
 mod form_error;
 pub(crate) mod mark;
 pub(crate) mod path;
@@ -83,6 +84,9 @@ pub struct Scenario {
     /// Arrivals over time: players come, do their session once and go.
     #[serde(default, rename = "phase")]
     pub phases: Vec<Phase>,
+    /// Files whose rows are values for `${name.column}`.
+    #[serde(default)]
+    pub data: Vec<data::Data>,
     /// What players do.
     #[serde(rename = "session")]
     pub sessions: Vec<Session>,
@@ -393,6 +397,9 @@ pub enum ScenarioError {
     /// Larger than [`SCENARIO_BYTES_MAX`].
     #[error("scenario: larger than {SCENARIO_BYTES_MAX} bytes")]
     TooLarge,
+    /// A data file that it names.
+    #[error(transparent)]
+    Data(#[from] data::DataError),
     /// Well-formed, but it cannot be meant so.
     #[error("scenario: {place}: {what}")]
     Meaning {
@@ -405,13 +412,17 @@ pub enum ScenarioError {
 
 impl Scenario {
     /// 16 hexadecimal digits that differ, in all likelihood, when anything in it does: to tell
-    /// whether two runs did the same. Source: FNV-1a, 64 bits.
+    /// whether two runs did the same. What the data files say is part of it.
     #[must_use]
     pub fn digest(&self) -> String {
-        let text = format!("{self:?}");
-        let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, mix))
+        format!("{:016x}", digest(format!("{self:?}").bytes()))
     }
+}
+
+/// Source: FNV-1a, 64 bits.
+fn digest(bytes: impl Iterator<Item = u8>) -> u64 {
+    let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    bytes.fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 /// Reads a scenario.

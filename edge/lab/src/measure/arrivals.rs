@@ -44,6 +44,12 @@ impl Stream {
         (self.u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    /// From 0 up to but not including `end`, which is above 0.
+    pub(crate) fn below(&mut self, end: u32) -> u32 {
+        let share = (u64::from(end) * (self.u64() >> 32)) >> 32;
+        u32::try_from(share).unwrap_or(0)
+    }
+
     /// From `min_ns` up to but not including `max_ns`; `min_ns` when there is nothing between.
     pub(crate) fn between_ns(&mut self, min_ns: u64, max_ns: u64) -> u64 {
         let range_ns = u128::from(max_ns.saturating_sub(min_ns));
@@ -86,6 +92,7 @@ mod tests {
         assert!((99_000_000_000..101_000_000_000).contains(&sum), "{sum}");
         assert_eq!(stream.gap_ns(Process::Constant, 5.0), 5);
         assert!((0..1_000).all(|_| (10..20).contains(&stream.between_ns(10, 20))));
+        assert!((0..1_000).all(|_| stream.below(3) < 3));
         assert_eq!((stream.between_ns(5, 5), stream.between_ns(9, 2)), (5, 9));
     }
 }

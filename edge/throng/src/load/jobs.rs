@@ -241,7 +241,10 @@ fn scenario(name: &str) -> anyhow::Result<Scenario> {
         }
         read => read.with_context(|| name.to_owned())?,
     };
-    parse(&text).with_context(|| name.to_owned())
+    let mut scenario = parse(&text).with_context(|| name.to_owned())?;
+    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+    scenario.read_data(folder).with_context(|| name.to_owned())?;
+    Ok(scenario)
 }
 
 #[cfg(test)]
@@ -337,6 +340,45 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(error.contains("--warmup 5s leaves nothing to count of phases of 5 s"), "{error}");
         assert_eq!(of("load register").unwrap()[0].plan.warm_up.0.as_secs(), 2);
+    }
+
+    #[test]
+    fn a_data_file_lies_beside_its_scenario_and_has_a_row_for_each_player() {
+        let folder = std::env::temp_dir().join(format!("throng-data-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+        let toml = |players: u32, more: &str| {
+            format!(
+                "name='d'\ntitle='d'\nplayers={players}\n{more}[[data]]\nname='users'\n\
+                 file='users.csv'\n[[session]]\nname='s'\n[[session.loop]]\nop='o'\n\
+                 get='/${{users.id}}'\n"
+            )
+        };
+        let load = || of(&format!("load {}/d.toml", folder.display())).map(|_| ());
+        let phase = |arrivals| format!("[[phase]]\nduration='10s'\narrivals={arrivals}\n");
+        write("d.toml", &toml(3, ""));
+        let lacking = load().unwrap_err();
+        write("users.csv", "id\na\nb\n");
+        let short = load().unwrap_err();
+        let mut found = vec![lacking, short];
+        for (players, more) in [(2, ""), (1, &*phase(0.2)), (1, &*phase(0.3))] {
+            write("d.toml", &toml(players, more));
+            found.push(load().err().unwrap_or_default());
+        }
+        write("users.csv", "id\na\nb,c\n");
+        found.push(load().unwrap_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+        for (found, wanted) in found.iter().zip([
+            "users.csv: No such file",
+            "3 players, and users.csv has 2 rows, of which each gets one: a longer file, at most 2",
+            "",
+            "",
+            "3 players, and users.csv has 2 rows",
+            "users.csv, line 3, column 2: the row has 2 values and the first line 1",
+        ]) {
+            assert_eq!(found.is_empty(), wanted.is_empty(), "{found}");
+            assert!(found.contains(wanted), "{found}");
+        }
     }
 
     #[test]

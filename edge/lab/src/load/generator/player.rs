@@ -115,6 +115,8 @@ pub(crate) struct Player {
     /// Its beats, think times and waits.
     pub(crate) random: Stream,
     pub(crate) captured: Box<[Box<str>]>,
+    /// Its row of each data file.
+    pub(crate) rows: Box<[u32]>,
     pub(crate) inbox: Inbox,
 }
 

@@ -373,12 +373,17 @@ impl Generator {
 
     fn arrive(&mut self, now_ns: u64, due_ns: u64, out: &mut Output<Command>) {
         let order = self.schedule.arrived;
+        let number = self.settings.first_number.wrapping_add(order);
+        let rows = match self.rows_of(order, number) {
+            Ok(rows) => rows,
+            Err(place) => return self.has_no_row(place),
+        };
         self.schedule.arrived += 1;
         let session = self.choose_session(order);
-        let number = self.settings.first_number.wrapping_add(order);
         let player = Player {
             number,
             session,
+            rows,
             is_preparing: true,
             random: Stream::new(self.settings.seed, u64::from(number)),
             captured: vec![Box::from(""); self.program.captured_count].into_boxed_slice(),
@@ -405,6 +410,14 @@ impl Generator {
         // A loop without a prelude begins at its beat, not at the arrival.
         player.is_intended = self.program.sessions[usize::from(session)].loop_start > 0;
         self.advance(now_ns, index, out);
+    }
+
+    /// A player was due for whom a data file has no row: it does not come.
+    fn has_no_row(&mut self, place: usize) {
+        let name = self.program.data.get(place).map_or("-", |it| &it.name);
+        let kind =
+            Kind::new(Cause::NoRow, format!("no row left in `{name}`: a player did not come"));
+        self.record.error(NO_OP, &kind, String::new);
     }
 
     fn choose_session(&mut self, order: u32) -> u16 {

@@ -6,7 +6,7 @@ use wire::websocket::{self, Opcode};
 
 use super::http::Wrong;
 use super::{Command, Generator, Node, RESTART_NS};
-use crate::load::generator::player::{Doing, Expecting, Link};
+use crate::load::generator::player::{Doing, Expecting, Link, Player};
 use crate::load::record::Stage;
 use crate::load::record::kind::{Cause, Kind};
 use crate::load::scenario::mark::{Mark, NUMBER_MASK};
@@ -170,6 +170,10 @@ impl Generator {
         }
         player.rounds += 1;
         player.round = player.round.wrapping_add(1);
+        // The row that it came with is that of its first round too.
+        if player.round > 1 && !player.rows.is_empty() {
+            self.renew_rows(index);
+        }
         false
     }
 
@@ -346,7 +350,7 @@ impl Generator {
             whole.len()
         } else {
             let player = &self.players[index];
-            let filling = filling(player);
+            let filling = filling(player, &self.program);
             out.send_with(conn, |bytes| {
                 let start = bytes.len();
                 for _ in 0..http.pipeline {
@@ -369,7 +373,7 @@ impl Generator {
     ) {
         let key = self.random.bytes::<16>();
         self.text.clear();
-        target.fill(&mut self.text, &filling(&self.players[index]));
+        target.fill(&mut self.text, &filling(&self.players[index], &self.program));
         let target = String::from_utf8_lossy(&self.text);
         let host = &self.node(index).host;
         let bytes = out.send_with(conn, |bytes| {
@@ -399,7 +403,7 @@ impl Generator {
         };
         let mut text = std::mem::take(&mut self.text);
         text.clear();
-        frame.fill(&mut text, &filling(&self.players[index]));
+        frame.fill(&mut text, &filling(&self.players[index], &self.program));
         self.send_frame(index, Opcode::Text, &text, out);
         self.text = text;
         self.sent_frame(now_ns, index, step, expecting)
@@ -573,8 +577,10 @@ impl Generator {
     }
 }
 
-pub(super) fn filling(player: &crate::load::generator::player::Player) -> Filling<'_> {
+fn filling<'a>(player: &'a Player, program: &'a Program) -> Filling<'a> {
     Filling {
+        data: &program.data,
+        rows: &player.rows,
         player: player.number,
         round: player.round,
         cid: player.cid,

@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod hardship;
+mod rows;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,10 +11,11 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use event::{ConnId, ConnectFailure, Handler, Input, Now, Op, Output};
 
-use super::{Command, Event, Generator, Node, Settings};
+use super::{Command, Event, Generator, Node, Settings, Share};
 use crate::load::record::{Record, Stage};
+use crate::load::scenario::data::table_of;
 use crate::load::scenario::program::{Dials, Program, compile};
-use crate::load::scenario::{built_in, parse};
+use crate::load::scenario::{Scenario, built_in, parse};
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
@@ -56,7 +58,7 @@ type Connect<'a> = dyn Fn(u64) -> Option<(Result<(), ConnectFailure>, u64)> + 'a
 
 impl<'a> World<'a> {
     fn new(text: &str, change: impl FnOnce(&mut Settings), server: &'a mut Server<'a>) -> Self {
-        let scenario = parse(text).unwrap();
+        let scenario = scenario(text);
         let program = Arc::new(program(text));
         let mut settings = Settings {
             nodes: vec![Node { addr: "127.0.0.1:1".parse().unwrap(), host: "h".to_owned() }],
@@ -65,6 +67,7 @@ impl<'a> World<'a> {
             players: scenario.players,
             first_number: 0,
             players_all: scenario.players,
+            share: Share::WHOLE,
             rate: scenario.rate,
             rate_end: None,
             saturate: false,
@@ -204,8 +207,19 @@ impl<'a> World<'a> {
     }
 }
 
+/// A scenario whose data files have ten rows each.
+fn scenario(text: &str) -> Scenario {
+    let mut scenario = parse(text).unwrap();
+    let rows = (0..10).map(|id| format!("{id},\"u\"\"{id}\"\"\"\n"));
+    let rows = format!("id,name\n{}", rows.collect::<String>());
+    for data in &mut scenario.data {
+        data.table = table_of("csv", &rows);
+    }
+    scenario
+}
+
 fn program(text: &str) -> Program {
-    let scenario = parse(text).unwrap();
+    let scenario = scenario(text);
     let dials = Dials {
         hosts: vec!["h".to_owned()],
         server_key: "s".to_owned(),

@@ -54,6 +54,8 @@ pub enum Cause {
     LacksValue,
     /// The answer to a frame is an error.
     Envelope,
+    /// A data file had no row left for a player.
+    NoRow,
     /// Players did not become ready.
     NotReady,
     /// The scenario ended the run.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Ramp, Second};
 use crate::load::record::kind::Cause;
 use crate::load::record::{EndingRecord, Record, Stage};
+use crate::load::scenario::data::Data;
 use crate::load::scenario::program::Op;
 use crate::measure::environment::Environment;
 use crate::measure::number::float;
@@ -112,6 +113,9 @@ pub struct Settings {
     pub planned_s: f64,
     /// Variables of the scenario.
     pub vars: BTreeMap<String, String>,
+    /// Its data files.
+    #[serde(default)]
+    pub data: Vec<DataSummary>,
     /// The generator's driver.
     pub driver: String,
     /// Processes that generated.
@@ -144,6 +148,34 @@ impl Settings {
                 None => format!("open loop, rate {rate}/s"),
             },
             (false, None) => "open loop".to_owned(),
+        }
+    }
+}
+
+/// A data file of the scenario.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DataSummary {
+    /// What the scenario calls it.
+    pub name: String,
+    /// Its file's name, without folders.
+    pub file: String,
+    /// Its rows.
+    pub rows: u32,
+    /// Who got which: `player`, `turn`, `random`.
+    pub pick: String,
+    /// Whether players beyond the last row began with the first one again.
+    pub wrap: bool,
+}
+
+impl DataSummary {
+    pub(crate) fn of(data: &Data) -> Self {
+        let file = std::path::Path::new(&data.file).file_name().unwrap_or_default();
+        Self {
+            name: data.name.clone(),
+            file: file.to_string_lossy().into_owned(),
+            rows: data.table.rows(),
+            pick: data.pick.word().to_owned(),
+            wrap: data.wrap,
         }
     }
 }

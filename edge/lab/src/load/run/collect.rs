@@ -9,7 +9,7 @@ use crate::load::generator::Event;
 use crate::load::record::{OwnRecord, Record, Stage};
 use crate::load::result::Second;
 use crate::load::result::summary::{
-    GeneratorCost, PLAYERS_MIN, RESULT_VERSION, RampCost, Settings, Summary,
+    DataSummary, GeneratorCost, PLAYERS_MIN, RESULT_VERSION, RampCost, Settings, Summary,
 };
 use crate::load::result::{Progress, Watch};
 use crate::load::scenario::program::Program;
@@ -111,6 +111,7 @@ impl Collector {
                 warm_up_s: plan.warm_up.0.as_secs_f64(),
                 planned_s: seconds(settings.counted_ns),
                 vars,
+                data: scenario.data.iter().map(DataSummary::of).collect(),
                 driver: String::new(),
                 processes: plan.processes.max(1),
                 realtime: plan.realtime,

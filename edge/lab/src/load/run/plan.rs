@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use engine::{DriverChoice, StartError, ThreadFailed};
 
 use crate::load::generator::{self, Node, PLAYERS_MAX, Source};
+use crate::load::scenario::data::{Data, Pick};
 use crate::load::scenario::mark::SENDER_MASK;
 use crate::load::scenario::program::{Dials, compile};
 use crate::load::scenario::{Scenario, ScenarioError, Span};
@@ -132,6 +133,21 @@ pub enum RunError {
     /// Several targets for the one server that the run starts itself.
     #[error("a server that is started for the run is one: give one target, or none")]
     ServerOfMany,
+    /// A data file has not a row for each player.
+    #[error(
+        "data `{name}`: {players} players, and {file} has {rows} rows, of which each gets one: a \
+         longer file, at most {rows} players (--players), or `wrap = true` in the scenario"
+    )]
+    Rows {
+        /// The scenario's name for it.
+        name: String,
+        /// As the scenario says.
+        file: String,
+        /// How many it has.
+        rows: u32,
+        /// How many are to come.
+        players: u64,
+    },
     /// More players than can be numbered.
     #[error("{players} players are too many: at most {PLAYERS_MAX}")]
     Players {
@@ -156,6 +172,7 @@ pub enum RunError {
 pub fn check(plan: &Plan) -> Result<(), RunError> {
     compile(&plan.scenario, &dials(plan, &plan.targets, 0))?;
     check_targets(plan)?;
+    check_rows(plan)?;
     check_players(plan.players.unwrap_or(plan.scenario.players), plan.processes.max(1))
 }
 
@@ -186,6 +203,34 @@ pub(super) fn check_players(players: u32, processes: u16) -> Result<(), RunError
         });
     }
     Ok(())
+}
+
+/// Whether every player that is to come has a row of each data file.
+fn check_rows(plan: &Plan) -> Result<(), RunError> {
+    let phases = &plan.scenario.phases;
+    let players = if phases.is_empty() {
+        u64::from(plan.players.unwrap_or(plan.scenario.players))
+    } else if phases.iter().any(|phase| phase.players_max.is_some()) {
+        // Nobody knows how many will be let in.
+        return Ok(());
+    } else {
+        let expected = phases.iter().map(|it| it.arrivals * it.duration.0.as_secs_f64());
+        whole(expected.sum())
+    };
+    let is_own = |data: &&Data| data.pick == Pick::Player && !data.wrap;
+    for data in plan.scenario.data.iter().filter(is_own) {
+        let rows = data.table.rows();
+        if players > u64::from(rows) {
+            let (name, file) = (data.name.clone(), data.file.clone());
+            return Err(RunError::Rows { name, file, rows, players });
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+fn whole(count: f64) -> u64 {
+    count.clamp(0.0, 1e15).ceil() as u64
 }
 
 fn check_targets(plan: &Plan) -> Result<(), RunError> {
@@ -241,6 +286,10 @@ pub(super) fn generator_settings(
         players: part(index + 1) - part(index),
         first_number,
         players_all: all,
+        share: share.map_or(generator::Share::WHOLE, |it| generator::Share {
+            index: it.index,
+            count: it.count,
+        }),
         rate: plan.rate.or(plan.scenario.rate),
         rate_end: plan.rate_end.or(plan.scenario.rate_end),
         saturate: plan.saturate,

@@ -5,10 +5,12 @@
 mod check;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use check::check;
 use memchr::memmem::Finder;
 
+use crate::load::scenario::data::{Data, Pick, Table};
 use crate::load::scenario::path::Path;
 use crate::load::scenario::template::{Filling, Names, Template};
 use crate::load::scenario::{
@@ -27,7 +29,8 @@ pub(crate) const CAPTURES_MAX: usize = 16;
 /// the server would be blamed for not reading.
 const WRITE_BYTES_MAX: usize = 1 << 20;
 /// Holes that are filled with nothing.
-const EMPTY: Filling<'_> = Filling { player: 0, round: 0, cid: 0, captured: &[] };
+const EMPTY: Filling<'_> =
+    Filling { player: 0, round: 0, cid: 0, captured: &[], data: &[], rows: &[] };
 /// Requests in one write, at most.
 pub(crate) const PIPELINE_MAX: u16 = 1_024;
 
@@ -60,6 +63,8 @@ pub(crate) struct Program {
     pub(crate) ops: Vec<Op>,
     pub(crate) sessions: Vec<SessionPlan>,
     pub(crate) captured_count: usize,
+    /// Data files.
+    pub(crate) data: Vec<Source>,
     /// Index into `ops`.
     pub(crate) headline: u16,
     /// The operation that times application pings, if any session sends them.
@@ -98,6 +103,17 @@ impl Program {
     pub(crate) fn match_id<'a>(&self, captured: &'a [Box<str>]) -> Option<&'a str> {
         captured.get(self.match_place?).map(|id| &**id)
     }
+}
+
+/// A data file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    /// As the scenario names it.
+    pub(crate) file: String,
+    pub(crate) pick: Pick,
+    pub(crate) wrap: bool,
+    pub(crate) table: Arc<Table>,
 }
 
 #[derive(Debug)]
@@ -203,6 +219,7 @@ pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, Sce
         ops: compiler.ops,
         sessions,
         captured_count: compiler.names.captured.len(),
+        data: compiler.names.data.clone(),
         headline,
         ping_op: compiler.ping_op,
         match_ops: compiler.match_ops,
@@ -253,6 +270,7 @@ impl<'a> Compiler<'a> {
         if names.captured.len() > CAPTURES_MAX {
             return Err(mistake("capture", format!("more than {CAPTURES_MAX} names")));
         }
+        names.data = scenario.data.iter().map(source).collect();
         Ok(Self {
             dials,
             names,
@@ -380,7 +398,7 @@ impl<'a> Compiler<'a> {
             }
         }
         if let Some(target) = &form.connect {
-            let target = self.template(place, target)?;
+            let target = self.target(place, target)?;
             let lines = self.header_lines(place, form)?;
             let extra = lines.constant().ok_or_else(|| {
                 let what = "headers of `connect` are the same for all players and rounds: only \
@@ -424,7 +442,7 @@ impl<'a> Compiler<'a> {
         (method, target): (&str, &str),
         setup: bool,
     ) -> Result<HttpStep, ScenarioError> {
-        let target = self.template(place, target)?;
+        let target = self.target(place, target)?;
         let mut rest = Template::default();
         self.push_auth(place, form.auth, &mut rest)?;
         rest.push(&self.header_lines(place, form)?);
@@ -538,6 +556,8 @@ impl<'a> Compiler<'a> {
                 return Err(mistake(place, format!("`{name}` cannot be a header of a scenario")));
             }
             let value = self.template(place, &value.replace(|c: char| c.is_control(), " "))?;
+            let cure = "no control characters can stand in a header: take them out of the file";
+            self.check_fields(place, &value, (char::is_control, cure))?;
             let mut line = Vec::new();
             if let Some(value) = value.constant() {
                 wire::http1::write_header(&mut line, name, &String::from_utf8_lossy(value));
@@ -552,6 +572,34 @@ impl<'a> Compiler<'a> {
         Ok(lines)
     }
 
+    /// A template of a path, in which a space would end it.
+    fn target(&self, place: &str, text: &str) -> Result<Template, ScenarioError> {
+        let template = self.template(place, text)?;
+        let is_bad = |c: char| c.is_control() || c.is_whitespace() || !c.is_ascii();
+        let cure = "that cannot stand in a path: write `:url` behind the column's name";
+        self.check_fields(place, &template, (is_bad, cure))?;
+        Ok(template)
+    }
+
+    /// Whether the values that fill a template may stand there.
+    fn check_fields(
+        &self,
+        place: &str,
+        template: &Template,
+        (is_bad, cure): (impl Fn(char) -> bool, &str),
+    ) -> Result<(), ScenarioError> {
+        for field in template.raw_fields() {
+            let Some(source) = self.names.data.get(usize::from(field.source)) else { continue };
+            let line = source.table.line_where(field.column, |value| value.contains(&is_bad));
+            if let Some(line) = line {
+                let column = &source.table.fields[usize::from(field.column)];
+                let at = format!("{}, line {line}, column `{column}`", source.file);
+                return Err(mistake(place, format!("{at}: {cure}")));
+            }
+        }
+        Ok(())
+    }
+
     fn template(&self, place: &str, text: &str) -> Result<Template, ScenarioError> {
         Template::parse(text, &self.names).map_err(|error| mistake(place, error.to_string()))
     }
@@ -562,6 +610,16 @@ impl<'a> Compiler<'a> {
             Some((u8::try_from(place(name)?).ok()?, Path::parse(path)))
         };
         form.capture.iter().filter_map(capture).collect()
+    }
+}
+
+fn source(data: &Data) -> Source {
+    Source {
+        name: data.name.clone(),
+        file: data.file.clone(),
+        pick: data.pick,
+        wrap: data.wrap,
+        table: data.table.clone(),
     }
 }
 

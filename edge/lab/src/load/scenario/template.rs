@@ -5,6 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::load::scenario::program::Source;
 use crate::measure::nearest::did_you_mean;
 
 /// Holes of one template, at most.
@@ -21,7 +24,32 @@ pub(crate) enum Hole {
     Cid,
     /// A value captured from an answer.
     Captured(u8),
+    /// A value of the player's row.
+    Field(Field),
 }
+
+/// A column of a data file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    /// The place of its file in [`Filling::data`].
+    pub(crate) source: u8,
+    pub(crate) column: u8,
+    pub(crate) escape: Escape,
+}
+
+/// How a value of a data file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Escape {
+    /// As it stands.
+    Raw,
+    /// For between the quotes of a JSON string: `${accounts.name:json}`.
+    Json,
+    /// For a path or a query: `${accounts.name:url}`.
+    Url,
+}
+
+/// What may stand as it is in any part of a path or query. Source: RFC 3986, section 2.3.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
@@ -42,6 +70,9 @@ pub(crate) struct Filling<'a> {
     pub(crate) round: u32,
     pub(crate) cid: u32,
     pub(crate) captured: &'a [Box<str>],
+    pub(crate) data: &'a [Source],
+    /// The player's row of each file.
+    pub(crate) rows: &'a [u32],
 }
 
 /// Names known when templates are read.
@@ -51,6 +82,8 @@ pub(crate) struct Names {
     pub(crate) constants: BTreeMap<String, String>,
     /// Captured by some step; the index is the place in [`Filling::captured`].
     pub(crate) captured: Vec<String>,
+    /// Data files; the index is the place in [`Filling::data`].
+    pub(crate) data: Vec<Source>,
 }
 
 /// What is wrong with a template.
@@ -62,6 +95,10 @@ pub(crate) enum TemplateError {
     Unknown { name: String, meant: String },
     #[error("more than {HOLES_MAX} holes")]
     TooMany,
+    #[error("`${{{name}}}`: {file} has no column `{column}`{meant}")]
+    NoColumn { name: String, file: String, column: String, meant: String },
+    #[error("`${{{name}}}`: a value of a data file is written `:json`, `:url`, or as it stands")]
+    NoEscape { name: String },
 }
 
 impl Template {
@@ -118,6 +155,14 @@ impl Template {
         }
     }
 
+    /// The columns that fill holes as they stand.
+    pub(crate) fn raw_fields(&self) -> impl Iterator<Item = Field> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Hole(Hole::Field(field)) if field.escape == Escape::Raw => Some(*field),
+            _ => None,
+        })
+    }
+
     /// Bytes of the filled text.
     pub(crate) fn len(&self, filling: &Filling<'_>) -> usize {
         let digits = |number: u32| itoa::Buffer::new().format(number).len();
@@ -127,6 +172,11 @@ impl Template {
             Part::Hole(Hole::Round) => digits(filling.round),
             Part::Hole(Hole::Cid) => digits(filling.cid),
             Part::Hole(Hole::Captured(index)) => captured(filling, *index).len(),
+            Part::Hole(Hole::Field(field)) => {
+                let mut len = 0;
+                escaped(*field, filling, |part| len += part.len());
+                len
+            }
         };
         self.parts.iter().map(part_len).sum()
     }
@@ -142,6 +192,9 @@ impl Template {
                 Part::Hole(Hole::Captured(index)) => {
                     out.extend_from_slice(captured(filling, *index).as_bytes());
                 }
+                Part::Hole(Hole::Field(field)) => {
+                    escaped(*field, filling, |part| out.extend_from_slice(part.as_bytes()));
+                }
             }
         }
     }
@@ -152,6 +205,9 @@ fn hole(name: &str, names: &Names) -> Result<Hole, TemplateError> {
         "player" => Hole::Player,
         "round" => Hole::Round,
         "cid" => Hole::Cid,
+        _ if let Some((source, column)) = of_data(name, names) => {
+            Hole::Field(field(name, source, column, names)?)
+        }
         _ => {
             let index = names.captured.iter().position(|known| known == name);
             let index = index.and_then(|index| u8::try_from(index).ok());
@@ -160,8 +216,70 @@ fn hole(name: &str, names: &Names) -> Result<Hole, TemplateError> {
     })
 }
 
+/// The data file that a name speaks of, and what stands behind its point.
+fn of_data<'a>(name: &'a str, names: &Names) -> Option<(u8, &'a str)> {
+    let (source, column) = name.split_once('.')?;
+    let place = names.data.iter().position(|it| it.name == source)?;
+    Some((u8::try_from(place).ok()?, column))
+}
+
+fn field(name: &str, place: u8, column: &str, names: &Names) -> Result<Field, TemplateError> {
+    let source = &names.data[usize::from(place)];
+    let (column, escape) = match column.split_once(':') {
+        None => (column, Escape::Raw),
+        Some((column, "json")) => (column, Escape::Json),
+        Some((column, "url")) => (column, Escape::Url),
+        Some(_) => return Err(TemplateError::NoEscape { name: name.to_owned() }),
+    };
+    let known = || source.table.fields.iter().map(|it| &**it);
+    let column = source.table.field(column).ok_or_else(|| TemplateError::NoColumn {
+        name: name.to_owned(),
+        file: source.file.clone(),
+        column: column.to_owned(),
+        meant: did_you_mean(column, known()),
+    })?;
+    Ok(Field { source: place, column, escape })
+}
+
+/// Hands out the pieces of a value, as it is to be written.
+fn escaped<'a>(field: Field, filling: &Filling<'a>, mut piece: impl FnMut(&'a str)) {
+    let place = usize::from(field.source);
+    let (Some(source), Some(row)) = (filling.data.get(place), filling.rows.get(place)) else {
+        return;
+    };
+    let value = source.table.value(*row, field.column);
+    match field.escape {
+        Escape::Raw => piece(value),
+        Escape::Url => utf8_percent_encode(value, UNRESERVED).for_each(piece),
+        Escape::Json => json_pieces(value, piece),
+    }
+}
+
+/// Source: RFC 8259, section 7.
+fn json_pieces<'a>(mut rest: &'a str, mut piece: impl FnMut(&'a str)) {
+    const CONTROLS: [&str; 32] = [
+        "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007",
+        "\\b", "\\t", "\\n", "\\u000b", "\\f", "\\r", "\\u000e", "\\u000f", "\\u0010", "\\u0011",
+        "\\u0012", "\\u0013", "\\u0014", "\\u0015", "\\u0016", "\\u0017", "\\u0018", "\\u0019",
+        "\\u001a", "\\u001b", "\\u001c", "\\u001d", "\\u001e", "\\u001f",
+    ];
+    let is_special = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
+    while let Some(at) = rest.as_bytes().iter().position(is_special) {
+        let (before, after) = rest.split_at(at);
+        piece(before);
+        piece(match after.as_bytes().first() {
+            Some(b'"') => "\\\"",
+            Some(control @ ..0x20) => CONTROLS[usize::from(*control)],
+            _ => "\\\\",
+        });
+        rest = &after[1..];
+    }
+    piece(rest);
+}
+
 fn unknown(name: &str, names: &Names) -> TemplateError {
     let known = names.constants.keys().chain(&names.captured).map(String::as_str);
+    let known = known.chain(names.data.iter().map(|it| it.name.as_str()));
     let meant = did_you_mean(name, known.chain(["player", "round", "cid"]));
     TemplateError::Unknown { name: name.to_owned(), meant }
 }
@@ -177,14 +295,23 @@ fn number(out: &mut Vec<u8>, number: u32) {
 #[cfg(test)]
 mod tests {
     use super::{Filling, Names, Template};
+    use crate::load::scenario::data::table_of;
+    use crate::load::scenario::program::Source;
 
     fn check(text: &str, wanted: &str) {
         let names = Names {
             constants: [("host".to_owned(), "h:1".to_owned())].into(),
             captured: vec!["a".to_owned(), "token".to_owned()],
+            data: vec![Source {
+                name: "users".to_owned(),
+                file: "users.csv".to_owned(),
+                table: table_of("csv", "name,id\nAnn,1\n\"A \"\"é\"\"\\\n\u{1}&\",2\n"),
+                ..Source::default()
+            }],
         };
         let captured = ["A".into(), "T0K".into()];
-        let filling = Filling { player: 12, round: 3, cid: 456, captured: &captured };
+        let (data, rows) = (&names.data, &[1]);
+        let filling = Filling { player: 12, round: 3, cid: 456, captured: &captured, data, rows };
         let found = match Template::parse(text, &names) {
             Ok(template) => {
                 let mut out = Vec::new();
@@ -211,5 +338,22 @@ mod tests {
         let unknown = "nothing sets `${zz}`: not a variable, and no step captures it!";
         check("x ${zz} y", unknown);
         check("x ${token", "`${token` lacks its closing brace!");
+    }
+
+    #[test]
+    fn values_of_a_row_are_written_for_where_they_stand() {
+        check("${users.id}-${users.name}", "2-A \"é\"\\\n\u{1}&!");
+        check("\"${users.name:json}\"", "\"A \\\"é\\\"\\\\\\n\\u0001&\"!");
+        check("/${users.name:url}", "/A%20%22%C3%A9%22%5C%0A%01%26!");
+        let unknown = "`${users.nam}`: users.csv has no column `nam`; did you mean `name`?!";
+        check("${users.nam}", unknown);
+        check(
+            "${users.id:xml}",
+            "`${users.id:xml}`: a value of a data file is written `:json`, `:url`, or as it stands!",
+        );
+        check(
+            "${user.id}",
+            "nothing sets `${user.id}`: not a variable, and no step captures it; did you mean `users`?!",
+        );
     }
 }

@@ -135,6 +135,12 @@ const CURES: &[(Cause, &str, &str)] = &[
          `capture`",
     ),
     (
+        Cause::NoRow,
+        "",
+        "more players came than the data file has rows: a longer file, fewer `arrivals`, or \
+         `wrap = true`",
+    ),
+    (
         Cause::NotReady,
         "",
         "a longer --ramp, or fewer players; the other errors say what held them up",

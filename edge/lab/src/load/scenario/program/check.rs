@@ -5,6 +5,7 @@
 //! together (names that nobody sets, say) is found there.
 
 use super::{mistake, steps_of};
+use crate::load::scenario::data::{DATA_FILES_MAX, Pick};
 use crate::load::scenario::{Scenario, ScenarioError, StepForm, Think};
 
 /// Players that arrive a second, at most: more than one thread can make come.
@@ -32,6 +33,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
         let what = "0 would fail every operation: write a time above zero, or leave it out for 10s";
         return Err(mistake("timeout", what));
     }
+    data(scenario)?;
     for session in &scenario.sessions {
         let place = format!("session `{}`", session.name);
         if session.renew_every.is_some_and(|every| every.0.is_zero()) {
@@ -48,6 +50,36 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
             let what =
                 format!("`arrivals = {}`: write 0 to {ARRIVALS_MAX} a second", phase.arrivals);
             return Err(mistake(&format!("phase `{}`", phase.name), what));
+        }
+    }
+    Ok(())
+}
+
+/// What is said of data files.
+fn data(scenario: &Scenario) -> Result<(), ScenarioError> {
+    if scenario.data.len() > DATA_FILES_MAX {
+        return Err(mistake("data", format!("more than {DATA_FILES_MAX} files")));
+    }
+    for (index, data) in scenario.data.iter().enumerate() {
+        let place = format!("data `{}`", data.name);
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if data.name.is_empty() || !data.name.chars().all(is_letter) {
+            return Err(mistake(&place, "a `name` has letters, digits, `_` and `-`"));
+        }
+        if scenario.data[..index].iter().any(|other| other.name == data.name) {
+            return Err(mistake(&place, "another file has this `name`"));
+        }
+        let start = format!("{}.", data.name);
+        if let Some(name) = scenario.vars.keys().find(|name| name.starts_with(&start)) {
+            return Err(mistake(
+                &place,
+                format!("the variable `{name}` reads like a column of it"),
+            ));
+        }
+        if data.wrap && data.pick != Pick::Player {
+            let what =
+                "`wrap` is for `pick = \"player\"`: in turn and at random rows are used again";
+            return Err(mistake(&place, what));
         }
     }
     Ok(())

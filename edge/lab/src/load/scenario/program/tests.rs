@@ -1,6 +1,7 @@
 //! What scenarios become, and what cannot be meant.
 
 use super::{Dials, EMPTY, Filling, StepKind, compile};
+use crate::load::scenario::data::table_of;
 use crate::load::scenario::{BUILT_IN, built_in, parse};
 
 fn dials() -> Dials {
@@ -175,5 +176,47 @@ fn a_beat_counts_for_the_requests_of_one_write() {
         let text = format!("name='a'\ntitle='a'\n[[session]]\nname='s'\n{steps}");
         let program = compile(&parse(&text).unwrap(), &dials()).unwrap();
         assert_eq!(program.sessions[0].beat_requests, wanted, "{steps}");
+    }
+}
+
+#[test]
+fn data_files_that_cannot_be_meant_are_mistakes() {
+    let session = "[[session]]\nname='s'\n[[session.loop]]\nop='o'\n";
+    for (rest, step, part) in [
+        ("name='d'", "post='/${d.id}'\nheaders={A='${d.name}'}\nbody='${d.text}'", ""),
+        ("name='d'", "get='/${d.name:url}'", ""),
+        ("name='d'\npick='turn'", "get='/'", ""),
+        (
+            "name='d'",
+            "get='/${d.name}'",
+            "f.csv, line 3, column `name`: that cannot stand in a path",
+        ),
+        ("name='d'", "connect='/${d.name}'", "write `:url`"),
+        (
+            "name='d'",
+            "get='/'\nheaders={A='${d.text}'}",
+            "f.csv, line 4, column `text`: no control",
+        ),
+        ("name='d'", "get='/${d.nam}'", "f.csv has no column `nam`; did you mean `name`?"),
+        ("name='d e'", "get='/'", "data `d e`: a `name` has letters"),
+        ("name='d'\n[[data]]\nfile='g.csv'\nname='d'", "get='/'", "another file has this `name`"),
+        ("name='v'", "get='/'", "the variable `v.x` reads like a column"),
+        ("name='d'\npick='random'\nwrap=true", "get='/'", "`wrap` is for"),
+        ("name='d'", "get='/'\ncontains='${d.id}'", "would differ by player"),
+    ] {
+        let text = format!(
+            "name='a'\ntitle='a'\n[vars]\n'v.x'='1'\n[[data]]\nfile='f.csv'\n{rest}\n{session}{step}"
+        );
+        let mut scenario = parse(&text).unwrap();
+        for data in &mut scenario.data {
+            data.table = table_of("csv", "id,name,text\n1,a,b\n2,c d,e\n3,f,\"g\nh\"\n");
+        }
+        match compile(&scenario, &dials()) {
+            Ok(_) => assert_eq!(part, "", "{rest} {step}"),
+            Err(error) => {
+                let error = error.to_string();
+                assert!(!part.is_empty() && error.contains(part), "{rest} {step}: {error}");
+            }
+        }
     }
 }
