@@ -7,7 +7,7 @@
 //! headers and query parameters, whose numbers are arguments of their own.
 
 use game::guest::CallContext;
-use game::pairs::{PAIRS_MAX, Pairs};
+use game::pairs::{self, PAIRS_MAX, Pairs};
 use mlua::{Lua, Table, Value as LuaValue};
 use uuid::Uuid;
 
@@ -31,11 +31,9 @@ impl Packer {
         &self.bytes
     }
 
-    /// A text with its length; what is longer than 4 GiB is cut off.
+    /// A text with its length.
     pub(crate) fn text(&mut self, text: &[u8]) -> &mut Self {
-        let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        self.bytes.extend_from_slice(&length.to_le_bytes());
-        self.bytes.extend_from_slice(text.get(..length as usize).unwrap_or(text));
+        pairs::pack(&mut self.bytes, text);
         self
     }
 

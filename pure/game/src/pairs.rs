@@ -11,6 +11,14 @@
 /// Pairs in one list; a request's head is limited to a few KB, so no honest call gets near.
 pub const PAIRS_MAX: u32 = 4_096;
 
+/// Appends a text with its length before it, as in the form above; what is longer than 4 GiB is
+/// cut off.
+pub fn pack(to: &mut Vec<u8>, text: &[u8]) {
+    let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    to.extend_from_slice(&length.to_le_bytes());
+    to.extend_from_slice(text.get(..length as usize).unwrap_or(text));
+}
+
 /// Names and texts in the order in which they came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pairs {
@@ -24,21 +32,14 @@ impl Pairs {
         Self { packed: Vec::with_capacity(bytes), count: 0 }
     }
 
-    /// Adds one. The ones beyond [`PAIRS_MAX`] are left out, as is one with 4 GiB of text.
+    /// Adds one. The ones beyond [`PAIRS_MAX`] are left out.
     pub fn push(&mut self, name: &[u8], text: &[u8]) {
-        let (Ok(name_bytes), Ok(text_bytes)) =
-            (u32::try_from(name.len()), u32::try_from(text.len()))
-        else {
-            return;
-        };
         if self.count == PAIRS_MAX {
             return;
         }
         self.count += 1;
-        self.packed.extend_from_slice(&name_bytes.to_le_bytes());
-        self.packed.extend_from_slice(name);
-        self.packed.extend_from_slice(&text_bytes.to_le_bytes());
-        self.packed.extend_from_slice(text);
+        pack(&mut self.packed, name);
+        pack(&mut self.packed, text);
     }
 
     /// How many there are.

@@ -467,8 +467,9 @@ impl Core {
         }
         let error = busy();
         let error = (error_code::RUNTIME_EXCEPTION, &*error.message);
+        let before = out.unsent();
         self.reply_error(member.address.conn, member.format, cid, error, out);
-        self.answered(now, member.address.conn, 0, out);
+        self.answered(now, member.address.conn, out.unsent() - before, out);
     }
 }
 

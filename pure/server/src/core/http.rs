@@ -1,13 +1,12 @@
 //! One HTTP connection: requests come one after the other, pipelined or not, and are answered in
 //! order. While one waits for a worker, the bytes behind it wait in the backlog.
 
-use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use event::{ConnId, Now, Output};
 use game::session::Claims;
-use wire::http1::{self, HttpError, Request};
+use wire::http1::{self, HttpError};
 
 use super::backlog::{Backlog, UNTAKEN_BYTES_MAX};
 use super::{Core, State};
@@ -151,7 +150,7 @@ impl Core {
                         self.look_for_proxy(now, *peer, &request);
                     }
                     let of = (*peer, verified, backlog);
-                    self.request_unpacked(now, conn, of, &request, out)
+                    self.request(now, conn, of, &request, out)
                 }
                 Ok(None) => {
                     if http.decoder.wants_continue() {
@@ -204,28 +203,8 @@ impl Core {
         self.put(conn, State::Http(http));
     }
 
-    /// Handles a request after undoing its content coding, which costs as much as many requests.
-    fn request_unpacked(
-        &mut self,
-        now: Now,
-        conn: ConnId,
-        (peer, verified, backlog): (SocketAddr, &mut Option<Verified>, &mut Backlog),
-        request: &Request<'_>,
-        out: &mut Output<Mail>,
-    ) -> Step {
-        let body = match http1::content(request, &self.limits) {
-            Ok(Cow::Borrowed(_)) => {
-                return self.request(now, conn, (peer, verified), request, out);
-            }
-            Ok(Cow::Owned(body)) => body,
-            Err(error) => return self.refuse_broken(now, conn, peer, error, out),
-        };
-        backlog.end_turn();
-        self.request(now, conn, (peer, verified), &Request { body: &body, ..*request }, out)
-    }
-
     /// What came is no request, or beyond the limits.
-    fn refuse_broken(
+    pub(super) fn refuse_broken(
         &mut self,
         now: Now,
         conn: ConnId,

@@ -1,6 +1,7 @@
 //! What each HTTP request leads to. Source: Nakama 3.40, `server/api.go`,
 //! `server/api_rpc.go`, `server/socket_ws.go`.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use game::guest::CallContext;
 use game::pairs::Pairs;
 use game::session::Claims;
 use smallvec::SmallVec;
-use wire::http1::{Connection, Request};
+use wire::http1::{self, Connection, Request};
 use wire::query::{Query, parse_bool};
 use wire::websocket as ws;
 
@@ -37,7 +38,7 @@ impl Core {
         &mut self,
         now: Now,
         conn: ConnId,
-        (peer, verified): (SocketAddr, &mut Option<Verified>),
+        (peer, verified, backlog): (SocketAddr, &mut Option<Verified>, &mut Backlog),
         request: &Request<'_>,
         out: &mut Output<Mail>,
     ) -> Step {
@@ -64,6 +65,15 @@ impl Core {
             self.respond_error(now, conn, manner, &error, out);
             return after;
         }
+        // After the limit per address, since undoing a coding costs as much as many requests.
+        let body = match http1::content(request, &self.limits) {
+            Ok(body) => body,
+            Err(error) => return self.refuse_broken(now, conn, peer, error, out),
+        };
+        if matches!(body, Cow::Owned(_)) {
+            backlog.end_turn();
+        }
+        let request = &Request { body: &body, ..*request };
         let route = game::api::route(request.method, request.target, request.body);
         match route {
             Ok(Route::Api(call)) => {
