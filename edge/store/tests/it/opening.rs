@@ -1,7 +1,9 @@
 //! Opening: the folder, migrations from every version, and clear errors.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
 
 use game::db::{Database as _, Param};
 use game::schema::{MIGRATIONS, Migration};
@@ -207,6 +209,9 @@ fn a_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is_acknowledged() 
         let folder = filled();
         let store = Store::open(folder.path()).unwrap();
         let mut db = store.connect().unwrap();
+        // So long ago that the directory's time alone tells that nothing has happened since.
+        let then = SystemTime::now() - Duration::from_secs(60);
+        File::open(folder.path()).unwrap().set_modified(then).unwrap();
         let insert = "INSERT INTO user_device VALUES ($1, x'00')";
         db.execute(insert, &[Param::Text("before")]).unwrap();
         let file = folder.path().join(format!("{DATABASE_FILE}{suffix}"));
