@@ -29,5 +29,5 @@ pub use view::{advice, compare, comparison, expect, html, prometheus, screen, te
 
 pub use crate::measure::{
     Environment, Intervals, Percentiles, ProcessSample, SampleError, Search, Silence, Target,
-    TargetError, did_you_mean, json, sample,
+    TargetError, TlsChoice, TlsError, Trust, did_you_mean, json, sample,
 };

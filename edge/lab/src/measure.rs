@@ -23,6 +23,7 @@ pub(crate) mod span;
 pub(crate) mod spread;
 pub(crate) mod target;
 pub(crate) mod text;
+pub(crate) mod tls;
 
 pub use environment::Environment;
 pub use hlog::Intervals;
@@ -34,3 +35,4 @@ pub use process::{ProcessSample, SampleError, sample};
 pub use search::Search;
 pub use span::{BadSpan, Span};
 pub use target::{Silence, Target, TargetError};
+pub use tls::{TlsChoice, TlsError, Trust};

@@ -5,7 +5,7 @@
 //! record goes on growing and is handed over later.
 //!
 //! Split by concern: `schedule` decides when what begins and ends, `missed` counts what should have
-//! begun and did not, `rows` says who has which row of a data file, `steps` does the steps of a session, `http` and `socket` read what comes back.
+//! begun and did not, `rows` says who has which row of a data file, `steps` does the steps of a session, `tls` seals what is sent and opens what comes, `http` and `socket` read what comes back.
 
 mod http;
 pub(crate) mod inbox;
@@ -18,6 +18,7 @@ mod source;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,6 +28,9 @@ use std::time::Instant;
 pub(crate) use rows::Share;
 use schedule::Ending;
 pub(crate) use source::Source;
+pub(crate) use tls::TlsClient;
+
+use rustls::pki_types::ServerName;
 
 use event::{CloseReason, ConnId, ConnectFailure, Handler, Input, Now, Output, Random, Timers};
 use wire::http1::{Limits, ResponseDecoder};
@@ -55,6 +59,9 @@ const RECONNECT_NS: u64 = 100_000_000;
 /// Why players are not ready beyond [`ERROR_KINDS_MAX`] reasons.
 const OTHER_REASONS: &str = "other reasons";
 const CONNECT_TIMED_OUT: Kind = Kind::of(Cause::ConnectTimedOut, "connect: timed out");
+const HANDSHAKE_TIMED_OUT: Kind = Kind::of(Cause::TlsTimedOut, "TLS: handshake timed out");
+const CLOSED_IN_HANDSHAKE: Kind =
+    Kind::of(Cause::TlsClosed, "TLS: connection closed within the handshake");
 const CLOSED: Kind = Kind::of(Cause::Closed, "connection closed by the server");
 /// What one answer may have.
 const ANSWER_LIMITS: Limits =
@@ -91,6 +98,8 @@ pub(crate) enum Event {
 pub(crate) struct Settings {
     /// Where the servers listen: the player with number n goes to node n modulo their count.
     pub(crate) nodes: Vec<Node>,
+    /// For the nodes that want TLS.
+    pub(crate) tls: Option<TlsClient>,
     /// Where connections come from.
     pub(crate) source: Source,
     /// Players of this generator, and the number of its first one in the run.
@@ -134,6 +143,8 @@ pub(crate) struct Node {
     pub(crate) addr: SocketAddr,
     /// For the `Host` header.
     pub(crate) host: String,
+    /// Whose certificate it is to have, if it speaks TLS.
+    pub(crate) tls_name: Option<ServerName<'static>>,
 }
 
 /// Many virtual players on one thread.
@@ -143,6 +154,8 @@ pub(crate) struct Generator {
     players: Vec<Player>,
     /// Beside `players`: their connections.
     links: Vec<Link>,
+    /// Beside `players` too, where connections are TLS.
+    tls: tls::Tls,
     /// By connection slot: its generation and player.
     conns: Vec<Option<(u32, u32)>>,
     timers: Timers<u32>,
@@ -179,6 +192,8 @@ pub(crate) struct Generator {
     turns: Box<[u64]>,
     /// The server's name has been recorded.
     knows_server: bool,
+    /// The version of TLS has.
+    knows_protocol: bool,
 }
 
 impl Handler for Generator {
@@ -247,7 +262,9 @@ impl Generator {
             mono_offset_ns: 0,
             clock: None,
             turns: vec![0; program.data.len()].into_boxed_slice(),
+            tls: tls::Tls::new(settings.tls.clone()),
             knows_server: false,
+            knows_protocol: false,
             program,
             settings,
         }
@@ -290,15 +307,23 @@ impl Generator {
             out.abort(conn);
             return;
         };
-        self.connecting -= 1;
         self.connections += 1;
-        self.record.connects += 1;
+        let took_ns = now_ns.saturating_sub(self.players[index].sent_ns);
+        self.record.connecting.connect.record(took_ns, 1);
         let slot = conn.slot as usize;
         if self.conns.len() <= slot {
             self.conns.resize(slot + 1, None);
         }
         self.conns[slot] = Some((conn.generation, u32::try_from(index).unwrap_or(u32::MAX)));
         self.players[index].conn = Some(conn);
+        if !self.secure(now_ns, (index, conn), out) {
+            self.linked(now_ns, index, out);
+        }
+    }
+
+    /// The player's connection can be used.
+    fn linked(&mut self, now_ns: u64, index: usize, out: &mut Output<Command>) {
+        self.connecting -= 1;
         // The time that connecting took was not the generator's.
         self.players[index].ready_ns = now_ns;
         self.links[index] = Link::Http { decoder: ResponseDecoder::default(), is_partial: false };
@@ -351,7 +376,14 @@ impl Generator {
             out.abort(conn);
             return;
         };
-        if self.finish_response(now_ns, index, out) {
+        // Over TLS the end of a connection is no end of an answer: anybody can cut one off.
+        // Source: RFC 9112, section 9.8.
+        self.ended(now_ns, index, !self.tls.has(index), out);
+    }
+
+    /// The server sends nothing more; `is_whole` if what it has sent is all that it wanted to.
+    fn ended(&mut self, now_ns: u64, index: usize, is_whole: bool, out: &mut Output<Command>) {
+        if is_whole && self.finish_response(now_ns, index, out) {
             return;
         }
         self.lost(now_ns, index, &CLOSED, out);
@@ -359,6 +391,18 @@ impl Generator {
 
     /// The connection of a player is gone without its wish.
     fn lost(&mut self, now_ns: u64, index: usize, kind: &Kind, out: &mut Output<Command>) {
+        self.lost_saying(now_ns, index, (kind, String::new()), out);
+    }
+
+    /// The same, with an example of what is wrong.
+    fn lost_saying(
+        &mut self,
+        now_ns: u64,
+        index: usize,
+        (kind, example): (&Kind, String),
+        out: &mut Output<Command>,
+    ) {
+        let was_securing = matches!(self.links[index], Link::Securing);
         let was_socket = matches!(self.links[index], Link::Socket(_));
         let is_within = match &self.links[index] {
             Link::Http { is_partial, .. } => *is_partial,
@@ -366,13 +410,15 @@ impl Generator {
         };
         self.drop_link(index, out);
         let is_busy = self.players[index].doing == Doing::Busy;
-        if is_busy || was_socket {
+        if was_securing && kind.cause == Cause::Closed {
+            self.fail(now_ns, index, &CLOSED_IN_HANDSHAKE, || kind.text.clone().into_owned(), out);
+        } else if is_busy || was_socket || was_securing {
             let kind = if is_within {
                 Kind::new(kind.cause, format!("{} within an answer", kind.text))
             } else {
                 kind.clone()
             };
-            self.fail(now_ns, index, &kind, String::new, out);
+            self.fail(now_ns, index, &kind, || example, out);
         } else {
             // A kept-alive connection between two requests: servers may close it. The next
             // request makes a new one.
@@ -394,13 +440,14 @@ impl Generator {
     fn forget_link(&mut self, index: usize, out: &mut Output<Command>) {
         match std::mem::take(&mut self.links[index]) {
             Link::None => return,
-            Link::Connecting => self.connecting -= 1,
+            Link::Connecting | Link::Securing => self.connecting -= 1,
             Link::Socket(_) => self.sockets -= 1,
             Link::Http { .. } | Link::Upgrading { .. } => {}
         }
         let player = &mut self.players[index];
         player.ping = None;
         player.inbox.clear();
+        self.tls.forget(index);
         if let Some(conn) = self.take_conn(index) {
             out.abort(conn);
         }

@@ -217,6 +217,33 @@ impl OwnRecord {
     }
 }
 
+/// Connections that were made; what stands in no operation's service time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ConnectingRecord {
+    /// From the attempt to the connection of TCP.
+    pub(crate) connect: Times,
+    /// From there to the end of the handshake of TLS.
+    pub(crate) handshake: Times,
+    /// Handshakes with a certificate.
+    pub(crate) full: u64,
+    /// Handshakes that resumed a session of the same player.
+    pub(crate) resumed: u64,
+    /// Version and cipher of the first one, in the first stretch with one.
+    pub(crate) protocol: String,
+}
+
+impl ConnectingRecord {
+    fn add(&mut self, other: &Self) {
+        self.connect.add(&other.connect);
+        self.handshake.add(&other.handshake);
+        self.full += other.full;
+        self.resumed += other.resumed;
+        if self.protocol.is_empty() {
+            self.protocol.clone_from(&other.protocol);
+        }
+    }
+}
+
 /// Everything recorded in one stretch of time of one stage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -233,7 +260,7 @@ pub(crate) struct Record {
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
     pub(crate) frames_in: u64,
-    pub(crate) connects: u64,
+    pub(crate) connecting: ConnectingRecord,
     /// The most players that were present.
     pub(crate) players: u32,
     /// Players that have become ready until now.
@@ -271,7 +298,7 @@ impl Record {
             bytes_in: 0,
             bytes_out: 0,
             frames_in: 0,
-            connects: 0,
+            connecting: ConnectingRecord::default(),
             players: 0,
             ready: 0,
             lacking: BTreeMap::new(),
@@ -326,7 +353,7 @@ impl Record {
             self.frames_in += other.frames_in;
             self.own.add(&other.own);
         }
-        self.connects += other.connects;
+        self.connecting.add(&other.connecting);
         self.turned_away += other.turned_away;
         self.until_ns = self.until_ns.max(other.until_ns);
     }

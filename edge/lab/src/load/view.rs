@@ -4,6 +4,7 @@
 
 pub mod advice;
 pub mod compare;
+mod connections;
 pub mod expect;
 mod metrics;
 mod report;

@@ -9,6 +9,8 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use rustls::pki_types::ServerName;
+
 /// How long a connection may take that finds out whether something listens.
 const REACH_MAX: Duration = Duration::from_secs(2);
 /// Addresses of one name that are tried, at most; further ones are not.
@@ -17,23 +19,25 @@ const ADDRESSES_MAX: usize = 8;
 /// Where requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// As given: `http://127.0.0.1:7350`.
+    /// As given: `http://127.0.0.1:7350`, `https://game.example`.
     pub url: String,
     /// For the `Host` header.
     pub host: String,
     /// The first address that the name has.
     pub addr: SocketAddr,
+    /// Whose certificate it is to have, if it begins with https://; its sockets are `wss` then.
+    pub tls_name: Option<ServerName<'static>>,
 }
 
 /// Why there is nothing to measure.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// Not an address of the form `http://host:port`.
-    #[error("`{0}` is not a target: write http://host:port")]
+    #[error(
+        "`{0}` is not a target: write http://host:port or https://host:port (sockets are `ws` and \
+         `wss` then)"
+    )]
     Form(String),
-    /// TLS.
-    #[error("`{0}`: TLS is not spoken here; name the server's plain port, http://host:port")]
-    Tls(String),
     /// Nothing accepts connections there.
     #[error(
         "{silence}: {url} ({addr}); start the server, name its address with --target \
@@ -144,16 +148,16 @@ impl Silence {
 }
 
 impl Target {
-    /// Reads `http://host:port` and looks the host up.
+    /// Reads `http://host:port` or `https://host:port` and looks the host up.
     ///
     /// # Errors
     /// When it is not of this form, or the host has no address.
     pub fn parse(url: &str) -> Result<Self, TargetError> {
         let form = || TargetError::Form(url.to_owned());
-        if url.starts_with("https://") {
-            return Err(TargetError::Tls(url.to_owned()));
-        }
-        let rest = url.strip_prefix("http://").ok_or_else(form)?;
+        let (is_tls, rest) = match url.strip_prefix("https://") {
+            Some(rest) => (true, rest),
+            None => (false, url.strip_prefix("http://").ok_or_else(form)?),
+        };
         let host = rest.strip_suffix('/').unwrap_or(rest);
         if host.is_empty() || host.contains(['/', '?', ' ', '@']) {
             return Err(form());
@@ -162,8 +166,12 @@ impl Target {
             name: host.to_owned(),
             error: std::io::Error::other("no address"),
         };
-        let addr = addresses(host)?.next().ok_or_else(none)?;
-        Ok(Self { url: url.to_owned(), host: host.to_owned(), addr })
+        let (name, port) = name_and_port(host, if is_tls { 443 } else { 80 });
+        let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let tls_name =
+            is_tls.then(|| ServerName::try_from(name)).transpose().map_err(|_| form())?;
+        let addr = addresses(host, port)?.next().ok_or_else(none)?;
+        Ok(Self { url: url.to_owned(), host: host.to_owned(), addr, tls_name })
     }
 
     /// Connects once: the target, at the first address of its name that accepts. A name such as
@@ -177,7 +185,7 @@ impl Target {
 
     pub(super) fn reach_within(&self, wait: Duration) -> Result<Self, TargetError> {
         let mut last = None;
-        for addr in addresses(&self.host)?.take(ADDRESSES_MAX) {
+        for addr in addresses(&self.host, self.addr.port())?.take(ADDRESSES_MAX) {
             match TcpStream::connect_timeout(&addr, wait) {
                 Ok(_) => return Ok(Self { addr, ..self.clone() }),
                 Err(error) => last = Some((addr, error)),
@@ -195,10 +203,16 @@ impl Target {
     }
 }
 
-/// The addresses of `host` or `host:port`; port 80 unless another is named.
-fn addresses(host: &str) -> Result<impl Iterator<Item = SocketAddr>, TargetError> {
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let name = if has_port { host.to_owned() } else { format!("{host}:80") };
+/// The parts of `host` or `host:port`, with this port unless another is named.
+fn name_and_port(host: &str, port: u16) -> (&str, u16) {
+    let parts = host.rsplit_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
+    parts.unwrap_or((host, port))
+}
+
+/// The addresses of `host` or `host:port`, with this port unless another is named.
+fn addresses(host: &str, port: u16) -> Result<impl Iterator<Item = SocketAddr>, TargetError> {
+    let (name, port) = name_and_port(host, port);
+    let name = format!("{name}:{port}");
     let found = name.to_socket_addrs();
     found.map_err(|error| TargetError::Name { name, error })
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use engine::DriverChoice;
 use lab::load::expect::Condition;
 use lab::load::scenario::{Span, parse};
-use lab::load::{Finished, Plan, Target, run};
+use lab::load::{Finished, Plan, Target, TlsChoice, run};
 
 const SCENARIO: &str = "name='t'\ntitle='t'\nplayers=8\nrate=2000\n[[session]]\nname='s'\n\
                         [[session.first]]\nop='login'\npost='/login'\nbody='{\"id\":\"${player}\"}'\n\
@@ -86,6 +86,7 @@ fn plan(port: u16, driver: DriverChoice) -> Plan {
         server: None,
         pin: None,
         bind: None,
+        tls: TlsChoice::default(),
         realtime: false,
         driver,
         seed: Some(1),

@@ -191,7 +191,7 @@ fn server_args(command: Command) -> Command {
             value(
                 "target",
                 "URL",
-                "Where the server listens, http://host:port; if it is not given and --server is, \
+                "Where the server listens, http://host:port, or https://host:port for TLS and wss; if it is not given and --server is, \
                  the address that the server prints; again: more nodes, which share the players",
             )
             .action(ArgAction::Append)
@@ -210,6 +210,26 @@ fn server_args(command: Command) -> Command {
             .action(ArgAction::Append)
             .value_parser(value_parser!(u32)),
         )
+        .arg(
+            value(
+                "tls-ca",
+                "FILE",
+                "With https://: trust the authorities in this PEM file, and no others; those of this \
+                 machine by default",
+            )
+            .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
+            Arg::new("tls-insecure")
+                .long("tls-insecure")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("tls-ca")
+                .help("With https://: take any certificate; the result says so"),
+        )
+        .arg(Arg::new("tls-fresh").long("tls-fresh").action(ArgAction::SetTrue).help(
+            "With https://: a full handshake for every connection; by default a player that \
+                 connects again resumes its own session",
+        ))
         .arg(value(
             "peer",
             "TEXT",

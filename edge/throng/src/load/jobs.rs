@@ -14,7 +14,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use lab::load::expect::Condition;
 use lab::load::scenario::{BUILT_IN, Pace, SCENARIO_BYTES_MAX, Scenario, Span, built_in, parse};
-use lab::load::{Plan, Share, Target, did_you_mean};
+use lab::load::{Plan, Share, Target, TlsChoice, Trust, did_you_mean};
 
 /// One run.
 #[derive(Clone)]
@@ -156,14 +156,6 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
     let span = |name: &str| -> anyhow::Result<Span> {
         word(name).parse().with_context(|| format!("--{name}"))
     };
-    let mut vars = BTreeMap::new();
-    for pair in matches.get_many::<String>("set").into_iter().flatten() {
-        let (name, value) = pair.split_once('=').context("--set wants NAME=VALUE")?;
-        vars.insert(name.to_owned(), value.to_owned());
-    }
-    if let Some(rpc) = matches.get_one::<String>("rpc") {
-        vars.insert("rpc".to_owned(), rpc.clone());
-    }
     let rate: Option<f64> = matches.get_one("rate").copied();
     ensure!(rate.is_none_or(|rate| rate > 0.0 && rate.is_finite()), "--rate is above zero");
     let rate_end: Option<f64> = matches.get_one("rate-end").copied();
@@ -181,7 +173,9 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
         ensure!(!is_again, "--server-pid {pid} is named twice: what it uses would count twice");
     }
     let targets = matches.get_many::<String>("target").into_iter().flatten();
-    let targets = targets.map(|url| Target::parse(url));
+    let targets: Vec<Target> =
+        targets.map(|url| Target::parse(url)).collect::<Result<_, _>>().context("--target")?;
+    let tls = tls(matches, &targets)?;
     let duration = span("duration")?;
     ensure!(!duration.0.is_zero(), "--duration 0 counts nothing: give a time above zero");
     let is_typed = matches.value_source("warmup") == Some(ValueSource::CommandLine);
@@ -196,7 +190,8 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
     );
     Ok(Plan {
         scenario,
-        targets: targets.collect::<Result<_, _>>().context("--target")?,
+        targets,
+        tls,
         is_target_given: matches.value_source("target") == Some(ValueSource::CommandLine),
         players: matches.get_one("players").copied(),
         rate,
@@ -208,7 +203,7 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
         pipeline: None,
         server_key: word("server-key").to_owned(),
         http_key: word("http-key").to_owned(),
-        vars,
+        vars: vars(matches)?,
         server_pids,
         server: matches.get_one("server").cloned(),
         pin: matches.get_one("pin").copied(),
@@ -221,6 +216,38 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
         worker_args: Vec::new(),
         stop: Arc::default(),
     })
+}
+
+fn vars(matches: &ArgMatches) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut vars = BTreeMap::new();
+    for pair in matches.get_many::<String>("set").into_iter().flatten() {
+        let (name, value) = pair.split_once('=').context("--set wants NAME=VALUE")?;
+        vars.insert(name.to_owned(), value.to_owned());
+    }
+    if let Some(rpc) = matches.get_one::<String>("rpc") {
+        vars.insert("rpc".to_owned(), rpc.clone());
+    }
+    Ok(vars)
+}
+
+/// What is asked for of TLS, which some target has to speak then.
+fn tls(matches: &ArgMatches, targets: &[Target]) -> anyhow::Result<TlsChoice> {
+    let ca: Option<&PathBuf> = matches.get_one("tls-ca");
+    let flags = [
+        ("tls-ca", ca.is_some()),
+        ("tls-insecure", matches.get_flag("tls-insecure")),
+        ("tls-fresh", matches.get_flag("tls-fresh")),
+    ];
+    let is_spoken = targets.iter().any(|it| it.tls_name.is_some());
+    for (flag, is_given) in flags {
+        ensure!(!is_given || is_spoken, "--{flag}: no --target begins with https://");
+    }
+    let trust = match ca {
+        Some(path) => Trust::File(path.clone()),
+        None if matches.get_flag("tls-insecure") => Trust::Anybody,
+        None => Trust::System,
+    };
+    Ok(TlsChoice { trust, resumes: !matches.get_flag("tls-fresh") })
 }
 
 fn scenario(name: &str) -> anyhow::Result<Scenario> {
@@ -312,7 +339,16 @@ mod tests {
             ("load ccu match --json x", "--json takes one run"),
             ("load ccu match --expect rpc.rate>1", "no operation of `ccu`, `match`"),
             ("load ccu --expect rate", "not a condition"),
-            ("load ccu --target https://a", "TLS"),
+            ("load ccu --target wss://a", "https://host:port (sockets are"),
+            ("load ccu --target https://", "is not a target"),
+            ("load ccu --tls-insecure", "--tls-insecure: no --target begins with https://"),
+            ("load ccu --target http://127.0.0.1 --tls-ca a", "--tls-ca: no --target begins"),
+            ("load ccu --tls-fresh", "--tls-fresh: no --target"),
+            (
+                "load ccu --target https://127.0.0.1 --tls-ca a --tls-insecure",
+                "cannot be used with",
+            ),
+            ("load ccu --target https://127.0.0.1 --tls-ca /nowhere/a", "/nowhere/a: No such file"),
             ("load register --rate 0", "--rate is above zero"),
             ("load ccu --duration 5", "--duration"),
             ("load ccu --duration 1000h", "--duration: `1000h` is too long: 720 h"),

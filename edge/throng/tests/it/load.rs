@@ -281,7 +281,7 @@ fn a_wrong_key_and_an_unknown_function_have_cures() {
 fn a_server_that_talks_something_else_is_named() {
     for (name, hello, part) in [
         ("ssh", &b"SSH-2.0-OpenSSH_9.9\r\n"[..], "an SSH server listens there"),
-        ("tls", b"\x15\x03\x01\x00\x02\x02\x16", "TLS is not spoken here"),
+        ("tls", b"\x15\x03\x01\x00\x02\x02\x16", "begin --target with https://"),
         ("other", b"* OK IMAP4 \"ready\"\x1b[2J\r\n", "wrong port in --target"),
     ] {
         let folder = Folder::new(name);

@@ -76,12 +76,27 @@ impl Generator {
         out: &mut Output<Command>,
     ) {
         let Some(index) = self.player_of(conn) else { return };
+        if self.tls.has(index) {
+            self.sealed_bytes(now_ns, (index, conn), bytes, out);
+        } else {
+            self.plain_bytes(now_ns, index, bytes, out);
+        }
+    }
+
+    /// Bytes of HTTP or WebSocket have come.
+    pub(super) fn plain_bytes(
+        &mut self,
+        now_ns: u64,
+        index: usize,
+        bytes: &[u8],
+        out: &mut Output<Command>,
+    ) {
         self.record.bytes_in += bytes.len() as u64;
         match self.links[index] {
             Link::Http { .. } => self.responses(now_ns, index, bytes, out),
             Link::Upgrading { .. } => self.upgrade_answer(now_ns, index, bytes, out),
             Link::Socket(_) => self.frames(now_ns, index, bytes, out),
-            Link::None | Link::Connecting => {}
+            Link::None | Link::Connecting | Link::Securing => {}
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) enum Link {
     None,
     /// TCP is being connected.
     Connecting,
+    /// TCP stands, and TLS is being agreed on.
+    Securing,
     /// Speaks HTTP.
     Http {
         decoder: ResponseDecoder,

@@ -3,8 +3,8 @@
 use event::{Now, Output};
 
 use super::{
-    CONNECT_TIMED_OUT, Command, Event, GIVE_UP_NS, Generator, PLAYERS_MAX, RAMP_PATIENCE_NS,
-    Settings,
+    CONNECT_TIMED_OUT, Command, Event, GIVE_UP_NS, Generator, HANDSHAKE_TIMED_OUT, PLAYERS_MAX,
+    RAMP_PATIENCE_NS, Settings,
 };
 use crate::load::generator::player::{Doing, Link, Player};
 use crate::load::record::kind::{Cause, Kind};
@@ -393,6 +393,7 @@ impl Generator {
             Some(place) => {
                 let attempt = self.players[place as usize].attempt;
                 self.players[place as usize] = Player { attempt, ..player };
+                self.tls.arrives(place as usize);
                 place as usize
             }
             None => {
@@ -601,9 +602,14 @@ impl Generator {
             if waits && now_ns.saturating_sub(player.sent_ns) > self.settings.timeout_ns {
                 let is_sent = player.doing == Doing::Busy;
                 let seconds = self.settings.timeout_ns / 1_000_000_000;
+                let was_securing = matches!(self.links[index], Link::Securing);
                 self.drop_link(index, out);
                 let example = move || format!("no answer within {seconds} s");
-                let kind = if is_sent { TIME_OUT } else { CONNECT_TIMED_OUT };
+                let kind = match (is_sent, was_securing) {
+                    (true, _) => TIME_OUT,
+                    (false, true) => HANDSHAKE_TIMED_OUT,
+                    (false, false) => CONNECT_TIMED_OUT,
+                };
                 self.fail(now_ns, index, &kind, example, out);
             } else if self.stage < Stage::Drain && matches!(self.links[index], Link::Socket(_)) {
                 self.ping(now_ns, index, out);

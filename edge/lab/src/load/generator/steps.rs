@@ -288,7 +288,7 @@ impl Generator {
     ) -> Option<ConnId> {
         match self.links[index] {
             Link::Http { .. } => return self.players[index].conn,
-            Link::Connecting => return None,
+            Link::Connecting | Link::Securing => return None,
             Link::Socket(_) | Link::Upgrading { .. } => self.say_goodbye(index, out),
             Link::None => {}
         }
@@ -313,7 +313,7 @@ impl Generator {
         &self.settings.nodes[self.node_index(index)]
     }
 
-    fn node_index(&self, index: usize) -> usize {
+    pub(super) fn node_index(&self, index: usize) -> usize {
         self.players[index].number as usize % self.settings.nodes.len()
     }
 
@@ -323,10 +323,11 @@ impl Generator {
             if matches!(self.links[index], Link::Socket(_)) {
                 let payload = websocket::close_payload(1_000, "");
                 let key = self.mask_key();
-                out.send_with(conn, |bytes| {
+                self.tls.send_with((index, conn), out, |bytes| {
                     websocket::encode_masked(bytes, Opcode::Close, &payload, key);
                 });
             }
+            self.tls.say_goodbye((index, conn), out);
             out.close(conn);
         }
         self.forget_link(index, out);
@@ -346,12 +347,12 @@ impl Generator {
     ) {
         let request = &http.requests[self.node_index(index)];
         let bytes = if let Some(whole) = &request.whole {
-            out.send(conn, whole);
+            self.tls.send_with((index, conn), out, |bytes| bytes.extend_from_slice(whole));
             whole.len()
         } else {
             let player = &self.players[index];
             let filling = filling(player, &self.program);
-            out.send_with(conn, |bytes| {
+            self.tls.send_with((index, conn), out, |bytes| {
                 let start = bytes.len();
                 for _ in 0..http.pipeline {
                     write_request(bytes, (&request.head, http.body.as_ref()), &filling);
@@ -375,8 +376,8 @@ impl Generator {
         self.text.clear();
         target.fill(&mut self.text, &filling(&self.players[index], &self.program));
         let target = String::from_utf8_lossy(&self.text);
-        let host = &self.node(index).host;
-        let bytes = out.send_with(conn, |bytes| {
+        let host = &self.settings.nodes[self.node_index(index)].host;
+        let bytes = self.tls.send_with((index, conn), out, |bytes| {
             let start = bytes.len();
             websocket::request(bytes, &target, host, key, extra);
             bytes.len() - start
@@ -480,7 +481,7 @@ impl Generator {
     ) {
         let Some(conn) = self.players[index].conn else { return };
         let key = self.mask_key();
-        let bytes = out.send_with(conn, |bytes| {
+        let bytes = self.tls.send_with((index, conn), out, |bytes| {
             let start = bytes.len();
             websocket::encode_masked(bytes, opcode, payload, key);
             bytes.len() - start

@@ -4,6 +4,7 @@
 mod arrivals;
 mod hardship;
 mod rows;
+mod tls;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -61,7 +62,12 @@ impl<'a> World<'a> {
         let scenario = scenario(text);
         let program = Arc::new(program(text));
         let mut settings = Settings {
-            nodes: vec![Node { addr: "127.0.0.1:1".parse().unwrap(), host: "h".to_owned() }],
+            nodes: vec![Node {
+                addr: "127.0.0.1:1".parse().unwrap(),
+                host: "h".to_owned(),
+                tls_name: None,
+            }],
+            tls: None,
             source: super::Source::default(),
             first_sender: 0,
             players: scenario.players,

@@ -38,6 +38,26 @@ pub enum Cause {
     NoLocalPort,
     /// No open file left.
     NoFile,
+    /// TLS: the certificate is of nobody whom the generator trusts.
+    TlsUnknownIssuer,
+    /// TLS: the certificate is of another name than the target's.
+    TlsWrongName,
+    /// TLS: the certificate is not valid any more, or not yet.
+    TlsExpired,
+    /// TLS: something else is wrong with the certificate.
+    TlsCertificate,
+    /// TLS: the server speaks something else.
+    TlsNotSpoken,
+    /// TLS: no version or cipher in common.
+    TlsIncompatible,
+    /// TLS: the server refuses with an alert.
+    TlsAlert,
+    /// TLS: the connection was closed within the handshake.
+    TlsClosed,
+    /// TLS: no end of the handshake in time.
+    TlsTimedOut,
+    /// TLS failed in another way.
+    Tls,
     /// A connection could not be made for another reason.
     Connect,
     /// A connection ended without the player's wish.

@@ -15,6 +15,9 @@ use crate::measure::text::one_line;
 /// server's processes were to be measured.
 pub(crate) fn notes_of(summary: &Summary, is_sampled: bool) -> Vec<String> {
     let mut notes = Vec::new();
+    if summary.settings.tls.as_ref().is_some_and(|it| it.insecure) {
+        notes.push(INSECURE.to_owned());
+    }
     if summary.settings.is_free {
         notes.push(FREE_LOOP.to_owned());
     }
@@ -61,6 +64,10 @@ fn turn_note(summary: &Summary) -> Option<String> {
         )
     })
 }
+
+/// What `--tls-insecure` means for who was measured.
+const INSECURE: &str = "certificates were not checked (--tls-insecure): whoever is between the two may \
+                        have answered, and what checking costs is in no time";
 
 /// What a scenario's loop without a pace means for its figures.
 const FREE_LOOP: &str = "the loop has no pace: each round begins when the last one is \
@@ -152,7 +159,7 @@ pub(crate) fn is_answered(summary: &Summary) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Places, notes_of, place_note};
-    use crate::load::result::summary::{OpSummary, Summary};
+    use crate::load::result::summary::{OpSummary, Summary, TlsAsked};
 
     #[test]
     fn what_did_not_happen_is_told() {
@@ -161,12 +168,19 @@ mod tests {
         summary.counted_s = 1.0;
         summary.turned_away = 1_200;
         summary.settings.is_free = true;
+        summary.settings.tls = Some(TlsAsked { insecure: true, ..TlsAsked::default() });
         let op = OpSummary { name: "rpc".to_owned(), counted: true, ..OpSummary::default() };
         summary.ops = vec![OpSummary { done: 200, missed: 2, ..op.clone() }];
         assert!(!notes_of(&summary, true).join("\n").contains("not reached"));
         summary.ops = vec![OpSummary { done: 200, missed: 1_800, ..op }];
         let notes = notes_of(&summary, true).join("\n");
-        for part in ["1,200 players were due", "no pace", "was gone", "1,800 of 2,000 rpc"] {
+        for part in [
+            "--tls-insecure",
+            "1,200 players were due",
+            "no pace",
+            "was gone",
+            "1,800 of 2,000 rpc",
+        ] {
             assert!(notes.contains(part), "{notes}");
         }
         assert!(!notes_of(&summary, false).join("\n").contains("was gone"));

@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), same);
         let lines = |start: &str| text.lines().filter(|it| it.trim().starts_with(start)).count();
         assert_eq!((lines("{\"at_s\""), lines("{\"quantile\"")), (5, 6), "{text}");
-        assert_eq!((lines("\"scenario\""), lines("\"p99_ns\"")), (1, 8), "{text}");
+        assert_eq!((lines("\"scenario\""), lines("\"p99_ns\"")), (1, 9), "{text}");
         assert!(text.contains("\"errors\": [],") && text.ends_with("]\n}\n"), "{text}");
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ramp, Second};
 use crate::load::record::kind::Cause;
-use crate::load::record::{EndingRecord, Record, Stage};
+use crate::load::record::{ConnectingRecord, EndingRecord, Record, Stage};
 use crate::load::scenario::data::Data;
 use crate::load::scenario::program::Op;
 use crate::measure::environment::Environment;
@@ -61,7 +61,10 @@ pub struct Summary {
     pub deliveries: Option<Deliveries>,
     /// Errors by operation and kind, the most frequent first.
     pub errors: Vec<ErrorSummary>,
-    /// Bytes of HTTP and WebSocket, without TCP's own.
+    /// Connections that were made, over the whole run.
+    #[serde(default)]
+    pub connections: Connections,
+    /// Bytes of HTTP and WebSocket, without TCP's own and TLS's.
     pub network: Network,
     /// The server process, if it was named.
     pub server: Option<ServerCost>,
@@ -124,6 +127,9 @@ pub struct Settings {
     /// Whether its thread, and the server that it started, ran before all ordinary threads.
     #[serde(default)]
     pub realtime: bool,
+    /// What was asked for of TLS; none where no target begins with https://.
+    #[serde(default)]
+    pub tls: Option<TlsAsked>,
     /// The local address that was asked for.
     #[serde(default)]
     pub bind: Option<String>,
@@ -289,6 +295,56 @@ pub struct ErrorSummary {
     pub example: String,
 }
 
+/// What was asked for of TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsAsked {
+    /// Whose certificates were taken.
+    pub trust: String,
+    /// Whether anybody's were: whoever is between the two may have answered.
+    pub insecure: bool,
+    /// Whether a player that connected again resumed its own session.
+    pub resumes: bool,
+}
+
+/// Connections that were made. Their times are in no operation's service time, but in the response
+/// time of those that had to connect first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Connections {
+    /// From the attempt to the connection of TCP.
+    pub connect: Percentiles,
+    /// Those of TLS; none where there were no handshakes.
+    pub tls: Option<TlsSummary>,
+}
+
+/// Handshakes of TLS.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsSummary {
+    /// From the connection of TCP to the end of the handshake, full or resumed.
+    pub handshake: Percentiles,
+    /// Handshakes with a certificate.
+    pub full: u64,
+    /// Handshakes that resumed a session that the same player had before.
+    pub resumed: u64,
+    /// Version and cipher of the first one.
+    pub protocol: String,
+}
+
+impl Connections {
+    pub(crate) fn of(record: &ConnectingRecord) -> Self {
+        let handshake = Percentiles::of(record.handshake.histogram());
+        let tls = TlsSummary {
+            handshake,
+            full: record.full,
+            resumed: record.resumed,
+            protocol: record.protocol.clone(),
+        };
+        Self {
+            connect: Percentiles::of(record.connect.histogram()),
+            tls: (handshake.count > 0).then_some(tls),
+        }
+    }
+}
+
 /// Bytes, in the counted time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Network {
@@ -434,6 +490,7 @@ impl Summary {
             })
             .collect();
         self.errors.sort_by(|a, b| b.count.cmp(&a.count).then(a.kind.cmp(&b.kind)));
+        self.connections = Connections::of(&total.connecting);
         self.add_network();
         self.judge();
     }

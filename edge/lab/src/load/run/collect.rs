@@ -9,7 +9,7 @@ use crate::load::generator::Event;
 use crate::load::record::{OwnRecord, Record, Stage};
 use crate::load::result::Second;
 use crate::load::result::summary::{
-    DataSummary, GeneratorCost, PLAYERS_MIN, RESULT_VERSION, RampCost, Settings, Summary,
+    DataSummary, GeneratorCost, PLAYERS_MIN, RESULT_VERSION, RampCost, Settings, Summary, TlsAsked,
 };
 use crate::load::result::{Progress, Watch};
 use crate::load::scenario::program::Program;
@@ -20,6 +20,7 @@ use crate::measure::percentiles::Percentiles;
 use crate::measure::process::{ProcessSample, Watched, own_cpu, own_resident_bytes};
 use crate::measure::secrets::{KEY, is_secret};
 use crate::measure::target::Target;
+use crate::measure::tls::Trust;
 
 /// Samples of the server at the edges of the counted time.
 pub(super) struct ServerWatch {
@@ -115,6 +116,11 @@ impl Collector {
                 driver: String::new(),
                 processes: plan.processes.max(1),
                 realtime: plan.realtime,
+                tls: settings.tls.is_some().then(|| TlsAsked {
+                    trust: plan.tls.trust.words(),
+                    insecure: plan.tls.trust == Trust::Anybody,
+                    resumes: plan.tls.resumes,
+                }),
                 bind: plan.bind.map(|it| it.to_string()),
                 pin,
                 seed: settings.seed,

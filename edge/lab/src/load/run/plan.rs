@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use engine::{DriverChoice, StartError, ThreadFailed};
 
-use crate::load::generator::{self, Node, PLAYERS_MAX, Source};
+use crate::load::generator::{self, Node, PLAYERS_MAX, Source, TlsClient};
 use crate::load::scenario::data::{Data, Pick};
 use crate::load::scenario::mark::SENDER_MASK;
 use crate::load::scenario::program::{Dials, compile};
@@ -16,6 +16,7 @@ use crate::load::scenario::{Scenario, ScenarioError, Span};
 use crate::measure::number::float;
 use crate::measure::process::SampleError;
 use crate::measure::target::{Target, TargetError};
+use crate::measure::tls::{TlsChoice, TlsError};
 
 /// Files that a process needs besides its connections.
 const FILES_OF_OUR_OWN: u64 = 64;
@@ -62,6 +63,8 @@ pub struct Plan {
     pub pin: Option<usize>,
     /// The local address of connections; the system's choice by default, and many over loopback.
     pub bind: Option<IpAddr>,
+    /// Of targets that begin with https://.
+    pub tls: TlsChoice,
     /// The generator's thread, and a server that is started, before all ordinary threads.
     pub realtime: bool,
     /// The generator's driver.
@@ -100,6 +103,9 @@ pub enum RunError {
     /// There is no server.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// TLS cannot be spoken.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The server's process cannot be sampled.
     #[error(transparent)]
     Sample(#[from] SampleError),
@@ -173,6 +179,7 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
     compile(&plan.scenario, &dials(plan, &plan.targets, 0))?;
     check_targets(plan)?;
     check_rows(plan)?;
+    tls_client(plan, &plan.targets)?;
     check_players(plan.players.unwrap_or(plan.scenario.players), plan.processes.max(1))
 }
 
@@ -249,7 +256,7 @@ pub(super) fn generator_settings(
     targets: &[Target],
     run_number: u32,
     share: Option<&Share>,
-) -> Result<generator::Settings, TargetError> {
+) -> Result<generator::Settings, RunError> {
     let source = Source::new(plan.bind)?;
     let mut phases = plan.scenario.phases.clone();
     let phases_ns = phases.iter().fold(0_u64, |sum, phase| sum.saturating_add(phase.duration.ns()));
@@ -280,7 +287,8 @@ pub(super) fn generator_settings(
         u32::try_from(u64::from(SENDER_MASK) / count * index).unwrap_or(0)
     };
     Ok(generator::Settings {
-        nodes: targets.iter().map(|it| Node { addr: it.addr, host: it.host.clone() }).collect(),
+        nodes: targets.iter().map(node).collect(),
+        tls: tls_client(plan, targets)?,
         source,
         first_sender,
         players: part(index + 1) - part(index),
@@ -303,6 +311,17 @@ pub(super) fn generator_settings(
         run_tag: u16::try_from(run_number & 0xfff).unwrap_or(0),
         seed,
     })
+}
+
+fn node(target: &Target) -> Node {
+    let tls_name = target.tls_name.clone();
+    Node { addr: target.addr, host: target.host.clone(), tls_name }
+}
+
+/// What connections of TLS have in common, if there are any.
+fn tls_client(plan: &Plan, targets: &[Target]) -> Result<Option<TlsClient>, TlsError> {
+    let is_wanted = targets.iter().any(|it| it.tls_name.is_some());
+    is_wanted.then(|| TlsClient::new(&plan.tls)).transpose()
 }
 
 pub(super) fn unix_now() -> Duration {

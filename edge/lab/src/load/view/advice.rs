@@ -68,7 +68,7 @@ const CURES: &[(Cause, &str, &str)] = &[
     (
         Cause::NotHttp,
         "",
-        "what listens there does not speak HTTP/1.1: wrong port in --target, or a TLS port?",
+        "what listens there does not speak HTTP/1.1: wrong port in --target, or a TLS port (https://)?",
     ),
     (Cause::Unasked, "SSH-", "an SSH server listens there: wrong port in --target"),
     (
@@ -94,6 +94,71 @@ const CURES: &[(Cause, &str, &str)] = &[
         "widen net.ipv4.ip_local_port_range, or spread the players over several addresses",
     ),
     (Cause::NoFile, "", "raise `ulimit -n`, or share the players with --processes N"),
+    (
+        Cause::TlsUnknownIssuer,
+        "",
+        "nobody whom this machine trusts has signed the server's certificate: name its authority with \
+         --tls-ca FILE (of a self-signed one, the certificate itself), or take any with --tls-insecure",
+    ),
+    (
+        Cause::TlsWrongName,
+        "",
+        "name the server in --target as its certificate does (the error says which names that has; \
+         /etc/hosts can give an address such a name), or take any with --tls-insecure",
+    ),
+    (
+        Cause::TlsExpired,
+        "",
+        "renew the server's certificate, or look at this machine's clock; --tls-insecure takes it as \
+         it is",
+    ),
+    (
+        Cause::TlsCertificate,
+        "CaUsedAsEndEntity",
+        "the certificate is that of an authority (CA:TRUE), as `openssl req -x509` makes them, and no \
+         server's: make it with -addext basicConstraints=critical,CA:FALSE, or --tls-insecure",
+    ),
+    (
+        Cause::TlsCertificate,
+        "BadSignature",
+        "the authority that is trusted has the name of the one that signed the server's certificate, and \
+         another key: name the right one with --tls-ca FILE",
+    ),
+    (
+        Cause::TlsCertificate,
+        "",
+        "the server's certificate cannot be checked: look at it with `openssl s_client -connect \
+         HOST:PORT`, or take any with --tls-insecure",
+    ),
+    (
+        Cause::TlsNotSpoken,
+        "",
+        "that port does not speak TLS: begin --target with http://, or name the TLS port",
+    ),
+    (
+        Cause::TlsIncompatible,
+        "",
+        "the server wants a version older than TLS 1.2, or ciphers that are not safe any more: its \
+         configuration says which",
+    ),
+    (
+        Cause::TlsAlert,
+        "",
+        "the server has ended the handshake: its log says why (a name that it does not have, a \
+         certificate that it wants of clients, no HTTP/1.1)",
+    ),
+    (
+        Cause::TlsClosed,
+        "",
+        "the server hung up before TLS was agreed on: a port that does not speak it (http://), or too \
+         many connections; its log says which",
+    ),
+    (
+        Cause::TlsTimedOut,
+        "",
+        "the server does not answer the handshake: a port that does not speak TLS (http://), or too \
+         many at once: a longer --ramp, or fewer players",
+    ),
     (
         Cause::ConnectUnreachable,
         "",
@@ -159,7 +224,7 @@ const NOT_READY: &str = "the server, or a proxy before it, cannot take this load
 const NO_SOCKET: &str = "there is no WebSocket at this path, or the token was refused: `throng load scenarios` \
          says what each scenario needs";
 
-const TLS: &str = "that is a TLS port, and TLS is not spoken here: name the server's plain port";
+const TLS: &str = "that is a TLS port: begin --target with https://";
 
 /// What cures an error of this kind: the setting that the server names, or general advice; none where nothing general can be said.
 #[must_use]
@@ -320,6 +385,22 @@ mod tests {
             (Cause::NotHttp, "not HTTP: malformed start line", "SSH-2.0-OpenSSH", "SSH server"),
             (Cause::NotHttp, "not HTTP: malformed start line", "\u{15}\u{3}\u{1}\0\u{2}", "TLS"),
             (Cause::NotHttp, "not HTTP: malformed start line", "220 mail", "HTTP/1.1"),
+            (Cause::TlsUnknownIssuer, "TLS: certificate of an unknown issuer", "", "--tls-ca"),
+            (Cause::TlsWrongName, "TLS: certificate of another name", "", "as its certificate"),
+            (Cause::TlsExpired, "TLS: certificate has expired", "", "clock"),
+            (Cause::TlsCertificate, "TLS: …", "Other(OtherError(CaUsedAsEndEntity))", "CA:FALSE"),
+            (Cause::TlsCertificate, "TLS: …", "", "s_client"),
+            (Cause::TlsCertificate, "TLS: …", "BadSignature", "another key"),
+            (
+                Cause::TlsNotSpoken,
+                "TLS: the server answers in plain HTTP",
+                "HTTP/1.1 400",
+                "http://",
+            ),
+            (Cause::TlsIncompatible, "TLS: …", "", "TLS 1.2"),
+            (Cause::TlsAlert, "TLS: …", "", "its log"),
+            (Cause::TlsClosed, "TLS: …", "", "hung up"),
+            (Cause::TlsTimedOut, "TLS: handshake timed out", "", "http://"),
             (Cause::Closed, "connection refused or failed", "", "its log"),
             (Cause::ConnectRefused, "connect: refused", "", "its log"),
             (Cause::NoFile, "connect: no open file left (ulimit -n)", "", "--processes"),

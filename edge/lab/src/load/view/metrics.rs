@@ -56,6 +56,11 @@ fn write_all(out: &mut String, progress: &Progress<'_>) -> std::fmt::Result {
         head(out, name, "counter", help)?;
         writeln!(out, "throng_load_{name} {value}")?;
     }
+    let connecting = &progress.total.connecting;
+    head(out, "tls_handshakes_total", "counter", "Handshakes of TLS by kind.")?;
+    for (kind, count) in [("full", connecting.full), ("resumed", connecting.resumed)] {
+        writeln!(out, "throng_load_tls_handshakes_total{{kind=\"{kind}\"}} {count}")?;
+    }
     operations(out, progress)?;
     head(out, "errors_total", "counter", "Errors by operation and kind.")?;
     for ((op, kind), error) in progress.errors {

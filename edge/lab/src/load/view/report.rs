@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 pub use comparison::comparison;
 
 use super::advice::{cure, mending};
+use super::connections;
 use crate::load::result::figures::{self, interval};
 use crate::load::result::notes::is_answered;
 use crate::load::result::{OpSummary, Summary};
@@ -110,6 +111,9 @@ fn badges(out: &mut String, summary: &Summary) -> std::fmt::Result {
         true if is_empty => {}
         true => badge(out, Mood::Good, "valid")?,
         false => badge(out, Mood::Bad, "INVALID")?,
+    }
+    if summary.settings.tls.as_ref().is_some_and(|it| it.insecure) {
+        badge(out, Mood::Warn, "certificates not checked")?;
     }
     badge(out, Mood::Note, if summary.settings.is_closed() { "closed loop" } else { "open loop" })?;
     if is_empty {
@@ -356,6 +360,7 @@ fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
             bits(network.received_bits_highest)
         ),
     ));
+    rows.extend(connections::rows(summary));
     if let Some(it) = &summary.server {
         let cpu_s = it.user_s + it.system_s;
         let share = 100.0 * cpu_s / it.wall_s.max(1e-9);

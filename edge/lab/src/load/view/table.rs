@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::advice::{cure, failure, mending};
+use super::connections;
 use crate::load::result::figures::{interval, interval_s, ops_per_cpu_s};
 use crate::load::result::notes::is_answered;
 use crate::load::result::{EndingTimes, OpSummary, Summary};
@@ -41,6 +42,7 @@ fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
     distributions(out, summary)?;
     deliveries(out, summary)?;
     errors(out, summary)?;
+    connecting(out, summary)?;
     network(out, summary)?;
     costs(out, summary)
 }
@@ -260,6 +262,18 @@ fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
         if let Some(cure) = cure(error) {
             paragraph(out, "              → ", &cure)?;
         }
+    }
+    Ok(())
+}
+
+/// What stands in no service time.
+fn connecting(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let rows = connections::rows(summary);
+    if !rows.is_empty() {
+        writeln!(out)?;
+    }
+    for (name, text) in rows {
+        paragraph(out, &format!("{name}: "), &text)?;
     }
     Ok(())
 }

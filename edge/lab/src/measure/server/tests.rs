@@ -27,7 +27,16 @@ fn targets() {
         let target = Target::parse(url).unwrap();
         assert_eq!((&*target.host, &*target.addr.to_string()), (host, addr));
     }
-    for url in ["", "127.0.0.1:1", "https://a", "http://", "http://a b", "http://a/b"] {
+    for url in [
+        "",
+        "127.0.0.1:1",
+        "wss://a",
+        "https://",
+        "https://a b",
+        "http://",
+        "http://a b",
+        "http://a/b",
+    ] {
         assert!(Target::parse(url).is_err(), "{url}");
     }
 }

@@ -76,6 +76,11 @@ fn settings(summary: &Summary) -> Vec<Setting> {
         digest => format!("scenario {digest}"),
     };
     let scheduling = if it.realtime { "realtime" } else { "" };
+    let tls = match &summary.connections.tls {
+        None => String::new(),
+        Some(_) if it.tls.as_ref().is_some_and(|it| it.insecure) => "TLS, not checked".to_owned(),
+        Some(_) => "TLS".to_owned(),
+    };
     let mut all = vec![
         setting("players", players(it.players), true),
         setting("rate", rate, true),
@@ -88,6 +93,7 @@ fn settings(summary: &Summary) -> Vec<Setting> {
         setting("generating processes", format!("{} processes", it.processes.max(1)), false),
         setting("generator's driver", format!("driver {}", it.driver), false),
         setting("scheduling", scheduling.to_owned(), false),
+        setting("TLS", tls, true),
         setting("peer", summary.environment.peer.clone(), false),
     ];
     all.extend(it.vars.iter().map(|(name, value)| {
