@@ -164,6 +164,21 @@ describe("a server of OpenSSL's", () => {
     assert.deepEqual([result.errors, result.connections.tls.full], [[], PLAYERS], said);
   });
 
+  test("nodes with TLS and without are measured as one", async () => {
+    const plain = createPlain((request, response) => {
+      response.shouldKeepAlive = false;
+      response.end();
+    });
+    servers.push(plain);
+    const [port, plainPort] = [await serve(good), await listen(plain)];
+    const flags = ["--tls-ca", good.cert, "--target", `http://localhost:${plainPort}`, "--tls-fresh"];
+    const { result, said } = await load(CLOSING, `https://localhost:${port}`, ...flags);
+    assert.deepEqual(result.errors, [], said);
+    const { connect, tls } = result.connections;
+    // Every second player goes to each.
+    assert.ok(tls.full > 10 && connect.count - tls.full > 10, said);
+  });
+
   test("what is wrong is said, with what to do", async () => {
     const other = certificate("other", "DNS:localhost");
     const elsewhere = certificate("elsewhere", "DNS:elsewhere.example");

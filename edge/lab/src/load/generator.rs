@@ -419,6 +419,8 @@ impl Generator {
                 kind.clone()
             };
             self.fail(now_ns, index, &kind, || example, out);
+        } else if !matches!(kind.cause, Cause::Closed | Cause::NotReading) {
+            self.record.error(NO_OP, kind, || example);
         } else {
             // A kept-alive connection between two requests: servers may close it. The next
             // request makes a new one.

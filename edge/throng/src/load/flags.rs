@@ -13,6 +13,7 @@ Examples:
   throng load ccu register authenticate rpc-lua match --server 'throng serve' --out results/today
   throng load match --players 1000 --rate 2 --server-pid 4711
   throng load plaintext --target http://127.0.0.1:7450 --saturate --pipeline 1,4,16
+  throng load match --target https://game.example --server-key KEY
   throng load my-scenario.toml --set item=sword --expect 'buy.response_p99 < 20ms'
   throng load scenarios rpc-lua > my-scenario.toml
   throng load table ours=results/today nakama=results/nakama

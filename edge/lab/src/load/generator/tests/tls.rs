@@ -73,51 +73,59 @@ struct Manners {
     piece: usize,
 }
 
-fn run(choice: &TlsChoice, name: &str, manners: &Manners) -> Record {
-    let mut sessions: BTreeMap<u32, ServerConnection> = BTreeMap::new();
-    let mut server = |now_ns: u64, conn, bytes: &[u8]| {
-        let fresh = || ServerConnection::new(manners.config.clone()).unwrap();
-        let session = sessions.entry(conn).or_insert_with(fresh);
-        let mut rest = bytes;
-        let mut request = Vec::new();
-        while session.read_tls(&mut rest).is_ok_and(|count| count > 0) {
-            if session.process_new_packets().is_err() {
-                break;
-            }
-            let _ = session.reader().read_to_end(&mut request);
+/// What the server does with bytes of a connection.
+fn serve(
+    manners: &Manners,
+    sessions: &mut BTreeMap<u32, ServerConnection>,
+    (now_ns, conn, mut bytes): (u64, u32, &[u8]),
+) -> Vec<Act> {
+    let fresh = || ServerConnection::new(manners.config.clone()).unwrap();
+    let session = sessions.entry(conn).or_insert_with(fresh);
+    let mut request = Vec::new();
+    while session.read_tls(&mut bytes).is_ok_and(|count| count > 0) {
+        if session.process_new_packets().is_err() {
+            break;
         }
-        let closes = manners.answer != super::OK && request.ends_with(b"\r\n\r\n");
-        if request.ends_with(b"\r\n\r\n") {
-            session.writer().write_all(manners.answer).unwrap();
-        }
-        if closes && manners.says_goodbye {
-            session.send_close_notify();
-        }
-        let mut sealed = Vec::new();
-        while session.wants_write() {
-            session.write_tls(&mut sealed).unwrap();
-        }
-        let at_ns = now_ns + 5 * MS;
-        let answer = |piece: &[u8]| Act::Answer { at_ns, bytes: piece.to_vec() };
-        let mut acts: Vec<Act> = sealed.chunks(manners.piece).map(answer).collect();
-        if closes {
-            acts.push(Act::Close { at_ns: at_ns + 1 });
-        }
-        acts
-    };
-    world(choice, name, &mut server)
+        let _ = session.reader().read_to_end(&mut request);
+    }
+    let closes = manners.answer != super::OK && request.ends_with(b"\r\n\r\n");
+    if request.ends_with(b"\r\n\r\n") {
+        session.writer().write_all(manners.answer).unwrap();
+    }
+    if closes && manners.says_goodbye {
+        session.send_close_notify();
+    }
+    let mut sealed = Vec::new();
+    while session.wants_write() {
+        session.write_tls(&mut sealed).unwrap();
+    }
+    let at_ns = now_ns + 5 * MS;
+    let answer = |piece: &[u8]| Act::Answer { at_ns, bytes: piece.to_vec() };
+    let mut acts: Vec<Act> = sealed.chunks(manners.piece).map(answer).collect();
+    if closes {
+        acts.push(Act::Close { at_ns: at_ns + 1 });
+    }
+    acts
 }
 
-fn world(choice: &TlsChoice, name: &str, server: &mut super::Server<'_>) -> Record {
+fn run(choice: &TlsChoice, name: &str, manners: &Manners) -> Record {
+    let mut sessions = BTreeMap::new();
+    let mut server =
+        |now_ns: u64, conn, bytes: &[u8]| serve(manners, &mut sessions, (now_ns, conn, bytes));
+    world(ONE_GET, choice, name, &mut server)
+}
+
+fn world(text: &str, choice: &TlsChoice, name: &str, server: &mut super::Server<'_>) -> Record {
     let change = |settings: &mut Settings| {
         settings.players = 3;
         settings.rate = Some(60.0);
-        settings.counted_ns = S;
+        // With phases it is these that count.
+        settings.counted_ns = if settings.phases.is_empty() { S } else { 4 * S };
         settings.timeout_ns = S / 2;
         settings.nodes[0].tls_name = Some(ServerName::try_from(name.to_owned()).unwrap());
         settings.tls = Some(TlsClient::new(choice).unwrap());
     };
-    World::new(ONE_GET, change, server).run().0
+    World::new(text, change, server).run().0
 }
 
 #[test]
@@ -166,6 +174,27 @@ fn a_player_resumes_its_own_sessions_and_a_fresh_one_has_none() {
             let wanted = if resumes { (3, count - 3) } else { (count, 0) };
             assert_eq!((made.full, made.resumed), wanted, "{}", made.protocol);
         }
+    }
+}
+
+#[test]
+fn a_player_that_comes_in_the_place_of_another_is_a_stranger_to_the_server() {
+    let identity = Identity::new("phases", 4_000);
+    for (rounds, wanted) in [(1, (40, 0)), (2, (40, 40))] {
+        let config = Arc::new(identity.config(&TLS13));
+        let manners = Manners { config, answer: CLOSING, says_goodbye: true, piece: 1_000 };
+        let mut sessions = BTreeMap::new();
+        let mut server =
+            |now_ns, conn, bytes: &[u8]| serve(&manners, &mut sessions, (now_ns, conn, bytes));
+        let phase = "[[phase]]\nduration='4s'\narrivals=10\nprocess='constant'\n[[session]]";
+        let text = ONE_GET.replace("[[session]]", phase);
+        let text = text.replace(
+            "process='constant'\n[[session.loop]]",
+            &format!("pace='none'\nrounds={rounds}\n[[session.loop]]"),
+        );
+        let total = world(&text, &identity.trusted(), "h", &mut server);
+        assert!(total.errors.is_empty(), "{:?}", total.errors);
+        assert_eq!((total.connecting.full, total.connecting.resumed), wanted, "{rounds}");
     }
 }
 
@@ -230,7 +259,7 @@ fn what_does_not_speak_tls_is_a_kind_of_its_own() {
             Some("") => vec![Act::Close { at_ns: now_ns + MS }],
             Some(text) => vec![Act::Answer { at_ns: now_ns + MS, bytes: text.into() }],
         };
-        let total = world(&identity.trusted(), "h", &mut server);
+        let total = world(ONE_GET, &identity.trusted(), "h", &mut server);
         let first = total.errors.first_key_value();
         let ((_, kind), error) = first.unwrap_or_else(|| panic!("{said:?}: no error"));
         assert_eq!(kind.cause, wanted, "{said:?}: {:?}", total.errors);

@@ -81,6 +81,11 @@ fn separated(bytes: &[u8], separator: u8) -> Result<Table, Wrong> {
     loop {
         let is_row = reader.read_byte_record(&mut record);
         if !is_row.map_err(|error| Wrong::file(error.to_string()))? {
+            // Where the last row begins.
+            if is_open(&bytes[lines.at..]) {
+                let what = "a quote is opened in this row and never closed".to_owned();
+                return Err(Wrong { line: lines.line, column: "column 1".to_owned(), what });
+            }
             return Ok(table);
         }
         let line = lines.line_of(record.position().map_or(0, csv::Position::byte));
@@ -110,6 +115,13 @@ fn separated(bytes: &[u8], separator: u8) -> Result<Table, Wrong> {
         }
         end_row(&mut table, line)?;
     }
+}
+
+/// Whether the last row of a file takes several lines because a quote in it is not closed: the rows
+/// behind it would vanish into one value.
+fn is_open(row: &[u8]) -> bool {
+    let quotes = memchr::memchr_iter(b'"', row).count();
+    quotes % 2 == 1 && memchr::memchr(b'\n', row.trim_ascii_end()).is_some()
 }
 
 /// Counts lines. The reader's own number is that of the end of the row before: with line ends of two
@@ -315,6 +327,11 @@ mod tests {
             ("csv", "a:b\n1\n", "line 1, column 1: the first line names the columns"),
             ("csv", "a;b\n1;2\n", "the separator is a comma"),
             ("csv", &wide, "line 1, column 65: more than 64 columns"),
+            (
+                "csv",
+                "a,b\n1,2\n3,\"4\n5,6\n",
+                "line 3, column 1: a quote is opened in this row and never",
+            ),
             ("csv", &long, "line 2, column 1 (`a`): a value of 16385 bytes"),
             ("jsonl", "{\"a\":1}\n{\"a\":}", "line 2, column 6: expected value: each line is one"),
             ("jsonl", "[1]", "line 1, column 0: invalid type: sequence"),
