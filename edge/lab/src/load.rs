@@ -22,10 +22,10 @@ pub use record::kind::{Cause, Kind};
 pub use record::{ErrorCount, Stage};
 pub use result::{
     EndingTimes, Lacking, OpSummary, Progress, RESULT_VERSION, Ramp, Second, SecondOp, ServerCost,
-    Summary, Watch, csv, schema,
+    Summary, Watch, csv, expect, schema,
 };
 pub use run::{Finished, Plan, RunError, Share, TARGETS_MAX, check, run, work};
-pub use view::{advice, compare, comparison, expect, html, prometheus, screen, text};
+pub use view::{advice, compare, comparison, html, junit, prometheus, screen, text};
 
 pub use crate::measure::{
     Environment, Intervals, Percentiles, ProcessSample, SampleError, Search, Silence, Target,

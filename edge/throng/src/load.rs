@@ -20,7 +20,6 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use clap::ArgMatches;
-use lab::load::expect::Verdict;
 use lab::load::screen::{self, Live, Look};
 use lab::load::{Finished, Intervals, Progress, Second, Stage, Summary, advice};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -125,12 +124,6 @@ fn is_hangup_ignored() -> bool {
     mask.is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0)
 }
 
-/// A run that has ended, with or without figures.
-struct Done {
-    summary: Summary,
-    verdicts: Vec<Verdict>,
-}
-
 /// All runs of the command line, one after the other. The exit code.
 fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
     let interrupt = Interrupt::catch()?;
@@ -148,7 +141,7 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
     }
     let mut runner = Runner::new(matches)?;
     let mut begun = 0;
-    let mut done: Vec<Done> = Vec::new();
+    let mut done: Vec<Summary> = Vec::new();
     let mut not_begun: Vec<Summary> = Vec::new();
     let mut failures: Vec<String> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
@@ -184,7 +177,7 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
     }
     write_files(matches, &done, &not_begun)?;
     if jobs.len() > 1 && !done.is_empty() {
-        table::print(done.iter().map(|it| it.summary.clone()))?;
+        table::print(done.iter().cloned())?;
     }
     Ok(last_line(&interrupt, (begun, jobs.len()), &failures))
 }
@@ -207,10 +200,10 @@ fn last_line(interrupt: &Interrupt, (begun, of): (usize, usize), failures: &[Str
 }
 
 /// Why a run is not all well.
-fn failure(done: &Done) -> Option<String> {
-    let failed = done.verdicts.iter().filter(|verdict| !verdict.holds).count();
-    let of = done.verdicts.len();
-    advice::failure(&done.summary)
+fn failure(done: &Summary) -> Option<String> {
+    let failed = done.expectations.iter().filter(|verdict| !verdict.holds).count();
+    let of = done.expectations.len();
+    advice::failure(done)
         .or_else(|| (failed > 0).then(|| format!("{failed} of {of} expectations failed")))
 }
 
@@ -234,7 +227,7 @@ impl Runner {
         job: &Job,
         interrupt: &Interrupt,
         is_over_when_lost: bool,
-    ) -> anyhow::Result<Done> {
+    ) -> anyhow::Result<Summary> {
         let mut screen = Screen::default();
         let mut is_hopeless = false;
         let mut lost: Option<String> = None;
@@ -262,27 +255,27 @@ impl Runner {
             }
             _ => {}
         }
+        summary.expectations = job.conditions.iter().map(|it| it.check(&summary)).collect();
         if let Some(folder) = &job.folder {
             std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
             files::write(&result_files(folder, &summary, &intervals)?)?;
         }
-        let verdicts = job.conditions.iter().map(|it| it.check(&summary)).collect();
-        Ok(Done { summary, verdicts })
+        Ok(summary)
     }
 
     /// One run, and its result on the standard output.
-    fn one(&mut self, job: &Job, interrupt: &Interrupt) -> anyhow::Result<Done> {
+    fn one(&mut self, job: &Job, interrupt: &Interrupt) -> anyhow::Result<Summary> {
         let done = self.measure(job, interrupt, self.is_fast_to_fail)?;
         let mut stdout = std::io::stdout().lock();
         if stdout.is_terminal() {
             // Apart from the screen above it.
             writeln!(stdout)?;
         }
-        stdout.write_all(lab::load::text(&done.summary).as_bytes())?;
+        stdout.write_all(lab::load::text(&done).as_bytes())?;
         if let Some(folder) = &job.folder {
             writeln!(stdout, "report: {}", folder.join("report.html").display())?;
         }
-        for verdict in &done.verdicts {
+        for verdict in &done.expectations {
             let word = if verdict.holds { "ok    " } else { "FAILED" };
             writeln!(stdout, "{word} {}: {}", verdict.condition, verdict.found)?;
         }
@@ -294,7 +287,7 @@ impl Runner {
 /// has ever succeeded: going on would show nothing else.
 fn gets_only_errors(progress: &Progress<'_>) -> bool {
     let is_ramp = progress.stage == Stage::Ramp;
-    let since = progress.history.iter().filter(|it| is_ramp == (it.stage == Stage::Ramp.word()));
+    let since = progress.history.iter().filter(|it| is_ramp == (it.stage == Stage::Ramp));
     let length_s: f64 = since.clone().map(|second| second.length_s).sum();
     let is_wanted = |op: usize| is_ramp || progress.is_loop_op.get(op) == Some(&true);
     let is_done = |second: &Second| {
@@ -326,15 +319,18 @@ fn result_files(
 }
 
 /// `--json` and `--junit`; a run that could not begin has failed too.
-fn write_files(matches: &ArgMatches, done: &[Done], not_begun: &[Summary]) -> anyhow::Result<()> {
+fn write_files(
+    matches: &ArgMatches,
+    done: &[Summary],
+    not_begun: &[Summary],
+) -> anyhow::Result<()> {
     let mut files = Vec::new();
     if let (Some(path), [done]) = (matches.get_one::<PathBuf>("json"), done) {
-        files.push((path.clone(), lab::load::json(&done.summary)?));
+        files.push((path.clone(), lab::load::json(done)?));
     }
     if let Some(path) = matches.get_one::<PathBuf>("junit") {
-        let done = done.iter().map(|it| (&it.summary, &*it.verdicts));
-        let runs: Vec<_> = done.chain(not_begun.iter().map(|it| (it, &[][..]))).collect();
-        files.push((path.clone(), lab::load::expect::junit(&runs).into_bytes()));
+        let runs: Vec<&Summary> = done.iter().chain(not_begun).collect();
+        files.push((path.clone(), lab::load::junit(&runs).into_bytes()));
     }
     files::write(&files)
 }

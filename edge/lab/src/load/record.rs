@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use kind::{Cause, Kind, OTHER};
@@ -22,22 +23,30 @@ pub(crate) const EXAMPLE_BYTES_MAX: usize = 240;
 pub(crate) const KIND_BYTES_MAX: usize = 160;
 
 /// Where a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Stage {
     /// Players come and prepare.
+    #[default]
+    #[serde(rename = "players come")]
     Ramp,
     /// Load that does not count yet.
+    #[serde(rename = "warm-up")]
     WarmUp,
     /// What counts.
+    #[serde(rename = "counted")]
     Counted,
     /// No new operations; answers are awaited.
+    #[serde(rename = "draining")]
     Drain,
     /// Over.
+    #[serde(rename = "done")]
     Done,
 }
 
 impl Stage {
-    /// As printed.
+    /// As printed, and as it stands in results.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -1,7 +1,9 @@
-//! What a run has shown: its figures, second by second and in all, and whether they may be believed.
+//! What a run has shown: its figures, second by second and in all, whether they may be believed, and
+//! whether what was expected holds.
 //!
 //! In: records of all seconds. Out: a [`Summary`], which is what `result.json` holds.
 
+pub mod expect;
 pub(crate) mod figures;
 pub(crate) mod notes;
 mod progress;

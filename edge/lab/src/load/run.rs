@@ -3,6 +3,7 @@
 
 mod collect;
 mod here;
+mod kinds;
 mod plan;
 mod workers;
 

@@ -1,16 +1,17 @@
-//! What people look at: tables, the live screen, reports, comparisons, verdicts of expectations.
+//! What people look at: tables, the live screen, reports, comparisons, verdicts for CI.
 //!
 //! In: a result, or several, or a run that goes on. Out: text, HTML and XML. Nothing is measured here.
 
 pub mod advice;
 pub mod compare;
 mod connections;
-pub mod expect;
+mod junit;
 mod metrics;
 mod report;
 pub mod screen;
 mod table;
 
+pub use junit::junit;
 pub use metrics::prometheus;
 pub use report::{comparison, html};
 pub use table::text;

@@ -96,7 +96,62 @@ pub(crate) fn times(factor: f64) -> String {
     let digits = match factor {
         it if it < 2.0 => 2,
         it if it < 10.0 => 1,
-        _ => 0,
+        it if it < 1_000.0 => 0,
+        it => return format!("{} ×", group_f64(it)),
     };
     format!("{factor:.digits$} ×")
+}
+
+/// How much more or less one is than another, by what the one is divided by the other, with a word
+/// for more and one for less: `6.5 × higher`, and `114 × lower` rather than `0.01 ×`.
+pub(crate) fn against(ratio: f64, [more, less]: [&str; 2]) -> String {
+    let (factor, word) = if ratio < 1.0 { (1.0 / ratio, less) } else { (ratio, more) };
+    match times(factor) {
+        text if text == "1.00 ×" => "the same".to_owned(),
+        text => format!("{text} {word}"),
+    }
+}
+
+/// A percentage with the digits that mean something: as many as there are nines.
+pub(crate) fn percent(share: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 6")]
+    let digits = (-(1.0 - share).max(1e-6).log10() - 1e-6).ceil().clamp(1.0, 6.0) as usize;
+    let text = format!("{:.digits$}", share * 100.0);
+    // There is a point in it, so that no nought before it goes.
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{against, percent};
+
+    #[test]
+    fn what_is_less_is_told_as_how_much_less() {
+        for (ratio, wanted) in [
+            (0.008_77, "114 × lower"),
+            (0.5, "2.0 × lower"),
+            (0.994, "1.01 × lower"),
+            (0.999, "the same"),
+            (1.004, "the same"),
+            (1.2, "1.20 × higher"),
+            (6.54, "6.5 × higher"),
+            (4_321.0, "4,321 × higher"),
+        ] {
+            assert_eq!(against(ratio, ["higher", "lower"]), wanted, "{ratio}");
+        }
+    }
+
+    #[test]
+    fn nines_are_told_apart() {
+        for (share, wanted) in [
+            (0.0, "0 %"),
+            (0.5, "50 %"),
+            (0.978_456, "97.85 %"),
+            (0.99, "99 %"),
+            (0.999, "99.9 %"),
+            (0.999_99, "99.999 %"),
+        ] {
+            assert_eq!(percent(share), wanted);
+        }
+    }
 }

@@ -41,17 +41,14 @@ pub(super) fn find(matches: &ArgMatches) -> anyhow::Result<u8> {
             complain(&format_args!("ended by {name}"));
             return Ok(code);
         }
-        let why = why_not(&done.summary, &done.verdicts);
+        let why = why_not(&done);
         if why.is_some() {
-            was_in_the_way = !done.summary.invalid.is_empty();
+            was_in_the_way = !done.invalid.is_empty();
         }
         search.tell(why.is_none());
         let mut stdout = std::io::stdout().lock();
-        let valid = if done.summary.invalid.is_empty() {
-            ""
-        } else {
-            " (INVALID: the generator was in the way)"
-        };
+        let valid =
+            if done.invalid.is_empty() { "" } else { " (INVALID: the generator was in the way)" };
         match why {
             None => writeln!(stdout, "{rate:>10}/s  holds{valid}")?,
             Some(why) => writeln!(stdout, "{rate:>10}/s  does not hold: {why}{valid}")?,
@@ -114,11 +111,11 @@ fn rounded(rate: f64) -> f64 {
 }
 
 /// Why a rate has not held; none if it has.
-fn why_not(summary: &Summary, verdicts: &[lab::load::expect::Verdict]) -> Option<String> {
+fn why_not(summary: &Summary) -> Option<String> {
     if let Some(reason) = lab::load::advice::failure(summary) {
         return Some(reason);
     }
-    if let Some(verdict) = verdicts.iter().find(|it| !it.holds) {
+    if let Some(verdict) = summary.expectations.iter().find(|it| !it.holds) {
         return Some(format!("{} ({})", verdict.condition, verdict.found));
     }
     #[expect(clippy::cast_precision_loss, reason = "counts")]

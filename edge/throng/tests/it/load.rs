@@ -207,8 +207,15 @@ fn load(folder: &Folder, args: &[&str]) -> (Ran, Value) {
     (ran, result)
 }
 
-/// How often an error of this kind happened.
+/// How often an error of this kind happened; the seconds have to tell the same.
 fn count(result: &Value, kind: &str) -> u64 {
+    for (place, error) in result["errors"].as_array().unwrap().iter().enumerate() {
+        let seconds = result["series"].as_array().unwrap().iter();
+        let kinds = seconds.filter_map(|second| second["errors_by"].as_array()).flatten();
+        let of_kind = kinds.filter(|it| it[0].as_u64() == u64::try_from(place).ok());
+        let sum: u64 = of_kind.map(|it| it[1].as_u64().unwrap()).sum();
+        assert_eq!(error["count"].as_u64(), Some(sum), "{error}");
+    }
     let errors = result["errors"].as_array().unwrap().iter();
     let fits = |error: &&Value| error["kind"].as_str().unwrap().starts_with(kind);
     errors.filter(fits).map(|error| error["count"].as_u64().unwrap()).sum()
@@ -578,5 +585,12 @@ fn expectations_that_fail_are_the_last_line() {
             && ran.out.contains("ok     errors == 0")
     );
     assert!(last_line(&ran).contains("1 of 2 expectations failed"), "{}", ran.err);
+    let verdicts = result["expectations"].as_array().unwrap();
+    let told = |at: usize| (verdicts[at]["condition"].as_str(), verdicts[at]["holds"].as_bool());
+    assert_eq!(told(0), (Some("ask.rate > 1M"), Some(false)), "{verdicts:?}");
+    assert_eq!(told(1), (Some("errors == 0"), Some(true)), "{verdicts:?}");
+    assert!(verdicts[0]["found"].as_str().unwrap().starts_with("ask.rate is "), "{verdicts:?}");
+    let page = std::fs::read_to_string(folder.0.join("out/report.html")).unwrap();
+    assert!(page.contains("<b>FAILED</b><code>ask.rate &gt; 1M</code>"));
     assert!(ran.out.contains("mean service time, 1 s") && result["ended"] == "", "{}", ran.out);
 }

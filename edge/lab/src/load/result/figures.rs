@@ -65,7 +65,7 @@ pub(crate) fn interval_s(summary: &Summary, index: usize) -> f64 {
     let is_setup = summary.ops.get(index).is_some_and(|op| op.setup);
     let seconds = summary.series.iter().filter(|second| {
         let is_done = second.ops.get(index).is_some_and(|op| op.done > 0);
-        if is_setup { is_done } else { second.stage == Stage::Counted.word() }
+        if is_setup { is_done } else { second.stage == Stage::Counted }
     });
     let most = float(INTERVAL_S as u64);
     let length_s: f64 = seconds.map(|second| second.length_s).sum();

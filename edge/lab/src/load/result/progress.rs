@@ -48,7 +48,7 @@ impl Progress<'_> {
     /// Seconds that have been counted.
     #[must_use]
     pub fn counted_s(&self) -> f64 {
-        let is_counted = |it: &&Second| it.stage == Stage::Counted.word();
+        let is_counted = |it: &&Second| it.stage == Stage::Counted;
         self.history.iter().filter(is_counted).fold(0.0, |sum, it| sum + it.length_s)
     }
 }

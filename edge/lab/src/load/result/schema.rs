@@ -63,6 +63,28 @@ mod tests {
     }
 
     #[test]
+    fn results_of_older_versions_are_read() {
+        let summary = Summary {
+            ops: vec![OpSummary::default()],
+            series: vec![Second { ops: vec![SecondOp::default()], ..Second::default() }],
+            ..Summary::default()
+        };
+        let mut old = serde_json::to_value(&summary).unwrap();
+        for (at, fields) in [
+            ("", &["expectations", "series_unix_ms"][..]),
+            ("/series/0/ops/0", &["started", "p90_ns", "p95_ns", "p999_ns"][..]),
+        ] {
+            let object = old.pointer_mut(at).and_then(Value::as_object_mut).unwrap();
+            for field in fields {
+                assert!(object.remove(*field).is_some(), "{field}");
+            }
+        }
+        assert_eq!(old.pointer("/series/0/stage"), Some(&"players come".into()));
+        let read: Summary = serde_json::from_value(old).unwrap();
+        assert_eq!(read.series, summary.series);
+    }
+
+    #[test]
     fn long_lists_have_a_line_each_and_nothing_is_changed() {
         let second = Second { heat: vec![(1, 2), (3, 4)], ..Second::default() };
         let second = Second { ops: vec![SecondOp::default(); 2], ..second };

@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::load::record::Record;
+use crate::load::record::{Record, Stage};
 use crate::measure::number::{group, seconds};
 use crate::measure::percentiles::{Percentiles, heat};
 use crate::measure::text::one_line;
@@ -21,8 +21,8 @@ pub struct Second {
     pub at_s: f64,
     /// Its length in seconds.
     pub length_s: f64,
-    /// Stage, as printed.
-    pub stage: String,
+    /// Where the run was.
+    pub stage: Stage,
     /// The most that were present in it.
     pub players: u32,
     /// Players that had become ready by its end.
@@ -37,6 +37,9 @@ pub struct Second {
     pub sockets: u32,
     /// Errors in it.
     pub errors: u64,
+    /// The same by kind: (place in [`super::Summary::errors`], how many).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors_by: Vec<(u16, u64)>,
     /// Bytes to the server.
     pub sent_bytes: u64,
     /// Bytes from the server.
@@ -113,14 +116,26 @@ impl Ramp {
 /// One operation in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondOp {
+    /// Sent; 0 in results of older versions.
+    #[serde(default)]
+    pub started: u64,
     /// Answered.
     pub done: u64,
     /// Service time.
     pub service_mean_ns: f64,
     /// Service time in the closed loop, response time in the open one.
     pub p50_ns: u64,
+    /// Likewise; 0 in results of older versions, as the next.
+    #[serde(default)]
+    pub p90_ns: u64,
+    /// Likewise.
+    #[serde(default)]
+    pub p95_ns: u64,
     /// Likewise.
     pub p99_ns: u64,
+    /// Likewise; 0 in results of older versions.
+    #[serde(default)]
+    pub p999_ns: u64,
     /// Likewise.
     pub max_ns: u64,
     /// Lateness.
@@ -139,10 +154,14 @@ impl Second {
             let times = op.response.histogram().or(op.service.histogram());
             let times = Percentiles::of(times);
             SecondOp {
+                started: op.started,
                 done: op.done,
                 service_mean_ns: op.service.histogram().map_or(0.0, hdrhistogram::Histogram::mean),
                 p50_ns: times.p50_ns,
+                p90_ns: times.p90_ns,
+                p95_ns: times.p95_ns,
                 p99_ns: times.p99_ns,
+                p999_ns: times.p999_ns,
                 max_ns: times.max_ns,
                 late_p99_ns: Percentiles::of(op.lateness.histogram()).p99_ns,
             }
@@ -151,13 +170,14 @@ impl Second {
         Self {
             at_s: seconds(record.until_ns.saturating_sub(start_ns)),
             length_s: seconds(record.until_ns.saturating_sub(record.from_ns)),
-            stage: record.stage.word().to_owned(),
+            stage: record.stage,
             players: record.players,
             ready: record.ready,
             note: String::new(),
             connections: record.connections,
             sockets: record.sockets,
             errors: record.errors.values().map(|error| error.count).sum(),
+            errors_by: Vec::new(),
             sent_bytes: record.bytes_out,
             received_bytes: record.bytes_in,
             server_cpu: 0.0,

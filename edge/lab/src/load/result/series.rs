@@ -17,7 +17,20 @@ pub fn csv(summary: &Summary) -> String {
     for op in &summary.ops {
         let name = op.name.replace([',', '"', '\n'], "_");
         for column in
-            ["done", "rate", "service_mean_us", "p50_us", "p99_us", "max_us", "late_p99_us"]
+            // What came later stands behind, for whoever counts columns.
+            [
+                "done",
+                "rate",
+                "service_mean_us",
+                "p50_us",
+                "p99_us",
+                "max_us",
+                "late_p99_us",
+                "p90_us",
+                "p95_us",
+                "p999_us",
+                "started",
+            ]
         {
             let _ = write!(out, ",{name}.{column}");
         }
@@ -31,7 +44,7 @@ pub fn csv(summary: &Summary) -> String {
             "{:.3},{:.3},{},{},{},{},{},{},{},{},{}",
             second.at_s,
             second.length_s,
-            second.stage,
+            second.stage.word(),
             second.players,
             second.connections,
             second.sockets,
@@ -46,7 +59,7 @@ pub fn csv(summary: &Summary) -> String {
             let rate = crate::measure::number::float(op.done) / second.length_s.max(1e-9);
             let _ = write!(
                 out,
-                ",{},{:.2},{:.1},{:.1},{:.1},{:.1},{:.1}",
+                ",{},{:.2},{:.1},{:.1},{:.1},{:.1},{:.1},{:.1},{:.1},{:.1},{}",
                 op.done,
                 if second.length_s > 0.0 { rate } else { 0.0 },
                 op.service_mean_ns / 1e3,
@@ -54,6 +67,10 @@ pub fn csv(summary: &Summary) -> String {
                 us(op.p99_ns),
                 us(op.max_ns),
                 us(op.late_p99_ns),
+                us(op.p90_ns),
+                us(op.p95_ns),
+                us(op.p999_ns),
+                op.started,
             );
         }
         out.push('\n');
@@ -74,7 +91,7 @@ mod tests {
         let series = vec![second.clone(), Second { at_s: 2.0, length_s: 0.003, ..second }];
         let text = csv(&Summary { ops: vec![op], series, ..Summary::default() });
         let columns: Vec<_> = text.lines().map(|line| line.split(',').count()).collect();
-        assert_eq!(columns, [18, 18, 18], "{text}");
+        assert_eq!(columns, [22, 22, 22], "{text}");
         // Nothing can be said of processors in 3 ms.
         assert!(text.contains(",0,0.000,0.000,") && text.contains(",0,,,"), "{text}");
     }

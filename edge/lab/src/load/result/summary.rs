@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::expect::Verdict;
 use super::{Ramp, Second};
 use crate::load::record::kind::Cause;
 use crate::load::record::{ConnectingRecord, EndingRecord, Record, Stage};
@@ -38,6 +39,10 @@ pub struct Summary {
     pub about: String,
     /// When the run began, in seconds since 1970.
     pub started_unix_s: u64,
+    /// When the first second of the series began, in milliseconds since 1970, to find a moment of it
+    /// in other logs; 0 in results of older versions, and when nothing came.
+    #[serde(default)]
+    pub series_unix_ms: u64,
     /// What was asked for.
     pub settings: Settings,
     /// Why the figures must not be believed; empty when they may.
@@ -48,6 +53,10 @@ pub struct Summary {
     /// Why the run ended before its time; empty when it did not.
     #[serde(default)]
     pub ended: String,
+    /// What was expected of the run (`--expect`, the scenario's thresholds), and whether it holds;
+    /// empty in results of older versions.
+    #[serde(default)]
+    pub expectations: Vec<Verdict>,
     /// Seconds that were counted.
     pub counted_s: f64,
     /// The operation that the headline is about.
@@ -459,7 +468,7 @@ impl Summary {
 
     /// Operations that count, answered while the players came.
     fn done_in_ramp(&self) -> u64 {
-        let is_ramp = |second: &&Second| second.stage == Stage::Ramp.word();
+        let is_ramp = |second: &&Second| second.stage == Stage::Ramp;
         let ops = self.series.iter().filter(is_ramp).flat_map(|it| it.ops.iter().zip(&self.ops));
         ops.filter(|(_, op)| op.counted).map(|(second, _)| second.done).sum()
     }
@@ -537,7 +546,7 @@ impl Summary {
     }
 
     fn counted_seconds(&self) -> impl Iterator<Item = &Second> {
-        self.series.iter().filter(|second| second.stage == Stage::Counted.word())
+        self.series.iter().filter(|second| second.stage == Stage::Counted)
     }
 
     /// Tsung's intervals of one operation. A last one that is shorter than half an interval is
@@ -637,7 +646,7 @@ mod tests {
     #[test]
     fn what_came_later_is_not_divided_by_the_cost_of_coming() {
         let second = |stage: Stage| Second {
-            stage: stage.word().to_owned(),
+            stage,
             ops: vec![SecondOp { done: 100, ..SecondOp::default() }],
             ..Second::default()
         };
@@ -662,7 +671,7 @@ mod tests {
     fn the_rate_of_preparing_is_of_all_the_time_that_it_took() {
         // Twelve seconds: the last two are too short for an interval of their own.
         let second = Second {
-            stage: Stage::Ramp.word().to_owned(),
+            stage: Stage::Ramp,
             length_s: 1.0,
             ops: vec![SecondOp { done: 100, ..SecondOp::default() }],
             ..Second::default()

@@ -4,6 +4,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use super::kinds::Kinds;
 use super::plan::{Plan, RunError, unix_now};
 use crate::load::generator::Event;
 use crate::load::record::{OwnRecord, Record, Stage};
@@ -53,6 +54,7 @@ impl ServerWatch {
 pub(super) struct Collector {
     pub(super) summary: Summary,
     total: Record,
+    kinds: Kinds,
     /// What the generator did while the players came.
     ramp: OwnRecord,
     setup: Vec<bool>,
@@ -131,6 +133,7 @@ impl Collector {
         Self {
             summary,
             total: Record::new(Stage::Counted, program.ops.len(), 0),
+            kinds: Kinds::default(),
             ramp: OwnRecord::default(),
             setup: program.ops.iter().map(|op| op.setup).collect(),
             headline: program.headline,
@@ -210,7 +213,13 @@ impl Collector {
 
     /// Adds a record, and makes a line of the series from it.
     fn take(&mut self, record: &Record) -> Second {
-        let start_ns = *self.start_ns.get_or_insert(record.from_ns);
+        let start_ns = *self.start_ns.get_or_insert_with(|| {
+            // It is told when it is over.
+            let length_ns = record.until_ns.saturating_sub(record.from_ns);
+            let began = unix_now().saturating_sub(Duration::from_nanos(length_ns));
+            self.summary.series_unix_ms = u64::try_from(began.as_millis()).unwrap_or(u64::MAX);
+            record.from_ns
+        });
         if self.summary.environment.server.is_empty() {
             self.summary.environment.server.clone_from(&record.server);
         }
@@ -249,6 +258,7 @@ impl Collector {
             }
         }
         self.total.add_rest(record, record.stage == Stage::Counted);
+        second.errors_by = self.kinds.count(&record.errors, &self.total.errors);
         if record.stage == Stage::Ramp {
             self.ramp.add(&record.own);
         }
@@ -265,14 +275,14 @@ impl Collector {
         let series = &self.summary.series;
         let counted_s: f64 = series
             .iter()
-            .filter(|second| second.stage == Stage::Counted.word())
+            .filter(|second| second.stage == Stage::Counted)
             // Not a sum: that of nothing is -0.
             .fold(0.0, |sum, second| sum + second.length_s);
         if self.has_phases {
             let most = self.summary.series.iter().map(|second| second.players).max();
             self.summary.settings.players = most.unwrap_or(0);
         }
-        let counted = || series.iter().filter(|second| second.stage == Stage::Counted.word());
+        let counted = || series.iter().filter(|second| second.stage == Stage::Counted);
         let (cpu_s, _) = cpu_of(&self.summary, Stage::Counted);
         let (ramp_cpu_s, ramp_s) = cpu_of(&self.summary, Stage::Ramp);
         let resident_bytes = counted().map(|second| second.generator_bytes).max().unwrap_or(0);
@@ -318,6 +328,7 @@ impl Collector {
             }
         });
         self.summary.add_totals(&self.total, &program.ops, program.headline);
+        self.kinds.place(&mut self.summary.series, &self.summary.errors, &program.ops);
         if let Some(watch) = &self.server
             && let (Some((start, from)), Some((end, until))) = (watch.start, watch.end)
         {
@@ -359,7 +370,7 @@ fn keep(intervals: &mut Intervals, record: &Record, start_ns: u64, is_setup: &[b
 
 /// CPU seconds of the generator in a stage, and how long that lasted.
 fn cpu_of(summary: &Summary, stage: Stage) -> (f64, f64) {
-    let seconds = summary.series.iter().filter(|second| second.stage == stage.word());
+    let seconds = summary.series.iter().filter(|second| second.stage == stage);
     seconds.fold((0.0, 0.0), |(cpu_s, length_s), it| {
         (cpu_s + it.generator_cpu * it.length_s, length_s + it.length_s)
     })

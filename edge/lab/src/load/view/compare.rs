@@ -70,11 +70,7 @@ fn write_section(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
             write!(out, " {} |", cell(&text))?;
         }
         if factor.is_some() {
-            write!(
-                out,
-                " {} |",
-                row.factor.map(crate::measure::number::times).unwrap_or_default()
-            )?;
+            write!(out, " {} |", row.against())?;
         }
         writeln!(out)?;
     }

@@ -82,7 +82,14 @@ fn operations(out: &mut String, progress: &Progress<'_>) -> std::fmt::Result {
     head(out, "time_seconds", "gauge", help)?;
     for (name, op) in progress.op_names.iter().zip(&progress.second.ops) {
         let name = label(name);
-        for (quantile, ns) in [("0.5", op.p50_ns), ("0.99", op.p99_ns), ("1", op.max_ns)] {
+        for (quantile, ns) in [
+            ("0.5", op.p50_ns),
+            ("0.9", op.p90_ns),
+            ("0.95", op.p95_ns),
+            ("0.99", op.p99_ns),
+            ("0.999", op.p999_ns),
+            ("1", op.max_ns),
+        ] {
             let seconds = float(ns) / 1e9;
             writeln!(
                 out,

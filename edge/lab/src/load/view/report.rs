@@ -1,27 +1,28 @@
 //! The result as one HTML file that needs nothing else: no network, no script, charts as SVG, and
 //! the figures once more as JSON inside.
 //!
-//! The first screen answers what a reader asks first: may this be believed, how much, how slow,
-//! how dear. Everything below is evidence.
+//! The first screen answers what a reader asks first: does what was expected hold, may this be
+//! believed, how slow, how much, how dear. Everything below is evidence. In the closed loop, which
+//! finds throughput, how much comes before how slow.
 
 mod charts;
 mod comparison;
+mod over_time;
 mod overlays;
+mod tables;
 
 use std::fmt::Write as _;
 
 pub use comparison::comparison;
 
-use super::advice::{cure, mending};
-use super::connections;
-use crate::load::result::figures::{self, interval};
+use super::advice::mending;
+use crate::load::result::expect::Verdict;
+use crate::load::result::figures;
 use crate::load::result::notes::is_answered;
 use crate::load::result::{OpSummary, Summary};
-use crate::measure::number::{
-    bits, bytes, bytes_f64, float, group, group_f64, players, rate, time, time_f64,
-};
-use crate::measure::page::{self, Mood, badge, banner, pairs, stamp, table, tile};
-use crate::measure::percentiles::{Percentiles, TOO_FEW};
+use crate::measure::number::{bytes, bytes_f64, group, group_f64, players, rate, time};
+use crate::measure::page::{self, Mood, badge, banner, pairs, stamp, tile};
+use crate::measure::percentiles::Percentiles;
 use crate::measure::text::escape;
 
 /// Characters of an error's example on the first screen, at most; the table has it whole.
@@ -40,11 +41,16 @@ fn write_page(out: &mut String, summary: &Summary) -> std::fmt::Result {
     page::open(out, &format!("{}: {}", summary.scenario, summary.title))?;
     head(out, summary)?;
     charts::charts(out, summary)?;
-    operations(out, summary)?;
-    percentiles(out, summary)?;
-    deliveries(out, summary)?;
-    errors(out, summary)?;
-    costs(out, summary)?;
+    if summary.settings.is_closed() {
+        tables::operations(out, summary)?;
+        tables::percentiles(out, summary)?;
+    } else {
+        tables::percentiles(out, summary)?;
+        tables::operations(out, summary)?;
+    }
+    tables::deliveries(out, summary)?;
+    tables::errors(out, summary)?;
+    tables::costs(out, summary)?;
     let environment = &summary.environment;
     page::commands(out, &environment.command_line())?;
     pairs(out, "Where it was measured", environment.rows())?;
@@ -67,6 +73,7 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         escape(&summary.title),
         escape(summary.about.trim()),
     )?;
+    expectations(out, &summary.expectations)?;
     banners(out, summary)?;
     let void = if summary.invalid.is_empty() { "" } else { " void" };
     write!(out, "<p class=\"verdict{void}\">{}</p>", escape(&verdict(summary)))?;
@@ -81,9 +88,29 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
                     its times say nothing about what users feel.";
         banner(out, Mood::Note, "Closed loop.", text)?;
     }
-    out.push_str("<section class=\"tiles\">");
     tiles(out, summary)?;
-    write!(out, "</section><p class=\"how\">{}</p></header>", escape(&how(summary)))
+    write!(out, "<p class=\"how\">{}</p></header>", escape(&how(summary)))
+}
+
+/// What was expected, and whether it holds.
+fn expectations(out: &mut String, verdicts: &[Verdict]) -> std::fmt::Result {
+    if verdicts.is_empty() {
+        return Ok(());
+    }
+    out.push_str("<ul class=\"expectations\">");
+    // What does not hold is what is looked for.
+    let (held, failed): (Vec<_>, Vec<_>) = verdicts.iter().partition(|it| it.holds);
+    for verdict in failed.into_iter().chain(held) {
+        let (class, word) = if verdict.holds { ("good", "holds") } else { ("bad", "FAILED") };
+        write!(
+            out,
+            "<li class=\"{class}\"><b>{word}</b><code>{}</code><span>{}</span></li>",
+            escape(&verdict.condition),
+            escape(&verdict.found)
+        )?;
+    }
+    out.push_str("</ul>");
+    Ok(())
 }
 
 /// Why the figures are not what they look like.
@@ -115,6 +142,9 @@ fn badges(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if summary.settings.tls.as_ref().is_some_and(|it| it.insecure) {
         badge(out, Mood::Warn, "certificates not checked")?;
     }
+    if let Some((mood, text)) = expected(&summary.expectations) {
+        badge(out, mood, &text)?;
+    }
     badge(out, Mood::Note, if summary.settings.is_closed() { "closed loop" } else { "open loop" })?;
     if is_empty {
         badge(out, Mood::Bad, "nothing answered")?;
@@ -128,6 +158,18 @@ fn badges(out: &mut String, summary: &Summary) -> std::fmt::Result {
         badge(out, Mood::Warn, &format!("{lost} messages lost"))?;
     }
     Ok(())
+}
+
+/// How many expectations hold; none without any.
+fn expected(verdicts: &[Verdict]) -> Option<(Mood, String)> {
+    let failed = verdicts.iter().filter(|verdict| !verdict.holds).count();
+    match (verdicts.len(), failed) {
+        (0, _) => None,
+        (1, 0) => Some((Mood::Good, "the expectation holds".to_owned())),
+        (1, _) => Some((Mood::Bad, "the expectation failed".to_owned())),
+        (all, 0) => Some((Mood::Good, format!("all {all} expectations hold"))),
+        (all, failed) => Some((Mood::Bad, format!("{failed} of {all} expectations failed"))),
+    }
 }
 
 /// The run in one sentence.
@@ -145,14 +187,13 @@ fn verdict(summary: &Summary) -> String {
         }
         return text + ".";
     }
-    let mut text = format!("{} {} a second", rate(op.rate), op.name);
-    if summary.settings.is_closed() {
+    let per_s = format!("{} {} a second", rate(op.rate), op.name);
+    let mut text = if summary.settings.is_closed() {
         let players = players(summary.settings.players);
-        let _ = write!(text, ", which is all that {players} in a closed loop got");
+        format!("{per_s}, which is all that {players} in a closed loop got")
     } else {
-        let (half, most) = (time(times.p50_ns), most_within(times));
-        let _ = write!(text, ": half of them answered within {half}, {most}");
-    }
+        format!("{}, half within {}, at {per_s}", most_within(times), time(times.p50_ns))
+    };
     if op.missed > 0 {
         let _ = write!(text, "; {} more were due and could not be sent", group(op.missed));
     }
@@ -163,8 +204,8 @@ fn verdict(summary: &Summary) -> String {
 /// How slow it gets: of few, the slowest is all that can be told.
 fn most_within(times: &Percentiles) -> String {
     match times.p99() {
-        Some(ns) => format!("99 % within {}", time(ns)),
-        None => format!("the slowest within {}", time(times.max_ns)),
+        Some(ns) => format!("99 % answered within {}", time(ns)),
+        None => format!("the slowest answered within {}", time(times.max_ns)),
     }
 }
 
@@ -208,17 +249,43 @@ fn how(summary: &Summary) -> String {
     )
 }
 
+/// What matters most first: times in the open loop, in the closed one throughput.
 fn tiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let Some(op) = summary.headline_op() else { return Ok(()) };
-    let (times, kind) = headline_times(op);
-    tile(out, &op.name, &format!("{}/s", rate(op.rate)), &format!("{} answered", group(op.done)))?;
-    if times.count > 0 {
-        tile(out, "median", &time(times.p50_ns), kind)?;
-        if let Some(ns) = times.p99() {
-            tile(out, "99th percentile", &time(ns), kind)?;
+    let is_closed = summary.settings.is_closed();
+    for is_first in [true, false] {
+        out.push_str("<section class=\"tiles\">");
+        if is_first == is_closed {
+            tiles_of_throughput(out, summary, op)?;
+        } else {
+            tiles_of_times(out, op)?;
         }
-        tile(out, "slowest", &time(times.max_ns), kind)?;
+        out.push_str("</section>");
     }
+    Ok(())
+}
+
+fn tiles_of_times(out: &mut String, op: &OpSummary) -> std::fmt::Result {
+    let (times, kind) = headline_times(op);
+    let [p50, _, p90, p95, p99, p999] = times.told();
+    let slowest = (times.count > 0).then_some(times.max_ns);
+    for (name, ns) in [
+        ("median", p50),
+        ("90th percentile", p90),
+        ("95th percentile", p95),
+        ("99th percentile", p99),
+        ("99.9th percentile", p999),
+        ("slowest", slowest),
+    ] {
+        if let Some(ns) = ns {
+            tile(out, name, &time(ns), kind)?;
+        }
+    }
+    Ok(())
+}
+
+fn tiles_of_throughput(out: &mut String, summary: &Summary, op: &OpSummary) -> std::fmt::Result {
+    tile(out, &op.name, &format!("{}/s", rate(op.rate)), &format!("{} answered", group(op.done)))?;
     if let Some(per_s) = figures::ops_per_cpu_s(summary) {
         let note = "operations per CPU-second of the server";
         tile(out, "efficiency", &group_f64(per_s), note)?;
@@ -243,187 +310,11 @@ fn headline_times(op: &OpSummary) -> (&Percentiles, &'static str) {
     }
 }
 
-fn operations(out: &mut String, summary: &Summary) -> std::fmt::Result {
-    let row = |op: &OpSummary| {
-        let name = if op.counted { op.name.clone() } else { format!("{} (not counted)", op.name) };
-        vec![
-            name,
-            time_f64(op.interval_mean_highest_ns),
-            time_f64(op.interval_mean_lowest_ns),
-            time_f64(op.service.mean_ns),
-            format!("{}/s", rate(op.rate_highest)),
-            format!("{}/s", rate(op.rate)),
-            group(op.done),
-            group(op.failed),
-            group(op.retried),
-            group(op.missed),
-            group(op.unanswered),
-        ]
-    };
-    let rows: Vec<_> = summary.ops.iter().map(row).collect();
-    let interval = interval(summary, &summary.headline);
-    let [highest, lowest] =
-        ["highest", "lowest"].map(|it| format!("Mean service time, {it} {interval}"));
-    let heads = [
-        "Operation",
-        &highest,
-        &lowest,
-        "Mean service time",
-        "Highest rate",
-        "Mean rate",
-        "Count",
-        "Failed",
-        "Tried again",
-        "Not sent in time",
-        "Unanswered",
-    ];
-    table(out, ("Operations", 1), &heads, &rows)
-}
-
-fn percentiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
-    let mut rows = Vec::new();
-    for op in &summary.ops {
-        let kinds = [
-            ("service time", &op.service),
-            ("from the intended start", &op.response),
-            ("lateness of sending", &op.lateness),
-        ];
-        let (answered, failures) = (&op.answered, &op.failures);
-        let parts = [
-            ("service time, answered", &answered.service),
-            ("service time, failed", &failures.service),
-            ("from the intended start, answered", &answered.response),
-            ("from the intended start, failed", &failures.response),
-        ];
-        // Without failures they would say the same once more.
-        let has_parts = failures.service.count + failures.response.count > 0;
-        let kinds = kinds.into_iter().chain(parts.into_iter().filter(|_| has_parts));
-        for (kind, it) in kinds.filter(|(_, it)| it.count > 0) {
-            let mut row = vec![op.name.clone(), kind.to_owned()];
-            let (least, most) = ([Some(it.min_ns)], [Some(it.max_ns)]);
-            let values = least.into_iter().chain(it.told()).chain(most);
-            row.extend(values.map(|ns| ns.map_or(TOO_FEW.to_owned(), time)));
-            row.push(time_f64(it.deviation_ns));
-            rows.push(row);
-        }
-    }
-    let heads =
-        ["Operation", "", "Min", "p50", "p75", "p90", "p95", "p99", "p99.9", "Max", "Deviation"];
-    table(out, ("Percentiles", 2), &heads, &rows)
-}
-
-fn deliveries(out: &mut String, summary: &Summary) -> std::fmt::Result {
-    let Some(it) = &summary.deliveries else { return Ok(()) };
-    let rows = [
-        ("Echoes: sent, received", format!("{}, {}", group(it.echoes_sent), group(it.echoes))),
-        (
-            "Broadcasts: sent, delivered",
-            format!("{}, {}", group(it.broadcasts_sent), group(it.broadcasts)),
-        ),
-        ("Lost", it.lost.to_string()),
-        ("Cut off by a lost connection", group(it.cut_off)),
-        ("Doubled", group(it.doubled)),
-        ("Reordered", group(it.reordered)),
-        ("Not the run's", group(it.foreign)),
-        ("Not followed: too many senders", group(it.untracked)),
-    ];
-    pairs(out, "Match messages, whole run", rows)
-}
-
-fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
-    if summary.errors.is_empty() {
-        out.push_str("<section><h2>Errors</h2><p>None.</p></section>");
-        return Ok(());
-    }
-    let row = |error: &crate::load::result::summary::ErrorSummary| {
-        let example = error.example.clone();
-        let cure = cure(error).unwrap_or_default().into_owned();
-        vec![group(error.count), error.op.clone(), error.kind.clone(), example, cure]
-    };
-    let rows: Vec<_> = summary.errors.iter().map(row).collect();
-    let heads = ["Count", "Operation", "Kind", "First one", "What helps"];
-    table(out, ("Errors, whole run", 5), &heads, &rows)
-}
-
-fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
-    let mut rows: Vec<(&str, String)> = Vec::new();
-    let network = &summary.network;
-    rows.push((
-        "Sent to the server",
-        format!("{}, highest rate {}", bytes(network.sent_bytes), bits(network.sent_bits_highest)),
-    ));
-    rows.push((
-        "Received from it",
-        format!(
-            "{}, highest rate {}",
-            bytes(network.received_bytes),
-            bits(network.received_bits_highest)
-        ),
-    ));
-    rows.extend(connections::rows(summary));
-    if let Some(it) = &summary.server {
-        let cpu_s = it.user_s + it.system_s;
-        let share = 100.0 * cpu_s / it.wall_s.max(1e-9);
-        let players = float(u64::from(summary.settings.players.max(1)));
-        let grown = float(it.resident_ready_bytes.saturating_sub(it.resident_before_bytes));
-        let per_s = figures::ops_per_cpu_s(summary);
-        let per_s = per_s.map_or("– (too little CPU used to tell)".to_owned(), group_f64);
-        rows.push(("Server: operations per CPU-second", per_s));
-        rows.push((
-            "Server: processor",
-            format!("{share:.1} % of one ({:.2} s user, {:.2} s system)", it.user_s, it.system_s),
-        ));
-        rows.push((
-            "Server: memory",
-            format!(
-                "{} before, {} when all had come, {} at the end",
-                bytes(it.resident_before_bytes),
-                bytes(it.resident_ready_bytes),
-                bytes(it.resident_end_bytes)
-            ),
-        ));
-        rows.push((
-            "Server: for each player to come",
-            format!(
-                "{:.1} µs of CPU, {} of memory",
-                1e6 * it.ramp_cpu_s / players,
-                bytes_f64(grown / players)
-            ),
-        ));
-        rows.push((
-            "Server: threads",
-            format!("{} at the start, {} at the end", it.threads_start, it.threads_end),
-        ));
-    }
-    let it = &summary.generator;
-    rows.push((
-        "Generator: processor",
-        format!("{:.1} % of one, driver {}", 100.0 * it.cpu_share, summary.settings.driver),
-    ));
-    rows.push(("Generator: memory", generator_memory(it)));
-    rows.push((
-        "Generator: late by its own fault",
-        format!(
-            "p50 {}, p99 {}, most {}",
-            time(it.behind.p50_ns),
-            time(it.behind.p99_ns),
-            time(it.behind.max_ns)
-        ),
-    ));
-    rows.push(("Generator: longest turn of its loop", time(it.turn_ns_max)));
-    pairs(out, "Network and cost, counted time", rows)
-}
-
-fn generator_memory(it: &crate::load::result::summary::GeneratorCost) -> String {
-    match it.bytes_per_player {
-        0 => bytes(it.resident_bytes),
-        count => format!("{}, {} per player", bytes(it.resident_bytes), bytes(count)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::html;
+    use crate::load::record::Stage;
+    use crate::load::result::expect::Verdict;
     use crate::load::result::summary::{ErrorSummary, OpSummary, Summary};
     use crate::load::result::{Second, SecondOp};
     use crate::measure::percentiles::{CurvePoint, Percentiles};
@@ -432,7 +323,7 @@ mod tests {
     fn the_page_stands_alone_and_escapes_what_servers_say() {
         let second = Second {
             length_s: 1.0,
-            stage: "counted".to_owned(),
+            stage: Stage::Counted,
             ops: vec![SecondOp {
                 done: 5,
                 p50_ns: 1_000,
@@ -445,8 +336,14 @@ mod tests {
         };
         let series = (0..2_000).map(|at| Second { at_s: f64::from(at) + 1.0, ..second.clone() });
         let point = |quantile| CurvePoint { quantile, service_ns: 5, response_ns: 7 };
+        let verdict = |condition: &str, holds| Verdict {
+            condition: condition.to_owned(),
+            holds,
+            found: "<op>.rate is <5".to_owned(),
+        };
         let summary = Summary {
             headline: "<op>".to_owned(),
+            expectations: vec![verdict("rate > 1", true), verdict("<b>", false)],
             ops: vec![OpSummary {
                 name: "<op>".to_owned(),
                 counted: true,
@@ -467,6 +364,12 @@ mod tests {
         assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("NaN"));
         assert_eq!(page.matches("<svg").count(), 6);
         assert_eq!(page.matches("</script>").count(), 1);
+        assert!(!page.contains("<op>") && !page.contains("<b><b>"));
+        let failed = "<li class=\"bad\"><b>FAILED</b><code>&lt;b&gt;</code>";
+        let places = [failed, "<code>rate &gt; 1</code>", "class=\"verdict", "<svg"];
+        let places = places.map(|it| page.find(it).unwrap_or_else(|| panic!("{it}: {page}")));
+        assert!(places.is_sorted(), "{places:?}");
+        assert!(page.contains("1 of 2 expectations failed</span>"));
     }
 
     #[test]
@@ -481,10 +384,10 @@ mod tests {
             summary.ops = vec![op];
             let page = html(&summary);
             assert!(page.contains("<p class=\"how\">1 player on "), "{page}");
-            for part in ["99 % within", "99th percentile"] {
+            for part in ["99 % answered within", "99th percentile"] {
                 assert_eq!(page.contains(part), is_told, "{count}: {part}");
             }
-            assert_eq!(page.contains("the slowest within 7.00 µs"), !is_told, "{count}");
+            assert_eq!(page.contains("the slowest answered within 7.00 µs"), !is_told, "{count}");
             assert_eq!(page.matches("<td>–</td>").count(), if is_told { 1 } else { 2 }, "{count}");
         }
     }

@@ -122,7 +122,7 @@ pub fn screen(progress: &Progress<'_>, look: Look) -> Vec<String> {
 fn shown<'a>(progress: &Progress<'a>) -> &'a Second {
     let is_over = matches!(progress.stage, Stage::Drain | Stage::Done);
     let long = || progress.history.iter().rev().filter(|it| it.length_s >= STRETCH_S_MIN);
-    let counted = long().find(|it| is_over && it.stage == Stage::Counted.word());
+    let counted = long().find(|it| is_over && it.stage == Stage::Counted);
     counted.or_else(|| long().next()).unwrap_or(progress.second)
 }
 
@@ -158,7 +158,7 @@ fn stage(progress: &Progress<'_>, look: Look) -> Row {
             (share, format!("{} of {} players ready", group(ready), group(players)))
         }
         Stage::Drain | Stage::Done => {
-            let is_counted = |it: &&Second| it.stage == Stage::Counted.word();
+            let is_counted = |it: &&Second| it.stage == Stage::Counted;
             let counted = progress.history.iter().filter(is_counted).map(|it| it.length_s);
             // Not a sum: that of nothing is -0.
             (1.0, format!("{} counted", span(counted.fold(0.0, |sum, it| sum + it))))

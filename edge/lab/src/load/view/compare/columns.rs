@@ -18,6 +18,11 @@ pub(crate) struct Column<'a> {
     pub(crate) name: String,
     /// Never empty.
     pub(crate) runs: Vec<&'a Run>,
+    /// Number of what was run on, the same in all sections; of the column's own name, if everything
+    /// was run on one thing.
+    pub(crate) side: usize,
+    /// Its number among the columns of its section that have the same side.
+    pub(crate) variant: usize,
     settings: Vec<Setting>,
 }
 
@@ -49,7 +54,31 @@ pub(crate) fn sections(runs: &[Run]) -> Vec<Section<'_>> {
     for section in &mut sections {
         section.tell_apart();
     }
+    number_sides(&mut sections);
     sections
+}
+
+fn number_sides(sections: &mut [Section<'_>]) {
+    fn number(name: &str, known: &mut Vec<String>) -> usize {
+        known.iter().position(|it| it == name).unwrap_or_else(|| {
+            known.push(name.to_owned());
+            known.len() - 1
+        })
+    }
+    let runs = || sections.iter().flat_map(|it| &it.columns).flat_map(|it| &it.runs);
+    let has_several = runs().zip(runs().skip(1)).any(|(one, next)| one.name != next.name);
+    let mut known = Vec::new();
+    for section in sections {
+        let mut columns_of: Vec<usize> = Vec::new();
+        for column in &mut section.columns {
+            let run = column.runs.first().map_or("", |run| &run.name);
+            let name = if has_several { run } else { &column.name };
+            column.side = number(name, &mut known);
+            columns_of.resize(columns_of.len().max(column.side + 1), 0);
+            column.variant = columns_of[column.side];
+            columns_of[column.side] += 1;
+        }
+    }
 }
 
 fn add<'a>(columns: &mut Vec<Column<'a>>, run: &'a Run) {
@@ -57,7 +86,13 @@ fn add<'a>(columns: &mut Vec<Column<'a>>, run: &'a Run) {
     let same = |column: &&mut Column<'_>| column.name == run.name && column.settings == settings;
     match columns.iter_mut().find(same) {
         Some(column) => column.runs.push(run),
-        None => columns.push(Column { name: run.name.clone(), runs: vec![run], settings }),
+        None => columns.push(Column {
+            name: run.name.clone(),
+            runs: vec![run],
+            side: 0,
+            variant: 0,
+            settings,
+        }),
     }
 }
 
@@ -251,10 +286,11 @@ impl Section<'_> {
         }
     }
 
-    /// Heads the column of factors, if there is one: of two columns under the same load.
+    /// Heads the column that tells how much more or less the first is than the second, if there is
+    /// one: of two columns under the same load.
     pub(crate) fn factor_name(&self) -> Option<String> {
         let [first, second] = &*self.columns else { return None };
-        first.is_like(second).then(|| format!("{} ÷ {}", first.name, second.name))
+        first.is_like(second).then(|| format!("{} against {}", first.name, second.name))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Column, Section, Summary};
 use crate::load::result::figures::{self, interval};
 use crate::load::result::{OpSummary, ServerCost};
-use crate::measure::number::{bits, bytes_f64, float, group_f64, rate, time_f64};
+use crate::measure::number::{against, bits, bytes_f64, float, group_f64, rate, time_f64};
 use crate::measure::percentiles::Percentiles;
 use crate::measure::spread::{Cell, Spread};
 
@@ -21,6 +21,13 @@ pub(crate) struct Row {
     pub(crate) cells: Vec<Cell>,
     /// The first column divided by the second, if that means anything.
     pub(crate) factor: Option<f64>,
+}
+
+impl Row {
+    /// How much higher or lower the first column is than the second, as printed.
+    pub(crate) fn against(&self) -> String {
+        self.factor.map(|factor| against(factor, ["higher", "lower"])).unwrap_or_default()
+    }
 }
 
 /// All rows of a section. Rows in which no run has a figure are left out.
@@ -44,8 +51,8 @@ struct Table<'a> {
 
 /// How an operation's figure is found.
 type OpValue = fn(&OpSummary) -> f64;
-/// Likewise a time in nanoseconds, of an operation that has it.
-type OpTime = fn(&OpSummary) -> Option<u64>;
+/// Likewise one of its distributions of times.
+type OpTimes = fn(&OpSummary) -> &Percentiles;
 
 impl Table<'_> {
     fn head(&mut self, name: &str) {
@@ -108,7 +115,33 @@ impl Table<'_> {
         first.unwrap_or_else(|| "10 s".to_owned())
     }
 
+    /// An operation: what its section's kind of loop is for comes first.
     fn operation(&mut self, name: &str) {
+        let of = |value: OpValue| {
+            move |it: &Summary| it.ops.iter().find(|op| op.name == name).map(value)
+        };
+        if self.section.is_closed {
+            self.rates_and_means(name);
+            self.times(name);
+        } else {
+            self.times(name);
+            self.rates_and_means(name);
+        }
+        let bad: [(&str, OpValue); 4] = [
+            ("failed", |op| float(op.failed)),
+            ("tried again", |op| float(op.retried)),
+            ("not sent in time", |op| float(op.missed)),
+            ("unanswered at the end", |op| float(op.unanswered)),
+        ];
+        let runs = || self.section.columns.iter().flat_map(|column| &column.runs);
+        for (row, value) in bad {
+            if runs().any(|run| of(value)(&run.summary).is_some_and(|count| count > 0.0)) {
+                self.sums(row, group_f64, &of(value));
+            }
+        }
+    }
+
+    fn rates_and_means(&mut self, name: &str) {
         let of = |value: OpValue| {
             move |it: &Summary| it.ops.iter().find(|op| op.name == name).map(value)
         };
@@ -127,33 +160,27 @@ impl Table<'_> {
         self.row("mean rate", per_s, &of(|op| op.rate));
         self.row("mean service time", time_f64, &answered(|op| op.service.mean_ns));
         self.sums("count", group_f64, &of(|op| float(op.done)));
-        let told = |value: OpTime| {
-            move |it: &Summary| it.ops.iter().find(|op| op.name == name).and_then(value).map(float)
+    }
+
+    /// Percentiles that every run has enough values for, from the intended start first: that is
+    /// what users feel.
+    fn times(&mut self, name: &str) {
+        const NAMES: [(usize, &str); 5] =
+            [(0, "p50"), (2, "p90"), (3, "p95"), (4, "p99"), (5, "p99.9")];
+        let kinds: [(&str, OpTimes); 2] =
+            [("from the intended start", |op| &op.response), ("service time", |op| &op.service)];
+        let of = |it: &Summary, times: OpTimes| {
+            it.ops.iter().find(|op| op.name == name).map(times).copied()
         };
-        let times: [(&str, OpTime); 8] = [
-            ("service time p50", |op| some(&op.service, |it| it.p50_ns)),
-            ("service time p99", |op| op.service.p99()),
-            ("service time p99.9", |op| op.service.p999()),
-            ("service time, slowest", |op| some(&op.service, |it| it.max_ns)),
-            ("from the intended start p50", |op| some(&op.response, |it| it.p50_ns)),
-            ("from the intended start p99", |op| op.response.p99()),
-            ("from the intended start p99.9", |op| op.response.p999()),
-            ("from the intended start, slowest", |op| some(&op.response, |it| it.max_ns)),
-        ];
-        for (row, value) in times {
-            self.row(row, time_f64, &told(value));
-        }
-        let bad: [(&str, OpValue); 4] = [
-            ("failed", |op| float(op.failed)),
-            ("tried again", |op| float(op.retried)),
-            ("not sent in time", |op| float(op.missed)),
-            ("unanswered at the end", |op| float(op.unanswered)),
-        ];
-        let runs = || self.section.columns.iter().flat_map(|column| &column.runs);
-        for (row, value) in bad {
-            if runs().any(|run| of(value)(&run.summary).is_some_and(|count| count > 0.0)) {
-                self.sums(row, group_f64, &of(value));
+        for (kind, times) in kinds {
+            for (place, percentile) in NAMES {
+                self.row(&format!("{kind} {percentile}"), time_f64, &|it| {
+                    of(it, times)?.told()[place].map(float)
+                });
             }
+            self.row(&format!("{kind}, slowest"), time_f64, &|it| {
+                of(it, times).filter(|it| it.count > 0).map(|it| float(it.max_ns))
+            });
         }
     }
 
@@ -177,11 +204,6 @@ impl Table<'_> {
         self.row("server's memory at the end", bytes_f64, &figures::memory);
         self.row("server's memory for each player", bytes_f64, &figures::memory_of_player);
     }
-}
-
-/// A time of a distribution that is not empty.
-fn some(times: &Percentiles, value: fn(&Percentiles) -> u64) -> Option<u64> {
-    (times.count > 0).then(|| value(times))
 }
 
 fn server(value: fn(&ServerCost) -> Option<f64>) -> impl Fn(&Summary) -> Option<f64> {

@@ -1,6 +1,7 @@
 //! What stands together, what is said of it, and what is not.
 
 use super::{Run, markdown, remarks, sections, verdicts};
+use crate::load::result::expect::Verdict;
 use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, Summary};
 use crate::measure::percentiles::Percentiles;
 
@@ -56,11 +57,13 @@ fn rounds_are_one_column_with_the_median_and_the_range() {
     ];
     let text = markdown(&runs);
     assert_eq!(text.matches("### ").count(), 1);
-    let says = "**rpc-lua: throng 85,253 operations per CPU-second, Na|kama 13,036: 6.5 ×**";
+    let says = "**rpc-lua: 85,253 operations per CPU-second on throng: 6.5 × higher than on Na|kama \
+                (13,036)**";
     assert!(text.contains(says), "{text}");
-    let row = "| mean rate | 85,253/s (83,303–87,593/s) | 13,036/s (12,452–14,055/s) | 6.5 × |";
+    let row =
+        "| mean rate | 85,253/s (83,303–87,593/s) | 13,036/s (12,452–14,055/s) | 6.5 × higher |";
     assert!(text.contains(row), "{text}");
-    assert!(text.contains("| | throng | Na\\|kama | throng ÷ Na\\|kama |"), "{text}");
+    assert!(text.contains("| | throng | Na\\|kama | throng against Na\\|kama |"), "{text}");
     assert!(text.contains("Closed loop, 64 players"), "{text}");
     assert!(text.contains("medians of 3 runs"), "{text}");
 }
@@ -83,9 +86,9 @@ fn unlike_runs_are_never_mixed() {
     assert!(how.contains("rpc (none: a (rate 2,000/s), a (rate 4,000/s); rpc=echo: b)"), "{how}");
     let lines = lines(&runs);
     assert_eq!(
-        lines[1],
-        "99 % of rpc within a (rate 2,000/s) 20.0 ns; a (rate 4,000/s) 10.0 ns (no factor: \
-         under another load); b 40.0 ns (2.0 × as long)"
+        lines[0],
+        "s: 99 % of rpc within 20.0 ns on a (rate 2,000/s); 10.0 ns on a (rate 4,000/s) (no factor: \
+         under another load); 2.0 × shorter than on b (40.0 ns)"
     );
 }
 
@@ -100,6 +103,13 @@ fn invalid_runs_and_errors_stand_above_and_give_no_factor() {
         ..ErrorSummary::default()
     };
     bad.summary.errors = vec![error];
+    let verdict = |condition: &str, holds, found: &str| Verdict {
+        condition: condition.to_owned(),
+        holds,
+        found: found.to_owned(),
+    };
+    bad.summary.expectations =
+        vec![verdict("rate > 1", true, "it is"), verdict("errors == 0", false, "errors is 3,000")];
     let runs = [run("a", "s", true, 10), run("b", "s", true, 5), bad];
     let sections = sections(&runs);
     let remarks: Vec<_> =
@@ -108,6 +118,7 @@ fn invalid_runs_and_errors_stand_above_and_give_no_factor() {
         remarks,
         [
             "INVALID b, run 2: the generator was in the way: it was slow.",
+            "EXPECTED b, run 2: errors == 0, and errors is 3,000.",
             "ERRORS b, run 2: 3,000 × rpc: status 404."
         ]
     );
@@ -115,7 +126,8 @@ fn invalid_runs_and_errors_stand_above_and_give_no_factor() {
     assert!(verdicts.iter().all(|it| it.is_void && it.text.ends_with("(no factor: INVALID)")));
     let text = markdown(&runs);
     assert!(
-        text.contains("| | a | b (INVALID) | a ÷ b |") && text.contains("**INVALID** b, run 2")
+        text.contains("| | a | b (INVALID) | a against b |")
+            && text.contains("**INVALID** b, run 2")
     );
     assert!(text.contains("| mean rate | 10.00/s | 5.00/s |  |"), "{text}");
 }
@@ -126,11 +138,11 @@ fn sums_over_another_time_and_other_variables_give_no_factor() {
     longer.summary.counted_s = 6.0;
     let text = markdown(&[run("a", "s", false, 10), longer]);
     assert!(text.contains("| count | 10 | 5 |  |"), "{text}");
-    assert!(text.contains("| mean rate | 10.00/s | 5.00/s | 2.0 × |"), "{text}");
+    assert!(text.contains("| mean rate | 10.00/s | 5.00/s | 2.0 × higher |"), "{text}");
     let mut larger = run("b", "s", false, 5);
     larger.summary.settings.vars.insert("group".to_owned(), "50".to_owned());
     let text = markdown(&[run("a", "s", false, 10), larger]);
-    assert!(text.contains("under another load") && !text.contains("÷"), "{text}");
+    assert!(text.contains("under another load") && !text.contains("against"), "{text}");
 }
 
 #[test]
@@ -151,7 +163,10 @@ fn a_run_that_ended_early_says_so_and_nobody_moves_the_cursor() {
 fn what_lies_within_the_spread_says_so() {
     let runs = [(10, "a"), (14, "a"), (12, "b"), (11, "b")];
     let lines = lines(&runs.map(|(figure, name)| run(name, "s", true, figure)));
-    assert!(lines[0].ends_with("1.04 ×, within the spread of the runs"), "{lines:?}");
+    assert!(
+        lines[0].ends_with("1.04 × higher than on b (12), within the spread of the runs"),
+        "{lines:?}"
+    );
 }
 
 #[test]
@@ -169,8 +184,8 @@ fn what_a_scenario_is_about_stands_before_what_leads_there() {
 #[test]
 fn one_column_needs_no_name_in_what_is_said_of_it() {
     let lines = lines(&[run("register", "register", false, 4_760_000)]);
-    assert_eq!(lines[0], "register: 4,760,000 operations per CPU-second");
-    assert_eq!(lines[1], "99 % of rpc within 4.76 ms");
+    assert_eq!(lines[0], "register: 99 % of rpc within 4.76 ms");
+    assert_eq!(lines[1], "4,760,000 operations per CPU-second");
     let named = self::lines(&[run("nakama", "rpc-go", false, 10)]);
     assert!(named[0].starts_with("rpc-go (nakama): "), "{named:?}");
 }
@@ -200,4 +215,44 @@ fn nothing_measured_is_nothing_said() {
     let text = markdown(&[empty.clone(), Run { name: "b".to_owned(), ..empty }]);
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     assert!(text.contains("| errors, whole run | 0 | 0 |"), "{text}");
+}
+
+#[test]
+fn less_is_told_as_how_much_less_and_never_as_a_hundredth() {
+    let mut fast = run("a", "s", false, 292_000);
+    fast.summary.server = None;
+    let mut slow = run("b", "s", false, 33_400_000);
+    slow.summary.server = None;
+    let runs = [fast, slow];
+    assert_eq!(
+        lines(&runs),
+        ["s: 99 % of rpc within 292 µs on a: 114 × shorter than on b (33.4 ms)"]
+    );
+    let text = markdown(&runs);
+    assert!(text.contains("p99 | 292 µs | 33.4 ms | 114 × lower |"), "{text}");
+    assert!(!text.contains("0.01 ×"), "{text}");
+}
+
+#[test]
+fn a_side_has_one_number_in_all_sections() {
+    let numbers = |runs: &[Run]| -> Vec<Vec<(usize, usize)>> {
+        let columns = |section: &super::Section<'_>| {
+            section.columns.iter().map(|it| (it.side, it.variant)).collect()
+        };
+        sections(runs).iter().map(columns).collect()
+    };
+    let mut faster = run("b", "t", false, 10);
+    faster.summary.settings.rate = Some(4_000.0);
+    let runs = [
+        run("a", "s", true, 1),
+        run("b", "s", true, 1),
+        run("c", "t", false, 1),
+        run("b", "t", false, 1),
+        faster.clone(),
+        run("b", "u", true, 1),
+    ];
+    assert_eq!(numbers(&runs), [vec![(0, 0), (1, 0)], vec![(2, 0), (1, 0), (1, 1)], vec![(1, 0)]]);
+    // Of one server, it is the settings that are compared.
+    let runs = [run("b", "t", false, 1), faster, run("b", "u", true, 1)];
+    assert_eq!(numbers(&runs), [vec![(0, 0), (1, 0)], vec![(2, 0)]]);
 }

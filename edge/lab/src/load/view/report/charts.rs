@@ -1,131 +1,190 @@
-//! Which charts a report has, and what they show.
+//! Which charts a report has, in which order, and what they show. Times lead in the open loop,
+//! throughput in the closed one: that is what each is for.
 
 use super::headline_times;
-use crate::load::record::Stage;
+use super::over_time::{SMOOTH_S, Time, points_over, smooth_points, thin, while_it_happens};
 use crate::load::result::STRETCH_S_MIN;
 use crate::load::result::summary::{OpSummary, Summary};
 use crate::load::result::{Second, SecondOp};
-use crate::measure::chart::{Axis, Chart, HeatMap, Line};
-use crate::measure::number::float;
+use crate::measure::chart::{Axis, Chart, Columns, Dress, HeatMap, Line, Stack, Tick};
+use crate::measure::number::{float, percent, rate, time_f64};
 use crate::measure::page::figure;
 use crate::measure::percentiles::CurvePoint;
 
 /// Operations that a chart shows, at most; the rest stand in the tables.
 const LINES_MAX: usize = 6;
-/// Points of a line over time, at most; longer runs are thinned by taking the worst of several.
-const POINTS_MAX: usize = 600;
+/// Kinds of errors that have a colour; the rest are one more.
+const KINDS_MAX: usize = 5;
+/// The page's red.
+const RED: usize = 4;
 
 pub(super) fn charts(out: &mut String, summary: &Summary) -> std::fmt::Result {
-    let seconds = thin(&summary.series);
-    // A line needs two points.
-    let has_time = seconds.len() > 1;
+    let seconds = &thin(&summary.series);
     out.push_str("<section class=\"charts\">");
-    if let Some(svg) = throughput(summary, &seconds).filter(|_| has_time) {
-        figure(out, "Throughput", "answered a second", &svg)?;
+    if summary.settings.is_closed() {
+        throughput_and_errors(out, summary, seconds)?;
+        times(out, summary, seconds)?;
+    } else {
+        times(out, summary, seconds)?;
+        throughput_and_errors(out, summary, seconds)?;
     }
-    if let Some((index, op)) =
-        summary.ops.iter().enumerate().find(|(_, op)| op.name == summary.headline)
-    {
-        let kind = headline_times(op).1;
-        let is_answered = seconds.iter().any(|second| second.ops[index].done > 0);
-        if has_time && is_answered {
-            let svg = times_over_time(&seconds, index);
-            figure(out, &format!("Times of {}", op.name), &format!("{kind}, logarithmic"), &svg)?;
-        }
-        if op.curve.len() > 2 {
-            figure(out, "Percentiles", "how slow are the slowest", &curve(op))?;
-        }
-        if is_answered {
-            let note = format!("{} of every second, {kind}", op.name);
-            figure(out, "Where the times lie", &note, &heat_map(&summary.series))?;
-        }
-    }
-    if has_time {
-        figure(out, "Players and sockets", "of each second", &players(&seconds))?;
-        figure(out, "Processors", "100 % is one of them", &processors(summary, &seconds))?;
+    // A line needs two points.
+    if seconds.len() > 1 {
+        figure(out, "Players and sockets", "of each second", &players(summary, seconds))?;
+        let note = format!("100 % is one of them; means of {SMOOTH_S} s");
+        figure(out, "Processors", &note, &processors(summary, seconds))?;
     }
     out.push_str("</section>");
     Ok(())
 }
 
-/// Joins neighbours of long runs: sums become rates, the worst times stay.
-pub(super) fn thin<'a>(series: impl IntoIterator<Item = &'a Second>) -> Vec<Second> {
-    let whole = series.into_iter().filter(|second| second.length_s > STRETCH_S_MIN);
-    let whole: Vec<&Second> = whole.collect();
-    let chunk = whole.len().div_ceil(POINTS_MAX).max(1);
-    let join = |chunk: &[&Second]| {
-        let mut joined = (*chunk[chunk.len() - 1]).clone();
-        for second in &chunk[..chunk.len() - 1] {
-            joined.length_s += second.length_s;
-            joined.errors = joined.errors.saturating_add(second.errors);
-            for (mine, theirs) in joined.ops.iter_mut().zip(&second.ops) {
-                mine.done = mine.done.saturating_add(theirs.done);
-                mine.p50_ns = mine.p50_ns.max(theirs.p50_ns);
-                mine.p99_ns = mine.p99_ns.max(theirs.p99_ns);
-                mine.max_ns = mine.max_ns.max(theirs.max_ns);
-            }
-        }
-        joined
+/// How slow it was: over time, in all, and where the times lie.
+fn times(out: &mut String, summary: &Summary, seconds: &[Second]) -> std::fmt::Result {
+    let ops = || summary.ops.iter().enumerate();
+    let Some((index, op)) = ops().find(|(_, op)| op.name == summary.headline) else {
+        return Ok(());
     };
-    whole.chunks(chunk).map(join).collect()
-}
-
-/// A value of every second, at its end, and at the beginning of the first.
-pub(super) fn points_over(seconds: &[Second], value: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
-    let start = seconds.first().map(|first| (first.at_s - first.length_s, value(first)));
-    start.into_iter().chain(seconds.iter().map(|second| (second.at_s, value(second)))).collect()
-}
-
-fn time_axis(seconds: &[Second]) -> Axis {
-    let end = seconds.last().map_or(1.0, |second| second.at_s);
-    Axis::within(0.0, end, |at| format!("{at}"))
-}
-
-/// What did not count.
-fn shaded(seconds: &[Second]) -> Vec<(f64, f64)> {
-    let is_counted = |second: &&Second| second.stage == Stage::Counted.word();
-    let first = seconds.iter().find(is_counted).map(|second| second.at_s - second.length_s);
-    let last = seconds.iter().rev().find(is_counted).map(|second| second.at_s);
-    let end = seconds.last().map_or(0.0, |second| second.at_s);
-    match (first, last) {
-        (Some(first), Some(last)) => vec![(0.0, first), (last, end)],
-        _ => Vec::new(),
+    let kind = headline_times(op).1;
+    // Failures take time too.
+    let has_times = |second: &Second| second.ops.get(index).is_some_and(|op| op.max_ns > 0);
+    let mut time = Time::of(seconds, summary.series_unix_ms);
+    if op.setup {
+        time = time.of_what_counts_always().around(seconds, has_times);
     }
+    let is_timed = seconds.iter().any(has_times);
+    if seconds.len() > 1 && is_timed {
+        let (svg, left_out) = times_over_time(&time, time.of_it(seconds), index);
+        let note = format!("{kind}, logarithmic{left_out}");
+        figure(out, &format!("Times of {}", op.name), &note, &svg)?;
+    }
+    if op.curve.len() > 2 {
+        let note = "how slow are the slowest; every nine has the same room";
+        figure(out, "Percentiles", note, &curve(op))?;
+    }
+    if is_timed {
+        let note = format!("{} of every second, {kind}", op.name);
+        figure(out, "Where the times lie", &note, &heat_map(&time, seconds, &summary.series))?;
+    }
+    Ok(())
 }
 
-fn chart(seconds: &[Second], y: Axis, lines: Vec<Line>) -> String {
-    let (x, shaded) = (time_axis(seconds), shaded(seconds));
-    Chart { x, y, x_name: "seconds", lines, shaded }.svg()
+fn throughput_and_errors(
+    out: &mut String,
+    summary: &Summary,
+    seconds: &[Second],
+) -> std::fmt::Result {
+    if seconds.len() < 2 {
+        return Ok(());
+    }
+    if let Some(svg) = throughput(summary, seconds) {
+        figure(out, "Throughput", "answered a second", &svg)?;
+    }
+    if let Some(svg) = errors(summary, seconds) {
+        figure(out, "Errors", "a second, by operation and kind", &svg)?;
+    }
+    Ok(())
+}
+
+fn chart(
+    (time, seconds): (&Time, &[Second]),
+    y: Axis,
+    lines: Vec<Line>,
+    tell: &dyn Fn(f64) -> String,
+) -> String {
+    let tell_x = |at: f64| time.tell(at);
+    let (x, shades) = (time.axis(), time.shades(seconds));
+    Chart { x, y, x_name: time.name(), lines, shades, tell: (&tell_x, tell) }.svg()
 }
 
 pub(super) fn line(name: &str, colour: usize, filled: bool, points: Vec<(f64, f64)>) -> Line {
-    Line { name: name.to_owned(), colour, points, filled }
+    Line { name: name.to_owned(), dress: Dress { colour, dash: 0 }, points, filled }
 }
 
-/// None if there was neither an answer that counts nor an error.
+/// None if nothing was answered. What players do once is drawn too: it is what happens while they
+/// come.
 fn throughput(summary: &Summary, seconds: &[Second]) -> Option<String> {
-    let mut ops: Vec<(usize, &OpSummary)> =
-        summary.ops.iter().enumerate().filter(|(_, op)| op.counted && op.done > 0).collect();
-    if ops.iter().any(|(_, op)| !op.setup) {
-        ops.retain(|(_, op)| !op.setup);
-    }
-    ops.sort_by_key(|(_, op)| std::cmp::Reverse(op.done));
+    let is_done = |index: usize| {
+        seconds.iter().any(|second| second.ops.get(index).is_some_and(|op| op.done > 0))
+    };
+    let ops = summary.ops.iter().enumerate().filter(|(index, _)| is_done(*index));
+    let mut ops: Vec<(usize, &OpSummary)> = ops.collect();
+    ops.sort_by_key(|(_, op)| (op.setup, !op.counted, std::cmp::Reverse(op.done)));
     ops.truncate(LINES_MAX);
-    let mut lines: Vec<Line> = ops
-        .iter()
-        .enumerate()
-        .map(|(colour, (index, op))| {
-            let per_s = |second: &Second| float(second.ops[*index].done) / second.length_s;
-            line(&op.name, colour, ops.len() == 1, points_over(seconds, per_s))
-        })
-        .collect();
-    if seconds.iter().any(|second| second.errors > 0) {
-        let per_s = |second: &Second| float(second.errors) / second.length_s;
-        lines.push(line("errors", 4, false, points_over(seconds, per_s)));
+    let is_any_done = |second: &Second| {
+        ops.iter().any(|(index, _)| second.ops.get(*index).is_some_and(|op| op.done > 0))
+    };
+    let mut time = Time::of(seconds, summary.series_unix_ms);
+    if ops.iter().all(|(_, op)| op.setup) {
+        time = time.of_what_counts_always().around(seconds, is_any_done);
+    }
+    let shown = time.of_it(seconds);
+    let per_s = |index: usize, count: fn(&SecondOp) -> u64| {
+        let count = move |it: &Second| it.ops.get(index).map_or(0, count);
+        // A stop of the loop is to be seen; what players do once just ends.
+        let is_once = summary.ops.get(index).is_some_and(|op| op.setup);
+        let seconds = if is_once { while_it_happens(shown, |it| count(it) > 0) } else { shown };
+        points_over(seconds, |it| float(count(it)) / it.length_s)
+    };
+    let mut lines: Vec<Line> = Vec::new();
+    // Red means errors, and comes last.
+    for (colour, (index, op)) in [0, 1, 2, 3, 5, RED].into_iter().zip(&ops) {
+        let once = if op.setup { ", once each" } else { "" };
+        let name = format!("{}{once}", op.name);
+        lines.push(line(&name, colour, ops.len() == 1, per_s(*index, |op| op.done)));
+        let is_short = op.failed + op.missed + op.unanswered > 0;
+        if is_short
+            && !op.setup
+            && shown.iter().any(|it| it.ops.get(*index).is_some_and(|op| op.started > 0))
+        {
+            let mut sent = line(&format!("{} sent", op.name), colour, false, Vec::new());
+            sent.dress.dash = 1;
+            sent.points = per_s(*index, |op| op.started);
+            lines.push(sent);
+        }
     }
     let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
     let most = most.fold(0.0, f64::max);
-    (most > 0.0).then(|| chart(seconds, Axis::linear(most, per_second), lines))
+    let tell = |per_s: f64| format!("{}/s", rate(per_s));
+    (most > 0.0).then(|| chart((&time, shown), Axis::linear(most, per_second), lines, &tell))
+}
+
+/// None if there was no error. A result of an older version tells of all kinds together.
+fn errors(summary: &Summary, seconds: &[Second]) -> Option<String> {
+    seconds.iter().find(|second| second.errors > 0)?;
+    let has_kinds = seconds.iter().any(|second| !second.errors_by.is_empty());
+    let told = if has_kinds { summary.errors.len().min(KINDS_MAX) } else { 0 };
+    // Red first; it means errors elsewhere.
+    let colours = [RED, 1, 3, 5, 2];
+    let kinds = summary.errors.iter().zip(colours).take(told);
+    let mut kinds: Vec<(String, usize)> =
+        kinds.map(|(error, colour)| (format!("{}: {}", error.op, error.kind), colour)).collect();
+    if told == 0 || summary.errors.len() > told {
+        kinds.push((if has_kinds { "others" } else { "errors" }.to_owned(), 0));
+    }
+    let stack = |second: &Second| {
+        let mut values = vec![0.0; kinds.len()];
+        let all = [(u16::MAX, second.errors)];
+        let counts = if has_kinds { &second.errors_by[..] } else { &all[..] };
+        for (place, count) in counts {
+            let place = usize::from(*place).min(kinds.len() - 1);
+            values[place] += float(*count) / second.length_s;
+        }
+        Stack { from: second.at_s - second.length_s, until: second.at_s, values }
+    };
+    let stacks: Vec<Stack> = seconds.iter().map(stack).collect();
+    let most = stacks.iter().map(|stack| stack.values.iter().sum()).fold(0.0, f64::max);
+    let time = Time::of(seconds, summary.series_unix_ms);
+    let (tell_x, tell_y) = (|at: f64| time.tell(at), |per_s: f64| format!("{}/s", rate(per_s)));
+    let columns = Columns {
+        x: time.axis(),
+        y: Axis::linear(most, per_second),
+        x_name: time.name(),
+        kinds,
+        stacks,
+        shades: time.shades(seconds),
+        tell: (&tell_x, &tell_y),
+    };
+    Some(columns.svg())
 }
 
 /// 12,000 as 12 k/s.
@@ -160,27 +219,56 @@ fn short_time(ns: f64) -> String {
     }
 }
 
-fn powers_around(values: impl Iterator<Item = f64> + Clone) -> Axis {
+/// A time by its logarithm.
+pub(super) fn tell_time(power: f64) -> String {
+    time_f64(10_f64.powf(power))
+}
+
+pub(super) fn powers_around(values: impl Iterator<Item = f64> + Clone) -> Axis {
     let min = values.clone().fold(f64::INFINITY, f64::min);
     let max = values.fold(0.0, f64::max);
     Axis::powers(if min.is_finite() { min } else { 0.0 }, max, short_time)
 }
 
-fn times_over_time(seconds: &[Second], op: usize) -> String {
-    let points = |ns: fn(&SecondOp) -> u64| -> Vec<(f64, f64)> {
-        points_over(seconds, |second| {
-            let it = &second.ops[op];
-            if it.done > 0 { log_time(ns(it)) } else { f64::NAN }
-        })
-    };
-    let lines = vec![
-        line("slowest", 4, false, points(|op| op.max_ns)),
-        line("p99", 1, false, points(|op| op.p99_ns)),
-        line("p50", 0, false, points(|op| op.p50_ns)),
+/// A time of one operation in every second; none where nothing ended.
+pub(super) fn times_of(
+    seconds: &[Second],
+    op: usize,
+    ns: impl Fn(&SecondOp) -> u64,
+) -> Vec<(f64, f64)> {
+    points_over(seconds, |second| match second.ops.get(op) {
+        Some(it) if it.max_ns > 0 => log_time(ns(it)),
+        _ => f64::NAN,
+    })
+}
+
+/// A percentile of a second: its name, how many values it needs, its colour, and itself.
+type OfSecond = (&'static str, u64, usize, fn(&SecondOp) -> u64);
+
+/// The chart, and what is to be said of percentiles that it leaves out: those of which most seconds
+/// have too few values.
+fn times_over_time(time: &Time, seconds: &[Second], op: usize) -> (String, String) {
+    let kinds: [OfSecond; 6] = [
+        ("slowest", 1, RED, |op| op.max_ns),
+        ("p99.9", 1_000, 3, |op| op.p999_ns),
+        ("p99", 100, 1, |op| op.p99_ns),
+        ("p95", 20, 2, |op| op.p95_ns),
+        ("p90", 10, 5, |op| op.p90_ns),
+        ("p50", 1, 0, |op| op.p50_ns),
     ];
-    let all = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
-    let y = powers_around(all);
-    chart(seconds, y, lines)
+    let timed = || seconds.iter().filter_map(|it| it.ops.get(op)).filter(|it| it.max_ns > 0);
+    let mut left_out = String::new();
+    let mut lines = Vec::new();
+    for (name, least, colour, ns) in kinds {
+        let enough = timed().filter(|it| it.done.max(it.started) >= least);
+        if 2 * enough.count() < timed().count() {
+            left_out = format!("; {name} would need {least} a second");
+        } else if timed().any(|it| ns(it) > 0) {
+            lines.push(line(name, colour, false, times_of(seconds, op, ns)));
+        }
+    }
+    let y = powers_around(lines.iter().flat_map(|line| &line.points).map(|point| point.1));
+    (chart((time, seconds), y, lines, &tell_time), left_out)
 }
 
 /// Times over percentiles.
@@ -188,7 +276,9 @@ fn curve(op: &OpSummary) -> String {
     let points = |ns: fn(&CurvePoint) -> u64| curve_points(&op.curve, ns);
     let mut lines = vec![line("service time", 0, false, points(|it| it.service_ns))];
     if op.response.count > 0 {
-        lines.push(line("from the intended start", 1, false, points(|it| it.response_ns)));
+        lines.insert(0, line("from the intended start", 1, false, points(|it| it.response_ns)));
+        // Where both are the same, both are to be seen.
+        lines[1].dress.dash = 1;
     }
     percentile_chart(lines)
 }
@@ -206,24 +296,19 @@ pub(super) fn curve_points(curve: &[CurvePoint], ns: fn(&CurvePoint) -> u64) -> 
 pub(super) fn percentile_chart(lines: Vec<Line>) -> String {
     let points = || lines.iter().flat_map(|line| &line.points);
     let end = points().map(|point| point.0).fold(1.0, f64::max);
-    let marks = [
-        (0.0, "0"),
-        (0.5, "50 %"),
-        (0.9, "90 %"),
-        (0.99, "99 %"),
-        (0.999, "99.9 %"),
-        (0.9999, "99.99 %"),
-        (0.99999, "99.999 %"),
-    ];
-    let ticks = marks.iter().map(|(quantile, name)| (nines(*quantile), (*name).to_owned()));
-    let x = Axis { min: 0.0, max: end, ticks: ticks.filter(|(at, _)| *at <= end + 1e-9).collect() };
+    let marks = [0.0, 0.5, 0.9, 0.99, 0.999, 0.999_9, 0.999_99];
+    let ticks = marks.into_iter().map(|quantile| Tick::new(nines(quantile), percent(quantile)));
+    let x = Axis { min: 0.0, max: end, ticks: ticks.filter(|it| it.at <= end + 1e-9).collect() };
     let y = powers_around(points().map(|point| point.1));
-    Chart { x, y, x_name: "percentile", lines, shaded: Vec::new() }.svg()
+    let tell_x = |at: f64| format!("{} within", percent(1.0 - 10_f64.powf(-at)));
+    let tell: (&dyn Fn(f64) -> String, &dyn Fn(f64) -> String) = (&tell_x, &tell_time);
+    Chart { x, y, x_name: "percentile", lines, shades: Vec::new(), tell }.svg()
 }
 
-fn heat_map(series: &[Second]) -> String {
+fn heat_map(time: &Time, thinned: &[Second], series: &[Second]) -> String {
     let mut cells = Vec::new();
-    for second in series.iter().filter(|second| second.length_s > STRETCH_S_MIN) {
+    let shown = time.of_it(series);
+    for second in shown.iter().filter(|second| second.length_s > STRETCH_S_MIN) {
         for (tenth, count) in &second.heat {
             let from = f64::from(*tenth) / 10.0;
             cells.push([
@@ -238,12 +323,13 @@ fn heat_map(series: &[Second]) -> String {
     let lowest = cells.iter().map(|cell| cell[2]).fold(f64::INFINITY, f64::min);
     let highest = cells.iter().map(|cell| cell[3]).fold(1.0, f64::max);
     let y = Axis::powers(if lowest.is_finite() { lowest } else { 0.0 }, highest, short_time);
-    let end = series.last().map_or(1.0, |second| second.at_s);
-    let x = Axis::within(0.0, end, |at| format!("{at}"));
-    HeatMap { x, y, x_name: "seconds", cells }.svg()
+    let tell_x = |at: f64| time.tell(at);
+    let tell: (&dyn Fn(f64) -> String, &dyn Fn(f64) -> String) = (&tell_x, &tell_time);
+    let shades = time.shades(time.of_it(thinned));
+    HeatMap { x: time.axis(), y, x_name: time.name(), cells, shades, tell }.svg()
 }
 
-fn players(seconds: &[Second]) -> String {
+fn players(summary: &Summary, seconds: &[Second]) -> String {
     let points =
         |count: fn(&Second) -> u32| points_over(seconds, |second| f64::from(count(second)));
     let mut lines = vec![line("players", 0, true, points(|second| second.players))];
@@ -251,15 +337,19 @@ fn players(seconds: &[Second]) -> String {
         lines.push(line("sockets", 2, false, points(|second| second.sockets)));
     }
     let most = seconds.iter().map(|second| second.players.max(second.sockets)).max();
-    chart(seconds, Axis::linear(f64::from(most.unwrap_or(1)), short), lines)
+    let time = Time::of(seconds, summary.series_unix_ms);
+    let y = Axis::linear(f64::from(most.unwrap_or(1)), short);
+    chart((&time, seconds), y, lines, &short)
 }
 
 fn processors(summary: &Summary, seconds: &[Second]) -> String {
-    let points = |share: fn(&Second) -> f64| points_over(seconds, |second| share(second) * 100.0);
+    let points = |share: fn(&Second) -> f64| smooth_points(seconds, |second| share(second) * 100.0);
     let mut lines = vec![line("generator", 3, false, points(|second| second.generator_cpu))];
     if summary.server.is_some() {
-        lines.push(line("server", 0, false, points(|second| second.server_cpu)));
+        lines.insert(0, line("server", 0, false, points(|second| second.server_cpu)));
     }
     let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
-    chart(seconds, Axis::linear(most.fold(0.0, f64::max), |it| format!("{} %", trim(it))), lines)
+    let y = Axis::linear(most.fold(0.0, f64::max), |it| format!("{} %", trim(it)));
+    let time = Time::of(seconds, summary.series_unix_ms);
+    chart((&time, seconds), y, lines, &|it| format!("{it:.1} %"))
 }

@@ -9,7 +9,6 @@ use super::overlays;
 use crate::load::result::figures;
 use crate::load::view::compare::{MARKS, Row, Run, Section, remarks, rows, sections, verdicts};
 use crate::measure::number::group_f64;
-use crate::measure::number::times;
 use crate::measure::page::{self, Mood, badge, banner, stamp};
 use crate::measure::text::escape;
 
@@ -56,7 +55,9 @@ fn write_page(out: &mut String, runs: &[Run]) -> std::fmt::Result {
         verdict(out, section, sections.len() > 1)?;
         out.push_str("</li>");
     }
-    out.push_str("</ul></header>");
+    out.push_str("</ul>");
+    overlays::legend_of_sides(out, &sections);
+    out.push_str("</header>");
     for section in &sections {
         write_section(out, section)?;
     }
@@ -93,6 +94,14 @@ fn badges(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
         count => badge(out, Mood::Bad, &format!("{count} of {} runs INVALID", runs().count()))?,
     }
     badge(out, Mood::Note, if section.is_closed { "closed loop" } else { "open loop" })?;
+    let failed = |it: &&&Run| it.summary.expectations.iter().any(|it| !it.holds);
+    match runs().filter(failed).count() {
+        0 => {}
+        count => {
+            let text = format!("expectations failed in {count} of {} runs", runs().count());
+            badge(out, Mood::Bad, &text)?;
+        }
+    }
     let errors: f64 = runs().filter_map(|run| figures::errors(&run.summary)).sum();
     if errors > 0.0 {
         badge(out, Mood::Warn, &format!("{} errors", group_f64(errors)))?;
@@ -108,7 +117,12 @@ fn write_section(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
         escape(&format!("{}: {}", section.scenario, section.title)),
     )?;
     let remarks = remarks(section);
-    let looks = [(Mood::Bad, "INVALID."), (Mood::Bad, "Ended early."), (Mood::Warn, "Errors.")];
+    let looks = [
+        (Mood::Bad, "INVALID."),
+        (Mood::Bad, "Ended early."),
+        (Mood::Bad, "Expected."),
+        (Mood::Warn, "Errors."),
+    ];
     for (mark, (mood, word)) in MARKS.into_iter().zip(looks) {
         let told: Vec<&str> =
             remarks.iter().filter(|it| it.mark == mark).map(|it| &*it.text).collect();
@@ -138,10 +152,11 @@ fn write_table(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
     out.push_str("<section><div class=\"scroll\"><table class=\"sides\"><thead><tr><th></th>");
     for column in &section.columns {
         let name = escape(&column.name);
+        let chip = overlays::chip(column);
         if column.is_valid() {
-            write!(out, "<th>{name}</th>")?;
+            write!(out, "<th>{chip}{name}</th>")?;
         } else {
-            write!(out, "<th class=\"void\">{name}<small>INVALID</small></th>")?;
+            write!(out, "<th class=\"void\">{chip}{name}<small>INVALID</small></th>")?;
         }
     }
     if let Some(name) = &factor {
@@ -176,8 +191,7 @@ fn write_row(
         out.push_str("</td>");
     }
     if has_factor {
-        let text = row.factor.map(times).unwrap_or_default();
-        write!(out, "<td>{}</td>", escape(&text))?;
+        write!(out, "<td>{}</td>", escape(&row.against()))?;
     }
     out.push_str("</tr>");
     Ok(())
@@ -188,7 +202,7 @@ fn write_runs(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
     out.push_str(
         "<section><h2>The runs</h2><div class=\"scroll\"><table class=\"t1\"><thead><tr>\
          <th>Run</th><th>Begun</th><th>Counted</th><th>Operations per CPU-second</th>\
-         <th>Errors</th><th></th><th></th></tr></thead><tbody>",
+         <th>Errors</th><th>Expectations that hold</th><th></th><th></th></tr></thead><tbody>",
     );
     for (name, run) in section.named_runs() {
         let it = &run.summary;
@@ -197,11 +211,15 @@ fn write_runs(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
         write!(
             out,
             "<tr><td>{}</td><td>{}</td><td>{:.1} s of {:.0}</td><td>{efficiency}</td>\
-             <td>{errors}</td><td>",
+             <td>{errors}</td><td>{}</td><td>",
             escape(&name),
             escape(&stamp(it.started_unix_s)),
             it.counted_s,
             it.settings.planned_s,
+            match it.expectations.iter().filter(|it| it.holds).count() {
+                _ if it.expectations.is_empty() => "–".to_owned(),
+                held => format!("{held} of {}", it.expectations.len()),
+            },
         )?;
         if it.invalid.is_empty() {
             badge(out, Mood::Good, "valid")?;
@@ -260,6 +278,7 @@ fn environments(out: &mut String, runs: &[Run]) -> std::fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::comparison;
+    use crate::load::record::Stage;
     use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, Summary};
     use crate::load::result::{Second, SecondOp};
     use crate::load::view::compare::Run;
@@ -269,7 +288,7 @@ mod tests {
         let second = |at: u32| Second {
             at_s: f64::from(at),
             length_s: 1.0,
-            stage: "counted".to_owned(),
+            stage: Stage::Counted,
             ops: vec![SecondOp { done: 5, ..SecondOp::default() }],
             ..Second::default()
         };
@@ -304,8 +323,8 @@ mod tests {
         let page = comparison(&[run("<a>", 30.0), run("<a>", 20.0), run("b", 10.0), bad]);
         assert!(!page.contains("NaN") && !page.contains("<a>") && !page.contains("<script"));
         assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
-        let says =
-            "rpc&lt;lua: &lt;a&gt; 25 operations per CPU-second; b 10 (2.5\u{a0}×); c 1 (no factor";
+        let says = "rpc&lt;lua: 25 operations per CPU-second on &lt;a&gt;: 2.5\u{a0}× higher than \
+                    on b (10); 1 on c (no factor";
         assert!(page.contains(says), "{page}");
         assert!(page.contains("1 of 4 runs INVALID") && page.contains("it was late"));
         // Percentiles and throughput over time; three columns' efficiency, throughput and memory.
@@ -354,7 +373,7 @@ mod tests {
         let page = comparison(&runs);
         assert_eq!(page.matches("class=\"line c").count(), 24);
         assert!(page.contains("first 12 columns"));
-        assert!(page.contains("<th>node 19</th>"));
+        assert!(page.contains("</i>node 19</th>"));
         assert!(page.contains("<h1>node 0 to node 19: 20 columns</h1>"));
         assert!(page.contains("15 more in the table"));
     }

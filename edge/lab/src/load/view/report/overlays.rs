@@ -1,15 +1,18 @@
 //! The charts of a comparison: the columns of a section over one another or side by side. Every
-//! round is drawn; a column has one colour.
+//! round is drawn. A side, which is what was run on, has one colour in all sections of the page.
 
-use super::charts::{curve_points, line, per_second, percentile_chart, points_over, short, thin};
+use super::charts::{
+    curve_points, per_second, percentile_chart, powers_around, short, tell_time, times_of,
+};
+use super::over_time::{elapsed, points_over, thin};
 use crate::load::record::Stage;
 use crate::load::result::Second;
 use crate::load::result::figures;
 use crate::load::result::summary::{OpSummary, Summary};
 use crate::load::view::compare::{Column, Section, Value, is_about_coming, over};
-use crate::measure::chart::{Axis, Bar, Bars, COLOURS, Chart, Line};
+use crate::measure::chart::{Axis, Bar, Bars, COLOURS, Chart, Dress, Line, Shade, legend};
 use crate::measure::number::float;
-use crate::measure::number::{bytes_f64, group_f64, rate};
+use crate::measure::number::{bytes_f64, group_f64, rate, time_f64};
 use crate::measure::page::{Mood, banner, figure};
 
 /// Columns that charts show, at most; the rest stand in the table.
@@ -26,32 +29,93 @@ pub(super) fn charts(out: &mut String, section: &Section<'_>) -> std::fmt::Resul
     out.push_str("<section class=\"charts bars\">");
     bars(out, section, drawn)?;
     out.push_str("</section><section class=\"charts\">");
-    let ops = if is_about_coming(section) { section.counted_ops() } else { section.loop_ops() };
-    for name in ops.into_iter().take(OPS_MAX) {
-        let kind = if section.is_closed { "service time" } else { "from the intended start" };
-        if let Some(svg) = curves(drawn, name, section.is_closed) {
-            figure(out, &format!("Percentiles of {name}"), kind, &svg)?;
-        }
-    }
-    if let Some(svg) = over_time(drawn, &answered, per_second) {
-        figure(out, "Throughput", "answered a second, since counting began", &svg)?;
-    } else if let Some(svg) = over_time(drawn, &|_, second| f64::from(second.players), short) {
-        figure(out, "Players", "present, since counting began", &svg)?;
+    if section.is_closed {
+        throughput(out, drawn)?;
+        times(out, section, drawn)?;
+    } else {
+        times(out, section, drawn)?;
+        throughput(out, drawn)?;
     }
     out.push_str("</section>");
     Ok(())
 }
 
+/// Colours and names of all sides of a page, if there is more than one.
+pub(super) fn legend_of_sides(out: &mut String, sections: &[Section<'_>]) {
+    let mut sides: Vec<(&str, Dress)> = Vec::new();
+    for column in sections.iter().flat_map(|section| &section.columns) {
+        let dress = Dress { dash: 0, ..dress(column) };
+        let name = column.runs.first().map_or("", |run| &run.name);
+        if !sides.iter().any(|side| side.0 == name) {
+            sides.push((name, dress));
+        }
+    }
+    if sides.len() > 1 && sides.len() <= COLOURS {
+        legend(out, &sides, false);
+    }
+}
+
+/// A column's colour, to stand before its name.
+pub(super) fn chip(column: &Column<'_>) -> String {
+    format!("<i style=\"color:var(--s{})\"></i>", dress(column).colour)
+}
+
+fn times(out: &mut String, section: &Section<'_>, drawn: &[Column<'_>]) -> std::fmt::Result {
+    let ops = if is_about_coming(section) { section.counted_ops() } else { section.loop_ops() };
+    let kind = if section.is_closed { "service time" } else { "from the intended start" };
+    for name in ops.iter().take(OPS_MAX) {
+        if let Some(svg) = curves(drawn, name, section.is_closed) {
+            figure(out, &format!("Percentiles of {name}"), kind, &svg)?;
+        }
+    }
+    let of_loop = section.loop_ops();
+    for name in of_loop.iter().take(1) {
+        let p99 = |summary: &Summary, seconds: &[Second]| {
+            let op = summary.ops.iter().position(|op| op.name == **name);
+            op.map_or(Vec::new(), |op| times_of(seconds, op, |it| it.p99_ns))
+        };
+        let axis = |points: &Points| powers_around(points.iter().map(|point| point.1));
+        if let Some(svg) = over_time(drawn, &p99, &axis, &tell_time) {
+            let note = format!("{kind}, of every second; logarithmic");
+            figure(out, &format!("99th percentile of {name}"), &note, &svg)?;
+        }
+    }
+    Ok(())
+}
+
+fn throughput(out: &mut String, drawn: &[Column<'_>]) -> std::fmt::Result {
+    let answered = |summary: &Summary, seconds: &[Second]| {
+        points_over(seconds, |second| answered(summary, second))
+    };
+    let per_s = |it: f64| format!("{}/s", rate(it));
+    if let Some(svg) = over_time(drawn, &answered, &|points| linear(points, per_second), &per_s) {
+        return figure(out, "Throughput", "answered a second", &svg);
+    }
+    let players =
+        |_: &Summary, seconds: &[Second]| points_over(seconds, |it| f64::from(it.players));
+    match over_time(drawn, &players, &|points| linear(points, short), &short) {
+        Some(svg) => figure(out, "Players", "present", &svg),
+        None => Ok(()),
+    }
+}
+
+fn linear(points: &[(f64, f64)], write: fn(f64) -> String) -> Axis {
+    Axis::linear(points.iter().map(|point| point.1).fold(0.0, f64::max), write)
+}
+
 fn bars(out: &mut String, section: &Section<'_>, drawn: &[Column<'_>]) -> std::fmt::Result {
-    let mut draw = |title, note, write, value: &Value<'_>| {
+    let mut draw = |title: &str, note, write, value: &Value<'_>| {
         bar_chart(drawn, write, value).map_or(Ok(()), |svg| figure(out, title, note, &svg))
     };
+    let per_s = |value: f64| format!("{}/s", rate(value));
+    if section.is_closed {
+        draw("Throughput", "answered; longer is better", per_s, &figures::answered_per_s)?;
+    } else if !is_about_coming(section) {
+        let note = "from the intended start; shorter is better";
+        draw("99th percentile", note, time_f64, &figures::response_p99)?;
+    }
     let note = "operations per CPU-second of the server; longer is better";
     draw("Efficiency", note, group_f64, &figures::ops_per_cpu_s)?;
-    if section.is_closed {
-        let per_s = |value: f64| format!("{}/s", rate(value));
-        draw("Throughput", "answered; longer is better", per_s, &figures::answered_per_s)?;
-    }
     let note = "of the server at the end; shorter is better";
     draw("Memory", note, bytes_f64, &figures::memory)?;
     if is_about_coming(section) {
@@ -66,31 +130,33 @@ fn bar_chart(
     write: fn(f64) -> String,
     value: &Value<'_>,
 ) -> Option<String> {
-    let bar = |(colour, column): (usize, &Column<'_>)| {
+    let bar = |column: &Column<'_>| {
         let it = over(column, value)?;
         let cell = it.cell(write);
         let invalid = if column.is_valid() { "" } else { "INVALID: " };
         Some(Bar {
             label: format!("{invalid}{}", column.name),
             text: cell.line(),
-            colour: spaced(colour),
+            dress: dress(column),
             value: it.median,
             lowest: it.lowest,
             highest: it.highest,
             is_invalid: !column.is_valid(),
         })
     };
-    let bars: Vec<Bar> = columns.iter().enumerate().filter_map(bar).collect();
+    let bars: Vec<Bar> = columns.iter().filter_map(bar).collect();
     (!bars.is_empty()).then(|| Bars { bars }.svg())
 }
 
-/// The colour of a column: the page's red comes last, because it means errors elsewhere.
-fn spaced(column: usize) -> usize {
-    match column % COLOURS {
-        4 => column + 1,
-        5 => column - 1,
-        _ => column,
-    }
+/// What a column looks like: the colour is its side's. The page's red comes last, because it means
+/// errors elsewhere.
+fn dress(column: &Column<'_>) -> Dress {
+    let colour = match column.side % COLOURS {
+        4 => 5,
+        5 => 4,
+        colour => colour,
+    };
+    Dress { colour, dash: column.side / COLOURS + column.variant }
 }
 
 /// A line for each run, a name for each column.
@@ -99,13 +165,14 @@ fn lines<'a>(
     points: impl Fn(&'a Summary) -> Vec<(f64, f64)>,
 ) -> Vec<Line> {
     let mut lines = Vec::new();
-    for (colour, column) in columns.iter().enumerate() {
+    for column in columns {
         let invalid = if column.is_valid() { "" } else { "INVALID: " };
         let mut name = format!("{invalid}{}", column.name);
         for run in &column.runs {
             let points = points(&run.summary);
             if points.len() > 1 {
-                lines.push(line(&std::mem::take(&mut name), spaced(colour), false, points));
+                let (name, dress) = (std::mem::take(&mut name), dress(column));
+                lines.push(Line { name, dress, points, filled: false });
             }
         }
     }
@@ -133,26 +200,42 @@ fn answered(summary: &Summary, second: &Second) -> f64 {
     sum / second.length_s
 }
 
+/// Points of a line.
+type Points = Vec<(f64, f64)>;
+
+/// Lines over the seconds since counting began; what was before it is drawn too, and shaded.
 fn over_time(
     columns: &[Column<'_>],
-    value: &dyn Fn(&Summary, &Second) -> f64,
-    write: fn(f64) -> String,
+    points: &dyn Fn(&Summary, &[Second]) -> Points,
+    axis: &dyn Fn(&Points) -> Axis,
+    tell: &dyn Fn(f64) -> String,
 ) -> Option<String> {
+    let start = |summary: &Summary| {
+        let counted = summary.series.iter().find(|it| it.stage == Stage::Counted)?;
+        Some(counted.at_s - counted.length_s)
+    };
     let lines = lines(columns, |summary| {
-        let is_counted = |it: &&Second| it.stage == Stage::Counted.word();
-        let counted = summary.series.iter().filter(is_counted);
-        let counted: Vec<Second> = thin(counted);
-        let start_s = counted.first().map_or(0.0, |first| first.at_s - first.length_s);
-        let points = points_over(&counted, |second| value(summary, second)).into_iter();
+        let Some(start_s) = start(summary) else { return Vec::new() };
+        // Answers that are waited for at the end come from nothing that is still asked.
+        let asked = summary.series.iter().filter(|it| it.stage <= Stage::Counted);
+        let points = points(summary, &thin(asked)).into_iter();
         points.map(|(at, it)| (at - start_s, it)).filter(|point| point.1.is_finite()).collect()
     });
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let end = points().map(|point| point.0).fold(0.0, f64::max);
-    let most = points().map(|point| point.1).fold(0.0, f64::max);
-    if lines.is_empty() || most <= 0.0 {
+    let all: Points = lines.iter().flat_map(|line| &line.points).copied().collect();
+    let from = all.iter().map(|point| point.0).fold(0.0, f64::min);
+    let until = all.iter().map(|point| point.0).fold(0.0, f64::max);
+    if !all.iter().any(|point| point.1 > 0.0) {
         return None;
     }
-    let x = Axis::within(0.0, end, |at| format!("{at}"));
-    let y = Axis::linear(most, write);
-    Some(Chart { x, y, x_name: "seconds", lines, shaded: Vec::new() }.svg())
+    let x = Axis::seconds(from, until);
+    let is_long = Axis::is_in_minutes(until - from);
+    let x_name =
+        if is_long { "minutes since counting began" } else { "seconds since counting began" };
+    let shades = if from < 0.0 {
+        vec![Shade { from, until: 0.0, name: "before counting" }]
+    } else {
+        Vec::new()
+    };
+    let tell_x = |at: f64| elapsed(at, is_long);
+    Some(Chart { x, y: axis(&all), x_name, lines, shades, tell: (&tell_x, tell) }.svg())
 }

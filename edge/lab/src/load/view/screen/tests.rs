@@ -27,7 +27,7 @@ impl Told {
         let second = Second {
             at_s: 3.0,
             length_s: 1.0,
-            stage: "counted".to_owned(),
+            stage: Stage::Counted,
             generator_cpu: 0.25,
             ops: vec![op; 20],
             ..Second::default()

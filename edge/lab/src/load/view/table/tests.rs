@@ -1,6 +1,7 @@
 //! What a terminal shows, and how wide.
 
 use super::{bits, bytes, group, interval, paragraph, rate, text, time};
+use crate::load::record::Stage;
 use crate::load::record::kind::Cause;
 use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, Summary};
 use crate::load::result::{Second, SecondOp};
@@ -10,7 +11,7 @@ use crate::measure::percentiles::Percentiles;
 fn run(counted_s: u32) -> Summary {
     let op = OpSummary { name: "rpc".to_owned(), counted: true, ..OpSummary::default() };
     let second = Second {
-        stage: "counted".to_owned(),
+        stage: Stage::Counted,
         length_s: 1.0,
         ops: vec![SecondOp { done: 1, ..SecondOp::default() }],
         ..Second::default()

@@ -1,15 +1,15 @@
 //! Conditions on a result, for scripts and CI: `rpc.response_p99 < 20ms`, `errors == 0`.
 //!
-//! In: the text of a condition and a summary. Out: whether it holds and what was found, as lines
-//! for people or as JUnit XML. A condition on something that was not measured fails. A time is of
+//! In: the text of a condition and a summary. Out: whether it holds and what was found, which then
+//! stands in the result itself. A condition on something that was not measured fails. A time is of
 //! all operations, however they ended, and of those that were answered alone: the longer one.
 
-use std::fmt::Write as _;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::load::result::{OpSummary, Progress, Summary};
 use crate::load::scenario::Scenario;
-use crate::load::view::advice::failure;
-use crate::measure::number::float;
+use crate::measure::number::{float, group_f64};
 use crate::measure::percentiles::Percentiles;
 
 /// Seconds that must have been counted before a percentile is given up.
@@ -73,7 +73,7 @@ const RUN_METRICS: &str = "errors, lost, cut_off, doubled, reordered, ops_per_cp
                            server_memory, generator_cpu, valid";
 
 /// What became of a condition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The condition as written.
     pub condition: String,
@@ -312,6 +312,8 @@ impl Condition {
             Kind::Time => crate::measure::number::time_f64(value),
             Kind::Share => format!("{:.2} %", value * 100.0),
             Kind::Bytes => crate::measure::number::bytes_f64(value),
+            // Counts are whole, and some may be below nought.
+            Kind::Number if value.fract() == 0.0 && value >= 0.0 => group_f64(value),
             Kind::Number => crate::measure::number::rate(value),
         }
     }
@@ -418,53 +420,9 @@ fn run_metric(summary: &Summary, metric: &str) -> Option<Option<f64>> {
     })
 }
 
-/// What became of runs as JUnit XML: a suite each, a test case for every condition, and one for
-/// the run itself, which fails when nothing was answered.
-#[must_use]
-pub fn junit(runs: &[(&Summary, &[Verdict])]) -> String {
-    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
-    for (summary, verdicts) in runs {
-        // Writing to a String cannot fail.
-        let _ = suite(&mut xml, summary, verdicts);
-    }
-    xml.push_str("</testsuites>\n");
-    xml
-}
-
-fn suite(xml: &mut String, summary: &Summary, verdicts: &[Verdict]) -> std::fmt::Result {
-    let reason = failure(summary);
-    let mut cases = vec![("the run is answered", reason.as_deref())];
-    cases.extend(verdicts.iter().map(|verdict| {
-        (verdict.condition.as_str(), Some(verdict.found.as_str()).filter(|_| !verdict.holds))
-    }));
-    let suite = crate::measure::text::escape(&summary.scenario);
-    writeln!(
-        xml,
-        "<testsuite name=\"throng load {suite}\" tests=\"{}\" failures=\"{}\" time=\"{:.3}\">",
-        cases.len(),
-        cases.iter().filter(|(_, failure)| failure.is_some()).count(),
-        summary.counted_s
-    )?;
-    for (name, failure) in cases {
-        write!(
-            xml,
-            "  <testcase classname=\"{suite}\" name=\"{}\"",
-            crate::measure::text::escape(name)
-        )?;
-        match failure {
-            None => writeln!(xml, "/>")?,
-            Some(found) => {
-                let found = crate::measure::text::escape(found);
-                writeln!(xml, "><failure message=\"{found}\"/></testcase>")?;
-            }
-        }
-    }
-    writeln!(xml, "</testsuite>")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Condition, junit};
+    use super::Condition;
     use crate::load::record::kind::{Cause, Kind};
     use crate::load::record::{ErrorCount, Record, Stage};
     use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, Summary};
@@ -500,17 +458,17 @@ mod tests {
             ("rpc.response_p99 < 20ms", false, "rpc.response_p99 is 25.0 ms"),
             ("rpc.response_p99<=25ms", true, "rpc.response_p99 is 25.0 ms"),
             ("response_p99 > 24999us", true, "rpc.response_p99 is 25.0 ms"),
-            ("errors == 5", true, "errors is 5.00"),
-            ("errors != 5", false, "errors is 5.00"),
+            ("errors == 5", true, "errors is 5"),
+            ("errors != 5", false, "errors is 5"),
             ("rate >= 700", true, "rpc.rate is 700.50"),
-            ("rpc.retried == 0", true, "rpc.retried is 0.00"),
+            ("rpc.retried == 0", true, "rpc.retried is 0"),
             ("rpc.error_share < 1 %", false, "rpc.error_share is 5.00 %"),
             ("ops_per_cpu_s > 16k", true, "ops_per_cpu_s is 16,200"),
             ("service_p50 < 1s", false, "rpc.service_p50 was not measured"),
             ("other.rate > 0", false, "other.rate was not measured"),
             ("idle.error_share < 1 %", false, "idle.error_share was not measured"),
             ("lost == 0", false, "lost was not measured"),
-            ("valid == 1", true, "valid is 1.00"),
+            ("valid == 1", true, "valid is 1"),
             ("response_p99 > 0", true, "rpc.response_p99 is 25.0 ms"),
             ("generator_cpu < 0.5", true, "generator_cpu is 0.00 %"),
         ] {
@@ -561,7 +519,7 @@ mod tests {
         total.ops[0].failed = 7;
         let mut summary = summary();
         summary.settings.planned_s = 10.0;
-        let second = Second { length_s: 2.0, stage: "counted".to_owned(), ..Second::default() };
+        let second = Second { length_s: 2.0, stage: Stage::Counted, ..Second::default() };
         let error = |count| ErrorCount { count, example: String::new() };
         let errors = [((0, Kind::of(Cause::TimeOut, "time-out")), error(3))].into_iter().collect();
         let progress = Progress {
@@ -620,19 +578,5 @@ mod tests {
             let error = text.parse::<Condition>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn junit_names_what_failed() {
-        let verdicts: Vec<_> = ["rpc.response_p99 < 20ms", "errors < 10"]
-            .iter()
-            .map(|text| text.parse::<Condition>().unwrap().check(&summary()))
-            .collect();
-        let (summary, empty) = (summary(), Summary::default());
-        let xml = junit(&[(&summary, &verdicts), (&empty, &[])]);
-        assert!(xml.contains("tests=\"3\" failures=\"1\""), "{xml}");
-        assert!(xml.contains("tests=\"1\" failures=\"1\""), "{xml}");
-        assert!(xml.contains("rpc.response_p99 &lt; 20ms"), "{xml}");
-        assert!(xml.contains("<failure message=\"rpc.response_p99 is 25.0 ms\"/>"), "{xml}");
     }
 }
