@@ -372,6 +372,92 @@ mod tests {
         assert!(page.contains("1 of 2 expectations failed</span>"));
     }
 
+    /// A run of sixty seconds: the players come for ten, nothing is answered from the 40th to the
+    /// 44th, and there are errors of two kinds then.
+    fn broken_run(saturate: bool) -> Summary {
+        let second = |at: u32| {
+            let is_broken = (40..45).contains(&at);
+            let done = if at < 10 || is_broken { 0 } else { 500 };
+            Second {
+                at_s: f64::from(at) + 1.0,
+                length_s: 1.0,
+                stage: if at < 10 { Stage::Ramp } else { Stage::Counted },
+                ops: vec![SecondOp {
+                    done,
+                    started: done,
+                    p50_ns: 1_000,
+                    p90_ns: 1_500,
+                    p95_ns: 1_600,
+                    p99_ns: 2_000,
+                    p999_ns: 2_500,
+                    max_ns: if at < 10 { 0 } else { 3_000 },
+                    ..SecondOp::default()
+                }],
+                errors: if is_broken { 9 } else { 0 },
+                errors_by: if is_broken { vec![(0, 6), (1, 3)] } else { Vec::new() },
+                server_cpu: [0.2, 0.4][at as usize % 2],
+                ..Second::default()
+            }
+        };
+        let error = |kind: &str, count| ErrorSummary {
+            op: "ask".to_owned(),
+            kind: kind.to_owned(),
+            count,
+            ..ErrorSummary::default()
+        };
+        let times = Percentiles { count: 22_500, p99_ns: 2_000, ..Percentiles::default() };
+        let mut summary = Summary {
+            headline: "ask".to_owned(),
+            series_unix_ms: 1_795_326_541_000,
+            ops: vec![OpSummary {
+                name: "ask".to_owned(),
+                counted: true,
+                done: 22_500,
+                response: times,
+                service: times,
+                ..OpSummary::default()
+            }],
+            errors: vec![error("connect: refused", 30), error("no answer", 15)],
+            series: (0..60).map(second).collect(),
+            ..Summary::default()
+        };
+        summary.settings.saturate = saturate;
+        summary
+    }
+
+    #[test]
+    fn what_the_loop_is_for_leads_and_everything_can_be_read_off() {
+        for saturate in [false, true] {
+            let page = html(&broken_run(saturate));
+            let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+            for (times, throughput) in [
+                ("<b>Times of ask</b>", "<b>Throughput</b>"),
+                ("<span>99.9th percentile</span>", "<span>ask</span>"),
+                ("<h2>Percentiles</h2>", "<h2>Operations</h2>"),
+            ] {
+                assert_eq!(at(times) < at(throughput), !saturate, "{times}");
+            }
+            // The ramp is there and marked, with the time of day below.
+            assert!(page.contains(">players come</text>") && page.contains("not counted"));
+            assert!(page.contains(">05:49:01</text>"), "{page}");
+            // At the pointer: percentiles of which a second has enough values.
+            let note = "<b>20 s, 05:49:21 UTC</b><span class=\"k4\">slowest<em>3.00 µs</em></span>\
+                        <span class=\"k1\">p99<em>2.00 µs</em></span>\
+                        <span class=\"k2\">p95<em>1.60 µs</em></span>\
+                        <span class=\"k5\">p90<em>1.50 µs</em></span>\
+                        <span class=\"k0\">p50<em>1.00 µs</em></span>";
+            assert!(
+                page.contains(note) && page.contains("no p99.9: under 1,000 a second"),
+                "{page}"
+            );
+            // Errors by kind, in the seconds in which they were.
+            assert_eq!(page.matches("<rect class=\"column\"").count(), 10);
+            let note = "<b>41 s, 05:49:42 UTC</b><span class=\"k4\">ask: connect: refused\
+                        <em>6.00/s</em></span><span class=\"k1\">ask: no answer<em>3.00/s</em>";
+            assert!(page.contains(note), "{page}");
+        }
+    }
+
     #[test]
     fn percentiles_of_too_few_are_not_told() {
         let mut summary = Summary { headline: "op".to_owned(), ..Summary::default() };

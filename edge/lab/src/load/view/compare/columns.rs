@@ -261,8 +261,7 @@ impl Section<'_> {
                 "generating processes" => setting.value != "1 processes",
                 "ramp" => setting.value != "0 s ramp",
                 "scenario" | "warm-up" | "generator's driver" | "peer" => false,
-                "scheduling" => !setting.value.is_empty(),
-                _ => true,
+                _ => !setting.value.is_empty(),
             };
             let told = first.settings.iter().filter(all).filter(is_told);
             parts.extend(told.map(|setting| setting.value.clone()));

@@ -65,6 +65,8 @@ fn rounds_are_one_column_with_the_median_and_the_range() {
     assert!(text.contains(row), "{text}");
     assert!(text.contains("| | throng | Na\\|kama | throng against Na\\|kama |"), "{text}");
     assert!(text.contains("Closed loop, 64 players"), "{text}");
+    // Settings that say nothing are not told.
+    assert!(!text.contains(", ,") && !text.contains(", ;"), "{text}");
     assert!(text.contains("medians of 3 runs"), "{text}");
 }
 

@@ -7,7 +7,7 @@ use crate::load::result::STRETCH_S_MIN;
 use crate::load::result::summary::{OpSummary, Summary};
 use crate::load::result::{Second, SecondOp};
 use crate::measure::chart::{Axis, Chart, Columns, Dress, HeatMap, Line, Stack, Tick};
-use crate::measure::number::{float, percent, rate, time_f64};
+use crate::measure::number::{float, group, percent, rate, time_f64};
 use crate::measure::page::figure;
 use crate::measure::percentiles::CurvePoint;
 
@@ -262,7 +262,7 @@ fn times_over_time(time: &Time, seconds: &[Second], op: usize) -> (String, Strin
     for (name, least, colour, ns) in kinds {
         let enough = timed().filter(|it| it.done.max(it.started) >= least);
         if 2 * enough.count() < timed().count() {
-            left_out = format!("; {name} would need {least} a second");
+            left_out = format!("; no {name}: under {} a second", group(least));
         } else if timed().any(|it| ns(it) > 0) {
             lines.push(line(name, colour, false, times_of(seconds, op, ns)));
         }
