@@ -555,12 +555,14 @@ impl Generator {
         let process = plan.process;
         let (number, beat_ns) = (player.number, player.beat_ns);
         #[expect(clippy::cast_precision_loss, reason = "intervals are below 2^53 ns")]
-        let gap_ns = self.players[index].random.gap_ns(process, interval_ns as f64);
+        let gap_ns = |player: &mut Player| player.random.gap_ns(process, interval_ns as f64);
         let due_ns = match (beat_ns, process) {
-            (0, Process::Poisson) => now_ns + gap_ns,
+            (0, Process::Poisson) => now_ns + gap_ns(&mut self.players[index]),
             (0, Process::Constant) => self.first_beat_ns(now_ns, number, interval_ns),
             (due_ns, _) => due_ns,
         };
+        // Never the one before the first beat: it would stand for two distances.
+        let gap_ns = gap_ns(&mut self.players[index]);
         let gap_ns = match self.settings.rate_end {
             Some(_) => self.risen_ns(due_ns, gap_ns),
             None => gap_ns,

@@ -47,6 +47,29 @@ fn players_that_would_never_leave_do_not_hold_up_the_end() {
     assert_eq!(total.ops[0].unanswered + total.ops[1].unanswered, 0);
 }
 
+/// Players who come about once a warm-up: their first distances weigh as much as all others.
+#[test]
+fn rare_random_beats_are_as_many_as_they_should_be() {
+    let text = "name='a'\ntitle='a'\nplayers=200\nrate=200\n[[session]]\nname='s'\n\
+                process='poisson'\n[[session.loop]]\nop='do'\nget='/d'\n";
+    let mut counted = 0_u64;
+    for seed in 0..40 {
+        // The world begins at one second, and what is counted a second later.
+        let mut server = |now_ns: u64, _, _: &[u8]| {
+            counted += u64::from((2 * S..7 * S).contains(&now_ns));
+            vec![Act::Answer { at_ns: now_ns + MS, bytes: OK.to_vec() }]
+        };
+        let change = |settings: &mut Settings| {
+            settings.seed = seed;
+            settings.warm_up_ns = S;
+            settings.counted_ns = 5 * S;
+        };
+        World::new(text, change, &mut server).run();
+    }
+    // Of 40,000, within three standard deviations.
+    assert!((39_400..=40_600).contains(&counted), "{counted}");
+}
+
 #[test]
 fn a_rate_of_all_is_shared_by_those_who_have_a_loop() {
     let text = "name='a'\ntitle='a'\nplayers=40\nrate=100\n\
