@@ -230,7 +230,7 @@ struct Outer {
     allowed: Allowed,
     look_ns: u64,
     budget_ns: u64,
-    start: (u64, u64, Option<u64>),
+    start: Reading,
     exceeded: bool,
     location: String,
 }
@@ -275,23 +275,21 @@ impl Running {
 
 impl Call {
     fn suspend(&self) -> Outer {
-        let start = self.start.get();
         Outer {
             allowed: self.allowed.get(),
             look_ns: self.look_ns.get(),
             budget_ns: self.budget_ns.get(),
-            start: (start.wall_ns, start.cpu_ns, start.waited_ns),
+            start: self.start.get(),
             exceeded: self.exceeded.get(),
             location: self.location.take(),
         }
     }
 
     fn resume(&self, outer: Outer) {
-        let (wall_ns, cpu_ns, waited_ns) = outer.start;
         self.allowed.set(outer.allowed);
         self.look_ns.set(outer.look_ns);
         self.budget_ns.set(outer.budget_ns);
-        self.start.set(Reading { wall_ns, cpu_ns, waited_ns });
+        self.start.set(outer.start);
         self.exceeded.set(outer.exceeded);
         self.location.replace(outer.location);
         self.steps_left.set(0);
@@ -390,7 +388,6 @@ pub(crate) fn spend(steps: u32) -> mlua::Result<()> {
 ///
 /// # Errors
 /// The call's memory would be used up; hand the error on.
-#[allow(dead_code, reason = "for library functions")]
 pub(crate) fn check_bytes(lua: &Lua, bytes: usize) -> mlua::Result<()> {
     if is_room(lua, bytes) { Ok(()) } else { Err(mlua::Error::runtime(NO_MEMORY)) }
 }

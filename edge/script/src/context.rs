@@ -50,6 +50,12 @@ impl Packer {
         self
     }
 
+    /// A whole number of 4 bytes.
+    pub(crate) fn whole(&mut self, number: u32) -> &mut Self {
+        self.bytes.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+
     pub(crate) fn byte(&mut self, byte: u8) -> &mut Self {
         self.bytes.push(byte);
         self

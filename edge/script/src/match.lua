@@ -1,11 +1,10 @@
 -- The prelude's part for matches, under the name [throng]: this VM runs one. How it begins is in
 -- match_start.lua, which is thrown away then; what happens when players come and go, and signals, are in
--- match_players.lua, loaded when they are needed first.
+-- match_players.lua, and messages in match_messages.lua, loaded when they are needed first.
 
 local native, entry, fail, handler, require, loading_ends = ...
 
 local error, select, setmetatable, xpcall = error, select, setmetatable, xpcall
-local unpack_bytes, node = native.unpack, native.node
 
 local callbacks, context, loop, state
 
@@ -60,25 +59,15 @@ local function settle(what, ok, ...)
   return true, true
 end
 
--- Presences and messages come packed, see matches.rs.
+-- From the first message on; most of the matches that stand ready hear none.
+local read_messages
 
-local function read_messages(packed, count)
-  local list, position = {}, 1
-  local user_id, session_id, op_code, time_ms, reliable, username, data
-  for index = 1, count do
-    user_id, session_id, op_code, time_ms, reliable, username, data, position =
-      unpack_bytes("<c36c36ddBs4s4", packed, position)
-    list[index] = {
-      sender = { user_id = user_id, session_id = session_id, username = username, node = node },
-      op_code = op_code, data = data, reliable = reliable == 1, receive_time_ms = time_ms,
-    }
+function entry.match_loop(tick, packed, count, new_count)
+  if packed and not read_messages then
+    read_messages = native.part("match_messages")(native)
   end
-  return list
-end
-
-function entry.match_loop(tick, packed, count)
   return settle("loop", xpcall(loop, handler, context, dispatcher, tick, state,
-    packed and read_messages(packed, count) or {}))
+    packed and read_messages(packed, count, new_count) or {}))
 end
 
 -- What match_players.lua needs: calls a callback.

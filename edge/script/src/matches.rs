@@ -2,6 +2,7 @@
 //! its callbacks hand on. The prelude keeps the state and checks what the callbacks return.
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,6 +13,8 @@ use game::guest::{
 };
 use game::value::Value;
 use mlua::{Function, IntoLuaMulti, Value as LuaValue};
+use smallvec::SmallVec;
+use uuid::Uuid;
 
 use crate::calls::{Outcome, settle};
 use crate::context::{Packer, id, number, table, text};
@@ -26,6 +29,9 @@ const ALL_MEMORY: &str = "runtime.all_memory_max_bytes";
 /// What the smallest match needs, about.
 const START_BYTES: usize = 256 * 1024;
 
+/// Senders whom a match's VM knows, of about 400 bytes each; with more it begins anew.
+const SENDERS_MAX: usize = 4_096;
+
 /// A match written in Lua.
 pub(crate) struct LuaMatch {
     vm: Vm,
@@ -35,6 +41,37 @@ pub(crate) struct LuaMatch {
     label: String,
     /// Reused for every call's presences or messages.
     packer: Packer,
+    senders: Senders,
+}
+
+/// Those whom the VM knows because they have sent already, with where it has them.
+#[derive(Debug, Default)]
+struct Senders {
+    places: HashMap<Uuid, u32>,
+    /// Of those who have left.
+    free: Vec<u32>,
+}
+
+impl Senders {
+    /// Where the VM has this session, and whether it is to be told so first.
+    fn place(&mut self, session: Uuid) -> (u32, bool) {
+        if let Some(place) = self.places.get(&session) {
+            return (*place, false);
+        }
+        let next = || u32::try_from(self.places.len() + 1).unwrap_or(u32::MAX);
+        let place = self.free.pop().unwrap_or_else(next);
+        self.places.insert(session, place);
+        (place, true)
+    }
+
+    fn forget(&mut self, session: Uuid) {
+        self.free.extend(self.places.remove(&session));
+    }
+
+    fn forget_all(&mut self) {
+        self.places.clear();
+        self.free.clear();
+    }
 }
 
 /// Entry points of the prelude, each from its first call on: most of them are loaded only then.
@@ -83,6 +120,7 @@ impl LuaMatch {
             callbacks: Callbacks::default(),
             label: String::new(),
             packer: Packer::default(),
+            senders: Senders::default(),
         };
 
         let open = running.vm.entry("match_open").map_err(internal)?;
@@ -171,17 +209,35 @@ impl LuaMatch {
         self.packed()
     }
 
-    /// Messages as the prelude reads them: `<c36c36ddBs4s4` each.
+    /// Messages as the prelude reads them: `<I4ddBs4` each, and before all of them those who send
+    /// for the first time, `<I4c36c36s4` each. Gives how many these are, too.
     #[allow(clippy::cast_precision_loss, reason = "scripts' numbers are doubles anyway")]
-    fn pack_messages(&mut self, messages: &[MatchMessage]) -> Result<mlua::LuaString, ScriptError> {
-        let packer = self.packer.start();
-        for message in messages {
-            packer.id(message.sender.user_id).id(message.sender.session_id);
-            packer.number(message.op_code as f64).number(message.receive_time_ms as f64);
-            packer.byte(u8::from(message.reliable));
-            packer.text(message.sender.username.as_bytes()).text(&message.data);
+    fn pack_messages(
+        &mut self,
+        messages: &[MatchMessage],
+    ) -> Result<(mlua::LuaString, usize), ScriptError> {
+        // Not in between: their places are those of others then.
+        if self.senders.places.len() + messages.len() > SENDERS_MAX {
+            self.senders.forget_all();
         }
-        self.packed()
+        let packer = self.packer.start();
+        let mut places = SmallVec::<[u32; 64]>::new();
+        let mut new_count = 0;
+        for MatchMessage { sender, .. } in messages {
+            let (place, is_new) = self.senders.place(sender.session_id);
+            places.push(place);
+            if is_new {
+                new_count += 1;
+                packer.whole(place).id(sender.user_id).id(sender.session_id);
+                packer.text(sender.username.as_bytes());
+            }
+        }
+        for (message, place) in messages.iter().zip(places) {
+            packer.whole(place);
+            packer.number(message.op_code as f64).number(message.receive_time_ms as f64);
+            packer.byte(u8::from(message.reliable)).text(&message.data);
+        }
+        Ok((self.packed()?, new_count))
     }
 
     fn packed(&self) -> Result<mlua::LuaString, ScriptError> {
@@ -235,6 +291,11 @@ impl MatchScript for LuaMatch {
     ) -> Result<bool, ScriptError> {
         self.refresh(context)?;
         let packed = self.pack_presences(presences)?;
+        if !joined {
+            for (presence, _) in presences {
+                self.senders.forget(presence.session_id);
+            }
+        }
         let callback = if joined {
             self.callback(&self.callbacks.join, "match_join")?
         } else {
@@ -253,8 +314,13 @@ impl MatchScript for LuaMatch {
     ) -> Result<bool, ScriptError> {
         self.refresh(context)?;
         let packed = if messages.is_empty() { None } else { Some(self.pack_messages(messages)?) };
+        let (packed, new_count) = packed.unzip();
         let callback = self.callback(&self.callbacks.tick, "match_loop")?;
-        let (goes_on, _) = self.call(host, callback, (tick, packed, messages.len()))?;
+        let arguments = (tick, packed, messages.len(), new_count);
+        let (goes_on, _) = self.call(host, callback, arguments).inspect_err(|_| {
+            // Perhaps before it had read who they are.
+            self.senders.forget_all();
+        })?;
         Ok(goes_on.as_boolean().unwrap_or(false))
     }
 

@@ -15,7 +15,7 @@ local entry, spare_memory = {}, native.spare_memory
 -- For the parts that may be loaded later, when scripts may have put their own in these places.
 native.error, native.pairs, native.pcall, native.tostring = error, pairs, pcall, tostring
 native.type, native.xpcall, native.sub, native.unpack = type, xpcall, sub, string.unpack
-native.select = select
+native.select, native.clone = select, table.clone
 
 string.pack, string.unpack, string.packsize = nil, nil, nil
 debug = nil

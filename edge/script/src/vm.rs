@@ -88,6 +88,7 @@ pub(crate) enum Part {
     Match,
     MatchStart,
     MatchPlayers,
+    MatchMessages,
 }
 
 impl Part {
@@ -104,13 +105,14 @@ impl Part {
             Self::Match => include_str!("match.lua"),
             Self::MatchStart => include_str!("match_start.lua"),
             Self::MatchPlayers => include_str!("match_players.lua"),
+            Self::MatchMessages => include_str!("match_messages.lua"),
         }
     }
 
     /// The part as a function, compiled once in a process: without line numbers, as errors show
     /// scripts' lines only.
     pub(crate) fn load(self, lua: &Lua) -> mlua::Result<Function> {
-        static CODE: [OnceLock<Vec<u8>>; 11] = [const { OnceLock::new() }; 11];
+        static CODE: [OnceLock<Vec<u8>>; 12] = [const { OnceLock::new() }; 12];
         let place = CODE.get(self as usize).ok_or_else(|| mlua::Error::runtime("no such part"))?;
         let code = match place.get() {
             Some(code) => code,
@@ -331,6 +333,7 @@ fn native_function(
             b"match" => Part::Match.load(lua),
             b"match_start" => Part::MatchStart.load(lua),
             b"match_players" => Part::MatchPlayers.load(lua),
+            b"match_messages" => Part::MatchMessages.load(lua),
             b"late" => Part::Late.load(lua),
             _ => Part::Rare.load(lua),
         }),

@@ -199,7 +199,7 @@ fn callbacks_hand_the_state_on_and_end_the_match_with_nil() {
 }
 
 #[test]
-fn messages_and_label_look_as_the_original_shows_them() {
+fn messages_and_label_look_as_nakama_shows_them() {
     let mut host = TestHost::default();
     let text = "function M.match_loop(c, d, tick, s, messages)
             d.match_label_update(nk.json_encode(messages))
@@ -226,6 +226,51 @@ fn messages_and_label_look_as_the_original_shows_them() {
             "second10",
         ]
     );
+}
+
+#[test]
+fn every_message_names_its_sender_whoever_has_sent_before() {
+    let mut host = TestHost::default();
+    let text = "function M.match_loop(c, d, tick, s, messages)
+            local names = {}
+            for i, m in ipairs(messages) do
+                local sender = m.sender
+                assert(sender.username == 'user' .. m.data and sender.node == 'node1')
+                assert(tonumber(string.sub(sender.user_id, -4), 16) == tonumber(m.data))
+                assert(tonumber(string.sub(sender.session_id, -4), 16) == m.data + 100)
+                -- The table is the script's own.
+                sender.username, sender.user_id, sender.more = 'changed', nil, true
+                for _, other in ipairs(names) do assert(other ~= sender) end
+                names[i] = sender
+            end
+            if tick == 1 then error('oops') end
+            return s
+        end";
+    let mut running = started(text, &mut host);
+    let context = match_context();
+    let message = |number: u128| MatchMessage {
+        sender: presence(number),
+        op_code: 5,
+        data: number.to_string().into(),
+        reliable: true,
+        receive_time_ms: 17,
+    };
+    let mut tick = |at: i64, from: &[u128]| {
+        let messages: Vec<_> = from.iter().map(|number| message(*number)).collect();
+        running.tick(&mut host, &context, at, &messages).map(|_| ())
+    };
+    tick(0, &[1, 2, 1]).unwrap();
+    assert_eq!(tick(1, &[3, 2]).unwrap_err().message, "oops");
+    tick(2, &[2, 3, 4]).unwrap();
+    // More than a match knows at a time.
+    for first in (10..6_000).step_by(100) {
+        let many: Vec<_> = (first..first + 100).chain([first, 1]).collect();
+        tick(3, &many).unwrap();
+    }
+    let one = [(presence(1), PresenceReason::Leave)];
+    assert!(running.presences(&mut host, &context, 4, false, &one).unwrap());
+    let both = [7_001, 1, 7_002].map(message);
+    running.tick(&mut host, &context, 5, &both).unwrap();
 }
 
 #[test]
