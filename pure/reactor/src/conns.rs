@@ -75,11 +75,14 @@ pub(crate) struct Held {
     pub(crate) eof: bool,
 }
 
+/// The name of a socket that does not exist yet.
+pub const NO_FILE: u32 = u32::MAX;
+
 /// One connection.
 #[derive(Debug)]
 pub struct Conn {
     pub(crate) generation: u32,
-    /// The driver's name for the socket.
+    /// The driver's name for the socket; [`NO_FILE`] as long as there is none.
     pub file: u32,
     /// Which operations the kernel holds: bits that only the driver knows.
     pub kernel: u16,
@@ -115,7 +118,7 @@ impl Conn {
     fn free() -> Self {
         Self {
             generation: 0,
-            file: 0,
+            file: NO_FILE,
             kernel: 0,
             output_max: 0,
             patience_ms: u32::MAX,

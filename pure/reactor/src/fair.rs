@@ -4,8 +4,8 @@
 //! A turn is bounded (`Limits::turn_bytes`): what the kernel brought beyond it waits for the next, in
 //! order. A connection that fills its receive buffer twice in a row has *flooded*: from then on it
 //! is given one piece at a time, in turns with all others that flood, which have half of a turn
-//! together; the first piece that does not fill its buffer ends that. All
-//! others are received from as their bytes come. Who met a shortage of receive buffers goes first.
+//! together; a piece that fills less than a quarter of its buffer ends that. All others are
+//! received from as their bytes come. Who met a shortage of receive buffers goes first.
 
 use std::collections::VecDeque;
 
@@ -82,8 +82,9 @@ impl<M> Net<M> {
         self.turns.spent += cost;
     }
 
-    /// What was held back is told under a bound of its own, or it would wait for ever on a thread
-    /// that the kernel always brings enough.
+    /// What the kernel brings and what was held back are each told under a bound of their own: or
+    /// the one would wait for ever on a thread that always has mail, and the other on one that the
+    /// kernel always brings enough.
     pub(crate) fn spend_anew(&mut self) {
         self.turns.spent = 0;
     }

@@ -27,7 +27,7 @@ mod stall;
 mod stop;
 mod turn;
 
-pub use conns::{Conn, Conns, Phase};
+pub use conns::{Conn, Conns, NO_FILE, Phase};
 pub use counters::{COUNTERS, COUNTERS_LEN, Count, CounterInfo, Counters};
 pub use fair::Receive;
 pub use limits::Limits;

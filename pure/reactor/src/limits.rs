@@ -29,8 +29,8 @@ pub struct Limits {
     /// How long an outgoing connection may be in the making, in milliseconds; then it has failed
     /// with `ConnectFailure::TimedOut`. The kernel gives up by itself after about two minutes.
     pub connect_ms: u32,
-    /// The same for a connection that is being closed, in milliseconds; then it is aborted and
-    /// counted (`flush_timeouts`).
+    /// How long the peer of a connection that is being closed may take less of its last bytes than
+    /// `stall_ms` says, in milliseconds; then it is aborted and counted (`flush_timeouts`).
     pub flush_ms: u32,
     /// How long no connection is accepted after the system had no file or memory left for one, in
     /// milliseconds.

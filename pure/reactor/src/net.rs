@@ -51,7 +51,7 @@ pub(crate) enum Deferred {
 pub struct Net<M> {
     /// When the turn began.
     pub(crate) now: Now,
-    /// Turns since the start.
+    /// Turns since the start, without those before which something was left.
     pub(crate) turn: u64,
     /// The thread's limits.
     pub limits: Limits,

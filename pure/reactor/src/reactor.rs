@@ -107,10 +107,12 @@ impl<M: Send + 'static> Reactor<M> {
         Some(Duration::from_nanos(due_ns.saturating_sub(self.net.now.mono_ns)))
     }
 
-    pub(crate) fn begin_turn(&mut self, now: Now) {
+    /// With `has_more` the last turn has left something that the kernel had brought: as long as it
+    /// does, nobody can be said not to have taken what was offered.
+    pub(crate) fn begin_turn(&mut self, now: Now, has_more: bool) {
         assert!(now.mono_ns >= self.net.now.mono_ns, "time goes back");
         self.net.now = now;
-        self.net.turn += 1;
+        self.net.turn += u64::from(!has_more);
         self.net.begin_turns();
         self.net.postman.process.awake();
     }

@@ -87,10 +87,12 @@ fn take_turns<M: Send + 'static, D: Driver<M>>(
         } else {
             driver.wait(&mut reactor.net, patience, false)?
         };
-        reactor.begin_turn(now);
+        reactor.begin_turn(now, has_more);
         // Mail before bytes: what another thread posted before a client got an answer is seen
         // before that client's next request.
         reactor.take_mail();
+        // However much mail there was, the kernel is heard.
+        reactor.net.spend_anew();
         driver.deliver(reactor);
         reactor.take_deferred();
         reactor.resume_held();

@@ -24,7 +24,7 @@ use std::time::Duration;
 use event::{ConnectFailure, Now};
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, cqueue, opcode, types};
-use reactor::{Count, Driver, Limits, Net, Phase, Reactor, Receive};
+use reactor::{Count, Driver, Limits, NO_FILE, Net, Phase, Reactor, Receive};
 use rustix::event::EventfdFlags;
 
 use self::accepts::Accepts;
@@ -43,8 +43,6 @@ const BUFFER_GROUP: u16 = 0;
 const GATHERED_MAX: usize = 64;
 /// Files that are not connections of a handler: accepted and at once refused.
 const SPARE_FILES: u32 = 64;
-/// The name of a socket that does not exist yet.
-const NO_FILE: u32 = u32::MAX;
 
 /// A connection's `kernel` bits: operations that are outstanding, and what has been done.
 const RECEIVE: u16 = 1;
@@ -408,7 +406,6 @@ impl Uring {
             .or_insert_with(|| Box::new((to.into(), from.map(crate::connect::source))));
         state.kernel |= CONNECT;
         if is_new {
-            state.file = NO_FILE;
             let domain = i32::from(address.0.family());
             return self.push_plain(Plain::Socket(domain), Tag::Socket, slot);
         }

@@ -76,27 +76,39 @@ pub(crate) fn an_attempt_to_connect_can_be_taken_back(driver: DriverChoice) {
     let (_listener, _waiting, deaf) = deaf_listener();
     let (told, events) = mpsc::channel();
     let mut attempts = Vec::new();
-    let rig = Rig::new(driver, quick(), move |_, input, out| match input {
+    let rig = Rig::new(driver, quick(), move |now, input, out| match input {
         Input::Mail(0) => attempts.push(out.connect(deaf, 1, 60_000)),
         Input::Mail(1) => attempts.drain(..).for_each(|attempt| {
             out.cancel_connect(attempt);
             out.cancel_connect(attempt);
         }),
-        Input::Mail(_) => {
+        Input::Mail(2) => {
             out.connect(deaf, 2, 20);
         }
+        // Before there is even a socket.
+        Input::Mail(_) => {
+            let attempt = out.connect(deaf, 3, 60_000);
+            out.cancel_connect(attempt);
+        }
         Input::ConnectFailed { token, failure } => told.send((token, failure)).unwrap(),
-        _ => {}
+        input => echo(now, input, out),
     });
-    for (orders, wanted) in
-        [(&[0, 1][..], (1, ConnectFailure::Cancelled)), (&[2][..], (2, ConnectFailure::TimedOut))]
-    {
+    // Nobody else's socket is taken for the one that there was not.
+    let neighbour = rig.client();
+    assert_eq!(round_trip(&neighbour, b"before"), b"before");
+    for (orders, wanted) in [
+        (&[0, 1][..], (1, ConnectFailure::Cancelled)),
+        (&[2][..], (2, ConnectFailure::TimedOut)),
+        (&[3][..], (3, ConnectFailure::Cancelled)),
+    ] {
         for order in orders {
             rig.running.post(ThreadId(0), *order).unwrap();
         }
         assert_eq!(events.recv_timeout(PATIENCE), Ok(wanted));
     }
-    rig.await_count(Count::Open, |open| open == 0);
+    rig.await_count(Count::Open, |open| open == 1);
+    assert_eq!(round_trip(&neighbour, b"after"), b"after");
+    drop(neighbour);
     rig.stop();
     assert!(events.try_recv().is_err(), "one outcome each");
 }

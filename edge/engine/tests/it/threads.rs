@@ -33,6 +33,21 @@ pub(crate) fn a_wake_comes_on_time_and_once(driver: DriverChoice) {
     rig.stop();
 }
 
+/// A turn tells all mail, however much; what clients sent has a share of its own.
+pub(crate) fn mail_without_end_keeps_no_client_waiting(driver: DriverChoice) {
+    let rig = Rig::new(driver, quick(), |now, input, out| match input {
+        Input::Mail(mail) => out.mail(ThreadId(0), mail),
+        input => echo(now, input, out),
+    });
+    let old = rig.client();
+    (0..4_000).for_each(|mail| rig.running.post(ThreadId(0), mail).unwrap());
+    let new = rig.client();
+    for client in [&old, &new] {
+        assert_eq!(round_trip(client, b"all the same"), b"all the same");
+    }
+    rig.stop();
+}
+
 pub(crate) fn every_busy_turn_ends_once(driver: DriverChoice) {
     let (told, turns) = mpsc::channel();
     let mut inputs = 0;
