@@ -27,36 +27,41 @@ const LOG_PAGES_MAX: u32 = 4 * CHECKPOINT_PAGES;
 /// How long the thread waits for the write lock; then the log goes on until the next commit.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the thread is told.
-#[derive(Debug, Default)]
-struct Told {
-    is_due: bool,
-    is_over: bool,
-}
-
 /// Between those who commit and the thread.
 #[derive(Debug, Default)]
 struct Bell {
-    told: Mutex<Told>,
+    is_over: Mutex<bool>,
     changed: Condvar,
-    /// As in `told`, to be seen without a lock.
+    /// The log is long, and not copied yet. Who sets it takes the lock before he notifies.
     is_due: AtomicBool,
 }
 
 impl Bell {
-    fn tell(&self, change: impl FnOnce(&mut Told)) {
-        change(&mut self.told.lock().unwrap_or_else(PoisonError::into_inner));
+    /// The log is long.
+    fn ring(&self) {
+        if !self.is_due.swap(true, Ordering::Relaxed) {
+            drop(self.is_over.lock().unwrap_or_else(PoisonError::into_inner));
+            self.changed.notify_all();
+        }
+    }
+
+    fn end(&self) {
+        *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_all();
     }
 
     /// Waits until there is something to copy; `false` at the end.
     fn wait(&self) -> bool {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_while(told, |told| !told.is_due && !told.is_over);
-        let mut told = waited.unwrap_or_else(PoisonError::into_inner);
-        told.is_due = false;
+        let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let sleeps = |is_over: &mut bool| !*is_over && !self.is_due.load(Ordering::Relaxed);
+        let waited = self.changed.wait_while(is_over, sleeps);
+        !*waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The log is copied. What was committed meanwhile is a part of that: who finds it long still
+    /// rings again.
+    fn copied(&self) {
         self.is_due.store(false, Ordering::Relaxed);
-        !told.is_over
     }
 }
 
@@ -92,8 +97,8 @@ impl Checkpoints {
         let bell = Arc::clone(&self.bell);
         conn.wal_hook(Some(move |log: &mut Wal, pages: i32| {
             let pages = u32::try_from(pages).unwrap_or(0);
-            if pages >= CHECKPOINT_PAGES && !bell.is_due.swap(true, Ordering::Relaxed) {
-                bell.tell(|told| told.is_due = true);
+            if pages >= CHECKPOINT_PAGES {
+                bell.ring();
             }
             if pages >= LOG_PAGES_MAX {
                 // It fails while the thread copies, which is as good.
@@ -106,7 +111,7 @@ impl Checkpoints {
 
 impl Drop for Checkpoints {
     fn drop(&mut self) {
-        self.bell.tell(|told| told.is_over = true);
+        self.bell.end();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread is in the log already, and there is nothing else to do about it.
             let _ = thread.join();
@@ -130,6 +135,7 @@ impl Copier {
                 // The log is whole all the same, and the next commit asks again.
                 let _ = self.reporter.own(&error);
             }
+            self.bell.copied();
         }
     }
 

@@ -141,18 +141,23 @@ impl Guest {
         let sort = |error: &rusqlite::Error| self.sort(shared, error);
         self.rules.forget();
         let mut statement = self.conn.prepare_cached(sql).map_err(|error| sort(&error))?;
-        let drops = self.rules.drops();
-        self.check_freed(shared, self.rules.frees())?;
-        bind(&mut statement, params, sort)?;
-        let result = if statement.readonly() {
-            self.step(shared, &mut statement, each)
-        } else {
-            self.write(shared, &mut statement, &drops, each)
-        };
-        if sql.len() > KEPT_SQL_BYTES_MAX || !drops.is_empty() {
-            statement.discard();
-        } else {
+        let (drops, frees) = (self.rules.drops(), self.rules.frees());
+        // A statement that is kept is not judged again: neither what it drops nor what it frees.
+        let is_kept = sql.len() <= KEPT_SQL_BYTES_MAX && drops.is_empty() && frees.is_empty();
+        let result = self
+            .check_freed(shared, frees)
+            .and_then(|()| bind(&mut statement, params, sort))
+            .and_then(|()| {
+                if statement.readonly() {
+                    self.step(shared, &mut statement, each)
+                } else {
+                    self.write(shared, &mut statement, &drops, each)
+                }
+            });
+        if is_kept {
             drop::<CachedStatement<'_>>(statement);
+        } else {
+            statement.discard();
         }
         result
     }

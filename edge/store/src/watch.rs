@@ -100,7 +100,7 @@ impl FileWatch {
     fn changed_ns(&self) -> i64 {
         let found = self.directory.as_ref().and_then(|directory| directory.metadata().ok());
         found.map_or(UNKNOWN, |found| {
-            found.mtime().saturating_mul(1_000_000_000) + found.mtime_nsec()
+            found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec())
         })
     }
 

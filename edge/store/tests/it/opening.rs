@@ -210,7 +210,7 @@ fn a_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is_acknowledged() 
         let store = Store::open(folder.path()).unwrap();
         let mut db = store.connect().unwrap();
         // So long ago that the directory's time alone tells that nothing has happened since.
-        let then = SystemTime::now() - Duration::from_secs(60);
+        let then = SystemTime::now() - Duration::from_mins(1);
         File::open(folder.path()).unwrap().set_modified(then).unwrap();
         let insert = "INSERT INTO user_device VALUES ($1, x'00')";
         db.execute(insert, &[Param::Text("before")]).unwrap();
