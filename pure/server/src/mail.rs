@@ -15,7 +15,7 @@ use game::api::{Answer, ApiCall, Disconnect};
 use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::error::ApiError;
-use game::guest::{CallContext, JoinRequest, Presence, ScriptError};
+use game::guest::{CallContext, JoinRequest, Presence, ScriptError, ScriptFailure};
 use game::match_id::MatchId;
 use game::session::{Claims, Revocation};
 use game::value::Value;
@@ -334,6 +334,13 @@ pub struct Done {
     pub took_ms: u32,
     /// What came of it.
     pub outcome: Outcome,
+}
+
+impl Done {
+    /// Whether nothing was called, because there is no function of that name.
+    pub(crate) fn is_of_no_function(&self) -> bool {
+        matches!(&self.outcome, Outcome::Rpc(Err(error)) if error.kind == ScriptFailure::NotFound)
+    }
 }
 
 /// What came of a job.

@@ -254,10 +254,14 @@ impl Core {
             }
             Lane::Lister => group.listings = group.listings.saturating_sub(1),
             Lane::Caller { index, closes, function } => {
-                self.callers.functions.note_cost(function, done.took_ms);
                 group.at_callers = group.at_callers.saturating_sub(1);
-                if done.group != SHARED {
-                    group.note_cost(now, done.took_ms);
+                // Names that nobody has defined would make slow functions that share their place,
+                // and whoever calls them, look fast.
+                if !done.is_of_no_function() {
+                    self.callers.functions.note_cost(function, done.took_ms);
+                    if done.group != SHARED {
+                        group.note_cost(now, done.took_ms);
+                    }
                 }
                 let Some(lane) = self.callers.lanes.get_mut(index) else { return };
                 lane.under_way = lane.under_way.saturating_sub(1);

@@ -53,6 +53,9 @@ pub(crate) struct Functions {
 
 /// Functions that are told apart; names that share a place share a mean.
 const FUNCTIONS: usize = 1024;
+/// What one call counts at most, so that a single one does not make a function slow that was fast,
+/// however long it took; a function whose first call takes so long is slow at once.
+const CALL_COST_MS_MAX: u32 = 4 * FAST_MS_MAX as u32;
 /// The share of the last call in the mean is one in so many.
 const MEAN_OF: u32 = 8;
 
@@ -74,7 +77,7 @@ impl Functions {
     /// A call of it took so long.
     pub(crate) fn note_cost(&mut self, slot: u16, took_ms: u32) {
         let Some(mean) = self.means.get_mut(usize::from(slot)) else { return };
-        let last = took_ms.min(u32::from(u16::MAX)).saturating_mul(16).max(1);
+        let last = took_ms.min(CALL_COST_MS_MAX).saturating_mul(16).max(1);
         *mean = if *mean == 0 { last } else { *mean - *mean / MEAN_OF + last / MEAN_OF };
     }
 
@@ -280,9 +283,12 @@ mod tests {
         assert_eq!(functions.class(spin, Class::Fast(9)), Class::Slow);
         functions.note_cost(echo, 0);
         assert_eq!(functions.class(echo, Class::Unknown), Class::New);
-        functions.note_cost(echo, 100);
+        functions.note_cost(echo, 60_000);
         assert_eq!(functions.class(echo, Class::Fast(9)), Class::Fast(9));
         assert_eq!(functions.class(echo, Class::Slow), Class::Slow);
+        // One that has become slow is known by a few.
+        (0..4).for_each(|_| functions.note_cost(echo, 1_000));
+        assert_eq!(functions.class(echo, Class::Fast(9)), Class::Slow);
         // Calls that are fast again are forgiven one by one.
         (0..40).for_each(|_| functions.note_cost(spin, 0));
         assert_eq!(functions.class(spin, Class::Unknown), Class::New);

@@ -35,8 +35,7 @@ const ERROR_BYTES_MAX: usize = 16 * 1024;
 fn shortened(mut error: ScriptError) -> ScriptError {
     for text in [&mut error.message, &mut error.location] {
         if text.len() > ERROR_BYTES_MAX {
-            let end = (0..=ERROR_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at));
-            text.truncate(end.unwrap_or(0));
+            text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX));
             text.push('…');
             text.shrink_to_fit();
         }
