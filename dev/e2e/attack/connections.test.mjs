@@ -6,6 +6,7 @@ import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { once } from "node:events";
+import { gzipSync, inflateRawSync } from "node:zlib";
 import { WebSocket } from "ws";
 import { throngOnly } from "../server.mjs";
 import { newPlayer } from "../client.mjs";
@@ -316,4 +317,27 @@ test("silent connections to the metrics port delay no scrape", throngOnly, async
   await server.counters();
   assert.ok(Date.now() - began < 500, `the scrape took ${Date.now() - began} ms`);
   for (const socket of silent) socket.destroy();
+});
+
+test("bodies that unpack to nothing cost little, however many blocks they have", throngOnly, async () => {
+  // 208,000 empty blocks of deflate, each of which asks a decoder to begin anew; 13,000 empty members of gzip.
+  const block = Buffer.from([0x02, 0x08, 0x20, 0x80, 0x00]);
+  const blocks = Buffer.concat([...Array(52_000).fill(block), Buffer.from([0x03, 0x00])]);
+  const members = Buffer.concat(Array(13_000).fill(gzipSync("")));
+  assert.equal(inflateRawSync(blocks).length, 0);
+  const head = (coding, body) =>
+    `POST /v2/account/authenticate/device HTTP/1.1\r\nHost: a\r\nContent-Encoding: ${coding}\r\n` +
+    `Content-Length: ${body.length}\r\n\r\n`;
+  const requests = [["deflate", blocks], ["gzip", members]].map(([coding, body]) =>
+    Buffer.concat([Buffer.from(head(coding, body)), body]),
+  );
+  await besideNeighbour(server, async () => {
+    const until = Date.now() + 3_000;
+    await inParallel(10, 10, async (index) => {
+      const socket = await server.rawConnection();
+      socket.resume();
+      await pour(socket, requests[index % 2], until);
+      socket.destroy();
+    });
+  });
 });

@@ -29,5 +29,6 @@ pub use view::{advice, compare, comparison, html, junit, prometheus, screen, tex
 
 pub use crate::measure::{
     Environment, Intervals, Percentiles, ProcessSample, SampleError, Search, Silence, Target,
-    TargetError, TlsChoice, TlsError, Trust, did_you_mean, json, sample,
+    TargetError, TlsChoice, TlsError, Trust, json, sample,
 };
+pub use wire::nearest::did_you_mean;

@@ -18,7 +18,6 @@ mod json;
 pub mod link;
 pub mod match_id;
 pub mod multi;
-pub mod nearest;
 pub mod pairs;
 pub mod query;
 pub mod schema;
@@ -27,3 +26,5 @@ pub mod storage;
 pub mod user;
 pub mod value;
 pub mod wallet;
+
+pub use wire::nearest;

@@ -13,5 +13,6 @@ pub mod excerpt;
 pub mod http1;
 pub mod http2;
 pub mod nakama;
+pub mod nearest;
 pub mod query;
 pub mod websocket;

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::measure::nearest::did_you_mean;
+use wire::nearest::did_you_mean;
 
 /// Keys that are offered for an unknown one, at most.
 const NAMES_MAX: usize = 64;

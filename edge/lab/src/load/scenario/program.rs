@@ -17,7 +17,7 @@ use crate::load::scenario::{
     Audience, Auth, Await, Beat, OnError, Pace, Process, Scenario, ScenarioError, Session,
     StepForm, Think,
 };
-use crate::measure::nearest::did_you_mean;
+use wire::nearest::did_you_mean;
 
 /// Operations of one scenario, at most: each has its own histograms.
 pub(crate) const OPS_MAX: usize = 64;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::load::scenario::program::Source;
-use crate::measure::nearest::did_you_mean;
+use wire::nearest::did_you_mean;
 
 /// Holes of one template, at most.
 pub(crate) const HOLES_MAX: usize = 64;
@@ -280,7 +280,9 @@ fn json_pieces<'a>(mut rest: &'a str, mut piece: impl FnMut(&'a str)) {
 fn unknown(name: &str, names: &Names) -> TemplateError {
     let known = names.constants.keys().chain(&names.captured).map(String::as_str);
     let known = known.chain(names.data.iter().map(|it| it.name.as_str()));
-    let meant = did_you_mean(name, known.chain(["player", "round", "cid"]));
+    // Behind a dot is the column of a data source.
+    let first = name.split_once('.').map_or(name, |(source, _)| source);
+    let meant = did_you_mean(first, known.chain(["player", "round", "cid"]));
     TemplateError::Unknown { name: name.to_owned(), meant }
 }
 

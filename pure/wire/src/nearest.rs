@@ -48,5 +48,12 @@ mod tests {
             assert_eq!(did_you_mean(name, known), wanted, "{name}");
         }
         assert_eq!(did_you_mean(&"x".repeat(1_000), known), "");
+        let scenarios = ["register", "rpc-lua", "rpc-js", "match"];
+        for (name, wanted) in
+            [("rpc-lau", "rpc-lua"), ("rpc-j", "rpc-js"), ("regsiter", "register")]
+        {
+            assert_eq!(did_you_mean(name, scenarios), format!("; did you mean `{wanted}`?"));
+        }
+        assert_eq!(did_you_mean("rpc", []), "");
     }
 }
