@@ -1,7 +1,7 @@
 -- Guess a number: a small game that keeps its scores. docs/lua/guide.md builds it step by step.
 --
--- Two RPCs: "guess" takes {"number": 5} and answers "higher", "lower" or "right, in 3 tries";
--- "best" lists who needed the fewest tries.
+-- Two RPCs: "guess" takes {"number": 5} and answers {"answer": "higher"}, "lower" or "right", the
+-- last with "tries"; "best" lists who needed the fewest tries.
 
 local nk = require("nakama")
 
@@ -55,21 +55,21 @@ local function guess(context, payload)
   game.tries = game.tries + 1
   if number ~= game.secret then
     save_game(context, game)
-    return number < game.secret and "higher" or "lower"
+    return nk.json_encode({ answer = number < game.secret and "higher" or "lower" })
   end
   keep_score(context, game.tries)
   save_game(context, { secret = math.random(SECRET_MAX), tries = 0 })
-  return string.format("right, in %d tries", game.tries)
+  return nk.json_encode({ answer = "right", tries = game.tries })
 end
 
 local function best(context, payload)
   local objects = nk.storage_list(nil, "guess_best", 100)
   table.sort(objects, function(a, b) return a.value.tries < b.value.tries end)
-  local lines = {}
+  local scores = {}
   for index, object in ipairs(objects) do
-    lines[index] = string.format("%d. %s, %d tries", index, object.value.username, object.value.tries)
+    scores[index] = object.value
   end
-  return table.concat(lines, "\n")
+  return nk.json_encode({ best = scores })
 end
 
 nk.register_rpc(guess, "guess")

@@ -1,6 +1,7 @@
 /**
  * docs/lua/guide.md, followed as a reader would, in an empty folder: files are written, commands are run in one
- * shell, and the `text` block behind a command must be what it prints. Only the port is changed.
+ * shell, and the `text` block behind a command must be what it prints. A `js` block is run with a `client` of
+ * nakama-js, and prints what its comments say. Only the port is changed.
  *
  * Marks in comments: `file: PATH` before a block to be written, `numbers differ` before output with numbers by
  * chance, `stop` and `stop: SIGKILL` where the reader ends the server. Not here: anything about other pages.
@@ -17,7 +18,10 @@ import { REPOSITORY, binary, isExternal, throngOnly, within } from "./server.mjs
 const STEP_MS_MAX = 30_000;
 const DEFAULT_PORT = /\b7350\b/g;
 /** Marks and fenced blocks, in the order of the page. */
-const STEPS = /<!-- (stop|stop: SIGKILL|numbers differ|file: [\w./]+) -->|```(sh|lua|text)\n([\s\S]*?)```/g;
+const STEPS =
+  /<!-- (stop|stop: SIGKILL|numbers differ|file: [\w./]+) -->|```(sh|lua|text|js)\n([\s\S]*?)```/g;
+/** What a line of the page's client code says that it prints. */
+const SAID = /console\.log\(.*\/\/ (.*)/;
 
 const folder = isExternal ? undefined : await mkdtemp(join(tmpdir(), "throng-guide-"));
 let server;
@@ -82,6 +86,25 @@ async function start(command, cwd, path) {
   return { child, port, log: () => log };
 }
 
+/** What the page's client code prints, by the released SDK. */
+async function runClient(code, port) {
+  const made = `const client = new Client("defaultkey", "127.0.0.1", "${port}");`;
+  const script = `import { Client } from "@heroiclabs/nakama-js";\n${made}\n${code}\nprocess.exit(0);`;
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", script], {
+    cwd: import.meta.dirname,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text) => (output += text));
+  }
+  await within(once(child, "close"), STEP_MS_MAX, () => {
+    child.kill("SIGKILL");
+    return `no end of:\n${code}\n${output}`;
+  });
+  return output.trim();
+}
+
 const binaryPath = (path) => join(path.split(":")[0], "throng");
 
 async function stop(signal) {
@@ -100,7 +123,7 @@ test("the guide leads from an empty folder to a game with stored scores", throng
   await symlink(resolve(binary()), join(bin, "throng"));
   const path = `${bin}:${process.env.PATH}`;
   const shell = new Shell(path);
-  let [file, output, is_masked, commands] = [undefined, undefined, false, 0];
+  let [file, output, is_masked, commands, clients] = [undefined, undefined, false, 0, 0];
   for (const [whole, mark, language, block] of page.matchAll(STEPS)) {
     if (mark?.startsWith("stop")) {
       await stop(mark.endsWith("SIGKILL") ? "SIGKILL" : "SIGTERM");
@@ -113,6 +136,9 @@ test("the guide leads from an empty folder to a game with stored scores", throng
       await mkdir(dirname(join(shell.cwd, file)), { recursive: true });
       await writeFile(join(shell.cwd, file), block);
       file = undefined;
+    } else if (language === "js") {
+      assert.equal(await runClient(block, server.port), SAID.exec(block)?.[1], block);
+      clients += 1;
     } else if (language === "sh" && block.startsWith("throng serve")) {
       server = await start(block, shell.cwd, path);
     } else if (language === "sh") {
@@ -126,4 +152,5 @@ test("the guide leads from an empty folder to a game with stored scores", throng
   }
   shell.child.kill();
   assert.ok(commands >= 8 && server === undefined, `${commands} commands were run`);
+  assert.equal(clients, 1, "blocks of client code were run");
 });

@@ -49,7 +49,7 @@ pub(super) const ROWS: &[HostFunction] = &[
         "register_rpc",
         "(fn: function, id: string)",
         "Makes `fn(context, payload)` callable by clients under this id, in any case. It returns the \
-         answer's text, or nothing.",
+         answer's text, or nothing; SDKs parse it as JSON.",
         "local nk = require(\"nakama\")\n\
          nk.register_rpc(function(context, payload) return payload end, \"echo\")",
     ),
