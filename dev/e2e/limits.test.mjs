@@ -6,8 +6,8 @@ import { test } from "node:test";
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { startVictim } from "./attack/rig.mjs";
-import { throngOnly } from "./server.mjs";
-import { http } from "./client.mjs";
+import { startServer, throngOnly } from "./server.mjs";
+import { basic, clientOf, http, unique, until } from "./client.mjs";
 
 const PAGE = new URL("../../docs/limits.md", import.meta.url);
 
@@ -46,6 +46,32 @@ test("memory of scripts and matches is told", throngOnly, async () => {
     const grown = after.of("scripts_memory_bytes") - before.of("scripts_memory_bytes");
     assert.ok(before.of("scripts_memory_bytes") > 0 && grown > matches / 2, `${grown} bytes more in all`);
     assert.equal(after.of("scripts_rebuilt"), 0);
+  } finally {
+    await server.stop();
+  }
+});
+
+test("a lockout tells the seconds left, and the log whose it is", throngOnly, async () => {
+  const server = await startServer({ options: { "limit.exempt_addresses": "10.0.0.0/8" } });
+  try {
+    const email = `${unique()}@example.com`;
+    const session = await clientOf(server).authenticateEmail(email, "right password", true);
+    const login = (password) =>
+      http(server, "POST", "/v2/account/authenticate/email", {
+        headers: basic(server.serverKey),
+        body: JSON.stringify({ email, password }),
+      });
+    for (let tries = 0; tries < 5; tries += 1) assert.equal((await login("wrong password")).status, 401);
+    const locked = await login("right password");
+    assert.equal(locked.status, 429);
+    const after_s = Number(locked.headers.get("retry-after"));
+    assert.ok(after_s > 50 && after_s <= 60, `${after_s} s`);
+    const who = `a login of user ${session.user_id} from address 127.0.0.1 is refused`;
+    await until(() => server.logTail().includes(who));
+    const line = server.logTail().split("\n").find((it) => it.includes(who));
+    assert.equal(line.split("limit.password_attempts_per_account").length, 2, line);
+    assert.ok(line.includes("limit.password_lockout_account_sec 60"), line);
+    assert.ok(!line.includes("right password") && !line.includes(email), line);
   } finally {
     await server.stop();
   }

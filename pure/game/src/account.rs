@@ -23,7 +23,7 @@ use wire::nakama::json::write_string;
 pub(crate) use authenticate::hash_password;
 pub use authenticate::{
     Login, Newcomer, PASSWORD_COST, authenticate_custom, authenticate_device, authenticate_email,
-    authenticate_username,
+    authenticate_username, id_of_login,
 };
 pub use identity::{CustomId, DeviceId, Email, Password, Username};
 

@@ -5,6 +5,7 @@
 //! Source: gRPC-gateway, `runtime/errors.go`; Nakama 3.40, `server/api_rpc.go`.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 
 use thiserror::Error;
 use wire::nakama::api as dialect;
@@ -21,12 +22,20 @@ pub struct ApiError {
     pub code: Code,
     /// The text, as Nakama words it.
     pub message: Cow<'static, str>,
+    /// Seconds after which another try makes sense, for `Retry-After`; `None` if nobody knows.
+    pub retry_after_s: Option<NonZeroU32>,
 }
 
 impl ApiError {
     /// A refusal with this code and text.
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), retry_after_s: None }
+    }
+
+    /// The same, with the seconds after which another try makes sense.
+    #[must_use]
+    pub fn after_s(self, seconds: u32) -> Self {
+        Self { retry_after_s: NonZeroU32::new(seconds), ..self }
     }
 
     /// A refusal because the request is wrong (code 3).

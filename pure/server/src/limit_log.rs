@@ -19,7 +19,7 @@ impl LimitLog {
     /// is formatted only if it is said, so pass `format_args!`.
     pub fn hit(&mut self, now: Now, setting: &'static str, what: impl Display) {
         if let Some(unsaid) = self.0.note(now, setting) {
-            tracing::warn!(unsaid, "{what}; {setting} moves this limit (said once a second)");
+            tracing::warn!(unsaid, "{}", line_of(setting, &what.to_string()));
         }
     }
 
@@ -28,6 +28,30 @@ impl LimitLog {
     pub fn note(&mut self, now: Now, kind: &'static str, what: impl Display) {
         if let Some(unsaid) = self.0.note(now, kind) {
             tracing::warn!(unsaid, "{what} (said once a second)");
+        }
+    }
+}
+
+/// A line that names the setting, once.
+fn line_of(setting: &str, what: &str) -> String {
+    if what.contains(setting) {
+        format!("{what} (said once a second)")
+    } else {
+        format!("{what}; {setting} moves this limit (said once a second)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line_of;
+
+    #[test]
+    fn the_setting_is_named_once() {
+        for (what, line) in [
+            ("full", "full; limit.a moves this limit (said once a second)"),
+            ("full (limit.a is 5)", "full (limit.a is 5) (said once a second)"),
+        ] {
+            assert_eq!(line_of("limit.a", what), line);
         }
     }
 }

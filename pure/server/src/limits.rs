@@ -16,7 +16,7 @@ use game::error::{ApiError, Code};
 pub(crate) use attempts::{Allowed, Attempts};
 pub(crate) use groups::{Class, Functions, Groups, SHARED, slot_of};
 pub use network::Network;
-pub(crate) use network::client_bits;
+pub(crate) use network::{client_bits, client_text};
 
 use crate::settings::LimitSettings;
 
@@ -60,6 +60,30 @@ impl Limit {
             Self::PasswordAttemptsPerAccount => "limit.password_attempts_per_account",
             Self::PasswordAttemptsPerAddress => "limit.password_attempts_per_address",
         }
+    }
+
+    /// The seconds for which it holds once it is met, and their setting; `None` if it is counted by
+    /// the second or by what is there.
+    pub(crate) fn lockout(self, settings: &LimitSettings) -> Option<(&'static str, u32)> {
+        match self {
+            Self::PasswordAttemptsPerAccount => {
+                Some(("limit.password_lockout_account_sec", settings.password_lockout_account_s))
+            }
+            Self::PasswordAttemptsPerAddress => {
+                Some(("limit.password_lockout_address_sec", settings.password_lockout_address_s))
+            }
+            _ => None,
+        }
+    }
+
+    /// As [`Limit::refusal`] of a limit that holds for another `left_s` seconds.
+    pub(crate) fn refusal_for(self, settings: &LimitSettings, left_s: u32) -> ApiError {
+        let mut refusal = self.refusal(settings).after_s(left_s);
+        if let Some((setting, lockout_s)) = self.lockout(settings) {
+            let text = format!("{}; {left_s} s of {setting} {lockout_s} are left", refusal.message);
+            refusal.message = text.into();
+        }
+        refusal
     }
 
     /// Its value; 0 is off.

@@ -193,6 +193,21 @@ pub fn authenticate_username(
     find_by(db, BY_ID, Param::Blob(user_id.as_bytes()))?.ok_or_else(not_found)?.login_with(password)
 }
 
+/// Whose password a login by email address, or without one by username, would be held against.
+///
+/// # Errors
+/// [`ApiError`]: code 13.
+pub fn id_of_login(
+    db: &mut dyn Database,
+    email: &str,
+    username: &str,
+) -> Result<Option<Uuid>, ApiError> {
+    if email.is_empty() {
+        return user::id_of_username(db, username).map_err(ApiError::database(LOGIN_FAILED));
+    }
+    Ok(find(db, BY_EMAIL, &email.to_lowercase())?.map(|known| known.user_id))
+}
+
 impl Known {
     fn login(self) -> Result<Login, ApiError> {
         if self.banned {

@@ -25,7 +25,7 @@ const TEXT: &str = "text/plain";
 const LARGE_BYTES_MIN: usize = 16 << 10;
 /// Browsers of any origin may read answers (as in Nakama 3.40, `server/api.go`).
 const CORS: &[u8] = b"Access-Control-Allow-Origin: *\r\n";
-/// Limits are counted by the second (RFC 6585 §4, RFC 9110 §10.2.3).
+/// Most limits are counted by the second (RFC 6585 §4, RFC 9110 §10.2.3).
 pub(super) const RETRY_AFTER: &[u8] = b"Retry-After: 1\r\n";
 /// What browsers are told before they send anything but a simple request.
 const PREFLIGHT: &[u8] = b"Access-Control-Allow-Origin: *\r\n\
@@ -156,9 +156,13 @@ impl Core {
             Code::Unauthenticated => {
                 http1::write_header(&mut self.fixed_headers, "WWW-Authenticate", &error.message);
             }
-            Code::ResourceExhausted | Code::Unavailable => {
-                self.fixed_headers.extend_from_slice(RETRY_AFTER);
-            }
+            Code::ResourceExhausted | Code::Unavailable => match error.retry_after_s {
+                None => self.fixed_headers.extend_from_slice(RETRY_AFTER),
+                Some(seconds) => {
+                    let value = seconds.to_string();
+                    http1::write_header(&mut self.fixed_headers, "Retry-After", &value);
+                }
+            },
             _ => {}
         }
         self.respond(now, conn, manner, (error.code.http_status(), JSON, body), out);

@@ -36,12 +36,16 @@ impl Attempts {
         Self { allowed, failed: BTreeMap::new(), by_end: std::collections::BTreeSet::new() }
     }
 
-    /// Whether another password may be tried. Key 0 always may.
-    pub(crate) fn may(&self, now: Now, key: u128) -> bool {
-        let locked = |(until_ns, failures): &(u64, u32)| {
-            now.mono_ns < *until_ns && *failures >= self.allowed.failures
-        };
-        self.allowed.failures == 0 || key == 0 || !self.failed.get(&key).is_some_and(locked)
+    /// Seconds until another password may be tried, from 1; `None` if it may be now. Key 0 always
+    /// may.
+    pub(crate) fn locked_s(&self, now: Now, key: u128) -> Option<u32> {
+        if self.allowed.failures == 0 || key == 0 {
+            return None;
+        }
+        let (until_ns, failures) = self.failed.get(&key)?;
+        let left_ns = until_ns.saturating_sub(now.mono_ns);
+        let is_locked = left_ns > 0 && *failures >= self.allowed.failures;
+        is_locked.then(|| u32::try_from(left_ns.div_ceil(1_000_000_000)).unwrap_or(u32::MAX))
     }
 
     /// A password was wrong.
@@ -91,21 +95,22 @@ mod tests {
         let start = Now::default();
         for at_ms in [0, 10_000, 20_000, 30_000] {
             attempts.fail(start.after_ms(at_ms), 7);
-            assert!(attempts.may(start.after_ms(at_ms), 7));
+            assert!(attempts.locked_s(start.after_ms(at_ms), 7).is_none());
         }
         attempts.fail(start.after_ms(40_000), 7);
-        assert!(!attempts.may(start.after_ms(40_000), 7));
-        assert!(!attempts.may(start.after_ms(99_999), 7) && attempts.may(start, 8));
-        assert!(attempts.may(start.after_ms(100_000), 7));
+        let left_s = [40_000, 40_001, 98_999, 99_000, 99_999, 100_000]
+            .map(|at_ms| attempts.locked_s(start.after_ms(at_ms), 7));
+        assert_eq!(left_s, [Some(60), Some(60), Some(2), Some(1), Some(1), None]);
+        assert!(attempts.locked_s(start, 8).is_none());
         // What was before does not count any more.
         attempts.fail(start.after_ms(100_000), 7);
-        assert!(attempts.may(start.after_ms(100_000), 7));
+        assert!(attempts.locked_s(start.after_ms(100_000), 7).is_none());
         for _ in 0..4 {
             attempts.fail(start.after_ms(100_000), 7);
         }
-        assert!(!attempts.may(start.after_ms(100_000), 7));
+        assert!(attempts.locked_s(start.after_ms(100_000), 7).is_some());
         attempts.succeed(7);
-        assert!(attempts.may(start.after_ms(100_000), 7));
+        assert!(attempts.locked_s(start.after_ms(100_000), 7).is_none());
     }
 
     #[test]
@@ -119,9 +124,9 @@ mod tests {
             (REMEMBERED_MAX, REMEMBERED_MAX)
         );
         attempts.fail(Now::default(), 0);
-        assert!(attempts.may(Now::default(), 0), "nobody is key 0");
+        assert!(attempts.locked_s(Now::default(), 0).is_none(), "nobody is key 0");
         let mut off = Attempts::new(Allowed { failures: 0, period_s: 60 });
         off.fail(Now::default(), 7);
-        assert!(off.may(Now::default(), 7));
+        assert!(off.locked_s(Now::default(), 7).is_none());
     }
 }

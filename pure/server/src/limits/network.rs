@@ -53,6 +53,16 @@ pub(crate) fn client_bits(address: IpAddr) -> u128 {
     }
 }
 
+/// How such a number is read in the log; 0 is nobody whom limits of addresses hold for.
+pub(crate) fn client_text(bits: u128) -> String {
+    let address = Ipv6Addr::from_bits(bits);
+    match address.to_ipv4_mapped() {
+        _ if bits == 0 => "an address of limit.exempt_addresses".to_owned(),
+        Some(address) => format!("address {address}"),
+        None => format!("address {address}/64"),
+    }
+}
+
 impl std::fmt::Display for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", Ipv6Addr::from_bits(self.bits), self.prefix)

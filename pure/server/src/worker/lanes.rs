@@ -10,12 +10,13 @@
 //!   an account or address that was wrong too often.
 
 use event::Now;
-use game::api::ApiCall;
+use game::account;
+use game::api::{ApiCall, AuthenticateEmail};
 use game::error::{ApiError, Code};
 use uuid::Uuid;
 
 use super::Worker;
-use crate::limits::{Allowed, Attempts, Limit};
+use crate::limits::{Allowed, Attempts, Limit, client_text};
 use crate::mail::{Job, Outcome, Topology, Work};
 use crate::settings::LimitSettings;
 
@@ -74,12 +75,13 @@ impl Guesses {
         }
     }
 
-    /// The limit that stands against another try.
-    fn limit_met(&self, now: Now, account: u128, client: u128) -> Option<Limit> {
-        if !self.accounts.may(now, account) {
-            return Some(Limit::PasswordAttemptsPerAccount);
+    /// The limit that stands against another try, and for how many seconds more.
+    fn limit_met(&self, now: Now, account: u128, client: u128) -> Option<(Limit, u32)> {
+        if let Some(left_s) = self.accounts.locked_s(now, account) {
+            return Some((Limit::PasswordAttemptsPerAccount, left_s));
         }
-        (!self.addresses.may(now, client)).then_some(Limit::PasswordAttemptsPerAddress)
+        let left_s = self.addresses.locked_s(now, client)?;
+        Some((Limit::PasswordAttemptsPerAddress, left_s))
     }
 
     /// Notes what came of a try. An unknown account counts against the address alone, as in Nakama.
@@ -96,14 +98,22 @@ impl Guesses {
     }
 }
 
-/// The account that a password is tried for, as a number; `None` where none is tried.
-fn account_of(work: &Work) -> Option<u128> {
+/// The login with a password, where there is one.
+fn login_of(work: &Work) -> Option<&AuthenticateEmail> {
     let call = match work {
-        Work::Api(call) => call,
+        Work::Api(call) => &**call,
         Work::HookedApi(job) => &job.call,
         _ => return None,
     };
-    let ApiCall::AuthenticateEmail(who) = call else { return None };
+    match call {
+        ApiCall::AuthenticateEmail(who) => Some(who),
+        _ => None,
+    }
+}
+
+/// The account that a password is tried for, as a number; `None` where none is tried.
+fn account_of(work: &Work) -> Option<u128> {
+    let who = login_of(work)?;
     let name = if who.email.is_empty() { &who.username } else { &who.email };
     Some(Uuid::new_v5(&Uuid::NAMESPACE_DNS, name.to_lowercase().as_bytes()).as_u128())
 }
@@ -198,8 +208,8 @@ impl Worker {
         let Some(job) = self.queue.pop() else { return };
         let Some(account) = account_of(&job.work) else { return self.run(now, job) };
         let client = job.client;
-        if let Some(limit) = self.guesses.limit_met(now, account, client) {
-            return self.refuse_password(now, &job, limit);
+        if let Some((limit, left_s)) = self.guesses.limit_met(now, account, client) {
+            return self.refuse_password(now, &job, limit, left_s);
         }
         let core = job.address.core;
         self.run(now, job);
@@ -209,19 +219,22 @@ impl Worker {
         }
     }
 
-    fn refuse_password(&mut self, now: Now, job: &Job, limit: Limit) {
+    fn refuse_password(&mut self, now: Now, job: &Job, limit: Limit, left_s: u32) {
         match limit {
             Limit::PasswordAttemptsPerAccount => {
                 self.stats.limited_password_attempts_per_account.up();
             }
             _ => self.stats.limited_password_attempts_per_address.up(),
         }
-        let refusal = limit.refusal(&self.settings.limits);
-        self.limit_log.hit(
-            now,
-            limit.setting(),
-            format_args!("a login is refused after wrong passwords: {}", refusal.message),
-        );
+        let refusal = limit.refusal_for(&self.settings.limits, left_s);
+        // Who is meant an operator has to find: the id, because an email address is nobody's business.
+        let user_id = login_of(&job.work).and_then(|who| {
+            account::id_of_login(&mut *self.desk.db, &who.email, &who.username).ok().flatten()
+        });
+        let user = user_id.map_or_else(|| "an unknown account".into(), |id| format!("user {id}"));
+        let (from, message) = (client_text(job.client), &refusal.message);
+        let what = format_args!("a login of {user} from {from} is refused: {message}");
+        self.limit_log.hit(now, limit.setting(), what);
         self.answer(job.line(), (job.lane, job.address.conn, 0), Outcome::Api(Err(refusal)));
     }
 }

@@ -469,6 +469,8 @@ fn passwords_are_tried_by_the_hasher_and_not_without_end() {
     let locked = login("ada@example.com", "right password");
     assert!(locked.starts_with("HTTP/1.1 429 "), "{locked}");
     assert!(locked.contains("limit.password_attempts_per_account"), "{locked}");
+    assert!(locked.contains("Retry-After: 60\r\n"), "{locked}");
+    assert!(locked.contains("60 s of limit.password_lockout_account_sec 60 are left"), "{locked}");
     assert!(login("bob@example.com", "right password").starts_with("HTTP/1.1 200 "));
     rig.advance(60_000);
     assert!(login("ada@example.com", "right password").starts_with("HTTP/1.1 200 "));
