@@ -55,7 +55,7 @@ pub(crate) struct Functions {
 const FUNCTIONS: usize = 1024;
 /// What one call counts at most, so that a single one does not make a function slow that was fast,
 /// however long it took; a function whose first call takes so long is slow at once.
-const CALL_COST_MS_MAX: u32 = 4 * FAST_MS_MAX as u32;
+const CALL_COUNTS_MS: u32 = 4 * FAST_MS_MAX as u32;
 /// The share of the last call in the mean is one in so many.
 const MEAN_OF: u32 = 8;
 
@@ -77,7 +77,7 @@ impl Functions {
     /// A call of it took so long.
     pub(crate) fn note_cost(&mut self, slot: u16, took_ms: u32) {
         let Some(mean) = self.means.get_mut(usize::from(slot)) else { return };
-        let last = took_ms.min(CALL_COST_MS_MAX).saturating_mul(16).max(1);
+        let last = took_ms.min(CALL_COUNTS_MS).saturating_mul(16).max(1);
         *mean = if *mean == 0 { last } else { *mean - *mean / MEAN_OF + last / MEAN_OF };
     }
 
