@@ -23,21 +23,41 @@ const GLANCE_MS: u64 = 1_000;
 /// 10 ms at most.
 const SETTLED_NS: i64 = 50_000_000;
 
-/// No time of modification is known, so the files have to be looked at.
+/// No last change is known, so the files have to be looked at.
 const UNKNOWN: i64 = i64::MIN;
 
 /// The files of one database, as they were at the start.
 #[derive(Debug)]
 pub(crate) struct FileWatch {
-    files: Vec<(PathBuf, Identity)>,
+    files: Vec<Watched>,
     /// Where they are; none if it could not be opened, and then every look is at the files.
     directory: Option<File>,
-    /// When the directory was changed last before all files were seen in it, nanoseconds since 1970.
-    seen_ns: AtomicI64,
+    /// [`Change::mark`] of the directory's last change before all files were seen in it.
+    seen: AtomicI64,
     is_gone: AtomicBool,
     started: Instant,
     /// When the files were looked at last, milliseconds since `started`.
     looked_ms: AtomicU64,
+}
+
+/// One file by its name.
+#[derive(Debug)]
+struct Watched {
+    path: PathBuf,
+    /// `None` if it was not there at the start, where it should have been.
+    was: Option<Identity>,
+    /// The log is, after it was copied; a database never.
+    may_be_empty: bool,
+}
+
+impl Watched {
+    fn new(path: PathBuf, may_be_empty: bool) -> Self {
+        Self { was: Identity::of(&path, may_be_empty), path, may_be_empty }
+    }
+
+    fn is_there(&self) -> bool {
+        self.was.is_some() && Identity::of(&self.path, self.may_be_empty) == self.was
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,22 +66,48 @@ struct Identity {
     inode: u64,
 }
 
-fn identity(path: &Path) -> Option<Identity> {
-    let found = std::fs::metadata(path).ok()?;
-    Some(Identity { device: found.dev(), inode: found.ino() })
+impl Identity {
+    fn of(path: &Path, may_be_empty: bool) -> Option<Self> {
+        let found = std::fs::metadata(path).ok()?;
+        (may_be_empty || found.len() > 0).then(|| Self { device: found.dev(), inode: found.ino() })
+    }
+}
+
+/// When a directory was changed last, nanoseconds since 1970.
+#[derive(Clone, Copy)]
+struct Change {
+    modified_ns: i64,
+    /// Which nobody can set.
+    status_ns: i64,
+}
+
+impl Change {
+    /// Tells it from others.
+    fn mark(self) -> i64 {
+        self.modified_ns.wrapping_mul(31).wrapping_add(self.status_ns)
+    }
+
+    /// Whether the next one has another time in any case.
+    fn is_settled(self) -> bool {
+        self.modified_ns < now_ns().saturating_sub(SETTLED_NS)
+    }
 }
 
 impl FileWatch {
     /// Watches the database and its log, both of which exist by now.
     pub(crate) fn new(database: &Path) -> Self {
-        let files = [database.to_owned(), beside(database, "-wal")];
-        let files = files.into_iter().filter_map(|path| Some((identity(&path)?, path)));
-        // Behind a link the names that count are elsewhere.
-        let real = database.canonicalize().ok();
+        // Behind a link the names that count are elsewhere: SQLite puts the log beside the file.
+        let real = database.canonicalize().unwrap_or_else(|_| database.to_owned());
+        let log = Watched::new(beside(&real, "-wal"), true);
+        let directory = real.parent().and_then(|parent| File::open(parent).ok());
+        let mut files = vec![Watched::new(database.to_owned(), false), log];
+        if real != database {
+            files.push(Watched::new(real, false));
+        }
         Self {
-            files: files.map(|(identity, path)| (path, identity)).collect(),
-            directory: real.and_then(|real| File::open(real.parent()?).ok()),
-            seen_ns: AtomicI64::new(UNKNOWN),
+            files,
+            directory,
+            seen: AtomicI64::new(UNKNOWN),
             is_gone: AtomicBool::new(false),
             started: Instant::now(),
             looked_ms: AtomicU64::new(0),
@@ -69,15 +115,15 @@ impl FileWatch {
     }
 
     /// The file that is not what it was at the start, if there is one. One system call while nothing
-    /// happens in the directory, four otherwise.
+    /// happens in the directory, a few otherwise.
     pub(crate) fn gone(&self) -> Option<&Path> {
-        let changed_ns = self.changed_ns();
-        let is_as_seen =
-            changed_ns != UNKNOWN && changed_ns == self.seen_ns.load(Ordering::Acquire);
+        let change = self.last_change();
+        let seen = self.seen.load(Ordering::Acquire);
+        let is_as_seen = seen != UNKNOWN && change.is_some_and(|change| change.mark() == seen);
         if is_as_seen && !self.is_due() {
             return None;
         }
-        self.look(changed_ns)
+        self.look(change)
     }
 
     /// As [`FileWatch::gone`], but looks only once a second, and always while a file is gone.
@@ -85,7 +131,7 @@ impl FileWatch {
         if !self.is_due() && !self.is_gone.load(Ordering::Relaxed) {
             return None;
         }
-        self.look(self.changed_ns())
+        self.look(self.last_change())
     }
 
     fn is_due(&self) -> bool {
@@ -97,22 +143,24 @@ impl FileWatch {
     }
 
     /// When a name in the directory was made, given or taken away last.
-    fn changed_ns(&self) -> i64 {
-        let found = self.directory.as_ref().and_then(|directory| directory.metadata().ok());
-        found.map_or(UNKNOWN, |found| {
-            found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec())
+    fn last_change(&self) -> Option<Change> {
+        let found = self.directory.as_ref()?.metadata().ok()?;
+        let in_ns = |s: i64, ns: i64| s.saturating_mul(1_000_000_000).saturating_add(ns);
+        Some(Change {
+            modified_ns: in_ns(found.mtime(), found.mtime_nsec()),
+            status_ns: in_ns(found.ctime(), found.ctime_nsec()),
         })
     }
 
-    /// Looks at the files. The directory's time was read before, so that what happens meanwhile
-    /// leaves another one behind.
-    fn look(&self, changed_ns: i64) -> Option<&Path> {
+    /// Looks at the files. The directory's times were read before, so that what happens meanwhile
+    /// leaves others behind.
+    fn look(&self, change: Option<Change>) -> Option<&Path> {
         self.looked_ms.store(self.elapsed_ms(), Ordering::Relaxed);
-        let gone = self.files.iter().find(|(path, was)| identity(path) != Some(*was));
+        let gone = self.files.iter().find(|file| !file.is_there());
         self.is_gone.store(gone.is_some(), Ordering::Relaxed);
-        let is_settled = gone.is_none() && changed_ns < now_ns().saturating_sub(SETTLED_NS);
-        self.seen_ns.store(if is_settled { changed_ns } else { UNKNOWN }, Ordering::Release);
-        gone.map(|(path, _)| path.as_path())
+        let trusted = change.filter(|change| gone.is_none() && change.is_settled());
+        self.seen.store(trusted.map_or(UNKNOWN, Change::mark), Ordering::Release);
+        gone.map(|file| file.path.as_path())
     }
 }
 
@@ -140,9 +188,10 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("throng-watch-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         let database = folder.join("throng.db");
-        std::fs::write(&database, "").unwrap();
+        std::fs::write(&database, "something").unwrap();
+        std::fs::write(beside(&database, "-wal"), "").unwrap();
         let watch = FileWatch::new(&database);
-        let is_trusted = || watch.seen_ns.load(Ordering::Relaxed) != UNKNOWN;
+        let is_trusted = || watch.seen.load(Ordering::Relaxed) != UNKNOWN;
         let rests_for = |seconds| {
             let then = SystemTime::now() - Duration::from_secs(seconds);
             File::open(&folder).unwrap().set_modified(then).unwrap();
@@ -156,6 +205,6 @@ mod tests {
         assert!(watch.gone().is_some() && !is_trusted());
         rests_for(5);
         assert!(watch.gone().is_some() && !is_trusted());
-        std::fs::remove_dir(&folder).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

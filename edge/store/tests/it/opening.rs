@@ -237,6 +237,35 @@ fn a_file_that_was_deleted_or_replaced_is_noticed_and_nothing_is_acknowledged() 
     }
 }
 
+/// SQLite puts the log beside the file that a link leads to.
+#[test]
+fn behind_a_link_the_files_themselves_are_watched() {
+    for suffix in ["", "-wal"] {
+        let (folder, real) = (filled(), Folder::new());
+        let (link, file) = (folder.path().join(DATABASE_FILE), real.path().join("real.db"));
+        std::fs::rename(&link, &file).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut db = store.connect().unwrap();
+        let insert = "INSERT INTO user_device VALUES ($1, x'00')";
+        db.execute(insert, &[Param::Text("before")]).unwrap();
+        std::fs::remove_file(real.path().join(format!("real.db{suffix}"))).unwrap();
+        assert!(db.execute(insert, &[Param::Text("lost")]).is_err(), "{suffix}");
+    }
+}
+
+/// Within a second, which is how often files are looked at if nothing happens in their directory.
+#[test]
+fn a_database_that_was_emptied_is_noticed() {
+    let folder = filled();
+    let store = Store::open(folder.path()).unwrap();
+    let mut db = store.connect().unwrap();
+    let insert = "INSERT INTO user_device VALUES ($1, x'00')";
+    db.execute(insert, &[Param::Text("before")]).unwrap();
+    File::create(folder.path().join(DATABASE_FILE)).unwrap();
+    assert!(db.execute(insert, &[Param::Text("lost")]).is_err());
+}
+
 #[test]
 fn a_file_that_vanishes_before_the_commit_is_not_acknowledged() {
     let folder = filled();
