@@ -35,6 +35,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("edge/script/src/library/pattern.rs", "CAPTURES_MAX", "patterns, captures and widths"),
     ("edge/script/src/library/pattern.rs", "DEPTH_MAX", "patterns, captures and widths"),
     ("edge/script/src/lint/facts.rs", "USES_MAX", "uses of `nk`"),
+    ("pure/wire/src/http1/content.rs", "MEMBERS_MAX", "members of a gzip body"),
     ("edge/script/src/matches.rs", "SENDERS_MAX", "senders known to a match in Lua"),
     ("edge/script/src/sources.rs", "FOLDER_DEPTH_MAX", "modules"),
     ("edge/script/src/sources.rs", "MODULES_MAX", "modules"),

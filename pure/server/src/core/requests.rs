@@ -56,13 +56,13 @@ impl Core {
         } else {
             Step::Close
         };
-        if request.method == "OPTIONS" && manner.cors {
-            self.respond_preflight(now, conn, manner.connection, out);
-            return after;
-        }
         let origin = self.origin(request, peer);
         if let Err(error) = self.admit_address(origin) {
             self.respond_error(now, conn, manner, &error, out);
+            return after;
+        }
+        if request.method == "OPTIONS" && manner.cors {
+            self.respond_preflight(now, conn, manner.connection, out);
             return after;
         }
         // After the limit per address, since undoing a coding costs as much as many requests.

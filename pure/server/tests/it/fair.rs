@@ -292,6 +292,8 @@ fn requests_are_limited_for_each_user_and_address() {
     assert!(answers[99].starts_with("HTTP/1.1 200 "), "{}", answers[99]);
     assert!(answers[100].contains("limit.requests_per_address_per_s"), "{}", answers[100]);
     assert_eq!(rig.stat("limited_requests_per_address"), 1);
+    let asked = rig.http(client, "OPTIONS /v2/account", "", "");
+    assert!(asked.starts_with("HTTP/1.1 429 "), "{asked}");
     // What is over the limit is not unpacked either: nobody has seen that this is no gzip.
     let packed =
         b"POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\n!";

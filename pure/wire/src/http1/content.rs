@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::io::Read as _;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::{HttpError, Limits, Request};
@@ -65,17 +65,27 @@ pub fn content<'a>(request: &Request<'a>, limits: &Limits) -> Result<Cow<'a, [u8
     }
 }
 
+/// Members of one gzip body: each costs a decoder of its own, even if nothing is in it.
+const MEMBERS_MAX: usize = 64;
+
 /// One gzip member or several, and nothing behind them.
 fn gunzip(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, HttpError> {
-    let mut content = Vec::new();
-    // One byte more than allowed tells that there is more.
-    let mut reader = MultiGzDecoder::new(body).take(bytes_max as u64 + 1);
-    let read = reader.read_to_end(&mut content);
-    if content.len() > bytes_max {
-        return Err(HttpError::BodyTooLarge);
+    let (mut rest, mut content) = (body, Vec::new());
+    for _ in 0..MEMBERS_MAX {
+        // One byte more than allowed tells that there is more.
+        let room = bytes_max + 1 - content.len();
+        let mut reader = GzDecoder::new(rest).take(room as u64);
+        let read = reader.read_to_end(&mut content);
+        if content.len() > bytes_max {
+            return Err(HttpError::BodyTooLarge);
+        }
+        read.map_err(|_| HttpError::Content)?;
+        rest = reader.into_inner().into_inner();
+        if rest.is_empty() {
+            return Ok(content);
+        }
     }
-    read.map_err(|_| HttpError::Content)?;
-    Ok(content)
+    Err(HttpError::Content)
 }
 
 /// One deflate stream, and nothing behind it.
@@ -194,6 +204,10 @@ mod tests {
     fn members_of_gzip_follow_one_another() {
         let twice = [GZIP, GZIP].concat();
         assert_eq!(read("Content-Encoding: gzip\r\n", &twice), Ok([TEXT, TEXT].concat()));
+        let empty = packed(GzEncoder::new(Vec::new(), Compression::best()), b"").finish().unwrap();
+        for (count, expected) in [(64, Ok(Vec::new())), (65, Err(HttpError::Content))] {
+            assert_eq!(read("Content-Encoding: gzip\r\n", &empty.repeat(count)), expected);
+        }
     }
 
     #[test]
