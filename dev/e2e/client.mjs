@@ -20,6 +20,7 @@ export const SOON_MS = 5_000;
 export async function until(condition) {
   for (const end = Date.now() + SOON_MS; Date.now() < end;) {
     if (await condition()) return;
+    await new Promise(setImmediate); // Else a condition without I/O keeps that of all others waiting.
   }
   assert.fail(`still not after ${SOON_MS} ms: ${condition}`);
 }

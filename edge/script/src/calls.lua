@@ -10,6 +10,8 @@ local unpack_bytes = native.unpack
 local env, node, version = native.env, native.node, native.version
 
 local registered = { rpc = {}, before = {}, after = {}, event = {} }
+-- What was registered again: { kind, id, the function before, the function now }.
+local again = {}
 
 local function register(kind, prefix, name, fn, id)
   if type(fn) ~= "function" then
@@ -21,7 +23,12 @@ local function register(kind, prefix, name, fn, id)
   if not is_loading() then
     error(name .. " can only be called while modules are loaded", 3)
   end
-  registered[kind][prefix .. lower(id)] = fn
+  local key = prefix .. lower(id)
+  local before = registered[kind][key]
+  if before and before ~= fn then
+    again[#again + 1] = { kind, key, before, fn }
+  end
+  registered[kind][key] = fn
 end
 
 function nk.register_rpc(fn, id) register("rpc", "", "register_rpc", fn, id) end
@@ -106,7 +113,7 @@ end
 
 function entry.loaded()
   loading_ends()
-  return registered.rpc, registered.before, registered.after, registered.event
+  return registered.rpc, registered.before, registered.after, registered.event, again
 end
 
 -- RPCs and hooks.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use game::guest::{
-    CallContext, Host, MatchContext, MatchInit, MatchScript, Registered, ScriptError,
+    CallContext, Finding, Host, MatchContext, MatchInit, MatchScript, Registered, ScriptError,
     ScriptFailure, Scripts,
 };
 use game::value::Value;
@@ -51,6 +51,8 @@ struct Calls {
     before: BTreeMap<String, Function>,
     after: BTreeMap<String, Function>,
     events: BTreeMap<String, Function>,
+    /// Functions that never run, because another one was registered in their place.
+    replaced: Vec<Finding>,
     /// The modules that returned callbacks of a match.
     handlers: BTreeMap<String, Handler>,
 }
@@ -74,7 +76,11 @@ impl LuaScripts {
             events: names(&calls.events),
             modules: sources.names().map(str::to_owned).collect(),
             locations: calls.locations(),
-            findings: lint::findings(&sources.facts(), Some(&calls.handlers)),
+            findings: {
+                let mut found = lint::findings(&sources.facts(), Some(&calls.handlers));
+                found.extend(calls.replaced.iter().cloned());
+                found
+            },
         };
         Ok(Self { sources, limits, registered, calls: Some(calls) })
     }
@@ -143,21 +149,14 @@ impl Calls {
                 let running = budget::begin(load_limits.allowed());
                 let returned = lend::lend(host, || load.call::<Outcome>(name.as_str()));
                 let settled = settle(running, &load_limits, returned);
-                let (value, _) = settled.map_err(|error| LoadError::Run {
-                    location: if error.location.is_empty() {
-                        module.file.clone()
-                    } else {
-                        error.location
-                    },
-                    message: error.message,
-                })?;
+                let (value, _) = settled.map_err(|error| load_error(error, &module.file))?;
                 handlers.extend(Handler::of(&value).map(|handler| (name.clone(), handler)));
                 Ok(())
             });
         all.end();
         loaded?;
-        type Registries = (Table, Table, Table, Table);
-        let (rpc, before, after, event) = vm.entry("loaded")?.call::<Registries>(())?;
+        type Registries = (Table, Table, Table, Table, Table);
+        let (rpc, before, after, event, again) = vm.entry("loaded")?.call::<Registries>(())?;
         let functions = |table: Table| table.pairs().collect::<mlua::Result<BTreeMap<_, _>>>();
         let call = vm.entry("call")?;
         vm.seal()?;
@@ -168,6 +167,7 @@ impl Calls {
             before: functions(before)?,
             after: functions(after)?,
             events: functions(event)?,
+            replaced: replaced(&again)?,
             handlers,
             vm,
         })
@@ -179,11 +179,7 @@ impl Calls {
         let all = kinds.into_iter().flat_map(|(kind, functions)| {
             functions.iter().map(move |(name, function)| (format!("{kind}{name}"), function))
         });
-        all.filter_map(|(name, function)| {
-            let info = function.info();
-            Some((name, format!("{}:{}", info.short_src?, info.line_defined?)))
-        })
-        .collect()
+        all.filter_map(|(name, function)| Some((name, place_of(function)?))).collect()
     }
 
     /// Calls a registered function with the context and up to two arguments.
@@ -215,6 +211,44 @@ impl Calls {
         self.vm.count_memory();
         settled.map(|(value, ..)| value)
     }
+}
+
+/// Why a module did not load; a budget's text names the place as well.
+fn load_error(error: ScriptError, file: &str) -> LoadError {
+    let ScriptError { message, location, .. } = error;
+    let bare = message.strip_prefix(&*location).and_then(|rest| rest.strip_prefix(": "));
+    let message = bare.map(str::to_owned).unwrap_or(message);
+    let location = if location.is_empty() { file.to_owned() } else { location };
+    LoadError::Run { location, message }
+}
+
+/// `file:line` where a function is defined; `None` for one of the host.
+fn place_of(function: &Function) -> Option<String> {
+    let info = function.info();
+    Some(format!("{}:{}", info.short_src?, info.line_defined?))
+}
+
+/// A line for each function that was registered and then replaced, as in Nakama without an error:
+/// two modules, or two ids that differ in case.
+fn replaced(again: &Table) -> mlua::Result<Vec<Finding>> {
+    let each = again.sequence_values::<Table>().map(|entry| {
+        let entry = entry?;
+        let (kind, id): (String, String) = (entry.raw_get(1)?, entry.raw_get(2)?);
+        let (before, now): (Function, Function) = (entry.raw_get(3)?, entry.raw_get(4)?);
+        let what = match kind.as_str() {
+            "rpc" => format!("the RPC {id}"),
+            "event" => format!("register_{id}"),
+            kind => format!("the {kind}-hook of {id}"),
+        };
+        let place = |it| place_of(it).unwrap_or_else(|| "a function of the server".to_owned());
+        let text = format!(
+            "{}: {what} is registered again (case does not count): {} never runs",
+            place(&now),
+            place(&before),
+        );
+        Ok(Finding { is_certain: false, text })
+    });
+    each.collect()
 }
 
 /// What became of a call: its values, or the error as the author needs it. Ends the budget.

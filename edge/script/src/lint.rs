@@ -111,6 +111,8 @@ pub(crate) fn findings(
         if !facts.acts && !facts.returns {
             let cure = match &facts.table {
                 Some(table) => format!("is `return {table}` missing at its end?"),
+                // What the module would have done if it had loaded nobody knows.
+                None if handlers.is_none() => continue,
                 None => "it can be removed, or a registration or `return` is missing".to_owned(),
             };
             let text = format!("{file}: registers nothing and returns nothing: {cure}");

@@ -231,15 +231,15 @@ fn load_modules(config: &Config) -> anyhow::Result<Sources> {
 
 /// What the modules' author should know, the certain failures first: what was found in them, hooks
 /// that never run, and files that Nakama would run and this server does not.
-fn findings(sources: &Sources, registered: &Registered) -> Vec<Finding> {
+fn findings(parts: &Parts, registered: &Registered) -> Vec<Finding> {
     const WHY: &str = "not run: of all languages only Lua is, so far";
-    let (named, count) = sources.others();
+    let (named, count) = parts.sources.others();
     let mut lines: Vec<String> =
         named.iter().map(|path| format!("{} is {WHY}", path.display())).collect();
     if count > named.len() {
         lines.push(format!("{} more files are {WHY}", count - named.len()));
     }
-    lines.extend(hooks::warnings(registered));
+    lines.extend(hooks::warnings(registered, parts.settings.shutdown_grace_s));
     let mut found = registered.findings.clone();
     found.extend(lines.into_iter().map(|text| Finding { is_certain: false, text }));
     certain_first(found)
@@ -285,7 +285,7 @@ fn threads(
         parts.topology.scripted().map(|thread| parts.kit(thread)).collect();
     // The error is one line of one module: what else stands in the text is better known now.
     let kits = kits.inspect_err(|_| warn(&certain_first(parts.sources.findings())))?;
-    let hooks = Arc::new(hooks_of(&kits, &parts.sources));
+    let hooks = Arc::new(hooks_of(&kits, parts));
     let mut kits = kits.into_iter();
     let mut kit = || kits.next().context("fewer threads with modules than planned");
     let mut engine = Engine::new(config.engine.driver.choice());
@@ -335,10 +335,10 @@ fn threads(
 }
 
 /// Which names have hooks: the same on all threads. What is odd about the modules is told.
-fn hooks_of(kits: &[Kit], sources: &Sources) -> Hooks {
+fn hooks_of(kits: &[Kit], parts: &Parts) -> Hooks {
     let Some(kit) = kits.first() else { return Hooks::default() };
     let registered = kit.scripts.registered();
-    warn(&findings(sources, registered));
+    warn(&findings(parts, registered));
     Hooks::new(registered)
 }
 
@@ -408,5 +408,5 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
     lines.extend(registered.rpc.iter().map(|id| format!("  rpc {id}")));
     lines.extend(registered.before.iter().map(|id| format!("  before {id}")));
     lines.extend(registered.after.iter().map(|id| format!("  after {id}")));
-    Ok(Checked { lines, findings: findings(&parts.sources, registered), failed: None })
+    Ok(Checked { lines, findings: findings(&parts, registered), failed: None })
 }

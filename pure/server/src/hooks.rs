@@ -101,9 +101,10 @@ fn same(known: &str, name: &str) -> bool {
 }
 
 /// A line for every registered hook and event that will never run, with the place where it is
-/// defined and the reason. Nakama starts without a word about names that it does not know.
+/// defined and the reason; with `shutdown_grace_s` 0 that is the one for the shutdown as well. Nakama
+/// starts without a word about names that it does not know.
 #[must_use]
-pub fn warnings(registered: &Registered) -> Vec<String> {
+pub fn warnings(registered: &Registered, shutdown_grace_s: u32) -> Vec<String> {
     let hooks = [("before", &registered.before), ("after", &registered.after)];
     let hooks = hooks.into_iter().flat_map(|(kind, ids)| ids.iter().map(move |id| (kind, id)));
     let mut lines = Vec::new();
@@ -113,11 +114,14 @@ pub fn warnings(registered: &Registered) -> Vec<String> {
             lines.push(format!("{place}the {kind}-hook of {id} is registered, but {reason}"));
         }
     }
-    for event in registered.events.iter().filter(|event| *event != "shutdown") {
+    for event in &registered.events {
         let place = place(registered, event);
-        lines.push(format!(
-            "{place}{event} is registered, but not implemented in throng yet: it never runs"
-        ));
+        let (name, reason) = match event.as_str() {
+            "shutdown" if shutdown_grace_s > 0 => continue,
+            "shutdown" => ("register_shutdown", "shutdown_grace_sec is 0"),
+            other => (other, "not implemented in throng yet"),
+        };
+        lines.push(format!("{place}{name} is registered, but {reason}: it never runs"));
     }
     lines
 }
@@ -229,7 +233,11 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(warnings(&registered(before, after, events)), expected);
+            assert_eq!(warnings(&registered(before, after, events), 1), expected);
         }
+        assert_eq!(
+            warnings(&registered(&[], &[], &["shutdown"]), 0),
+            ["register_shutdown is registered, but shutdown_grace_sec is 0: it never runs"]
+        );
     }
 }

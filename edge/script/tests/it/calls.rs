@@ -200,7 +200,7 @@ fn broken_modules_do_not_load_and_say_where() {
         ),
         (
             &[("a.lua", "\nwhile true do end")],
-            "a.lua:2: a.lua:2: script used up its 200 ms (runtime.load_budget_ms)",
+            "a.lua:2: script used up its 200 ms (runtime.load_budget_ms)",
         ),
         (
             &[("a.lua", "require('nakama').register_rpc(nil, 'x')")],

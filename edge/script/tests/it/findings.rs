@@ -183,3 +183,36 @@ fn modules_that_do_nothing_are_named() {
     let wanted = ["a.lua:1: there is no module \"shpo\" to require; did you mean `shop`?"];
     assert_eq!(findings(&[("a.lua", late), ("shop.lua", "return {}")]), wanted);
 }
+
+#[test]
+fn what_is_registered_twice_is_named_with_both_places() {
+    const RPC: &str = "local nk = require('nakama')\nnk.register_rpc(function() end, 'Score')";
+    for (files, wanted) in [
+        (&[("a.lua", RPC)][..], &[][..]),
+        (
+            &[
+                ("a.lua", RPC),
+                ("b.lua", "\n\nrequire('nakama').register_rpc(function() end, 'score')"),
+            ],
+            &[
+                "b.lua:3: the RPC score is registered again (case does not count): a.lua:2 never runs",
+            ],
+        ),
+        (
+            &[(
+                "a.lua",
+                "local nk = require('nakama')\nnk.register_req_before(function() end, 'GetUsers')\n\
+                 nk.register_req_before(function() end, 'getusers')\n\
+                 nk.register_req_after(function() end, 'GetUsers')\n\
+                 nk.register_shutdown(function() end)\nnk.register_shutdown(function() end)\n\
+                 local function f() end nk.register_rpc(f, 'f') nk.register_rpc(f, 'F')",
+            )],
+            &[
+                "a.lua:3: the before-hook of getusers is registered again (case does not count): a.lua:2 never runs",
+                "a.lua:6: register_shutdown is registered again (case does not count): a.lua:5 never runs",
+            ],
+        ),
+    ] {
+        assert_eq!(findings(files), wanted);
+    }
+}

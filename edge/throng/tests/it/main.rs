@@ -166,6 +166,25 @@ fn check_fails_for_what_is_certain_to_fail_and_if_strict_for_warnings() {
     for (line, flags, code, printed) in [
         ("nk.time()", &[][..], 0, "rpc a"),
         ("nk.time()", &["--strict"], 0, "rpc a"),
+        (
+            "end, 'x') nk.register_shutdown(function() end) nk.register_rpc(function()",
+            &[],
+            0,
+            "warning: a.lua:2: register_shutdown is registered, but shutdown_grace_sec is 0: it \
+             never runs",
+        ),
+        (
+            "end, 'x') nk.register_shutdown(function() end) nk.register_rpc(function()",
+            &["--strict", "--shutdown_grace_sec", "1"],
+            0,
+            "rpc a",
+        ),
+        (
+            "end, 'A') nk.register_rpc(function()",
+            &["--strict"],
+            1,
+            "warning: a.lua:2: the RPC a is registered again",
+        ),
         ("nk.http_request('x')", &[], 0, "warning: a.lua:2: nk.http_request is not built yet"),
         ("nk.http_request('x')", &["--strict"], 1, "warning: a.lua:2: nk.http_request"),
         (
@@ -214,6 +233,7 @@ fn a_module_that_does_not_load_hides_nothing_of_the_others() {
         ] {
             assert!(ran.out.contains(part), "no {part}\n{}{}", ran.out, ran.err);
         }
+        assert!(!ran.out.contains("can be removed"), "{}", ran.out);
         // Which modules are matches is only known of those that were loaded.
         assert!(!ran.out.contains("match_create"), "{}", ran.out);
     }

@@ -172,7 +172,7 @@ impl Room {
             }
             Some(_) => {}
         }
-        let answer = self.call(now, id, |running, host| {
+        let answer = self.call(now, (id, "match_signal"), |running, host| {
             let Running { script, context, tick } = running;
             script.signal(host, context, *tick, data)
         });
@@ -196,7 +196,7 @@ impl Room {
         if found.members.iter().any(|other| other.presence.session_id == session_id) {
             return self.join_answer(member, cid, id, None);
         }
-        let verdict = self.call(now, id.uuid, |running, host| {
+        let verdict = self.call(now, (id.uuid, "match_join_attempt"), |running, host| {
             let Running { script, context, tick } = running;
             script.join_attempt(host, context, *tick, request)
         });
@@ -312,7 +312,8 @@ impl Room {
         joined: bool,
         presences: &[(Presence, PresenceReason)],
     ) {
-        self.call(now, id, |running, host| {
+        let callback = if joined { "match_join" } else { "match_leave" };
+        self.call(now, (id, callback), |running, host| {
             let Running { script, context, tick } = running;
             let goes_on = script.presences(host, context, *tick, joined, presences)?;
             Ok(goes_on.then_some(()))
@@ -355,7 +356,7 @@ impl Room {
             }
         }
         self.stats.match_ticks.up();
-        let goes_on = self.call(now, id, |running, host| {
+        let goes_on = self.call(now, (id, "match_loop"), |running, host| {
             let Running { script, context, tick } = running;
             let goes_on = script.tick(host, context, *tick, &messages)?;
             *tick += 1;
@@ -378,7 +379,7 @@ impl Room {
 
     /// `match_terminate`, while the server stops.
     pub(super) fn terminate(&mut self, now: Now, id: Uuid, grace_s: u32) {
-        self.call(now, id, |running, host| {
+        self.call(now, (id, "match_terminate"), |running, host| {
             let Running { script, context, tick } = running;
             let goes_on = script.terminate(host, context, *tick, grace_s)?;
             Ok(goes_on.then_some(()))
@@ -390,7 +391,7 @@ impl Room {
     fn call<R>(
         &mut self,
         now: Now,
-        id: Uuid,
+        (id, name): (Uuid, &'static str),
         callback: impl FnOnce(&mut Running, &mut RoomHost) -> Result<Option<R>, ScriptError>,
     ) -> Option<R> {
         let found = self.matches.get_mut(&id)?;
@@ -413,13 +414,7 @@ impl Room {
         match result {
             Ok(Some(value)) => Some(value),
             Ok(None) => {
-                if let Some(found) = self.matches.get(&id) {
-                    tracing::info!(
-                        match_id = %id, module = %found.module, players = found.members.len(),
-                        "match ended: its callback returned nil instead of the state (if that is not \
-                         meant, its `return state` is missing)"
-                    );
-                }
+                self.say_ended(id, name);
                 self.end_match(id, None);
                 None
             }
@@ -427,6 +422,24 @@ impl Room {
                 self.end_match(id, Some(&error));
                 None
             }
+        }
+    }
+
+    /// A callback returned nil. That is how a match ends itself in `match_loop` and
+    /// `match_terminate`; elsewhere, and before anything has happened, it is rather a mistake.
+    fn say_ended(&self, id: Uuid, callback: &'static str) {
+        let Some(found) = self.matches.get(&id) else { return };
+        let tick = found.running.as_ref().map_or(0, |running| running.tick);
+        let is_usual = callback == "match_terminate" || (callback == "match_loop" && tick > 1);
+        let (module, players) = (&found.module, found.members.len());
+        if is_usual {
+            tracing::debug!(match_id = %id, %module, players, "match ended: {callback} returned nil");
+        } else {
+            tracing::info!(
+                match_id = %id, %module, players,
+                "match ended: {callback} returned nil instead of the state (if that is not meant, \
+                 its `return state` is missing)"
+            );
         }
     }
 
