@@ -116,8 +116,9 @@ pub struct Sources {
 /// Files in other languages that are told by name: whoever keeps their packages in the folder has
 /// thousands.
 const OTHERS_NAMED_MAX: usize = 8;
-/// Endings of Nakama's other modules: JavaScript, and Go plugins.
-const OTHER_LANGUAGES: [&str; 2] = ["js", "so"];
+/// Endings of Nakama's other modules, JavaScript and Go plugins, and the one that other programs give
+/// to Luau.
+const OTHER_LANGUAGES: [&str; 3] = ["js", "so", "luau"];
 
 /// How modules and our own Lua code are compiled: optimised, with line numbers and names.
 pub(crate) fn compiler() -> Compiler {

@@ -19,6 +19,14 @@ pub enum OpenError {
         /// What the system says.
         cause: std::io::Error,
     },
+    /// The data folder is a file, or lies below one.
+    #[error(
+        "{path} is a file, or lies below one, and is to be a folder; choose one with --data_dir"
+    )]
+    NotAFolder {
+        /// What was to be the folder.
+        path: PathBuf,
+    },
     /// The folder or the file cannot be written to.
     #[error(
         "cannot write to {path}: {cause}; let this user write to the folder and the files in it, \

@@ -2,6 +2,7 @@
 //! fails names the path and what to do about it (`error.rs`).
 
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -137,11 +138,22 @@ impl Store {
     /// # Errors
     /// [`OpenError`].
     pub fn open_with(data_dir: &Path, settings: &StoreSettings) -> Result<Self, OpenError> {
-        std::fs::create_dir_all(data_dir)
-            .map_err(|cause| OpenError::Folder { path: data_dir.to_owned(), cause })?;
+        std::fs::create_dir_all(data_dir).map_err(|cause| {
+            let path = data_dir.to_owned();
+            match cause.kind() {
+                ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                    OpenError::NotAFolder { path }
+                }
+                _ => OpenError::Folder { path, cause },
+            }
+        })?;
         let in_use = occupy(data_dir)?;
         let path = data_dir.join(DATABASE_FILE);
         check::orphan(&path)?;
+        if !path.exists() {
+            // Whoever expected the old one has another folder in mind, or has lost it.
+            tracing::info!("no database in {}: a new, empty one is made", data_dir.display());
+        }
         Self::start(path, Some(in_use), settings)
     }
 

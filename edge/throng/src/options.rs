@@ -145,21 +145,29 @@ pub fn find(name: &str) -> Option<Known> {
 }
 
 /// The option whose name is nearest to a mistyped one, if any is near: at most a third of the
-/// letters differ. Options that are obeyed win over others at the same distance.
+/// letters differ, or it begins with what was written, or ends with it. Options that are obeyed win
+/// over others at the same distance.
 pub fn nearest(name: &str) -> Option<&'static str> {
     // Longer input is no slip of the finger; the bound also bounds the work below.
     const NAME_BYTES_MAX: usize = 64;
+    // Letters behind the point from which on a beginning stands for the option.
+    const BEGINNING_MIN: usize = 4;
     if name.len() > NAME_BYTES_MAX {
         return None;
     }
     let lower = name.to_ascii_lowercase().replace('-', "_");
     let names = BUILT.iter().map(|opt| opt.name).chain(UNBUILT.iter().map(|opt| opt.name));
     let names = names.filter(|name| !name.ends_with('*'));
+    // The unit is easily left out: `limit.requests_per_user` for `limit.requests_per_user_per_s`.
+    let typed_tail = lower.split_once('.').map(|(_, tail)| tail);
     // The last part alone is the commonest slip: `port` for `socket.port`.
     let tail = |full: &'static str| full.rsplit('.').next().unwrap_or(full);
     let distance = |full: &'static str| {
         let is_tail = tail(full) == lower && full != lower;
-        if is_tail { 1 } else { strsim::osa_distance(&lower, full) }
+        let is_beginning = typed_tail.is_some_and(|it| it.len() >= BEGINNING_MIN)
+            && full.starts_with(&lower)
+            && full != lower;
+        if is_tail || is_beginning { 1 } else { strsim::osa_distance(&lower, full) }
     };
     let (best, found) = names.map(|full| (distance(full), full)).min_by_key(|(d, _)| *d)?;
     (best <= found.len() / 3).then_some(found)
@@ -258,6 +266,7 @@ mod tests {
             ("Socket.Port", Some("socket.port")),
             ("socket.max-message-size-bytes", Some("socket.max_message_size_bytes")),
             ("server_key", Some("socket.server_key")),
+            ("limit.requests_per_user", Some("limit.requests_per_user_per_s")),
             ("session.token_expiry", Some("session.token_expiry_sec")),
             ("matchmaker.intervalsec", Some("matchmaker.interval_sec")),
             ("datadir", Some("data_dir")),

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use crate::config::Effective;
 use crate::config::value::Value;
-use crate::options::{BUILT, Opt, Origin, UNBUILT, Why};
+use crate::options::{BUILT, Entry, Kind, Opt, Origin, UNBUILT, Why};
 
 const INTRODUCTION: &str = "\
 <!-- Made by `cargo xtask docs` from edge/throng/src/options/. Change the table, not this page. -->
@@ -114,7 +114,7 @@ pub fn effective(values: &Effective) -> String {
     let mut page = String::new();
     for opt in BUILT {
         let (value, from) = values.value(opt.name);
-        let shown = if opt.secret { masked(value) } else { plain(value) };
+        let shown = if opt.secret { masked(value) } else { plain(opt, value) };
         let _ = writeln!(page, "{:<34} {shown:<24} # {from}", opt.name);
     }
     page
@@ -131,13 +131,18 @@ fn masked(value: &Value) -> String {
     }
 }
 
-fn plain(value: &Value) -> String {
+fn plain(opt: &Opt, value: &Value) -> String {
     match value {
         Value::Number(number) => number.to_string(),
         Value::Switch(on) => on.to_string(),
         Value::Address(address) => address.to_string(),
         Value::Text(text) if text.is_empty() => "\"\"".to_owned(),
         Value::Text(text) => text.clone(),
+        // Networks are names without a value.
+        Value::List(pairs) if matches!(opt.kind, Kind::List(Entry::Network)) => {
+            let names: Vec<_> = pairs.iter().map(|(name, _)| name.as_str()).collect();
+            format!("[{}]", names.join(", "))
+        }
         Value::List(pairs) => {
             let items: Vec<_> =
                 pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();

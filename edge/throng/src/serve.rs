@@ -10,6 +10,7 @@ mod watchdog;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +97,7 @@ fn unix_ms() -> u64 {
 /// Whatever keeps it from starting, in words for the operator.
 pub fn run(config: Config) -> anyhow::Result<()> {
     let listeners = engine::listen(config.listen, config.engine.cores)
-        .map_err(|error| cannot_listen(config.listen, &error))?;
+        .map_err(|error| cannot_listen(config.listen, ["socket.address", "socket.port"], &error))?;
     let bound = match listeners.first() {
         Some(listener) => listener.local_addr().context("cannot read the listener's address")?,
         None => config.listen,
@@ -136,22 +137,26 @@ pub fn run(config: Config) -> anyhow::Result<()> {
 }
 
 /// Why there is no listener, and what to do about it.
-fn cannot_listen(listen: SocketAddr, error: &io::Error) -> anyhow::Error {
+fn cannot_listen(
+    listen: SocketAddr,
+    [address, port]: [&str; 2],
+    error: &io::Error,
+) -> anyhow::Error {
     let cure = match error.kind() {
-        io::ErrorKind::AddrInUse => {
+        io::ErrorKind::AddrInUse => format!(
             "; another program listens there (`ss -ltnp` names it): stop it, or choose another \
-             port with --socket.port"
-        }
-        io::ErrorKind::PermissionDenied => {
+             port with --{port}"
+        ),
+        io::ErrorKind::PermissionDenied => format!(
             "; ports below 1024 need a privilege (CAP_NET_BIND_SERVICE): choose a higher one with \
-             --socket.port"
-        }
+             --{port}"
+        ),
         io::ErrorKind::AddrNotAvailable => {
-            "; this machine has no such address: --socket.address 0.0.0.0 takes all that it has"
+            format!("; this machine has no such address: --{address} 0.0.0.0 takes all that it has")
         }
-        _ => "",
+        _ => String::new(),
     };
-    anyhow::anyhow!("cannot listen on {listen} (`socket.address`, `socket.port`): {error}{cure}")
+    anyhow::anyhow!("cannot listen on {listen} (`{address}`, `{port}`): {error}{cure}")
 }
 
 /// Loads everything that threads are built from; the first mistake stops the start.
@@ -234,8 +239,12 @@ fn load_modules(config: &Config) -> anyhow::Result<Sources> {
 fn findings(parts: &Parts, registered: &Registered) -> Vec<Finding> {
     const WHY: &str = "not run: of all languages only Lua is, so far";
     let (named, count) = parts.sources.others();
+    let why = |path: &Path| {
+        let is_luau = path.extension().is_some_and(|ending| ending == "luau");
+        if is_luau { "not run: name it .lua" } else { WHY }
+    };
     let mut lines: Vec<String> =
-        named.iter().map(|path| format!("{} is {WHY}", path.display())).collect();
+        named.iter().map(|path| format!("{} is {}", path.display(), why(path))).collect();
     if count > named.len() {
         lines.push(format!("{} more files are {WHY}", count - named.len()));
     }

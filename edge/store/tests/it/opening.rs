@@ -306,7 +306,7 @@ fn what_is_no_database_and_what_cannot_be_written_is_named_with_the_cure() {
     assert!(error.contains(&file.display().to_string()), "{error}");
 
     let error = Store::open(&file).unwrap_err().to_string();
-    assert!(error.contains("cannot create the data folder"), "{error}");
+    assert!(error.contains("is a file, or lies below one"), "{error}");
 
     // Root may write anywhere, so a folder in the file's place stands for a missing right.
     let folder = Folder::new();

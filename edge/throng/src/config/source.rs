@@ -50,7 +50,7 @@ pub enum Problem {
     #[error("{}: larger than {bytes_max} bytes; is this the configuration file?", .path.display())]
     FileTooLarge { path: PathBuf, bytes_max: u64 },
     /// Not YAML.
-    #[error("{}: not valid YAML: {error}", .path.display())]
+    #[error("{}: {}", .path.display(), not_yaml(&.error.to_string()))]
     NotYaml { path: PathBuf, error: serde_saphyr::Error },
     /// Valid YAML of the wrong shape.
     #[error("`{name}` ({from}): {shape}")]
@@ -117,4 +117,15 @@ pub enum Clash {
 
 fn question(nearest: Option<&str>) -> String {
     nearest.map_or(String::new(), |name| format!("; did you mean `{name}`?"))
+}
+
+/// The reader's text without what only those who compile it can do about a repeated name.
+fn not_yaml(text: &str) -> String {
+    let repeated = text
+        .strip_prefix("duplicate mapping key: ")
+        .and_then(|rest| rest.split_once(", set DuplicateKeyPolicy in Options if acceptable"));
+    match repeated {
+        Some((name, place)) => format!("`{name}` is set twice, the second time{place}"),
+        None => format!("not valid YAML: {text}"),
+    }
 }

@@ -333,7 +333,7 @@ fn files_are_flattened() {
         ("- a\n", "the file must hold names and values"),
         ("just text", "the file must hold names and values"),
         ("socket:\n  port: 1\nsocket.port: 2\n", "`socket.port` (a.yaml:3): it is set twice"),
-        ("name: a\nname: b\n", "not valid YAML"),
+        ("name: a\nname: b\n", "`name` is set twice, the second time at line 2"),
         ("name: [\n", "not valid YAML"),
         ("runtime:\n  env: [[a]]\n", "a list may only hold plain values"),
         ("name: {a: 1}\n", "`name` (a.yaml:1): it takes a value, not further names"),

@@ -154,6 +154,10 @@ fn conditions<'a>(texts: impl Iterator<Item = &'a String>) -> anyhow::Result<Vec
 fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
     let word = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
     let span = |name: &str| -> anyhow::Result<Span> {
+        // Nothing is nothing in every unit, and the help says 0.
+        if word(name) == "0" {
+            return Ok(Span::default());
+        }
         word(name).parse().with_context(|| format!("--{name}"))
     };
     let rate: Option<f64> = matches.get_one("rate").copied();

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use engine::{COUNTERS, Running};
 use script::Sources;
 use server::mail::Mail;
@@ -76,11 +75,9 @@ impl Gauges {
                 }
             }
         });
-        let server = MetricsServer::start(listen, registry).with_context(|| {
-            format!(
-                "cannot serve metrics on {listen} (`metrics.address`, `metrics.prometheus_port`)"
-            )
-        })?;
+        let settings = ["metrics.address", "metrics.prometheus_port"];
+        let server = MetricsServer::start(listen, registry)
+            .map_err(|error| super::cannot_listen(listen, settings, &error))?;
         tracing::info!("metrics on http://{}/metrics", server.address());
         Ok(Some(server))
     }

@@ -133,6 +133,7 @@ fn modules_in_other_languages_are_not_passed_over_silently() {
     for (file, text) in [
         ("a.lua", "require('nakama').register_rpc(function() end, 'a')"),
         ("index.js", "function InitModule() {}"),
+        ("typed.luau", ""),
         ("below/plugin.so", ""),
         ("README.md", ""),
     ] {
@@ -147,10 +148,11 @@ fn modules_in_other_languages_are_not_passed_over_silently() {
     let many = check();
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!((ran.code, many.code), (Some(0), Some(0)), "{}{}", ran.err, many.err);
-    assert!(many.out.contains("warning: 4994 more files are not run"), "{}", many.out);
+    assert!(many.out.contains("warning: 4995 more files are not run"), "{}", many.out);
     let warned = |file| ran.out.lines().any(|it| it.starts_with("warning: ") && it.contains(file));
     let found = ["index.js", "plugin.so", "README.md", "a.lua"].map(warned);
     assert_eq!(found, [true, true, false, false], "{}", ran.out);
+    assert!(ran.out.contains("typed.luau is not run: name it .lua\n"), "{}", ran.out);
 }
 
 #[test]
@@ -243,6 +245,25 @@ fn a_module_that_does_not_load_hides_nothing_of_the_others() {
 fn a_port_that_is_taken_is_named_with_the_cure() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
+    let metrics = |folder: &str| {
+        throng(&[
+            "serve",
+            "--socket.port",
+            "0",
+            "--metrics.prometheus_port",
+            &port,
+            "--data_dir",
+            folder,
+            "--metrics.address",
+            "127.0.0.1",
+        ])
+    };
+    let folder = std::env::temp_dir().join(format!("throng-it-{}-port", std::process::id()));
+    let ran = metrics(folder.to_str().unwrap());
+    let _ = std::fs::remove_dir_all(&folder);
+    let cure = "choose another port with --metrics.prometheus_port";
+    assert!(ran.code == Some(1) && ran.err.contains(cure), "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("a new, empty one is made"), "{}", ran.out);
     for (address, port, part) in [
         ("127.0.0.1", port.as_str(), "choose another port with --socket.port"),
         // Documentation addresses are nobody's (RFC 5737).
@@ -252,4 +273,32 @@ fn a_port_that_is_taken_is_named_with_the_cure() {
         assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
         assert!(ran.err.contains(part), "{}", ran.err);
     }
+}
+
+#[test]
+fn words_of_libraries_and_forms_of_the_inside_are_not_printed() {
+    let twice = Config::new("twice.yaml", "socket:\n  port: 1\n  port: 2\n");
+    let ran = throng(&["check", "--config", twice.path()]);
+    assert!(ran.err.contains("`port` is set twice, the second time at line 3"), "{}", ran.err);
+    assert!(!ran.err.contains("DuplicateKeyPolicy"), "{}", ran.err);
+    let ran = throng(&["check"]);
+    assert!(ran.out.contains(" [127.0.0.0/8, ::1] "), "{}", ran.out);
+    let ran = throng(&["serve", "--data_dir", twice.path(), "--socket.port", "0"]);
+    assert!(ran.err.contains("is a file, or lies below one"), "{}", ran.err);
+    // Refused later, for the target that there is not.
+    let ran = throng(&[
+        "load",
+        "rpc-lua",
+        "--target",
+        "http://127.0.0.1:1",
+        "--ramp",
+        "0",
+        "--warmup",
+        "0",
+        "--duration",
+        "1s",
+        "--players",
+        "1",
+    ]);
+    assert!(!ran.err.contains("is not a length of time"), "{}", ran.err);
 }
