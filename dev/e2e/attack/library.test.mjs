@@ -10,6 +10,8 @@ import { besideNeighbour, startVictim } from "./rig.mjs";
 
 const BUDGET_MS = 100;
 const CASES = ["pattern", "backtrack", "gsub", "gmatch", "balance", "sort", "insert", "format", "load"];
+/** Texts for `load`, each given once: what the translation of one costs is the budget's business too. */
+const TEXTS = ["path", "gotos", "scopes", "locals", "labels", "entries", "leaving"];
 
 let server;
 before(async () => {
@@ -45,6 +47,32 @@ test("a match that does it ends, and its room goes on", throngOnly, async () => 
       assert.equal(status, 200, text);
     }
     await new Promise((rested) => setTimeout(rested, 1_500));
+  };
+  await besideNeighbour(server, harm, { kinds: ["rpc", "socket"] });
+});
+
+test("no text given to load keeps the server busy", throngOnly, async () => {
+  const { session } = await newPlayer(server);
+  const harm = async () => {
+    for (const name of TEXTS) {
+      const begin = performance.now();
+      const { status, text } = await call(session, "e2e_library", { case: `load ${name}` });
+      const took = performance.now() - begin;
+      assert.ok(status === 200 || /used up its 100 ms/.test(text), `${name}: ${text}`);
+      assert.ok(took < 20 * BUDGET_MS, `${name} took ${took} ms`);
+    }
+  };
+  await besideNeighbour(server, harm, { kinds: ["rpc", "authenticate", "socket"] });
+});
+
+test("no text given to load keeps a match's room busy", throngOnly, async () => {
+  const { session } = await newPlayer(server);
+  const harm = async () => {
+    for (const name of TEXTS) {
+      const { status, text } = await call(session, "e2e_library_match", { case: `load ${name}` });
+      assert.equal(status, 200, `${name}: ${text}`);
+      await new Promise((rested) => setTimeout(rested, 300));
+    }
   };
   await besideNeighbour(server, harm, { kinds: ["rpc", "socket"] });
 });

@@ -20,6 +20,31 @@ local cases = {
   load = function() while true do loadstring(("x = {} "):rep(3e4)) end end,
 }
 
+-- Texts that a translation could take minutes for, or make many times as long. Each is loaded once.
+local function numbered(count, part)
+  local parts = {}
+  for at = 1, count do parts[at] = part:gsub("#", at) end
+  return table.concat(parts)
+end
+local texts = {
+  path = function() return "return x" .. (".a"):rep(1e5) end,
+  gotos = function() return "do " .. ("goto a "):rep(36000) .. " ::a:: end" end,
+  scopes = function() return "do goto a " .. ("goto a local b "):rep(17000) .. " ::a:: end" end,
+  locals = function() return numbered(1900, "local a# ") .. ("x=y "):rep(55000) end,
+  labels = function() return ("do " .. numbered(30, "::a#:: x() ") .. numbered(30, "goto a# ") .. "end "):rep(300) end,
+  entries = function()
+    local jumps = numbered(190, "goto a# ")
+    return ("do " .. jumps .. numbered(190, "::a#:: x() ") .. jumps .. "x() end "):rep(40)
+  end,
+  leaving = function()
+    local jumps, labels = numbered(190, "goto a# "), numbered(190, "::a#:: x() ")
+    return ("do " .. ("while x do "):rep(150) .. jumps .. ("end "):rep(150) .. labels .. "end "):rep(40)
+  end,
+}
+for name, text in pairs(texts) do
+  cases["load " .. name] = function() loadstring(text()) end
+end
+
 nk.register_rpc(function(context, payload)
   cases[nk.json_decode(payload).case]()
 end, "e2e_library")
@@ -32,7 +57,7 @@ function M.match_loop(context, dispatcher, tick, state)
     cases[state.case]()
     ::continue::
   end
-  return state
+  -- Once is enough: the match ends.
 end
 
 nk.register_rpc(function(context, payload)

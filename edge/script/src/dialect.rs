@@ -16,9 +16,12 @@ mod jumps;
 mod lexer;
 mod names;
 mod parser;
+mod scope;
+mod work;
 
 pub(crate) use lexer::{Kind, Token};
 pub(crate) use names::CallNames;
+pub(crate) use work::Work;
 
 /// How deeply blocks and expressions may be nested; Luau itself stops at 1,000.
 const DEPTH_MAX: usize = 190;
@@ -30,6 +33,23 @@ pub(crate) struct SyntaxError {
     pub(crate) line: u32,
     /// What is wrong, without the place.
     pub(crate) message: String,
+}
+
+/// Why there is no translation.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The text is not Lua 5.1.
+    Syntax(SyntaxError),
+    /// It would have more than so many bytes.
+    TooLong(usize),
+    /// The call's time is over; hand the error on.
+    Budget(mlua::Error),
+}
+
+impl From<SyntaxError> for Trouble {
+    fn from(error: SyntaxError) -> Self {
+        Self::Syntax(error)
+    }
 }
 
 /// A text for Luau's compiler.
@@ -44,26 +64,34 @@ pub(crate) struct Translated {
 /// Translates one module or one text given to `loadstring`.
 ///
 /// # Errors
-/// [`SyntaxError`] when the text is not Lua 5.1 with `goto`.
+/// [`Trouble`] when the text is not Lua 5.1 with `goto`, becomes longer than `work` allows, or
+/// takes longer than the running call may.
 ///
 /// With `ordered`, tables remember the order of their keys, see `ordered.lua`.
-pub(crate) fn translate(text: &[u8], ordered: bool) -> Result<Translated, SyntaxError> {
+pub(crate) fn translate(
+    text: &[u8],
+    ordered: bool,
+    work: &mut Work,
+) -> Result<Translated, Trouble> {
     let text = normalised(text);
-    let (tokens, mut edits) = lexer::tokens(&text)?;
-    let parsed = parser::parse(&text, &tokens, ordered)?;
+    let (tokens, mut edits) = lexer::tokens(&text, work)?;
+    let parsed = parser::parse(&text, &tokens, ordered, work)?;
     edits.extend(parsed.edits);
-    edits.extend(jumps::without(&text, &parsed.roots)?);
-    Ok(Translated { text: spliced(&text, edits), calls: parsed.calls })
+    edits.extend(jumps::without(&text, &parsed.roots, work)?);
+    work.pay(edits.len())?;
+    let text = spliced(&text, edits);
+    work.check_bytes(text.len())?;
+    Ok(Translated { text, calls: parsed.calls })
 }
 
 /// The tokens of a text for who only looks at it, with the text that their places count in; the
 /// last one is [`Kind::End`].
 ///
 /// # Errors
-/// [`SyntaxError`] when the text is not made of Lua's tokens.
-pub(crate) fn tokens(text: &[u8]) -> Result<(Vec<u8>, Vec<Token>), SyntaxError> {
+/// [`Trouble`] when the text is not made of Lua's tokens.
+pub(crate) fn tokens(text: &[u8]) -> Result<(Vec<u8>, Vec<Token>), Trouble> {
     let text = normalised(text);
-    let (tokens, _) = lexer::tokens(&text)?;
+    let (tokens, _) = lexer::tokens(&text, &mut Work::unbounded())?;
     Ok((text, tokens))
 }
 
@@ -121,6 +149,8 @@ fn spliced(text: &[u8], mut edits: Vec<Edit>) -> Vec<u8> {
     out
 }
 
+#[cfg(test)]
+mod cost;
 #[cfg(test)]
 mod random;
 #[cfg(test)]

@@ -19,13 +19,17 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value as LuaValue};
 
 use crate::budget;
-use crate::dialect::{self, Kind};
+use crate::dialect::{self, Kind, Trouble as Refusal, Work};
 use crate::sources::{Sources, compile_text};
 use crate::vm::Part;
 use pattern::{Capture, Matcher, Trouble};
 
 /// Bytes of a text given to `load` and `loadstring`; the compiler cannot be interrupted.
 const LOAD_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes that such a text may have in Luau: jumps take more there. The compiler takes about 0.1 s
+/// for so much.
+const TRANSLATED_BYTES_MAX: usize = 4 * LOAD_BYTES_MAX;
 
 /// The functions that `library.lua` and the prelude put in Luau's place, or beside Luau's.
 const NAMES: [&str; 18] = [
@@ -389,13 +393,15 @@ fn load(
     if text.as_bytes().len() > LOAD_BYTES_MAX {
         return Ok((None, Some(format!("text is above {LOAD_BYTES_MAX} bytes"))));
     }
-    // The compiler takes about 100 ns for each byte, and ours about as long.
-    budget::spend(u32::try_from(text.as_bytes().len() * 100).unwrap_or(u32::MAX))?;
     let shown = name.to_string_lossy();
     let shown = shown.trim_start_matches(['=', '@']);
-    let code = match compile_text(&text.as_bytes(), ordered) {
+    let code = match compile_text(&text.as_bytes(), ordered, Work::new(TRANSLATED_BYTES_MAX)) {
         Ok((code, _)) => code,
-        Err(error) => {
+        Err(Refusal::Budget(error)) => return Err(error),
+        Err(Refusal::TooLong(max)) => {
+            return Ok((None, Some(format!("text is above {max} bytes in Luau"))));
+        }
+        Err(Refusal::Syntax(error)) => {
             return Ok((None, Some(format!("{shown}:{}: {}", error.line, error.message))));
         }
     };

@@ -12,7 +12,8 @@ use game::guest::Finding;
 use mlua::chunk::Compiler;
 use thiserror::Error;
 
-use crate::dialect::{self, CallNames};
+use crate::budget;
+use crate::dialect::{self, CallNames, Trouble, Work};
 use crate::library::Mentions;
 use crate::lint;
 
@@ -21,6 +22,9 @@ const MODULES_MAX: usize = 4_096;
 
 /// Bytes of one module's text.
 const MODULE_BYTES_MAX: u64 = 4 << 20;
+
+/// What Luau's compiler, which cannot be interrupted, takes for a byte, about.
+const COMPILER_NS_PER_BYTE: usize = 100;
 
 /// How deeply folders may be nested; also ends a circle of symbolic links.
 const FOLDER_DEPTH_MAX: usize = 16;
@@ -229,9 +233,16 @@ impl Sources {
 
     fn add(&mut self, file: &str, text: &[u8]) -> Result<(), LoadError> {
         let name = file.strip_suffix(".lua").unwrap_or(file).replace('/', ".");
-        let (code, calls) = compile_text(text, self.ordered).map_err(|error| {
-            let dialect::SyntaxError { line, message } = error;
-            LoadError::Syntax { file: file.to_owned(), line, message }
+        let compiled = compile_text(text, self.ordered, Work::unbounded());
+        let (code, calls) = compiled.map_err(|trouble| match trouble {
+            Trouble::Syntax(dialect::SyntaxError { line, message }) => {
+                LoadError::Syntax { file: file.to_owned(), line, message }
+            }
+            Trouble::TooLong(max) => {
+                let (path, what) = (PathBuf::from(file), "size in Luau");
+                LoadError::TooLarge { path, what, max: max as u64 }
+            }
+            Trouble::Budget(error) => LoadError::Lua(error),
         })?;
         let (mentions, facts) = (Mentions::of(text), lint::read(text));
         let module = Module { file: file.to_owned(), code, calls, mentions, facts };
@@ -248,24 +259,33 @@ impl Sources {
 /// Luau: it runs as it is then.
 ///
 /// # Errors
-/// Line and reason, as Lua 5.1 sees it.
+/// Line and reason, as Lua 5.1 sees it; or the text grows above what `work` allows, or the running
+/// call's time is over.
 pub(crate) fn compile_text(
     text: &[u8],
     ordered: bool,
-) -> Result<(Vec<u8>, CallNames), dialect::SyntaxError> {
+    mut work: Work,
+) -> Result<(Vec<u8>, CallNames), Trouble> {
     // As instructions these would not be the ones that know of the order.
     let ours: &[&str] =
         if ordered { &["getmetatable", "next", "pairs", "setmetatable"] } else { &[] };
     let compiler = compiler().set_mutable_globals(ours.iter().copied());
-    match dialect::translate(text, ordered) {
+    let pay = |text: &[u8]| {
+        let cost_ns = text.len().saturating_mul(COMPILER_NS_PER_BYTE);
+        budget::spend(u32::try_from(cost_ns).unwrap_or(u32::MAX)).map_err(Trouble::Budget)
+    };
+    match dialect::translate(text, ordered, &mut work) {
         Ok(translated) => {
+            pay(&translated.text)?;
             let code = compiler.compile(&translated.text).map_err(|error| syntax(&error))?;
             Ok((code, translated.calls))
         }
-        Err(error) => match compiler.compile(text) {
-            Ok(code) => Ok((code, CallNames::default())),
-            Err(_) => Err(error),
-        },
+        Err(Trouble::Syntax(error)) => {
+            pay(text)?;
+            let code = compiler.compile(text).map_err(|_| error)?;
+            Ok((code, CallNames::default()))
+        }
+        Err(trouble) => Err(trouble),
     }
 }
 

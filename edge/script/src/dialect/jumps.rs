@@ -8,12 +8,12 @@
 //! loop with a flag up; a jump to the end of a block passes by its loops. Lua forbids other jumps into the scope of a local, so nothing declared between a
 //! jump and its label is needed after the label: this is exact.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::parser::{Block, Repeat, Statement, Statements};
-use super::{Edit, SyntaxError};
+use super::{Edit, SyntaxError, Trouble, Work};
 
-/// Labels of one block; what is planned for them takes quadratic time.
+/// Labels of one block: each may be passed by jumps to each other one.
 const LABELS_MAX: usize = 200;
 
 /// What becomes of one block's labels, which are known by their statements' numbers.
@@ -23,6 +23,8 @@ struct Plan {
     loops: BTreeSet<usize>,
     /// Labels that are jumped forward to, and the first statement that does.
     wraps: BTreeMap<usize, usize>,
+    /// The same by that statement: the labels whose `repeat` begins there, the last one first.
+    begins: BTreeMap<usize, Vec<usize>>,
     /// Labels whose loop is entered on the way to other labels, which follow.
     entries: BTreeMap<usize, BTreeSet<usize>>,
     /// The first of the labels after which the block has nothing more, if a jump forward leads to
@@ -39,30 +41,41 @@ impl Plan {
         self.loops.range(from + 1..label).next().copied()
     }
 
-    fn build(loops: BTreeSet<usize>, forward: &[(usize, usize)], ending: Option<usize>) -> Self {
+    fn build(
+        loops: BTreeSet<usize>,
+        forward: &[(usize, usize)],
+        ending: Option<usize>,
+        work: &mut Work,
+    ) -> Result<Self, Trouble> {
         let mut plan = Self { loops, ending, ..Self::default() };
         for &(jump, label) in forward {
             let mut from = jump;
-            while let Some(entered) = plan.between(from, label) {
+            loop {
+                work.pay(1)?;
+                let Some(entered) = plan.between(from, label) else {
+                    plan.wrap(from, label);
+                    break;
+                };
                 plan.wrap(from, entered);
-                plan.entries.entry(entered).or_default().insert(label);
+                if !plan.entries.entry(entered).or_default().insert(label) {
+                    // From here on another jump has gone the same way.
+                    break;
+                }
                 from = entered;
             }
-            plan.wrap(from, label);
         }
         // Of two that overlap, the later one begins where the earlier one does.
-        let labels: Vec<usize> = plan.wraps.keys().copied().collect();
-        for &label in &labels {
-            let mut from = plan.wraps.get(&label).copied().unwrap_or(label);
-            for &earlier in labels.iter().rev().filter(|&&earlier| earlier < label) {
-                let begins = plan.wraps.get(&earlier).copied().unwrap_or(earlier);
-                if earlier > from && begins < from {
-                    from = begins;
-                }
+        let mut apart: Vec<(usize, usize)> = Vec::new();
+        for (&label, from) in &mut plan.wraps {
+            while let Some((_, begins)) = apart.pop_if(|(earlier, _)| *earlier > *from) {
+                *from = begins.min(*from);
             }
-            plan.wraps.insert(label, from);
+            apart.push((label, *from));
         }
-        plan
+        for (&label, &from) in plan.wraps.iter().rev() {
+            plan.begins.entry(from).or_default().push(label);
+        }
+        Ok(plan)
     }
 
     fn wrap(&mut self, from: usize, label: usize) {
@@ -82,13 +95,25 @@ struct Jump {
     continues: bool,
 }
 
-/// Blocks around a statement: the block, the number of its statement, whether it is a loop's body,
-/// whether `until` sees its locals.
+/// A block around a statement.
 struct Around<'a> {
-    block: &'a Block,
+    id: usize,
+    /// The number of the block's statement.
     at: usize,
     kind: Body,
-    labels: BTreeMap<&'a str, usize>,
+    /// Where the labels begin after which the block has nothing more.
+    ending: usize,
+    /// The statements that declare locals, and one name of each.
+    locals: Vec<(usize, &'a str)>,
+}
+
+impl<'a> Around<'a> {
+    /// The last local that is declared after statement `from` and before `label`.
+    fn declared(&self, from: usize, label: usize) -> Option<&'a str> {
+        let before = self.locals.partition_point(|(at, _)| *at < label);
+        let (at, name) = before.checked_sub(1).and_then(|last| self.locals.get(last))?;
+        (*at > from).then_some(name)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -98,9 +123,12 @@ enum Body {
     Plain,
 }
 
-#[derive(Default)]
-struct Scan<'a> {
+struct Scan<'a, 'w> {
+    work: &'w mut Work,
     around: Vec<Around<'a>>,
+    /// The labels in sight by name, the innermost last: the place of its block in `around`, and
+    /// its statement.
+    labels: HashMap<&'a str, Vec<(usize, usize)>>,
     jumps: BTreeMap<usize, Jump>,
     back: BTreeMap<usize, BTreeSet<usize>>,
     forward: BTreeMap<usize, Vec<(usize, usize)>>,
@@ -111,20 +139,20 @@ struct Scan<'a> {
 /// The changes that make the functions whose bodies are `roots` do without `goto`.
 ///
 /// # Errors
-/// A label that is missing, there twice, or in the scope of a local that the jump is not in.
-pub(super) fn without(text: &[u8], roots: &[Block]) -> Result<Vec<Edit>, SyntaxError> {
-    let mut writer = Writer { text, ..Writer::default() };
+/// A label that is missing, there twice, or in the scope of a local that the jump is not in; or
+/// what `work` refuses.
+pub(super) fn without(text: &[u8], roots: &[Block], work: &mut Work) -> Result<Vec<Edit>, Trouble> {
+    let mut writer = Writer::new(text, work);
     for root in roots.iter().filter(|root| needs_work(root)) {
-        let mut scan = Scan::default();
+        let mut scan = Scan::new(writer.work);
         scan.block(root, Body::Plain)?;
-        let mut forward = scan.forward;
-        let ids: BTreeSet<usize> = scan.back.keys().chain(forward.keys()).copied().collect();
-        writer.jumps = scan.jumps;
+        let Scan { jumps, mut back, mut forward, mut endings, .. } = scan;
+        let ids: BTreeSet<usize> = back.keys().chain(forward.keys()).copied().collect();
+        writer.jumps = jumps;
         for id in ids {
-            let back = scan.back.remove(&id).unwrap_or_default();
-            let ending = scan.endings.remove(&id);
-            let plan = Plan::build(back, &forward.remove(&id).unwrap_or_default(), ending);
-            writer.plans.insert(id, plan);
+            let (back, ending) = (back.remove(&id).unwrap_or_default(), endings.remove(&id));
+            let forward = forward.remove(&id).unwrap_or_default();
+            writer.plans.insert(id, Plan::build(back, &forward, ending, writer.work)?);
         }
         writer.block(root, None)?;
     }
@@ -144,23 +172,52 @@ fn needs_work(block: &Block) -> bool {
     })
 }
 
-fn wrong<T>(line: u32, message: String) -> Result<T, SyntaxError> {
-    Err(SyntaxError { line, message })
+fn wrong<T>(line: u32, message: String) -> Result<T, Trouble> {
+    Err(SyntaxError { line, message }.into())
 }
 
-impl<'a> Scan<'a> {
-    fn block(&mut self, block: &'a Block, kind: Body) -> Result<(), SyntaxError> {
-        let mut labels = BTreeMap::new();
+impl<'a, 'w> Scan<'a, 'w> {
+    fn new(work: &'w mut Work) -> Self {
+        Self {
+            work,
+            around: Vec::new(),
+            labels: HashMap::new(),
+            jumps: BTreeMap::new(),
+            back: BTreeMap::new(),
+            forward: BTreeMap::new(),
+            endings: BTreeMap::new(),
+        }
+    }
+
+    /// Puts a block's labels in sight; gives their names.
+    fn enter(&mut self, block: &'a Block, kind: Body) -> Result<Vec<&'a str>, Trouble> {
+        let depth = self.around.len();
+        let (mut labels, mut locals, mut ending) = (Vec::new(), Vec::new(), 0);
         for (at, statement) in block.statements.iter().enumerate() {
-            let Statements::Label(name) = &statement.kind else { continue };
-            if labels.insert(name.as_str(), at).is_some() {
+            self.work.pay(1)?;
+            let Statements::Label(name) = &statement.kind else {
+                ending = at + 1;
+                if let Statements::Local(name) = &statement.kind {
+                    locals.push((at, name.as_str()));
+                }
+                continue;
+            };
+            let of_name = self.labels.entry(name.as_str()).or_default();
+            if of_name.last().is_some_and(|(of, _)| *of == depth) {
                 return wrong(statement.line, format!("label '{name}' already defined"));
             }
+            of_name.push((depth, at));
+            labels.push(name.as_str());
             if labels.len() > LABELS_MAX {
                 return wrong(statement.line, format!("more than {LABELS_MAX} labels in a block"));
             }
         }
-        self.around.push(Around { block, at: 0, kind, labels });
+        self.around.push(Around { id: block.id, at: 0, kind, ending, locals });
+        Ok(labels)
+    }
+
+    fn block(&mut self, block: &'a Block, kind: Body) -> Result<(), Trouble> {
+        let labels = self.enter(block, kind)?;
         for (at, statement) in block.statements.iter().enumerate() {
             if let Some(around) = self.around.last_mut() {
                 around.at = at;
@@ -182,31 +239,29 @@ impl<'a> Scan<'a> {
             }
         }
         self.around.pop();
+        for name in labels {
+            self.labels.get_mut(name).map(Vec::pop);
+        }
         Ok(())
     }
 
-    fn jump(&mut self, statement: &Statement, name: &str) -> Result<(), SyntaxError> {
-        let found = self.around.iter().rev().find_map(|around| {
-            around.labels.get(name).map(|&label| (around.block, around.at, label, around.kind))
-        });
-        let Some((block, from, label, kind)) = found else {
+    fn jump(&mut self, statement: &Statement, name: &str) -> Result<(), Trouble> {
+        self.work.pay(1)?;
+        let found = self.labels.get(name).and_then(|of_name| of_name.last()).copied();
+        let found = found.and_then(|(depth, label)| Some((self.around.get(depth)?, label)));
+        let Some((around, label)) = found else {
             let text = format!("no visible label '{name}' for goto at line {}", statement.line);
             return wrong(statement.line, text);
         };
-        let is_label = |after: &Statement| matches!(after.kind, Statements::Label(_));
-        let is_last = block.statements.iter().skip(label).all(is_label);
+        let &Around { id: block, at: from, kind, ending, .. } = around;
+        let is_last = label >= ending;
         let continues = kind == Body::Loop && is_last && from < label;
-        self.jumps.insert(statement.start, Jump { block: block.id, from, label, continues });
+        self.jumps.insert(statement.start, Jump { block, from, label, continues });
         if from > label {
-            self.back.entry(block.id).or_default().insert(label);
+            self.back.entry(block).or_default().insert(label);
             return Ok(());
         }
-        let between = block.statements.get(from + 1..label).unwrap_or_default().iter();
-        let mut declared = between.rev().filter_map(|statement| match &statement.kind {
-            Statements::Local(name) => Some(name),
-            _ => None,
-        });
-        if let Some(local) = declared.next()
+        if let Some(local) = around.declared(from, label)
             && (!is_last || kind == Body::Repeat)
         {
             let text = format!(
@@ -216,18 +271,17 @@ impl<'a> Scan<'a> {
             return wrong(statement.line, text);
         }
         if is_last && kind == Body::Plain {
-            let labels = block.statements.iter().rev().take_while(|it| is_label(it)).count();
-            self.endings.insert(block.id, block.statements.len() - labels);
+            self.endings.insert(block, ending);
         }
         if !continues {
-            self.forward.entry(block.id).or_default().push((from, label));
+            self.forward.entry(block).or_default().push((from, label));
         }
         Ok(())
     }
 }
 
 /// What `break` or `continue` would act on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Frame {
     /// A loop of the script's.
     Source {
@@ -243,7 +297,7 @@ enum Frame {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Action {
     Break,
     Continue,
@@ -259,7 +313,7 @@ impl Action {
 }
 
 /// A jump that leaves the frame on its way to the frame `target`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Leaving {
     target: usize,
     action: Action,
@@ -271,16 +325,22 @@ struct Open {
     /// The change that declares the flags of jumps which end here.
     declares: usize,
     flags: Vec<(Action, usize)>,
-    leaving: Vec<Leaving>,
+    leaving: BTreeSet<Leaving>,
 }
 
-#[derive(Default)]
-struct Writer<'a> {
+struct Writer<'a, 'w> {
     text: &'a [u8],
+    work: &'w mut Work,
     edits: Vec<Edit>,
+    /// Bytes of all `edits`.
+    written: usize,
     plans: BTreeMap<usize, Plan>,
     jumps: BTreeMap<usize, Jump>,
     frames: Vec<Open>,
+    /// Where each frame stands in `frames`.
+    places: HashMap<Frame, usize>,
+    /// The places of the script's loops.
+    sources: Vec<usize>,
     flags: usize,
     /// Flags of the jumps that enter loops on their way to a label: by block and label.
     entries: BTreeMap<(usize, usize), usize>,
@@ -290,9 +350,30 @@ fn flag_name(flag: usize) -> String {
     format!("__goto{flag}")
 }
 
-impl Writer<'_> {
+impl<'a, 'w> Writer<'a, 'w> {
+    fn new(text: &'a [u8], work: &'w mut Work) -> Self {
+        Self {
+            text,
+            work,
+            edits: Vec::new(),
+            written: 0,
+            plans: BTreeMap::new(),
+            jumps: BTreeMap::new(),
+            frames: Vec::new(),
+            places: HashMap::new(),
+            sources: Vec::new(),
+            flags: 0,
+            entries: BTreeMap::new(),
+        }
+    }
+
     fn insert(&mut self, at: usize, text: impl Into<String>) {
-        self.edits.push(Edit::insert(at, text));
+        self.write(Edit::insert(at, text));
+    }
+
+    fn write(&mut self, edit: Edit) {
+        self.written += edit.text.len();
+        self.edits.push(edit);
     }
 
     /// Puts `new` in the place of a statement, and leaves its line ends.
@@ -300,7 +381,7 @@ impl Writer<'_> {
         let old = self.text.get(start..end).unwrap_or_default();
         let lines = memchr::memchr_iter(b'\n', old).count();
         let text = format!(" {new} {}", "\n".repeat(lines));
-        self.edits.push(Edit { at: start, removed: end - start, text });
+        self.write(Edit { at: start, removed: end - start, text });
     }
 
     fn new_flag(&mut self) -> usize {
@@ -312,24 +393,29 @@ impl Writer<'_> {
         let declares = self.edits.len();
         self.insert(at, "");
         self.insert(at, text);
-        self.frames.push(Open { frame, declares, flags: Vec::new(), leaving: Vec::new() });
+        self.places.insert(frame, self.frames.len());
+        if matches!(frame, Frame::Source { .. }) {
+            self.sources.push(self.frames.len());
+        }
+        self.frames.push(Open { frame, declares, flags: Vec::new(), leaving: BTreeSet::new() });
     }
 
     /// Ends the innermost frame with `text`, and passes jumps on that go further.
-    fn close(&mut self, at: usize, text: &str) {
+    fn close(&mut self, at: usize, text: &str) -> Result<(), Trouble> {
         self.insert(at, text);
-        let Some(closed) = self.frames.pop() else { return };
+        let Some(closed) = self.frames.pop() else { return Ok(()) };
+        self.places.remove(&closed.frame);
+        self.sources.pop_if(|place| *place == self.frames.len());
         for leaving in closed.leaving {
+            self.work.pay(1)?;
             let flag = flag_name(leaving.flag);
             if leaving.target + 1 == self.frames.len() {
                 let word = leaving.action.word();
                 self.insert(at, format!(" if {flag} then {flag} = false {word} end "));
             } else {
                 self.insert(at, format!(" if {flag} then break end "));
-                if let Some(outer) = self.frames.last_mut()
-                    && !outer.leaving.contains(&leaving)
-                {
-                    outer.leaving.push(leaving);
+                if let Some(outer) = self.frames.last_mut() {
+                    outer.leaving.insert(leaving);
                 }
             }
         }
@@ -339,8 +425,15 @@ impl Writer<'_> {
                 closed.flags.iter().map(|(_, flag)| flag_name(*flag)).collect();
             if let Some(edit) = self.edits.get_mut(closed.declares) {
                 edit.text = format!(" do local {} ", names.join(", "));
+                self.written += edit.text.len();
             }
         }
+        self.check()
+    }
+
+    /// Whether there may be more.
+    fn check(&self) -> Result<(), Trouble> {
+        self.work.check_bytes(self.written)
     }
 
     /// The words that lead to `target`.
@@ -357,23 +450,21 @@ impl Writer<'_> {
             self.flags = fresh;
         }
         let leaving = Leaving { target, action, flag };
-        if let Some(inner) = self.frames.last_mut()
-            && !inner.leaving.contains(&leaving)
-        {
-            inner.leaving.push(leaving);
+        if let Some(inner) = self.frames.last_mut() {
+            inner.leaving.insert(leaving);
         }
         format!("{} = true break", flag_name(flag))
     }
 
-    fn find(&self, wanted: impl Fn(Frame) -> bool) -> Option<usize> {
-        self.frames.iter().rposition(|open| wanted(open.frame))
+    fn find(&self, frame: Frame) -> Option<usize> {
+        self.places.get(&frame).copied()
     }
 
     /// The words of a jump forward from statement `from` of a block to one of its labels.
     fn forward(&mut self, block: usize, from: usize, label: usize) -> String {
         let entered = self.plans.get(&block).and_then(|plan| plan.between(from, label));
         let next = entered.unwrap_or(label);
-        let Some(target) = self.find(|frame| frame == Frame::Wrap { block, label: next }) else {
+        let Some(target) = self.find(Frame::Wrap { block, label: next }) else {
             return String::new();
         };
         let way = self.leave(target, Action::Break);
@@ -390,14 +481,14 @@ impl Writer<'_> {
         }
         let wanted =
             if continues { Frame::Source { body: block } } else { Frame::Loop { block, label } };
-        match self.find(|frame| frame == wanted) {
+        match self.find(wanted) {
             Some(target) => self.leave(target, Action::Continue),
             None => String::new(),
         }
     }
 
     /// Writes a block; `until` is its loop's when that must be asked inside of the block's loops.
-    fn block(&mut self, block: &Block, until: Option<(&Repeat, usize)>) -> Result<(), SyntaxError> {
+    fn block(&mut self, block: &Block, until: Option<(&Repeat, usize)>) -> Result<(), Trouble> {
         let plan = self.plans.remove(&block.id).unwrap_or_default();
         let first = block.statements.first().map_or(block.end, |statement| statement.start);
         let entered: BTreeSet<usize> = plan.entries.values().flatten().copied().collect();
@@ -410,41 +501,40 @@ impl Writer<'_> {
         let has_loops = !plan.loops.is_empty();
         self.plans.insert(block.id, plan);
         for (at, statement) in block.statements.iter().enumerate() {
-            self.before(block.id, at, statement.start);
+            self.work.pay(1)?;
+            self.before(block.id, at, statement.start)?;
             let is_last = at + 1 == block.statements.len() && !has_loops;
             self.statement(statement, is_last)?;
         }
         let mut end = block.end;
         if let Some((repeat, asked)) = until {
-            let out = self.find(|frame| frame == Frame::Source { body: block.id });
+            let out = self.find(Frame::Source { body: block.id });
             let way = out.map(|target| self.leave(target, Action::Break)).unwrap_or_default();
             self.replace(repeat.until, repeat.until + "until".len(), "if");
             self.insert(asked, format!(" then {way} end "));
             end = asked;
         }
         while self.frames.len() > depth {
-            self.close(end, " break end ");
+            self.close(end, " break end ")?;
         }
         Ok(())
     }
 
     /// What ends and begins before statement `at` of a block.
-    fn before(&mut self, block: usize, at: usize, start: usize) {
-        let Some(plan) = self.plans.get(&block) else { return };
+    fn before(&mut self, block: usize, at: usize, start: usize) -> Result<(), Trouble> {
+        let Some(plan) = self.plans.get_mut(&block) else { return Ok(()) };
         let ends = plan.wraps.contains_key(&at);
         let begins_loop = plan.loops.contains(&at);
-        let wraps = plan.wraps.iter().rev();
-        let begin: Vec<usize> =
-            wraps.filter(|(_, from)| **from == at).map(|(label, _)| *label).collect();
-        let entries = plan.entries.get(&at).cloned().unwrap_or_default();
+        let begin = plan.begins.remove(&at).unwrap_or_default();
+        let entries = plan.entries.remove(&at).unwrap_or_default();
         if ends {
             // Only at the end of a block: loops reach as far.
             let is_loop =
                 |open: &Open| matches!(open.frame, Frame::Loop { block: of, .. } if of == block);
             while self.frames.last().is_some_and(is_loop) {
-                self.close(start, " break end ");
+                self.close(start, " break end ")?;
             }
-            self.close(start, " until true ");
+            self.close(start, " until true ")?;
         }
         if begins_loop {
             self.open(Frame::Loop { block, label: at }, start, " while true do ");
@@ -453,14 +543,17 @@ impl Writer<'_> {
             self.open(Frame::Wrap { block, label }, start, " repeat ");
         }
         for label in entries {
+            self.work.pay(1)?;
             let Some(flag) = self.entries.get(&(block, label)).copied() else { continue };
             let way = self.forward(block, at, label);
             let name = flag_name(flag);
             self.insert(start, format!(" if {name} then {name} = false {way} end "));
+            self.check()?;
         }
+        Ok(())
     }
 
-    fn statement(&mut self, statement: &Statement, is_last: bool) -> Result<(), SyntaxError> {
+    fn statement(&mut self, statement: &Statement, is_last: bool) -> Result<(), Trouble> {
         let (start, end) = (statement.start, statement.end);
         match &statement.kind {
             Statements::Goto(_) => {
@@ -469,7 +562,7 @@ impl Writer<'_> {
             }
             Statements::Label(_) => self.replace(start, end, ""),
             Statements::Break => {
-                let Some(target) = self.find(|frame| matches!(frame, Frame::Source { .. })) else {
+                let Some(target) = self.sources.last().copied() else {
                     return wrong(statement.line, "break outside a loop".to_owned());
                 };
                 let words = self.leave(target, Action::Break);
@@ -484,7 +577,7 @@ impl Writer<'_> {
             Statements::Loop(body) => {
                 self.open(Frame::Source { body: body.id }, start, "");
                 self.block(body, None)?;
-                self.close(end, "");
+                self.close(end, "")?;
             }
             Statements::Repeat(repeat) => self.repeat(repeat, start, end)?,
             Statements::Blocks(blocks) => {
@@ -497,17 +590,17 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn repeat(&mut self, repeat: &Repeat, start: usize, end: usize) -> Result<(), SyntaxError> {
+    fn repeat(&mut self, repeat: &Repeat, start: usize, end: usize) -> Result<(), Trouble> {
         let body = &repeat.body;
         let has_loops = self.plans.get(&body.id).is_some_and(|plan| !plan.loops.is_empty());
         self.open(Frame::Source { body: body.id }, start, "");
         if has_loops {
             self.replace(repeat.repeat, repeat.repeat + "repeat".len(), "while true do");
             self.block(body, Some((repeat, end)))?;
-            self.close(end, " end ");
+            self.close(end, " end ")?;
         } else {
             self.block(body, None)?;
-            self.close(end, "");
+            self.close(end, "")?;
         }
         Ok(())
     }

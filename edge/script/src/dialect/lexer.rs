@@ -3,7 +3,7 @@
 //!
 //! Source: nakama 3.40, `internal/gopher-lua/parse/lexer.go`.
 
-use super::{Edit, SyntaxError};
+use super::{Edit, SyntaxError, Trouble, Work};
 
 /// What a token is; which symbol or keyword, its text says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,9 @@ pub(crate) struct Token {
     /// Line from 1.
     pub(crate) line: u32,
 }
+
+/// Bytes of a token, and of the blanks before it, that cost a step.
+const BYTES_PER_STEP: usize = 32;
 
 const KEYWORDS: [&[u8]; 22] = [
     b"and",
@@ -59,11 +62,13 @@ struct Lexer<'a> {
 }
 
 /// The tokens, the last of which is [`Kind::End`], and changes within tokens.
-pub(super) fn tokens(text: &[u8]) -> Result<(Vec<Token>, Vec<Edit>), SyntaxError> {
+pub(super) fn tokens(text: &[u8], work: &mut Work) -> Result<(Vec<Token>, Vec<Edit>), Trouble> {
     let mut lexer = Lexer { text, at: 0, line: 1, edits: Vec::new() };
     let mut tokens = Vec::with_capacity(text.len() / 4);
     loop {
+        let before = lexer.at;
         let token = lexer.token()?;
+        work.pay(1 + (lexer.at - before) / BYTES_PER_STEP)?;
         tokens.push(token);
         if token.kind == Kind::End {
             return Ok((tokens, lexer.edits));

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 /// Calls remembered of one line: a line with more says nothing.
 const CALLS_MAX: usize = 8;
 
+/// Names of a path that is remembered.
+pub(super) const PATH_MAX: usize = 8;
+
 /// How a function is named where it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Callee {
@@ -13,7 +16,8 @@ pub(crate) enum Callee {
     Local(String),
     /// A global variable.
     Global(String),
-    /// `….name`; the path from its first name, if that is all names, and whether that is a global.
+    /// `….name`; the path from its first name, if that is all names and no more than [`PATH_MAX`],
+    /// and whether that is a global.
     Field { name: String, path: Vec<String>, global: bool },
     /// `…:name`.
     Method(String),

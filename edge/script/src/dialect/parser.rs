@@ -4,13 +4,14 @@
 //! Source: nakama 3.40, `internal/gopher-lua/parse/parser.go.y`.
 
 use super::lexer::{Kind, Token};
-use super::names::{CallNames, Callee};
-use super::{DEPTH_MAX, Edit, SyntaxError};
+use super::names::{CallNames, Callee, PATH_MAX};
+use super::scope::Scope;
+use super::{DEPTH_MAX, Edit, SyntaxError, Trouble, Work};
 
 /// Locals in scope, those of outer functions included; Luau allows 200 in one function.
 const LOCALS_MAX: usize = 2_000;
 
-type Parsed<T> = Result<T, SyntaxError>;
+type Parsed<T> = Result<T, Trouble>;
 
 /// Statements with one scope.
 #[derive(Debug)]
@@ -73,7 +74,7 @@ struct Function {
     uses_arg: bool,
 }
 
-struct Parser<'a> {
+struct Parser<'a, 'w> {
     text: &'a [u8],
     tokens: &'a [Token],
     next: usize,
@@ -82,13 +83,18 @@ struct Parser<'a> {
     /// Whether tables are to remember the order of their keys.
     ordered: bool,
     functions: Vec<Function>,
-    /// Names of the locals in scope.
-    locals: Vec<&'a [u8]>,
+    locals: Scope<'a>,
+    work: &'w mut Work,
     out: Outcome,
 }
 
 /// Parses a whole text.
-pub(super) fn parse(text: &[u8], tokens: &[Token], ordered: bool) -> Parsed<Outcome> {
+pub(super) fn parse(
+    text: &[u8],
+    tokens: &[Token],
+    ordered: bool,
+    work: &mut Work,
+) -> Parsed<Outcome> {
     let mut parser = Parser {
         text,
         tokens,
@@ -97,7 +103,8 @@ pub(super) fn parse(text: &[u8], tokens: &[Token], ordered: bool) -> Parsed<Outc
         blocks: 0,
         ordered,
         functions: vec![Function { is_variadic: true, ..Function::default() }],
-        locals: Vec::new(),
+        locals: Scope::default(),
+        work,
         out: Outcome::default(),
     };
     if ordered && let Some(first) = tokens.first() {
@@ -127,7 +134,17 @@ const BINARY: [&[u8]; 15] = [
     b"or",
 ];
 
-impl<'a> Parser<'a> {
+/// A prefix expression up to where its callee is named.
+#[derive(Clone, Copy)]
+struct Named {
+    /// The number of its first token.
+    first: usize,
+    /// Whether all of it is names with points between them.
+    is_path: bool,
+    is_global: bool,
+}
+
+impl<'a> Parser<'a, '_> {
     fn token(&self) -> Token {
         let end = Token { kind: Kind::End, start: self.text.len(), end: self.text.len(), line: 0 };
         self.tokens.get(self.next).or(self.tokens.last()).copied().unwrap_or(end)
@@ -160,7 +177,8 @@ impl<'a> Parser<'a> {
             Kind::End => "end of file".to_owned(),
             _ => format!("'{}'", String::from_utf8_lossy(self.word(token))),
         };
-        Err(SyntaxError { line: token.line, message: format!("{wanted} expected near {near}") })
+        let message = format!("{wanted} expected near {near}");
+        Err(SyntaxError { line: token.line, message }.into())
     }
 
     fn expect(&mut self, word: &str) -> Parsed<()> {
@@ -173,15 +191,17 @@ impl<'a> Parser<'a> {
             return self.unexpected("name");
         }
         self.next += 1;
+        self.work.pay(1)?;
         Ok(self.word(token))
     }
 
     fn deeper(&mut self) -> Parsed<()> {
         self.depth += 1;
+        self.work.pay(1)?;
         if self.depth > DEPTH_MAX {
             let line = self.token().line;
             let message = format!("nested deeper than {DEPTH_MAX} levels");
-            return Err(SyntaxError { line, message });
+            return Err(SyntaxError { line, message }.into());
         }
         Ok(())
     }
@@ -200,12 +220,13 @@ impl<'a> Parser<'a> {
         self.deeper()?;
         if self.locals.len() > LOCALS_MAX {
             let message = format!("more than {LOCALS_MAX} local variables in scope");
-            return Err(SyntaxError { line: self.token().line, message });
+            return Err(SyntaxError { line: self.token().line, message }.into());
         }
         self.blocks += 1;
         let id = self.blocks;
         let mut statements: Vec<Statement> = Vec::new();
         loop {
+            self.work.pay(1)?;
             let token = self.token();
             if self.take(";") {
                 // Luau knows no empty statements; only the semicolon after a statement may stay.
@@ -290,7 +311,9 @@ impl<'a> Parser<'a> {
 
     fn loop_body(&mut self, names: &[&'a [u8]]) -> Parsed<Statements> {
         let scope = self.locals.len();
-        self.locals.extend_from_slice(names);
+        for name in names {
+            self.locals.add(name);
+        }
         let body = self.block()?;
         self.locals.truncate(scope);
         self.expect("end")?;
@@ -345,7 +368,7 @@ impl<'a> Parser<'a> {
     fn local(&mut self) -> Parsed<Statements> {
         if self.take("function") {
             let name = self.name()?;
-            self.locals.push(name);
+            self.locals.add(name);
             self.function_body(false)?;
             return Ok(Statements::Local(text(name)));
         }
@@ -357,7 +380,9 @@ impl<'a> Parser<'a> {
             self.expressions()?;
         }
         let first = names.first().map_or_else(String::new, |name| text(name));
-        self.locals.extend(names);
+        for name in names {
+            self.locals.add(name);
+        }
         Ok(Statements::Local(first))
     }
 
@@ -403,7 +428,9 @@ impl<'a> Parser<'a> {
         loop {
             while UNARY.contains(&self.operator()) {
                 self.next += 1;
+                self.work.pay(1)?;
             }
+            self.work.pay(1)?;
             self.simple_expression()?;
             if !BINARY.contains(&self.operator()) {
                 break;
@@ -438,7 +465,7 @@ impl<'a> Parser<'a> {
                     Some(function) if function.is_variadic => function.uses_dots = true,
                     _ => {
                         let message = "cannot use '...' outside a vararg function".to_owned();
-                        return Err(SyntaxError { line: token.line, message });
+                        return Err(SyntaxError { line: token.line, message }.into());
                     }
                 }
             }
@@ -466,6 +493,7 @@ impl<'a> Parser<'a> {
         let is_empty = self.is("}");
         let mut names = Vec::new();
         while !self.is("}") {
+            self.work.pay(1)?;
             let is_named = self.token().kind == Kind::Name
                 && self.tokens.get(self.next + 1).is_some_and(|token| self.word(*token) == b"=");
             if is_named {
@@ -496,38 +524,30 @@ impl<'a> Parser<'a> {
 
     fn prefix_expression(&mut self) -> Parsed<Prefix> {
         self.deeper()?;
-        let mut path = Vec::new();
-        let mut is_global = false;
+        let mut named = Named { first: self.next, is_path: false, is_global: false };
         let mut prefix = if self.take("(") {
             self.expression()?;
             self.expect(")")?;
             Prefix::Value
         } else {
-            let name = self.name().or_else(|_| self.unexpected("expression"))?;
-            is_global = self.seen(name);
-            path.push(text(name));
+            if self.token().kind != Kind::Name {
+                return self.unexpected("expression");
+            }
+            let name = self.name()?;
+            named = Named { is_path: true, is_global: self.seen(name), ..named };
             Prefix::Name
         };
-        let mut callee = match (prefix, is_global) {
-            (Prefix::Name, true) => Some(Callee::Global(path.concat())),
-            (Prefix::Name, false) => Some(Callee::Local(path.concat())),
-            _ => None,
-        };
         loop {
-            let line = self.last().line;
+            self.work.pay(1)?;
+            let (line, end) = (self.last().line, self.next);
             if self.take(".") {
-                let name = text(self.name()?);
-                if !path.is_empty() {
-                    path.push(name.clone());
-                }
-                let global = is_global && !path.is_empty();
-                callee = Some(Callee::Field { name, path: path.clone(), global });
+                self.name()?;
                 prefix = Prefix::Place;
             } else if self.take("[") {
                 self.expression()?;
                 self.expect("]")?;
-                path.clear();
-                (prefix, callee) = (Prefix::Place, None);
+                named.is_path = false;
+                prefix = Prefix::Place;
             } else if self.take(":") {
                 let name = text(self.name()?);
                 let line = self.last().line;
@@ -535,18 +555,38 @@ impl<'a> Parser<'a> {
                     return self.unexpected("arguments");
                 }
                 self.out.calls.add(line, Callee::Method(name));
-                path.clear();
-                (prefix, callee) = (Prefix::Call, None);
+                named.is_path = false;
+                prefix = Prefix::Call;
             } else if self.arguments()? {
-                if let Some(callee) = callee.take() {
+                if let Some(callee) = self.callee(named, prefix, end) {
                     self.out.calls.add(line, callee);
                 }
-                path.clear();
+                named.is_path = false;
                 prefix = Prefix::Call;
             } else {
                 self.depth -= 1;
                 return Ok(prefix);
             }
+        }
+    }
+
+    /// How a prefix expression that ends before token `end` names the function that it calls.
+    fn callee(&self, named: Named, prefix: Prefix, end: usize) -> Option<Callee> {
+        let last = end.checked_sub(1).and_then(|at| self.tokens.get(at)).copied()?;
+        let name = text(self.word(last));
+        let Named { first, is_path, is_global } = named;
+        match prefix {
+            Prefix::Name if is_global => Some(Callee::Global(name)),
+            Prefix::Name => Some(Callee::Local(name)),
+            Prefix::Place if last.kind == Kind::Name => {
+                // Every second token is a point.
+                let names = self.tokens.get(first..end).unwrap_or_default().iter().step_by(2);
+                let is_path = is_path && names.len() <= PATH_MAX;
+                let names = names.map(|token| text(self.word(*token)));
+                let path = if is_path { names.collect() } else { Vec::new() };
+                Some(Callee::Field { name, path, global: is_global && is_path })
+            }
+            Prefix::Place | Prefix::Call | Prefix::Value => None,
         }
     }
 
@@ -568,7 +608,7 @@ impl<'a> Parser<'a> {
         if token.line != last.line && self.lines_between(last, token) {
             if self.word(last) == b")" {
                 let message = "ambiguous syntax (function call x new statement)".to_owned();
-                return Err(SyntaxError { line: token.line, message });
+                return Err(SyntaxError { line: token.line, message }.into());
             }
             self.out.edits.push(Edit::insert(last.end, "("));
             self.out.edits.push(Edit { at: token.start, removed: 1, text: " ".into() });
@@ -589,7 +629,7 @@ impl<'a> Parser<'a> {
         let scope = self.locals.len();
         let mut function = Function::default();
         if is_method {
-            self.locals.push(b"self");
+            self.locals.add(b"self");
         }
         self.expect("(")?;
         while !self.is(")") {
@@ -598,7 +638,7 @@ impl<'a> Parser<'a> {
                 break;
             }
             let name = self.name()?;
-            self.locals.push(name);
+            self.locals.add(name);
             if !self.take(",") {
                 break;
             }
@@ -606,13 +646,17 @@ impl<'a> Parser<'a> {
         self.expect(")")?;
         let begin = self.last().end;
         if function.is_variadic {
-            self.locals.push(b"arg");
+            self.locals.add(b"arg");
         }
         self.functions.push(function);
         let block = self.block()?;
         self.locals.truncate(scope);
         self.expect("end")?;
         let function = self.functions.pop().unwrap_or_default();
+        if let Some(outer) = self.functions.last_mut() {
+            // An inner function may mean the outer one's.
+            outer.uses_arg |= function.uses_arg;
+        }
         if function.is_variadic && function.uses_arg && !function.uses_dots {
             let text = " local arg = {n = select('#', ...), ...} ";
             self.out.edits.push(Edit::insert(begin, text));
@@ -623,13 +667,10 @@ impl<'a> Parser<'a> {
 
     /// Notes that a variable is named, and says whether it is global.
     fn seen(&mut self, name: &'a [u8]) -> bool {
-        if name == b"arg" {
-            // An inner function may mean the outer one's.
-            for function in self.functions.iter_mut().skip(1) {
-                function.uses_arg = true;
-            }
+        if let Some(function) = self.functions.last_mut() {
+            function.uses_arg |= name == b"arg";
         }
-        !self.locals.contains(&name)
+        !self.locals.has(name)
     }
 }
 

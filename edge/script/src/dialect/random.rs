@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use mlua::Lua;
 
-use super::translate;
+use super::{Work, translate};
 
 enum Node {
     Trace(u32),
@@ -268,7 +268,9 @@ impl Reference<'_> {
 fn compare(nodes: &[Node], seed: u64) -> bool {
     let mut text = String::new();
     write(nodes, &mut text);
-    let Ok(translated) = translate(text.as_bytes(), false) else { return false };
+    let Ok(translated) = translate(text.as_bytes(), false, &mut Work::unbounded()) else {
+        return false;
+    };
     let wanted = World::default();
     wanted.state.store(seed, Relaxed);
     let _ = Reference { world: &wanted, locals: Vec::new() }.block(nodes);

@@ -2,13 +2,14 @@
 
 use mlua::{Lua, Value};
 
-use super::translate;
+use super::{Trouble, Work, translate};
 
 /// What a text, run as Luau, returns as text; `!` and the message for an error.
 fn run(text: &str) -> String {
-    let translated = match translate(text.as_bytes(), false) {
+    let translated = match translate(text.as_bytes(), false, &mut Work::unbounded()) {
         Ok(translated) => translated.text,
-        Err(error) => return format!("!{}: {}", error.line, error.message),
+        Err(Trouble::Syntax(error)) => return format!("!{}: {}", error.line, error.message),
+        Err(trouble) => return format!("!{trouble:?}"),
     };
     let lines = |text: &[u8]| memchr::memchr_iter(b'\n', text).count();
     assert_eq!(lines(&translated), text.replace("\r\n", "\n").matches('\n').count(), "{text}");

@@ -130,6 +130,13 @@ fn what_cannot_be_interrupted_is_bounded() {
         ("local t = setmetatable({}, {}) getmetatable(t).__index = t return t.x", "!loop"),
         ("local f, e = loadstring(('x = '):rep(1e5)) error(e)", "!above"),
         ("return tostring(loadstring(('('):rep(5e4)))", "nil"),
+        ("return tostring(loadstring('return x' .. ('.a'):rep(1e5)))", "nil"),
+        (
+            "local t = {} for i = 1, 150 do t[i] = 'goto a' .. i .. ' ' end local jumps = table.concat(t) \
+             local labels = jumps:gsub('goto (%w+)', '::%1:: x()') \
+             local f, e = loadstring(('do ' .. jumps .. labels .. jumps .. 'x() end '):rep(40)) error(e)",
+            "!bytes in Luau",
+        ),
         ("return tostring(loadstring('\\27Lua'))", "nil"),
         ("return string.format('%99999d', 1)", "!"),
         ("return coroutine.wrap(function() while true do end end)()", "!attempt to index nil"),
