@@ -74,6 +74,73 @@ test("forty slow calls of one player make no other wait", throngOnly, async () =
   assert.ok(result.every((answer) => answer.status === 200), json(result.map(({ status }) => status)));
 });
 
+/** Runs `attack` on a server of its own, which knows of no function yet; gives it `count` guests. */
+async function withGuests(count, attack, options = {}) {
+  const fresh = await startVictim({ options });
+  try {
+    const players = await inParallel(count, 4, () => newPlayer(fresh));
+    await attack(
+      fresh,
+      players.map(({ session }) => session),
+    );
+  } finally {
+    await fresh.stop();
+  }
+}
+
+const callFor = (on, session, ms) =>
+  http(on, "POST", "/v2/rpc/e2e_slow?unwrap", { headers: bearer(session), body: json({ ms }) });
+
+test("guests who were all fast and turn slow together leave a caller to others", throngOnly, () =>
+  withGuests(8, async (fresh, guests) => {
+    for (let round = 0; round < 5; round++) for (const guest of guests) await callFor(fresh, guest, 0);
+    const harm = () => Promise.all(guests.map((guest) => callFor(fresh, guest, 900)));
+    const { result } = await besideNeighbour(fresh, harm);
+    assert.ok(result.every(({ status }) => status === 200), json(result.map(({ status }) => status)));
+  }));
+
+test("guests whose first calls are slow leave a caller to others", throngOnly, () =>
+  withGuests(3, async (fresh, [known, ...strangers]) => {
+    for (let count = 0; count < 60; count++) await callFor(fresh, known, 0);
+    const harm = async () => {
+      await callFor(fresh, known, 0);
+      return Promise.all(strangers.map((guest) => callFor(fresh, guest, 900)));
+    };
+    const { result } = await besideNeighbour(fresh, harm);
+    assert.ok(result.every(({ status }) => status === 200), json(result.map(({ status }) => status)));
+  }));
+
+test("guests who signal a match until they are stopped leave a caller to others", throngOnly, () => {
+  const attack = async (fresh, guests) => {
+    const path = `/v2/rpc/e2e_create_match?http_key=${fresh.httpKey}&unwrap`;
+    const { match_id } = (await http(fresh, "POST", path, { body: json({ tick_rate: 1 }) })).json;
+    const signal = (guest, times) =>
+      http(fresh, "POST", "/v2/rpc/hostile_signal?unwrap", {
+        headers: bearer(guest),
+        body: json({ match_id, times }),
+      });
+    for (const guest of guests) assert.equal((await signal(guest, 1)).status, 200);
+    const harm = () => Promise.all(guests.map((guest) => signal(guest, 1e9)));
+    const { result } = await besideNeighbour(fresh, harm, { caseMs: 60_000 });
+    assert.ok(result.every(({ status }) => status !== 200), json(result.map(({ status }) => status)));
+  };
+  return withGuests(8, attack, { "runtime.call_budget_ms": 500 });
+});
+
+/** The first pair is not known beforehand, if it comes right after a fast call; all that follow are. */
+test("pairs of slow calls are known by the function, however many fast ones come between", throngOnly, () =>
+  withGuests(24, async (fresh, [known, other, ...guests]) => {
+    for (const guest of [known, other, ...guests]) await callFor(fresh, guest, 0);
+    await Promise.all([callFor(fresh, known, 900), callFor(fresh, other, 900)]);
+    const harm = async () => {
+      for (let at = 0; at < 10; at += 2) {
+        for (let count = 0; count < 60; count++) await callFor(fresh, guests[20 + (count % 2)], 0);
+        await Promise.all(guests.slice(at, at + 2).map((guest) => callFor(fresh, guest, 900)));
+      }
+    };
+    await besideNeighbour(fresh, harm, { caseMs: 60_000 });
+  }));
+
 test("dear listings make no other call wait, and say which setting allows them", throngOnly, async () => {
   // Without hooks.lua: a listing with a hook runs where the hook does.
   const dataDir = await mkdtemp(join(tmpdir(), "throng-listings-"));

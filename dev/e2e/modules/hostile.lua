@@ -39,3 +39,12 @@ end, "hostile_recursion")
 nk.register_rpc(function(_ctx, _payload)
   return tostring(string.find(string.rep("a", 100000), string.rep("a-", 30) .. "b"))
 end, "hostile_pattern")
+
+-- Asks a match again and again: the caller is blocked rather than busy.
+nk.register_rpc(function(_ctx, payload)
+  local p = nk.json_decode(payload)
+  for _ = 1, p.times do
+    nk.match_signal(p.match_id, "")
+  end
+  return "{}"
+end, "hostile_signal")

@@ -9,6 +9,7 @@
 mod access;
 mod answers;
 mod backlog;
+mod callers;
 mod dispatch;
 mod hooks;
 mod http;
@@ -63,7 +64,7 @@ pub struct Core {
     jobs: Vec<Job>,
     /// Wishes of this turn, a list for each room, with whether one of them is worth waking for.
     asks: Vec<(ThreadId, Vec<RoomAsk>, bool)>,
-    callers: dispatch::Callers,
+    callers: callers::Callers,
     jobs_waiting: u64,
     passwords_waiting: u32,
     /// Users and addresses, and what each has and does.
@@ -123,7 +124,7 @@ impl Core {
         hooks: Arc<Hooks>,
     ) -> Self {
         let signer = Signer::new(&settings.session);
-        let callers = dispatch::Callers::new(topology.callers.len());
+        let callers = callers::Callers::new(topology.callers.len());
         let asks = topology.rooms.iter().map(|room| (*room, Vec::new(), false)).collect();
         let limits = wire::http1::Limits {
             body_bytes_max: settings.socket.request_bytes_max,

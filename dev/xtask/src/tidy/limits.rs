@@ -116,7 +116,7 @@ const ROWS: &[(&str, &str, &str)] = &[
         "unsent answers to messages of a socket",
     ),
     ("pure/server/src/core/backlog.rs", "UNTAKEN_BYTES_MAX", "unsent bytes of an HTTP connection"),
-    ("pure/server/src/core/dispatch.rs", "AHEAD_MAX", "calls at one caller"),
+    ("pure/server/src/core/callers.rs", "AHEAD_MAX", "calls at one caller"),
     (
         "pure/server/src/core/limits.rs",
         "REFUSED_CONNECTIONS_MAX",
@@ -204,7 +204,9 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "the rest goes on in the next turn",
     ),
     ("pure/server/src/limits/groups.rs", "FAST_CALLS_MAX", "how long a user counts as quick"),
+    ("pure/server/src/limits/groups.rs", "LONG_KEPT_MS_MAX", "how long a slow call is remembered"),
     ("pure/server/src/limits/groups.rs", "FAST_MS_MAX", "what counts as quick"),
+    ("pure/server/src/limits/groups.rs", "FAST_NS_MAX", "the same in nanoseconds"),
     ("pure/server/src/lister.rs", "CHEAP_IN_A_ROW_MAX", "an order of turns"),
     ("pure/server/src/lister.rs", "CHEAP_QUERY_BYTES_MAX", "an order of turns"),
     ("pure/server/src/worker/lanes.rs", "UNSORTED_MAX", "from here on calls are sorted"),

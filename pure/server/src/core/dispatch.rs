@@ -3,125 +3,22 @@
 //! API calls go to the batcher, listings to the lister, passwords to the hasher; each of these is
 //! fair between users by itself. RPC functions and hooks go to the callers, where a call cannot be
 //! stopped for the sake of another one. So what waits for callers waits here, a line for each user,
-//! and the lines take turns:
-//!
-//! * A user whose calls were fast of late may have several at the callers, one behind the other.
-//! * Behind a call of anybody else nobody waits: its caller gets nothing more until it is done.
-//!   Such calls of one user hold half of the callers at most.
-//! * Users with a slow call of late, and users of functions that are slow of late, leave one caller
-//!   free, all together; so do users who call a function of which nothing is known yet either. So
-//!   many accounts with one slow call each hold up each other, and users of whom and of whose
-//!   function nothing is known; whoever is known to be fast, or calls a function that is, has one
-//!   caller left. With a single caller (`engine.workers` 1) there is none to leave free: then all
-//!   wait for the call that runs.
-//!
-//! What that does not promise: a user who was fast for a while and a function that was fast on the
-//! mean may still turn slow. Then they delay, for as long as the call takes, what was posted behind
-//! them within 5 ms, or take the last caller until it is done. And what functions wait for besides
-//! (a room, the database's one writer) is not divided here.
-//!
-//! Of other cores' calls a core knows nothing, so that all this holds for each core by itself.
+//! and the lines take turns; which calls may go to which caller is in `callers`.
 
-use event::{Now, Output};
+use event::Output;
 use game::error::ApiError;
 
+use super::callers::Callers;
 use super::{Core, State};
-use crate::fair::{FairQueue, Turn};
-use crate::limits::{Class, Functions, Limit, SHARED};
+use crate::fair::Turn;
+use crate::limits::{Class, Limit, SHARED};
 use crate::mail::{Done, Job, Lane, Mail, Work};
 
-/// Calls that a core posts to one caller ahead of its answers.
-const AHEAD_MAX: u32 = 256;
-/// A caller that has calls and gives no answer for so long gets no more while others do.
-const STALLED_NS: u64 = 5_000_000;
-/// After so long its answers are taken for lost: longer than any call may take.
-const LOST_NS: u64 = 1_200_000_000_000;
 /// Of the passwords that may wait one user or address has this part at most, so that nobody keeps
 /// all others from logging in.
 const PASSWORD_SHARES: u32 = 4;
 /// How often it is looked whether time alone lets waiting calls go.
 const LOOK_AGAIN_NS: u64 = 100_000_000;
-
-/// What one core has at the callers, and what waits for them.
-pub(super) struct Callers {
-    lanes: Vec<CallerLane>,
-    /// How long the functions took.
-    functions: Functions,
-    /// Of calls that may be fast.
-    quick: FairQueue<u32, Job>,
-    /// Of users, or of functions, that were slow of late.
-    slow: FairQueue<u32, Job>,
-    is_slows_turn: bool,
-    /// When it is next looked whether time alone lets waiting calls go.
-    look_ns: u64,
-}
-
-/// One caller.
-#[derive(Clone, Debug, Default)]
-struct CallerLane {
-    under_way: u32,
-    closed_by: Option<Class>,
-    /// When it last began or answered something.
-    progress_ns: u64,
-}
-
-impl Callers {
-    pub(super) fn new(count: usize) -> Self {
-        Self {
-            lanes: vec![CallerLane::default(); count],
-            functions: Functions::default(),
-            quick: FairQueue::default(),
-            slow: FairQueue::default(),
-            is_slows_turn: false,
-            look_ns: 0,
-        }
-    }
-
-    /// Whether calls are at callers: then answers may lie in the mailbox.
-    pub(super) fn is_busy(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.under_way > 0)
-    }
-
-    /// How many calls wait here.
-    fn waiting(&self) -> usize {
-        self.quick.len() + self.slow.len()
-    }
-
-    /// How many callers calls of one user may keep from others.
-    fn share(&self) -> u16 {
-        u16::try_from(self.lanes.len() / 2).unwrap_or(u16::MAX).max(1)
-    }
-
-    /// The caller with the least to do among those that take more.
-    fn open(&self, now: Now) -> Option<usize> {
-        let takes_more = |lane: &CallerLane| {
-            let silent_ns = now.mono_ns.saturating_sub(lane.progress_ns);
-            let is_stalled = lane.under_way > 0 && silent_ns > STALLED_NS;
-            let is_lost = lane.under_way > 0 && silent_ns > LOST_NS;
-            let is_free = lane.closed_by.is_none() && lane.under_way < AHEAD_MAX && !is_stalled;
-            is_free || is_lost
-        };
-        let open = self.lanes.iter().enumerate().filter(|(_, lane)| takes_more(lane));
-        open.min_by_key(|(_, lane)| lane.under_way).map(|(index, _)| index)
-    }
-
-    /// Whether one more call that is slow, or may well be, may run.
-    fn has_room_for_slow(&self) -> bool {
-        let may_be_slow =
-            |lane: &&CallerLane| matches!(lane.closed_by, Some(Class::Slow | Class::Unknown));
-        let slow = self.lanes.iter().filter(may_be_slow).count();
-        slow < self.lanes.len().saturating_sub(1).max(1)
-    }
-
-    /// Whether a call of this class may go, of a user who has so many at the callers.
-    fn may_go(&self, class: Class, at_callers: u16) -> bool {
-        match class {
-            Class::Fast(calls_max) => at_callers < calls_max,
-            Class::New => at_callers < self.share(),
-            Class::Unknown | Class::Slow => at_callers < self.share() && self.has_room_for_slow(),
-        }
-    }
-}
 
 /// The record of the function that a call at the callers, or on its way there, is for.
 fn function_of(job: &Job) -> u16 {
@@ -217,26 +114,19 @@ impl Core {
 
     /// Where a call of this user may go just now.
     fn place_for(&mut self, job: &Job) -> Option<(usize, Class)> {
+        let (now, function) = (self.now, function_of(job));
         let record = self.groups.get(job.group);
-        let (user, at_callers) = (record.class(self.now), record.at_callers);
-        let class = self.callers.functions.class(function_of(job), user);
-        let may_go = job.group == SHARED || self.callers.may_go(class, at_callers);
-        may_go.then(|| self.callers.open(self.now)).flatten().map(|index| (index, class))
+        let class = self.callers.class(now, function, record.class(now));
+        let may_go = job.group == SHARED || self.callers.may_go(now, class, record.at_callers);
+        may_go.then(|| self.callers.place(now, function)).flatten().map(|index| (index, class))
     }
 
     fn post_call(&mut self, job: &mut Job, index: usize, class: Class) {
-        let lane = &mut self.callers.lanes[index];
-        if lane.under_way == 0 {
-            lane.progress_ns = self.now.mono_ns;
-        }
-        lane.under_way += 1;
-        let closes = !matches!(class, Class::Fast(_));
-        if closes {
-            lane.closed_by = Some(class);
-        }
+        let function = function_of(job);
+        let closes = self.callers.begin(self.now, index, function, class);
         let group = self.groups.get(job.group);
         group.at_callers = group.at_callers.saturating_add(1);
-        job.lane = Lane::Caller { index, closes, function: function_of(job) };
+        job.lane = Lane::Caller { index, closes, function };
     }
 
     /// A worker has answered, or its mailbox was full.
@@ -258,17 +148,12 @@ impl Core {
                 // Names that nobody has defined would make slow functions that share their place,
                 // and whoever calls them, look fast.
                 if !done.is_of_no_function() {
-                    self.callers.functions.note_cost(function, done.took_ms);
+                    self.callers.functions.note_cost(now, function, done.took_ms);
                     if done.group != SHARED {
                         group.note_cost(now, done.took_ms);
                     }
                 }
-                let Some(lane) = self.callers.lanes.get_mut(index) else { return };
-                lane.under_way = lane.under_way.saturating_sub(1);
-                lane.progress_ns = now.mono_ns;
-                if closes {
-                    lane.closed_by = None;
-                }
+                self.callers.end(now, index, function, closes);
             }
         }
     }
@@ -288,8 +173,8 @@ impl Core {
         if self.callers.waiting() == 0 {
             return;
         }
-        while let Some(index) = self.callers.open(self.now)
-            && let Some(mut job) = self.next_call()
+        while self.callers.has_open(self.now)
+            && let Some((mut job, index, class)) = self.next_call()
         {
             if self.is_for_nobody(&job) {
                 self.stats.dropped_calls.up();
@@ -298,8 +183,6 @@ impl Core {
                 group.waiting = group.waiting.saturating_sub(1);
                 continue;
             }
-            let user = self.groups.get(job.group).class(self.now);
-            let class = self.callers.functions.class(function_of(&job), user);
             self.post_call(&mut job, index, class);
             out.mail(self.topology.callers[index], Mail::Job(Box::new(job)));
         }
@@ -307,8 +190,8 @@ impl Core {
         self.stats.calls_waiting.set(self.callers.waiting() as u64);
     }
 
-    /// The next call that may go. Slow users and others take turns too.
-    fn next_call(&mut self) -> Option<Job> {
+    /// The next call that may go, and where. Slow users and others take turns too.
+    fn next_call(&mut self) -> Option<(Job, usize, Class)> {
         self.callers.is_slows_turn = !self.callers.is_slows_turn;
         let is_slows_turn = self.callers.is_slows_turn;
         // A line that is in the wrong queue by now changes over when it is met: the last look finds
@@ -318,21 +201,21 @@ impl Core {
             .find_map(|is_slow| self.next_call_of(is_slow))
     }
 
-    fn next_call_of(&mut self, is_slow: bool) -> Option<Job> {
+    fn next_call_of(&mut self, is_slow: bool) -> Option<(Job, usize, Class)> {
         let queue = if is_slow { &mut self.callers.slow } else { &mut self.callers.quick };
         let mut queue = std::mem::take(queue);
         let (callers, groups, now) = (&self.callers, &mut self.groups, self.now);
-        let mut moved = Vec::new();
+        let (mut moved, mut found) = (Vec::new(), None);
         let turn = |key, job: &Job| {
-            let group = groups.get(key);
-            let class = callers.functions.class(function_of(job), group.class(now));
+            let (group, function) = (groups.get(key), function_of(job));
+            let class = callers.class(now, function, group.class(now));
             if (class == Class::Slow) != is_slow {
-                Turn::Leave
-            } else if key == SHARED || callers.may_go(class, group.at_callers) {
-                Turn::Take
-            } else {
-                Turn::Skip
+                return Turn::Leave;
             }
+            let may_go = key == SHARED || callers.may_go(now, class, group.at_callers);
+            let place = may_go.then(|| callers.place(now, function)).flatten();
+            found = place.map(|index| (index, class));
+            if found.is_some() { Turn::Take } else { Turn::Skip }
         };
         let job = queue.pop_where(turn, |key, line| moved.push((key, line)));
         let (own, other) = if is_slow {
@@ -344,7 +227,8 @@ impl Core {
         for (key, line) in moved {
             line.into_iter().for_each(|job| other.push(key, job));
         }
-        job
+        let (index, class) = found?;
+        job.map(|job| (job, index, class))
     }
 
     /// Whether the connection that waits for it is gone.

@@ -22,6 +22,8 @@ const GROUPS_MAX: usize = 1 << 20;
 const SWEPT_PER_NEW: usize = 2;
 /// Time of a call at a caller up to which the next ones of the same user may wait behind others'.
 const FAST_MS_MAX: u16 = 16;
+/// The same in nanoseconds.
+pub(crate) const FAST_NS_MAX: u64 = FAST_MS_MAX as u64 * 1_000_000;
 /// Calls of one user that may be at the callers together, while all are fast: as much time as two
 /// of the slowest, and never more than this.
 const FAST_CALLS_MAX: u16 = 32;
@@ -31,10 +33,11 @@ const COST_KEPT_MS: u64 = 5_000;
 /// How calls of a user are handed to the callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Nothing is known of the user: nobody may wait behind its call, and one caller stays free.
+    /// Nothing is known of the user or of the function, or the function takes long now and then:
+    /// nobody may wait behind its call, and one caller stays free.
     Unknown,
-    /// Nothing is known of the user, but the function that it calls is fast: nobody may wait behind
-    /// the call.
+    /// Nothing is known of the user, but the function that it calls is quick: nobody may wait
+    /// behind the call, and one caller stays free of calls of this kind.
     New,
     /// Its calls are fast; so many of them may be at the callers.
     Fast(u16),
@@ -44,20 +47,43 @@ pub(crate) enum Class {
 
 /// How long the functions took of late, whoever called them: so that many users who call a slow one
 /// for the first time are known by it. A user's own record is the slowest of its calls; here it is
-/// the mean, because one hiccup must not make a function slow that everybody calls.
+/// the mean, because one hiccup must not make a function slow that everybody calls. Several calls
+/// that were long are remembered besides, however many fast ones there are: how long a call of that
+/// function takes is then the client's choice, and no mean tells it beforehand.
 #[derive(Debug)]
 pub(crate) struct Functions {
-    /// Means in 16ths of a millisecond, 0 if there was no call; by [`slot_of`].
-    means: Box<[u32]>,
+    /// By [`slot_of`].
+    functions: Box<[Function]>,
 }
 
-/// Functions that are told apart; names that share a place share a mean.
+/// How long one function took of late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Function {
+    /// The mean, in 16ths of a millisecond; 0 if there was no call.
+    mean: u32,
+    /// When a call of it was last answered that was fast.
+    fast_ns: u64,
+    /// Long calls of it, and until when they are remembered.
+    long_calls: u32,
+    long_until_ns: u64,
+}
+
+/// Functions that are told apart; names that share a place share a record.
 const FUNCTIONS: usize = 1024;
 /// What one call counts at most, so that a single one does not make a function slow that was fast,
-/// however long it took; a function whose first call takes so long is slow at once.
+/// however long it took; a function whose first call takes so long is slow at once. A call that
+/// takes longer is a long one.
 const CALL_COUNTS_MS: u32 = 4 * FAST_MS_MAX as u32;
 /// The share of the last call in the mean is one in so many.
 const MEAN_OF: u32 = 8;
+/// A function is not taken for quick while so many long calls of it are remembered: a single one may
+/// be a hiccup of the machine, and holds one caller only.
+const LONG_CALLS_MIN: u32 = 2;
+/// A long call is remembered for so many times its length, so that such calls hold all callers for
+/// a 64th of the time at most.
+const LONG_KEPT_TIMES: u64 = 64;
+/// But not for longer.
+const LONG_KEPT_MS_MAX: u64 = 60_000;
 
 /// The place of a function, by the name of what is called and a number for what kind of call it is
 /// (FNV-1a, RFC 9923).
@@ -69,28 +95,54 @@ pub(crate) fn slot_of(kind: u8, name: &str) -> u16 {
 
 impl Default for Functions {
     fn default() -> Self {
-        Self { means: vec![0; FUNCTIONS].into_boxed_slice() }
+        Self { functions: vec![Function::default(); FUNCTIONS].into_boxed_slice() }
+    }
+}
+
+impl Function {
+    fn is_long_now_and_then(&self, now: Now) -> bool {
+        self.long_calls >= LONG_CALLS_MIN && now.mono_ns < self.long_until_ns
     }
 }
 
 impl Functions {
     /// A call of it took so long.
-    pub(crate) fn note_cost(&mut self, slot: u16, took_ms: u32) {
-        let Some(mean) = self.means.get_mut(usize::from(slot)) else { return };
+    pub(crate) fn note_cost(&mut self, now: Now, slot: u16, took_ms: u32) {
+        let Some(function) = self.functions.get_mut(usize::from(slot)) else { return };
         let last = took_ms.min(CALL_COUNTS_MS).saturating_mul(16).max(1);
-        *mean = if *mean == 0 { last } else { *mean - *mean / MEAN_OF + last / MEAN_OF };
+        let mean = function.mean;
+        function.mean = if mean == 0 { last } else { mean - mean / MEAN_OF + last / MEAN_OF };
+        if took_ms <= u32::from(FAST_MS_MAX) {
+            function.fast_ns = now.mono_ns;
+        }
+        if took_ms > CALL_COUNTS_MS {
+            let is_first = now.mono_ns >= function.long_until_ns;
+            function.long_calls = if is_first { 1 } else { function.long_calls.saturating_add(1) };
+            let kept_ms = (u64::from(took_ms) * LONG_KEPT_TIMES).min(LONG_KEPT_MS_MAX);
+            function.long_until_ns = function.long_until_ns.max(now.after_ms(kept_ms).mono_ns);
+        }
     }
 
     /// The class of a call of this function by a user of that class.
-    pub(crate) fn class(&self, slot: u16, user: Class) -> Class {
-        let mean = self.means.get(usize::from(slot)).copied().unwrap_or(0);
+    pub(crate) fn class(&self, now: Now, slot: u16, user: Class) -> Class {
+        let function = self.of(slot);
         match user {
             Class::Slow => Class::Slow,
-            _ if mean > 16 * u32::from(FAST_MS_MAX) => Class::Slow,
+            _ if function.mean > 16 * u32::from(FAST_MS_MAX) => Class::Slow,
+            _ if function.mean == 0 || function.is_long_now_and_then(now) => Class::Unknown,
             Class::Fast(calls_max) => Class::Fast(calls_max),
-            Class::Unknown | Class::New if mean == 0 => Class::Unknown,
             Class::Unknown | Class::New => Class::New,
         }
+    }
+
+    /// Whether a fast call of it was answered a moment ago: within the time that one may take.
+    pub(crate) fn was_fast_just_now(&self, now: Now, slot: u16) -> bool {
+        let function = self.of(slot);
+        function.mean != 0 && now.mono_ns.saturating_sub(function.fast_ns) <= FAST_NS_MAX
+    }
+
+    fn of(&self, slot: u16) -> Function {
+        self.functions.get(usize::from(slot)).copied().unwrap_or_default()
     }
 }
 
@@ -273,25 +325,45 @@ mod tests {
 
     #[test]
     fn a_slow_function_is_slow_for_everybody_and_a_hiccup_is_not() {
-        let mut functions = Functions::default();
+        let (mut functions, now) = (Functions::default(), Now::default());
         let [spin, echo] = [slot_of(0, "spin"), slot_of(0, "echo")];
         assert_ne!(spin, echo);
-        assert_eq!(functions.class(spin, Class::Unknown), Class::Unknown);
-        assert_eq!(functions.class(spin, Class::Fast(9)), Class::Fast(9));
-        functions.note_cost(spin, 1_000);
-        assert_eq!(functions.class(spin, Class::Unknown), Class::Slow);
-        assert_eq!(functions.class(spin, Class::Fast(9)), Class::Slow);
-        functions.note_cost(echo, 0);
-        assert_eq!(functions.class(echo, Class::Unknown), Class::New);
-        functions.note_cost(echo, 60_000);
-        assert_eq!(functions.class(echo, Class::Fast(9)), Class::Fast(9));
-        assert_eq!(functions.class(echo, Class::Slow), Class::Slow);
+        assert_eq!(functions.class(now, spin, Class::Unknown), Class::Unknown);
+        assert_eq!(functions.class(now, spin, Class::Fast(9)), Class::Unknown, "never called");
+        functions.note_cost(now, spin, 1_000);
+        assert_eq!(functions.class(now, spin, Class::Unknown), Class::Slow);
+        assert_eq!(functions.class(now, spin, Class::Fast(9)), Class::Slow);
+        functions.note_cost(now, echo, 0);
+        assert_eq!(functions.class(now, echo, Class::Unknown), Class::New);
+        functions.note_cost(now, echo, 64);
+        assert_eq!(functions.class(now, echo, Class::Fast(9)), Class::Fast(9));
+        assert_eq!(functions.class(now, echo, Class::Slow), Class::Slow);
         // One that has become slow is known by a few.
-        (0..4).for_each(|_| functions.note_cost(echo, 1_000));
-        assert_eq!(functions.class(echo, Class::Fast(9)), Class::Slow);
+        (0..4).for_each(|_| functions.note_cost(now, echo, 1_000));
+        assert_eq!(functions.class(now, echo, Class::Fast(9)), Class::Slow);
         // Calls that are fast again are forgiven one by one.
-        (0..40).for_each(|_| functions.note_cost(spin, 0));
-        assert_eq!(functions.class(spin, Class::Unknown), Class::New);
+        (0..40).for_each(|_| functions.note_cost(now, spin, 0));
+        let later = now.after_ms(60_000);
+        assert_eq!(functions.class(later, spin, Class::Unknown), Class::New);
+    }
+
+    #[test]
+    fn two_long_calls_are_remembered_64_times_as_long_whatever_comes_between() {
+        let start = Now::default().after_ms(1_000);
+        for (took_ms, kept_ms) in [(65, 4_160), (200, 12_800), (900, 57_600), (4_500, 60_000)] {
+            let (mut functions, slot) = (Functions::default(), slot_of(0, "any"));
+            (0..60).for_each(|_| functions.note_cost(start, slot, 0));
+            functions.note_cost(start, slot, took_ms);
+            assert_eq!(functions.class(start, slot, Class::Fast(9)), Class::Fast(9), "a hiccup");
+            functions.note_cost(start, slot, took_ms);
+            let (last, after) = (start.after_ms(kept_ms - 1), start.after_ms(kept_ms));
+            (0..60).for_each(|_| functions.note_cost(last, slot, 0));
+            assert_eq!(functions.class(last, slot, Class::Fast(9)), Class::Unknown, "{took_ms}");
+            assert_eq!(functions.class(last, slot, Class::New), Class::Unknown, "{took_ms}");
+            assert_eq!(functions.class(after, slot, Class::Fast(9)), Class::Fast(9), "{took_ms}");
+            functions.note_cost(after, slot, took_ms);
+            assert_eq!(functions.class(after, slot, Class::Fast(9)), Class::Fast(9), "forgotten");
+        }
     }
 
     #[test]

@@ -36,8 +36,9 @@ fn calls_of_one_user_keep_half_of_the_callers_at_most_from_others() {
     let rig = rig_with(2, |_| {});
     let (slow, quick) = (rig.login("slow").1, rig.login("quick").1);
     let callers: Vec<ThreadId> = rig.topology.callers.clone();
-    // The function is known to be fast.
+    // The function and the neighbour are known to be fast.
     call(&rig, &rig.login("first").1);
+    call(&rig, &quick);
     rig.settle();
     let before: Vec<_> = callers.iter().map(|caller| rig.posted(*caller, "job")).collect();
     let posted = || {
@@ -98,6 +99,139 @@ fn strangers_who_call_a_slow_function_leave_a_caller_to_others() {
         rig.settle();
     }
     assert_eq!((rig.stat("jobs_waiting"), rig.stat("calls_waiting")), (0, 0));
+}
+
+/// Calls of `other` that stand still, once all that is to be known is; gives the callers that have
+/// some, and a neighbour who calls another function must get its answer from one of the rest.
+fn held_by(rig: &Rig, users: &[String], quick: &str, what: &str) -> usize {
+    let callers = &rig.topology.callers;
+    let posted = || callers.iter().map(|caller| rig.posted(*caller, "job")).collect::<Vec<_>>();
+    let before = posted();
+    callers.iter().for_each(|caller| rig.freeze(*caller, true));
+    let slow: Vec<Client> = users.iter().map(|user| call_of(rig, user, "other")).collect();
+    rig.settle();
+    // What comes later, when it is seen that the first ones take long, finds no other caller either.
+    rig.advance(100);
+    let held: Vec<bool> = posted().iter().zip(&before).map(|(now, was)| now != was).collect();
+    callers.iter().zip(&held).filter(|it| !it.1).for_each(|it| rig.freeze(*it.0, false));
+    for _ in 0..3 {
+        let neighbour = call(rig, quick);
+        rig.advance(100);
+        assert!(is_answered(rig, neighbour), "a neighbour waits: {what}");
+    }
+    callers.iter().for_each(|caller| rig.freeze(*caller, false));
+    rig.advance(1_000);
+    assert!(slow.iter().all(|client| is_answered(rig, *client)), "{what}");
+    assert_eq!((rig.stat("jobs_waiting"), rig.stat("calls_waiting")), (0, 0));
+    held.into_iter().filter(|is_held| *is_held).count()
+}
+
+/// A rig and users whose calls of both functions, and who as such, are known to be fast.
+fn rig_with_fast_users(callers: u16, count: usize) -> (Rig, Vec<String>, String) {
+    let rig = rig_with(callers, |_| {});
+    let quick = rig.login("quick").1;
+    let users: Vec<String> = (0..count).map(|at| rig.login(&format!("user-{at}")).1).collect();
+    for user in users.iter().chain([&quick]) {
+        for function in ["echo", "other"] {
+            call_of(&rig, user, function);
+            rig.settle();
+        }
+    }
+    rig.advance(1_000);
+    (rig, users, quick)
+}
+
+#[test]
+fn a_quick_function_that_turns_slow_in_many_hands_at_once_leaves_a_caller_to_others() {
+    for callers in [2, 4] {
+        let (rig, users, quick) = rig_with_fast_users(callers, 8);
+        let held = held_by(&rig, &users, &quick, "of users who were fast");
+        assert_eq!(held, usize::from(callers) - 1);
+    }
+}
+
+#[test]
+fn a_quick_function_that_turns_slow_leaves_a_caller_to_others_one_call_after_the_other() {
+    let (rig, users, quick) = rig_with_fast_users(2, 8);
+    let callers = rig.topology.callers.clone();
+    // The first call is running for long, while another caller answers a fast one of the function.
+    callers.iter().for_each(|caller| rig.freeze(*caller, true));
+    let before = rig.posted(callers[0], "job");
+    call_of(&rig, &users[0], "other");
+    let held = usize::from(rig.posted(callers[0], "job") == before);
+    rig.freeze(callers[1 - held], false);
+    let before = rig.posted(callers[1 - held], "job");
+    rig.advance(20);
+    for user in &users[1..] {
+        call_of(&rig, user, "other");
+        rig.advance(20);
+    }
+    assert_eq!(rig.posted(callers[1 - held], "job"), before, "it is seen to take long");
+    let neighbour = call(&rig, &quick);
+    rig.settle();
+    assert!(is_answered(&rig, neighbour));
+}
+
+#[test]
+fn first_calls_of_users_leave_a_caller_to_others() {
+    let (rig, _, quick) = rig_with_fast_users(2, 1);
+    let strangers = [0, 1].map(|at| rig.login(&format!("stranger-{at}")).1);
+    // Right after a fast call of the function, which says nothing about those users.
+    call_of(&rig, &quick, "other");
+    rig.settle();
+    assert_eq!(held_by(&rig, &strangers, &quick, "of unknown users"), 1);
+}
+
+/// A first call does not wait for a slow call of somebody else.
+#[test]
+fn a_new_user_finds_the_caller_that_slow_calls_leave_free() {
+    let (rig, users, _) = rig_with_fast_users(2, 1);
+    let callers = rig.topology.callers.clone();
+    rig.set_look_ms(900);
+    call_of(&rig, &users[0], "other");
+    rig.advance(1_000);
+    rig.set_look_ms(0);
+    callers.iter().for_each(|caller| rig.freeze(*caller, true));
+    let before = rig.posted(callers[0], "job");
+    call_of(&rig, &users[0], "other");
+    rig.settle();
+    let held = usize::from(rig.posted(callers[0], "job") == before);
+    rig.freeze(callers[1 - held], false);
+    let newcomer = call(&rig, &rig.login("newcomer").1);
+    rig.settle();
+    assert!(is_answered(&rig, newcomer));
+}
+
+#[test]
+fn fast_calls_between_do_not_hide_the_slow_ones_of_a_function() {
+    let (rig, users, quick) = rig_with_fast_users(2, 40);
+    for (at, pair) in users.chunks(2).enumerate() {
+        if at > 0 {
+            assert_eq!(held_by(&rig, pair, &quick, "a pair of slow calls"), 1, "{at}");
+        }
+        rig.set_look_ms(900);
+        pair.iter().for_each(|user| _ = call_of(&rig, user, "other"));
+        rig.advance(500);
+        rig.set_look_ms(0);
+        for _ in 0..60 {
+            call_of(&rig, &quick, "other");
+            rig.advance(1);
+        }
+    }
+}
+
+#[test]
+fn a_function_that_is_always_quick_uses_all_callers() {
+    let (rig, users, _) = rig_with_fast_users(3, 30);
+    call_of(&rig, &users[0], "other");
+    rig.settle();
+    let callers = rig.topology.callers.clone();
+    let posted = || callers.iter().map(|caller| rig.posted(*caller, "job")).collect::<Vec<_>>();
+    let before = posted();
+    callers.iter().for_each(|caller| rig.freeze(*caller, true));
+    users.iter().for_each(|user| (0..3).for_each(|_| _ = call_of(&rig, user, "other")));
+    let at_each: Vec<u64> = posted().iter().zip(before).map(|(now, was)| now - was).collect();
+    assert_eq!(at_each, [30, 30, 30]);
 }
 
 /// The calls last 900 ms by the wall clock: the machine is short of processors, or they block.
@@ -171,22 +305,19 @@ fn a_call_goes_to_an_idle_caller_once_its_users_slow_one_is_forgotten() {
     let (long, other) = (rig.login("long").1, rig.login("other").1);
     rig.set_look_ms(900);
     for token in [&long, &other] {
-        let slow = call(&rig, token);
+        let slow = call_of(&rig, token, "other");
         rig.settle();
         assert!(is_answered(&rig, slow));
     }
-    // The users were slow, the function is not.
+    // The users were slow, this function is not.
     rig.set_look_ms(0);
-    let quick = rig.login("quick").1;
-    for _ in 0..40 {
-        call(&rig, &quick);
-        rig.settle();
-    }
+    call(&rig, &rig.login("quick").1);
+    rig.settle();
     let callers: Vec<ThreadId> = rig.topology.callers.clone();
     let posted = || callers.iter().map(|caller| rig.posted(*caller, "job")).collect::<Vec<_>>();
     let before = posted();
     callers.iter().for_each(|caller| rig.freeze(*caller, true));
-    call(&rig, &long);
+    call_of(&rig, &long, "other");
     rig.settle();
     let held = usize::from(posted()[0] == before[0]);
     rig.freeze(callers[1 - held], false);

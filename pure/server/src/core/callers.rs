@@ -1,0 +1,198 @@
+//! The callers as one core sees them: what each has to do, and which call may go to which.
+//!
+//! A call cannot be stopped for the sake of another one, and nobody knows beforehand how long it
+//! takes. So it is decided by what users and functions took before, and by what runs just now:
+//!
+//! * A user whose calls were fast of late may have several at the callers, one behind the other.
+//! * Behind a call of anybody else nobody waits: its caller gets nothing more until it is done.
+//!   Such calls of one user hold half of the callers at most.
+//! * Calls that may be slow leave one caller free, all together: those of users with a slow call of
+//!   late, of functions that are slow on the mean, of functions of which nothing is known, of
+//!   functions of which several calls were long in the last minute, and of those of which a call is
+//!   running for longer than a fast one takes. So many accounts with one slow call each hold up each
+//!   other, and whoever calls the same functions; for other functions one caller is left.
+//! * First calls of users, of functions that are quick, leave one caller free too, but only of each
+//!   other: a slow call of somebody else does not keep new users waiting.
+//! * Calls of one function go to the last caller that has none of them only if one was answered
+//!   just now: a function that is busy and quick uses all callers, and when several of its calls
+//!   turn slow together in a quiet moment, they are behind one another and not side by side.
+//!
+//! With a single caller (`engine.workers` 1) there is none to leave free: then all wait for the
+//! call that runs.
+//!
+//! What that does not promise: of functions that were quick for a minute, calls of users who were
+//! fast may still turn slow at all callers in the same moment: one function right after a fast
+//! answer of it, several functions, or one when another one's slow call holds the other callers.
+//! Then all are held, for as long as these calls take: once by calls of one function side by side,
+//! twice by calls of it one at a time; then it is known, for 64 times as long, at most a minute. What was posted behind a call within 5 ms, before it was seen
+//! to be slow, waits for it. And what functions wait for besides (a room, the database's one writer)
+//! is not divided here.
+//!
+//! Of other cores' calls a core knows nothing, so that all this holds for each core by itself.
+
+use std::collections::VecDeque;
+
+use event::Now;
+
+use crate::fair::FairQueue;
+use crate::limits::{Class, FAST_NS_MAX, Functions};
+use crate::mail::Job;
+
+/// Calls that a core posts to one caller ahead of its answers.
+const AHEAD_MAX: usize = 256;
+/// A caller that has calls and gives no answer for so long gets no more while others do.
+const STALLED_NS: u64 = 5_000_000;
+/// After so long its answers are taken for lost: longer than any call may take.
+const LOST_NS: u64 = 1_200_000_000_000;
+
+/// What one core has at the callers, and what waits for them.
+pub(super) struct Callers {
+    lanes: Vec<CallerLane>,
+    /// How long the functions took.
+    pub(super) functions: Functions,
+    /// Of calls that may be fast.
+    pub(super) quick: FairQueue<u32, Job>,
+    /// Of users, or of functions, that were slow of late.
+    pub(super) slow: FairQueue<u32, Job>,
+    pub(super) is_slows_turn: bool,
+    /// When it is next looked whether time alone lets waiting calls go.
+    pub(super) look_ns: u64,
+}
+
+/// One caller.
+#[derive(Clone, Debug)]
+struct CallerLane {
+    /// The functions of the calls that are there, in their order: the first one runs.
+    calls: VecDeque<u16>,
+    closed_by: Option<Class>,
+    /// When it last began or answered something.
+    progress_ns: u64,
+}
+
+impl CallerLane {
+    /// How long its first call has been running; 0 if it has none.
+    fn runs_for_ns(&self, now: Now) -> u64 {
+        if self.calls.is_empty() { 0 } else { now.mono_ns.saturating_sub(self.progress_ns) }
+    }
+
+    fn takes_more(&self, now: Now) -> bool {
+        let runs_for_ns = self.runs_for_ns(now);
+        let has_room = self.closed_by.is_none() && self.calls.len() < AHEAD_MAX;
+        has_room && runs_for_ns <= STALLED_NS || runs_for_ns > LOST_NS
+    }
+}
+
+impl Callers {
+    pub(super) fn new(count: usize) -> Self {
+        let lane = || CallerLane {
+            calls: VecDeque::with_capacity(AHEAD_MAX),
+            closed_by: None,
+            progress_ns: 0,
+        };
+        Self {
+            lanes: std::iter::repeat_with(lane).take(count).collect(),
+            functions: Functions::default(),
+            quick: FairQueue::default(),
+            slow: FairQueue::default(),
+            is_slows_turn: false,
+            look_ns: 0,
+        }
+    }
+
+    /// Whether calls are at callers: then answers may lie in the mailbox.
+    pub(super) fn is_busy(&self) -> bool {
+        self.lanes.iter().any(|lane| !lane.calls.is_empty())
+    }
+
+    /// How many calls wait here.
+    pub(super) fn waiting(&self) -> usize {
+        self.quick.len() + self.slow.len()
+    }
+
+    /// Whether any caller takes more.
+    pub(super) fn has_open(&self, now: Now) -> bool {
+        self.lanes.iter().any(|lane| lane.takes_more(now))
+    }
+
+    /// The class of a call of this function, by a user of that class.
+    pub(super) fn class(&self, now: Now, function: u16, user: Class) -> Class {
+        match self.functions.class(now, function, user) {
+            Class::Slow => Class::Slow,
+            _ if self.runs_long(now, function) => Class::Unknown,
+            class => class,
+        }
+    }
+
+    /// Whether a call of this class may go, of a user who has so many at the callers.
+    pub(super) fn may_go(&self, now: Now, class: Class, at_callers: u16) -> bool {
+        let has_share = at_callers < self.share();
+        match class {
+            Class::Fast(calls_max) => at_callers < calls_max,
+            Class::New => {
+                has_share && self.leaves_one_free(|lane| lane.closed_by == Some(Class::New))
+            }
+            Class::Unknown | Class::Slow => {
+                let may_be_slow = |lane: &CallerLane| {
+                    lane.closed_by.is_some() || lane.runs_for_ns(now) > FAST_NS_MAX
+                };
+                has_share && self.leaves_one_free(may_be_slow)
+            }
+        }
+    }
+
+    /// The caller for a call of this function that may go: the one with the least to do.
+    pub(super) fn place(&self, now: Now, function: u16) -> Option<usize> {
+        let has_it = |lane: &CallerLane| lane.calls.contains(&function);
+        let any = self.lanes.len() == 1
+            || self.functions.was_fast_just_now(now, function)
+            || self.lanes.iter().filter(|lane| !has_it(lane)).count() > 1;
+        let open = self.lanes.iter().enumerate().filter(|(_, lane)| lane.takes_more(now));
+        open.filter(|(_, lane)| any || has_it(lane))
+            .min_by_key(|(_, lane)| lane.calls.len())
+            .map(|(index, _)| index)
+    }
+
+    /// A call goes there. Gives whether nothing more does until it is done.
+    pub(super) fn begin(&mut self, now: Now, index: usize, function: u16, class: Class) -> bool {
+        let lane = &mut self.lanes[index];
+        if lane.calls.is_empty() {
+            lane.progress_ns = now.mono_ns;
+        }
+        lane.calls.push_back(function);
+        let closes = !matches!(class, Class::Fast(_));
+        if closes {
+            lane.closed_by = Some(class);
+        }
+        closes
+    }
+
+    /// A call is done, or could not be posted.
+    pub(super) fn end(&mut self, now: Now, index: usize, function: u16, closes: bool) {
+        let Some(lane) = self.lanes.get_mut(index) else { return };
+        // The first one, unless it could not be posted.
+        if let Some(at) = lane.calls.iter().position(|it| *it == function) {
+            lane.calls.remove(at);
+        }
+        lane.progress_ns = now.mono_ns;
+        if closes {
+            lane.closed_by = None;
+        }
+    }
+
+    /// Whether one more caller of this kind leaves one that is not.
+    fn leaves_one_free(&self, is_such: impl Fn(&CallerLane) -> bool) -> bool {
+        let such = self.lanes.iter().filter(|lane| is_such(lane)).count();
+        such < self.lanes.len().saturating_sub(1).max(1)
+    }
+
+    /// How many callers calls of one user may keep from others.
+    fn share(&self) -> u16 {
+        u16::try_from(self.lanes.len() / 2).unwrap_or(u16::MAX).max(1)
+    }
+
+    /// Whether a call of this function is running for longer than a fast one takes.
+    fn runs_long(&self, now: Now, function: u16) -> bool {
+        let runs_it = |lane: &CallerLane| lane.calls.front() == Some(&function);
+        self.lanes.iter().any(|lane| runs_it(lane) && lane.runs_for_ns(now) > FAST_NS_MAX)
+    }
+}
