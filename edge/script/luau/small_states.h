@@ -1,6 +1,6 @@
 /*
  * Included before every file of Luau (LUAU_CXXFLAGS in .cargo/config.toml): makes small Lua states small. A match is a
- * state of its own. With Luau as it comes, an empty one has more than 700 KB, of which nearly all are empty pages.
+ * state of its own. With Luau as it comes, an empty one takes many times what it needs, nearly all of it empty pages.
  * If the flags are missing, everything works as well, and matches need more memory.
  *
  * Pages. Luau keeps a page of 16 KB, or of 32 KB, for every size of object that a state has. Here the pages of a state

@@ -28,10 +28,10 @@ const SPARE_BYTES: usize = 256 * 1024;
 const GC_GOAL_PERCENT: i32 = 150;
 
 /// The same for a VM for calls that holds little of what it may: of the CPU time of an RPC that
-/// only echoes, 5 % went into looking at the same living objects again and again.
+/// only echoes, a noticeable part went into looking at the same living objects again and again.
 const GC_GOAL_LAZY_PERCENT: i32 = 400;
 
-/// And for a match, of which there are many: a tick of a small one spent a tenth of its time so.
+/// And for a match, of which there are many: a tick of a small one spent much of its time so.
 const GC_GOAL_LAZY_MATCH_PERCENT: i32 = 200;
 
 /// A VM collects lazily below this part of its limit, and closely again above twice that.

@@ -17,7 +17,7 @@ use crate::lock::{WriteLock, Writer};
 
 /// The log is copied back when it has so many pages (32 MiB): seldom enough that pages which change
 /// often are copied once, often enough that it stays in the system's memory. With SQLite's default
-/// of 1,000 pages a registration costs a third more.
+/// of 1,000 pages a registration costs clearly more.
 pub(crate) const CHECKPOINT_PAGES: u32 = 16_384;
 
 /// When the log has become so long all the same (128 MiB), because the thread is not given the time,

@@ -34,7 +34,8 @@ const STATEMENTS_MAX: usize = 256;
 /// Bytes of a page; only matters when a file is made. Registering touches random pages, and each
 /// goes to the log as a whole: measured in batches of 64 on 120,000 users (2026-11, 2 shared
 /// cores), CPU time a registration is 34 µs with 8,192, 29 with 4,096, 26 with 2,048 and 27 with
-/// 1,024 bytes.
+/// 1,024 bytes (no record kept; `cargo run --release -p store --example accounts` prints it for the size
+/// below).
 const PAGE_BYTES: u32 = 2_048;
 
 /// Memory for pages, per connection, KiB.
@@ -283,7 +284,7 @@ pub(crate) fn connect(path: &Path, is_file: bool) -> Result<Connection, rusqlite
     let conn = Connection::open_with_flags(path, flags)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     // Plans must not depend on bound values: with partial indexes SQLite would else prepare a
-    // statement anew for every value, a third of the time of a login.
+    // statement anew for every value, much of the time of a login.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.busy_timeout(PATIENCE)?;
     conn.execute_batch(&format!(

@@ -185,7 +185,7 @@ impl Query {
 
 impl Term {
     fn holds(&self, fields: &Fields, steps: &mut u64) -> bool {
-        /// A search by name among a label's fields, measured by `benches/listing.rs`.
+        /// A search by name among a label's fields, chosen after `cargo bench -p game --bench listing`.
         const LOOKUP_STEPS: u64 = 50;
         *steps += LOOKUP_STEPS;
         matches!(self.condition, Condition::Everything)

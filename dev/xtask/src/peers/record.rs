@@ -49,7 +49,7 @@ pub struct Record {
     pub result: Value,
     /// Of what was counted, in nanoseconds, by `OPERATION.service`, `.response` and `.late`:
     /// HdrHistogram V2, deflated, base64.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub histograms: BTreeMap<String, String>,
 }
 

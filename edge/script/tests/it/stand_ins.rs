@@ -7,7 +7,8 @@ use game::value::Value;
 use crate::host::TestHost;
 use crate::{load_with, tight};
 
-/// What an empty match may hold by Lua's count; what the process has resident is 10 to 15 KB more.
+/// What an empty match may hold by Lua's count; what is resident is more, and bounded by
+/// dev/e2e/attack/memory.test.mjs.
 const EMPTY_MATCH_BYTES_MAX: usize = 80 * 1024;
 
 const EMPTY: &str = "local M = {}

@@ -1,6 +1,6 @@
 //! Names for those who give none: ten letters that look random and are the user's id in disguise.
 //!
-//! Why: an index of names is a tree in which every registration touches a random page, a third of
+//! Why: an index of names is a tree in which every registration touches a random page, much of
 //! what registering a device costs. A name that can be turned back into its id needs no index: the
 //! user is found among the ids. So only names that somebody chose are indexed, and
 //! `users.generated` is 1 for the others.

@@ -85,7 +85,7 @@ impl Condition {
             .and_then(|_| compile(&format!("^(?:{pattern})$")))
             .map_err(|reason| QueryError::Regex { text: excerpt(pattern).to_owned(), reason })?;
         // At worst every byte of the value meets every state of the program, 4 steps each, as
-        // measured by `benches/listing.rs`. A state has 32 bytes.
+        // chosen after `cargo bench -p game --bench listing`. A state has 32 bytes.
         let steps_per_byte = u64::try_from(bytes * 4 / 32).unwrap_or(u64::MAX);
         Ok(Self::Regex { regex, steps_per_byte })
     }

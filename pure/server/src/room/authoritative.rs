@@ -40,7 +40,7 @@ const PHASES: u64 = 4;
 
 /// The next moment after `ns` at which matches of this period tick. Few phases instead of one for
 /// every match: a room that runs five ticks in a row finds its caches warm, and wakes each core
-/// once for all of them (measured: a third less CPU at 20 matches of 10 Hz).
+/// once for all of them (clearly less CPU at 20 matches of 10 Hz, 2026-11, no record kept).
 fn in_phase(ns: u64, period_ns: u64) -> u64 {
     ns.next_multiple_of((period_ns / PHASES).max(1))
 }

@@ -1,5 +1,5 @@
 //! What the generator remembers of one virtual player: where it stands in its session, what it
-//! waits for, and the few values it has captured. At most 4 KB each, histograms not counted.
+//! waits for, and the few values it has captured. Some 2 KB each, histograms not counted.
 
 use event::{ConnId, TimerId};
 use wire::http1::ResponseDecoder;
