@@ -206,10 +206,10 @@ fn a_server_that_holds_requests_and_resets_them_does_not_look_fast() {
     // Evenly, so that no player is due again while its request is held.
     let scenario = "name='t'\ntitle='t'\nplayers=200\nrate=100\n[[session]]\nname='s'\nprocess='constant'\n\
                     [[session.loop]]\nop='get'\nget='/x'\n";
-    let port = hostile(Duration::from_millis(700));
+    let port = hostile(Duration::from_millis(1_500));
     let plan = Plan {
         scenario: parse(scenario).unwrap(),
-        duration: Span(Duration::from_millis(1_500)),
+        duration: Span(Duration::from_secs(2)),
         server_pids: Vec::new(),
         ..plan(port, DriverChoice::Auto)
     };
@@ -219,12 +219,12 @@ fn a_server_that_holds_requests_and_resets_them_does_not_look_fast() {
     assert_eq!(get.failures.response.count, get.failed);
     assert!(summary.errors.iter().all(|it| it.kind.contains("reset")), "{:?}", summary.errors);
     for (condition, holds) in [
-        ("response_p99 < 600ms", false),
-        ("service_p99 < 600ms", false),
-        ("all_response_p99 < 600ms", false),
-        ("answered_response_p99 < 600ms", true),
-        ("failed_response_p50 >= 700ms", true),
-        ("failed_service_min >= 690ms", true),
+        ("response_p99 < 1400ms", false),
+        ("service_p99 < 1400ms", false),
+        ("all_response_p99 < 1400ms", false),
+        ("answered_response_p99 < 1400ms", true),
+        ("failed_response_p50 >= 1500ms", true),
+        ("failed_service_min >= 1490ms", true),
     ] {
         let verdict = condition.parse::<Condition>().unwrap().check(&summary);
         assert_eq!(verdict.holds, holds, "{condition}: {}", verdict.found);

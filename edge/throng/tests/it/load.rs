@@ -458,6 +458,8 @@ fn what_ends_all_processes_at_once_keeps_what_was_measured() {
         let arguments =
             ["--processes", "2", "--duration", "60s", "--server", &server, "--out", &out];
         let mut run = Process::load(&[&[one.path()][..], &arguments].concat());
+        // A second later each process has sent some of it, however busy the machine is.
+        run.until(|line| line.contains("counted"));
         run.until(|line| line.contains("counted"));
         run.signal_all(signal);
         let ran = run.end();

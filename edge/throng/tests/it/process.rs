@@ -115,7 +115,8 @@ fn the_process_ends_in_time_whatever_hangs() {
     let ended = server.child.wait().unwrap();
     let took = start.elapsed();
     assert_eq!(ended.code(), Some(3));
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    // Five seconds, and what a busy machine needs to start and end processes.
+    assert!(took < Duration::from_secs(8), "{took:?}");
 }
 
 /// What a client sends to register a device.
@@ -168,7 +169,7 @@ fn the_process_ends_in_time_while_another_holds_the_database() {
     let start = Instant::now();
     server.signal(Signal::TERM);
     server.child.wait().unwrap();
-    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
 }
 
 /// Clients could fill the log with what a script answers them on purpose.
