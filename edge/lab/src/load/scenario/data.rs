@@ -1,6 +1,6 @@
 //! Data files: rows of values that a scenario gives to its players, `${accounts.email}`.
 //!
-//! In: what a scenario says of a file, and the file, read once before the run. Out: a [`Table`] that
+//! In: what a scenario says of a file, and the file, read once before the run. Out: a `Table` that
 //! all players of the process share: what a player keeps is the number of its row. Which row that
 //! is, the generator says. Not here: how the two forms are read, see `read`.
 
