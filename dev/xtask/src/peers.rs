@@ -194,6 +194,7 @@ impl<'a> Bench<'a> {
                 }
             }
         }
+        record::thin_out(&mut self.records, row.name);
         record::write(&self.out, &self.records)?;
         Ok(is_well)
     }

@@ -1,10 +1,11 @@
 //! What is kept of a run: `result.json` of `throng load` and the histograms of what was counted, a
 //! line of JSON for each run, compressed. Any figure of a table can be computed from it again.
 //!
-//! Left out is only what follows from the histograms (`curve` of an operation, `heat` of a second),
-//! and the seconds of the histograms: each operation has one for all its counted time.
+//! Left out is what follows from the histograms (`curve` of an operation, `heat` of a second), and the
+//! seconds of the histograms: each operation has one for all its counted time. Of several rounds of a
+//! server in a row only the middle one keeps them; figures of the others are in their results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -20,6 +21,8 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::table::per_cpu_second;
 
 /// The file in a folder of results.
 pub const FILE: &str = "runs.jsonl.gz";
@@ -115,6 +118,25 @@ fn merged(log: &[u8]) -> anyhow::Result<BTreeMap<String, String>> {
         texts.insert(tag, STANDARD.encode(bytes));
     }
     Ok(texts)
+}
+
+/// Takes the histograms out of all rounds of a row but, for each server, the middle one by its
+/// operations per CPU-second: they are most of what a record takes.
+pub fn thin_out(records: &mut [Record], row: &str) {
+    let servers: BTreeSet<String> =
+        records.iter().filter(|it| it.row == row).map(|it| it.who.clone()).collect();
+    for who in servers {
+        let mut rounds: Vec<&mut Record> =
+            records.iter_mut().filter(|it| it.row == row && it.who == who).collect();
+        let found = |record: &Record| per_cpu_second(&record.result).unwrap_or(0.0);
+        rounds.sort_by(|a, b| found(a).total_cmp(&found(b)));
+        let middle = rounds.len() / 2;
+        for (at, record) in rounds.into_iter().enumerate() {
+            if at != middle {
+                record.histograms.clear();
+            }
+        }
+    }
 }
 
 /// All records of a folder; none if there is no such file.
@@ -219,5 +241,30 @@ mod tests {
         write(&folder, &[record.clone(), record.clone()]).unwrap();
         assert_eq!(read(&folder).unwrap(), [record.clone(), record]);
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn the_middle_round_keeps_its_histograms() {
+        let record = |row: &str, who: &str, round, ops_per_cpu_s: f64| Record {
+            row: row.to_owned(),
+            who: who.to_owned(),
+            round,
+            place: 1,
+            processor: BTreeMap::new(),
+            beside: Vec::new(),
+            result: json!({ "server": { "ops_per_cpu_s": ops_per_cpu_s } }),
+            histograms: BTreeMap::from([("rpc.service".to_owned(), "text".to_owned())]),
+        };
+        let mut records = vec![
+            record("rpc", "throng", 1, 30.0),
+            record("rpc", "other", 1, 5.0),
+            record("rpc", "throng", 2, 10.0),
+            record("rpc", "throng", 3, 20.0),
+            record("match", "throng", 1, 1.0),
+            record("match", "throng", 2, 2.0),
+        ];
+        thin_out(&mut records, "rpc");
+        let kept: Vec<_> = records.iter().map(|it| !it.histograms.is_empty()).collect();
+        assert_eq!(kept, [false, true, false, true, true, true]);
     }
 }
