@@ -1,8 +1,8 @@
 -- The messages of a tick, under the name [throng]. May be loaded in the middle of a match, as
 -- match_players.lua.
 --
--- They come packed, see matches.rs. Whoever sends for the first time is introduced before them: to make
--- the same three strings for each message would cost more than all else in it.
+-- They come packed, see matches.rs. Whoever sends for the first time is introduced before them, so that
+-- the same three strings are not made for each message.
 
 local native = ...
 

@@ -18,8 +18,15 @@ impl LimitLog {
     /// whom it hit and what happens to them (`a match's queue is full, messages are dropped`). It
     /// is formatted only if it is said, so pass `format_args!`.
     pub fn hit(&mut self, now: Now, setting: &'static str, what: impl Display) {
+        self.hit_by(now, setting, || what.to_string());
+    }
+
+    /// As [`LimitLog::hit`], where finding out what to say costs something: that is asked only if it
+    /// is said.
+    pub fn hit_by(&mut self, now: Now, setting: &'static str, what: impl FnOnce() -> String) {
         if let Some(unsaid) = self.0.note(now, setting) {
-            tracing::warn!(unsaid, "{}", line_of(setting, &what.to_string()));
+            let line = line_of(setting, &what());
+            tracing::warn!(unsaid, "{line}");
         }
     }
 
@@ -43,7 +50,21 @@ fn line_of(setting: &str, what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::line_of;
+    use event::Now;
+
+    use super::{LimitLog, line_of};
+
+    #[test]
+    fn what_is_not_said_is_not_found_out() {
+        let (mut log, mut asked) = (LimitLog::default(), 0);
+        for ms in 0..2_500 {
+            log.hit_by(Now::default().after_ms(ms), "limit.a", || {
+                asked += 1;
+                "full".to_owned()
+            });
+        }
+        assert_eq!(asked, 3);
+    }
 
     #[test]
     fn the_setting_is_named_once() {

@@ -24,9 +24,9 @@
 //! fast may still turn slow at all callers in the same moment: one function right after a fast
 //! answer of it, several functions, or one when another one's slow call holds the other callers.
 //! Then all are held, for as long as these calls take: once by calls of one function side by side,
-//! twice by calls of it one at a time; then it is known, for 64 times as long, at most a minute. What was posted behind a call within 5 ms, before it was seen
-//! to be slow, waits for it. And what functions wait for besides (a room, the database's one writer)
-//! is not divided here.
+//! twice by calls of it one at a time; then it is known, for 64 times as long, at most a minute. What
+//! was posted behind a call within 5 ms, before it was seen to be slow, waits for it. And what
+//! functions wait for besides (a room, the database's one writer) is not divided here.
 //!
 //! Of other cores' calls a core knows nothing, so that all this holds for each core by itself.
 

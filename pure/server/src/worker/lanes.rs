@@ -227,14 +227,18 @@ impl Worker {
             _ => self.stats.limited_password_attempts_per_address.up(),
         }
         let refusal = limit.refusal_for(&self.settings.limits, left_s);
-        // Who is meant an operator has to find: the id, because an email address is nobody's business.
-        let user_id = login_of(&job.work).and_then(|who| {
-            account::id_of_login(&mut *self.desk.db, &who.email, &who.username).ok().flatten()
+        // Once a second at most: whoever tries on must not cost a query of the database each time.
+        self.limit_log.hit_by(now, limit.setting(), || {
+            // Who is meant an operator has to find: the id, because an email address is nobody's
+            // business.
+            let user_id = login_of(&job.work).and_then(|who| {
+                account::id_of_login(&mut *self.desk.db, &who.email, &who.username).ok().flatten()
+            });
+            let user =
+                user_id.map_or_else(|| "an unknown account".into(), |id| format!("user {id}"));
+            let (from, message) = (client_text(job.client), &refusal.message);
+            format!("a login of {user} from {from} is refused: {message}")
         });
-        let user = user_id.map_or_else(|| "an unknown account".into(), |id| format!("user {id}"));
-        let (from, message) = (client_text(job.client), &refusal.message);
-        let what = format_args!("a login of {user} from {from} is refused: {message}");
-        self.limit_log.hit(now, limit.setting(), what);
         self.answer(job.line(), (job.lane, job.address.conn, 0), Outcome::Api(Err(refusal)));
     }
 }
