@@ -2,7 +2,8 @@
 //!
 //! [`load`] drives virtual players against a server and says what an operation cost, how long it
 //! took, and whether the generator itself was in the way. This crate may not see `game` or
-//! `server`: it can only measure what a stranger could.
+//! `server`: it can only measure what a stranger could. [`doctor`] looks at the machine that it all
+//! runs on.
 //!
 //! Data comes in as a scenario (TOML) and leaves as a [`load::Summary`], from which tables, files
 //! and reports are made. What other commands that measure will share stands in [`measure`], which
@@ -10,5 +11,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod doctor;
 pub mod load;
 pub mod measure;

@@ -23,6 +23,8 @@ pub enum Asked {
     Echo(EchoOptions),
     /// `throng load`.
     Load(ArgMatches),
+    /// `throng doctor`.
+    Doctor(ArgMatches),
     /// `throng options`.
     Options { markdown: bool },
     /// `throng keys`.
@@ -64,7 +66,8 @@ Examples:
   throng options                                   every option, with its default and range
   throng functions storage                         what scripts may call, with examples
   throng echo --port 7450                          what can this machine do at most?
-  throng load rpc-lua --rate 2000                  virtual players against a server";
+  throng load rpc-lua --rate 2000                  virtual players against a server
+  throng doctor                                    is this machine set up for it?";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -108,6 +111,7 @@ where
         }
         Some(("echo", args)) => Ok(Asked::Echo(echo_options(args))),
         Some(("load", args)) => Ok(Asked::Load(args.clone())),
+        Some(("doctor", args)) => Ok(Asked::Doctor(args.clone())),
         Some(("options", args)) => Ok(Asked::Options { markdown: args.get_flag("markdown") }),
         Some(("keys", _)) => Ok(Asked::Keys),
         Some(("functions", args)) => Ok(Asked::Functions {
@@ -139,6 +143,7 @@ pub fn command() -> Command {
         ))
         .subcommand(echo())
         .subcommand(crate::load::command())
+        .subcommand(crate::doctor::command())
         .subcommand(
             Command::new("options")
                 .about("Print every option with its default, range and meaning")

@@ -16,6 +16,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod check;
 mod cli;
 mod config;
+mod doctor;
 mod echo;
 mod keys;
 mod load;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
             Ok(_logs) => ExitCode::from(load::run(&args)),
             Err(error) => ended(Err(error)),
         },
+        Asked::Doctor(args) => code_of(doctor::run(&args)),
         Asked::Options { markdown } => {
             let page = if markdown { reference::markdown() } else { reference::text() };
             ended(std::io::stdout().lock().write_all(page.as_bytes()).map_err(Into::into))
@@ -129,6 +131,14 @@ fn ended(result: anyhow::Result<()>) -> ExitCode {
             complain(&format_args!("{error:#}"));
             ExitCode::from(EXIT_FAILED)
         }
+    }
+}
+
+/// Likewise of a command with exit codes of its own.
+fn code_of(result: anyhow::Result<u8>) -> ExitCode {
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => ended(Err(error)),
     }
 }
 

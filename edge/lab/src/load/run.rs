@@ -15,12 +15,14 @@ pub use plan::{Plan, RunError, Share, TARGETS_MAX, check};
 use plan::{check_players, dials, generator_settings};
 use workers::Workers;
 
+use crate::doctor::{Tree, facts};
 use crate::load::generator::Command;
 use crate::load::result::{Summary, Watch, notes};
 use crate::load::scenario::program::compile;
+use crate::measure::environment::Environment;
 use crate::measure::hlog::Intervals;
 use crate::measure::process::Watched;
-use crate::measure::processors::{Realtime, Unbind, cpus, online, pin_thread};
+use crate::measure::processors::{Realtime, Unbind, cpus, pin_thread};
 use crate::measure::server::Server;
 use crate::measure::target::Target;
 
@@ -42,6 +44,8 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     let run_number = plan::unix_now().subsec_nanos() ^ std::process::id().rotate_left(16);
     // Everything that can be wrong with the request is found before a server is started.
     check(plan)?;
+    // Before this process binds itself to a processor, and before a server is at work.
+    let environment = Environment { peer: plan.peer.clone(), ..Environment::read() };
     let _unbind = Unbind::later();
     let places = cpus();
     let pin = plan.pin.or_else(|| places.last().copied().filter(|_| places.len() > 1));
@@ -65,6 +69,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     let program = Arc::new(compile(&plan.scenario, &dials(plan, &targets, run_number))?);
     let settings = generator_settings(plan, &targets, run_number, None)?;
     let mut collector = Collector::new(plan, &targets, &program, &settings, pin);
+    collector.summary.environment = environment;
     collector.summary.generator.processors = processors_of(plan, places.len());
     collector.server = (!watched.is_empty()).then(|| ServerWatch::new(watched, before));
     if plan.processes > 1 {
@@ -83,11 +88,9 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     }
     collector.finish(&program);
     let ended = server.as_mut().and_then(Server::ended);
-    let online = online();
+    let online = facts::online(&Tree::here());
     let places_of_run = notes::Places { own: &places, online: &online, pin };
     collector.summary.notes = notes::notes(&targets, &places_of_run, &pids, ended);
-    // This process has bound itself to one of them since.
-    collector.summary.environment.processors = places.len();
     let of_result = notes::notes_of(&collector.summary, !pids.is_empty());
     collector.summary.notes.extend(of_result);
     collector.summary.ended = notes::stopped(&collector.summary).unwrap_or_default();

@@ -1,13 +1,13 @@
 //! Where a run took place: what must stand beside a figure so that it can be reproduced.
 //!
-//! Everything is read from the system and may be missing; nothing here changes anything.
-
-use std::fs;
+//! Everything is read from the system and may be missing; nothing here changes anything. What the
+//! doctor reads too is read by its functions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::secrets::typed;
+use crate::doctor::{Check, Tree, Verdict, examine, facts};
 
 /// The machine and the programs of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,19 +53,23 @@ pub struct Environment {
     pub cpu_quota: String,
     /// Mitigations that are on.
     pub mitigations: Vec<String>,
+    /// What `throng doctor` said before the run, its words only of what is to be seen to; empty in
+    /// results of older versions.
+    #[serde(default)]
+    pub checks: Vec<Check>,
 }
 
 impl Environment {
     /// Reads it from the system.
     #[must_use]
     pub fn read() -> Self {
+        let tree = Tree::here();
         let uname = rustix::system::uname();
-        let cpuinfo = text("/proc/cpuinfo");
-        let model = field(&cpuinfo, "model name").or(field(&cpuinfo, "CPU part"));
-        let meminfo = text("/proc/meminfo");
-        let memory_kb =
-            field(&meminfo, "MemTotal").and_then(|it| it.split(' ').next()?.parse().ok());
-        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let cpuinfo = tree.text_or_empty("/proc/cpuinfo");
+        let model = facts::field(&cpuinfo, "model name").or(facts::field(&cpuinfo, "CPU part"));
+        let memory_kb = facts::memory_kb(&tree.text_or_empty("/proc/meminfo"), "MemTotal");
+        let files = facts::process_limit(&tree, "Max open files").ok().flatten();
+        let load = tree.text_or_empty("/proc/loadavg");
         Self {
             command: typed(std::env::args_os().map(|it| it.to_string_lossy().into_owned())),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -76,16 +80,17 @@ impl Environment {
             machine: uname.machine().to_string_lossy().into_owned(),
             processor: model.unwrap_or_default().to_owned(),
             processors: std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
-            processors_online: super::processors::online().len(),
-            memory_bytes: memory_kb.unwrap_or(0_u64) * 1_024,
-            load_average: text("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
-            governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            clock: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-            open_files_max: files.current.unwrap_or(u64::MAX),
-            somaxconn: text("/proc/sys/net/core/somaxconn"),
-            ports: text("/proc/sys/net/ipv4/ip_local_port_range").replace('\t', "–"),
-            cpu_quota: text("/sys/fs/cgroup/cpu.max"),
-            mitigations: mitigations(),
+            processors_online: facts::online(&tree).len(),
+            memory_bytes: memory_kb.unwrap_or(0) * 1_024,
+            load_average: load.split(' ').next().unwrap_or_default().to_owned(),
+            governor: facts::governor(&tree),
+            clock: facts::clock(&tree),
+            open_files_max: files.map_or(0, |it| it.0),
+            somaxconn: facts::sysctl(&tree, "net.core.somaxconn"),
+            ports: facts::sysctl(&tree, "net.ipv4.ip_local_port_range").replace('\t', "–"),
+            cpu_quota: facts::quota_text(&tree),
+            mitigations: facts::mitigations(&tree),
+            checks: examine(&tree).into_iter().map(|it| it.check.brief()).collect(),
         }
     }
 
@@ -113,6 +118,20 @@ impl Environment {
         format!("throng {} ({commit})", self.version)
     }
 
+    /// What the doctor wants to be seen to.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|it| matches!(it.verdict, Verdict::Warn | Verdict::Unread))
+    }
+
+    fn doctor(&self) -> String {
+        let ids: Vec<&str> = self.warnings().map(|it| &*it.id).collect();
+        match (self.checks.len(), ids.len()) {
+            (0, _) => String::new(),
+            (all, 0) => format!("{all} checks, nothing to see to"),
+            (all, count) => format!("{count} of {all} checks to see to: {}", ids.join(", ")),
+        }
+    }
+
     /// Name and value of everything known, for tables.
     #[must_use]
     pub fn rows(&self) -> Vec<(&'static str, String)> {
@@ -131,41 +150,16 @@ impl Environment {
             ("Local ports", self.ports.clone()),
             ("CPU quota", self.cpu_quota.clone()),
             ("Mitigations", self.mitigations.join(", ")),
+            ("Doctor", self.doctor()),
         ];
         rows.into_iter().filter(|(_, value)| !value.trim().is_empty()).collect()
     }
 }
 
-/// A small file without the white space around it; empty when it cannot be read.
-fn text(path: &str) -> String {
-    fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()
-}
-
-/// The value of the first line `name : value`.
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let line = text.lines().find(|line| line.starts_with(name))?;
-    line.split_once(':').map(|(_, value)| value.trim())
-}
-
-fn mitigations() -> Vec<String> {
-    let Ok(folder) = fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else {
-        return Vec::new();
-    };
-    let mut on: Vec<String> = folder
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let state = fs::read_to_string(entry.path()).ok()?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            state.starts_with("Mitigation").then_some(name)
-        })
-        .collect();
-    on.sort();
-    on
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Environment, field};
+    use super::Environment;
+    use crate::doctor::Verdict;
     use crate::measure::secrets::typed;
 
     #[test]
@@ -196,13 +190,13 @@ mod tests {
     fn this_machine_has_an_environment() {
         let environment = Environment::read();
         assert!(!environment.kernel.is_empty() && environment.processors > 0);
-        assert!(environment.rows().iter().any(|(name, _)| *name == "Kernel"));
-    }
-
-    #[test]
-    fn fields_are_found() {
-        let text = "processor\t: 0\nmodel name\t: A CPU @ 3 GHz\nmodel name\t: B\n";
-        assert_eq!(field(text, "model name"), Some("A CPU @ 3 GHz"));
-        assert_eq!(field(text, "flags"), None);
+        for wanted in ["Kernel", "Clock source", "Open files", "somaxconn", "Doctor"] {
+            assert!(environment.rows().iter().any(|(name, _)| *name == wanted), "{wanted}");
+        }
+        // A check that is as it should be takes little room in a result.
+        assert!(environment.checks.len() > 20);
+        assert!(
+            environment.checks.iter().all(|it| it.cure.is_empty() || it.verdict == Verdict::Warn)
+        );
     }
 }

@@ -1,5 +1,5 @@
 //! `result.json` as text: broken into lines where people look, and a line for each element of what
-//! is long (a second of the series, a point of a curve), so that a result of minutes stays a file
+//! is long (a second of the series, a point of a curve, a check of the machine), so that a result of minutes stays a file
 //! that one can open, search and compare.
 //!
 //! In: a result. Out: its JSON. What its fields mean stands in its schema.
@@ -13,7 +13,7 @@ use serde_json::ser::{Formatter, Serializer};
 /// its percentiles have lines of their own.
 const DEPTH_OF_LINES: usize = 4;
 /// Elements of these lists are a line each however deep they stand, without lines within.
-const LISTS: [&str; 2] = ["series", "curve"];
+const LISTS: [&str; 3] = ["series", "curve", "checks"];
 
 /// The result as it is written to a file, with a line feed at the end.
 ///

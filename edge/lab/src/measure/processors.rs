@@ -58,24 +58,6 @@ impl Drop for Realtime {
     }
 }
 
-/// The processors that the machine has, whoever may use them; empty where that cannot be read.
-/// Source: Documentation/admin-guide/cputopology.rst of Linux.
-pub(crate) fn online() -> Vec<usize> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    list(text.trim()).unwrap_or_default()
-}
-
-/// `0-2,5`.
-fn list(text: &str) -> Option<Vec<usize>> {
-    let mut cpus = Vec::new();
-    for range in text.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        cpus.extend(first..=last.min(CpuSet::MAX_CPU));
-    }
-    Some(cpus)
-}
-
 /// The processors that this process may use.
 pub(crate) fn cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
@@ -91,13 +73,13 @@ pub(crate) fn may_run_on(pid: u32, cpu: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Unbind, cpus, list, online, pin_thread};
+    use super::{Unbind, cpus, pin_thread};
+    use crate::doctor::{Tree, facts::online};
 
     #[test]
     fn processors_of_the_machine_are_those_that_are_online() {
-        assert_eq!(list("0-2,5"), Some(vec![0, 1, 2, 5]));
-        assert_eq!((list("0"), list(""), list("a-b")), (Some(vec![0]), None, None));
-        assert!(cpus().iter().all(|cpu| online().contains(cpu)));
+        let online = online(&Tree::here());
+        assert!(cpus().iter().all(|cpu| online.contains(cpu)));
     }
 
     #[test]

@@ -22,6 +22,28 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
+/// Words in lines of at most so many columns, the first after `first`, the others after `rest`; a
+/// word that is longer has a line of its own.
+pub(crate) fn wrap(first: &str, rest: &str, text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        let width = line.chars().count() + word.chars().count() + usize::from(!is_empty);
+        if width > columns && !is_empty {
+            lines.push(std::mem::replace(&mut line, rest.to_owned()));
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
 /// Text for HTML and XML, also within quotes.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -41,7 +63,14 @@ pub(crate) fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::{one_line, wrap};
+
+    #[test]
+    fn words_are_never_broken() {
+        assert_eq!(wrap("- ", "  ", "one two three", 9), ["- one two", "  three"]);
+        assert_eq!(wrap("", "  ", "a-very-long-word b", 5), ["a-very-long-word", "  b"]);
+        assert_eq!(wrap("x", "", "", 5), ["x"]);
+    }
 
     #[test]
     fn examples_are_printed_as_they_are() {

@@ -14,7 +14,6 @@ use crate::load::result::summary::{
 };
 use crate::load::result::{Progress, Watch};
 use crate::load::scenario::program::Program;
-use crate::measure::environment::Environment;
 use crate::measure::hlog::{Intervals, Kind};
 use crate::measure::number::seconds;
 use crate::measure::percentiles::Percentiles;
@@ -127,7 +126,6 @@ impl Collector {
                 pin,
                 seed: settings.seed,
             },
-            environment: Environment { peer: plan.peer.clone(), ..Environment::read() },
             ..Summary::default()
         };
         Self {

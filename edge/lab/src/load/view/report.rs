@@ -54,6 +54,7 @@ fn write_page(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let environment = &summary.environment;
     page::commands(out, &environment.command_line())?;
     pairs(out, "Where it was measured", environment.rows())?;
+    tables::warnings(out, environment)?;
     let json = serde_json::to_string(summary).unwrap_or_default().replace('<', "\\u003c");
     write!(out, "<script type=\"application/json\" id=\"result\">{json}</script>")?;
     page::close(out);

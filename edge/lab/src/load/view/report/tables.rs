@@ -1,9 +1,11 @@
 //! The tables of a report: operations, percentiles, match messages, errors, costs.
 
+use crate::doctor::Check;
 use crate::load::result::figures::{self, interval};
 use crate::load::result::{OpSummary, Summary};
 use crate::load::view::advice::cure;
 use crate::load::view::connections;
+use crate::measure::environment::Environment;
 use crate::measure::number::{
     bits, bytes, bytes_f64, float, group, group_f64, rate, time, time_f64,
 };
@@ -110,6 +112,17 @@ pub(super) fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let rows: Vec<_> = summary.errors.iter().map(row).collect();
     let heads = ["Count", "Operation", "Kind", "First one", "What helps"];
     table(out, ("Errors, whole run", 5), &heads, &rows)
+}
+
+/// What the doctor wants to be seen to on the machine of the run.
+pub(super) fn warnings(out: &mut String, environment: &Environment) -> std::fmt::Result {
+    let row = |it: &Check| vec![it.id.clone(), it.value.clone(), it.why.clone(), it.cure.clone()];
+    let rows: Vec<_> = environment.warnings().map(row).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let heads = ["Check", "Found", "Why it matters", "What helps"];
+    table(out, ("What throng doctor would see to", 4), &heads, &rows)
 }
 
 pub(super) fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
