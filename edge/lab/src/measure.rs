@@ -5,6 +5,7 @@
 //! Nothing here knows what is measured: [`load`](crate::load) is one user.
 
 pub(crate) mod arrivals;
+pub(crate) mod change;
 pub(crate) mod chart;
 pub(crate) mod environment;
 pub(crate) mod hlog;

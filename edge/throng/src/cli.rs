@@ -25,6 +25,8 @@ pub enum Asked {
     Load(ArgMatches),
     /// `throng doctor`.
     Doctor(ArgMatches),
+    /// `throng compare`.
+    Compare(ArgMatches),
     /// `throng options`.
     Options { markdown: bool },
     /// `throng keys`.
@@ -67,7 +69,8 @@ Examples:
   throng functions storage                         what scripts may call, with examples
   throng echo --port 7450                          what can this machine do at most?
   throng load rpc-lua --rate 2000                  virtual players against a server
-  throng doctor                                    is this machine set up for it?";
+  throng doctor                                    is this machine set up for it?
+  throng compare results/before results/after      what changed, and is it more than noise?";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -112,6 +115,7 @@ where
         Some(("echo", args)) => Ok(Asked::Echo(echo_options(args))),
         Some(("load", args)) => Ok(Asked::Load(args.clone())),
         Some(("doctor", args)) => Ok(Asked::Doctor(args.clone())),
+        Some(("compare", args)) => Ok(Asked::Compare(args.clone())),
         Some(("options", args)) => Ok(Asked::Options { markdown: args.get_flag("markdown") }),
         Some(("keys", _)) => Ok(Asked::Keys),
         Some(("functions", args)) => Ok(Asked::Functions {
@@ -144,6 +148,7 @@ pub fn command() -> Command {
         .subcommand(echo())
         .subcommand(crate::load::command())
         .subcommand(crate::doctor::command())
+        .subcommand(crate::compare::command())
         .subcommand(
             Command::new("options")
                 .about("Print every option with its default, range and meaning")

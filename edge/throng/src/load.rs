@@ -3,13 +3,12 @@
 //! Runs what `jobs` makes of the flags, shows how each run goes, and prints and writes its result.
 //! What is measured and how is `lab`'s.
 
-mod files;
+pub mod files;
 mod find;
 mod flags;
 mod jobs;
 mod metrics;
 mod scenarios;
-mod table;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
@@ -28,7 +27,7 @@ use files::Claim;
 pub use flags::command;
 use jobs::Job;
 
-use crate::{EXIT_FAILED, EXIT_WRONG, complain, is_closed_pipe};
+use crate::{EXIT_FAILED, EXIT_WRONG, compare, complain, is_closed_pipe};
 
 /// How long a run goes on in which the players come and get nothing but errors.
 const HOPELESS_S: f64 = 3.0;
@@ -36,7 +35,7 @@ const HOPELESS_S: f64 = 3.0;
 /// Runs the subcommand and says what went wrong. The exit code.
 pub fn run(matches: &ArgMatches) -> u8 {
     let code = match matches.subcommand() {
-        Some(("table", matches)) => table::compare(matches).map(|()| 0),
+        Some(("table", matches)) => compare::table(matches).map(|()| 0),
         Some(("find", matches)) => find::find(matches),
         Some(("schema", _)) => print(&lab::load::schema()).map(|()| 0),
         Some(("scenarios", matches)) => match scenarios::text(matches.get_one("name")) {
@@ -84,7 +83,7 @@ fn work(matches: &ArgMatches, share: &str) -> anyhow::Result<()> {
 }
 
 /// The signals that ask to end.
-struct Interrupt {
+pub struct Interrupt {
     is_set: Arc<AtomicBool>,
     /// Place in [`SIGNALS`] of the last one.
     which: Arc<AtomicUsize>,
@@ -96,7 +95,11 @@ const SIGNALS: [(i32, &str, u8); 3] =
     [(SIGINT, "SIGINT", 130), (SIGTERM, "SIGTERM", 143), (SIGHUP, "SIGHUP", 129)];
 
 impl Interrupt {
-    fn catch() -> std::io::Result<Self> {
+    /// Catches them from now on.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn catch() -> std::io::Result<Self> {
         let caught = Self { is_set: Arc::default(), which: Arc::default() };
         for (place, (signal, ..)) in SIGNALS.into_iter().enumerate() {
             // `nohup` has its reasons.
@@ -110,7 +113,7 @@ impl Interrupt {
     }
 
     /// Name and exit code of the signal, once one has come.
-    fn signal(&self) -> Option<(&'static str, u8)> {
+    pub fn signal(&self) -> Option<(&'static str, u8)> {
         let (_, name, code) = *SIGNALS.get(self.which.load(Ordering::Relaxed))?;
         self.is_set.load(Ordering::Relaxed).then_some((name, code))
     }
@@ -177,7 +180,7 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
     }
     write_files(matches, &done, &not_begun)?;
     if jobs.len() > 1 && !done.is_empty() {
-        table::print(done.iter().cloned())?;
+        compare::print(done.iter().cloned())?;
     }
     Ok(last_line(&interrupt, (begun, jobs.len()), &failures))
 }

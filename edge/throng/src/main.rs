@@ -3,8 +3,8 @@
 //!
 //! Exit codes: 0 done or stopped by a signal, 1 could not do it, 2 asked for wrongly (a flag, an
 //! option, a contradiction), 3 ended five seconds after `shutdown_grace_sec` because threads hung,
-//! 128 + n ended at once by a second signal n. `load` differs: a signal n
-//! ends it with 128 + n, because its result is not the one that was asked for.
+//! 128 + n ended at once by a second signal n. `load` and `compare run`
+//! differ: a signal n ends them with 128 + n, because the result is not the one that was asked for.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "a binary has no outside; `pub` says what a module offers")]
@@ -15,6 +15,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod check;
 mod cli;
+mod compare;
 mod config;
 mod doctor;
 mod echo;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
             Ok(_logs) => ExitCode::from(load::run(&args)),
             Err(error) => ended(Err(error)),
         },
+        Asked::Compare(args) => code_of(compare::run(&args)),
         Asked::Doctor(args) => code_of(doctor::run(&args)),
         Asked::Options { markdown } => {
             let page = if markdown { reference::markdown() } else { reference::text() };

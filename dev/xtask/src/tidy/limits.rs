@@ -176,9 +176,10 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("edge/store/src/guest.rs", "STATEMENTS_MAX", "compiled statements kept to be used again"),
     ("edge/store/src/open.rs", "STATEMENTS_MAX", "compiled statements kept to be used again"),
     ("edge/throng/src/echo.rs", "MESSAGE_BYTES_MAX", "of `throng echo`, which serves no game"),
-    ("edge/throng/src/load/table.rs", "DEPTH_MAX", "of `throng load`"),
-    ("edge/throng/src/load/table.rs", "ENTRIES_MAX", "of `throng load`"),
-    ("edge/throng/src/load/table.rs", "RESULTS_MAX", "of `throng load`"),
+    ("edge/throng/src/compare.rs", "DEPTH_MAX", "of `throng compare`"),
+    ("edge/throng/src/compare.rs", "ENTRIES_MAX", "of `throng compare`"),
+    ("edge/throng/src/compare.rs", "RESULTS_MAX", "of `throng compare`"),
+    ("edge/throng/src/compare/rounds.rs", "END_MAX", "of `throng compare`"),
     ("pure/event/src/output.rs", "ARENA_KEPT_BYTES_MAX", "a buffer kept to be used again"),
     ("pure/game/src/api/route.rs", "SEGMENTS_MAX", "no route has more"),
     (

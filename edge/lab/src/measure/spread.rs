@@ -1,5 +1,4 @@
-//! A figure over several rounds: its median with the lowest and the highest, and whether two of
-//! them can be told apart.
+//! A figure over several rounds: its median with the lowest and the highest.
 
 /// A figure over the rounds of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,11 +24,6 @@ impl Spread {
             upper
         };
         Some(Self { median, lowest, highest, count: values.len() })
-    }
-
-    /// Whether some round of the one lies within the range of the other.
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        self.lowest <= other.highest && other.lowest <= self.highest
     }
 
     /// As printed.

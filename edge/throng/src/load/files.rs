@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 /// The files of `--out`; the last one is the one that matters most.
-pub(super) const NAMES: [&str; 4] = ["result.hlog", "series.csv", "report.html", "result.json"];
+pub const NAMES: [&str; 4] = ["result.hlog", "series.csv", "report.html", "result.json"];
 
 /// A folder that can be written to; the folders that had to be made for it go again when this is
 /// dropped and nothing has been written to them.
-pub(super) struct Claim {
+pub struct Claim {
     /// The deepest first.
     made: Vec<PathBuf>,
 }
@@ -25,7 +25,7 @@ impl Claim {
     ///
     /// # Errors
     /// When that cannot be done.
-    pub(super) fn folder(path: &Path) -> anyhow::Result<Self> {
+    pub fn folder(path: &Path) -> anyhow::Result<Self> {
         let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
         let missing = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
         let claim = Self { made: missing };
@@ -50,7 +50,7 @@ impl Drop for Claim {
 ///
 /// # Errors
 /// When it cannot.
-pub(super) fn try_file(path: &Path) -> anyhow::Result<()> {
+pub fn try_file(path: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(!path.is_dir(), "{} is a folder", path.display());
     let part = part(path);
     File::create(&part).with_context(|| format!("{} cannot be written", path.display()))?;
@@ -61,7 +61,7 @@ pub(super) fn try_file(path: &Path) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When one cannot be written; what stood there before stands there still.
-pub(super) fn write(files: &[(PathBuf, Vec<u8>)]) -> anyhow::Result<()> {
+pub fn write(files: &[(PathBuf, Vec<u8>)]) -> anyhow::Result<()> {
     let written = files.iter().enumerate().try_for_each(|(index, (path, bytes))| {
         let mut file = File::create(part(path))?;
         file.write_all(bytes)?;

@@ -16,7 +16,7 @@ Examples:
   throng load match --target https://game.example --server-key KEY
   throng load my-scenario.toml --set item=sword --expect 'buy.response_p99 < 20ms'
   throng load scenarios rpc-lua > my-scenario.toml
-  throng load table ours=results/today nakama=results/nakama
+  throng compare nakama=results/nakama ours=results/today
 
 In the open loop (the default) operations begin on a schedule, whatever the server does, and each
 is timed from its intended start too. --saturate is the closed loop: it finds throughput, and its
@@ -45,7 +45,7 @@ pub fn command() -> Command {
         .subcommand_negates_reqs(true)
         .args_conflicts_with_subcommands(true)
         .subcommand(find())
-        .subcommand(table())
+        .subcommand(crate::compare::table_command())
         .subcommand(scenarios())
         .subcommand(Command::new("schema").about("Print the JSON Schema of result.json"))
         .arg(scenario_arg());
@@ -100,19 +100,6 @@ The search begins with --rate (or the scenario's), doubles it until an expectati
 more than 1 % of what was due could not be sent, and then halves the gap. A run ends as soon as an
 expectation cannot hold any more. Every rate is tried once, so that a machine that is busy with
 other things can end the search early. With --out each run has a folder, DIR/rate-R.";
-
-fn table() -> Command {
-    Command::new("table")
-        .about("Lay several runs side by side, in the rows of Nakama's benchmark page")
-        .arg(Arg::new("runs").value_name("[NAME=]DIR").num_args(1..).required(true).help(
-            "Folders that --out wrote, which stand for all results in and below them, or \
-                     result files; several of one NAME are rounds: their median and range",
-        ))
-        .arg(
-            value("html", "FILE", "Write the comparison as one HTML file with charts")
-                .value_parser(value_parser!(PathBuf)),
-        )
-}
 
 fn scenarios() -> Command {
     Command::new("scenarios")

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod compare;
 mod doctor;
 mod load;
 mod process;
@@ -66,6 +67,7 @@ fn exit_codes_tell_who_was_wrong() {
         (&["echo", "--help"], 0, "--driver"),
         (&["load", "--help"], 0, "Exit codes:"),
         (&["doctor", "--help"], 0, "--undo"),
+        (&["compare", "--help"], 0, "99 % confidence interval"),
         (&["load", "scenarios"], 0, "needs an RPC `echo_js` in JavaScript"),
         (&["load", "scenarios", "rpc-js"], 0, "name = \"rpc-js\"\n"),
         (&["load", "scenarios", "rpc-jz"], 2, "there is no scenario `rpc-jz`"),

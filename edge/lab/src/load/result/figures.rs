@@ -45,6 +45,11 @@ pub(crate) fn response_p99(summary: &Summary) -> Option<f64> {
     summary.headline_op()?.response.p99().map(float)
 }
 
+/// Likewise the median.
+pub(crate) fn response_p50(summary: &Summary) -> Option<f64> {
+    summary.headline_op()?.response.told()[0].map(float).filter(|ns| *ns > 0.0)
+}
+
 /// In the whole run; every run has it.
 #[expect(clippy::unnecessary_wraps, reason = "as the others")]
 pub(crate) fn errors(summary: &Summary) -> Option<f64> {

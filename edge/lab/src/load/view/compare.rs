@@ -2,22 +2,30 @@
 //! server and setting, in the rows that Nakama's benchmark page made known. Rounds of the same
 //! name and settings are one column: the median, and the lowest and highest.
 //!
-//! Runs go in as [`Run`]; [`markdown`] makes the text for a README, and `report::comparison` the
-//! page, both from the same sections, rows and verdicts. Nothing here measures, and no figure of
+//! Runs go in as [`Run`], what is before first; [`text`] makes what a terminal shows, [`markdown`]
+//! the text for a README, and `report::comparison` the page, all from the same sections, rows and
+//! verdicts, and all begin with what differs between the machines. Nothing here measures, and no figure of
 //! unlike runs is ever joined: what differs is said.
 
 mod columns;
+mod delta;
+mod differences;
+mod plot;
 mod rows;
+mod terminal;
 mod verdict;
 
 use std::fmt::Write as _;
 
 pub(super) use columns::{Column, Section, sections};
+pub(super) use differences::{common, differences};
+pub(super) use plot::shares;
 pub(super) use rows::{Row, Value, over, rows};
 pub(super) use verdict::{MARKS, is_about_coming, remarks, verdicts};
 
-use crate::load::result::Summary;
+use crate::load::result::{Second, Summary};
 pub use crate::measure::link::relative;
+pub use terminal::text;
 
 /// One run, as it is handed in.
 #[derive(Clone, Debug, Default)]
@@ -35,8 +43,14 @@ pub struct Run {
 #[must_use]
 pub fn markdown(runs: &[Run]) -> String {
     let mut out = String::new();
-    for section in sections(runs) {
+    for (name, values) in differences(runs) {
         // Writing to a String cannot fail.
+        let _ = writeln!(out, "- differs: {}: {}", plain(&name), plain(&values));
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    for section in sections(runs) {
         let _ = write_section(&mut out, &section);
     }
     out

@@ -285,11 +285,11 @@ impl Section<'_> {
         }
     }
 
-    /// Heads the column that tells how much more or less the first is than the second, if there is
+    /// Heads the column that tells how much more or less the second is than the first, if there is
     /// one: of two columns under the same load.
     pub(crate) fn factor_name(&self) -> Option<String> {
         let [first, second] = &*self.columns else { return None };
-        first.is_like(second).then(|| format!("{} against {}", first.name, second.name))
+        first.is_like(second).then(|| format!("{} against {}", second.name, first.name))
     }
 }
 

@@ -1,9 +1,10 @@
 //! The rows of a comparison: a figure of every run, joined to a median with its range.
 
+use super::delta::{Delta, Figure, OfSecond, delta};
 use super::{Column, Section, Summary};
 use crate::load::result::figures::{self, interval};
-use crate::load::result::{OpSummary, ServerCost};
-use crate::measure::number::{against, bits, bytes_f64, float, group_f64, rate, time_f64};
+use crate::load::result::{OpSummary, SecondOp, ServerCost};
+use crate::measure::number::{bits, bytes_f64, float, group_f64, rate, time_f64};
 use crate::measure::percentiles::Percentiles;
 use crate::measure::spread::{Cell, Spread};
 
@@ -19,14 +20,14 @@ pub(crate) fn over(column: &Column<'_>, value: &Value<'_>) -> Option<Spread> {
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) cells: Vec<Cell>,
-    /// The first column divided by the second, if that means anything.
-    pub(crate) factor: Option<f64>,
+    /// From the first column to the second, if that means anything.
+    pub(crate) delta: Option<Delta>,
 }
 
 impl Row {
-    /// How much higher or lower the first column is than the second, as printed.
+    /// How much higher or lower the second column is than the first, as printed.
     pub(crate) fn against(&self) -> String {
-        self.factor.map(|factor| against(factor, ["higher", "lower"])).unwrap_or_default()
+        self.delta.map(|it| it.text(["higher", "lower"])).unwrap_or_default()
     }
 }
 
@@ -56,10 +57,15 @@ type OpTimes = fn(&OpSummary) -> &Percentiles;
 
 impl Table<'_> {
     fn head(&mut self, name: &str) {
-        self.rows.push(Row { name: name.to_owned(), cells: Vec::new(), factor: None });
+        self.rows.push(Row { name: name.to_owned(), cells: Vec::new(), delta: None });
     }
 
     fn row(&mut self, name: &str, write: fn(f64) -> String, value: &Value<'_>) {
+        self.figure(name, write, &Figure { value, of_second: None });
+    }
+
+    fn figure(&mut self, name: &str, write: fn(f64) -> String, figure: &Figure<'_>) {
+        let value = figure.value;
         let columns = &self.section.columns;
         let spreads: Vec<Option<Spread>> =
             columns.iter().map(|column| over(column, value)).collect();
@@ -79,18 +85,15 @@ impl Table<'_> {
             cell
         });
         let cells = cells.collect();
-        let factor = match &*spreads {
-            [Some(first), Some(second)]
-                if self.section.factor_name().is_some()
-                    && columns.iter().all(Column::is_valid)
-                    && first.median > 0.0
-                    && second.median > 0.0 =>
+        let delta = match &**columns {
+            [first, second]
+                if self.section.factor_name().is_some() && columns.iter().all(Column::is_valid) =>
             {
-                Some(first.median / second.median)
+                delta(first, second, figure)
             }
             _ => None,
         };
-        self.rows.push(Row { name: name.to_owned(), cells, factor });
+        self.rows.push(Row { name: name.to_owned(), cells, delta });
     }
 
     /// A row of sums over the counted time, or the whole run: of another length, they are unlike.
@@ -102,7 +105,7 @@ impl Table<'_> {
             _ => false,
         };
         for row in self.rows.iter_mut().skip(count).filter(|_| !is_like) {
-            row.factor = None;
+            row.delta = None;
         }
     }
 
@@ -157,8 +160,13 @@ impl Table<'_> {
         self.row(&highest, time_f64, &answered(|op| op.interval_mean_highest_ns));
         self.row(&lowest, time_f64, &answered(|op| op.interval_mean_lowest_ns));
         self.row("highest rate", per_s, &of(|op| op.rate_highest));
-        self.row("mean rate", per_s, &of(|op| op.rate));
-        self.row("mean service time", time_f64, &answered(|op| op.service.mean_ns));
+        let rate_of = of_second(name, |op, length_s| Some(float(op.done) / length_s));
+        let figure = Figure { value: &of(|op| op.rate), of_second: Some(&rate_of) };
+        self.figure("mean rate", per_s, &figure);
+        let mean_of = of_second(name, |op, _| (op.done > 0).then_some(op.service_mean_ns));
+        let value = &answered(|op| op.service.mean_ns);
+        let figure = Figure { value, of_second: Some(&mean_of) };
+        self.figure("mean service time", time_f64, &figure);
         self.sums("count", group_f64, &of(|op| float(op.done)));
     }
 
@@ -172,11 +180,23 @@ impl Table<'_> {
         let of = |it: &Summary, times: OpTimes| {
             it.ops.iter().find(|op| op.name == name).map(times).copied()
         };
+        // A second has the times that its kind of loop is about.
+        let told = kinds[usize::from(self.section.is_closed)].0;
         for (kind, times) in kinds {
             for (place, percentile) in NAMES {
-                self.row(&format!("{kind} {percentile}"), time_f64, &|it| {
-                    of(it, times)?.told()[place].map(float)
-                });
+                let value = |it: &Summary| of(it, times)?.told()[place].map(float);
+                let ns: fn(&SecondOp, f64) -> Option<f64> = match place {
+                    0 => |op, _| (op.max_ns > 0).then(|| float(op.p50_ns)),
+                    2 => |op, _| (op.p90_ns > 0).then(|| float(op.p90_ns)),
+                    3 => |op, _| (op.p95_ns > 0).then(|| float(op.p95_ns)),
+                    4 => |op, _| (op.done >= 100).then(|| float(op.p99_ns)),
+                    _ => |_, _| None,
+                };
+                let ns = of_second(name, ns);
+                let has_seconds = kind == told;
+                let of_second: Option<&OfSecond<'_>> = if has_seconds { Some(&ns) } else { None };
+                let figure = Figure { value: &value, of_second };
+                self.figure(&format!("{kind} {percentile}"), time_f64, &figure);
             }
             self.row(&format!("{kind}, slowest"), time_f64, &|it| {
                 of(it, times).filter(|it| it.count > 0).map(|it| float(it.max_ns))
@@ -203,6 +223,17 @@ impl Table<'_> {
         );
         self.row("server's memory at the end", bytes_f64, &figures::memory);
         self.row("server's memory for each player", bytes_f64, &figures::memory_of_player);
+    }
+}
+
+/// A figure of an operation in each second.
+pub(super) fn of_second<'a>(
+    name: &'a str,
+    value: impl Fn(&SecondOp, f64) -> Option<f64> + 'a,
+) -> impl Fn(&Summary, &super::Second) -> Option<f64> + 'a {
+    move |it, second| {
+        let at = it.ops.iter().position(|op| op.name == name)?;
+        value(second.ops.get(at)?, second.length_s)
     }
 }
 

@@ -1,17 +1,19 @@
 //! What a comparison says in one line, and what forbids to say it.
 //!
-//! A factor is given only between columns under the same load of which no run is INVALID; where
-//! the ranges of the rounds overlap, the line says so. It tells how much higher or lower the first
-//! column is than each of the others.
+//! A change is told only between columns under the same load of which no run is INVALID, from each
+//! of the other columns to the last one, with its interval; what is within that is no change beyond
+//! noise, and said so.
 
 use std::fmt::Write as _;
 
-use super::{Column, Section, Value, over};
+use super::delta::{Basis, Delta, Figure, OfSecond, delta};
+use super::rows::of_second;
+use super::{Column, Second, Section, Value, over};
 use crate::load::result::{Summary, figures};
-use crate::measure::number::{against, bytes_f64, group, group_f64, rate, time_f64};
+use crate::measure::number::{bytes_f64, float, group, group_f64, rate, time_f64};
 use crate::measure::spread::Spread;
 
-/// Columns that are told beside the first one; the rest stand in the table.
+/// Columns that are told beside the last one; the rest stand in the table.
 const OTHERS_MAX: usize = 4;
 
 /// One line of a verdict.
@@ -74,6 +76,7 @@ pub(crate) fn remarks(section: &Section<'_>) -> Vec<Remark> {
 struct Question<'a> {
     lead: String,
     value: &'a Value<'a>,
+    of_second: Option<&'a OfSecond<'a>>,
     write: fn(f64) -> String,
     unit: &'static str,
     /// For more and for less of it.
@@ -88,15 +91,31 @@ pub(crate) fn verdicts(section: &Section<'_>) -> Vec<Verdict> {
     let efficiency = Question {
         lead: String::new(),
         value: &figures::ops_per_cpu_s,
+        of_second: None,
         write: group_f64,
         unit: " operations per CPU-second",
         words: more,
+    };
+    let answered = |it: &Summary, second: &Second| {
+        let ops = it.ops.iter().zip(&second.ops).filter(|(op, _)| op.counted && !op.setup);
+        Some(ops.map(|(_, it)| float(it.done)).sum::<f64>() / second.length_s)
+    };
+    let p50 = of_second(headline, |op, _| (op.max_ns > 0).then(|| float(op.p50_ns)));
+    let p99 = of_second(headline, |op, _| (op.done >= 100).then(|| float(op.p99_ns)));
+    let time = |share: &str, value, of_second| Question {
+        lead: format!("{share} of {headline} within "),
+        value,
+        of_second: Some(of_second),
+        write: time_f64,
+        unit: "",
+        words: ["longer", "shorter"],
     };
     // What the kind of loop is for comes first.
     let questions = if is_about_coming(section) {
         let of_player = Question {
             lead: String::new(),
             value: &figures::memory_of_player,
+            of_second: None,
             write: bytes_f64,
             unit: " of memory for each player",
             words: ["more", "less"],
@@ -106,22 +125,20 @@ pub(crate) fn verdicts(section: &Section<'_>) -> Vec<Verdict> {
         let throughput = Question {
             lead: String::new(),
             value: &figures::answered_per_s,
+            of_second: Some(&answered),
             write: rate,
             unit: " answered a second",
             words: more,
         };
         vec![efficiency, throughput]
     } else {
-        let times = Question {
-            lead: format!("99 % of {headline} within "),
-            value: &figures::response_p99,
-            write: time_f64,
-            unit: "",
-            words: ["longer", "shorter"],
-        };
-        vec![times, efficiency]
+        let slow = time("99 %", &figures::response_p99, &p99);
+        vec![slow, time("half", &figures::response_p50, &p50), efficiency]
     };
-    let answers = questions.iter().filter_map(|question| question.answer(section));
+    let answers: Vec<(Verdict, Option<Delta>)> =
+        questions.iter().filter_map(|question| question.answer(section)).collect();
+    let conclusion = conclusion(&answers);
+    let lines = conclusion.into_iter().chain(answers.into_iter().map(|it| it.0));
     let name_first = |(index, mut verdict): (usize, Verdict)| {
         if index == 0 {
             // Alone in its section it is named here: other sections may be about other servers.
@@ -133,7 +150,23 @@ pub(crate) fn verdicts(section: &Section<'_>) -> Vec<Verdict> {
         }
         verdict
     };
-    answers.enumerate().map(name_first).collect()
+    lines.enumerate().map(name_first).collect()
+}
+
+/// Says that nothing has changed, if nothing has: two columns, all of whose figures are within their
+/// intervals.
+fn conclusion(answers: &[(Verdict, Option<Delta>)]) -> Option<Verdict> {
+    let deltas: Vec<Delta> = answers.iter().filter_map(|it| it.1).filter(Delta::is_known).collect();
+    if deltas.is_empty() || deltas.iter().any(Delta::is_real) {
+        return None;
+    }
+    let text = match deltas[0].basis {
+        Basis::Stretches => {
+            "no change beyond noise; one run of each says nothing of what varies between runs"
+        }
+        Basis::Rounds(..) | Basis::OneRun => "no change beyond noise",
+    };
+    Some(Verdict { text: text.to_owned(), is_void: false })
 }
 
 /// Whether the scenario has no loop: what players do once is what it is about.
@@ -142,24 +175,37 @@ pub(crate) fn is_about_coming(section: &Section<'_>) -> bool {
 }
 
 impl Question<'_> {
-    fn answer(&self, section: &Section<'_>) -> Option<Verdict> {
+    /// The line, and, between two columns, the change that it tells.
+    fn answer(&self, section: &Section<'_>) -> Option<(Verdict, Option<Delta>)> {
         let spread = |column| over(column, self.value);
-        let (first, others) = section.columns.split_first()?;
-        let of_first = spread(first)?;
-        let mut text = self.say(&of_first);
+        let (subject, others) = section.columns.split_last()?;
+        let of_subject = spread(subject)?;
+        let mut text = self.say(&of_subject);
         if !others.is_empty() {
             // Alone, it need not be told from others.
-            let _ = write!(text, " on {}", first.name);
+            let _ = write!(text, " on {}", subject.name);
         }
         let others: Vec<_> =
             others.iter().filter_map(|other| spread(other).map(|it| (other, it))).collect();
+        let mut told = None;
         for (index, (other, of_other)) in others.iter().take(OTHERS_MAX).enumerate() {
             let (sign, value) = (if index == 0 { ':' } else { ';' }, (self.write)(of_other.median));
             let name = &other.name;
             // Writing to a String cannot fail.
-            let _ = match self.factor((first, &of_first), (other, of_other)) {
-                Ok((factor, remark)) => {
-                    write!(text, "{sign} {factor} on {name} ({value}){remark}")
+            let _ = match self.change(other, subject) {
+                Ok(change) => {
+                    told = Some(change);
+                    let interval = change.interval();
+                    let interval = interval.map(|it| format!("; 99 % interval {it}"));
+                    let interval = interval.unwrap_or_default();
+                    let how = match change.words(self.words) {
+                        _ if change.is_known() && !change.is_real() => {
+                            "no change beyond noise from that".to_owned()
+                        }
+                        same if same == "the same" => "the same as".to_owned(),
+                        much => format!("{much} than"),
+                    };
+                    write!(text, "{sign} {how} on {name} ({value}{interval})")
                 }
                 Err(why) => write!(text, "; {value} on {name} ({why})"),
             };
@@ -167,36 +213,24 @@ impl Question<'_> {
         if others.len() > OTHERS_MAX {
             let _ = write!(text, "; {} more in the table", others.len() - OTHERS_MAX);
         }
-        let is_void = !first.is_valid()
+        let is_void = !subject.is_valid()
             || !others.is_empty() && others.iter().all(|(other, _)| !other.is_valid());
-        Some(Verdict { text, is_void })
+        Some((Verdict { text, is_void }, told.filter(|_| section.columns.len() == 2)))
     }
 
     fn say(&self, of: &Spread) -> String {
         format!("{}{}{}", self.lead, (self.write)(of.median), self.unit)
     }
 
-    /// How much more or less the first is than the other, and what is to be said of that; or why it
-    /// is not said.
-    fn factor(
-        &self,
-        (first, of_first): (&Column<'_>, &Spread),
-        (other, of_other): (&Column<'_>, &Spread),
-    ) -> Result<(String, &'static str), &'static str> {
-        if !first.is_valid() || !other.is_valid() {
+    /// What changed from a column to the subject, or why that is not said.
+    fn change(&self, other: &Column<'_>, subject: &Column<'_>) -> Result<Delta, &'static str> {
+        if !subject.is_valid() || !other.is_valid() {
             return Err("no factor: INVALID");
         }
-        if !first.is_like(other) {
+        if !subject.is_like(other) {
             return Err("no factor: under another load");
         }
-        if of_first.median <= 0.0 || of_other.median <= 0.0 {
-            return Err("no factor: nothing to divide by");
-        }
-        let factor = match against(of_first.median / of_other.median, self.words) {
-            text if text.contains('×') => format!("{text} than"),
-            same => format!("{same} as"),
-        };
-        let is_within = of_first.count > 1 && of_other.count > 1 && of_first.overlaps(of_other);
-        Ok((factor, if is_within { ", within the spread of the runs" } else { "" }))
+        let figure = Figure { value: self.value, of_second: self.of_second };
+        delta(other, subject, &figure).ok_or("no factor: nothing to divide by")
     }
 }

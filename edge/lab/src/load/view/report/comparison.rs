@@ -1,5 +1,5 @@
-//! Several runs on one page: a section for each scenario and loop, the verdict first, then charts
-//! over one another, the table, and how each run can be done again.
+//! Several runs on one page: what differs between the machines, the verdicts, then a section for each
+//! scenario and loop, with charts over one another, the table, and how each run can be done again.
 //!
 //! What stands together and what may be said of it is [`compare`](crate::load::view::compare)'s.
 
@@ -7,15 +7,15 @@ use std::fmt::Write as _;
 
 use super::overlays;
 use crate::load::result::figures;
-use crate::load::view::compare::{MARKS, Row, Run, Section, remarks, rows, sections, verdicts};
+use crate::load::view::compare::{
+    MARKS, Row, Run, Section, common, differences, remarks, rows, sections, verdicts,
+};
 use crate::measure::number::group_f64;
 use crate::measure::page::{self, Mood, badge, banner, stamp};
 use crate::measure::text::escape;
 
 /// Names that stand in the title.
 const NAMES_MAX: usize = 6;
-/// Kinds of what differs between runs that a cell of the environment tells, at most.
-const VALUES_MAX: usize = 8;
 
 /// Runs of any scenarios as one page that needs nothing else.
 #[must_use]
@@ -41,15 +41,22 @@ fn write_page(out: &mut String, runs: &[Run]) -> std::fmt::Result {
         _ => names.concat(),
     };
     let sections = sections(runs);
-    page::open(out, &format!("{title}: throng load"))?;
+    page::open(out, &format!("{title}: throng compare"))?;
     write!(
         out,
-        "<header><p class=\"kind\"><span>throng load · {} runs side by side</span></p>\
+        "<header><p class=\"kind\"><span>throng compare · {} runs side by side</span></p>\
          <h1>{}</h1>",
         runs.len(),
         escape(&title),
     )?;
-    out.push_str("<ul class=\"verdicts\">");
+    out.push_str("</header>");
+    let found = differences(runs);
+    if found.is_empty() {
+        banner(out, Mood::Note, "Same environment,", "as far as the results tell.")?;
+    } else {
+        pairs(out, "What differs between the runs", &found)?;
+    }
+    out.push_str("<header><ul class=\"verdicts\">");
     for section in &sections {
         out.push_str("<li>");
         verdict(out, section, sections.len() > 1)?;
@@ -61,7 +68,7 @@ fn write_page(out: &mut String, runs: &[Run]) -> std::fmt::Result {
     for section in &sections {
         write_section(out, section)?;
     }
-    environments(out, runs)?;
+    pairs(out, "Where it was measured, the same for all", &common(runs))?;
     page::close(out);
     Ok(())
 }
@@ -236,43 +243,9 @@ fn write_runs(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
     Ok(())
 }
 
-/// Where it was measured: once what all runs have in common, and by name what they do not.
-fn environments(out: &mut String, runs: &[Run]) -> std::fmt::Result {
-    let tables: Vec<_> =
-        runs.iter().map(|run| (&run.name, run.summary.environment.rows())).collect();
-    let mut names: Vec<&'static str> = Vec::new();
-    for (name, _) in tables.iter().flat_map(|(_, rows)| rows) {
-        if !names.contains(name) {
-            names.push(name);
-        }
-    }
-    let tell = |name: &&'static str| {
-        // Value and the names of the runs that have it, in order.
-        let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
-        for (run, rows) in &tables {
-            let value = rows.iter().find(|row| row.0 == *name).map_or("–", |row| &row.1);
-            let at = values.iter().position(|known| known.0 == value);
-            let at = at.unwrap_or_else(|| {
-                values.push((value, Vec::new()));
-                values.len() - 1
-            });
-            if !values[at].1.contains(&&***run) {
-                values[at].1.push(run);
-            }
-        }
-        let text = match &*values {
-            [(value, _)] => (*value).to_owned(),
-            _ => {
-                let told = values.iter().take(VALUES_MAX);
-                let told = told.map(|(value, runs)| format!("{}: {value}", runs.join(", ")));
-                let more = if values.len() > VALUES_MAX { "; …" } else { "" };
-                format!("{}{more}", told.collect::<Vec<_>>().join("; "))
-            }
-        };
-        (*name, text)
-    };
-    let rows: Vec<_> = names.iter().map(tell).collect();
-    page::pairs(out, "Where it was measured", rows)
+/// Names and values, of which the second may be long.
+fn pairs(out: &mut String, title: &str, rows: &[(String, String)]) -> std::fmt::Result {
+    page::pairs(out, title, rows.iter().map(|(name, value)| (&**name, value.clone())))
 }
 
 #[cfg(test)]
@@ -320,7 +293,7 @@ mod tests {
     fn the_page_has_verdict_charts_table_and_links() {
         let mut bad = run("c", 1.0);
         bad.summary.invalid.push("it was late".to_owned());
-        let page = comparison(&[run("<a>", 30.0), run("<a>", 20.0), run("b", 10.0), bad]);
+        let page = comparison(&[run("b", 10.0), bad, run("<a>", 30.0), run("<a>", 20.0)]);
         assert!(!page.contains("NaN") && !page.contains("<a>") && !page.contains("<script"));
         assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
         let says = "rpc&lt;lua: 25 operations per CPU-second on &lt;a&gt;: 2.5\u{a0}× higher than \

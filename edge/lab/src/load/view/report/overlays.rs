@@ -9,7 +9,7 @@ use crate::load::record::Stage;
 use crate::load::result::Second;
 use crate::load::result::figures;
 use crate::load::result::summary::{OpSummary, Summary};
-use crate::load::view::compare::{Column, Section, Value, is_about_coming, over};
+use crate::load::view::compare::{Column, Section, Value, is_about_coming, over, shares};
 use crate::measure::chart::{Axis, Bar, Bars, COLOURS, Chart, Dress, Line, Shade, legend};
 use crate::measure::number::float;
 use crate::measure::number::{bytes_f64, group_f64, rate, time_f64};
@@ -19,6 +19,8 @@ use crate::measure::page::{Mood, banner, figure};
 const COLUMNS_MAX: usize = 2 * COLOURS;
 /// Operations whose percentiles are drawn, at most.
 const OPS_MAX: usize = 4;
+/// Powers of ten that a histogram shows, at most: from nanoseconds to hours are thirteen.
+const DECADES_MAX: u16 = 14;
 
 pub(super) fn charts(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
     let drawn = &section.columns[..section.columns.len().min(COLUMNS_MAX)];
@@ -32,8 +34,10 @@ pub(super) fn charts(out: &mut String, section: &Section<'_>) -> std::fmt::Resul
     if section.is_closed {
         throughput(out, drawn)?;
         times(out, section, drawn)?;
+        histogram(out, section, drawn)?;
     } else {
         times(out, section, drawn)?;
+        histogram(out, section, drawn)?;
         throughput(out, drawn)?;
     }
     out.push_str("</section>");
@@ -58,6 +62,37 @@ pub(super) fn legend_of_sides(out: &mut String, sections: &[Section<'_>]) {
 /// A column's colour, to stand before its name.
 pub(super) fn chip(column: &Column<'_>) -> String {
     format!("<i style=\"color:var(--s{})\"></i>", dress(column).colour)
+}
+
+/// Shares of the headline operation's times, a line for each column.
+fn histogram(out: &mut String, section: &Section<'_>, drawn: &[Column<'_>]) -> std::fmt::Result {
+    let line = |column: &Column<'_>| {
+        let shares = shares(column);
+        let (first, last) = (*shares.keys().next()?, *shares.keys().next_back()?);
+        // Steps: what is between two edges has one height.
+        let step = |tenth: u16| {
+            let share = 100.0 * shares.get(&tenth).copied().unwrap_or(0.0);
+            [(f64::from(tenth) / 10.0, share), (f64::from(tenth + 1) / 10.0, share)]
+        };
+        let points: Vec<_> = (first..=last.min(first + DECADES_MAX * 10)).flat_map(step).collect();
+        let invalid = if column.is_valid() { "" } else { "INVALID: " };
+        let name = format!("{invalid}{}", column.name);
+        Some(Line { name, dress: dress(column), points, filled: true })
+    };
+    let lines: Vec<Line> = drawn.iter().filter_map(line).collect();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let x = powers_around(points().map(|point| point.0));
+    let percent = |it: f64| format!("{it} %");
+    let y = Axis::linear(points().map(|point| point.1).fold(0.0, f64::max), percent);
+    let tell_share = |it: f64| format!("{it:.2} %");
+    let tell: (&dyn Fn(f64) -> String, &dyn Fn(f64) -> String) = (&tell_time, &tell_share);
+    let svg = Chart { x, y, x_name: "time, logarithmic", lines, shades: Vec::new(), tell }.svg();
+    let kind = if section.is_closed { "service time" } else { "from the intended start" };
+    let note = format!("{kind}: share of all in each tenth of a decade, all rounds of a column");
+    figure(out, "Histogram", &note, &svg)
 }
 
 fn times(out: &mut String, section: &Section<'_>, drawn: &[Column<'_>]) -> std::fmt::Result {

@@ -1,13 +1,17 @@
-//! `throng load table`: runs side by side, as Markdown and as one HTML page.
+//! `throng compare`: what did a change really change? Results of `throng load` and `throng ping` side
+//! by side, what is before first.
 //!
-//! In: folders or files that runs have written. Out: the table on the standard output, and the page
-//! in a file if one was asked for. Nothing is computed here: that is `lab`'s.
+//! In: folders or files that runs have written. Out: text, or Markdown, on the standard output, and a
+//! page in a file if one was asked for. Nothing is computed here: that is `lab`'s. `throng compare run`
+//! does the runs itself (`rounds`).
 
-use std::io::Write as _;
+mod rounds;
+
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use clap::ArgMatches;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lab::load::compare::{self, Run};
 use lab::load::{RESULT_VERSION, Summary};
 
@@ -19,21 +23,126 @@ const DEPTH_MAX: usize = 4;
 const RESULTS_MAX: usize = 1_000;
 /// Files and folders that are looked at for them, at most.
 const ENTRIES_MAX: usize = 100_000;
+/// Columns where the output is no terminal.
+const COLUMNS: usize = 100;
+
+const EXAMPLES: &str = "\
+Examples:
+  throng compare results/before results/after
+  throng compare before=a/1 before=a/2 after=b/1 after=b/2 --out page.html
+  throng compare nakama=results/nakama throng=results/today --markdown
+  throng compare run --before 'ip link set v0 mtu 1500' --after 'ip link set v0 mtu 9000' \\
+      --rounds 5 --out results/mtu -- throng ping 10.9.0.2:9500 -n 5s
+
+A folder stands for all results in and below it; several results of one name are its rounds. From two
+rounds on each side the change of every figure has a 99 % confidence interval (Welch and Student, over
+the rounds' logarithms); what lies within it, or below 1 %, is \"no change beyond noise\". Of one run
+each the interval comes from ten stretches of each run, and says nothing of what varies between runs.";
+
+/// The subcommand's flags.
+pub fn command() -> Command {
+    Command::new("compare")
+        .about("Lay results side by side: what changed, and is it more than noise?")
+        .after_help(EXAMPLES)
+        .subcommand_negates_reqs(true)
+        .args_conflicts_with_subcommands(true)
+        .subcommand(rounds::command())
+        .args(place_args())
+        .arg(page_arg("out"))
+        .arg(
+            Arg::new("markdown")
+                .long("markdown")
+                .action(ArgAction::SetTrue)
+                .help("Print Markdown, in the rows of Nakama's benchmark page"),
+        )
+}
+
+/// `throng load table`, the older name of `throng compare --markdown`: its first column was the one
+/// that it told about, so that the sides are turned round.
+pub fn table_command() -> Command {
+    Command::new("table")
+        .about("The older name of `throng compare`, with the sides the other way round")
+        .hide(true)
+        .args(place_args())
+        .arg(page_arg("html"))
+}
+
+fn place_args() -> [Arg; 1] {
+    [Arg::new("runs").value_name("[NAME=]DIR").num_args(1..).required(true).help(
+        "Folders that --out wrote, or result files: before, then after (and more); several of one \
+         NAME are rounds",
+    )]
+}
+
+fn page_arg(name: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("Write the comparison as one HTML file with charts")
+}
+
+/// Runs the subcommand. The exit code.
+///
+/// # Errors
+/// When a result cannot be read, the page cannot be written, or a round could not be run.
+pub fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
+    if let Some(("run", matches)) = matches.subcommand() {
+        return rounds::run(matches);
+    }
+    let page = matches.get_one::<PathBuf>("out");
+    let given: Vec<&String> = matches.get_many("runs").into_iter().flatten().collect();
+    let runs = read_runs(&given, page)?;
+    let is_markdown = matches.get_flag("markdown");
+    show(&runs, page, is_markdown).map(|()| 0)
+}
 
 /// `throng load table [NAME=]DIR…`.
 ///
 /// # Errors
-/// When a result cannot be read or the page cannot be written.
-pub(super) fn compare(matches: &ArgMatches) -> anyhow::Result<()> {
+/// As [`run`].
+pub fn table(matches: &ArgMatches) -> anyhow::Result<()> {
     let page = matches.get_one::<PathBuf>("html");
+    let given: Vec<&String> = matches.get_many("runs").into_iter().flatten().collect();
+    let runs = read_runs(&given, page)?;
+    show(&turned(runs), page, true)
+}
+
+/// The sides in the reverse order, each with its rounds as they were.
+fn turned(runs: Vec<Run>) -> Vec<Run> {
+    let mut names: Vec<String> = Vec::new();
+    for run in &runs {
+        if !names.contains(&run.name) {
+            names.push(run.name.clone());
+        }
+    }
+    let of =
+        |name: &String| runs.iter().filter(|run| run.name == *name).cloned().collect::<Vec<_>>();
+    names.iter().rev().flat_map(of).collect()
+}
+
+/// The results of `[NAME=]DIR`, in order.
+fn read_runs(given: &[&String], page: Option<&PathBuf>) -> anyhow::Result<Vec<Run>> {
     let page_folder = page.map(|page| folder_of(page)).transpose()?;
-    let mut runs = Vec::new();
-    for given in matches.get_many::<String>("runs").into_iter().flatten() {
+    let mut places = Vec::new();
+    for given in given {
+        // A name has no slash: `./a=b` is a folder.
         let (name, place) = match given.split_once('=') {
-            Some((name, place)) => (name.to_owned(), Path::new(place)),
-            None => (String::new(), Path::new(given)),
+            Some((name, place)) if !name.contains('/') => (name.to_owned(), Path::new(place)),
+            _ => (String::new(), Path::new(&**given)),
         };
-        let name = if name.is_empty() { own_name(place) } else { name };
+        places.push((if name.is_empty() { own_name(place) } else { name }, place));
+    }
+    // `a/ping` and `b/ping` are two things.
+    let is_same =
+        places.iter().all(|it| it.0 == places[0].0) && given.iter().all(|it| !it.contains('='));
+    if is_same && places.len() > 1 {
+        for (name, place) in &mut places {
+            *name = place.display().to_string();
+        }
+    }
+    let mut runs = Vec::new();
+    for (name, place) in places {
         for file in results(place)? {
             let text = std::fs::read(&file).with_context(|| file.display().to_string())?;
             let summary = read(&text).with_context(|| file.display().to_string())?;
@@ -41,11 +150,25 @@ pub(super) fn compare(matches: &ArgMatches) -> anyhow::Result<()> {
             runs.push(Run { name: name.clone(), summary, report });
         }
     }
+    Ok(runs)
+}
+
+/// Writes the page, if one was asked for, and prints the comparison.
+fn show(runs: &[Run], page: Option<&PathBuf>, is_markdown: bool) -> anyhow::Result<()> {
     if let Some(page) = page {
-        let text = lab::load::comparison(&runs).into_bytes();
-        super::files::write(&[(page.clone(), text)])?;
+        let text = lab::load::comparison(runs).into_bytes();
+        crate::load::files::write(&[(page.clone(), text)])?;
     }
-    write(&runs)
+    let mut stdout = std::io::stdout().lock();
+    let text = if is_markdown {
+        compare::markdown(runs)
+    } else {
+        let is_terminal = stdout.is_terminal();
+        let size = rustix::termios::tcgetwinsize(&stdout).ok().filter(|_| is_terminal);
+        let columns = size.map_or(COLUMNS, |size| usize::from(size.ws_col));
+        compare::text(runs, if columns == 0 { COLUMNS } else { columns.min(2 * COLUMNS) })
+    };
+    Ok(stdout.write_all(text.as_bytes())?)
 }
 
 /// What a place is called; `.` and `..` have names too.
@@ -119,9 +242,10 @@ fn read(text: &[u8]) -> anyhow::Result<Summary> {
 ///
 /// # Errors
 /// When nobody reads it.
-pub(super) fn print(runs: impl Iterator<Item = Summary>) -> anyhow::Result<()> {
+pub fn print(runs: impl Iterator<Item = Summary>) -> anyhow::Result<()> {
     let run = |summary| Run { name: measured(&summary), summary, report: None };
-    write(&runs.map(run).collect::<Vec<_>>())
+    let text = compare::markdown(&runs.map(run).collect::<Vec<_>>());
+    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
 }
 
 /// What a run was made on, in the words of whoever ran it, else of the server, else by its address.
@@ -129,10 +253,6 @@ fn measured(summary: &Summary) -> String {
     let it = &summary.environment;
     let words = [&it.peer, &it.server, &summary.settings.target];
     words.into_iter().find(|word| !word.trim().is_empty()).cloned().unwrap_or_default()
-}
-
-fn write(runs: &[Run]) -> anyhow::Result<()> {
-    Ok(std::io::stdout().lock().write_all(compare::markdown(runs).as_bytes())?)
 }
 
 /// The folder that a file lies or will lie in, absolute.
@@ -155,14 +275,16 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    use super::{DEPTH_MAX, RESULTS_MAX, measured, own_name, results};
+    use lab::load::compare::Run;
+
+    use super::{DEPTH_MAX, RESULTS_MAX, measured, own_name, results, turned};
 
     /// A folder that goes when the test ends.
     struct Folder(PathBuf);
 
     impl Folder {
         fn new(name: &str, files: impl IntoIterator<Item = String>) -> Self {
-            let path = format!("throng-load-table-{}-{name}", std::process::id());
+            let path = format!("throng-compare-{}-{name}", std::process::id());
             let folder = Self(std::env::temp_dir().join(path));
             fs::create_dir_all(&folder.0).unwrap();
             for file in files {
@@ -213,6 +335,18 @@ mod tests {
         assert!(error.contains("many/: more than 1000 results"), "{error}");
         fs::remove_file(folder.0.join("0/result.json")).unwrap();
         assert_eq!(folder.found("").unwrap().len(), RESULTS_MAX);
+    }
+
+    #[test]
+    fn the_older_name_turns_the_sides_and_not_their_rounds() {
+        let run = |name: &str, report: &str| Run {
+            name: name.to_owned(),
+            report: Some(report.to_owned()),
+            ..Run::default()
+        };
+        let runs = vec![run("a", "1"), run("b", "2"), run("a", "3"), run("c", "4")];
+        let turned: Vec<_> = turned(runs).into_iter().filter_map(|it| it.report).collect();
+        assert_eq!(turned, ["4", "2", "1", "3"]);
     }
 
     #[test]
