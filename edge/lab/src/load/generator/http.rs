@@ -1,41 +1,31 @@
-//! Reading responses: framing by `wire`, judgement by the step.
+//! What bytes of HTTP mean for the step that asked: framing by `wire`, judgement by the step.
+//!
+//! In: bytes, and what was asked. Out: how many good answers, what they give, or what is wrong.
+//! Keeps the last good response only.
 
-use event::{ConnId, Output};
-use wire::http1::Response;
+use wire::http1::{Limits, Response, ResponseDecoder};
 
-use super::{ANSWER_LIMITS, Command, Generator};
-use crate::load::generator::player::{Doing, Expecting, Link};
+use super::links::Link;
+use crate::load::record::EXAMPLE_BYTES_MAX;
 use crate::load::record::kind::{Cause, Kind};
-use crate::load::record::{EXAMPLE_BYTES_MAX, NO_OP};
-use crate::load::scenario::program::{HttpStep, Retry, Step, StepKind};
+use crate::load::scenario::program::{HttpStep, Retry};
 
 /// Bytes of a response that is kept for comparison, at most.
 const LAST_BYTES_MAX: usize = 8 << 10;
+/// Bytes of what is no HTTP that stand in an example, at most.
+const START_BYTES_MAX: usize = 80;
+/// What one answer may have.
+pub(super) const ANSWER_LIMITS: Limits =
+    Limits { head_bytes_max: 16 << 10, headers_max: 64, body_bytes_max: 4 << 20 };
 
-/// The last response that was parsed and found good, with the step that it answered. Bytes that
-/// are the same mean the same, so an answer that repeats it need not be parsed again: servers'
-/// answers to one request differ once a second, when the `Date` changes. This keeps the generator
-/// cheaper than any server.
-#[derive(Debug, Default)]
-pub(super) struct LastResponse {
-    step: (u16, u16),
-    bytes: Vec<u8>,
-}
-
-impl LastResponse {
-    /// How many bytes of `input` are this response once more; 0 when they are not.
-    fn repeated(&self, step: (u16, u16), input: &[u8]) -> usize {
-        let is_same = self.step == step && !self.bytes.is_empty() && input.starts_with(&self.bytes);
-        if is_same { self.bytes.len() } else { 0 }
-    }
-
-    fn keep(&mut self, step: (u16, u16), bytes: &[u8]) {
-        self.step = step;
-        self.bytes.clear();
-        if bytes.len() <= LAST_BYTES_MAX {
-            self.bytes.extend_from_slice(bytes);
-        }
-    }
+/// What a player asked for, and by which step: its session and place.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) by: (u16, u16),
+    pub(super) http: &'a HttpStep,
+    pub(super) retry: Option<&'a Retry>,
+    /// Answers that the operation still lacks.
+    pub(super) left: u16,
 }
 
 /// What is wrong with an answer.
@@ -51,6 +41,11 @@ impl Wrong {
         Self { kind, example: example.into(), is_retry: false }
     }
 
+    fn not_http(kind: Kind, bytes: &[u8]) -> Self {
+        let start = &bytes[..bytes.len().min(START_BYTES_MAX)];
+        Self::new(kind, String::from_utf8_lossy(start))
+    }
+
     /// Looks for the step's text in the whole answer.
     pub(super) fn look_for_retry(mut self, retry: Option<&Retry>, answer: &[u8]) -> Self {
         self.is_retry = retry.is_some_and(|it| it.on.find(answer).is_some());
@@ -58,110 +53,40 @@ impl Wrong {
     }
 }
 
+/// Values that an answer gave, each with its place among those of the player.
+pub(super) type Captured = Vec<(u8, Box<str>)>;
+
 /// What some bytes meant for the operation under way.
 #[derive(Default)]
-struct Reading {
-    good: u16,
-    captured: Vec<(u8, Box<str>)>,
-    closes: bool,
-    wrong: Option<Wrong>,
+pub(super) struct Reading {
+    pub(super) good: u16,
+    pub(super) captured: Captured,
+    /// The server closes the connection.
+    pub(super) closes: bool,
+    pub(super) wrong: Option<Wrong>,
+    /// What the server calls itself, with the first answer that was parsed.
+    pub(super) server: Option<String>,
 }
 
-impl Generator {
-    pub(super) fn bytes(
-        &mut self,
-        now_ns: u64,
-        conn: ConnId,
-        bytes: &[u8],
-        out: &mut Output<Command>,
-    ) {
-        let Some(index) = self.player_of(conn) else { return };
-        if self.tls.has(index) {
-            self.sealed_bytes(now_ns, (index, conn), bytes, out);
-        } else {
-            self.plain_bytes(now_ns, index, bytes, out);
-        }
-    }
+/// The last response that was parsed and found good, with the step that it answered. Bytes that
+/// are the same mean the same, so an answer that repeats it need not be parsed again: servers'
+/// answers to one request differ once a second, when the `Date` changes. This keeps the generator
+/// cheaper than any server.
+#[derive(Debug, Default)]
+pub(super) struct Responses {
+    step: (u16, u16),
+    bytes: Vec<u8>,
+    knows_server: bool,
+}
 
-    /// Bytes of HTTP or WebSocket have come.
-    pub(super) fn plain_bytes(
-        &mut self,
-        now_ns: u64,
-        index: usize,
-        bytes: &[u8],
-        out: &mut Output<Command>,
-    ) {
-        self.record.bytes_in += bytes.len() as u64;
-        match self.links[index] {
-            Link::Http { .. } => self.responses(now_ns, index, bytes, out),
-            Link::Upgrading { .. } => self.upgrade_answer(now_ns, index, bytes, out),
-            Link::Socket(_) => self.frames(now_ns, index, bytes, out),
-            Link::None | Link::Connecting | Link::Securing => {}
-        }
-    }
-
-    fn responses(&mut self, now_ns: u64, index: usize, bytes: &[u8], out: &mut Output<Command>) {
-        let mut rest = bytes;
-        let player = &self.players[index];
-        let is_asked = player.doing == Doing::Busy && player.expecting == Expecting::Responses;
-        let mut reading = Reading::default();
-        if is_asked {
-            reading = self.read_responses(index, &mut rest);
-        }
-        let is_done = reading.good > 0 && {
-            self.keep(index, std::mem::take(&mut reading.captured));
-            self.answered(now_ns, index, reading.good)
-        };
-        if let Some(wrong) = reading.wrong {
-            // What follows cannot be told apart any more, or nothing follows.
-            if reading.closes {
-                self.drop_link(index, out);
-            } else {
-                self.drop_link_unless_whole(index, rest, &wrong, out);
-            }
-            return self.refused(now_ns, index, wrong, out);
-        }
-        if !rest.is_empty() {
-            let kind = Kind::of(Cause::Unasked, "bytes that nobody asked for");
-            self.record.error(NO_OP, &kind, || String::from_utf8_lossy(rest).into_owned());
-            self.drop_link(index, out);
-        } else if reading.closes {
-            self.drop_link(index, out);
-        }
-        if is_done {
-            self.advance(now_ns, index, out);
-        }
-    }
-
-    /// A wrong answer that is nevertheless a whole one leaves the connection usable, unless more
-    /// answers are under way.
-    fn drop_link_unless_whole(
-        &mut self,
-        index: usize,
-        rest: &[u8],
-        wrong: &Wrong,
-        out: &mut Output<Command>,
-    ) {
-        let is_whole = wrong.kind.cause != Cause::NotHttp;
-        if !is_whole || !rest.is_empty() || self.players[index].left > 1 {
-            self.drop_link(index, out);
-        }
-    }
-
+impl Responses {
     /// Reads as many answers as the operation under way still lacks.
-    fn read_responses(&mut self, index: usize, rest: &mut &[u8]) -> Reading {
-        let program = self.program.clone();
-        let player = &self.players[index];
-        let key = (player.session, player.step);
-        let step = program.sessions[usize::from(key.0)].steps.get(usize::from(key.1));
-        let Some(Step { kind: StepKind::Http(http), retry, .. }) = step else {
-            return Reading::default();
-        };
+    pub(super) fn read(&mut self, asked: Asked<'_>, link: &mut Link, rest: &mut &[u8]) -> Reading {
         let mut reading = Reading::default();
-        let Link::Http { decoder, is_partial } = &mut self.links[index] else { return reading };
-        while reading.good < player.left && !rest.is_empty() {
+        let Link::Http { decoder, is_partial } = link else { return reading };
+        while reading.good < asked.left && !rest.is_empty() {
             if !*is_partial {
-                let repeated = self.last_response.repeated(key, rest);
+                let repeated = self.repeated(asked.by, rest);
                 if repeated > 0 {
                     *rest = &rest[repeated..];
                     reading.good += 1;
@@ -173,11 +98,8 @@ impl Generator {
                 Ok(Some(response)) => response,
                 Ok(None) if !*is_partial && !begins_as_http(before) => {
                     // Another protocol's greeting: its head would never come to an end.
-                    let start = String::from_utf8_lossy(&before[..before.len().min(80)]);
-                    reading.wrong = Some(Wrong::new(
-                        Kind::of(Cause::NotHttp, "not HTTP: malformed start line"),
-                        start,
-                    ));
+                    let kind = Kind::of(Cause::NotHttp, "not HTTP: malformed start line");
+                    reading.wrong = Some(Wrong::not_http(kind, before));
                     break;
                 }
                 Ok(None) => {
@@ -185,11 +107,8 @@ impl Generator {
                     break;
                 }
                 Err(error) => {
-                    let start = String::from_utf8_lossy(&before[..before.len().min(80)]);
-                    reading.wrong = Some(Wrong::new(
-                        Kind::new(Cause::NotHttp, format!("not HTTP: {error}")),
-                        start,
-                    ));
+                    let kind = Kind::new(Cause::NotHttp, format!("not HTTP: {error}"));
+                    reading.wrong = Some(Wrong::not_http(kind, before));
                     break;
                 }
             };
@@ -198,22 +117,19 @@ impl Generator {
                 continue;
             }
             reading.closes |= !response.keep_alive;
-            if self.record.server.is_empty() && !self.knows_server {
-                self.knows_server = true;
-                let name = response.header("server").unwrap_or_default();
-                let name = &name[..name.len().min(EXAMPLE_BYTES_MAX)];
-                self.record.server = String::from_utf8_lossy(name).into_owned();
+            if !std::mem::replace(&mut self.knows_server, true) {
+                reading.server = Some(server_of(&response));
             }
-            match judge(http, &response) {
+            match judge(asked.http, &response) {
                 Ok(captured) => {
                     if !was_partial && captured.is_empty() && response.keep_alive {
-                        self.last_response.keep(key, &before[..before.len() - rest.len()]);
+                        self.keep(asked.by, &before[..before.len() - rest.len()]);
                     }
                     reading.captured.extend(captured);
                     reading.good += 1;
                 }
                 Err(wrong) => {
-                    reading.wrong = Some(wrong.look_for_retry(retry.as_ref(), response.body));
+                    reading.wrong = Some(wrong.look_for_retry(asked.retry, response.body));
                     break;
                 }
             }
@@ -221,40 +137,34 @@ impl Generator {
         reading
     }
 
-    /// The server has closed its side: that may be the end of a body. Returns whether it was.
-    pub(super) fn finish_response(
-        &mut self,
-        now_ns: u64,
-        index: usize,
-        out: &mut Output<Command>,
-    ) -> bool {
-        let program = self.program.clone();
-        let player = &self.players[index];
-        let plan = &program.sessions[usize::from(player.session)];
-        let step = plan.steps.get(usize::from(player.step));
-        let Some(Step { kind: StepKind::Http(http), retry, .. }) = step else { return false };
-        if player.doing != Doing::Busy {
-            return false;
-        }
-        let Link::Http { decoder, .. } = &mut self.links[index] else { return false };
-        let Ok(Some(response)) = decoder.finish() else { return false };
-        let judged = judge(http, &response)
-            .map_err(|wrong| wrong.look_for_retry(retry.as_ref(), response.body));
-        self.drop_link(index, out);
-        match judged {
-            Ok(captured) => {
-                self.keep(index, captured);
-                if self.answered(now_ns, index, 1) {
-                    self.advance(now_ns, index, out);
-                } else {
-                    let kind = Kind::of(Cause::Closed, "connection closed before all answers");
-                    self.fail(now_ns, index, &kind, String::new, out);
-                }
-            }
-            Err(wrong) => self.refused(now_ns, index, wrong, out),
-        }
-        true
+    /// How many bytes of `input` are the last response once more; 0 when they are not.
+    fn repeated(&self, step: (u16, u16), input: &[u8]) -> usize {
+        let is_same = self.step == step && !self.bytes.is_empty() && input.starts_with(&self.bytes);
+        if is_same { self.bytes.len() } else { 0 }
     }
+
+    fn keep(&mut self, step: (u16, u16), bytes: &[u8]) {
+        self.step = step;
+        self.bytes.clear();
+        if bytes.len() <= LAST_BYTES_MAX {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// The answer that ends with its connection, if there is one: what it gives, or what is wrong.
+pub(super) fn finish(
+    asked: Asked<'_>,
+    decoder: &mut ResponseDecoder,
+) -> Option<Result<Captured, Wrong>> {
+    let Ok(Some(response)) = decoder.finish() else { return None };
+    let judged = judge(asked.http, &response);
+    Some(judged.map_err(|wrong| wrong.look_for_retry(asked.retry, response.body)))
+}
+
+fn server_of(response: &Response<'_>) -> String {
+    let name = response.header("server").unwrap_or_default();
+    String::from_utf8_lossy(&name[..name.len().min(EXAMPLE_BYTES_MAX)]).into_owned()
 }
 
 /// Whether these may be the first bytes of a response; empty lines may stand before it.
@@ -265,7 +175,7 @@ fn begins_as_http(bytes: &[u8]) -> bool {
 }
 
 /// Whether a response is what the step wants; what it captures from it.
-fn judge(step: &HttpStep, response: &Response<'_>) -> Result<Vec<(u8, Box<str>)>, Wrong> {
+fn judge(step: &HttpStep, response: &Response<'_>) -> Result<Captured, Wrong> {
     let body = || {
         let body = &response.body[..response.body.len().min(240)];
         String::from_utf8_lossy(body).into_owned()

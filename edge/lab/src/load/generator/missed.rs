@@ -2,34 +2,49 @@
 //! not answered, or the player had no connection: each counts as at least as slow as it is by then.
 //! Without this the slowest operations of all would be missing from the distribution.
 
-use super::Generator;
-use crate::load::generator::player::Doing;
+use super::beats::Beats;
+use super::player::{Doing, Player};
+use super::recorder::Recorder;
+use super::turn::Moment;
 use crate::load::scenario::Beat;
 use crate::load::scenario::program::{Program, SessionPlan};
 
 /// Missed beats of one player that are told apart; more of them are recorded in so many groups.
 const GROUPS_MAX: u64 = 1_000;
 
-impl Generator {
-    /// Counts all of them, at the end of the counted time.
-    pub(super) fn count_missed(&mut self, now_ns: u64) {
-        let program = self.program.clone();
-        for index in 0..self.players.len() {
-            self.count_missed_of(now_ns, index, &program);
+/// Counts those of these players, at the end of the counted time.
+pub(super) fn count(
+    at: Moment,
+    players: &[Player],
+    (program, beats): (&Program, &Beats),
+    recorder: &mut Recorder,
+) {
+    for player in players {
+        let plan = player.plan(program);
+        if let Some(interval_ns) = beats.interval_ns(at, plan) {
+            Missed { at, plan, recorder }.count(player, interval_ns);
         }
     }
+}
 
-    fn count_missed_of(&mut self, now_ns: u64, index: usize, program: &Program) {
-        let player = &self.players[index];
-        let plan = &program.sessions[usize::from(player.session)];
-        let Some(interval_ns) = self.interval_ns(plan) else { return };
+/// What is missed of one plan.
+struct Missed<'a> {
+    at: Moment,
+    plan: &'a SessionPlan,
+    recorder: &'a mut Recorder,
+}
+
+impl Missed<'_> {
+    /// Of one player, with a beat in these distances.
+    fn count(&mut self, player: &Player, interval_ns: u64) {
+        let plan = self.plan;
         // Its beats go on while it prepares itself anew, until its last round is done.
         let is_over = player.step > plan.loop_end
-            || (player.step == plan.loop_end && !self.goes_round_again(now_ns, index, plan));
+            || (player.step == plan.loop_end && !player.goes_round_again(self.at, plan));
         if player.doing == Doing::Absent || player.beat_ns == 0 || is_over {
             return;
         }
-        let in_loop = (plan.loop_start..plan.loop_end).contains(&player.step);
+        let in_loop = player.is_in_loop(plan);
         let mut step = if in_loop { player.step } else { plan.loop_start };
         let next_ns = player.beat_ns.max(player.free_ns);
         let is_pending = in_loop
@@ -39,65 +54,57 @@ impl Generator {
             // A beat that has been taken, and whose operation has not begun.
             let due_ns = player.intended_ns;
             if plan.beat == Beat::Round && step == plan.loop_start {
-                self.miss_rounds(now_ns, plan, (due_ns, u64::MAX));
+                self.rounds((due_ns, u64::MAX));
             } else {
-                self.miss(now_ns, plan, step, (due_ns, u64::MAX));
+                self.step(step, (due_ns, u64::MAX));
             }
             step = if step + 1 < plan.loop_end { step + 1 } else { plan.loop_start };
         }
         match plan.beat {
-            Beat::Round => self.miss_rounds(now_ns, plan, (next_ns, interval_ns)),
-            Beat::Step => self.miss_steps(now_ns, plan, step, (next_ns, interval_ns)),
+            Beat::Round => self.rounds((next_ns, interval_ns)),
+            Beat::Step => self.steps(step, (next_ns, interval_ns)),
         }
     }
 
     /// Rounds that were due from a moment on, in these distances: each is one operation of every
     /// step. Only the first step has a time at which it was due.
-    fn miss_rounds(&mut self, now_ns: u64, plan: &SessionPlan, (due_ns, every_ns): (u64, u64)) {
-        let Some(count) = beats_between(due_ns, every_ns, now_ns) else { return };
+    fn rounds(&mut self, (due_ns, every_ns): (u64, u64)) {
+        let Some(count) = beats_between(due_ns, every_ns, self.at.now_ns) else { return };
+        let plan = self.plan;
         let mut steps = steps_with_op(plan, plan.loop_start..plan.loop_end);
         if let Some(first) = steps.next() {
-            self.miss(now_ns, plan, first, (due_ns, every_ns));
+            self.step(first, (due_ns, every_ns));
         }
         for step in steps {
             let Some(step) = plan.steps.get(usize::from(step)) else { continue };
-            if let Some(op) = step.op.and_then(|op| self.record.op(op)) {
-                op.missed += count * u64::from(step.ops_at_once());
-            }
+            self.recorder.missed(step.op, count * u64::from(step.ops_at_once()));
         }
     }
 
     /// Steps that were due in turns, from `step` on.
-    fn miss_steps(
-        &mut self,
-        now_ns: u64,
-        plan: &SessionPlan,
-        step: u16,
-        (due_ns, every_ns): (u64, u64),
-    ) {
+    fn steps(&mut self, step: u16, (due_ns, every_ns): (u64, u64)) {
+        let plan = self.plan;
         let turn = (step..plan.loop_end).chain(plan.loop_start..step);
         let steps: Vec<u16> = steps_with_op(plan, turn).collect();
         let turn_ns = every_ns.saturating_mul(steps.len() as u64);
         for (place, step) in (0..).zip(steps) {
             let first_ns = due_ns.saturating_add(every_ns.saturating_mul(place));
-            self.miss(now_ns, plan, step, (first_ns, turn_ns));
+            self.step(step, (first_ns, turn_ns));
         }
     }
 
     /// One step that was due from a moment on, in these distances.
-    fn miss(&mut self, now_ns: u64, plan: &SessionPlan, step: u16, (due_ns, every_ns): (u64, u64)) {
+    fn step(&mut self, step: u16, (due_ns, every_ns): (u64, u64)) {
+        let now_ns = self.at.now_ns;
         let Some(count) = beats_between(due_ns, every_ns, now_ns) else { return };
-        let Some(step) = plan.steps.get(usize::from(step)) else { return };
-        let Some(op) = step.op.and_then(|op| self.record.op(op)) else { return };
+        let Some(step) = self.plan.steps.get(usize::from(step)) else { return };
         let at_once = u64::from(step.ops_at_once());
-        op.missed += count * at_once;
+        self.recorder.missed(step.op, count * at_once);
         let groups = count.min(GROUPS_MAX);
         for group in 0..groups {
             let (from, until) = (count * group / groups, count * (group + 1) / groups);
             let late_ns = now_ns - due_ns - from.saturating_mul(every_ns);
-            op.response.record(late_ns, (until - from) * at_once);
-            op.unended.response.record(late_ns, (until - from) * at_once);
-            op.lateness.record(late_ns, (until - from) * at_once);
+            self.recorder.missed_by(step.op, (until - from) * at_once, late_ns);
         }
     }
 }

@@ -4,60 +4,61 @@
 //! players of a run, in whichever processes they are, get the same row of a file that has one for
 //! each.
 
-use super::Generator;
+use std::sync::Arc;
+
+use super::Settings;
+use super::player::Player;
 use crate::load::scenario::data::Pick;
-use crate::load::scenario::program::Source;
+use crate::load::scenario::program::{Program, Source};
 use crate::measure::arrivals::Stream;
 
-impl Generator {
+/// Who has which rows.
+#[derive(Debug)]
+pub(super) struct Rows {
+    settings: Arc<Settings>,
+    program: Arc<Program>,
+    /// Rows that have been given out of each data file.
+    turns: Box<[u64]>,
+}
+
+impl Rows {
+    pub(super) fn new(settings: Arc<Settings>, program: Arc<Program>) -> Self {
+        let turns = vec![0; program.data.len()].into_boxed_slice();
+        Self { settings, program, turns }
+    }
+
     /// The rows of the player that comes as this one of its process, with this number in the run;
-    /// or the place of a file that has none left for it.
-    pub(super) fn rows_of(&mut self, order: u32, number: u32) -> Result<Box<[u32]>, usize> {
-        let program = self.program.clone();
-        let share = self.settings.share;
-        let place = if self.settings.phases.is_empty() {
-            u64::from(number)
+    /// or the name of a file that has none left for it.
+    pub(super) fn first(&mut self, order: u32, number: u32) -> Result<Box<[u32]>, String> {
+        let place = if self.settings.has_phases() {
+            self.settings.share.place(u64::from(order))
         } else {
-            share.place(u64::from(order))
+            u64::from(number)
         };
-        let mut rows = Vec::with_capacity(program.data.len());
-        for (index, source) in program.data.iter().enumerate() {
+        let mut rows = Vec::with_capacity(self.turns.len());
+        for (turn, (index, source)) in self.turns.iter_mut().zip((0..).zip(&self.program.data)) {
             rows.push(match source.pick {
-                Pick::Player => source.own_row(place).ok_or(index)?,
-                Pick::Turn | Pick::Random => self.fresh_row(index, source, (number, 0)),
+                Pick::Player => source.own_row(place).ok_or_else(|| source.name.clone())?,
+                Pick::Turn => source.row_in_turn(turn, self.settings.share),
+                Pick::Random => source.random_row((self.settings.seed, index), (number, 0)),
             });
         }
         Ok(rows.into_boxed_slice())
     }
 
     /// Gives the player another row of each file whose rows go from round to round.
-    pub(super) fn renew_rows(&mut self, index: usize) {
-        let program = self.program.clone();
-        for (place, source) in program.data.iter().enumerate() {
-            if source.pick == Pick::Player {
-                continue;
-            }
-            let player = &self.players[index];
-            let row = self.fresh_row(place, source, (player.number, player.round));
-            if let Some(slot) = self.players[index].rows.get_mut(place) {
-                *slot = row;
-            }
+    pub(super) fn renew(&mut self, player: &mut Player) {
+        let who = (player.number, player.round);
+        let sources = (0..).zip(&self.program.data);
+        for ((turn, row), (index, source)) in
+            self.turns.iter_mut().zip(&mut player.rows).zip(sources)
+        {
+            *row = match source.pick {
+                Pick::Player => continue,
+                Pick::Turn => source.row_in_turn(turn, self.settings.share),
+                Pick::Random => source.random_row((self.settings.seed, index), who),
+            };
         }
-    }
-
-    fn fresh_row(&mut self, index: usize, source: &Source, (number, round): (u32, u32)) -> u32 {
-        let rows = u64::from(source.table.rows().max(1));
-        if source.pick == Pick::Random {
-            // By who asks and when, not by who was served first.
-            let file = u64::try_from(index).unwrap_or(0);
-            let mut stream =
-                Stream::new(!self.settings.seed ^ file, u64::from(number) << 32 | u64::from(round));
-            return stream.below(source.table.rows().max(1));
-        }
-        let Some(turn) = self.turns.get_mut(index) else { return 0 };
-        let place = self.settings.share.place(*turn) % rows;
-        *turn += 1;
-        u32::try_from(place).unwrap_or(0)
     }
 }
 
@@ -85,5 +86,18 @@ impl Source {
         let rows = u64::from(self.table.rows().max(1));
         let row = if self.wrap { place % rows } else { place };
         u32::try_from(row).ok().filter(|row| u64::from(*row) < rows)
+    }
+
+    /// The next row of those that this process has given out so many of.
+    fn row_in_turn(&self, given: &mut u64, share: Share) -> u32 {
+        let place = share.place(*given) % u64::from(self.table.rows().max(1));
+        *given += 1;
+        u32::try_from(place).unwrap_or(0)
+    }
+
+    /// A row of the file at this place, by who asks and when, not by who was served first.
+    fn random_row(&self, (seed, index): (u64, u64), (number, round): (u32, u32)) -> u32 {
+        let who = u64::from(number) << 32 | u64::from(round);
+        Stream::new(!seed ^ index, who).below(self.table.rows().max(1))
     }
 }

@@ -7,7 +7,7 @@
 //! Each player keeps its own sessions: its first connection is a full handshake, later ones resume,
 //! as a client's do. A player that comes in the place of another begins anew.
 
-mod failure;
+pub(super) mod failure;
 
 use std::io::{BufRead as _, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,8 +17,7 @@ use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSes
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, NamedGroup};
 
-use super::{Command, Generator};
-use crate::load::generator::player::Link;
+use super::Command;
 use crate::measure::tls::{TlsChoice, TlsError, client};
 
 /// Tickets of TLS 1.3 that a player keeps, at most; the oldest go. Each is good for one connection, and
@@ -47,18 +46,36 @@ pub(super) struct Tls {
     client: Option<TlsClient>,
     /// By player; those without TLS have none.
     sessions: Vec<Option<Box<ClientConnection>>>,
-    /// Reused: what is to be sent before it is sealed, what has come when it is opened.
+    /// Reused: what is to be sent before it is sealed.
     plain: Vec<u8>,
-    opened: Vec<u8>,
 }
 
 /// What has come over one connection.
-struct Opened {
+pub(super) struct Opened {
     /// The handshake is over with this.
-    is_secured: bool,
+    pub(super) is_secured: bool,
     /// The server has said that nothing more comes.
-    is_closed: bool,
-    error: Option<rustls::Error>,
+    pub(super) is_closed: bool,
+    pub(super) error: Option<rustls::Error>,
+}
+
+/// What a handshake has come to.
+pub(super) struct Secured<'a>(&'a ClientConnection);
+
+impl Secured<'_> {
+    /// It resumed a session of the same player.
+    pub(super) fn is_resumed(&self) -> bool {
+        matches!(self.0.handshake_kind(), Some(HandshakeKind::Resumed))
+    }
+
+    /// Version and cipher, for people.
+    pub(super) fn protocol(&self) -> String {
+        let version = self.0.protocol_version().and_then(|it| it.as_str()).unwrap_or("TLS");
+        let suite = self.0.negotiated_cipher_suite().and_then(|it| it.suite().as_str());
+        // `TLSv1_3` is the registry's name.
+        let version = version.replace("TLSv", "TLS ").replace('_', ".");
+        format!("{version}, {}", suite.unwrap_or_default())
+    }
 }
 
 impl Tls {
@@ -67,7 +84,7 @@ impl Tls {
     }
 
     /// Begins a handshake.
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         (index, conn): (usize, ConnId),
         name: &ServerName<'static>,
@@ -111,8 +128,13 @@ impl Tls {
         result
     }
 
+    /// What was agreed on with the player's server.
+    pub(super) fn secured(&self, index: usize) -> Option<Secured<'_>> {
+        Some(Secured(self.sessions.get(index)?.as_ref()?))
+    }
+
     /// Opens what has come; the plain bytes are appended to `opened`.
-    fn open(
+    pub(super) fn open(
         &mut self,
         (index, conn): (usize, ConnId),
         mut bytes: &[u8],
@@ -199,80 +221,6 @@ fn take_plain(session: &mut ClientConnection, opened: &mut Vec<u8>) {
             }
         };
         reader.consume(count);
-    }
-}
-
-impl Generator {
-    /// TCP stands: begins TLS if the player's target wants it; `false` if it does not.
-    pub(super) fn secure(
-        &mut self,
-        now_ns: u64,
-        (index, conn): (usize, ConnId),
-        out: &mut Output<Command>,
-    ) -> bool {
-        let node = self.node_index(index);
-        let Some(name) = &self.settings.nodes[node].tls_name else { return false };
-        // How long the handshake may take, and takes, counts from here.
-        self.players[index].sent_ns = now_ns;
-        self.links[index] = Link::Securing;
-        if let Err(error) = self.tls.begin((index, conn), name, out) {
-            let (kind, example) = failure::of(&error, &[]);
-            self.drop_link(index, out);
-            self.fail(now_ns, index, &kind, || example, out);
-        }
-        true
-    }
-
-    /// Bytes have come over TLS.
-    pub(super) fn sealed_bytes(
-        &mut self,
-        now_ns: u64,
-        (index, conn): (usize, ConnId),
-        bytes: &[u8],
-        out: &mut Output<Command>,
-    ) {
-        let mut opened = std::mem::take(&mut self.tls.opened);
-        opened.clear();
-        let result = self.tls.open((index, conn), bytes, &mut opened, out);
-        let Some(Opened { is_secured, is_closed, error }) = result else { return };
-        if is_secured {
-            self.secured(now_ns, index, out);
-        }
-        let is_same = |it: &Self| it.players[index].conn == Some(conn);
-        if !opened.is_empty() && is_same(self) {
-            self.plain_bytes(now_ns, index, &opened, out);
-        }
-        self.tls.opened = opened;
-        if !is_same(self) {
-            return;
-        }
-        if let Some(error) = error {
-            let (kind, example) = failure::of(&error, bytes);
-            self.lost_saying(now_ns, index, (&kind, example), out);
-        } else if is_closed {
-            self.ended(now_ns, index, true, out);
-        }
-    }
-
-    /// The handshake is over.
-    fn secured(&mut self, now_ns: u64, index: usize, out: &mut Output<Command>) {
-        let took_ns = now_ns.saturating_sub(self.players[index].sent_ns);
-        let Some(Some(session)) = self.tls.sessions.get(index) else { return };
-        let record = &mut self.record.connecting;
-        record.handshake.record(took_ns, 1);
-        match session.handshake_kind() {
-            Some(HandshakeKind::Resumed) => record.resumed += 1,
-            _ => record.full += 1,
-        }
-        if record.protocol.is_empty() && !self.knows_protocol {
-            self.knows_protocol = true;
-            let version = session.protocol_version().and_then(|it| it.as_str()).unwrap_or("TLS");
-            let suite = session.negotiated_cipher_suite().and_then(|it| it.suite().as_str());
-            // `TLSv1_3` is the registry's name.
-            let version = version.replace("TLSv", "TLS ").replace('_', ".");
-            record.protocol = format!("{version}, {}", suite.unwrap_or_default());
-        }
-        self.linked(now_ns, index, out);
     }
 }
 
