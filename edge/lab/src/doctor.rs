@@ -19,6 +19,8 @@ mod limits;
 mod memory;
 mod permission;
 mod processor;
+mod steering;
+mod timing;
 mod tree;
 mod view;
 
@@ -231,6 +233,8 @@ pub fn examine(tree: &Tree) -> Vec<Finding> {
     let mut found = limits::checks(tree);
     found.extend(counters::checks(tree));
     found.extend(interface::checks(tree));
+    found.extend(steering::checks(tree));
+    found.extend(timing::checks(tree));
     found.extend(accelerated::checks(tree));
     found.extend(processor::checks(tree));
     found.extend(memory::checks(tree));

@@ -171,8 +171,11 @@ fn show(runs: &[Run], page: Option<&PathBuf>, is_markdown: bool) -> anyhow::Resu
     Ok(stdout.write_all(text.as_bytes())?)
 }
 
-/// What a place is called; `.` and `..` have names too.
+/// What a place is called; `.` and `..` have names too, and a result that of its folder.
 fn own_name(place: &Path) -> String {
+    let folder = place.parent().filter(|it| !it.as_os_str().is_empty());
+    let is_result = place.file_name().is_some_and(|name| name == RESULT) && !place.is_dir();
+    let place = folder.filter(|_| is_result).unwrap_or(place);
     let whole = place.file_name().is_none().then(|| place.canonicalize().ok()).flatten();
     let name = whole.as_deref().unwrap_or(place).file_name();
     name.map_or_else(|| place.display().to_string(), |name| name.to_string_lossy().into_owned())
@@ -323,6 +326,7 @@ mod tests {
         assert_eq!(folder.found("ccu/other.json").unwrap(), ["ccu/other.json"]);
         assert_eq!(own_name(&folder.0.join("ccu")), "ccu");
         assert_eq!(own_name(&folder.0.join("ccu/..")), own_name(&folder.0));
+        assert_eq!(own_name(&folder.0.join("ccu/result.json")), "ccu");
     }
 
     #[test]

@@ -31,6 +31,16 @@ pub(super) struct Settings {
     pub(super) channels: Option<Channels>,
     /// Places in the receive ring: now, at most.
     pub(super) ring: Option<(u32, u32)>,
+    /// How long the card waits before it interrupts.
+    pub(super) coalescing: Option<Coalescing>,
+}
+
+/// Interrupts that are put off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Coalescing {
+    pub(super) rx_us: u32,
+    /// Whether the driver chooses by the load.
+    pub(super) is_adaptive: bool,
 }
 
 /// An offload.
@@ -96,7 +106,17 @@ impl Settings {
                 channel(1, "Combined:"),
             ]),
             ring: now.zip(most),
+            coalescing: None,
         }
+    }
+
+    /// Adds what `ethtool -c` prints.
+    pub(super) fn with_coalescing(self, text: &str) -> Self {
+        let value = |name: &str| text.lines().find_map(|line| line.trim().strip_prefix(name));
+        let rx_us = value("rx-usecs:").and_then(|it| it.trim().parse().ok());
+        let adaptive = value("Adaptive RX:").is_some_and(|it| it.trim_start().starts_with("on"));
+        let coalescing = rx_us.map(|rx_us| Coalescing { rx_us, is_adaptive: adaptive });
+        Self { coalescing, ..self }
     }
 
     /// Of an interface of this machine's network namespace; empty where the kernel does not answer.
@@ -109,6 +129,7 @@ impl Settings {
         let features = kernel.ask(FEATURES_GET, interface);
         let channels = kernel.ask(CHANNELS_GET, interface).map(|it| numbers(&it));
         let rings = kernel.ask(RINGS_GET, interface).map(|it| numbers(&it));
+        let coalescing = kernel.ask(COALESCE_GET, interface);
         let of = |it: &BTreeMap<u16, u32>, name: u16| it.get(&name).copied();
         Some(Self {
             features: features.map(|it| offloads(&it)).unwrap_or_default(),
@@ -118,6 +139,11 @@ impl Settings {
                 Channels::of([rx_most, combined_most, rx, combined])
             }),
             ring: rings.and_then(|it| of(&it, 6).zip(of(&it, 2))),
+            coalescing: coalescing.and_then(|it| {
+                // The only attribute of one byte that matters here is a switch.
+                let is_adaptive = attributes(&it).any(|(kind, value)| kind == 11 && value == [1]);
+                Some(Coalescing { rx_us: of(&numbers(&it), 2)?, is_adaptive })
+            }),
         })
     }
 }
@@ -131,6 +157,7 @@ const FAMILY_NAME: u16 = 2;
 const FEATURES_GET: u8 = 11;
 const RINGS_GET: u8 = 15;
 const CHANNELS_GET: u8 = 17;
+const COALESCE_GET: u8 = 19;
 /// `NLM_F_REQUEST`, and the kind of message that is an error.
 const REQUEST: u16 = 1;
 const ERROR: u16 = 2;
@@ -278,6 +305,13 @@ mod tests {
         assert_eq!(feature("generic-receive-offload"), Some(off));
         assert!(feature("tx-tcp-segmentation").is_some_and(|it| !it.is_on && it.is_fixed));
         assert_eq!(Settings::printed("", "", ""), Settings::default());
+        let text = "Coalesce parameters for eth0:\nAdaptive RX: off  TX: n/a\nrx-usecs:\t256\n\
+                    rx-usecs-irq:\tn/a\n";
+        let coalescing = Settings::default().with_coalescing(text).coalescing;
+        assert!(coalescing.is_some_and(|it| it.rx_us == 256 && !it.is_adaptive));
+        let text = "Adaptive RX: on  TX: on\nrx-usecs: 8\n";
+        let coalescing = Settings::default().with_coalescing(text).coalescing;
+        assert!(coalescing.is_some_and(|it| it.rx_us == 8 && it.is_adaptive));
     }
 
     #[test]

@@ -80,6 +80,11 @@ fn mask(processors: usize) -> String {
     groups.join(",")
 }
 
+/// Whether a mask of processors names none.
+pub(super) fn is_empty_mask(text: &str) -> bool {
+    text.chars().all(|c| c == '0' || c == ',')
+}
+
 struct Interface<'a> {
     tree: &'a Tree,
     name: String,
@@ -143,14 +148,14 @@ impl Interface<'_> {
         let Some((_, first)) = masks.first() else {
             return finding.none("this kernel or device has none");
         };
-        let is_off = |text: &str| text.chars().all(|c| c == '0' || c == ',');
         let all = mask(self.processors);
-        let value = if masks.iter().all(|it| is_off(&it.1)) {
+        let value = if masks.iter().all(|it| is_empty_mask(&it.1)) {
             "off".to_owned()
         } else {
             format!("to processors {first} (mask)")
         };
-        let off: Vec<_> = masks.iter().filter(|it| is_off(&it.1)).map(|it| it.0.clone()).collect();
+        let off: Vec<_> =
+            masks.iter().filter(|it| is_empty_mask(&it.1)).map(|it| it.0.clone()).collect();
         let cure = format!("echo {all} | tee {}", path("rx-*"));
         finding
             .warn_if(off.len() == masks.len(), value)

@@ -51,7 +51,7 @@ impl Tree {
     }
 
     /// One that was recorded: `root` holds its `proc` and `sys`, and in `ethtool/IF/` what
-    /// `ethtool -k`, `-l` and `-g` printed, as `features`, `channels` and `rings`.
+    /// `ethtool -k`, `-l`, `-g` and `-c` printed, as `features`, `channels`, `rings`, `coalescing`.
     #[must_use]
     pub fn recorded(root: &Path) -> Self {
         Self { root: root.to_owned(), is_here: false }
@@ -112,6 +112,7 @@ impl Tree {
         }
         let text = |name: &str| self.text_or_empty(&format!("/ethtool/{interface}/{name}"));
         Settings::printed(&text("features"), &text("channels"), &text("rings"))
+            .with_coalescing(&text("coalescing"))
     }
 }
 

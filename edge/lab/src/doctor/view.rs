@@ -61,6 +61,9 @@ fn write_all(out: &mut String, findings: &[Finding], pen: &Pen) -> std::fmt::Res
             write_warning(out, finding, pen)?;
         }
     }
+    if !out.is_empty() {
+        writeln!(out)?;
+    }
     let mut group = None;
     for finding in of(Verdict::Ok) {
         if group.replace(finding.group) != Some(finding.group) {
@@ -146,6 +149,12 @@ pub fn text_of_applied(applied: &[Applied], record: &Path) -> String {
             None => writeln!(out, "changed {id}: {path}: {before} -> {after}"),
             Some(error) => writeln!(out, "NOT changed {id}: {path}: {error}"),
         };
+    }
+    let is_denied = |it: &Applied| {
+        it.error.as_ref().is_some_and(|it| it.kind() == std::io::ErrorKind::PermissionDenied)
+    };
+    if applied.iter().any(is_denied) {
+        let _ = writeln!(out, "Settings of the kernel are root's: sudo throng doctor --apply");
     }
     let done = applied.iter().filter(|it| it.error.is_none()).count();
     let _ = match done {

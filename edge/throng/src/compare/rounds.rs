@@ -259,7 +259,13 @@ fn stop(child: &mut Child) {
 /// A round that is not whole does not stand among those that are compared.
 fn put_aside(out: &Path, side: Side, round: u16, folder: &Path) {
     if folder.exists() {
-        let aside = out.join(format!("unfinished-{}-{round}", side.word()));
+        let name = |again: u32| match again {
+            0 => format!("unfinished-{}-{round}", side.word()),
+            again => format!("unfinished-{}-{round}-{again}", side.word()),
+        };
+        // What an earlier run left there stays.
+        let mut names = (0..).map(|again| out.join(name(again)));
+        let Some(aside) = names.find(|it| !it.exists()) else { return };
         if let Err(error) = std::fs::rename(folder, &aside) {
             complain(&format_args!("{}: {error}", folder.display()));
         }

@@ -11,6 +11,8 @@ use crate::measure::number::{float, percent, time_f64};
 
 /// Rows of a histogram, at most; the rest joins the last ones.
 const BINS_MAX: usize = 24;
+/// Tenths of a decade above 1 ns that a time can have: some three years.
+const TENTHS_MAX: u16 = 170;
 /// Smallest share that has a row.
 const SHARE_LEAST: f64 = 0.000_5;
 /// Height of a curve, and columns before it.
@@ -25,7 +27,9 @@ const POINTS: [char; 3] = ['○', '●', '◉'];
 pub(crate) fn shares(column: &Column<'_>) -> BTreeMap<u16, f64> {
     let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
     let seconds = column.runs.iter().flat_map(|run| &run.summary.series);
-    for (tenth, count) in seconds.filter(|it| it.stage == Stage::Counted).flat_map(|it| &it.heat) {
+    let all = seconds.filter(|it| it.stage == Stage::Counted).flat_map(|it| &it.heat);
+    // A file may hold any number.
+    for (tenth, count) in all.filter(|it| it.0 <= TENTHS_MAX) {
         let known = counts.entry(*tenth).or_default();
         *known = known.saturating_add(*count);
     }

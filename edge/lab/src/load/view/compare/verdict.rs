@@ -200,12 +200,12 @@ impl Question<'_> {
                     let interval = interval.unwrap_or_default();
                     let how = match change.words(self.words) {
                         _ if change.is_known() && !change.is_real() => {
-                            "no change beyond noise from that".to_owned()
+                            "no change beyond noise from".to_owned()
                         }
-                        same if same == "the same" => "the same as".to_owned(),
-                        much => format!("{much} than"),
+                        same if same == "the same" => "the same as on".to_owned(),
+                        much => format!("{much} than on"),
                     };
-                    write!(text, "{sign} {how} on {name} ({value}{interval})")
+                    write!(text, "{sign} {how} {name} ({value}{interval})")
                 }
                 Err(why) => write!(text, "; {value} on {name} ({why})"),
             };

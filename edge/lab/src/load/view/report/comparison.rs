@@ -329,7 +329,8 @@ mod tests {
         }
         let error = ErrorSummary { count: u64::MAX, ..ErrorSummary::default() };
         it.errors = vec![error.clone(), error];
-        let second = it.series[0].clone();
+        let mut second = it.series[0].clone();
+        second.heat = vec![(u16::MAX, u64::MAX), (170, u64::MAX), (0, 1)];
         it.series = vec![second; 2_000];
         for (at, second) in it.series.iter_mut().enumerate() {
             second.at_s = [1e300, 1e-320, -5.0][at % 3];
