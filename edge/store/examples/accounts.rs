@@ -9,11 +9,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use event::{Now, Random};
-use game::api::{ApiCall, AuthenticateId, Cx, finish_batch, run};
+use game::api::{ApiCall, Cx, finish_batch, run};
 use game::db::Database as _;
 use game::directory::Directory;
 use game::session::{SessionSettings, Signer};
 use store::{Sqlite, Store};
+use wire::nakama::api::{AccountDevice, AuthenticateDeviceRequest};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -42,15 +43,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             now = now.after_ms(2);
             db.begin_reading()?;
             for call in batch {
-                let mut cx = Cx {
+                let cx = Cx {
                     now,
                     random: &mut random,
                     db: &mut db,
                     signer: &signer,
                     directory: &directory,
                     answer_bytes_max: 4 << 20,
+                    caller: None,
+                    effects: Vec::new(),
                 };
-                bytes += run(&mut cx, call, None)?.body.len();
+                bytes += run(cx, call)?.body.len();
             }
             finish_batch(&mut db)?;
         }
@@ -75,7 +78,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn device(ids: &mut Random) -> ApiCall {
     let id = uuid::Uuid::from_bytes(ids.bytes()).to_string();
-    ApiCall::AuthenticateDevice(AuthenticateId { id, create: true, ..AuthenticateId::default() })
+    ApiCall::AuthenticateDevice(AuthenticateDeviceRequest {
+        account: Some(AccountDevice { id, ..AccountDevice::default() }),
+        create: Some(true),
+        username: String::new(),
+    })
 }
 
 /// What a transaction saves readers.

@@ -31,6 +31,8 @@ pub enum Asked {
     Options { markdown: bool },
     /// `throng keys`.
     Keys,
+    /// `throng calls`; `word` is a part of a name, "" for all.
+    Calls { word: String, markdown: bool },
     /// `throng functions`; `word` is a part of a name, "" for all.
     Functions { word: String, markdown: bool },
 }
@@ -67,6 +69,7 @@ Examples:
   throng check --config game.yaml                  is this configuration right?
   throng options                                   every option, with its default and range
   throng functions storage                         what scripts may call, with examples
+  throng calls storage                             what clients may call: routes and messages
   throng echo --port 7450                          what can this machine do at most?
   throng load rpc-lua --rate 2000                  virtual players against a server
   throng doctor                                    is this machine set up for it?
@@ -118,6 +121,10 @@ where
         Some(("compare", args)) => Ok(Asked::Compare(args.clone())),
         Some(("options", args)) => Ok(Asked::Options { markdown: args.get_flag("markdown") }),
         Some(("keys", _)) => Ok(Asked::Keys),
+        Some(("calls", args)) => Ok(Asked::Calls {
+            word: args.get_one::<String>("word").cloned().unwrap_or_default(),
+            markdown: args.get_flag("markdown"),
+        }),
         Some(("functions", args)) => Ok(Asked::Functions {
             word: args.get_one::<String>("word").cloned().unwrap_or_default(),
             markdown: args.get_flag("markdown"),
@@ -158,6 +165,17 @@ pub fn command() -> Command {
             Command::new("keys").about("Print a configuration file with fresh keys").after_help(
                 "Example:\n  throng keys > keys.yaml && throng serve --config keys.yaml",
             ),
+        )
+        .subcommand(
+            Command::new("calls")
+                .about("Print the calls of the API: routes, requests, answers")
+                .after_help("Examples:\n  throng calls\n  throng calls storage")
+                .arg(
+                    Arg::new("word")
+                        .value_name("WORD")
+                        .help("Only calls with this word in their name"),
+                )
+                .arg(flag("markdown", "As Markdown, the source of docs/api.md")),
         )
         .subcommand(
             Command::new("functions")

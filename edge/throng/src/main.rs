@@ -86,6 +86,14 @@ fn main() -> ExitCode {
             ended(std::io::stdout().lock().write_all(page.as_bytes()).map_err(Into::into))
         }
         Asked::Keys => ended(keys::print()),
+        Asked::Calls { word, markdown } => {
+            let page = if markdown {
+                Ok(reference::calls::markdown())
+            } else {
+                reference::calls::text(&word)
+            };
+            ended(page.and_then(|page| Ok(std::io::stdout().lock().write_all(page.as_bytes())?)))
+        }
         Asked::Functions { word, markdown } => {
             let page = if markdown {
                 Ok(reference::functions::markdown())

@@ -46,6 +46,8 @@ pub enum Kind {
     Counter,
     /// Rises and falls.
     Gauge,
+    /// Answers by size: samples with the suffixes `_bucket`, `_sum` and `_count`.
+    Histogram,
 }
 
 /// One number.
@@ -54,6 +56,8 @@ pub struct Sample {
     /// Without the prefix, such as `sessions`; letters, digits and underscores. A name that begins
     /// with `process_` stands without prefix and node, as all programs write it.
     pub name: Cow<'static, str>,
+    /// What is written behind the name, for histograms; else empty.
+    pub suffix: &'static str,
     /// What is counted, with the unit; one line. The first sample of a name decides.
     pub help: &'static str,
     /// Counter or gauge; the first sample of a name decides.
@@ -70,14 +74,14 @@ impl Sample {
     #[expect(clippy::cast_precision_loss, reason = "Prometheus numbers are doubles")]
     pub fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
         let (name, kind) = (Cow::Borrowed(name), Kind::Counter);
-        Self { name, help, kind, labels: Vec::new(), value: value as f64 }
+        Self { name, suffix: "", help, kind, labels: Vec::new(), value: value as f64 }
     }
 
     /// A gauge without labels; rounded as counters are.
     #[expect(clippy::cast_precision_loss, reason = "Prometheus numbers are doubles")]
     pub fn gauge(name: &'static str, help: &'static str, value: u64) -> Self {
         let (name, kind) = (Cow::Borrowed(name), Kind::Gauge);
-        Self { name, help, kind, labels: Vec::new(), value: value as f64 }
+        Self { name, suffix: "", help, kind, labels: Vec::new(), value: value as f64 }
     }
 
     /// The same with one more label.

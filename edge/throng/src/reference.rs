@@ -3,6 +3,7 @@
 //!
 //! What is deliberately not here: any option's text, which stands in the table (`options/`).
 
+pub mod calls;
 pub mod functions;
 
 use std::fmt::Write as _;

@@ -18,7 +18,7 @@ mod identity;
 
 use event::Now;
 use uuid::Uuid;
-use wire::nakama::json::write_string;
+use wire::nakama::{Timestamp, api};
 
 pub(crate) use authenticate::hash_password;
 pub use authenticate::{
@@ -322,27 +322,19 @@ fn read_account(row: &dyn Row) -> Account {
 }
 
 impl Account {
-    /// Appends the answer of `GET /v2/account`.
-    pub fn write_json(&self, body: &mut Vec<u8>, online: bool) {
-        body.extend_from_slice(br#"{"user":"#);
-        self.user.write_json(body, online);
-        body.extend_from_slice(br#","wallet":"#);
-        write_string(body, &self.wallet);
-        json::write_member(body, "email", &self.email);
-        if !self.devices.is_empty() {
-            body.extend_from_slice(br#","devices":["#);
-            for (at, device) in self.devices.iter().enumerate() {
-                body.extend_from_slice(if at > 0 { br#",{"id":"# } else { br#"{"id":"# });
-                write_string(body, device);
-                body.push(b'}');
-            }
-            body.push(b']');
+    /// The account as the API shows it to its owner.
+    pub fn into_message(self, online: bool) -> api::Account {
+        let device = |id| api::AccountDevice { id, ..api::AccountDevice::default() };
+        let verified = (self.verify_time_ms > 0).then_some(self.verify_time_ms);
+        api::Account {
+            user: Some(self.user.into_message(online)),
+            wallet: self.wallet,
+            email: self.email,
+            devices: self.devices.into_iter().map(device).collect(),
+            custom_id: self.custom_id,
+            verify_time: verified.map(Timestamp::from_unix_ms),
+            disable_time: None,
         }
-        json::write_member(body, "custom_id", &self.custom_id);
-        if self.verify_time_ms > 0 {
-            json::write_time_member(body, "verify_time", self.verify_time_ms);
-        }
-        body.push(b'}');
     }
 }
 

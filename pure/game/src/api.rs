@@ -1,10 +1,11 @@
 //! The REST API's rules: a request's method, target and body become a typed call ([`route`]), the
 //! call becomes an answer ([`run`]). Who is calling is checked with [`auth`].
 //!
-//! [`route`] and [`auth`] touch neither database nor scripts: core threads run them, so that
-//! malformed requests and wrong keys never reach a worker. [`run`] belongs on workers. Not here:
-//! HTTP itself, CORS, and running hooks and RPC functions; what hooks see of a call is
-//! [`ApiCall::form`].
+//! Every call is declared once, in the table ([`ROWS`]): its routes, its messages, what it needs to
+//! show, where it runs and its function. [`route`] and [`auth`] touch neither database nor scripts:
+//! core threads run them, so that malformed requests and wrong keys never reach a worker. [`run`]
+//! belongs on workers. Not here: HTTP itself, CORS, and running hooks and RPC functions; what hooks
+//! see of a call is [`ApiCall::form`].
 //!
 //! # Batches
 //!
@@ -13,29 +14,27 @@
 //! answer that has left is durable. The first call that writes opens a transaction; none commits.
 //! If finishing fails, all that were to be answered `Ok` are answered with code 13 instead, and
 //! their effects are dropped. One call's failure leaves the others' writes alone. Calls for which
-//! [`ApiCall::is_slow`] holds hash passwords: each is a batch of its own, run with no transaction
+//! [`CallLane::Slow`] stands hash passwords: each is a batch of its own, run with no transaction
 //! open, best on a worker that has nothing urgent to do.
 
+mod account;
 pub mod auth;
-mod body;
 mod call;
-mod form;
+mod login;
 mod matches;
-pub mod names;
 mod route;
 mod rpc;
 mod run;
+mod storage;
+mod table;
 
 use crate::db::{Database, DbError};
-pub use call::{
-    ApiCall, Auth, AuthenticateEmail, AuthenticateId, DeleteObjects, ListObjects, Logout,
-    ReadObjects, Refresh, WriteObjects,
-};
+pub use call::{Auth, Body, Built, CallLane, HttpRoute, Row, Style};
 pub use matches::run as list_matches;
 pub use route::{Route, route};
 pub use rpc::{RpcCall, write_rpc_answer};
-
 pub use run::{Answer, Cx, Disconnect, Effect, run};
+pub use table::{ApiCall, BUILT, CALLS_COUNT, CallId, NOT_BUILT, ROWS};
 
 /// Ends a batch: makes durable what it wrote, if it wrote anything.
 ///

@@ -9,6 +9,7 @@ use event::{Now, Random};
 use smallvec::SmallVec;
 use thiserror::Error;
 
+use crate::api::Style;
 use crate::db::Database;
 use crate::directory::Directory;
 use crate::host::Meter;
@@ -192,6 +193,11 @@ pub struct Finding {
 pub trait Scripts {
     /// What the modules registered.
     fn registered(&self) -> &Registered;
+
+    /// How hooks in this language see messages: with zero fields, and how names are spelled.
+    fn form_style(&self) -> Style {
+        Style::SNAKE
+    }
 
     /// Runs an RPC function. `None` is an empty answer.
     ///

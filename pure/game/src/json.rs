@@ -1,5 +1,5 @@
-//! Writing JSON text piece by piece, for answers whose shape is fixed: no tree, no copies. Strings
-//! and dates are `wire`'s.
+//! Writing JSON text piece by piece, for tokens, whose shape is fixed: no tree, no copies; and
+//! checking texts of clients. Strings are `wire`'s.
 
 use wire::nakama::json::write_string;
 
@@ -23,30 +23,6 @@ pub(crate) fn write_map(json: &mut Vec<u8>, members: &[(String, String)]) {
         write_string(json, value);
     }
     json.push(b'}');
-}
-
-/// Appends `,"name":"value"` unless the value is empty, as the dialect wants it.
-pub(crate) fn write_member(json: &mut Vec<u8>, name: &str, value: &str) {
-    if !value.is_empty() {
-        write_name(json, name);
-        write_string(json, value);
-    }
-}
-
-/// Appends `,"name":"2026-01-02T03:04:05Z"` for a moment in unix milliseconds; whole seconds, as
-/// Nakama's answers have.
-pub(crate) fn write_time_member(json: &mut Vec<u8>, name: &str, unix_ms: i64) {
-    write_name(json, name);
-    json.push(b'"');
-    wire::date::write_rfc3339(json, unix_ms.div_euclid(1_000), 0);
-    json.push(b'"');
-}
-
-/// Appends `,"name":`. Names need no escaping.
-pub(crate) fn write_name(json: &mut Vec<u8>, name: &str) {
-    json.extend_from_slice(b",\"");
-    json.extend_from_slice(name.as_bytes());
-    json.extend_from_slice(b"\":");
 }
 
 /// Checks that `text` is JSON, an object, and nested no deeper than scripts can read it.
@@ -95,7 +71,7 @@ fn depth(json: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_object, write_map, write_time_member};
+    use super::{check_object, write_map};
     use crate::value::DEPTH_MAX;
 
     #[test]
@@ -103,9 +79,6 @@ mod tests {
         let mut json = Vec::new();
         write_map(&mut json, &[("a".into(), "1".into()), ("b\"".into(), String::new())]);
         assert_eq!(json, br#"{"a":"1","b\"":""}"#);
-        json.clear();
-        write_time_member(&mut json, "at", 1_767_323_045_999);
-        assert_eq!(json, br#","at":"2026-01-02T03:04:05Z""#);
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod list;
 use event::Now;
 use md5::{Digest as _, Md5};
 use uuid::Uuid;
-use wire::nakama::json::write_string;
+use wire::nakama::{Timestamp, api};
 
 pub use list::{LIST_LIMIT_MAX, Listing, list};
 
@@ -309,7 +309,7 @@ impl Object {
         }
     }
 
-    /// About how many bytes [`Self::write_json`] appends: exactly those of the value, whose quotes
+    /// About how many bytes the object has in an answer: exactly those of the value, whose quotes
     /// and backslashes take two, and an upper bound of the rest.
     #[must_use]
     pub fn json_bytes(&self) -> usize {
@@ -319,46 +319,34 @@ impl Object {
         self.value.len() + escaped + 2 * names + REST
     }
 
-    /// Appends the object as the API shows it.
-    pub fn write_json(&self, body: &mut Vec<u8>) {
-        self.id.write_json(body);
-        json::write_member(body, "value", &self.value);
-        json::write_member(body, "version", &self.version);
-        if self.permission_read > 0 {
-            json::write_name(body, "permission_read");
-            json::write_u64(body, u64::from(self.permission_read));
+    /// The object as the API shows it.
+    pub fn into_message(self) -> api::StorageObject {
+        api::StorageObject {
+            collection: self.id.collection,
+            key: self.id.key,
+            // The system's objects too: Nakama names the nil id.
+            user_id: self.id.user_id.to_string(),
+            value: self.value,
+            version: self.version,
+            permission_read: i32::from(self.permission_read),
+            permission_write: i32::from(self.permission_write),
+            create_time: Some(Timestamp::from_unix_ms(self.create_time_ms)),
+            update_time: Some(Timestamp::from_unix_ms(self.update_time_ms)),
         }
-        if self.permission_write > 0 {
-            json::write_name(body, "permission_write");
-            json::write_u64(body, u64::from(self.permission_write));
-        }
-        json::write_time_member(body, "create_time", self.create_time_ms);
-        json::write_time_member(body, "update_time", self.update_time_ms);
-        body.push(b'}');
-    }
-}
-
-impl ObjectId {
-    /// Appends `{"collection":…,"key":…,"user_id":…` and leaves the object open.
-    fn write_json(&self, body: &mut Vec<u8>) {
-        let mut id = [0; uuid::fmt::Hyphenated::LENGTH];
-        body.extend_from_slice(br#"{"collection":"#);
-        write_string(body, &self.collection);
-        json::write_member(body, "key", &self.key);
-        // The system's objects too: Nakama names the nil id.
-        let user_id: &str = self.user_id.hyphenated().encode_lower(&mut id);
-        json::write_member(body, "user_id", user_id);
     }
 }
 
 impl Ack {
-    /// Appends the acknowledgement as the API shows it.
-    pub fn write_json(&self, body: &mut Vec<u8>) {
-        self.id.write_json(body);
-        json::write_member(body, "version", &self.version);
-        json::write_time_member(body, "create_time", self.create_time_ms);
-        json::write_time_member(body, "update_time", self.update_time_ms);
-        body.push(b'}');
+    /// The acknowledgement as the API shows it.
+    pub fn into_message(self) -> api::StorageObjectAck {
+        api::StorageObjectAck {
+            collection: self.id.collection,
+            key: self.id.key,
+            version: self.version,
+            user_id: self.id.user_id.to_string(),
+            create_time: Some(Timestamp::from_unix_ms(self.create_time_ms)),
+            update_time: Some(Timestamp::from_unix_ms(self.update_time_ms)),
+        }
     }
 }
 

@@ -1,10 +1,10 @@
-//! Users as other users see them: found by id or name, and their JSON form.
+//! Users as other users see them: found by id or name, and as the API shows them.
 
 use uuid::Uuid;
+use wire::nakama::{Timestamp, api};
 
 use crate::account::disguise;
 use crate::db::{Database, DbError, Param, Row};
-use crate::json;
 
 /// The public part of an account. Empty texts are unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -155,24 +155,21 @@ fn end_of_ids(db: &mut dyn Database, sql: &str) -> Result<Option<u128>, DbError>
 }
 
 impl User {
-    /// Appends the user as the API shows it.
-    pub fn write_json(&self, body: &mut Vec<u8>, online: bool) {
-        let mut id = [0; uuid::fmt::Hyphenated::LENGTH];
-        body.extend_from_slice(br#"{"id":""#);
-        body.extend_from_slice(self.id.hyphenated().encode_lower(&mut id).as_bytes());
-        body.push(b'"');
-        json::write_member(body, "username", &self.username);
-        json::write_member(body, "display_name", &self.display_name);
-        json::write_member(body, "avatar_url", &self.avatar_url);
-        json::write_member(body, "lang_tag", &self.lang_tag);
-        json::write_member(body, "location", &self.location);
-        json::write_member(body, "timezone", &self.timezone);
-        json::write_member(body, "metadata", &self.metadata);
-        if online {
-            body.extend_from_slice(br#","online":true"#);
+    /// The user as the API shows it.
+    pub fn into_message(self, online: bool) -> api::User {
+        api::User {
+            id: self.id.to_string(),
+            username: self.username,
+            display_name: self.display_name,
+            avatar_url: self.avatar_url,
+            lang_tag: self.lang_tag,
+            location: self.location,
+            timezone: self.timezone,
+            metadata: self.metadata,
+            online,
+            create_time: Some(Timestamp::from_unix_ms(self.create_time_ms)),
+            update_time: Some(Timestamp::from_unix_ms(self.update_time_ms)),
+            ..api::User::default()
         }
-        json::write_time_member(body, "create_time", self.create_time_ms);
-        json::write_time_member(body, "update_time", self.update_time_ms);
-        body.push(b'}');
     }
 }

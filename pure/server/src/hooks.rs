@@ -4,7 +4,7 @@
 //! Made once by the wiring from what the modules registered. Running hooks is the workers' part
 //! (`worker/hooks.rs`), waiting for them the core's (`core/hooks.rs`).
 
-use game::api::names::{BUILT, NOT_BUILT};
+use game::api::{BUILT, NOT_BUILT};
 use game::guest::Registered;
 use game::nearest::nearest;
 use wire::nakama::realtime;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use event::{Handler, Input, Now, Output, ThreadId};
 use game::api::{Answer, ApiCall, list_matches};
-use game::directory::{Directory, ListFilter};
+use game::directory::Directory;
 use game::error::{ApiError, Code};
+use wire::nakama::api::ListMatchesRequest;
 
 use crate::fair::FairQueue;
 use crate::kept::Kept;
@@ -98,12 +99,12 @@ impl Lister {
     }
 
     fn list(&mut self, now: Now, job: &Job, steps: &mut u64) -> Result<Answer, ApiError> {
-        let Some(filter) = filter_of(job) else {
+        let Some(request) = request_of(job) else {
             tracing::error!(work = ?job.work, "a job that is not for a lister");
             return Err(ApiError::internal("Error listing matches."));
         };
         self.stats.listings.up();
-        let listed = list_matches(&self.directory, filter, steps);
+        let listed = list_matches(&self.directory, request, steps);
         let body = listed.inspect_err(|error| {
             self.stats.listings_refused.up();
             if error.code == Code::ResourceExhausted {
@@ -124,10 +125,10 @@ impl Lister {
     }
 }
 
-fn filter_of(job: &Job) -> Option<&ListFilter> {
+fn request_of(job: &Job) -> Option<&ListMatchesRequest> {
     match &job.work {
         Work::Api(call) => match &**call {
-            ApiCall::ListMatches(filter) => Some(filter),
+            ApiCall::ListMatches(request) => Some(request),
             _ => None,
         },
         _ => None,
@@ -136,8 +137,8 @@ fn filter_of(job: &Job) -> Option<&ListFilter> {
 
 /// Whether a listing costs little: that depends on its query, and on labels that are looked for.
 fn is_cheap(job: &Job) -> bool {
-    filter_of(job).is_none_or(|filter| {
-        filter.query.as_ref().is_none_or(|query| query.len() <= CHEAP_QUERY_BYTES_MAX)
+    request_of(job).is_none_or(|request| {
+        request.query.as_ref().is_none_or(|query| query.len() <= CHEAP_QUERY_BYTES_MAX)
     })
 }
 

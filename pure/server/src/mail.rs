@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use event::{ConnId, ThreadId};
-use game::api::{Answer, ApiCall, Disconnect};
+use game::api::{Answer, ApiCall, CallLane, Disconnect};
 use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::error::ApiError;
@@ -230,10 +230,14 @@ impl Work {
     #[must_use]
     pub fn lane(&self) -> Lane {
         match self {
-            Self::Api(call) if call.is_local() => Lane::Lister,
-            Self::Api(call) if call.is_slow() => Lane::Hasher,
-            Self::HookedApi(job) if job.call.is_slow() => Lane::Hasher,
-            Self::Api(_) | Self::FindUsers { .. } => Lane::Batcher,
+            Self::Api(call) => match call.lane() {
+                // Not where sockets are: a listing may be dear.
+                CallLane::Core => Lane::Lister,
+                CallLane::Read | CallLane::Write => Lane::Batcher,
+                CallLane::Slow => Lane::Hasher,
+            },
+            Self::FindUsers { .. } => Lane::Batcher,
+            Self::HookedApi(job) if job.call.lane() == CallLane::Slow => Lane::Hasher,
             Self::Rpc(_)
             | Self::HookedApi(_)
             | Self::Before(_)

@@ -1,7 +1,12 @@
 //! Counters of one thread. The one exception to "threads share nothing": a handler writes its
 //! own, with plain relaxed stores, and `/metrics` reads them; nobody waits for anybody.
 
+mod calls;
+
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use calls::{CallCounters, CallStats, LATENCY_BOUNDS_US};
+pub(crate) use calls::{Counted, Metered};
 
 /// A number that one thread writes and others may read.
 #[derive(Debug, Default)]
@@ -55,11 +60,15 @@ pub struct Sample {
 }
 
 macro_rules! counters {
-    ($(#[$doc:meta])* $group:ident { $($(#[doc = $help:literal])+ $kind:ident $name:ident,)+ }) => {
+    (
+        $(#[$doc:meta])* $group:ident { $($(#[doc = $help:literal])+ $kind:ident $name:ident,)+ }
+        $(and { $(#[$part_doc:meta])* $part:ident: $part_type:ty })?
+    ) => {
         $(#[$doc])*
         #[derive(Debug, Default)]
         pub struct $group {
             $($(#[doc = $help])+ pub $name: Counter,)+
+            $($(#[$part_doc])* pub $part: $part_type,)?
         }
 
         impl $group {
@@ -166,6 +175,10 @@ counters! {
         counter refused_mail,
         /// Refused mail that was lost: too much of it waited for another try.
         counter dropped_mail,
+    }
+    and {
+        /// Of each API call.
+        calls: CallStats
     }
 }
 

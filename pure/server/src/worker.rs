@@ -177,15 +177,17 @@ impl Worker {
         caller: Option<&Claims>,
     ) -> Result<api::Answer, ApiError> {
         self.stats.api_count.up();
-        let mut cx = api::Cx {
+        let cx = api::Cx {
             now,
             random: &mut self.desk.random,
             db: &mut *self.desk.db,
             signer: &self.signer,
             directory: &self.desk.directory,
             answer_bytes_max: self.settings.answers.bytes_max,
+            caller,
+            effects: Vec::new(),
         };
-        let mut result = api::run(&mut cx, call, caller);
+        let mut result = api::run(cx, call);
         match &mut result {
             Ok(answer) => {
                 self.effects.append(&mut answer.effects);

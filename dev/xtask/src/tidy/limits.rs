@@ -60,7 +60,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/event/src/once.rs", "KINDS_MAX", "kinds of lines about limits"),
     ("pure/game/src/account/identity.rs", "BYTES_MAX", "a password"),
     ("pure/game/src/api/auth.rs", "BASIC_BYTES_MAX", "credentials in a head"),
-    ("pure/game/src/api/body.rs", "VARS_BYTES_MAX", "session variables"),
+    ("pure/game/src/api/login.rs", "VARS_BYTES_MAX", "session variables"),
     ("pure/game/src/cache.rs", "BYTES_MAX", "scripts' cache"),
     ("pure/game/src/cache.rs", "CHANGES_BYTES_MAX", "changes of the scripts' cache"),
     ("pure/game/src/cache.rs", "CHANGES_MAX", "changes of the scripts' cache"),

@@ -1,9 +1,10 @@
 //! Logging in, accounts, links, sessions: through routing, with the answers' texts.
 
 use game::account::{self, Account, Newcomer};
-use game::api::{ApiCall, AuthenticateId, Disconnect, Effect};
+use game::api::{ApiCall, Disconnect, Effect};
 use game::db::{Database as _, Param};
 use game::wallet::{WalletUpdate, wallets_update};
+use wire::nakama::api::{AccountDevice, AuthenticateDeviceRequest, Empty};
 
 use crate::world::{CUSTOM, DEVICE, EMAIL, Session, World};
 
@@ -261,11 +262,11 @@ fn a_deleted_account_is_gone_with_all_it_had() {
     world.ask(Some(&ann), r#"POST /v2/account/link/device {"id":"second-of-ann"}"#);
     let write = r#"PUT /v2/storage {"objects":[{"collection":"c","key":"k","value":"{}"}]}"#;
     assert!(world.ask(Some(&ann), write).starts_with("200 "));
-    let answer = world.run(&ApiCall::DeleteAccount, Some(&ann.claims)).unwrap();
+    let answer = world.run(&ApiCall::DeleteAccount(Empty {}), Some(&ann.claims)).unwrap();
     let user_id = ann.claims.user_id;
     assert_eq!(answer.effects[1], Effect::Disconnect { user_id, cause: Disconnect::Deleted });
     assert_eq!(world.ask(Some(&ann), "GET /v2/account"), "401 16 Auth token invalid");
-    let again = world.run(&ApiCall::DeleteAccount, Some(&ann.claims)).unwrap_err();
+    let again = world.run(&ApiCall::DeleteAccount(Empty {}), Some(&ann.claims)).unwrap_err();
     assert_eq!(again.message, "Account not found.");
     for table in ["users", "user_device", "storage"] {
         let mut count = 0;
@@ -368,11 +369,10 @@ fn the_banned_cannot_log_in_until_they_may_again() {
 fn calls_of_one_batch_do_not_undo_each_other() {
     let mut world = World::new();
     let call = |id: &str, username: &str| {
-        ApiCall::AuthenticateDevice(AuthenticateId {
-            id: id.into(),
+        ApiCall::AuthenticateDevice(AuthenticateDeviceRequest {
+            account: Some(AccountDevice { id: id.into(), ..AccountDevice::default() }),
+            create: None,
             username: username.into(),
-            create: true,
-            vars: Vec::new(),
         })
     };
     let mut texts = Vec::new();

@@ -7,6 +7,7 @@ use game::db::{Database as _, Param};
 use game::link;
 use game::session::{Claims, Revocation, Revocations, stored};
 use uuid::Uuid;
+use wire::nakama::api::Empty;
 
 use crate::opening::Folder;
 use crate::world::{Session, World};
@@ -191,7 +192,7 @@ fn a_deleted_account_is_not_written_to() {
             api("POST", "/v2/account/link/device", r#"{"id":"another-device"}"#),
             api("POST", "/v2/account/link/custom", r#"{"id":"another-custom"}"#),
         ];
-        world.run_open(&ApiCall::DeleteAccount, Some(&claims)).unwrap();
+        world.run_open(&ApiCall::DeleteAccount(Empty {}), Some(&claims)).unwrap();
         if round % 2 == 0 {
             finish_batch(&mut world.db).unwrap();
         }

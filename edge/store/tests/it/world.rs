@@ -1,7 +1,7 @@
 //! What the tests run calls with: a store in memory, a clock that stands still, seeded randomness.
 
 use event::{Now, Random};
-use game::api::{Answer, ApiCall, Auth, Cx, Effect, Route, finish_batch, route, run};
+use game::api::{Answer, ApiCall, Auth, CallLane, Cx, Effect, Route, finish_batch, route, run};
 use game::db::Database as _;
 use game::directory::Directory;
 use game::error::ApiError;
@@ -54,7 +54,7 @@ impl World {
         caller: Option<&Claims>,
     ) -> Result<Answer, ApiError> {
         self.db.begin_reading().unwrap();
-        if call.is_slow() {
+        if call.lane() == CallLane::Slow {
             self.db.end_reading().unwrap();
         }
         let answer = self.run_open(call, caller);
@@ -74,15 +74,17 @@ impl World {
         call: &ApiCall,
         caller: Option<&Claims>,
     ) -> Result<Answer, ApiError> {
-        let mut cx = Cx {
+        let cx = Cx {
             now: self.now,
             random: &mut self.random,
             db: &mut self.db,
             signer: &self.signer,
             directory: &self.directory,
             answer_bytes_max: 4 << 20,
+            caller,
+            effects: Vec::new(),
         };
-        run(&mut cx, call, caller)
+        run(cx, call)
     }
 
     /// A request as text, `POST /v2/… {body}`; the answer as text, `200 {body}` or

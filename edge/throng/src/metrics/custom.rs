@@ -179,6 +179,7 @@ impl Series {
             let labels = self.key.1.iter();
             out.push(Sample {
                 name: name.into(),
+                suffix: "",
                 help: "Made by a script.",
                 kind,
                 labels: labels.map(|(name, value)| (name.clone().into(), value.clone())).collect(),

@@ -38,6 +38,7 @@ fn from_stat(stat: &str, ticks_per_s: u64) -> Vec<Sample> {
         let per_s = Sample::counter("", "", ticks_per_s.max(1)).value;
         out.push(Sample {
             name: "process_cpu_seconds_total".into(),
+            suffix: "",
             help: "CPU time of the process, user and system, in seconds.",
             kind: Kind::Counter,
             labels: Vec::new(),

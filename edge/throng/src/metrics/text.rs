@@ -36,12 +36,14 @@ fn family(page: &mut String, name: &str, common: &[(&str, String)], group: &[&Sa
     let kind = match first.kind {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
+        Kind::Histogram => "histogram",
     };
     let help = first.help.replace('\\', "\\\\").replace('\n', "\\n");
     // Writing to a String cannot fail.
     let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     for sample in group {
         page.push_str(name);
+        page.push_str(sample.suffix);
         let own = sample.labels.iter().map(|(label, value)| (&**label, value));
         let labels = common.iter().map(|(label, value)| (*label, value)).chain(own);
         let mut open = '{';

@@ -1,6 +1,8 @@
 //! What `/metrics` shows of a running server: the counters of all handlers and threads, summed
 //! over threads of a kind, and the engine's own by thread.
 
+mod calls;
+
 use std::sync::Arc;
 
 use engine::{COUNTERS, Running};
@@ -54,6 +56,7 @@ impl Gauges {
         registry.add(move |out| out.push(Sample::gauge("build", help, 1).with("version", version)));
         registry.add(move |out| {
             sum(self.cores.iter().map(|stats| stats.samples()), "core", out);
+            calls::samples(&self.cores, out);
             sum(self.rooms.iter().map(|stats| stats.samples()), "room", out);
             sum(self.workers.iter().map(|stats| stats.samples()), "worker", out);
             sum([self.lister.samples()].into_iter(), "lister", out);

@@ -89,6 +89,8 @@ fn exit_codes_tell_who_was_wrong() {
         (&["check", "--socket.ssl_certificate", "a"], 2, "TLS is not built yet"),
         (&["keys"], 0, "session.encryption_key: \""),
         (&["functions", "storage_r"], 0, "nk.storage_read("),
+        (&["calls", "getacc"], 0, "GET    /v2/account "),
+        (&["calls", "getacount"], 1, "did you mean `GetAccount`"),
         (&["functions", "storage_raed"], 1, "did you mean `storage_read`"),
         (&["check", "--config", "/no/such.yaml"], 2, "/no/such.yaml: cannot be read"),
         (&["check", "--runtime.path", "/no/such"], 1, "`runtime.path`"),

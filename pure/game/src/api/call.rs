@@ -1,10 +1,21 @@
-//! The calls of the REST API as values: what [`super::route`] makes and [`super::run`] takes.
-//! Owned and `Send`, so that they can be mailed from a core to a worker.
+//! How a call of the REST API is declared: one row, from which follow its variant of
+//! [`super::ApiCall`], its routes, what it needs to show, where it runs, what hooks see of it, its
+//! metrics' name and its part of `docs/api.md`. The rows are in [`super::table`].
+//!
+//! Not here: reading requests (`route`), the functions that rows name (a file for each feature).
 
-use crate::account::AccountUpdate;
-use crate::directory::ListFilter;
-use crate::session::Vars;
-use crate::storage::{Delete, ObjectId, Write};
+use std::borrow::Cow;
+
+use wire::nakama::api::{BadBody, decode, decode_field};
+use wire::nakama::{MessageInfo, ProtoMessage};
+use wire::query::Query;
+
+use super::run::Cx;
+use crate::error::ApiError;
+use crate::host::json;
+use crate::value::Value;
+
+pub use wire::nakama::json::Style;
 
 /// What a call needs to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,223 +26,325 @@ pub enum Auth {
     Bearer,
 }
 
-/// Logging in by an id.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AuthenticateId {
-    /// Device or custom id.
-    pub id: String,
-    /// For a new account; empty for a random one.
-    pub username: String,
-    /// Whether an account may be made.
-    pub create: bool,
-    /// For the tokens.
-    pub vars: Vars,
+/// Where a call runs, by what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallLane {
+    /// In memory, where a replica of the directory is at hand: no database.
+    Core,
+    /// Queries of the database; nothing is changed.
+    Read,
+    /// Changes the database, in the transaction of a batch.
+    Write,
+    /// Hashes a password: tens of milliseconds, to be run without an open transaction.
+    Slow,
 }
 
-/// Logging in by email address, or by username.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct AuthenticateEmail {
-    /// Empty to log in by username.
-    pub email: String,
-    /// The secret.
-    pub password: String,
-    /// For a new account, or who logs in.
-    pub username: String,
-    /// Whether an account may be made.
-    pub create: bool,
-    /// For the tokens.
-    pub vars: Vars,
+/// What a request's body holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// Nothing: all fields are in the query.
+    None,
+    /// The whole message; the query counts for nothing.
+    Whole,
+    /// This field of the message; the others are in the query.
+    Field(&'static str),
 }
 
-impl std::fmt::Debug for AuthenticateEmail {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AuthenticateEmail").field("email", &self.email).finish_non_exhaustive()
-    }
+/// A method and a path. Names in braces are fields of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpRoute {
+    /// In capitals.
+    pub method: &'static str,
+    /// As in `/v2/storage/{collection}/{user_id}`.
+    pub path: &'static str,
 }
 
-/// Renewing a session.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Refresh {
-    /// The refresh token.
-    pub token: String,
-    /// In place of the old ones, if there are any.
-    pub vars: Vars,
+/// One call of Nakama's API.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// As hooks and metrics have it.
+    pub name: &'static str,
+    /// The chapter of the reference; for a call that is not built, what is missing and "is" or
+    /// "are", as in `groups are`.
+    pub area: &'static str,
+    /// How it is asked for over HTTP.
+    pub routes: &'static [HttpRoute],
+    /// What there is to know of a call that is built.
+    pub built: Option<Built>,
 }
 
-/// Ending a session.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Logout {
-    /// A session token, or empty.
-    pub token: String,
-    /// A refresh token, or empty.
-    pub refresh_token: String,
-}
-
-/// Reading storage objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadObjects {
-    /// Which; the owner may be anybody.
-    pub ids: Vec<ObjectId>,
-}
-
-/// Writing storage objects of the caller.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WriteObjects {
-    /// The owner in them is set to the caller.
-    pub writes: Vec<Write>,
-}
-
-/// Deleting storage objects of the caller.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeleteObjects {
-    /// The owner in them is set to the caller.
-    pub deletes: Vec<Delete>,
-}
-
-/// Listing storage objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListObjects {
-    /// Of which collection.
-    pub collection: String,
-    /// Whose, as text; empty for everybody's.
-    pub user_id: String,
-    /// As given.
-    pub limit: i32,
-    /// As given.
-    pub cursor: String,
-}
-
-/// One call of the REST API.
-#[derive(Clone, PartialEq)]
-pub enum ApiCall {
-    /// `POST /v2/account/authenticate/custom`.
-    AuthenticateCustom(AuthenticateId),
-    /// `POST /v2/account/authenticate/device`.
-    AuthenticateDevice(AuthenticateId),
-    /// `POST /v2/account/authenticate/email`.
-    AuthenticateEmail(AuthenticateEmail),
-    /// `POST /v2/account/session/refresh`.
-    SessionRefresh(Refresh),
-    /// `POST /v2/session/logout`.
-    SessionLogout(Logout),
-    /// `GET /v2/account`.
-    GetAccount,
-    /// `PUT /v2/account`.
-    UpdateAccount(AccountUpdate),
-    /// `DELETE /v2/account`.
-    DeleteAccount,
-    /// `POST /v2/account/link/custom`, with the id.
-    LinkCustom(String),
-    /// `POST /v2/account/link/device`, with the id.
-    LinkDevice(String),
-    /// `POST /v2/account/link/email`.
-    LinkEmail(AuthenticateEmail),
-    /// `POST /v2/account/unlink/custom`, with the id.
-    UnlinkCustom(String),
-    /// `POST /v2/account/unlink/device`, with the id.
-    UnlinkDevice(String),
-    /// `POST /v2/account/unlink/email`, with the address.
-    UnlinkEmail(String),
-    /// `GET /v2/user`, with ids and usernames as given.
-    GetUsers {
-        /// Ids as text.
-        ids: Vec<String>,
-        /// Names.
-        usernames: Vec<String>,
-    },
-    /// `POST /v2/storage`.
-    ReadStorageObjects(ReadObjects),
-    /// `PUT /v2/storage`.
-    WriteStorageObjects(WriteObjects),
-    /// `PUT /v2/storage/delete`.
-    DeleteStorageObjects(DeleteObjects),
-    /// `GET /v2/storage/{collection}` and `GET /v2/storage/{collection}/{user_id}`.
-    ListStorageObjects(ListObjects),
-    /// `GET /v2/match`.
-    ListMatches(ListFilter),
-}
-
-/// Calls carry passwords and tokens, so that only their names are for logs.
-impl std::fmt::Debug for ApiCall {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl ApiCall {
-    /// What the caller has to show.
-    pub fn auth(&self) -> Auth {
-        match self {
-            Self::AuthenticateCustom(_)
-            | Self::AuthenticateDevice(_)
-            | Self::AuthenticateEmail(_)
-            | Self::SessionRefresh(_) => Auth::ServerKey,
-            _ => Auth::Bearer,
-        }
-    }
-
-    /// Whether it hashes a password: tens of milliseconds, to be run without an open transaction.
-    pub fn is_slow(&self) -> bool {
-        matches!(self, Self::AuthenticateEmail(_) | Self::LinkEmail(_))
-    }
-
+/// The part of a row that only calls have that are built.
+#[derive(Clone, Copy, Debug)]
+pub struct Built {
+    /// What it does: sentences of Markdown.
+    pub doc: &'static str,
+    /// What a request's body holds.
+    pub body: Body,
+    /// What a caller has to show.
+    pub auth: Auth,
+    /// Where it runs.
+    pub lane: CallLane,
     /// Whether its answer can be large: then it waits, or is refused, while clients have too much
     /// unsent. None of these changes anything.
-    pub fn may_be_large(&self) -> bool {
-        matches!(
-            self,
-            Self::ReadStorageObjects(_)
-                | Self::ListStorageObjects(_)
-                | Self::GetUsers { .. }
-                | Self::ListMatches(_)
-        )
-    }
+    pub is_large: bool,
+    /// What is asked.
+    pub request: &'static MessageInfo,
+    /// What is answered.
+    pub response: &'static MessageInfo,
+}
 
-    /// About how much work it is for the database, in rows: those that it names, and one for each
-    /// KiB of what it writes. How much an account has that is deleted nobody knows before.
-    pub fn weight_rows(&self) -> usize {
-        const BYTES_PER_ROW: usize = 1_024;
-        match self {
-            Self::WriteStorageObjects(call) => {
-                let bytes: usize = call.writes.iter().map(|write| write.value.len()).sum();
-                call.writes.len() + bytes / BYTES_PER_ROW
-            }
-            Self::ReadStorageObjects(call) => call.ids.len(),
-            Self::DeleteStorageObjects(call) => call.deletes.len(),
-            Self::GetUsers { ids, usernames } => ids.len() + usernames.len(),
-            Self::DeleteAccount => crate::storage::OBJECTS_MAX,
-            _ => 1,
+/// What a request holds, before it is a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts<'a> {
+    pub(super) query: Query<'a>,
+    /// The fields that the path has, decoded.
+    pub(super) path: &'a [(&'static str, &'a str)],
+    pub(super) body: &'a [u8],
+}
+
+impl Parts<'_> {
+    /// The request message.
+    pub(super) fn read<T: ProtoMessage>(&self, body: Body) -> Result<T, ApiError> {
+        let mut message = match body {
+            Body::Whole => decode(self.body)?,
+            Body::None | Body::Field(_) => T::default(),
+        };
+        if let Body::Field(name) = body {
+            decode_field(&mut message, name, self.body)?;
         }
-    }
-
-    /// Whether it needs no database, and so can be answered where a directory is at hand.
-    pub fn is_local(&self) -> bool {
-        matches!(self, Self::ListMatches(_))
-    }
-
-    /// The name of its hooks and metrics.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::AuthenticateCustom(_) => "AuthenticateCustom",
-            Self::AuthenticateDevice(_) => "AuthenticateDevice",
-            Self::AuthenticateEmail(_) => "AuthenticateEmail",
-            Self::SessionRefresh(_) => "SessionRefresh",
-            Self::SessionLogout(_) => "SessionLogout",
-            Self::GetAccount => "GetAccount",
-            Self::UpdateAccount(_) => "UpdateAccount",
-            Self::DeleteAccount => "DeleteAccount",
-            Self::LinkCustom(_) => "LinkCustom",
-            Self::LinkDevice(_) => "LinkDevice",
-            Self::LinkEmail(_) => "LinkEmail",
-            Self::UnlinkCustom(_) => "UnlinkCustom",
-            Self::UnlinkDevice(_) => "UnlinkDevice",
-            Self::UnlinkEmail(_) => "UnlinkEmail",
-            Self::GetUsers { .. } => "GetUsers",
-            Self::ReadStorageObjects(_) => "ReadStorageObjects",
-            Self::WriteStorageObjects(_) => "WriteStorageObjects",
-            Self::DeleteStorageObjects(_) => "DeleteStorageObjects",
-            Self::ListStorageObjects(_) => "ListStorageObjects",
-            Self::ListMatches(_) => "ListMatches",
+        if body != Body::Whole {
+            message.read_query(self.query)?;
         }
+        for (name, text) in self.path {
+            message.set_text(name, text);
+        }
+        Ok(message)
     }
 }
+
+/// What a client is told when a before-hook returned something that is no request.
+pub(super) const NO_REQUEST: &str = "Could not complete runtime Before function.";
+
+/// A message as hooks see it, in JSON.
+pub(super) fn form<T: ProtoMessage>(message: &T, style: Style) -> Vec<u8> {
+    let mut json = Vec::with_capacity(256);
+    message.write_json(&mut json, style);
+    json
+}
+
+/// The request that a before-hook returned in place of `old`.
+pub(super) fn reformed<T: ProtoMessage>(old: &T, form: &Value) -> Result<T, ApiError> {
+    // Without fields there is nothing to return; what a hook does return does not matter.
+    if T::INFO.fields.is_empty() {
+        return Ok(old.clone());
+    }
+    let no_request = || ApiError::internal(NO_REQUEST);
+    if !matches!(form, Value::Map(_)) {
+        return Err(no_request());
+    }
+    let json = json::encode(form).map_err(|_| no_request())?;
+    // A hook's mistake is our side's, not the client's.
+    decode(&json).map_err(|_: BadBody| no_request())
+}
+
+/// An answer as hooks see it, in JSON: what a client gets, unless nothing may be left out.
+pub(super) fn answer_form<T: ProtoMessage>(body: &[u8], style: Style) -> Cow<'_, [u8]> {
+    if style == Style::SNAKE {
+        return Cow::Borrowed(body);
+    }
+    match decode::<T>(body) {
+        Ok(message) => Cow::Owned(form(&message, style)),
+        // Cannot be: it is an answer of our own.
+        Err(_) => Cow::Borrowed(body),
+    }
+}
+
+/// Runs a call's function and encodes what it gives.
+pub(super) fn answered<Q, T: ProtoMessage>(
+    cx: &mut Cx<'_>,
+    request: &Q,
+    function: impl Fn(&mut Cx<'_>, &Q) -> Result<T, ApiError>,
+) -> Result<Vec<u8>, ApiError> {
+    let message = function(cx, request)?;
+    let mut body = Vec::with_capacity(512);
+    message.write_json(&mut body, Style::SNAKE);
+    Ok(body)
+}
+
+macro_rules! body {
+    () => {
+        $crate::api::call::Body::None
+    };
+    (*) => {
+        $crate::api::call::Body::Whole
+    };
+    ($field:ident) => {
+        $crate::api::call::Body::Field(stringify!($field))
+    };
+}
+
+macro_rules! is_large {
+    (large $($rest:tt)*) => {
+        true
+    };
+    ($($rest:tt)*) => {
+        false
+    };
+}
+
+macro_rules! rows {
+    ($request:ident $(large)? $(,)?) => {
+        1
+    };
+    ($request:ident large, rows $count:path) => {
+        $count($request)
+    };
+    ($request:ident rows $count:path) => {
+        $count($request)
+    };
+}
+
+/// Declares all calls; see `super::table`.
+macro_rules! calls {
+    (
+        built {
+            $(
+                $area:literal {
+                    $(
+                        $(#[doc = $doc:literal])+
+                        $name:ident [ $( $method:ident $path:literal ),+ ] body($($body:tt)*)
+                            $auth:ident $lane:ident $request:ident => $response:ident,
+                            $function:path $({ $($options:tt)* })?;
+                    )+
+                }
+            )+
+        }
+        not_built {
+            $(
+                $missing:literal {
+                    $( $other:ident [ $( $other_method:ident $other_path:literal ),+ ]; )+
+                }
+            )+
+        }
+    ) => {
+        /// Every call of Nakama's API, as a place in [`ROWS`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        #[expect(missing_docs, reason = "the rows say what they do")]
+        pub enum CallId {
+            $( $( $name, )+ )+
+            $( $( $other, )+ )+
+        }
+
+        /// One call of the REST API that is built, with its request.
+        #[derive(Clone, PartialEq)]
+        #[expect(missing_docs, reason = "the rows say what they do")]
+        pub enum ApiCall {
+            $( $( $name($request), )+ )+
+        }
+
+        /// Every call: those that are built, then the others.
+        pub static ROWS: &[Row] = &[
+            $( $( Row {
+                name: stringify!($name),
+                area: $area,
+                routes: &[$( HttpRoute { method: stringify!($method), path: $path } ),+],
+                built: Some(Built {
+                    doc: concat!($($doc),+),
+                    body: body!($($body)*),
+                    auth: Auth::$auth,
+                    lane: CallLane::$lane,
+                    is_large: is_large!($( $($options)* )?),
+                    request: &<$request as wire::nakama::ProtoMessage>::INFO,
+                    response: &<$response as wire::nakama::ProtoMessage>::INFO,
+                }),
+            }, )+ )+
+            $( $( Row {
+                name: stringify!($other),
+                area: $missing,
+                routes: &[
+                    $( HttpRoute { method: stringify!($other_method), path: $other_path } ),+
+                ],
+                built: None,
+            }, )+ )+
+        ];
+
+        /// All routes with their calls, in one place: a request is looked up in it.
+        pub(super) static ROUTES: &[(HttpRoute, CallId)] = &[
+            $( $( $( (
+                HttpRoute { method: stringify!($method), path: $path }, CallId::$name
+            ), )+ )+ )+
+            $( $( $( (
+                HttpRoute { method: stringify!($other_method), path: $other_path }, CallId::$other
+            ), )+ )+ )+
+        ];
+
+        /// The names of the calls that are built.
+        pub const BUILT: &[&str] = &[$( $( stringify!($name), )+ )+];
+
+        /// The names of Nakama's calls that throng has not got yet.
+        pub const NOT_BUILT: &[&str] = &[$( $( stringify!($other), )+ )+];
+
+        impl ApiCall {
+            /// Its place in [`ROWS`].
+            pub fn id(&self) -> CallId {
+                match self {
+                    $( $( Self::$name(_) => CallId::$name, )+ )+
+                }
+            }
+
+            /// Reads the request of the call `id`.
+            pub(super) fn read(id: CallId, parts: &Parts<'_>) -> Result<Self, ApiError> {
+                match id {
+                    $( $( CallId::$name => Ok(Self::$name(parts.read(body!($($body)*))?)), )+ )+
+                    $( $( CallId::$other )|+ => Err(not_built($missing)), )+
+                }
+            }
+
+            /// Runs it; the answer's body in JSON.
+            pub(super) fn run(&self, cx: &mut Cx<'_>) -> Result<Vec<u8>, ApiError> {
+                match self {
+                    $( $( Self::$name(request) => answered(cx, request, $function), )+ )+
+                }
+            }
+
+            /// About how much work it is for the database, in rows: those that it names, and one
+            /// for each KiB of what it writes.
+            pub fn weight_rows(&self) -> usize {
+                match self {
+                    $( $( Self::$name(_request) => rows!(_request $( $($options)* )?), )+ )+
+                }
+            }
+
+            /// The request as before- and after-hooks see it: an object in JSON, empty for calls
+            /// without a request.
+            pub fn form(&self, style: Style) -> Vec<u8> {
+                match self {
+                    $( $( Self::$name(request) => form(request, style), )+ )+
+                }
+            }
+
+            /// The same call with the request that a before-hook returned.
+            ///
+            /// # Errors
+            /// [`ApiError`] with code 13 when that is no such request.
+            pub fn reformed(&self, returned: &Value) -> Result<Self, ApiError> {
+                Ok(match self {
+                    $( $( Self::$name(old) => Self::$name(reformed(old, returned)?), )+ )+
+                })
+            }
+
+            /// Its answer as after-hooks see it, in JSON; `body` is that of the answer.
+            pub fn answer_form<'a>(&self, body: &'a [u8], style: Style) -> Cow<'a, [u8]> {
+                match self {
+                    $( $( Self::$name(_) => answer_form::<$response>(body, style), )+ )+
+                }
+            }
+        }
+    };
+}
+
+pub(super) use {body, calls, is_large, rows};
+
+#[cfg(test)]
+mod tests;

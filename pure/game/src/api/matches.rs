@@ -1,24 +1,16 @@
-//! `GET /v2/match`: parameters in, JSON out; the listing itself is the directory's.
+//! `GET /v2/match`; the listing itself is the directory's.
 
-use wire::nakama::api::{Match, MatchList, encode};
-use wire::query::Query;
+use wire::nakama::api::{ListMatchesRequest, Match, MatchList, encode};
 
+use super::run::Cx;
 use crate::directory::{Directory, ListError, ListFilter};
 use crate::error::{ApiError, Code};
 
 /// How many matches are listed when a request does not say.
-pub(super) const LIMIT_DEFAULT: i32 = 10;
+const LIMIT_DEFAULT: i32 = 10;
 
-pub(super) fn parse(params: Query<'_>) -> Result<ListFilter, ApiError> {
-    Ok(ListFilter {
-        // What is below 0 is refused as 0 is, by `check_request`.
-        limit: u32::try_from(params.int32("limit")?.unwrap_or(LIMIT_DEFAULT)).unwrap_or(0),
-        authoritative: params.bool("authoritative")?,
-        label: params.text("label")?.map(|text| text.into_owned()),
-        min_size: params.int32("min_size")?,
-        max_size: params.int32("max_size")?,
-        query: params.text("query")?.map(|text| text.into_owned()),
-    })
+pub(super) fn list(cx: &mut Cx<'_>, request: &ListMatchesRequest) -> Result<MatchList, ApiError> {
+    listed(cx.directory, request, &mut 0)
 }
 
 /// Answers a listing; adds what it cost to `steps` ([`Directory::list_counting`]).
@@ -27,12 +19,32 @@ pub(super) fn parse(params: Query<'_>) -> Result<ListFilter, ApiError> {
 /// [`ApiError`], to be answered as it is: code 3, 8 or 13.
 pub fn run(
     directory: &Directory,
-    filter: &ListFilter,
+    request: &ListMatchesRequest,
     steps: &mut u64,
 ) -> Result<Vec<u8>, ApiError> {
+    let list = listed(directory, request, steps)?;
+    let mut body = Vec::new();
+    encode(&mut body, &list);
+    Ok(body)
+}
+
+fn listed(
+    directory: &Directory,
+    request: &ListMatchesRequest,
+    steps: &mut u64,
+) -> Result<MatchList, ApiError> {
+    let filter = ListFilter {
+        // What is below 0 is refused as 0 is, by `check_request`.
+        limit: u32::try_from(request.limit.unwrap_or(LIMIT_DEFAULT)).unwrap_or(0),
+        authoritative: request.authoritative,
+        label: request.label.clone(),
+        min_size: request.min_size,
+        max_size: request.max_size,
+        query: request.query.clone(),
+    };
     filter.check_request().map_err(refusal)?;
-    let listed = directory.list_counting(filter, steps).map_err(refusal)?;
-    let matches = listed.into_iter().map(|one| Match {
+    let found = directory.list_counting(&filter, steps).map_err(refusal)?;
+    let matches = found.into_iter().map(|one| Match {
         match_id: one.id.text(directory.node()),
         authoritative: one.id.authoritative,
         label: one.label.as_deref().map(str::to_owned),
@@ -40,9 +52,7 @@ pub fn run(
         tick_rate: i32::from(one.tick_rate_hz),
         handler_name: one.handler_name.to_string(),
     });
-    let mut body = Vec::new();
-    encode(&mut body, &MatchList { matches: matches.collect() });
-    Ok(body)
+    Ok(MatchList { matches: matches.collect() })
 }
 
 fn refusal(error: ListError) -> ApiError {

@@ -81,7 +81,7 @@ impl Core {
         (status, content_type, body): (u16, &str, &[u8]),
         out: &mut Output<Mail>,
     ) {
-        self.count_response(status, body.len());
+        self.count_response(now, status, body.len());
         self.renew_date(now);
         let mut head = ResponseHead::new(status, content_type, manner.connection);
         head.extra = &self.fixed_headers;
@@ -89,7 +89,10 @@ impl Core {
         out.send_with(conn, |to| http1::respond(to, &head, body, &self.date.1));
     }
 
-    fn count_response(&self, status: u16, body_bytes: usize) {
+    fn count_response(&mut self, now: Now, status: u16, body_bytes: usize) {
+        if let Some(request) = self.answering.take() {
+            self.stats.calls.note(now, request, status, body_bytes);
+        }
         self.stats.overall_request_count.up();
         self.stats.overall_request_sent_bytes.add(body_bytes as u64);
         if status >= 400 {
@@ -176,7 +179,7 @@ impl Core {
         connection: Connection,
         out: &mut Output<Mail>,
     ) {
-        self.count_response(200, 0);
+        self.count_response(now, 200, 0);
         self.renew_date(now);
         let mut head = ResponseHead::new(200, "", connection);
         head.extra = PREFLIGHT;
@@ -193,7 +196,7 @@ impl Core {
         (status, extra, text): (u16, &[u8], &str),
         out: &mut Output<Mail>,
     ) {
-        self.count_response(status, text.len());
+        self.count_response(now, status, text.len());
         self.renew_date(now);
         let mut head = ResponseHead::new(status, TEXT, connection);
         head.extra = extra;
@@ -273,7 +276,7 @@ impl Core {
         if manner.cors {
             self.fixed_headers.extend_from_slice(CORS);
         }
-        self.count_response(200, body.len());
+        self.count_response(now, 200, body.len());
         self.renew_date(now);
         let mut head = ResponseHead::new(200, content_type, manner.connection);
         head.extra = &self.fixed_headers;
@@ -339,6 +342,7 @@ impl Core {
         outcome: Outcome,
         out: &mut Output<Mail>,
     ) {
+        self.answering = waiting.metered;
         let connection = if waiting.keep_alive { Connection::KeepAlive } else { Connection::Close };
         // No route of HEAD waits.
         let manner = Manner { connection, cors: waiting.cors, is_head: false };

@@ -11,6 +11,7 @@ use wire::http1::{self, HttpError};
 use super::backlog::{Backlog, UNTAKEN_BYTES_MAX};
 use super::{Core, State};
 use crate::mail::Mail;
+use crate::stats::Metered;
 
 /// The state of an HTTP connection.
 pub(super) struct Http {
@@ -36,6 +37,8 @@ pub(super) struct Waiting {
     pub(super) keep_alive: bool,
     pub(super) cors: bool,
     pub(super) kind: AnswerKind,
+    /// For the call's counters.
+    pub(super) metered: Option<Metered>,
 }
 
 /// How a finished job becomes an HTTP answer.

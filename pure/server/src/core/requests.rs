@@ -26,6 +26,7 @@ use super::http::{AnswerKind, Step, Verified, Waiting};
 use super::limits::Origin;
 use super::socket::{Client, Session};
 use crate::mail::{Format, Job, Mail, RoomAsk, RpcJob, Work};
+use crate::stats::{Counted, Metered};
 
 /// Room for the headers that a browser sends.
 const HEADERS_BYTES: usize = 512;
@@ -77,11 +78,13 @@ impl Core {
         let route = game::api::route(request.method, request.target, request.body);
         match route {
             Ok(Route::Api(call)) => {
+                self.answering = Some(metered(now, call.id(), request));
                 let who = (peer, origin, verified);
                 match self.api(now, conn, who, (request, call), out) {
                     Ok(()) => {
                         let keep_alive = matches!(after, Step::Answered);
-                        Step::Wait(Waiting { keep_alive, cors: manner.cors, kind: AnswerKind::Api })
+                        let (cors, metered) = (manner.cors, self.answering.take());
+                        Step::Wait(Waiting { keep_alive, cors, kind: AnswerKind::Api, metered })
                     }
                     Err(error) => {
                         self.respond_error(now, conn, manner, &error, out);
@@ -90,6 +93,7 @@ impl Core {
                 }
             }
             Ok(Route::Rpc(rpc)) => {
+                self.answering = Some(metered(now, Counted::RPC, request));
                 let who = (peer, origin, verified);
                 self.rpc(now, conn, who, (request, rpc, manner), out).unwrap_or(after)
             }
@@ -196,7 +200,8 @@ impl Core {
             AnswerKind::Rpc
         };
         let keep_alive = request.keep_alive && self.stopping.is_none();
-        Some(Step::Wait(Waiting { keep_alive, cors: manner.cors, kind }))
+        let (cors, metered) = (manner.cors, self.answering.take());
+        Some(Step::Wait(Waiting { keep_alive, cors, kind, metered }))
     }
 
     fn admit_rpc(
@@ -312,6 +317,10 @@ impl Core {
         let room = self.topology.room_of(session.user_id);
         self.ask(room, RoomAsk::Opened { member, online });
     }
+}
+
+fn metered(now: Now, call: impl Into<Counted>, request: &Request<'_>) -> Metered {
+    Metered { call: call.into(), began: now, recv_bytes: request.body.len() }
 }
 
 /// All request headers with canonical names, as scripts see them.

@@ -6,7 +6,7 @@
 //! Not here: which names have hooks (`crate::hooks`), the form that hooks see of a call
 //! (`ApiCall::form`).
 
-use game::api::{Answer, ApiCall, Auth};
+use game::api::{Answer, ApiCall, Auth, Style};
 use game::error::{ApiError, Code};
 use game::guest::{CallContext, Host, ScriptError, ScriptFailure, Scripts};
 use game::host::json;
@@ -99,7 +99,8 @@ impl Worker {
     ) -> Result<ApiCall, ApiError> {
         let id = call.name().to_ascii_lowercase();
         context.execution_mode = "before";
-        match self.before(now, &id, context, call.form()) {
+        let form = decoded(&call.form(self.scripts.form_style()));
+        match self.before(now, &id, context, form) {
             Ok(Some(form)) => call.reformed(&form),
             Ok(None) if !call.has_form() => Ok(call),
             Ok(None) => Err(ApiError::new(Code::NotFound, "Requested resource was not found.")),
@@ -109,12 +110,13 @@ impl Worker {
 
     fn after_call(&mut self, now: Now, call: &ApiCall, context: CallContext, answer: &Answer) {
         let mut context = CallContext { execution_mode: "after", ..context };
-        let value = decoded(&answer.body);
+        let style = self.scripts.form_style();
+        let value = decoded(&call.answer_form(&answer.body, style));
         if call.auth() == Auth::ServerKey {
             self.name_user(now, &mut context, &value);
         }
         let id = call.name().to_ascii_lowercase();
-        self.run_after(now, &id, &context, value, call.form());
+        self.run_after(now, &id, &context, value, decoded(&call.form(style)));
     }
 
     /// Whoever logged in is the caller for the after-hook, as in Nakama.
@@ -137,7 +139,8 @@ impl Worker {
     ) -> Result<Option<Box<Envelope>>, ScriptError> {
         let BeforeMessage { request, context } = job;
         let name = request.message.as_ref().map_or("", Message::name);
-        let Some(form) = self.before(now, &realtime_id(name), &context, form_of(&request))? else {
+        let form = form_of(&request, self.scripts.form_style());
+        let Some(form) = self.before(now, &realtime_id(name), &context, form)? else {
             return Ok(None);
         };
         let changed = json::encode(&form).ok().and_then(|json| Envelope::decode_json(&json).ok());
@@ -154,11 +157,12 @@ impl Worker {
     /// The after-hook of a realtime message, unless it was answered with an error.
     pub(super) fn after_message(&mut self, now: Now, job: AfterMessage) {
         let AfterMessage { request, answer, format, context } = job;
+        let style = self.scripts.form_style();
         let answer = match answer.map(|frame| frames::envelope(format, &frame)) {
             Some(Ok(Envelope { message: Some(Message::Error(_)), .. })) => return,
-            Some(Ok(envelope)) => form_of(&envelope),
+            Some(Ok(envelope)) => form_of(&envelope, style),
             // The plain acknowledgement.
-            Some(Err(DecodeError::Missing { cid })) => form_of(&Envelope::ack(cid)),
+            Some(Err(DecodeError::Missing { cid })) => form_of(&Envelope::ack(cid), style),
             Some(Err(error)) => {
                 tracing::error!("an answer of our own cannot be read: {error}");
                 return;
@@ -166,7 +170,7 @@ impl Worker {
             None => Value::Map(Vec::new()),
         };
         let name = request.message.as_ref().map_or("", Message::name);
-        self.run_after(now, &realtime_id(name), &context, answer, form_of(&request));
+        self.run_after(now, &realtime_id(name), &context, answer, form_of(&request, style));
     }
 
     /// The scripts' function for the end of the server.
@@ -228,9 +232,9 @@ fn log(id: &str, kind: &str, error: &ScriptError) {
 }
 
 /// An envelope in the form that hooks see.
-fn form_of(envelope: &Envelope) -> Value {
+fn form_of(envelope: &Envelope, style: Style) -> Value {
     let mut text = Vec::new();
-    envelope.encode_json(&mut text);
+    envelope.write_json(&mut text, style);
     decoded(&text)
 }
 

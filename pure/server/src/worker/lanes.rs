@@ -11,7 +11,7 @@
 
 use event::Now;
 use game::account;
-use game::api::{ApiCall, AuthenticateEmail};
+use game::api::ApiCall;
 use game::error::{ApiError, Code};
 use uuid::Uuid;
 
@@ -98,23 +98,26 @@ impl Guesses {
     }
 }
 
-/// The login with a password, where there is one.
-fn login_of(work: &Work) -> Option<&AuthenticateEmail> {
+/// Email address and username of the login with a password, where there is one.
+fn login_of(work: &Work) -> Option<(&str, &str)> {
     let call = match work {
         Work::Api(call) => &**call,
         Work::HookedApi(job) => &job.call,
         _ => return None,
     };
     match call {
-        ApiCall::AuthenticateEmail(who) => Some(who),
+        ApiCall::AuthenticateEmail(login) => {
+            let email = login.account.as_ref().map_or("", |account| &account.email);
+            Some((email, &login.username))
+        }
         _ => None,
     }
 }
 
 /// The account that a password is tried for, as a number; `None` where none is tried.
 fn account_of(work: &Work) -> Option<u128> {
-    let who = login_of(work)?;
-    let name = if who.email.is_empty() { &who.username } else { &who.email };
+    let (email, username) = login_of(work)?;
+    let name = if email.is_empty() { username } else { email };
     Some(Uuid::new_v5(&Uuid::NAMESPACE_DNS, name.to_lowercase().as_bytes()).as_u128())
 }
 
@@ -231,8 +234,8 @@ impl Worker {
         self.limit_log.hit_by(now, limit.setting(), || {
             // Who is meant an operator has to find: the id, because an email address is nobody's
             // business.
-            let user_id = login_of(&job.work).and_then(|who| {
-                account::id_of_login(&mut *self.desk.db, &who.email, &who.username).ok().flatten()
+            let user_id = login_of(&job.work).and_then(|(email, username)| {
+                account::id_of_login(&mut *self.desk.db, email, username).ok().flatten()
             });
             let user =
                 user_id.map_or_else(|| "an unknown account".into(), |id| format!("user {id}"));

@@ -7,11 +7,11 @@
 use std::fmt;
 
 use prost::Message as _;
+use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde::ser::{SerializeMap as _, Serializer};
-use serde::{Deserialize, Serialize};
 
-use super::json::{same_name, text_is_wrong};
+use super::field::Object;
+use super::json::{Style, same_name, text_is_wrong};
 use super::match_data::read_match_data_send;
 use super::realtime::{Message, NAMES};
 use crate::excerpt::{excerpt, reason};
@@ -120,28 +120,23 @@ impl Envelope {
 
     /// Appends the payload of a text frame.
     pub fn encode_json(&self, out: &mut Vec<u8>) {
-        // Writing to memory cannot fail, nor can any kind of field.
-        let written = serde_json::to_writer(&mut *out, self);
-        debug_assert!(written.is_ok(), "{written:?}");
+        self.write_json(out, Style::SNAKE);
+    }
+
+    /// Appends the envelope as JSON of a style: what clients or hooks see.
+    pub fn write_json(&self, out: &mut Vec<u8>, style: Style) {
+        let mut object = Object::open(out, style);
+        object.field("\"cid\":", &self.cid, false);
+        if let Some(message) = &self.message {
+            message.write(&mut object);
+        }
+        object.close();
     }
 
     /// Appends the payload of a binary frame.
     pub fn encode_protobuf(&self, out: &mut Vec<u8>) {
         out.reserve(self.encoded_len());
         self.encode_raw(out);
-    }
-}
-
-impl Serialize for Envelope {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        if !self.cid.is_empty() {
-            map.serialize_entry("cid", &self.cid)?;
-        }
-        if let Some(message) = &self.message {
-            message.write(&mut map)?;
-        }
-        map.end()
     }
 }
 

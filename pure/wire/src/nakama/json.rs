@@ -1,5 +1,5 @@
-//! The JSON dialect: how each kind of field is written and read, and strings escaped for
-//! different readers.
+//! The JSON dialect: names, strings escaped for different readers, base64, and what a form of a
+//! message is like ([`Style`]). How each type of field is written and read is `field`'s.
 //!
 //! Written: snake_case names, zero values left out, 64-bit integers as strings, wrappers raw.
 //! Read: snake_case or lowerCamelCase, integers as numbers or strings, `null` as unset, but not in
@@ -11,23 +11,12 @@
 //! unpopulated fields left out, unknown ones discarded), and as Go reads it
 //! (google.golang.org/protobuf 1.36, `encoding/protojson/decode.go`).
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fmt;
-use std::marker::PhantomData;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::{
     STANDARD, STANDARD_PAD_INDIFFERENT, URL_SAFE_PAD_INDIFFERENT,
 };
 use bytes::Bytes;
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde::ser::{SerializeMap as _, Serializer};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-
-use super::number::{is_number, whole_number};
-use crate::excerpt::excerpt;
+use serde::de::{self, Deserializer as _, Visitor};
 
 /// What a visitor expects, which is not a string: says so, and quotes an excerpt of one.
 macro_rules! text_is_wrong {
@@ -43,6 +32,22 @@ macro_rules! text_is_wrong {
     };
 }
 pub(super) use text_is_wrong;
+
+/// How a message is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether fields that are zero or unset are written too.
+    pub zeros: bool,
+    /// Whether names are in lowerCamelCase.
+    pub camel_case: bool,
+}
+
+impl Style {
+    /// As clients get answers, and as hooks in Lua see messages.
+    pub const SNAKE: Self = Self { zeros: false, camel_case: false };
+    /// As hooks in JavaScript and Go see messages: nothing is left out.
+    pub const FULL: Self = Self { zeros: true, camel_case: true };
+}
 
 /// Whether `found` is `snake`, or the same name in lowerCamelCase.
 #[must_use]
@@ -83,6 +88,17 @@ fn write_escaped<const HTML: bool>(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
     out.push(b'"');
+    // Most texts (ids, tokens, names) need nothing. Without an early end the compiler looks at many
+    // bytes at a time.
+    let odd = bytes.iter().fold(0, |odd, &byte| {
+        let is_html = u8::from(matches!(byte, b'<' | b'>' | b'&' | 0xe2)) & u8::from(HTML);
+        odd | u8::from(byte < b' ') | u8::from(byte == b'"') | u8::from(byte == b'\\') | is_html
+    });
+    if odd == 0 {
+        out.extend_from_slice(bytes);
+        out.push(b'"');
+        return;
+    }
     let mut start = 0;
     for (at, &byte) in bytes.iter().enumerate() {
         let is_plain = byte >= b' '
@@ -183,372 +199,4 @@ pub(super) fn read_base64(text: &[u8]) -> Option<Bytes> {
     let len = engine.decode_slice(text, &mut data).ok()?;
     data.truncate(len);
     Some(data.into())
-}
-
-/// One kind of field: its zero value, its written form, its accepted forms.
-pub(super) trait Field: Default {
-    /// Whether the field is left out.
-    fn is_unset(&self) -> bool;
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
-    /// Reads the field; `null` gives the zero value.
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
-}
-
-/// A field on its way out.
-pub(super) struct Out<'a, T>(pub(super) &'a T);
-
-impl<T: Field> Serialize for Out<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.write(serializer)
-    }
-}
-
-/// A field on its way in.
-pub(super) struct In<T>(pub(super) PhantomData<T>);
-
-impl<'de, T: Field> DeserializeSeed<'de> for In<T> {
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        T::read(deserializer)
-    }
-}
-
-/// An item of a list or map on its way in: not `null`.
-struct Item<T>(PhantomData<T>);
-
-impl<'de, T: Field> DeserializeSeed<'de> for Item<T> {
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_option(self)
-    }
-}
-
-impl<'de, T: Field> Visitor<'de> for Item<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value, for there is no null in a list or map")
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        T::read(deserializer)
-    }
-}
-
-impl Field for String {
-    fn is_unset(&self) -> bool {
-        self.is_empty()
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self)
-    }
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Serde's own error never quotes a string here: every string is taken.
-        Ok(Option::<Self>::deserialize(deserializer)?.unwrap_or_default())
-    }
-}
-
-impl Field for bool {
-    fn is_unset(&self) -> bool {
-        !*self
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bool(*self)
-    }
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(BoolVisitor)
-    }
-}
-
-struct BoolVisitor;
-
-impl Visitor<'_> for BoolVisitor {
-    type Value = bool;
-
-    text_is_wrong!("a boolean");
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<bool, E> {
-        Ok(value)
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<bool, E> {
-        Ok(false)
-    }
-}
-
-impl Field for i32 {
-    fn is_unset(&self) -> bool {
-        *self == 0
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_i32(*self)
-    }
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wide = read_whole(deserializer)?;
-        Self::try_from(wide).map_err(|_| {
-            de::Error::invalid_value(de::Unexpected::Signed(wide), &"a 32-bit integer")
-        })
-    }
-}
-
-impl Field for i64 {
-    fn is_unset(&self) -> bool {
-        *self == 0
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(itoa::Buffer::new().format(*self))
-    }
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read_whole(deserializer)
-    }
-}
-
-/// Reads a whole number of 64 bits, as number or string, and `null` as 0. Its text is read, and not
-/// what a parser made of it, because a double in between would round.
-fn read_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
-    let json = <&RawValue>::deserialize(deserializer)?.get();
-    let number = match json.as_bytes() {
-        [b'n', ..] => Some(0),
-        [b'"', ..] => string(json).and_then(|text| whole_number(&text)),
-        _ => whole_number(json),
-    };
-    number.ok_or_else(|| {
-        let found = excerpt(json);
-        de::Error::custom(format_args!(
-            "invalid value: {found}, expected a 64-bit integer, or one in a string"
-        ))
-    })
-}
-
-/// What a JSON string says.
-fn string(json: &str) -> Option<Cow<'_, str>> {
-    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') {
-        return serde_json::from_str(json).ok().map(Cow::Owned);
-    }
-    Some(Cow::Borrowed(inner))
-}
-
-impl Field for f64 {
-    fn is_unset(&self) -> bool {
-        *self == 0.0
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match *self {
-            value if value.is_nan() => serializer.serialize_str("NaN"),
-            Self::INFINITY => serializer.serialize_str("Infinity"),
-            Self::NEG_INFINITY => serializer.serialize_str("-Infinity"),
-            // Whole numbers without the `.0` that Rust's writers add; zero without a sign.
-            #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2⁵³")]
-            value if value.fract() == 0.0 && value.abs() < 9e15 => {
-                serializer.serialize_i64(value as i64)
-            }
-            value => serializer.serialize_f64(value),
-        }
-    }
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(FloatVisitor)
-    }
-}
-
-/// Accepts a number, as number or string, the three special names, and `null` as 0.
-struct FloatVisitor;
-
-impl Visitor<'_> for FloatVisitor {
-    type Value = f64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number, or a number in a string")
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a double is what the field is")]
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<f64, E> {
-        Ok(value as f64)
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a double is what the field is")]
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<f64, E> {
-        Ok(value as f64)
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<f64, E> {
-        Ok(value)
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<f64, E> {
-        let number = match text {
-            "NaN" => Some(f64::NAN),
-            "Infinity" => Some(f64::INFINITY),
-            "-Infinity" => Some(f64::NEG_INFINITY),
-            _ if is_number(text) => text.parse().ok().filter(|number: &f64| number.is_finite()),
-            _ => None,
-        };
-        number.ok_or_else(|| E::invalid_value(de::Unexpected::Str(excerpt(text)), &self))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<f64, E> {
-        Ok(0.0)
-    }
-}
-
-impl Field for Bytes {
-    fn is_unset(&self) -> bool {
-        self.is_empty()
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&STANDARD.encode(self))
-    }
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Base64Visitor)
-    }
-}
-
-struct Base64Visitor;
-
-impl Visitor<'_> for Base64Visitor {
-    type Value = Bytes;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("bytes in base64")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Bytes, E> {
-        let bytes = read_base64(text.as_bytes());
-        bytes.ok_or_else(|| E::invalid_value(de::Unexpected::Str(excerpt(text)), &self))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Bytes, E> {
-        Ok(Bytes::new())
-    }
-}
-
-/// Wrappers and sub-messages: written when set, even if they hold a zero.
-impl<T: Field> Field for Option<T> {
-    fn is_unset(&self) -> bool {
-        self.is_none()
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Some(value) => value.write(serializer),
-            None => serializer.serialize_unit(),
-        }
-    }
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_option(OptionVisitor(PhantomData))
-    }
-}
-
-struct OptionVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Field> Visitor<'de> for OptionVisitor<T> {
-    type Value = Option<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value or null")
-    }
-
-    fn visit_none<E: de::Error>(self) -> Result<Option<T>, E> {
-        Ok(None)
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Option<T>, E> {
-        Ok(None)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
-        T::read(deserializer).map(Some)
-    }
-}
-
-impl<T: Field> Field for Vec<T> {
-    fn is_unset(&self) -> bool {
-        self.is_empty()
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter().map(Out))
-    }
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ListVisitor(PhantomData))
-    }
-}
-
-struct ListVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Field> Visitor<'de> for ListVisitor<T> {
-    type Value = Vec<T>;
-
-    text_is_wrong!("a list");
-
-    fn visit_unit<E: de::Error>(self) -> Result<Vec<T>, E> {
-        Ok(Vec::new())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = seq.next_element_seed(Item(PhantomData))? {
-            list.push(item);
-        }
-        Ok(list)
-    }
-}
-
-impl<T: Field> Field for BTreeMap<String, T> {
-    fn is_unset(&self) -> bool {
-        self.is_empty()
-    }
-
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.len()))?;
-        for (name, value) in self {
-            map.serialize_entry(name, &Out(value))?;
-        }
-        map.end()
-    }
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(MapVisitor(PhantomData))
-    }
-}
-
-struct MapVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Field> Visitor<'de> for MapVisitor<T> {
-    type Value = BTreeMap<String, T>;
-
-    text_is_wrong!("an object");
-
-    fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
-        Ok(BTreeMap::new())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
-        let mut map = BTreeMap::new();
-        while let Some(name) = access.next_key::<String>()? {
-            let value = access.next_value_seed(Item(PhantomData))?;
-            if map.contains_key(&name) {
-                let name = excerpt(&name);
-                return Err(de::Error::custom(format_args!("duplicate key {name:?}")));
-            }
-            map.insert(name, value);
-        }
-        Ok(map)
-    }
 }

@@ -4,7 +4,8 @@
 use bytes::Bytes;
 use memchr::memchr;
 
-use super::json::{read_base64, write_base64, write_string};
+use super::field::{Field as _, Object};
+use super::json::{Style, read_base64, write_base64, write_string};
 use super::realtime::{MatchDataSend, UserPresence};
 
 /// Field numbers of the envelope and of match_data, as protobuf keys (number × 8 + wire type).
@@ -29,71 +30,26 @@ pub fn encode_match_data_json(
 ) {
     out.reserve(320 + data.len().div_ceil(3) * 4);
     out.extend_from_slice(b"{\"match_data\":");
-    let mut object = Object::open(out);
+    let mut object = Object::open(out, Style::SNAKE);
     if !match_id.is_empty() {
-        write_string(object.name(b"\"match_id\":"), match_id);
+        write_string(object.name("\"match_id\":"), match_id);
     }
     if let Some(presence) = presence {
-        write_presence(object.name(b"\"presence\":"), presence);
+        presence.write(object.name("\"presence\":"), Style::SNAKE);
     }
     if op_code != 0 {
-        let out = object.name(b"\"op_code\":\"");
+        let out = object.name("\"op_code\":\"");
         out.extend_from_slice(itoa::Buffer::new().format(op_code).as_bytes());
         out.push(b'"');
     }
     if !data.is_empty() {
-        write_base64(object.name(b"\"data\":"), data);
+        write_base64(object.name("\"data\":"), data);
     }
     if reliable {
-        object.name(b"\"reliable\":true");
+        object.name("\"reliable\":true");
     }
     object.close();
     out.push(b'}');
-}
-
-fn write_presence(out: &mut Vec<u8>, presence: &UserPresence) {
-    let mut object = Object::open(out);
-    let texts: [(&[u8], _); 3] = [
-        (b"\"user_id\":", &presence.user_id),
-        (b"\"session_id\":", &presence.session_id),
-        (b"\"username\":", &presence.username),
-    ];
-    for (name, text) in texts {
-        if !text.is_empty() {
-            write_string(object.name(name), text);
-        }
-    }
-    if presence.persistence {
-        object.name(b"\"persistence\":true");
-    }
-    if let Some(status) = &presence.status {
-        write_string(object.name(b"\"status\":"), status);
-    }
-    object.close();
-}
-
-/// A JSON object being written: knows whether a comma is due.
-struct Object<'a> {
-    out: &'a mut Vec<u8>,
-    separator: &'static [u8],
-}
-
-impl<'a> Object<'a> {
-    fn open(out: &'a mut Vec<u8>) -> Self {
-        Self { out, separator: b"{" }
-    }
-
-    /// Writes a name with its quotes and colon; the value is the caller's to append.
-    fn name(&mut self, name: &[u8]) -> &mut Vec<u8> {
-        self.out.extend_from_slice(self.separator);
-        self.out.extend_from_slice(name);
-        self.separator = b",";
-        self.out
-    }
-
-    fn close(self) {
-        self.out.extend_from_slice(if self.separator == b"{" { b"{}" } else { b"}" });
-    }
 }
 
 /// Reads a `match_data_send` as clients write it: no white space, no cid, no escapes, ASCII, no

@@ -96,14 +96,20 @@ macro_rules! table {
             }
 
             /// Writes the message as an entry of the envelope.
-            pub(super) fn write<M: serde::ser::SerializeMap>(
-                &self,
-                map: &mut M,
-            ) -> Result<(), M::Error> {
+            pub(super) fn write(&self, envelope: &mut $crate::nakama::field::Object<'_>) {
                 match self {
-                    $( Self::$message(message) => map.serialize_entry($name, message), )*
+                    $( Self::$message(message) => {
+                        envelope.field(concat!("\"", $name, "\":"), message, true);
+                    } )*
                 }
             }
+
+            /// Whether clients may send the message at `index` of [`NAMES`].
+            pub const FROM_CLIENT: &'static [bool] = &[$( table!(@ $from) ),*];
+
+            /// The declarations of all messages, in the order of their numbers.
+            pub const INFOS: &'static [$crate::nakama::MessageInfo] =
+                &[$( <$message as $crate::nakama::ProtoMessage>::INFO ),*];
         }
     };
     (@ client) => { true };

@@ -367,7 +367,7 @@ fn null_is_nothing_but_in_lists_and_maps() {
     ] {
         assert!(decode(json).contains("no null in a list or map"), "{}", decode(json));
     }
-    assert!(api::decode::<api::StorageObjectIds>(br#"{"object_ids":[null]}"#).is_err());
+    assert!(api::decode::<api::ReadStorageObjectsRequest>(br#"{"object_ids":[null]}"#).is_err());
 }
 
 /// Whatever is wrong with a long text, the error has 64 characters of it at most.
@@ -393,13 +393,13 @@ fn errors_quote_excerpts() {
         let body = body.replace('…', &long);
         let error = Envelope::decode_json(body.as_bytes()).unwrap_err();
         bodies.push(format!("{error}"));
-        if let Err(error) = api::decode::<api::LinkSteamRequest>(body.as_bytes()) {
+        if let Err(error) = api::decode::<api::AuthenticateDeviceRequest>(body.as_bytes()) {
             bodies.push(error.0);
         }
     }
-    for body in [r#"{"account":"…"}"#, r#"{"sync":"…"}"#, r#"{"account":{"vars":["…"]}}"#] {
+    for body in [r#"{"account":"…"}"#, r#"{"create":"…"}"#, r#"{"account":{"vars":["…"]}}"#] {
         let body = body.replace('…', &long);
-        bodies.push(api::decode::<api::LinkSteamRequest>(body.as_bytes()).unwrap_err().0);
+        bodies.push(api::decode::<api::AuthenticateDeviceRequest>(body.as_bytes()).unwrap_err().0);
     }
     for error in bodies {
         let quoted = error.matches("u{1}").count() + error.matches("u0001").count();
@@ -598,7 +598,7 @@ fn the_shape_of_match_data() {
         .assert_eq(std::str::from_utf8(&out).unwrap());
 }
 
-fn api_json<T: serde::Serialize>(message: &T) -> String {
+fn api_json<T: ProtoMessage>(message: &T) -> String {
     let mut out = Vec::new();
     api::encode(&mut out, message);
     String::from_utf8(out).unwrap()
@@ -644,10 +644,7 @@ fn shapes_of_the_rest_interface() {
 
 #[test]
 fn bodies_of_the_rest_interface() {
-    fn read<T>(body: &str) -> String
-    where
-        T: serde::de::DeserializeOwned + Default + std::fmt::Debug,
-    {
+    fn read<T: ProtoMessage + std::fmt::Debug>(body: &str) -> String {
         match api::decode::<T>(body.as_bytes()) {
             Ok(message) => format!("{message:?}"),
             Err(error) => error.to_string(),
@@ -666,9 +663,8 @@ fn bodies_of_the_rest_interface() {
     expect![[r#"UpdateAccountRequest { username: Some(""), display_name: Some("x"), avatar_url: None, lang_tag: None, location: None, timezone: None }"#]].assert_eq(&read::<api::UpdateAccountRequest>(
         r#"{"username":"","displayName":"x","avatar_url":null}"#,
     ));
-    expect![[r#"AccountGameCenter { player_id: "", bundle_id: "", timestamp_seconds: 12, salt: "", signature: "", public_key_url: "", vars: {} }"#]].assert_eq(&read::<api::AccountGameCenter>(r#"{"timestampSeconds":"12"}"#));
-    expect![[r#"LinkSteamRequest { account: Some(AccountSteam { token: "t", vars: {} }), sync: Some(false) }"#]]
-        .assert_eq(&read::<api::LinkSteamRequest>(r#"{"account":{"token":"t"},"sync":false}"#));
+    expect![[r#"AuthenticateDeviceRequest { account: Some(AccountDevice { id: "t", vars: {} }), create: Some(false), username: "" }"#]]
+        .assert_eq(&read::<api::AuthenticateDeviceRequest>(r#"{"account":{"id":"t"},"create":false}"#));
     expect![[r#"Account { user: None, wallet: "", email: "", devices: [], custom_id: "", verify_time: Some(Timestamp { seconds: 1767323045, nanos: 500000000 }), disable_time: None }"#]]
         .assert_eq(&read::<api::Account>(r#"{"verify_time":"2026-01-02T04:04:05.5+01:00"}"#));
     expect![[r#"invalid value: string "yesterday", expected a moment as in 2026-01-02T03:04:05Z at line 1 column 26"#]].assert_eq(&read::<api::Account>(r#"{"verify_time":"yesterday"}"#));

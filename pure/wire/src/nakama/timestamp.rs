@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
-use serde::ser::Serializer;
-use serde::{Deserialize, Serialize};
 
-use super::json::Field;
+use super::field::Field;
+use super::json::Style;
+use super::message::FieldType;
 use crate::date;
 use crate::excerpt::excerpt;
 
@@ -27,6 +28,12 @@ impl Timestamp {
     pub const fn from_unix_s(seconds: i64) -> Self {
         Self { seconds, nanos: 0 }
     }
+
+    /// The second that a moment in unix milliseconds is in: Nakama's answers have whole ones.
+    #[must_use]
+    pub const fn from_unix_ms(unix_ms: i64) -> Self {
+        Self::from_unix_s(unix_ms.div_euclid(1_000))
+    }
 }
 
 impl fmt::Display for Timestamp {
@@ -37,12 +44,6 @@ impl fmt::Display for Timestamp {
     }
 }
 
-impl Serialize for Timestamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(TimestampVisitor)
@@ -50,12 +51,16 @@ impl<'de> Deserialize<'de> for Timestamp {
 }
 
 impl Field for Timestamp {
+    const KIND: FieldType = FieldType::Time;
+
     fn is_unset(&self) -> bool {
         false // Always within an `Option`, which decides.
     }
 
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.serialize(serializer)
+    fn write(&self, out: &mut Vec<u8>, _style: Style) {
+        out.push(b'"');
+        date::write_rfc3339(out, self.seconds, u32::try_from(self.nanos).unwrap_or(0));
+        out.push(b'"');
     }
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
