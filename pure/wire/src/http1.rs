@@ -2,8 +2,8 @@
 //! [`respond`]), requests out and responses in for the load generator ([`request`],
 //! [`ResponseDecoder`]).
 //!
-//! Heads are parsed by `httparse`; framing (lengths, chunks, keep-alive, what must be refused) is
-//! decided here, strictly: whatever two parsers could read differently is an error, because a
+//! Heads are taken apart and framing (lengths, chunks, keep-alive, what must be refused) is decided
+//! strictly: whatever two parsers could read differently is an error, because a
 //! request that a proxy and this server cut at different places smuggles another one in.
 //! Bodies of requests may be compressed ([`content`]). Not here: routing, time-outs, compression
 //! of answers, HTTP/2. After any error the connection has to be
@@ -19,6 +19,7 @@ mod head;
 mod parts;
 mod request;
 mod response;
+mod scan;
 mod target;
 
 pub use client::{RequestHead, Response, ResponseDecoder, request};
@@ -30,8 +31,7 @@ pub use target::Target;
 
 pub use crate::date::imf_fixdate as date;
 
-/// The most headers that one head may have, whatever [`Limits::headers_max`] says: the size of
-/// the parser's array on the stack.
+/// The most headers that one head may have, whatever [`Limits::headers_max`] says.
 pub const HEADERS_MAX: usize = 64;
 /// Empty lines that are skipped before one message; more are an error (400).
 pub const BLANK_LINES_MAX: u8 = 4;

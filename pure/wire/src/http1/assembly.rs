@@ -265,7 +265,7 @@ fn feed_head(
     limits: &Limits,
 ) -> Result<bool, HttpError> {
     while let Some(&first) = input.first() {
-        if bytes.is_empty() && !super::head::is_token(first) && first != b'\r' {
+        if bytes.is_empty() && !super::scan::is_token(first) && first != b'\r' {
             // No need to wait for a line that never comes.
             let is_tls = first == TLS_HANDSHAKE && *blank_lines == 0;
             return Err(if is_tls { HttpError::Tls } else { HttpError::StartLine });

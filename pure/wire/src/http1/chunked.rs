@@ -94,7 +94,7 @@ impl Chunked {
             (Step::TrailerStart, b'\r') => Step::LastLineFeed,
             (Step::LastLineFeed, b'\n') => return Ok(true),
             (Step::TrailerName, b':') => self.counted(byte, Step::TrailerValue, limits)?,
-            (Step::TrailerStart | Step::TrailerName, _) if super::head::is_token(byte) => {
+            (Step::TrailerStart | Step::TrailerName, _) if super::scan::is_token(byte) => {
                 self.counted(byte, Step::TrailerName, limits)?
             }
             (Step::TrailerValue, b'\r') => Step::TrailerLineFeed,

@@ -6,7 +6,7 @@
 
 use super::assembly::{Assembly, Body, Framing, Head, body_length};
 use super::parts::ResponseParts;
-use super::{Headers, HttpError, Limits, head};
+use super::{Headers, HttpError, Limits, head, scan};
 
 /// All of a request but its body.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +157,7 @@ fn whole<'i>(
     to_head: bool,
 ) -> Result<Option<Front<'i>>, HttpError> {
     let bytes: &'i [u8] = input;
-    if !bytes.first().is_some_and(|&byte| head::is_token(byte)) {
+    if !bytes.first().is_some_and(|&byte| scan::is_token(byte)) {
         return Ok(None);
     }
     let Ok(Some((mut response, len, framing))) = head::response(bytes, limits, to_head) else {

@@ -1,15 +1,14 @@
-//! What a complete head says: start line, framing, connection options. One pass over the headers
-//! that `httparse` found; everything ambiguous is refused here.
+//! What a complete head says: start line, framing, connection options. One pass over the parts
+//! that `scan` finds; everything ambiguous is refused here.
 //!
 //! In: the bytes of one head. Out: a [`Request`] or [`Response`] that borrows from them.
 //!
 //! Source: RFC 9110 sections 7.2, 7.6.1, 10.1.1; RFC 9112 sections 2–6.
 
-use std::mem::MaybeUninit;
-
 use memchr::memchr;
 
 use super::assembly::Framing;
+use super::scan::{Scanner, is_host, is_token};
 use super::{Coding, HEADERS_MAX, HttpError, Limits, Request, Response, Target, Upgrade};
 
 /// The headers of one message in the order they came; values without surrounding white space.
@@ -64,12 +63,6 @@ impl<'a> Iterator for HeadersIter<'a> {
     }
 }
 
-/// Whether a byte may be part of a method or header name. Source: RFC 9110 section 5.6.2.
-pub(super) const fn is_token(byte: u8) -> bool {
-    matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'0'..=b'9' | b'A'..=b'Z'
-        | b'^'..=b'z' | b'|' | b'~')
-}
-
 /// What the headers of a message say about its framing and its connection.
 #[derive(Debug, Default)]
 struct Facts<'a> {
@@ -87,50 +80,55 @@ struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    fn add(&mut self, name: &str, value: &'a [u8]) -> Result<(), HttpError> {
+    #[inline]
+    fn add(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), HttpError> {
         // Names that matter are told apart by their lengths first: most headers match none.
         match name.len() {
-            4 if name.eq_ignore_ascii_case("host") => {
+            4 if name.eq_ignore_ascii_case(b"host") => {
                 self.host_count = self.host_count.saturating_add(1);
-                if value.iter().any(|&byte| !is_host_byte(byte)) {
+                if !value.iter().all(|&byte| is_host(byte)) {
                     return Err(HttpError::Host);
                 }
             }
-            6 if name.eq_ignore_ascii_case("expect") => {
+            6 if name.eq_ignore_ascii_case(b"expect") => {
                 if !value.eq_ignore_ascii_case(b"100-continue") {
                     return Err(HttpError::Expectation);
                 }
                 self.expects = true;
             }
-            7 if name.eq_ignore_ascii_case("upgrade") => {
+            7 if name.eq_ignore_ascii_case(b"upgrade") => {
                 self.upgrade_websocket |=
                     list(value).any(|it| it.eq_ignore_ascii_case(b"websocket"));
             }
-            10 if name.eq_ignore_ascii_case("connection") => {
+            // As nearly everybody says it.
+            10 if name.eq_ignore_ascii_case(b"connection") && value == b"keep-alive" => {
+                self.keep_alive = true;
+            }
+            10 if name.eq_ignore_ascii_case(b"connection") => {
                 for option in list(value) {
                     self.close |= option.eq_ignore_ascii_case(b"close");
                     self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                     self.upgrade_option |= option.eq_ignore_ascii_case(b"upgrade");
                 }
             }
-            14 if name.eq_ignore_ascii_case("content-length") => {
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
                 let former = self.content_length.replace(length(value)?);
                 former.map_or(Ok(()), |_| Err(HttpError::ContentLength))?;
             }
-            16 if name.eq_ignore_ascii_case("content-encoding") => {
+            16 if name.eq_ignore_ascii_case(b"content-encoding") => {
                 self.coding = list(value).fold(self.coding, Coding::then);
             }
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
                 if std::mem::replace(&mut self.has_encoding, true) {
                     return Err(HttpError::TransferEncoding);
                 }
                 check_coding(value)?;
             }
-            17 if name.eq_ignore_ascii_case("sec-websocket-key") => {
+            17 if name.eq_ignore_ascii_case(b"sec-websocket-key") => {
                 // Two keys are as bad as none: an empty one fails the handshake's check.
                 self.websocket_key = Some(self.websocket_key.map_or(value, |_| &[]));
             }
-            21 if name.eq_ignore_ascii_case("sec-websocket-version") => {
+            21 if name.eq_ignore_ascii_case(b"sec-websocket-version") => {
                 self.websocket_version = Some(self.websocket_version.map_or(value, |_| &[]));
             }
             _ => {}
@@ -156,12 +154,6 @@ impl<'a> Facts<'a> {
 /// The elements of a comma-separated header value.
 fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
-}
-
-/// `reg-name`, IPv4, bracketed IPv6, and a port. Source: RFC 3986 section 3.2.2.
-pub(super) const fn is_host_byte(byte: u8) -> bool {
-    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'%' | b'!'
-        | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'[' | b']')
 }
 
 /// Digits only: no sign, no base, no list. A number beyond 18 digits exceeds every limit.
@@ -191,76 +183,44 @@ fn check_coding(value: &[u8]) -> Result<(), HttpError> {
     Err(HttpError::TransferCoding)
 }
 
-/// Turns `httparse`'s reasons for refusing `bytes` into ours. What it takes for a bad version may
-/// also be a target with a space in it.
-fn parse_error(error: httparse::Error, bytes: &[u8]) -> HttpError {
-    let line = memchr(b'\n', bytes).map_or(bytes, |end| &bytes[..end]).trim_ascii();
-    let version = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
-    let is_other = version.starts_with(b"HTTP/") && !matches!(version, b"HTTP/1.0" | b"HTTP/1.1");
-    match error {
-        httparse::Error::Version if line == b"PRI * HTTP/2.0" => HttpError::Http2,
-        httparse::Error::Version if is_other => HttpError::Version,
-        httparse::Error::Token | httparse::Error::Status | httparse::Error::Version => {
-            HttpError::StartLine
-        }
-        httparse::Error::TooManyHeaders => HttpError::TooManyHeaders,
-        _ => HttpError::Header,
-    }
-}
-
-/// The header lines of `head`, which has `len` bytes. `httparse` accepts lines that end in a bare
-/// line feed; here every line must end in both characters.
-fn lines<'a>(
-    head: &'a [u8],
-    headers: &[httparse::Header<'a>],
+/// Takes all headers; `None` when their end is not there.
+#[inline]
+fn headers<'a>(
+    scanner: &mut Scanner<'a>,
+    bytes: &'a [u8],
     limits: &Limits,
-) -> Result<Headers<'a>, HttpError> {
-    if headers.len() > limits.headers_max {
-        return Err(HttpError::TooManyHeaders);
+) -> Result<Option<(Headers<'a>, Facts<'a>)>, HttpError> {
+    let start = scanner.at();
+    let mut facts = Facts::default();
+    let mut left = limits.headers_max.min(HEADERS_MAX);
+    loop {
+        let Some(header) = scanner.header()? else { return Ok(None) };
+        let Some((name, value)) = header else { break };
+        left = left.checked_sub(1).ok_or(HttpError::TooManyHeaders)?;
+        facts.add(name, value)?;
     }
-    let mut first = head.len().saturating_sub(2);
-    for header in headers.iter().rev() {
-        first = header.name.as_ptr().addr() - head.as_ptr().addr();
-        if !head[..first].ends_with(b"\r\n") {
-            return Err(HttpError::BareLineFeed);
-        }
-    }
-    if !head.ends_with(b"\r\n\r\n") {
-        return Err(HttpError::BareLineFeed);
-    }
-    Ok(Headers { lines: &head[first..head.len() - 2] })
+    // Without the empty line.
+    Ok(Some((Headers { lines: &bytes[start..scanner.at() - 2] }, facts)))
 }
 
 /// Parses a request's head at the beginning of `bytes`. `None` when its end is not there. The
 /// second value is the head's length, the third the body's framing.
+#[inline]
 pub(super) fn request<'a>(
     bytes: &'a [u8],
     limits: &Limits,
 ) -> Result<Option<(Request<'a>, usize, Framing)>, HttpError> {
-    let mut storage = [const { MaybeUninit::uninit() }; HEADERS_MAX];
-    let mut parsed = httparse::Request::new(&mut []);
-    let status = parsed
-        .parse_with_uninit_headers(bytes, &mut storage)
-        .map_err(|error| parse_error(error, bytes))?;
-    let httparse::Status::Complete(head_len) = status else { return Ok(None) };
-    let (Some(method), Some(target), Some(version)) = (parsed.method, parsed.path, parsed.version)
-    else {
-        return Err(HttpError::StartLine);
-    };
-    let version_1_0 = version == 0;
-    let headers = lines(&bytes[..head_len], parsed.headers, limits)?;
-    let mut facts = Facts::default();
-    for header in &*parsed.headers {
-        facts.add(header.name, header.value)?;
-    }
+    let mut scanner = Scanner::new(bytes);
+    let Some(line) = scanner.request_line()? else { return Ok(None) };
+    let Some((headers, facts)) = headers(&mut scanner, bytes, limits)? else { return Ok(None) };
+    let version_1_0 = line.version_1_0;
     if facts.host_count > 1 || (facts.host_count == 0 && !version_1_0) {
         return Err(HttpError::Host);
     }
     let framing = facts.framing(version_1_0)?.unwrap_or(Framing::Length(0));
-    let target = Target::parse(method, target)?;
     let request = Request {
-        method,
-        target,
+        method: line.method,
+        target: Target::parse(&line)?,
         version_1_0,
         keep_alive: facts.stays_open(version_1_0),
         upgrade: facts.upgrade_websocket.then_some(Upgrade {
@@ -273,31 +233,21 @@ pub(super) fn request<'a>(
         coding: facts.coding,
         body: &[],
     };
-    Ok(Some((request, head_len, framing)))
+    Ok(Some((request, scanner.at(), framing)))
 }
 
 /// Parses a response's head at the beginning of `bytes`, like [`request`]. `to_head` says that
 /// the request was HEAD, whose answers have no body whatever their headers say.
+#[inline]
 pub(super) fn response<'a>(
     bytes: &'a [u8],
     limits: &Limits,
     to_head: bool,
 ) -> Result<Option<(Response<'a>, usize, Framing)>, HttpError> {
-    let mut storage = [const { MaybeUninit::uninit() }; HEADERS_MAX];
-    let mut parsed = httparse::Response::new(&mut []);
-    let status = httparse::ParserConfig::default()
-        .parse_response_with_uninit_headers(&mut parsed, bytes, &mut storage)
-        .map_err(|error| parse_error(error, bytes))?;
-    let httparse::Status::Complete(head_len) = status else { return Ok(None) };
-    let (Some(status), Some(version)) = (parsed.code, parsed.version) else {
-        return Err(HttpError::StartLine);
-    };
-    let version_1_0 = version == 0;
-    let headers = lines(&bytes[..head_len], parsed.headers, limits)?;
-    let mut facts = Facts::default();
-    for header in &*parsed.headers {
-        facts.add(header.name, header.value)?;
-    }
+    let mut scanner = Scanner::new(bytes);
+    let Some(line) = scanner.status_line()? else { return Ok(None) };
+    let Some((headers, facts)) = headers(&mut scanner, bytes, limits)? else { return Ok(None) };
+    let (status, version_1_0) = (line.status, line.version_1_0);
     let announced = facts.framing(version_1_0)?;
     let framing = if to_head || status < 200 || status == 204 || status == 304 {
         Framing::Length(0)
@@ -306,5 +256,5 @@ pub(super) fn response<'a>(
     };
     let keep_alive = facts.stays_open(version_1_0) && framing != Framing::UntilClose;
     let response = Response { status, version_1_0, keep_alive, headers, body: &[] };
-    Ok(Some((response, head_len, framing)))
+    Ok(Some((response, scanner.at(), framing)))
 }

@@ -6,7 +6,7 @@
 
 use super::assembly::{Assembly, Body, Framing, Head, body_length};
 use super::parts::RequestParts;
-use super::{Coding, Headers, HttpError, Limits, Target, head};
+use super::{Coding, Headers, HttpError, Limits, Target, head, scan};
 
 /// What a request says about turning its connection into a WebSocket; present when its `Upgrade`
 /// header names `websocket`. [`crate::websocket::accept`] judges it.
@@ -139,7 +139,7 @@ enum Front<'i> {
 /// a complete head, so that the same bytes fail alike however they are split.
 fn whole<'i>(input: &&'i [u8], limits: &Limits) -> Result<Option<Front<'i>>, HttpError> {
     let bytes: &'i [u8] = input;
-    if !bytes.first().is_some_and(|&byte| head::is_token(byte)) {
+    if !bytes.first().is_some_and(|&byte| scan::is_token(byte)) {
         return Ok(None);
     }
     let Ok(Some((mut request, len, framing))) = head::request(bytes, limits) else {

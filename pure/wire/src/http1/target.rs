@@ -6,7 +6,7 @@
 //! Source: RFC 9112 sections 3.2.1, 3.2.2 and 3.2.4; RFC 9110 section 4.2.3.
 
 use super::HttpError;
-use super::head::is_host_byte;
+use super::scan::{RequestLine, is_host};
 
 /// A request target without scheme and authority, which a URL to a proxy has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +26,24 @@ impl<'a> From<&'a str> for Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Reads the target of a request with this method.
-    pub(super) fn parse(method: &str, text: &'a str) -> Result<Self, HttpError> {
+    /// Reads the target of a request line.
+    #[inline]
+    pub(super) fn parse(line: &RequestLine<'a>) -> Result<Self, HttpError> {
+        let (method, text) = (line.method, line.target);
+        if text.starts_with('/') && method != "CONNECT" {
+            let Some(query_at) = line.query_at else { return Ok(Self { path: text, query: "" }) };
+            return Ok(Self { path: &text[..query_at - 1], query: &text[query_at..] });
+        }
+        Self::parse_other(method, text)
+    }
+
+    /// What a request for a path does not have.
+    #[cold]
+    fn parse_other(method: &str, text: &'a str) -> Result<Self, HttpError> {
         if method == "CONNECT" {
             return Err(HttpError::Connect);
         }
-        if text.contains('#') || !text.is_ascii() {
-            return Err(HttpError::Target);
-        }
-        if text.starts_with('/') || (text == "*" && method == "OPTIONS") {
+        if text == "*" && method == "OPTIONS" {
             return Ok(text.into());
         }
         let (scheme, rest) = text.split_once("://").ok_or(HttpError::Target)?;
@@ -42,7 +51,7 @@ impl<'a> Target<'a> {
             return Err(HttpError::Target);
         }
         let (authority, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        if authority.is_empty() || !authority.bytes().all(is_host_byte) {
+        if authority.is_empty() || !authority.bytes().all(is_host) {
             return Err(HttpError::Target);
         }
         let Self { path, query } = rest.into();

@@ -148,7 +148,7 @@ fn blank_lines_before_a_request() {
         "400 too many empty lines before a request",
     );
     check(format!("\n{get}"), "400 malformed start line");
-    check(format!("\r{get}"), "400 malformed header");
+    check(format!("\r{get}"), "400 malformed start line");
 }
 
 /// The count of empty lines begins anew behind each request, also one that was lent whole.
