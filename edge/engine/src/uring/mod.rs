@@ -10,11 +10,12 @@
 
 mod accepts;
 mod buffers;
+mod completions;
 mod gather;
 pub(crate) mod probe;
 mod tags;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
@@ -29,15 +30,17 @@ use rustix::event::EventfdFlags;
 
 use self::accepts::Accepts;
 use self::buffers::BufferRing;
+use self::completions::{Completion, Completions};
 use self::gather::Gather;
 use self::tags::Tag;
 use crate::clock::Clock;
 use crate::mailbox::Wake;
 
-/// Operations prepared between two submissions; more are submitted in between.
-const SUBMISSIONS: u32 = 2_048;
+/// Operations prepared between two submissions; more are submitted in between. Both rings are gone
+/// through from end to end, so that larger ones only take more of the processor's cache.
+const SUBMISSIONS: u32 = 512;
 /// Completions that the kernel keeps ready; more wait in its own list, and are counted.
-const COMPLETIONS: u32 = 16_384;
+const COMPLETIONS: u32 = 4_096;
 const BUFFER_GROUP: u16 = 0;
 /// Completions for which a gathering wait ends early.
 const GATHERED_MAX: usize = 64;
@@ -63,14 +66,6 @@ const MANY: u16 = 512;
 const RELEASING: u16 = 1_024;
 /// All that the kernel may hold of a connection.
 const BUSY: u16 = RECEIVE | SEND | SHUTDOWN | CONNECT | CANCEL | CANCEL_RECEIVE | CLOSE | WATCH;
-
-/// A completion, copied out of the ring.
-#[derive(Clone, Copy, Debug)]
-struct Completion {
-    user_data: u64,
-    result: i32,
-    flags: u32,
-}
 
 /// Wakes the thread that waits in a ring: a counter that the ring reads.
 pub(crate) struct Bell(OwnedFd);
@@ -100,7 +95,7 @@ pub(crate) struct Uring {
     bell: Arc<Bell>,
     bell_count: Box<u64>,
     one: Box<libc::c_int>,
-    completions: VecDeque<Completion>,
+    completions: Completions,
     /// Receive buffers that completions hold which are not delivered.
     buffers_waiting: u32,
     clock: Clock,
@@ -142,7 +137,7 @@ impl Uring {
             bell,
             bell_count: Box::new(0),
             one: Box::new(1),
-            completions: VecDeque::with_capacity(COMPLETIONS as usize),
+            completions: Completions::default(),
             buffers_waiting: 0,
             clock,
             outstanding: 0,
@@ -182,9 +177,10 @@ impl Uring {
     /// Takes over what the kernel has completed.
     #[inline]
     fn reap(&mut self) {
+        self.completions.close_up();
         for entry in self.ring.completion() {
             let (result, flags) = (entry.result(), entry.flags());
-            self.completions.push_back(Completion { user_data: entry.user_data(), result, flags });
+            self.completions.push(Completion { user_data: entry.user_data(), result, flags });
             self.buffers_waiting += u32::from(cqueue::buffer_select(flags).is_some());
             if !cqueue::more(flags) {
                 assert!(self.outstanding > 0, "a completion of nothing");
@@ -532,7 +528,7 @@ impl<M: Send + 'static> Driver<M> for Uring {
 
     fn deliver(&mut self, reactor: &mut Reactor<M>) {
         while !reactor.net.is_turn_spent()
-            && let Some(done) = self.completions.pop_front()
+            && let Some(done) = self.completions.pop()
         {
             self.complete(reactor, done);
         }
