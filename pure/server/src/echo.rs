@@ -1,11 +1,13 @@
 //! `throng echo`: what can this machine do at most? `GET /plaintext` and `GET /json` by the
-//! TechEmpower rules, and a WebSocket echo on `/ws`, over the same engine and the same HTTP and
-//! WebSocket code as the game server. No sessions, no database, no scripts.
+//! TechEmpower rules, a WebSocket echo on `/ws`, and on `/room` a WebSocket of which every message
+//! goes to all that are there, over the same engine and the same HTTP and WebSocket code as the
+//! game server. No sessions, no database, no scripts. A room is of one core: with several, each
+//! has its own.
 //!
 //! Source of the rules: TechEmpower FrameworkBenchmarks, test types "plaintext" and "json": every
 //! answer is composed for its request, with Server, Date, Content-Type and Content-Length.
 
-use event::{ConnId, Handler, Input, Now, Output};
+use event::{Bytes, ConnId, Handler, Input, Now, Output};
 use serde::Serialize;
 use wire::http1::{self, Connection, ResponseHead};
 use wire::websocket::{self as ws, Message};
@@ -23,6 +25,15 @@ pub struct Echo {
     message_bytes_max: usize,
     scratch: Vec<u8>,
     date: (u64, [u8; 29]),
+    room: Room,
+}
+
+/// Who is in the room, and what was said in this turn.
+#[derive(Default)]
+struct Room {
+    members: Vec<ConnId>,
+    /// Frames for everybody. They wait for the turn's end, so that all of a turn are one send.
+    said: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -31,6 +42,8 @@ enum State {
     Free,
     Http(http1::Decoder),
     Socket(ws::Decoder),
+    /// In the room, at this place among its members.
+    Member(ws::Decoder, usize),
 }
 
 impl Echo {
@@ -44,6 +57,7 @@ impl Echo {
             message_bytes_max,
             scratch: Vec::new(),
             date: (u64::MAX, [0; 29]),
+            room: Room::default(),
         }
     }
 
@@ -63,25 +77,66 @@ impl Echo {
         if let State::Http(decoder) = &mut state {
             match self.requests(conn, decoder, &mut input, out) {
                 After::More => {}
-                After::Upgraded => {
-                    state =
-                        State::Socket(ws::Decoder::new(ws::Role::Server, self.message_bytes_max));
+                After::Upgraded { to_room } => {
+                    let decoder = ws::Decoder::new(ws::Role::Server, self.message_bytes_max);
+                    state = if to_room {
+                        self.room.members.push(conn);
+                        State::Member(decoder, self.room.members.len() - 1)
+                    } else {
+                        State::Socket(decoder)
+                    };
                 }
                 After::Close => state = State::Free,
             }
         }
-        if let State::Socket(decoder) = &mut state {
-            let mut scratch = std::mem::take(&mut self.scratch);
-            let goes_on = echo_messages(conn, decoder, &mut input, &mut scratch, out);
-            self.scratch = scratch;
-            if !goes_on {
-                state = State::Free;
+        let goes_on = match &mut state {
+            State::Socket(decoder) => messages(
+                conn,
+                decoder,
+                &mut input,
+                &mut self.scratch,
+                out,
+                |out, opcode, payload| {
+                    out.send_with(conn, |to| ws::encode(to, opcode, payload));
+                },
+            ),
+            State::Member(decoder, _) => {
+                messages(conn, decoder, &mut input, &mut self.scratch, out, |_, opcode, payload| {
+                    ws::encode(&mut self.room.said, opcode, payload);
+                })
             }
-        }
-        if matches!(state, State::Free) {
+            State::Http(_) => true,
+            State::Free => false,
+        };
+        if !goes_on {
             out.close(conn);
+            self.leave(&state);
+            state = State::Free;
         }
         *self.state(conn) = state;
+    }
+
+    /// The connection with this state is no member any more.
+    fn leave(&mut self, state: &State) {
+        let State::Member(_, place) = *state else { return };
+        self.room.members.swap_remove(place);
+        if let Some(moved) = self.room.members.get(place).copied()
+            && let State::Member(_, at) = self.state(moved)
+        {
+            *at = place;
+        }
+    }
+
+    /// Sends all members what was said.
+    fn tell_room(&mut self, out: &mut Output<()>) {
+        if self.room.said.is_empty() {
+            return;
+        }
+        let said = Bytes::copy_from_slice(&self.room.said);
+        self.room.said.clear();
+        for member in &self.room.members {
+            out.send_shared(*member, said.clone());
+        }
     }
 
     fn requests(
@@ -110,19 +165,21 @@ impl Echo {
                                 http1::respond(to, &head(200, "application/json"), &body, date);
                             });
                         }
-                        "/ws" => match out.send_with(conn, |to| ws::accept(to, &request, b"")) {
-                            Ok(()) => return After::Upgraded,
-                            Err(error) => {
-                                let mut head = head(error.status(), "text/plain");
-                                head.extra = error.headers();
-                                let text = error.to_string();
-                                out.send_with(conn, |to| {
-                                    http1::respond(to, &head, text.as_bytes(), date);
-                                });
+                        path @ ("/ws" | "/room") => {
+                            match out.send_with(conn, |to| ws::accept(to, &request, b"")) {
+                                Ok(()) => return After::Upgraded { to_room: path == "/room" },
+                                Err(error) => {
+                                    let mut head = head(error.status(), "text/plain");
+                                    head.extra = error.headers();
+                                    let text = error.to_string();
+                                    out.send_with(conn, |to| {
+                                        http1::respond(to, &head, text.as_bytes(), date);
+                                    });
+                                }
                             }
-                        },
+                        }
                         _ => out.send_with(conn, |to| {
-                            let text = b"try /plaintext, /json, or a WebSocket on /ws\n";
+                            let text = b"try /plaintext, /json, or a WebSocket on /ws or /room\n";
                             http1::respond(to, &head(404, "text/plain"), text, date);
                         }),
                     }
@@ -150,23 +207,27 @@ impl Echo {
 /// What becomes of the connection after its requests.
 enum After {
     More,
-    Upgraded,
+    Upgraded { to_room: bool },
     Close,
 }
 
-/// Sends every message back; `false` when the connection is to be closed.
-fn echo_messages(
+/// Hands out every message; `false` when the connection is to be closed. Pings are answered here.
+fn messages(
     conn: ConnId,
     decoder: &mut ws::Decoder,
     input: &mut &[u8],
     scratch: &mut Vec<u8>,
     out: &mut Output<()>,
+    mut take: impl FnMut(&mut Output<()>, ws::Opcode, &[u8]),
 ) -> bool {
     loop {
         let (opcode, payload) = match decoder.next(input, scratch) {
             Ok(Some(Message::Text(text))) => (ws::Opcode::Text, text.as_bytes()),
             Ok(Some(Message::Binary(bytes))) => (ws::Opcode::Binary, bytes),
-            Ok(Some(Message::Ping(payload))) => (ws::Opcode::Pong, payload),
+            Ok(Some(Message::Ping(payload))) => {
+                out.send_with(conn, |to| ws::encode(to, ws::Opcode::Pong, payload));
+                continue;
+            }
             Ok(Some(Message::Pong(_))) => continue,
             Ok(Some(Message::Close { code, .. })) => {
                 out.send_with(conn, |to| ws::encode_close(to, code.unwrap_or(1000), ""));
@@ -179,7 +240,7 @@ fn echo_messages(
                 return false;
             }
         };
-        out.send_with(conn, |to| ws::encode(to, opcode, payload));
+        take(out, opcode, payload);
     }
 }
 
@@ -193,9 +254,91 @@ impl Handler for Echo {
                 *self.state(conn) = State::Http(http1::Decoder::new());
             }
             Input::Eof { conn } => out.close(conn),
-            Input::Closed { conn, .. } => *self.state(conn) = State::Free,
+            Input::Closed { conn, .. } => {
+                let state = std::mem::take(self.state(conn));
+                self.leave(&state);
+            }
+            Input::TurnEnd => self.tell_room(out),
             Input::Stop => out.stop(),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{ConnId, Handler as _, Input, ListenerId, Now, Output};
+    use wire::websocket::{self as ws, Decoder, Message, Opcode, Role};
+
+    use super::Echo;
+
+    const UPGRADE: &str = "GET /room HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
+                           Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                           Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+    fn conn(slot: u32) -> ConnId {
+        ConnId { slot, generation: 0 }
+    }
+
+    fn said(echo: &mut Echo, slot: u32, bytes: &[u8]) -> Output<()> {
+        let mut out = Output::default();
+        let mut bytes = bytes.to_vec();
+        let input = Input::Bytes { conn: conn(slot), bytes: &mut bytes };
+        echo.handle(Now::default(), input, &mut out);
+        out
+    }
+
+    fn masked(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
+        let mut frame = Vec::new();
+        ws::encode_masked(&mut frame, opcode, payload, [1, 2, 3, 4]);
+        frame
+    }
+
+    /// What the room's members hear at the end of a turn.
+    fn heard(echo: &mut Echo, slots: std::ops::Range<u32>) -> Vec<Vec<Vec<u8>>> {
+        let mut out = Output::default();
+        echo.handle(Now::default(), Input::TurnEnd, &mut out);
+        let of_one = |slot| {
+            let (bytes, mut scratch) = (out.sent_to(conn(slot)), Vec::new());
+            let (mut input, mut decoder) = (&bytes[..], Decoder::new(Role::Client, 1_000));
+            let mut messages = Vec::new();
+            while let Some(message) = decoder.next(&mut input, &mut scratch).unwrap() {
+                let Message::Binary(bytes) = message else { panic!("{message:?}") };
+                messages.push(bytes.to_vec());
+            }
+            messages
+        };
+        slots.map(of_one).collect()
+    }
+
+    #[test]
+    fn what_is_said_in_a_turn_goes_to_all_members_together() {
+        let mut echo = Echo::new(1_000);
+        let peer = ([127, 0, 0, 1], 1).into();
+        for slot in 0..4 {
+            let opened = Input::Opened { conn: conn(slot), listener: ListenerId(0), peer };
+            echo.handle(Now::default(), opened, &mut Output::default());
+            let out = said(&mut echo, slot, UPGRADE.as_bytes());
+            assert!(out.sent_to(conn(slot)).starts_with(b"HTTP/1.1 101 "));
+        }
+        said(&mut echo, 2, &masked(Opcode::Binary, b"first"));
+        let out = said(&mut echo, 3, &masked(Opcode::Binary, b"second"));
+        assert!(out.is_empty(), "nothing before the turn's end");
+        let both = vec![b"first".to_vec(), b"second".to_vec()];
+        assert_eq!(heard(&mut echo, 0..4), vec![both; 4]);
+
+        // One leaves in order, another is lost: the others still hear each other.
+        let out = said(&mut echo, 0, &masked(Opcode::Close, b""));
+        assert!(!out.sent_to(conn(0)).is_empty());
+        let reason = event::CloseReason::Reset;
+        let closed = Input::Closed { conn: conn(1), reason };
+        echo.handle(Now::default(), closed, &mut Output::default());
+        let reason = event::CloseReason::Asked;
+        let closed = Input::Closed { conn: conn(0), reason };
+        echo.handle(Now::default(), closed, &mut Output::default());
+        said(&mut echo, 3, &masked(Opcode::Binary, b"third"));
+        let third = vec![b"third".to_vec()];
+        assert_eq!(heard(&mut echo, 0..4), [vec![], vec![], third.clone(), third]);
+        assert_eq!(heard(&mut echo, 0..4), vec![Vec::<Vec<u8>>::new(); 4]);
     }
 }

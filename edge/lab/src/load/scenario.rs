@@ -35,6 +35,8 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("rpc-js", include_str!("../../../../scenarios/rpc-js.toml")),
     ("rpc-go", include_str!("../../../../scenarios/rpc-go.toml")),
     ("ws-broadcast", include_str!("../../../../scenarios/ws-broadcast.toml")),
+    ("ws-room", include_str!("../../../../scenarios/ws-room.toml")),
+    ("ws-room-8", include_str!("../../../../scenarios/ws-room-8.toml")),
     ("match", include_str!("../../../../scenarios/match.toml")),
 ];
 
@@ -177,7 +179,7 @@ pub enum Beat {
 }
 
 /// One step as written; exactly one of `get`, `post`, `put`, `delete`, `connect`, `send`,
-/// `send_binary`, `match_send`, `think`, `close` says what it does.
+/// `send_binary`, `publish`, `match_send`, `think`, `close` says what it does.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepForm {
@@ -197,6 +199,9 @@ pub struct StepForm {
     pub send: Option<String>,
     /// Binary frame of so many bytes, at least 8: the number of the message, then its pattern.
     pub send_binary: Option<u32>,
+    /// Binary frame of so many bytes that carries sender, number and time, and that the server sends
+    /// to all who are connected.
+    pub publish: Option<u32>,
     /// A Nakama match message whose payload carries sender, number and time.
     pub match_send: Option<MatchSend>,
     /// Waits so long.

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{Config, Ran, throng};
 
 mod limits;
+mod room;
 
 /// One operation, forty a second by four players.
 const SCENARIO: &str = "name='asking'\ntitle='t'\nplayers=4\nrate=40\ntimeout='2s'\n\

@@ -19,6 +19,8 @@ use super::turn::Turn;
 use super::{socket, writer};
 use crate::load::record::NO_OP;
 use crate::load::record::kind::{Cause, Kind};
+use crate::load::scenario::Audience;
+use crate::load::scenario::mark::Mark;
 use crate::load::scenario::program::{Program, Step, StepKind};
 
 /// What is kept between two reads.
@@ -246,6 +248,10 @@ impl Reader {
     }
 
     fn binary(&self, turn: &mut Turn<'_>, sessions: &mut Sessions, index: usize, bytes: &[u8]) {
+        if self.program.publishes() {
+            let mark = Mark::read(bytes).map(|mark| (mark, Audience::All));
+            return sessions.delivered(turn, index, mark);
+        }
         let player = sessions.player(index);
         match (player.doing, player.expecting) {
             (Doing::Busy, Expecting::Echo(number)) => {

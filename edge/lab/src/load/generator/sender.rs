@@ -114,8 +114,10 @@ impl Sender {
                 let message = (*op_code, *size, mark);
                 turn.recorder.sent_bytes(self.writer.match_message(sink, player, message));
                 self.began(turn, player, (step, 1));
-                // In the closed loop the echo is the answer; in the open one nobody waits.
-                if !(self.settings.saturate && *to == Audience::Sender) {
+                // In the closed loop the own message that comes back is the answer; in the open one
+                // nobody waits. Of match messages only the echo is sure to come back.
+                let comes_back = *to == Audience::Sender || op_code.is_none();
+                if !(self.settings.saturate && comes_back) {
                     return Acted::Done;
                 }
                 Acted::Sent {

@@ -587,7 +587,9 @@ impl Sessions {
         if !deliveries::take(player, &mark, to, turn.recorder.deliveries()) {
             return;
         }
-        if to == Audience::Sender && player.awaits(Expecting::Delivery(mark.number)) {
+        let is_mine = mark.sender == self.settings.sender_of(player.number);
+        let is_answer = to == Audience::Sender || (is_mine && self.program.publishes());
+        if is_answer && player.awaits(Expecting::Delivery(mark.number)) {
             return self.done(turn, index);
         }
         let service_ns = mark.age_ns(turn.clock.stamp_ns(turn.at.now_ns));

@@ -81,14 +81,18 @@ impl Writer {
         (self.send_text(to, Opcode::Binary, text), number)
     }
 
-    /// A match message with its mark.
+    /// A match message with its mark; without an op code the mark alone.
     pub(super) fn match_message(
         &mut self,
         to: Sink<'_>,
         player: &Player,
-        (op_code, size, mark): (i64, u32, Mark),
+        (op_code, size, mark): (Option<i64>, u32, Mark),
     ) -> usize {
         let mut text = self.take_text();
+        let Some(op_code) = op_code else {
+            mark.write(&mut text, size as usize);
+            return self.send_text(to, Opcode::Binary, text);
+        };
         text.extend_from_slice(b"{\"match_data_send\":{\"match_id\":\"");
         if let Some(id) = self.program.match_id(&player.captured) {
             text.extend_from_slice(id.as_bytes());

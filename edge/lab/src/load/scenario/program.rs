@@ -71,13 +71,18 @@ pub(crate) struct Program {
     pub(crate) ping_op: Option<u16>,
     /// Operations of match messages by audience: sender, all.
     pub(crate) match_ops: [Option<u16>; 2],
-    /// Op codes of match messages by audience.
+    /// Op codes of match messages by audience; what is published has none.
     match_op_codes: [Option<i64>; 2],
     /// The place of `match` among the captured values.
     match_place: Option<usize>,
 }
 
 impl Program {
+    /// Whether messages are published: without op codes.
+    pub(crate) fn publishes(&self) -> bool {
+        self.match_ops[1].is_some() && self.match_op_codes[1].is_none()
+    }
+
     /// Whom match messages with this op code are for.
     pub(crate) fn audience_of(&self, op_code: i64) -> Option<Audience> {
         let [sender, all] = self.match_op_codes;
@@ -165,10 +170,25 @@ pub(crate) struct Retry {
 #[derive(Debug)]
 pub(crate) enum StepKind {
     Http(HttpStep),
-    Connect { target: Template, extra: Box<[u8]> },
-    Text { frame: Template, awaited: Await, captures: Vec<(u8, Path)> },
-    Binary { bytes: u32, awaited: Await },
-    Match { op_code: i64, size: u32, to: Audience },
+    Connect {
+        target: Template,
+        extra: Box<[u8]>,
+    },
+    Text {
+        frame: Template,
+        awaited: Await,
+        captures: Vec<(u8, Path)>,
+    },
+    Binary {
+        bytes: u32,
+        awaited: Await,
+    },
+    /// Without an op code the payload alone is the message.
+    Match {
+        op_code: Option<i64>,
+        size: u32,
+        to: Audience,
+    },
     Think(Think),
     Close,
 }
@@ -372,11 +392,11 @@ impl<'a> Compiler<'a> {
         if let StepKind::Match { to, op_code, .. } = kind {
             let place_of = audience_index(to);
             let before = (self.match_ops[place_of], self.match_op_codes[place_of]);
-            if before != (None, None) && before != (op, Some(op_code)) {
+            if before != (None, None) && before != (op, op_code) {
                 return Err(mistake(place, "one operation only can send to each audience"));
             }
-            (self.match_ops[place_of], self.match_op_codes[place_of]) = (op, Some(op_code));
-            if self.match_op_codes[0] == self.match_op_codes[1] {
+            (self.match_ops[place_of], self.match_op_codes[place_of]) = (op, op_code);
+            if op_code.is_some() && self.match_op_codes[0] == self.match_op_codes[1] {
                 return Err(mistake(place, "both audiences have the same op code"));
             }
         }
@@ -417,6 +437,10 @@ impl<'a> Compiler<'a> {
             }
             kinds.push(StepKind::Binary { bytes, awaited: form.awaited });
         }
+        if let Some(size) = form.publish {
+            let size = marked_size(place, size)?;
+            kinds.push(StepKind::Match { op_code: None, size, to: Audience::All });
+        }
         if let Some(send) = form.match_send {
             kinds.push(match_kind(place, send, &self.names)?);
         }
@@ -430,7 +454,7 @@ impl<'a> Compiler<'a> {
             _ => Err(mistake(
                 place,
                 "needs exactly one of get, post, put, delete, connect, send, send_binary, \
-                 match_send, think, close",
+                 publish, match_send, think, close",
             )),
         }
     }
@@ -652,16 +676,22 @@ fn match_kind(
     send: crate::load::scenario::MatchSend,
     names: &Names,
 ) -> Result<StepKind, ScenarioError> {
+    let size = marked_size(place, send.size)?;
+    if !names.captured.iter().any(|name| name == "match") {
+        return Err(mistake(place, "no step captures `match`, the id of the match"));
+    }
+    Ok(StepKind::Match { op_code: Some(send.op_code), size, to: send.to })
+}
+
+/// The size of a payload that carries sender, number and time.
+fn marked_size(place: &str, bytes: u32) -> Result<u32, ScenarioError> {
     use crate::load::scenario::mark::{PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
-    let size = usize::try_from(send.size).unwrap_or(usize::MAX);
+    let size = usize::try_from(bytes).unwrap_or(usize::MAX);
     if !(PAYLOAD_BYTES_MIN..=PAYLOAD_BYTES_MAX).contains(&size) {
         let range = format!("{PAYLOAD_BYTES_MIN} to {PAYLOAD_BYTES_MAX}");
         return Err(mistake(place, format!("a match message has {range} characters")));
     }
-    if !names.captured.iter().any(|name| name == "match") {
-        return Err(mistake(place, "no step captures `match`, the id of the match"));
-    }
-    Ok(StepKind::Match { op_code: send.op_code, size: send.size, to: send.to })
+    Ok(bytes)
 }
 
 /// One request as bytes, if it has no holes.
