@@ -1,5 +1,5 @@
 //! Every chore of this repository: `cargo xtask ci`, `attack`, `claims`, `peers`,
-//! `before`, `tidy`, `docs`.
+//! `before`, `growth`, `profile`, `tidy`, `docs`.
 //!
 //! What is deliberately not here: anything that ships. Data comes in from the working tree and
 //! from the tools that are called; it goes out as lines on the terminal and an exit code.
@@ -115,6 +115,42 @@ enum Chore {
         #[arg(long, value_name = "FILE")]
         throng: Option<PathBuf>,
     },
+    /// Measure what an operation costs as there are more connections, matches, users, processors
+    Growth {
+        /// Curves to measure, all by default: connections, matches, users, processors
+        #[arg(value_name = "CURVE")]
+        curves: Vec<String>,
+        /// Rounds of every curve, 3 by default
+        #[arg(long, value_name = "N")]
+        rounds: Option<usize>,
+        /// Where table.md, runs.jsonl.gz and the pictures go; curves that are not measured now stay
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// This program instead of a release build
+        #[arg(long, value_name = "FILE")]
+        throng: Option<PathBuf>,
+    },
+    /// Sample where a server's processor time goes under a row's load, with perf
+    Profile {
+        /// The row (cargo xtask peers --list)
+        #[arg(value_name = "ROW")]
+        row: String,
+        /// The server, throng by default; others are of the file of peers
+        #[arg(long, value_name = "NAME")]
+        who: Option<String>,
+        /// The other servers; else the file that THRONG_PEERS names
+        #[arg(long, value_name = "FILE")]
+        with: Option<PathBuf>,
+        /// Seconds that are counted
+        #[arg(long, value_name = "SECONDS")]
+        duration: Option<u32>,
+        /// This program instead of a release build
+        #[arg(long, value_name = "FILE")]
+        throng: Option<PathBuf>,
+        /// More arguments for `throng load`
+        #[arg(last = true, value_name = "ARGUMENT")]
+        load: Vec<String>,
+    },
     /// Check the laws that no compiler checks: arrows between crates, file sizes, promises
     Tidy,
     /// Write the pages that are made from code: docs/configuration.md, docs/result.schema.json
@@ -180,6 +216,13 @@ fn main() -> ExitCode {
         Chore::Before { before, rows, rounds, out, expect, throng } => {
             let ask = peers::before::Ask { before, rows, rounds, out, expect, throng };
             peers::before::run(&ask)
+        }
+        Chore::Growth { curves, rounds, out, throng } => {
+            peers::growth::run(&peers::growth::Ask { curves, rounds, out, throng })
+        }
+        Chore::Profile { row, who, with, duration, throng, load } => {
+            let ask = peers::Ask { with, duration_s: duration, throng, load, ..Default::default() };
+            peers::profile::run(&peers::profile::Wish { row, who, ask })
         }
         Chore::Tidy => tidy::run(),
         Chore::Docs { check: false } => docs::write().map(|()| true),

@@ -10,7 +10,9 @@
 
 pub mod before;
 mod beside;
+pub mod growth;
 mod plan;
+pub mod profile;
 mod record;
 mod rows;
 mod table;
@@ -36,6 +38,7 @@ const ROUNDS: usize = 5;
 const WARM_UP_S: u32 = 2;
 
 /// What to measure.
+#[derive(Default)]
 pub struct Ask {
     /// Names of rows; none: all.
     pub rows: Vec<String>,
@@ -91,8 +94,7 @@ pub fn run(ask: &Ask) -> anyhow::Result<bool> {
         print!("{}", table::markdown(&record::read(folder)?));
         return Ok(true);
     }
-    let file = ask.with.clone().or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
-    let peers = file.map_or_else(|| Ok(Vec::new()), |path| plan::peers(&path))?;
+    let peers = peers_of(ask)?;
     let mut bench = Bench::new(ask)?;
     let rows = plan::rows(&ask.rows)?;
     println!("about {} min\n", (bench.seconds(&rows, &peers) / 60).max(1));
@@ -102,6 +104,12 @@ pub fn run(ask: &Ask) -> anyhow::Result<bool> {
     }
     print!("\n{}", bench.finish()?);
     Ok(is_well && holds(ask.expect, &rows, &bench.records))
+}
+
+/// The other servers, if any are named.
+fn peers_of(ask: &Ask) -> anyhow::Result<Vec<Server>> {
+    let file = ask.with.clone().or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
+    file.map_or_else(|| Ok(Vec::new()), |path| plan::peers(&path))
 }
 
 /// Whether every row's ratio is what it should be; says so.
@@ -236,13 +244,18 @@ impl<'a> Bench<'a> {
         let text = table::markdown(&self.records);
         std::fs::write(self.out.join("table.md"), &text)?;
         println!("\nrecords: {}", self.out.join(record::FILE).display());
+        self.clean();
+        Ok(text)
+    }
+
+    /// What was only for the runs goes.
+    fn clean(&self) {
         let rest = ["run", "data", "modules"].map(|name| self.scratch.join(name));
         for path in rest {
             // What was never made need not go, and the folder stays if it has the records.
             let _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(path));
         }
         let _ = std::fs::remove_dir(&self.scratch);
-        Ok(text)
     }
 }
 

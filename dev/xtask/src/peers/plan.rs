@@ -20,7 +20,7 @@ const PEERS_MAX: usize = 32;
 pub struct Server {
     /// Its name in the table.
     pub name: String,
-    /// `http`, `websocket` or `nakama`, or names of rows.
+    /// `http`, `websocket`, `room` or `nakama`, or names of rows.
     pub rows: Vec<String>,
     /// A shell's command that stays in the foreground, run in the folder of the file.
     pub start: String,
@@ -91,7 +91,7 @@ fn parse(text: &str, folder: &Path) -> anyhow::Result<Vec<Server>> {
 /// throng itself in a row; what it needs lies in its folder.
 pub fn throng(row: &Row, folder: &Path, about: &str) -> Option<Server> {
     let start = match row.group {
-        Group::Http | Group::WebSocket => "throng echo",
+        Group::Http | Group::WebSocket | Group::Room => "throng echo",
         Group::Nakama => {
             "throng serve --data_dir data --runtime.path modules --logger.level warn \
              --session.token_expiry_sec 7200"

@@ -7,6 +7,8 @@ pub enum Group {
     Http,
     /// A WebSocket that sends every message back.
     WebSocket,
+    /// A WebSocket, at `/room`, that sends every message to all that are there.
+    Room,
     /// The Nakama client protocol, with the modules of `scenarios/`.
     Nakama,
 }
@@ -17,6 +19,7 @@ impl Group {
         match self {
             Self::Http => "http",
             Self::WebSocket => "websocket",
+            Self::Room => "room",
             Self::Nakama => "nakama",
         }
     }
@@ -112,6 +115,18 @@ pub const ROWS: &[Row] = &[
         "WebSocket echo, 64 bytes, 512 connections",
         Group::WebSocket,
         &["ws-echo", "--saturate", "--players", "512"],
+    ),
+    closed(
+        "room-1",
+        "broadcast to 1,000 sockets, one publisher",
+        Group::Room,
+        &["ws-room", "--saturate"],
+    ),
+    closed(
+        "room-8",
+        "broadcast to 1,000 sockets, eight publishers",
+        Group::Room,
+        &["ws-room-8", "--saturate"],
     ),
     closed(
         "register-max",

@@ -13,8 +13,10 @@ use super::rows::{Figure, ROWS, Row};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     median: f64,
-    lowest: f64,
-    highest: f64,
+    /// The lowest of them.
+    pub lowest: f64,
+    /// The highest of them.
+    pub highest: f64,
 }
 
 impl Spread {
@@ -41,7 +43,8 @@ impl Spread {
         format!("{}–{}", number(self.lowest), number(self.highest))
     }
 
-    fn text(&self, number: impl Fn(f64) -> String) -> String {
+    /// The median, with the range if there is one.
+    pub fn text(&self, number: impl Fn(f64) -> String) -> String {
         let [median, lowest, highest] = [self.median, self.lowest, self.highest].map(number);
         if lowest == highest { median } else { format!("{median} ({lowest}–{highest})") }
     }

@@ -1,0 +1,148 @@
+//! A curve as an SVG: steps on a logarithmic axis, costs on one that begins at zero, the range of the
+//! rounds as a bar at each point.
+//!
+//! In: the points. Out: the text of the file. Colours and sizes are for a page on white or black.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::super::table::Spread;
+use super::Points;
+
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 320.0;
+/// Left, top, right, bottom.
+const MARGIN: [f64; 4] = [64.0, 36.0, 110.0, 48.0];
+const COLOURS: [&str; 4] = ["#2f7ed8", "#e07b39", "#3a9d5d", "#8a4fbf"];
+/// Lines across, besides that at zero.
+const GRID: u32 = 4;
+
+/// Draws.
+pub fn svg(title: &str, of: &str, operation: &str, points: &Points) -> String {
+    let all = || points.iter().flat_map(|(_, points)| points);
+    let first = all().map(|(step, _)| f64::from(*step)).fold(f64::INFINITY, f64::min);
+    let last = all().map(|(step, _)| f64::from(*step)).fold(0.0, f64::max);
+    let highest = nice(all().map(|(_, it)| it.highest).fold(0.0, f64::max));
+    let [left, top, right, bottom] = MARGIN;
+    let (wide, high) = (WIDTH - left - right, HEIGHT - top - bottom);
+    let x = |step: f64| left + wide * (step / first).ln() / (last / first).ln().max(f64::EPSILON);
+    let y = |ns: f64| top + high * (1.0 - ns / highest);
+    let mut svg = format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' \
+         font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' fill='white'/>\n\
+         <text x='{left}' y='20' font-size='14'>{title}</text>\n"
+    );
+    // Writing to a String cannot fail.
+    for line in 0..=GRID {
+        let ns = highest * f64::from(line) / f64::from(GRID);
+        let _ = writeln!(
+            svg,
+            "<line x1='{left}' x2='{}' y1='{1:.1}' y2='{1:.1}' stroke='#ddd'/>\
+             <text x='{2}' y='{3:.1}' text-anchor='end' fill='#555'>{4} µs</text>",
+            left + wide,
+            y(ns),
+            left - 6.0,
+            y(ns) + 4.0,
+            short(ns / 1e3),
+        );
+    }
+    let steps: BTreeSet<u32> = all().map(|(step, _)| *step).collect();
+    for step in steps.into_iter().map(f64::from) {
+        let _ = writeln!(
+            svg,
+            "<text x='{:.1}' y='{:.1}' text-anchor='middle' fill='#555'>{}</text>",
+            x(step),
+            top + high + 18.0,
+            super::super::table::whole(step)
+        );
+    }
+    let _ = writeln!(
+        svg,
+        "<text x='{:.1}' y='{:.1}' text-anchor='middle'>{of}</text>\
+         <text x='14' y='{:.1}' transform='rotate(-90 14 {2:.1})' text-anchor='middle'>CPU for one {operation}</text>",
+        left + wide / 2.0,
+        HEIGHT - 8.0,
+        top + high / 2.0,
+    );
+    for ((line, points), colour) in points.iter().zip(COLOURS) {
+        curve(&mut svg, line, points, colour, (&x, &y));
+    }
+    svg + "</svg>\n"
+}
+
+/// One line with its points, its name at its end.
+fn curve(
+    svg: &mut String,
+    line: &str,
+    points: &[(u32, Spread)],
+    colour: &str,
+    (x, y): (&dyn Fn(f64) -> f64, &dyn Fn(f64) -> f64),
+) {
+    let path: Vec<_> = points
+        .iter()
+        .map(|(at, it)| format!("{:.1},{:.1}", x(f64::from(*at)), y(it.median())))
+        .collect();
+    let _ = writeln!(
+        svg,
+        "<polyline points='{}' fill='none' stroke='{colour}' stroke-width='2'/>",
+        path.join(" ")
+    );
+    for (at, it) in points {
+        let _ = writeln!(
+            svg,
+            "<line x1='{0:.1}' x2='{0:.1}' y1='{1:.1}' y2='{2:.1}' stroke='{colour}'/>\
+             <circle cx='{0:.1}' cy='{3:.1}' r='3' fill='{colour}'/>",
+            x(f64::from(*at)),
+            y(it.lowest),
+            y(it.highest),
+            y(it.median()),
+        );
+    }
+    if let Some((at, it)) = points.last() {
+        let _ = writeln!(
+            svg,
+            "<text x='{:.1}' y='{:.1}' fill='{colour}'>{line}</text>",
+            x(f64::from(*at)) + 8.0,
+            y(it.median()) + 4.0
+        );
+    }
+}
+
+/// The next number of one or two digits that four lines divide well.
+fn nice(value: f64) -> f64 {
+    let unit = 10_f64.powf(value.max(1.0).log10().floor());
+    let fits = |part: &&f64| **part * unit >= value;
+    [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0]
+        .iter()
+        .find(fits)
+        .map_or(value, |it| it * unit)
+}
+
+fn short(value: f64) -> String {
+    if value >= 10.0 || value == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::table::Spread;
+    use super::{nice, svg};
+
+    #[test]
+    fn a_curve_has_its_points_and_names() {
+        let spread = |ns: f64| Spread::of(vec![ns - 100.0, ns, ns + 100.0]).unwrap();
+        let points =
+            vec![("uring".to_owned(), vec![(100, spread(900.0)), (10_000, spread(1500.0))])];
+        let text = svg("echo", "connections", "echo", &points);
+        assert_eq!(text.matches("<circle").count(), 2);
+        assert!(
+            text.contains(">10,000<") && text.contains(">1.6 µs<") && text.contains(">uring<"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        let ends = [0.4, 950.0, 1_100.0, 6_500.0].map(|value| nice(value).to_string());
+        assert_eq!(ends, ["1", "1000", "1200", "8000"]);
+    }
+}
