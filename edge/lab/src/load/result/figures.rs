@@ -50,6 +50,11 @@ pub(crate) fn response_p50(summary: &Summary) -> Option<f64> {
     summary.headline_op()?.response.told()[0].map(float).filter(|ns| *ns > 0.0)
 }
 
+/// Likewise of the service time: of the closed loop, which has no other.
+pub(crate) fn service_p50(summary: &Summary) -> Option<f64> {
+    summary.headline_op()?.service.told()[0].map(float).filter(|ns| *ns > 0.0)
+}
+
 /// In the whole run; every run has it.
 #[expect(clippy::unnecessary_wraps, reason = "as the others")]
 pub(crate) fn errors(summary: &Summary) -> Option<f64> {

@@ -50,6 +50,8 @@ fn all(runs: &[Run]) -> Vec<Fact> {
         });
         facts.push(tell(name.to_owned(), values, false));
     }
+    let targets = runs.iter().map(|run| (&*run.name, host(&run.summary.settings.target)));
+    facts.push(tell("Target".to_owned(), targets, false));
     let environments = || runs.iter().map(|run| (&*run.name, &run.summary.environment));
     let mut ids: Vec<&str> = Vec::new();
     for check in environments().flat_map(|it| &it.1.checks) {
@@ -64,6 +66,20 @@ fn all(runs: &[Run]) -> Vec<Fact> {
         facts.push(tell(format!("doctor: {id}"), values, true));
     }
     facts
+}
+
+/// Hosts of targets without their ports, which servers that are started choose anew each time.
+fn host(targets: &str) -> String {
+    let host = |target: &str| {
+        let address = target.split_once("://").map_or(target, |it| it.1);
+        let address = address.split('/').next().unwrap_or_default();
+        // Of IPv6 in brackets, or without a port, all of it.
+        let is_port = |port: &str| !port.is_empty() && port.chars().all(|c| c.is_ascii_digit());
+        let split = address.rsplit_once(':');
+        let bare = split.filter(|it| is_port(it.1) && (!it.0.contains(':') || it.0.ends_with(']')));
+        bare.map_or(address, |it| it.0).to_owned()
+    };
+    targets.split(", ").map(host).collect::<Vec<_>>().join(", ")
 }
 
 fn of_check(environment: &Environment, id: &str) -> String {
@@ -104,4 +120,23 @@ fn tell<'a>(
         }
     };
     Fact { name, text, is_different: values.len() > 1, is_check }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host;
+
+    #[test]
+    fn hosts_have_no_ports() {
+        for (target, wanted) in [
+            ("http://127.0.0.1:7350", "127.0.0.1"),
+            ("10.9.1.2:9500", "10.9.1.2"),
+            ("https://game.example/x, http://b:1", "game.example, b"),
+            ("http://[::1]:80", "[::1]"),
+            ("::1", "::1"),
+            ("", ""),
+        ] {
+            assert_eq!(host(target), wanted);
+        }
+    }
 }

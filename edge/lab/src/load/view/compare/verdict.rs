@@ -130,7 +130,11 @@ pub(crate) fn verdicts(section: &Section<'_>) -> Vec<Verdict> {
             unit: " answered a second",
             words: more,
         };
-        vec![efficiency, throughput]
+        let usual = Question {
+            lead: format!("half of {headline} in a service time of "),
+            ..time("half", &figures::service_p50, &p50)
+        };
+        vec![efficiency, throughput, usual]
     } else {
         let slow = time("99 %", &figures::response_p99, &p99);
         vec![slow, time("half", &figures::response_p50, &p50), efficiency]
