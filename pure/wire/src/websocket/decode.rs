@@ -1,7 +1,8 @@
 //! Frames and messages as they are received, in any split and any fragmentation.
 //!
 //! In: the bytes of the connection after the handshake. Out: whole messages, in the thread's
-//! scratch buffer. Only what is unfinished is kept here, and freed when it is done.
+//! scratch buffer. Only what is unfinished is kept here, in a box that is made when a message first
+//! comes in pieces: of most connections none ever does, and most are idle.
 
 use super::CONTROL_BYTES_MAX;
 use super::encode::{Opcode, append_masked};
@@ -100,36 +101,50 @@ struct Frame {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// Collecting a header, of which `len` bytes have come.
-    Header {
-        bytes: [u8; 13],
-        len: u8,
-    },
+    Header { bytes: [u8; 13], len: u8 },
     /// Collecting a payload, of which `left` bytes are to come.
-    Payload {
-        frame: Frame,
-        left: u32,
-    },
+    Payload { frame: Frame, left: u32 },
+}
+
+/// Whether more is to come.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Open,
     Closed,
     Failed(WsError),
 }
 
 const HEADER: Phase = Phase::Header { bytes: [0; 13], len: 0 };
 
-/// Takes messages out of the bytes of one connection. Between messages it owns no heap memory;
-/// within one, at most the size limit and one control frame (and what `Vec` reserves ahead).
+/// Takes messages out of the bytes of one connection. Between messages it owns no heap memory, or 64
+/// bytes once a message has come in pieces; within one, at most the size limit and one control frame
+/// (and what `Vec` reserves ahead).
 #[derive(Debug)]
 pub struct Decoder {
-    /// The unfinished message, then the unfinished control frame within it; unmasked.
+    unfinished: Option<Box<Unfinished>>,
+    bytes_max: u32,
+    end: End,
+    role: Role,
+}
+
+/// What has come of a message that is not complete.
+#[derive(Debug)]
+struct Unfinished {
+    /// The message, then the unfinished control frame within it; unmasked.
     bytes: Vec<u8>,
     phase: Phase,
-    bytes_max: u32,
     /// How many of `bytes` belong to the message.
     message_len: u32,
     /// How many of them are known to be whole characters, in a text.
     checked_len: u32,
-    role: Role,
-    /// What the unfinished message is.
+    /// What the message is.
     kind: Option<Kind>,
+}
+
+impl Default for Unfinished {
+    fn default() -> Self {
+        Self { bytes: Vec::new(), phase: HEADER, message_len: 0, checked_len: 0, kind: None }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,15 +160,7 @@ impl Decoder {
     pub fn new(role: Role, message_bytes_max: usize) -> Self {
         const BYTES_MAX: u32 = u32::MAX - 126; // A control frame on top still counts in 32 bits.
         let bytes_max = u32::try_from(message_bytes_max).unwrap_or(BYTES_MAX).min(BYTES_MAX);
-        Self {
-            bytes: Vec::new(),
-            phase: HEADER,
-            bytes_max,
-            message_len: 0,
-            checked_len: 0,
-            role,
-            kind: None,
-        }
+        Self { unfinished: None, bytes_max, end: End::Open, role }
     }
 
     /// Takes the next message from the front of `input` and lends it from `scratch`,
@@ -172,8 +179,8 @@ impl Decoder {
             Ok(Some(opcode)) => match finished(opcode, scratch) {
                 Ok(message) => {
                     if matches!(message, Message::Close { .. }) {
-                        self.bytes = Vec::new();
-                        self.phase = Phase::Closed;
+                        self.unfinished = None;
+                        self.end = End::Closed;
                     }
                     Ok(Some(message))
                 }
@@ -186,29 +193,32 @@ impl Decoder {
     /// Whether nothing of a message has come: the connection is idle, not slow.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        match self.phase {
-            Phase::Header { len, .. } => len == 0 && self.kind.is_none(),
+        self.unfinished.as_ref().is_none_or(|unfinished| match unfinished.phase {
+            Phase::Header { len, .. } => len == 0 && unfinished.kind.is_none(),
             Phase::Payload { .. } => false,
-            Phase::Closed | Phase::Failed(_) => true,
-        }
+        })
     }
 
     /// Whether a message has begun of which some fragments are still to come; control frames may
     /// come between them.
     #[must_use]
     pub fn is_fragmented(&self) -> bool {
-        self.kind.is_some()
+        self.kind().is_some()
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        self.unfinished.as_ref().and_then(|unfinished| unfinished.kind)
     }
 
     /// Bytes of heap memory that unfinished messages hold here.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
-        self.bytes.capacity()
+        self.unfinished.as_ref().map_or(0, |unfinished| unfinished.bytes.capacity())
     }
 
     fn fail(&mut self, error: WsError) -> WsError {
-        self.bytes = Vec::new();
-        self.phase = Phase::Failed(error);
+        self.unfinished = None;
+        self.end = End::Failed(error);
         error
     }
 
@@ -219,36 +229,44 @@ impl Decoder {
         input: &mut &[u8],
         scratch: &mut Vec<u8>,
     ) -> Result<Option<Opcode>, WsError> {
+        match self.end {
+            End::Open => {}
+            End::Failed(error) => return Err(error),
+            End::Closed => {
+                *input = &[];
+                return Ok(None);
+            }
+        }
         loop {
-            match self.phase {
-                Phase::Failed(error) => return Err(error),
-                Phase::Closed => {
-                    *input = &[];
-                    return Ok(None);
-                }
-                Phase::Header { .. } => {
-                    let Some((frame, left)) = self.header(input)? else { return Ok(None) };
+            match self.unfinished.as_ref().map_or(HEADER, |unfinished| unfinished.phase) {
+                Phase::Header { bytes, len } => {
+                    let kept = &bytes[..usize::from(len)];
+                    let Some((frame, left)) = self.header(input, kept)? else { return Ok(None) };
                     let is_message = frame.is_final && frame.opcode != Opcode::Continuation;
                     // The fast path: a whole message in one frame, all of it here.
                     if is_message
                         && let Some((payload, rest)) = input.split_at_checked(left as usize)
                     {
                         *input = rest;
-                        self.phase = HEADER;
+                        if let Some(unfinished) = &mut self.unfinished {
+                            unfinished.phase = HEADER;
+                        }
                         scratch.clear();
                         append_masked(scratch, payload, frame.key);
                         return Ok(Some(frame.opcode));
                     }
-                    self.begin(frame.opcode);
-                    self.phase = Phase::Payload { frame, left };
+                    let unfinished = self.unfinished.get_or_insert_default();
+                    unfinished.begin(frame.opcode);
+                    unfinished.phase = Phase::Payload { frame, left };
                 }
                 Phase::Payload { frame, left } => {
-                    let left = self.payload(input, frame, left)?;
+                    let unfinished = self.unfinished.get_or_insert_default();
+                    let left = unfinished.payload(input, frame, left)?;
                     if left > 0 {
                         return Ok(None);
                     }
-                    self.phase = HEADER;
-                    if let Some(opcode) = self.frame_done(frame, scratch)? {
+                    unfinished.phase = HEADER;
+                    if let Some(opcode) = unfinished.frame_done(frame, scratch)? {
                         return Ok(Some(opcode));
                     }
                 }
@@ -256,22 +274,16 @@ impl Decoder {
         }
     }
 
-    /// Remembers what a data frame begins.
-    fn begin(&mut self, opcode: Opcode) {
-        match opcode {
-            Opcode::Text => self.kind = Some(Kind::Text),
-            Opcode::Binary => self.kind = Some(Kind::Binary),
-            _ => {}
-        }
-    }
-
-    /// Takes a frame's header; `None` when it is not complete.
-    fn header(&mut self, input: &mut &[u8]) -> Result<Option<(Frame, u32)>, WsError> {
-        let Phase::Header { bytes, len } = &mut self.phase else { return Ok(None) };
+    /// Takes a frame's header, of which some may be kept from before; `None` when it is not complete.
+    fn header(
+        &mut self,
+        input: &mut &[u8],
+        before: &[u8],
+    ) -> Result<Option<(Frame, u32)>, WsError> {
         // What has come before and what is here, side by side. A header has at most 14 bytes.
-        let kept = usize::from(*len);
+        let kept = before.len();
         let mut header = [0; 14];
-        header[..kept].copy_from_slice(&bytes[..kept]);
+        header[..kept].copy_from_slice(before);
         let fresh = input.len().min(14 - kept);
         header[kept..kept + fresh].copy_from_slice(&input[..fresh]);
         let have = kept + fresh;
@@ -282,7 +294,10 @@ impl Decoder {
                 let have = have.min(13);
                 let mut bytes = [0; 13];
                 bytes[..have].copy_from_slice(&header[..have]);
-                self.phase = Phase::Header { bytes, len: u8::try_from(have).unwrap_or(13) };
+                if have > 0 {
+                    let len = u8::try_from(have).unwrap_or(13);
+                    self.unfinished.get_or_insert_default().phase = Phase::Header { bytes, len };
+                }
                 *input = &[];
                 return Ok(None);
             }
@@ -301,7 +316,7 @@ impl Decoder {
         let number = first & 0x0f;
         let opcode = Opcode::from_wire(number).ok_or(WsError::ReservedOpcode(number))?;
         let is_final = first & 0x80 != 0;
-        match (opcode, self.kind) {
+        match (opcode, self.kind()) {
             (Opcode::Continuation, None) => return Err(WsError::Continuation),
             (Opcode::Text | Opcode::Binary, Some(_)) => return Err(WsError::Interleaved),
             (Opcode::Close | Opcode::Ping | Opcode::Pong, _) if !is_final => {
@@ -337,7 +352,8 @@ impl Decoder {
         if !is_shortest {
             return Err(WsError::Length);
         }
-        let before = if opcode.is_control() { 0 } else { self.message_len };
+        let message_len = self.unfinished.as_ref().map_or(0, |unfinished| unfinished.message_len);
+        let before = if opcode.is_control() { 0 } else { message_len };
         let too_large = WsError::TooLarge { bytes_max: self.bytes_max };
         let left = u32::try_from(length).map_err(|_| too_large)?;
         if !opcode.is_control() && left > self.bytes_max - before {
@@ -348,6 +364,17 @@ impl Decoder {
         }
         let Some(&[a, b, c, d]) = header.get(key_at..key_at + 4) else { return Ok(None) };
         Ok(Some((Frame { key: [a, b, c, d], opcode, is_final }, left, key_at + 4)))
+    }
+}
+
+impl Unfinished {
+    /// Remembers what a data frame begins.
+    fn begin(&mut self, opcode: Opcode) {
+        match opcode {
+            Opcode::Text => self.kind = Some(Kind::Text),
+            Opcode::Binary => self.kind = Some(Kind::Binary),
+            _ => {}
+        }
     }
 
     /// Moves what is here of a payload into the own buffer; returns how much is missing.
