@@ -8,12 +8,14 @@
 mod jwt;
 mod revocations;
 pub mod stored;
+mod username;
 
 use event::{Now, Random};
 use uuid::Uuid;
 
 pub use jwt::{Key, TOKEN_BYTES_MAX, TokenError};
 pub use revocations::{DELETIONS_MAX, LOG_OUTS_MAX, Revocation, Revocations};
+pub use username::Username;
 
 /// Session variables: names and values in the order in which the client gave them.
 pub type Vars = Vec<(String, String)>;
@@ -56,7 +58,7 @@ pub struct Claims {
     /// `uid`.
     pub user_id: Uuid,
     /// `usn`: the user's name when the token was made.
-    pub username: String,
+    pub username: Username,
     /// `vrs`: session variables, sorted by name.
     pub vars: Vars,
     /// `exp`, unix seconds: not good from this second on.
@@ -268,8 +270,8 @@ struct RawClaims<'a> {
     tid: std::borrow::Cow<'a, str>,
     #[serde(borrow)]
     uid: std::borrow::Cow<'a, str>,
-    #[serde(default)]
-    usn: String,
+    #[serde(borrow, default)]
+    usn: std::borrow::Cow<'a, str>,
     #[serde(default)]
     vrs: Option<std::collections::BTreeMap<String, String>>,
     exp: u64,
@@ -282,7 +284,7 @@ fn parse_claims(payload: &[u8]) -> Option<Claims> {
     Some(Claims {
         token_id: Uuid::try_parse(&raw.tid).ok()?,
         user_id: Uuid::try_parse(&raw.uid).ok()?,
-        username: raw.usn,
+        username: Username::from(&*raw.usn),
         vars: raw.vrs.unwrap_or_default().into_iter().collect(),
         expires_s: raw.exp,
         issued_s: raw.iat,

@@ -10,21 +10,22 @@ mod access;
 mod answers;
 mod backlog;
 mod callers;
+mod deadlines;
 mod dispatch;
 mod hooks;
 mod http;
 mod lifetime;
 mod limits;
 mod messages;
+mod places;
 mod requests;
 mod socket;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use event::{ConnId, Handler, Input, ListenerId, Now, Output, Random, ThreadId, TimerId, Timers};
+use event::{ConnId, Handler, Input, ListenerId, Now, Output, Random, ThreadId};
 use game::session::{Revocations, Signer};
-use uuid::Uuid;
 
 use crate::hooks::Hooks;
 use crate::kept::{Kept, say_refused};
@@ -49,10 +50,9 @@ pub struct Core {
     hooks: Arc<Hooks>,
     conns: Vec<Slot>,
     conns_open: usize,
-    sessions: BTreeMap<Uuid, ConnId>,
-    /// The same sessions by (user, session), for those of one user.
-    user_sessions: BTreeSet<(Uuid, Uuid)>,
-    timers: Timers<ConnId>,
+    /// Where the sockets of a session and of a user are.
+    places: places::Places,
+    deadlines: deadlines::Deadlines,
     /// The `Date` header's value and the second it is for.
     date: (u64, [u8; 29]),
     /// Headers of every answer, ready to send.
@@ -100,7 +100,6 @@ struct Slot {
     generation: u32,
     /// The record of the address that the connection counts for; none for sockets.
     address: u32,
-    timer: Option<TimerId>,
     state: State,
 }
 
@@ -140,9 +139,8 @@ impl Core {
             hooks,
             conns: Vec::new(),
             conns_open: 0,
-            sessions: BTreeMap::new(),
-            user_sessions: BTreeSet::new(),
-            timers: Timers::default(),
+            places: places::Places::default(),
+            deadlines: deadlines::Deadlines::default(),
             date: (u64::MAX, [0; 29]),
             fixed_headers: answers::fixed_headers(&settings),
             limits,
@@ -350,7 +348,10 @@ impl Core {
     }
 
     fn is_open(&self, member: &Member) -> bool {
-        self.sessions.contains_key(&member.presence.session_id)
+        let conn = member.address.conn;
+        self.open_session(conn.slot).is_some_and(|(id, session)| {
+            id == conn && session.session_id == member.presence.session_id
+        })
     }
 
     /// A wish that one room has done its part of, for the next one.

@@ -14,7 +14,7 @@ mod network;
 use game::error::{ApiError, Code};
 
 pub(crate) use attempts::{Allowed, Attempts};
-pub(crate) use groups::{Class, FAST_NS_MAX, Functions, Groups, SHARED, slot_of};
+pub(crate) use groups::{Class, FAST_NS_MAX, Functions, Groups, SHARED, key_of, slot_of};
 pub use network::Network;
 pub(crate) use network::{client_bits, client_text};
 

@@ -512,7 +512,7 @@ fn generated_names_are_as_unique_as_chosen_ones() {
     let (newcomer, name) = next_name(&world);
     assert_eq!(world.ask(Some(&ann), &rename(&name)), "200 {}");
     let login = world.log_in(&format!("{DEVICE} {{\"id\":\"device-000003\"}}"));
-    assert_ne!((login.claims.user_id, &login.claims.username), (newcomer.user_id, &name));
+    assert_ne!((login.claims.user_id, &*login.claims.username), (newcomer.user_id, &*name));
     assert_eq!(find(&mut world, &login.claims.username), 1);
     // Its second name is taken now, too; the third is free, and then there are no more.
     for (device, expected) in

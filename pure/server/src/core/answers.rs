@@ -389,23 +389,25 @@ impl Core {
             return self.put(conn, State::Socket(session));
         };
         let before = out.unsent();
-        match (outcome, waiting.kind) {
+        let super::socket::Waiting { cid, kind, observed } = *waiting;
+        match (outcome, kind) {
             (Outcome::Before(outcome), WaitKind::Before) => {
-                return self.before_done(now, conn, (session, waiting.cid), outcome, out);
+                return self.before_done(now, conn, (session, cid), outcome, out);
             }
             (Outcome::Users(Ok(users)), WaitKind::Follow) => {
                 let member = self.member(conn, &session);
-                let room = self.topology.room_of(*users.first().unwrap_or(&session.user_id));
-                let cid = waiting.cid.clone();
-                let follow = Follow { member, cid: waiting.cid, users, found: Vec::new() };
+                let room = self.topology.room_of(*users.first().unwrap_or(&session.user_id()));
+                let follow = Follow { member, cid, users, found: Vec::new() };
                 self.ask(room, RoomAsk::StatusFollow(Box::new(follow)));
-                session.waiting = Some(super::socket::Waiting { cid, kind: WaitKind::Room });
+                let waiting =
+                    super::socket::Waiting { observed, ..super::socket::Waiting::for_room() };
+                session.waiting = Some(Box::new(waiting));
                 return self.put(conn, State::Socket(session));
             }
             (Outcome::Rpc(Ok(answer)), WaitKind::Rpc(id)) => {
                 let payload = String::from_utf8_lossy(&answer.unwrap_or_default()).into_owned();
                 let rpc = realtime::Rpc { id, payload, ..Default::default() };
-                let frame = frames::frame(session.format, &waiting.cid, Some(Message::Rpc(rpc)));
+                let frame = frames::frame(session.format, &cid, Some(Message::Rpc(rpc)));
                 self.reply(conn, &frame, out);
             }
             (Outcome::Rpc(Err(error)), _) => {
@@ -415,11 +417,11 @@ impl Core {
                     error_code::RUNTIME_FUNCTION_EXCEPTION
                 };
                 let error = (code, error.message.as_str());
-                self.reply_error(conn, session.format, &waiting.cid, error, out);
+                self.reply_error(conn, session.format, &cid, error, out);
             }
             (Outcome::Users(Err(error)) | Outcome::Api(Err(error)), _) => {
                 let error = (error_code::RUNTIME_EXCEPTION, &*error.message);
-                self.reply_error(conn, session.format, &waiting.cid, error, out);
+                self.reply_error(conn, session.format, &cid, error, out);
             }
             (outcome, kind) => {
                 tracing::error!(?outcome, ?kind, "an answer that nobody asked for");

@@ -31,11 +31,11 @@ pub(super) const RESUMED_PER_TURN_MAX: usize = 32;
 /// Bytes that wait, and the connection's share of the turn.
 pub(super) struct Backlog {
     bytes: Vec<u8>,
-    /// How many of `bytes` have been handled.
-    taken: usize,
-    /// What of it stands in the gauge.
-    counted: usize,
     stats: Arc<CoreStats>,
+    /// How many of `bytes` have been handled. Reading stops long before 4 GiB wait.
+    taken: u32,
+    /// What of them stands in the gauge.
+    counted: u32,
     /// The turn in which `handled` requests were handled.
     turn: u32,
     handled: u16,
@@ -54,13 +54,13 @@ pub(super) struct Backlog {
 /// A backlog's bytes while they are handled.
 pub(super) struct Lent {
     bytes: Vec<u8>,
-    taken: usize,
+    taken: u32,
 }
 
 impl Lent {
     /// What is to be handled; `fresh` if nothing was waiting.
     pub(super) fn or<'a>(&'a self, fresh: &'a [u8]) -> &'a [u8] {
-        let rest = self.bytes.get(self.taken..).unwrap_or_default();
+        let rest = self.bytes.get(self.taken as usize..).unwrap_or_default();
         if rest.is_empty() { fresh } else { rest }
     }
 }
@@ -69,9 +69,9 @@ impl Backlog {
     pub(super) fn new(stats: Arc<CoreStats>) -> Self {
         Self {
             bytes: Vec::new(),
+            stats,
             taken: 0,
             counted: 0,
-            stats,
             turn: 0,
             handled: 0,
             untaken: 0,
@@ -87,14 +87,14 @@ impl Backlog {
     }
 
     fn len(&self) -> usize {
-        self.bytes.len() - self.taken
+        self.bytes.len() - self.taken as usize
     }
 
     /// Adds bytes behind what waits. What is handled goes when it is the larger part, so that each
     /// byte is moved once at most.
     pub(super) fn hold(&mut self, bytes: &[u8]) {
-        if self.taken > self.len() {
-            self.bytes.drain(..self.taken);
+        if self.taken as usize > self.len() {
+            self.bytes.drain(..self.taken as usize);
             self.taken = 0;
         }
         self.bytes.extend_from_slice(bytes);
@@ -111,7 +111,7 @@ impl Backlog {
         if lent.bytes.is_empty() {
             self.bytes.extend_from_slice(&fresh[fresh.len().saturating_sub(left)..]);
         } else if left > 0 {
-            self.taken = lent.bytes.len().saturating_sub(left);
+            self.taken = count_u32(lent.bytes.len().saturating_sub(left));
             self.bytes = lent.bytes;
         }
         self.recount();
@@ -190,11 +190,11 @@ impl Backlog {
     }
 
     fn recount(&mut self) {
-        let len = self.len();
+        let len = count_u32(self.len());
         if len >= self.counted {
-            self.stats.input_bytes_waiting.add((len - self.counted) as u64);
+            self.stats.input_bytes_waiting.add(u64::from(len - self.counted));
         } else {
-            self.stats.input_bytes_waiting.take((self.counted - len) as u64);
+            self.stats.input_bytes_waiting.take(u64::from(self.counted - len));
         }
         self.counted = len;
     }
@@ -202,8 +202,12 @@ impl Backlog {
 
 impl Drop for Backlog {
     fn drop(&mut self) {
-        self.stats.input_bytes_waiting.take(self.counted as u64);
+        self.stats.input_bytes_waiting.take(u64::from(self.counted));
     }
+}
+
+fn count_u32(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 impl Core {
@@ -220,7 +224,7 @@ impl Core {
             }
             State::Socket(mut session) => {
                 session.backlog.all_taken();
-                session.heard = now;
+                session.heard = now.into();
                 if session.waiting.is_some() || session.backlog.is_empty() {
                     return self.put(conn, State::Socket(session));
                 }

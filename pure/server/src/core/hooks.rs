@@ -53,7 +53,7 @@ impl Core {
         if let Err(error) = self.job_of(conn, session, work, out) {
             return self.too_many(conn, session.format, &cid, &error, out);
         }
-        Step::Wait(Waiting { cid, kind: WaitKind::Before })
+        Step::wait(Waiting::new(cid, WaitKind::Before))
     }
 
     /// What the before-hook made of the message: it is handled, refused, or forbidden.
@@ -108,9 +108,9 @@ impl Core {
             return self.dispatch(now, conn, session, envelope, out);
         }
         let request = envelope.clone();
-        let step = self.dispatch(now, conn, session, envelope, out);
-        match &step {
-            Step::Wait(_) => session.observed = Some(Box::new(request)),
+        let mut step = self.dispatch(now, conn, session, envelope, out);
+        match &mut step {
+            Step::Wait(waiting) => waiting.observed = Some(Box::new(request)),
             Step::Done => {
                 let answer = answer_of_core(session, &request);
                 self.after_message(conn, session, request, answer, out);
@@ -126,7 +126,8 @@ impl Core {
     pub(super) fn observed_answer(&mut self, conn: ConnId, frame: &Bytes, out: &mut Output<Mail>) {
         match self.take(conn) {
             State::Socket(mut session) => {
-                if let Some(request) = session.observed.take() {
+                let waiting = session.waiting.as_mut();
+                if let Some(request) = waiting.and_then(|waiting| waiting.observed.take()) {
                     self.after_message(conn, &session, *request, Some(frame.clone()), out);
                 }
                 self.put(conn, State::Socket(session));

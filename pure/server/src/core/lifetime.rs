@@ -6,7 +6,8 @@ use game::api::Disconnect;
 use uuid::Uuid;
 
 use super::backlog::RESUMED_PER_TURN_MAX;
-use super::{Core, SERVER_SIDE, State};
+use super::socket::Session;
+use super::{Core, SERVER_SIDE, Slot, State};
 use crate::frames;
 use crate::mail::{Mail, RoomAsk, Severed};
 
@@ -29,11 +30,9 @@ pub(super) struct Stopping {
 impl Core {
     /// Arms the connection's timer anew.
     pub(super) fn arm(&mut self, due: Now, conn: ConnId) {
-        let timer = self.timers.arm(due, conn);
-        if let Some(slot) = self.conns.get_mut(conn.slot as usize)
-            && let Some(old) = slot.timer.replace(timer)
-        {
-            self.timers.disarm(old);
+        let slot = self.conns.get(conn.slot as usize);
+        if slot.is_some_and(|slot| slot.generation == conn.generation) {
+            self.deadlines.arm(due, conn.slot);
         }
     }
 
@@ -44,7 +43,7 @@ impl Core {
             .as_ref()
             .map(|stopping| stopping.sockets_until.unwrap_or(stopping.rooms_until).mono_ns);
         let backlog = (!self.backlogs.is_empty()).then_some(now.mono_ns);
-        let next = [self.timers.next_ns(), look, stopping, self.kept.due_ns(), backlog];
+        let next = [self.deadlines.next_ns(), look, stopping, self.kept.due_ns(), backlog];
         out.wake_at(next.into_iter().flatten().min());
     }
 
@@ -52,12 +51,9 @@ impl Core {
         self.post_kept(now, out);
         self.post_waiting_in_time(out);
         self.resume_backlogs(now, out);
-        while let Some(conn) = self.timers.pop_due(now) {
-            if let Some(slot) = self.conns.get_mut(conn.slot as usize)
-                && slot.generation == conn.generation
-            {
-                slot.timer = None;
-            }
+        while let Some(slot) = self.deadlines.pop_due(now) {
+            let Some(Slot { generation, .. }) = self.conns.get(slot as usize) else { continue };
+            let conn = ConnId { slot, generation: *generation };
             match self.take(conn) {
                 State::Http(http) => self.http_check(now, conn, http, out),
                 State::Socket(session) => self.socket_check(now, conn, session, out),
@@ -177,10 +173,7 @@ impl Core {
         }
         slot.state = State::Free;
         self.forget_connection(conn);
-        let Some(slot) = self.conns.get_mut(conn.slot as usize) else { return };
-        if let Some(timer) = slot.timer.take() {
-            self.timers.disarm(timer);
-        }
+        self.deadlines.disarm(conn.slot);
         self.conns_open = self.conns_open.saturating_sub(1);
         self.stop_if_empty(out);
     }
@@ -194,18 +187,18 @@ impl Core {
         self.put(conn, State::Closing);
         // After our close frame rooms have heard of it already.
         if session.closing.is_none() {
-            self.session_over(&session);
+            self.session_over(conn, &session);
         }
     }
 
     /// Everything that must happen once when a session ends.
-    pub(super) fn session_over(&mut self, session: &super::socket::Session) {
-        self.sessions.remove(&session.session_id);
-        self.user_sessions.remove(&(session.user_id, session.session_id));
+    pub(super) fn session_over(&mut self, conn: ConnId, session: &Session) {
+        self.places.remove(session.session_id, conn.slot);
+        self.places.remove(session.user_id(), conn.slot);
         self.forget_socket((session.group, session.address));
         self.stats.sessions.down();
         self.stats.socket_ws_closed.up();
-        let (session_id, user_id) = (session.session_id, session.user_id);
+        let (session_id, user_id) = (session.session_id, session.user_id());
         let topology = self.topology.clone();
         for room in &topology.rooms {
             self.ask(*room, RoomAsk::Closed { session_id, user_id });
@@ -219,7 +212,7 @@ impl Core {
         }
         self.tell_revocations();
         for session_id in &severed.sessions {
-            if let Some(conn) = self.sessions.get(session_id).copied() {
+            for conn in self.open_sockets(*session_id, |session| session.session_id) {
                 self.close_socket(now, conn, 1000, SERVER_SIDE, out);
             }
         }
@@ -236,11 +229,7 @@ impl Core {
         cause: Disconnect,
         out: &mut Output<Mail>,
     ) {
-        let own = (user_id, Uuid::nil())..=(user_id, Uuid::max());
-        let own = self.user_sessions.range(own);
-        let conns: Vec<ConnId> =
-            own.filter_map(|(_, session_id)| self.sessions.get(session_id).copied()).collect();
-        for conn in conns {
+        for conn in self.open_sockets(user_id, Session::user_id) {
             if let (Disconnect::Banned, Some(slot)) = (cause, self.conns.get(conn.slot as usize))
                 && let State::Socket(session) = &slot.state
             {

@@ -62,8 +62,8 @@ impl Core {
                 };
                 let member = self.member(conn, session);
                 let room = self.topology.room_of(id.uuid);
-                self.ask(room, RoomAsk::MatchLeave { member, cid: cid.clone(), id });
-                wait_for_room(cid)
+                self.ask(room, RoomAsk::MatchLeave { member, cid, id });
+                Step::wait(Waiting::for_room())
             }
             Some(Message::StatusUpdate(update)) => {
                 self.status_update(conn, session, cid, update, out)
@@ -80,8 +80,8 @@ impl Core {
                     self.reply(conn, &frames::frame(session.format, &cid, None), out);
                     return Step::Done;
                 };
-                self.ask(room, RoomAsk::StatusUnfollow { member, cid: cid.clone(), users });
-                wait_for_room(cid)
+                self.ask(room, RoomAsk::StatusUnfollow { member, cid, users });
+                Step::wait(Waiting::for_room())
             }
             Some(other) => self.not_here(conn, session, &cid, &other, out),
             // Decoding leaves no envelope without a message.
@@ -239,8 +239,8 @@ impl Core {
         };
         let member = self.member(conn, session);
         let room = self.topology.room_of(id.uuid);
-        self.ask(room, RoomAsk::MatchCreate { member, cid: cid.clone(), id });
-        wait_for_room(cid)
+        self.ask(room, RoomAsk::MatchCreate { member, cid, id });
+        Step::wait(Waiting::for_room())
     }
 
     fn match_join(
@@ -279,9 +279,8 @@ impl Core {
             client_port: Some(session.client.port()),
         });
         let room = self.topology.room_of(id.uuid);
-        let ask = RoomAsk::MatchJoin { member, cid: cid.clone(), id, by_token, request };
-        self.ask(room, ask);
-        wait_for_room(cid)
+        self.ask(room, RoomAsk::MatchJoin { member, cid, id, by_token, request });
+        Step::wait(Waiting::for_room())
     }
 
     fn status_update(
@@ -300,9 +299,9 @@ impl Core {
             return self.bad_input(conn, session, &cid, text, out);
         }
         let member = self.member(conn, session);
-        let room = self.topology.room_of(session.user_id);
-        self.ask(room, RoomAsk::StatusUpdate { member, cid: cid.clone(), status: update.status });
-        wait_for_room(cid)
+        let room = self.topology.room_of(session.user_id());
+        self.ask(room, RoomAsk::StatusUpdate { member, cid, status: update.status });
+        Step::wait(Waiting::for_room())
     }
 
     /// The users must exist: the batcher looks them up, then their rooms are asked.
@@ -321,7 +320,7 @@ impl Core {
         if let Err(error) = self.job_of(conn, session, work, out) {
             return self.too_many(conn, session.format, &cid, &error, out);
         }
-        Step::Wait(Waiting { cid, kind: WaitKind::Follow })
+        Step::wait(Waiting::new(cid, WaitKind::Follow))
     }
 
     fn socket_rpc(
@@ -335,13 +334,13 @@ impl Core {
         if rpc.id.is_empty() {
             return self.bad_input(conn, session, &cid, "RPC ID must be set", out);
         }
-        let id = rpc.id.to_lowercase();
+        let id = lower_case(rpc.id);
         let context = session_context("rpc", session);
         let call = RpcJob { id: id.clone(), payload: Bytes::from(rpc.payload), context };
         if let Err(error) = self.job_of(conn, session, Work::Rpc(Box::new(call)), out) {
             return self.too_many(conn, session.format, &cid, &error, out);
         }
-        Step::Wait(Waiting { cid, kind: WaitKind::Rpc(id) })
+        Step::wait(Waiting::new(cid, WaitKind::Rpc(id)))
     }
 
     /// Hands over work that a session wants.
@@ -375,20 +374,25 @@ impl Core {
 pub(super) fn session_context(execution_mode: &'static str, session: &Session) -> CallContext {
     CallContext {
         execution_mode,
-        user_id: Some(session.user_id),
-        username: Some(session.username.to_string()),
+        user_id: Some(session.user_id()),
+        username: Some(session.claims.username.to_string()),
         vars: session.claims.vars.clone(),
         user_session_exp: Some(session.claims.expires_s),
         session_id: Some(session.session_id),
-        lang: Some(session.lang.to_string()),
+        lang: Some(session.lang().to_owned()),
         client_ip: Some(session.client.ip()),
         client_port: Some(session.client.port()),
         ..CallContext::default()
     }
 }
 
-fn wait_for_room(cid: String) -> Step {
-    Step::Wait(Waiting { cid, kind: WaitKind::Room })
+/// In place, unless letters change their length.
+fn lower_case(mut text: String) -> String {
+    if !text.is_ascii() {
+        return text.to_lowercase();
+    }
+    text.make_ascii_lowercase();
+    text
 }
 
 fn parse_ids(texts: &[String]) -> Option<Vec<Uuid>> {

@@ -230,7 +230,7 @@ impl Core {
         CallContext {
             execution_mode,
             user_id: caller.map(|claims| claims.user_id),
-            username: caller.map(|claims| claims.username.clone()),
+            username: caller.map(|claims| claims.username.to_string()),
             vars: caller.map(|claims| claims.vars.clone()).unwrap_or_default(),
             user_session_exp: caller.map(|claims| claims.expires_s),
             client_ip: Some(client_ip),
@@ -305,8 +305,8 @@ impl Core {
         online: bool,
         out: &mut Output<Mail>,
     ) {
-        self.sessions.insert(session.session_id, conn);
-        self.user_sessions.insert((session.user_id, session.session_id));
+        self.places.insert(session.session_id, conn.slot);
+        self.places.insert(session.user_id(), conn.slot);
         self.stats.sessions.up();
         self.stats.socket_ws_opened.up();
         let settings = &self.settings.socket;
@@ -314,7 +314,7 @@ impl Core {
         out.output_patience(conn, settings.write_wait_ms);
         self.arm(now.after_ms(settings.ping_period_ms), conn);
         let member = self.member(conn, session);
-        let room = self.topology.room_of(session.user_id);
+        let room = self.topology.room_of(session.user_id());
         self.ask(room, RoomAsk::Opened { member, online });
     }
 }

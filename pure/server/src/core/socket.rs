@@ -3,6 +3,7 @@
 //! between, as they come.
 
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use event::{ConnId, Now, Output};
@@ -18,13 +19,12 @@ use super::{Core, State};
 use crate::frames;
 use crate::mail::{Delivery, Format, Mail, Member, Then};
 
-/// The state of a socket.
+/// The state of a socket. Most sockets are idle, and what they weigh is what a server can hold: what
+/// only some have is in a box, and nothing is here that the claims hold too.
 pub(super) struct Session {
     pub(super) session_id: Uuid,
-    pub(super) user_id: Uuid,
-    pub(super) username: Arc<str>,
     pub(super) claims: Arc<Claims>,
-    pub(super) lang: Box<str>,
+    lang: Option<Box<Lang>>,
     /// The client's address and port, as its handshake and the proxies tell.
     pub(super) client: Client,
     /// The records of its user and of its address (`crate::limits`).
@@ -37,14 +37,36 @@ pub(super) struct Session {
     /// The peer sends no more.
     pub(super) is_eof: bool,
     /// When the message that is not complete yet began.
-    began: Option<Now>,
-    pub(super) waiting: Option<Waiting>,
-    /// The message that waits for a room's answer, if an after-hook is to see both.
-    pub(super) observed: Option<Box<Envelope>>,
-    pub(super) heard: Now,
-    pinged: Now,
+    began: Option<Moment>,
+    pub(super) waiting: Option<Box<Waiting>>,
+    pub(super) heard: Moment,
+    pinged: Moment,
     /// When we sent a close frame; from then on nothing else is sent.
-    pub(super) closing: Option<Now>,
+    pub(super) closing: Option<Moment>,
+}
+
+/// The language of a socket that names none.
+const LANG: &str = "en";
+
+/// A language other than [`LANG`].
+struct Lang(Box<str>);
+
+/// A moment by the clock that never goes back, as its nanoseconds and one. An `Option` of it takes 8
+/// bytes, one of a [`Now`] 24.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(NonZeroU64);
+
+impl From<Now> for Moment {
+    fn from(now: Now) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(now.mono_ns))
+    }
+}
+
+impl Moment {
+    /// So many milliseconds later; stops at the end of time.
+    fn after_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms.saturating_mul(1_000_000)))
+    }
 }
 
 /// A client's address, without the text that scripts see of it: sockets are many.
@@ -72,8 +94,21 @@ impl Client {
 /// A message that waits for its answer.
 #[derive(Debug)]
 pub(super) struct Waiting {
+    /// Empty if a room answers: the room was given it.
     pub(super) cid: String,
     pub(super) kind: WaitKind,
+    /// The message itself, if a room answers it and an after-hook is to see both.
+    pub(super) observed: Option<Box<Envelope>>,
+}
+
+impl Waiting {
+    pub(super) fn new(cid: String, kind: WaitKind) -> Self {
+        Self { cid, kind, observed: None }
+    }
+
+    pub(super) fn for_room() -> Self {
+        Self::new(String::new(), WaitKind::Room)
+    }
 }
 
 /// Who answers.
@@ -96,9 +131,15 @@ pub(super) enum Step {
     /// It was answered with an error; go on.
     Refused,
     /// The messages behind it wait.
-    Wait(Waiting),
+    Wait(Box<Waiting>),
     /// The socket is to be closed, with this code and reason.
     Close(u16, &'static str),
+}
+
+impl Step {
+    pub(super) fn wait(waiting: Waiting) -> Self {
+        Self::Wait(Box::new(waiting))
+    }
 }
 
 impl Session {
@@ -113,10 +154,8 @@ impl Session {
     ) -> Self {
         Self {
             session_id,
-            user_id: claims.user_id,
-            username: Arc::from(claims.username.as_str()),
             claims,
-            lang: options.1.into(),
+            lang: (options.1 != LANG).then(|| Box::new(Lang(options.1.into()))),
             client,
             group,
             address,
@@ -126,11 +165,18 @@ impl Session {
             is_eof: false,
             began: None,
             waiting: None,
-            observed: None,
-            heard: now,
-            pinged: now,
+            heard: now.into(),
+            pinged: now.into(),
             closing: None,
         }
+    }
+
+    pub(super) fn user_id(&self) -> Uuid {
+        self.claims.user_id
+    }
+
+    pub(super) fn lang(&self) -> &str {
+        self.lang.as_ref().map_or(LANG, |lang| &lang.0)
     }
 }
 
@@ -143,7 +189,7 @@ impl Core {
         bytes: &[u8],
         out: &mut Output<Mail>,
     ) {
-        session.heard = now;
+        session.heard = now.into();
         let backlog = &mut session.backlog;
         if session.waiting.is_none() && backlog.is_empty() && !backlog.waits_for_taking() {
             return self.socket_run(now, conn, session, bytes, out);
@@ -225,12 +271,12 @@ impl Core {
     ) {
         if session.backlog.pace(conn, out) {
             // Its silence was ours: nobody listened.
-            session.heard = now;
+            session.heard = now.into();
         }
         if session.decoder.is_idle() {
             session.began = None;
         } else if session.began.is_none() {
-            session.began = Some(now);
+            session.began = Some(now.into());
             // The timer may be set for later than the message may take.
             let settings = &self.settings.socket;
             self.arm(now.after_ms(settings.read_timeout_ms.min(settings.ping_period_ms)), conn);
@@ -288,7 +334,7 @@ impl Core {
     ) {
         if session.closing.is_none() {
             out.send_with(conn, |to| ws::encode_close(to, code.unwrap_or(1000), ""));
-            self.session_over(session);
+            self.session_over(conn, session);
         }
         out.close(conn);
         self.put(conn, State::Closing);
@@ -308,14 +354,13 @@ impl Core {
         if session.closing.is_some() {
             return;
         }
-        session.closing = Some(now);
+        session.closing = Some(now.into());
         session.waiting = None;
-        session.observed = None;
         if session.backlog.clear() {
             out.reading(conn, true);
         }
         out.send_with(conn, |to| ws::encode_close(to, code, reason));
-        self.session_over(session);
+        self.session_over(conn, session);
         self.arm(now.after_ms(self.settings.socket.close_ack_wait_ms), conn);
     }
 
@@ -351,7 +396,9 @@ impl Core {
                 Then::DropIfBehind => out.offer_shared(conn, delivery.frame.clone()),
                 _ => out.send_shared(conn, delivery.frame.clone()),
             }
-            if session.observed.is_some() && delivery.then == Then::Answered {
+            let is_observed =
+                session.waiting.as_ref().is_some_and(|waiting| waiting.observed.is_some());
+            if is_observed && delivery.then == Then::Answered {
                 self.observed_answer(conn, &delivery.frame, out);
             }
             match delivery.then {
@@ -376,7 +423,6 @@ impl Core {
         match self.take(conn) {
             State::Socket(mut session) => {
                 session.waiting = None;
-                session.observed = None;
                 self.note_said(conn, &mut session, bytes, out);
                 if session.backlog.is_empty() {
                     return self.socket_rests(now, conn, session, out);
@@ -398,25 +444,26 @@ impl Core {
         let settings = &self.settings.socket;
         let (ping_ms, pong_ms) = (settings.ping_period_ms, settings.pong_wait_ms);
         let read_ms = settings.read_timeout_ms;
+        let moment = Moment::from(now);
         // Otherwise it may be ours: nobody listens, and whether it takes its answers the engine watches.
         let may_be_silent = session.waiting.is_none() && !session.backlog.is_untaken();
         if let Some(closing) = session.closing {
-            if now >= closing.after_ms(settings.close_ack_wait_ms) {
+            if moment >= closing.after_ms(settings.close_ack_wait_ms) {
                 out.close(conn);
                 return self.put(conn, State::Closing);
             }
-        } else if session.began.is_some_and(|began| now >= began.after_ms(read_ms)) {
+        } else if session.began.is_some_and(|began| moment >= began.after_ms(read_ms)) {
             self.stats.socket_ws_closed_slow.up();
             let reason = "a message did not arrive within socket.read_timeout_ms";
             self.begin_close(now, conn, &mut session, 1008, reason, out);
             return self.put(conn, State::Socket(session));
-        } else if may_be_silent && now >= session.heard.after_ms(pong_ms) {
+        } else if may_be_silent && moment >= session.heard.after_ms(pong_ms) {
             self.stats.socket_ws_closed_silent.up();
             self.begin_close(now, conn, &mut session, 1000, "read timeout: pong not received", out);
             return self.put(conn, State::Socket(session));
-        } else if now >= session.heard.max(session.pinged).after_ms(ping_ms) {
+        } else if moment >= session.heard.max(session.pinged).after_ms(ping_ms) {
             // Whoever talks is alive: only silent clients are asked.
-            session.pinged = now;
+            session.pinged = moment;
             out.send_with(conn, |to| ws::encode(to, ws::Opcode::Ping, b""));
         }
         let mut due = session.heard.max(session.pinged).after_ms(ping_ms);
@@ -426,9 +473,9 @@ impl Core {
         if let Some(began) = session.began {
             due = due.min(began.after_ms(read_ms));
         }
-        let due = due.max(now.after_ms(1));
+        let Moment(due_ns) = due.max(moment.after_ms(1));
         self.put(conn, State::Socket(session));
-        self.arm(due, conn);
+        self.arm(Now { mono_ns: due_ns.get() - 1, ..now }, conn);
     }
 
     /// Sends an answer of the core's own.
@@ -455,9 +502,9 @@ impl Core {
     pub(super) fn member(&self, conn: ConnId, session: &Session) -> Member {
         Member {
             presence: Presence {
-                user_id: session.user_id,
+                user_id: session.user_id(),
                 session_id: session.session_id,
-                username: session.username.clone(),
+                username: session.claims.username.shared(),
             },
             address: self.address(conn),
             format: session.format,
@@ -479,5 +526,18 @@ fn payload_len(message: &Message<'_>) -> usize {
         Message::Text(text) => text.len(),
         Message::Binary(bytes) | Message::Ping(bytes) | Message::Pong(bytes) => bytes.len(),
         Message::Close { .. } => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Session;
+    use crate::core::Slot;
+
+    #[test]
+    fn an_idle_socket_is_small() {
+        // 192 is one of mimalloc's sizes; the next one is 224.
+        assert!(size_of::<Session>() <= 192, "{} bytes", size_of::<Session>());
+        assert!(size_of::<Slot>() <= 24, "{} bytes", size_of::<Slot>());
     }
 }

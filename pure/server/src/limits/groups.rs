@@ -175,7 +175,7 @@ pub(crate) struct Group {
 /// Half as many bits as an id or address has: they save 10 bytes for each idle socket. Ids are made
 /// by the server, at random, and addresses are told apart by one half of theirs, of which the sum
 /// loses nothing.
-fn key_of(bits: u128) -> u64 {
+pub(crate) fn key_of(bits: u128) -> u64 {
     const LOW: u128 = u64::MAX as u128;
     let halves = [(bits >> 64) & LOW, bits & LOW].map(|half| u64::try_from(half).unwrap_or(0));
     halves[0].wrapping_add(halves[1].wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1)

@@ -125,7 +125,7 @@ impl Worker {
         let claims = token.and_then(|token| self.signer.verify_session(token, now).ok());
         if let Some(claims) = claims {
             context.user_id = Some(claims.user_id);
-            context.username = Some(claims.username);
+            context.username = Some(claims.username.to_string());
             context.vars = claims.vars;
             context.user_session_exp = Some(claims.expires_s);
         }
