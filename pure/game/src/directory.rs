@@ -1,23 +1,28 @@
 //! The directory: all matches of the node, and who is online. Every thread that lists keeps a
 //! replica, fed by [`DirectoryEvent`]s that rooms and cores mail to it; nobody else writes it.
 //!
-//! Events go in ([`Directory::apply`]), lists come out ([`Directory::list`]). What a match does,
-//! and who is in it, is the room's; how lists are written for clients is `wire`'s.
+//! Events go in ([`Directory::apply`]), lists come out ([`Directory::list`]). Of sessions, the room
+//! that knows them is told one by one, and hands on what became of it in pages that all threads
+//! share ([`Directory::take_online_changes`]). What a match does, and who is in it, is the room's;
+//! how lists are written for clients is `wire`'s.
 //!
 //! Source: nakama 3.40, `match_registry.go`, save that labels are found at once, not up to a
 //! second later, and that a label and a query may be asked for together.
 
 mod index;
 mod list;
+mod online;
 #[cfg(test)]
 mod tests;
 
 pub use list::{ListError, ListFilter};
+pub use online::OnlinePage;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use index::{Index, Key};
+use online::Online;
 use uuid::Uuid;
 
 use crate::match_id::MatchId;
@@ -86,6 +91,8 @@ pub enum DirectoryEvent {
         /// Which session.
         session_id: Uuid,
     },
+    /// What has become of the sessions that another directory was told of.
+    Online(OnlinePage),
 }
 
 /// A match in a list. Cheap to clone.
@@ -131,7 +138,7 @@ pub struct Directory {
     /// Versions of the newest matches that ended, so that late events do not revive them.
     ended: BTreeMap<MatchId, u64>,
     ended_order: VecDeque<MatchId>,
-    online: BTreeSet<(Uuid, Uuid)>,
+    online: Online,
     counters: DirectoryCounters,
     list_steps_max: u64,
 }
@@ -161,7 +168,7 @@ impl Directory {
     pub const AUTHORITATIVE_MAX: usize = 1_000_000;
     /// Relayed matches, about 300 bytes each. Further ones run, but are not listed, and are counted.
     pub const RELAYED_MAX: usize = 200_000;
-    /// Online sessions; about 50 bytes each. Further ones do not count as online, and are counted.
+    /// Online sessions; about 40 bytes each, for all threads together. Further ones do not count as online, and are counted.
     pub const ONLINE_MAX: usize = 2_000_000;
     /// Ended matches that are remembered. An event about one that ended before so many others is
     /// taken as news; mail between two threads is in order, so that this needs a repeated event.
@@ -176,7 +183,7 @@ impl Directory {
             index: Index::default(),
             ended: BTreeMap::new(),
             ended_order: VecDeque::new(),
-            online: BTreeSet::new(),
+            online: Online::default(),
             counters: DirectoryCounters::default(),
             list_steps_max: Self::LIST_STEPS_MAX,
         }
@@ -216,8 +223,9 @@ impl Directory {
                 self.go_online(*user_id, *session_id)
             }
             DirectoryEvent::UserOffline { user_id, session_id } => {
-                self.online.remove(&(*user_id, *session_id))
+                self.online.remove(*user_id, *session_id)
             }
+            DirectoryEvent::Online(page) => self.online.replace(page),
         };
         self.counters.events_stale_count += u64::from(!is_news);
     }
@@ -244,7 +252,7 @@ impl Directory {
 
     /// Whether any session makes the user appear online.
     pub fn is_online(&self, user_id: Uuid) -> bool {
-        self.online.range((user_id, Uuid::nil())..=(user_id, Uuid::max())).next().is_some()
+        self.online.has(user_id)
     }
 
     /// How many sessions make their users appear online.
@@ -252,9 +260,16 @@ impl Directory {
         self.online.len()
     }
 
-    /// What was refused or ignored so far.
+    /// What was refused or ignored so far; sessions by all directories that handed theirs on.
     pub fn counters(&self) -> DirectoryCounters {
-        self.counters
+        let online_refused_count = self.online.refused_count();
+        DirectoryCounters { online_refused_count, ..self.counters }
+    }
+
+    /// What has become, since the last call, of the sessions that this directory was told of one by
+    /// one, for all other directories. `room` tells it from others that hand theirs on.
+    pub fn take_online_changes(&mut self, room: u16) -> impl Iterator<Item = DirectoryEvent> + '_ {
+        self.online.take_changes(room).map(DirectoryEvent::Online)
     }
 
     /// Sets what one listing may cost, in steps of very roughly a nanosecond.
@@ -335,11 +350,7 @@ impl Directory {
     }
 
     fn go_online(&mut self, user_id: Uuid, session_id: Uuid) -> bool {
-        if self.online.len() >= Self::ONLINE_MAX && !self.online.contains(&(user_id, session_id)) {
-            self.counters.online_refused_count += 1;
-            return true;
-        }
-        self.online.insert((user_id, session_id))
+        self.online.insert(user_id, session_id, Self::ONLINE_MAX)
     }
 
     /// What queries see of an authoritative match.

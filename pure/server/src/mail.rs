@@ -123,8 +123,9 @@ pub enum Mail {
     Cancel { id: Uuid },
     /// Room to worker: what became of a `Create` or `Signal`.
     Answer { ask: u64, outcome: Result<Bytes, AskError> },
-    /// Room to listers: matches and online users changed.
-    Directory(Vec<DirectoryEvent>),
+    /// Room to listers: matches and online users changed, all of a turn. It waits until its receiver
+    /// wakes for something else, so that it must be small.
+    Directory(Arc<[DirectoryEvent]>),
     /// Any thread to listers: the scripts' cache changed, all of a turn.
     Cache(Arc<[CacheChange]>),
     /// Worker or room to every core: tokens that count no more, sockets that are to be closed.

@@ -31,6 +31,10 @@ use crate::mail::{AskError, Mail, Member, RoomAsk, Then, Topology};
 use crate::settings::Settings;
 use crate::stats::RoomStats;
 
+/// Pages of online users after which those who keep replicas are woken to take them. With a million
+/// users online a page is 8 KB.
+const PAGES_UNSEEN_MAX: usize = 256;
+
 /// The handler of a room thread.
 pub struct Room {
     me: ThreadId,
@@ -44,14 +48,17 @@ pub struct Room {
     relayed: BTreeMap<Uuid, relayed::Relayed>,
     /// In how many relayed matches the sessions of each user are.
     relayed_of: BTreeMap<Uuid, u32>,
-    users: BTreeMap<Uuid, status::User>,
+    /// In boxes, because a tree has room for twice of what is in it.
+    users: BTreeMap<Uuid, Box<status::User>>,
     sessions: BTreeMap<Uuid, Joined>,
     ticks: Timers<Uuid>,
     outbox: Outbox,
     /// Counts this room's directory changes.
     version: u64,
-    /// Directory changes of this turn, already applied here.
+    /// Changes of matches of this turn, already applied here.
     changes: Vec<DirectoryEvent>,
+    /// Pages of online users that were posted since listers were last woken for them.
+    pages_unseen: usize,
     /// Other mail of this turn.
     mails: Vec<(ThreadId, Mail)>,
     /// How many matches tick at each rate; the highest one in use was told to the cores.
@@ -104,6 +111,7 @@ impl Room {
             outbox: Outbox::default(),
             version: 0,
             changes: Vec::new(),
+            pages_unseen: 0,
             mails: Vec::new(),
             rates: [0; 61],
             told_rate_hz: 0,
@@ -303,7 +311,7 @@ impl Room {
         }
     }
 
-    /// A change that everybody who lists must hear of. `make` is given its version.
+    /// A change of a match that everybody who lists must hear of. `make` is given its version.
     fn change(&mut self, make: impl FnOnce(u64) -> DirectoryEvent) {
         self.version += 1;
         let event = make(self.version);
@@ -362,17 +370,32 @@ impl Room {
         self.tell_if_drained();
     }
 
+    /// Posts what has become of matches and online users. Listers need not wake for it, save now and
+    /// then: the pages that they have not seen are kept as they were.
+    fn tell_listers(&mut self, out: &mut Output<Mail>) {
+        let matches = self.changes.len();
+        self.changes.extend(self.desk.directory.take_online_changes(self.me.0));
+        if self.changes.is_empty() {
+            return;
+        }
+        self.pages_unseen += self.changes.len() - matches;
+        let is_urgent = self.pages_unseen > PAGES_UNSEEN_MAX;
+        if is_urgent {
+            self.pages_unseen = 0;
+        }
+        let changes: Arc<[DirectoryEvent]> = self.changes.drain(..).collect();
+        for to in self.topology.listers().filter(|to| *to != self.me) {
+            let mail = Mail::Directory(changes.clone());
+            if is_urgent { out.mail(to, mail) } else { out.mail_lazy(to, mail) }
+        }
+    }
+
     /// Posts what the turn has brought. Answers to workers come after the directory, so that
     /// whoever is told of a match finds it listed. While more ticks are due, cores are not woken
     /// for every one of them.
     fn flush(&mut self, now: Now, out: &mut Output<Mail>) {
         let is_more_due = self.ticks.next_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
-        if !self.changes.is_empty() {
-            let changes = std::mem::take(&mut self.changes);
-            for to in self.topology.listers().filter(|to| *to != self.me) {
-                out.mail_lazy(to, Mail::Directory(changes.clone()));
-            }
-        }
+        self.tell_listers(out);
         self.desk.post_cache(self.me, &self.topology, out);
         self.stats.script_log_dropped.set(self.desk.script_log.dropped_count);
         self.stats.match_creates_refused.set(self.desk.refused.creates);

@@ -4,10 +4,10 @@
 //! sockets `server/session_registry.go`.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
 use game::directory::DirectoryEvent;
 use game::guest::Presence;
-use smallvec::SmallVec;
 use uuid::Uuid;
 use wire::nakama::realtime::{Message, Status, StatusPresenceEvent, UserPresence};
 
@@ -23,15 +23,76 @@ const FOLLOWS_MAX: usize = 16_384;
 #[derive(Debug, Default)]
 pub(super) struct User {
     /// Sorted by session id: mostly one, and new ones mostly at the end.
-    sockets: SmallVec<[Socket; 1]>,
-    followers: BTreeMap<Uuid, Member>,
+    sockets: Sockets,
+    /// Most users have none.
+    followers: Option<Box<Followers>>,
 }
+
+/// As a `SmallVec` of one, which takes 16 bytes more.
+#[derive(Debug)]
+enum Sockets {
+    One(Socket),
+    Listed(Vec<Socket>),
+}
+
+/// Who follows a user, by session.
+#[derive(Debug, Default)]
+struct Followers(BTreeMap<Uuid, Member>);
 
 #[derive(Debug)]
 struct Socket {
     member: Member,
     /// Its status text, if it appears online.
-    status: Option<String>,
+    status: Option<Box<str>>,
+}
+
+impl Default for Sockets {
+    fn default() -> Self {
+        Self::Listed(Vec::new())
+    }
+}
+
+impl Deref for Sockets {
+    type Target = [Socket];
+
+    fn deref(&self) -> &[Socket] {
+        match self {
+            Self::One(socket) => std::slice::from_ref(socket),
+            Self::Listed(sockets) => sockets,
+        }
+    }
+}
+
+impl DerefMut for Sockets {
+    fn deref_mut(&mut self) -> &mut [Socket] {
+        match self {
+            Self::One(socket) => std::slice::from_mut(socket),
+            Self::Listed(sockets) => sockets,
+        }
+    }
+}
+
+impl Sockets {
+    fn insert(&mut self, index: usize, socket: Socket) {
+        let mut sockets = match std::mem::take(self) {
+            Self::One(first) => vec![first],
+            Self::Listed(none) if none.is_empty() => return *self = Self::One(socket),
+            Self::Listed(sockets) => sockets,
+        };
+        sockets.insert(index, socket);
+        *self = Self::Listed(sockets);
+    }
+
+    fn remove(&mut self, index: usize) -> Socket {
+        match std::mem::take(self) {
+            Self::One(only) => only,
+            Self::Listed(mut sockets) => {
+                let gone = sockets.remove(index);
+                *self = Self::Listed(sockets);
+                gone
+            }
+        }
+    }
 }
 
 impl User {
@@ -51,7 +112,8 @@ impl User {
 
     /// Who hears of the user's status: its own sockets, and who follows it.
     fn listeners(&self) -> impl Iterator<Item = &Member> + Clone {
-        self.sockets.iter().map(|socket| &socket.member).chain(self.followers.values())
+        let followers = self.followers.iter().flat_map(|followers| followers.0.values());
+        self.sockets.iter().map(|socket| &socket.member).chain(followers)
     }
 }
 
@@ -73,7 +135,7 @@ impl Room {
         }
         self.users.entry(user_id).or_default().socket(&member);
         if online {
-            self.set_status(&member, Some(String::new()));
+            self.set_status(&member, Some(Box::default()));
         }
     }
 
@@ -93,11 +155,11 @@ impl Room {
     }
 
     pub(super) fn status_update(&mut self, member: Member, cid: &str, status: Option<String>) {
-        self.set_status(&member, status);
+        self.set_status(&member, status.map(Into::into));
         self.outbox.one(&member, frames::frame(member.format, cid, None), Then::Answered);
     }
 
-    fn set_status(&mut self, member: &Member, status: Option<String>) {
+    fn set_status(&mut self, member: &Member, status: Option<Box<str>>) {
         // The news that it opened may have met a full mailbox and still be on its way.
         let socket = self.users.entry(member.presence.user_id).or_default().socket(member);
         let old = std::mem::replace(&mut socket.status, status.clone());
@@ -106,9 +168,9 @@ impl Room {
 
     /// A session's status has moved: followers and the user's own sockets see the old presence
     /// leave and the new one join in one event.
-    fn tell_status(&mut self, member: &Member, old: Option<String>, status: Option<String>) {
+    fn tell_status(&mut self, member: &Member, old: Option<Box<str>>, status: Option<Box<str>>) {
         let (user_id, session_id) = (member.presence.user_id, member.presence.session_id);
-        let as_list = |status: &Option<String>| {
+        let as_list = |status: &Option<Box<str>>| {
             status.iter().map(|status| with_status(&member.presence, status)).collect::<Vec<_>>()
         };
         let event = StatusPresenceEvent { joins: as_list(&status), leaves: as_list(&old) };
@@ -123,12 +185,12 @@ impl Room {
         self.stats.presence_event_count.up();
         match (old, status) {
             (None, Some(_)) => {
-                self.change(|_| DirectoryEvent::UserOnline { user_id, session_id });
+                self.desk.directory.apply(&DirectoryEvent::UserOnline { user_id, session_id });
             }
             (Some(_), None) => {
-                self.change(|_| DirectoryEvent::UserOffline { user_id, session_id });
+                self.desk.directory.apply(&DirectoryEvent::UserOffline { user_id, session_id });
             }
-            _ => {}
+            (Some(_), Some(_)) | (None, None) => {}
         }
     }
 
@@ -149,11 +211,12 @@ impl Room {
             }
             let user = self.users.entry(user_id).or_default();
             if follows.insert(user_id) {
-                user.followers.insert(session_id, follow.member.clone());
+                let followers = user.followers.get_or_insert_default();
+                followers.0.insert(session_id, follow.member.clone());
             }
-            for Socket { member, status } in &user.sockets {
+            for Socket { member, status } in &*user.sockets {
                 if let Some(status) = status {
-                    follow.found.push((member.presence.clone(), status.clone()));
+                    follow.found.push((member.presence.clone(), status.to_string()));
                 }
             }
         }
@@ -196,16 +259,32 @@ impl Room {
     }
 
     pub(super) fn forget_follower(&mut self, user_id: Uuid, follower: Uuid) {
-        if let Some(user) = self.users.get_mut(&user_id) {
-            user.followers.remove(&follower);
+        if let Some(user) = self.users.get_mut(&user_id)
+            && let Some(followers) = &mut user.followers
+        {
+            followers.0.remove(&follower);
+            if followers.0.is_empty() {
+                user.followers = None;
+            }
         }
         self.forget_if_idle(user_id);
     }
 
     fn forget_if_idle(&mut self, user_id: Uuid) {
-        let is_idle = |user: &User| user.sockets.is_empty() && user.followers.is_empty();
-        if self.users.get(&user_id).is_some_and(is_idle) {
+        let is_idle = |user: &User| user.sockets.is_empty() && user.followers.is_none();
+        if self.users.get(&user_id).is_some_and(|user| is_idle(user)) {
             self.users.remove(&user_id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::User;
+
+    #[test]
+    fn a_user_with_one_socket_is_small() {
+        // 96 is one of mimalloc's sizes; the next one is 112.
+        assert!(size_of::<User>() <= 96, "{} bytes", size_of::<User>());
     }
 }
