@@ -29,7 +29,7 @@ fn clients_write_read_and_delete_their_own() {
         (
             r#"{"collection":"c","key":"k","value":"{}","version":"*"}"#,
             &format!(
-                r#"200 {{"acks":[{{"collection":"c","key":"k","user_id":"{a}","version":"{v1}","create_time":"2026-01-02T03:04:05Z","update_time":"2026-01-02T03:04:05Z"}}]}}"#
+                r#"200 {{"acks":[{{"collection":"c","key":"k","version":"{v1}","user_id":"{a}","create_time":"2026-01-02T03:04:05Z","update_time":"2026-01-02T03:04:05Z"}}]}}"#
             ),
         ),
         (r#"{"collection":"c","key":"k","value":"{}","version":"*"}"#, rejected_version),
