@@ -5,6 +5,7 @@
 
 pub mod expect;
 pub(crate) mod figures;
+mod metric;
 pub(crate) mod notes;
 mod progress;
 mod schema;
@@ -13,6 +14,7 @@ mod series;
 pub(crate) mod summary;
 pub(crate) mod validity;
 
+pub use metric::help as metrics_help;
 pub use progress::{Progress, Watch};
 pub use schema::schema;
 pub(crate) use second::STRETCH_S_MIN;

@@ -72,6 +72,8 @@ fn after_help() -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {name:<13} {title}");
     }
+    text.push_str("\nMetrics of --expect and of thresholds:\n");
+    text.push_str(&lab::load::metrics_help());
     text.push('\n');
     text.push_str(EXAMPLES);
     text

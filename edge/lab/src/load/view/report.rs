@@ -255,18 +255,25 @@ fn tiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let Some(op) = summary.headline_op() else { return Ok(()) };
     let is_closed = summary.settings.is_closed();
     for is_first in [true, false] {
-        out.push_str("<section class=\"tiles\">");
+        let mut tiles = String::new();
         if is_first == is_closed {
-            tiles_of_throughput(out, summary, op)?;
+            tiles_of_throughput(&mut tiles, summary, op)?;
         } else {
-            tiles_of_times(out, op)?;
+            tiles_of_times(&mut tiles, op)?;
         }
-        out.push_str("</section>");
+        if !tiles.is_empty() {
+            write!(out, "<section class=\"tiles\">{tiles}</section>")?;
+        }
     }
     Ok(())
 }
 
+/// None of an operation that was never answered: how long its failures took is no time that anybody
+/// waited for an answer, and stands in the tables.
 fn tiles_of_times(out: &mut String, op: &OpSummary) -> std::fmt::Result {
+    if op.done == 0 {
+        return Ok(());
+    }
     let (times, kind) = headline_times(op);
     let [p50, _, p90, p95, p99, p999] = times.told();
     let slowest = (times.count > 0).then_some(times.max_ns);
@@ -312,170 +319,4 @@ fn headline_times(op: &OpSummary) -> (&Percentiles, &'static str) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::html;
-    use crate::load::record::Stage;
-    use crate::load::result::expect::Verdict;
-    use crate::load::result::summary::{ErrorSummary, OpSummary, Summary};
-    use crate::load::result::{Second, SecondOp};
-    use crate::measure::percentiles::{CurvePoint, Percentiles};
-
-    #[test]
-    fn the_page_stands_alone_and_escapes_what_servers_say() {
-        let second = Second {
-            length_s: 1.0,
-            stage: Stage::Counted,
-            ops: vec![SecondOp {
-                done: 5,
-                p50_ns: 1_000,
-                p99_ns: 2_000,
-                max_ns: 3_000,
-                ..SecondOp::default()
-            }],
-            heat: vec![(30, 5)],
-            ..Second::default()
-        };
-        let series = (0..2_000).map(|at| Second { at_s: f64::from(at) + 1.0, ..second.clone() });
-        let point = |quantile| CurvePoint { quantile, service_ns: 5, response_ns: 7 };
-        let verdict = |condition: &str, holds| Verdict {
-            condition: condition.to_owned(),
-            holds,
-            found: "<op>.rate is <5".to_owned(),
-        };
-        let summary = Summary {
-            headline: "<op>".to_owned(),
-            expectations: vec![verdict("rate > 1", true), verdict("<b>", false)],
-            ops: vec![OpSummary {
-                name: "<op>".to_owned(),
-                counted: true,
-                done: 10_000,
-                curve: vec![point(0.0), point(0.5), point(0.99)],
-                ..OpSummary::default()
-            }],
-            errors: vec![ErrorSummary {
-                kind: "</script><script>alert(1)</script>".to_owned(),
-                count: 3,
-                ..ErrorSummary::default()
-            }],
-            series: series.collect(),
-            ..Summary::default()
-        };
-        let page = html(&summary);
-        assert!(!page.contains("<script>alert") && !page.contains("</script><script>"), "script");
-        assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("NaN"));
-        assert_eq!(page.matches("<svg").count(), 6);
-        assert_eq!(page.matches("</script>").count(), 1);
-        assert!(!page.contains("<op>") && !page.contains("<b><b>"));
-        let failed = "<li class=\"bad\"><b>FAILED</b><code>&lt;b&gt;</code>";
-        let places = [failed, "<code>rate &gt; 1</code>", "class=\"verdict", "<svg"];
-        let places = places.map(|it| page.find(it).unwrap_or_else(|| panic!("{it}: {page}")));
-        assert!(places.is_sorted(), "{places:?}");
-        assert!(page.contains("1 of 2 expectations failed</span>"));
-    }
-
-    /// A run of sixty seconds: the players come for ten, nothing is answered from the 40th to the
-    /// 44th, and there are errors of two kinds then.
-    fn broken_run(saturate: bool) -> Summary {
-        let second = |at: u32| {
-            let is_broken = (40..45).contains(&at);
-            let done = if at < 10 || is_broken { 0 } else { 500 };
-            Second {
-                at_s: f64::from(at) + 1.0,
-                length_s: 1.0,
-                stage: if at < 10 { Stage::Ramp } else { Stage::Counted },
-                ops: vec![SecondOp {
-                    done,
-                    started: done,
-                    p50_ns: 1_000,
-                    p90_ns: 1_500,
-                    p95_ns: 1_600,
-                    p99_ns: 2_000,
-                    p999_ns: 2_500,
-                    max_ns: if at < 10 { 0 } else { 3_000 },
-                    ..SecondOp::default()
-                }],
-                errors: if is_broken { 9 } else { 0 },
-                errors_by: if is_broken { vec![(0, 6), (1, 3)] } else { Vec::new() },
-                server_cpu: [0.2, 0.4][at as usize % 2],
-                ..Second::default()
-            }
-        };
-        let error = |kind: &str, count| ErrorSummary {
-            op: "ask".to_owned(),
-            kind: kind.to_owned(),
-            count,
-            ..ErrorSummary::default()
-        };
-        let times = Percentiles { count: 22_500, p99_ns: 2_000, ..Percentiles::default() };
-        let mut summary = Summary {
-            headline: "ask".to_owned(),
-            series_unix_ms: 1_795_326_541_000,
-            ops: vec![OpSummary {
-                name: "ask".to_owned(),
-                counted: true,
-                done: 22_500,
-                response: times,
-                service: times,
-                ..OpSummary::default()
-            }],
-            errors: vec![error("connect: refused", 30), error("no answer", 15)],
-            series: (0..60).map(second).collect(),
-            ..Summary::default()
-        };
-        summary.settings.saturate = saturate;
-        summary
-    }
-
-    #[test]
-    fn what_the_loop_is_for_leads_and_everything_can_be_read_off() {
-        for saturate in [false, true] {
-            let page = html(&broken_run(saturate));
-            let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
-            for (times, throughput) in [
-                ("<b>Times of ask</b>", "<b>Throughput</b>"),
-                ("<span>99.9th percentile</span>", "<span>ask</span>"),
-                ("<h2>Percentiles</h2>", "<h2>Operations</h2>"),
-            ] {
-                assert_eq!(at(times) < at(throughput), !saturate, "{times}");
-            }
-            // The ramp is there and marked, with the time of day below.
-            assert!(page.contains(">players come</text>") && page.contains("not counted"));
-            assert!(page.contains(">05:49:01</text>"), "{page}");
-            // At the pointer: percentiles of which a second has enough values.
-            let note = "<b>20 s, 05:49:21 UTC</b><span class=\"k4\">slowest<em>3.00 µs</em></span>\
-                        <span class=\"k1\">p99<em>2.00 µs</em></span>\
-                        <span class=\"k2\">p95<em>1.60 µs</em></span>\
-                        <span class=\"k5\">p90<em>1.50 µs</em></span>\
-                        <span class=\"k0\">p50<em>1.00 µs</em></span>";
-            assert!(
-                page.contains(note) && page.contains("no p99.9: under 1,000 a second"),
-                "{page}"
-            );
-            // Errors by kind, in the seconds in which they were.
-            assert_eq!(page.matches("<rect class=\"column\"").count(), 10);
-            let note = "<b>41 s, 05:49:42 UTC</b><span class=\"k4\">ask: connect: refused\
-                        <em>6.00/s</em></span><span class=\"k1\">ask: no answer<em>3.00/s</em>";
-            assert!(page.contains(note), "{page}");
-        }
-    }
-
-    #[test]
-    fn percentiles_of_too_few_are_not_told() {
-        let mut summary = Summary { headline: "op".to_owned(), ..Summary::default() };
-        summary.settings.players = 1;
-        for (count, is_told) in [(99, false), (100, true)] {
-            let service = Percentiles { count, max_ns: 7_000, ..Percentiles::default() };
-            let name = "op".to_owned();
-            let op =
-                OpSummary { name, counted: true, done: count, service, ..OpSummary::default() };
-            summary.ops = vec![op];
-            let page = html(&summary);
-            assert!(page.contains("<p class=\"how\">1 player on "), "{page}");
-            for part in ["99 % answered within", "99th percentile"] {
-                assert_eq!(page.contains(part), is_told, "{count}: {part}");
-            }
-            assert_eq!(page.contains("the slowest answered within 7.00 µs"), !is_told, "{count}");
-            assert_eq!(page.matches("<td>–</td>").count(), if is_told { 1 } else { 2 }, "{count}");
-        }
-    }
-}
+mod tests;

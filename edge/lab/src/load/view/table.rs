@@ -110,6 +110,7 @@ fn paragraph(out: &mut String, prefix: &str, text: &str) -> std::fmt::Result {
 /// The figures that matter most.
 fn figures(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if let Some(op) = summary.headline_op() {
+        let name = format!("{}: ", op.name);
         let times = if op.response.count > 0 { &op.response } else { &op.service };
         let kind = if op.response.count > 0 { "response" } else { "service" };
         let p99 = times.p99().map_or(String::new(), |ns| format!(" p99 {},", time(ns)));
@@ -119,7 +120,8 @@ fn figures(out: &mut String, summary: &Summary) -> std::fmt::Result {
             time(times.p50_ns),
             time(times.max_ns),
         );
-        paragraph(out, &format!("{}: ", op.name), &text)?;
+        // Times of failures alone would be read as the server's.
+        paragraph(out, &name, if op.done > 0 { &text } else { "none was answered" })?;
     }
     if summary.server.is_some() {
         let per_s = ops_per_cpu_s(summary);

@@ -3,7 +3,9 @@
 
 use super::headline_times;
 use super::over_time::{SMOOTH_S, Time, points_over, smooth_points, thin, while_it_happens};
+use crate::load::record::Stage;
 use crate::load::result::STRETCH_S_MIN;
+use crate::load::result::expect::{Condition, TimeLimit, Verdict};
 use crate::load::result::summary::{OpSummary, Summary};
 use crate::load::result::{Second, SecondOp};
 use crate::measure::chart::{Axis, Chart, Columns, Dress, HeatMap, Line, Stack, Tick};
@@ -53,7 +55,8 @@ fn times(out: &mut String, summary: &Summary, seconds: &[Second]) -> std::fmt::R
     }
     let is_timed = seconds.iter().any(has_times);
     if seconds.len() > 1 && is_timed {
-        let (svg, left_out) = times_over_time(&time, time.of_it(seconds), index);
+        let limits = limits(summary, op);
+        let (svg, left_out) = times_over_time(&time, time.of_it(seconds), (index, &limits));
         let note = format!("{kind}, logarithmic{left_out}");
         figure(out, &format!("Times of {}", op.name), &note, &svg)?;
     }
@@ -142,10 +145,37 @@ fn throughput(summary: &Summary, seconds: &[Second]) -> Option<String> {
             lines.push(sent);
         }
     }
+    lines.extend(summary.headline_op().and_then(|op| due_line(summary, op, shown)));
     let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
     let most = most.fold(0.0, f64::max);
     let tell = |per_s: f64| format!("{}/s", rate(per_s));
     (most > 0.0).then(|| chart((&time, shown), Axis::linear(most, per_second), lines, &tell))
+}
+
+/// The rate at which operations were due in the counted time: of all that ended or was never sent,
+/// in the shape that was asked for. None without a schedule: in the closed loop, of what players do
+/// once, and with phases, where it depends on who is there.
+fn due_line(summary: &Summary, op: &OpSummary, seconds: &[Second]) -> Option<Line> {
+    let settings = &summary.settings;
+    let first = settings.rate?;
+    let last = settings.rate_end.unwrap_or(first);
+    let due = op.response.count.max(op.done + op.failed + op.missed + op.unanswered);
+    let has_schedule = !settings.is_closed() && !op.setup && summary.ramp.is_some();
+    if !has_schedule || due == 0 || summary.counted_s <= 0.0 || first + last <= 0.0 {
+        return None;
+    }
+    let mean = float(due) / summary.counted_s;
+    let counted = while_it_happens(seconds, |it| it.stage == Stage::Counted);
+    let (from, until) = (counted.first()?, counted.last()?.at_s);
+    let from = from.at_s - from.length_s;
+    let per_s = |at: f64| {
+        let share = (at - from) / (until - from).max(1e-9);
+        (at, mean * 2.0 * (first + (last - first) * share) / (first + last))
+    };
+    let points = std::iter::once(from).chain(counted.iter().map(|it| it.at_s)).map(per_s);
+    let mut line = line(&format!("{} due", op.name), 1, false, points.collect());
+    line.dress.dash = 2;
+    Some(line)
 }
 
 /// None if there was no error. A result of an older version tells of all kinds together.
@@ -245,21 +275,57 @@ pub(super) fn times_of(
 /// A percentile of a second: its name, how many values it needs, its colour, and itself.
 type OfSecond = (&'static str, u64, usize, fn(&SecondOp) -> u64);
 
-/// The chart, and what is to be said of percentiles that it leaves out: those of which most seconds
-/// have too few values.
-fn times_over_time(time: &Time, seconds: &[Second], op: usize) -> (String, String) {
-    let kinds: [OfSecond; 6] = [
-        ("slowest", 1, RED, |op| op.max_ns),
-        ("p99.9", 1_000, 3, |op| op.p999_ns),
-        ("p99", 100, 1, |op| op.p99_ns),
-        ("p95", 20, 2, |op| op.p95_ns),
-        ("p90", 10, 5, |op| op.p90_ns),
-        ("p50", 1, 0, |op| op.p50_ns),
-    ];
+/// Those that are drawn.
+const TIMES: [OfSecond; 6] = [
+    ("slowest", 1, RED, |op| op.max_ns),
+    ("p99.9", 1_000, 3, |op| op.p999_ns),
+    ("p99", 100, 1, |op| op.p99_ns),
+    ("p95", 20, 2, |op| op.p95_ns),
+    ("p90", 10, 5, |op| op.p90_ns),
+    ("p50", 1, 0, |op| op.p50_ns),
+];
+
+/// Limits that expectations set to the times that an operation's chart shows.
+fn limits(summary: &Summary, op: &OpSummary) -> Vec<TimeLimit> {
+    let is_response = op.response.count > 0;
+    let limit = |verdict: &Verdict| {
+        let condition: Condition = verdict.condition.parse().ok()?;
+        condition.time_limit(&op.name, &summary.headline).filter(|it| it.is_response == is_response)
+    };
+    let mut limits: Vec<TimeLimit> = Vec::new();
+    for limit in summary.expectations.iter().filter_map(limit) {
+        if !limits.contains(&limit) {
+            limits.push(limit);
+        }
+    }
+    limits
+}
+
+/// A line at a limit, in the colour of what is limited if that is drawn.
+fn limit_line(limit: &TimeLimit, seconds: &[Second]) -> Line {
+    let name = match limit.figure {
+        "max" => "slowest",
+        "p999" => "p99.9",
+        other => other,
+    };
+    let colour = TIMES.iter().find(|it| it.0 == name).map_or(0, |it| it.2);
+    let text = format!("limit of {name}: {}", time_f64(limit.ns));
+    let mut line = line(&text, colour, false, points_over(seconds, |_| limit.ns.max(1.0).log10()));
+    line.dress.dash = 2;
+    line
+}
+
+/// The chart of the operation at this place with these limits, and what is to be said of percentiles
+/// that it leaves out: those of which most seconds have too few values.
+fn times_over_time(
+    time: &Time,
+    seconds: &[Second],
+    (op, limits): (usize, &[TimeLimit]),
+) -> (String, String) {
     let timed = || seconds.iter().filter_map(|it| it.ops.get(op)).filter(|it| it.max_ns > 0);
     let mut left_out = String::new();
     let mut lines = Vec::new();
-    for (name, least, colour, ns) in kinds {
+    for (name, least, colour, ns) in TIMES {
         let enough = timed().filter(|it| it.done.max(it.started) >= least);
         if 2 * enough.count() < timed().count() {
             left_out = format!("; no {name}: under {} a second", group(least));
@@ -267,6 +333,7 @@ fn times_over_time(time: &Time, seconds: &[Second], op: usize) -> (String, Strin
             lines.push(line(name, colour, false, times_of(seconds, op, ns)));
         }
     }
+    lines.extend(limits.iter().map(|it| limit_line(it, seconds)));
     let y = powers_around(lines.iter().flat_map(|line| &line.points).map(|point| point.1));
     (chart((time, seconds), y, lines, &tell_time), left_out)
 }

@@ -34,6 +34,19 @@ fn the_interval_is_the_one_that_was_used() {
 }
 
 #[test]
+fn an_operation_that_was_never_answered_has_no_times_in_the_headline() {
+    let mut summary = run(10);
+    let times = Percentiles { count: 500, p99_ns: 5_000_000, ..Percentiles::default() };
+    let login = OpSummary { name: "login".to_owned(), ..summary.ops[0].clone() };
+    summary.ops[0] = OpSummary { done: 0, failed: 500, service: times, ..login.clone() };
+    summary.ops[0].name = "rpc".to_owned();
+    summary.ops.push(login);
+    let page = text(&summary);
+    assert!(page.contains("\nrpc: none was answered\n"), "{page}");
+    assert!(!page.contains("service time p50"), "{page}");
+}
+
+#[test]
 fn a_run_without_answers_has_errors_and_no_tables() {
     let error = |cause, kind: &str, example: &str| ErrorSummary {
         cause,
