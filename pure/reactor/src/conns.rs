@@ -217,15 +217,8 @@ impl Conns {
     }
 
     /// How many slots there are, taken or not.
-    #[must_use]
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
-    }
-
-    /// Whether no slot was ever taken.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
     }
 
     /// How many slots are taken.
@@ -294,6 +287,17 @@ impl Conns {
     pub fn taken(&self) -> Vec<u32> {
         let slots = (0..).zip(&self.slots);
         slots.filter(|(_, conn)| conn.phase != Phase::Free).map(|(slot, _)| slot).collect()
+    }
+
+    /// Whether a list names just the slots that know themselves to be in it, and each once.
+    pub(crate) fn are_listed<'a>(
+        &self,
+        list: impl Iterator<Item = &'a u32>,
+        is_in: impl Fn(&Conn) -> bool,
+    ) -> bool {
+        let mut named = 0;
+        let know = list.inspect(|_| named += 1).all(|slot| is_in(&self.slots[*slot as usize]));
+        know && named == self.slots.iter().filter(|conn| is_in(conn)).count()
     }
 
     /// All slots, taken or not.

@@ -50,6 +50,11 @@ impl Turns {
         !self.starved.is_empty() || !self.hungry.is_empty()
     }
 
+    /// Who waits, in any order.
+    pub(crate) fn in_line(&self) -> impl Iterator<Item = &u32> {
+        self.starved.iter().chain(&self.hungry)
+    }
+
     /// Ends the turn as soon as may be: the kernel is to be offered what was queued.
     pub(crate) fn end_early(&mut self) {
         self.is_over = true;

@@ -37,3 +37,6 @@ pub use outgoing::{Outgoing, PINNED_MAX, Pool};
 pub use plain::{Plain, Sleep};
 pub use reactor::Reactor;
 pub use turn::{Driver, run};
+
+#[cfg(test)]
+mod tests;

@@ -584,7 +584,7 @@ impl<M> Net<M> {
     }
 
     /// Stops the process if anything is not as it must be between two turns: the state of every
-    /// connection ([`crate::Conn::assert_legal`]), and the gauges.
+    /// connection ([`crate::Conn::assert_legal`]), the lists that it is in, and the gauges.
     ///
     /// For tests and simulations: it looks at every connection.
     pub fn assert_legal(&self) {
@@ -599,5 +599,9 @@ impl<M> Net<M> {
         let flooding = self.conns.iter().filter(|state| state.has_flooded).count() as u64;
         assert_eq!(self.counters.value(Count::Flooding), flooding, "connections that flood");
         assert_eq!(self.counters.value(Count::Open), u64::from(self.conns.open()), "connections");
+        let conns = &self.conns;
+        assert!(conns.are_listed(self.dirty.iter(), |conn| conn.dirty), "who wants something");
+        assert!(conns.are_listed(self.resuming.iter(), |conn| conn.resuming), "who resumes");
+        assert!(conns.are_listed(self.turns.in_line(), |conn| conn.hungry), "who is in line");
     }
 }

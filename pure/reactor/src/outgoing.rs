@@ -256,7 +256,9 @@ impl Outgoing {
 mod tests {
     use bytes::Bytes;
 
-    use super::{Outgoing, Pool, SEGMENT_BYTES_MAX, SHARED_BYTES_MIN};
+    use super::{
+        Outgoing, POOLED_BYTES_MAX, POOLED_MAX, Pool, SEGMENT_BYTES_MAX, SHARED_BYTES_MIN,
+    };
 
     /// Sends everything in steps of at most `step` bytes, while more is pushed behind.
     fn drained(queue: &mut Outgoing, pool: &mut Pool, step: usize) -> Vec<u8> {
@@ -350,6 +352,92 @@ mod tests {
         assert_eq!((queue.unsent(), queue.pin(0).len()), (0, 0));
         queue.push(b"new", &mut pool);
         assert_eq!(queue.pin(0).next(), Some(&b"new"[..]));
+    }
+
+    /// A look finds out by the goal, which is an eighth of what waits and not the least progress.
+    #[test]
+    fn much_that_waits_takes_much_progress() {
+        let (mut queue, mut pool) = (Outgoing::default(), Pool::default());
+        queue.push(&vec![0; 1 << 20], &mut pool);
+        assert!(!queue.is_stalled(0, 100));
+        let _ = queue.pin(0);
+        queue.unpin();
+        queue.sent((1 << 17) - 1, &mut pool);
+        assert!(!queue.is_stalled(99, 100) && queue.is_stalled(100, 100));
+    }
+
+    #[test]
+    fn small_pieces_lie_side_by_side_and_large_ones_are_not_copied() {
+        let (mut queue, mut pool) = (Outgoing::default(), Pool::default());
+        let shared = Bytes::from(vec![1; SHARED_BYTES_MIN]);
+        (0..100).for_each(|_| queue.push(&[0; 300], &mut pool));
+        queue.push_shared(shared.slice(1..), &mut pool);
+        assert_eq!(queue.segments.len(), 1);
+        queue.push_shared(shared.clone(), &mut pool);
+        queue.tell_when_sent();
+        // Just as much as a segment holds, and one byte more.
+        queue.push(&vec![2; SEGMENT_BYTES_MAX - 1], &mut pool);
+        queue.push(&[3], &mut pool);
+        assert_eq!(queue.segments.len(), 3);
+        queue.push(&[4], &mut pool);
+        assert_eq!(
+            (queue.segments.len(), queue.is_pinned(), queue.is_gathered()),
+            (4, false, false)
+        );
+        let offered: Vec<_> = queue.pin(0).map(<[u8]>::as_ptr).collect();
+        assert_eq!(offered[1], shared.as_ptr());
+        assert!(queue.is_pinned() && queue.is_gathered());
+        queue.unpin();
+        assert!(!queue.is_pinned());
+        let before = 100 * 300 + 2 * SHARED_BYTES_MIN - 1;
+        assert!(!queue.sent(before - 1, &mut pool));
+        let _ = queue.pin(0);
+        queue.unpin();
+        assert!(queue.sent(1, &mut pool), "all that was queued before, shared or not");
+        let rest = queue.unsent();
+        let _ = queue.pin(0);
+        queue.unpin();
+        assert!(!queue.sent(rest - 1, &mut pool));
+        assert!(queue.pin(0).len() == 1 && queue.is_pinned() && !queue.is_gathered());
+    }
+
+    /// Memory is used again, but not kept without bound.
+    #[test]
+    fn the_pool_keeps_small_buffers_and_few_of_them() {
+        let mut pool = Pool::default();
+        let mut queue = pool.queue();
+        queue.push(b"little", &mut pool);
+        let at = queue.segments[0].as_slice().as_ptr();
+        pool.recycle(queue);
+        assert_eq!((pool.buffers.len(), pool.queues.len()), (1, 1));
+        let mut queue = pool.queue();
+        assert!(queue.segments.capacity() > 0, "with its memory");
+        queue.push(b"again", &mut pool);
+        assert_eq!(queue.segments[0].as_slice().as_ptr(), at);
+        assert_eq!((pool.buffers.len(), pool.queues.len()), (0, 0));
+        // What is larger is asked for as large as it is, and goes back to the allocator.
+        for (bytes, kept) in [(POOLED_BYTES_MAX, 1), (POOLED_BYTES_MAX + 1, 0)] {
+            let mut pool = Pool::default();
+            let mut queue = pool.queue();
+            queue.push(&vec![0; bytes], &mut pool);
+            let _ = queue.pin(0);
+            queue.unpin();
+            queue.sent(bytes, &mut pool);
+            assert_eq!(pool.buffers.len(), kept, "{bytes} bytes");
+            pool.buffers.push(Vec::new());
+            assert_eq!(pool.buffer(bytes).capacity() == 0, kept == 1, "{bytes} bytes");
+        }
+        for _ in 0..=POOLED_MAX {
+            let mut queue = Box::new(Outgoing::default());
+            queue.segments.push_back(super::Segment::Own(Vec::new()));
+            pool.recycle(queue);
+        }
+        assert_eq!((pool.buffers.len(), pool.queues.len()), (POOLED_MAX, POOLED_MAX));
+        let mut pool = Pool::default();
+        let mut long = Box::new(Outgoing::default());
+        (0..100).for_each(|_| long.push_shared(Bytes::from(vec![0; SHARED_BYTES_MIN]), &mut pool));
+        pool.recycle(long);
+        assert_eq!(pool.queues.len(), 0, "a long queue's list is not kept");
     }
 
     #[test]

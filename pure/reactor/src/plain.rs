@@ -179,14 +179,17 @@ impl<M: Send + 'static> Plain<M> {
             self.handle(handler, Input::Refused { to, mail });
             was_busy = true;
         }
-        for _ in 0..self.process.mail_max() {
+        // Told behind all mail that was posted before: what is there now, and no more than that.
+        let wants_stop = self.process.take_stop();
+        let mail_max = self.shared.borrow().stash.len() + self.process.mail_max();
+        for _ in 0..mail_max {
             let stashed = self.shared.borrow_mut().stash.pop_front();
             let Some(mail) = stashed.or_else(|| self.process.pop()) else { break };
             self.shared.borrow_mut().counters.add(Count::MailIn, 1);
             self.handle(handler, Input::Mail(mail));
             was_busy = true;
         }
-        if self.process.take_stop() {
+        if wants_stop {
             self.handle(handler, Input::Stop);
             was_busy = true;
         }

@@ -32,6 +32,8 @@ pub struct Reactor<M> {
     out: Output<M>,
     was_busy: bool,
     inputs_since_wake: u32,
+    /// A stop was asked for and is not told yet.
+    wants_stop: bool,
     /// Its connections, timers and mail.
     pub net: Net<M>,
 }
@@ -52,6 +54,7 @@ impl<M: Send + 'static> Reactor<M> {
             out: Output::default(),
             was_busy: false,
             inputs_since_wake: 0,
+            wants_stop: false,
             net: Net::new(now, limits, bounded_by, Postman::new(process)),
         }
     }
@@ -100,7 +103,7 @@ impl<M: Send + 'static> Reactor<M> {
 
     /// As of the beginning of the turn, which is late by its length at most: a bounded one.
     fn patience(&self) -> Option<Duration> {
-        if self.net.has_leftovers() {
+        if self.net.has_leftovers() || self.wants_stop {
             return Some(Duration::ZERO);
         }
         let due_ns = self.net.next_due_ns()?;
@@ -117,12 +120,15 @@ impl<M: Send + 'static> Reactor<M> {
         self.net.postman.process.awake();
     }
 
-    /// Takes all mail that is waiting, and the wish to stop.
+    /// Takes all mail that is waiting, and the wish to stop: that is told behind all mail that was
+    /// posted before it was uttered, however much comes meanwhile.
     pub fn take_mail(&mut self) {
-        if self.net.postman.process.is_idle() {
+        if self.net.postman.process.is_idle() && !self.wants_stop {
             return;
         }
         let process = self.net.postman.process.clone();
+        // Asked for before the mailbox is looked at: what lies there now is all that came before.
+        self.wants_stop |= process.take_stop();
         for _ in 0..process.mail_max() {
             if self.net.is_turn_over() {
                 return;
@@ -131,7 +137,7 @@ impl<M: Send + 'static> Reactor<M> {
             self.net.counters.add(Count::MailIn, 1);
             self.handle(Input::Mail(mail));
         }
-        if process.take_stop() {
+        if std::mem::take(&mut self.wants_stop) {
             self.handle(Input::Stop);
         }
     }

@@ -77,34 +77,43 @@ fn take_turns<M: Send + 'static, D: Driver<M>>(
 ) -> Result<(), D::Error> {
     driver.reconcile(&mut reactor.net);
     while !reactor.is_finished() {
-        let has_more = driver.has_more();
-        let gather = reactor.take_was_unhurried() && !has_more;
-        let patience = if has_more { Some(Duration::ZERO) } else { reactor.fall_asleep() };
-        let now = if gather {
-            let gather = Duration::from_nanos(reactor.net.gather_ns);
-            let patience = patience.map_or(gather, |patience| patience.min(gather));
-            driver.wait(&mut reactor.net, Some(patience), true)?
-        } else {
-            driver.wait(&mut reactor.net, patience, false)?
-        };
-        reactor.begin_turn(now, has_more);
-        // Mail before bytes: what another thread posted before a client got an answer is seen
-        // before that client's next request.
-        reactor.take_mail();
-        // However much mail there was, the kernel is heard.
-        reactor.net.spend_anew();
-        driver.deliver(reactor);
-        reactor.take_deferred();
-        reactor.resume_held();
-        reactor.take_timers();
-        reactor.end_turn();
-        driver.reconcile(&mut reactor.net);
-        reactor.publish();
-        if std::mem::take(&mut reactor.net.trim) {
-            driver.trim_memory();
-        }
-        driver.turned(&mut reactor.net);
+        take_turn(reactor, driver)?;
     }
+    Ok(())
+}
+
+#[inline]
+pub(crate) fn take_turn<M: Send + 'static, D: Driver<M>>(
+    reactor: &mut Reactor<M>,
+    driver: &mut D,
+) -> Result<(), D::Error> {
+    let has_more = driver.has_more();
+    let gather = reactor.take_was_unhurried() && !has_more;
+    let patience = if has_more { Some(Duration::ZERO) } else { reactor.fall_asleep() };
+    let now = if gather {
+        let gather = Duration::from_nanos(reactor.net.gather_ns);
+        let patience = patience.map_or(gather, |patience| patience.min(gather));
+        driver.wait(&mut reactor.net, Some(patience), true)?
+    } else {
+        driver.wait(&mut reactor.net, patience, false)?
+    };
+    reactor.begin_turn(now, has_more);
+    // Mail before bytes: what another thread posted before a client got an answer is seen
+    // before that client's next request.
+    reactor.take_mail();
+    // However much mail there was, the kernel is heard.
+    reactor.net.spend_anew();
+    driver.deliver(reactor);
+    reactor.take_deferred();
+    reactor.resume_held();
+    reactor.take_timers();
+    reactor.end_turn();
+    driver.reconcile(&mut reactor.net);
+    reactor.publish();
+    if std::mem::take(&mut reactor.net.trim) {
+        driver.trim_memory();
+    }
+    driver.turned(&mut reactor.net);
     Ok(())
 }
 
