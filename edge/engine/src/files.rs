@@ -28,6 +28,11 @@ pub(crate) fn connections_by_files(threads: usize) -> u32 {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     #[cfg(not(unix))]
     let files = None;
+    share(files, threads)
+}
+
+/// The part of each of `threads` of so many files.
+fn share(files: Option<u64>, threads: usize) -> u32 {
     let Some(files) = files else { return u32::MAX };
     let others = OTHER_FILES.min(files / 4);
     let each = (files - others) / u64::try_from(threads.max(1)).unwrap_or(u64::MAX);
@@ -36,7 +41,22 @@ pub(crate) fn connections_by_files(threads: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::raise_file_limit;
+    use super::{connections_by_files, raise_file_limit, share};
+
+    #[test]
+    fn threads_share_the_files_that_are_left_for_connections() {
+        for (files, threads, each) in [
+            (Some(20_256), 2, 10_000),
+            (Some(20_256), 0, 20_000),
+            (Some(1_000), 1, 750),
+            (Some(0), 3, 0),
+            (Some(u64::MAX), 1, u32::MAX),
+            (None, 4, u32::MAX),
+        ] {
+            assert_eq!(share(files, threads), each, "{files:?} files, {threads} threads");
+        }
+        assert!(connections_by_files(2) <= connections_by_files(1));
+    }
 
     #[test]
     fn the_file_limit_is_raised_as_far_as_it_goes() {

@@ -204,30 +204,6 @@ pub(crate) fn running_out_of_receive_buffers_loses_nothing(driver: DriverChoice)
     assert_eq!(end.value(Count::BufferShortages) > 0, is_ring);
 }
 
-/// One peer sends and reads as fast as it can; another asks now and then.
-pub(crate) fn nobody_starves_while_another_floods(driver: DriverChoice) {
-    let rig = Rig::new(driver, quick(), echo);
-    let flooder = rig.client();
-    let block = pattern(256 << 10, 1);
-    std::thread::scope(|scope| {
-        let (mut sender, mut reader) = (&flooder, &flooder);
-        scope.spawn(move || while sender.write_all(&block).is_ok() {});
-        scope.spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
-        let mut worst = Duration::ZERO;
-        for _ in 0..20 {
-            let start = Instant::now();
-            let client = rig.client();
-            for _ in 0..10 {
-                assert_eq!(round_trip(&client, b"please"), b"please");
-            }
-            worst = worst.max(start.elapsed());
-        }
-        flooder.shutdown(Shutdown::Both).unwrap();
-        assert!(worst < Duration::from_secs(2), "ten answers took {worst:?}");
-    });
-    rig.stop();
-}
-
 /// The answer is large, the peer is still sending, and our side has closed: no byte is lost to a
 /// reset.
 pub(crate) fn a_close_delivers_what_was_sent(driver: DriverChoice) {

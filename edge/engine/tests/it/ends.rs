@@ -2,15 +2,15 @@
 //! reads of, stops, attempts that are taken back, and limits that are judged fairly.
 
 use std::io::{Read as _, Write as _};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use engine::{Count, DriverChoice, Limits};
+use engine::{Count, DriverChoice, Engine, Limits, StartError, ThreadPlan};
 use event::{CloseReason, ConnectFailure, Input, ThreadId};
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 
-use crate::rig::{PATIENCE, Rig, echo, pattern, quick, round_trip};
+use crate::rig::{PATIENCE, Rig, Script, echo, pattern, quick, round_trip};
 use crate::threads::deaf_listener;
 
 /// What a handler says at once is no sign of a peer that does not read.
@@ -129,4 +129,88 @@ pub(crate) fn a_stop_ends_attempts_to_connect(driver: DriverChoice) {
     rig.await_count(Count::Open, |open| open == 1);
     rig.stop();
     assert_eq!(events.try_recv(), Ok((7, ConnectFailure::Shutdown)));
+}
+
+/// An error of accepting that is no peer's doing: accepting pauses after it, does not spin, and goes
+/// on when the cause has gone. Whoever is connected notices nothing.
+pub(crate) fn accepting_pauses_after_an_error_and_goes_on(driver: DriverChoice) {
+    const PAUSE_MS: u32 = 20;
+    let limits = Limits { accept_pause_ms: PAUSE_MS, ..quick() };
+    let listeners = engine::listen(([127, 0, 0, 1], 0).into(), 1).unwrap();
+    let spoiler = listeners[0].try_clone().unwrap();
+    let rig = Rig::on(driver, limits, listeners, echo);
+    let client = rig.client();
+    assert_eq!(round_trip(&client, b"before"), b"before");
+    let start = Instant::now();
+    // A socket that does not listen any more cannot be accepted from: EINVAL.
+    SockRef::from(&spoiler).shutdown(Shutdown::Both).unwrap();
+    // The ring has many accepts outstanding, and each of them fails.
+    let at_once = if driver == DriverChoice::Uring { 64 } else { 1 };
+    rig.await_count(Count::AcceptFailures, |failures| failures >= 3 * at_once);
+    assert_eq!(round_trip(&client, b"while"), b"while");
+    let failures = rig.counters().value(Count::AcceptFailures);
+    let pauses = start.elapsed().as_millis() / u128::from(PAUSE_MS) + 1;
+    assert!(u128::from(failures / at_once) <= pauses, "{failures} failures in {pauses} pauses");
+    SockRef::from(&spoiler).listen(16).unwrap();
+    let again = TcpStream::connect(spoiler.local_addr().unwrap()).unwrap();
+    again.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(round_trip(&again, b"after"), b"after");
+    rig.stop();
+}
+
+/// What a thread needs is refused: those that were started before are stopped again.
+pub(crate) fn a_failed_start_leaves_no_thread(driver: DriverChoice) {
+    let listeners = engine::listen(([127, 0, 0, 1], 0).into(), 1).unwrap();
+    let address = listeners[0].local_addr().unwrap();
+    let mut engine = Engine::new(driver);
+    engine.add(ThreadPlan::core("good", listeners, |_| Script(echo)));
+    // TCP_NODELAY cannot be set on what is no TCP socket.
+    let unfit = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+    engine.add(ThreadPlan::core("bad", vec![unfit.into()], |_| Script(echo)));
+    let started = engine.start().map(|_| ());
+    let Err(StartError::Thread { name, .. }) = started else { panic!("{started:?}") };
+    assert_eq!(name, "bad");
+    let start = Instant::now();
+    while TcpStream::connect(address).is_ok() {
+        assert!(start.elapsed() < PATIENCE, "a thread is left behind");
+    }
+}
+
+/// Small messages do not wait until the peer has acknowledged those before (TCP_NODELAY), whoever
+/// has connected to whom.
+pub(crate) fn small_messages_leave_at_once(driver: DriverChoice) {
+    const ROUNDS: u32 = 20;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    let mut latest = None;
+    let rig = Rig::new(driver, quick(), move |_, input, out| match input {
+        Input::Mail(0) => latest.into_iter().for_each(|conn| out.send(conn, b"!")),
+        Input::Mail(_) => {
+            out.connect(to, 0, 60_000);
+        }
+        Input::Opened { conn, .. } | Input::Connected { conn, .. } => latest = Some(conn),
+        _ => {}
+    });
+    rig.running.post(ThreadId(0), 1).unwrap();
+    let (connected, _) = listener.accept().unwrap();
+    rig.await_count(Count::Connected, |connected| connected == 1);
+    for is_accepted in [false, true] {
+        let mut peer = if is_accepted { rig.client() } else { connected.try_clone().unwrap() };
+        rig.await_count(Count::Open, |open| open == 1 + u64::from(is_accepted));
+        let mut at_once = 0;
+        for _ in 0..ROUNDS {
+            // It acknowledges as late as it may: 40 ms and more.
+            SockRef::from(&peer).set_tcp_quickack(false).unwrap();
+            for _ in 0..2 {
+                let sent = rig.counters().value(Count::BytesOut);
+                rig.running.post(ThreadId(0), 0).unwrap();
+                rig.await_count(Count::BytesOut, |bytes| bytes == sent + 1);
+            }
+            at_once += u32::from(peer.peek(&mut [0; 2]).unwrap() == 2);
+            peer.read_exact(&mut [0; 2]).unwrap();
+        }
+        // All of them, but a busy machine may be late in handing them over.
+        assert!(at_once > ROUNDS / 2, "{at_once} of {ROUNDS}, accepted: {is_accepted}");
+    }
+    rig.stop();
 }

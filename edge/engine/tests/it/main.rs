@@ -7,6 +7,7 @@ mod behaviours;
 mod chaos;
 mod crowd;
 mod ends;
+mod fair;
 mod rig;
 mod threads;
 
@@ -58,7 +59,6 @@ on_both_drivers! {
         a_reset_in_the_middle_hurts_nobody_else,
         an_accept_storm_is_weathered,
         running_out_of_receive_buffers_loses_nothing,
-        nobody_starves_while_another_floods,
         a_close_delivers_what_was_sent,
         a_peer_that_never_closes_is_not_waited_for,
         a_peer_that_takes_too_little_is_closed,
@@ -87,6 +87,8 @@ on_both_drivers! {
         many_outgoing_connections_talk,
         no_wake_is_lost,
         listeners_are_told_apart,
+        threads_are_as_planned,
+        a_thread_that_panics_is_named,
     }
     ends {
         a_peer_that_reads_eagerly_is_not_cut_off,
@@ -94,6 +96,12 @@ on_both_drivers! {
         a_stop_is_told_to_every_connection,
         an_attempt_to_connect_can_be_taken_back,
         a_stop_ends_attempts_to_connect,
+        accepting_pauses_after_an_error_and_goes_on,
+        a_failed_start_leaves_no_thread,
+        small_messages_leave_at_once,
+    }
+    fair {
+        a_flood_delays_a_neighbour_by_a_turn_or_two,
     }
     chaos {
         echoes_survive_chaos,

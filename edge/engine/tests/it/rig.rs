@@ -1,7 +1,7 @@
 //! An engine under test: a core thread whose handler follows a few one-byte orders, and clients.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use engine::{Count, Counters, DriverChoice, Engine, Limits, Running, ThreadPlan};
@@ -54,6 +54,19 @@ impl Rig {
         F: FnMut(Now, Input<'_, u64>, &mut Output<u64>) + Send + 'static,
     {
         let listeners = engine::listen(([127, 0, 0, 1], 0).into(), 1).unwrap();
+        Self::on(driver, limits, listeners, script)
+    }
+
+    /// On listeners that the test has made.
+    pub(crate) fn on<F>(
+        driver: DriverChoice,
+        limits: Limits,
+        listeners: Vec<TcpListener>,
+        script: F,
+    ) -> Self
+    where
+        F: FnMut(Now, Input<'_, u64>, &mut Output<u64>) + Send + 'static,
+    {
         let address = listeners[0].local_addr().unwrap();
         let mut engine = Engine::new(driver);
         let mut plan = ThreadPlan::core("core", listeners, |_| Script(script));

@@ -441,3 +441,69 @@ pub(crate) fn listeners_are_told_apart(driver: DriverChoice) {
     running.stop();
     running.join().unwrap();
 }
+
+/// A thread is what its plan says: where it runs, what it is called, what its mailbox holds; and it
+/// can be stopped by itself.
+pub(crate) fn threads_are_as_planned(driver: DriverChoice) {
+    let mut engine = Engine::new(driver);
+    let (told, seen) = mpsc::channel();
+    let (gate, is_open) = mpsc::channel::<()>();
+    let cpus = rustix::thread::sched_getaffinity(None).unwrap();
+    let cpu = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|cpu| cpus.is_set(*cpu)).unwrap();
+    let mut plan = ThreadPlan::core("a core", Vec::new(), move |start| {
+        assert!(start.ask.is_none(), "a core must not wait");
+        Script(move |_, input: Input<'_, u64>, _: &mut event::Output<u64>| {
+            if let Input::Mail(_) = input {
+                let cpus = rustix::thread::sched_getaffinity(None).unwrap();
+                let name = std::thread::current().name().map(str::to_owned);
+                told.send((start.thread, name, cpus.count(), cpus.is_set(cpu))).unwrap();
+                is_open.recv().unwrap();
+            }
+        })
+    });
+    (plan.pin, plan.mailbox_max) = (Some(cpu), 5);
+    engine.add(plan);
+    engine.add(ThreadPlan::plain("plain", |_| Script(echo)));
+    let running = engine.start().unwrap();
+    assert_eq!(running.driver(), driver);
+    let core = ThreadId(0);
+    running.post(core, 0).unwrap();
+    let expected = (core, Some("a core".to_owned()), 1, true);
+    assert_eq!(seen.recv_timeout(PATIENCE), Ok(expected));
+    let posted = (0..9).filter(|mail| running.post(core, *mail).is_ok()).count();
+    assert_eq!(posted, 5);
+    let counters = running.counters();
+    let known: Vec<_> = counters.iter().map(|c| (c.thread.0, &*c.name, c.mail_waiting)).collect();
+    assert_eq!(known, [(0, "a core", 5), (1, "plain", 0)]);
+    assert_eq!(counters[0].mailbox_max, 5);
+    (0..6).for_each(|_| gate.send(()).unwrap());
+    running.stop_thread(core);
+    let start = std::time::Instant::now();
+    while !running.is_finished(core) {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::yield_now();
+    }
+    assert!(!running.is_finished(ThreadId(1)) && running.is_finished(ThreadId(2)));
+    assert_eq!(running.counters()[0].counters.value(Count::MailIn), 6);
+    running.stop();
+    running.join().unwrap();
+}
+
+/// The first thread that came to a bad end is named, once all have ended.
+pub(crate) fn a_thread_that_panics_is_named(driver: DriverChoice) {
+    let mut engine = Engine::new(driver);
+    let script = || {
+        Script(|_, input: Input<'_, u64>, _: &mut event::Output<u64>| {
+            assert!(!matches!(input, Input::Mail(_)), "as the test wants it");
+        })
+    };
+    engine.add(ThreadPlan::core("well", Vec::new(), move |_| script()));
+    engine.add(ThreadPlan::core("first", Vec::new(), move |_| script()));
+    engine.add(ThreadPlan::plain("second", move |_| script()));
+    let running = engine.start().unwrap();
+    running.post(ThreadId(2), 0).unwrap();
+    running.post(ThreadId(1), 0).unwrap();
+    running.stop();
+    let ended = running.join().map_err(|error| error.to_string());
+    assert_eq!(ended, Err("thread first panicked".into()));
+}
