@@ -73,5 +73,10 @@ mod tests {
             let _ = once.note(Now::default(), name);
         }
         assert_eq!(once.kinds.len(), super::KINDS_MAX);
+        // Those for which there is no room share the second of the last that has some.
+        let later = Now::default().after_ms(1_000);
+        assert_eq!(once.note(later, "kind 62"), Some(0));
+        assert_eq!(once.note(later, "yet another"), Some(36));
+        assert_eq!(once.note(later, "kind 63"), None);
     }
 }

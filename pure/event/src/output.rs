@@ -335,8 +335,10 @@ impl<M> Output<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Op, Output};
-    use crate::ConnId;
+    use bytes::Bytes;
+
+    use super::{Op, Output, Urgency};
+    use crate::{ConnId, ListenerId, ThreadId};
 
     #[test]
     fn neighbouring_sends_of_one_connection_merge() {
@@ -353,5 +355,108 @@ mod tests {
             .map(|op| if let Op::Send { conn, range } = op { (conn, range) } else { (a, 0..0) })
             .collect();
         assert_eq!(ranges, [(a, 0..7), (b, 7..12), (a, 12..17)]);
+    }
+
+    const A: ConnId = ConnId { slot: 1, generation: 0 };
+    const B: ConnId = ConnId { slot: 2, generation: 0 };
+
+    #[test]
+    fn what_is_unsent_grows_with_what_is_sent() {
+        let mut out: Output<()> = Output::default();
+        out.set_unsent(100);
+        out.send(A, b"12");
+        out.send_shared(A, Bytes::from_static(b"345"));
+        out.offer_shared(B, Bytes::from_static(b"6789"));
+        out.send_shared(B, Bytes::new());
+        out.offer_shared(B, Bytes::new());
+        out.send(B, b"0");
+        assert_eq!((out.unsent(), out.ops.len()), (110, 4), "nothing is no message");
+        assert_eq!((out.sent_to(A), out.sent_to(B)), (b"12345".to_vec(), b"67890".to_vec()));
+        out.set_unsent(7);
+        assert_eq!(out.unsent(), 7);
+    }
+
+    #[test]
+    fn mail_is_taken_back_in_order_and_by_receiver() {
+        let mut out: Output<u32> = Output::default();
+        out.mail(ThreadId(1), 1);
+        out.send(A, b"stays");
+        out.mail_lazy(ThreadId(2), 2);
+        out.mail_lazy(ThreadId(1), 3);
+        let held: Vec<_> = out.take_mail(|to| to == ThreadId(1)).collect();
+        assert_eq!(held, [(ThreadId(1), 1), (ThreadId(1), 3)]);
+        out.mail(ThreadId(2), 4);
+        let posts: Vec<_> = out.take_posts().collect();
+        let expected = [(ThreadId(2), 2, Urgency::Lazy), (ThreadId(2), 4, Urgency::Wake)];
+        assert_eq!(posts, expected);
+        assert_eq!(out.drain().len(), 1);
+    }
+
+    #[test]
+    fn a_wish_to_be_woken_is_told_once_and_replaces_the_one_before() {
+        let mut out: Output<()> = Output::default();
+        assert!(out.is_empty() && out.take_wake().is_none() && out.wake_wish().is_none());
+        out.wake_at(Some(5));
+        out.wake_at(Some(6));
+        assert!(!out.is_empty());
+        assert_eq!(out.wake_wish().map(|now| now.mono_ns), Some(6));
+        assert_eq!((out.take_wake(), out.take_wake()), (Some(Some(6)), None));
+        out.wake_at(None);
+        assert_eq!(out.take_wake(), Some(None));
+        out.stop();
+        assert!(!out.is_empty());
+    }
+
+    #[test]
+    fn every_wish_is_an_operation_in_order() {
+        let mut out: Output<()> = Output::default();
+        let attempt = out.connect(([127, 0, 0, 1], 1).into(), 7, 1);
+        out.tell_when_sent(A);
+        out.close(A);
+        out.abort(B);
+        out.reading(A, false);
+        out.output_max(A, 5);
+        out.output_patience(A, 6);
+        out.gather(7);
+        out.cancel_connect(attempt);
+        out.stop_accepting();
+        out.stop();
+        let ops: Vec<_> = out.drain().skip(1).map(|op| format!("{op:?}")).collect();
+        let [a, b] = [A, B].map(|conn| format!("conn: {conn:?}"));
+        let expected = [
+            format!("TellWhenSent {{ {a} }}"),
+            format!("Close {{ {a} }}"),
+            format!("Abort {{ {b} }}"),
+            format!("Reading {{ {a}, on: false }}"),
+            format!("OutputMax {{ {a}, bytes: 5 }}"),
+            format!("OutputPatience {{ {a}, ms: 6 }}"),
+            "Gather { ns: 7 }".into(),
+            format!("CancelConnect {{ attempt: {attempt:?} }}"),
+            "StopAccepting".into(),
+            "Stop".into(),
+        ];
+        assert_eq!(ops, expected);
+    }
+
+    #[test]
+    fn attempts_have_names_of_their_own() {
+        let mut out: Output<()> = Output::default();
+        let to = ([127, 0, 0, 1], 1).into();
+        let ids = [out.connect(to, 7, 1), out.connect_from(None, to, 7, 1), out.connect(to, 7, 1)];
+        assert!(ids[0] < ids[1] && ids[1] < ids[2]);
+    }
+
+    /// One large answer does not keep its memory.
+    #[test]
+    fn memory_of_a_large_answer_is_given_back() {
+        let mut out: Output<()> = Output::default();
+        for (bytes, kept) in [(4 << 20, 1 << 20), (1 << 10, 1 << 20)] {
+            out.send(A, &vec![0; bytes]);
+            out.send_datagram(ListenerId(0), ([127, 0, 0, 1], 1).into(), b"datagram");
+            assert_eq!(out.parts().1.len(), bytes + 8);
+            out.reset();
+            assert!(out.parts().1.is_empty());
+            assert!((1 << 10..=kept).contains(&out.arena.capacity()), "{}", out.arena.capacity());
+        }
     }
 }

@@ -65,4 +65,19 @@ mod tests {
             assert_eq!(b.below(0), 0);
         }
     }
+
+    #[test]
+    fn numbers_differ_and_all_below_the_end_come_as_often() {
+        let mut random = Random::from_number(7);
+        let mut times = [0; 10];
+        (0..10_000).for_each(|_| times[random.below(10) as usize] += 1);
+        assert!(times.iter().all(|times| (800..1_200).contains(times)), "{times:?}");
+        assert_eq!(random.below(1), 0);
+        let (one, other) = (random.fork(), random.fork());
+        assert_ne!(one, other);
+        let (mut again, mut filled) = (Random::from_seed(one), [0; 32]);
+        again.fill(&mut filled);
+        assert_eq!(filled, Random::from_seed(one).bytes());
+        assert!(filled != one && filled != Random::from_seed(other).bytes());
+    }
 }

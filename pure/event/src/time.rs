@@ -44,3 +44,20 @@ pub trait CallClock {
     /// machine.
     fn kept_ms(&mut self) -> u32;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Now;
+
+    #[test]
+    fn moments_add_up_and_stop_at_the_end_of_time() {
+        let start = Now { mono_ns: 5, unix_ms: 1_999 };
+        let later = start.after_ms(2);
+        assert_eq!(later, Now { mono_ns: 2_000_005, unix_ms: 2_001 });
+        assert_eq!((start.unix_s(), later.unix_s()), (1, 2));
+        assert_eq!((later.ms_since(start), start.ms_since(later)), (2, 0));
+        assert_eq!(Now { mono_ns: 2_000_004, unix_ms: 0 }.ms_since(start), 1);
+        let end = Now { mono_ns: u64::MAX, unix_ms: u64::MAX };
+        assert_eq!((end.after_ms(1), start.after_ms(u64::MAX)), (end, end));
+    }
+}

@@ -109,10 +109,12 @@ pub(crate) fn say_refused(limit_log: &mut LimitLog, now: Now, to: ThreadId, mail
 
 #[cfg(test)]
 mod tests {
-    use event::{Now, ThreadId};
+    use event::{Now, Output, ThreadId};
 
     use super::{KEPT_MAX, Kept};
+    use crate::limit_log::LimitLog;
     use crate::mail::Mail;
+    use crate::stats::Counter;
 
     #[test]
     fn what_is_kept_comes_back_in_order_when_due_and_is_bounded() {
@@ -126,5 +128,38 @@ mod tests {
         let due = kept.take_due(later);
         assert!(due.iter().zip(0..).all(|((to, _), id)| usize::from(to.0) == id % 1_000));
         assert_eq!((due.len(), kept.due_ns(), kept.take_due(later).len()), (KEPT_MAX, None, 0));
+    }
+    /// What is posted to a thread that has not taken older mail waits behind that mail.
+    #[test]
+    fn no_mail_overtakes_what_is_kept_and_what_is_lost_is_counted() {
+        let pace = |hz| Mail::Pace { room: ThreadId(0), tick_rate_hz: hz };
+        let (mut kept, dropped, mut out) = (Kept::default(), Counter::default(), Output::default());
+        let (start, later) = (Now::default(), Now::default().after_ms(1));
+        let (behind, other) = (ThreadId(1), ThreadId(2));
+        out.mail(behind, pace(1));
+        kept.hold_back(start, &mut out, &dropped);
+        assert_eq!(out.drain().len(), 1, "nothing is kept");
+        kept.keep_or_count(start, (behind, Mail::Look), &dropped);
+        assert_eq!(kept.due_ns(), None, "whose mailbox is full is awake");
+        let mut log = LimitLog::default();
+        let refused = Counter::default();
+        kept.given_back(start, (behind, pace(2)), (&refused, &dropped), &mut log);
+        out.mail(behind, pace(3));
+        out.mail(other, pace(4));
+        kept.hold_back(start, &mut out, &dropped);
+        kept.post_due(start, &mut out);
+        let rates = |out: &mut Output<Mail>| {
+            let posts = out.take_posts().map(|(to, mail, _)| match mail {
+                Mail::Pace { tick_rate_hz, .. } => (to, tick_rate_hz),
+                mail => unreachable!("{}", mail.kind()),
+            });
+            posts.collect::<Vec<_>>()
+        };
+        assert_eq!(rates(&mut out), [(other, 4)]);
+        kept.post_due(later, &mut out);
+        assert_eq!(rates(&mut out), [(behind, 2), (behind, 3)]);
+        assert_eq!((refused.read(), dropped.read()), (1, 0));
+        (0..=KEPT_MAX).for_each(|_| kept.keep_or_count(later, (other, pace(5)), &dropped));
+        assert_eq!(dropped.read(), 1);
     }
 }

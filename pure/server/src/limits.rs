@@ -147,3 +147,138 @@ impl Limit {
         ApiError::new(code, format!("{what} ({setting} is {max})"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use game::error::Code::{self, ResourceExhausted, Unavailable};
+
+    use super::Limit;
+    use crate::settings::LimitSettings;
+
+    /// A limit, its value, and how a refusal reads: what clients are told.
+    type Row = (Limit, fn(&mut LimitSettings) -> &mut u32, Code, &'static str);
+
+    const LIMITS: &[Row] = &[
+        (
+            Limit::RequestsPerUser,
+            |all| &mut all.requests_per_user_per_s,
+            ResourceExhausted,
+            "too many requests (limit.requests_per_user_per_s is 7)",
+        ),
+        (
+            Limit::RequestsPerAddress,
+            |all| &mut all.requests_per_address_per_s,
+            ResourceExhausted,
+            "too many requests (limit.requests_per_address_per_s is 7)",
+        ),
+        (
+            Limit::SocketsPerUser,
+            |all| &mut all.sockets_per_user,
+            ResourceExhausted,
+            "too many open sockets (limit.sockets_per_user is 7)",
+        ),
+        (
+            Limit::SocketsPerAddress,
+            |all| &mut all.sockets_per_address,
+            ResourceExhausted,
+            "too many open sockets (limit.sockets_per_address is 7)",
+        ),
+        (
+            Limit::ConnectionsPerAddress,
+            |all| &mut all.connections_per_address,
+            ResourceExhausted,
+            "too many open connections (limit.connections_per_address is 7)",
+        ),
+        (
+            Limit::CallsWaiting,
+            |all| &mut all.calls_waiting,
+            Unavailable,
+            "the server is busy: too many calls are waiting (limit.calls_waiting is 7)",
+        ),
+        (
+            Limit::CallsWaitingPerUser,
+            |all| &mut all.calls_waiting_per_user,
+            ResourceExhausted,
+            "too many calls are waiting (limit.calls_waiting_per_user is 7)",
+        ),
+        (
+            Limit::CallsWaitingPerAddress,
+            |all| &mut all.calls_waiting_per_address,
+            ResourceExhausted,
+            "too many calls are waiting (limit.calls_waiting_per_address is 7)",
+        ),
+        (
+            Limit::ListingsPerUser,
+            |all| &mut all.listings_per_user,
+            ResourceExhausted,
+            "too many listings are waiting (limit.listings_per_user is 7)",
+        ),
+        (
+            Limit::PasswordsWaiting,
+            |all| &mut all.passwords_waiting,
+            Unavailable,
+            "the server is busy: too many passwords are waiting (limit.passwords_waiting is 7)",
+        ),
+        (
+            Limit::RelayedMatchesPerUser,
+            |all| &mut all.relayed_matches_per_user,
+            ResourceExhausted,
+            "too many relayed matches (limit.relayed_matches_per_user is 7)",
+        ),
+        (
+            Limit::PresencesPerSession,
+            |all| &mut all.presences_per_session,
+            ResourceExhausted,
+            "too many matches (limit.presences_per_session is 7)",
+        ),
+        (
+            Limit::PasswordAttemptsPerAccount,
+            |all| &mut all.password_attempts_per_account,
+            ResourceExhausted,
+            "Try again later. (limit.password_attempts_per_account is 7)",
+        ),
+        (
+            Limit::PasswordAttemptsPerAddress,
+            |all| &mut all.password_attempts_per_address,
+            ResourceExhausted,
+            "Try again later. (limit.password_attempts_per_address is 7)",
+        ),
+    ];
+
+    #[test]
+    fn a_limit_is_met_at_its_value_off_at_0_and_named_in_its_refusal() {
+        for (limit, value, code, text) in LIMITS {
+            let mut settings = LimitSettings::default();
+            *value(&mut settings) = 7;
+            let refusal = limit.refusal(&settings);
+            assert_eq!((refusal.code, &*refusal.message), (*code, *text));
+            assert_eq!(refusal.retry_after_s, None);
+            let met = [0, 6, 7, 8].map(|count| limit.is_met(&settings, count));
+            assert_eq!(met, [false, false, true, true], "{limit:?}");
+            *value(&mut settings) = 0;
+            assert!(!limit.is_met(&settings, u32::MAX), "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn a_lockout_tells_what_is_left_of_it() {
+        let settings = LimitSettings::default();
+        for (limit, text) in [
+            (
+                Limit::PasswordAttemptsPerAccount,
+                "Try again later. (limit.password_attempts_per_account is 5); 9 s of \
+                 limit.password_lockout_account_sec 60 are left",
+            ),
+            (
+                Limit::PasswordAttemptsPerAddress,
+                "Try again later. (limit.password_attempts_per_address is 10); 9 s of \
+                 limit.password_lockout_address_sec 600 are left",
+            ),
+            (Limit::CallsWaiting, &*Limit::CallsWaiting.refusal(&settings).message),
+        ] {
+            let refusal = limit.refusal_for(&settings, 9);
+            assert_eq!(refusal.message, text);
+            assert_eq!(refusal.retry_after_s.map(u32::from), Some(9));
+        }
+    }
+}

@@ -71,7 +71,7 @@ impl std::fmt::Display for Network {
 
 #[cfg(test)]
 mod tests {
-    use super::{Network, client_bits};
+    use super::{Network, client_bits, client_text};
 
     #[test]
     fn networks_hold_their_addresses() {
@@ -103,5 +103,9 @@ mod tests {
         assert_ne!(bits("2001:db8::1"), bits("2001:db8:0:1::1"));
         assert_ne!(bits("10.0.0.1"), bits("10.0.0.2"));
         assert_eq!(bits("10.0.0.1"), bits("::ffff:10.0.0.1"));
+        assert_eq!(client_text(bits("10.0.0.1")), "address 10.0.0.1");
+        assert_eq!(client_text(bits("2001:db8::1")), "address 2001:db8::/64");
+        assert_eq!(client_text(0), "an address of limit.exempt_addresses");
+        assert_eq!(Network::parse("10.0.0.0/8").unwrap().to_string(), "::ffff:10.0.0.0/104");
     }
 }
