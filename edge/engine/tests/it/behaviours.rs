@@ -208,7 +208,9 @@ pub(crate) fn running_out_of_receive_buffers_loses_nothing(driver: DriverChoice)
 /// reset.
 pub(crate) fn a_close_delivers_what_was_sent(driver: DriverChoice) {
     let (told, closed) = mpsc::channel();
-    let rig = Rig::new(driver, quick(), move |_, input, out| match input {
+    // The peer sees the end of it at once, not when lingering is over.
+    let limits = Limits { linger_ms: 60_000, ..quick() };
+    let rig = Rig::new(driver, limits, move |_, input, out| match input {
         Input::Bytes { conn, .. } => {
             out.send(conn, &pattern(1 << 20, 9));
             out.close(conn);
