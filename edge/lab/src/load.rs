@@ -12,17 +12,17 @@
 //! Not here: the command line. Nothing is corrected afterwards: what is recorded happened.
 
 mod generator;
-mod record;
-mod result;
-mod run;
+pub(crate) mod record;
+pub(crate) mod result;
+pub(crate) mod run;
 pub mod scenario;
-mod view;
+pub(crate) mod view;
 
 pub use record::kind::{Cause, Kind};
 pub use record::{ErrorCount, Stage};
 pub use result::{
-    EndingTimes, Lacking, OpSummary, Progress, RESULT_VERSION, Ramp, Second, SecondOp, ServerCost,
-    Summary, Watch, csv, expect, metrics_help, schema,
+    EndingTimes, Lacking, OpSummary, PingBucket, PingOp, PingSummary, Progress, RESULT_VERSION,
+    Ramp, Second, SecondOp, ServerCost, Summary, Watch, csv, expect, metrics_help, schema,
 };
 pub use run::{Finished, Plan, RunError, Share, TARGETS_MAX, check, run, work};
 pub use view::{advice, compare, comparison, html, junit, prometheus, screen, text};

@@ -27,6 +27,8 @@ pub enum Asked {
     Doctor(ArgMatches),
     /// `throng compare`.
     Compare(ArgMatches),
+    /// `throng ping`.
+    Ping(ArgMatches),
     /// `throng options`.
     Options { markdown: bool },
     /// `throng keys`.
@@ -72,6 +74,7 @@ Examples:
   throng calls storage                             what clients may call: routes and messages
   throng echo --port 7450                          what can this machine do at most?
   throng load rpc-lua --rate 2000                  virtual players against a server
+  throng ping 127.0.0.1:9500 --udp                 how long is the way there and back?
   throng doctor                                    is this machine set up for it?
   throng compare results/before results/after      what changed, and is it more than noise?";
 
@@ -119,6 +122,7 @@ where
         Some(("load", args)) => Ok(Asked::Load(args.clone())),
         Some(("doctor", args)) => Ok(Asked::Doctor(args.clone())),
         Some(("compare", args)) => Ok(Asked::Compare(args.clone())),
+        Some(("ping", args)) => Ok(Asked::Ping(args.clone())),
         Some(("options", args)) => Ok(Asked::Options { markdown: args.get_flag("markdown") }),
         Some(("keys", _)) => Ok(Asked::Keys),
         Some(("calls", args)) => Ok(Asked::Calls {
@@ -156,6 +160,7 @@ pub fn command() -> Command {
         .subcommand(crate::load::command())
         .subcommand(crate::doctor::command())
         .subcommand(crate::compare::command())
+        .subcommand(crate::ping::command())
         .subcommand(
             Command::new("options")
                 .about("Print every option with its default, range and meaning")

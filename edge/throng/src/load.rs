@@ -84,7 +84,7 @@ fn work(matches: &ArgMatches, share: &str) -> anyhow::Result<()> {
 
 /// The signals that ask to end.
 pub struct Interrupt {
-    is_set: Arc<AtomicBool>,
+    pub is_set: Arc<AtomicBool>,
     /// Place in [`SIGNALS`] of the last one.
     which: Arc<AtomicUsize>,
 }
@@ -304,14 +304,14 @@ fn gets_only_errors(progress: &Progress<'_>) -> bool {
 }
 
 /// The files of `--out`.
-fn result_files(
+pub fn result_files(
     folder: &Path,
     summary: &Summary,
     intervals: &Intervals,
 ) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     let ops: Vec<&str> = summary.ops.iter().map(|op| op.name.as_str()).collect();
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(summary.started_unix_s);
-    let comment = format!("throng load {}, nanoseconds", summary.scenario);
+    let comment = format!("throng {} {}, nanoseconds", summary.command, summary.scenario);
     let texts = [
         intervals.log(&ops, started, &comment),
         lab::load::csv(summary).into_bytes(),

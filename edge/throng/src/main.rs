@@ -3,7 +3,7 @@
 //!
 //! Exit codes: 0 done or stopped by a signal, 1 could not do it, 2 asked for wrongly (a flag, an
 //! option, a contradiction), 3 ended five seconds after `shutdown_grace_sec` because threads hung,
-//! 128 + n ended at once by a second signal n. `load` and `compare run`
+//! 128 + n ended at once by a second signal n. `load`, `ping` and `compare run`
 //! differ: a signal n ends them with 128 + n, because the result is not the one that was asked for.
 
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ mod memory;
 mod metrics;
 mod nofile;
 mod options;
+mod ping;
 mod reference;
 mod serve;
 mod signals;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
         },
         Asked::Compare(args) => code_of(compare::run(&args)),
         Asked::Doctor(args) => code_of(doctor::run(&args)),
+        Asked::Ping(args) => code_of(ping::run(&args)),
         Asked::Options { markdown } => {
             let page = if markdown { reference::markdown() } else { reference::text() };
             ended(std::io::stdout().lock().write_all(page.as_bytes()).map_err(Into::into))

@@ -7,6 +7,7 @@ pub mod expect;
 pub(crate) mod figures;
 mod metric;
 pub(crate) mod notes;
+pub(crate) mod ping;
 mod progress;
 mod schema;
 mod second;
@@ -15,6 +16,7 @@ pub(crate) mod summary;
 pub(crate) mod validity;
 
 pub use metric::help as metrics_help;
+pub use ping::{PingBucket, PingOp, PingSummary};
 pub use progress::{Progress, Watch};
 pub use schema::schema;
 pub(crate) use second::STRETCH_S_MIN;

@@ -1,7 +1,7 @@
 //! One run: starts the server if asked to, and runs the generator on a thread of its own, or
 //! several in processes of their own. `collect` adds up what they tell.
 
-mod collect;
+pub(crate) mod collect;
 mod here;
 mod kinds;
 mod plan;
@@ -86,7 +86,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
         generator.running.join()?;
         done?;
     }
-    collector.finish(&program);
+    collector.finish(&program.ops, program.match_ops.iter().any(Option::is_some));
     let ended = server.as_mut().and_then(Server::ended);
     let online = facts::online(&Tree::here());
     let places_of_run = notes::Places { own: &places, online: &online, pin };

@@ -9,7 +9,7 @@ mod junit;
 mod metrics;
 mod report;
 pub mod screen;
-mod table;
+pub(crate) mod table;
 
 pub use junit::junit;
 pub use metrics::prometheus;

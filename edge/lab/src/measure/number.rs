@@ -112,6 +112,15 @@ pub(crate) fn against(ratio: f64, [more, less]: [&str; 2]) -> String {
     }
 }
 
+/// A share of which most are small, with two digits; what is there at all is no nought.
+pub(crate) fn share(share: f64) -> String {
+    if share > 0.0 && share < 0.000_05 {
+        return "<0.01 %".to_owned();
+    }
+    let text = format!("{:.2}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// A percentage with the digits that mean something: as many as there are nines.
 pub(crate) fn percent(share: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 6")]
@@ -123,7 +132,7 @@ pub(crate) fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{against, percent};
+    use super::{against, percent, share};
 
     #[test]
     fn what_is_less_is_told_as_how_much_less() {
@@ -138,6 +147,15 @@ mod tests {
             (4_321.0, "4,321 × higher"),
         ] {
             assert_eq!(against(ratio, ["higher", "lower"]), wanted, "{ratio}");
+        }
+    }
+
+    #[test]
+    fn small_shares_are_told() {
+        for (of, wanted) in
+            [(0.0, "0 %"), (0.000_5, "0.05 %"), (1e-9, "<0.01 %"), (0.1, "10 %"), (1.0, "100 %")]
+        {
+            assert_eq!(share(of), wanted);
         }
     }
 

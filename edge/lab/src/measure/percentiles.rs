@@ -108,6 +108,9 @@ pub struct Percentiles {
     pub p99_ns: u64,
     /// 99.9th percentile.
     pub p999_ns: u64,
+    /// 99.99th percentile; 0 in results of older versions.
+    #[serde(default)]
+    pub p9999_ns: u64,
     /// Largest.
     pub max_ns: u64,
 }
@@ -122,23 +125,24 @@ impl Percentiles {
             mean_ns: it.mean(),
             deviation_ns: it.stdev(),
             min_ns: it.min(),
-            p50_ns: at_nearest_rank(it, 500),
-            p75_ns: at_nearest_rank(it, 750),
-            p90_ns: at_nearest_rank(it, 900),
-            p95_ns: at_nearest_rank(it, 950),
-            p99_ns: at_nearest_rank(it, 990),
-            p999_ns: at_nearest_rank(it, 999),
+            p50_ns: at_nearest_rank(it, 5_000),
+            p75_ns: at_nearest_rank(it, 7_500),
+            p90_ns: at_nearest_rank(it, 9_000),
+            p95_ns: at_nearest_rank(it, 9_500),
+            p99_ns: at_nearest_rank(it, 9_900),
+            p999_ns: at_nearest_rank(it, 9_990),
+            p9999_ns: at_nearest_rank(it, 9_999),
             max_ns: it.max(),
         }
     }
 }
 
-/// The smallest value that so many thousandths of all values do not exceed: their rank is rounded
-/// up, in whole numbers. As in HdrHistogram for Java since 2.1.12 and for JavaScript, which allow for
+/// The smallest value that so many ten-thousandths of all values do not exceed: their rank is
+/// rounded up, in whole numbers. As in HdrHistogram for Java since 2.1.12 and for JavaScript, which allow for
 /// the error of a product of floats in another way.
-fn at_nearest_rank(histogram: &Histogram<u64>, thousandths: u64) -> u64 {
+fn at_nearest_rank(histogram: &Histogram<u64>, parts: u64) -> u64 {
     let count = u128::from(histogram.len());
-    let rank = u64::try_from((count * u128::from(thousandths)).div_ceil(1_000)).unwrap_or(u64::MAX);
+    let rank = u64::try_from((count * u128::from(parts)).div_ceil(10_000)).unwrap_or(u64::MAX);
     // The half keeps the product of a share and the count from being rounded past the rank.
     histogram.value_at_quantile((float(rank) - 0.5) / float(histogram.len()))
 }
@@ -155,6 +159,11 @@ impl Percentiles {
     /// The 99.9th, of a thousand at least.
     pub(crate) fn p999(&self) -> Option<u64> {
         self.of_at_least(1_000, self.p999_ns)
+    }
+
+    /// The 99.99th, of ten thousand at least.
+    pub(crate) fn p9999(&self) -> Option<u64> {
+        self.of_at_least(10_000, self.p9999_ns)
     }
 
     /// The median, the 75th, 90th, 95th, 99th and 99.9th. The median is told of one value too.
@@ -241,9 +250,11 @@ mod tests {
         for value in 1..=5_000 {
             histogram.record(value).unwrap();
             let it = Percentiles::of(Some(&histogram));
-            let found = [it.p50_ns, it.p75_ns, it.p90_ns, it.p95_ns, it.p99_ns, it.p999_ns];
-            let rank = |thousandths: u64| (value * thousandths).div_ceil(1_000);
-            assert_eq!(found, [500, 750, 900, 950, 990, 999].map(rank), "{value}");
+            let found =
+                [it.p50_ns, it.p75_ns, it.p90_ns, it.p95_ns, it.p99_ns, it.p999_ns, it.p9999_ns];
+            let rank = |parts: u64| (value * parts).div_ceil(10_000);
+            let wanted = [5_000, 7_500, 9_000, 9_500, 9_900, 9_990, 9_999].map(rank);
+            assert_eq!(found, wanted, "{value}");
         }
     }
 

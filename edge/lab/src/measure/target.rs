@@ -134,7 +134,7 @@ pub enum Silence {
 }
 
 impl Silence {
-    fn of(error: std::io::Error, waited: Duration) -> Self {
+    pub(crate) fn of(error: std::io::Error, waited: Duration) -> Self {
         match error.kind() {
             ErrorKind::ConnectionRefused => Self::Refused,
             ErrorKind::TimedOut | ErrorKind::WouldBlock => Self::TimedOut(waited),

@@ -9,6 +9,7 @@
 mod compare;
 mod doctor;
 mod load;
+mod ping;
 mod process;
 
 use std::path::PathBuf;
@@ -68,6 +69,10 @@ fn exit_codes_tell_who_was_wrong() {
         (&["load", "--help"], 0, "Exit codes:"),
         (&["doctor", "--help"], 0, "--undo"),
         (&["compare", "--help"], 0, "99 % confidence interval"),
+        (&["ping", "--help"], 0, "Exit codes:"),
+        (&["ping", "serve", "--help"], 0, "--per-address"),
+        (&["ping"], 2, "no target"),
+        (&["ping", "127.0.0.1:1", "-h"], 2, "BOUNDS"),
         (&["load", "scenarios"], 0, "needs an RPC `echo_js` in JavaScript"),
         (&["load", "scenarios", "rpc-js"], 0, "name = \"rpc-js\"\n"),
         (&["load", "scenarios", "rpc-jz"], 2, "there is no scenario `rpc-jz`"),

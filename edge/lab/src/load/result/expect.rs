@@ -57,6 +57,14 @@ pub enum BadCondition {
         /// What the metric is, and how its values are written.
         kind: &'static str,
     },
+    /// No such operation.
+    #[error("`{op}` is not measured: there is {known}")]
+    Operation {
+        /// As written.
+        op: String,
+        /// Those that there are.
+        known: String,
+    },
     /// No such metric.
     #[error("there is no metric `{metric}`{meant}; there are: {}", short_list())]
     Metric {
@@ -88,6 +96,17 @@ impl std::str::FromStr for Condition {
     type Err = BadCondition;
 
     fn from_str(text: &str) -> Result<Self, BadCondition> {
+        Self::read(text, None)
+    }
+}
+
+impl Condition {
+    /// A condition that is written with a short name of this metric.
+    pub(crate) fn of_metric(text: &str, metric: &str) -> Result<Self, BadCondition> {
+        Self::read(text, Some(metric))
+    }
+
+    fn read(text: &str, instead: Option<&str>) -> Result<Self, BadCondition> {
         let form = || BadCondition::Form(text.to_owned());
         let start = text.find(['<', '>', '=', '!']).ok_or_else(form)?;
         let (left, right) = text.split_at(start);
@@ -106,6 +125,7 @@ impl std::str::FromStr for Condition {
             Some((op, name)) => (Some(op.to_owned()), name.to_owned()),
             None => (None, left.trim().to_owned()),
         };
+        let name = instead.map_or(name, str::to_owned);
         let value = value.trim();
         let (limit, written) =
             value_of(value).ok_or_else(|| BadCondition::Value(value.to_owned()))?;
@@ -180,6 +200,11 @@ pub(crate) struct TimeLimit {
 }
 
 impl Condition {
+    /// The operation that this is about, if it names one.
+    pub(crate) fn operation(&self) -> Option<&str> {
+        self.op.as_deref()
+    }
+
     /// Whether the scenario has the operation that this is about, if it names one.
     #[must_use]
     pub fn fits(&self, scenario: &Scenario) -> bool {

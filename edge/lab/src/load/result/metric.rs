@@ -171,6 +171,11 @@ const ROWS: &[Row] = &[
         Some(|it| it.total.deliveries.reordered),
     ),
     of_run(
+        ("jitter", Unit::Time, Span::Counted, "of a ping's round trips, as RFC 3550 has it"),
+        |run| run.ping.as_ref()?.ops.first().map(|it| it.jitter_ns),
+        None,
+    ),
+    of_run(
         (
             "ops_per_cpu_s",
             Unit::Number,
@@ -270,6 +275,7 @@ const FIGURES: &[Figure] = &[
     Figure { name: "p95", of: |it| float(it.p95_ns), longer: Some(0.05) },
     Figure { name: "p99", of: |it| float(it.p99_ns), longer: Some(0.01) },
     Figure { name: "p999", of: |it| float(it.p999_ns), longer: Some(0.001) },
+    Figure { name: "p9999", of: |it| float(it.p9999_ns), longer: Some(0.000_1) },
     Figure { name: "max", of: |it| float(it.max_ns), longer: Some(0.0) },
 ];
 
@@ -392,7 +398,11 @@ fn time_metric(name: &str) -> Option<TimeMetric> {
         all.find_map(|(lasting, prefix, _)| Some((*lasting, rest.strip_prefix(prefix)?)))?;
     let is_late_of_some = lasting == Lasting::Late && whose != Whose::Both;
     // Commonly written so.
-    let rest = if rest == "p99_9" { "p999" } else { rest };
+    let rest = match rest {
+        "p99_9" => "p999",
+        "p99_99" => "p9999",
+        rest => rest,
+    };
     let figure = FIGURES.iter().find(|it| it.name == rest).filter(|_| !is_late_of_some)?;
     Some(TimeMetric { whose, lasting, figure })
 }
@@ -499,7 +509,7 @@ mod tests {
     #[test]
     fn every_name_is_understood_and_stands_on_every_page() {
         let all = names(false);
-        assert_eq!(all.len(), names(true).len() + 10);
+        assert_eq!(all.len(), names(true).len() + 11);
         for name in &all {
             assert!(Metric::parse(name, false).is_ok(), "{name}");
         }

@@ -108,6 +108,16 @@ pub(crate) fn notes(
     notes
 }
 
+/// Of a server on a machine that has room for one of the two.
+const ONE_PROCESSOR: &str = "server and generator share this machine's only processor: each slows \
+                             the other, and times contain both";
+
+/// What a reader should know about a server of which only the address is known.
+pub(crate) fn of_address(ip: std::net::IpAddr, places: &Places<'_>) -> Vec<String> {
+    let is_shared = ip.is_loopback() && places.online.len() <= 1;
+    is_shared.then(|| ONE_PROCESSOR.to_owned()).into_iter().collect()
+}
+
 /// Whether a server on this machine is in the generator's way; `shares` says whether it may run on a
 /// processor, as far as its processes are known.
 fn place_note(
@@ -116,11 +126,7 @@ fn place_note(
     shares: impl Fn(usize) -> bool,
 ) -> Option<String> {
     if places.online.len() <= 1 {
-        return Some(
-            "server and generator share this machine's only processor: each slows the other, and \
-             times contain both"
-                .to_owned(),
-        );
+        return Some(ONE_PROCESSOR.to_owned());
     }
     // Bound by whoever started the command counts as much as by ourselves.
     let only = match places.own {

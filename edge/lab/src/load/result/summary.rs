@@ -9,13 +9,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::expect::Verdict;
+use super::ping::PingSummary;
 use super::{Ramp, Second};
 use crate::load::record::kind::Cause;
 use crate::load::record::{ConnectingRecord, EndingRecord, Record, Stage};
 use crate::load::scenario::data::Data;
 use crate::load::scenario::program::Op;
 use crate::measure::environment::Environment;
-use crate::measure::number::float;
+use crate::measure::number::{float, players};
 use crate::measure::percentiles::{CurvePoint, Percentiles, curve};
 use crate::measure::process::ProcessSample;
 
@@ -31,6 +32,10 @@ pub(crate) const PLAYERS_MIN: u32 = 8_000;
 pub struct Summary {
     /// `RESULT_VERSION`.
     pub version: u32,
+    /// The command that measured: `load` or `ping`; empty in results of older versions, which are
+    /// `load`'s. `ping` says `streams` where `load` says players.
+    #[serde(default)]
+    pub command: String,
     /// Name of the scenario.
     pub scenario: String,
     /// Its title.
@@ -82,6 +87,9 @@ pub struct Summary {
     /// Players of phases that were due and did not come, because `players_max` was reached.
     #[serde(default)]
     pub turned_away: u64,
+    /// What only `throng ping` has to say; none of other commands.
+    #[serde(default)]
+    pub ping: Option<PingSummary>,
     /// Where it took place.
     pub environment: Environment,
     /// The run second by second.
@@ -445,6 +453,15 @@ fn total(counts: impl Iterator<Item = u64>) -> u64 {
 }
 
 impl Summary {
+    /// So many of those who asked, in the words of the command.
+    pub(crate) fn actors(&self, count: u32) -> String {
+        match &self.ping {
+            Some(_) if count == 1 => "1 stream".to_owned(),
+            Some(_) => format!("{count} streams"),
+            None => players(count),
+        }
+    }
+
     /// The operation that the headline is about.
     #[must_use]
     pub fn headline_op(&self) -> Option<&OpSummary> {

@@ -12,6 +12,9 @@ use crate::measure::percentiles::Percentiles;
 
 /// Lateness at p99, by the generator's own fault, above which it was in the way whatever it measured.
 pub(crate) const LATENESS_NS_MAX: u64 = 1_000_000;
+/// Lateness of a ping at p99 that is within what the program says that it adds: round trips of one
+/// machine take some tens of microseconds, of which a hundredth is shorter than a call of the system.
+const PING_NS_MIN: u64 = 5_000;
 /// Likewise as a share of the time that is reported, at p99.
 const LATENESS_SHARE_MAX: f64 = 0.01;
 /// Share of its processors above which it could not have done more.
@@ -29,6 +32,8 @@ struct Stage<'a> {
     stalled_s: f64,
     turn_ns_max: u64,
     behind: &'a Percentiles,
+    /// Lateness up to which nothing is said.
+    behind_ns_min: u64,
     /// The shortest 99th percentile that comes from it; none without one.
     p99_ns: Option<u64>,
     /// What was to be done had its time; else everything came as fast as it could.
@@ -60,6 +65,7 @@ impl Summary {
             turn_ns_max: own.turn_ns_max,
             behind: &own.behind,
             p99_ns: p99_ns(false).filter(|_| !self.settings.is_closed()),
+            behind_ns_min: if self.ping.is_some() { PING_NS_MIN } else { 0 },
             is_scheduled: !self.settings.saturate,
         };
         let setup_ns = p99_ns(true);
@@ -70,6 +76,7 @@ impl Summary {
             stalled_s: ramp.stalled_s,
             turn_ns_max: ramp.turn_ns_max,
             behind: &ramp.behind,
+            behind_ns_min: 0,
             p99_ns: setup_ns,
             is_scheduled: setup_ns.is_some() && self.settings.ramp_s > 0.0,
         };
@@ -82,6 +89,7 @@ impl Stage<'_> {
         let prefix = self.prefix;
         let behind_ns = self.behind.p99_ns;
         if let Some(p99_ns) = self.p99_ns
+            && behind_ns > self.behind_ns_min
             && (behind_ns > LATENESS_NS_MAX
                 || float(behind_ns) > float(p99_ns) * LATENESS_SHARE_MAX)
         {
@@ -158,6 +166,19 @@ mod tests {
                 summary.judge();
                 assert_eq!(!summary.invalid.is_empty(), is_invalid && setup, "{setup}");
             }
+        }
+    }
+
+    #[test]
+    fn a_ping_may_be_late_by_what_it_says_that_it_adds() {
+        for (behind_ns, is_ping, is_invalid) in
+            [(5_000, true, false), (5_001, true, true), (5_000, false, true)]
+        {
+            let mut summary = Summary { ops: vec![op(false, 50_000)], ..Summary::default() };
+            summary.ping = is_ping.then(Default::default);
+            summary.generator.behind = times(behind_ns);
+            summary.judge();
+            assert_eq!(!summary.invalid.is_empty(), is_invalid, "{behind_ns}");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::load::result::summary::{
     DataSummary, GeneratorCost, PLAYERS_MIN, RESULT_VERSION, RampCost, Settings, Summary, TlsAsked,
 };
 use crate::load::result::{Progress, Watch};
-use crate::load::scenario::program::Program;
+use crate::load::scenario::program::{Op, Program};
 use crate::measure::hlog::{Intervals, Kind};
 use crate::measure::number::seconds;
 use crate::measure::percentiles::Percentiles;
@@ -50,16 +50,16 @@ impl ServerWatch {
 }
 
 /// Adds up what the generator tells.
-pub(super) struct Collector {
-    pub(super) summary: Summary,
-    total: Record,
+pub(crate) struct Collector {
+    pub(crate) summary: Summary,
+    pub(crate) total: Record,
     kinds: Kinds,
     /// What the generator did while the players came.
     ramp: OwnRecord,
     setup: Vec<bool>,
     headline: u16,
     has_phases: bool,
-    pub(super) intervals: Intervals,
+    pub(crate) intervals: Intervals,
     stage: Stage,
     stage_at: Instant,
     op_names: Vec<String>,
@@ -89,14 +89,10 @@ impl Collector {
         }
         let summary = Summary {
             version: RESULT_VERSION,
+            command: "load".to_owned(),
             scenario: scenario.name.clone(),
             title: scenario.title.clone(),
             about: scenario.about.clone(),
-            headline: program
-                .ops
-                .get(usize::from(program.headline))
-                .map(|op| op.name.clone())
-                .unwrap_or_default(),
             started_unix_s: unix_now().as_secs(),
             settings: Settings {
                 target: targets.join(", "),
@@ -128,19 +124,26 @@ impl Collector {
             },
             ..Summary::default()
         };
+        let collector = Self::of(summary, &program.ops, program.headline);
+        Self { has_phases: !scenario.phases.is_empty(), ..collector }
+    }
+
+    /// Adds to a summary that says what is asked for; `headline` is a place in `ops`.
+    pub(crate) fn of(summary: Summary, ops: &[Op], headline: u16) -> Self {
+        let name = ops.get(usize::from(headline)).map(|op| op.name.clone()).unwrap_or_default();
         Self {
-            summary,
-            total: Record::new(Stage::Counted, program.ops.len(), 0),
+            summary: Summary { headline: name, ..summary },
+            total: Record::new(Stage::Counted, ops.len(), 0),
             kinds: Kinds::default(),
             ramp: OwnRecord::default(),
-            setup: program.ops.iter().map(|op| op.setup).collect(),
-            headline: program.headline,
-            has_phases: !scenario.phases.is_empty(),
+            setup: ops.iter().map(|op| op.setup).collect(),
+            headline,
+            has_phases: false,
             intervals: Intervals::default(),
             stage: Stage::Ramp,
             stage_at: Instant::now(),
-            op_names: program.ops.iter().map(|op| op.name.clone()).collect(),
-            is_loop_op: program.ops.iter().map(|op| op.counted && !op.setup).collect(),
+            op_names: ops.iter().map(|op| op.name.clone()).collect(),
+            is_loop_op: ops.iter().map(|op| op.counted && !op.setup).collect(),
             start_ns: None,
             server: None,
             own_last: (own_cpu(), Instant::now()),
@@ -161,12 +164,7 @@ impl Collector {
                 Ok(Event::Ready | Event::Stopped) => {}
                 Ok(Event::Stage(stage)) => self.stage_begins(stage),
                 Ok(Event::Record(record)) => {
-                    let second = self.take(&record);
-                    if second.is_empty() {
-                        continue;
-                    }
-                    self.summary.series.push(second);
-                    if !self.tell(watch) {
+                    if !self.add(&record, watch) {
                         ask_to_finish();
                     }
                 }
@@ -175,6 +173,17 @@ impl Collector {
                 Err(_) => return Err(RunError::Gone),
             }
         }
+    }
+
+    /// Adds a stretch of all generators, and tells who watches; `false` asks to end the counted
+    /// time.
+    pub(crate) fn add(&mut self, record: &Record, watch: Watch<'_>) -> bool {
+        let second = self.take(record);
+        if second.is_empty() {
+            return true;
+        }
+        self.summary.series.push(second);
+        self.tell(watch)
     }
 
     fn tell(&self, watch: &mut dyn FnMut(&Progress<'_>) -> bool) -> bool {
@@ -193,7 +202,7 @@ impl Collector {
         })
     }
 
-    fn stage_begins(&mut self, stage: Stage) {
+    pub(crate) fn stage_begins(&mut self, stage: Stage) {
         self.stage = stage;
         let now = Instant::now();
         self.stage_at = now;
@@ -269,7 +278,9 @@ impl Collector {
         ramp.and_then(|ramp| ramp.text(self.summary.settings.players)).unwrap_or_default()
     }
 
-    pub(super) fn finish(&mut self, program: &Program) {
+    /// Makes figures of all that was added. `has_deliveries`: whether messages were counted one by
+    /// one.
+    pub(crate) fn finish(&mut self, ops: &[Op], has_deliveries: bool) {
         let series = &self.summary.series;
         let counted_s: f64 = series
             .iter()
@@ -310,7 +321,7 @@ impl Collector {
             stalled_s: seconds(self.ramp.stalled_ns),
             behind: Percentiles::of(self.ramp.behind.histogram()),
         };
-        self.summary.deliveries = program.match_ops.iter().any(Option::is_some).then(|| {
+        self.summary.deliveries = has_deliveries.then(|| {
             let it = &self.total.deliveries;
             crate::load::result::summary::Deliveries {
                 echoes_sent: it.sent[0],
@@ -325,8 +336,8 @@ impl Collector {
                 untracked: it.untracked,
             }
         });
-        self.summary.add_totals(&self.total, &program.ops, program.headline);
-        self.kinds.place(&mut self.summary.series, &self.summary.errors, &program.ops);
+        self.summary.add_totals(&self.total, ops, self.headline);
+        self.kinds.place(&mut self.summary.series, &self.summary.errors, ops);
         if let Some(watch) = &self.server
             && let (Some((start, from)), Some((end, until))) = (watch.start, watch.end)
         {

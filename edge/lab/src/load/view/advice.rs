@@ -258,7 +258,12 @@ pub fn failure(summary: &Summary) -> Option<String> {
         return None;
     }
     let mut reason = if summary.counted_s > 0.0 {
-        "nothing was answered as the scenario wants".to_owned()
+        match summary.ping {
+            Some(_) => "nothing was answered".to_owned(),
+            None => "nothing was answered as the scenario wants".to_owned(),
+        }
+    } else if summary.ping.is_some() && !summary.ended.is_empty() {
+        return Some(summary.ended.clone());
     } else if summary.errors.is_empty() && !summary.ended.is_empty() {
         summary.ended.clone()
     } else if summary.errors.is_empty() {
@@ -277,6 +282,9 @@ pub fn failure(summary: &Summary) -> Option<String> {
 
 /// What to do when the generator was in the way, and what its figures are still good for.
 pub(crate) fn mending(summary: &Summary) -> Vec<String> {
+    if summary.ping.is_some() {
+        return mending_of_ping(summary);
+    }
     let settings = &summary.settings;
     let environment = &summary.environment;
     // Results of older versions know only those that the command might use.
@@ -320,6 +328,26 @@ pub(crate) fn mending(summary: &Summary) -> Vec<String> {
     lines.push(
         "until then times are too high, never too low; counts, errors and operations per \
          CPU-second of the server may be used"
+            .to_owned(),
+    );
+    lines
+}
+
+/// Likewise of a ping, whose streams are threads.
+fn mending_of_ping(summary: &Summary) -> Vec<String> {
+    let mut lines = vec![
+        "a longer --interval, or fewer --streams, until this line goes away".to_owned(),
+        "or --pin CPU, with the server and all other programs on other processors".to_owned(),
+    ];
+    if !summary.settings.realtime {
+        lines.push(
+            "or --realtime, where the machine is busy with other things: the streams run before all \
+             ordinary threads"
+                .to_owned(),
+        );
+    }
+    lines.push(
+        "until then response times are too high, never too low; service times may be used"
             .to_owned(),
     );
     lines

@@ -9,6 +9,7 @@ mod charts;
 mod comparison;
 mod over_time;
 mod overlays;
+mod ping;
 mod tables;
 
 use std::fmt::Write as _;
@@ -20,7 +21,7 @@ use crate::load::result::expect::Verdict;
 use crate::load::result::figures;
 use crate::load::result::notes::is_answered;
 use crate::load::result::{OpSummary, Summary};
-use crate::measure::number::{bytes, bytes_f64, group, group_f64, players, rate, time};
+use crate::measure::number::{bytes, bytes_f64, group, group_f64, rate, time};
 use crate::measure::page::{self, Mood, badge, banner, pairs, stamp, tile};
 use crate::measure::percentiles::Percentiles;
 use crate::measure::text::escape;
@@ -41,6 +42,7 @@ fn write_page(out: &mut String, summary: &Summary) -> std::fmt::Result {
     page::open(out, &format!("{}: {}", summary.scenario, summary.title))?;
     head(out, summary)?;
     charts::charts(out, summary)?;
+    ping::figures(out, summary)?;
     if summary.settings.is_closed() {
         tables::operations(out, summary)?;
         tables::percentiles(out, summary)?;
@@ -48,7 +50,10 @@ fn write_page(out: &mut String, summary: &Summary) -> std::fmt::Result {
         tables::percentiles(out, summary)?;
         tables::operations(out, summary)?;
     }
-    tables::deliveries(out, summary)?;
+    match &summary.ping {
+        Some(it) => ping::tables(out, summary, it)?,
+        None => tables::deliveries(out, summary)?,
+    }
     tables::errors(out, summary)?;
     tables::costs(out, summary)?;
     let environment = &summary.environment;
@@ -64,7 +69,9 @@ fn write_page(out: &mut String, summary: &Summary) -> std::fmt::Result {
 fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     write!(
         out,
-        "<header><p class=\"kind\"><span>throng load · {}</span>",
+        "<header><p class=\"kind\"><span>throng {} · {}</span>",
+        // Results of older versions do not say it.
+        if summary.command.is_empty() { "load" } else { &summary.command },
         escape(&summary.scenario)
     )?;
     badges(out, summary)?;
@@ -188,9 +195,10 @@ fn verdict(summary: &Summary) -> String {
         }
         return text + ".";
     }
-    let per_s = format!("{} {} a second", rate(op.rate), op.name);
+    let what = if summary.ping.is_some() { "pings" } else { &op.name };
+    let per_s = format!("{} {what} a second", rate(op.rate));
     let mut text = if summary.settings.is_closed() {
-        let players = players(summary.settings.players);
+        let players = summary.actors(summary.settings.players);
         format!("{per_s}, which is all that {players} in a closed loop got")
     } else {
         format!("{}, half within {}, at {per_s}", most_within(times), time(times.p50_ns))
@@ -234,17 +242,20 @@ fn how(summary: &Summary) -> String {
         0 | 1 => String::new(),
         depth => format!(", {depth} requests in a write"),
     };
+    let planned = match settings.planned_s {
+        it if it > 0.0 => format!(" of {it:.0} planned"),
+        _ => String::new(),
+    };
     let peer = match &*summary.environment.peer {
         "" => String::new(),
         peer => format!(" ({peer})"),
     };
     format!(
-        "{} on {}{peer}, {loop_kind}{pipeline}; {:.1} s counted of {:.0} planned, after \
-         {:.0} s of warm-up; begun {}.",
-        players(settings.players),
+        "{} on {}{peer}, {loop_kind}{pipeline}; {:.1} s counted{planned}, after {:.0} s of \
+         warm-up; begun {}.",
+        summary.actors(settings.players),
         settings.target,
         summary.counted_s,
-        settings.planned_s,
         settings.warm_up_s,
         stamp(summary.started_unix_s),
     )
@@ -304,6 +315,9 @@ fn tiles_of_throughput(out: &mut String, summary: &Summary, op: &OpSummary) -> s
     if let Some(server) = &summary.server {
         let share = 100.0 * (server.user_s + server.system_s) / server.wall_s.max(1e-9);
         tile(out, "server", &bytes(server.resident_end_bytes), &format!("{share:.0} % of a CPU"))?;
+    }
+    if let Some(it) = &summary.ping {
+        ping::tiles(out, summary, it)?;
     }
     let errors = summary.errors_count();
     tile(out, "errors", &group(errors), "whole run")

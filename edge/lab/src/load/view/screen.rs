@@ -15,7 +15,7 @@ use row::Row;
 use crate::load::record::Stage;
 use crate::load::result::validity::LATENESS_NS_MAX;
 use crate::load::result::{Progress, STRETCH_S_MIN, Second};
-use crate::measure::number::{bits, float, group, players, rate, time};
+use crate::measure::number::{bits, float, group, rate, time};
 
 /// Operations that have a line of their own; the busiest ones.
 const OPS_MAX: usize = 8;
@@ -132,7 +132,8 @@ fn title(progress: &Progress<'_>, look: Look) -> Row {
     let how = settings.loop_words();
     let mut row = Row::new(look);
     row.push("1", &summary.scenario);
-    row.push("2", &format!("  {} · {how} · {}", players(most_players(progress)), settings.target));
+    let actors = summary.actors(most_players(progress));
+    row.push("2", &format!("  {actors} · {how} · {}", settings.target));
     row
 }
 
@@ -351,8 +352,9 @@ pub fn line(progress: &Progress<'_>) -> String {
     let is_long = second.length_s >= STRETCH_S_MIN;
     let cpu =
         |share: f64| if is_long { format!("{:.0} %", share * 100.0) } else { "–".to_owned() };
+    let who = if progress.summary.ping.is_some() { "streams" } else { "players" };
     let mut line = format!(
-        "{:>6.0} s  {:<12}  {:>10}/s  p99 {:>8}  players {:>6}  errors {:>4}  generator {:>5}",
+        "{:>6.0} s  {:<12}  {:>10}/s  p99 {:>8}  {who} {:>6}  errors {:>4}  generator {:>5}",
         second.at_s,
         progress.stage.word(),
         rate(answered(second)),

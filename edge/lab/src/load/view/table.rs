@@ -9,7 +9,7 @@ use crate::load::result::figures::{interval, interval_s, ops_per_cpu_s};
 use crate::load::result::notes::is_answered;
 use crate::load::result::{EndingTimes, OpSummary, Summary};
 use crate::measure::number::{
-    bits, bytes, bytes_f64, float, group, group_f64, players, rate, seconds_text, time, time_f64,
+    bits, bytes, bytes_f64, float, group, group_f64, rate, seconds_text, time, time_f64,
 };
 use crate::measure::percentiles::TOO_FEW;
 use crate::measure::text::one_line;
@@ -47,7 +47,8 @@ fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
     costs(out, summary)
 }
 
-fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
+/// What was asked for, and what is to be known before any figure is read.
+pub(crate) fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let settings = &summary.settings;
     paragraph(out, &format!("{}: ", summary.scenario), &summary.title)?;
     if !summary.ended.is_empty() {
@@ -73,12 +74,12 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         depth => format!(", {depth} requests in a write"),
     };
     let text = format!(
-        "{} on {}, {how}{pipeline}; counted {:.2} s of {:.0} s planned, after {:.0} s",
-        players(settings.players),
+        "{} on {}, {how}{pipeline}; counted {:.2} s{}, after {}",
+        summary.actors(settings.players),
         settings.target,
         summary.counted_s,
-        settings.planned_s,
-        settings.warm_up_s,
+        planned(settings.planned_s),
+        whole(settings.warm_up_s),
     );
     paragraph(out, "", &text)?;
     if let Some(text) = summary.ramp.as_ref().and_then(|ramp| ramp.text(settings.players)) {
@@ -87,8 +88,19 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     Ok(())
 }
 
+/// How long a run was to be counted; nothing where that was not said in seconds.
+fn planned(seconds: f64) -> String {
+    if seconds > 0.0 { format!(" of {} planned", whole(seconds)) } else { String::new() }
+}
+
+/// Seconds, with digits behind the point only where they are not whole.
+fn whole(seconds: f64) -> String {
+    let text = format!("{seconds:.2}");
+    format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// A text of several lines of [`WIDTH`], all of them as far in as the first.
-fn paragraph(out: &mut String, prefix: &str, text: &str) -> std::fmt::Result {
+pub(crate) fn paragraph(out: &mut String, prefix: &str, text: &str) -> std::fmt::Result {
     let indent = prefix.chars().count();
     let mut column = indent;
     out.push_str(prefix);
@@ -250,7 +262,8 @@ fn deliveries(out: &mut String, summary: &Summary) -> std::fmt::Result {
     paragraph(out, "", &text)
 }
 
-fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
+/// What went wrong, if anything did.
+pub(crate) fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if summary.errors.is_empty() {
         return writeln!(out, "\nno errors");
     }

@@ -32,7 +32,10 @@ pub(super) fn charts(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     // A line needs two points.
     if seconds.len() > 1 {
-        figure(out, "Players and sockets", "of each second", &players(summary, seconds))?;
+        // Streams are as many from the first second to the last.
+        if summary.ping.is_none() {
+            figure(out, "Players and sockets", "of each second", &players(summary, seconds))?;
+        }
         let note = format!("100 % is one of them; means of {SMOOTH_S} s");
         figure(out, "Processors", &note, &processors(summary, seconds))?;
     }
@@ -236,7 +239,7 @@ fn trim(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn log_time(ns: u64) -> f64 {
+pub(super) fn log_time(ns: u64) -> f64 {
     float(ns.max(1)).log10()
 }
 

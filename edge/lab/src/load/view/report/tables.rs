@@ -70,14 +70,26 @@ pub(super) fn percentiles(out: &mut String, summary: &Summary) -> std::fmt::Resu
         for (kind, it) in kinds.filter(|(_, it)| it.count > 0) {
             let mut row = vec![op.name.clone(), kind.to_owned()];
             let (least, most) = ([Some(it.min_ns)], [Some(it.max_ns)]);
-            let values = least.into_iter().chain(it.told()).chain(most);
+            let values = least.into_iter().chain(it.told()).chain([it.p9999()]).chain(most);
             row.extend(values.map(|ns| ns.map_or(TOO_FEW.to_owned(), time)));
             row.push(time_f64(it.deviation_ns));
             rows.push(row);
         }
     }
-    let heads =
-        ["Operation", "", "Min", "p50", "p75", "p90", "p95", "p99", "p99.9", "Max", "Deviation"];
+    let heads = [
+        "Operation",
+        "",
+        "Min",
+        "p50",
+        "p75",
+        "p90",
+        "p95",
+        "p99",
+        "p99.9",
+        "p99.99",
+        "Max",
+        "Deviation",
+    ];
     table(out, ("Percentiles", 2), &heads, &rows)
 }
 

@@ -1,0 +1,323 @@
+//! The protocol between a ping and `throng ping serve`: the first line of a connection with its
+//! answer, and the head of a message.
+//!
+//! A connection to the server's port begins with one line of text,
+//!
+//! ```text
+//! throng/1 ping control version=0.0.0 token=TOKEN     opens a session
+//! throng/1 ping tcp session=00c0ffee00c0ffee          a connection whose messages are sent back
+//! ```
+//!
+//! and the server answers with one: `throng/1 ok session=… version=…`, or `throng/1 no WORD text`
+//! and closes. The number is the version of the protocol, the second word the service (`ping`; there
+//! is room for others), the third the kind of connection. What does not begin with `throng/` is
+//! HTTP. Datagrams begin with the number of a session, so that only who has opened one by TCP, from
+//! the same address, is answered: nobody can be flooded by a forged sender.
+//!
+//! On the control connection the client says `?` twice a second and the server `!`; `count` is
+//! answered with the datagrams of the session that the server got; `bye WORD` ends it, from either
+//! side. So each end knows within two seconds that the other is gone.
+//!
+//! In: bytes of strangers, bounded. Out: lines and heads, or what is wrong with them.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// The version that this program speaks; rises when an older end could not understand a newer one.
+pub(super) const VERSION: u32 = 1;
+/// What every first line begins with; what does not is HTTP.
+pub(super) const PREFIX: &str = "throng/";
+/// Bytes of a line, at most.
+pub(super) const LINE_BYTES_MAX: usize = 512;
+/// Bytes of a token, at most.
+pub const TOKEN_BYTES_MAX: usize = 128;
+/// Bytes of a message's head: length in 4, nought in 4, number in 8; all big-endian.
+pub(super) const HEAD_BYTES: usize = 16;
+/// How often the client says that it is there.
+pub(super) const BEAT: Duration = Duration::from_millis(500);
+/// Silence on the control connection after which the other end is gone.
+pub(super) const SILENCE_MAX: Duration = Duration::from_millis(1_600);
+
+/// What a connection is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Holds a session open.
+    Control,
+    /// Its messages are sent back.
+    Tcp,
+}
+
+/// A client's first line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hello {
+    pub(super) role: Role,
+    /// Of a control connection.
+    pub(super) token: Option<String>,
+    /// Of the others.
+    pub(super) session: Option<u64>,
+    /// The program's.
+    pub(super) version: String,
+}
+
+/// Why a first line is not taken. Its word is for programs, its text for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    /// Another version of the protocol.
+    #[error(
+        "the server (throng {}) speaks version {VERSION} of the protocol, the other end version \
+         {theirs}: use one version of throng at both ends",
+        env!("CARGO_PKG_VERSION")
+    )]
+    Version {
+        /// As they say.
+        theirs: String,
+    },
+    /// A service or kind that there is not.
+    #[error("this server does not do `{0}`")]
+    Service(String),
+    /// Not a line of this protocol.
+    #[error("not a first line of this protocol")]
+    Form,
+    /// No token, or a wrong one.
+    #[error("the token is missing or wrong: --token TOKEN, or THRONG_TOKEN in the environment")]
+    Token,
+    /// No such session, or another address'.
+    #[error("there is no such session of this address")]
+    Session,
+    /// A limit.
+    #[error("{0}")]
+    Busy(String),
+}
+
+impl Refusal {
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Version { .. } => "version",
+            Self::Service(_) => "service",
+            Self::Form => "form",
+            Self::Token => "token",
+            Self::Session => "session",
+            Self::Busy(_) => "busy",
+        }
+    }
+
+    /// The server's answer.
+    pub(super) fn line(&self) -> String {
+        format!("{PREFIX}{VERSION} no {} {self}\n", self.word())
+    }
+}
+
+impl Hello {
+    pub(super) fn line(&self) -> String {
+        let role = match self.role {
+            Role::Control => "control",
+            Role::Tcp => "tcp",
+        };
+        let mut line = format!("{PREFIX}{VERSION} ping {role} version={}", self.version);
+        if let Some(session) = self.session {
+            // Writing to a String cannot fail.
+            let _ = write!(line, " session={session:016x}");
+        }
+        if let Some(token) = &self.token {
+            let _ = write!(line, " token={token}");
+        }
+        line.push('\n');
+        line
+    }
+
+    /// Reads a first line without its line end.
+    pub(super) fn read(line: &str) -> Result<Self, Refusal> {
+        let mut words = line.split(' ');
+        let version = words.next().and_then(|it| it.strip_prefix(PREFIX)).ok_or(Refusal::Form)?;
+        if version != VERSION.to_string() {
+            return Err(Refusal::Version { theirs: short(version) });
+        }
+        let service = words.next().unwrap_or("");
+        let role = match (service, words.next().unwrap_or("")) {
+            ("ping", "control") => Role::Control,
+            ("ping", "tcp") => Role::Tcp,
+            (service, kind) => return Err(Refusal::Service(short(&format!("{service} {kind}")))),
+        };
+        let mut hello = Self { role, token: None, session: None, version: String::new() };
+        for (name, value) in words.filter_map(|word| word.split_once('=')) {
+            match name {
+                "version" => hello.version = short(value),
+                "token" => hello.token = Some(value.to_owned()),
+                "session" => hello.session = u64::from_str_radix(value, 16).ok(),
+                // What a newer program of this version says besides can be left out.
+                _ => {}
+            }
+        }
+        Ok(hello)
+    }
+}
+
+/// What the server answers to a first line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    Ok { session: u64, version: String },
+    No { word: String, text: String },
+}
+
+/// Why an answer cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum BadReply {
+    /// Another version of the protocol.
+    Version(String),
+    /// Nothing of this protocol.
+    Foreign,
+}
+
+impl Reply {
+    pub(super) fn line(session: u64) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        format!("{PREFIX}{VERSION} ok session={session:016x} version={version}\n")
+    }
+
+    pub(super) fn read(line: &str) -> Result<Self, BadReply> {
+        let rest = line.strip_prefix(PREFIX).ok_or(BadReply::Foreign)?;
+        let (version, rest) = rest.split_once(' ').ok_or(BadReply::Foreign)?;
+        // A refusal is understood whatever version it is of.
+        if let Some(rest) = rest.strip_prefix("no ") {
+            let (word, text) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok(Self::No { word: word.to_owned(), text: text.to_owned() });
+        }
+        if version != VERSION.to_string() {
+            return Err(BadReply::Version(short(version)));
+        }
+        let field = |name: &str| {
+            let mut words = rest.split(' ').filter_map(|word| word.split_once('='));
+            words.find(|(found, _)| *found == name).map(|(_, value)| value)
+        };
+        let session = field("session").and_then(|it| u64::from_str_radix(it, 16).ok());
+        let session = session.filter(|_| rest.starts_with("ok")).ok_or(BadReply::Foreign)?;
+        Ok(Self::Ok { session, version: short(field("version").unwrap_or("")) })
+    }
+}
+
+/// A word of a stranger, cut.
+fn short(word: &str) -> String {
+    word.chars().take(40).collect()
+}
+
+/// Whether somebody may say this as a token: it is one word of a line.
+#[must_use]
+pub fn is_token(token: &str) -> bool {
+    !token.is_empty()
+        && token.len() <= TOKEN_BYTES_MAX
+        && token.bytes().all(|it| it.is_ascii_graphic())
+}
+
+/// Compares in a time that tells nothing of where two tokens differ.
+pub(super) fn is_same_token(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut differs = u8::from(one.len() != other.len());
+    for index in 0..TOKEN_BYTES_MAX {
+        let byte = |of: &[u8]| of.get(index).copied().unwrap_or(0);
+        differs = std::hint::black_box(differs | (byte(one) ^ byte(other)));
+    }
+    differs == 0 && one.len() <= TOKEN_BYTES_MAX
+}
+
+/// The head of message `number` of `len` bytes, this head's among them.
+pub(super) fn head(len: u32, number: u64) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..4].copy_from_slice(&len.to_be_bytes());
+    head[8..].copy_from_slice(&number.to_be_bytes());
+    head
+}
+
+/// Length and number of a message.
+pub(super) fn read_head(head: [u8; HEAD_BYTES]) -> (u32, u64) {
+    let [a, b, c, d, _, _, _, _, number @ ..] = head;
+    (u32::from_be_bytes([a, b, c, d]), u64::from_be_bytes(number))
+}
+
+/// The first bytes of a datagram: whose it is, and its number.
+pub(super) fn datagram_head(session: u64, number: u64) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..8].copy_from_slice(&session.to_be_bytes());
+    head[8..].copy_from_slice(&number.to_be_bytes());
+    head
+}
+
+/// Session and number of a datagram; none of one that is too short.
+pub(super) fn read_datagram(datagram: &[u8]) -> Option<(u64, u64)> {
+    let (session, rest) = datagram.split_first_chunk()?;
+    let number = rest.first_chunk()?;
+    Some((u64::from_be_bytes(*session), u64::from_be_bytes(*number)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        BadReply, Hello, Refusal, Reply, Role, TOKEN_BYTES_MAX, head, is_same_token, is_token,
+        read_head,
+    };
+
+    #[test]
+    fn lines_are_read_back() {
+        for hello in [
+            Hello {
+                role: Role::Control,
+                token: Some("s3cret=".to_owned()),
+                session: None,
+                version: "1.2".to_owned(),
+            },
+            Hello { role: Role::Tcp, token: None, session: Some(7), version: "1.2".to_owned() },
+        ] {
+            let line = hello.line();
+            assert_eq!(Hello::read(line.strip_suffix('\n').unwrap()), Ok(hello));
+        }
+        let line = Reply::line(0xabc);
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        assert_eq!(Reply::read(line.trim_end()), Ok(Reply::Ok { session: 0xabc, version }));
+        let no = Refusal::Token.line();
+        let Ok(Reply::No { word, text }) = Reply::read(no.trim_end()) else { panic!("{no}") };
+        assert!(word == "token" && text.contains("--token"), "{text}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_first_line_is_named() {
+        for (line, part) in [
+            ("throng/2 ping control", "version 1 of the protocol, the other end version 2"),
+            ("throng/1 flow tcp", "does not do `flow tcp`"),
+            ("throng/1 ping sideways", "does not do `ping sideways`"),
+            ("throng/1", "does not do ` `"),
+            ("SSH-2.0-OpenSSH", "not a first line"),
+            ("", "not a first line"),
+        ] {
+            let refusal = Hello::read(line).unwrap_err();
+            assert!(refusal.to_string().contains(part), "{line}: {refusal}");
+        }
+        assert_eq!(Reply::read("throng/9 ok session=1"), Err(BadReply::Version("9".to_owned())));
+        assert!(matches!(Reply::read("throng/9 no version x"), Ok(Reply::No { .. })));
+        for line in ["", "220 mail", "throng/1 ok", "throng/1 yes session=1", "HTTP/1.1 400 Bad"] {
+            assert_eq!(Reply::read(line), Err(BadReply::Foreign), "{line}");
+        }
+        // Whatever a stranger says, the answer is one short line.
+        let refusal = Hello::read(&format!("throng/{}", "x".repeat(10_000))).unwrap_err();
+        assert!(refusal.line().len() < 300 && refusal.line().ends_with('\n'));
+    }
+
+    #[test]
+    fn tokens_are_compared_whole() {
+        let long = "x".repeat(TOKEN_BYTES_MAX);
+        for (one, other, wanted) in [
+            ("a", "a", true),
+            ("a", "b", false),
+            ("a", "a\0", false),
+            ("a", "", false),
+            (&long, &long, true),
+            ("abcdef", "abcdeg", false),
+        ] {
+            assert_eq!(is_same_token(one, other), wanted, "{one:?} {other:?}");
+        }
+        assert!(is_token("a-b=c") && !is_token("a b") && !is_token("") && !is_token("ä"));
+    }
+
+    #[test]
+    fn heads_are_read_back() {
+        assert_eq!(read_head(head(64, 0x0102_0304_0506)), (64, 0x0102_0304_0506));
+    }
+}

@@ -1,0 +1,44 @@
+//! Datagrams: those of an open session go back to who sent them, as they are.
+//!
+//! In: datagrams of strangers. Out: the same bytes, to the address that has opened the session by
+//! TCP; nothing to anybody else.
+
+use std::net::{IpAddr, UdpSocket};
+use std::sync::atomic::Ordering;
+
+use super::super::protocol::read_datagram;
+use super::state::State;
+
+/// The largest datagram there is.
+const DATAGRAM_BYTES: usize = 65_536;
+
+/// Answers until the server stops.
+pub(super) fn answer(socket: &UdpSocket, state: &State) {
+    let mut datagram = vec![0; DATAGRAM_BYTES];
+    while !state.is_over() {
+        let Ok((len, peer)) = socket.recv_from(&mut datagram) else {
+            // Time to look, or an error that an earlier answer has come back as.
+            continue;
+        };
+        let bytes = &datagram[..len];
+        let session =
+            read_datagram(bytes).and_then(|(number, _)| state.session(number, plain(peer.ip())));
+        let Some(session) = session else {
+            state.count(|it| it.datagrams_foreign += 1);
+            continue;
+        };
+        match socket.send_to(bytes, peer) {
+            Ok(_) => state.datagrams.fetch_add(1, Ordering::Relaxed),
+            Err(_) => {
+                state.count(|it| it.datagrams_unsent += 1);
+                0
+            }
+        };
+        session.datagrams.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// An address of IPv4 that comes in the clothes of IPv6 is the same address.
+pub(super) fn plain(ip: IpAddr) -> IpAddr {
+    ip.to_canonical()
+}

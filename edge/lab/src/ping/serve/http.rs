@@ -1,0 +1,218 @@
+//! HTTP and WebSocket: a request gets its own body back, a frame too.
+//!
+//! In: a connection that does not begin with this protocol's line. Out: `pong` to a GET, the body to
+//! a POST or PUT, pongs and echoes to frames; 400 to what is no HTTP. With a token, only who says it
+//! in `Authorization: Bearer` is answered.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant, SystemTime};
+
+use wire::http1::{self, Connection, Decoder, HttpError, Limits, Request, ResponseHead};
+use wire::websocket::{self, Message, Opcode};
+
+use super::super::protocol::is_same_token;
+use super::BODY_BYTES_MAX;
+use super::connection::is_time_up;
+use super::datagrams::plain;
+use super::state::{SMALL_BYTES, State};
+
+/// How long a request may take to arrive, and a frame.
+const SLOW_MAX: Duration = Duration::from_secs(2);
+/// How long a connection may be silent.
+const IDLE_MAX: Duration = Duration::from_mins(1);
+
+/// What is asked of the connection after some bytes.
+enum Next {
+    Go,
+    Close,
+    /// Frames from now on; the bytes behind the request are the first.
+    Frames(Vec<u8>),
+}
+
+/// Answers requests until the connection ends; `first` has come already.
+pub(super) fn serve(
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+    state: &State,
+    first: &[u8],
+) -> std::io::Result<()> {
+    let mut decoder = Decoder::new();
+    let mut input = vec![0; SMALL_BYTES];
+    let mut out = Vec::new();
+    let mut bytes = first.to_vec();
+    let mut reading = Reading::new();
+    loop {
+        let next = answer(&mut decoder, &bytes, &mut out, state, peer);
+        stream.write_all(&out)?;
+        out.clear();
+        match next {
+            Next::Go => {}
+            Next::Close => return Ok(()),
+            Next::Frames(rest) => return frames(stream, state, rest),
+        }
+        let Some(len) = reading.next(stream, &mut input, state, decoder.is_idle())? else {
+            return Ok(());
+        };
+        bytes.clear();
+        bytes.extend_from_slice(&input[..len]);
+    }
+}
+
+/// Reads with patience: a minute between messages, two seconds within one.
+struct Reading {
+    began: Instant,
+    was_idle: bool,
+}
+
+impl Reading {
+    fn new() -> Self {
+        Self { began: Instant::now(), was_idle: true }
+    }
+
+    /// Length of what came; none when the connection is to end.
+    fn next(
+        &mut self,
+        stream: &mut TcpStream,
+        input: &mut [u8],
+        state: &State,
+        is_idle: bool,
+    ) -> std::io::Result<Option<usize>> {
+        if is_idle || self.was_idle {
+            self.began = Instant::now();
+        }
+        self.was_idle = is_idle;
+        let most = if is_idle { IDLE_MAX } else { SLOW_MAX };
+        loop {
+            match stream.read(input) {
+                Ok(0) => return Ok(None),
+                Ok(len) => return Ok(Some(len)),
+                Err(error) if is_time_up(&error) => {}
+                Err(error) => return Err(error),
+            }
+            if state.is_over() || self.began.elapsed() > most {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn date() -> [u8; 29] {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    http1::date(now.as_secs())
+}
+
+/// Answers all whole requests.
+fn answer(
+    decoder: &mut Decoder,
+    mut bytes: &[u8],
+    out: &mut Vec<u8>,
+    state: &State,
+    peer: SocketAddr,
+) -> Next {
+    let body_bytes_max = usize::try_from(BODY_BYTES_MAX).unwrap_or(0);
+    let limits = Limits { body_bytes_max, ..Limits::default() };
+    loop {
+        let request = match decoder.next(&mut bytes, &limits) {
+            Ok(None) => return Next::Go,
+            Ok(Some(request)) => request,
+            Err(error) => {
+                state.count(|it| it.refused_form += 1);
+                state.tell_refusal("http", plain(peer.ip()), &error.to_string());
+                refuse(out, error.status(), &told(error));
+                return Next::Close;
+            }
+        };
+        if !may(&request, state) {
+            state.count(|it| it.refused_token += 1);
+            state.tell_refusal("token", plain(peer.ip()), "HTTP without the right token");
+            refuse(out, 401, "the token is missing or wrong: Authorization: Bearer TOKEN\n");
+            return Next::Close;
+        }
+        if request.upgrade.is_some() {
+            return match websocket::accept(out, &request, b"Server: throng\r\n") {
+                Ok(()) => Next::Frames(bytes.to_vec()),
+                Err(error) => {
+                    refuse(out, error.status(), &format!("{error}\n"));
+                    Next::Close
+                }
+            };
+        }
+        state.count(|it| it.requests += 1);
+        let connection = Connection::asked_by(&request);
+        let mut head = ResponseHead::new(200, "application/octet-stream", connection);
+        head.head_only = request.method == "HEAD";
+        let body = if request.body.is_empty() { b"pong\n" } else { request.body };
+        http1::respond(out, &head, body, &date());
+        if connection == Connection::Close {
+            return Next::Close;
+        }
+    }
+}
+
+fn told(error: HttpError) -> String {
+    format!("{error}; `throng ping` and HTTP are spoken here\n")
+}
+
+fn refuse(out: &mut Vec<u8>, status: u16, text: &str) {
+    let head = ResponseHead::new(status, "text/plain", Connection::Close);
+    http1::respond(out, &head, text.as_bytes(), &date());
+}
+
+/// Whether a request says the token, if there is one.
+fn may(request: &Request<'_>, state: &State) -> bool {
+    let Some(own) = &state.options.token else { return true };
+    let said = request.header("authorization").and_then(|it| std::str::from_utf8(it).ok());
+    let said = said.and_then(|it| it.strip_prefix("Bearer ")).unwrap_or("");
+    is_same_token(own, said)
+}
+
+/// Answers frames until the connection ends.
+fn frames(stream: &mut TcpStream, state: &State, first: Vec<u8>) -> std::io::Result<()> {
+    let bytes_max = usize::try_from(BODY_BYTES_MAX).unwrap_or(0);
+    let mut decoder = websocket::Decoder::new(websocket::Role::Server, bytes_max);
+    let (mut input, mut scratch, mut out) = (vec![0; SMALL_BYTES], Vec::new(), Vec::new());
+    let mut bytes = first;
+    let mut reading = Reading::new();
+    loop {
+        let mut rest = &bytes[..];
+        let mut is_over = false;
+        loop {
+            match decoder.next(&mut rest, &mut scratch) {
+                Ok(None) => break,
+                Ok(Some(Message::Ping(payload))) => {
+                    websocket::encode(&mut out, Opcode::Pong, payload);
+                }
+                Ok(Some(Message::Binary(payload))) => {
+                    websocket::encode(&mut out, Opcode::Binary, payload);
+                }
+                Ok(Some(Message::Text(text))) => {
+                    websocket::encode(&mut out, Opcode::Text, text.as_bytes());
+                }
+                Ok(Some(Message::Pong(_))) => continue,
+                Ok(Some(Message::Close { .. })) => {
+                    websocket::encode_close(&mut out, 1000, "");
+                    is_over = true;
+                    break;
+                }
+                Err(error) => {
+                    state.count(|it| it.refused_form += 1);
+                    websocket::encode_close(&mut out, error.close_code(), &error.to_string());
+                    is_over = true;
+                    break;
+                }
+            }
+            state.count(|it| it.frames += 1);
+        }
+        stream.write_all(&out)?;
+        out.clear();
+        if is_over {
+            return Ok(());
+        }
+        let Some(len) = reading.next(stream, &mut input, state, decoder.is_idle())? else {
+            return Ok(());
+        };
+        bytes.clear();
+        bytes.extend_from_slice(&input[..len]);
+    }
+}

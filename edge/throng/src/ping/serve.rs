@@ -1,0 +1,91 @@
+//! `throng ping serve`: says where it listens, what happens, and at the end what it has counted.
+
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
+
+use clap::ArgMatches;
+use lab::ping::{Counts, Happening, ServeError, ServeOptions, Server};
+
+use super::token;
+use crate::load::Interrupt;
+use crate::{EXIT_WRONG, complain};
+
+/// Serves until a signal comes. The exit code.
+pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
+    let interrupt = Interrupt::catch()?;
+    let ip = matches.get_one("address").copied().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let port: u16 = matches.get_one("port").copied().unwrap_or(9500);
+    let options = ServeOptions {
+        address: (ip, port).into(),
+        token: token(matches),
+        connections_max: matches.get_one("connections").copied().unwrap_or(512),
+        per_address_max: matches.get_one("per-address").copied().unwrap_or(128),
+    };
+    let server = match Server::bind(options, |happening| say(&told(happening))) {
+        Ok(server) => server,
+        Err(error @ (ServeError::Open(_) | ServeError::Token)) => {
+            complain(&error);
+            return Ok(EXIT_WRONG);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    say(&format!("listening on {} (TCP and UDP)", server.address()));
+    let counts = server.run(|| interrupt.signal().is_some())?;
+    let name = interrupt.signal().map_or("", |(name, _)| name);
+    say(&format!("stopped by {name}; {}", summary(&counts)));
+    Ok(0)
+}
+
+/// If nobody reads it, it is served all the same.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
+fn told(happening: &Happening) -> String {
+    match happening {
+        Happening::Began { peer, version } => format!("{peer} began (throng {version})"),
+        Happening::Ended { peer, why, datagrams, messages } => {
+            format!("{peer} ended: {why}; {messages} messages, {datagrams} datagrams")
+        }
+        Happening::Refused { peer, why } => format!("{peer} refused: {why}"),
+    }
+}
+
+/// What was counted, without what never happened.
+fn summary(counts: &Counts) -> String {
+    let all = [
+        (counts.connections, "connections"),
+        (counts.sessions, "sessions"),
+        (counts.vanished, "of them vanished"),
+        (counts.messages, "messages"),
+        (counts.datagrams, "datagrams"),
+        (counts.requests, "HTTP requests"),
+        (counts.frames, "frames"),
+        (counts.refused_busy, "turned away at a limit"),
+        (counts.refused_token, "refused for their token"),
+        (counts.refused_version, "refused for their version"),
+        (counts.refused_form, "refused for what they said"),
+        (counts.datagrams_foreign, "datagrams of nobody, not answered"),
+        (counts.datagrams_unsent, "datagrams that could not be sent back"),
+    ];
+    let told: Vec<String> = all
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if told.is_empty() { "nobody came".to_owned() } else { told.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use lab::ping::Counts;
+
+    use super::summary;
+
+    #[test]
+    fn only_what_happened_is_told() {
+        assert_eq!(summary(&Counts::default()), "nobody came");
+        let counts = Counts { connections: 2, refused_token: 1, ..Counts::default() };
+        assert_eq!(summary(&counts), "2 connections, 1 refused for their token");
+    }
+}
