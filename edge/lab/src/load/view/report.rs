@@ -195,7 +195,8 @@ fn verdict(summary: &Summary) -> String {
         }
         return text + ".";
     }
-    let what = if summary.ping.is_some() { "pings" } else { &op.name };
+    let is_one = summary.ping.is_some() && summary.ops.len() == 1;
+    let what = if is_one { "pings" } else { &op.name };
     let per_s = format!("{} {what} a second", rate(op.rate));
     let mut text = if summary.settings.is_closed() {
         let players = summary.actors(summary.settings.players);
