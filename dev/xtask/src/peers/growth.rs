@@ -159,8 +159,11 @@ impl Bench {
         for curve in CURVES.iter().filter(is_meant) {
             records.retain(|record| !record.row.starts_with(&format!("{}/", curve.name)));
             for round in 1..=ask.rounds.unwrap_or(ROUNDS) {
-                records.extend(self.round(curve, round)?);
-                record::write(&ask.out, &records)?;
+                // Point by point: a round takes minutes, and one that fails keeps what it has.
+                self.round(curve, round, |record| {
+                    records.push(record);
+                    record::write(&ask.out, &records)
+                })?;
             }
         }
         let mut text = "Made by `cargo xtask growth` from the records beside it.\n".to_owned();
@@ -182,9 +185,13 @@ impl Bench {
     }
 
     /// All points of a curve once.
-    fn round(&self, curve: &Curve, round: usize) -> anyhow::Result<Vec<Record>> {
+    fn round(
+        &self,
+        curve: &Curve,
+        round: usize,
+        mut keep: impl FnMut(Record) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         let _ = std::fs::remove_dir_all(self.scratch.join("data"));
-        let mut records = Vec::new();
         let (mut place, mut have) = (0, 0);
         for &step in curve.steps {
             for line in curve.lines {
@@ -205,7 +212,7 @@ impl Bench {
                 };
                 let each = per_cpu_second(&result).map_or(0.0, |per_s| 1e9 / per_s);
                 println!("{each:>9.0} ns");
-                records.push(Record {
+                keep(Record {
                     row: format!("{}/{step}", curve.name),
                     who: (*line).to_owned(),
                     round,
@@ -214,10 +221,10 @@ impl Bench {
                     beside: Vec::new(),
                     result,
                     histograms: BTreeMap::new(),
-                });
+                })?;
             }
         }
-        Ok(records)
+        Ok(())
     }
 
     fn measure(
