@@ -188,6 +188,11 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "places to read from, drawn by the server",
     ),
     ("pure/game/src/host/cron.rs", "DAYS_MAX", "no schedule goes further"),
+    (
+        "pure/server/src/room.rs",
+        "PAGES_UNSEEN_MAX",
+        "then those who keep replicas are woken; none is lost",
+    ),
     ("pure/wire/src/nearest.rs", "NAME_BYTES_MAX", "for a longer name no other is proposed"),
     ("pure/reactor/src/outgoing.rs", "PINNED_MAX", "the rest is sent in the next turn"),
     ("pure/reactor/src/outgoing.rs", "POOLED_BYTES_MAX", "buffers kept to be used again"),
