@@ -32,8 +32,33 @@ pub struct Echo {
 #[derive(Default)]
 struct Room {
     members: Vec<ConnId>,
-    /// Frames for everybody. They wait for the turn's end, so that all of a turn are one send.
+    /// Frames for everybody. They wait for the turn's end, or until they are [`SAID_BYTES_MAX`], so
+    /// that all of a turn are one send.
     said: Vec<u8>,
+}
+
+/// What is said to a room is sent when it is so much, before the turn's end.
+const SAID_BYTES_MAX: usize = 256 << 10;
+
+impl Room {
+    /// Takes what a member says.
+    fn hear(&mut self, opcode: ws::Opcode, payload: &[u8], out: &mut Output<()>) {
+        ws::encode(&mut self.said, opcode, payload);
+        if self.said.len() >= SAID_BYTES_MAX {
+            self.tell(out);
+        }
+    }
+
+    /// Sends all members what was said.
+    fn tell(&mut self, out: &mut Output<()>) {
+        if self.said.is_empty() {
+            return;
+        }
+        let said = Bytes::from(std::mem::take(&mut self.said));
+        for member in &self.members {
+            out.send_shared(*member, said.clone());
+        }
+    }
 }
 
 #[derive(Default)]
@@ -101,8 +126,8 @@ impl Echo {
                 },
             ),
             State::Member(decoder, _) => {
-                messages(conn, decoder, &mut input, &mut self.scratch, out, |_, opcode, payload| {
-                    ws::encode(&mut self.room.said, opcode, payload);
+                messages(conn, decoder, &mut input, &mut self.scratch, out, |out, opcode, payload| {
+                    self.room.hear(opcode, payload, out);
                 })
             }
             State::Http(_) => true,
@@ -124,18 +149,6 @@ impl Echo {
             && let State::Member(_, at) = self.state(moved)
         {
             *at = place;
-        }
-    }
-
-    /// Sends all members what was said.
-    fn tell_room(&mut self, out: &mut Output<()>) {
-        if self.room.said.is_empty() {
-            return;
-        }
-        let said = Bytes::copy_from_slice(&self.room.said);
-        self.room.said.clear();
-        for member in &self.room.members {
-            out.send_shared(*member, said.clone());
         }
     }
 
@@ -258,7 +271,7 @@ impl Handler for Echo {
                 let state = std::mem::take(self.state(conn));
                 self.leave(&state);
             }
-            Input::TurnEnd => self.tell_room(out),
+            Input::TurnEnd => self.room.tell(out),
             Input::Stop => out.stop(),
             _ => {}
         }

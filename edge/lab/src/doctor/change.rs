@@ -113,6 +113,14 @@ impl Record {
         if record.version != VERSION {
             return Err(form(format!("version {}, not {VERSION}", record.version)));
         }
+        // Who can write the record cannot thereby write other files as whoever undoes it.
+        let is_ours = |path: &str| {
+            ["/proc/sys/", "/sys/"].iter().any(|folder| path.starts_with(folder))
+                && !path.split('/').any(|part| part == "..")
+        };
+        if let Some(other) = record.changes.iter().find(|it| !is_ours(&it.path)) {
+            return Err(form(format!("{} is not in /proc/sys or /sys", other.path)));
+        }
         Ok(record)
     }
 
@@ -191,8 +199,12 @@ pub fn apply(
         let error = write_value(tree, &change.path, &change.after).err();
         if error.is_some() {
             record.changes.pop();
-            record.write(record_path)?;
+        } else if let Some(last) = record.changes.last_mut() {
+            // The kernel rounds numbers and writes masks in a form of its own: what stands there now
+            // is what will tell whether somebody has changed it since.
+            last.after = value(tree, &change.path);
         }
+        record.write(record_path)?;
         applied.push(Applied { change, error });
     }
     Ok(applied)
@@ -216,8 +228,7 @@ pub fn undo(tree: &Tree, record_path: &Path) -> Result<Vec<Undone>, ChangeError>
         if now == it.before {
             return Undone::Already(it);
         }
-        // The kernel may write a number in another form than it was given, but then as it takes it.
-        if now != it.after && now.trim_start_matches(['0', ',']) != it.after {
+        if now != it.after {
             return Undone::ChangedSince(it, now);
         }
         match write_value(tree, &it.path, &it.before) {
@@ -309,6 +320,20 @@ mod tests {
             assert!(apply(&tree, &examine(&tree), &recorded.path(path)).is_err(), "{path}");
         }
         assert_eq!(tree.text_or_empty("/proc/sys/net/core/somaxconn"), "128");
+    }
+
+    #[test]
+    fn a_record_names_no_files_but_those_that_are_changed() {
+        let recorded = Recorded::of("foreign", TREE);
+        let (tree, record) = (recorded.tree(), recorded.path("doctor.json"));
+        apply(&tree, &examine(&tree), &record).unwrap();
+        let text = fs::read_to_string(&record).unwrap();
+        for path in ["/etc/passwd", "/sys/../etc/passwd", "proc/sys/net/core/somaxconn"] {
+            fs::write(&record, text.replacen("/proc/sys/net/core/somaxconn", path, 1)).unwrap();
+            let refused = undo(&tree, &record).unwrap_err().to_string();
+            assert!(refused.contains("is not in /proc/sys or /sys"), "{refused}");
+        }
+        assert_eq!(tree.text_or_empty("/proc/sys/net/core/somaxconn"), "4096");
     }
 
     #[test]

@@ -77,6 +77,10 @@ fn special(method: &str, path: &str) -> Result<Option<Route>, ApiError> {
 type Fields<'a> = SmallVec<[(&'static str, &'a str); 2]>;
 
 fn find_exact(method: &str, path: &str) -> Option<CallId> {
+    // Patterns have braces: a path that looks like one is none of them.
+    if path.contains('{') {
+        return None;
+    }
     let is_it = |route: &HttpRoute| route.path == path && route.method == method;
     ROUTES.iter().find(|(route, _)| is_it(route)).map(|(_, id)| *id)
 }

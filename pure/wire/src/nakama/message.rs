@@ -129,6 +129,7 @@ impl<'de, T: JsonMessage> Visitor<'de> for MessageVisitor<T> {
     text_is_wrong!("an object");
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
+        const { assert!(T::FIELDS.len() <= u32::BITS as usize, "a bit for each field") }
         let mut message = T::default();
         let mut seen = 0_u32;
         while let Some(index) = map.next_key_seed(NameSeed(T::FIELDS))? {

@@ -122,6 +122,13 @@ fn bodies_in_either_case_with_nulls_and_strangers() {
     assert_eq!((write.permission_read, write.permission_write), (Some(2), Some(0)));
 
     // What the path says counts, whatever the query says.
+    // A path that reads like a pattern of the table is none.
+    let Ok(Route::Api(ApiCall::ListStorageObjects(call))) =
+        go("GET", "/v2/storage/{collection}?collection=x", "")
+    else {
+        panic!("not a listing");
+    };
+    assert_eq!(call.collection, "{collection}");
     let target = "/v2/storage/a%2Fb/c?collection=x&userId=y&limit=7";
     let Ok(Route::Api(ApiCall::ListStorageObjects(call))) = go("GET", target, "") else {
         panic!("not a listing");
