@@ -279,7 +279,7 @@ fn echo() -> Command {
             "Examples:\n  throng echo --port 7450\n  throng echo --driver poll\n  \
              wrk -c 64 -t 1 -d 10 http://127.0.0.1:7450/plaintext\n\n\
              GET /plaintext and GET /json by the TechEmpower rules; a WebSocket on /ws sends every \
-             message back.",
+             message back, one on /room to all who are there (64 KiB at most).",
         )
         .arg(
             arg("address", "IP", "127.0.0.1", "Address to listen on")

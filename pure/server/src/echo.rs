@@ -37,6 +37,9 @@ struct Room {
     said: Vec<u8>,
 }
 
+/// Bytes of a message to a room: everybody gets it, so that a large one costs its sender little and a
+/// thousand members their turn.
+const ROOM_MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// What is said to a room is sent when it is so much, before the turn's end.
 const SAID_BYTES_MAX: usize = 256 << 10;
 
@@ -103,7 +106,9 @@ impl Echo {
             match self.requests(conn, decoder, &mut input, out) {
                 After::More => {}
                 After::Upgraded { to_room } => {
-                    let decoder = ws::Decoder::new(ws::Role::Server, self.message_bytes_max);
+                    let room_max = self.message_bytes_max.min(ROOM_MESSAGE_BYTES_MAX);
+                    let bytes_max = if to_room { room_max } else { self.message_bytes_max };
+                    let decoder = ws::Decoder::new(ws::Role::Server, bytes_max);
                     state = if to_room {
                         self.room.members.push(conn);
                         State::Member(decoder, self.room.members.len() - 1)
@@ -125,11 +130,16 @@ impl Echo {
                     out.send_with(conn, |to| ws::encode(to, opcode, payload));
                 },
             ),
-            State::Member(decoder, _) => {
-                messages(conn, decoder, &mut input, &mut self.scratch, out, |out, opcode, payload| {
+            State::Member(decoder, _) => messages(
+                conn,
+                decoder,
+                &mut input,
+                &mut self.scratch,
+                out,
+                |out, opcode, payload| {
                     self.room.hear(opcode, payload, out);
-                })
-            }
+                },
+            ),
             State::Http(_) => true,
             State::Free => false,
         };
@@ -313,7 +323,7 @@ mod tests {
         echo.handle(Now::default(), Input::TurnEnd, &mut out);
         let of_one = |slot| {
             let (bytes, mut scratch) = (out.sent_to(conn(slot)), Vec::new());
-            let (mut input, mut decoder) = (&bytes[..], Decoder::new(Role::Client, 1_000));
+            let (mut input, mut decoder) = (&bytes[..], Decoder::new(Role::Client, 1 << 20));
             let mut messages = Vec::new();
             while let Some(message) = decoder.next(&mut input, &mut scratch).unwrap() {
                 let Message::Binary(bytes) = message else { panic!("{message:?}") };
@@ -353,5 +363,21 @@ mod tests {
         let third = vec![b"third".to_vec()];
         assert_eq!(heard(&mut echo, 0..4), [vec![], vec![], third.clone(), third]);
         assert_eq!(heard(&mut echo, 0..4), vec![Vec::<Vec<u8>>::new(); 4]);
+    }
+
+    #[test]
+    fn large_messages_to_a_room_are_refused() {
+        let mut echo = Echo::new(1 << 20);
+        let peer = ([127, 0, 0, 1], 1).into();
+        let opened = Input::Opened { conn: conn(0), listener: ListenerId(0), peer };
+        echo.handle(Now::default(), opened, &mut Output::default());
+        said(&mut echo, 0, UPGRADE.as_bytes());
+        let fits = vec![b'x'; super::ROOM_MESSAGE_BYTES_MAX];
+        said(&mut echo, 0, &masked(Opcode::Binary, &fits));
+        assert_eq!(heard(&mut echo, 0..1), [[fits.clone()]]);
+        let too_large = [&fits[..], b"x"].concat();
+        let out = said(&mut echo, 0, &masked(Opcode::Binary, &too_large));
+        assert!(out.sent_to(conn(0)).starts_with(&[0x88]), "a close frame");
+        assert_eq!(heard(&mut echo, 0..1), [Vec::<Vec<u8>>::new()]);
     }
 }

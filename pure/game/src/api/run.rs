@@ -75,7 +75,7 @@ pub enum Disconnect {
     Banned,
 }
 
-/// Runs `call`. [`Cx::caller`] must be given where [`ApiCall::auth`] asks for one. A call of
+/// Runs `call`. Its caller must be given where [`ApiCall::auth`] asks for one. A call of
 /// [`CallLane::Slow`] must be run with no transaction open.
 ///
 /// # Errors

@@ -5,7 +5,7 @@
 //! Read: snake_case or lowerCamelCase, integers as numbers or strings, `null` as unset, but not in
 //! a list or map; unknown names are ignored, and what they stand for is looked at only as far as
 //! finding its end takes; names given twice are an error. `serde_json` does the lexing. Errors
-//! quote at most an [`excerpt`] of a text.
+//! quote at most an excerpt of a text.
 //!
 //! Source: protobuf's JSON mapping as Nakama 3.40 configures it (UseProtoNames, enums as numbers,
 //! unpopulated fields left out, unknown ones discarded), and as Go reads it

@@ -3,7 +3,7 @@
 //! In: the text of a condition and a summary. Out: whether it holds and what was found, which then
 //! stands in the result itself. A condition on something that was not measured fails. A time is of
 //! all operations, however they ended, and of those that were answered alone: the longer one. What
-//! there is to be compared stands in [`Metric`]'s table.
+//! there is to be compared stands in `Metric`'s table.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
