@@ -246,12 +246,10 @@ fn stop(child: &mut Child) {
     // It may have ended by itself.
     let _ = kill_process_group(group, Signal::INT);
     let since = Instant::now();
-    while since.elapsed() < END_MAX {
-        if !matches!(child.try_wait(), Ok(None)) {
-            return;
-        }
+    while since.elapsed() < END_MAX && matches!(child.try_wait(), Ok(None)) {
         std::thread::sleep(LOOK_EVERY);
     }
+    // A shell's background commands ignore the signal of ^C.
     let _ = kill_process_group(group, Signal::KILL);
     let _ = child.wait();
 }
@@ -276,7 +274,10 @@ fn finish(command: &str) {
     if command.is_empty() {
         return;
     }
-    let status = Command::new("sh").args(["-c", command]).stdin(Stdio::null()).status();
+    let mut shell = Command::new("sh");
+    // As what set-ups print: on the standard output stands the comparison alone.
+    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
+    let status = shell.status();
     match status {
         Ok(status) if status.success() => {}
         Ok(status) => complain(&format_args!("--finally `{command}`: {status}")),

@@ -37,11 +37,7 @@ impl Namespace {
             .args(args)
             .output()
             .unwrap();
-        Ran {
-            code: output.status.code(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
+        output.into()
     }
 
     fn shell(&self, command: &str) -> String {

@@ -13,7 +13,7 @@ mod ping;
 mod process;
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// What a run of the binary left behind.
 struct Ran {
@@ -31,10 +31,16 @@ fn throng(args: &[&str]) -> Ran {
         .env("NAKAMA_TELEMETRY", "1")
         .output()
         .unwrap();
-    Ran {
-        code: output.status.code(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
+    output.into()
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
     }
 }
 
