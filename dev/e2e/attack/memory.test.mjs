@@ -14,11 +14,10 @@ import { CASE_MS_MAX, inParallel, startVictim } from "./rig.mjs";
 const MATCH_KB_MAX = 100;
 const MATCHES = 1_000;
 /**
- * Its account's pages in the database's memory included, and what many sockets that come at once leave behind:
- * release builds took 1,102 to 2,044 in six runs, builds without optimisation, which are slower, 630 to 860. A
- * guard against growth, no promise.
+ * Its new account's pages in the database's memory included. Release builds took 1,015 to 1,130 in six runs; with
+ * the huge pages that the allocator asks for by default it was up to 2,044.
  */
-const SOCKET_BYTES_MAX = 3_072;
+const SOCKET_BYTES_MAX = 1_536;
 /** What a socket costs is the growth from one count to the other: what the first ones need once is not in it. */
 const [FEW_SOCKETS, MANY_SOCKETS] = [2_000, 10_000];
 /** One call may make 100 (`match.created_per_call_max`). */
