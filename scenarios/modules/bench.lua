@@ -46,3 +46,21 @@ local function bench_find_match(context, payload)
 end
 
 nk.register_rpc(bench_find_match, "bench_find_match")
+
+-- The same without looking for one: seats are handed out in order, so that thousands of players can
+-- come at once. Two calls at the same time may give one seat twice; the match then refuses the second
+-- player, who asks again. A match that has ended meanwhile is handed out all the same: for servers
+-- that were started for the run.
+local function bench_take_seat(context, payload)
+  local group = group_of(payload)
+  local key = string.format("bench_seats_%d", group)
+  local seats = nk.localcache_get(key)
+  if seats == nil or seats.left == 0 then
+    seats = { match_id = nk.match_create("bench_match", { players_max = group }), left = group }
+  end
+  seats.left = seats.left - 1
+  nk.localcache_put(key, seats, 0)
+  return nk.json_encode({ match_id = seats.match_id })
+end
+
+nk.register_rpc(bench_take_seat, "bench_take_seat")

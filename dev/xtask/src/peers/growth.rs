@@ -82,7 +82,9 @@ const CURVES: &[Curve] = &[
             let players = step * 10;
             let ramp_s = 3 + players / 1_500;
             words(
-                &format!("match --rate 1 --players {players} --ramp {ramp_s}s"),
+                &format!(
+                    "match --rate 1 --players {players} --ramp {ramp_s}s --set rpc=bench_take_seat"
+                ),
                 "throng serve --data_dir data --runtime.path modules --logger.level warn \
                  --session.token_expiry_sec 7200",
             )

@@ -94,6 +94,12 @@ fn echo_echoes_and_the_benchmark_makes_its_match() {
     let sized = scripts.rpc(&mut host, &context(), "bench_find_match", br#"{"group":50}"#);
     assert!(sized.unwrap().is_some());
     assert!(format!("{:?}", host.created[1].1).contains("50"), "{:?}", host.created[1]);
+    let mut made = || {
+        let taken = scripts.rpc(&mut host, &context(), "bench_take_seat", br#"{"group":2}"#);
+        assert!(taken.unwrap().is_some());
+        host.created.len()
+    };
+    assert_eq!([made(), made(), made(), made(), made()], [3, 3, 4, 4, 5], "a match for every two");
 }
 
 #[test]
