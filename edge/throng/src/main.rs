@@ -84,27 +84,19 @@ fn main() -> ExitCode {
         Asked::Doctor(args) => code_of(doctor::run(&args)),
         Asked::Ping(args) => code_of(ping::run(&args)),
         Asked::Options { markdown } => {
-            let page = if markdown { reference::markdown() } else { reference::text() };
-            ended(std::io::stdout().lock().write_all(page.as_bytes()).map_err(Into::into))
+            printed(Ok(if markdown { reference::markdown() } else { reference::text() }))
         }
         Asked::Keys => ended(keys::print()),
-        Asked::Calls { word, markdown } => {
-            let page = if markdown {
-                Ok(reference::calls::markdown())
-            } else {
-                reference::calls::text(&word)
-            };
-            ended(page.and_then(|page| Ok(std::io::stdout().lock().write_all(page.as_bytes())?)))
-        }
-        Asked::Functions { word, markdown } => {
-            let page = if markdown {
-                Ok(reference::functions::markdown())
-            } else {
-                reference::functions::text(&word)
-            };
-            ended(page.and_then(|page| Ok(std::io::stdout().lock().write_all(page.as_bytes())?)))
-        }
+        Asked::Calls { markdown: true, .. } => printed(Ok(reference::calls::markdown())),
+        Asked::Calls { word, .. } => printed(reference::calls::text(&word)),
+        Asked::Functions { markdown: true, .. } => printed(Ok(reference::functions::markdown())),
+        Asked::Functions { word, .. } => printed(reference::functions::text(&word)),
     }
+}
+
+/// Prints a page of reference.
+fn printed(page: anyhow::Result<String>) -> ExitCode {
+    ended(page.and_then(|page| Ok(std::io::stdout().lock().write_all(page.as_bytes())?)))
 }
 
 /// A panic is a mistake of ours: the state behind it cannot be trusted, so the process ends and its

@@ -1,5 +1,5 @@
-//! Session tokens: JSON web tokens, HS256, with the claims and the order of claims that the
-//! original makes. [`Signer`] issues and verifies them; [`Revocations`] remembers which of them
+//! Session tokens: JSON web tokens, HS256, with the claims and the order of claims that
+//! Nakama makes. [`Signer`] issues and verifies them; [`Revocations`] remembers which of them
 //! are no longer good, and `stored` keeps that in the database.
 //!
 //! Not here: who may have a token (`account`), and reading request headers (`api::auth`). The time
@@ -8,14 +8,14 @@
 mod jwt;
 mod revocations;
 pub mod stored;
-mod username;
+
+use std::sync::Arc;
 
 use event::{Now, Random};
 use uuid::Uuid;
 
 pub use jwt::{Key, TOKEN_BYTES_MAX, TokenError};
 pub use revocations::{DELETIONS_MAX, LOG_OUTS_MAX, Revocation, Revocations};
-pub use username::Username;
 
 /// Session variables: names and values in the order in which the client gave them.
 pub type Vars = Vec<(String, String)>;
@@ -58,7 +58,7 @@ pub struct Claims {
     /// `uid`.
     pub user_id: Uuid,
     /// `usn`: the user's name when the token was made.
-    pub username: Username,
+    pub username: Arc<str>,
     /// `vrs`: session variables, sorted by name.
     pub vars: Vars,
     /// `exp`, unix seconds: not good from this second on.
@@ -284,7 +284,7 @@ fn parse_claims(payload: &[u8]) -> Option<Claims> {
     Some(Claims {
         token_id: Uuid::try_parse(&raw.tid).ok()?,
         user_id: Uuid::try_parse(&raw.uid).ok()?,
-        username: Username::from(&*raw.usn),
+        username: raw.usn.into(),
         vars: raw.vrs.unwrap_or_default().into_iter().collect(),
         expires_s: raw.exp,
         issued_s: raw.iat,

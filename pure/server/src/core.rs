@@ -33,7 +33,7 @@ use crate::limit_log::LimitLog;
 use crate::limits::Groups;
 use crate::mail::{Job, Mail, Member, RoomAsk, SessionAddress, Topology};
 use crate::settings::Settings;
-use crate::stats::{CoreStats, Metered};
+use crate::stats::CoreStats;
 use backlog::Backlog;
 use http::Http;
 use socket::Session;
@@ -71,8 +71,6 @@ pub struct Core {
     groups: Groups,
     /// When the input that is being handled came.
     now: Now,
-    /// The call whose answer is next, for its counters.
-    answering: Option<Metered>,
     /// The fastest tick of each room.
     paces: BTreeMap<ThreadId, u8>,
     stopping: Option<lifetime::Stopping>,
@@ -152,7 +150,6 @@ impl Core {
             passwords_waiting: 0,
             groups: Groups::default(),
             now: Now::default(),
-            answering: None,
             paces: BTreeMap::new(),
             stopping: None,
             kept: Kept::default(),

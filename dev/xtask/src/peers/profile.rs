@@ -39,13 +39,30 @@ const USER_STAGES: &[(&str, &[&str])] = &[
     ("WebSocket", &["wire::websocket"]),
     (
         "Nakama's messages",
-        &["wire::nakama", "serde", "sonic", "prost", "base64", "itoa", "<wire::nakama"],
+        &[
+            "wire::nakama",
+            "<wire::nakama",
+            "serde",
+            "<serde",
+            "sonic",
+            "<sonic",
+            "prost",
+            "<prost",
+            "base64",
+            "itoa",
+        ],
     ),
     ("engine", &["engine::", "reactor::", "event::", "<engine", "<reactor", "io_uring"]),
     ("server", &["server::", "<server", "game::", "<game"]),
-    ("scripts", &["lua", "script::", "<script", "mlua", "Luau", "tm"]),
-    ("database", &["sqlite", "store::", "<store", "pcache", "btree", "rusqlite", "wal", "pager"]),
-    ("memory", &["malloc", "_int_", "cfree", "free", "mi_", "__libc_malloc", "realloc"]),
+    ("scripts", &["lua", "script::", "<script", "mlua", "Luau"]),
+    (
+        "database",
+        &[
+            "sqlite", "store::", "<store", "pcache", "btree", "rusqlite", "walFrame", "walIndex",
+            "walWrite", "pager",
+        ],
+    ),
+    ("memory", &["malloc", "_int_", "cfree", "mi_", "__libc_malloc", "realloc"]),
     ("copying", &["__mem", "memcpy", "memmove"]),
 ];
 const USER_REST: &str = "other functions of the process";

@@ -61,6 +61,13 @@ pub struct Was {
     namespace: String,
 }
 
+impl Was {
+    /// Whether each network namespace has its own.
+    fn is_of_namespace(&self) -> bool {
+        ["/proc/sys/net/", "/sys/class/net/"].iter().any(|root| self.path.starts_with(root))
+    }
+}
+
 /// A change that was tried.
 #[derive(Debug)]
 pub struct Applied {
@@ -221,7 +228,7 @@ pub fn undo(tree: &Tree, record_path: &Path) -> Result<Vec<Undone>, ChangeError>
         if it.boot != boot {
             return Undone::OtherStart(it);
         }
-        if it.namespace != namespace {
+        if it.namespace != namespace && it.is_of_namespace() {
             return Undone::OtherNamespace(it);
         }
         let now = value(tree, &it.path);
@@ -302,11 +309,16 @@ mod tests {
         fs::remove_file(recorded.path("proc/self/ns/net")).unwrap();
         std::os::unix::fs::symlink("net:[2]", recorded.path("proc/self/ns/net")).unwrap();
         let undone = undo(&tree, &record).unwrap();
-        assert!(undone.iter().all(|it| matches!(it, Undone::OtherNamespace(_))), "{undone:?}");
+        let [Undone::Restored(shared), Undone::OtherNamespace(_), Undone::OtherNamespace(_)] =
+            &*undone
+        else {
+            panic!("{undone:?}")
+        };
+        assert!(shared.path.ends_with("transparent_hugepage/enabled"), "the whole machine's");
         assert!(record.exists());
         fs::write(recorded.path("proc/sys/kernel/random/boot_id"), "two").unwrap();
         let undone = undo(&tree, &record).unwrap();
-        assert!(undone.len() == 3 && undone.iter().all(|it| matches!(it, Undone::OtherStart(_))));
+        assert!(undone.len() == 2 && undone.iter().all(|it| matches!(it, Undone::OtherStart(_))));
         assert!(!record.exists());
         assert_eq!(tree.text_or_empty("/proc/sys/net/core/somaxconn"), "4096");
     }

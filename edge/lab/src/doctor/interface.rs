@@ -71,13 +71,17 @@ fn queues(tree: &Tree, name: &str) -> Vec<String> {
     names.into_iter().filter(|it| it.starts_with("rx-")).take(QUEUES_MAX).collect()
 }
 
-/// All of so many processors, as `rps_cpus` takes it: groups of 32 bits in hexadecimal.
-fn mask(processors: usize) -> String {
-    let mut groups = vec!["ffffffff".to_owned(); processors / 32];
-    if !processors.is_multiple_of(32) {
-        groups.insert(0, format!("{:x}", (1_u64 << (processors % 32)) - 1));
+/// Processors, as `rps_cpus` and `xps_cpus` take them: groups of 32 bits in hexadecimal, the highest
+/// first.
+pub(super) fn mask(processors: impl Iterator<Item = usize>) -> String {
+    let mut groups: Vec<u32> = Vec::new();
+    for processor in processors {
+        groups.resize(groups.len().max(processor / 32 + 1), 0);
+        groups[processor / 32] |= 1 << (processor % 32);
     }
-    groups.join(",")
+    let mut text = format!("{:x}", groups.pop().unwrap_or(0));
+    text.extend(groups.iter().rev().map(|group| format!(",{group:08x}")));
+    text
 }
 
 /// Whether a mask of processors names none.
@@ -148,7 +152,7 @@ impl Interface<'_> {
         let Some((_, first)) = masks.first() else {
             return finding.none("this kernel or device has none");
         };
-        let all = mask(self.processors);
+        let all = mask(0..self.processors);
         let value = if masks.iter().all(|it| is_empty_mask(&it.1)) {
             "off".to_owned()
         } else {
@@ -292,7 +296,9 @@ mod tests {
             (36, "f,ffffffff"),
             (64, "ffffffff,ffffffff"),
         ] {
-            assert_eq!(mask(processors), wanted, "{processors}");
+            assert_eq!(mask(0..processors), wanted, "{processors}");
         }
+        assert_eq!(mask([0, 33, 64].into_iter()), "1,00000002,00000001");
+        assert_eq!(mask(std::iter::empty()), "0");
     }
 }

@@ -4,7 +4,7 @@
 //! Source: Documentation/networking/scaling.rst of Linux.
 
 use super::facts::{self, sysctl_path};
-use super::interface::{CLASS, interfaces, is_empty_mask};
+use super::interface::{CLASS, interfaces, is_empty_mask, mask};
 use super::tree::Tree;
 use super::{Change, Finding, Group};
 use crate::measure::number::group;
@@ -45,15 +45,7 @@ fn xps(tree: &Tree, name: &str) -> Finding {
     let is_off = masks.iter().all(|it| is_empty_mask(&it.1));
     let count = masks.len();
     // Each processor to one queue, in turns.
-    let of_queue = |queue: usize| {
-        let cpus = (0..processors).filter(|cpu| cpu % count == queue);
-        let mut words = vec![0_u32; processors.div_ceil(32)];
-        for cpu in cpus {
-            words[cpu / 32] |= 1 << (cpu % 32);
-        }
-        let words: Vec<String> = words.iter().rev().map(|it| format!("{it:x}")).collect();
-        words.join(",")
-    };
+    let of_queue = |queue: usize| mask((0..processors).filter(|cpu| cpu % count == queue));
     let changes: Vec<Change> = masks
         .into_iter()
         .enumerate()

@@ -54,11 +54,15 @@ pub(super) trait Probe {
     fn waiting_max(&self) -> usize;
     /// Whether bytes of the last ping are still to be handed to the kernel: until then no other
     /// begins.
-    fn has_unsent(&self) -> bool;
+    fn has_unsent(&self) -> bool {
+        false
+    }
     /// Begins a ping; returns when its first byte was handed over.
     fn begin(&mut self, clock: Clock, number: u64, size: u32) -> Result<u64, Gone>;
     /// Hands over more of it.
-    fn go_on(&mut self) -> Result<(), Gone>;
+    fn go_on(&mut self) -> Result<(), Gone> {
+        Ok(())
+    }
     /// Takes what has come. Whether anything came, if only a part of an answer.
     fn receive(&mut self, clock: Clock, answers: &mut Vec<Answered>) -> Result<bool, Gone>;
     /// Bytes sent and received since the last call, and times of connections that were made.
@@ -82,6 +86,14 @@ pub(super) struct Start<'a> {
     /// Of kinds that have one.
     pub(super) session: u64,
     pub(super) clock: Clock,
+}
+
+impl Start<'_> {
+    /// Bytes of the largest ping.
+    fn largest(&self) -> usize {
+        let largest = self.plan.sizes.iter().max().copied().unwrap_or(0);
+        usize::try_from(largest).unwrap_or(0)
+    }
 }
 
 /// Makes ready what the plan asks for: connects where there is a connection.

@@ -5,8 +5,6 @@
 
 use std::fmt::Write as _;
 
-use crate::load::advice::failure;
-use crate::load::result::notes::is_answered;
 use crate::load::view::table;
 use crate::load::{OpSummary, Percentiles, PingBucket, PingOp, PingSummary, Summary};
 use crate::measure::number::{float, group, share, time, time_f64};
@@ -29,12 +27,8 @@ pub fn text(summary: &Summary) -> String {
 }
 
 fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
-    table::head(out, summary)?;
-    if !is_answered(summary) {
-        if let Some(reason) = failure(summary) {
-            table::paragraph(out, "FAILED: ", &reason)?;
-        }
-        return table::errors(out, summary);
+    if !table::head(out, summary)? {
+        return Ok(());
     }
     let none = PingSummary::default();
     let ping = summary.ping.as_ref().unwrap_or(&none);

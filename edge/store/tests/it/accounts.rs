@@ -118,7 +118,7 @@ fn email_and_password_or_username_and_password() {
     let mut world = World::new();
     let body = r#"{"email":"Ann@Example.com","password":"correct horse"}"#;
     let first = world.log_in(&format!("{EMAIL}?username=ann {body}"));
-    assert!(first.created && first.claims.username == "ann");
+    assert!(first.created && &*first.claims.username == "ann");
     assert!(!world.log_in(&format!("{EMAIL} {body}")).created);
     let by_name = world.log_in(&format!("{EMAIL}?username=ann {{\"password\":\"correct horse\"}}"));
     assert_eq!(by_name.claims.user_id, first.claims.user_id);
@@ -294,7 +294,7 @@ fn refreshing_keeps_the_session_and_takes_the_new_name() {
     };
     let second = world.log_in(&refresh("{}"));
     assert!(!second.created);
-    assert_eq!(second.claims.username, "anna");
+    assert_eq!(&*second.claims.username, "anna");
     assert_eq!(second.claims.token_id, first.claims.token_id);
     assert_eq!(second.claims.issued_s, first.claims.issued_s);
     assert_eq!(second.claims.vars, first.claims.vars);
@@ -531,7 +531,7 @@ fn old_clocks_make_names_too() {
     let nameless = world.log_in(&format!("{DEVICE} {{\"id\":\"device-000001\"}}"));
     let name = &nameless.claims.username;
     let found = world.ask(Some(&nameless), &format!("GET /v2/user?usernames={name}"));
-    assert!(found.contains(name.as_str()), "{found}");
+    assert!(found.contains(&**name), "{found}");
 }
 
 #[test]

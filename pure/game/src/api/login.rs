@@ -11,7 +11,7 @@ use wire::nakama::api::{
 
 use super::run::{Cx, Effect};
 use crate::account::{self, Login, Newcomer};
-use crate::db::DbError;
+use crate::db::{Database, DbError};
 use crate::error::{ApiError, Code};
 use crate::session::{Claims, Tokens, Vars, stored};
 use crate::user;
@@ -36,11 +36,10 @@ pub(super) fn device(
 ) -> Result<Session, ApiError> {
     let account = request.account.as_ref();
     let id = account.map_or("", |account| &account.id);
-    let vars = account.map_or(Ok(Vars::new()), |account| vars(&account.vars))?;
-    let newcomer = Newcomer::draw(cx.now, cx.random);
-    let create = request.create.unwrap_or(true);
-    let login = account::authenticate_device(cx.db, &newcomer, id, &request.username, create)?;
-    Ok(begun(cx, &login, &vars))
+    let asked = (account.map(|account| &account.vars), request.create);
+    login(cx, asked, |db, newcomer, create| {
+        account::authenticate_device(db, newcomer, id, &request.username, create)
+    })
 }
 
 pub(super) fn custom(
@@ -49,11 +48,10 @@ pub(super) fn custom(
 ) -> Result<Session, ApiError> {
     let account = request.account.as_ref();
     let id = account.map_or("", |account| &account.id);
-    let vars = account.map_or(Ok(Vars::new()), |account| vars(&account.vars))?;
-    let newcomer = Newcomer::draw(cx.now, cx.random);
-    let create = request.create.unwrap_or(true);
-    let login = account::authenticate_custom(cx.db, &newcomer, id, &request.username, create)?;
-    Ok(begun(cx, &login, &vars))
+    let asked = (account.map(|account| &account.vars), request.create);
+    login(cx, asked, |db, newcomer, create| {
+        account::authenticate_custom(db, newcomer, id, &request.username, create)
+    })
 }
 
 pub(super) fn email(
@@ -62,10 +60,21 @@ pub(super) fn email(
 ) -> Result<Session, ApiError> {
     let account = request.account.as_ref();
     let secret = account.map_or(("", ""), |it| (it.email.as_str(), it.password.as_str()));
-    let vars = account.map_or(Ok(Vars::new()), |account| vars(&account.vars))?;
+    let asked = (account.map(|account| &account.vars), request.create);
+    login(cx, asked, |db, newcomer, create| {
+        account::authenticate_email(db, newcomer, secret, &request.username, create)
+    })
+}
+
+/// Begins a session of whom `authenticate` finds, or makes if that was not declined.
+fn login(
+    cx: &mut Cx<'_>,
+    (given, create): (Option<&BTreeMap<String, String>>, Option<bool>),
+    authenticate: impl FnOnce(&mut dyn Database, &Newcomer, bool) -> Result<Login, ApiError>,
+) -> Result<Session, ApiError> {
+    let vars = given.map_or(Ok(Vars::new()), vars)?;
     let newcomer = Newcomer::draw(cx.now, cx.random);
-    let create = request.create.unwrap_or(true);
-    let login = account::authenticate_email(cx.db, &newcomer, secret, &request.username, create)?;
+    let login = authenticate(cx.db, &newcomer, create.unwrap_or(true))?;
     Ok(begun(cx, &login, &vars))
 }
 

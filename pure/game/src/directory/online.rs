@@ -1,6 +1,6 @@
 //! Who is online: a session is in one page, found by its user, and all threads share the page.
 //!
-//! The room that knows a session changes its page; what other threads still hold is copied first.
+//! The room that knows a session puts a changed copy of its page in the old one's place.
 //! Once a turn it hands the changed pages on ([`Online::take_changes`]), and they take the places of
 //! the older ones. So a session costs its two ids once, not once for each thread, and a change costs
 //! copying a page. Not here: what makes a session appear online (`server::room`).
@@ -14,8 +14,8 @@ use uuid::Uuid;
 /// are 16 KB to be copied.
 const PAGES: u16 = 4_096;
 
-/// Sessions as (user, session), sorted.
-type Sessions = Arc<Vec<(Uuid, Uuid)>>;
+/// Sessions as (user, session), sorted. A change makes a new list: others share the old one.
+type Sessions = Arc<[(Uuid, Uuid)]>;
 
 /// A page as it is handed on. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,8 +92,9 @@ impl Online {
             self.own.refused_count += 1;
         } else {
             self.len += 1;
-            let sessions = Arc::make_mut(self.own.place(page).get_or_insert_default());
-            sessions.insert(index, one);
+            let (before, after) = self.own.of(page).split_at(index);
+            let sessions = before.iter().chain([&one]).chain(after).copied().collect();
+            *self.own.place(page) = Some(sessions);
         }
         self.changed.insert(page);
         true
@@ -102,15 +103,11 @@ impl Online {
     /// Tells whether it was there.
     pub(super) fn remove(&mut self, user_id: Uuid, session_id: Uuid) -> bool {
         let page = page_of(user_id);
-        let Ok(index) = self.own.of(page).binary_search(&(user_id, session_id)) else {
-            return false;
-        };
-        let place = self.own.place(page);
-        let sessions = Arc::make_mut(place.get_or_insert_default());
-        sessions.remove(index);
-        if sessions.is_empty() {
-            *place = None;
-        }
+        let one = (user_id, session_id);
+        let Ok(index) = self.own.of(page).binary_search(&one) else { return false };
+        let (before, after) = self.own.of(page).split_at(index);
+        let sessions: Sessions = before.iter().chain(&after[1..]).copied().collect();
+        *self.own.place(page) = (!sessions.is_empty()).then_some(sessions);
         self.len -= 1;
         self.changed.insert(page);
         true
@@ -136,12 +133,8 @@ impl Online {
         std::mem::take(changed).into_iter().map(move |page| {
             own.version += 1;
             let (version, refused_count) = (own.version, own.refused_count);
-            let sessions = own.place(page);
-            // It stays as it is for long, and others are about to share it.
-            if let Some(list) = sessions.as_mut().and_then(Arc::get_mut) {
-                list.shrink_to_fit();
-            }
-            OnlinePage { room, page, version, sessions: sessions.clone(), refused_count }
+            let sessions = own.place(page).clone();
+            OnlinePage { room, page, version, sessions, refused_count }
         })
     }
 }

@@ -50,7 +50,7 @@ fn both_tokens_say_the_same_but_for_key_and_end() {
     let session = signer.verify_session(&tokens.token, now(START_MS)).unwrap();
     let refresh = signer.verify_refresh(&tokens.refresh_token, now(START_MS)).unwrap();
     assert_eq!(session.user_id, user_id);
-    assert_eq!(session.username, "Ann \"x\"");
+    assert_eq!(&*session.username, "Ann \"x\"");
     assert_eq!(session.vars, [vars[1].clone(), vars[0].clone()]);
     assert_eq!(session.issued_s, START_MS / 1_000);
     assert_eq!(session.issued_ms(), START_MS);
@@ -63,7 +63,7 @@ fn both_tokens_say_the_same_but_for_key_and_end() {
     let renewed = signer.renew(later, &refresh, "Bob", &refresh.vars);
     let claims = signer.verify_session(&renewed.token, later).unwrap();
     assert_eq!((claims.token_id, claims.issued_s), (session.token_id, session.issued_s));
-    assert_eq!((claims.username.as_str(), claims.expires_s), ("Bob", later.unix_s() + 60));
+    assert_eq!((&*claims.username, claims.expires_s), ("Bob", later.unix_s() + 60));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use super::{Core, State};
 use crate::frames;
 use crate::mail::{Done, Follow, Job, Mail, Outcome, RoomAsk, Work};
 use crate::settings::Settings;
+use crate::stats::Metered;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
@@ -52,6 +53,14 @@ pub(super) struct Manner {
     pub(super) cors: bool,
     /// It answers HEAD: whoever reads a body after it takes it for the next answer.
     pub(super) is_head: bool,
+    /// The call that is answered, for its counters.
+    pub(super) metered: Option<Metered>,
+}
+
+impl Manner {
+    /// Of an answer to what is no call, after which the connection closes.
+    const CLOSE: Self =
+        Self { connection: Connection::Close, cors: false, is_head: false, metered: None };
 }
 
 impl Core {
@@ -81,7 +90,7 @@ impl Core {
         (status, content_type, body): (u16, &str, &[u8]),
         out: &mut Output<Mail>,
     ) {
-        self.count_response(now, status, body.len());
+        self.count_response(now, manner.metered, (status, body.len()));
         self.renew_date(now);
         let mut head = ResponseHead::new(status, content_type, manner.connection);
         head.extra = &self.fixed_headers;
@@ -89,8 +98,13 @@ impl Core {
         out.send_with(conn, |to| http1::respond(to, &head, body, &self.date.1));
     }
 
-    fn count_response(&mut self, now: Now, status: u16, body_bytes: usize) {
-        if let Some(request) = self.answering.take() {
+    fn count_response(
+        &mut self,
+        now: Now,
+        metered: Option<Metered>,
+        (status, body_bytes): (u16, usize),
+    ) {
+        if let Some(request) = metered {
             self.stats.calls.note(now, request, status, body_bytes);
         }
         self.stats.overall_request_count.up();
@@ -179,7 +193,7 @@ impl Core {
         connection: Connection,
         out: &mut Output<Mail>,
     ) {
-        self.count_response(now, 200, 0);
+        self.count_response(now, None, (200, 0));
         self.renew_date(now);
         let mut head = ResponseHead::new(200, "", connection);
         head.extra = PREFLIGHT;
@@ -196,7 +210,7 @@ impl Core {
         (status, extra, text): (u16, &[u8], &str),
         out: &mut Output<Mail>,
     ) {
-        self.count_response(now, status, text.len());
+        self.count_response(now, None, (status, text.len()));
         self.renew_date(now);
         let mut head = ResponseHead::new(status, TEXT, connection);
         head.extra = extra;
@@ -233,12 +247,11 @@ impl Core {
         if *error == HttpError::Http2 {
             return out.send(conn, &wire::http2::refusal(&error.to_string()));
         }
-        let manner = Manner { connection: Connection::Close, cors: false, is_head: false };
         let mut body = Vec::new();
         ApiError::invalid(error.to_string()).write_body(&mut body);
         // Too large a body is 400 in Nakama; for the other limits HTTP has statuses.
         let status = if *error == HttpError::BodyTooLarge { 400 } else { error.status() };
-        self.respond(now, conn, manner, (status, JSON, &body), out);
+        self.respond(now, conn, Manner::CLOSE, (status, JSON, &body), out);
     }
 
     /// A connection that is one too many: told before it asks, as it may never ask.
@@ -249,8 +262,7 @@ impl Core {
         error: &ApiError,
         out: &mut Output<Mail>,
     ) {
-        let manner = Manner { connection: Connection::Close, cors: false, is_head: false };
-        self.respond_error(now, conn, manner, error, out);
+        self.respond_error(now, conn, Manner::CLOSE, error, out);
         out.close(conn);
     }
 
@@ -276,7 +288,7 @@ impl Core {
         if manner.cors {
             self.fixed_headers.extend_from_slice(CORS);
         }
-        self.count_response(now, 200, body.len());
+        self.count_response(now, manner.metered, (200, body.len()));
         self.renew_date(now);
         let mut head = ResponseHead::new(200, content_type, manner.connection);
         head.extra = &self.fixed_headers;
@@ -342,10 +354,10 @@ impl Core {
         outcome: Outcome,
         out: &mut Output<Mail>,
     ) {
-        self.answering = waiting.metered;
+        let Waiting { cors, metered, .. } = *waiting;
         let connection = if waiting.keep_alive { Connection::KeepAlive } else { Connection::Close };
         // No route of HEAD waits.
-        let manner = Manner { connection, cors: waiting.cors, is_head: false };
+        let manner = Manner { connection, cors, is_head: false, metered };
         match outcome {
             Outcome::Api(Ok(answer)) => {
                 self.respond_owned(now, conn, manner, (JSON, answer.body), out);

@@ -43,7 +43,7 @@ impl Core {
         request: &Request<'_>,
         out: &mut Output<Mail>,
     ) -> Step {
-        let manner = Manner {
+        let mut manner = Manner {
             connection: if self.stopping.is_none() {
                 Connection::asked_by(request)
             } else {
@@ -51,6 +51,7 @@ impl Core {
             },
             cors: request.header("origin").is_some(),
             is_head: request.method == "HEAD",
+            metered: None,
         };
         let after = if request.keep_alive && self.stopping.is_none() {
             Step::Answered
@@ -78,12 +79,12 @@ impl Core {
         let route = game::api::route(request.method, request.target, request.body);
         match route {
             Ok(Route::Api(call)) => {
-                self.answering = Some(metered(now, call.id(), request));
+                manner.metered = Some(metered(now, call.id(), request));
                 let who = (peer, origin, verified);
                 match self.api(now, conn, who, (request, call), out) {
                     Ok(()) => {
                         let keep_alive = matches!(after, Step::Answered);
-                        let (cors, metered) = (manner.cors, self.answering.take());
+                        let Manner { cors, metered, .. } = manner;
                         Step::Wait(Waiting { keep_alive, cors, kind: AnswerKind::Api, metered })
                     }
                     Err(error) => {
@@ -93,7 +94,7 @@ impl Core {
                 }
             }
             Ok(Route::Rpc(rpc)) => {
-                self.answering = Some(metered(now, Counted::RPC, request));
+                manner.metered = Some(metered(now, Counted::RPC, request));
                 let who = (peer, origin, verified);
                 self.rpc(now, conn, who, (request, rpc, manner), out).unwrap_or(after)
             }
@@ -200,7 +201,7 @@ impl Core {
             AnswerKind::Rpc
         };
         let keep_alive = request.keep_alive && self.stopping.is_none();
-        let (cors, metered) = (manner.cors, self.answering.take());
+        let Manner { cors, metered, .. } = manner;
         Some(Step::Wait(Waiting { keep_alive, cors, kind, metered }))
     }
 

@@ -504,7 +504,7 @@ impl Core {
             presence: Presence {
                 user_id: session.user_id(),
                 session_id: session.session_id,
-                username: session.claims.username.shared(),
+                username: session.claims.username.clone(),
             },
             address: self.address(conn),
             format: session.format,

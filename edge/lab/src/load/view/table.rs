@@ -29,12 +29,8 @@ pub fn text(summary: &Summary) -> String {
 }
 
 fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
-    head(out, summary)?;
-    if !is_answered(summary) {
-        if let Some(reason) = failure(summary) {
-            paragraph(out, "FAILED: ", &reason)?;
-        }
-        return errors(out, summary);
+    if !head(out, summary)? {
+        return Ok(());
     }
     figures(out, summary)?;
     writeln!(out)?;
@@ -47,8 +43,9 @@ fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
     costs(out, summary)
 }
 
-/// What was asked for, and what is to be known before any figure is read.
-pub(crate) fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
+/// What was asked for, and what is to be known before any figure is read. Tells whether figures are
+/// there; if nothing was answered, the errors stand in their place.
+pub(crate) fn head(out: &mut String, summary: &Summary) -> Result<bool, std::fmt::Error> {
     let settings = &summary.settings;
     paragraph(out, &format!("{}: ", summary.scenario), &summary.title)?;
     if !summary.ended.is_empty() {
@@ -85,7 +82,13 @@ pub(crate) fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if let Some(text) = summary.ramp.as_ref().and_then(|ramp| ramp.text(settings.players)) {
         paragraph(out, "", &text)?;
     }
-    Ok(())
+    if !is_answered(summary) {
+        if let Some(reason) = failure(summary) {
+            paragraph(out, "FAILED: ", &reason)?;
+        }
+        errors(out, summary)?;
+    }
+    Ok(is_answered(summary))
 }
 
 /// How long a run was to be counted; nothing where that was not said in seconds.

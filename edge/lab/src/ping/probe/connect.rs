@@ -72,10 +72,6 @@ impl Probe for Connect {
         1
     }
 
-    fn has_unsent(&self) -> bool {
-        false
-    }
-
     fn begin(&mut self, clock: Clock, number: u64, _: u32) -> Result<u64, Gone> {
         self.number = Some(number);
         let addr = SockAddr::from(self.plan.place.addr);
@@ -87,10 +83,6 @@ impl Probe for Connect {
             Err(error) => return Err(Gone::connecting(&self.plan, error)),
         }
         Ok(sent_ns)
-    }
-
-    fn go_on(&mut self) -> Result<(), Gone> {
-        Ok(())
     }
 
     fn receive(&mut self, clock: Clock, answers: &mut Vec<Answered>) -> Result<bool, Gone> {

@@ -31,12 +31,10 @@ impl Datagram {
         let socket = UdpSocket::bind((any, 0)).map_err(Gone::Network)?;
         socket.connect(addr).map_err(|error| Gone::connecting(start.plan, error))?;
         socket.set_nonblocking(true).map_err(Gone::Network)?;
-        let largest = start.plan.sizes.iter().max().copied().unwrap_or(0);
-        let largest = usize::try_from(largest).unwrap_or(0).max(HEAD_BYTES);
         Ok(Self {
             socket,
             session: start.session,
-            out: vec![0; largest],
+            out: vec![0; start.largest().max(HEAD_BYTES)],
             inbox: vec![0; DATAGRAM_BYTES],
             traffic: Traffic::default(),
         })
@@ -52,10 +50,6 @@ impl Probe for Datagram {
         WAITING_MAX
     }
 
-    fn has_unsent(&self) -> bool {
-        false
-    }
-
     fn begin(&mut self, clock: Clock, number: u64, size: u32) -> Result<u64, Gone> {
         if let Some(place) = self.out.first_chunk_mut() {
             *place = datagram_head(self.session, number);
@@ -69,10 +63,6 @@ impl Probe for Datagram {
             Err(error) => return Err(of_datagram(error)),
         }
         Ok(sent_ns)
-    }
-
-    fn go_on(&mut self) -> Result<(), Gone> {
-        Ok(())
     }
 
     fn receive(&mut self, clock: Clock, answers: &mut Vec<Answered>) -> Result<bool, Gone> {

@@ -34,13 +34,12 @@ impl Http {
     pub(super) fn connect(start: Start<'_>) -> Result<Self, Gone> {
         let mut traffic = Traffic::default();
         let stream = connect(start.plan, start.clock, &mut traffic)?;
-        let largest = start.plan.sizes.iter().max().copied().unwrap_or(0);
         Ok(Self {
             plan: start.plan.clone(),
             wire: Wire::new(stream, Traffic::default())?,
             decoder: ResponseDecoder::new(),
             extra: bearer(start.plan),
-            body: vec![0; usize::try_from(largest).unwrap_or(0)],
+            body: vec![0; start.largest()],
             number: None,
             is_over: false,
             traffic,

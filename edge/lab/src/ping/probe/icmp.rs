@@ -45,14 +45,12 @@ impl Icmp {
             .connect(&SockAddr::from(addr))
             .map_err(|error| Gone::connecting(start.plan, error))?;
         socket.set_nonblocking(true).map_err(Gone::Network)?;
-        let largest = start.plan.sizes.iter().max().copied().unwrap_or(0);
-        let largest = usize::try_from(largest).unwrap_or(0).max(HEAD_BYTES);
         Ok(Self {
             socket,
             is_v6,
             has_ip_head: is_raw && !is_v6,
             session: u64::from_ne_bytes(random()),
-            out: vec![0; ICMP_HEAD_BYTES + largest],
+            out: vec![0; ICMP_HEAD_BYTES + start.largest().max(HEAD_BYTES)],
             inbox: vec![0; DATAGRAM_BYTES],
             traffic: Traffic::default(),
         })
@@ -107,10 +105,6 @@ impl Probe for Icmp {
         WAITING_MAX
     }
 
-    fn has_unsent(&self) -> bool {
-        false
-    }
-
     fn begin(&mut self, clock: Clock, number: u64, size: u32) -> Result<u64, Gone> {
         let len = (ICMP_HEAD_BYTES + usize::try_from(size).unwrap_or(0)).min(self.out.len());
         let packet = &mut self.out[..len];
@@ -125,10 +119,6 @@ impl Probe for Icmp {
             Err(error) => return Err(of_datagram(error)),
         }
         Ok(sent_ns)
-    }
-
-    fn go_on(&mut self) -> Result<(), Gone> {
-        Ok(())
     }
 
     fn receive(&mut self, clock: Clock, answers: &mut Vec<Answered>) -> Result<bool, Gone> {

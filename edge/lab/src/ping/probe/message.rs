@@ -40,8 +40,7 @@ impl Message {
         let hello = Hello { role: Role::Tcp, token: None, session: Some(start.session), version };
         greet(&mut stream, &hello, start.plan.timeout)?;
         let mut wire = Wire::new(stream, traffic)?;
-        let largest = start.plan.sizes.iter().max().copied().unwrap_or(0);
-        wire.out = vec![0; usize::try_from(largest).unwrap_or(0).max(HEAD_BYTES)];
+        wire.out = vec![0; start.largest().max(HEAD_BYTES)];
         let head = [0; HEAD_BYTES];
         Ok(Self { wire, expected: VecDeque::new(), head, head_len: 0, left: 0 })
     }
@@ -121,8 +120,7 @@ impl Socket {
         let mut traffic = Traffic::default();
         let stream = connect(start.plan, start.clock, &mut traffic)?;
         traffic.server = open(&stream, start)?;
-        let largest = start.plan.sizes.iter().max().copied().unwrap_or(0);
-        let bytes_max = usize::try_from(largest).unwrap_or(0).max(CONTROL_BYTES_MAX);
+        let bytes_max = start.largest().max(CONTROL_BYTES_MAX);
         Ok(Self {
             wire: Wire::new(stream, traffic)?,
             decoder: websocket::Decoder::new(websocket::Role::Client, bytes_max),
