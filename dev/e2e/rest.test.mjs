@@ -542,7 +542,7 @@ describe("plain requests", () => {
 describe("features that are not built yet", throngOnly, () => {
   const UUID = "11111111-2222-4333-8444-555555555555";
   const ROWS = [
-    ["GET", "/v2/friend"],
+    ["POST", "/v2/friend/steam"],
     ["POST", "/v2/group"],
     ["GET", "/v2/leaderboard/any"],
     ["GET", `/v2/tournament/any/owner/${UUID}`],

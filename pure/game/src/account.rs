@@ -29,9 +29,9 @@ pub use identity::{CustomId, DeviceId, Email, Password, Username};
 
 use crate::db::{Database, DbError, Param, Row};
 use crate::error::{ApiError, Code};
-use crate::json;
 use crate::session::{Revocation, stored};
-use crate::user::{self, User};
+use crate::user::{self, COLUMNS, COLUMNS_COUNT, User};
+use crate::{friends, json};
 
 /// All that a user may know about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +68,6 @@ pub struct AccountUpdate {
     /// JSON text of an object; for scripts only.
     pub metadata: Option<String>,
 }
-
-/// What an `ON` condition for one account looks like.
-const SELECT_ACCOUNT: &str = "SELECT id, username, display_name, avatar_url, lang_tag, location, \
-    timezone, metadata, create_time, update_time, disable_time, \
-    wallet, email, devices, custom_id, verify_time FROM users WHERE id = $1";
 
 /// Text for every failure of the database while logging in.
 const LOGIN_FAILED: &str = "Error finding or creating user account.";
@@ -115,7 +110,11 @@ pub fn atomically<T, E: From<DbError>>(
 /// Any [`DbError`].
 pub fn account(db: &mut dyn Database, user_id: Uuid) -> Result<Option<Account>, DbError> {
     let mut found = None;
-    db.query(SELECT_ACCOUNT, &[Param::Blob(user_id.as_bytes())], &mut |row| {
+    let sql = format!(
+        "SELECT {COLUMNS}, u.wallet, u.email, u.devices, u.custom_id, u.verify_time \
+         FROM users u WHERE u.id = $1"
+    );
+    db.query(&sql, &[Param::Blob(user_id.as_bytes())], &mut |row| {
         found = Some(read_account(row));
     })?;
     Ok(found)
@@ -228,6 +227,7 @@ pub fn delete(
         }
         db.execute("DELETE FROM storage WHERE user_id = $1", &[id])?;
         db.execute("DELETE FROM wallet_ledger WHERE user_id = $1", &[id])?;
+        friends::forget(db, user_id)?;
         if db.execute("DELETE FROM users WHERE id = $1", &[id])? == 0 {
             return Ok(None);
         }
@@ -310,14 +310,15 @@ fn split_devices(joined: &str) -> Vec<String> {
 }
 
 fn read_account(row: &dyn Row) -> Account {
-    let wallet = row.text(11);
+    const FIRST: usize = COLUMNS_COUNT;
+    let wallet = row.text(FIRST);
     Account {
         user: user::read_user(row),
         wallet: if wallet.is_empty() { "{}".into() } else { wallet.into() },
-        email: row.text(12).into(),
-        devices: split_devices(row.text(13)),
-        custom_id: row.text(14).into(),
-        verify_time_ms: row.int(15),
+        email: row.text(FIRST + 1).into(),
+        devices: split_devices(row.text(FIRST + 2)),
+        custom_id: row.text(FIRST + 3).into(),
+        verify_time_ms: row.int(FIRST + 4),
     }
 }
 

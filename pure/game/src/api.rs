@@ -20,6 +20,7 @@
 mod account;
 pub mod auth;
 mod call;
+mod friends;
 mod login;
 mod matches;
 mod route;

@@ -42,6 +42,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "accounts and storage", sql: ACCOUNTS_AND_STORAGE },
     Migration { version: 2, name: "wallet ledger", sql: WALLET_LEDGER },
     Migration { version: 3, name: "revoked tokens", sql: REVOKED_TOKENS },
+    Migration { version: 4, name: "friends", sql: FRIENDS },
 ];
 
 const ACCOUNTS_AND_STORAGE: &[&str] = &[
@@ -120,6 +121,23 @@ const REVOKED_TOKENS: &[&str] = &[
     )",
     "INSERT INTO token_life (id, lifetime_s, former_s, generated_s) VALUES (1, 0, 0, 0)",
     "CREATE INDEX users_banned ON users (disable_time) WHERE disable_time IS NOT NULL",
+];
+
+/// See `friends`. Lists go by state and position, which is the time when the edge was made; whoever
+/// is deleted is found by `friend_of`. `edge_count` counts a user's rows.
+const FRIENDS: &[&str] = &[
+    "CREATE TABLE friend (
+        user_id BYTEA NOT NULL,
+        friend_id BYTEA NOT NULL,
+        state BIGINT NOT NULL,
+        position BIGINT NOT NULL,
+        update_time BIGINT NOT NULL,
+        metadata TEXT NOT NULL,
+        PRIMARY KEY (user_id, friend_id)
+    ) WITHOUT ROWID",
+    "CREATE INDEX friend_listing ON friend (user_id, state, position, friend_id)",
+    "CREATE INDEX friend_of ON friend (friend_id)",
+    "ALTER TABLE users ADD COLUMN edge_count BIGINT",
 ];
 
 #[cfg(test)]

@@ -31,9 +31,18 @@ pub struct User {
     pub update_time_ms: i64,
     /// When the user was banned, unix milliseconds; 0 for never.
     pub disable_time_ms: i64,
+    /// Friends, invitations and blocks.
+    pub edge_count: i64,
 }
 
-/// Reads the eleven columns of [`SELECT_BY_ID`] from the start of a row.
+/// What [`read_user`] reads, of a table of users that is called `u`.
+pub(crate) const COLUMNS: &str = "u.id, u.username, u.display_name, u.avatar_url, u.lang_tag, \
+    u.location, u.timezone, u.metadata, u.create_time, u.update_time, u.disable_time, u.edge_count";
+
+/// How many columns that are.
+pub(crate) const COLUMNS_COUNT: usize = 12;
+
+/// Reads [`COLUMNS`] from the start of a row.
 pub(crate) fn read_user(row: &dyn Row) -> User {
     let metadata = row.text(7);
     User {
@@ -48,6 +57,7 @@ pub(crate) fn read_user(row: &dyn Row) -> User {
         create_time_ms: row.int(8),
         update_time_ms: row.int(9),
         disable_time_ms: row.int(10),
+        edge_count: row.int(11),
     }
 }
 
@@ -56,8 +66,6 @@ pub(crate) fn id_at(row: &dyn Row, column: usize) -> Option<Uuid> {
     Uuid::from_slice(row.blob(column)).ok()
 }
 
-const SELECT_BY_ID: &str = "SELECT id, username, display_name, avatar_url, lang_tag, location, \
-    timezone, metadata, create_time, update_time, disable_time FROM users WHERE id = $1";
 /// Finds names that somebody has chosen.
 const ID_BY_CHOSEN: &str = "SELECT id FROM users WHERE username = $1 AND generated IS NULL";
 /// Finds names that were made of ids; see `account::disguise`.
@@ -103,9 +111,10 @@ pub fn users(
     }
     let mut users: Vec<User> = Vec::with_capacity(ids.len() + named.len());
     let mut seen = std::collections::BTreeSet::new();
+    let sql = format!("SELECT {COLUMNS} FROM users u WHERE u.id = $1");
     for id in ids.iter().chain(&named).filter(|id| seen.insert(**id)) {
         let params = [Param::Blob(id.as_bytes())];
-        db.query(SELECT_BY_ID, &params, &mut |row| users.push(read_user(row)))?;
+        db.query(&sql, &params, &mut |row| users.push(read_user(row)))?;
     }
     Ok(users)
 }
@@ -167,6 +176,7 @@ impl User {
             timezone: self.timezone,
             metadata: self.metadata,
             online,
+            edge_count: i32::try_from(self.edge_count).unwrap_or(i32::MAX),
             create_time: Some(Timestamp::from_unix_ms(self.create_time_ms)),
             update_time: Some(Timestamp::from_unix_ms(self.update_time_ms)),
             ..api::User::default()

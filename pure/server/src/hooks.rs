@@ -178,7 +178,7 @@ mod tests {
             before: owned(before),
             after: owned(after),
             events: owned(events),
-            locations: vec![("before event".to_owned(), "a.lua:3".to_owned())],
+            locations: vec![("before validatepurchaseapple".to_owned(), "a.lua:3".to_owned())],
             ..Registered::default()
         }
     }
@@ -212,13 +212,13 @@ mod tests {
                 &[][..],
             ),
             (
-                &["event", "addfriend"],
-                &["addfriends"],
+                &["validatepurchaseapple", "addfriend"],
+                &["validatepurchasegoogle"],
                 &["matchmaker_matched"],
                 &[
-                    "a.lua:3: the before-hook of event is registered, but Event is not implemented in throng yet: it never runs",
+                    "a.lua:3: the before-hook of validatepurchaseapple is registered, but ValidatePurchaseApple is not implemented in throng yet: it never runs",
                     "the before-hook of addfriend is registered, but there is no such call: it never runs; did you mean `AddFriends`?",
-                    "the after-hook of addfriends is registered, but AddFriends is not implemented in throng yet: it never runs",
+                    "the after-hook of validatepurchasegoogle is registered, but ValidatePurchaseGoogle is not implemented in throng yet: it never runs",
                     "matchmaker_matched is registered, but not implemented in throng yet: it never runs",
                 ],
             ),

@@ -7,6 +7,7 @@
 mod accounts;
 mod crash;
 mod database;
+mod friends;
 mod guest;
 mod opening;
 mod sessions;

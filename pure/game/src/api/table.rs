@@ -11,12 +11,13 @@
 use std::borrow::Cow;
 
 use wire::nakama::api::{
-    Account, AccountCustom, AccountDevice, AccountEmail, AuthenticateCustomRequest,
-    AuthenticateDeviceRequest, AuthenticateEmailRequest, DeleteStorageObjectsRequest, Empty,
-    GetUsersRequest, ListMatchesRequest, ListStorageObjectsRequest, MatchList,
-    ReadStorageObjectsRequest, Session, SessionLogoutRequest, SessionRefreshRequest,
-    StorageObjectAcks, StorageObjectList, StorageObjects, UpdateAccountRequest, Users,
-    WriteStorageObjectsRequest,
+    Account, AccountCustom, AccountDevice, AccountEmail, AddFriendsRequest,
+    AuthenticateCustomRequest, AuthenticateDeviceRequest, AuthenticateEmailRequest,
+    BlockFriendsRequest, DeleteFriendsRequest, DeleteStorageObjectsRequest, Empty, FriendList,
+    FriendsOfFriendsList, GetUsersRequest, ListFriendsOfFriendsRequest, ListFriendsRequest,
+    ListMatchesRequest, ListStorageObjectsRequest, MatchList, ReadStorageObjectsRequest, Session,
+    SessionLogoutRequest, SessionRefreshRequest, StorageObjectAcks, StorageObjectList,
+    StorageObjects, UpdateAccountRequest, Users, WriteStorageObjectsRequest,
 };
 
 use super::call::{
@@ -25,7 +26,7 @@ use super::call::{
 };
 use super::route::not_built;
 use super::run::Cx;
-use super::{account, login, matches, storage};
+use super::{account, friends, login, matches, storage};
 use crate::error::ApiError;
 use crate::value::Value;
 
@@ -81,6 +82,26 @@ calls! {
             GetUsers [GET "/v2/user"] body()
                 Bearer Read GetUsersRequest => Users, account::users
                 { large, rows account::users_rows };
+        }
+        "Friends" {
+            /// Invites users, and accepts the invitations of those who have invited the caller.
+            AddFriends [POST "/v2/friend"] body()
+                Bearer Write AddFriendsRequest => Empty, friends::add { rows friends::add_rows };
+            /// Ends friendships, takes back and declines invitations, and lifts blocks.
+            DeleteFriends [DELETE "/v2/friend"] body()
+                Bearer Write DeleteFriendsRequest => Empty, friends::delete
+                { rows friends::delete_rows };
+            /// Blocks users: what was between them and the caller ends, and they cannot invite.
+            BlockFriends [POST "/v2/friend/block"] body()
+                Bearer Write BlockFriendsRequest => Empty, friends::block
+                { rows friends::block_rows };
+            /// A page of the caller's friends, invitations and blocks.
+            ListFriends [GET "/v2/friend"] body()
+                Bearer Read ListFriendsRequest => FriendList, friends::list { large };
+            /// A page of the friends of the caller's friends.
+            ListFriendsOfFriends [GET "/v2/friend/friends"] body()
+                Bearer Read ListFriendsOfFriendsRequest => FriendsOfFriendsList,
+                friends::list_of_friends { large, rows friends::list_of_friends_rows };
         }
         "Storage" {
             /// Objects by collection, key and owner.
@@ -138,14 +159,9 @@ calls! {
             LinkSteam [POST "/v2/account/link/steam"];
             UnlinkSteam [POST "/v2/account/unlink/steam"];
         }
-        "friends are" {
-            AddFriends [POST "/v2/friend"];
-            BlockFriends [POST "/v2/friend/block"];
-            DeleteFriends [DELETE "/v2/friend"];
+        "importing friends is" {
             ImportFacebookFriends [POST "/v2/friend/facebook"];
             ImportSteamFriends [POST "/v2/friend/steam"];
-            ListFriends [GET "/v2/friend"];
-            ListFriendsOfFriends [GET "/v2/friend/friends"];
         }
         "groups are" {
             AddGroupUsers [POST "/v2/group/{group_id}/add"];

@@ -60,7 +60,10 @@ pub(super) fn table(text: &str, what: impl Fn() -> String) -> Result<Value, Host
 }
 
 /// The fields that accounts and users share.
-fn user_members(user: &User, directory: &Directory) -> Result<Vec<(Bytes, Value)>, HostError> {
+pub(super) fn user_members(
+    user: &User,
+    directory: &Directory,
+) -> Result<Vec<(Bytes, Value)>, HostError> {
     let metadata = table(&user.metadata, || format!("metadata of user {}", user.id))?;
     Ok(vec![
         member("user_id", Value::text(user.id.to_string())),
@@ -71,7 +74,7 @@ fn user_members(user: &User, directory: &Directory) -> Result<Vec<(Bytes, Value)
         member("location", Value::text(&*user.location)),
         member("timezone", Value::text(&*user.timezone)),
         member("online", Value::Bool(directory.is_online(user.id))),
-        member("edge_count", Value::Int(0)),
+        member("edge_count", Value::Int(user.edge_count)),
         member("create_time", seconds(user.create_time_ms)),
         member("update_time", seconds(user.update_time_ms)),
         member("metadata", metadata),
@@ -110,7 +113,7 @@ fn account_value(account: &Account, directory: &Directory) -> Result<Value, Host
 }
 
 /// A list of ids as text.
-fn ids(args: &Args<'_>, index: usize) -> Result<Vec<Uuid>, HostError> {
+pub(super) fn ids(args: &Args<'_>, index: usize) -> Result<Vec<Uuid>, HostError> {
     let items = args.list(index).map_err(|_| args.wrong(index, "invalid user id list"))?;
     if items.len() > IDS_MAX {
         return Err(args.wrong(index, "too many ids"));
@@ -123,7 +126,7 @@ fn ids(args: &Args<'_>, index: usize) -> Result<Vec<Uuid>, HostError> {
 }
 
 /// A list of texts.
-fn texts(args: &Args<'_>, index: usize, what: &str) -> Result<Vec<String>, HostError> {
+pub(super) fn texts(args: &Args<'_>, index: usize, what: &str) -> Result<Vec<String>, HostError> {
     let items = args.list(index)?;
     if items.len() > IDS_MAX {
         return Err(args.wrong(index, "too many entries"));
@@ -132,7 +135,7 @@ fn texts(args: &Args<'_>, index: usize, what: &str) -> Result<Vec<String>, HostE
     items.iter().map(|item| text(item).ok_or_else(|| args.wrong(index, what))).collect()
 }
 
-fn user_id(args: &Args<'_>) -> Result<Uuid, HostError> {
+pub(super) fn user_id(args: &Args<'_>) -> Result<Uuid, HostError> {
     args.filled(0, "expects user id")?;
     args.uuid(0, "expects user ID to be a valid identifier")
 }

@@ -5,6 +5,7 @@
 //! numbers and types of fields.
 
 mod account;
+mod friends;
 mod matches;
 mod storage;
 
@@ -13,6 +14,7 @@ use super::json::{Style, lossy_string, write_string, write_string_html};
 use crate::excerpt::reason;
 
 pub use account::*;
+pub use friends::*;
 pub use matches::*;
 pub use storage::*;
 

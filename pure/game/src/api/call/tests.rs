@@ -51,6 +51,15 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("GET /v2/user?ids=1&ids=2&usernames=", "", r#"{"ids":["1","2"],"usernames":[""]}"#),
     ("GET /v2/user", "", "{}"),
     (
+        "POST /v2/friend?ids=1&usernames=ann&metadata=%7B%7D",
+        "",
+        r#"{"ids":["1"],"metadata":"{}","usernames":["ann"]}"#,
+    ),
+    ("DELETE /v2/friend?ids=1", "", r#"{"ids":["1"]}"#),
+    ("POST /v2/friend/block?usernames=ann", "", r#"{"usernames":["ann"]}"#),
+    ("GET /v2/friend?limit=5&state=0&cursor=c", "", r#"{"cursor":"c","limit":5,"state":0}"#),
+    ("GET /v2/friend/friends?limit=5", "", r#"{"limit":5}"#),
+    (
         "POST /v2/storage",
         r#"{"object_ids":[{"collection":"a","key":"b","user_id":"00000000-0000-4000-8000-000000000001"},{}]}"#,
         r#"{"object_ids":[{"collection":"a","key":"b","user_id":"00000000-0000-4000-8000-000000000001"},{}]}"#,

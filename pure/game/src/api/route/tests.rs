@@ -69,7 +69,8 @@ fn paths_lead_where_the_contract_says() {
             "POST /v2/account/authenticate/steam",
             "12 Steam accounts are not implemented in throng yet",
         ),
-        ("GET /v2/friend", "12 friends are not implemented in throng yet"),
+        ("GET /v2/friend?limit=3&state=0", "ListFriends"),
+        ("POST /v2/friend/steam", "12 importing friends is not implemented in throng yet"),
         ("POST /v2/group/x/join", "12 groups are not implemented in throng yet"),
         ("POST /v2/leaderboard/x", "12 leaderboards are not implemented in throng yet"),
         (

@@ -1,7 +1,7 @@
 //! Accounts, users, authentication and links.
 
 use super::{built, missing};
-use crate::host::{HostFunction, accounts};
+use crate::host::{HostFunction, accounts, friends};
 
 pub(super) const ROWS: &[HostFunction] = &[
     built(
@@ -140,7 +140,15 @@ pub(super) const ROWS: &[HostFunction] = &[
         "Bans users: their sessions end and they cannot log in.",
         "nk.users_ban_id({ \"2b4e12c6-5a0e-4c3c-9c0b-0a0b0c0d0e0f\" })",
     ),
-    missing("users_get_friend_status"),
+    built(
+        "users_get_friend_status",
+        friends::users_get_friend_status,
+        "(user_id: string, ids: list) -> friends: list",
+        "What a user has to do with others: rows as of `friends_list`, in no particular order. Those with \
+         whom the user has nothing to do are left out.",
+        "local friends = nk.users_get_friend_status(context.user_id, { context.user_id })\n\
+         return #friends .. \"\"",
+    ),
     built(
         "users_get_id",
         accounts::users_get_id,

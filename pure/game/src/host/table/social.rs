@@ -1,7 +1,7 @@
 //! What players do with each other, and what they pay.
 
-use super::missing;
-use crate::host::HostFunction;
+use super::{built, missing};
+use crate::host::{HostFunction, friends};
 
 pub(super) const ROWS: &[HostFunction] = &[
     missing("channel_id_build"),
@@ -9,12 +9,63 @@ pub(super) const ROWS: &[HostFunction] = &[
     missing("channel_message_send"),
     missing("channel_message_update"),
     missing("channel_messages_list"),
-    missing("friend_metadata_update"),
-    missing("friends_add"),
-    missing("friends_block"),
-    missing("friends_delete"),
-    missing("friends_list"),
-    missing("friends_of_friends_list"),
+    built(
+        "friend_metadata_update",
+        friends::friend_metadata_update,
+        "(user_id: string, friend_id: string, metadata: table)",
+        "Replaces what a user keeps of another one: of a friend, an invitation or a block. Only that user \
+         sees it.",
+        "local id = nk.authenticate_custom(\"friend-of-examples\")\n\
+         nk.friends_add(context.user_id, context.username, { id }, {})\n\
+         nk.friend_metadata_update(context.user_id, id, { met = \"arena\" })",
+    ),
+    built(
+        "friends_add",
+        friends::friends_add,
+        "(user_id: string, username: string, ids: list, usernames: list, metadata?: table)",
+        "Invites users on behalf of one, or accepts their invitations. Unknown users, and those with a \
+         block between them, are passed over.",
+        "local id = nk.authenticate_custom(\"friend-of-examples\")\n\
+         nk.friends_add(context.user_id, context.username, { id }, {}, { met = \"arena\" })",
+    ),
+    built(
+        "friends_block",
+        friends::friends_block,
+        "(user_id: string, username: string, ids: list, usernames: list)",
+        "Blocks users on behalf of one: what was between them ends, and they cannot invite.",
+        "local id = nk.authenticate_custom(\"friend-of-examples\")\n\
+         nk.friends_block(context.user_id, context.username, { id }, {})",
+    ),
+    built(
+        "friends_delete",
+        friends::friends_delete,
+        "(user_id: string, username: string, ids: list, usernames: list)",
+        "Ends friendships, takes back and declines invitations, and lifts the user's blocks.",
+        "local id = nk.authenticate_custom(\"friend-of-examples\")\n\
+         nk.friends_delete(context.user_id, context.username, { id }, {})",
+    ),
+    built(
+        "friends_list",
+        friends::friends_list,
+        "(user_id: string, limit?: number = 100, state?: number, cursor?: string) \
+         -> friends: list, cursor: string",
+        "A user's friends, invitations and blocks, 1 to 1,000 at a time: `{ user, state, update_time, \
+         metadata }`, by state and then the oldest first. A state is 0 for a friend, 1 for who is invited, \
+         2 for who has invited the user, 3 for who is blocked. The cursor asks for the next page; nil on \
+         the last one.",
+        "local friends, cursor = nk.friends_list(context.user_id, 10, 0)\n\
+         for _, friend in ipairs(friends) do nk.logger_info(friend.user.username) end",
+    ),
+    built(
+        "friends_of_friends_list",
+        friends::friends_of_friends_list,
+        "(user_id: string, limit?: number = 10, cursor?: string) -> list: list, cursor: string",
+        "Friends of a user's friends who are not friends themselves, 1 to 100 at a time: `{ referrer, user \
+         }` with the friend's id. A page may have fewer than were asked for; there are more while there is a \
+         cursor.",
+        "local found = nk.friends_of_friends_list(context.user_id, 5)\n\
+         for _, one in ipairs(found) do nk.logger_info(one.user.username) end",
+    ),
     missing("group_create"),
     missing("group_delete"),
     missing("group_update"),

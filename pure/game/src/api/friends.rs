@@ -1,0 +1,156 @@
+//! The calls about friends.
+//!
+//! Source: Nakama 3.40, `server/api_friend.go`.
+
+use uuid::Uuid;
+use wire::excerpt::excerpt;
+use wire::nakama::api::{
+    AddFriendsRequest, BlockFriendsRequest, DeleteFriendsRequest, Empty, FriendList,
+    FriendOfFriend, FriendsOfFriendsList, ListFriendsOfFriendsRequest, ListFriendsRequest,
+};
+use wire::nakama::{Timestamp, api};
+
+use super::account::empty;
+use super::run::Cx;
+use crate::error::ApiError;
+use crate::friends::{self, Friend, LIST_LIMIT_MAX, OF_FRIENDS_LIMIT_MAX, Page, State};
+use crate::user;
+
+/// How many friends of friends are listed when a request does not say.
+const OF_FRIENDS_LIMIT_DEFAULT: i32 = 10;
+
+pub(super) fn add_rows(request: &AddFriendsRequest) -> usize {
+    // Two users and two edges each.
+    4 * (request.ids.len() + request.usernames.len())
+}
+
+pub(super) fn add(cx: &mut Cx<'_>, request: &AddFriendsRequest) -> Result<Empty, ApiError> {
+    let refusal = "Cannot add self as friend.";
+    let failed = "Error while trying to add friends.";
+    let Some(ids) = others(cx, (&request.ids, &request.usernames), refusal, failed)? else {
+        return Ok(Empty {});
+    };
+    let user_id = cx.user_id()?;
+    check_some(&ids)?;
+    friends::add(cx.db, cx.now, user_id, &ids, &request.metadata).map(empty)
+}
+
+pub(super) fn delete_rows(request: &DeleteFriendsRequest) -> usize {
+    4 * (request.ids.len() + request.usernames.len())
+}
+
+pub(super) fn delete(cx: &mut Cx<'_>, request: &DeleteFriendsRequest) -> Result<Empty, ApiError> {
+    let refusal = "Cannot delete self.";
+    let failed = "Error while trying to delete friends.";
+    let Some(ids) = others(cx, (&request.ids, &request.usernames), refusal, failed)? else {
+        return Ok(Empty {});
+    };
+    let user_id = cx.user_id()?;
+    friends::delete(cx.db, cx.now, user_id, &ids).map(empty)
+}
+
+pub(super) fn block_rows(request: &BlockFriendsRequest) -> usize {
+    4 * (request.ids.len() + request.usernames.len())
+}
+
+pub(super) fn block(cx: &mut Cx<'_>, request: &BlockFriendsRequest) -> Result<Empty, ApiError> {
+    let refusal = "Cannot block self.";
+    let failed = "Error while trying to block friends.";
+    let Some(ids) = others(cx, (&request.ids, &request.usernames), refusal, failed)? else {
+        return Ok(Empty {});
+    };
+    let user_id = cx.user_id()?;
+    check_some(&ids)?;
+    friends::block(cx.db, cx.now, user_id, &ids).map(empty)
+}
+
+/// The users whom a request names by ids and names; `None` if it names nobody. Unknown names are left
+/// out.
+fn others(
+    cx: &mut Cx<'_>,
+    (ids, names): (&[String], &[String]),
+    refusal: &'static str,
+    failed: &'static str,
+) -> Result<Option<Vec<Uuid>>, ApiError> {
+    let caller = cx.caller()?;
+    if ids.is_empty() && names.is_empty() {
+        return Ok(None);
+    }
+    let mut users = Vec::with_capacity(ids.len() + names.len());
+    for text in ids {
+        let id = Uuid::try_parse(text).ok().filter(|id| !id.is_nil());
+        let wrong = || ApiError::invalid(format!("Invalid user ID '{}'.", excerpt(text)));
+        users.push(id.ok_or_else(wrong)?);
+    }
+    if names.iter().any(String::is_empty) {
+        return Err(ApiError::invalid("Username must not be empty."));
+    }
+    let is_self = |name: &String| **name == *caller.username;
+    if users.contains(&caller.user_id) || names.iter().any(is_self) {
+        return Err(ApiError::invalid(refusal));
+    }
+    for name in names {
+        users.extend(user::id_of_username(cx.db, name).map_err(ApiError::database(failed))?);
+    }
+    // A token may be older than the user's name.
+    users.retain(|id| *id != caller.user_id);
+    Ok(Some(users))
+}
+
+fn check_some(ids: &[Uuid]) -> Result<(), ApiError> {
+    if ids.is_empty() {
+        return Err(ApiError::invalid("No valid ID or username was provided."));
+    }
+    Ok(())
+}
+
+/// A limit of a request, or an error that names its range.
+fn limit(given: Option<i32>, default: i32, max: usize) -> Result<usize, ApiError> {
+    let limit = usize::try_from(given.unwrap_or(default)).unwrap_or(0);
+    if (1..=max).contains(&limit) {
+        return Ok(limit);
+    }
+    Err(ApiError::invalid(format!("Invalid limit - limit must be between 1 and {max}.")))
+}
+
+pub(super) fn list(cx: &mut Cx<'_>, request: &ListFriendsRequest) -> Result<FriendList, ApiError> {
+    let wrong = || ApiError::invalid("Invalid state - state must be between 0 and 3.");
+    let state = request.state.map(|it| State::from_number(it.into()).ok_or_else(wrong));
+    let page = Page {
+        limit: limit(request.limit, i32::try_from(LIST_LIMIT_MAX).unwrap_or(0), LIST_LIMIT_MAX)?,
+        state: state.transpose()?,
+        cursor: request.cursor.clone(),
+    };
+    let user_id = cx.user_id()?;
+    let (friends, cursor) = friends::list(cx.db, user_id, &page, cx.answer_bytes_max)?;
+    let message = |friend: Friend| api::Friend {
+        state: Some(friend.state as i32),
+        update_time: Some(Timestamp::from_unix_ms(friend.update_time_ms)),
+        metadata: friend.metadata,
+        user: {
+            let is_online = cx.directory.is_online(friend.user.id);
+            Some(friend.user.into_message(is_online))
+        },
+    };
+    Ok(FriendList { friends: friends.into_iter().map(message).collect(), cursor })
+}
+
+/// It looks at many rows for a few.
+pub(super) fn list_of_friends_rows(_: &ListFriendsOfFriendsRequest) -> usize {
+    friends::LOOKS_MAX
+}
+
+pub(super) fn list_of_friends(
+    cx: &mut Cx<'_>,
+    request: &ListFriendsOfFriendsRequest,
+) -> Result<FriendsOfFriendsList, ApiError> {
+    let limit = limit(request.limit, OF_FRIENDS_LIMIT_DEFAULT, OF_FRIENDS_LIMIT_MAX)?;
+    let user_id = cx.user_id()?;
+    let (found, cursor) = friends::of_friends(cx.db, user_id, limit, &request.cursor)?;
+    let friends_of_friends = found.into_iter().map(|one| {
+        let is_online = cx.directory.is_online(one.user.id);
+        let user = Some(one.user.into_message(is_online));
+        FriendOfFriend { referrer: one.referrer.to_string(), user }
+    });
+    Ok(FriendsOfFriendsList { friends_of_friends: friends_of_friends.collect(), cursor })
+}

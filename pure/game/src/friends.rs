@@ -1,0 +1,406 @@
+//! Friends: invitations, friendships and blocks between users, and lists of them. An edge is what one
+//! user knows of another; a friendship or an invitation is two of them, a block one.
+//!
+//! Not here: requests (`api::friends`), scripts (`host::friends`), notifications of invitations,
+//! which are not built yet.
+//!
+//! Source: Nakama 3.40, `server/core_friend.go`.
+
+mod list;
+
+use event::Now;
+use uuid::Uuid;
+
+use crate::account::{account_not_found, atomically, unix_ms};
+use crate::db::{Database, DbError, Param, Row};
+use crate::error::{ApiError, Code};
+use crate::host::json;
+use crate::user::{self, User};
+use crate::value::Value;
+
+pub use list::{
+    Cursor, LIST_LIMIT_MAX, LOOKS_MAX, OF_FRIENDS_LIMIT_MAX, OfFriends, Page, list, of_friends,
+    status,
+};
+
+/// Edges that a user may have by own doing: friends, own invitations and blocks.
+pub const EDGES_MAX: i64 = 10_000;
+
+/// Invitations of others that may wait for a user's answer. Who is flooded with them can still invite:
+/// they do not count as the user's own doing.
+pub const INVITATIONS_MAX: i64 = 1_000;
+
+/// Longest metadata of an edge, bytes.
+pub const METADATA_BYTES_MAX: usize = 16 * 1024;
+
+/// What one user is to another; the number is the API's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// A friend.
+    Friend = 0,
+    /// Whom the user has invited.
+    InvitationSent = 1,
+    /// Who has invited the user.
+    InvitationReceived = 2,
+    /// Whom the user has blocked.
+    Blocked = 3,
+}
+
+impl State {
+    /// The state of a number, 0–3.
+    #[must_use]
+    pub fn from_number(number: i64) -> Option<Self> {
+        const ALL: [State; 4] =
+            [State::Friend, State::InvitationSent, State::InvitationReceived, State::Blocked];
+        usize::try_from(number).ok().and_then(|number| ALL.get(number).copied())
+    }
+}
+
+/// One of a user's edges, with the user at its other end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Friend {
+    /// The other user.
+    pub user: User,
+    /// What the other user is.
+    pub state: State,
+    /// When that last changed, unix milliseconds.
+    pub update_time_ms: i64,
+    /// JSON text of an object that only the owner of the edge sees.
+    pub metadata: String,
+}
+
+const ADD_FAILED: &str = "Error while trying to add friends.";
+const DELETE_FAILED: &str = "Error while trying to delete friends.";
+const BLOCK_FAILED: &str = "Error while trying to block friends.";
+const METADATA_FAILED: &str = "Error while trying to update friend metadata.";
+
+/// Invites users, and accepts the invitations of those who have invited this one. Nothing happens
+/// with unknown users, with those who have blocked this one, and with those who are blocked by it.
+///
+/// # Errors
+/// [`ApiError`]: code 3 for metadata that is no object, 5 when there is no such user, 8 beyond
+/// [`EDGES_MAX`] or [`INVITATIONS_MAX`], 13. Then nothing has happened.
+pub fn add(
+    db: &mut dyn Database,
+    now: Now,
+    user_id: Uuid,
+    friends: &[Uuid],
+    metadata: &str,
+) -> Result<(), ApiError> {
+    check_metadata(metadata)?;
+    let added = atomically(db, |db| {
+        for friend in each_once(friends) {
+            add_one(db, now, user_id, friend, metadata)?;
+        }
+        Ok(())
+    });
+    added.map_err(|failure: Failure| failure.into_error(ADD_FAILED))
+}
+
+fn add_one(
+    db: &mut dyn Database,
+    now: Now,
+    user_id: Uuid,
+    friend: Uuid,
+    metadata: &str,
+) -> Result<(), Failure> {
+    let (own, others) = (state(db, user_id, friend)?, state(db, friend, user_id)?);
+    if own == Some(State::InvitationReceived) && others == Some(State::InvitationSent) {
+        let merged = merge(&metadata_of(db, user_id, friend)?, metadata);
+        set_state(db, now, (user_id, friend), State::Friend)?;
+        set_state(db, now, (friend, user_id), State::Friend)?;
+        set_metadata(db, user_id, friend, &merged)?;
+        return Ok(());
+    }
+    if own.is_some() || others == Some(State::Blocked) || !count(db, now, friend, 1)? {
+        return Ok(());
+    }
+    count_own(db, now, user_id)?;
+    check_invitations(db, friend)?;
+    let metadata = if metadata.is_empty() { "{}" } else { metadata };
+    insert(db, now, (user_id, friend), State::InvitationSent, metadata)?;
+    insert(db, now, (friend, user_id), State::InvitationReceived, "{}")?;
+    Ok(())
+}
+
+/// Ends friendships, takes back and declines invitations, and lifts blocks; those of others stay.
+///
+/// # Errors
+/// [`ApiError`] with code 13. Then nothing has happened.
+pub fn delete(
+    db: &mut dyn Database,
+    now: Now,
+    user_id: Uuid,
+    friends: &[Uuid],
+) -> Result<(), ApiError> {
+    let deleted = atomically(db, |db| {
+        for friend in each_once(friends) {
+            if delete_edge(db, (user_id, friend), State::Blocked)? {
+                count(db, now, user_id, -1)?;
+            }
+            if delete_edge(db, (friend, user_id), State::InvitationReceived)? {
+                count(db, now, friend, -1)?;
+            }
+        }
+        Ok::<_, DbError>(())
+    });
+    deleted.map_err(ApiError::database(DELETE_FAILED))
+}
+
+/// Blocks users: what was between them and this one ends, and they cannot invite it. Unknown users
+/// are passed over.
+///
+/// # Errors
+/// [`ApiError`]: code 5 when there is no such user, 8 beyond [`EDGES_MAX`], 13. Then nothing has
+/// happened.
+pub fn block(
+    db: &mut dyn Database,
+    now: Now,
+    user_id: Uuid,
+    friends: &[Uuid],
+) -> Result<(), ApiError> {
+    let blocked = atomically(db, |db| {
+        for friend in each_once(friends) {
+            if !set_state(db, now, (user_id, friend), State::Blocked)? {
+                if !is_there(db, friend)? {
+                    continue;
+                }
+                count_own(db, now, user_id)?;
+                insert(db, now, (user_id, friend), State::Blocked, "{}")?;
+            }
+            if delete_edge(db, (friend, user_id), State::InvitationReceived)? {
+                count(db, now, friend, -1)?;
+            }
+        }
+        Ok(())
+    });
+    blocked.map_err(|failure: Failure| failure.into_error(BLOCK_FAILED))
+}
+
+/// Replaces what the user keeps of another one; nothing, if there is no edge.
+///
+/// # Errors
+/// [`ApiError`]: code 3 for metadata that is no object, 13.
+pub fn update_metadata(
+    db: &mut dyn Database,
+    user_id: Uuid,
+    friend: Uuid,
+    metadata: &str,
+) -> Result<(), ApiError> {
+    check_metadata(metadata)?;
+    let metadata = if metadata.is_empty() { "{}" } else { metadata };
+    atomically(db, |db| set_metadata(db, user_id, friend, metadata))
+        .map_err(ApiError::database(METADATA_FAILED))
+}
+
+/// Takes a user who is deleted out of everybody's lists, in an open transaction.
+///
+/// # Errors
+/// Any [`DbError`].
+pub(crate) fn forget(db: &mut dyn Database, user_id: Uuid) -> Result<(), DbError> {
+    let id = Param::Blob(user_id.as_bytes());
+    let sql = "UPDATE users SET edge_count = edge_count - 1 \
+        WHERE id IN (SELECT user_id FROM friend WHERE friend_id = $1)";
+    db.execute(sql, &[id])?;
+    db.execute("DELETE FROM friend WHERE friend_id = $1", &[id])?;
+    db.execute("DELETE FROM friend WHERE user_id = $1", &[id])?;
+    Ok(())
+}
+
+fn each_once(ids: &[Uuid]) -> impl Iterator<Item = Uuid> {
+    let ids: std::collections::BTreeSet<Uuid> = ids.iter().copied().collect();
+    ids.into_iter()
+}
+
+fn check_metadata(metadata: &str) -> Result<(), ApiError> {
+    if metadata.is_empty() {
+        return Ok(());
+    }
+    if metadata.len() > METADATA_BYTES_MAX {
+        let message = format!("Metadata must be at most {METADATA_BYTES_MAX} bytes.");
+        return Err(ApiError::invalid(message));
+    }
+    crate::json::check_object(metadata, "Metadata must be a valid JSON object.")
+}
+
+/// The members of both objects; those of the second count.
+fn merge(old: &str, new: &str) -> String {
+    if new.is_empty() {
+        return old.to_owned();
+    }
+    let decoded = (json::decode(old.as_bytes()), json::decode(new.as_bytes()));
+    let (Ok(Value::Map(mut members)), Ok(Value::Map(added))) = decoded else {
+        return new.to_owned();
+    };
+    members.retain(|(name, _)| added.iter().all(|(other, _)| other != name));
+    members.extend(added);
+    let merged = json::encode(&Value::Map(members)).ok();
+    merged.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| new.to_owned())
+}
+
+/// From whom to whom.
+type Edge = (Uuid, Uuid);
+
+fn params(edge: &Edge) -> [Param<'_>; 2] {
+    [Param::Blob(edge.0.as_bytes()), Param::Blob(edge.1.as_bytes())]
+}
+
+fn state(db: &mut dyn Database, from: Uuid, to: Uuid) -> Result<Option<State>, DbError> {
+    let mut found = None;
+    let sql = "SELECT state FROM friend WHERE user_id = $1 AND friend_id = $2";
+    db.query(sql, &params(&(from, to)), &mut |row| found = State::from_number(row.int(0)))?;
+    Ok(found)
+}
+
+fn metadata_of(db: &mut dyn Database, from: Uuid, to: Uuid) -> Result<String, DbError> {
+    let mut found = String::new();
+    let sql = "SELECT metadata FROM friend WHERE user_id = $1 AND friend_id = $2";
+    db.query(sql, &params(&(from, to)), &mut |row| found.push_str(row.text(0)))?;
+    Ok(found)
+}
+
+fn set_metadata(
+    db: &mut dyn Database,
+    from: Uuid,
+    to: Uuid,
+    metadata: &str,
+) -> Result<(), DbError> {
+    let edge = (from, to);
+    let [from, to] = params(&edge);
+    let sql = "UPDATE friend SET metadata = $3 WHERE user_id = $1 AND friend_id = $2";
+    db.execute(sql, &[from, to, Param::Text(metadata)]).map(drop)
+}
+
+/// Whether there was such an edge.
+fn set_state(db: &mut dyn Database, now: Now, edge: Edge, state: State) -> Result<bool, DbError> {
+    let [from, to] = params(&edge);
+    let sql = "UPDATE friend SET state = $3, update_time = $4 \
+        WHERE user_id = $1 AND friend_id = $2";
+    let changed = [from, to, Param::Int(state as i64), Param::Int(unix_ms(now))];
+    Ok(db.execute(sql, &changed)? > 0)
+}
+
+fn insert(
+    db: &mut dyn Database,
+    now: Now,
+    edge: Edge,
+    state: State,
+    metadata: &str,
+) -> Result<(), DbError> {
+    let [from, to] = params(&edge);
+    let sql = "INSERT INTO friend (user_id, friend_id, state, position, update_time, metadata) \
+        VALUES ($1, $2, $3, $4, $4, $5)";
+    let time = Param::Int(unix_ms(now));
+    db.execute(sql, &[from, to, Param::Int(state as i64), time, Param::Text(metadata)]).map(drop)
+}
+
+/// Deletes an edge whose state is not above `state_max`; tells whether there was one.
+fn delete_edge(db: &mut dyn Database, edge: Edge, state_max: State) -> Result<bool, DbError> {
+    let [from, to] = params(&edge);
+    let sql = "DELETE FROM friend WHERE user_id = $1 AND friend_id = $2 AND state <= $3";
+    Ok(db.execute(sql, &[from, to, Param::Int(state_max as i64)])? > 0)
+}
+
+fn is_there(db: &mut dyn Database, user_id: Uuid) -> Result<bool, DbError> {
+    let mut is_there = false;
+    let sql = "SELECT 1 FROM users WHERE id = $1";
+    db.query(sql, &[Param::Blob(user_id.as_bytes())], &mut |_| is_there = true)?;
+    Ok(is_there)
+}
+
+/// Changes how many edges a user has; tells whether there is such a user.
+fn count(db: &mut dyn Database, now: Now, user_id: Uuid, by: i64) -> Result<bool, DbError> {
+    let sql = "UPDATE users SET edge_count = COALESCE(edge_count, 0) + $2, update_time = $3 \
+        WHERE id = $1";
+    let id = Param::Blob(user_id.as_bytes());
+    Ok(db.execute(sql, &[id, Param::Int(by), Param::Int(unix_ms(now))])? > 0)
+}
+
+/// The same for who asks, up to the limit.
+fn count_own(db: &mut dyn Database, now: Now, user_id: Uuid) -> Result<(), Failure> {
+    if !count(db, now, user_id, 1)? {
+        return Err(Failure::Refused(account_not_found()));
+    }
+    let id = Param::Blob(user_id.as_bytes());
+    let mut edges = 0;
+    let sql = "SELECT edge_count FROM users WHERE id = $1";
+    db.query(sql, &[id], &mut |row| edges = row.int(0))?;
+    if edges > EDGES_MAX {
+        // Seldom, so that the usual case looks at one row.
+        let sql = "SELECT COUNT(*) FROM friend WHERE user_id = $1 AND state = 2";
+        db.query(sql, &[id], &mut |row| edges -= row.int(0))?;
+    }
+    if edges > EDGES_MAX {
+        let message = format!("Cannot have more than {EDGES_MAX} friends, invitations and blocks.");
+        return Err(Failure::exhausted(message));
+    }
+    Ok(())
+}
+
+/// Whether one more invitation may wait for the user's answer.
+fn check_invitations(db: &mut dyn Database, user_id: Uuid) -> Result<(), Failure> {
+    let mut is_full = false;
+    let sql = "SELECT 1 FROM friend WHERE user_id = $1 AND state = 2 LIMIT 1 OFFSET $2";
+    let params = [Param::Blob(user_id.as_bytes()), Param::Int(INVITATIONS_MAX - 1)];
+    db.query(sql, &params, &mut |_| is_full = true)?;
+    if is_full {
+        let message = format!(
+            "User '{user_id}' has {INVITATIONS_MAX} invitations that are not answered yet."
+        );
+        return Err(Failure::exhausted(message));
+    }
+    Ok(())
+}
+
+enum Failure {
+    Refused(ApiError),
+    Database,
+}
+
+impl From<DbError> for Failure {
+    fn from(_: DbError) -> Self {
+        Self::Database
+    }
+}
+
+impl Failure {
+    fn exhausted(message: String) -> Self {
+        Self::Refused(ApiError::new(Code::ResourceExhausted, message))
+    }
+
+    fn into_error(self, failed: &'static str) -> ApiError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Database => ApiError::internal(failed),
+        }
+    }
+}
+
+/// Reads an edge and its user: the user's columns, then state, update time, metadata and position.
+fn read_friend(row: &dyn Row) -> (Friend, i64) {
+    const FIRST: usize = user::COLUMNS_COUNT;
+    let friend = Friend {
+        user: user::read_user(row),
+        state: State::from_number(row.int(FIRST)).unwrap_or(State::Blocked),
+        update_time_ms: row.int(FIRST + 1),
+        metadata: row.text(FIRST + 2).to_owned(),
+    };
+    (friend, row.int(FIRST + 3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::merge;
+
+    #[test]
+    fn metadata_is_merged_member_by_member() {
+        for (old, new, merged) in [
+            ("{}", "", "{}"),
+            (r#"{"a":1}"#, "", r#"{"a":1}"#),
+            (r#"{"a":1,"b":2}"#, r#"{"b":{"c":3}}"#, r#"{"a":1,"b":{"c":3}}"#),
+            ("", r#"{"b":1}"#, r#"{"b":1}"#),
+        ] {
+            assert_eq!(merge(old, new), merged, "{old} {new}");
+        }
+    }
+}
