@@ -5,25 +5,36 @@
 //! (output queues, limits, backpressure, fairness, closing in order) is decided in one place, the
 //! crate `reactor`, and the two drivers only carry it out; so nothing above can tell which one runs.
 //!
-//! What is deliberately not here: protocols, TLS, datagrams, and anything that knows a game. Data
+//! Beside the threads stands [`datagram`]: UDP received and sent in each of the styles that Linux has,
+//! which the lab compares; and [`Namespace`], in which it can be done between two ends.
+//!
+//! What is deliberately not here: protocols, TLS, and anything that knows a game. Data
 //! enters from the kernel and from mailboxes, is lent to the handler as `event::Input`, and leaves
 //! as the operations of `event::Output`.
 //!
-//! The one crate with unsafe code, and in it the two drivers, mostly: the ring lends memory to
-//! the kernel (`uring/`), and the readiness driver promises the poller that a registered socket
-//! outlives its registration (`poll`).
+//! The one crate with unsafe code, and in it the two drivers and the datagrams, mostly: the ring and
+//! the datagrams lend memory to the kernel (`block`, `uring/`, `datagram/`), and the readiness driver
+//! promises the poller that a registered socket outlives its registration (`poll`).
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "maps memory that is lent to the kernel")]
+mod block;
 mod choice;
 mod clock;
 mod connect;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "lends memory to the kernel, in calls that no crate here wraps")]
+pub mod datagram;
 mod engine;
 mod files;
 mod listen;
 mod mailbox;
 #[allow(unsafe_code, reason = "declares the allocator's function, which is safe to call")]
 mod memory;
+#[cfg(target_os = "linux")]
+mod namespace;
 #[allow(unsafe_code, reason = "registers sockets with the poller")]
 mod poll;
 #[cfg(target_os = "linux")]
@@ -39,6 +50,8 @@ pub use engine::{
 #[cfg(unix)]
 pub use files::raise_file_limit;
 pub use listen::{BACKLOG_MAX, listen};
+#[cfg(target_os = "linux")]
+pub use namespace::{Namespace, NamespaceError, VethPair};
 pub use reactor::{COUNTERS, Count, CounterInfo, Counters, Limits};
 #[cfg(target_os = "linux")]
 pub use realtime::set_realtime;

@@ -7,11 +7,11 @@
 //! Source: io_uring_register_buf_ring(3), io_uring_setup_buf_ring(3).
 
 use std::io;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::{Submitter, types::BufRingEntry};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::block::Block;
 
 /// Most buffers that a ring can have: ids are 15 bits wide.
 const COUNT_MAX: u16 = 1 << 15;
@@ -20,33 +20,8 @@ const COUNT_MAX: u16 = 1 << 15;
 /// push each other out.
 const GAP_BYTES: usize = 64;
 
-/// Zeroed, page-aligned memory at a fixed place, unmapped on drop.
-struct Block {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-impl Block {
-    fn new(bytes: usize) -> io::Result<Self> {
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping, at a place that the system chooses.
-        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags)? };
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, bytes })
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length, and unmapped only here.
-        if let Err(error) = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) } {
-            tracing::error!(%error, "cannot give memory back");
-        }
-    }
-}
-
 /// The buffers and the ring that hands them to the kernel.
-pub(super) struct BufferRing {
+pub(crate) struct BufferRing {
     entries: Block,
     bytes: Block,
     count: u16,
@@ -61,7 +36,7 @@ impl BufferRing {
     ///
     /// # Errors
     /// `InvalidInput` for another count or an empty size; what mmap(2) says when it is too much.
-    pub(super) fn new(count: u16, buffer_bytes: u32) -> io::Result<Self> {
+    pub(crate) fn new(count: u16, buffer_bytes: u32) -> io::Result<Self> {
         if !count.is_power_of_two() || count > COUNT_MAX || buffer_bytes == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -77,8 +52,8 @@ impl BufferRing {
 
     /// Lends the ring to the kernel as group `group`. The ring of the `submitter` must be gone, or
     /// hold no receive, before this value is dropped.
-    pub(super) fn register(&self, submitter: &Submitter<'_>, group: u16) -> io::Result<()> {
-        let address = self.entries.start.as_ptr() as u64;
+    pub(crate) fn register(&self, submitter: &Submitter<'_>, group: u16) -> io::Result<()> {
+        let address = self.entries.start().as_ptr() as u64;
         // SAFETY: page-aligned, zeroed, `count` entries long, and kept until the ring is gone.
         unsafe { submitter.register_buf_ring_with_flags(address, self.count, group, 0) }
     }
@@ -91,24 +66,25 @@ impl BufferRing {
 
     /// The first `len` bytes of buffer `id`, which a completion has just named.
     #[inline]
-    pub(super) fn filled(&mut self, id: u16, len: usize) -> &mut [u8] {
+    pub(crate) fn filled(&mut self, id: u16, len: usize) -> &mut [u8] {
         assert!(id < self.count && len <= self.buffer_bytes as usize);
         let start = self.start(id);
         // SAFETY: inside the block by the assert, and zeroed at first; the kernel stopped writing
         // when it posted the completion, and gets the buffer back only by `give_back(&mut self)`.
-        unsafe { std::slice::from_raw_parts_mut(self.bytes.start.as_ptr().add(start), len) }
+        unsafe { self.bytes.slice_mut(start, len) }
     }
 
     /// Puts buffer `id` back; the kernel sees it after [`Self::commit`].
     #[inline]
-    pub(super) fn give_back(&mut self, id: u16) {
+    pub(crate) fn give_back(&mut self, id: u16) {
         assert!(id < self.count);
         let place = usize::from(self.tail & (self.count - 1));
         let start = self.start(id);
-        let address = self.bytes.start.as_ptr() as u64 + start as u64;
+        let address = self.bytes.start().as_ptr() as u64 + start as u64;
         // SAFETY: `place` is below `count`; entries are plain zeroed numbers, and the kernel does
         // not look at one beyond the published tail.
-        let entry = unsafe { &mut *self.entries.start.cast::<BufRingEntry>().as_ptr().add(place) };
+        let entry =
+            unsafe { &mut *self.entries.start().cast::<BufRingEntry>().as_ptr().add(place) };
         entry.set_addr(address);
         entry.set_len(self.buffer_bytes);
         entry.set_bid(id);
@@ -117,8 +93,8 @@ impl BufferRing {
 
     /// Shows the kernel what was put back.
     #[inline]
-    pub(super) fn commit(&mut self) {
-        let base = self.entries.start.cast::<BufRingEntry>().as_ptr();
+    pub(crate) fn commit(&mut self) {
+        let base = self.entries.start().cast::<BufRingEntry>().as_ptr();
         // SAFETY: the tail lies inside the first entry, which is initialized and aligned, and only
         // this thread writes it; the kernel reads it atomically.
         let tail = unsafe { AtomicU16::from_ptr(BufRingEntry::tail(base).cast_mut()) };

@@ -9,7 +9,7 @@
 //! it is until that operation's completion. Dropping the driver waits for the last of them.
 
 mod accepts;
-mod buffers;
+pub(crate) mod buffers;
 mod completions;
 mod gather;
 pub(crate) mod probe;

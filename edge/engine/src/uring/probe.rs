@@ -25,7 +25,7 @@ const NEEDED: &[(u8, &str)] = &[
 
 /// A ring as the driver uses it. One thread submits, and the kernel's own work for its
 /// completions is done only when that thread asks for them: no interruptions.
-pub(super) fn build_ring(submissions: u32, completions: u32) -> io::Result<IoUring> {
+pub(crate) fn build_ring(submissions: u32, completions: u32) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_single_issuer().setup_defer_taskrun().setup_submit_all();
     builder.setup_cqsize(completions).build(submissions)

@@ -1,0 +1,212 @@
+//! io_uring: one multishot receive that fills buffers which were provided before, with or without
+//! UDP_GRO.
+//!
+//! Source: io_uring_prep_recvmsg_multishot(3), io_uring_enter(2) on `min_wait_usec`.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
+use io_uring::squeue::Entry;
+use io_uring::types::{RecvMsgOut, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, types};
+
+use super::address::{NAME_BYTES, length};
+use super::control::CONTROL_BYTES;
+use super::many::MERGED_BYTES;
+use super::options::{Source, is_nothing};
+use super::segments::{Piece, give};
+use super::{Batch, Datagram, OpenError, Receiver, Setup};
+use crate::uring::buffers::BufferRing;
+use crate::uring::probe::build_ring;
+
+/// Receives, cancels: there are never more.
+const SUBMISSIONS: u32 = 8;
+/// Buffers of one datagram each, and of merged ones.
+const BUFFERS: u16 = 512;
+const MERGED_BUFFERS: u16 = 128;
+const GROUP: u16 = 0;
+/// Before name, control messages and bytes, in each buffer. Source: `struct io_uring_recvmsg_out`.
+const HEAD_BYTES: usize = 16;
+/// Completions for which a gathering wait ends early.
+const GATHERED_MAX: usize = 32;
+
+const RECEIVE: u64 = 1;
+const CANCEL: u64 = 2;
+
+/// [`super::Style::Uring`] and [`super::Style::UringGro`]. What the kernel may write to comes after
+/// the ring, so that it goes later.
+pub(super) struct Ring {
+    ring: IoUring,
+    buffers: BufferRing,
+    /// Tells the kernel how a buffer is divided.
+    form: Box<libc::msghdr>,
+    source: Source,
+    bytes_max: usize,
+    gather: Duration,
+    has_short_waits: bool,
+    is_armed: bool,
+}
+
+impl Ring {
+    pub(super) fn open(socket: UdpSocket, setup: &Setup, has_gro: bool) -> Result<Self, OpenError> {
+        let source = Source::new(socket, setup, has_gro)?;
+        let count = if has_gro { MERGED_BUFFERS } else { BUFFERS };
+        let ring = build_ring(SUBMISSIONS, u32::from(count) * 2)
+            .map_err(OpenError::of("io_uring_setup"))?;
+        let control_bytes = if setup.ecn || has_gro { CONTROL_BYTES } else { 0 };
+        let piece_bytes = if has_gro { MERGED_BYTES } else { setup.datagram_bytes_max };
+        let all = HEAD_BYTES + NAME_BYTES + control_bytes + piece_bytes;
+        let buffers = u32::try_from(all.next_multiple_of(8))
+            .map_err(io::Error::other)
+            .and_then(|bytes| BufferRing::new(count, bytes))
+            .and_then(|buffers| buffers.register(&ring.submitter(), GROUP).map(|()| buffers))
+            .map_err(OpenError::of("provided buffers"))?;
+        // SAFETY: a header is numbers and pointers, for all of which zero is a value.
+        let mut form: Box<libc::msghdr> = Box::new(unsafe { std::mem::zeroed() });
+        form.msg_namelen = length(NAME_BYTES);
+        form.msg_controllen = control_bytes;
+        let has_short_waits = ring.params().is_feature_min_timeout();
+        let (bytes_max, gather) = (setup.datagram_bytes_max, setup.gather);
+        Ok(Self {
+            ring,
+            buffers,
+            form,
+            source,
+            bytes_max,
+            gather,
+            has_short_waits,
+            is_armed: false,
+        })
+    }
+
+    /// Prepares an operation; there is always room for it.
+    ///
+    /// # Safety
+    /// What the operation names must stay in its place until its last completion.
+    unsafe fn push(&mut self, entry: &Entry) -> io::Result<()> {
+        // SAFETY: promised by the caller.
+        unsafe { self.ring.submission().push(entry) }.map_err(io::Error::other)
+    }
+
+    fn arm(&mut self) -> io::Result<()> {
+        let file = types::Fd(self.source.socket.as_raw_fd());
+        let entry = opcode::RecvMsgMulti::new(file, &raw const *self.form, GROUP).build();
+        // SAFETY: the form is boxed, and the buffers are registered; both outlive the operation,
+        // for whose end `drop` waits.
+        unsafe { self.push(&entry.user_data(RECEIVE))? };
+        self.is_armed = true;
+        Ok(())
+    }
+
+    /// Submits what is prepared and waits for completions.
+    fn enter(&mut self, patience: Duration) -> io::Result<()> {
+        let timeout = Timespec::from(patience);
+        let mut args = SubmitArgs::new().timespec(&timeout);
+        let mut want = 1;
+        if !self.gather.is_zero() && self.has_short_waits && !patience.is_zero() {
+            args = args.min_wait_usec(u32::try_from(self.gather.as_micros()).unwrap_or(u32::MAX));
+            want = GATHERED_MAX;
+        }
+        match self.ring.submitter().submit_with_args(want, &args) {
+            Ok(_) => Ok(()),
+            Err(error) if is_passing(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives what the kernel has completed.
+    fn take(&mut self, batch: &mut Batch, each: &mut dyn FnMut(Datagram<'_>)) -> io::Result<()> {
+        let mut failed = None;
+        for entry in self.ring.completion() {
+            if entry.user_data() != RECEIVE {
+                continue;
+            }
+            let flags = entry.flags();
+            if !cqueue::more(flags) {
+                self.is_armed = false;
+            }
+            let Ok(len) = usize::try_from(entry.result()) else {
+                let error = io::Error::from_raw_os_error(-entry.result());
+                if !is_nothing(&error) && error.raw_os_error() != Some(libc::ECANCELED) {
+                    failed = Some(error);
+                }
+                continue;
+            };
+            let Some(id) = cqueue::buffer_select(flags) else { continue };
+            let filled = &*self.buffers.filled(id, len);
+            if let Ok(out) = RecvMsgOut::parse(filled, &self.form) {
+                let piece = Piece {
+                    bytes: out.payload_data(),
+                    name: out.name_data(),
+                    control: out.control_data(),
+                    is_truncated: out.is_payload_truncated(),
+                };
+                give(piece, self.bytes_max, batch, each);
+            }
+            self.buffers.give_back(id);
+        }
+        self.buffers.commit();
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Receiver for Ring {
+    fn receive(
+        &mut self,
+        patience: Duration,
+        each: &mut dyn FnMut(Datagram<'_>),
+    ) -> io::Result<Batch> {
+        if !self.is_armed {
+            self.arm()?;
+        }
+        let mut batch = Batch { calls: 1, ..Batch::default() };
+        self.enter(patience)?;
+        self.take(&mut batch, each)?;
+        Ok(batch)
+    }
+
+    fn dropped(&self) -> io::Result<u64> {
+        self.source.dropped()
+    }
+
+    fn waiting_bytes(&self) -> io::Result<u64> {
+        self.source.waiting_bytes()
+    }
+}
+
+impl Drop for Ring {
+    /// Takes the receive back. If the kernel does not let go, which would be its mistake, the
+    /// process ends: freed memory would be written to.
+    fn drop(&mut self) {
+        /// Rounds of cancelling and waiting 10 ms each.
+        const ROUNDS_MAX: usize = 500;
+        for _ in 0..ROUNDS_MAX {
+            if !self.is_armed {
+                return;
+            }
+            let cancel = opcode::AsyncCancel::new(RECEIVE).build().user_data(CANCEL);
+            // SAFETY: the operation names no memory.
+            let pushed = unsafe { self.push(&cancel) };
+            self.gather = Duration::ZERO;
+            let entered = pushed.and_then(|()| self.enter(Duration::from_millis(10)));
+            // What comes now is for nobody, errors included; the flag is what counts.
+            let _ = self.take(&mut Batch::default(), &mut |_| {});
+            if let Err(error) = entered {
+                tracing::error!(%error, "cannot take memory back from the kernel");
+                break;
+            }
+        }
+        if self.is_armed {
+            tracing::error!("the kernel does not give memory back");
+            std::process::abort();
+        }
+    }
+}
+
+/// Errors of waiting that only mean "nothing yet" or "take your completions first".
+pub(super) fn is_passing(error: &io::Error) -> bool {
+    let passing = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
+    error.raw_os_error().is_some_and(|errno| passing.contains(&errno))
+}
