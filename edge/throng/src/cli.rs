@@ -29,6 +29,8 @@ pub enum Asked {
     Compare(ArgMatches),
     /// `throng ping`.
     Ping(ArgMatches),
+    /// `throng flow`.
+    Flow(ArgMatches),
     /// `throng options`.
     Options { markdown: bool },
     /// `throng keys`.
@@ -75,6 +77,7 @@ Examples:
   throng echo --port 7450                          what can this machine do at most?
   throng load rpc-lua --rate 2000                  virtual players against a server
   throng ping 127.0.0.1:9500 --udp                 how long is the way there and back?
+  throng flow styles                               how are datagrams best received here?
   throng doctor                                    is this machine set up for it?
   throng compare results/before results/after      what changed, and is it more than noise?";
 
@@ -123,6 +126,7 @@ where
         Some(("doctor", args)) => Ok(Asked::Doctor(args.clone())),
         Some(("compare", args)) => Ok(Asked::Compare(args.clone())),
         Some(("ping", args)) => Ok(Asked::Ping(args.clone())),
+        Some(("flow", args)) => Ok(Asked::Flow(args.clone())),
         Some(("options", args)) => Ok(Asked::Options { markdown: args.get_flag("markdown") }),
         Some(("keys", _)) => Ok(Asked::Keys),
         Some(("calls", args)) => Ok(Asked::Calls {
@@ -161,6 +165,7 @@ pub fn command() -> Command {
         .subcommand(crate::doctor::command())
         .subcommand(crate::compare::command())
         .subcommand(crate::ping::command())
+        .subcommand(crate::flow::command())
         .subcommand(
             Command::new("options")
                 .about("Print every option with its default, range and meaning")

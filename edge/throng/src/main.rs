@@ -3,7 +3,7 @@
 //!
 //! Exit codes: 0 done or stopped by a signal, 1 could not do it, 2 asked for wrongly (a flag, an
 //! option, a contradiction), 3 ended five seconds after `shutdown_grace_sec` because threads hung,
-//! 128 + n ended at once by a second signal n. `load`, `ping` and `compare run`
+//! 128 + n ended at once by a second signal n. `load`, `ping`, `flow` and `compare run`
 //! differ: a signal n ends them with 128 + n, because the result is not the one that was asked for.
 
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@ mod compare;
 mod config;
 mod doctor;
 mod echo;
+mod flow;
 mod keys;
 mod load;
 mod logs;
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         Asked::Compare(args) => code_of(compare::run(&args)),
         Asked::Doctor(args) => code_of(doctor::run(&args)),
         Asked::Ping(args) => code_of(ping::run(&args)),
+        Asked::Flow(args) => code_of(flow::run(&args)),
         Asked::Options { markdown } => {
             printed(Ok(if markdown { reference::markdown() } else { reference::text() }))
         }

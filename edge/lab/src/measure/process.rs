@@ -52,8 +52,7 @@ pub enum SampleError {
 pub fn sample(pid: u32) -> Result<ProcessSample, SampleError> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))
         .map_err(|error| SampleError::Read { pid, error })?;
-    let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4_096);
-    parse(&text, rustix::param::clock_ticks_per_second(), page_bytes)
+    parse(&text, rustix::param::clock_ticks_per_second(), page_bytes())
         .ok_or(SampleError::Form { pid })
 }
 
@@ -160,9 +159,28 @@ fn parse(text: &str, ticks_per_s: u64, page_bytes: u64) -> Option<ProcessSample>
     })
 }
 
+/// What the calling thread has used; the memory is all threads'. None where there is no `/proc`.
+pub(crate) fn own_thread() -> Option<ProcessSample> {
+    let text = fs::read_to_string("/proc/thread-self/stat").ok()?;
+    parse(&text, rustix::param::clock_ticks_per_second(), page_bytes())
+}
+
+fn page_bytes() -> u64 {
+    u64::try_from(rustix::param::page_size()).unwrap_or(4_096)
+}
+
 /// CPU time that this process has used, finer than [`sample`]'s.
 pub(crate) fn own_cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    cpu_time(rustix::time::ClockId::ProcessCPUTime)
+}
+
+/// Likewise, of the calling thread.
+pub(crate) fn own_thread_cpu() -> Duration {
+    cpu_time(rustix::time::ClockId::ThreadCPUTime)
+}
+
+fn cpu_time(clock: rustix::time::ClockId) -> Duration {
+    let time = rustix::time::clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
@@ -176,7 +194,9 @@ pub(crate) fn own_resident_bytes() -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{ProcessSample, Watched, own_cpu, parse, sample, sample_all};
+    use super::{
+        ProcessSample, Watched, own_cpu, own_thread, own_thread_cpu, parse, sample, sample_all,
+    };
 
     #[test]
     fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
@@ -222,6 +242,12 @@ mod tests {
         let own = sample(std::process::id()).unwrap();
         assert!(own.resident_bytes > 0 && own.threads > 0);
         assert!(own_cpu() > Duration::ZERO);
+        let before = own_thread_cpu();
+        let thread = own_thread().unwrap();
+        assert!(
+            thread.cpu() <= own_thread_cpu() + Duration::from_millis(20) && before <= own_cpu()
+        );
+        assert!(thread.resident_bytes > 0);
         assert!(sample(u32::MAX).is_err());
         let me = std::process::id();
         let (one, two) = (sample_all(&[me]).unwrap(), sample_all(&[me, me]).unwrap());

@@ -40,6 +40,7 @@ impl std::str::FromStr for Span {
         let (number, unit) = text.split_at(digits);
         let number: f64 = number.parse().map_err(|_| bad())?;
         let unit_s = match unit {
+            "ns" => 1e-9,
             "us" | "µs" => 1e-6,
             "ms" => 1e-3,
             "s" => 1.0,

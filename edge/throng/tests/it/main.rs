@@ -8,6 +8,7 @@
 
 mod compare;
 mod doctor;
+mod flow_styles;
 mod load;
 mod ping;
 mod process;
@@ -78,6 +79,8 @@ fn exit_codes_tell_who_was_wrong() {
         (&["ping", "--help"], 0, "Exit codes:"),
         (&["ping", "serve", "--help"], 0, "--per-address"),
         (&["ping"], 2, "no target"),
+        (&["flow", "styles", "--help"], 0, "Exit codes:"),
+        (&["flow", "styles", "--style", "x"], 2, "expected one of recv"),
         (&["ping", "127.0.0.1:1", "-h"], 2, "BOUNDS"),
         (&["load", "scenarios"], 0, "needs an RPC `echo_js` in JavaScript"),
         (&["load", "scenarios", "rpc-js"], 0, "name = \"rpc-js\"\n"),
