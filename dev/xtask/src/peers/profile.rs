@@ -62,7 +62,7 @@ const USER_STAGES: &[(&str, &[&str])] = &[
             "walWrite", "pager",
         ],
     ),
-    ("memory", &["malloc", "_int_", "cfree", "mi_", "__libc_malloc", "realloc"]),
+    ("memory", &["malloc", "_int_", "cfree", "mi_", "_mi_", "__libc_malloc", "realloc"]),
     ("copying", &["__mem", "memcpy", "memmove"]),
 ];
 const USER_REST: &str = "other functions of the process";

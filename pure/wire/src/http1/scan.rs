@@ -104,9 +104,10 @@ fn value_span(bytes: &[u8]) -> usize {
     let (blocks, _) = bytes.as_chunks::<16>();
     let mut len = 0;
     for block in blocks {
-        let found = [0, 8].map(|at| controls(block, at));
-        if found[0] | found[1] != 0 {
-            let (at, found) = if found[0] != 0 { (0, found[0]) } else { (8, found[1]) };
+        // Not `[0, 8].map(…)`, which is a call.
+        let (first, second) = (controls(block, 0), controls(block, 8));
+        if first | second != 0 {
+            let (at, found) = if first != 0 { (0, first) } else { (8, second) };
             len += at + found.trailing_zeros() as usize / 8;
             if bytes[len] == b'\t' {
                 return len + 1 + value_span_slow(&bytes[len + 1..]);
