@@ -170,11 +170,8 @@ fn offset_s(text: &[u8]) -> Option<i64> {
     (hours <= 23 && minutes <= 59).then_some(sign * (hours * 3_600 + minutes * 60))
 }
 
-/// A run of decimal digits, at most 18.
+/// A run of decimal digits, of which there are 9 at most here.
 fn number(digits: &[u8]) -> Option<i64> {
-    if digits.len() > 18 {
-        return None;
-    }
     digits.iter().try_fold(0_i64, |value, byte| {
         byte.is_ascii_digit().then(|| value * 10 + i64::from(byte - b'0'))
     })

@@ -31,7 +31,7 @@ pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
 
 #[cfg(test)]
 mod tests {
-    use super::did_you_mean;
+    use super::{NAME_BYTES_MAX, did_you_mean};
 
     #[test]
     fn the_likest_name_is_offered_and_no_unlike_one() {
@@ -47,7 +47,11 @@ mod tests {
         ] {
             assert_eq!(did_you_mean(name, known), wanted, "{name}");
         }
-        assert_eq!(did_you_mean(&"x".repeat(1_000), known), "");
+        for (bytes, is_offered) in [(NAME_BYTES_MAX, true), (NAME_BYTES_MAX + 1, false)] {
+            let name = "x".repeat(bytes);
+            let longer = format!("{name}y");
+            assert_eq!(!did_you_mean(&name, [&*longer]).is_empty(), is_offered, "{bytes}");
+        }
         let scenarios = ["register", "rpc-lua", "rpc-js", "match"];
         for (name, wanted) in
             [("rpc-lau", "rpc-lua"), ("rpc-j", "rpc-js"), ("regsiter", "register")]

@@ -150,3 +150,45 @@ pub fn reason(status: u16) -> &'static str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nakama::api::Code;
+
+    #[test]
+    fn every_status_that_is_answered_has_a_phrase() {
+        let of_codes = (0..17).filter_map(Code::from_number).map(Code::http_status);
+        let others = [
+            100, 101, 201, 202, 204, 301, 302, 304, 405, 408, 413, 414, 415, 417, 426, 431, 502,
+            505,
+        ];
+        for status in of_codes.chain(others) {
+            assert!(!reason(status).is_empty(), "{status}");
+        }
+        assert_eq!(reason(299), "");
+    }
+
+    #[test]
+    fn statuses_without_a_body_are_sent_without_one() {
+        for (status, has_body) in
+            [(101, false), (199, false), (200, true), (204, false), (304, false), (305, true)]
+        {
+            let head = ResponseHead::new(status, "", Connection::KeepAlive);
+            let mut out = Vec::new();
+            assert_eq!(
+                respond_head(&mut out, &head, 7, b"Sun, 06 Nov 1994 08:49:37 GMT"),
+                has_body
+            );
+            let text = String::from_utf8(out).unwrap();
+            assert_eq!(text.contains("Content-Length: 7\r\n"), has_body, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_control_character_gets_into_a_header() {
+        let mut out = Vec::new();
+        write_header(&mut out, "X\0Y", "a\tb\x1fc d\x7fe\x7e\u{e9}");
+        assert_eq!(out, "X Y: a b c d e\x7e\u{e9}\r\n".as_bytes());
+    }
+}

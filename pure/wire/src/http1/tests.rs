@@ -125,6 +125,7 @@ fn keep_alive_and_pipelines() {
         get("0\r\nConnection: Keep-Alive, close"),
         "GET / 1.0 close Connection=Keep-Alive, close",
     );
+    check(get("0\r\nConnection: x, Keep-Alive"), "GET / 1.0 keep Connection=x, Keep-Alive");
     check(get("1\r\nHost: a\r\nConnection: x, CLOSE"), "GET / 1.1 close Connection=x, CLOSE");
     check(
         get("1\r\nHost: a\r\nConnection: x\r\nConnection: close"),
@@ -201,6 +202,7 @@ fn start_lines() {
     check("GET /\r\n\r\n", "400 malformed start line");
     check("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", "400 malformed start line");
     check("GET /  HTTP/1.1\r\nHost: a\r\n\r\n", "400 malformed start line");
+    check("GET /a HTTP/x y HTTP/1.1\r\nHost: a\r\n\r\n", "400 malformed start line");
     check("GET / http/1.1\r\nHost: a\r\n\r\n", "400 malformed start line");
     check("GET / HTTP/1.1 \r\nHost: a\r\n\r\n", "400 malformed header");
     check(" GET / HTTP/1.1\r\nHost: a\r\n\r\n", "400 malformed start line");
@@ -239,6 +241,37 @@ fn header_lines() {
     check("GET / HTTP/1.1\r\nHost: a\r\n\nrest", "400 line feed without carriage return");
     check("GET / HTTP/1.1\r\nHost: a\n\n", "400 line feed without carriage return");
     check("GET / HTTP/1.1\r\nHost: a\r\n\rX\n", "400 line feed without carriage return");
+}
+
+/// Headers that mean something are told from others whose names are as long.
+#[test]
+fn names_of_one_length_are_told_apart() {
+    for line in [
+        "Hose: a/b",
+        "Export: x",
+        "Upgrate: websocket",
+        "Convection: close",
+        "Convection: keep-alive",
+        "Content-Lengte: x",
+        "Content-Encoders: gzip",
+        "Transfer-Decoding: x",
+    ] {
+        let input = with(line);
+        let mut decoder = Decoder::new();
+        let request = decoder.next(&mut input.as_bytes(), &LIMITS).unwrap().unwrap();
+        assert!(request.keep_alive && request.upgrade.is_none(), "{line}");
+        assert_eq!((request.coding, request.body), (Coding::Identity, &b""[..]), "{line}");
+        let old = input.replace("HTTP/1.1", "HTTP/1.0");
+        let mut decoder = Decoder::new();
+        let request = decoder.next(&mut old.as_bytes(), &LIMITS).unwrap().unwrap();
+        assert!(!request.keep_alive, "{line}");
+    }
+    let upgrade = "Upgrade: websocket\nSec-WebSocket-Kay: x\nSec-WebSocket-Edition: 13";
+    let input = with(upgrade);
+    let mut decoder = Decoder::new();
+    let request = decoder.next(&mut input.as_bytes(), &LIMITS).unwrap().unwrap();
+    let upgrade = request.upgrade.unwrap();
+    assert_eq!((upgrade.key, upgrade.version), (None, None));
 }
 
 #[test]
@@ -466,6 +499,7 @@ fn requests_borrow_when_they_can_and_memory_is_freed() {
     let mut rest = &input[..];
     let request = decoder.next(&mut rest, &LIMITS).unwrap().unwrap();
     assert!(bounds.contains(&request.method.as_ptr()) && bounds.contains(&request.body.as_ptr()));
+    assert_eq!((request.header("HOST"), request.header("X")), (Some(&b"a"[..]), None));
 
     // The head came before: the body is still lent from the input.
     let (head, body) = input.split_at(input.len() - 3);
@@ -565,6 +599,8 @@ fn responses() {
         "both Transfer-Encoding and Content-Length",
     );
     check("HTTP/1.1 2x0 OK\r\n\r\n", "malformed start line");
+    check("HTTP/2.0 200 OK\r\n\r\n", "HTTP version not supported");
+    check("ICY 200 OK\r\n\r\n", "malformed start line");
     check("", "");
     check_responses(
         "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",

@@ -520,3 +520,6 @@ impl<'de, T: Field> Visitor<'de> for MapVisitor<T> {
         Ok(map)
     }
 }
+
+#[cfg(test)]
+mod tests;

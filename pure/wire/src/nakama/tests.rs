@@ -245,6 +245,10 @@ fn what_is_refused_and_how() {
         expect![[r#"Malformed("duplicate field `match_id` at line 1 column 40")"#]],
     );
     check(
+        r#"{"rpc":{"id":"a","payload":"b","payload":"c"}}"#,
+        expect![[r#"Malformed("duplicate field `payload` at line 1 column 40")"#]],
+    );
+    check(
         r#"{"match_join":{"metadata":{"a":"1","a":"2"}}}"#,
         expect![[r#"Malformed("duplicate key \"a\" at line 1 column 43")"#]],
     );
@@ -680,6 +684,10 @@ fn errors_and_codes() {
     api::encode_rpc_error(&mut out, 13, "a < b");
     expect![[r#"{"code":13,"error":"a \u003c b","message":"a \u003c b"}"#]]
         .assert_eq(std::str::from_utf8(&out).unwrap());
+    out.clear();
+    api::encode_rpc_failure(&mut out, 13, "a < b");
+    expect![[r#"{"code":13,"error":{},"message":"a \u003c b"}"#]]
+        .assert_eq(std::str::from_utf8(&out).unwrap());
     let statuses: Vec<_> = (0..17)
         .map(|number| {
             let code = api::Code::from_number(number).unwrap();
@@ -726,7 +734,7 @@ fn rpc_over_http() {
 #[test]
 fn rpc_over_http_replaces_what_is_no_text() {
     for (body, expected) in [
-        (&b"\"a\xffb\""[..], "a\u{fffd}b"),
+        (&b"\"a\xff b\""[..], "a\u{fffd} b"),
         (b"\"\xe2\x82\"", "\u{fffd}\u{fffd}"),
         (br#""a\ud800""#, "a\u{fffd}"),
         (br#""\udc00b""#, "\u{fffd}b"),
@@ -749,12 +757,18 @@ fn rpc_over_http_replaces_what_is_no_text() {
 #[test]
 fn strings_survive_both_escapings() {
     let text: String = (0..0x2100).filter_map(char::from_u32).chain("😀€\u{e2}".chars()).collect();
-    for write in [json::write_string, json::write_string_html] {
-        let mut out = Vec::new();
-        write(&mut out, &text);
-        assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+    // All together, and each by itself: then nothing else tells that it needs an escape.
+    for text in text.chars().map(String::from).chain([text.clone()]) {
+        for write in [json::write_string, json::write_string_html] {
+            let mut out = Vec::new();
+            write(&mut out, &text);
+            assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+        }
+        let (mut out, mut html) = (Vec::new(), Vec::new());
+        json::write_string(&mut out, &text);
+        assert_eq!(out, serde_json::to_vec(&text).unwrap());
+        json::write_string_html(&mut html, &text);
+        let html = String::from_utf8(html).unwrap();
+        assert!(!html.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{html}");
     }
-    let mut out = Vec::new();
-    json::write_string(&mut out, &text);
-    assert_eq!(out, serde_json::to_vec(&text).unwrap());
 }

@@ -468,3 +468,21 @@ fn finished(opcode: Opcode, payload: &[u8]) -> Result<Message<'_>, WsError> {
 const fn is_close_code(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Decoder, Message, Role};
+
+    /// Most connections never need the box.
+    #[test]
+    fn messages_that_come_whole_leave_nothing_behind() {
+        let mut decoder = Decoder::new(Role::Client, 100);
+        let mut scratch = Vec::new();
+        let mut input = &b"\x81\x02hi\x89\x00"[..];
+        let message = decoder.next(&mut input, &mut scratch);
+        assert_eq!(message, Ok(Some(Message::Text("hi"))));
+        assert_eq!(decoder.next(&mut input, &mut scratch), Ok(Some(Message::Ping(b""))));
+        assert_eq!(decoder.next(&mut input, &mut scratch), Ok(None));
+        assert!(decoder.unfinished.is_none());
+    }
+}

@@ -385,6 +385,34 @@ fn payloads_of_unknown_length_get_the_right_header() {
 }
 
 #[test]
+fn what_is_unfinished_is_told() {
+    let mut decoder = Decoder::new(Role::Server, 4_096);
+    let mut scratch = Vec::new();
+    let told =
+        |decoder: &Decoder| (decoder.is_idle(), decoder.is_fragmented(), decoder.kept_bytes() > 0);
+    assert_eq!(told(&decoder), (true, false, false));
+    for (part, expected) in [
+        (&frame(1, b"one")[..], (false, true, true)),
+        (&frame(FIN | 9, b"ping"), (false, true, true)),
+        (&frame(FIN, b"two"), (true, false, false)),
+        // Half a header, and the rest of it.
+        (&frame(FIN | 1, b"whole")[..3], (false, false, false)),
+        (&frame(FIN | 1, b"whole")[3..], (true, false, false)),
+    ] {
+        let _ = decoder.next(&mut &part[..], &mut scratch).unwrap();
+        assert_eq!(told(&decoder), expected, "{part:?}");
+    }
+}
+
+#[test]
+fn no_limit_is_beyond_32_bits() {
+    let mut decoder = Decoder::new(Role::Server, usize::MAX);
+    let announced = b"\x82\xff\0\0\0\x01\0\0\0\0";
+    let error = decoder.next(&mut &announced[..], &mut Vec::new()).unwrap_err();
+    assert_eq!(error, WsError::TooLarge { bytes_max: u32::MAX - 126 });
+}
+
+#[test]
 fn memory_is_freed_between_messages() {
     let mut decoder = Decoder::new(Role::Server, 4_096);
     let mut scratch = Vec::new();
@@ -470,6 +498,11 @@ fn handshakes() {
         .assert_eq(&changed("dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25jZQ"));
     expect!["400 websocket handshake: 'Sec-WebSocket-Key' is not 16 bytes in base64"]
         .assert_eq(&changed("dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25jZTEyMz=="));
+    // Of the right length, but 17 bytes, and no base64.
+    for key in ["dGhlIHNhbXBsZSBub25jZTE=", "dGhlIHNhbXBsZSBub25jZ!=="] {
+        expect!["400 websocket handshake: 'Sec-WebSocket-Key' is not 16 bytes in base64"]
+            .assert_eq(&changed("dGhlIHNhbXBsZSBub25jZQ==", key));
+    }
     expect!["400 websocket handshake: 'Sec-WebSocket-Key' is not 16 bytes in base64"]
         .assert_eq(&changed("Origin: null", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="));
 }
@@ -492,4 +525,32 @@ fn both_sides_shake_hands() {
     assert!(is_accepted(&response, key));
     assert!(!is_accepted(&response, *b"the other nonce!"));
     assert_eq!(decode_as(Role::Client, &[input], 100), "text hi\n");
+}
+
+/// Each part of the answer is needed; what stands beside it does no harm.
+#[test]
+fn an_answer_that_lacks_something_opens_nothing() {
+    const ANSWER: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c, WebSocket\r\n\
+        Connection: keep-alive, Upgrade\r\nContent-Length: 0\r\n\
+        Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+    let opens = |from: &str, to: &str| {
+        assert!(ANSWER.contains(from));
+        let answer = ANSWER.replace(from, to);
+        let mut decoder = http1::ResponseDecoder::new();
+        let limits = http1::Limits::default();
+        let response = decoder.next(&mut answer.as_bytes(), &limits, false).unwrap().unwrap();
+        is_accepted(&response, *b"the sample nonce")
+    };
+    assert!(opens("", ""));
+    for (from, to) in [
+        ("101", "200"),
+        ("WebSocket", "h3"),
+        ("Upgrade: h2c", "X: h2c"),
+        ("keep-alive, Upgrade", "keep-alive"),
+        ("Connection", "X"),
+        ("s3pP", "S3PP"),
+        ("Sec-WebSocket-Accept", "X"),
+    ] {
+        assert!(!opens(from, to), "{from}");
+    }
 }
