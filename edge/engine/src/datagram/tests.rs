@@ -332,6 +332,29 @@ fn a_wait_ends_when_nothing_comes_and_a_gathering_one_loses_nothing() {
 }
 
 #[test]
+fn an_interface_is_left_as_it_was() {
+    let Some(place) = Place::of(Style::Xdp) else { return };
+    place.receive(|| {
+        let socket = place.socket();
+        let to = socket.local_addr().unwrap();
+        let plain = socket.try_clone().unwrap();
+        let mut receiver = Style::Xdp.open(socket, &place.setup()).unwrap();
+        let sender = place.sender(to);
+        sender.send(b"past the stack").unwrap();
+        let mut came = Came::default();
+        assert_eq!(came.receive(&mut *receiver, |came, _, _| came == 1), (1, 0, 0));
+        plain.set_nonblocking(true).unwrap();
+        assert!(plain.recv(&mut [0; 20]).is_err(), "it came twice");
+        drop(receiver);
+        plain.set_nonblocking(false).unwrap();
+        plain.set_read_timeout(Some(LONG)).unwrap();
+        sender.send(b"through it").unwrap();
+        let mut bytes = [0; 20];
+        assert_eq!(plain.recv(&mut bytes).map(|len| bytes[..len].to_vec()).unwrap(), b"through it");
+    });
+}
+
+#[test]
 fn a_peer_that_nobody_is_and_a_size_that_is_too_large_are_told() {
     for style in SendStyle::ALL {
         let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

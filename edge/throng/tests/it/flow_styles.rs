@@ -62,7 +62,7 @@ fn styles_are_laid_side_by_side() {
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
     for part in [
         "Receiving over loopback, one flow, sent by gso\n",
-        "Receiving over loopback, 2 flows, sent by one\n",
+        "Receiving over loopback, 2 flows, sent one by one\n",
         "Sending over loopback, one flow, received by gro\n",
         "  xdp    takes frames from an interface with queues",
         "report: ",

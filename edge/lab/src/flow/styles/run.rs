@@ -17,7 +17,7 @@ use crate::measure::processors::cpus;
 
 /// What feeds the receivers of one flow: datagrams that can be batched.
 const ONE_FLOW: SendStyle = SendStyle::Gso;
-/// And of many: each sends a datagram in its turn, so that nothing can be.
+/// And of many, when each sends one datagram in its turn, so that nothing can be.
 const MANY_FLOWS: SendStyle = SendStyle::One;
 /// What the senders that are compared send to: what is least in their way.
 const RECEIVER: Style = Style::Gro;
@@ -106,7 +106,8 @@ fn rows(plan: &Plan) -> Vec<(Row, Case)> {
     for path in &plan.paths {
         let mut flows = vec![(1, ONE_FLOW)];
         if plan.flows > 1 {
-            flows.push((plan.flows, MANY_FLOWS));
+            let has_bursts = plan.bursts[1] > 1;
+            flows.push((plan.flows, if has_bursts { ONE_FLOW } else { MANY_FLOWS }));
         }
         for (flows, send_style) in flows {
             for style in &plan.styles {
@@ -164,6 +165,9 @@ mod tests {
             ["1 recv", "1 gro", "64 recv", "64 gro", "1 one"].map(|it| format!("{path} {it}"))
         };
         assert_eq!(told, [one("loopback"), one("veth")].concat());
+        let others = |plan: &Plan| rows(plan)[2].0.other.clone();
+        assert_eq!(others(&plan), "one");
+        assert_eq!(others(&Plan { bursts: [64, 2], ..plan.clone() }), "gso");
         assert_eq!(rows(&Plan { flows: 1, ..plan }).len(), 6);
     }
 

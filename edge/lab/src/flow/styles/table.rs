@@ -13,24 +13,25 @@ const COLUMNS: usize = 100;
 /// Heads of the columns; the first one is words.
 pub(super) const HEADS: [&str; 10] = [
     "style",
-    "received",
-    "lost",
+    "per CPU-second",
+    "ratio",
     "rate",
+    "lost",
     "user",
     "system",
     "waiting",
     "machine",
-    "per CPU-second",
-    "ratio",
+    "received",
 ];
 
 /// What the columns are, for below the tables.
-pub(super) const LEGEND: &str = "Medians of the rounds; ranges in brackets. received: datagrams in the \
-    time that counts (of senders: sent). lost: of what was sent. user, system: share of a processor \
-    that the compared thread used. waiting: most bytes that waited in the kernel for the receiver. \
-    machine: time of all processors for each datagram received; in it is what the kernel does on the \
-    way, whoever it is counted for. per CPU-second: datagrams for each second of the compared thread's \
-    processor time. ratio: to the first row, with the 99 % interval over the rounds.";
+pub(super) const LEGEND: &str = "Medians of the rounds; ranges in brackets. per CPU-second: datagrams \
+    for each second of the compared thread's processor time. ratio: to the first row, with the 99 % \
+    interval over the rounds. rate, received: datagrams a second, and in the time that counts (of \
+    senders: sent). lost: of what was sent. user, system: share of a processor that the compared thread \
+    used. waiting: most bytes that waited in the kernel for the receiver. machine: time of all \
+    processors for each datagram received; in it is what the kernel does on the way, whoever it is \
+    counted for.";
 
 /// The title of rows that are compared.
 pub(super) fn title(row: &Row) -> String {
@@ -40,6 +41,9 @@ pub(super) fn title(row: &Row) -> String {
     };
     let flows = if row.flows == 1 { "one flow".to_owned() } else { format!("{} flows", row.flows) };
     match row.side {
+        Side::Receive if row.other == "one" => {
+            format!("Receiving over {path}, {flows}, sent one by one")
+        }
         Side::Receive => format!("Receiving over {path}, {flows}, sent by {}", row.other),
         Side::Send => format!("Sending over {path}, {flows}, received by {}", row.other),
     }
@@ -90,27 +94,31 @@ pub(super) fn cells(row: &Row, first: &Row) -> Vec<String> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes")]
     let waiting = median(&|it| float(it.waiting_bytes_max())) as u64;
     cells.extend([
-        group_f64(median(&count)),
-        share(median(&|it| it.lost_share())),
+        per_cpu_s.cell(group_f64).line(),
+        ratio(row, first),
         format!("{}/s", group_f64(median(&|it| count(it) / it.span_s.max(1e-9)))),
+        share(median(&|it| it.lost_share())),
         part(|it| it.user_s),
         part(|it| it.system_s),
         bytes(waiting),
         time_f64(median(&|it| it.machine_ns())),
-        per_cpu_s.cell(group_f64).line(),
-        ratio(row, first),
+        group_f64(median(&count)),
     ]);
     cells
 }
 
+/// By how much a row differs from the first, if there are rounds enough to say.
+fn change(row: &Row, first: &Row) -> Option<Change> {
+    let values = |row: &Row| row.rounds.iter().map(|it| it.per_cpu_s(row.side)).collect::<Vec<_>>();
+    Change::of(&values(first), &values(row))
+}
+
 /// How many times as good as the first row.
 fn ratio(row: &Row, first: &Row) -> String {
-    let values = |row: &Row| row.rounds.iter().map(|it| it.per_cpu_s(row.side)).collect::<Vec<_>>();
-    let (before, after) = (values(first), values(row));
     if row.style == first.style {
         return "1".to_owned();
     }
-    if let Some(change) = Change::of(&before, &after) {
+    if let Some(change) = change(row, first) {
         return format!("{:.2} × ({:.2}–{:.2})", change.ratio, change.lowest, change.highest);
     }
     match (first.per_cpu_s(), row.per_cpu_s()) {
@@ -212,15 +220,21 @@ pub(super) fn verdicts(result: &StylesResult) -> Vec<String> {
             .filter_map(|row| Some((row, row.per_cpu_s()?.median)))
             .max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((best, _)) = best else { continue };
-        told.push(format!(
-            "{}: {} does {} of what {} does with the same processor time ({} datagrams a \
-             CPU-second).",
-            title(first),
-            best.style,
-            ratio(best, first),
-            first.style,
-            group_f64(plain.median)
-        ));
+        let (title, plain) = (title(first), group_f64(plain.median));
+        let first_style = &first.style;
+        told.push(if change(best, first).is_some_and(|it| !it.is_real()) {
+            format!(
+                "{title}: no style does more than {first_style} beyond noise ({plain} datagrams a \
+                 CPU-second)."
+            )
+        } else {
+            format!(
+                "{title}: with the same processor time {} does {} what {first_style} does ({plain} \
+                 datagrams a CPU-second).",
+                best.style,
+                ratio(best, first)
+            )
+        });
     }
     told
 }
@@ -286,7 +300,7 @@ pub(super) mod tests {
         let text = text(&made_up());
         for part in [
             "Receiving over loopback, one flow, sent by gso\n",
-            "1,000,000 (990,000–1,010,000)                   1\n",
+            "1,000,000 (990,000–1,010,000)                   1  ",
             "25 %",
             "4,000,000  4.00 × (3.",
             "  xdp    loopback has no <queues>\n",
@@ -296,7 +310,10 @@ pub(super) mod tests {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
         let verdicts = verdicts(&made_up());
-        assert!(verdicts.len() == 1 && verdicts[0].contains("gro does 4.00 ×"), "{verdicts:?}");
+        assert!(
+            verdicts.len() == 1 && verdicts[0].contains("time gro does 4.00 ×"),
+            "{verdicts:?}"
+        );
     }
 
     #[test]

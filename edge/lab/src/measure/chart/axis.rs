@@ -50,7 +50,9 @@ impl Axis {
         let mut ticks = Vec::new();
         let mut at = (min / step).ceil() * step;
         while at <= max && ticks.len() <= 4 * TICKS {
-            let label = if is_long { minutes(at) } else { format!("{}", at + 0.0) };
+            // Sums of tenths are not round.
+            let round = (at * 1e6).round() / 1e6;
+            let label = if is_long { minutes(at) } else { format!("{}", round + 0.0) };
             ticks.push(Tick::new(at, label));
             at += step;
         }
