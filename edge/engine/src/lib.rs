@@ -14,10 +14,14 @@
 //!
 //! The one crate with unsafe code, and in it the two drivers and the datagrams, mostly: the ring and
 //! the datagrams lend memory to the kernel (`block`, `uring/`, `datagram/`), and the readiness driver
-//! promises the poller that a registered socket outlives its registration (`poll`).
+//! promises the poller that a registered socket outlives its registration (`poll`). Two calls that ask
+//! the kernel for what it has counted, for the lab, stand in `accounting`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "asks for what the kernel has counted")]
+mod accounting;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "maps memory that is lent to the kernel")]
 mod block;
@@ -43,6 +47,8 @@ mod realtime;
 #[allow(unsafe_code, reason = "lends memory to the kernel")]
 mod uring;
 
+#[cfg(target_os = "linux")]
+pub use accounting::{TCP_INFO_BYTES, Usage, tcp_info, thread_usage};
 pub use choice::{BadChoice, DriverChoice, Missing, probe};
 pub use engine::{
     Engine, Kind, Running, Start, StartError, ThreadCounters, ThreadFailed, ThreadPlan,
