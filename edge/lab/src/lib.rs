@@ -2,12 +2,12 @@
 //!
 //! [`load`] drives virtual players against a server and says what an operation cost, how long it
 //! took, and whether the generator itself was in the way. [`ping`] times round trips, connects and
-//! requests one by one, [`flow`] compares how datagrams are received and sent. This crate may not see
+//! requests one by one, [`flow`] what a path carries and what that costs. This crate may not see
 //! `game` or `server`: it can only measure what a stranger could. [`doctor`] looks at the machine that
 //! it all runs on.
 //!
 //! Data comes in as a scenario (TOML) and leaves as a [`load::Summary`], from which tables, files
-//! and reports are made; a ping ends in the same form. What all commands that measure share stands
+//! and reports are made; a ping and a flow end in the same form. What all commands that measure share stands
 //! in [`measure`], which knows nothing of `load`. The command line is the binary's.
 
 #![forbid(unsafe_code)]
@@ -16,4 +16,5 @@ pub mod doctor;
 pub mod flow;
 pub mod load;
 pub mod measure;
+pub(crate) mod peer;
 pub mod ping;

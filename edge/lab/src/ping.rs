@@ -2,7 +2,8 @@
 //!
 //! [`Plan`] is what is asked for, [`run`] does it and returns a result of the form of
 //! [`crate::load`]'s, with the same files and the same report; [`text`] writes it for a terminal.
-//! [`Server`] is the other end: it answers every kind on one port.
+//! [`Server`] is the other end: it answers every kind on one port, and stands with its protocol in
+//! `peer`.
 //!
 //! Every stream is a thread with a connection of its own, which waits in the kernel as any client
 //! does, so that what is measured is what a client would see. In the open loop, which is the usual
@@ -11,14 +12,11 @@
 //! Not here: the command line, and throughput.
 
 mod buckets;
-mod control;
 mod expect;
 mod jitter;
-mod plan;
+pub(crate) mod plan;
 mod probe;
-mod protocol;
 mod run;
-mod serve;
 mod stream;
 mod text;
 mod window;
@@ -28,10 +26,10 @@ pub use expect::condition;
 pub use plan::{
     Amount, Family, Interval, Kind, Place, Plan, PlanError, SIZES_MAX, STREAMS_MAX, Size,
 };
-pub use probe::Gone;
-pub use protocol::{TOKEN_BYTES_MAX, is_token};
 pub use run::{PingError, run};
-pub use serve::{Counts, Happening, ServeError, ServeOptions, Server};
 pub use text::text;
 
 pub use crate::load::scenario::Process;
+pub use crate::peer::gone::Gone;
+pub use crate::peer::protocol::{TOKEN_BYTES_MAX, is_token};
+pub use crate::peer::serve::{Counts, Happening, ServeError, ServeOptions, Server};

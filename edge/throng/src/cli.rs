@@ -77,6 +77,7 @@ Examples:
   throng echo --port 7450                          what can this machine do at most?
   throng load rpc-lua --rate 2000                  virtual players against a server
   throng ping 127.0.0.1:9500 --udp                 how long is the way there and back?
+  throng flow 127.0.0.1:9500 --udp                 how much goes through, and what does it cost?
   throng flow styles                               how are datagrams best received here?
   throng doctor                                    is this machine set up for it?
   throng compare results/before results/after      what changed, and is it more than noise?";

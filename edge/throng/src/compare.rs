@@ -1,5 +1,5 @@
-//! `throng compare`: what did a change really change? Results of `throng load` and `throng ping` side
-//! by side, what is before first.
+//! `throng compare`: what did a change really change? Results of `throng load`, `throng ping`
+//! and `throng flow` side by side, what is before first.
 //!
 //! In: folders or files that runs have written. Out: text, or Markdown, on the standard output, and a
 //! page in a file if one was asked for. Nothing is computed here: that is `lab`'s. `throng compare run`

@@ -23,6 +23,7 @@ mod flow;
 mod keys;
 mod load;
 mod logs;
+mod measured;
 mod memory;
 mod metrics;
 mod nofile;

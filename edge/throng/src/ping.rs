@@ -8,24 +8,20 @@ mod flags;
 mod serve;
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::ArgMatches;
 use lab::load::expect::Condition;
-use lab::load::{Finished, Stage, Summary, advice, screen};
+use lab::load::{Finished, Stage, screen};
 use lab::measure::Span;
 use lab::ping::{Amount, Buckets, Family, Interval, Kind, Place, Plan, Process, Size};
 
-use crate::load::files::{self, Claim};
-use crate::load::{Interrupt, result_files};
-use crate::{EXIT_FAILED, EXIT_WRONG, complain};
+use crate::load::Interrupt;
+use crate::measured::{self, Places};
+use crate::{EXIT_WRONG, complain};
 
 pub use flags::command;
-
-/// The environment variable that says the token where no flag does: flags can be seen by others.
-const TOKEN: &str = "THRONG_TOKEN";
 
 /// Runs the subcommand. The exit code.
 ///
@@ -36,12 +32,6 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         Some(("serve", matches)) => serve::run(matches),
         _ => ping(matches),
     }
-}
-
-/// The token that a flag or the environment says.
-fn token(matches: &ArgMatches) -> Option<String> {
-    let typed = matches.get_one::<String>("token").cloned();
-    typed.or_else(|| std::env::var(TOKEN).ok()).filter(|token| !token.is_empty())
 }
 
 fn ping(matches: &ArgMatches) -> anyhow::Result<u8> {
@@ -58,13 +48,7 @@ fn ping(matches: &ArgMatches) -> anyhow::Result<u8> {
             return Ok(EXIT_WRONG);
         }
     };
-    // What cannot be written is found out before the run, not after it.
-    let folder: Option<&PathBuf> = matches.get_one("out");
-    let _claim = folder.map(|it| Claim::folder(it)).transpose()?;
-    let json: Option<&PathBuf> = matches.get_one("json");
-    if let Some(path) = json {
-        files::try_file(path).context("--json")?;
-    }
+    let places = Places::claim(matches)?;
     let ran = lab::ping::run(&plan, &mut |progress| {
         if progress.second.stage == Stage::Counted {
             // If nobody reads it, the result is what counts.
@@ -72,61 +56,14 @@ fn ping(matches: &ArgMatches) -> anyhow::Result<u8> {
         }
         interrupt.signal().is_none()
     });
-    let Finished { mut summary, intervals } = match ran {
+    let Finished { mut summary, intervals } = match measured::finished(ran, &interrupt)? {
         Ok(finished) => finished,
-        Err(error) => {
-            if let Some((name, code)) = interrupt.signal() {
-                complain(&format_args!("ended by {name}"));
-                return Ok(code);
-            }
-            return Err(error.into());
-        }
+        Err(code) => return Ok(code),
     };
-    if let Some((name, _)) = interrupt.signal() {
-        summary.ended = format!("interrupted ({name})");
-    }
     summary.expectations = conditions.iter().map(|it| it.check(&summary)).collect();
-    let mut written = Vec::new();
-    if let Some(folder) = folder {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        written.extend(result_files(folder, &summary, &intervals)?);
-    }
-    if let Some(path) = json {
-        written.push((path.clone(), lab::load::json(&summary)?));
-    }
-    files::write(&written)?;
-    tell(&summary, folder)?;
-    Ok(code(&summary, &interrupt))
-}
-
-fn tell(summary: &Summary, folder: Option<&PathBuf>) -> anyhow::Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(lab::ping::text(summary).as_bytes())?;
-    if let Some(folder) = folder {
-        writeln!(stdout, "report: {}", folder.join("report.html").display())?;
-    }
-    for verdict in &summary.expectations {
-        let word = if verdict.holds { "ok    " } else { "FAILED" };
-        writeln!(stdout, "{word} {}: {}", verdict.condition, verdict.found)?;
-    }
-    Ok(())
-}
-
-/// Says in one line what was not well, if anything. The exit code.
-fn code(summary: &Summary, interrupt: &Interrupt) -> u8 {
-    if let Some((name, code)) = interrupt.signal() {
-        complain(&format_args!("ended by {name}"));
-        return code;
-    }
-    let failed = summary.expectations.iter().filter(|verdict| !verdict.holds).count();
-    let of = summary.expectations.len();
-    let ended = Some(&summary.ended).filter(|it| !it.is_empty()).cloned();
-    let why = ended
-        .or_else(|| advice::failure(summary))
-        .or_else(|| (failed > 0).then(|| format!("{failed} of {of} expectations failed")));
-    let Some(why) = why else { return 0 };
-    complain(&why);
-    EXIT_FAILED
+    places.write(&summary, &intervals, Vec::new())?;
+    places.tell(&summary, &lab::ping::text(&summary))?;
+    Ok(measured::code(&summary, &interrupt))
 }
 
 fn conditions(matches: &ArgMatches, plan: &Plan) -> anyhow::Result<Vec<Condition>> {
@@ -182,12 +119,7 @@ fn plan(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<Plan> {
     let buckets = word("histogram").map(str::parse::<Buckets>).transpose().context("-h")?;
     let timeout: Span = word("timeout").unwrap_or("1500ms").parse().context("--timeout")?;
     ensure!(!timeout.0.is_zero(), "--timeout 0 waits for nothing");
-    let token = token(matches);
-    ensure!(
-        token.as_deref().is_none_or(lab::ping::is_token),
-        "--token: one word of 1 to {} visible ASCII characters",
-        lab::ping::TOKEN_BYTES_MAX
-    );
+    let token = measured::said_token(matches)?;
     Ok(Plan {
         kind,
         place,

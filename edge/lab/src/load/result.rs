@@ -5,6 +5,7 @@
 
 pub mod expect;
 pub(crate) mod figures;
+pub(crate) mod flow;
 mod metric;
 pub(crate) mod notes;
 pub(crate) mod ping;
@@ -15,6 +16,7 @@ mod series;
 pub(crate) mod summary;
 pub(crate) mod validity;
 
+pub use flow::{FlowConnection, FlowDatagrams, FlowEnd, FlowMachine, FlowSecond, FlowSummary};
 pub use metric::help as metrics_help;
 pub use ping::{PingBucket, PingOp, PingSummary};
 pub use progress::{Progress, Watch};

@@ -1,23 +1,49 @@
 //! The client's control connection: opens a session, keeps it open, notices that the server is
 //! gone, and asks what it has counted.
 //!
-//! In: the server's lines. Out: the session's number, and why it ended. What the lines mean stands
-//! in `protocol`.
+//! In: the server's lines. Out: the session's number, what was said in it, and why it ended. What the
+//! lines mean stands in `protocol`, those of a flow in `flow::words`.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::plan::Plan;
-use super::probe::Gone;
-use super::protocol::{BEAT, Hello, LINE_BYTES_MAX, Reply, Role, SILENCE_MAX};
+use super::gone::{Gone, would_wait};
+use super::protocol::{BEAT, Hello, LINE_BYTES_MAX, Reply, Role, SILENCE_MAX, Service};
 use crate::measure::text::one_line;
 
 /// How long the server may take to say what it has counted.
 const COUNT_MAX: Duration = Duration::from_millis(500);
+/// How often an answer is looked for.
+const LOOK: Duration = Duration::from_millis(1);
+/// Lines that were said and not asked for yet, at most; the oldest are forgotten. A flow's end says
+/// one for each of its connections.
+const LINES_MAX: usize = 1_024;
+
+/// Where a session is opened, and what for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dial<'a> {
+    pub(crate) service: Service,
+    pub(crate) addr: SocketAddr,
+    pub(crate) token: Option<&'a str>,
+    /// For the connection, and for each answer of its beginning.
+    pub(crate) timeout: Duration,
+}
+
+impl Dial<'_> {
+    /// A connection of this session, or its first one.
+    pub(crate) fn connect(&self) -> Result<TcpStream, Gone> {
+        let stream = TcpStream::connect_timeout(&self.addr, self.timeout);
+        let stream =
+            stream.map_err(|error| Gone::connecting((self.addr, self.timeout), true, error))?;
+        stream.set_nodelay(true).map_err(Gone::Network)?;
+        Ok(stream)
+    }
+}
 
 /// Says a first line and reads its answer: session and version of the server.
-pub(super) fn greet(
+pub(crate) fn greet(
     stream: &mut TcpStream,
     hello: &Hello,
     timeout: Duration,
@@ -47,7 +73,7 @@ fn first_line(stream: &mut TcpStream, timeout: Duration) -> Result<String, Gone>
             Ok(_) => line.push(byte[0]),
             // With a timeout set, such calls are not begun again by the system. Source: signal(7).
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if super::probe::would_wait(&error) => break,
+            Err(error) if would_wait(&error) => break,
             Err(error) => return Err(Gone::of(error)),
         }
     }
@@ -59,34 +85,45 @@ fn first_line(stream: &mut TcpStream, timeout: Duration) -> Result<String, Gone>
 
 /// An open session.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(crate) struct Control {
     stream: TcpStream,
-    pub(super) session: u64,
+    pub(crate) session: u64,
     /// The server's.
-    pub(super) version: String,
+    pub(crate) version: String,
     /// Of a line that is not whole yet.
     partial: Vec<u8>,
     heard: Instant,
     said: Instant,
-    counted: Option<u64>,
+    /// What the server said that is not of the session itself.
+    lines: VecDeque<String>,
+    /// What could not be written yet.
+    unsaid: Vec<u8>,
 }
 
 impl Control {
-    pub(super) fn open(plan: &Plan) -> Result<Self, Gone> {
-        let stream = TcpStream::connect_timeout(&plan.place.addr, plan.timeout);
-        let mut stream = stream.map_err(|error| Gone::connecting(plan, error))?;
-        stream.set_nodelay(true).map_err(Gone::Network)?;
+    pub(crate) fn open(dial: Dial<'_>) -> Result<Self, Gone> {
+        let mut stream = dial.connect()?;
         let version = env!("CARGO_PKG_VERSION").to_owned();
+        let token = dial.token.map(str::to_owned);
         let hello =
-            Hello { role: Role::Control, token: plan.token.clone(), session: None, version };
-        let (session, version) = greet(&mut stream, &hello, plan.timeout)?;
+            Hello { service: dial.service, role: Role::Control, token, session: None, version };
+        let (session, version) = greet(&mut stream, &hello, dial.timeout)?;
         stream.set_nonblocking(true).map_err(Gone::Network)?;
         let (heard, said) = (Instant::now(), Instant::now());
-        Ok(Self { stream, session, version, partial: Vec::new(), heard, said, counted: None })
+        Ok(Self {
+            stream,
+            session,
+            version,
+            partial: Vec::new(),
+            heard,
+            said,
+            lines: VecDeque::new(),
+            unsaid: Vec::new(),
+        })
     }
 
     /// To be called several times a second: says that this end is there, and hears the other.
-    pub(super) fn turn(&mut self) -> Result<(), Gone> {
+    pub(crate) fn turn(&mut self) -> Result<(), Gone> {
         if self.said.elapsed() >= BEAT {
             self.said = Instant::now();
             self.say("?\n")?;
@@ -96,7 +133,7 @@ impl Control {
             match self.stream.read(&mut bytes) {
                 Ok(0) => return Err(Gone::Closed),
                 Ok(len) => self.hear(&bytes[..len])?,
-                Err(error) if super::probe::would_wait(&error) => break,
+                Err(error) if would_wait(&error) => break,
                 Err(error) => return Err(Gone::of(error)),
             }
         }
@@ -106,11 +143,18 @@ impl Control {
         Ok(())
     }
 
-    fn say(&mut self, line: &str) -> Result<(), Gone> {
-        match self.stream.write(line.as_bytes()) {
-            Ok(_) => Ok(()),
-            // Silence will tell.
-            Err(error) if super::probe::would_wait(&error) => Ok(()),
+    /// Says a line, which ends in a line feed; what finds no room goes before the next.
+    pub(crate) fn say(&mut self, line: &str) -> Result<(), Gone> {
+        // Of an end that takes nothing any more, silence will tell.
+        if self.unsaid.len() < LINE_BYTES_MAX {
+            self.unsaid.extend_from_slice(line.as_bytes());
+        }
+        match self.stream.write(&self.unsaid) {
+            Ok(len) => {
+                self.unsaid.drain(..len);
+                Ok(())
+            }
+            Err(error) if would_wait(&error) => Ok(()),
             Err(error) => Err(Gone::of(error)),
         }
     }
@@ -128,28 +172,52 @@ impl Control {
             let line = String::from_utf8_lossy(&std::mem::take(&mut self.partial)).into_owned();
             match line.split_once(' ') {
                 Some(("bye", why)) => return Err(Gone::Ended(one_line(why))),
-                Some(("datagrams", count)) => self.counted = count.parse().ok(),
-                // An answer to the beat; what a newer server says besides can be left out.
-                _ => {}
+                // An answer to the beat, or what a newer server says besides.
+                None => {}
+                Some(_) => {
+                    if self.lines.len() >= LINES_MAX {
+                        self.lines.pop_front();
+                    }
+                    self.lines.push_back(line);
+                }
             }
         }
         Ok(())
     }
 
     /// How many datagrams of this session the server got.
-    pub(super) fn count(&mut self) -> Option<u64> {
-        self.counted = None;
+    pub(crate) fn count(&mut self) -> Option<u64> {
         self.say("count\n").ok()?;
-        let deadline = Instant::now() + COUNT_MAX;
-        while self.counted.is_none() && Instant::now() < deadline {
-            self.turn().ok()?;
-            std::thread::sleep(Duration::from_millis(1));
+        self.await_line("datagrams", COUNT_MAX).ok()??.parse().ok()
+    }
+
+    /// The next line that was said with this first word, without it, if one has come.
+    pub(crate) fn line(&mut self, word: &str) -> Option<String> {
+        let is_it = |line: &String| line.split_once(' ').is_some_and(|it| it.0 == word);
+        let at = self.lines.iter().position(is_it)?;
+        let line = self.lines.remove(at)?;
+        line.split_once(' ').map(|it| it.1.to_owned())
+    }
+
+    /// Likewise, waited for; none if it did not come in time.
+    pub(crate) fn await_line(
+        &mut self,
+        word: &str,
+        timeout: Duration,
+    ) -> Result<Option<String>, Gone> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            self.turn()?;
+            let line = self.line(word);
+            if line.is_some() || Instant::now() >= deadline {
+                return Ok(line);
+            }
+            std::thread::sleep(LOOK);
         }
-        self.counted
     }
 
     /// Says why the session ends.
-    pub(super) fn end(mut self, why: &str) {
+    pub(crate) fn end(mut self, why: &str) {
         // Who is gone need not know.
         let _ = self.say(&format!("bye {why}\n"));
     }

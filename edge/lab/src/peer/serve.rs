@@ -1,17 +1,19 @@
-//! `throng ping serve`: answers every kind of ping on one port, until it is told to stop.
+//! `throng ping serve`: answers every kind of ping and of flow on one port, until it is told to stop.
 //!
 //! TCP and UDP share the port. A connection begins with a line of the protocol (see `protocol`), or
 //! speaks HTTP; each has a thread that waits in read(2), which is as fast as a plain server gets.
 //! Datagrams are answered by one thread, and only those of an open session, to the address that
 //! opened it by TCP: so an answer is never longer than its question, nor sent to anybody who has
-//! not proved where he is.
+//! not proved where he is. Datagrams of a flow have sockets of their own at the same port, connected
+//! to their senders, and a thread each.
 //!
 //! In: an address, limits and a token. Out: what happens, told as it does, and counts at the end.
-//! Everything is bounded: connections in all and of one address, bytes of messages in memory, time
-//! for a first line, silence.
+//! Everything is bounded: connections in all and of one address (sockets of a flow's datagrams count as
+//! such), flows at once, bytes of messages in memory, time for a first line, silence.
 
 mod connection;
 mod datagrams;
+mod flow;
 mod http;
 mod state;
 
@@ -26,7 +28,7 @@ use state::State;
 pub use state::{Counts, Happening};
 
 /// Bytes of an HTTP body or a message of WebSocket, at most.
-pub(super) const BODY_BYTES_MAX: u32 = 1 << 20;
+pub(crate) const BODY_BYTES_MAX: u32 = 1 << 20;
 /// How often waiting threads look whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long connections may take to end when the server stops.
@@ -49,6 +51,8 @@ pub struct ServeOptions {
     pub connections_max: u32,
     /// Connections of one address.
     pub per_address_max: u32,
+    /// Flows at once, of everybody.
+    pub flows_max: u32,
 }
 
 /// Why it does not serve.
@@ -61,7 +65,10 @@ pub enum ServeError {
     )]
     Open(IpAddr),
     /// Not a token.
-    #[error("a token is one word of 1 to {} visible ASCII characters", super::TOKEN_BYTES_MAX)]
+    #[error(
+        "a token is one word of 1 to {} visible ASCII characters",
+        super::protocol::TOKEN_BYTES_MAX
+    )]
     Token,
     /// The port is taken.
     #[error(
@@ -108,7 +115,7 @@ impl Server {
         if !ip.is_loopback() && options.token.is_none() {
             return Err(ServeError::Open(ip));
         }
-        if options.token.as_deref().is_some_and(|it| !super::is_token(it)) {
+        if options.token.as_deref().is_some_and(|it| !super::protocol::is_token(it)) {
             return Err(ServeError::Token);
         }
         let (listener, socket, address) = listen(options.address)?;
@@ -166,6 +173,10 @@ fn listen(address: SocketAddr) -> Result<(TcpListener, UdpSocket, SocketAddr), S
             Ok(socket) => {
                 let looks = socket.set_read_timeout(Some(LOOK));
                 looks.map_err(|it| wrong("UDP", bound, it))?;
+                // Only now: who else had the port has been found out. Programs of the same user may
+                // share it from here on, as the sockets of flows do (socket(7)).
+                let shared = rustix::net::sockopt::set_socket_reuseport(&socket, true);
+                shared.map_err(|it| wrong("UDP", bound, it.into()))?;
                 return Ok((listener, socket, bound));
             }
             // The system chose a port that is free for TCP alone.

@@ -18,7 +18,7 @@ pub const STREAMS_MAX: u16 = 64;
 /// Sizes of one sweep, at most.
 pub const SIZES_MAX: usize = 32;
 /// Bytes of one ping over a connection, at most.
-pub(super) const SIZE_BYTES_MAX: u32 = 16 << 20;
+pub(crate) const SIZE_BYTES_MAX: u32 = 16 << 20;
 /// Bytes of one datagram, at most: what UDP over IPv4 carries. Source: RFC 768, RFC 791.
 const DATAGRAM_BYTES_MAX: u32 = 65_507;
 /// Bytes of one ping, at least, where the ping carries its number: 16 say whose it is and which.
@@ -105,8 +105,8 @@ impl Kind {
             Self::Udp => Some((SIZE_BYTES_MIN, DATAGRAM_BYTES_MAX)),
             // Without the header of ICMP.
             Self::Icmp => Some((SIZE_BYTES_MIN, DATAGRAM_BYTES_MAX - 8)),
-            Self::Ws => Some((SIZE_BYTES_MIN, super::serve::BODY_BYTES_MAX)),
-            Self::Http => Some((0, super::serve::BODY_BYTES_MAX)),
+            Self::Ws => Some((SIZE_BYTES_MIN, crate::peer::serve::BODY_BYTES_MAX)),
+            Self::Http => Some((0, crate::peer::serve::BODY_BYTES_MAX)),
             Self::Connect => None,
         }
     }

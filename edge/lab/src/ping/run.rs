@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::control::Control;
 use super::jitter::Jitter;
 use super::plan::{Amount, Kind, Plan, PlanError};
 use super::probe::{Clock, Gone};
@@ -23,6 +22,8 @@ use crate::load::scenario::program::Op;
 use crate::load::{Environment, Finished, PingOp, PingSummary, RESULT_VERSION, Summary, Watch};
 use crate::measure::processors::{Realtime, cpus};
 use crate::measure::target::TargetError;
+use crate::peer::control::{Control, Dial};
+use crate::peer::protocol::Service;
 
 /// How often the control connection is looked at.
 const TURN: Duration = Duration::from_millis(50);
@@ -66,8 +67,14 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, PingError> {
     // Before the session is opened: it looks at the whole machine.
     let environment = Environment { peer: plan.peer.clone(), ..Environment::read() };
     let clock = Clock::start();
+    let dial = Dial {
+        service: Service::Ping,
+        addr: plan.place.addr,
+        token: plan.token.as_deref(),
+        timeout: plan.timeout,
+    };
     let control =
-        plan.kind.needs_server().then(|| Control::open(plan)).transpose().map_err(gone)?;
+        plan.kind.needs_server().then(|| Control::open(dial)).transpose().map_err(gone)?;
     let ops: Vec<Op> = plan
         .operations()
         .into_iter()

@@ -2,7 +2,6 @@
 //! `-h` is the histogram and help is `--help` alone.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
@@ -27,8 +26,8 @@ Examples:
   throng ping serve
   THRONG_TOKEN=s3cret throng ping serve --address 0.0.0.0
 
-It answers TCP and UDP round trips, connects, HTTP and WebSocket on one port until it is stopped
-(Ctrl-C), and then says what it has counted. To listen wider than loopback it wants a token, which
+It answers TCP and UDP round trips, connects, HTTP and WebSocket, and the flows of `throng flow`, on
+one port until it is stopped (Ctrl-C), and then says what it has counted. To listen wider than loopback it wants a token, which
 clients say with --token or THRONG_TOKEN. The token travels as it is: use one for nothing else.";
 
 /// The subcommand.
@@ -115,19 +114,13 @@ fn places() -> [Arg; 7] {
 }
 
 fn results() -> [Arg; 4] {
-    [
-        value(
-            "histogram",
-            "N|BOUNDS",
-            "Buckets of the histogram, or their bounds: 0.05,0.1,1 (ms) [20]",
-        )
-        .short('h'),
-        value("out", "DIR", "Write result.json, result.hlog, series.csv and report.html there")
-            .value_parser(value_parser!(PathBuf)),
-        value("json", "FILE", "Write the result as JSON").value_parser(value_parser!(PathBuf)),
-        value("expect", "CONDITION", "Exit with 1 unless it holds: 'p99 < 1ms', 'lost == 0'")
-            .action(ArgAction::Append),
-    ]
+    let [out, json, expect] = crate::measured::args("'p99 < 1ms', 'lost == 0'");
+    let histogram = value(
+        "histogram",
+        "N|BOUNDS",
+        "Buckets of the histogram, or their bounds: 0.05,0.1,1 (ms) [20]",
+    );
+    [histogram.short('h'), out, json, expect]
 }
 
 fn token(help: &'static str) -> Arg {
@@ -141,7 +134,7 @@ fn serve() -> Command {
             .value_parser(value_parser!(u32).range(1..=10_000))
     };
     Command::new("serve")
-        .about("Answer every kind of ping on one port, until interrupted")
+        .about("Answer every kind of ping and flow on one port, until interrupted")
         .after_help(SERVE)
         .disable_help_flag(true)
         .arg(help())
@@ -158,4 +151,5 @@ fn serve() -> Command {
         .arg(token("What clients have to say; needed to listen wider than loopback"))
         .arg(number("connections", "512", "Connections in all"))
         .arg(number("per-address", "128", "Connections of one address"))
+        .arg(number("flows", "8", "Flows at once, of everybody"))
 }

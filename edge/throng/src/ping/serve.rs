@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use clap::ArgMatches;
 use lab::ping::{Counts, Happening, ServeError, ServeOptions, Server};
 
-use super::token;
 use crate::load::Interrupt;
+use crate::measured::token;
 use crate::{EXIT_WRONG, complain};
 
 /// Serves until a signal comes. The exit code.
@@ -20,6 +20,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         token: token(matches),
         connections_max: matches.get_one("connections").copied().unwrap_or(512),
         per_address_max: matches.get_one("per-address").copied().unwrap_or(128),
+        flows_max: matches.get_one("flows").copied().unwrap_or(8),
     };
     let server = match Server::bind(options, |happening| say(&told(happening))) {
         Ok(server) => server,
@@ -44,9 +45,10 @@ fn say(line: &str) {
 fn told(happening: &Happening) -> String {
     match happening {
         Happening::Began { peer, version } => format!("{peer} began (throng {version})"),
-        Happening::Ended { peer, why, datagrams, messages } => {
-            format!("{peer} ended: {why}; {messages} messages, {datagrams} datagrams")
-        }
+        Happening::Ended { peer, why, datagrams, messages, flow_bytes } => match flow_bytes {
+            0 => format!("{peer} ended: {why}; {messages} messages, {datagrams} datagrams"),
+            bytes => format!("{peer} ended: {why}; a flow of {bytes} bytes"),
+        },
         Happening::Refused { peer, why } => format!("{peer} refused: {why}"),
     }
 }
@@ -61,6 +63,9 @@ fn summary(counts: &Counts) -> String {
         (counts.datagrams, "datagrams"),
         (counts.requests, "HTTP requests"),
         (counts.frames, "frames"),
+        (counts.flows, "flows"),
+        (counts.flow_bytes, "bytes of flows"),
+        (counts.refused_flows, "flows refused"),
         (counts.refused_busy, "turned away at a limit"),
         (counts.refused_token, "refused for their token"),
         (counts.refused_version, "refused for their version"),

@@ -8,6 +8,7 @@
 
 mod compare;
 mod doctor;
+mod flow;
 mod flow_styles;
 mod load;
 mod ping;
@@ -78,6 +79,10 @@ fn exit_codes_tell_who_was_wrong() {
         (&["compare", "--help"], 0, "99 % confidence interval"),
         (&["ping", "--help"], 0, "Exit codes:"),
         (&["ping", "serve", "--help"], 0, "--per-address"),
+        (&["flow", "--help"], 0, "Exit codes:"),
+        (&["flow"], 2, "no target"),
+        (&["flow", "127.0.0.1:1", "--expect", "goodput > 1s"], 2, "a rate in bits a second"),
+        (&["flow", "127.0.0.1:1", "--ntttcp", "a.txt"], 2, "FILE.xml or FILE.json"),
         (&["ping"], 2, "no target"),
         (&["flow", "styles", "--help"], 0, "Exit codes:"),
         (&["flow", "styles", "--style", "x"], 2, "expected one of recv"),

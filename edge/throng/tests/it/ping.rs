@@ -13,28 +13,28 @@ use serde_json::Value;
 use super::{Ran, throng};
 
 mod failures;
-mod relay;
+pub(super) mod relay;
 mod truth;
 
 /// How long until both ends have said what is wrong: two seconds, and what starting a process and
 /// this machine's other work take.
-const SOON: Duration = Duration::from_millis(3_500);
+pub(super) const SOON: Duration = Duration::from_millis(3_500);
 
 /// A folder that is gone when the test is done.
-struct Folder(PathBuf);
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("throng-ping-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         Self(path)
     }
 
-    fn path(&self) -> &str {
+    pub(super) fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }
 
-    fn result(&self) -> Value {
+    pub(super) fn result(&self) -> Value {
         serde_json::from_slice(&std::fs::read(self.0.join("result.json")).unwrap()).unwrap()
     }
 }
@@ -45,8 +45,8 @@ impl Drop for Folder {
     }
 }
 
-/// A running `throng ping …`, ended when it is dropped.
-struct Process {
+/// A running `throng ping …`, or another, ended when it is dropped.
+pub(super) struct Process {
     child: Child,
     lines: BufReader<ChildStdout>,
     seen: String,
@@ -56,9 +56,13 @@ struct Process {
 
 impl Process {
     fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_throng"))
-            .arg("ping")
-            .args(args)
+        let mut command = Command::new(env!("CARGO_BIN_EXE_throng"));
+        command.arg("ping").args(args);
+        Self::of(command)
+    }
+
+    pub(super) fn of(mut command: Command) -> Self {
+        let mut child = command
             .env_remove("THRONG_TOKEN")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -71,7 +75,7 @@ impl Process {
     }
 
     /// Waits until a second of a run has been counted.
-    fn is_counting(&mut self) {
+    pub(super) fn is_counting(&mut self) {
         while !self.complaints.contains(" counted ") {
             assert!(
                 self.errors.read_line(&mut self.complaints).unwrap() > 0,
@@ -82,7 +86,7 @@ impl Process {
     }
 
     /// The next line with `part` in it.
-    fn line_with(&mut self, part: &str) -> String {
+    pub(super) fn line_with(&mut self, part: &str) -> String {
         loop {
             let mut line = String::new();
             assert!(self.lines.read_line(&mut line).unwrap() > 0, "no `{part}`: {}", self.seen);
@@ -93,13 +97,20 @@ impl Process {
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Of a server that has just been started.
+    pub(super) fn port(&mut self) -> u16 {
+        let line = self.line_with("listening on ");
+        let address = line.split_whitespace().nth(2).unwrap();
+        address.rsplit_once(':').unwrap().1.parse().unwrap()
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
 
     /// Waits for its end.
-    fn end(mut self) -> Ran {
+    pub(super) fn end(mut self) -> Ran {
         let mut out = std::mem::take(&mut self.seen);
         self.lines.read_to_string(&mut out).unwrap();
         let mut err = std::mem::take(&mut self.complaints);
@@ -116,12 +127,10 @@ impl Drop for Process {
 }
 
 /// A server and its port.
-fn server(args: &[&str]) -> (Process, u16) {
+pub(super) fn server(args: &[&str]) -> (Process, u16) {
     let all: Vec<&str> = ["serve", "--port", "0"].into_iter().chain(args.iter().copied()).collect();
     let mut server = Process::start(&all);
-    let line = server.line_with("listening on ");
-    let address = line.split_whitespace().nth(2).unwrap();
-    let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+    let port = server.port();
     (server, port)
 }
 
@@ -130,12 +139,12 @@ fn ping(args: &[&str]) -> Ran {
     throng(&all)
 }
 
-fn at(port: u16) -> String {
+pub(super) fn at(port: u16) -> String {
     format!("127.0.0.1:{port}")
 }
 
 /// A number of the result.
-fn number(result: &Value, at: &str) -> f64 {
+pub(super) fn number(result: &Value, at: &str) -> f64 {
     result.pointer(at).and_then(Value::as_f64).unwrap_or_else(|| panic!("{at}: {result:#}"))
 }
 

@@ -154,6 +154,7 @@ enum Written {
     Time,
     Share,
     Bytes,
+    Bits,
 }
 
 impl Written {
@@ -162,6 +163,7 @@ impl Written {
             Unit::Time => self == Self::Time,
             Unit::Share => matches!(self, Self::Share | Self::Plain),
             Unit::Bytes => matches!(self, Self::Bytes | Self::Thousands | Self::Plain),
+            Unit::Bits => matches!(self, Self::Bits | Self::Thousands | Self::Plain),
             Unit::Number => matches!(self, Self::Thousands | Self::Plain),
         }
     }
@@ -180,6 +182,11 @@ fn value_of(text: &str) -> Option<(f64, Written)> {
         "%" => (0.01, Written::Share),
         "k" => (1e3, Written::Thousands),
         "M" => (1e6, Written::Thousands),
+        "G" => (1e9, Written::Thousands),
+        "b" => (1.0, Written::Bits),
+        "kb" => (1e3, Written::Bits),
+        "Mb" => (1e6, Written::Bits),
+        "Gb" => (1e9, Written::Bits),
         "KB" => (1e3, Written::Bytes),
         "MB" => (1e6, Written::Bytes),
         "GB" => (1e9, Written::Bytes),

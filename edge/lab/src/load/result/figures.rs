@@ -1,6 +1,7 @@
 //! Figures of one run that tables and comparisons are about; none where the run has nothing to say.
 
 use super::Summary;
+use super::flow::FlowSummary;
 use super::summary::INTERVAL_S;
 use crate::load::record::Stage;
 use crate::measure::number::{float, seconds_text};
@@ -59,6 +60,78 @@ pub(crate) fn service_p50(summary: &Summary) -> Option<f64> {
 #[expect(clippy::unnecessary_wraps, reason = "as the others")]
 pub(crate) fn errors(summary: &Summary) -> Option<f64> {
     Some(float(summary.errors_count()))
+}
+
+/// Bits a second that a flow's receiver got.
+pub(crate) fn goodput(summary: &Summary) -> Option<f64> {
+    counted_flow(summary).map(|it| it.goodput_bits)
+}
+
+/// Bits a second that its sender handed to the kernel.
+pub(crate) fn sent_rate(summary: &Summary) -> Option<f64> {
+    counted_flow(summary).map(|it| it.sender.bits_per_s)
+}
+
+/// Of its datagrams, those that never came.
+pub(crate) fn loss(summary: &Summary) -> Option<f64> {
+    let it = counted_flow(summary)?.datagrams?;
+    (it.sent > 0).then(|| float(it.lost) / float(it.sent))
+}
+
+/// Of them, those that were dropped at the receiver's socket.
+pub(crate) fn drops(summary: &Summary) -> Option<f64> {
+    counted_flow(summary)?.datagrams.map(|it| float(it.dropped))
+}
+
+/// Datagrams that came after a later one.
+pub(crate) fn reordered(summary: &Summary) -> Option<f64> {
+    counted_flow(summary)?.datagrams.map(|it| float(it.reordered))
+}
+
+/// Segments that its TCP sent again.
+pub(crate) fn retransmits(summary: &Summary) -> Option<f64> {
+    counted_flow(summary)?.retransmits.map(float)
+}
+
+/// Mean round trip of its connections, in nanoseconds.
+pub(crate) fn rtt(summary: &Summary) -> Option<f64> {
+    let connections = &counted_flow(summary)?.connections_tcp;
+    let sum: f64 = connections.iter().map(|it| float(it.rtt_ns)).sum();
+    let count = float(connections.len() as u64);
+    (sum > 0.0).then(|| sum / count)
+}
+
+/// Processor time of its receiver for each byte, in nanoseconds.
+pub(crate) fn cpu_per_byte(summary: &Summary) -> Option<f64> {
+    counted_flow(summary)?.receiver.cpu_ns_per_byte
+}
+
+/// Likewise for each datagram.
+pub(crate) fn cpu_per_datagram(summary: &Summary) -> Option<f64> {
+    counted_flow(summary)?.receiver.cpu_ns_per_datagram
+}
+
+/// Processor time of its sender for each byte, in nanoseconds.
+pub(crate) fn sender_cpu_per_byte(summary: &Summary) -> Option<f64> {
+    counted_flow(summary)?.sender.cpu_ns_per_byte
+}
+
+/// Datagrams received per CPU-second of its receiver.
+pub(crate) fn datagrams_per_cpu_s(summary: &Summary) -> Option<f64> {
+    cpu_per_datagram(summary).filter(|ns| *ns > 0.0).map(|ns| 1e9 / ns)
+}
+
+/// Datagrams received a second.
+pub(crate) fn datagrams_per_s(summary: &Summary) -> Option<f64> {
+    let flow = counted_flow(summary)?;
+    let end = &flow.receiver;
+    let has_any = flow.datagrams.is_some() && end.counted_s > 0.0;
+    has_any.then(|| float(end.datagrams) / end.counted_s)
+}
+
+/// A flow of which anything was counted at both ends.
+pub(crate) fn counted_flow(summary: &Summary) -> Option<&FlowSummary> {
+    summary.flow.as_ref().filter(|it| it.receiver.counted_s > 0.0)
 }
 
 /// The interval whose highest and lowest mean is told of the operation `name`: Tsung's 10 s, or

@@ -12,7 +12,7 @@ use super::figures;
 use super::progress::Progress;
 use super::summary::{OpSummary, Summary};
 use crate::load::record::{OpRecord, Record};
-use crate::measure::number::{bytes_f64, float, group_f64, rate, time_f64};
+use crate::measure::number::{bits, bytes_f64, float, group_f64, rate, time_f64};
 use crate::measure::percentiles::{Percentiles, Times};
 
 /// What a figure is counted in, which says how its values are written and read.
@@ -24,6 +24,8 @@ pub(crate) enum Unit {
     Share,
     /// Memory.
     Bytes,
+    /// A second.
+    Bits,
     /// Things, or things a second.
     Number,
 }
@@ -35,6 +37,7 @@ impl Unit {
             Self::Time => "a time: write 20ms, 1.5s or 300us",
             Self::Share => "a share: write 5 % or 0.05",
             Self::Bytes => "an amount of memory: write 500MB or 2GB",
+            Self::Bits => "a rate in bits a second: write 900Mb or 9.5Gb",
             Self::Number => {
                 "a number: write 700 or 16k; `error_share` is the share of an operation"
             }
@@ -46,6 +49,7 @@ impl Unit {
             Self::Time => "time",
             Self::Share => "share",
             Self::Bytes => "memory",
+            Self::Bits => "bit rate",
             Self::Number => "number",
         }
     }
@@ -56,6 +60,7 @@ impl Unit {
             Self::Time => time_f64(value),
             Self::Share => format!("{:.2} %", value * 100.0),
             Self::Bytes => bytes_f64(value),
+            Self::Bits => bits(value),
             // Counts are whole, and some may be below nought.
             Self::Number if value.fract() == 0.0 && value >= 0.0 => group_f64(value),
             Self::Number => rate(value),
@@ -173,6 +178,61 @@ const ROWS: &[Row] = &[
     of_run(
         ("jitter", Unit::Time, Span::Counted, "of a ping's round trips, as RFC 3550 has it"),
         |run| run.ping.as_ref()?.ops.first().map(|it| it.jitter_ns),
+        None,
+    ),
+    of_run(
+        ("goodput", Unit::Bits, Span::Counted, "what a flow's receiver got, a second"),
+        figures::goodput,
+        None,
+    ),
+    of_run(
+        ("sent_rate", Unit::Bits, Span::Counted, "what a flow's sender gave its kernel, a second"),
+        figures::sent_rate,
+        None,
+    ),
+    of_run(
+        ("loss", Unit::Share, Span::Counted, "of a flow's datagrams, those that never came"),
+        figures::loss,
+        None,
+    ),
+    of_run(
+        ("drops", Unit::Number, Span::Counted, "of them, dropped at the receiver's socket"),
+        figures::drops,
+        None,
+    ),
+    of_run(
+        ("retransmits", Unit::Number, Span::Counted, "segments that a flow's TCP sent again"),
+        figures::retransmits,
+        None,
+    ),
+    of_run(
+        ("rtt", Unit::Time, Span::End, "a flow's round trip by TCP; of several the mean"),
+        figures::rtt,
+        None,
+    ),
+    of_run(
+        ("cpu_per_byte", Unit::Time, Span::Counted, "processor time of a flow's receiver"),
+        figures::cpu_per_byte,
+        None,
+    ),
+    of_run(
+        ("cpu_per_datagram", Unit::Time, Span::Counted, "likewise, for each datagram"),
+        figures::cpu_per_datagram,
+        None,
+    ),
+    of_run(
+        ("sender_cpu_per_byte", Unit::Time, Span::Counted, "processor time of a flow's sender"),
+        figures::sender_cpu_per_byte,
+        None,
+    ),
+    of_run(
+        (
+            "datagrams_per_cpu_s",
+            Unit::Number,
+            Span::Counted,
+            "datagrams received per CPU-second of a flow's receiver",
+        ),
+        figures::datagrams_per_cpu_s,
         None,
     ),
     of_run(
@@ -509,7 +569,7 @@ mod tests {
     #[test]
     fn every_name_is_understood_and_stands_on_every_page() {
         let all = names(false);
-        assert_eq!(all.len(), names(true).len() + 11);
+        assert_eq!(all.len(), names(true).len() + 21);
         for name in &all {
             assert!(Metric::parse(name, false).is_ok(), "{name}");
         }

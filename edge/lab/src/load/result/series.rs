@@ -2,8 +2,30 @@
 
 use std::fmt::Write as _;
 
-use super::STRETCH_S_MIN;
+use super::{FlowSecond, STRETCH_S_MIN};
 use crate::load::result::summary::Summary;
+use crate::measure::number::float;
+
+/// A column of a flow: its name, and the figure of a second.
+type FlowColumn = (&'static str, fn(&FlowSecond) -> f64);
+
+/// What a flow's seconds have besides.
+const FLOW: [FlowColumn; 13] = [
+    ("goodput_bits", |it| it.goodput_bits),
+    ("sent_bits", |it| it.sent_bits),
+    ("datagrams_per_s", |it| it.datagrams_per_s),
+    ("retransmits", |it| float(it.retransmits)),
+    ("rtt_us", |it| float(it.rtt_ns) / 1e3),
+    ("window_bytes", |it| float(it.window_bytes)),
+    #[expect(clippy::cast_precision_loss, reason = "a count")]
+    ("lost", |it| it.lost as f64),
+    ("reordered", |it| float(it.reordered)),
+    ("dropped", |it| float(it.dropped)),
+    ("sender_user", |it| it.sender_user),
+    ("sender_system", |it| it.sender_system),
+    ("receiver_user", |it| it.receiver_user),
+    ("receiver_system", |it| it.receiver_system),
+];
 
 /// The table with its head line. Times are microseconds, rates per second, processors shares of
 /// one; those are empty in what a stage's end left of a second.
@@ -35,8 +57,11 @@ pub fn csv(summary: &Summary) -> String {
             let _ = write!(out, ",{name}.{column}");
         }
     }
+    for (column, _) in FLOW.into_iter().filter(|_| summary.flow.is_some()) {
+        let _ = write!(out, ",flow.{column}");
+    }
     out.push('\n');
-    for second in &summary.series {
+    for (index, second) in summary.series.iter().enumerate() {
         let is_long = second.length_s >= STRETCH_S_MIN;
         let share = |cpu: f64| if is_long { format!("{cpu:.3}") } else { String::new() };
         let _ = write!(
@@ -73,16 +98,27 @@ pub fn csv(summary: &Summary) -> String {
                 op.started,
             );
         }
+        of_flow(&mut out, summary, index);
         out.push('\n');
     }
     out
+}
+
+/// What a flow's second has besides.
+fn of_flow(out: &mut String, summary: &Summary, index: usize) {
+    let Some(flow) = &summary.flow else { return };
+    let it = flow.series.get(index).copied().unwrap_or_default();
+    for (_, value) in FLOW {
+        // Writing to a String cannot fail.
+        let _ = write!(out, ",{:.3}", value(&it));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::csv;
     use crate::load::result::summary::{OpSummary, Summary};
-    use crate::load::result::{Second, SecondOp};
+    use crate::load::result::{FlowSummary, Second, SecondOp};
 
     #[test]
     fn every_line_has_every_column() {
@@ -92,6 +128,12 @@ mod tests {
         let text = csv(&Summary { ops: vec![op], series, ..Summary::default() });
         let columns: Vec<_> = text.lines().map(|line| line.split(',').count()).collect();
         assert_eq!(columns, [22, 22, 22], "{text}");
+        // A flow has columns of its own, behind the others.
+        let flow = Some(FlowSummary::default());
+        let series = vec![Second { length_s: 1.0, ..Second::default() }; 2];
+        let flow_text = csv(&Summary { flow, series, ..Summary::default() });
+        let columns: Vec<_> = flow_text.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(columns, [24, 24, 24], "{flow_text}");
         // Nothing can be said of processors in 3 ms.
         assert!(text.contains(",0,0.000,0.000,") && text.contains(",0,,,"), "{text}");
     }

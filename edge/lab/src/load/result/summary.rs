@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::expect::Verdict;
+use super::flow::FlowSummary;
 use super::ping::PingSummary;
 use super::{Ramp, Second};
 use crate::load::record::kind::Cause;
@@ -32,8 +33,8 @@ pub(crate) const PLAYERS_MIN: u32 = 8_000;
 pub struct Summary {
     /// `RESULT_VERSION`.
     pub version: u32,
-    /// The command that measured: `load` or `ping`; empty in results of older versions, which are
-    /// `load`'s. `ping` says `streams` where `load` says players.
+    /// The command that measured: `load`, `ping` or `flow`; empty in results of older versions, which
+    /// are `load`'s. `ping` says `streams` where `load` says players, `flow` connections.
     #[serde(default)]
     pub command: String,
     /// Name of the scenario.
@@ -90,6 +91,9 @@ pub struct Summary {
     /// What only `throng ping` has to say; none of other commands.
     #[serde(default)]
     pub ping: Option<PingSummary>,
+    /// What only `throng flow` has to say; none of other commands.
+    #[serde(default)]
+    pub flow: Option<FlowSummary>,
     /// Where it took place.
     pub environment: Environment,
     /// The run second by second.
@@ -455,11 +459,12 @@ fn total(counts: impl Iterator<Item = u64>) -> u64 {
 impl Summary {
     /// So many of those who asked, in the words of the command.
     pub(crate) fn actors(&self, count: u32) -> String {
-        match &self.ping {
-            Some(_) if count == 1 => "1 stream".to_owned(),
-            Some(_) => format!("{count} streams"),
-            None => players(count),
-        }
+        let word = match (&self.ping, &self.flow) {
+            (Some(_), _) => "stream",
+            (_, Some(_)) => "connection",
+            (None, None) => return players(count),
+        };
+        format!("{count} {word}{}", if count == 1 { "" } else { "s" })
     }
 
     /// The operation that the headline is about.

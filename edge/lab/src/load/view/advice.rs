@@ -258,11 +258,12 @@ pub fn failure(summary: &Summary) -> Option<String> {
         return None;
     }
     let mut reason = if summary.counted_s > 0.0 {
-        match summary.ping {
-            Some(_) => "nothing was answered".to_owned(),
-            None => "nothing was answered as the scenario wants".to_owned(),
+        match (&summary.ping, &summary.flow) {
+            (Some(_), _) => "nothing was answered".to_owned(),
+            (_, Some(_)) => "nothing was carried".to_owned(),
+            (None, None) => "nothing was answered as the scenario wants".to_owned(),
         }
-    } else if summary.ping.is_some() && !summary.ended.is_empty() {
+    } else if (summary.ping.is_some() || summary.flow.is_some()) && !summary.ended.is_empty() {
         return Some(summary.ended.clone());
     } else if summary.errors.is_empty() && !summary.ended.is_empty() {
         summary.ended.clone()
@@ -284,6 +285,11 @@ pub fn failure(summary: &Summary) -> Option<String> {
 pub(crate) fn mending(summary: &Summary) -> Vec<String> {
     if summary.ping.is_some() {
         return mending_of_ping(summary);
+    }
+    if summary.flow.is_some() {
+        let text =
+            "a lower --rate, or more threads on more processors (-m), until this line goes away";
+        return vec![text.to_owned()];
     }
     let settings = &summary.settings;
     let environment = &summary.environment;

@@ -7,6 +7,7 @@
 
 mod charts;
 mod comparison;
+mod flow;
 mod over_time;
 mod overlays;
 mod ping;
@@ -41,6 +42,22 @@ pub fn html(summary: &Summary) -> String {
 fn write_page(out: &mut String, summary: &Summary) -> std::fmt::Result {
     page::open(out, &format!("{}: {}", summary.scenario, summary.title))?;
     head(out, summary)?;
+    match &summary.flow {
+        Some(it) => flow::body(out, summary, it)?,
+        None => body(out, summary)?,
+    }
+    let environment = &summary.environment;
+    page::commands(out, &environment.command_line())?;
+    pairs(out, "Where it was measured", environment.rows())?;
+    tables::warnings(out, environment)?;
+    let json = serde_json::to_string(summary).unwrap_or_default().replace('<', "\\u003c");
+    write!(out, "<script type=\"application/json\" id=\"result\">{json}</script>")?;
+    page::close(out);
+    Ok(())
+}
+
+/// Charts and tables of operations.
+fn body(out: &mut String, summary: &Summary) -> std::fmt::Result {
     charts::charts(out, summary)?;
     ping::figures(out, summary)?;
     if summary.settings.is_closed() {
@@ -55,15 +72,7 @@ fn write_page(out: &mut String, summary: &Summary) -> std::fmt::Result {
         None => tables::deliveries(out, summary)?,
     }
     tables::errors(out, summary)?;
-    tables::costs(out, summary)?;
-    let environment = &summary.environment;
-    page::commands(out, &environment.command_line())?;
-    pairs(out, "Where it was measured", environment.rows())?;
-    tables::warnings(out, environment)?;
-    let json = serde_json::to_string(summary).unwrap_or_default().replace('<', "\\u003c");
-    write!(out, "<script type=\"application/json\" id=\"result\">{json}</script>")?;
-    page::close(out);
-    Ok(())
+    tables::costs(out, summary)
 }
 
 fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
@@ -91,7 +100,7 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if let Some(text) = what_went_wrong(summary) {
         banner(out, Mood::Warn, "Errors.", &text)?;
     }
-    if summary.settings.is_closed() {
+    if summary.settings.is_closed() && summary.flow.is_none() {
         let text = "Each operation began when the last was answered: this finds throughput, and \
                     its times say nothing about what users feel.";
         banner(out, Mood::Note, "Closed loop.", text)?;
@@ -153,9 +162,16 @@ fn badges(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if let Some((mood, text)) = expected(&summary.expectations) {
         badge(out, mood, &text)?;
     }
-    badge(out, Mood::Note, if summary.settings.is_closed() { "closed loop" } else { "open loop" })?;
+    if summary.flow.is_none() {
+        let kind = if summary.settings.is_closed() { "closed loop" } else { "open loop" };
+        badge(out, Mood::Note, kind)?;
+    }
     if is_empty {
-        badge(out, Mood::Bad, "nothing answered")?;
+        badge(
+            out,
+            Mood::Bad,
+            if summary.flow.is_some() { "nothing carried" } else { "nothing answered" },
+        )?;
     }
     let errors = summary.errors_count();
     if errors > 0 {
@@ -182,6 +198,9 @@ fn expected(verdicts: &[Verdict]) -> Option<(Mood, String)> {
 
 /// The run in one sentence.
 fn verdict(summary: &Summary) -> String {
+    if let Some(flow) = &summary.flow {
+        return flow::verdict(flow);
+    }
     let Some(op) = summary.headline_op() else { return "Nothing was measured.".to_owned() };
     if op.done == 0 {
         return format!("No {} was answered.", op.name);
@@ -238,6 +257,10 @@ fn what_went_wrong(summary: &Summary) -> Option<String> {
 /// What was asked for and what became of it.
 fn how(summary: &Summary) -> String {
     let settings = &summary.settings;
+    if let Some(flow) = &summary.flow {
+        let begun = stamp(summary.started_unix_s);
+        return format!("{}; begun {begun}.", crate::flow::text::how(summary, flow));
+    }
     let loop_kind = settings.loop_words();
     let pipeline = match settings.pipeline {
         0 | 1 => String::new(),
@@ -264,6 +287,9 @@ fn how(summary: &Summary) -> String {
 
 /// What matters most first: times in the open loop, in the closed one throughput.
 fn tiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    if let Some(flow) = &summary.flow {
+        return flow::tiles(out, flow);
+    }
     let Some(op) = summary.headline_op() else { return Ok(()) };
     let is_closed = summary.settings.is_closed();
     for is_first in [true, false] {

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::super::plan::SIZE_BYTES_MAX;
 use super::super::protocol::{
-    HEAD_BYTES, Hello, LINE_BYTES_MAX, PREFIX, Refusal, Reply, Role, SILENCE_MAX, is_same_token,
-    read_head,
+    BEAT, HEAD_BYTES, Hello, LINE_BYTES_MAX, PREFIX, Refusal, Reply, Role, SILENCE_MAX, Service,
+    is_same_token, read_head,
 };
 use super::datagrams::plain;
 use super::state::{Happening, Place, SMALL_BYTES, Session, State};
-use super::{LOOK, http};
+use super::{LOOK, flow, http};
 use crate::measure::text::one_line;
+use crate::ping::plan::SIZE_BYTES_MAX;
 
 /// How long a first line may take.
 const FIRST_LINE_MAX: Duration = Duration::from_secs(2);
@@ -74,9 +74,17 @@ fn begin(mut stream: TcpStream, peer: SocketAddr, state: &Arc<State>) -> std::io
         }
         Role::Tcp => {
             let number = hello.session.unwrap_or(0);
-            let Some(session) = state.session(number, plain(peer.ip())) else {
+            let session = state.session(number, plain(peer.ip()));
+            let session = session.filter(|it| it.service == hello.service);
+            let Some(session) = session else {
                 return refuse(&mut stream, peer, state, &Refusal::Session);
             };
+            if hello.service == Service::Flow {
+                return match session.flow.get().and_then(|flow| flow.lane()) {
+                    Some(lane) => lane.carry(stream, state, number),
+                    None => refuse(&mut stream, peer, state, &Refusal::Session),
+                };
+            }
             stream.write_all(Reply::line(number).as_bytes())?;
             messages(&mut stream, state, &session, rest)
         }
@@ -94,7 +102,9 @@ fn refuse(
             Refusal::Token => &mut it.refused_token,
             Refusal::Version { .. } => &mut it.refused_version,
             Refusal::Busy(_) => &mut it.refused_busy,
-            Refusal::Service(_) | Refusal::Form | Refusal::Session => &mut it.refused_form,
+            Refusal::Service(_) | Refusal::Form | Refusal::Asked(_) | Refusal::Session => {
+                &mut it.refused_form
+            }
         };
         *count += 1;
     });
@@ -158,7 +168,7 @@ fn control(
     state: &Arc<State>,
     hello: &Hello,
 ) -> std::io::Result<()> {
-    let session = state.open(plain(peer.ip()));
+    let session = state.open(plain(peer.ip()), hello.service);
     state.count(|it| it.sessions += 1);
     state.tell(&Happening::Began { peer: session.peer, version: one_line(&hello.version) });
     let ended = stream
@@ -172,19 +182,35 @@ fn control(
         why,
         datagrams: datagrams.load(Ordering::Relaxed),
         messages: messages.load(Ordering::Relaxed),
+        flow_bytes: session.flow.get().map_or(0, |flow| flow.bytes()),
     });
     Ok(())
 }
 
 /// Why the session ends.
-fn listen_to(stream: &mut TcpStream, state: &State, session: &Session) -> std::io::Result<String> {
-    let mut heard = Instant::now();
+fn listen_to(
+    stream: &mut TcpStream,
+    state: &Arc<State>,
+    session: &Session,
+) -> std::io::Result<String> {
+    let (mut heard, mut said) = (Instant::now(), Instant::now());
     let mut bytes = [0; LINE_BYTES_MAX];
     let mut line = Vec::new();
     loop {
         if state.is_over() {
             stream.write_all(b"bye stopped\n")?;
             return Ok("stopped".to_owned());
+        }
+        if let Some(flow) = session.flow.get() {
+            // What it carries says as well that the other end is there; and the other end is to hear
+            // that this one is, however full the way here is.
+            if flow.is_moving() {
+                heard = Instant::now();
+            }
+            if said.elapsed() >= BEAT {
+                said = Instant::now();
+                stream.write_all(b"!\n")?;
+            }
         }
         if heard.elapsed() > SILENCE_MAX {
             state.count(|it| it.vanished += 1);
@@ -206,17 +232,30 @@ fn listen_to(stream: &mut TcpStream, state: &State, session: &Session) -> std::i
                 continue;
             }
             let said = String::from_utf8_lossy(&std::mem::take(&mut line)).into_owned();
-            match said.split_once(' ') {
-                Some(("bye", why)) => return Ok(one_line(why)),
-                None if said == "count" => {
-                    let count = session.datagrams.load(Ordering::Relaxed);
-                    stream.write_all(format!("datagrams {count}\n").as_bytes())?;
-                }
-                None if said == "?" => stream.write_all(b"!\n")?,
-                // What a newer client says besides can be left out.
-                _ => {}
+            if let Some(("bye", why)) = said.split_once(' ') {
+                return Ok(one_line(why));
             }
+            answer(stream, state, session, &said)?;
         }
+    }
+}
+
+/// Answers a line of a session.
+fn answer(
+    stream: &mut TcpStream,
+    state: &Arc<State>,
+    session: &Session,
+    said: &str,
+) -> std::io::Result<()> {
+    match said {
+        "?" => stream.write_all(b"!\n"),
+        "count" => {
+            let count = session.datagrams.load(Ordering::Relaxed);
+            stream.write_all(format!("datagrams {count}\n").as_bytes())
+        }
+        _ if session.service == Service::Flow => flow::answer(stream, state, session, said),
+        // What a newer client says besides can be left out.
+        _ => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 //! In: datagrams of strangers. Out: the same bytes, to the address that has opened the session by
 //! TCP; nothing to anybody else.
 
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
 
 use super::super::protocol::read_datagram;
@@ -20,22 +20,39 @@ pub(super) fn answer(socket: &UdpSocket, state: &State) {
             // Time to look, or an error that an earlier answer has come back as.
             continue;
         };
-        let bytes = &datagram[..len];
-        let session =
-            read_datagram(bytes).and_then(|(number, _)| state.session(number, plain(peer.ip())));
-        let Some(session) = session else {
-            state.count(|it| it.datagrams_foreign += 1);
-            continue;
-        };
-        match socket.send_to(bytes, peer) {
-            Ok(_) => state.datagrams.fetch_add(1, Ordering::Relaxed),
-            Err(_) => {
-                state.count(|it| it.datagrams_unsent += 1);
-                0
-            }
-        };
-        session.datagrams.fetch_add(1, Ordering::Relaxed);
+        answer_one(socket, state, &datagram[..len], peer);
     }
+}
+
+/// Answers those that came to the socket of a flow before it was connected to its sender, and were
+/// not meant for it. The socket does not block.
+pub(super) fn answer_waiting(socket: &UdpSocket, state: &State) {
+    let mut datagram = vec![0; DATAGRAM_BYTES];
+    while let Ok((len, peer)) = socket.recv_from(&mut datagram) {
+        answer_one(socket, state, &datagram[..len], peer);
+    }
+}
+
+fn answer_one(socket: &UdpSocket, state: &State, bytes: &[u8], peer: SocketAddr) {
+    let found = read_datagram(bytes);
+    let session = found
+        .and_then(|(session, number)| Some((state.session(session, plain(peer.ip()))?, number)));
+    let Some((session, number)) = session else {
+        state.count(|it| it.datagrams_foreign += 1);
+        return;
+    };
+    // The first ones of a flow say where it comes from; that they come back says that it may begin.
+    if let Some(flow) = session.flow.get() {
+        flow.comes_from(number, peer);
+    }
+    match socket.send_to(bytes, peer) {
+        Ok(_) => state.datagrams.fetch_add(1, Ordering::Relaxed),
+        Err(_) => {
+            state.count(|it| it.datagrams_unsent += 1);
+            0
+        }
+    };
+    session.datagrams.fetch_add(1, Ordering::Relaxed);
 }
 
 /// An address of IPv4 that comes in the clothes of IPv6 is the same address.

@@ -5,12 +5,14 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use super::super::probe::random;
+use super::super::gone::random;
+use super::super::protocol::Service;
 use super::ServeOptions;
+use super::flow::Flow;
 
 /// Bytes of messages that are in memory at once, at most; messages up to [`SMALL_BYTES`] do not count.
 const MESSAGES_BYTES_MAX: usize = 256 << 20;
@@ -39,6 +41,8 @@ pub enum Happening {
         datagrams: u64,
         /// Messages that came of it.
         messages: u64,
+        /// Bytes of its flow, in either direction.
+        flow_bytes: u64,
     },
     /// Somebody was refused; told once a second of each kind at most.
     Refused {
@@ -66,6 +70,12 @@ pub struct Counts {
     pub requests: u64,
     /// Frames of WebSocket answered.
     pub frames: u64,
+    /// Flows that were begun.
+    pub flows: u64,
+    /// Bytes of flows, in either direction.
+    pub flow_bytes: u64,
+    /// Flows refused for what they asked, or because there were too many.
+    pub refused_flows: u64,
     /// Turned away at a limit.
     pub refused_busy: u64,
     /// Refused for their token.
@@ -83,11 +93,14 @@ pub struct Counts {
 /// An open session.
 #[derive(Debug)]
 pub(super) struct Session {
+    pub(super) service: Service,
     pub(super) number: u64,
     pub(super) peer: IpAddr,
     pub(super) datagrams: AtomicU64,
     pub(super) messages: AtomicU64,
     pub(super) is_over: AtomicBool,
+    /// What it asked for, if it is a flow's.
+    pub(super) flow: OnceLock<Arc<Flow>>,
 }
 
 pub(super) struct State {
@@ -102,11 +115,13 @@ pub(super) struct State {
     /// Likewise.
     pub(super) messages: AtomicU64,
     message_bytes: AtomicUsize,
+    /// At this moment.
+    flows: AtomicU32,
     told: Mutex<HashMap<&'static str, Instant>>,
 }
 
 /// What cannot be poisoned: a panic ends the process.
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -122,6 +137,7 @@ impl State {
             datagrams: AtomicU64::new(0),
             messages: AtomicU64::new(0),
             message_bytes: AtomicUsize::new(0),
+            flows: AtomicU32::new(0),
             told: Mutex::default(),
         }
     }
@@ -183,18 +199,20 @@ impl State {
     }
 
     /// Opens a session, with a number that nobody can guess.
-    pub(super) fn open(&self, peer: IpAddr) -> Arc<Session> {
+    pub(super) fn open(&self, peer: IpAddr, service: Service) -> Arc<Session> {
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         let mut number = u64::from_ne_bytes(random());
         while sessions.contains_key(&number) {
             number = u64::from_ne_bytes(random());
         }
         let session = Arc::new(Session {
+            service,
             number,
             peer,
             datagrams: AtomicU64::new(0),
             messages: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
+            flow: OnceLock::new(),
         });
         sessions.insert(number, session.clone());
         session
@@ -202,6 +220,9 @@ impl State {
 
     pub(super) fn close(&self, session: &Session) {
         session.is_over.store(true, Ordering::Relaxed);
+        if let Some(flow) = session.flow.get() {
+            flow.end();
+        }
         self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(&session.number);
     }
 
@@ -209,6 +230,13 @@ impl State {
     pub(super) fn session(&self, number: u64, peer: IpAddr) -> Option<Arc<Session>> {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
         sessions.get(&number).filter(|it| it.peer == peer).cloned()
+    }
+
+    /// A place for a flow; none at the limit.
+    pub(super) fn flow_place(state: &Arc<Self>) -> Option<FlowPlace> {
+        let before = state.flows.fetch_add(1, Ordering::Relaxed);
+        let place = FlowPlace(state.clone());
+        (before < state.options.flows_max).then_some(place)
     }
 
     /// Takes memory for a message; given back when the room is dropped. None when there is none.
@@ -220,7 +248,7 @@ impl State {
     }
 }
 
-/// Memory of messages.
+/// Memory of messages and of flows.
 pub(super) struct Room<'a> {
     state: &'a State,
     bytes: usize,
@@ -229,6 +257,15 @@ pub(super) struct Room<'a> {
 impl Drop for Room<'_> {
     fn drop(&mut self) {
         self.state.message_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A flow's place; free again when it is dropped.
+pub(super) struct FlowPlace(Arc<State>);
+
+impl Drop for FlowPlace {
+    fn drop(&mut self) {
+        self.0.flows.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -256,7 +293,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::ServeOptions;
-    use super::{MESSAGES_BYTES_MAX, SMALL_BYTES, State};
+    use super::{MESSAGES_BYTES_MAX, SMALL_BYTES, Service, State};
 
     fn state() -> Arc<State> {
         let options = ServeOptions {
@@ -264,6 +301,7 @@ mod tests {
             token: None,
             connections_max: 3,
             per_address_max: 2,
+            flows_max: 2,
         };
         Arc::new(State::new(options, Box::new(|_| {})))
     }
@@ -287,9 +325,18 @@ mod tests {
     }
 
     #[test]
+    fn flows_are_bounded() {
+        let state = state();
+        let [one, two, three] = [(); 3].map(|()| State::flow_place(&state));
+        assert!(one.is_some() && two.is_some() && three.is_none());
+        drop(one);
+        assert!(State::flow_place(&state).is_some());
+    }
+
+    #[test]
     fn a_session_is_its_addresss_and_memory_is_bounded() {
         let state = state();
-        let session = state.open(ip(1));
+        let session = state.open(ip(1), Service::Ping);
         assert!(state.session(session.number, ip(1)).is_some());
         assert!(state.session(session.number, ip(2)).is_none());
         state.close(&session);

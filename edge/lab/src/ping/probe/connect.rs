@@ -80,7 +80,7 @@ impl Probe for Connect {
             Ok(()) => self.stood_ns = Some(clock.now()),
             Err(error)
                 if error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {}
-            Err(error) => return Err(Gone::connecting(&self.plan, error)),
+            Err(error) => return Err(self.plan.unreachable(error)),
         }
         Ok(sent_ns)
     }
@@ -94,7 +94,7 @@ impl Probe for Connect {
             None if self.is_writable()? => {
                 let at_ns = clock.now();
                 if let Some(error) = self.socket.take_error().map_err(Gone::Network)? {
-                    return Err(Gone::connecting(&self.plan, error));
+                    return Err(self.plan.unreachable(error));
                 }
                 at_ns
             }

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use rustix::event::PollFlags;
 
-use super::super::protocol::{HEAD_BYTES, datagram_head, read_datagram};
 use super::{Answered, Clock, Gone, Probe, Start, Traffic, would_wait};
+use crate::peer::protocol::{HEAD_BYTES, datagram_head, read_datagram};
 
 /// Datagrams under way of one stream, at most.
 pub(super) const WAITING_MAX: usize = 32_768;
@@ -29,7 +29,7 @@ impl Datagram {
             std::net::SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = UdpSocket::bind((any, 0)).map_err(Gone::Network)?;
-        socket.connect(addr).map_err(|error| Gone::connecting(start.plan, error))?;
+        socket.connect(addr).map_err(|error| start.plan.unreachable(error))?;
         socket.set_nonblocking(true).map_err(Gone::Network)?;
         Ok(Self {
             socket,

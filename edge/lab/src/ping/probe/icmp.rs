@@ -9,9 +9,9 @@ use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, recv};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::super::protocol::{HEAD_BYTES, datagram_head, read_datagram};
 use super::datagram::{DATAGRAM_BYTES, WAITING_MAX, of_datagram};
 use super::{Answered, Clock, Gone, Probe, Start, Traffic, random, would_wait};
+use crate::peer::protocol::{HEAD_BYTES, datagram_head, read_datagram};
 
 /// Bytes of ICMP's own head.
 const ICMP_HEAD_BYTES: usize = 8;
@@ -41,9 +41,7 @@ impl Icmp {
                 (Socket::new(domain, Type::RAW, Some(protocol)).map_err(Gone::NotPermitted)?, true)
             }
         };
-        socket
-            .connect(&SockAddr::from(addr))
-            .map_err(|error| Gone::connecting(start.plan, error))?;
+        socket.connect(&SockAddr::from(addr)).map_err(|error| start.plan.unreachable(error))?;
         socket.set_nonblocking(true).map_err(Gone::Network)?;
         Ok(Self {
             socket,
@@ -146,8 +144,8 @@ impl Probe for Icmp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::protocol::datagram_head;
     use super::{checksum, read_reply, write_head};
+    use crate::peer::protocol::datagram_head;
 
     #[test]
     fn requests_have_a_right_checksum_and_replies_are_told_from_the_rest() {

@@ -12,11 +12,11 @@ use rustix::event::PollFlags;
 use wire::http1::{self, Limits, ResponseDecoder};
 use wire::websocket::{self, CONTROL_BYTES_MAX, Opcode};
 
-use super::super::control::greet;
-use super::super::protocol::{HEAD_BYTES, Hello, Role, head, read_head};
 use super::wire::{Wire, connect};
 use super::{Answered, Clock, Gone, Probe, Start, Traffic, random};
 use crate::measure::text::one_line;
+use crate::peer::control::greet;
+use crate::peer::protocol::{HEAD_BYTES, Hello, Role, Service, head, read_head};
 
 /// Messages under way on one connection, at most.
 const WAITING_MAX: usize = 4_096;
@@ -37,7 +37,8 @@ impl Message {
         let mut traffic = Traffic::default();
         let mut stream = connect(start.plan, start.clock, &mut traffic)?;
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let hello = Hello { role: Role::Tcp, token: None, session: Some(start.session), version };
+        let (service, session) = (Service::Ping, Some(start.session));
+        let hello = Hello { service, role: Role::Tcp, token: None, session, version };
         greet(&mut stream, &hello, start.plan.timeout)?;
         let mut wire = Wire::new(stream, traffic)?;
         wire.out = vec![0; start.largest().max(HEAD_BYTES)];
@@ -162,7 +163,7 @@ fn open(mut stream: &TcpStream, start: Start<'_>) -> Result<String, Gone> {
                 return Ok(one_line(&String::from_utf8_lossy(server)));
             }
             Some(response) if response.status == 401 => {
-                return Err(Gone::Refused(super::super::protocol::Refusal::Token.to_string()));
+                return Err(Gone::Refused(crate::peer::protocol::Refusal::Token.to_string()));
             }
             Some(response) => {
                 let status = response.status;

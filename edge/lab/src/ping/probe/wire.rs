@@ -28,7 +28,7 @@ pub(super) struct Wire {
 pub(super) fn connect(plan: &Plan, clock: Clock, traffic: &mut Traffic) -> Result<TcpStream, Gone> {
     let from_ns = clock.now();
     let stream = TcpStream::connect_timeout(&plan.place.addr, plan.timeout);
-    let stream = stream.map_err(|error| Gone::connecting(plan, error))?;
+    let stream = stream.map_err(|error| plan.unreachable(error))?;
     traffic.connects.record(clock.now() - from_ns, 1);
     stream.set_nodelay(true).map_err(Gone::Network)?;
     Ok(stream)

@@ -57,7 +57,7 @@ fn a_server_says_what_it_does_not_understand() {
     };
     for (line, part) in [
         ("throng/2 ping control version=9\n", "throng/1 no version the server (throng "),
-        ("throng/1 flow tcp\n", "throng/1 no service this server does not do `flow tcp`"),
+        ("throng/1 mail tcp\n", "throng/1 no service this server does not do `mail tcp`"),
         ("throng/1 ping tcp session=1\n", "throng/1 no session there is no such session"),
         ("SSH-2.0-x\r\n\r\n", "HTTP/1.1 400 Bad Request"),
     ] {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// What becomes of every datagram on its way to the server, by its place: of ten each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Harm {
+pub(crate) enum Harm {
     None,
     /// The fourth is dropped, the sixth doubled, the eighth comes after the ninth.
     Some,
@@ -19,17 +19,17 @@ pub(super) enum Harm {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Relay {
+pub(crate) struct Relay {
     /// Of what the server says.
-    pub(super) delay: Duration,
+    pub(crate) delay: Duration,
     /// From when until when nothing passes, after the first byte.
-    pub(super) stall: Option<(Duration, Duration)>,
-    pub(super) harm: Harm,
+    pub(crate) stall: Option<(Duration, Duration)>,
+    pub(crate) harm: Harm,
 }
 
 impl Relay {
     /// Starts it before a server. Its port.
-    pub(super) fn start(self, server: u16) -> u16 {
+    pub(crate) fn start(self, server: u16) -> u16 {
         let server: SocketAddr = ([127, 0, 0, 1], server).into();
         let (listener, front) = loop {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,7 +1,7 @@
 //! Which runs stand together: sections by scenario and loop, columns by name and settings.
 
 use super::{Run, Summary};
-use crate::measure::number::{group_f64, players};
+use crate::measure::number::group_f64;
 
 /// Runs of one scenario in one kind of loop: times of the closed loop are never laid beside those
 /// of the open one.
@@ -117,7 +117,7 @@ fn settings(summary: &Summary) -> Vec<Setting> {
         Some(_) => "TLS".to_owned(),
     };
     let mut all = vec![
-        setting("players", players(it.players), true),
+        setting("players", summary.actors(it.players), true),
         setting("rate", rate, true),
         setting("requests in a write", format!("{} in a write", it.pipeline.max(1)), true),
         setting("nodes", format!("{} nodes", it.target.split(", ").count()), false),
@@ -132,8 +132,9 @@ fn settings(summary: &Summary) -> Vec<Setting> {
         setting("peer", summary.environment.peer.clone(), false),
     ];
     all.extend(it.vars.iter().map(|(name, value)| {
-        // What the same thing is called on each server is not another load; sizes and groups are.
-        let is_load = !["rpc", "path"].contains(&&**name);
+        // What the same thing is called on each server is not another load, nor is how datagrams are
+        // received; sizes and groups are.
+        let is_load = !["rpc", "path", "style"].contains(&&**name);
         setting(name, format!("{name}={value}"), is_load)
     }));
     all
@@ -247,9 +248,20 @@ impl Section<'_> {
         names.into_iter().filter_map(tell).collect()
     }
 
+    /// Whether it is about what a path carries: `throng flow`'s results.
+    pub(crate) fn is_flow(&self) -> bool {
+        self.columns.iter().flat_map(|it| &it.runs).any(|run| run.summary.flow.is_some())
+    }
+
     /// How it was run, in one sentence.
     pub(crate) fn how(&self) -> String {
-        let mut parts = vec![if self.is_closed { "closed loop" } else { "open loop" }.to_owned()];
+        let kind = match (self.is_flow(), self.is_closed) {
+            (true, true) => "as fast as could be",
+            (true, false) => "at a rate",
+            (false, true) => "closed loop",
+            (false, false) => "open loop",
+        };
+        let mut parts = vec![kind.to_owned()];
         if let Some(first) = self.columns.first() {
             let all = |setting: &&Setting| {
                 self.columns.iter().all(|column| column.settings.contains(setting))

@@ -34,6 +34,10 @@ impl Row {
 /// All rows of a section. Rows in which no run has a figure are left out.
 pub(crate) fn rows(section: &Section<'_>) -> Vec<Row> {
     let mut table = Table { section, rows: Vec::new() };
+    if section.is_flow() {
+        table.flow();
+        return table.rows;
+    }
     for name in section.counted_ops() {
         table.head(name);
         table.operation(name);
@@ -204,6 +208,39 @@ impl Table<'_> {
         }
     }
 
+    /// What a path carries and what that costs.
+    fn flow(&mut self) {
+        let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+        let per_s = |value: f64| format!("{}/s", rate(value));
+        self.head("carried");
+        let of_second = received_bits;
+        let figure = Figure { value: &figures::goodput, of_second: Some(&of_second) };
+        self.figure("goodput", bits, &figure);
+        self.row("sent", bits, &figures::sent_rate);
+        self.row("datagrams received", per_s, &figures::datagrams_per_s);
+        self.head("cost");
+        self.row("receiver: CPU a byte", time_f64, &figures::cpu_per_byte);
+        self.row("receiver: CPU a datagram", time_f64, &figures::cpu_per_datagram);
+        self.row("receiver: datagrams a CPU-second", group_f64, &figures::datagrams_per_cpu_s);
+        self.row("sender: CPU a byte", time_f64, &figures::sender_cpu_per_byte);
+        let softirq = |it: &Summary| {
+            let machine = figures::counted_flow(it)?.receiver.machine?;
+            Some(machine.softirq_s / figures::counted_flow(it)?.receiver.counted_s)
+        };
+        let interrupts = |it: &Summary| {
+            let end = figures::counted_flow(it)?.receiver;
+            Some(float(end.machine?.device_interrupts) / end.counted_s)
+        };
+        self.row("receiver's machine: processors in softirq", rate, &softirq);
+        self.row("receiver's machine: interrupts of devices", per_s, &interrupts);
+        self.head("path");
+        self.row("lost", percent, &figures::loss);
+        self.sums("dropped at the socket", group_f64, &figures::drops);
+        self.sums("reordered", group_f64, &figures::reordered);
+        self.sums("segments sent again", group_f64, &figures::retransmits);
+        self.row("round trip by TCP", time_f64, &figures::rtt);
+    }
+
     fn network(&mut self) {
         self.row("sent, highest rate", bits, &|it| Some(it.network.sent_bits_highest));
         self.sums("sent", bytes_f64, &|it| Some(float(it.network.sent_bytes)));
@@ -224,6 +261,12 @@ impl Table<'_> {
         self.row("server's memory at the end", bytes_f64, &figures::memory);
         self.row("server's memory for each player", bytes_f64, &figures::memory_of_player);
     }
+}
+
+/// What was received in a second of a flow; none where nothing was.
+pub(super) fn received_bits(_: &Summary, second: &super::Second) -> Option<f64> {
+    let bits = 8.0 * float(second.received_bytes) / second.length_s;
+    (bits > 0.0 && bits.is_finite()).then_some(bits)
 }
 
 /// A figure of an operation in each second.

@@ -47,6 +47,10 @@ fn write_section(lines: &mut Vec<String>, section: &Section<'_>, columns: usize)
     lines.extend(wrap("  ", "    ", &section.how(), columns));
     lines.push(String::new());
     table(lines, section);
+    // How long calls took is not what a flow is about.
+    if section.is_flow() {
+        return;
+    }
     for part in [plot::histogram(section, columns), plot::curves(section, columns)] {
         if !part.is_empty() {
             lines.push(String::new());

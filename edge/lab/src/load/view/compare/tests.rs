@@ -7,7 +7,7 @@ use crate::doctor::{Check, Verdict as Found};
 use crate::load::record::Stage;
 use crate::load::result::expect::Verdict;
 use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, Summary};
-use crate::load::result::{Second, SecondOp};
+use crate::load::result::{FlowDatagrams, FlowEnd, FlowSummary, Second, SecondOp};
 use crate::measure::CurvePoint;
 use crate::measure::percentiles::Percentiles;
 
@@ -381,4 +381,58 @@ fn a_terminal_shows_differences_first_then_the_change_and_both_over_each_other()
     let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
     assert!(at("What differs between the runs") < at("class=\"verdicts\""));
     assert!(at("<b>Histogram</b>") > at("Percentiles of rpc") && page.contains("99 % interval"));
+}
+
+/// A run of `throng flow --udp` in which the receiver got so many megabits a second.
+fn flow(name: &str, style: &str, mbits: f64) -> Run {
+    let end = FlowEnd {
+        bits_per_s: mbits * 1e6,
+        counted_s: 1.0,
+        datagrams: 1_000,
+        cpu_ns_per_byte: Some(100.0 / mbits),
+        cpu_ns_per_datagram: Some(1e5 / mbits),
+        ..FlowEnd::default()
+    };
+    let mut summary = Summary {
+        scenario: "flow-udp".to_owned(),
+        headline: "send".to_owned(),
+        counted_s: 1.0,
+        flow: Some(FlowSummary {
+            goodput_bits: mbits * 1e6,
+            sender: end,
+            receiver: end,
+            datagrams: Some(FlowDatagrams { sent: 100, lost: 10, ..FlowDatagrams::default() }),
+            ..FlowSummary::default()
+        }),
+        ..Summary::default()
+    };
+    summary.settings.saturate = true;
+    summary.settings.players = 1;
+    summary.settings.vars.insert("style".to_owned(), style.to_owned());
+    Run { name: name.to_owned(), summary, report: None }
+}
+
+#[test]
+fn flows_are_told_by_what_they_carry_and_cost_and_styles_may_be_compared() {
+    let mut runs = Vec::new();
+    for round in [0.98, 1.0, 1.02] {
+        runs.push(flow("plain", "recv", 100.0 * round));
+        runs.push(flow("batch", "mmsg", 400.0 * round));
+    }
+    let said = lines(&runs);
+    assert!(
+        said[0].contains("400.00 Mb/s of goodput on batch: 4.0 × higher than on plain"),
+        "{said:?}"
+    );
+    assert!(said[1].contains("datagrams per CPU-second of the receiver"), "{said:?}");
+    let text = text(&runs, 100);
+    for part in ["As fast as could be, 1 connection", "receiver: CPU a datagram", "10.00 %"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("closed loop") && !text.contains("Histogram"), "{text}");
+    assert!(
+        markdown(&runs).contains("| goodput | 100.00 Mb/s (98.00–102.00 Mb/s) |"),
+        "{}",
+        markdown(&runs)
+    );
 }

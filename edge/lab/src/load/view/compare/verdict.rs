@@ -7,10 +7,10 @@
 use std::fmt::Write as _;
 
 use super::delta::{Basis, Delta, Figure, OfSecond, delta};
-use super::rows::of_second;
+use super::rows::{of_second, received_bits};
 use super::{Column, Second, Section, Value, over};
 use crate::load::result::{Summary, figures};
-use crate::measure::number::{bytes_f64, float, group, group_f64, rate, time_f64};
+use crate::measure::number::{bits, bytes_f64, float, group, group_f64, rate, time_f64};
 use crate::measure::spread::Spread;
 
 /// Columns that are told beside the last one; the rest stand in the table.
@@ -83,6 +83,27 @@ struct Question<'a> {
     words: [&'static str; 2],
 }
 
+/// What is asked of flows: what is carried, and what it costs who receives it.
+fn of_flows() -> Vec<Question<'static>> {
+    fn question(
+        value: &'static Value<'static>,
+        write: fn(f64) -> String,
+        unit: &'static str,
+    ) -> Question<'static> {
+        let (lead, words) = (String::new(), ["higher", "lower"]);
+        Question { lead, value, of_second: None, write, unit, words }
+    }
+    let efficiency = " datagrams per CPU-second of the receiver";
+    vec![
+        Question {
+            of_second: Some(&received_bits),
+            ..question(&figures::goodput, bits, " of goodput")
+        },
+        question(&figures::datagrams_per_cpu_s, group_f64, efficiency),
+        question(&figures::cpu_per_byte, time_f64, " of the receiver's CPU a byte"),
+    ]
+}
+
 /// The lines of a section, the most important one first; empty if no run has a figure.
 pub(crate) fn verdicts(section: &Section<'_>) -> Vec<Verdict> {
     let headline = section.columns.first().and_then(|it| it.runs.first());
@@ -111,7 +132,9 @@ pub(crate) fn verdicts(section: &Section<'_>) -> Vec<Verdict> {
         words: ["longer", "shorter"],
     };
     // What the kind of loop is for comes first.
-    let questions = if is_about_coming(section) {
+    let questions = if section.is_flow() {
+        of_flows()
+    } else if is_about_coming(section) {
         let of_player = Question {
             lead: String::new(),
             value: &figures::memory_of_player,

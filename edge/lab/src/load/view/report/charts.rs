@@ -91,7 +91,7 @@ fn throughput_and_errors(
     Ok(())
 }
 
-fn chart(
+pub(super) fn chart(
     (time, seconds): (&Time, &[Second]),
     y: Axis,
     lines: Vec<Line>,

@@ -100,7 +100,9 @@ fn badges(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
         count if count == runs().count() => badge(out, Mood::Bad, "INVALID")?,
         count => badge(out, Mood::Bad, &format!("{count} of {} runs INVALID", runs().count()))?,
     }
-    badge(out, Mood::Note, if section.is_closed { "closed loop" } else { "open loop" })?;
+    if !section.is_flow() {
+        badge(out, Mood::Note, if section.is_closed { "closed loop" } else { "open loop" })?;
+    }
     let failed = |it: &&&Run| it.summary.expectations.iter().any(|it| !it.holds);
     match runs().filter(failed).count() {
         0 => {}
@@ -137,7 +139,7 @@ fn write_section(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
             banner(out, mood, word, &told.join("\n"))?;
         }
     }
-    if section.is_closed {
+    if section.is_closed && !section.is_flow() {
         let text = "Each operation began when the last was answered: this finds throughput, and \
                     its times say nothing about what users feel.";
         banner(out, Mood::Note, "Closed loop.", text)?;

@@ -34,6 +34,8 @@ fn join(chunk: &[&Second]) -> Second {
     for second in before {
         joined.length_s += second.length_s;
         joined.errors = joined.errors.saturating_add(second.errors);
+        joined.sent_bytes = joined.sent_bytes.saturating_add(second.sent_bytes);
+        joined.received_bytes = joined.received_bytes.saturating_add(second.received_bytes);
         joined.errors_by.extend(&second.errors_by);
         for (mine, theirs) in joined.ops.iter_mut().zip(&second.ops) {
             mine.done = mine.done.saturating_add(theirs.done);
@@ -185,6 +187,7 @@ mod tests {
             length_s: 1.0,
             stage: stage(at),
             ops: vec![SecondOp { done: 1, p90_ns: u64::from(at), ..SecondOp::default() }],
+            received_bytes: 7,
             ..Second::default()
         };
         (0..count).map(second).collect()
@@ -196,6 +199,7 @@ mod tests {
         let thinned = thin(&all);
         assert!((250..=310).contains(&thinned.len()), "{}", thinned.len());
         assert_eq!(thinned.iter().map(|it| it.ops[0].done).sum::<u64>(), 1_000);
+        assert_eq!(thinned.iter().map(|it| it.received_bytes).sum::<u64>(), 7_000);
         assert_eq!(thinned.iter().map(|it| it.ops[0].p90_ns).max(), Some(999));
         let ramp_s: f64 =
             thinned.iter().filter(|it| it.stage == Stage::Ramp).map(|it| it.length_s).sum();

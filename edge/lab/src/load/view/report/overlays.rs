@@ -11,8 +11,7 @@ use crate::load::result::figures;
 use crate::load::result::summary::{OpSummary, Summary};
 use crate::load::view::compare::{Column, Section, Value, is_about_coming, over, shares};
 use crate::measure::chart::{Axis, Bar, Bars, COLOURS, Chart, Dress, Line, Shade, legend};
-use crate::measure::number::float;
-use crate::measure::number::{bytes_f64, group_f64, rate, time_f64};
+use crate::measure::number::{bits, bytes_f64, float, group_f64, rate, time_f64};
 use crate::measure::page::{Mood, banner, figure};
 
 /// Columns that charts show, at most; the rest stand in the table.
@@ -31,7 +30,9 @@ pub(super) fn charts(out: &mut String, section: &Section<'_>) -> std::fmt::Resul
     out.push_str("<section class=\"charts bars\">");
     bars(out, section, drawn)?;
     out.push_str("</section><section class=\"charts\">");
-    if section.is_closed {
+    if section.is_flow() {
+        goodput(out, drawn)?;
+    } else if section.is_closed {
         throughput(out, drawn)?;
         times(out, section, drawn)?;
         histogram(out, section, drawn)?;
@@ -134,6 +135,17 @@ fn throughput(out: &mut String, drawn: &[Column<'_>]) -> std::fmt::Result {
     }
 }
 
+/// Of flows: what was received.
+fn goodput(out: &mut String, drawn: &[Column<'_>]) -> std::fmt::Result {
+    let received = |_: &Summary, seconds: &[Second]| {
+        points_over(seconds, |second| 8.0 * float(second.received_bytes) / second.length_s)
+    };
+    match over_time(drawn, &received, &|points| linear(points, bits), &bits) {
+        Some(svg) => figure(out, "Goodput", "of every second", &svg),
+        None => Ok(()),
+    }
+}
+
 fn linear(points: &[(f64, f64)], write: fn(f64) -> String) -> Axis {
     Axis::linear(points.iter().map(|point| point.1).fold(0.0, f64::max), write)
 }
@@ -143,6 +155,13 @@ fn bars(out: &mut String, section: &Section<'_>, drawn: &[Column<'_>]) -> std::f
         bar_chart(drawn, write, value).map_or(Ok(()), |svg| figure(out, title, note, &svg))
     };
     let per_s = |value: f64| format!("{}/s", rate(value));
+    if section.is_flow() {
+        draw("Goodput", "received; longer is better", bits, &figures::goodput)?;
+        let note = "of the receiver; shorter is better";
+        draw("CPU a byte", note, time_f64, &figures::cpu_per_byte)?;
+        let note = "datagrams per CPU-second of the receiver; longer is better";
+        return draw("Efficiency", note, group_f64, &figures::datagrams_per_cpu_s);
+    }
     if section.is_closed {
         draw("Throughput", "answered; longer is better", per_s, &figures::answered_per_s)?;
     } else if !is_about_coming(section) {

@@ -4,7 +4,9 @@ use super::html;
 use crate::load::record::Stage;
 use crate::load::result::expect::Verdict;
 use crate::load::result::summary::{ErrorSummary, OpSummary, Summary};
-use crate::load::result::{Ramp, Second, SecondOp};
+use crate::load::result::{
+    FlowConnection, FlowEnd, FlowSecond, FlowSummary, Ramp, Second, SecondOp,
+};
 use crate::measure::percentiles::{CurvePoint, Percentiles};
 
 #[test]
@@ -199,4 +201,66 @@ fn percentiles_of_too_few_are_not_told() {
         assert_eq!(page.contains("the slowest answered within 7.00 µs"), !is_told, "{count}");
         assert_eq!(page.matches("<td>–</td>").count(), if is_told { 2 } else { 3 }, "{count}");
     }
+}
+
+#[test]
+fn a_flow_has_a_page_of_its_own() {
+    let end = FlowEnd {
+        bits_per_s: 9.41e9,
+        bytes: 1 << 33,
+        counted_s: 7.3,
+        cpu_ns_per_byte: Some(0.5),
+        ..FlowEnd::default()
+    };
+    let of_second = FlowSecond { goodput_bits: 9.4e9, rtt_ns: 250_000, ..FlowSecond::default() };
+    let second = Second {
+        length_s: 1.0,
+        stage: Stage::Counted,
+        received_bytes: 1 << 30,
+        ops: vec![SecondOp::default()],
+        ..Second::default()
+    };
+    let series = (0..900).map(|at| Second { at_s: f64::from(at) + 1.0, ..second.clone() });
+    let flow = FlowSummary {
+        protocol: "tcp".to_owned(),
+        threads: 1,
+        connections: 1,
+        goodput_bits: 9.41e9,
+        sender: end,
+        receiver: end,
+        retransmits: Some(17),
+        connections_tcp: vec![FlowConnection { rtt_ns: 250_000, ..FlowConnection::default() }],
+        series: vec![of_second; 900],
+        ..FlowSummary::default()
+    };
+    let op = OpSummary { name: "send".to_owned(), counted: true, done: 5, ..OpSummary::default() };
+    let mut summary = Summary {
+        command: "flow".to_owned(),
+        scenario: "flow-tcp".to_owned(),
+        headline: "send".to_owned(),
+        counted_s: 7.3,
+        ops: vec![op],
+        series: series.collect(),
+        flow: Some(flow),
+        ..Summary::default()
+    };
+    summary.settings.saturate = true;
+    let page = html(&summary);
+    for part in [
+        "throng flow · flow-tcp",
+        "9.41 Gb/s of goodput by TCP; the receiver used 0.50 ns",
+        "17 segments were sent again",
+        "<b>Goodput</b>",
+        "<b>Round trip</b>",
+        "What it cost",
+        "Connections, by the sender",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    // Nothing of this is about users, and what is nought is not drawn.
+    for part in ["Closed loop", "closed loop", "<b>Sent again</b>", "NaN", "Mean service time"] {
+        assert!(!page.contains(part), "{part}: {page}");
+    }
+    let empty = Summary { flow: Some(FlowSummary::default()), ..Summary::default() };
+    assert!(html(&empty).contains("Nothing was carried."));
 }

@@ -1,0 +1,153 @@
+//! What `throng ping` and `throng flow` do with a result: places for its files that were tried before
+//! the run, the files, what is printed last, the exit code.
+//!
+//! In: flags and a finished run. Out: files, lines, a code. What is measured is `lab`'s.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use lab::load::{Finished, Intervals, Summary, advice};
+
+use crate::load::files::{self, Claim};
+use crate::load::{Interrupt, result_files};
+use crate::{EXIT_FAILED, complain};
+
+/// The environment variable that says the token where no flag does: flags can be seen by others.
+const TOKEN: &str = "THRONG_TOKEN";
+
+/// The token that a flag or the environment says.
+pub fn token(matches: &ArgMatches) -> Option<String> {
+    let typed = matches.get_one::<String>("token").cloned();
+    typed.or_else(|| std::env::var(TOKEN).ok()).filter(|token| !token.is_empty())
+}
+
+/// Likewise, for a client, who may only say what is one.
+///
+/// # Errors
+/// When it is none.
+pub fn said_token(matches: &ArgMatches) -> anyhow::Result<Option<String>> {
+    let token = token(matches);
+    anyhow::ensure!(
+        token.as_deref().is_none_or(lab::ping::is_token),
+        "--token: one word of 1 to {} visible ASCII characters",
+        lab::ping::TOKEN_BYTES_MAX
+    );
+    Ok(token)
+}
+
+/// The flags of a result.
+pub fn args(example: &'static str) -> [Arg; 3] {
+    let value = |name: &'static str, form: &'static str| Arg::new(name).long(name).value_name(form);
+    let path = value_parser!(PathBuf);
+    [
+        value("out", "DIR")
+            .value_parser(path.clone())
+            .help("Write result.json, result.hlog, series.csv and report.html there"),
+        value("json", "FILE").value_parser(path).help("Write the result as JSON"),
+        value("expect", "CONDITION")
+            .action(ArgAction::Append)
+            .help(format!("Exit with 1 unless it holds: {example}")),
+    ]
+}
+
+/// Where a result goes.
+pub struct Places {
+    folder: Option<PathBuf>,
+    json: Option<PathBuf>,
+    _claim: Option<Claim>,
+}
+
+impl Places {
+    /// Finds out before the run what cannot be written after it.
+    ///
+    /// # Errors
+    /// What cannot.
+    pub fn claim(matches: &ArgMatches) -> anyhow::Result<Self> {
+        let folder: Option<&PathBuf> = matches.get_one("out");
+        let claim = folder.map(|it| Claim::folder(it)).transpose()?;
+        let json: Option<&PathBuf> = matches.get_one("json");
+        if let Some(path) = json {
+            files::try_file(path).context("--json")?;
+        }
+        Ok(Self { folder: folder.cloned(), json: json.cloned(), _claim: claim })
+    }
+
+    /// Writes all files, those that are given too.
+    ///
+    /// # Errors
+    /// When one cannot be written.
+    pub fn write(
+        &self,
+        summary: &Summary,
+        intervals: &Intervals,
+        mut files: Vec<(PathBuf, Vec<u8>)>,
+    ) -> anyhow::Result<()> {
+        if let Some(folder) = &self.folder {
+            std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+            files.extend(result_files(folder, summary, intervals)?);
+        }
+        if let Some(path) = &self.json {
+            files.push((path.clone(), lab::load::json(summary)?));
+        }
+        files::write(&files)
+    }
+
+    /// Prints the result, and what became of expectations.
+    ///
+    /// # Errors
+    /// When nobody reads it.
+    pub fn tell(&self, summary: &Summary, text: &str) -> anyhow::Result<()> {
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        if let Some(folder) = &self.folder {
+            writeln!(stdout, "report: {}", folder.join("report.html").display())?;
+        }
+        for verdict in &summary.expectations {
+            let word = if verdict.holds { "ok    " } else { "FAILED" };
+            writeln!(stdout, "{word} {}: {}", verdict.condition, verdict.found)?;
+        }
+        Ok(())
+    }
+}
+
+/// The run that has finished, which a signal may have ended; or, without one, the exit code.
+///
+/// # Errors
+/// Why there is none.
+pub fn finished<E: std::error::Error + Send + Sync + 'static>(
+    ran: Result<Finished, E>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Result<Finished, u8>> {
+    match (ran, interrupt.signal()) {
+        (Ok(mut finished), signal) => {
+            if let Some((name, _)) = signal {
+                finished.summary.ended = format!("interrupted ({name})");
+            }
+            Ok(Ok(finished))
+        }
+        (Err(_), Some((name, code))) => {
+            complain(&format_args!("ended by {name}"));
+            Ok(Err(code))
+        }
+        (Err(error), None) => Err(error.into()),
+    }
+}
+
+/// Says in one line what was not well, if anything. The exit code.
+pub fn code(summary: &Summary, interrupt: &Interrupt) -> u8 {
+    if let Some((name, code)) = interrupt.signal() {
+        complain(&format_args!("ended by {name}"));
+        return code;
+    }
+    let failed = summary.expectations.iter().filter(|verdict| !verdict.holds).count();
+    let of = summary.expectations.len();
+    let ended = Some(&summary.ended).filter(|it| !it.is_empty()).cloned();
+    let why = ended
+        .or_else(|| advice::failure(summary))
+        .or_else(|| (failed > 0).then(|| format!("{failed} of {of} expectations failed")));
+    let Some(why) = why else { return 0 };
+    complain(&why);
+    EXIT_FAILED
+}
