@@ -20,16 +20,18 @@ mod pace;
 pub(crate) mod plan;
 mod run;
 mod sequence;
-pub(crate) mod style;
 pub mod styles;
 mod sums;
 pub(crate) mod tcp_info;
 pub(crate) mod text;
 mod threads;
 pub(crate) mod words;
+pub(crate) mod work;
 
 pub use ntttcp::{ntttcp_json, ntttcp_xml};
 pub use plan::{CONNECTIONS_MAX, Mapping, PER_THREAD_MAX, Plan, PlanError, Rate, THREADS_MAX};
 pub use run::{FlowError, run};
 pub use text::{line, text};
 pub use words::Protocol;
+
+pub use engine::datagram::{SendStyle, Style};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::ArgMatches;
-use lab::flow::{Mapping, Plan, PlanError, Protocol, Rate};
+use lab::flow::{Mapping, Plan, PlanError, Protocol, Rate, SendStyle, Style};
 use lab::load::expect::Condition;
 use lab::load::{Finished, Stage, Summary};
 use lab::measure::Span;
@@ -156,7 +156,7 @@ fn plan(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<Plan> {
     let size: Size = word("size").unwrap_or(usual).parse().context("-l")?;
     let rate = word("rate").map(str::parse::<Rate>).transpose().context("--rate")?;
     if !is_udp {
-        for name in ["style", "work"] {
+        for name in ["style", "send-style", "work"] {
             ensure!(word(name).is_none(), "--{name} is of datagrams: with --udp");
         }
     }
@@ -175,7 +175,10 @@ fn plan(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<Plan> {
         cool_down: time(matches, "cooldown", Duration::from_millis(200))?,
         remote_core: matches.get_one("remote-core").copied(),
         work: time(matches, "work", Duration::ZERO)?,
-        style: word("style").unwrap_or("recv").to_owned(),
+        style: word("style").map_or(Ok(Style::Recv), str::parse).context("--style")?,
+        send_style: word("send-style")
+            .map_or(Ok(SendStyle::One), str::parse)
+            .context("--send-style")?,
         token: measured::said_token(matches)?,
         timeout,
         peer: word("peer").unwrap_or_default().to_owned(),
@@ -241,7 +244,8 @@ mod tests {
             ("flow 127.0.0.1:9 -u -R", "without --udp"),
             ("flow 127.0.0.1:9 -u -l 64k", "udp takes 16 to 65507"),
             ("flow 127.0.0.1:9 -u --work 2ms", "1 ms for each"),
-            ("flow 127.0.0.1:9 -u --style smoke", "no style is called `smoke`"),
+            ("flow 127.0.0.1:9 -u --style smoke", "no style is called \"smoke\""),
+            ("flow 127.0.0.1:9 -u --style xdp", "an interface of its own"),
             ("flow 127.0.0.1:9 -l 17m", "tcp takes 1 to 16777216"),
         ] {
             let error = of(line).err().unwrap_or_default();

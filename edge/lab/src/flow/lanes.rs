@@ -12,12 +12,13 @@ use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use engine::datagram::{Receiver, SendStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::meter::{Stage, Worker};
 use super::pace::Pace;
 use super::sequence::Sequence;
-use super::style::Receiver;
+use super::work::Work;
 use crate::peer::gone::{Gone, would_wait};
 use crate::peer::protocol::{HEAD_BYTES, datagram_head, read_datagram};
 
@@ -29,8 +30,8 @@ const BREATH: Duration = Duration::from_millis(1);
 /// down, one of [`TIMED_EVERY`].
 const TIMED_BYTES: usize = 16 << 10;
 const TIMED_EVERY: u64 = 32;
-/// Datagrams sent between two looks, at most.
-const BATCH: u64 = 32;
+/// Datagrams sent between two looks, at most: what one call takes in styles of many.
+const BATCH: usize = 64;
 /// Where so little is left until the next is due, sleeping would last longer.
 const AWAKE: Duration = Duration::from_micros(200);
 /// Errors of the network behind each other from which on nobody receives.
@@ -178,6 +179,7 @@ fn rest(wait: Duration) {
 /// What a thread sends by UDP.
 pub(crate) struct Datagrams {
     pub(crate) socket: UdpSocket,
+    pub(crate) style: SendStyle,
     pub(crate) session: u64,
     pub(crate) bytes: usize,
 }
@@ -185,10 +187,14 @@ pub(crate) struct Datagrams {
 impl Datagrams {
     /// Sends until the flow is over: datagrams with the session and a number, and a mark at those that
     /// count.
-    pub(crate) fn send(&self, worker: &mut Worker, rate: Option<f64>) -> Result<(), Gone> {
+    pub(crate) fn send(self, worker: &mut Worker, rate: Option<f64>) -> Result<(), Gone> {
+        let bytes = self.bytes.max(HEAD_BYTES);
+        let opened = self.style.open(self.socket, BATCH, bytes);
+        let mut sender = opened.map_err(|error| Gone::Network(std::io::Error::other(error)))?;
         let mut pace = Pace::new(rate);
-        let mut datagram = vec![0; self.bytes.max(HEAD_BYTES)];
-        let (mut refused, mut unsent) = (0, 0);
+        // Never the same twice, whatever became of a call.
+        let mut number = 0;
+        let (mut refused, mut unsent, mut turns) = (0, 0, 0_u64);
         loop {
             let counts = match worker.look() {
                 Stage::Open => {
@@ -199,38 +205,48 @@ impl Datagrams {
                 Stage::Counted => COUNTS,
                 Stage::WarmUp | Stage::CoolDown => 0,
             };
-            let due = pace.due(worker.now_ns(), BATCH);
+            // One alone is timed now and then.
+            let is_timed = turns.is_multiple_of(TIMED_EVERY);
+            let most = if is_timed { 1 } else { BATCH };
+            let due = pace.due(worker.now_ns(), u64::try_from(most).unwrap_or(1));
             worker.tally.missed = pace.missed() + unsent;
             if due == 0 {
                 rest(pace.wait(worker.now_ns()));
                 continue;
             }
-            for _ in 0..due {
-                let number = worker.tally.datagrams | counts;
-                datagram[..HEAD_BYTES].copy_from_slice(&datagram_head(self.session, number));
-                let began = worker.tally.calls.is_multiple_of(TIMED_EVERY).then(Instant::now);
-                worker.tally.calls += 1;
-                match self.socket.send(&datagram) {
-                    Ok(len) => {
-                        refused = 0;
-                        worker.tally.datagrams += 1;
-                        worker.tally.bytes += u64::try_from(len).unwrap_or(0);
-                        if let Some(began) = began {
-                            worker.record(began);
-                        }
+            turns += 1;
+            let began = Instant::now();
+            let head = |index: usize| {
+                let number = number + u64::try_from(index).unwrap_or(0);
+                datagram_head(self.session, number | counts)
+            };
+            let count = usize::try_from(due).unwrap_or(1);
+            let sent = sender.send(count, bytes, &mut |index, datagram| {
+                datagram[..HEAD_BYTES].copy_from_slice(&head(index));
+            });
+            match sent {
+                Ok(sent) => {
+                    refused = 0;
+                    worker.tally.calls += sent.calls;
+                    worker.tally.datagrams += sent.datagrams;
+                    let each = u64::try_from(bytes).unwrap_or(0);
+                    worker.tally.bytes += sent.datagrams * each;
+                    if is_timed {
+                        worker.record(began);
                     }
-                    // The interface's queue is full: not sent.
-                    Err(error) if would_wait(&error) || is_full(&error) => unsent += 1,
-                    // Nobody has that port, or had it a moment ago.
-                    Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                        refused += 1;
-                        if refused > REFUSED_MAX {
-                            return Err(Gone::PortClosed);
-                        }
-                    }
-                    Err(error) => return Err(Gone::Network(error)),
                 }
+                // The interface's queue is full: not sent.
+                Err(error) if would_wait(&error) || is_full(&error) => unsent += due,
+                // Nobody has that port, or had it a moment ago.
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    refused += 1;
+                    if refused > REFUSED_MAX {
+                        return Err(Gone::PortClosed);
+                    }
+                }
+                Err(error) => return Err(Gone::Network(error)),
             }
+            number += due;
             pace.sent(due);
         }
     }
@@ -245,45 +261,35 @@ pub(crate) fn receive_datagrams(
     receiver: &mut dyn Receiver,
     worker: &mut Worker,
     session: u64,
-    work: Duration,
+    work: Work,
 ) -> std::io::Result<()> {
     let mut sequence = Sequence::new();
     loop {
         // Asking takes a while; it is needed when a stretch begins.
         if worker.is_due() {
-            worker.tally.dropped = receiver.dropped();
+            worker.tally.dropped = receiver.dropped()?;
         }
         if worker.look() == Stage::Over {
             return Ok(());
         }
         let (mut bytes, mut datagrams, mut foreign) = (0, 0, 0);
-        let count = receiver.receive(LOOK, &mut |datagram, _| match read_datagram(datagram) {
-            Some((of, number)) if of == session => {
-                sequence.take(number & !COUNTS, number & COUNTS != 0);
-                bytes += u64::try_from(datagram.len()).unwrap_or(0);
-                datagrams += 1;
-                burn(work);
-            }
-            _ => foreign += 1,
-        })?;
+        let batch =
+            receiver.receive(LOOK, &mut |datagram| match read_datagram(datagram.bytes) {
+                Some((of, number)) if of == session => {
+                    sequence.take(number & !COUNTS, number & COUNTS != 0);
+                    bytes += u64::try_from(datagram.bytes.len()).unwrap_or(0);
+                    datagrams += 1;
+                    work.burn();
+                }
+                _ => foreign += 1,
+            })?;
         let tally = &mut worker.tally;
         tally.bytes += bytes;
         tally.datagrams += datagrams;
-        tally.foreign += foreign;
-        tally.calls += 1;
+        tally.foreign += foreign + batch.truncated;
+        tally.calls += batch.calls;
         tally.counts = sequence.counts();
-        worker.set_idle(count == 0);
-    }
-}
-
-/// Uses processor time, as the work of a server for each datagram would.
-fn burn(work: Duration) {
-    if work.is_zero() {
-        return;
-    }
-    let began = Instant::now();
-    while began.elapsed() < work {
-        std::hint::spin_loop();
+        worker.set_idle(batch.datagrams == 0);
     }
 }
 
@@ -293,9 +299,11 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
+    use engine::datagram::{SendStyle, Setup, Style};
+
     use super::super::meter::{Beat, Lane, Stage, Worker, totals};
-    use super::super::style::open;
-    use super::{Datagrams, Streams, burn, receive_datagrams};
+    use super::super::work::Work;
+    use super::{Datagrams, Streams, receive_datagrams};
 
     fn worker(beat: &Arc<Beat>) -> (Worker, Arc<Lane>) {
         let lane = Arc::new(Lane::default());
@@ -315,27 +323,29 @@ mod tests {
                     (Arc::new(stream), Arc::new(listener.accept().unwrap().0))
                 })
                 .collect();
-            let beat = Arc::new(Beat::new());
-            let ((mut sends, sender), (mut receives, receiver)) = (worker(&beat), worker(&beat));
+            let beats = [Arc::new(Beat::new()), Arc::new(Beat::new())];
+            let begin = |number, stage| beats.iter().for_each(|it| it.begin(number, stage));
+            let [(mut sends, sender), (mut receives, receiver)] = beats.each_ref().map(worker);
             let (ours, theirs): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
-            let threads = [
-                std::thread::spawn(move || {
-                    Streams::new(ours, 5_000).unwrap().send(&mut sends, None).unwrap();
-                }),
-                std::thread::spawn(move || {
-                    Streams::new(theirs, 5_000).unwrap().receive(&mut receives).unwrap();
-                }),
-            ];
+            let send = std::thread::spawn(move || {
+                Streams::new(ours, 5_000).unwrap().send(&mut sends, None).unwrap();
+            });
+            let receive = std::thread::spawn(move || {
+                Streams::new(theirs, 5_000).unwrap().receive(&mut receives).unwrap();
+            });
             let lanes = [sender, receiver];
-            beat.begin(1, Stage::WarmUp);
+            begin(1, Stage::WarmUp);
             assert_eq!(totals(&lanes, 1, PATIENCE).bytes, 0);
             let mut number = 1;
             while totals(&lanes, number, PATIENCE).bytes < 1_000_000 {
                 number += 1;
-                beat.begin(number, Stage::Counted);
+                begin(number, Stage::Counted);
             }
-            beat.begin(number + 1, Stage::Over);
-            threads.into_iter().for_each(|it| it.join().unwrap());
+            // Whoever sends stops first, as in a run: an end that closes too early is reset.
+            beats[0].begin(number + 1, Stage::Over);
+            send.join().unwrap();
+            beats[1].begin(number + 1, Stage::Over);
+            receive.join().unwrap();
             let [sent, received] = lanes.map(|lane| totals(&[lane], number + 1, PATIENCE));
             assert!(received.bytes > 0 && received.bytes <= sent.bytes, "{sent:?} {received:?}");
             assert!(sent.user_ns + sent.system_ns > 0 && sent.calls > 0);
@@ -353,12 +363,14 @@ mod tests {
         beat.begin(1, Stage::Counted);
         let threads = [
             std::thread::spawn(move || {
-                let datagrams = Datagrams { socket: from, session: 7, bytes: 100 };
+                let style = SendStyle::One;
+                let datagrams = Datagrams { socket: from, style, session: 7, bytes: 100 };
                 datagrams.send(&mut sends, Some(1_000.0)).unwrap();
             }),
             std::thread::spawn(move || {
-                let mut it = open("recv", to).unwrap();
-                receive_datagrams(&mut *it, &mut receives, 7, Duration::ZERO).unwrap();
+                let mut it = Style::Recv.open(to, &Setup::default()).unwrap();
+                let work = Work::of(Duration::ZERO);
+                receive_datagrams(&mut *it, &mut receives, 7, work).unwrap();
             }),
         ];
         let mut number = 1;
@@ -378,12 +390,5 @@ mod tests {
         assert_eq!((received.counted, received.bytes), (received.came, 100 * received.came));
         // A thousand a second: fifty take fifty milliseconds at least.
         assert!(took_ms >= 45 && sent.datagrams >= received.came, "{took_ms} {sent:?}");
-    }
-
-    #[test]
-    fn work_takes_as_long_as_it_is_to() {
-        let began = Instant::now();
-        burn(Duration::from_millis(2));
-        assert!(began.elapsed() >= Duration::from_millis(2));
     }
 }

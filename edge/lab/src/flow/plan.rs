@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::style::STYLES;
+use engine::datagram::{SendStyle, Style};
+
 use super::words::Protocol;
 use crate::measure::number::float;
 use crate::measure::processors::cpus;
@@ -113,9 +114,9 @@ pub enum PlanError {
     /// More than a receiver is to burn.
     #[error("--work burns 1 ms for each datagram at most")]
     Work,
-    /// A style that there is not.
-    #[error("no style is called `{0}`: there are {1}")]
-    Style(String, String),
+    /// A style of an interface, not of a socket.
+    #[error("--style xdp takes frames from an interface of its own: `throng flow styles` has one")]
+    Interface,
 }
 
 impl FromStr for Mapping {
@@ -187,8 +188,10 @@ pub struct Plan {
     pub remote_core: Option<usize>,
     /// Processor time that the receiver burns for each datagram.
     pub work: Duration,
-    /// How datagrams are received and sent.
-    pub style: String,
+    /// How datagrams are received.
+    pub style: Style,
+    /// How they are sent.
+    pub send_style: SendStyle,
     /// Proves to the server that one may.
     pub token: Option<String>,
     /// Silence after which the other end counts as gone.
@@ -263,11 +266,8 @@ impl Plan {
     }
 
     fn check_protocol(&self) -> Result<(), PlanError> {
-        if !STYLES.iter().any(|style| style.name == self.style) {
-            let names: Vec<&str> = STYLES.iter().map(|style| style.name).collect();
-            return Err(PlanError::Style(self.style.clone(), names.join(", ")));
-        }
         match self.protocol {
+            Protocol::Udp if self.style == Style::Xdp => Err(PlanError::Interface),
             Protocol::Tcp if matches!(self.rate, Some(Rate::Datagrams(_))) => {
                 Err(PlanError::RateOfTcp)
             }

@@ -138,7 +138,7 @@ fn asked(plan: &Plan) -> Asked {
         bytes: plan.bytes,
         core: plan.remote_core,
         work: plan.work,
-        style: plan.style.clone(),
+        style: plan.style.name().to_owned(),
         rate: plan.rate_of_each(plan.connections()).filter(|_| plan.is_back),
     }
 }
@@ -169,6 +169,8 @@ fn summary(plan: &Plan, control: &Control) -> Summary {
         processes: 1,
         ..Settings::default()
     };
+    let is_udp = plan.protocol == Protocol::Udp;
+    let of_udp = |name: &str| if is_udp { name.to_owned() } else { String::new() };
     let work_ns = u64::try_from(plan.work.as_nanos()).unwrap_or(u64::MAX);
     // What tells runs apart; a style is what is compared.
     let mut var = |name: &str, value: String| settings.vars.insert(name.to_owned(), value);
@@ -177,8 +179,9 @@ fn summary(plan: &Plan, control: &Control) -> Summary {
     if let Some(rate) = rate {
         var("rate", rate);
     }
-    if plan.protocol == Protocol::Udp {
-        var("style", plan.style.clone());
+    if is_udp {
+        var("style", plan.style.name().to_owned());
+        var("send_style", plan.send_style.name().to_owned());
         var("work", format!("{work_ns} ns"));
     }
     Summary {
@@ -204,7 +207,8 @@ fn summary(plan: &Plan, control: &Control) -> Summary {
                 Some(Rate::Datagrams(datagrams)) => Some(datagrams),
                 _ => None,
             },
-            style: if plan.protocol == Protocol::Udp { plan.style.clone() } else { String::new() },
+            style: of_udp(plan.style.name()),
+            send_style: of_udp(plan.send_style.name()),
             work_ns,
             cool_down_s: plan.cool_down.as_secs_f64(),
             server_version: control.version.clone(),

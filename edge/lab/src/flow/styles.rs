@@ -20,7 +20,6 @@ mod report;
 mod result;
 mod run;
 mod table;
-mod work;
 
 pub use plan::{FLOWS_MAX, Plan, PlanError, ROUNDS_MAX};
 pub use report::report;

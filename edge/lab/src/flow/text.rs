@@ -123,7 +123,7 @@ pub(crate) fn how(summary: &Summary, flow: &FlowSummary) -> String {
         let _ = write!(text, ", at {} datagrams a second", group_f64(rate));
     }
     if !flow.style.is_empty() {
-        let _ = write!(text, ", received by `{}`", flow.style);
+        let _ = write!(text, ", sent by `{}`, received by `{}`", flow.send_style, flow.style);
     }
     if flow.work_ns > 0 {
         let _ = write!(text, ", {} of work for each", time(flow.work_ns));
@@ -352,6 +352,7 @@ mod tests {
             threads: 1,
             connections: 1,
             style: "recv".to_owned(),
+            send_style: "one".to_owned(),
             receiver: end(1e9),
             datagrams: Some(FlowDatagrams {
                 sent: 2_000,
@@ -365,7 +366,7 @@ mod tests {
         let text = text(&summary(flow));
         for part in [
             "lost 1,000 (50 %), 900 dropped at the receiver's socket",
-            "received by `recv`",
+            "sent by `one`, received by `recv`",
             "received 100,000 datagrams a second, 200,000 per CPU-second of the receiver",
         ] {
             let words: Vec<&str> = text.split_whitespace().collect();

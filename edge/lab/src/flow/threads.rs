@@ -104,7 +104,9 @@ impl Threads {
             }
             Connected::Udp(sockets, session) => sockets
                 .into_iter()
-                .map(|socket| Part::Udp(Datagrams { socket, session, bytes }))
+                .map(|socket| {
+                    Part::Udp(Datagrams { socket, style: plan.send_style, session, bytes })
+                })
                 .collect(),
         };
         for ((index, part), core) in parts.into_iter().enumerate().zip(plan.cores()) {

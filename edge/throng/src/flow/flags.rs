@@ -13,6 +13,8 @@ Examples:
   throng flow 10.0.0.2:9500 --reverse                      the other end sends
   throng flow 10.0.0.2:9500 --udp -l 1200 --rate 20kpps    datagrams: lost, doubled, reordered
   throng flow 10.0.0.2:9500 --udp --work 200ns             a receiver that does something for each
+  throng flow 10.0.0.2:9500 --udp --style gro --send-style gso
+  throng flow styles                                       all of these styles side by side
   throng flow 10.0.0.2:9500 --expect 'goodput > 9Gb' --expect 'retransmits < 100' --out today
 
 The headline is what the receiver got (goodput); what the sender gave its kernel stands beside it.
@@ -56,7 +58,7 @@ fn value(name: &'static str, form: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(form).help(help)
 }
 
-fn carried() -> [Arg; 9] {
+fn carried() -> [Arg; 10] {
     [
         value("time", "TIME", "What is counted: 10s, or seconds [10s]").short('t'),
         value("warmup", "TIME", "What comes before and is not counted [1s]").short('W'),
@@ -70,7 +72,12 @@ fn carried() -> [Arg; 9] {
             "RATE",
             "All together: 500Mb (bits a second), 20kpps (datagrams a second) [as fast as can be]",
         ),
-        value("style", "STYLE", "How datagrams are received [recv]"),
+        value(
+            "style",
+            "STYLE",
+            "How datagrams are received: recv, epoll, mmsg, gro, uring, uring-gro [recv]",
+        ),
+        value("send-style", "STYLE", "How datagrams are sent: one, mmsg, gso, uring [one]"),
         value(
             "work",
             "TIME",

@@ -43,6 +43,9 @@ fn everything_is_carried_on_one_port() {
         ("flow-tcp-back", &["-R", "-m", "2,*", "-P", "2"]),
         ("flow-udp", &["--udp", "--rate", "2kpps"]),
         ("flow-udp", &["-u", "-m", "2,*", "-l", "100", "--rate", "10Mb", "--work", "2us"]),
+        ("flow-udp", &["-u", "--rate", "2kpps", "--style", "gro", "--send-style", "gso"]),
+        ("flow-udp", &["-u", "--rate", "2kpps", "--style", "mmsg", "--send-style", "mmsg"]),
+        ("flow-udp", &["-u", "--rate", "2kpps", "--style", "epoll"]),
     ] {
         let folder = Folder::new("flow-all");
         let (result, ran) = carries(&target, flags, &folder);
@@ -91,7 +94,7 @@ fn everything_is_carried_on_one_port() {
     server.signal(Signal::INT);
     let ran = server.end();
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    for part in ["7 flows", "bytes of flows", "ended: finished; a flow of "] {
+    for part in ["10 flows", "bytes of flows", "ended: finished; a flow of "] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
     assert!(!ran.out.contains("refused") && !ran.out.contains("vanished"), "{}", ran.out);

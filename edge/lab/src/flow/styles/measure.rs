@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use engine::datagram::{Batch, SendStyle, Sender, Sent, Setup, Style};
 
+use super::super::work::Work;
 use super::place::{Place, why};
 use super::plan::Plan;
 use super::result::{Figures, Round, Sample};
-use super::work::Work;
 use crate::measure::number::float;
 use crate::measure::process::{own_thread, own_thread_cpu};
 use crate::measure::processors::pin_thread;

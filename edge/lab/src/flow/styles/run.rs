@@ -6,11 +6,11 @@ use std::time::SystemTime;
 
 use engine::datagram::{SendStyle, Style};
 
+use super::super::work::Work;
 use super::measure::{Case, Rig, measure};
 use super::place::Place;
 use super::plan::{Plan, PlanError};
 use super::result::{Path, Row, STYLES_VERSION, Settings, Side, StylesResult};
-use super::work::Work;
 use crate::measure::Environment;
 use crate::measure::number::group_f64;
 use crate::measure::processors::cpus;

@@ -27,8 +27,10 @@ pub struct FlowSummary {
     pub rate_bits: Option<f64>,
     /// Datagrams a second that were to be sent, if that was asked for.
     pub rate_datagrams: Option<f64>,
-    /// How datagrams were received.
+    /// How datagrams were received; empty of TCP.
     pub style: String,
+    /// How they were sent; likewise.
+    pub send_style: String,
     /// Processor time that the receiver burned for each datagram.
     pub work_ns: u64,
     /// Seconds of the cool-down.

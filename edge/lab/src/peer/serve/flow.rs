@@ -16,6 +16,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use engine::datagram::{Setup, Style};
 use socket2::{Domain, Socket, Type};
 
 use super::super::protocol::{Refusal, Reply};
@@ -26,9 +27,9 @@ use crate::flow::lanes::{Streams, receive_datagrams};
 use crate::flow::machine::Machine;
 use crate::flow::meter::{Beat, Lane, Stage, Worker, totals};
 use crate::flow::plan::{BUFFER_BYTES_MAX, CONNECTIONS_MAX, DATAGRAM_BYTES, WORK_MAX};
-use crate::flow::style;
 use crate::flow::tcp_info::TcpInfo;
 use crate::flow::words::{self, Asked, Protocol, Totals};
+use crate::flow::work::Work;
 use crate::load::FlowConnection;
 use crate::measure::processors::{cpus, pin_thread};
 
@@ -38,6 +39,8 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const DRAIN_MAX: Duration = Duration::from_millis(800);
 /// How long a socket may take to be opened in its style.
 const OPEN_MAX: Duration = Duration::from_secs(1);
+/// Of what a style takes from the kernel at once, at most.
+const PIECE_BYTES: usize = 1 << 16;
 /// How often it is looked at whether they have come.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -123,7 +126,8 @@ fn ask(state: &Arc<State>, session: &Session, line: &str) -> Result<u32, Refusal
     if !is_sound {
         return Err(NOT_SOUND);
     }
-    if asked.protocol == Protocol::Udp && !style::STYLES.iter().any(|it| it.name == asked.style) {
+    let style = asked.style.parse::<Style>();
+    if asked.protocol == Protocol::Udp && style.is_err() {
         return Err(Refusal::Service(format!("--style {}", asked.style)));
     }
     if let Some(core) = asked.core.filter(|core| !cpus().contains(core)) {
@@ -229,6 +233,7 @@ impl Flow {
             let Some(lane) = flow.add_lane() else { break };
             let socket = connected(local, peer).map_err(|it| system("share its port", it))?;
             answer_waiting(&socket, state);
+            socket.set_nonblocking(false).map_err(|it| system("set up a socket", it))?;
             let (opened, is_open) = channel();
             let datagrams = Datagrams {
                 flow: flow.clone(),
@@ -379,12 +384,22 @@ impl Datagrams {
     fn receive(self, opened: &Sender<Result<(), String>>) {
         let Self { flow, lane, socket, session, state, _place } = self;
         let mut worker = flow.worker(&lane);
+        let bytes = usize::try_from(flow.asked.bytes).unwrap_or(0);
+        let setup = Setup { datagram_bytes_max: bytes, ..Setup::default() };
+        let style: Style = flow.asked.style.parse().unwrap_or(Style::Recv);
+        let work = Work::of(flow.asked.work);
+        // Styles of many at once have room for so many pieces, which may hold merged ones.
+        let is_single = matches!(style, Style::Recv | Style::Epoll);
+        let room = state.room(if is_single { bytes } else { setup.batch * PIECE_BYTES });
         // Whoever waits for it may have stopped waiting.
-        match style::open(&flow.asked.style, socket) {
+        match style.open(socket, &setup) {
+            Ok(_) if room.is_none() => {
+                let _ = opened.send(Err("no memory for so many".to_owned()));
+            }
             Ok(mut receiver) => {
                 let _ = opened.send(Ok(()));
                 // What the system says of one lane stands in its counts: it has got nothing more.
-                let _ = receive_datagrams(&mut *receiver, &mut worker, session, flow.asked.work);
+                let _ = receive_datagrams(&mut *receiver, &mut worker, session, work);
             }
             Err(error) => {
                 let _ = opened.send(Err(error.to_string()));

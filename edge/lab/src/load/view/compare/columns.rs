@@ -133,8 +133,8 @@ fn settings(summary: &Summary) -> Vec<Setting> {
     ];
     all.extend(it.vars.iter().map(|(name, value)| {
         // What the same thing is called on each server is not another load, nor is how datagrams are
-        // received; sizes and groups are.
-        let is_load = !["rpc", "path", "style"].contains(&&**name);
+        // received and sent; sizes and groups are.
+        let is_load = !["rpc", "path", "style", "send_style"].contains(&&**name);
         setting(name, format!("{name}={value}"), is_load)
     }));
     all

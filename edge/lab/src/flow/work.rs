@@ -11,13 +11,13 @@ const TRIALS: u32 = 9;
 
 /// A fixed number of steps, each of which needs the one before.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
+pub(crate) struct Work {
     steps: u64,
 }
 
 impl Work {
     /// Finds out how many steps take so long on this processor; none for no time.
-    pub(super) fn of(span: Duration) -> Self {
+    pub(crate) fn of(span: Duration) -> Self {
         if span.is_zero() {
             return Self { steps: 0 };
         }
@@ -35,7 +35,7 @@ impl Work {
 
     /// Takes the time.
     #[inline]
-    pub(super) fn burn(self) {
+    pub(crate) fn burn(self) {
         let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
         for _ in 0..self.steps {
             state ^= state << 13;
