@@ -122,13 +122,23 @@ pub(super) fn measure(rig: Rig<'_>, case: Case) -> Result<Round, String> {
     let (receiving, sending) = (Board::default(), Board::default());
     let is_sent = AtomicBool::new(false);
     let (ready, is_ready) = channel();
+    // Names by which a profile tells the threads apart.
+    let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    let failed = |error: std::io::Error| format!("a thread: {error}");
     std::thread::scope(|scope| {
-        let receiver =
-            scope.spawn(|| receive(rig, case, ready, Teller::new(&receiving, began), &is_sent));
+        let teller = Teller::new(&receiving, began);
+        let receiver = thread("receiver")
+            .spawn_scoped(scope, || receive(rig, case, ready, teller, &is_sent))
+            .map_err(failed)?;
         // When the receiver could not begin it says so by ending.
         let Ok(port) = is_ready.recv() else { return Err(ended(receiver.join())) };
         let teller = Teller::new(&sending, began);
-        let sender = scope.spawn(move || send(rig, case, port, teller));
+        let sender = thread("sender")
+            .spawn_scoped(scope, move || send(rig, case, port, teller))
+            .map_err(|error| {
+                is_sent.store(true, Ordering::Relaxed);
+                failed(error)
+            })?;
         let watched = watch(rig.plan, &receiving, &sending, || {
             receiver.is_finished() || sender.is_finished()
         });
