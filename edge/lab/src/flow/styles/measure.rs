@@ -14,8 +14,9 @@ use super::super::work::Work;
 use super::place::{Place, why};
 use super::plan::Plan;
 use super::result::{Figures, Round, Sample};
+use crate::flow::machine::Machine;
 use crate::measure::number::float;
-use crate::measure::process::{own_thread, own_thread_cpu};
+use crate::measure::process::{own_resident_bytes, own_thread_cpu};
 use crate::measure::processors::pin_thread;
 
 /// Between two looks.
@@ -90,7 +91,7 @@ impl<'a> Teller<'a> {
         let asked = self.board.asked.load(Ordering::Relaxed);
         if asked != self.seen {
             self.seen = asked;
-            let ticks = own_thread().unwrap_or_default();
+            let ticks = engine::thread_usage().unwrap_or_default();
             let tally = Tally {
                 at_s: self.began.elapsed().as_secs_f64(),
                 datagrams,
@@ -99,7 +100,7 @@ impl<'a> Teller<'a> {
                 user_s: ticks.user.as_secs_f64(),
                 system_s: ticks.system.as_secs_f64(),
                 waiting_bytes: waiting_bytes(),
-                resident_bytes: ticks.resident_bytes,
+                resident_bytes: own_resident_bytes(),
             };
             *self.board.answered.lock().unwrap_or_else(PoisonError::into_inner) = (asked, tally);
         }
@@ -300,7 +301,8 @@ fn watch(
         series.push(sample(&first.0, &last, &now));
         last = now;
     }
-    let machine = Machine::read().since(machine);
+    let machine = Machine::read().zip(machine).map(|(now, before)| now.since(&before));
+    let machine = machine.unwrap_or_default();
     let ((r0, s0), (r1, s1)) = (first, last);
     Ok(Round {
         round: 0,
@@ -309,8 +311,8 @@ fn watch(
         sent: s1.datagrams - s0.datagrams,
         receiver: figures(&r0, &r1),
         sender: figures(&s0, &s1),
-        machine_busy_s: machine.busy_s,
-        stolen_s: machine.stolen_s,
+        machine_busy_s: machine.user_s + machine.system_s + machine.interrupt_s + machine.softirq_s,
+        stolen_s: machine.steal_s,
         series,
         ..Round::default()
     })
@@ -341,43 +343,9 @@ fn sample(first: &Tally, last: &(Tally, Tally), now: &(Tally, Tally)) -> Sample 
     }
 }
 
-/// Processor time of the whole machine since it was started. Source: proc_stat(5).
-#[derive(Clone, Copy, Debug, Default)]
-struct Machine {
-    busy_s: f64,
-    stolen_s: f64,
-}
-
-impl Machine {
-    /// Now; noughts where the system does not say.
-    fn read() -> Self {
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        Self::parse(&text, rustix::param::clock_ticks_per_second()).unwrap_or_default()
-    }
-
-    /// The fields of the first line: user, nice, system, idle, iowait, irq, softirq, steal.
-    fn parse(text: &str, ticks_per_s: u64) -> Option<Self> {
-        let line = text.lines().next()?.strip_prefix("cpu ")?;
-        let ticks: Vec<u64> =
-            line.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
-        let sum = |places: &[usize]| {
-            let found = places.iter().filter_map(|at| ticks.get(*at));
-            float(found.sum()) / float(ticks_per_s.max(1))
-        };
-        Some(Self { busy_s: sum(&[0, 1, 2, 5, 6]), stolen_s: sum(&[7]) })
-    }
-
-    fn since(self, before: Self) -> Self {
-        Self {
-            busy_s: (self.busy_s - before.busy_s).max(0.0),
-            stolen_s: (self.stolen_s - before.stolen_s).max(0.0),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Machine, Tally, figures};
+    use super::{Tally, figures};
 
     #[test]
     fn the_halves_of_exact_time_are_told_by_ticks() {
@@ -389,13 +357,5 @@ mod tests {
         // A thread that no tick has met.
         let idle = figures(&from, &Tally { cpu_s: 1.001, ..from });
         assert!(idle.user_s + idle.system_s == 0.0 && idle.cpu_s > 0.0);
-    }
-
-    #[test]
-    fn the_machine_is_busy_with_what_is_not_idle() {
-        let text = "cpu  100 10 50 1000 7 5 35 20 3 0\ncpu0 1 2 3 4\n";
-        let machine = Machine::parse(text, 100).unwrap();
-        assert!((machine.busy_s - 2.0).abs() < 1e-9 && (machine.stolen_s - 0.2).abs() < 1e-9);
-        assert!(Machine::parse("", 100).is_none() && Machine::parse("intr 5", 100).is_none());
     }
 }
