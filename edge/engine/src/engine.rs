@@ -457,3 +457,46 @@ impl<M: Send + 'static> Running<M> {
         first
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use event::{Handler, Input, Now, Output};
+    use reactor::{Limits, Scarce};
+
+    use super::{Engine, StartError, ThreadPlan, scarce};
+    use crate::choice::DriverChoice;
+
+    struct Nobody;
+
+    impl Handler for Nobody {
+        type Mail = ();
+
+        fn handle(&mut self, _: Now, _: Input<'_, ()>, _: &mut Output<()>) {}
+    }
+
+    #[test]
+    fn more_threads_than_have_numbers_are_refused() {
+        let mut engine = Engine::new(DriverChoice::Poll);
+        let last = (0..65_536).map(|_| engine.add(ThreadPlan::plain("", |_| Nobody))).last();
+        assert_eq!(last.map(|id| id.0), Some(u16::MAX));
+        let started = engine.start().map(|_| ());
+        assert!(matches!(started, Err(StartError::Threads { threads: 65_536 })), "{started:?}");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_processor_that_cannot_be_is_no_reason_to_fail() {
+        let mut plan = ThreadPlan::plain("", |_| Nobody);
+        plan.pin = Some(rustix::thread::CpuSet::MAX_CPU);
+        super::pin(&plan);
+    }
+
+    #[test]
+    fn files_are_scarce_when_fewer_connections_are_given_than_wished_for() {
+        let limits = |connections_max| Limits { connections_max, ..Limits::default() };
+        for (wished, given, are_files) in [(7, 6, true), (7, 7, false), (7, 8, false)] {
+            let bounded_by = scarce(&limits(wished), &limits(given));
+            assert_eq!(matches!(bounded_by, Scarce::Files), are_files, "{given} of {wished}");
+        }
+    }
+}

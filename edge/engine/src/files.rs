@@ -60,7 +60,10 @@ mod tests {
 
     #[test]
     fn the_file_limit_is_raised_as_far_as_it_goes() {
-        use rustix::process::{Resource, getrlimit};
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let lower = Rlimit { current: Some(maximum.unwrap_or(1 << 20) - 1), maximum };
+        setrlimit(Resource::Nofile, lower).unwrap();
         let raised = raise_file_limit();
         let limit = getrlimit(Resource::Nofile);
         assert_eq!((raised, raised), (limit.maximum, limit.current));

@@ -307,11 +307,13 @@ impl Sleep for Bed {
 mod tests {
     use std::rc::Rc;
     use std::sync::Arc;
+    use std::time::{Duration, Instant};
 
     use event::{ThreadId, Urgency};
-    use reactor::{Count, Counters, Postman, Process as _};
+    use reactor::{Count, Counters, Postman, Process as _, Sleep as _};
 
-    use super::{Exchange, Mailbox, Parker, Place};
+    use super::{Bed, Exchange, Mailbox, Parker, Place, Wake as _};
+    use crate::clock::Clock;
 
     fn exchange(mail_max: usize) -> Arc<Exchange<u32>> {
         let boxes = (0..2).map(|_| Mailbox::new(mail_max, Box::new(Parker::default()))).collect();
@@ -334,6 +336,47 @@ mod tests {
             assert!(!receiver.try_sleep(), "mail is waiting");
             while receiver.pop().is_some() {}
         }
+    }
+
+    /// Who sleeps is woken once; who is awake, by itself or by a wake, is not.
+    #[test]
+    fn a_sleeper_is_awake_once_it_is_woken_or_says_so() {
+        let exchange = exchange(8);
+        let (receiver, place) = (&exchange.boxes[1], Place::new(exchange.clone(), ThreadId(1)));
+        assert!(place.try_sleep() && receiver.wake() && !receiver.wake());
+        assert!(place.try_sleep_for_mail());
+        place.awake();
+        assert!(!receiver.wake());
+    }
+
+    #[test]
+    fn idle_is_who_has_neither_mail_nor_a_stop_to_look_at() {
+        let exchange = exchange(8);
+        let (receiver, place) = (&exchange.boxes[1], Place::new(exchange.clone(), ThreadId(1)));
+        assert!(place.is_idle());
+        assert_eq!(receiver.post(1, Urgency::Lazy), Ok(false));
+        assert!(!place.is_idle() && !place.try_sleep_for_mail());
+        assert_eq!(place.pop(), Some(1));
+        assert!(place.is_idle());
+        receiver.stop();
+        assert!(!place.is_idle() && place.take_stop() && place.is_idle());
+    }
+
+    /// A thread that waits takes no processor's time, and no wake is forgotten or taken twice.
+    #[test]
+    fn a_parked_thread_sleeps_until_it_is_woken_or_its_time_has_come() {
+        const NAP: Duration = Duration::from_millis(20);
+        let parker = Arc::new(Parker::default());
+        let bed = Bed { parker: parker.clone(), clock: Clock::start() };
+        let slept = |patience| {
+            let start = Instant::now();
+            bed.park(Some(patience));
+            start.elapsed()
+        };
+        assert!(slept(NAP) >= NAP);
+        parker.wake();
+        assert!(slept(1_000 * NAP) < 1_000 * NAP);
+        assert!(slept(NAP) >= NAP);
     }
 
     #[test]

@@ -516,3 +516,29 @@ fn bind(socket: &Socket, from: &socket2::SockAddr) -> io::Result<()> {
     }
     socket.bind(from)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+
+    use rustix::io::Errno;
+
+    use super::{concerns_one_peer, is_out_of_files};
+
+    #[test]
+    fn errors_of_accepting_are_told_apart() {
+        for (errno, is_peers, is_files) in [
+            (Errno::CONNABORTED, true, false),
+            (Errno::PERM, true, false),
+            (Errno::TIMEDOUT, true, false),
+            (Errno::MFILE, false, true),
+            (Errno::NFILE, false, true),
+            (Errno::INVAL, false, false),
+            (Errno::NOMEM, false, false),
+        ] {
+            let error = Error::from_raw_os_error(errno.raw_os_error());
+            let found = (concerns_one_peer(&error), is_out_of_files(&error));
+            assert_eq!(found, (is_peers, is_files), "{errno:?}");
+        }
+    }
+}

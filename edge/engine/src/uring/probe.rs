@@ -57,3 +57,31 @@ fn refused(error: io::Error) -> Missing {
         _ => Missing::Ring { error },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+
+    use super::{build_ring, probe, refused};
+
+    /// A kernel that takes the flags has all the rest, so that a probe which refuses it is wrong:
+    /// every test of the ring would be skipped.
+    #[test]
+    fn a_ring_that_can_be_built_is_not_refused() {
+        let (built, probed) = (build_ring(8, 16), probe());
+        assert_eq!(probed.is_ok(), built.is_ok(), "{probed:?}");
+    }
+
+    #[test]
+    fn every_refusal_has_its_words() {
+        for (errno, words) in [
+            (libc::ENOSYS, "the system has no io_uring"),
+            (libc::EPERM, "io_uring is forbidden"),
+            (libc::EINVAL, "Linux 6.1 or later is needed"),
+            (libc::ENOMEM, "io_uring cannot be set up: "),
+        ] {
+            let missing = refused(Error::from_raw_os_error(errno)).to_string();
+            assert!(missing.contains(words), "{errno}: {missing}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! What a core thread must do for its connections, whichever driver it runs on.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -526,9 +526,12 @@ pub(crate) fn listeners_are_closed_on_request(driver: DriverChoice) {
     assert_eq!(round_trip(&client, b"open"), b"open");
     rig.running.post(ThreadId(0), 1).unwrap();
     let start = Instant::now();
-    while TcpStream::connect(rig.address).is_ok() {
+    // Nobody has to connect for that: the address is free for another.
+    while TcpListener::bind(rig.address).is_err() {
         assert!(start.elapsed() < PATIENCE, "still accepting");
+        std::thread::park_timeout(Duration::from_micros(500));
     }
+    assert!(TcpStream::connect(rig.address).is_err());
     assert_eq!(round_trip(&client, b"stays"), b"stays");
     rig.stop();
 }
@@ -571,5 +574,22 @@ pub(crate) fn the_peers_address_is_told(driver: DriverChoice) {
     expected.sort_unstable();
     got.sort_unstable();
     assert_eq!(got, expected);
+    rig.stop();
+}
+
+/// Nothing to do takes no turns, but for the last ones of what was done before.
+pub(crate) fn an_idle_thread_sleeps(driver: DriverChoice) {
+    const NAP: Duration = Duration::from_millis(200);
+    const TURNS_MAX: u64 = 10;
+    let rig = Rig::new(driver, quick(), echo);
+    let client = rig.client();
+    assert_eq!(round_trip(&client, b"awake"), b"awake");
+    let before = rig.counters().value(Count::Turns);
+    let start = Instant::now();
+    while start.elapsed() < NAP {
+        std::thread::park_timeout(NAP);
+    }
+    let turns = rig.counters().value(Count::Turns) - before;
+    assert!(turns <= TURNS_MAX, "{turns} turns");
     rig.stop();
 }

@@ -72,6 +72,7 @@ on_both_drivers! {
         listeners_are_closed_on_request,
         a_stop_delivers_the_last_bytes,
         the_peers_address_is_told,
+        an_idle_thread_sleeps,
     }
     threads {
         a_wake_comes_on_time_and_once,
