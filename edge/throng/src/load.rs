@@ -234,6 +234,9 @@ impl Runner {
         let mut screen = Screen::default();
         let mut is_hopeless = false;
         let mut lost: Option<String> = None;
+        if let Some(folder) = &job.folder {
+            std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        }
         let Finished { mut summary, intervals } = lab::load::run(&job.plan, &mut |progress| {
             screen.show(progress);
             if let Some(page) = &self.page {
@@ -260,7 +263,6 @@ impl Runner {
         }
         summary.expectations = job.conditions.iter().map(|it| it.check(&summary)).collect();
         if let Some(folder) = &job.folder {
-            std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
             files::write(&result_files(folder, &summary, &intervals)?)?;
         }
         Ok(summary)

@@ -17,11 +17,12 @@ use workers::Workers;
 
 use crate::doctor::{Tree, facts};
 use crate::load::generator::Command;
+use crate::load::result::summary::ServerEnd;
 use crate::load::result::{Summary, Watch, notes};
 use crate::load::scenario::program::compile;
 use crate::measure::environment::Environment;
 use crate::measure::hlog::Intervals;
-use crate::measure::process::Watched;
+use crate::measure::process::{SampleError, Watched};
 use crate::measure::processors::{Realtime, Unbind, cpus, pin_thread};
 use crate::measure::server::Server;
 use crate::measure::target::Target;
@@ -55,14 +56,14 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
         plan.server.as_deref().map(|command| start_server(plan, command, pin)).transpose()?;
     drop(realtime);
     let targets = match &mut server {
-        Some(server) => vec![server.wait(&plan.stop)?],
+        Some(server) => vec![server.wait(&plan.stop, &mut |text| (plan.say)(text))?],
         None => plan.targets.iter().map(Target::reach).collect::<Result<Vec<_>, _>>()?,
     };
     let mut watched = match &server {
         Some(server) => Watched::group(server.pid()),
         None => Watched::Named(plan.server_pids.clone()),
     };
-    let (pids, before) = (watched.pids(), watched.sample()?);
+    let (pids, before) = (watched.pids(), watched.sample().map_err(|it| sample_error(plan, it))?);
     if let Some(cpu) = pin {
         pin_thread(cpu)?;
     }
@@ -87,10 +88,11 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
         done?;
     }
     collector.finish(&program.ops, program.match_ops.iter().any(Option::is_some));
-    let ended = server.as_mut().and_then(Server::ended);
+    let ended = server.as_mut().and_then(Server::ended_by_itself);
+    collector.summary.server_ended = ended.map(ServerEnd::of);
     let online = facts::online(&Tree::here());
     let places_of_run = notes::Places { own: &places, online: &online, pin };
-    collector.summary.notes = notes::notes(&targets, &places_of_run, &pids, ended);
+    collector.summary.notes = notes::notes(&targets, &places_of_run, &pids);
     let of_result = notes::notes_of(&collector.summary, !pids.is_empty());
     collector.summary.notes.extend(of_result);
     collector.summary.ended = notes::stopped(&collector.summary).unwrap_or_default();
@@ -119,6 +121,14 @@ pub fn work(plan: &Plan, share: &Share) -> Result<(), RunError> {
     workers::serve(generator, &driver)
 }
 
+/// A process that somebody named is told apart from one that the run has started.
+fn sample_error(plan: &Plan, error: SampleError) -> RunError {
+    match error {
+        SampleError::Gone { pid } if plan.server_pids.contains(&pid) => RunError::NoProcess { pid },
+        other => RunError::Sample(other),
+    }
+}
+
 /// How many processors the generator's processes can use at once, as [`work`] binds them.
 fn processors_of(plan: &Plan, places: usize) -> u32 {
     let own = if plan.pin.is_some() { 1 } else { places.saturating_sub(1).max(1) };
@@ -132,5 +142,6 @@ fn start_server(plan: &Plan, command: &str, pin: Option<usize>) -> Result<Server
         pin_thread(*cpu)?;
     }
     let Some(target) = plan.targets.first() else { return Err(RunError::Targets { count: 0 }) };
-    Ok(Server::start(command, target, plan.is_target_given)?)
+    let log = plan.server_log.as_deref();
+    Ok(Server::start(command, (target, plan.is_target_given), log)?)
 }

@@ -29,7 +29,13 @@ impl ProcessSample {
 /// Why there is no sample.
 #[derive(Debug, thiserror::Error)]
 pub enum SampleError {
-    /// No such process, or no `/proc`.
+    /// No such process.
+    #[error("there is no process {pid}")]
+    Gone {
+        /// Which.
+        pid: u32,
+    },
+    /// It cannot be read, or there is no `/proc`.
     #[error("process {pid}: {error}")]
     Read {
         /// Which.
@@ -48,10 +54,18 @@ pub enum SampleError {
 /// Reads what process `pid` has used.
 ///
 /// # Errors
-/// When the process is gone.
+/// When the process is gone; one that has ended is, also while nobody has waited for it.
 pub fn sample(pid: u32) -> Result<ProcessSample, SampleError> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat"))
-        .map_err(|error| SampleError::Read { pid, error })?;
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| {
+        // Its folder may be there when it is opened, and gone when it is read.
+        let is_gone = error.kind() == std::io::ErrorKind::NotFound
+            || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error());
+        let is_gone = is_gone && std::path::Path::new("/proc/self").exists();
+        if is_gone { SampleError::Gone { pid } } else { SampleError::Read { pid, error } }
+    })?;
+    if has_ended(&text) {
+        return Err(SampleError::Gone { pid });
+    }
     let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4_096);
     parse(&text, rustix::param::clock_ticks_per_second(), page_bytes)
         .ok_or(SampleError::Form { pid })
@@ -65,7 +79,8 @@ fn members(group: u32) -> Vec<u32> {
     let is_member = |pid: &u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let rest = text.rsplit_once(')').map_or("", |it| it.1);
-        rest.split_ascii_whitespace().nth(2).is_some_and(|it| it.parse() == Ok(group))
+        let is_of_it = rest.split_ascii_whitespace().nth(2).map(str::parse) == Some(Ok(group));
+        is_of_it && !has_ended(&text)
     };
     pids.filter(is_member).collect()
 }
@@ -145,6 +160,13 @@ fn sum<'a>(samples: impl Iterator<Item = &'a ProcessSample>) -> ProcessSample {
     all
 }
 
+/// Whether a process has ended and its parent has not looked yet: it has no memory any more, which is
+/// not the same as none. Source: proc_pid_stat(5), field 3.
+fn has_ended(text: &str) -> bool {
+    let rest = text.rsplit_once(')').map_or("", |it| it.1);
+    matches!(rest.split_ascii_whitespace().next(), Some("Z" | "X"))
+}
+
 /// Fields of proc_pid_stat(5): 14 utime, 15 stime, 20 num_threads, 24 rss. The name in brackets
 /// may contain anything, so the fields are counted from its end.
 fn parse(text: &str, ticks_per_s: u64, page_bytes: u64) -> Option<ProcessSample> {
@@ -185,7 +207,9 @@ pub(crate) fn own_resident_bytes() -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{ProcessSample, Watched, own_cpu, own_thread_cpu, parse, sample, sample_all};
+    use super::{
+        ProcessSample, SampleError, Watched, own_cpu, own_thread_cpu, parse, sample, sample_all,
+    };
 
     #[test]
     fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
@@ -224,6 +248,20 @@ mod tests {
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         }
         shell.wait().unwrap();
+    }
+
+    #[test]
+    fn what_has_ended_has_no_memory_to_tell_of() {
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let mut watched = Watched::group(ended.id());
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        // Nobody has waited for it: it stands in /proc still.
+        while sample(ended.id()).is_ok() && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert!(matches!(sample(ended.id()), Err(SampleError::Gone { .. })));
+        assert!(watched.sample().is_err());
+        ended.wait().unwrap();
     }
 
     #[test]

@@ -1,19 +1,23 @@
 //! The server that is measured, started and ended when asked to.
 //!
 //! In: a command as a person writes it. Out: a [`Target`] that accepts connections, or an error that
-//! says what to do.
+//! says what to do; how it ended, if it did so by itself.
 
+mod output;
 #[cfg(test)]
 mod tests;
 
-use std::io::{BufRead, BufReader, ErrorKind, Read};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use output::Output;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
+};
 
 use super::secrets::without_keys;
 use super::target::{Target, TargetError};
@@ -24,29 +28,44 @@ const START_S_MAX: u64 = 60;
 const END_S_MAX: u64 = 15;
 /// How long processes that a server has started may outlive it.
 const REST_END_MAX: Duration = Duration::from_secs(2);
-/// Lines of a server's output that are kept for an error message.
-const LINES_MAX: usize = 64;
-/// Lines that may wait to be looked at: a server may say a lot before it says where it listens.
-const LINES_WAITING_MAX: usize = 1_024;
-/// Bytes of one line of it, at most.
-const LINE_BYTES_MAX: u64 = 4_096;
+/// How long the last lines of a server that has ended may take to come in.
+const LAST_LINES_MS: u64 = 50;
+/// After how long a person is told what is waited for.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// What a server prints when it listens.
 const LISTENING: &str = "listening on http://";
+
 /// A server that was started for the run; ended when dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     /// Without keys: for messages, which end in JUnit files.
     command: String,
-    lines: Receiver<String>,
-    last_lines: Vec<String>,
+    output: Output,
+    /// Where all of its output stands, if it is kept.
+    log: Option<PathBuf>,
     /// What is measured, if it was named; else where a server listens by default.
     target: Target,
     is_target_given: bool,
     /// Something accepted there before this server was started, so that accepting says nothing.
     is_taken: bool,
-    /// The address that the server has told.
-    said: Option<String>,
+    /// When it listened.
+    listened: Instant,
+    /// When its process ended.
+    ended: Arc<OnceLock<Instant>>,
+}
+
+/// How a server ended by itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    /// Since it listened.
+    pub(crate) after: Duration,
+    /// `signal 9, SIGKILL`, `exit code 1`.
+    pub(crate) how: String,
+    /// What it printed last.
+    pub(crate) last_lines: Vec<String>,
+    /// Where all of its output stands, if it was kept.
+    pub(crate) log: Option<PathBuf>,
 }
 
 impl Server {
@@ -55,16 +74,21 @@ impl Server {
     /// answer until the run has ended.
     ///
     /// A target that was given is what is measured; without one it is what the server says, and
-    /// `target` is where a server that says nothing is looked for.
+    /// `target` is where a server that says nothing is looked for. `log` is the file that its output
+    /// is kept in.
     pub(crate) fn start(
         command: &str,
-        target: &Target,
-        is_target_given: bool,
+        (target, is_target_given): (&Target, bool),
+        log: Option<&Path>,
     ) -> Result<Self, TargetError> {
         let is_taken = target.accepts();
         if is_taken && is_target_given {
             return Err(TargetError::Taken { url: target.url.clone() });
         }
+        let output = Output::to(log).map_err(|error| TargetError::Log {
+            path: log.unwrap_or(Path::new("")).to_owned(),
+            error,
+        })?;
         // `exec` makes the process the server itself, not a shell around it.
         let child = Command::new("sh")
             .args(["-c", &format!("exec {command}")])
@@ -75,22 +99,24 @@ impl Server {
             .spawn();
         let failed = |error| TargetError::Spawn { command: without_keys(command), error };
         let mut child = child.map_err(failed)?;
-        let (sender, lines) = sync_channel(LINES_WAITING_MAX);
         if let Some(stdout) = child.stdout.take() {
-            drain(stdout, sender.clone());
+            output.take(stdout);
         }
         if let Some(stderr) = child.stderr.take() {
-            drain(stderr, sender);
+            output.take(stderr);
         }
+        let ended = Arc::default();
+        note_end(child.id(), Arc::clone(&ended));
         Ok(Self {
             child,
             command: without_keys(command),
-            lines,
-            last_lines: Vec::new(),
+            output,
+            log: log.map(Path::to_owned),
             target: target.clone(),
             is_target_given,
             is_taken,
-            said: None,
+            listened: Instant::now(),
+            ended,
         })
     }
 
@@ -98,20 +124,50 @@ impl Server {
         self.child.id()
     }
 
-    /// How the process ended, if it has.
-    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+    /// How the process ended, if it has and nothing listens in its place, as behind one that puts
+    /// itself into the background.
+    pub(crate) fn ended_by_itself(&mut self) -> Option<Ended> {
+        let status = self.ended().filter(|_| !self.target.accepts())?;
+        std::thread::sleep(Duration::from_millis(LAST_LINES_MS));
+        let at = self.ended.get().copied().unwrap_or_else(Instant::now);
+        Some(Ended {
+            after: at.saturating_duration_since(self.listened),
+            how: how_ended(status),
+            last_lines: self.output.last_lines(),
+            log: self.log.clone(),
+        })
+    }
+
+    fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
     /// Waits until the target that was given accepts; without one, until the server says where it
-    /// listens, or the default address accepts.
-    pub(crate) fn wait(&mut self, stop: &AtomicBool) -> Result<Target, TargetError> {
-        let deadline = Instant::now() + Duration::from_secs(START_S_MAX);
+    /// listens, or the default address accepts. `wait_note` is told once what is waited for, when
+    /// that takes long.
+    pub(crate) fn wait(
+        &mut self,
+        stop: &AtomicBool,
+        wait_note: &mut dyn FnMut(&str),
+    ) -> Result<Target, TargetError> {
+        let target = self.wait_for_target(stop, wait_note)?;
+        self.target.clone_from(&target);
+        self.listened = Instant::now();
+        Ok(target)
+    }
+
+    fn wait_for_target(
+        &mut self,
+        stop: &AtomicBool,
+        wait_note: &mut dyn FnMut(&str),
+    ) -> Result<Target, TargetError> {
+        let begin = Instant::now();
+        let deadline = begin + Duration::from_secs(START_S_MAX);
+        let mut is_told = false;
         loop {
-            self.read_lines();
-            if let Some(url) = &self.said
+            if let Some(url) = self.output.said()
                 && !self.is_target_given
-                && let Ok(target) = Target::parse(url)
+                && let Ok(target) = Target::parse(&url)
             {
                 return target.reach();
             }
@@ -119,15 +175,19 @@ impl Server {
                 return self.target.reach();
             }
             if let Some(status) = self.ended() {
-                std::thread::sleep(Duration::from_millis(50)); // Its last lines come in.
-                self.read_lines();
-                return Err(self.failed(format!("ended before it listened ({status})")));
+                std::thread::sleep(Duration::from_millis(LAST_LINES_MS));
+                let how = how_ended(status);
+                return Err(self.failed(format!("ended before it listened ({how})")));
             }
             if stop.load(Ordering::Relaxed) {
                 return Err(TargetError::Interrupted);
             }
             if Instant::now() > deadline {
                 return Err(self.failed(self.missed()));
+            }
+            if !is_told && begin.elapsed() > SILENCE_MAX {
+                is_told = true;
+                wait_note(&format!("waiting for {} (up to {START_S_MAX} s)", self.target.url));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -137,8 +197,8 @@ impl Server {
     fn missed(&self) -> String {
         let url = &self.target.url;
         if self.is_target_given {
-            let said =
-                self.said.as_ref().map(|said| format!("; it says that it listens at {said}"));
+            let said = self.output.said();
+            let said = said.map(|said| format!("; it says that it listens at {said}"));
             format!(
                 "did not make {url} (--target) accept connections within {START_S_MAX} s{}",
                 said.unwrap_or_default()
@@ -156,26 +216,44 @@ impl Server {
         }
     }
 
-    /// Takes the lines that have come, and the first address that one of them tells.
-    fn read_lines(&mut self) {
-        while let Ok(line) = self.lines.try_recv() {
-            if self.said.is_none() {
-                self.said = line.split_once(LISTENING).map(|(_, rest)| {
-                    let end = rest.find(|c: char| c.is_whitespace() || "\"',".contains(c));
-                    format!("http://{}", &rest[..end.unwrap_or(rest.len())])
-                });
-            }
-            if self.last_lines.len() >= LINES_MAX {
-                self.last_lines.remove(0);
-            }
-            self.last_lines.push(line);
-        }
-    }
-
     fn failed(&self, what: String) -> TargetError {
-        let lines = self.last_lines.join("\n");
-        TargetError::Start { command: self.command.clone(), what, lines }
+        let mut lines = self.output.last_lines();
+        lines.extend(self.log.iter().map(|log| format!("(all of them: {})", log.display())));
+        TargetError::Start { command: self.command.clone(), what, lines: lines.join("\n") }
     }
+}
+
+/// Notes when process `pid`, a child of this one, ends; whoever waits for it still can.
+fn note_end(pid: u32, ended: Arc<OnceLock<Instant>>) {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    std::thread::spawn(move || {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        // An error means that it has been waited for already: it has ended.
+        while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
+        let _ = ended.set(Instant::now());
+    });
+}
+
+/// `exit code 1`, `signal 9, SIGKILL`.
+pub(crate) fn how_ended(status: ExitStatus) -> String {
+    let Some(signal) = status.signal() else {
+        return status.code().map_or_else(String::new, |code| format!("exit code {code}"));
+    };
+    let name = match signal {
+        1 => ", SIGHUP",
+        2 => ", SIGINT",
+        3 => ", SIGQUIT",
+        4 => ", SIGILL",
+        6 => ", SIGABRT",
+        7 => ", SIGBUS",
+        8 => ", SIGFPE",
+        9 => ", SIGKILL",
+        11 => ", SIGSEGV",
+        13 => ", SIGPIPE",
+        15 => ", SIGTERM",
+        _ => "",
+    };
+    format!("signal {signal}{name}")
 }
 
 impl Drop for Server {
@@ -202,29 +280,4 @@ impl Drop for Server {
         signal(Signal::KILL);
         drop(self.child.wait());
     }
-}
-
-/// Reads `from` to its end on a thread of its own, whatever stands there: a server whose output is
-/// no longer read would be stopped by it. Lines that nobody takes are dropped.
-fn drain(from: impl Read + Send + 'static, to: SyncSender<String>) {
-    std::thread::spawn(move || {
-        let mut from = BufReader::new(from);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            // The rest of a longer one is skipped.
-            match from.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
-                Ok(1..) => {
-                    if line.last() != Some(&b'\n') && from.skip_until(b'\n').is_err() {
-                        return;
-                    }
-                    let text = String::from_utf8_lossy(&line);
-                    drop(to.try_send(text.trim_end_matches(['\r', '\n']).to_owned()));
-                }
-                Ok(0) => return,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return,
-            }
-        }
-    });
 }

@@ -89,6 +89,14 @@ pub enum TargetError {
         /// What it printed last.
         lines: String,
     },
+    /// Its output cannot be kept.
+    #[error("{}: {error}", path.display())]
+    Log {
+        /// The file for it.
+        path: std::path::PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
     /// Not allowed to be a realtime thread.
     #[error(
         "--realtime: {error}; it takes CAP_SYS_NICE (root has it) or a limit of realtime priority: \

@@ -94,6 +94,8 @@ fn plan(port: u16, driver: DriverChoice) -> Plan {
         peer: String::new(),
         is_target_given: true,
         worker_args: Vec::new(),
+        server_log: None,
+        say: |_| {},
         stop: Arc::default(),
     }
 }

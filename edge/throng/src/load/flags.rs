@@ -31,8 +31,8 @@ the next one finds.
 
 Exit codes:
   0         all went well
-  1         an expectation failed, nothing was answered, the scenario stopped the run, or the run
-            could not begin
+  1         an expectation failed, nothing was answered, not all players became ready, the server
+            of --server ended by itself, the scenario stopped the run, or the run could not begin
   2         asked for wrongly: a flag, a scenario, an expectation
   129, 130, 143  ended by SIGHUP, ^C or SIGTERM; what was measured until then is printed and
             written";
@@ -276,8 +276,8 @@ fn result_args(command: Command) -> Command {
             value(
                 "out",
                 "DIR",
-                "Write result.json, result.hlog, series.csv and report.html there; of several \
-                 scenarios into DIR/NAME",
+                "Write result.json, result.hlog, series.csv and report.html there, and what the server \
+                 of --server prints as server.log; of several scenarios into DIR/NAME",
             )
             .value_parser(value_parser!(PathBuf)),
         )

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,6 +15,9 @@ use clap::parser::ValueSource;
 use lab::load::expect::Condition;
 use lab::load::scenario::{BUILT_IN, Pace, SCENARIO_BYTES_MAX, Scenario, Span, built_in, parse};
 use lab::load::{Plan, Share, Target, TlsChoice, Trust, did_you_mean};
+
+/// The file under `--out` with the output of a server that is started.
+pub(super) const SERVER_LOG: &str = "server.log";
 
 /// One run.
 #[derive(Clone)]
@@ -39,6 +42,7 @@ pub(super) fn jobs(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> anyhow::Resu
         if depths.is_empty() { vec![None] } else { depths.into_iter().map(Some).collect() };
     let given: Vec<Condition> = conditions(matches.get_many("expect").into_iter().flatten())?;
     let out: Option<&PathBuf> = matches.get_one("out");
+    let has_server = matches.contains_id("server");
     let mut jobs: Vec<Job> = Vec::new();
     for name in &names {
         let scenario = scenario(name)?;
@@ -71,6 +75,7 @@ pub(super) fn jobs(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> anyhow::Resu
             }
             let plan = Plan {
                 pipeline: *depth,
+                server_log: folder.as_ref().filter(|_| has_server).map(|it| it.join(SERVER_LOG)),
                 worker_args: vec!["--job".to_owned(), jobs.len().to_string()],
                 stop: stop.clone(),
                 ..plan(matches, scenario.clone())?
@@ -218,6 +223,11 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
         processes: matches.get_one("processes").copied().unwrap_or(1),
         peer: word("peer").to_owned(),
         worker_args: Vec::new(),
+        server_log: None,
+        say: |text| {
+            // If nobody reads it, the run is what counts.
+            let _ = writeln!(std::io::stderr().lock(), "{text}");
+        },
         stop: Arc::default(),
     })
 }

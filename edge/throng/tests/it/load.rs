@@ -393,6 +393,38 @@ fn a_server_that_is_killed_and_comes_back_does_not_end_the_run() {
 }
 
 #[test]
+fn a_server_of_the_run_that_is_killed_fails_the_run() {
+    let folder = Folder::new("server-killed");
+    let toml = Config::new("killed.toml", SCENARIO);
+    let (out, pid) = (folder.path("out"), folder.path("pid"));
+    let binary = env!("CARGO_BIN_EXE_throng");
+    let server = format!("sh -c 'echo $$ > {pid}; exec {binary} echo --port 0'");
+    let arguments = ["--duration", "2s", "--server", &server, "--out", &out];
+    let expect = ["--expect", "server_memory < 100GB", "--expect", "ops_per_cpu_s != 1"];
+    let mut run = Process::load(&[&[toml.path()][..], &arguments, &expect].concat());
+    run.until(|line| line.contains("counted"));
+    let pid = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let ran = run.end();
+    assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+    let line = last_line(&ran);
+    assert!(line.starts_with("throng: asking: the server ended after "), "{line}");
+    assert!(line.ends_with(" s (signal 9, SIGKILL)"), "{line}");
+    assert!(ran.out.trim_start().starts_with("FAILED: the server ended after "), "{}", ran.out);
+    assert!(!ran.out.contains("at its limit"), "{}", ran.out);
+    for metric in ["server_memory", "ops_per_cpu_s"] {
+        assert!(ran.out.contains(&format!("{metric} was not measured")), "{}", ran.out);
+    }
+    let log = folder.path("out/server.log");
+    assert!(std::fs::read_to_string(&log).unwrap().contains("listening on"), "{log}");
+    let page = std::fs::read_to_string(folder.path("out/report.html")).unwrap();
+    for text in [&ran.out, &page] {
+        assert!(flat(text).contains("the server ended after") && text.contains("listening on"));
+        assert!(flat(text).contains(&log), "{text}");
+    }
+}
+
+#[test]
 fn a_scenario_that_stops_on_an_error_ends_the_run_and_says_why() {
     let folder = Folder::new("stop");
     let toml = Config::new("stop.toml", &format!("{SCENARIO}on_error='stop'\n"));

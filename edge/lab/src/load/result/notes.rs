@@ -1,8 +1,6 @@
 //! What a reader of a result should know besides its figures: where the two sides ran, what did not
 //! happen, who ended the run.
 
-use std::process::ExitStatus;
-
 use super::summary::Summary;
 use crate::load::record::kind::Cause;
 use crate::load::record::{STOPPED, TURN_NS_LONG};
@@ -28,7 +26,9 @@ pub(crate) fn notes_of(summary: &Summary, is_sampled: bool) -> Vec<String> {
              server got less load than the phases say"
         ));
     }
-    for op in summary.ops.iter().filter(|op| op.counted && !op.setup) {
+    // One that is gone is not at a limit.
+    let reaches = summary.server_ended.is_none();
+    for op in summary.ops.iter().filter(|op| reaches && op.counted && !op.setup) {
         let due = op.done + op.failed + op.missed + op.unanswered;
         if op.missed > due / 100 {
             let (missed, due) = (group(op.missed), group(due));
@@ -91,21 +91,12 @@ pub(crate) struct Places<'a> {
     pub(crate) pin: Option<usize>,
 }
 
-/// What a reader should know about where the two sides ran, and whether the server lived.
-pub(crate) fn notes(
-    targets: &[Target],
-    places: &Places<'_>,
-    server_pids: &[u32],
-    ended: Option<ExitStatus>,
-) -> Vec<String> {
-    let mut notes = Vec::new();
+/// What a reader should know about where the two sides ran.
+pub(crate) fn notes(targets: &[Target], places: &Places<'_>, server_pids: &[u32]) -> Vec<String> {
     let is_local = targets.iter().any(|it| it.addr.ip().is_loopback()) || !server_pids.is_empty();
     let shares = |cpu: usize| server_pids.iter().any(|pid| may_run_on(*pid, cpu));
-    notes.extend(is_local.then(|| place_note(places, !server_pids.is_empty(), shares)).flatten());
-    if let Some(status) = ended {
-        notes.push(format!("the server ended during the run ({status})"));
-    }
-    notes
+    let note = is_local.then(|| place_note(places, !server_pids.is_empty(), shares)).flatten();
+    note.into_iter().collect()
 }
 
 /// Of a server on a machine that has room for one of the two.
@@ -165,7 +156,7 @@ pub(crate) fn is_answered(summary: &Summary) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Places, notes_of, place_note};
-    use crate::load::result::summary::{OpSummary, Summary, TlsAsked};
+    use crate::load::result::summary::{OpSummary, ServerEnd, Summary, TlsAsked};
 
     #[test]
     fn what_did_not_happen_is_told() {
@@ -190,6 +181,8 @@ mod tests {
             assert!(notes.contains(part), "{notes}");
         }
         assert!(!notes_of(&summary, false).join("\n").contains("was gone"));
+        summary.server_ended = Some(ServerEnd::default());
+        assert!(!notes_of(&summary, false).join("\n").contains("at its limit"));
     }
 
     #[test]

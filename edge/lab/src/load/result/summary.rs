@@ -20,6 +20,8 @@ use crate::measure::environment::Environment;
 use crate::measure::number::{float, players};
 use crate::measure::percentiles::{CurvePoint, Percentiles, curve};
 use crate::measure::process::ProcessSample;
+use crate::measure::server::Ended;
+use crate::measure::text::one_line;
 
 /// The form of `result.json`; rises when a field changes its meaning or goes.
 pub const RESULT_VERSION: u32 = 1;
@@ -59,6 +61,9 @@ pub struct Summary {
     /// Why the run ended before its time; empty when it did not.
     #[serde(default)]
     pub ended: String,
+    /// How the server that the run had started ended by itself; none if it lived.
+    #[serde(default)]
+    pub server_ended: Option<ServerEnd>,
     /// What was expected of the run (`--expect`, the scenario's thresholds), and whether it holds;
     /// empty in results of older versions.
     #[serde(default)]
@@ -377,6 +382,51 @@ pub struct Network {
     pub sent_bits_highest: f64,
     /// Likewise.
     pub received_bits_highest: f64,
+}
+
+/// How a server that the run had started ended before the run did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerEnd {
+    /// Seconds after it listened.
+    pub after_s: f64,
+    /// `signal 9, SIGKILL`, `exit code 1`.
+    pub how: String,
+    /// What it printed last.
+    pub last_lines: Vec<String>,
+    /// Where all of its output stands; empty if it was not kept.
+    pub log: String,
+}
+
+impl ServerEnd {
+    /// Lines that are told.
+    const LINES_MAX: usize = 16;
+
+    pub(crate) fn of(ended: Ended) -> Self {
+        let skipped = ended.last_lines.len().saturating_sub(Self::LINES_MAX);
+        Self {
+            after_s: ended.after.as_secs_f64(),
+            how: ended.how,
+            last_lines: ended.last_lines.into_iter().skip(skipped).collect(),
+            log: ended.log.map(|it| it.display().to_string()).unwrap_or_default(),
+        }
+    }
+
+    /// In one line.
+    pub(crate) fn text(&self) -> String {
+        format!("the server ended after {:.1} s ({})", self.after_s, one_line(&self.how))
+    }
+
+    /// What stands before its last lines.
+    pub(crate) fn lines_head(&self) -> String {
+        let kept = match &*self.log {
+            "" => String::new(),
+            path => format!(" (all of it: {path})"),
+        };
+        if self.last_lines.is_empty() {
+            return format!("the server printed nothing{kept}");
+        }
+        format!("the server's last lines{kept}:")
+    }
 }
 
 /// What the server process used in the counted time, or several together.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
@@ -15,6 +16,7 @@ use crate::load::scenario::program::{Dials, compile};
 use crate::load::scenario::{Scenario, ScenarioError, Span};
 use crate::measure::number::float;
 use crate::measure::process::SampleError;
+use crate::measure::processors::cpus;
 use crate::measure::target::{Target, TargetError};
 use crate::measure::tls::{TlsChoice, TlsError};
 
@@ -77,6 +79,10 @@ pub struct Plan {
     pub peer: String,
     /// Arguments that tell a worker process which of the command line's runs it belongs to.
     pub worker_args: Vec<String>,
+    /// The file that the output of [`Self::server`] is kept in.
+    pub server_log: Option<PathBuf>,
+    /// Tells a person what is waited for before the run begins.
+    pub say: fn(&str),
     /// Set from outside to end the wait for a server that starts.
     pub stop: Arc<AtomicBool>,
 }
@@ -109,6 +115,20 @@ pub enum RunError {
     /// The server's process cannot be sampled.
     #[error(transparent)]
     Sample(#[from] SampleError),
+    /// No such process.
+    #[error("--server-pid {pid}: there is no process {pid}")]
+    NoProcess {
+        /// As given.
+        pid: u32,
+    },
+    /// A processor that there is not.
+    #[error("--pin {cpu}: there is no processor {cpu}: {known}")]
+    NoProcessor {
+        /// As given.
+        cpu: usize,
+        /// Those that there are: `0–3`.
+        known: String,
+    },
     /// More players than this process can have connections.
     #[error(
         "{players} players need as many open files, and a process may have {limit}: use \
@@ -178,6 +198,7 @@ pub enum RunError {
 pub fn check(plan: &Plan) -> Result<(), RunError> {
     compile(&plan.scenario, &dials(plan, &plan.targets, 0))?;
     check_targets(plan)?;
+    check_processor(plan)?;
     check_rows(plan)?;
     tls_client(plan, &plan.targets)?;
     check_players(plan.players.unwrap_or(plan.scenario.players), plan.processes.max(1))
@@ -238,6 +259,31 @@ fn check_rows(plan: &Plan) -> Result<(), RunError> {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
 fn whole(count: f64) -> u64 {
     count.clamp(0.0, 1e15).ceil() as u64
+}
+
+/// Whether this process may run where it is to.
+fn check_processor(plan: &Plan) -> Result<(), RunError> {
+    let known = cpus();
+    match plan.pin {
+        // Where none is known, the system decides.
+        Some(cpu) if !known.is_empty() && !known.contains(&cpu) => {
+            Err(RunError::NoProcessor { cpu, known: ranges(&known) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `0–3, 6` of sorted numbers.
+fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|a, b| *b == a + 1);
+    let runs = runs.filter_map(|run| Some((run.first()?, run.last()?)));
+    let words =
+        runs.map(
+            |(first, last)| {
+                if first == last { first.to_string() } else { format!("{first}–{last}") }
+            },
+        );
+    words.collect::<Vec<_>>().join(", ")
 }
 
 fn check_targets(plan: &Plan) -> Result<(), RunError> {
@@ -326,4 +372,16 @@ fn tls_client(plan: &Plan, targets: &[Target]) -> Result<Option<TlsClient>, TlsE
 
 pub(super) fn unix_now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranges;
+
+    #[test]
+    fn neighbours_are_told_together() {
+        assert_eq!(ranges(&[0, 1]), "0–1");
+        assert_eq!(ranges(&[0, 2, 3, 4, 7]), "0, 2–4, 7");
+        assert_eq!(ranges(&[]), "");
+    }
 }

@@ -247,15 +247,18 @@ pub fn cure(error: &ErrorSummary) -> Option<Cow<'static, str>> {
     cure.map(Cow::Borrowed)
 }
 
-/// Why a run has failed, in one line: the scenario stopped it, or nothing was answered as it should
-/// be. None for a run whose figures mean something.
+/// Why a run has failed, in one line: the scenario stopped it, its server ended, nothing was answered
+/// as it should be, or players were missing. None for a run whose figures mean what was asked for.
 #[must_use]
 pub fn failure(summary: &Summary) -> Option<String> {
+    if let Some(ended) = &summary.server_ended {
+        return Some(ended.text());
+    }
     if let Some(reason) = stopped(summary) {
         return Some(reason);
     }
     if is_answered(summary) {
-        return None;
+        return missing(summary);
     }
     let mut reason = if summary.counted_s > 0.0 {
         match (&summary.ping, &summary.flow) {
@@ -279,6 +282,11 @@ pub fn failure(summary: &Summary) -> Option<String> {
         let _ = write!(reason, ": {} times {op}{}", group(error.count), one_line(&error.kind));
     }
     Some(reason)
+}
+
+/// Who was not there when the counted time began.
+pub(crate) fn missing(summary: &Summary) -> Option<String> {
+    summary.ramp.as_ref()?.text(summary.settings.players)
 }
 
 /// What to do when the generator was in the way, and what its figures are still good for.
@@ -364,7 +372,8 @@ mod tests {
     use super::{cure, failure, mending};
     use crate::load::record::STOPPED;
     use crate::load::record::kind::Cause;
-    use crate::load::result::summary::{ErrorSummary, OpSummary, Summary};
+    use crate::load::result::summary::{ErrorSummary, OpSummary, ServerEnd, Summary};
+    use crate::load::result::{Lacking, Ramp};
 
     fn error(cause: Cause, kind: &str, example: &str) -> ErrorSummary {
         ErrorSummary {
@@ -467,6 +476,19 @@ mod tests {
         assert!(failure(&summary).is_some_and(|it| it.starts_with("nothing was answered")));
         summary.ops.push(OpSummary { counted: true, done: 1, ..OpSummary::default() });
         assert_eq!(failure(&summary), None);
+        let lacking = Lacking { reason: "login: status 500".to_owned(), players: 2 };
+        summary.settings.players = 3;
+        summary.ramp = Some(Ramp { ready: 1, lacking: vec![lacking], ..Ramp::default() });
+        assert!(failure(&summary).is_some_and(|it| it.starts_with("1 of 3 players became ready")));
+        let end = ServerEnd {
+            after_s: 3.04,
+            how: "signal 9, SIGKILL".to_owned(),
+            ..ServerEnd::default()
+        };
+        let dead = Summary { server_ended: Some(end), ..summary.clone() };
+        let wanted = "the server ended after 3.0 s (signal 9, SIGKILL)";
+        assert_eq!(failure(&dead).as_deref(), Some(wanted));
+        summary.ramp = None;
         summary.errors.push(error(Cause::Stopped, &STOPPED.text, "rpc: connection reset"));
         assert!(
             failure(&summary).is_some_and(|it| it.ends_with("\"stop\"): rpc: connection reset"))

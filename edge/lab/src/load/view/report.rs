@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 
 pub use comparison::comparison;
 
-use super::advice::mending;
+use super::advice::{failure, mending, missing};
 use crate::load::result::expect::Verdict;
 use crate::load::result::figures;
 use crate::load::result::notes::is_answered;
@@ -90,11 +90,12 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         escape(&summary.title),
         escape(summary.about.trim()),
     )?;
+    failed(out, summary)?;
     expectations(out, &summary.expectations)?;
     banners(out, summary)?;
     let void = if summary.invalid.is_empty() { "" } else { " void" };
     write!(out, "<p class=\"verdict{void}\">{}</p>", escape(&verdict(summary)))?;
-    if let Some(text) = summary.ramp.as_ref().and_then(|it| it.text(summary.settings.players)) {
+    if let Some(text) = missing(summary).filter(|text| failure(summary).as_ref() != Some(text)) {
         banner(out, Mood::Warn, "Missing.", &text)?;
     }
     if let Some(text) = what_went_wrong(summary) {
@@ -107,6 +108,18 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     tiles(out, summary)?;
     write!(out, "<p class=\"how\">{}</p></header>", escape(&how(summary)))
+}
+
+/// Why the run has failed, with what a server that ended said before.
+fn failed(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let Some(reason) = failure(summary) else { return Ok(()) };
+    banner(out, Mood::Bad, "FAILED.", &(reason + "."))?;
+    let Some(ended) = &summary.server_ended else { return Ok(()) };
+    write!(out, "<p class=\"about\">{}</p>", escape(&ended.lines_head()))?;
+    if ended.last_lines.is_empty() {
+        return Ok(());
+    }
+    write!(out, "<pre>{}</pre>", escape(&ended.last_lines.join("\n")))
 }
 
 /// What was expected, and whether it holds.
@@ -172,6 +185,13 @@ fn badges(out: &mut String, summary: &Summary) -> std::fmt::Result {
             Mood::Bad,
             if summary.flow.is_some() { "nothing carried" } else { "nothing answered" },
         )?;
+    }
+    if summary.server_ended.is_some() {
+        badge(out, Mood::Bad, "the server ended")?;
+    }
+    if let Some(ramp) = summary.ramp.as_ref().filter(|_| missing(summary).is_some()) {
+        let (ready, all) = (u64::from(ramp.ready), u64::from(summary.settings.players));
+        badge(out, Mood::Bad, &format!("{} of {} players ready", group(ready), group(all)))?;
     }
     let errors = summary.errors_count();
     if errors > 0 {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::advice::{cure, failure, mending};
+use super::advice::{cure, failure, mending, missing};
 use super::connections;
 use crate::load::result::figures::{interval, interval_s, ops_per_cpu_s};
 use crate::load::result::notes::is_answered;
@@ -47,6 +47,10 @@ fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
 /// there; if nothing was answered, the errors stand in their place.
 pub(crate) fn head(out: &mut String, summary: &Summary) -> Result<bool, std::fmt::Error> {
     let settings = &summary.settings;
+    if let Some(reason) = failure(summary) {
+        paragraph(out, "FAILED: ", &reason)?;
+        last_lines(out, summary)?;
+    }
     paragraph(out, &format!("{}: ", summary.scenario), &summary.title)?;
     if !summary.ended.is_empty() {
         paragraph(out, "ENDED EARLY: ", &summary.ended)?;
@@ -79,16 +83,23 @@ pub(crate) fn head(out: &mut String, summary: &Summary) -> Result<bool, std::fmt
         whole(settings.warm_up_s),
     );
     paragraph(out, "", &text)?;
-    if let Some(text) = summary.ramp.as_ref().and_then(|ramp| ramp.text(settings.players)) {
+    if let Some(text) = missing(summary).filter(|text| failure(summary).as_ref() != Some(text)) {
         paragraph(out, "", &text)?;
     }
     if !is_answered(summary) {
-        if let Some(reason) = failure(summary) {
-            paragraph(out, "FAILED: ", &reason)?;
-        }
         errors(out, summary)?;
     }
     Ok(is_answered(summary))
+}
+
+/// What a server that ended by itself printed before.
+fn last_lines(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    let Some(ended) = &summary.server_ended else { return Ok(()) };
+    paragraph(out, "        ", &ended.lines_head())?;
+    for line in &ended.last_lines {
+        writeln!(out, "          {}", one_line(line))?;
+    }
+    Ok(())
 }
 
 /// How long a run was to be counted; nothing where that was not said in seconds.

@@ -73,8 +73,8 @@ fn a_server_says_where_it_listens_and_is_ended() {
     let port = listener.local_addr().unwrap().port();
     let command =
         format!("sh -c 'echo INFO listening on http://127.0.0.1:{port}, driver uring; sleep 60'");
-    let mut server = Server::start(&command, &target(free_port()), false).unwrap();
-    assert_eq!(server.wait(&GO_ON).unwrap().addr.port(), port);
+    let mut server = Server::start(&command, (&target(free_port()), false), None).unwrap();
+    assert_eq!(server.wait(&GO_ON, &mut |_| {}).unwrap().addr.port(), port);
     let pid = server.pid();
     drop(server);
     assert!(crate::load::sample(pid).is_err());
@@ -89,10 +89,10 @@ fn a_server_may_print_what_it_likes_and_is_read_to_the_end() {
         "sh -c 'printf \"\\377\\n\"; head -c 300000 /dev/zero; echo; seq 500; \
          echo listening on http://127.0.0.1:{port}; sleep 60'"
     );
-    let mut server = Server::start(&command, &target(free_port()), false).unwrap();
-    let found = server.wait(&GO_ON).map(|found| found.addr.port());
+    let mut server = Server::start(&command, (&target(free_port()), false), None).unwrap();
+    let found = server.wait(&GO_ON, &mut |_| {}).map(|found| found.addr.port());
     assert_eq!(found.ok(), Some(port));
-    assert!(server.last_lines.iter().all(|line| line.len() <= 4_096 * 3));
+    assert!(server.output.last_lines().iter().all(|line| line.len() <= 4_096 * 3));
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn what_a_server_has_started_itself_ends_with_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let command = format!("sh -c 'sleep 60 & echo $! listening on http://127.0.0.1:{port}; wait'");
-    let mut server = Server::start(&command, &target(free_port()), false).unwrap();
-    server.wait(&GO_ON).unwrap();
-    let child: u32 = server.last_lines[0].split(' ').next().unwrap().parse().unwrap();
+    let mut server = Server::start(&command, (&target(free_port()), false), None).unwrap();
+    server.wait(&GO_ON, &mut |_| {}).unwrap();
+    let child: u32 = server.output.last_lines()[0].split(' ').next().unwrap().parse().unwrap();
     assert!(crate::load::sample(child).is_ok());
     drop(server);
     // Whoever inherits it may leave it unburied for a moment: it has no memory any more.
@@ -127,8 +127,8 @@ fn what_a_server_has_started_may_end_in_order() {
         path.display()
     );
     let command = format!("sh -c '(trap \"\" HUP; {inner}) & wait'");
-    let mut server = Server::start(&command, &target(free_port()), false).unwrap();
-    server.wait(&GO_ON).unwrap();
+    let mut server = Server::start(&command, (&target(free_port()), false), None).unwrap();
+    server.wait(&GO_ON, &mut |_| {}).unwrap();
     drop(server);
     assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), "done\n");
     std::fs::remove_file(path).unwrap();
@@ -138,12 +138,12 @@ fn what_a_server_has_started_may_end_in_order() {
 fn a_target_that_was_given_wins_over_what_the_server_says() {
     let (said, given) = (free_port(), free_port());
     let command = format!("sh -c 'echo listening on http://127.0.0.1:{said}; sleep 60'");
-    let mut server = Server::start(&command, &target(given), true).unwrap();
+    let mut server = Server::start(&command, (&target(given), true), None).unwrap();
     // Waits until it accepts: here until it is told to stop.
-    let stopped = server.wait(&AtomicBool::new(true));
+    let stopped = server.wait(&AtomicBool::new(true), &mut |_| {});
     assert!(matches!(stopped, Err(TargetError::Interrupted)), "{stopped:?}");
     let _listener = TcpListener::bind(("127.0.0.1", given)).unwrap();
-    assert_eq!(server.wait(&GO_ON).unwrap().addr.port(), given);
+    assert_eq!(server.wait(&GO_ON, &mut |_| {}).unwrap().addr.port(), given);
     assert!(server.missed().contains("(--target) accept"), "{}", server.missed());
 }
 
@@ -151,18 +151,59 @@ fn a_target_that_was_given_wins_over_what_the_server_says() {
 fn another_server_is_not_taken_for_the_one_that_was_started() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = target(listener.local_addr().unwrap().port());
-    let error = Server::start("sleep 60", &taken, true).unwrap_err();
+    let error = Server::start("sleep 60", (&taken, true), None).unwrap_err();
     assert!(matches!(error, TargetError::Taken { .. }), "{error}");
-    let mut server = Server::start("sleep 60", &taken, false).unwrap();
-    let stopped = server.wait(&AtomicBool::new(true));
+    let mut server = Server::start("sleep 60", (&taken, false), None).unwrap();
+    let stopped = server.wait(&AtomicBool::new(true), &mut |_| {});
     assert!(matches!(stopped, Err(TargetError::Interrupted)), "{stopped:?}");
 }
 
 #[test]
 fn a_server_that_ends_is_an_error_with_its_lines() {
     let command = "sh -c 'echo no such key >&2; exit 3' --socket.server_key s3cret";
-    let mut server = Server::start(command, &target(free_port()), false).unwrap();
-    let error = server.wait(&GO_ON).unwrap_err().to_string();
+    let mut server = Server::start(command, (&target(free_port()), false), None).unwrap();
+    let error = server.wait(&GO_ON, &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("--socket.server_key KEY") && !error.contains("s3cret"), "{error}");
-    assert!(error.contains("no such key") && error.contains("exit status: 3"), "{error}");
+    assert!(error.contains("no such key") && error.contains("exit code 3"), "{error}");
+}
+
+#[test]
+fn a_server_that_dies_says_when_how_and_what_it_printed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let log = std::env::temp_dir().join(format!("throng-server-log-{}", std::process::id()));
+    let command = format!(
+        "sh -c 'echo out of memory >&2; seq 3000; echo listening on http://127.0.0.1:{port}; \
+         exec sleep 60'"
+    );
+    let nothing = target(free_port());
+    let mut server = Server::start(&command, (&nothing, false), Some(&log)).unwrap();
+    server.wait(&GO_ON, &mut |_| {}).unwrap();
+    let pid = rustix::process::Pid::from_child(&server.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    while server.ended().is_none() {
+        std::thread::yield_now();
+    }
+    assert!(server.ended_by_itself().is_none(), "somebody still listens there");
+    drop(listener);
+    let ended = server.ended_by_itself().unwrap();
+    assert_eq!(ended.how, "signal 9, SIGKILL");
+    assert!(ended.last_lines.len() <= 64 && ended.last_lines.iter().any(|it| it == "3000"));
+    let kept = std::fs::read_to_string(&log).unwrap();
+    assert!(kept.contains("listening on") && kept.contains("\n1\n") && kept.contains("out of mem"));
+    std::fs::remove_file(log).unwrap();
+}
+
+#[test]
+fn a_server_that_does_not_listen_is_waited_for_aloud() {
+    let silent = target(free_port());
+    let mut server = Server::start("sleep 60", (&silent, true), None).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut told = Vec::new();
+    let stopped = server.wait(&stop, &mut |text| {
+        told.push(text.to_owned());
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(matches!(stopped, Err(TargetError::Interrupted)), "{stopped:?}");
+    assert_eq!(told, [format!("waiting for {} (up to 60 s)", silent.url)]);
 }

@@ -3,9 +3,9 @@
 use super::html;
 use crate::load::record::Stage;
 use crate::load::result::expect::Verdict;
-use crate::load::result::summary::{ErrorSummary, OpSummary, Summary};
+use crate::load::result::summary::{ErrorSummary, OpSummary, ServerEnd, Summary};
 use crate::load::result::{
-    FlowConnection, FlowEnd, FlowSecond, FlowSummary, Ramp, Second, SecondOp,
+    FlowConnection, FlowEnd, FlowSecond, FlowSummary, Lacking, Ramp, Second, SecondOp,
 };
 use crate::measure::percentiles::{CurvePoint, Percentiles};
 
@@ -263,4 +263,28 @@ fn a_flow_has_a_page_of_its_own() {
     }
     let empty = Summary { flow: Some(FlowSummary::default()), ..Summary::default() };
     assert!(html(&empty).contains("Nothing was carried."));
+}
+
+#[test]
+fn a_run_that_has_failed_says_so_in_red() {
+    let lacking = Lacking { reason: "login: status 500".to_owned(), players: 10_128 };
+    let op = OpSummary { name: "rpc".to_owned(), counted: true, done: 1, ..OpSummary::default() };
+    let mut summary = Summary { counted_s: 1.0, ops: vec![op], ..Summary::default() };
+    summary.settings.players = 30_000;
+    summary.ramp = Some(Ramp { ready: 19_872, lacking: vec![lacking], ..Ramp::default() });
+    let page = html(&summary);
+    assert!(page.contains("19,872 of 30,000 players ready"), "the badge");
+    assert!(
+        page.contains("<p class=\"banner bad\"><b>FAILED.</b> 19,872 of 30,000 players became")
+    );
+    assert_eq!(page.matches("players became ready").count(), 1);
+    summary.server_ended = Some(ServerEnd {
+        after_s: 3.0,
+        how: "signal 9, SIGKILL".to_owned(),
+        last_lines: vec!["<out of memory>".to_owned()],
+        log: "r/server.log".to_owned(),
+    });
+    let page = html(&summary);
+    assert!(page.contains("<b>FAILED.</b> the server ended after 3.0 s (signal 9, SIGKILL)."));
+    assert!(page.contains("<pre>&lt;out of memory&gt;</pre>") && page.contains("r/server.log"));
 }

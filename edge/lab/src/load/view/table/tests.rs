@@ -3,7 +3,7 @@
 use super::{bits, bytes, group, interval, paragraph, rate, text, time};
 use crate::load::record::Stage;
 use crate::load::record::kind::Cause;
-use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, Summary};
+use crate::load::result::summary::{ErrorSummary, OpSummary, ServerCost, ServerEnd, Summary};
 use crate::load::result::{Second, SecondOp};
 use crate::measure::percentiles::Percentiles;
 
@@ -67,6 +67,20 @@ fn a_run_without_answers_has_errors_and_no_tables() {
         assert!(page.contains(part), "{part}\n{page}");
     }
     assert!(!page.contains("p99") && !page.contains("highest"), "{page}");
+}
+
+#[test]
+fn a_run_whose_server_ended_says_so_first_with_its_last_lines() {
+    let end = ServerEnd {
+        after_s: 3.0,
+        how: "signal 9, SIGKILL".to_owned(),
+        last_lines: vec!["out of memory".to_owned()],
+        log: "r/server.log".to_owned(),
+    };
+    let page = text(&Summary { server_ended: Some(end), ..run(3) });
+    let wanted = "FAILED: the server ended after 3.0 s (signal 9, SIGKILL)\n        the server's last \
+                  lines (all of it: r/server.log):\n          out of memory\n";
+    assert!(page.starts_with(wanted), "{page}");
 }
 
 #[test]
