@@ -100,6 +100,36 @@ impl From<dialect::BadBody> for ApiError {
     }
 }
 
+/// Why a transaction is given up.
+pub(crate) enum Failure {
+    /// By a rule.
+    Refused(ApiError),
+    /// By the database.
+    Database(DbError),
+}
+
+impl Failure {
+    /// What a client is told: the refusal, or `failed` with code 13.
+    pub(crate) fn into_error(self, failed: &'static str) -> ApiError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Database(error) => ApiError::database(failed)(error),
+        }
+    }
+}
+
+impl From<DbError> for Failure {
+    fn from(error: DbError) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        Self::Refused(error)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{ApiError, Code};

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::account::{account_not_found, atomically, unix_ms};
 use crate::db::{Database, DbError, Param, Row};
-use crate::error::{ApiError, Code};
+use crate::error::{ApiError, Code, Failure};
 use crate::host::json;
 use crate::user::{self, User};
 use crate::value::Value;
@@ -319,7 +319,7 @@ fn count(db: &mut dyn Database, now: Now, user_id: Uuid, by: i64) -> Result<bool
 /// The same for who asks, up to the limit.
 fn count_own(db: &mut dyn Database, now: Now, user_id: Uuid) -> Result<(), Failure> {
     if !count(db, now, user_id, 1)? {
-        return Err(Failure::Refused(account_not_found()));
+        return Err(account_not_found().into());
     }
     let id = Param::Blob(user_id.as_bytes());
     let mut edges = 0;
@@ -332,7 +332,7 @@ fn count_own(db: &mut dyn Database, now: Now, user_id: Uuid) -> Result<(), Failu
     }
     if edges > EDGES_MAX {
         let message = format!("Cannot have more than {EDGES_MAX} friends, invitations and blocks.");
-        return Err(Failure::exhausted(message));
+        return Err(ApiError::new(Code::ResourceExhausted, message).into());
     }
     Ok(())
 }
@@ -347,33 +347,9 @@ fn check_invitations(db: &mut dyn Database, user_id: Uuid) -> Result<(), Failure
         let message = format!(
             "User '{user_id}' has {INVITATIONS_MAX} invitations that are not answered yet."
         );
-        return Err(Failure::exhausted(message));
+        return Err(ApiError::new(Code::ResourceExhausted, message).into());
     }
     Ok(())
-}
-
-enum Failure {
-    Refused(ApiError),
-    Database,
-}
-
-impl From<DbError> for Failure {
-    fn from(_: DbError) -> Self {
-        Self::Database
-    }
-}
-
-impl Failure {
-    fn exhausted(message: String) -> Self {
-        Self::Refused(ApiError::new(Code::ResourceExhausted, message))
-    }
-
-    fn into_error(self, failed: &'static str) -> ApiError {
-        match self {
-            Self::Refused(error) => error,
-            Self::Database => ApiError::internal(failed),
-        }
-    }
 }
 
 /// Reads an edge and its user: the user's columns, then state, update time, metadata and position.

@@ -7,8 +7,8 @@ use event::Now;
 use uuid::Uuid;
 
 use crate::account::{self, AccountUpdate, atomically};
-use crate::db::{Database, DbError};
-use crate::error::ApiError;
+use crate::db::Database;
+use crate::error::{ApiError, Failure};
 use crate::storage::{self, Ack, Caller, Delete, Write};
 use crate::wallet::{self, WalletChange, WalletUpdate};
 
@@ -58,25 +58,5 @@ pub fn multi_update(
         let wallets = wallet::wallets_update(db, now, &update.wallets)?;
         Ok(MultiUpdated { acks, wallets })
     });
-    updated.map_err(|failure| match failure {
-        Failure::Refused(error) => error,
-        Failure::Database(error) => ApiError::database("Error running multi update.")(error),
-    })
-}
-
-enum Failure {
-    Refused(ApiError),
-    Database(DbError),
-}
-
-impl From<ApiError> for Failure {
-    fn from(error: ApiError) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<DbError> for Failure {
-    fn from(error: DbError) -> Self {
-        Self::Database(error)
-    }
+    updated.map_err(|failure: Failure| failure.into_error("Error running multi update."))
 }

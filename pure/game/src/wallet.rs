@@ -18,8 +18,8 @@ use wire::excerpt::excerpt;
 pub use ledger::{LEDGER_LIMIT_MAX, LedgerItem, ledger_list, ledger_update};
 
 use crate::account::{atomically, unix_ms};
-use crate::db::{Database, DbError, Param};
-use crate::error::ApiError;
+use crate::db::{Database, Param};
+use crate::error::{ApiError, Failure};
 
 /// Most different entries of a wallet: it is read and written as a whole.
 pub const WALLET_ENTRIES_MAX: usize = 1_000;
@@ -146,33 +146,6 @@ fn changed(
         )));
     }
     Ok(updated)
-}
-
-/// Why a transaction is given up.
-enum Failure {
-    Refused(ApiError),
-    Database(DbError),
-}
-
-impl Failure {
-    fn into_error(self, failed: &'static str) -> ApiError {
-        match self {
-            Self::Refused(error) => error,
-            Self::Database(error) => ApiError::database(failed)(error),
-        }
-    }
-}
-
-impl From<DbError> for Failure {
-    fn from(error: DbError) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl From<ApiError> for Failure {
-    fn from(error: ApiError) -> Self {
-        Self::Refused(error)
-    }
 }
 
 #[cfg(test)]

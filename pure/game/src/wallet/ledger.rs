@@ -9,10 +9,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use event::Now;
 use uuid::Uuid;
 
-use super::{Failure, LEDGER_BYTES_MAX, LedgerRow, WalletUpdate};
+use super::{LEDGER_BYTES_MAX, LedgerRow, WalletUpdate};
 use crate::account::{atomically, unix_ms};
 use crate::db::{Database, Param, Row};
-use crate::error::{ApiError, Code};
+use crate::error::{ApiError, Code, Failure};
 use crate::user::id_at;
 
 /// Most rows on one page.
