@@ -547,7 +547,7 @@ describe("features that are not built yet", throngOnly, () => {
     ["GET", "/v2/leaderboard/any"],
     ["GET", `/v2/tournament/any/owner/${UUID}`],
     ["GET", "/v2/channel/2...room"],
-    ["GET", "/v2/notification"],
+    ["GET", "/v2/party"],
     ["POST", "/v2/iap/purchase/apple"],
     ["POST", "/v2/account/authenticate/steam"],
   ];

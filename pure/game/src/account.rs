@@ -31,7 +31,7 @@ use crate::db::{Database, DbError, Param, Row};
 use crate::error::{ApiError, Code};
 use crate::session::{Revocation, stored};
 use crate::user::{self, COLUMNS, COLUMNS_COUNT, User};
-use crate::{friends, json};
+use crate::{friends, json, notifications};
 
 /// All that a user may know about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,6 +228,7 @@ pub fn delete(
         db.execute("DELETE FROM storage WHERE user_id = $1", &[id])?;
         db.execute("DELETE FROM wallet_ledger WHERE user_id = $1", &[id])?;
         friends::forget(db, user_id)?;
+        notifications::forget(db, user_id)?;
         if db.execute("DELETE FROM users WHERE id = $1", &[id])? == 0 {
             return Ok(None);
         }
@@ -349,6 +350,7 @@ pub(crate) fn unix_ms(now: Now) -> i64 {
     i64::try_from(now.unix_ms).unwrap_or(i64::MAX)
 }
 
-fn text_or_null(text: Option<&str>) -> Param<'_> {
+/// A text, or NULL for none.
+pub(crate) fn text_or_null(text: Option<&str>) -> Param<'_> {
     text.map_or(Param::Null, Param::Text)
 }

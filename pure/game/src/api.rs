@@ -23,6 +23,7 @@ mod call;
 mod friends;
 mod login;
 mod matches;
+mod notifications;
 mod route;
 mod rpc;
 mod run;

@@ -1,20 +1,22 @@
 //! Friends: invitations, friendships and blocks between users, and lists of them. An edge is what one
 //! user knows of another; a friendship or an invitation is two of them, a block one.
 //!
-//! Not here: requests (`api::friends`), scripts (`host::friends`), notifications of invitations,
-//! which are not built yet.
+//! Who is invited, accepted or left is notified, in the same transaction. Not here: requests
+//! (`api::friends`), scripts (`host::friends`).
 //!
 //! Source: Nakama 3.40, `server/core_friend.go`.
 
 mod list;
 
-use event::Now;
+use event::{Now, Random};
 use uuid::Uuid;
 
 use crate::account::{account_not_found, atomically, unix_ms};
 use crate::db::{Database, DbError, Param, Row};
 use crate::error::{ApiError, Code, Failure};
 use crate::host::json;
+use crate::json::write_map;
+use crate::notifications::{self, Draft, Sent, code};
 use crate::user::{self, User};
 use crate::value::Value;
 
@@ -69,82 +71,131 @@ pub struct Friend {
     pub metadata: String,
 }
 
+/// Who acts, and what that takes.
+#[derive(Debug)]
+pub struct By<'a> {
+    /// When.
+    pub now: Now,
+    /// For the ids of notifications.
+    pub random: &'a mut Random,
+    /// The user.
+    pub user_id: Uuid,
+    /// By which name others are told of it.
+    pub username: &'a str,
+}
+
+impl By<'_> {
+    /// What another user is told (Nakama 3.40, `server/core_friend.go`).
+    fn tell(&self, other: Uuid, code: i32) -> Draft {
+        let name = self.username;
+        let subject = match code {
+            code::FRIEND_REQUEST => format!("{name} wants to add you as a friend"),
+            code::FRIEND_ACCEPT => format!("{name} accepted your friend request"),
+            _ => format!("{name} removed you as a friend"),
+        };
+        let mut content = Vec::new();
+        write_map(&mut content, &[("username".to_owned(), name.to_owned())]);
+        Draft {
+            to: Some(other),
+            subject,
+            content: String::from_utf8_lossy(&content).into_owned(),
+            code,
+            sender: Some(self.user_id),
+            is_persistent: true,
+        }
+    }
+
+    fn send(&mut self, db: &mut dyn Database, drafts: Vec<Draft>) -> Result<Vec<Sent>, Failure> {
+        Ok(notifications::send(db, self.now, self.random, drafts)?)
+    }
+}
+
 const ADD_FAILED: &str = "Error while trying to add friends.";
 const DELETE_FAILED: &str = "Error while trying to delete friends.";
 const BLOCK_FAILED: &str = "Error while trying to block friends.";
 const METADATA_FAILED: &str = "Error while trying to update friend metadata.";
 
-/// Invites users, and accepts the invitations of those who have invited this one. Nothing happens
-/// with unknown users, with those who have blocked this one, and with those who are blocked by it.
+/// Invites users, and accepts the invitations of those who have invited this one; gives back what
+/// these are told. Nothing happens with unknown users, with those who have blocked this one, and with
+/// those who are blocked by it.
 ///
 /// # Errors
 /// [`ApiError`]: code 3 for metadata that is no object, 5 when there is no such user, 8 beyond
 /// [`EDGES_MAX`] or [`INVITATIONS_MAX`], 13. Then nothing has happened.
 pub fn add(
     db: &mut dyn Database,
-    now: Now,
-    user_id: Uuid,
+    mut by: By<'_>,
     friends: &[Uuid],
     metadata: &str,
-) -> Result<(), ApiError> {
+) -> Result<Vec<Sent>, ApiError> {
     check_metadata(metadata)?;
     let added = atomically(db, |db| {
+        let mut drafts = Vec::new();
         for friend in each_once(friends) {
-            add_one(db, now, user_id, friend, metadata)?;
+            let told = add_one(db, by.now, by.user_id, friend, metadata)?;
+            drafts.extend(told.map(|code| by.tell(friend, code)));
         }
-        Ok(())
+        by.send(db, drafts)
     });
     added.map_err(|failure: Failure| failure.into_error(ADD_FAILED))
 }
 
+/// The code of what the other user is told, if anything has happened.
 fn add_one(
     db: &mut dyn Database,
     now: Now,
     user_id: Uuid,
     friend: Uuid,
     metadata: &str,
-) -> Result<(), Failure> {
+) -> Result<Option<i32>, Failure> {
     let (own, others) = (state(db, user_id, friend)?, state(db, friend, user_id)?);
     if own == Some(State::InvitationReceived) && others == Some(State::InvitationSent) {
         let merged = merge(&metadata_of(db, user_id, friend)?, metadata);
         set_state(db, now, (user_id, friend), State::Friend)?;
         set_state(db, now, (friend, user_id), State::Friend)?;
         set_metadata(db, user_id, friend, &merged)?;
-        return Ok(());
+        return Ok(Some(code::FRIEND_ACCEPT));
     }
     if own.is_some() || others == Some(State::Blocked) || !count(db, now, friend, 1)? {
-        return Ok(());
+        return Ok(None);
     }
     count_own(db, now, user_id)?;
     check_invitations(db, friend)?;
     let metadata = if metadata.is_empty() { "{}" } else { metadata };
     insert(db, now, (user_id, friend), State::InvitationSent, metadata)?;
     insert(db, now, (friend, user_id), State::InvitationReceived, "{}")?;
-    Ok(())
+    Ok(Some(code::FRIEND_REQUEST))
 }
 
 /// Ends friendships, takes back and declines invitations, and lifts blocks; those of others stay.
+/// Gives back what the other users are told; of a block that is lifted, nothing.
 ///
 /// # Errors
 /// [`ApiError`] with code 13. Then nothing has happened.
 pub fn delete(
     db: &mut dyn Database,
-    now: Now,
-    user_id: Uuid,
+    mut by: By<'_>,
     friends: &[Uuid],
-) -> Result<(), ApiError> {
+) -> Result<Vec<Sent>, ApiError> {
+    let (now, user_id) = (by.now, by.user_id);
     let deleted = atomically(db, |db| {
+        let mut drafts = Vec::new();
         for friend in each_once(friends) {
-            if delete_edge(db, (user_id, friend), State::Blocked)? {
+            let own = delete_edge(db, (user_id, friend), State::Blocked)?;
+            if own {
                 count(db, now, user_id, -1)?;
             }
-            if delete_edge(db, (friend, user_id), State::InvitationReceived)? {
+            let others = delete_edge(db, (friend, user_id), State::InvitationReceived)?;
+            if others {
                 count(db, now, friend, -1)?;
             }
+            if own && others {
+                drafts.push(by.tell(friend, code::FRIEND_REMOVE));
+            }
         }
-        Ok::<_, DbError>(())
+        by.send(db, drafts)
     });
-    deleted.map_err(ApiError::database(DELETE_FAILED))
+    deleted.map_err(|failure: Failure| failure.into_error(DELETE_FAILED))
 }
 
 /// Blocks users: what was between them and this one ends, and they cannot invite it. Unknown users
@@ -162,7 +213,7 @@ pub fn block(
     let blocked = atomically(db, |db| {
         for friend in each_once(friends) {
             if !set_state(db, now, (user_id, friend), State::Blocked)? {
-                if !is_there(db, friend)? {
+                if !user::is_there(db, friend)? {
                     continue;
                 }
                 count_own(db, now, user_id)?;
@@ -299,13 +350,6 @@ fn delete_edge(db: &mut dyn Database, edge: Edge, state_max: State) -> Result<bo
     let [from, to] = params(&edge);
     let sql = "DELETE FROM friend WHERE user_id = $1 AND friend_id = $2 AND state <= $3";
     Ok(db.execute(sql, &[from, to, Param::Int(state_max as i64)])? > 0)
-}
-
-fn is_there(db: &mut dyn Database, user_id: Uuid) -> Result<bool, DbError> {
-    let mut is_there = false;
-    let sql = "SELECT 1 FROM users WHERE id = $1";
-    db.query(sql, &[Param::Blob(user_id.as_bytes())], &mut |_| is_there = true)?;
-    Ok(is_there)
 }
 
 /// Changes how many edges a user has; tells whether there is such a user.

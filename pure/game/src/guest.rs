@@ -13,6 +13,7 @@ use crate::api::Style;
 use crate::db::Database;
 use crate::directory::Directory;
 use crate::host::Meter;
+use crate::notifications::Sent;
 use crate::pairs::Pairs;
 use crate::value::Value;
 
@@ -398,6 +399,14 @@ pub trait Host {
     fn revoke(&mut self, revocation: crate::session::Revocation);
     /// Closes all sockets of a user who was deleted or banned.
     fn user_disconnect(&mut self, user_id: uuid::Uuid, cause: crate::api::Disconnect);
+    /// To be asked before `count` notifications with so many bytes of text are sent: they wait for the
+    /// end of the call in the server's memory, not in the script's.
+    ///
+    /// # Errors
+    /// [`HostError`]: this call has sent too many.
+    fn may_notify(&mut self, count: usize, bytes: usize) -> Result<(), HostError>;
+    /// Shows notifications to sockets; those that are to be kept are in the database already.
+    fn notify(&mut self, sent: Vec<Sent>);
     /// The dispatcher of the match whose callback is running; `None` outside of matches.
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher>;
 }

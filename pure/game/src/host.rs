@@ -18,6 +18,7 @@ pub mod json;
 mod machine;
 mod matches;
 mod meter;
+mod notifications;
 mod rsa;
 mod sql;
 mod storage;

@@ -19,6 +19,7 @@ mod json;
 pub mod link;
 pub mod match_id;
 pub mod multi;
+pub mod notifications;
 pub mod pairs;
 pub mod query;
 pub mod schema;

@@ -43,6 +43,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "wallet ledger", sql: WALLET_LEDGER },
     Migration { version: 3, name: "revoked tokens", sql: REVOKED_TOKENS },
     Migration { version: 4, name: "friends", sql: FRIENDS },
+    Migration { version: 5, name: "notifications", sql: NOTIFICATIONS },
 ];
 
 const ACCOUNTS_AND_STORAGE: &[&str] = &[
@@ -138,6 +139,30 @@ const FRIENDS: &[&str] = &[
     "CREATE INDEX friend_listing ON friend (user_id, state, position, friend_id)",
     "CREATE INDEX friend_of ON friend (friend_id)",
     "ALTER TABLE users ADD COLUMN edge_count BIGINT",
+];
+
+/// See `notifications`. Ids rise, so that lists go by them; those of user zero are for everybody, and
+/// `notification_hidden` says who has deleted which of these. What one user causes another to be told
+/// is found by its sender.
+const NOTIFICATIONS: &[&str] = &[
+    "CREATE TABLE notification (
+        user_id BYTEA NOT NULL,
+        id BYTEA NOT NULL,
+        sender_id BYTEA,
+        code BIGINT NOT NULL,
+        subject TEXT NOT NULL,
+        content TEXT NOT NULL,
+        create_time BIGINT NOT NULL,
+        PRIMARY KEY (user_id, id)
+    ) WITHOUT ROWID",
+    "CREATE UNIQUE INDEX notification_id ON notification (id)",
+    "CREATE INDEX notification_sender ON notification (sender_id, user_id, code) \
+        WHERE sender_id IS NOT NULL",
+    "CREATE TABLE notification_hidden (
+        user_id BYTEA NOT NULL,
+        id BYTEA NOT NULL,
+        PRIMARY KEY (user_id, id)
+    ) WITHOUT ROWID",
 ];
 
 #[cfg(test)]

@@ -66,6 +66,14 @@ pub(crate) fn id_at(row: &dyn Row, column: usize) -> Option<Uuid> {
     Uuid::from_slice(row.blob(column)).ok()
 }
 
+/// Whether there is a user with this id.
+pub(crate) fn is_there(db: &mut dyn Database, user_id: Uuid) -> Result<bool, DbError> {
+    let mut is_there = false;
+    let sql = "SELECT 1 FROM users WHERE id = $1";
+    db.query(sql, &[Param::Blob(user_id.as_bytes())], &mut |_| is_there = true)?;
+    Ok(is_there)
+}
+
 /// Finds names that somebody has chosen.
 const ID_BY_CHOSEN: &str = "SELECT id FROM users WHERE username = $1 AND generated IS NULL";
 /// Finds names that were made of ids; see `account::disguise`.

@@ -11,6 +11,7 @@ use game::directory::Directory;
 use game::guest::{
     Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, NoMachine, Scripts,
 };
+use game::notifications::Sent;
 use game::value::Value;
 
 use crate::mail::{Mail, Severed, Topology};
@@ -37,8 +38,12 @@ pub struct Desk {
     pub(crate) script_log: ScriptLog,
     /// What its calls have cut off and no core has been told of yet.
     pub severed: Severed,
+    /// Notifications of its calls that no room has been told of yet.
+    notices: Vec<Sent>,
     /// How often its calls wanted more than one call may have.
     pub(crate) refused: Refused,
+    /// Kept notifications that made room for newer ones, since the start.
+    pub(crate) notifications_forgotten: u64,
 }
 
 /// Refusals to scripts since the start, for `/metrics`.
@@ -48,17 +53,27 @@ pub(crate) struct Refused {
     pub(crate) creates: u64,
     /// Sessions, tokens and users beyond [`CUT_OFF_PER_CALL_MAX`].
     pub(crate) cut_offs: u64,
+    /// Notifications beyond [`NOTIFIED_PER_CALL_MAX`] and [`NOTIFIED_BYTES_PER_CALL_MAX`].
+    pub(crate) notifications: u64,
 }
 
 /// Sessions, tokens and users that one call of a script may cut off: some milliseconds of work for
 /// every core, which gets all of them in one mail.
 pub const CUT_OFF_PER_CALL_MAX: usize = 16_384;
 
+/// Notifications that one call of a script may send: some milliseconds of work for a room.
+pub const NOTIFIED_PER_CALL_MAX: usize = 16_384;
+
+/// Bytes of their texts.
+pub const NOTIFIED_BYTES_PER_CALL_MAX: usize = 16 << 20;
+
 /// What one RPC, hook or callback has had of what is counted by the call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     created: usize,
     cut_off: usize,
+    notified: usize,
+    notified_bytes: usize,
 }
 
 impl Spent {
@@ -84,6 +99,25 @@ impl Spent {
             )));
         }
         self.cut_off = cut_off;
+        Ok(())
+    }
+
+    /// So many more notifications, with so many bytes, if the call may send them.
+    pub(crate) fn notify(
+        &mut self,
+        (count, bytes): (usize, usize),
+        desk: &mut Desk,
+    ) -> Result<(), HostError> {
+        let notified = self.notified.saturating_add(count);
+        let notified_bytes = self.notified_bytes.saturating_add(bytes);
+        if notified > NOTIFIED_PER_CALL_MAX || notified_bytes > NOTIFIED_BYTES_PER_CALL_MAX {
+            desk.refused.notifications += 1;
+            return Err(HostError::new(format!(
+                "one call may send {NOTIFIED_PER_CALL_MAX} notifications with \
+                 {NOTIFIED_BYTES_PER_CALL_MAX} bytes"
+            )));
+        }
+        (self.notified, self.notified_bytes) = (notified, notified_bytes);
         Ok(())
     }
 }
@@ -117,7 +151,9 @@ impl Desk {
             cache: Cache::new(thread),
             script_log: ScriptLog::new(host.log_lines_max),
             severed: Severed::default(),
+            notices: Vec::new(),
             refused: Refused::default(),
+            notifications_forgotten: 0,
             host,
         }
     }
@@ -147,6 +183,30 @@ impl Desk {
         for core in &topology.cores {
             out.mail(*core, Mail::Sever(Arc::clone(&severed)));
         }
+    }
+}
+
+impl Desk {
+    /// Keeps notifications until rooms are told of them.
+    pub(crate) fn notify(&mut self, sent: Sent) {
+        self.notifications_forgotten += sent.forgotten;
+        self.notices.push(sent);
+    }
+
+    /// What each room is to show its users' sockets since the last call.
+    pub(crate) fn take_notices(&mut self, topology: &Topology) -> Vec<(ThreadId, Vec<Sent>)> {
+        let mut rooms: Vec<(ThreadId, Vec<Sent>)> = Vec::new();
+        let mut add = |room, sent| match rooms.iter_mut().find(|(id, _)| *id == room) {
+            Some((_, list)) => list.push(sent),
+            None => rooms.push((room, vec![sent])),
+        };
+        for sent in self.notices.drain(..) {
+            match sent.to {
+                Some(user_id) => add(topology.room_of(user_id), sent),
+                None => topology.rooms.iter().for_each(|room| add(*room, sent.clone())),
+            }
+        }
+        rooms
     }
 }
 
@@ -199,6 +259,18 @@ macro_rules! from_desk {
 
         fn user_disconnect(&mut self, user_id: uuid::Uuid, cause: game::api::Disconnect) {
             self.$($desk).+.severed.users.push((user_id, cause));
+        }
+
+        fn may_notify(
+            &mut self,
+            count: usize,
+            bytes: usize,
+        ) -> Result<(), game::guest::HostError> {
+            self.spent.notify((count, bytes), &mut self.$($desk).+)
+        }
+
+        fn notify(&mut self, sent: Vec<game::notifications::Sent>) {
+            sent.into_iter().for_each(|sent| self.$($desk).+.notify(sent));
         }
     };
 }

@@ -5,7 +5,9 @@ use bytes::Bytes;
 use game::guest::{Broadcast, Presence};
 use smallvec::SmallVec;
 use wire::nakama::realtime::{self, Message};
-use wire::nakama::{DecodeError, Envelope, encode_match_data_json, encode_match_data_protobuf};
+use wire::nakama::{
+    DecodeError, Envelope, api, encode_match_data_json, encode_match_data_protobuf,
+};
 use wire::websocket as ws;
 
 use crate::mail::{Delivery, Format, Member, Then};
@@ -56,7 +58,7 @@ pub(crate) fn error(format: Format, cid: &str, code: i32, message: &str) -> Byte
 /// A notification of the server's own, which is not stored (as Nakama's,
 /// `server/session_registry.go`).
 pub(crate) fn notification(format: Format, code: i32, subject: &str) -> Bytes {
-    let notification = realtime::Notification {
+    let notification = api::Notification {
         subject: subject.to_owned(),
         content: "{}".to_owned(),
         code,

@@ -5,6 +5,7 @@
 //! core ── Jobs, Job ──▶ worker ── Done ──▶ core        core ── Ask ──▶ room ── Deliver ──▶ core
 //! worker ── Create, Signal, Cancel ──▶ room ── Answer ──▶ worker
 //! room ── Directory ──▶ every thread that lists        worker, room ── Sever ──▶ every core
+//! worker, room ── Notify ──▶ room
 //! ```
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use game::directory::DirectoryEvent;
 use game::error::ApiError;
 use game::guest::{CallContext, JoinRequest, Presence, ScriptError, ScriptFailure};
 use game::match_id::MatchId;
+use game::notifications::Sent;
 use game::session::{Claims, Revocation};
 use game::value::Value;
 use smallvec::SmallVec;
@@ -130,6 +132,8 @@ pub enum Mail {
     Cache(Arc<[CacheChange]>),
     /// Worker or room to every core: tokens that count no more, sockets that are to be closed.
     Sever(Arc<Severed>),
+    /// Worker or room to room: notifications for the sockets of its users.
+    Notify(Vec<Sent>),
     /// Room to core: this wish is done here and goes on to the next room, unless the session has
     /// ended meanwhile.
     PassOn(Box<RoomAsk>),
@@ -483,6 +487,7 @@ impl Mail {
             Self::Directory(_) => "directory",
             Self::Cache(_) => "cache",
             Self::Sever(_) => "sever",
+            Self::Notify(_) => "notify",
             Self::PassOn(_) => "pass on",
             Self::Pace { .. } => "pace",
             Self::Drain { .. } => "drain",

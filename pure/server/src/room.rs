@@ -144,6 +144,7 @@ impl Room {
                 events.iter().for_each(|event| self.desk.directory.apply(event));
             }
             Mail::Cache(changes) => changes.iter().for_each(|one| self.desk.cache.apply(one)),
+            Mail::Notify(sent) => self.notify(sent),
             Mail::Drain { core } => self.drain(now, core),
             // It was never made, or has ended.
             Mail::Cancel { .. } => {}
@@ -401,7 +402,16 @@ impl Room {
         self.stats.match_creates_refused.set(self.desk.refused.creates);
         self.stats.cut_offs_refused.set(self.desk.refused.cut_offs);
         self.stats.localcache_refused.set(self.desk.cache.refused_count());
+        self.stats.notifications_refused.set(self.desk.refused.notifications);
+        self.stats.notifications_forgotten.set(self.desk.notifications_forgotten);
         self.desk.post_severed(&self.topology, out);
+        for (room, sent) in self.desk.take_notices(&self.topology) {
+            if room == self.me {
+                self.notify(sent);
+            } else {
+                out.mail(room, Mail::Notify(sent));
+            }
+        }
         for (core, deliveries) in self.outbox.take() {
             let mail = Mail::Deliver(deliveries);
             if is_more_due {

@@ -197,6 +197,8 @@ counters! {
         counter joins_refused,
         /// Presence events sent.
         counter presence_event_count,
+        /// Sockets that were sent notifications.
+        counter notifications_shown,
         /// Match messages from clients taken.
         counter match_messages_received,
         /// Match messages delivered to clients.
@@ -220,6 +222,10 @@ counters! {
         counter cut_offs_refused,
         /// Changes of the scripts' cache refused: too large, or too many in one call.
         counter localcache_refused,
+        /// Calls of scripts that wanted to send more notifications than one call may.
+        counter notifications_refused,
+        /// Kept notifications that made room for newer ones, because a user had too many.
+        counter notifications_forgotten,
         /// Callbacks of matches that wanted to send more than match.broadcast_bytes_max.
         counter match_broadcasts_refused,
         /// Ticks run.
@@ -262,6 +268,10 @@ counters! {
         counter cut_offs_refused,
         /// Changes of the scripts' cache refused: too large, or too many in one call.
         counter localcache_refused,
+        /// Calls of scripts that wanted to send more notifications than one call may.
+        counter notifications_refused,
+        /// Kept notifications that made room for newer ones, because a user had too many.
+        counter notifications_forgotten,
         /// Before-hooks run.
         counter overall_before_count,
         /// Before-hooks that failed or refused with an error.

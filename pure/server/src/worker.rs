@@ -250,10 +250,11 @@ impl Worker {
             let _ = self.desk.db.end_reading();
         }
         for effect in self.effects.drain(..) {
-            let severed = &mut self.desk.severed;
+            let desk = &mut self.desk;
             match effect {
-                Effect::Revoke(revocation) => severed.revocations.push(revocation),
-                Effect::Disconnect { user_id, cause } => severed.users.push((user_id, cause)),
+                Effect::Revoke(revocation) => desk.severed.revocations.push(revocation),
+                Effect::Disconnect { user_id, cause } => desk.severed.users.push((user_id, cause)),
+                Effect::Notify(sent) => desk.notify(sent),
             }
         }
         Ok(())
@@ -293,7 +294,12 @@ impl Worker {
         self.stats.match_creates_refused.set(self.desk.refused.creates);
         self.stats.cut_offs_refused.set(self.desk.refused.cut_offs);
         self.stats.localcache_refused.set(self.desk.cache.refused_count());
+        self.stats.notifications_refused.set(self.desk.refused.notifications);
+        self.stats.notifications_forgotten.set(self.desk.notifications_forgotten);
         self.desk.post_severed(&self.topology, out);
+        for (room, sent) in self.desk.take_notices(&self.topology) {
+            out.mail(room, Mail::Notify(sent));
+        }
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);
         }

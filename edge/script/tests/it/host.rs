@@ -33,6 +33,7 @@ pub(crate) struct TestHost {
     pub(crate) created: Vec<(String, Value)>,
     pub(crate) disconnected: Vec<(Uuid, String)>,
     pub(crate) revoked: Vec<game::session::Revocation>,
+    pub(crate) notified: Vec<game::notifications::Sent>,
     pub(crate) dispatcher: Option<TestDispatcher>,
 }
 
@@ -95,6 +96,7 @@ impl Default for TestHost {
             log_takes: std::time::Duration::ZERO,
             created: Vec::new(),
             disconnected: Vec::new(),
+            notified: Vec::new(),
             revoked: Vec::new(),
             dispatcher: None,
         }
@@ -145,6 +147,12 @@ impl Host for TestHost {
     }
     fn session_disconnect(&mut self, session_id: Uuid, reason: &str) {
         self.disconnected.push((session_id, reason.to_owned()));
+    }
+    fn may_notify(&mut self, _count: usize, _bytes: usize) -> Result<(), HostError> {
+        Ok(())
+    }
+    fn notify(&mut self, sent: Vec<game::notifications::Sent>) {
+        self.notified.extend(sent);
     }
     fn revoke(&mut self, revocation: game::session::Revocation) {
         self.revoked.push(revocation);

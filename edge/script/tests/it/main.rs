@@ -14,6 +14,7 @@ mod hostile;
 mod isolation;
 mod matches;
 mod modules;
+mod notifications;
 mod pages;
 mod reference;
 mod stand_ins;

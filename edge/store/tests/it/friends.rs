@@ -1,7 +1,7 @@
 //! Friends: what is left of each edge after every order of calls, pages, and deleted accounts.
 
 use game::db::{Database as _, Param};
-use game::friends::{self, EDGES_MAX, INVITATIONS_MAX, Page, State};
+use game::friends::{self, By, EDGES_MAX, INVITATIONS_MAX, Page, State};
 use uuid::Uuid;
 
 use crate::world::{Session, World};
@@ -242,8 +242,9 @@ fn of_a_deleted_account_nothing_is_left() {
     assert_eq!(edges(&mut world, &bob, &cid), "-0-0");
     // Its token is as good as none; whoever wrote with it before the deletion was told of would find
     // no user.
-    let gone =
-        friends::add(&mut world.db, world.now, ann.claims.user_id, &[bob.claims.user_id], "");
+    let (now, user_id) = (world.now, ann.claims.user_id);
+    let by = By { now, random: &mut world.random, user_id, username: "ann" };
+    let gone = friends::add(&mut world.db, by, &[bob.claims.user_id], "");
     assert_eq!(gone.unwrap_err().message, "Account not found.");
     assert_eq!(edges(&mut world, &bob, &cid), "-0-0");
 }

@@ -9,6 +9,7 @@ mod crash;
 mod database;
 mod friends;
 mod guest;
+mod notifications;
 mod opening;
 mod sessions;
 mod storage;

@@ -5,6 +5,7 @@ use game::api::{Answer, ApiCall, Auth, CallLane, Cx, Effect, Route, finish_batch
 use game::db::Database as _;
 use game::directory::Directory;
 use game::error::ApiError;
+use game::notifications::Sent;
 use game::session::{Claims, Revocations, SessionSettings, Signer};
 use store::{Sqlite, Store};
 
@@ -15,6 +16,8 @@ pub(crate) struct World {
     pub(crate) now: Now,
     pub(crate) revocations: Revocations,
     pub(crate) directory: Directory,
+    /// What sockets would be shown.
+    pub(crate) notified: Vec<Sent>,
     _store: Store,
 }
 
@@ -43,6 +46,7 @@ impl World {
             now: Now { mono_ns: 0, unix_ms: 1_767_323_045_000 },
             revocations: Revocations::default(),
             directory: Directory::default(),
+            notified: Vec::new(),
             _store: store,
         }
     }
@@ -61,8 +65,10 @@ impl World {
         finish_batch(&mut self.db).unwrap();
         let answer = answer?;
         for effect in &answer.effects {
-            if let Effect::Revoke(revocation) = effect {
-                self.revocations.apply(self.now, revocation);
+            match effect {
+                Effect::Revoke(revocation) => self.revocations.apply(self.now, revocation),
+                Effect::Notify(sent) => self.notified.push(sent.clone()),
+                Effect::Disconnect { .. } => {}
             }
         }
         Ok(answer)

@@ -11,17 +11,18 @@ use wire::nakama::api::{
 use wire::nakama::{Timestamp, api};
 
 use super::account::empty;
-use super::run::Cx;
+use super::run::{Cx, limit};
 use crate::error::ApiError;
-use crate::friends::{self, Friend, LIST_LIMIT_MAX, OF_FRIENDS_LIMIT_MAX, Page, State};
+use crate::friends::{self, By, Friend, LIST_LIMIT_MAX, OF_FRIENDS_LIMIT_MAX, Page, State};
+use crate::session::Claims;
 use crate::user;
 
 /// How many friends of friends are listed when a request does not say.
 const OF_FRIENDS_LIMIT_DEFAULT: i32 = 10;
 
 pub(super) fn add_rows(request: &AddFriendsRequest) -> usize {
-    // Two users and two edges each.
-    4 * (request.ids.len() + request.usernames.len())
+    // Two users, two edges and a notification each.
+    5 * (request.ids.len() + request.usernames.len())
 }
 
 pub(super) fn add(cx: &mut Cx<'_>, request: &AddFriendsRequest) -> Result<Empty, ApiError> {
@@ -30,13 +31,16 @@ pub(super) fn add(cx: &mut Cx<'_>, request: &AddFriendsRequest) -> Result<Empty,
     let Some(ids) = others(cx, (&request.ids, &request.usernames), refusal, failed)? else {
         return Ok(Empty {});
     };
-    let user_id = cx.user_id()?;
     check_some(&ids)?;
-    friends::add(cx.db, cx.now, user_id, &ids, &request.metadata).map(empty)
+    let Claims { user_id, username, .. } = cx.caller()?;
+    let by = By { now: cx.now, random: cx.random, user_id: *user_id, username };
+    let sent = friends::add(cx.db, by, &ids, &request.metadata)?;
+    cx.notify(sent);
+    Ok(Empty {})
 }
 
 pub(super) fn delete_rows(request: &DeleteFriendsRequest) -> usize {
-    4 * (request.ids.len() + request.usernames.len())
+    5 * (request.ids.len() + request.usernames.len())
 }
 
 pub(super) fn delete(cx: &mut Cx<'_>, request: &DeleteFriendsRequest) -> Result<Empty, ApiError> {
@@ -45,8 +49,11 @@ pub(super) fn delete(cx: &mut Cx<'_>, request: &DeleteFriendsRequest) -> Result<
     let Some(ids) = others(cx, (&request.ids, &request.usernames), refusal, failed)? else {
         return Ok(Empty {});
     };
-    let user_id = cx.user_id()?;
-    friends::delete(cx.db, cx.now, user_id, &ids).map(empty)
+    let Claims { user_id, username, .. } = cx.caller()?;
+    let by = By { now: cx.now, random: cx.random, user_id: *user_id, username };
+    let sent = friends::delete(cx.db, by, &ids)?;
+    cx.notify(sent);
+    Ok(Empty {})
 }
 
 pub(super) fn block_rows(request: &BlockFriendsRequest) -> usize {
@@ -102,15 +109,6 @@ fn check_some(ids: &[Uuid]) -> Result<(), ApiError> {
         return Err(ApiError::invalid("No valid ID or username was provided."));
     }
     Ok(())
-}
-
-/// A limit of a request, or an error that names its range.
-fn limit(given: Option<i32>, default: i32, max: usize) -> Result<usize, ApiError> {
-    let limit = usize::try_from(given.unwrap_or(default)).unwrap_or(0);
-    if (1..=max).contains(&limit) {
-        return Ok(limit);
-    }
-    Err(ApiError::invalid(format!("Invalid limit - limit must be between 1 and {max}.")))
 }
 
 pub(super) fn list(cx: &mut Cx<'_>, request: &ListFriendsRequest) -> Result<FriendList, ApiError> {

@@ -9,6 +9,7 @@ use super::table::ApiCall;
 use crate::db::Database;
 use crate::directory::Directory;
 use crate::error::{ApiError, Code};
+use crate::notifications::Sent;
 use crate::session::{Claims, Revocation, Signer};
 
 /// What a call may look at and use, lent by its thread.
@@ -41,10 +42,24 @@ impl<'a> Cx<'a> {
     pub(super) fn user_id(&self) -> Result<Uuid, ApiError> {
         Ok(self.caller()?.user_id)
     }
+
+    /// Lets sockets have notifications once the answer is durable.
+    pub(super) fn notify(&mut self, sent: Vec<Sent>) {
+        self.effects.extend(sent.into_iter().map(Effect::Notify));
+    }
+}
+
+/// A limit of a request, or an error that names its range.
+pub(super) fn limit(given: Option<i32>, default: i32, max: usize) -> Result<usize, ApiError> {
+    let limit = usize::try_from(given.unwrap_or(default)).unwrap_or(0);
+    if (1..=max).contains(&limit) {
+        return Ok(limit);
+    }
+    Err(ApiError::invalid(format!("Invalid limit - limit must be between 1 and {max}.")))
 }
 
 /// What a successful call gives.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// The JSON body.
     pub body: Vec<u8>,
@@ -53,7 +68,7 @@ pub struct Answer {
 }
 
 /// Something that a call wants of the rest of the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Every core's [`crate::session::Revocations`] are to take this.
     Revoke(Revocation),
@@ -64,6 +79,8 @@ pub enum Effect {
         /// Why.
         cause: Disconnect,
     },
+    /// Sockets are to have notifications.
+    Notify(Sent),
 }
 
 /// Why a user's sockets are closed.

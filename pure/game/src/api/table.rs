@@ -13,9 +13,10 @@ use std::borrow::Cow;
 use wire::nakama::api::{
     Account, AccountCustom, AccountDevice, AccountEmail, AddFriendsRequest,
     AuthenticateCustomRequest, AuthenticateDeviceRequest, AuthenticateEmailRequest,
-    BlockFriendsRequest, DeleteFriendsRequest, DeleteStorageObjectsRequest, Empty, FriendList,
-    FriendsOfFriendsList, GetUsersRequest, ListFriendsOfFriendsRequest, ListFriendsRequest,
-    ListMatchesRequest, ListStorageObjectsRequest, MatchList, ReadStorageObjectsRequest, Session,
+    BlockFriendsRequest, DeleteFriendsRequest, DeleteNotificationsRequest,
+    DeleteStorageObjectsRequest, Empty, FriendList, FriendsOfFriendsList, GetUsersRequest,
+    ListFriendsOfFriendsRequest, ListFriendsRequest, ListMatchesRequest, ListNotificationsRequest,
+    ListStorageObjectsRequest, MatchList, NotificationList, ReadStorageObjectsRequest, Session,
     SessionLogoutRequest, SessionRefreshRequest, StorageObjectAcks, StorageObjectList,
     StorageObjects, UpdateAccountRequest, Users, WriteStorageObjectsRequest,
 };
@@ -26,7 +27,7 @@ use super::call::{
 };
 use super::route::not_built;
 use super::run::Cx;
-use super::{account, friends, login, matches, storage};
+use super::{account, friends, login, matches, notifications, storage};
 use crate::error::ApiError;
 use crate::value::Value;
 
@@ -102,6 +103,17 @@ calls! {
             ListFriendsOfFriends [GET "/v2/friend/friends"] body()
                 Bearer Read ListFriendsOfFriendsRequest => FriendsOfFriendsList,
                 friends::list_of_friends { large, rows friends::list_of_friends_rows };
+        }
+        "Notifications" {
+            /// A page of the caller's notifications that are kept. A cursor is good for ever: with the
+            /// last one a client asks for what has come since.
+            ListNotifications [GET "/v2/notification"] body()
+                Bearer Read ListNotificationsRequest => NotificationList, notifications::list
+                { large };
+            /// Deletes notifications of the caller.
+            DeleteNotifications [DELETE "/v2/notification"] body()
+                Bearer Write DeleteNotificationsRequest => Empty, notifications::delete
+                { rows notifications::delete_rows };
         }
         "Storage" {
             /// Objects by collection, key and owner.
@@ -203,10 +215,6 @@ calls! {
         }
         "chat is" {
             ListChannelMessages [GET "/v2/channel/{channel_id}"];
-        }
-        "notifications are" {
-            DeleteNotifications [DELETE "/v2/notification"];
-            ListNotifications [GET "/v2/notification"];
         }
         "events are" {
             Event [POST "/v2/event"];

@@ -2,13 +2,19 @@
 //!
 //! Source: nakama 3.40, `server/runtime_lua_nakama.go`.
 
+use std::borrow::Cow;
+
+use event::Random;
 use uuid::Uuid;
 
 use super::accounts::{durably, ids, member, seconds, table, texts, user_id, user_members};
 use super::{Args, Returns, json, none, one};
+use crate::db::Database;
 use crate::directory::Directory;
-use crate::friends::{self, Friend, LIST_LIMIT_MAX, OF_FRIENDS_LIMIT_MAX, Page, State};
+use crate::error::ApiError;
+use crate::friends::{self, By, Friend, LIST_LIMIT_MAX, OF_FRIENDS_LIMIT_MAX, Page, State};
 use crate::guest::{Host, HostError};
+use crate::notifications::Sent;
 use crate::storage::SCRIPT_BYTES_MAX;
 use crate::user;
 use crate::value::Value;
@@ -28,7 +34,12 @@ fn friends_value(friends: &[Friend], directory: &Directory) -> Result<Value, Hos
     friends.collect::<Result<_, _>>().map(Value::List)
 }
 
-fn limit(args: &Args<'_>, index: usize, default: i64, max: usize) -> Result<usize, HostError> {
+pub(super) fn limit(
+    args: &Args<'_>,
+    index: usize,
+    default: i64,
+    max: usize,
+) -> Result<usize, HostError> {
     let limit = usize::try_from(args.int_or(index, default)?).unwrap_or(0);
     if (1..=max).contains(&limit) {
         return Ok(limit);
@@ -37,7 +48,7 @@ fn limit(args: &Args<'_>, index: usize, default: i64, max: usize) -> Result<usiz
 }
 
 /// Two results: a list, and the cursor for the next page; nil at the end.
-fn page_of(list: Value, cursor: String) -> Returns {
+pub(super) fn page_of(list: Value, cursor: String) -> Returns {
     let mut returns = Returns::new();
     returns.push(list);
     returns.push(if cursor.is_empty() { Value::Nil } else { Value::text(cursor) });
@@ -90,12 +101,16 @@ pub(super) fn users_get_friend_status(
     one(friends_value(&friends, host.directory())?)
 }
 
-/// Whom `(user_id, username, ids, usernames)` names, without the user.
-fn others(
-    host: &mut dyn Host,
-    args: &Args<'_>,
-    refusal: &str,
-) -> Result<(Uuid, Vec<Uuid>), HostError> {
+/// Whom `(user_id, username, ids, usernames)` names.
+struct Named<'a> {
+    /// The user who acts.
+    user_id: Uuid,
+    username: Cow<'a, str>,
+    /// The others, without that user.
+    users: Vec<Uuid>,
+}
+
+fn named<'a>(host: &mut dyn Host, args: &Args<'a>, refusal: &str) -> Result<Named<'a>, HostError> {
     let user_id = user_id(args)?;
     let username = args.text(1)?;
     let mut users = ids(args, 2)?;
@@ -110,7 +125,23 @@ fn others(
         );
     }
     users.retain(|id| *id != user_id);
-    Ok((user_id, users))
+    Ok(Named { user_id, username, users })
+}
+
+/// Does what others are told of, and tells them.
+fn telling(
+    host: &mut dyn Host,
+    what: &str,
+    Named { user_id, username, users }: Named<'_>,
+    job: impl FnOnce(&mut dyn Database, By<'_>, &[Uuid]) -> Result<Vec<Sent>, ApiError>,
+) -> Result<Returns, HostError> {
+    host.may_notify(users.len(), 0)?;
+    let now = host.now();
+    let mut random = Random::from_seed(host.random().fork());
+    let by = By { now, random: &mut random, user_id, username: &username };
+    let sent = durably(host, what, |db| job(db, by, &users))?;
+    host.notify(sent);
+    none()
 }
 
 /// Metadata of an edge as the database holds it; empty for none.
@@ -129,21 +160,20 @@ fn metadata(args: &Args<'_>, index: usize) -> Result<String, HostError> {
 }
 
 pub(super) fn friends_add(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let (user_id, users) = others(host, args, "cannot add self as friend")?;
-    let (metadata, now) = (metadata(args, 4)?, host.now());
-    durably(host, "error adding friends", |db| friends::add(db, now, user_id, &users, &metadata))?;
-    none()
+    let named = named(host, args, "cannot add self as friend")?;
+    let metadata = metadata(args, 4)?;
+    telling(host, "error adding friends", named, |db, by, users| {
+        friends::add(db, by, users, &metadata)
+    })
 }
 
 pub(super) fn friends_delete(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let (user_id, users) = others(host, args, "cannot delete self")?;
-    let now = host.now();
-    durably(host, "error deleting friends", |db| friends::delete(db, now, user_id, &users))?;
-    none()
+    let named = named(host, args, "cannot delete self")?;
+    telling(host, "error deleting friends", named, friends::delete)
 }
 
 pub(super) fn friends_block(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let (user_id, users) = others(host, args, "cannot block self")?;
+    let Named { user_id, users, .. } = named(host, args, "cannot block self")?;
     let now = host.now();
     durably(host, "error blocking friends", |db| friends::block(db, now, user_id, &users))?;
     none()

@@ -10,6 +10,7 @@ mod accounts;
 mod crypto;
 mod encode;
 mod matches;
+mod notifications;
 mod register;
 mod social;
 mod storage;
@@ -38,6 +39,7 @@ pub const AREAS: &[Area] = &[
     Area { title: "Wallet", functions: wallet::ROWS },
     Area { title: "Storage", functions: storage::ROWS },
     Area { title: "Matches, sessions and streams", functions: matches::ROWS },
+    Area { title: "Notifications", functions: notifications::ROWS },
     Area { title: "Friends, groups, chat, leaderboards and purchases", functions: social::ROWS },
 ];
 

@@ -22,6 +22,9 @@ use crate::wallet::{self, LEDGER_LIMIT_MAX, LedgerItem, LedgerRow, WalletChange,
 /// The text of an update's failure, before its cause.
 const UPDATE_FAILED: &str = "failed to update user wallet";
 
+/// What refusals call the metadata of a change.
+const METADATA: &str = "metadata";
+
 /// Accounts of one `multi_update`; more are an error.
 const ACCOUNTS_MAX: usize = 1_000;
 
@@ -62,11 +65,11 @@ fn changeset(value: &Value) -> Result<BTreeMap<String, i64>, &'static str> {
     members.into_iter().map(change).collect()
 }
 
-/// A table as the JSON text of an object.
-fn object_text(value: &Value, meter: &dyn Meter) -> Result<String, String> {
-    let members = members(value).ok_or_else(|| "expects metadata to be table".to_owned())?;
+/// A table as the JSON text of an object; `what` names it where it is none.
+pub(super) fn object_text(value: &Value, what: &str, meter: &dyn Meter) -> Result<String, String> {
+    let members = members(value).ok_or_else(|| format!("expects {what} to be table"))?;
     let text = json::encode_for(&Value::Map(members), meter);
-    let text = text.map_err(|error| format!("failed to convert metadata: {error}"))?;
+    let text = text.map_err(|error| format!("failed to convert {what}: {error}"))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -100,7 +103,7 @@ pub(super) fn wallet_update(host: &mut dyn Host, args: &Args<'_>) -> Result<Retu
     let changeset = changeset(args.value(1)).map_err(|what| args.wrong(1, what))?;
     let metadata = match args.value(2) {
         Value::Nil => "{}".to_owned(),
-        value => object_text(value, args.meter).map_err(|what| args.wrong(2, &what))?,
+        value => object_text(value, METADATA, args.meter).map_err(|what| args.wrong(2, &what))?,
     };
     let now = host.now();
     let ledger = ledger_row(host, now, args.bool_or(3, false)?, metadata);
@@ -127,7 +130,9 @@ fn updates(
         };
         let metadata = match item.member("metadata") {
             None => "{}".to_owned(),
-            Some(value) => object_text(value, item.meter()).map_err(|what| item.wrong(&what))?,
+            Some(value) => {
+                object_text(value, METADATA, item.meter()).map_err(|what| item.wrong(&what))?
+            }
         };
         let ledger = ledger_row(host, now, ledger, metadata);
         Ok(WalletUpdate { user_id: item.user_id()?.unwrap_or_default(), changeset, ledger })
@@ -190,7 +195,8 @@ pub(super) fn wallet_ledger_update(
     if members(args.value(1)).is_none() {
         return Err(args.wrong(1, "expects a table as metadata value"));
     }
-    let metadata = object_text(args.value(1), args.meter).map_err(|what| args.wrong(1, &what))?;
+    let metadata =
+        object_text(args.value(1), METADATA, args.meter).map_err(|what| args.wrong(1, &what))?;
     let now = host.now();
     let item = durably(host, "failed to update user wallet ledger", |db| {
         wallet::ledger_update(db, now, id, &metadata)
@@ -204,7 +210,7 @@ fn account(item: &Item<'_>) -> Result<(Uuid, AccountUpdate), HostError> {
     let user_id = user_id.ok_or_else(|| item.wrong("expects a valid user ID"))?;
     let text = |name: &str| item.text(name).map(|text| text.map(str::to_owned));
     let metadata = item.member("metadata");
-    let metadata = metadata.map(|value| object_text(value, item.meter())).transpose();
+    let metadata = metadata.map(|value| object_text(value, METADATA, item.meter())).transpose();
     Ok((
         user_id,
         AccountUpdate {

@@ -3,6 +3,7 @@
 
 use event::{CloseReason, ConnId, Now, Output};
 use game::api::Disconnect;
+use game::notifications::code;
 use uuid::Uuid;
 
 use super::backlog::RESUMED_PER_TURN_MAX;
@@ -233,7 +234,7 @@ impl Core {
             if let (Disconnect::Banned, Some(slot)) = (cause, self.conns.get(conn.slot as usize))
                 && let State::Socket(session) = &slot.state
             {
-                let frame = frames::notification(session.format, -8, "banned");
+                let frame = frames::notification(session.format, code::BANNED, "banned");
                 self.reply(conn, &frame, out);
             }
             self.close_socket(now, conn, 1000, SERVER_SIDE, out);

@@ -1,4 +1,5 @@
-//! Who is online, with which status text, and who wants to know.
+//! Who is online, with which status text, and who wants to know; and what users are notified of, because
+//! their sockets are known here.
 //!
 //! Source: Nakama 3.40, `server/pipeline_status.go`, `server/status_registry.go`; for single
 //! sockets `server/session_registry.go`.
@@ -8,8 +9,9 @@ use std::ops::{Deref, DerefMut};
 
 use game::directory::DirectoryEvent;
 use game::guest::Presence;
+use game::notifications::{Sent, code};
 use uuid::Uuid;
-use wire::nakama::realtime::{Message, Status, StatusPresenceEvent, UserPresence};
+use wire::nakama::realtime::{Message, Notifications, Status, StatusPresenceEvent, UserPresence};
 
 use super::Room;
 use crate::frames;
@@ -110,10 +112,15 @@ impl User {
         &mut self.sockets[index]
     }
 
+    /// Its sockets.
+    fn members(&self) -> impl Iterator<Item = &Member> + Clone {
+        self.sockets.iter().map(|socket| &socket.member)
+    }
+
     /// Who hears of the user's status: its own sockets, and who follows it.
     fn listeners(&self) -> impl Iterator<Item = &Member> + Clone {
         let followers = self.followers.iter().flat_map(|followers| followers.0.values());
-        self.sockets.iter().map(|socket| &socket.member).chain(followers)
+        self.members().chain(followers)
     }
 }
 
@@ -141,8 +148,26 @@ impl Room {
 
     /// `session.single_socket`: the older socket is told why, then closed.
     fn replace(&mut self, older: &Member) {
-        let frame = frames::notification(older.format, -7, "single_socket");
+        let frame = frames::notification(older.format, code::SINGLE_SOCKET, "single_socket");
         self.outbox.one(older, frame, Then::Close("server-side session disconnect"));
+    }
+
+    /// Shows notifications to the sockets of their users, whether these appear online or not.
+    pub(super) fn notify(&mut self, all: Vec<Sent>) {
+        for Sent { to, notifications, is_of_users, .. } in all {
+            let members: Vec<&Member> = match to {
+                Some(user_id) => {
+                    self.users.get(&user_id).iter().flat_map(|user| user.members()).collect()
+                }
+                None => self.users.values().flat_map(|user| user.members()).collect(),
+            };
+            let then = if is_of_users { Then::DropIfBehind } else { Then::Nothing };
+            let message = Some(Message::Notifications(Notifications { notifications }));
+            let count = self.outbox.many_then(members.iter().copied(), then, |format| {
+                frames::frame(format, "", message.clone())
+            });
+            self.stats.notifications_shown.add(count);
+        }
     }
 
     pub(super) fn user_socket_closed(&mut self, session_id: Uuid, user_id: Uuid) {

@@ -13,6 +13,7 @@ mod full;
 mod guests;
 mod http;
 mod matches;
+mod notifications;
 mod rig;
 mod sessions;
 mod shutdown;

@@ -7,6 +7,7 @@
 mod account;
 mod friends;
 mod matches;
+mod notifications;
 mod storage;
 
 use super::ProtoMessage;
@@ -16,6 +17,7 @@ use crate::excerpt::reason;
 pub use account::*;
 pub use friends::*;
 pub use matches::*;
+pub use notifications::*;
 pub use storage::*;
 
 /// Why something cannot be done, in the numbers of gRPC.

@@ -60,6 +60,12 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("GET /v2/friend?limit=5&state=0&cursor=c", "", r#"{"cursor":"c","limit":5,"state":0}"#),
     ("GET /v2/friend/friends?limit=5", "", r#"{"limit":5}"#),
     (
+        "GET /v2/notification?limit=5&cacheable_cursor=c",
+        "",
+        r#"{"cacheable_cursor":"c","limit":5}"#,
+    ),
+    ("DELETE /v2/notification?ids=1&ids=2", "", r#"{"ids":["1","2"]}"#),
+    (
         "POST /v2/storage",
         r#"{"object_ids":[{"collection":"a","key":"b","user_id":"00000000-0000-4000-8000-000000000001"},{}]}"#,
         r#"{"object_ids":[{"collection":"a","key":"b","user_id":"00000000-0000-4000-8000-000000000001"},{}]}"#,

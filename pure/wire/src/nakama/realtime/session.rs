@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 #[cfg(doc)]
 use super::error_code;
-use crate::nakama::Timestamp;
+use crate::nakama::api::Notification;
 use crate::nakama::message::messages;
 
 messages! {
@@ -39,24 +39,6 @@ messages! {
     Notifications {
         /// In the order they were made.
         1 notifications: Vec<Notification>,
-    }
-
-    /// One notification.
-    Notification {
-        /// Names it.
-        1 id: String,
-        /// What it is about.
-        2 subject: String,
-        /// JSON text.
-        3 content: String,
-        /// The game's, or negative for the server's.
-        4 code: i32,
-        /// The user who caused it.
-        5 sender_id: String,
-        /// When it was made.
-        6 create_time: Option<Timestamp>,
-        /// Whether it is stored until deleted.
-        7 persistent: bool,
     }
 
     /// Calls a function of a script, and answers.
