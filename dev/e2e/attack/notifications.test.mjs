@@ -1,17 +1,19 @@
 /**
- * Guests who make another one be notified, as fast as the server answers. A neighbour plays on beside them, and so does
- * whom they flood.
+ * Guests who make another one be notified, and handlers of events run, as fast as the server answers. A neighbour plays
+ * on beside them, and so does whom they flood.
  *
  * Not here: what a socket that is behind gets of it (pure/server/tests/it/notifications.rs).
  */
 import { test } from "node:test";
 import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
 import { bearer, http, newPlayer, RawSocket, until } from "../client.mjs";
 import { throngOnly } from "../server.mjs";
 import { besideNeighbour, inParallel, startVictim } from "./rig.mjs";
 
 const ATTACKERS = 16;
 const FLOOD_MS = 3_000;
+const MODULES = fileURLToPath(new URL("../events", import.meta.url));
 
 /** Every attacker calls `flood` until the time is over; gives how often it was answered, by status. */
 async function floods(players, flood) {
@@ -59,6 +61,26 @@ test("invitations that are made and taken back", throngOnly, async (context) => 
     assert.equal(count, 2 * ATTACKERS, `${count} are kept, where each may cause one of a kind`);
   } finally {
     raw?.close();
+    await server.stop();
+  }
+});
+
+test("events whose handler writes for each of them", throngOnly, async (context) => {
+  const server = await startVictim({ options: { "runtime.path": MODULES, "runtime.event_queue_size": 640 } });
+  try {
+    const players = await attackersOf(server);
+    const body = JSON.stringify({ name: "flood", properties: { x: "y".repeat(1_000) } });
+    const flood = ({ session }) => http(server, "POST", "/v2/event", { headers: bearer(session), body });
+    const kinds = ["register", "authenticate"];
+    const { result, report } = await besideNeighbour(server, () => floods(players, flood), { kinds });
+    context.diagnostic(`${JSON.stringify(result)} beside ${JSON.stringify(report)}`);
+    assert.deepEqual(Object.keys(result), ["200"]);
+    const counters = await server.counters();
+    const waiting = counters.of("events_waiting");
+    assert.ok(waiting <= 10 * ATTACKERS, `${waiting} wait, where each of ${ATTACKERS} may have 10`);
+    const heard = counters.of("event_count") + waiting + counters.of("dropped_events");
+    assert.ok(heard >= result[200], `${heard} of ${result[200]} are accounted for`);
+  } finally {
     await server.stop();
   }
 });

@@ -39,6 +39,7 @@ function nk.register_rt_after(fn, id) register("after", "rt:", "register_rt_afte
 
 for _, event in pairs({
   "matchmaker_matched", "tournament_end", "tournament_reset", "leaderboard_reset", "shutdown",
+  "event", "event_session_start", "event_session_end",
 }) do
   local name = "register_" .. event
   nk[name] = function(fn) register("event", "", name, fn, event) end

@@ -359,11 +359,14 @@ impl Scripts for LuaScripts {
         host: &mut dyn Host,
         context: &CallContext,
         name: &str,
+        argument: Value,
     ) -> Result<(), ScriptError> {
         self.with_calls(host, |calls, limits, host| {
             let Some(function) = calls.events.get(name) else { return Ok(()) };
-            let nothing = (LuaValue::Nil, LuaValue::Nil);
-            calls.run(limits, host, context, function, nothing).map(|_| ())
+            let argument = convert::to_lua(&calls.vm.lua, &argument)
+                .map_err(|error| failure::internal(limits, &error))?;
+            let arguments = (argument, LuaValue::Nil);
+            calls.run(limits, host, context, function, arguments).map(|_| ())
         })
     }
 

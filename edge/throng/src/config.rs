@@ -152,6 +152,8 @@ pub struct RuntimeConfig {
     pub all_memory_bytes_max: usize,
     /// `runtime.log_lines_per_second_max`.
     pub log_lines_max: u32,
+    /// `runtime.event_queue_size`.
+    pub event_queue_size: usize,
     /// `runtime.lua_insertion_order`.
     pub insertion_order: bool,
     /// `runtime.memory_max_bytes`.
@@ -427,6 +429,7 @@ impl Config {
                 http_key: self.runtime.http_key.clone(),
                 env: self.runtime.env.clone(),
                 log_lines_max: self.runtime.log_lines_max,
+                event_queue_size: self.runtime.event_queue_size,
             },
             limits: self.limits.clone(),
         }
@@ -491,6 +494,7 @@ fn runtime(values: &Effective, data_dir: &Path) -> RuntimeConfig {
         memory_bytes_max: values.number("runtime.memory_max_bytes"),
         all_memory_bytes_max: values.number("runtime.all_memory_max_bytes"),
         log_lines_max: values.number("runtime.log_lines_per_second_max"),
+        event_queue_size: values.number("runtime.event_queue_size"),
     }
 }
 

@@ -1,7 +1,8 @@
 //! `throng serve`: wires the engine, the handlers, the database and the scripts together.
 //!
 //! Data comes in as the checked configuration. Threads are numbered in this order: cores, rooms,
-//! the batcher, the callers, the hasher, the lister; [`server::mail::Topology`] tells every handler which is which.
+//! the batcher, the callers, the hasher, the lister, and the thread of events if scripts handle any;
+//! [`server::mail::Topology`] tells every handler which is which.
 
 mod gauges;
 mod machine;
@@ -27,6 +28,7 @@ use server::lister::Lister;
 use server::mail::{Mail, Topology};
 use server::room::Room;
 use server::settings::Settings;
+use server::stats::WorkerStats;
 use server::worker::Worker;
 use store::{Store, StoreSettings};
 
@@ -103,10 +105,11 @@ pub fn run(config: Config) -> anyhow::Result<()> {
         None => config.listen,
     };
     let mut gauges = Gauges::new(&config.engine, custom_metrics(&config));
-    let parts = parts(&config, &gauges.custom)?;
+    let mut parts = parts(&config, &gauges.custom)?;
     gauges.store = parts.store.stats();
     gauges.sources = parts.sources.clone();
-    let engine = threads(&config, &parts, &gauges, listeners)?;
+    let kits = kits(&mut parts)?;
+    let engine = threads(&config, &parts, (kits, &gauges), listeners)?;
     // Not before the modules are loaded: until then a signal ends the process by itself.
     let stop = StopSignals::catch().context("cannot catch signals")?;
     let running = Arc::new(engine.start().context("cannot start the engine (`engine.driver`)")?);
@@ -204,6 +207,7 @@ fn topology(engine: &EngineConfig) -> Topology {
         callers: ids(cores + rooms + 1, engine.workers),
         hasher: ids(cores + rooms + 1 + engine.workers, 1)[0],
         lister: ids(cores + rooms + 2 + engine.workers, 1)[0],
+        events: None,
     }
 }
 
@@ -284,17 +288,28 @@ fn lua_limits(config: &Config) -> LuaLimits {
     }
 }
 
-fn threads(
-    config: &Config,
-    parts: &Parts,
-    gauges: &Gauges,
-    listeners: Vec<std::net::TcpListener>,
-) -> anyhow::Result<Engine<Mail>> {
+/// What each thread with scripts works with, and which names have hooks. Only now is known whether there
+/// are handlers of events, for which there is one thread more.
+fn kits(parts: &mut Parts) -> anyhow::Result<(Vec<Kit>, Arc<Hooks>)> {
     let kits: anyhow::Result<Vec<Kit>> =
         parts.topology.scripted().map(|thread| parts.kit(thread)).collect();
     // The error is one line of one module: what else stands in the text is better known now.
-    let kits = kits.inspect_err(|_| warn(&certain_first(parts.sources.findings())))?;
-    let hooks = Arc::new(hooks_of(&kits, parts));
+    let mut kits = kits.inspect_err(|_| warn(&certain_first(parts.sources.findings())))?;
+    let hooks = hooks_of(&kits, parts);
+    if hooks.has_events() {
+        let topology = parts.topology.with_events();
+        kits.extend(topology.events.map(|thread| parts.kit(thread)).transpose()?);
+        parts.topology = Arc::new(topology);
+    }
+    Ok((kits, Arc::new(hooks)))
+}
+
+fn threads(
+    config: &Config,
+    parts: &Parts,
+    ((kits, hooks), gauges): ((Vec<Kit>, Arc<Hooks>), &Gauges),
+    listeners: Vec<std::net::TcpListener>,
+) -> anyhow::Result<Engine<Mail>> {
     let mut kits = kits.into_iter();
     let mut kit = || kits.next().context("fewer threads with modules than planned");
     let mut engine = Engine::new(config.engine.driver.choice());
@@ -324,23 +339,29 @@ fn threads(
         engine.add(ThreadPlan::plain(format!("room-{index}"), build));
     }
     for (index, stats) in gauges.workers.iter().enumerate() {
-        let (topology, settings, stats) = parts.shared(stats);
         let name = match index.checked_sub(1) {
             None => "batcher".to_owned(),
             Some(caller) if caller < config.engine.workers => format!("caller-{caller}"),
             Some(_) => "hasher".to_owned(),
         };
-        let kit = kit()?;
-        let build = move |start: Start<Mail>| {
-            let ask = start.ask.unwrap_or_else(|| Box::new(server::worker::NoAsk));
-            Worker::new(start.thread, topology, settings, stats, kit, ask)
-        };
-        engine.add(ThreadPlan::plain(name, build));
+        engine.add(worker(parts, stats, kit()?, name));
     }
     let (_, settings, stats) = parts.shared(&gauges.lister);
     let build = move |_: Start<Mail>| Lister::new(settings, stats);
     engine.add(ThreadPlan::plain("lister".to_owned(), build));
+    if parts.topology.events.is_some() {
+        engine.add(worker(parts, &gauges.events, kit()?, "events".to_owned()));
+    }
     Ok(engine)
+}
+
+fn worker(parts: &Parts, stats: &Arc<WorkerStats>, kit: Kit, name: String) -> ThreadPlan<Mail> {
+    let (topology, settings, stats) = parts.shared(stats);
+    let build = move |start: Start<Mail>| {
+        let ask = start.ask.unwrap_or_else(|| Box::new(server::worker::NoAsk));
+        Worker::new(start.thread, topology, settings, stats, kit, ask)
+    };
+    ThreadPlan::plain(name, build)
 }
 
 /// Which names have hooks: the same on all threads. What is odd about the modules is told.

@@ -20,6 +20,7 @@
 mod account;
 pub mod auth;
 mod call;
+mod events;
 mod friends;
 mod login;
 mod matches;

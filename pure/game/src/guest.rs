@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::api::Style;
 use crate::db::Database;
 use crate::directory::Directory;
+use crate::events::Event;
 use crate::host::Meter;
 use crate::notifications::Sent;
 use crate::pairs::Pairs;
@@ -46,7 +47,7 @@ pub enum PresenceReason {
 
 /// What a call knows about its caller; becomes the script's `context` table. Absent fields are
 /// absent there too.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallContext {
     /// `rpc`, `before`, `after`, `match`, `match_create`, `run_once`, …
     pub execution_mode: &'static str,
@@ -237,7 +238,8 @@ pub trait Scripts {
         request: Value,
     ) -> Result<(), ScriptError>;
 
-    /// Runs the function of an event without arguments (`shutdown`); nothing, if there is none.
+    /// Runs the function that is registered for something that has happened, such as `shutdown` or
+    /// [`crate::events::Kind::handler`], with what is to be known of it; nothing, if there is none.
     ///
     /// # Errors
     /// [`ScriptError`], for the log.
@@ -246,6 +248,7 @@ pub trait Scripts {
         host: &mut dyn Host,
         context: &CallContext,
         name: &str,
+        argument: Value,
     ) -> Result<(), ScriptError>;
 
     /// Makes a match of `module` in a VM of its own and runs `match_init`.
@@ -407,6 +410,9 @@ pub trait Host {
     fn may_notify(&mut self, count: usize, bytes: usize) -> Result<(), HostError>;
     /// Shows notifications to sockets; those that are to be kept are in the database already.
     fn notify(&mut self, sent: Vec<Sent>);
+    /// Hands an event to the handlers of the scripts. What there is no room for is forgotten, and
+    /// counted.
+    fn event(&mut self, event: Event);
     /// The dispatcher of the match whose callback is running; `None` outside of matches.
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher>;
 }

@@ -13,6 +13,7 @@ mod args;
 mod cron;
 mod crypto;
 mod encode;
+mod events;
 mod friends;
 pub mod json;
 mod machine;

@@ -12,6 +12,7 @@ pub mod cache;
 pub mod db;
 pub mod directory;
 pub mod error;
+pub mod events;
 pub mod friends;
 pub mod guest;
 pub mod host;

@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use event::{ConnId, Handler, Input, ListenerId, Now, Output, Random, ThreadId};
+use game::events::Job as EventJob;
 use game::session::{Revocations, Signer};
 
 use crate::hooks::Hooks;
@@ -64,6 +65,8 @@ pub struct Core {
     jobs: Vec<Job>,
     /// Wishes of this turn, a list for each room, with whether one of them is worth waking for.
     asks: Vec<(ThreadId, Vec<RoomAsk>, bool)>,
+    /// Events of this turn.
+    events: Vec<EventJob>,
     callers: callers::Callers,
     jobs_waiting: u64,
     passwords_waiting: u32,
@@ -145,6 +148,7 @@ impl Core {
             scratch: Vec::new(),
             jobs: Vec::new(),
             asks,
+            events: Vec::new(),
             callers,
             jobs_waiting: 0,
             passwords_waiting: 0,
@@ -286,6 +290,11 @@ impl Core {
             }
             let mail = Mail::Ask(std::mem::take(asks));
             if std::mem::take(urgent) { out.mail(*room, mail) } else { out.mail_lazy(*room, mail) }
+        }
+        if !self.events.is_empty()
+            && let Some(to) = self.topology.events
+        {
+            out.mail(to, Mail::Events(std::mem::take(&mut self.events)));
         }
         self.turn = self.turn.wrapping_add(1);
         self.stats.limit_groups.set(self.groups.len() as u64);

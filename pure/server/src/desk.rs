@@ -8,12 +8,15 @@ use event::{CallClock, Now, Output, Random, ThreadId};
 use game::cache::{Cache, CacheChange};
 use game::db::Database;
 use game::directory::Directory;
+use game::events::{Event, Job, Kind};
 use game::guest::{
-    Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, NoMachine, Scripts,
+    CallContext, Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, NoMachine,
+    Registered, Scripts,
 };
 use game::notifications::Sent;
 use game::value::Value;
 
+use crate::hooks;
 use crate::mail::{Mail, Severed, Topology};
 
 /// What a script's thread works with.
@@ -40,6 +43,10 @@ pub struct Desk {
     pub severed: Severed,
     /// Notifications of its calls that no room has been told of yet.
     notices: Vec<Sent>,
+    /// Events of its calls that their thread has not been told of yet.
+    events: Vec<Job>,
+    /// Whether anybody wants to hear of events of scripts and clients.
+    takes_events: bool,
     /// How often its calls wanted more than one call may have.
     pub(crate) refused: Refused,
     /// Kept notifications that made room for newer ones, since the start.
@@ -55,6 +62,8 @@ pub(crate) struct Refused {
     pub(crate) cut_offs: u64,
     /// Notifications beyond [`NOTIFIED_PER_CALL_MAX`] and [`NOTIFIED_BYTES_PER_CALL_MAX`].
     pub(crate) notifications: u64,
+    /// Events beyond [`EVENTS_PER_CALL_MAX`] and [`EVENT_BYTES_PER_CALL_MAX`].
+    pub(crate) events: u64,
 }
 
 /// Sessions, tokens and users that one call of a script may cut off: some milliseconds of work for
@@ -67,6 +76,12 @@ pub const NOTIFIED_PER_CALL_MAX: usize = 16_384;
 /// Bytes of their texts.
 pub const NOTIFIED_BYTES_PER_CALL_MAX: usize = 16 << 20;
 
+/// Events that one call of a script may make; further ones are forgotten.
+pub const EVENTS_PER_CALL_MAX: usize = 16_384;
+
+/// Bytes of these.
+pub const EVENT_BYTES_PER_CALL_MAX: usize = 16 << 20;
+
 /// What one RPC, hook or callback has had of what is counted by the call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
@@ -74,6 +89,8 @@ pub(crate) struct Spent {
     cut_off: usize,
     notified: usize,
     notified_bytes: usize,
+    events: usize,
+    event_bytes: usize,
 }
 
 impl Spent {
@@ -120,6 +137,21 @@ impl Spent {
         (self.notified, self.notified_bytes) = (notified, notified_bytes);
         Ok(())
     }
+
+    /// One more event, if there is room for it.
+    pub(crate) fn event(&mut self, event: Event, desk: &mut Desk) {
+        if !desk.takes_events {
+            return;
+        }
+        let event_bytes = self.event_bytes.saturating_add(event.bytes());
+        if self.events >= EVENTS_PER_CALL_MAX || event_bytes > EVENT_BYTES_PER_CALL_MAX {
+            desk.refused.events += 1;
+            return;
+        }
+        (self.events, self.event_bytes) = (self.events + 1, event_bytes);
+        let context = CallContext { execution_mode: "event", ..CallContext::default() };
+        desk.events.push(Job { kind: Kind::Custom, event, context });
+    }
 }
 
 /// What a thread that runs scripts is given by the wiring.
@@ -152,6 +184,8 @@ impl Desk {
             script_log: ScriptLog::new(host.log_lines_max),
             severed: Severed::default(),
             notices: Vec::new(),
+            events: Vec::new(),
+            takes_events: false,
             refused: Refused::default(),
             notifications_forgotten: 0,
             host,
@@ -187,6 +221,24 @@ impl Desk {
 }
 
 impl Desk {
+    /// What is registered decides what is worth telling.
+    pub(crate) fn listen(&mut self, registered: &Registered) {
+        self.takes_events = hooks::handled(registered).any(|kind| kind == Kind::Custom);
+    }
+
+    /// Keeps an event until its thread is told of it.
+    pub(crate) fn event(&mut self, job: Job) {
+        if self.takes_events {
+            self.events.push(job);
+        }
+    }
+
+    /// What has happened since the last call, and the thread that is to be told of it, if any has.
+    pub(crate) fn take_events(&mut self, topology: &Topology) -> Option<(ThreadId, Vec<Job>)> {
+        let to = topology.events.filter(|_| !self.events.is_empty())?;
+        Some((to, std::mem::take(&mut self.events)))
+    }
+
     /// Keeps notifications until rooms are told of them.
     pub(crate) fn notify(&mut self, sent: Sent) {
         self.notifications_forgotten += sent.forgotten;
@@ -267,6 +319,10 @@ macro_rules! from_desk {
             bytes: usize,
         ) -> Result<(), game::guest::HostError> {
             self.spent.notify((count, bytes), &mut self.$($desk).+)
+        }
+
+        fn event(&mut self, event: game::events::Event) {
+            self.spent.event(event, &mut self.$($desk).+);
         }
 
         fn notify(&mut self, sent: Vec<game::notifications::Sent>) {

@@ -89,6 +89,11 @@ impl<K: Copy + Ord, T> FairQueue<K, T> {
         self.len
     }
 
+    /// How many items one line has.
+    pub(crate) fn len_of(&self, key: K) -> usize {
+        self.lines.get(&key).map_or(0, VecDeque::len)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -104,7 +109,7 @@ mod tests {
         for item in ["a1", "a2", "a3", "b1", "c1", "c2"] {
             queue.push(item.as_bytes()[0], item);
         }
-        assert_eq!(queue.len(), 6);
+        assert_eq!((queue.len(), queue.len_of(b'a'), queue.len_of(b'x')), (6, 3, 0));
         let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(order, ["a1", "b1", "c1", "a2", "c2", "a3"]);
         assert!(queue.is_empty() && queue.lines.is_empty() && queue.turns.is_empty());

@@ -5,6 +5,7 @@
 //! (`worker/hooks.rs`), waiting for them the core's (`core/hooks.rs`).
 
 use game::api::{BUILT, NOT_BUILT};
+use game::events::Kind;
 use game::guest::Registered;
 use game::nearest::nearest;
 use wire::nakama::realtime;
@@ -34,6 +35,8 @@ pub struct Hooks {
     after_api: Vec<&'static str>,
     /// Whether there is a function to run at shutdown.
     pub(crate) has_shutdown: bool,
+    /// The kinds of events that have a handler.
+    events: Vec<Kind>,
 }
 
 impl Hooks {
@@ -53,7 +56,19 @@ impl Hooks {
             before_api: api(before),
             after_api: api(after),
             has_shutdown: registered.events.iter().any(|event| event == "shutdown"),
+            events: handled(registered).collect(),
         }
+    }
+
+    /// Whether there are handlers of events.
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Whether events of this kind have a handler.
+    pub(crate) fn is_handled(&self, kind: Kind) -> bool {
+        self.events.contains(&kind)
     }
 
     /// Whether the API call of this name has a before-hook, and an after-hook.
@@ -71,6 +86,12 @@ impl Hooks {
     pub(crate) fn is_after(&self, name: &str) -> bool {
         self.after_realtime.contains(&name)
     }
+}
+
+/// The kinds of events that have a handler.
+pub(crate) fn handled(registered: &Registered) -> impl Iterator<Item = Kind> + '_ {
+    let has = |kind: &Kind| registered.events.iter().any(|event| event == kind.handler());
+    Kind::ALL.into_iter().filter(has)
 }
 
 /// The id under which scripts registered the hooks of a realtime message.
@@ -118,6 +139,7 @@ pub fn warnings(registered: &Registered, shutdown_grace_s: u32) -> Vec<String> {
         let place = place(registered, event);
         let (name, reason) = match event.as_str() {
             "shutdown" if shutdown_grace_s > 0 => continue,
+            event if Kind::ALL.iter().any(|kind| kind.handler() == event) => continue,
             "shutdown" => ("register_shutdown", "shutdown_grace_sec is 0"),
             other => (other, "not implemented in throng yet"),
         };
@@ -170,7 +192,7 @@ fn meant(id: &str, known: impl Iterator<Item = &'static str>) -> String {
 mod tests {
     use game::guest::Registered;
 
-    use super::{Hooks, realtime_id, warnings};
+    use super::{Hooks, Kind, realtime_id, warnings};
 
     fn registered(before: &[&str], after: &[&str], events: &[&str]) -> Registered {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -188,9 +210,10 @@ mod tests {
         let hooks = Hooks::new(&registered(
             &["authenticatedevice", "rt:matchdatasend", "rt:rpc", "nonsense"],
             &["getusers", "rt:ping"],
-            &["shutdown"],
+            &["shutdown", "event_session_end"],
         ));
-        assert!(hooks.has_realtime && hooks.has_shutdown);
+        assert!(hooks.has_realtime && hooks.has_shutdown && hooks.has_events());
+        assert!(hooks.is_handled(Kind::SessionEnd) && !hooks.is_handled(Kind::Custom));
         assert_eq!(hooks.of_api("AuthenticateDevice"), (true, false));
         assert_eq!(hooks.of_api("GetUsers"), (false, true));
         assert_eq!(hooks.of_api("GetAccount"), (false, false));
@@ -199,7 +222,7 @@ mod tests {
         assert!(!hooks.is_before("rpc"));
         assert_eq!(realtime_id("match_data_send"), "rt:matchdatasend");
         let none = Hooks::new(&registered(&["rt:rpc", "getaccount"], &["rt:nothing"], &[]));
-        assert!(!none.has_realtime && !none.has_shutdown);
+        assert!(!none.has_realtime && !none.has_shutdown && !none.has_events());
     }
 
     #[test]
@@ -208,7 +231,7 @@ mod tests {
             (
                 &["getaccount", "rt:matchjoin", "rt:ping"][..],
                 &["rt:pong"][..],
-                &["shutdown"][..],
+                &["shutdown", "event", "event_session_start", "event_session_end"][..],
                 &[][..],
             ),
             (

@@ -5,7 +5,7 @@
 //! core ── Jobs, Job ──▶ worker ── Done ──▶ core        core ── Ask ──▶ room ── Deliver ──▶ core
 //! worker ── Create, Signal, Cancel ──▶ room ── Answer ──▶ worker
 //! room ── Directory ──▶ every thread that lists        worker, room ── Sever ──▶ every core
-//! worker, room ── Notify ──▶ room
+//! worker, room ── Notify ──▶ room                     core, worker, room ── Events ──▶ thread of events
 //! ```
 
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use game::api::{Answer, ApiCall, CallLane, Disconnect};
 use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::error::ApiError;
+use game::events::Job as EventJob;
 use game::guest::{CallContext, JoinRequest, Presence, ScriptError, ScriptFailure};
 use game::match_id::MatchId;
 use game::notifications::Sent;
@@ -42,6 +43,8 @@ pub struct Topology {
     pub hasher: ThreadId,
     /// The thread that lists matches.
     pub lister: ThreadId,
+    /// The thread that runs the handlers of events; none, if the scripts have none.
+    pub events: Option<ThreadId>,
 }
 
 impl Topology {
@@ -55,6 +58,13 @@ impl Topology {
         self.rooms.get(index).copied().unwrap_or(ThreadId(0))
     }
 
+    /// The same with a thread for the handlers of events, behind all others.
+    #[must_use]
+    pub fn with_events(&self) -> Self {
+        let last = self.everybody().max().unwrap_or(ThreadId(0));
+        Self { events: Some(ThreadId(last.0 + 1)), ..self.clone() }
+    }
+
     /// All threads.
     pub fn everybody(&self) -> impl Iterator<Item = ThreadId> + '_ {
         self.cores.iter().copied().chain(self.listers())
@@ -62,7 +72,8 @@ impl Topology {
 
     /// Every thread with scripts: those that keep a replica of the cache.
     pub fn scripted(&self) -> impl Iterator<Item = ThreadId> + '_ {
-        self.rooms.iter().chain([&self.batcher]).chain(&self.callers).chain([&self.hasher]).copied()
+        let rest = self.callers.iter().chain([&self.hasher]).chain(&self.events);
+        self.rooms.iter().chain([&self.batcher]).chain(rest).copied()
     }
 
     /// Every thread that keeps a replica of the directory.
@@ -134,6 +145,8 @@ pub enum Mail {
     Sever(Arc<Severed>),
     /// Worker or room to room: notifications for the sockets of its users.
     Notify(Vec<Sent>),
+    /// Core, worker or room to the thread of events: what has happened.
+    Events(Vec<EventJob>),
     /// Room to core: this wish is done here and goes on to the next room, unless the session has
     /// ended meanwhile.
     PassOn(Box<RoomAsk>),
@@ -488,6 +501,7 @@ impl Mail {
             Self::Cache(_) => "cache",
             Self::Sever(_) => "sever",
             Self::Notify(_) => "notify",
+            Self::Events(_) => "events",
             Self::PassOn(_) => "pass on",
             Self::Pace { .. } => "pace",
             Self::Drain { .. } => "drain",

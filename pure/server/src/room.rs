@@ -95,6 +95,7 @@ impl Room {
     ) -> Self {
         let mut desk = kit.desk;
         desk.directory.set_list_steps_max(settings.matches.list_steps_max);
+        desk.listen(kit.scripts.registered());
         Self {
             me,
             topology,
@@ -404,7 +405,11 @@ impl Room {
         self.stats.localcache_refused.set(self.desk.cache.refused_count());
         self.stats.notifications_refused.set(self.desk.refused.notifications);
         self.stats.notifications_forgotten.set(self.desk.notifications_forgotten);
+        self.stats.dropped_events.set(self.desk.refused.events);
         self.desk.post_severed(&self.topology, out);
+        if let Some((to, jobs)) = self.desk.take_events(&self.topology) {
+            out.mail(to, Mail::Events(jobs));
+        }
         for (room, sent) in self.desk.take_notices(&self.topology) {
             if room == self.me {
                 self.notify(sent);

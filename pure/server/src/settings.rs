@@ -112,6 +112,8 @@ pub struct RuntimeSettings {
     pub env: Vec<(String, String)>,
     /// `runtime.log_lines_per_second_max`: of the scripts of one thread.
     pub log_lines_max: u32,
+    /// `runtime.event_queue_size`: events that may wait for their handlers.
+    pub event_queue_size: usize,
 }
 
 /// `limit.*`: what one client may take. 0 turns a limit off. Every core counts for itself.

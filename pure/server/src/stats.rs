@@ -224,6 +224,9 @@ counters! {
         counter localcache_refused,
         /// Calls of scripts that wanted to send more notifications than one call may.
         counter notifications_refused,
+        /// Events that no handler will hear of: runtime.event_queue_size of them were waiting, or one user
+        /// or one call had too many.
+        counter dropped_events,
         /// Kept notifications that made room for newer ones, because a user had too many.
         counter notifications_forgotten,
         /// Callbacks of matches that wanted to send more than match.broadcast_bytes_max.
@@ -270,6 +273,9 @@ counters! {
         counter localcache_refused,
         /// Calls of scripts that wanted to send more notifications than one call may.
         counter notifications_refused,
+        /// Events that no handler will hear of: runtime.event_queue_size of them were waiting, or one user
+        /// or one call had too many.
+        counter dropped_events,
         /// Kept notifications that made room for newer ones, because a user had too many.
         counter notifications_forgotten,
         /// Before-hooks run.
@@ -280,6 +286,12 @@ counters! {
         counter overall_after_count,
         /// After-hooks that failed.
         counter overall_after_errors,
+        /// Events that handlers have heard of.
+        counter event_count,
+        /// Handlers of events that failed.
+        counter event_errors,
+        /// Events that wait for their handlers.
+        gauge events_waiting,
         /// Database commits.
         counter db_commits,
         /// Jobs that shared a commit with others before them.

@@ -1,10 +1,12 @@
 //! A worker thread: owns a database connection and a script VM, and may block on both.
 //!
-//! There are three kinds, one struct. The *batcher* takes the API calls that are waiting, runs them
+//! There are four kinds, one struct. The *batcher* takes the API calls that are waiting, runs them
 //! in one transaction, commits once and then answers each: the group commit needs no timer. A
 //! *caller* takes one RPC at a time and answers it at once. The *hasher* does so with calls that
-//! carry a password, which take tens of milliseconds each. What deliberately is not here: sockets, matches.
+//! carry a password, which take tens of milliseconds each. The thread of *events* runs their handlers,
+//! one at a time, for nobody who waits. What deliberately is not here: sockets, matches.
 
+mod events;
 mod hooks;
 mod host;
 mod lanes;
@@ -28,6 +30,7 @@ use crate::limit_log::LimitLog;
 use crate::mail::{Done, Job, Lane, Mail, Outcome, RpcJob, Topology, Work};
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
+use events::EventQueue;
 use lanes::{Guesses, Kind};
 
 /// The handler of a worker thread.
@@ -59,6 +62,8 @@ pub struct Worker {
     /// Of the batcher's jobs those that are much work; they have batches of their own.
     heavy: FairQueue<(ThreadId, u32), Job>,
     is_heavys_turn: bool,
+    /// What has happened and its handler has not heard of.
+    events: EventQueue,
     guesses: Guesses,
     kept: Kept,
     limit_log: LimitLog,
@@ -78,6 +83,7 @@ impl Worker {
         let signer = Signer::new(&settings.session);
         let mut desk = kit.desk;
         desk.directory.set_list_steps_max(settings.matches.list_steps_max);
+        desk.listen(kit.scripts.registered());
         Self {
             me,
             kind: Kind::of(me, &topology),
@@ -85,6 +91,7 @@ impl Worker {
             queue: FairQueue::default(),
             heavy: FairQueue::default(),
             is_heavys_turn: false,
+            events: EventQueue::new(settings.runtime.event_queue_size),
             guesses: Guesses::new(&settings.limits),
             topology,
             stats,
@@ -106,6 +113,7 @@ impl Worker {
 
     fn mail(&mut self, now: Now, mail: Mail, out: &mut Output<Mail>) {
         match mail {
+            Mail::Events(jobs) => self.take_in_events(now, jobs),
             Mail::Jobs(jobs) => jobs.into_iter().for_each(|job| self.take_in(job)),
             Mail::Job(job) if self.kind == Kind::Hasher => self.queue.push(job.line(), *job),
             Mail::Job(job) => {
@@ -255,6 +263,7 @@ impl Worker {
                 Effect::Revoke(revocation) => desk.severed.revocations.push(revocation),
                 Effect::Disconnect { user_id, cause } => desk.severed.users.push((user_id, cause)),
                 Effect::Notify(sent) => desk.notify(sent),
+                Effect::Event(job) => desk.event(*job),
             }
         }
         Ok(())
@@ -296,7 +305,13 @@ impl Worker {
         self.stats.localcache_refused.set(self.desk.cache.refused_count());
         self.stats.notifications_refused.set(self.desk.refused.notifications);
         self.stats.notifications_forgotten.set(self.desk.notifications_forgotten);
+        self.stats.dropped_events.set(self.desk.refused.events + self.events.dropped_count());
         self.desk.post_severed(&self.topology, out);
+        match self.desk.take_events(&self.topology) {
+            Some((to, jobs)) if to == self.me => self.take_in_events(now, jobs),
+            Some((to, jobs)) => out.mail(to, Mail::Events(jobs)),
+            None => {}
+        }
         for (room, sent) in self.desk.take_notices(&self.topology) {
             out.mail(room, Mail::Notify(sent));
         }

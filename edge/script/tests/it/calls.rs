@@ -182,8 +182,8 @@ fn hooks_change_refuse_and_watch() {
     assert_eq!(refused, None);
     scripts.after(&mut host, &context(), "getusers", map("a", "1"), map("b", "2")).unwrap();
     let context = CallContext { execution_mode: "shutdown", ..CallContext::default() };
-    scripts.event(&mut host, &context, "shutdown").unwrap();
-    scripts.event(&mut host, &context, "tournament_end").unwrap();
+    scripts.event(&mut host, &context, "shutdown", Value::Nil).unwrap();
+    scripts.event(&mut host, &context, "tournament_end", Value::Nil).unwrap();
     assert_eq!(host.logs, ["Info 12", "Info shutdown"]);
 }
 

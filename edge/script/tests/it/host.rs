@@ -34,6 +34,7 @@ pub(crate) struct TestHost {
     pub(crate) disconnected: Vec<(Uuid, String)>,
     pub(crate) revoked: Vec<game::session::Revocation>,
     pub(crate) notified: Vec<game::notifications::Sent>,
+    pub(crate) events: Vec<game::events::Event>,
     pub(crate) dispatcher: Option<TestDispatcher>,
 }
 
@@ -97,6 +98,7 @@ impl Default for TestHost {
             created: Vec::new(),
             disconnected: Vec::new(),
             notified: Vec::new(),
+            events: Vec::new(),
             revoked: Vec::new(),
             dispatcher: None,
         }
@@ -147,6 +149,9 @@ impl Host for TestHost {
     }
     fn session_disconnect(&mut self, session_id: Uuid, reason: &str) {
         self.disconnected.push((session_id, reason.to_owned()));
+    }
+    fn event(&mut self, event: game::events::Event) {
+        self.events.push(event);
     }
     fn may_notify(&mut self, _count: usize, _bytes: usize) -> Result<(), HostError> {
         Ok(())

@@ -7,6 +7,7 @@ mod calls;
 mod dialect;
 mod dialect_library;
 mod dialect_modules;
+mod events;
 mod findings;
 mod functions;
 mod host;

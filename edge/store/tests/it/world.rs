@@ -68,7 +68,7 @@ impl World {
             match effect {
                 Effect::Revoke(revocation) => self.revocations.apply(self.now, revocation),
                 Effect::Notify(sent) => self.notified.push(sent.clone()),
-                Effect::Disconnect { .. } => {}
+                Effect::Disconnect { .. } | Effect::Event(_) => {}
             }
         }
         Ok(answer)

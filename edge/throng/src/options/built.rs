@@ -325,6 +325,13 @@ pub const BUILT: &[Opt] = &[
     )
     .ours(),
     row(
+        "runtime.event_queue_size",
+        number(1, 1_000_000, "events"),
+        "65536",
+        "Events that may wait for the handlers that scripts registered (`nk.register_event`), a 64th \
+         of them of one user, and 64 MiB of them. Further ones are dropped and counted.",
+    ),
+    row(
         "runtime.memory_max_bytes",
         number(MIB, 64 * 1024 * MIB, "bytes"),
         "67108864",

@@ -17,7 +17,8 @@ const TLS: Why =
 const POSTGRES: Why = Missing("PostgreSQL is", "the database is SQLite, in `data_dir`");
 const POOL: Why = Pointless("`engine.workers` and `runtime.memory_max_bytes` size the scripts");
 const JAVASCRIPT: Why = Missing("JavaScript is", "modules are written in Lua");
-const EVENTS: Why = Missing("the event functions of scripts are", "hooks run instead");
+const EVENTS: Why =
+    Pointless("handlers of events run one after the other on a thread of their own");
 const AT_ONCE: Why = Pointless("callbacks run one after another as they come, none waits");
 const MATCHMAKER: Why = Missing(
     "the matchmaker is",
@@ -79,7 +80,6 @@ pub const UNBUILT: &[Unbuilt] = &[
     row("runtime.js_max_count", "32", JAVASCRIPT),
     row("runtime.js_read_only_globals", "true", JAVASCRIPT),
     row("runtime.js_entrypoint", "", JAVASCRIPT),
-    row("runtime.event_queue_size", "65536", EVENTS),
     row("runtime.event_queue_workers", "8", EVENTS),
     row("match.call_queue_size", "128", AT_ONCE),
     row("match.join_attempt_queue_size", "128", AT_ONCE),

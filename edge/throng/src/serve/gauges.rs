@@ -22,6 +22,8 @@ pub(super) struct Gauges {
     /// The batcher first, then the callers, then the hasher.
     pub(super) workers: Vec<Arc<WorkerStats>>,
     pub(super) lister: Arc<ListerStats>,
+    /// Of the thread of events, which need not be there.
+    pub(super) events: Arc<WorkerStats>,
     /// Scripts' own.
     pub(super) custom: Arc<CustomMetrics>,
     /// The database's, once it is open.
@@ -37,6 +39,7 @@ impl Gauges {
             rooms: (0..engine.rooms).map(|_| Arc::default()).collect(),
             workers: (0..engine.workers + 2).map(|_| Arc::default()).collect(),
             lister: Arc::default(),
+            events: Arc::default(),
             custom,
             store: Arc::default(),
             sources: Arc::default(),
@@ -58,7 +61,8 @@ impl Gauges {
             sum(self.cores.iter().map(|stats| stats.samples()), "core", out);
             calls::samples(&self.cores, out);
             sum(self.rooms.iter().map(|stats| stats.samples()), "room", out);
-            sum(self.workers.iter().map(|stats| stats.samples()), "worker", out);
+            let workers = self.workers.iter().chain([&self.events]);
+            sum(workers.map(|stats| stats.samples()), "worker", out);
             sum([self.lister.samples()].into_iter(), "lister", out);
             let store = self.store.samples().into_iter();
             out.extend(store.map(|one| Sample::counter(one.name, one.help, one.value)));

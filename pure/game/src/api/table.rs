@@ -14,7 +14,7 @@ use wire::nakama::api::{
     Account, AccountCustom, AccountDevice, AccountEmail, AddFriendsRequest,
     AuthenticateCustomRequest, AuthenticateDeviceRequest, AuthenticateEmailRequest,
     BlockFriendsRequest, DeleteFriendsRequest, DeleteNotificationsRequest,
-    DeleteStorageObjectsRequest, Empty, FriendList, FriendsOfFriendsList, GetUsersRequest,
+    DeleteStorageObjectsRequest, Empty, Event, FriendList, FriendsOfFriendsList, GetUsersRequest,
     ListFriendsOfFriendsRequest, ListFriendsRequest, ListMatchesRequest, ListNotificationsRequest,
     ListStorageObjectsRequest, MatchList, NotificationList, ReadStorageObjectsRequest, Session,
     SessionLogoutRequest, SessionRefreshRequest, StorageObjectAcks, StorageObjectList,
@@ -27,7 +27,7 @@ use super::call::{
 };
 use super::route::not_built;
 use super::run::Cx;
-use super::{account, friends, login, matches, notifications, storage};
+use super::{account, events, friends, login, matches, notifications, storage};
 use crate::error::ApiError;
 use crate::value::Value;
 
@@ -114,6 +114,12 @@ calls! {
             DeleteNotifications [DELETE "/v2/notification"] body()
                 Bearer Write DeleteNotificationsRequest => Empty, notifications::delete
                 { rows notifications::delete_rows };
+        }
+        "Events" {
+            /// Tells the handlers of the scripts of something that has happened. Nobody waits for them,
+            /// and nobody is told whether there are any.
+            Event [POST "/v2/event"] body(*)
+                Bearer Read Event => Empty, events::event;
         }
         "Storage" {
             /// Objects by collection, key and owner.
@@ -215,9 +221,6 @@ calls! {
         }
         "chat is" {
             ListChannelMessages [GET "/v2/channel/{channel_id}"];
-        }
-        "events are" {
-            Event [POST "/v2/event"];
         }
         "purchase validation is" {
             ValidatePurchaseApple [POST "/v2/iap/purchase/apple"];

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use event::{ConnId, Now, Output};
 use game::api::ApiCall;
+use game::events::{Event, Job as EventJob, Kind};
 use game::guest::ScriptError;
 use game::session::Claims;
 use wire::http1::Request;
@@ -151,6 +152,20 @@ impl Core {
         if self.job_of(conn, session, work, out).is_err() {
             self.stats.refused_after_hooks.up();
         }
+    }
+
+    /// Tells the handler of sessions, if there is one, that one has begun or ended.
+    pub(super) fn session_event(&mut self, kind: Kind, session: &Session, reason: &str) {
+        if !self.hooks.is_handled(kind) {
+            return;
+        }
+        let unix_s = self.now.unix_s();
+        let event = match kind {
+            Kind::SessionEnd => Event::session_end(unix_s, reason),
+            Kind::SessionStart | Kind::Custom => Event::session_start(unix_s),
+        };
+        let context = session_context("event", session);
+        self.events.push(EventJob { kind, event, context });
     }
 
     /// Lets the scripts' shutdown function run, on one core's behalf. Tells whether it does.

@@ -3,6 +3,7 @@
 
 use event::{CloseReason, ConnId, Now, Output};
 use game::api::Disconnect;
+use game::events::Kind;
 use game::notifications::code;
 use uuid::Uuid;
 
@@ -137,7 +138,7 @@ impl Core {
             State::Socket(session) => {
                 // No close handshake: the client is gone.
                 self.put(conn, State::Socket(session));
-                self.forget_session(conn);
+                self.forget_session(conn, "");
                 out.close(conn);
             }
             other => self.put(conn, other),
@@ -167,7 +168,7 @@ impl Core {
         if let Some((setting, why)) = hit {
             self.limit_log.hit(now, setting, format_args!("a client was closed: {why}"));
         }
-        self.forget_session(conn);
+        self.forget_session(conn, hit.map_or("", |(_, why)| why));
         let Some(slot) = self.conns.get_mut(conn.slot as usize) else { return };
         if slot.generation != conn.generation {
             return;
@@ -180,7 +181,7 @@ impl Core {
     }
 
     /// Ends the session of a connection, if it has one: rooms hear of it, the slot is `Closing`.
-    pub(super) fn forget_session(&mut self, conn: ConnId) {
+    pub(super) fn forget_session(&mut self, conn: ConnId, reason: &str) {
         let session = match self.take(conn) {
             State::Socket(session) => session,
             other => return self.put(conn, other),
@@ -188,12 +189,13 @@ impl Core {
         self.put(conn, State::Closing);
         // After our close frame rooms have heard of it already.
         if session.closing.is_none() {
-            self.session_over(conn, &session);
+            self.session_over(conn, &session, reason);
         }
     }
 
-    /// Everything that must happen once when a session ends.
-    pub(super) fn session_over(&mut self, conn: ConnId, session: &Session) {
+    /// Everything that must happen once when a session ends, for this reason; empty if its client ends
+    /// it.
+    pub(super) fn session_over(&mut self, conn: ConnId, session: &Session, reason: &str) {
         self.places.remove(session.session_id, conn.slot);
         self.places.remove(session.user_id(), conn.slot);
         self.forget_socket((session.group, session.address));
@@ -204,6 +206,7 @@ impl Core {
         for room in &topology.rooms {
             self.ask(*room, RoomAsk::Closed { session_id, user_id });
         }
+        self.session_event(Kind::SessionEnd, session, reason);
     }
 
     /// What a worker or a room has cut off: tokens first, so that no closed socket comes back.

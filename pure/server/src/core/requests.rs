@@ -10,6 +10,7 @@ use event::{ConnId, Now, Output};
 use game::api::auth::{self, Credentials};
 use game::api::{ApiCall, Auth, Route, RpcCall};
 use game::error::ApiError;
+use game::events::Kind;
 use game::guest::CallContext;
 use game::pairs::Pairs;
 use game::session::Claims;
@@ -317,6 +318,7 @@ impl Core {
         let member = self.member(conn, session);
         let room = self.topology.room_of(session.user_id());
         self.ask(room, RoomAsk::Opened { member, online });
+        self.session_event(Kind::SessionStart, session, "");
     }
 }
 

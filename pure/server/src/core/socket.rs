@@ -284,7 +284,7 @@ impl Core {
         let is_over = session.is_eof && session.waiting.is_none() && session.backlog.is_empty();
         self.put(conn, State::Socket(session));
         if is_over {
-            self.forget_session(conn);
+            self.forget_session(conn, "");
             out.close(conn);
         }
     }
@@ -334,7 +334,7 @@ impl Core {
     ) {
         if session.closing.is_none() {
             out.send_with(conn, |to| ws::encode_close(to, code.unwrap_or(1000), ""));
-            self.session_over(conn, session);
+            self.session_over(conn, session, "");
         }
         out.close(conn);
         self.put(conn, State::Closing);
@@ -360,7 +360,7 @@ impl Core {
             out.reading(conn, true);
         }
         out.send_with(conn, |to| ws::encode_close(to, code, reason));
-        self.session_over(conn, session);
+        self.session_over(conn, session, reason);
         self.arm(now.after_ms(self.settings.socket.close_ack_wait_ms), conn);
     }
 

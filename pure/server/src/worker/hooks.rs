@@ -176,8 +176,9 @@ impl Worker {
     /// The scripts' function for the end of the server.
     pub(super) fn shutdown(&mut self, now: Now) {
         let context = CallContext { execution_mode: "shutdown", ..CallContext::default() };
-        let result =
-            self.guest(now, "shutdown", |scripts, host| scripts.event(host, &context, "shutdown"));
+        let result = self.guest(now, "shutdown", |scripts, host| {
+            scripts.event(host, &context, "shutdown", Value::Nil)
+        });
         if let Err(error) = result {
             tracing::warn!(location = error.location, "the shutdown function failed: {error}");
         }

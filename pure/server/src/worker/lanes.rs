@@ -40,6 +40,7 @@ pub(super) enum Kind {
     Batcher,
     Caller,
     Hasher,
+    Events,
 }
 
 impl Kind {
@@ -48,6 +49,8 @@ impl Kind {
             Self::Batcher
         } else if me == topology.hasher {
             Self::Hasher
+        } else if topology.events == Some(me) {
+            Self::Events
         } else {
             Self::Caller
         }
@@ -124,7 +127,7 @@ fn account_of(work: &Work) -> Option<u128> {
 impl Worker {
     /// Whether jobs wait here.
     pub(super) fn has_more(&self) -> bool {
-        self.has_light() || !self.heavy.is_empty()
+        self.has_light() || !self.heavy.is_empty() || !self.events.is_empty()
     }
 
     /// Whether jobs wait here that are little work.
@@ -155,6 +158,7 @@ impl Worker {
                 self.is_heavys_turn = !is_heavys;
             }
             Kind::Hasher => self.hash_next(now),
+            Kind::Events => self.run_event(now),
             Kind::Caller => {}
         }
     }

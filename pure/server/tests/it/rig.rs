@@ -267,6 +267,7 @@ fn topology(plan: &Plan<'_>) -> Topology {
         callers: ids(cores + rooms + 1..cores + rooms + 1 + plan.callers),
         hasher: ThreadId(cores + rooms + 1 + plan.callers),
         lister: ThreadId(cores + rooms + 2 + plan.callers),
+        events: None,
     }
 }
 
@@ -306,7 +307,12 @@ fn settings() -> Settings {
             relayed_bytes_per_s: 65_536,
             list_steps_max: 10_000_000,
         },
-        runtime: RuntimeSettings { http_key: "httpkey".into(), env: Vec::new(), log_lines_max: 5 },
+        runtime: RuntimeSettings {
+            http_key: "httpkey".into(),
+            env: Vec::new(),
+            log_lines_max: 5,
+            event_queue_size: 128,
+        },
         limits: LimitSettings::default(),
         answers: AnswerSettings { bytes_max: 1 << 20, unsent_bytes_max: 4 << 20 },
     }
@@ -322,19 +328,16 @@ impl Rig {
         (plan.tune)(&mut settings);
         let settings = Arc::new(settings);
         let (cores, rooms) = (plan.cores, plan.rooms);
-        let topology = Arc::new(topology(plan));
         let store = Store::open_in_memory().unwrap();
         let sources = Arc::new(Sources::from_texts(plan.modules.iter().copied()).unwrap());
         let clock = WorkerClock::default();
         let random = |id: ThreadId| Random::from_number(u64::from(id.0) + 100);
-        let kits = topology.scripted();
-        let kits = kits.map(|id| kit((id, random(id), &clock), &settings, &store, &sources));
-        let kits: Vec<Kit> = kits.collect();
-        let hooks = Arc::new(Hooks::new(kits[0].scripts.registered()));
+        let kit = |id| kit((id, random(id), &clock), &settings, &store, &sources);
+        let (topology, kits, hooks) = kits(topology(plan), kit);
         let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();
         let room_stats: Vec<Arc<RoomStats>> = (0..rooms).map(|_| Arc::default()).collect();
         let worker_stats: Vec<Arc<WorkerStats>> =
-            (0..plan.callers + 2).map(|_| Arc::default()).collect();
+            (0..plan.callers + 3).map(|_| Arc::default()).collect();
         let lister_stats: Arc<ListerStats> = Arc::default();
         let mut kits = kits.into_iter();
         let world = Rc::new_cyclic(|world| {
@@ -353,14 +356,19 @@ impl Rig {
             }
             let workers = [topology.batcher].into_iter().chain(topology.callers.iter().copied());
             let workers = workers.chain([topology.hasher]);
-            for (id, stats) in workers.zip(&worker_stats) {
+            let mut worker = |id: ThreadId, stats: &Arc<WorkerStats>| {
                 let ask = Box::new(RigAsk { world: world.clone(), me: id.0 });
                 let (topology, settings) = (topology.clone(), settings.clone());
                 let kit = kits.next().unwrap();
-                let worker = Worker::new(id, topology, settings, stats.clone(), kit, ask);
-                handlers.push(Box::new(worker));
+                Box::new(Worker::new(id, topology, settings, stats.clone(), kit, ask))
+            };
+            for (id, stats) in workers.zip(&worker_stats) {
+                handlers.push(worker(id, stats));
             }
             handlers.push(Box::new(Lister::new(settings.clone(), lister_stats.clone())));
+            if let (Some(id), Some(stats)) = (topology.events, worker_stats.last()) {
+                handlers.push(worker(id, stats));
+            }
             World {
                 threads: handlers.into_iter().map(thread).collect(),
                 now: Cell::new(Now { mono_ns: 0, unix_ms: UNIX_MS }),
@@ -634,6 +642,21 @@ impl Rig {
             + rooms
             + self.worker_stats.iter().map(|stats| of(stats.samples())).sum::<u64>()
     }
+}
+
+/// What each thread with scripts works with, and which names have hooks; there is one thread more if the
+/// scripts handle events.
+fn kits(
+    mut topology: Topology,
+    kit: impl Fn(ThreadId) -> Kit,
+) -> (Arc<Topology>, Vec<Kit>, Arc<Hooks>) {
+    let mut kits: Vec<Kit> = topology.scripted().map(&kit).collect();
+    let hooks = Hooks::new(kits[0].scripts.registered());
+    if hooks.has_events() {
+        topology = topology.with_events();
+        kits.extend(topology.events.map(kit));
+    }
+    (Arc::new(topology), kits, Arc::new(hooks))
 }
 
 fn thread(handler: Boxed) -> Thread {

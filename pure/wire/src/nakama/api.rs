@@ -5,6 +5,7 @@
 //! numbers and types of fields.
 
 mod account;
+mod events;
 mod friends;
 mod matches;
 mod notifications;
@@ -15,6 +16,7 @@ use super::json::{Style, lossy_string, write_string, write_string_html};
 use crate::excerpt::reason;
 
 pub use account::*;
+pub use events::*;
 pub use friends::*;
 pub use matches::*;
 pub use notifications::*;

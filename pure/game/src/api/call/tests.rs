@@ -66,6 +66,11 @@ const CALLS: &[(&str, &str, &str)] = &[
     ),
     ("DELETE /v2/notification?ids=1&ids=2", "", r#"{"ids":["1","2"]}"#),
     (
+        "POST /v2/event",
+        r#"{"name":"n","properties":{"a":"b"},"timestamp":"2026-01-02T03:04:05Z"}"#,
+        r#"{"name":"n","properties":{"a":"b"},"timestamp":"2026-01-02T03:04:05Z"}"#,
+    ),
+    (
         "POST /v2/storage",
         r#"{"object_ids":[{"collection":"a","key":"b","user_id":"00000000-0000-4000-8000-000000000001"},{}]}"#,
         r#"{"object_ids":[{"collection":"a","key":"b","user_id":"00000000-0000-4000-8000-000000000001"},{}]}"#,

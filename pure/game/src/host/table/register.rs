@@ -11,6 +11,37 @@ pub(super) const ROWS: &[HostFunction] = &[
         "local nk = require(\"nakama\")\nnk.logger_info(nk.get_context().node)",
     ),
     own(
+        "register_event",
+        "(fn: function)",
+        "Runs `fn(context, event)` for each event of clients and of `nk.event`, some time after it: `{ name, \
+         properties, timestamp, external }`. The context has the user of a client's event. Handlers run \
+         one after the other on a thread of their own. Nakama has this for Go only.",
+        "local nk = require(\"nakama\")\n\
+         nk.register_event(function(context, event)\n  \
+         nk.logger_info(event.name .. \" \" .. (event.properties.level or \"\"))\n\
+         end)",
+    ),
+    own(
+        "register_event_session_end",
+        "(fn: function)",
+        "Runs `fn(context, event)` after each socket that closes, as `register_event` does: the event's name \
+         is `session_end`, its property `reason` what the client was told.",
+        "local nk = require(\"nakama\")\n\
+         nk.register_event_session_end(function(context, event)\n  \
+         nk.logger_info(context.username .. \" left: \" .. event.properties.reason)\n\
+         end)",
+    ),
+    own(
+        "register_event_session_start",
+        "(fn: function)",
+        "Runs `fn(context, event)` after each socket that opens, as `register_event` does: the event's name \
+         is `session_start`.",
+        "local nk = require(\"nakama\")\n\
+         nk.register_event_session_start(function(context, event)\n  \
+         nk.logger_info(context.username .. \" is here since \" .. event.timestamp)\n\
+         end)",
+    ),
+    own(
         "register_leaderboard_reset",
         "(fn: function)",
         "Kept for modules that call it. Leaderboards are not built yet, so `fn` never runs.",

@@ -1,7 +1,7 @@
 //! Logs, time, the process-wide cache, SQL, and what speaks to the machine.
 
 use super::{built, missing};
-use crate::host::{HostFunction, cron, machine, sql, system};
+use crate::host::{HostFunction, cron, events, machine, sql, system};
 
 pub(super) const ROWS: &[HostFunction] = &[
     built(
@@ -18,7 +18,15 @@ pub(super) const ROWS: &[HostFunction] = &[
         "When a schedule was due last before a time, both in unix seconds, UTC.",
         "return tostring(nk.cron_prev(\"@daily\", 1700000000))",
     ),
-    missing("event"),
+    built(
+        "event",
+        events::event,
+        "(name: string, properties?: table, timestamp?: number, external?: boolean = false)",
+        "Tells the handler that `register_event` registered of something that has happened: names and values \
+         of the properties are strings, the time is in unix seconds. The call goes on at once; what the \
+         queue has no room for is forgotten (`runtime.event_queue_size`).",
+        "nk.event(\"level_up\", { level = \"4\" }, nil)",
+    ),
     built(
         "file_read",
         machine::file_read,

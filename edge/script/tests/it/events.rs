@@ -1,0 +1,63 @@
+//! Events through Lua: what scripts say, and what their handlers are given.
+
+use game::events::{Event, Kind};
+use game::guest::{CallContext, Scripts as _};
+use game::value::Value;
+
+use crate::host::TestHost;
+use crate::{load, run, run_on};
+
+#[test]
+fn what_scripts_say() {
+    let mut host = TestHost::default();
+    run_on("nk.event('a', { x = 'y' }, 1700000000, true) nk.event('b')", "", &mut host).unwrap();
+    let [first, second] = &host.events[..] else { panic!("{:?}", host.events) };
+    assert_eq!((&*first.name, &*first.properties["x"]), ("a", "y"));
+    assert_eq!((first.timestamp_s, first.is_external), (Some(1_700_000_000), true));
+    assert_eq!(*second, Event { name: "b".to_owned(), ..Event::default() });
+    for (body, refusal) in [
+        ("nk.event('')", "!13 bad argument #1 to event (expects name string)"),
+        ("nk.event('a', 1)", "!13 bad argument #2 to event (table expected)"),
+        (
+            "nk.event('a', { 'x' })",
+            "!13 bad argument #2 to event (properties keys must be strings)",
+        ),
+        (
+            "nk.event('a', { x = 1 })",
+            "!13 bad argument #2 to event (properties values must be strings)",
+        ),
+        (
+            "nk.event('a', nil, 0)",
+            "!13 bad argument #3 to event (timestamp must be numeric UTC seconds when provided)",
+        ),
+    ] {
+        assert_eq!(run(body), refusal, "{body}");
+    }
+}
+
+#[test]
+fn what_handlers_are_given() {
+    let module = "local nk = require('nakama')
+        nk.register_event_session_end(function(context, event)
+            nk.logger_info(context.execution_mode .. event.name .. event.properties.reason
+                .. event.timestamp .. tostring(event.external))
+        end)
+        nk.register_event(function(context, event)
+            nk.logger_info(event.name .. tostring(event.timestamp) .. type(event.properties))
+        end)";
+    let mut host = TestHost::default();
+    let mut scripts = load(&[("m.lua", module)], &mut host).unwrap();
+    assert_eq!(scripts.registered().events, ["event", "event_session_end"]);
+    let context = CallContext { execution_mode: "event", ..CallContext::default() };
+    let custom = Event { name: "custom".to_owned(), ..Event::default() };
+    for (kind, event) in [
+        (Kind::SessionEnd, Event::session_end(1_700_000_000, "gone")),
+        (Kind::Custom, custom),
+        // Without a handler nothing happens.
+        (Kind::SessionStart, Event::session_start(1)),
+    ] {
+        scripts.event(&mut host, &context, kind.handler(), event.value()).unwrap();
+    }
+    scripts.event(&mut host, &context, "shutdown", Value::Nil).unwrap();
+    assert_eq!(host.logs, ["Info eventsession_endgone1700000000false", "Info customniltable"]);
+}

@@ -1,0 +1,147 @@
+//! The thread of events: what has happened waits here for its handler, and nobody for that. When too
+//! much waits, what comes is forgotten and counted, as in Nakama. Users take turns, and one of them has
+//! a part of the queue at most, so that one who tells of a thousand things a second is heard of as
+//! often as all others, and takes nobody's place.
+//!
+//! Source: Nakama 3.40, `server/runtime_event.go`.
+
+use event::Now;
+use game::events::Job;
+use uuid::Uuid;
+
+use super::{Worker, hooks};
+use crate::fair::FairQueue;
+
+/// Of the events that may wait one user has this part at most.
+const USER_SHARES: usize = 64;
+
+/// Bytes of all events that wait.
+const BYTES_MAX: usize = 64 << 20;
+
+/// What waits, a line for each user and one for scripts.
+#[derive(Debug)]
+pub(super) struct EventQueue {
+    queue: FairQueue<Uuid, Job>,
+    len_max: usize,
+    bytes: usize,
+    dropped_count: u64,
+}
+
+impl EventQueue {
+    pub(super) fn new(len_max: usize) -> Self {
+        Self { queue: FairQueue::default(), len_max, bytes: 0, dropped_count: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// How many had no room, since the start.
+    pub(super) fn dropped_count(&self) -> u64 {
+        self.dropped_count
+    }
+
+    /// Takes an event, if there is room for it.
+    fn push(&mut self, job: Job) -> bool {
+        let user_id = job.context.user_id;
+        let bytes = job.event.bytes();
+        let share =
+            if user_id.is_some() { (self.len_max / USER_SHARES).max(1) } else { usize::MAX };
+        let key = user_id.unwrap_or_default();
+        let has_room = self.queue.len() < self.len_max
+            && self.queue.len_of(key) < share
+            && self.bytes + bytes <= BYTES_MAX;
+        if has_room {
+            self.bytes += bytes;
+            self.queue.push(key, job);
+        } else {
+            self.dropped_count += 1;
+        }
+        has_room
+    }
+
+    fn pop(&mut self) -> Option<Job> {
+        let job = self.queue.pop()?;
+        self.bytes -= job.event.bytes();
+        Some(job)
+    }
+}
+
+impl Worker {
+    pub(super) fn take_in_events(&mut self, now: Now, jobs: Vec<Job>) {
+        for job in jobs {
+            let user_id = job.context.user_id;
+            if !self.events.push(job) {
+                let who = user_id.map_or_else(|| "a script".into(), |id| format!("user {id}"));
+                let what = format_args!("an event of {who} is dropped: too many wait");
+                self.limit_log.hit(now, "runtime.event_queue_size", what);
+            }
+        }
+        self.stats.events_waiting.set(self.events.queue.len() as u64);
+    }
+
+    /// Lets the handler of the next event hear of it.
+    pub(super) fn run_event(&mut self, now: Now) {
+        let Some(Job { kind, event, context }) = self.events.pop() else { return };
+        self.stats.events_waiting.set(self.events.queue.len() as u64);
+        let (name, value) = (kind.handler(), event.value());
+        self.stats.event_count.up();
+        let result =
+            self.guest(now, name, |scripts, host| scripts.event(host, &context, name, value));
+        if let Err(error) = result {
+            self.stats.event_errors.up();
+            if hooks::is_answer(&error) {
+                tracing::debug!(name, code = error.code, "the handler of an event ended: {error}");
+            } else {
+                let location = error.location;
+                tracing::warn!(name, location, "the handler of an event failed: {}", error.message);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use game::events::{Event, Job, Kind};
+    use game::guest::CallContext;
+    use uuid::Uuid;
+
+    use super::EventQueue;
+
+    fn job(user: u128, name: &str) -> Job {
+        let user_id = (user > 0).then(|| Uuid::from_u128(user));
+        let event = Event { name: name.to_owned(), ..Event::default() };
+        Job {
+            kind: Kind::Custom,
+            event,
+            context: CallContext { user_id, ..CallContext::default() },
+        }
+    }
+
+    #[test]
+    fn one_user_has_a_share_and_takes_turns() {
+        let mut queue = EventQueue::new(256);
+        for number in 0..10 {
+            assert_eq!(queue.push(job(1, &number.to_string())), number < 4);
+        }
+        assert!(queue.push(job(2, "of two")) && queue.push(job(0, "of a script")));
+        assert_eq!(queue.dropped_count(), 6);
+        let order: Vec<String> =
+            std::iter::from_fn(|| queue.pop()).map(|it| it.event.name).collect();
+        assert_eq!(order, ["0", "of two", "of a script", "1", "2", "3"]);
+        assert!(queue.is_empty() && queue.bytes == 0);
+    }
+
+    #[test]
+    fn all_together_have_a_limit_of_events_and_of_bytes() {
+        let mut queue = EventQueue::new(64);
+        for user in 1..=70 {
+            assert_eq!(queue.push(job(user, "")), user <= 64, "{user}");
+        }
+        assert!(!queue.push(job(0, "")));
+        let mut queue = EventQueue::new(1_000);
+        let large = "x".repeat(1 << 20);
+        let taken = (0..70).filter(|_| queue.push(job(0, &large))).count();
+        assert_eq!(taken, 63);
+    }
+}
