@@ -32,8 +32,9 @@ const TIMED_BYTES: usize = 16 << 10;
 const TIMED_EVERY: u64 = 32;
 /// Datagrams sent between two looks, at most: what one call takes in styles of many.
 const BATCH: usize = 64;
-/// Where so little is left until the next is due, sleeping would last longer.
-const AWAKE: Duration = Duration::from_micros(200);
+/// How long a thread that sends at a rate sleeps at least: waiting awake would be counted as the cost of
+/// sending, and waking up for each of many as well.
+const NAP: Duration = Duration::from_micros(200);
 /// Errors of the network behind each other from which on nobody receives.
 const REFUSED_MAX: u32 = 8;
 /// Says of a datagram's number that it counts.
@@ -167,13 +168,9 @@ fn moved(
     }
 }
 
-/// Sleeps, or stays awake for a moment that sleeping would miss.
+/// Sleeps until the next is due, and perhaps some more with it.
 fn rest(wait: Duration) {
-    if wait > AWAKE {
-        std::thread::sleep(wait.min(LOOK));
-    } else {
-        std::hint::spin_loop();
-    }
+    std::thread::sleep(wait.clamp(NAP, LOOK));
 }
 
 /// What a thread sends by UDP.

@@ -553,7 +553,8 @@ fn own_notes(plan: &Plan, flow: &FlowSummary, missed: u64) -> Vec<String> {
     }
     if missed > 0 {
         notes.push(format!(
-            "{} sends were due and not made in time: the sender is too slow for --rate on this machine",
+            "{} sends were due and not made in time: the sender, or the path behind its socket, is too \
+             slow for --rate",
             group(missed)
         ));
     }
