@@ -89,7 +89,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     }
     collector.finish(&program.ops, program.match_ops.iter().any(Option::is_some));
     let ended = server.as_mut().and_then(Server::ended_by_itself);
-    collector.summary.server_ended = ended.map(ServerEnd::of);
+    collector.summary.server_ended = ended.map(|it| Box::new(ServerEnd::of(it)));
     let online = facts::online(&Tree::here());
     let places_of_run = notes::Places { own: &places, online: &online, pin };
     collector.summary.notes = notes::notes(&targets, &places_of_run, &pids);

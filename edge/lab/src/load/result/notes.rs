@@ -156,7 +156,7 @@ pub(crate) fn is_answered(summary: &Summary) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Places, notes_of, place_note};
-    use crate::load::result::summary::{OpSummary, ServerEnd, Summary, TlsAsked};
+    use crate::load::result::summary::{OpSummary, Summary, TlsAsked};
 
     #[test]
     fn what_did_not_happen_is_told() {
@@ -181,7 +181,7 @@ mod tests {
             assert!(notes.contains(part), "{notes}");
         }
         assert!(!notes_of(&summary, false).join("\n").contains("was gone"));
-        summary.server_ended = Some(ServerEnd::default());
+        summary.server_ended = Some(Box::default());
         assert!(!notes_of(&summary, false).join("\n").contains("at its limit"));
     }
 

@@ -63,7 +63,7 @@ pub struct Summary {
     pub ended: String,
     /// How the server that the run had started ended by itself; none if it lived.
     #[serde(default)]
-    pub server_ended: Option<ServerEnd>,
+    pub server_ended: Option<Box<ServerEnd>>,
     /// What was expected of the run (`--expect`, the scenario's thresholds), and whether it holds;
     /// empty in results of older versions.
     #[serde(default)]

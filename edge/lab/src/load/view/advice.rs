@@ -485,7 +485,7 @@ mod tests {
             how: "signal 9, SIGKILL".to_owned(),
             ..ServerEnd::default()
         };
-        let dead = Summary { server_ended: Some(end), ..summary.clone() };
+        let dead = Summary { server_ended: Some(Box::new(end)), ..summary.clone() };
         let wanted = "the server ended after 3.0 s (signal 9, SIGKILL)";
         assert_eq!(failure(&dead).as_deref(), Some(wanted));
         summary.ramp = None;

@@ -278,12 +278,12 @@ fn a_run_that_has_failed_says_so_in_red() {
         page.contains("<p class=\"banner bad\"><b>FAILED.</b> 19,872 of 30,000 players became")
     );
     assert_eq!(page.matches("players became ready").count(), 1);
-    summary.server_ended = Some(ServerEnd {
+    summary.server_ended = Some(Box::new(ServerEnd {
         after_s: 3.0,
         how: "signal 9, SIGKILL".to_owned(),
         last_lines: vec!["<out of memory>".to_owned()],
         log: "r/server.log".to_owned(),
-    });
+    }));
     let page = html(&summary);
     assert!(page.contains("<b>FAILED.</b> the server ended after 3.0 s (signal 9, SIGKILL)."));
     assert!(page.contains("<pre>&lt;out of memory&gt;</pre>") && page.contains("r/server.log"));

@@ -77,7 +77,7 @@ fn a_run_whose_server_ended_says_so_first_with_its_last_lines() {
         last_lines: vec!["out of memory".to_owned()],
         log: "r/server.log".to_owned(),
     };
-    let page = text(&Summary { server_ended: Some(end), ..run(3) });
+    let page = text(&Summary { server_ended: Some(Box::new(end)), ..run(3) });
     let wanted = "FAILED: the server ended after 3.0 s (signal 9, SIGKILL)\n        the server's last \
                   lines (all of it: r/server.log):\n          out of memory\n";
     assert!(page.starts_with(wanted), "{page}");
