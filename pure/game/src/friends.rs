@@ -130,41 +130,63 @@ pub fn add(
 ) -> Result<Vec<Sent>, ApiError> {
     check_metadata(metadata)?;
     let added = atomically(db, |db| {
-        let mut drafts = Vec::new();
+        let (mut drafts, mut flooded) = (Vec::new(), None);
         for friend in each_once(friends) {
-            let told = add_one(db, by.now, by.user_id, friend, metadata)?;
-            drafts.extend(told.map(|code| by.tell(friend, code)));
+            match add_one(db, by.now, by.user_id, friend, metadata)? {
+                Added::Told(code) => drafts.push(by.tell(friend, code)),
+                Added::Flooded => flooded = Some(friend),
+                Added::Nothing => {}
+            }
         }
-        by.send(db, drafts)
+        match flooded {
+            // Somebody else's flood is no reason to refuse the others.
+            Some(friend) if drafts.is_empty() => Err(too_many_invitations(friend).into()),
+            _ => by.send(db, drafts),
+        }
     });
     added.map_err(|failure: Failure| failure.into_error(ADD_FAILED))
 }
 
-/// The code of what the other user is told, if anything has happened.
+/// What came of one invitation, or of the answer to one.
+enum Added {
+    /// Code of what the other user is told.
+    Told(i32),
+    /// As many invitations wait for the other user's answer as may.
+    Flooded,
+    Nothing,
+}
+
 fn add_one(
     db: &mut dyn Database,
     now: Now,
     user_id: Uuid,
     friend: Uuid,
     metadata: &str,
-) -> Result<Option<i32>, Failure> {
+) -> Result<Added, Failure> {
     let (own, others) = (state(db, user_id, friend)?, state(db, friend, user_id)?);
     if own == Some(State::InvitationReceived) && others == Some(State::InvitationSent) {
         let merged = merge(&metadata_of(db, user_id, friend)?, metadata);
+        check_metadata(&merged)?;
         set_state(db, now, (user_id, friend), State::Friend)?;
+        check_own(db, user_id)?;
         set_state(db, now, (friend, user_id), State::Friend)?;
         set_metadata(db, user_id, friend, &merged)?;
-        return Ok(Some(code::FRIEND_ACCEPT));
+        return Ok(Added::Told(code::FRIEND_ACCEPT));
     }
-    if own.is_some() || others == Some(State::Blocked) || !count(db, now, friend, 1)? {
-        return Ok(None);
+    if own.is_some() || others == Some(State::Blocked) {
+        return Ok(Added::Nothing);
+    }
+    if is_flooded(db, friend)? {
+        return Ok(Added::Flooded);
+    }
+    if !count(db, now, friend, 1)? {
+        return Ok(Added::Nothing);
     }
     count_own(db, now, user_id)?;
-    check_invitations(db, friend)?;
     let metadata = if metadata.is_empty() { "{}" } else { metadata };
     insert(db, now, (user_id, friend), State::InvitationSent, metadata)?;
     insert(db, now, (friend, user_id), State::InvitationReceived, "{}")?;
-    Ok(Some(code::FRIEND_REQUEST))
+    Ok(Added::Told(code::FRIEND_REQUEST))
 }
 
 /// Ends friendships, takes back and declines invitations, and lifts blocks; those of others stay.
@@ -212,7 +234,9 @@ pub fn block(
 ) -> Result<(), ApiError> {
     let blocked = atomically(db, |db| {
         for friend in each_once(friends) {
-            if !set_state(db, now, (user_id, friend), State::Blocked)? {
+            if set_state(db, now, (user_id, friend), State::Blocked)? {
+                check_own(db, user_id)?;
+            } else {
                 if !user::is_there(db, friend)? {
                     continue;
                 }
@@ -365,6 +389,12 @@ fn count_own(db: &mut dyn Database, now: Now, user_id: Uuid) -> Result<(), Failu
     if !count(db, now, user_id, 1)? {
         return Err(account_not_found().into());
     }
+    check_own(db, user_id)
+}
+
+/// Whether the edges that are the user's own doing are within their limit: accepting an invitation, or
+/// blocking who has sent it, makes one of what was not.
+fn check_own(db: &mut dyn Database, user_id: Uuid) -> Result<(), Failure> {
     let id = Param::Blob(user_id.as_bytes());
     let mut edges = 0;
     let sql = "SELECT edge_count FROM users WHERE id = $1";
@@ -381,19 +411,19 @@ fn count_own(db: &mut dyn Database, now: Now, user_id: Uuid) -> Result<(), Failu
     Ok(())
 }
 
-/// Whether one more invitation may wait for the user's answer.
-fn check_invitations(db: &mut dyn Database, user_id: Uuid) -> Result<(), Failure> {
-    let mut is_full = false;
+/// Whether no more invitations may wait for the user's answer.
+fn is_flooded(db: &mut dyn Database, user_id: Uuid) -> Result<bool, DbError> {
+    let mut is_flooded = false;
     let sql = "SELECT 1 FROM friend WHERE user_id = $1 AND state = 2 LIMIT 1 OFFSET $2";
     let params = [Param::Blob(user_id.as_bytes()), Param::Int(INVITATIONS_MAX - 1)];
-    db.query(sql, &params, &mut |_| is_full = true)?;
-    if is_full {
-        let message = format!(
-            "User '{user_id}' has {INVITATIONS_MAX} invitations that are not answered yet."
-        );
-        return Err(ApiError::new(Code::ResourceExhausted, message).into());
-    }
-    Ok(())
+    db.query(sql, &params, &mut |_| is_flooded = true)?;
+    Ok(is_flooded)
+}
+
+fn too_many_invitations(user_id: Uuid) -> ApiError {
+    let message =
+        format!("User '{user_id}' has {INVITATIONS_MAX} invitations that are not answered yet.");
+    ApiError::new(Code::ResourceExhausted, message)
 }
 
 /// Reads an edge and its user: the user's columns, then state, update time, metadata and position.

@@ -124,8 +124,8 @@ const REVOKED_TOKENS: &[&str] = &[
     "CREATE INDEX users_banned ON users (disable_time) WHERE disable_time IS NOT NULL",
 ];
 
-/// See `friends`. Lists go by state and position, which is the time when the edge was made; whoever
-/// is deleted is found by `friend_of`. `edge_count` counts a user's rows.
+/// See `friends`. Lists go by state and position, which is the time when the edge was made, those of
+/// friends of friends by state and id; whoever is deleted is found by `friend_of`. `edge_count` counts a user's rows.
 const FRIENDS: &[&str] = &[
     "CREATE TABLE friend (
         user_id BYTEA NOT NULL,
@@ -137,6 +137,7 @@ const FRIENDS: &[&str] = &[
         PRIMARY KEY (user_id, friend_id)
     ) WITHOUT ROWID",
     "CREATE INDEX friend_listing ON friend (user_id, state, position, friend_id)",
+    "CREATE INDEX friend_state ON friend (user_id, state, friend_id)",
     "CREATE INDEX friend_of ON friend (friend_id)",
     "ALTER TABLE users ADD COLUMN edge_count BIGINT",
 ];

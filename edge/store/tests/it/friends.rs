@@ -258,9 +258,28 @@ fn edges_have_a_limit() {
     let refusal = "429 8 Cannot have more than 10000 friends, invitations and blocks.";
     assert_eq!(add(&mut world, &ann, &bob), refusal);
     assert_eq!(block(&mut world, &ann, &bob), refusal);
-    // Others may still invite; the answer to that is no new edge.
+    // Others may still invite; to accept that is to have one more, and to block them as well.
     assert_eq!(add(&mut world, &bob, &ann), "200 {}");
+    assert_eq!(add(&mut world, &ann, &bob), refusal);
+    assert_eq!(block(&mut world, &ann, &bob), refusal);
+    assert_eq!(edges(&mut world, &ann, &bob), "r10001s1");
+    let id = Param::Blob(ann.claims.user_id.as_bytes());
+    let sql = "UPDATE users SET edge_count = edge_count - 1 WHERE id = $1";
+    world.db.execute(sql, &[id]).unwrap();
     assert_eq!(add(&mut world, &ann, &bob), "200 {}");
+}
+
+/// Whom a friend has blocked is no friend's friend, and not looked at to know that.
+#[test]
+fn friends_of_friends_are_found_by_an_index() {
+    let mut world = World::new();
+    let mut plan = String::new();
+    let sql = "EXPLAIN QUERY PLAN SELECT friend_id FROM friend \
+        WHERE user_id = $1 AND friend_id > $2 AND state = 0 ORDER BY friend_id LIMIT $3";
+    let params = [Param::Blob(&[1; 16]), Param::Blob(&[0; 16]), Param::Int(9)];
+    world.db.query(sql, &params, &mut |row| plan += row.text(3)).unwrap();
+    assert!(plan.contains("friend_state (user_id=? AND state=? AND friend_id>?)"), "{plan}");
+    assert!(!plan.contains("TEMP B-TREE"), "{plan}");
 }
 
 /// Whoever has many accounts can invite a user from all of them.
@@ -282,6 +301,11 @@ fn a_flood_of_invitations_ends_and_keeps_nobody_from_inviting() {
         ann.claims.user_id
     );
     assert_eq!(add(&mut world, &bob, &ann), refusal);
+    // Who is named beside is invited.
+    let cid = world.user("cid");
+    let both = "POST /v2/friend?usernames=ann&usernames=cid";
+    assert_eq!(world.ask(Some(&bob), both), "200 {}");
+    assert_eq!(edges(&mut world, &bob, &cid), "s1r1");
     assert_eq!(add(&mut world, &ann, &bob), "200 {}");
-    assert_eq!(edges(&mut world, &bob, &bob)[..2], *"-1");
+    assert_eq!(edges(&mut world, &bob, &bob)[..2], *"-2");
 }

@@ -111,6 +111,10 @@ fn check_some(ids: &[Uuid]) -> Result<(), ApiError> {
     Ok(())
 }
 
+pub(super) fn list_rows(request: &ListFriendsRequest) -> usize {
+    usize::try_from(request.limit.unwrap_or(i32::MAX)).unwrap_or(0).min(LIST_LIMIT_MAX)
+}
+
 pub(super) fn list(cx: &mut Cx<'_>, request: &ListFriendsRequest) -> Result<FriendList, ApiError> {
     let wrong = || ApiError::invalid("Invalid state - state must be between 0 and 3.");
     let state = request.state.map(|it| State::from_number(it.into()).ok_or_else(wrong));
@@ -133,9 +137,9 @@ pub(super) fn list(cx: &mut Cx<'_>, request: &ListFriendsRequest) -> Result<Frie
     Ok(FriendList { friends: friends.into_iter().map(message).collect(), cursor })
 }
 
-/// It looks at many rows for a few.
+/// It looks at many rows for a few, and first at all friends of the caller.
 pub(super) fn list_of_friends_rows(_: &ListFriendsOfFriendsRequest) -> usize {
-    friends::LOOKS_MAX
+    friends::LOOKS_MAX + usize::try_from(friends::EDGES_MAX).unwrap_or(usize::MAX)
 }
 
 pub(super) fn list_of_friends(

@@ -98,7 +98,8 @@ calls! {
                 { rows friends::block_rows };
             /// A page of the caller's friends, invitations and blocks.
             ListFriends [GET "/v2/friend"] body()
-                Bearer Read ListFriendsRequest => FriendList, friends::list { large };
+                Bearer Read ListFriendsRequest => FriendList, friends::list
+                { large, rows friends::list_rows };
             /// A page of the friends of the caller's friends.
             ListFriendsOfFriends [GET "/v2/friend/friends"] body()
                 Bearer Read ListFriendsOfFriendsRequest => FriendsOfFriendsList,

@@ -1,6 +1,6 @@
 //! `friends_*` for scripts, which may act for any user.
 //!
-//! Source: nakama 3.40, `server/runtime_lua_nakama.go`.
+//! Source: Nakama 3.40, `server/runtime_lua_nakama.go`.
 
 use std::borrow::Cow;
 
