@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use clap::{Arg, ArgMatches, value_parser};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::{RESULT, read_runs, results, show};
 use crate::load::Interrupt;
@@ -246,7 +246,10 @@ fn stop(child: &mut Child) {
     // It may have ended by itself.
     let _ = kill_process_group(group, Signal::INT);
     let since = Instant::now();
-    while since.elapsed() < END_MAX && matches!(child.try_wait(), Ok(None)) {
+    // Only looked at, not waited for: the number of who is waited for may be another's next.
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let lives = || matches!(waitid(WaitId::Pid(group), look), Ok(None));
+    while since.elapsed() < END_MAX && lives() {
         std::thread::sleep(LOOK_EVERY);
     }
     // A shell's background commands ignore the signal of ^C.
