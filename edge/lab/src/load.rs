@@ -26,7 +26,7 @@ pub use result::{
     SecondOp, ServerCost, Summary, Watch, csv, expect, metrics_help, schema,
 };
 pub use run::{Finished, Plan, RunError, Share, TARGETS_MAX, check, run, work};
-pub use view::{advice, compare, comparison, html, junit, prometheus, screen, text};
+pub use view::{advice, compare, comparison, html, junit, overview, prometheus, screen, text};
 
 pub use crate::measure::{
     Environment, Intervals, Percentiles, ProcessSample, SampleError, Search, Silence, Target,

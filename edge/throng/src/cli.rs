@@ -75,7 +75,8 @@ Examples:
   throng functions storage                         what scripts may call, with examples
   throng calls storage                             what clients may call: routes and messages
   throng echo --port 7450                          what can this machine do at most?
-  throng load rpc-lua --rate 2000                  virtual players against a server
+  throng load rpc-lua --server 'throng serve --runtime.path scenarios/modules'
+                                                   virtual players against a server
   throng ping 127.0.0.1:9500 --udp                 how long is the way there and back?
   throng flow 127.0.0.1:9500 --udp                 how much goes through, and what does it cost?
   throng flow styles                               how are datagrams best received here?

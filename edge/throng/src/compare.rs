@@ -241,23 +241,6 @@ fn read(text: &[u8]) -> anyhow::Result<Summary> {
     Ok(serde_json::from_slice(text)?)
 }
 
-/// Prints the table of runs that have just ended.
-///
-/// # Errors
-/// When nobody reads it.
-pub fn print(runs: impl Iterator<Item = Summary>) -> anyhow::Result<()> {
-    let run = |summary| Run { name: measured(&summary), summary, report: None };
-    let text = compare::markdown(&runs.map(run).collect::<Vec<_>>());
-    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
-}
-
-/// What a run was made on, in the words of whoever ran it, else of the server, else by its address.
-fn measured(summary: &Summary) -> String {
-    let it = &summary.environment;
-    let words = [&it.peer, &it.server, &summary.settings.target];
-    words.into_iter().find(|word| !word.trim().is_empty()).cloned().unwrap_or_default()
-}
-
 /// The folder that a file lies or will lie in, absolute.
 fn folder_of(file: &Path) -> anyhow::Result<PathBuf> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -280,7 +263,7 @@ mod tests {
 
     use lab::load::compare::Run;
 
-    use super::{DEPTH_MAX, RESULTS_MAX, measured, own_name, results, turned};
+    use super::{DEPTH_MAX, RESULTS_MAX, own_name, results, turned};
 
     /// A folder that goes when the test ends.
     struct Folder(PathBuf);
@@ -351,18 +334,5 @@ mod tests {
         let runs = vec![run("a", "1"), run("b", "2"), run("a", "3"), run("c", "4")];
         let turned: Vec<_> = turned(runs).into_iter().filter_map(|it| it.report).collect();
         assert_eq!(turned, ["4", "2", "1", "3"]);
-    }
-
-    #[test]
-    fn a_run_is_called_after_what_was_measured() {
-        let mut summary = lab::load::Summary::default();
-        for (place, wanted) in ["http://h:1", "Nakama", "Nakama 3.40"].into_iter().enumerate() {
-            match place {
-                0 => summary.settings.target = wanted.to_owned(),
-                1 => summary.environment.server = wanted.to_owned(),
-                _ => summary.environment.peer = wanted.to_owned(),
-            }
-            assert_eq!(measured(&summary), wanted);
-        }
     }
 }

@@ -180,7 +180,7 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
     }
     write_files(matches, &done, &not_begun)?;
     if jobs.len() > 1 && !done.is_empty() {
-        compare::print(done.iter().cloned())?;
+        print(&lab::load::overview(&done))?;
     }
     Ok(last_line(&interrupt, (begun, jobs.len()), &failures))
 }

@@ -294,6 +294,12 @@ pub(crate) const NO_OP: u16 = u16::MAX;
 pub(crate) const STOPPED: Kind =
     Kind::of(Cause::Stopped, "the scenario stopped the run (on_error = \"stop\")");
 
+/// Errors of these kinds, without those that are harmless.
+pub(crate) fn count_errors(errors: &BTreeMap<(u16, Kind), ErrorCount>) -> u64 {
+    let harmful = errors.iter().filter(|((_, kind), _)| !kind.cause.is_harmless());
+    harmful.map(|(_, error)| error.count).sum()
+}
+
 impl Record {
     pub(crate) fn new(stage: Stage, ops_count: usize, from_ns: u64) -> Self {
         Self {

@@ -7,11 +7,13 @@ pub mod compare;
 mod connections;
 mod junit;
 mod metrics;
+mod overview;
 mod report;
 pub mod screen;
 pub(crate) mod table;
 
 pub use junit::junit;
 pub use metrics::prometheus;
+pub use overview::overview;
 pub use report::{comparison, html};
 pub use table::text;

@@ -150,29 +150,37 @@ fn at_nearest_rank(histogram: &Histogram<u64>, parts: u64) -> u64 {
 /// What stands where there are too few values.
 pub(crate) const TOO_FEW: &str = "–";
 
+/// Values of which a percentile can be told, at least.
+pub(crate) const VALUES_P75: u64 = 4;
+pub(crate) const VALUES_P90: u64 = 10;
+pub(crate) const VALUES_P95: u64 = 20;
+pub(crate) const VALUES_P99: u64 = 100;
+pub(crate) const VALUES_P999: u64 = 1_000;
+pub(crate) const VALUES_P9999: u64 = 10_000;
+
 impl Percentiles {
     /// The 99th percentile in nanoseconds, of a hundred values at least.
     pub(crate) fn p99(&self) -> Option<u64> {
-        self.of_at_least(100, self.p99_ns)
+        self.of_at_least(VALUES_P99, self.p99_ns)
     }
 
     /// The 99.9th, of a thousand at least.
     pub(crate) fn p999(&self) -> Option<u64> {
-        self.of_at_least(1_000, self.p999_ns)
+        self.of_at_least(VALUES_P999, self.p999_ns)
     }
 
     /// The 99.99th, of ten thousand at least.
     pub(crate) fn p9999(&self) -> Option<u64> {
-        self.of_at_least(10_000, self.p9999_ns)
+        self.of_at_least(VALUES_P9999, self.p9999_ns)
     }
 
     /// The median, the 75th, 90th, 95th, 99th and 99.9th. The median is told of one value too.
     pub(crate) fn told(&self) -> [Option<u64>; 6] {
         [
             self.of_at_least(1, self.p50_ns),
-            self.of_at_least(4, self.p75_ns),
-            self.of_at_least(10, self.p90_ns),
-            self.of_at_least(20, self.p95_ns),
+            self.of_at_least(VALUES_P75, self.p75_ns),
+            self.of_at_least(VALUES_P90, self.p90_ns),
+            self.of_at_least(VALUES_P95, self.p95_ns),
             self.p99(),
             self.p999(),
         ]

@@ -40,6 +40,7 @@ mod tests {
         let op = OpSummary {
             name: "udp 64 B".to_owned(),
             counted: true,
+            done: 100,
             response: times(2_000_000),
             service: times(1_000_000),
             ..OpSummary::default()

@@ -8,12 +8,13 @@ use lab::load::scenario::{BUILT_IN, parse};
 
 const EXAMPLES: &str = "\
 Examples:
-  throng load rpc-lua --server 'throng serve --runtime.path modules'
-  throng load rpc-lua --target http://127.0.0.1:7350 --rate 2000 --duration 60s --out results/today
-  throng load ccu register authenticate rpc-lua match --server 'throng serve' --out results/today
-  throng load match --players 1000 --rate 2 --server-pid 4711
-  throng load plaintext --target http://127.0.0.1:7450 --saturate --pipeline 1,4,16
-  throng load match --target https://game.example --server-key KEY
+  throng load rpc-lua --server 'throng serve --runtime.path scenarios/modules'
+  throng load ccu register authenticate rpc-lua match --out results/today \\
+      --server 'throng serve --runtime.path scenarios/modules'
+  throng load authenticate --target http://127.0.0.1:7350 --rate 2000 --duration 60s
+  throng load register --players 1000 --rate 200 --server-pid 4711
+  throng load plaintext --server 'throng echo' --saturate --pipeline 1,4,16
+  throng load ccu --target https://game.example --server-key KEY
   throng load my-scenario.toml --set item=sword --expect 'buy.response_p99 < 20ms'
   throng load scenarios rpc-lua > my-scenario.toml
   throng compare nakama=results/nakama ours=results/today
@@ -100,8 +101,10 @@ Example:
 
 The search begins with --rate (or the scenario's), doubles it until an expectation does not hold or
 more than 1 % of what was due could not be sent, and then halves the gap. A run ends as soon as an
-expectation cannot hold any more. Every rate is tried once, so that a machine that is busy with
-other things can end the search early. With --out each run has a folder, DIR/rate-R.";
+expectation cannot hold any more. A rate that does not hold while the generator was in the
+way (INVALID) is tried once more. If it does not hold again, the limit was not found: the last line
+says so, and the exit code is 1. With --out each run has a folder, DIR/rate-R, and DIR/find.json says
+what was tried.";
 
 fn scenarios() -> Command {
     Command::new("scenarios")
@@ -124,6 +127,8 @@ fn load_args(command: Command) -> Command {
                 "Operations a second (a write of N requests every N/R seconds), of all players or of \
                  each, as the scenario says; its own rate by default",
             )
+            // Refused with what it has to be, and not as an unknown flag.
+            .allow_negative_numbers(true)
             .value_parser(value_parser!(f64)),
         )
         .arg(
@@ -133,6 +138,7 @@ fn load_args(command: Command) -> Command {
                 "What the rate becomes, evenly, until the counted time ends; the scenario's by \
                  default, else it stays",
             )
+            .allow_negative_numbers(true)
             .value_parser(value_parser!(f64)),
         )
         .arg(value("duration", "TIME", "How long is counted").default_value("10s"))

@@ -30,6 +30,13 @@ pub(super) struct Job {
     pub(super) folder: Option<PathBuf>,
 }
 
+impl Job {
+    /// Where the output of a server that is started is kept.
+    pub(super) fn log(&self) -> Option<PathBuf> {
+        self.folder.as_ref().map(|it| it.join(SERVER_LOG))
+    }
+}
+
 /// All runs of a command line, in their order.
 ///
 /// # Errors
@@ -40,7 +47,10 @@ pub(super) fn jobs(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> anyhow::Resu
     let is_sweep = depths.len() > 1;
     let depths: Vec<Option<u16>> =
         if depths.is_empty() { vec![None] } else { depths.into_iter().map(Some).collect() };
-    let given: Vec<Condition> = conditions(matches.get_many("expect").into_iter().flatten())?;
+    let given = matches.get_many::<String>("expect").into_iter().flatten();
+    let given: Vec<Condition> = given
+        .map(|text| text.parse().with_context(|| format!("--expect '{text}'")))
+        .collect::<Result<_, _>>()?;
     let out: Option<&PathBuf> = matches.get_one("out");
     let has_server = matches.contains_id("server");
     let mut jobs: Vec<Job> = Vec::new();
@@ -56,12 +66,18 @@ pub(super) fn jobs(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> anyhow::Resu
         for condition in &own {
             ensure!(
                 condition.fits(&scenario),
-                "{told}: threshold `{}` names no operation of it",
-                condition.text
+                "threshold `{}`: {}",
+                condition.text,
+                condition.misfit(&scenario)
             );
         }
         let fitting = given.iter().filter(|condition| condition.fits(&scenario)).cloned();
         let conditions: Vec<_> = own.into_iter().chain(fitting).collect();
+        for condition in conditions.iter().filter(|_| matches.get_flag("saturate")) {
+            if let Some(why) = condition.needs_schedule(&scenario) {
+                bail!("{told}: `{}`: {why}", condition.text);
+            }
+        }
         let place = match out {
             Some(out) if names.len() > 1 => Some(out.join(part(&scenario.name)?)),
             _ => out.cloned(),
@@ -87,14 +103,23 @@ pub(super) fn jobs(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> anyhow::Resu
     for condition in &given {
         ensure!(
             jobs.iter().any(|job| condition.fits(&job.plan.scenario)),
-            "--expect '{}' names no operation of {}",
+            "--expect '{}': {}",
             condition.text,
-            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            misfits(condition, &jobs)
         );
     }
     let has_json = matches.contains_id("json");
     ensure!(jobs.len() == 1 || !has_json, "--json takes one run's result: use --out DIR");
     Ok(jobs)
+}
+
+/// That no scenario has the operation of a condition.
+fn misfits(condition: &Condition, jobs: &[Job]) -> String {
+    let mut all: Vec<String> =
+        jobs.iter().map(|job| condition.misfit(&job.plan.scenario)).collect();
+    // Of each depth of --pipeline.
+    all.dedup();
+    all.join("; ")
 }
 
 /// `index/count/run/url`, as a controller writes it.

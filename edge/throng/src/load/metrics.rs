@@ -8,8 +8,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::Context as _;
-
 /// How long an asker may take to ask and to read.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a request that are read.
@@ -19,14 +17,23 @@ const REQUEST_BYTES: usize = 4_096;
 #[derive(Clone, Default)]
 pub(super) struct Page(Arc<Mutex<String>>);
 
+/// Why nobody can listen there.
+fn not_served(address: SocketAddr, error: std::io::Error) -> anyhow::Error {
+    if error.kind() == std::io::ErrorKind::AddrInUse {
+        return anyhow::anyhow!(
+            "--metrics {address}: something listens there already: name another port"
+        );
+    }
+    anyhow::Error::new(error).context(format!("--metrics {address}"))
+}
+
 impl Page {
     /// Listens at `address` from now on until the process ends.
     ///
     /// # Errors
     /// When it is taken or not this machine's.
     pub(super) fn serve(address: SocketAddr) -> anyhow::Result<Self> {
-        let listener =
-            TcpListener::bind(address).with_context(|| format!("--metrics {address}"))?;
+        let listener = TcpListener::bind(address).map_err(|error| not_served(address, error))?;
         let page = Self::default();
         let lent = page.clone();
         std::thread::spawn(move || {

@@ -85,6 +85,13 @@ impl Process {
         Self::start(&args, |child| Box::new(child.stderr.take().unwrap()))
     }
 
+    /// A search: likewise.
+    fn find(args: &[&str]) -> Self {
+        Self::start(&[&["load", "find"], args].concat(), |child| {
+            Box::new(child.stderr.take().unwrap())
+        })
+    }
+
     fn start(args: &[&str], output: impl Fn(&mut Child) -> Box<dyn Read>) -> Self {
         let mut child = heeding_hangups()
             .args(args)
@@ -339,13 +346,14 @@ fn a_server_that_closes_after_each_answer_is_fine() {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         }
     });
-    let args = [scenario.path(), "--rate", "12", "--target", &url, "--expect", "ask.failed == 0"];
+    let args = [scenario.path(), "--rate", "12", "--target", &url, "--expect", "errors == 0"];
     let (ran, result) = load(&folder, &args);
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
     let done = result["ops"][0]["done"].as_u64().unwrap();
     let closed = count(&result, "idle connection closed by the server");
     assert!(done >= 8 && closed + 4 >= done, "{done} answers, {closed} closed");
     assert!(ran.out.contains("idle connection closed") && ran.out.contains("→ harmless"));
+    assert!(ran.out.contains("ok     errors == 0: errors is 0"), "{}", ran.out);
 }
 
 #[test]
@@ -472,7 +480,7 @@ fn an_interrupt_ends_all_runs_and_keeps_what_was_measured() {
     let ran = run.end();
     assert_eq!(ran.code, Some(130), "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("ENDED EARLY: interrupted (SIGINT)"), "{}", ran.out);
-    assert!(ran.out.contains("### asking: t"), "the tables come at the end\n{}", ran.out);
+    assert!(ran.out.contains("\nrun "), "the overview comes at the end\n{}", ran.out);
     assert!(last_line(&ran).contains("SIGINT in run 1 of 2"), "{}", ran.err);
     let result = folder.result("out/asking");
     assert_eq!(result["ended"], "interrupted (SIGINT)");
@@ -575,7 +583,11 @@ fn several_scenarios_run_in_turn_with_servers_processes_and_depths() {
     }
     pids.dedup();
     assert_eq!(pids.len(), 4, "each run has a server of its own");
-    assert_eq!(ran.out.matches("\n### ").count(), 2, "{}", ran.out);
+    let (_, overview) = ran.out.rsplit_once("\nrun ").unwrap();
+    let rows: Vec<&str> = overview.lines().skip(1).collect();
+    let starts = ["plaintext ", "plaintext, 2 ", "json ", "json, 2 "];
+    assert_eq!(rows.len(), 4, "{overview}");
+    assert!(rows.iter().zip(starts).all(|(row, start)| row.starts_with(start)), "{overview}");
     assert_eq!(ran.out.matches("ok     json.failed == 0").count(), 2, "{}", ran.out);
     let xml = std::fs::read_to_string(junit).unwrap();
     assert_eq!(xml.matches("<testsuite ").count(), 4, "{xml}");

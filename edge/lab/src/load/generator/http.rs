@@ -182,7 +182,7 @@ fn judge(step: &HttpStep, response: &Response<'_>) -> Result<Captured, Wrong> {
     };
     if !step.expect.contains(&response.status) {
         let body = body();
-        return Err(Wrong::new(Kind::refused(Cause::Status(response.status), &body), body));
+        return Err(Wrong::new(unexpected(response.status, &step.expect, &body), body));
     }
     if let Some(name) = step.required.iter().find(|name| response.header(name).is_none()) {
         return Err(Wrong::new(
@@ -211,9 +211,26 @@ fn judge(step: &HttpStep, response: &Response<'_>) -> Result<Captured, Wrong> {
     Ok(captured)
 }
 
+/// The kind of an error of another status than the step expects. One that is no failure by itself is
+/// one because of what was wanted.
+fn unexpected(status: u16, wanted: &[u16], body: &str) -> Kind {
+    if status >= 400 {
+        return Kind::refused(Cause::Status(status), body);
+    }
+    let wanted: Vec<String> = wanted.iter().map(u16::to_string).collect();
+    Kind::new(Cause::Status(status), format!("status {status}, wanted {}", wanted.join(" or ")))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::begins_as_http;
+    use super::{begins_as_http, unexpected};
+
+    #[test]
+    fn a_good_status_that_was_not_wanted_says_what_was() {
+        assert_eq!(unexpected(200, &[201], "").text, "status 200, wanted 201");
+        assert_eq!(unexpected(302, &[200, 201], "").text, "status 302, wanted 200 or 201");
+        assert_eq!(unexpected(401, &[200], "").text, "status 401");
+    }
 
     #[test]
     fn another_protocol_is_told_from_the_first_bytes_of_an_answer() {

@@ -85,6 +85,14 @@ pub enum Cause {
     Other,
 }
 
+impl Cause {
+    /// Whether nobody misses anything for it: a server may close a connection between two requests.
+    #[must_use]
+    pub fn is_harmless(self) -> bool {
+        self == Self::IdleClosed
+    }
+}
+
 /// A kind of error.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Kind {

@@ -7,6 +7,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wire::nearest::did_you_mean;
 
 use super::metric::{Lasting, Metric, NoMetric, TimeMetric, Unit, Whose, short_list};
 use crate::load::result::{Progress, Summary};
@@ -223,6 +224,43 @@ impl Condition {
         })
     }
 
+    /// Why it cannot be asked of a scenario's loop that has no schedule (`--saturate`); none if it
+    /// can be.
+    #[must_use]
+    pub fn needs_schedule(&self, scenario: &Scenario) -> Option<String> {
+        let Metric::Time(time) = self.metric else { return None };
+        let mut steps = scenario.sessions.iter().flat_map(|session| &session.repeated);
+        if self.op.is_some() && !steps.any(|step| step.op == self.op) {
+            return None;
+        }
+        let figure = time.figure.name;
+        match time.lasting {
+            Lasting::Service => None,
+            Lasting::Response => Some(format!(
+                "a closed loop has no response time: use service_{figure}, or leave --saturate out"
+            )),
+            Lasting::Late => Some("a closed loop has no lateness: leave --saturate out".to_owned()),
+        }
+    }
+
+    /// That the scenario has no such operation, with those that it has.
+    #[must_use]
+    pub fn misfit(&self, scenario: &Scenario) -> String {
+        let mut known: Vec<&str> = Vec::new();
+        for session in &scenario.sessions {
+            let steps = session.first.iter().chain(&session.repeated).chain(&session.last);
+            let ping = session.ping_every.is_some().then_some("ping");
+            for name in steps.filter_map(|step| step.op.as_deref()).chain(ping) {
+                if !known.contains(&name) {
+                    known.push(name);
+                }
+            }
+        }
+        let name = self.op.as_deref().unwrap_or_default();
+        let meant = did_you_mean(name, known.iter().copied());
+        format!("`{}` has no operation `{name}`, but {}{meant}", scenario.name, known.join(", "))
+    }
+
     /// Compares.
     #[must_use]
     pub fn check(&self, summary: &Summary) -> Verdict {
@@ -231,8 +269,11 @@ impl Condition {
         let found = self.metric.of(summary, op);
         let place = if self.metric.is_of_run() { String::new() } else { format!("{named}.") };
         let text = match found {
-            Some(found) => format!("{place}{} is {}", self.name, self.metric.unit().write(found)),
-            None => format!("{place}{} was not measured", self.name),
+            Some(found) => {
+                let (found, remark) = (self.metric.unit().write(found), self.metric.remark(op));
+                format!("{place}{} is {found}{remark}", self.name)
+            }
+            None => format!("{place}{} was not measured{}", self.name, self.metric.why_not(op)),
         };
         let holds = found.is_some_and(|found| self.holds(found));
         Verdict { condition: self.text.clone(), holds, found: text }

@@ -7,7 +7,7 @@ use crate::load::record::Stage;
 use crate::measure::number::{float, seconds_text};
 
 /// Players from which on the growth of memory is theirs, and not that of pools and caches.
-const PLAYERS_MIN: u32 = 500;
+const PLAYERS_MIN: u32 = 1_000;
 
 /// Seconds of CPU below which nothing is divided by them: the kernel counts in ticks, commonly of
 /// 10 ms, and fewer than ten of them are off by more than a tenth.

@@ -11,9 +11,11 @@ use wire::nearest::did_you_mean;
 use super::figures;
 use super::progress::Progress;
 use super::summary::{OpSummary, Summary};
-use crate::load::record::{OpRecord, Record};
-use crate::measure::number::{bits, bytes_f64, float, group_f64, rate, time_f64};
-use crate::measure::percentiles::{Percentiles, Times};
+use crate::load::record::{OpRecord, Record, count_errors};
+use crate::measure::number::{bits, bytes_f64, float, group, group_f64, rate, time_f64};
+use crate::measure::percentiles::{
+    Percentiles, Times, VALUES_P75, VALUES_P90, VALUES_P95, VALUES_P99, VALUES_P999, VALUES_P9999,
+};
 
 /// What a figure is counted in, which says how its values are written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,9 +153,9 @@ const ROWS: &[Row] = &[
         None,
     ),
     of_run(
-        ("errors", Unit::Number, Span::Run, "of all operations, and of connections"),
+        ("errors", Unit::Number, Span::Run, "of all operations, and of connections in use"),
         |run| Some(float(run.errors_count())),
-        Some(|it| it.errors.values().map(|error| error.count).sum()),
+        Some(|it| count_errors(it.errors)),
     ),
     of_run(
         ("lost", Unit::Number, Span::Run, "match messages that never came"),
@@ -324,19 +326,30 @@ pub(crate) struct Figure {
     of: fn(&Percentiles) -> f64,
     /// The share of values that are longer, at most; none where nothing follows from that.
     longer: Option<f64>,
+    /// Values of which it can be told, at least.
+    values: u64,
+}
+
+const fn figure(
+    name: &'static str,
+    of: fn(&Percentiles) -> f64,
+    longer: Option<f64>,
+    values: u64,
+) -> Figure {
+    Figure { name, of, longer, values }
 }
 
 const FIGURES: &[Figure] = &[
-    Figure { name: "mean", of: |it| it.mean_ns, longer: None },
-    Figure { name: "min", of: |it| float(it.min_ns), longer: None },
-    Figure { name: "p50", of: |it| float(it.p50_ns), longer: Some(0.5) },
-    Figure { name: "p75", of: |it| float(it.p75_ns), longer: Some(0.25) },
-    Figure { name: "p90", of: |it| float(it.p90_ns), longer: Some(0.1) },
-    Figure { name: "p95", of: |it| float(it.p95_ns), longer: Some(0.05) },
-    Figure { name: "p99", of: |it| float(it.p99_ns), longer: Some(0.01) },
-    Figure { name: "p999", of: |it| float(it.p999_ns), longer: Some(0.001) },
-    Figure { name: "p9999", of: |it| float(it.p9999_ns), longer: Some(0.000_1) },
-    Figure { name: "max", of: |it| float(it.max_ns), longer: Some(0.0) },
+    figure("mean", |it| it.mean_ns, None, 1),
+    figure("min", |it| float(it.min_ns), None, 1),
+    figure("p50", |it| float(it.p50_ns), Some(0.5), 1),
+    figure("p75", |it| float(it.p75_ns), Some(0.25), VALUES_P75),
+    figure("p90", |it| float(it.p90_ns), Some(0.1), VALUES_P90),
+    figure("p95", |it| float(it.p95_ns), Some(0.05), VALUES_P95),
+    figure("p99", |it| float(it.p99_ns), Some(0.01), VALUES_P99),
+    figure("p999", |it| float(it.p999_ns), Some(0.001), VALUES_P999),
+    figure("p9999", |it| float(it.p9999_ns), Some(0.000_1), VALUES_P9999),
+    figure("max", |it| float(it.max_ns), Some(0.0), 1),
 ];
 
 /// A time of an operation.
@@ -349,7 +362,29 @@ pub(crate) struct TimeMetric {
 
 impl TimeMetric {
     fn of(self, op: &OpSummary) -> Option<f64> {
-        let value = |times: &Percentiles| (times.count > 0).then(|| (self.figure.of)(times));
+        if self.lacks_answers(op) {
+            return None;
+        }
+        self.values(op).map(|(value, _)| value)
+    }
+
+    /// Whether it is to say how long answers take and there were none: how long failures take is no
+    /// such time.
+    fn lacks_answers(self, op: &OpSummary) -> bool {
+        let is_of_answers = matches!(self.whose, Whose::Both | Whose::Answered);
+        let is_answered = op.done > 0 || op.answered.service.count > 0;
+        is_of_answers && self.lasting != Lasting::Late && !is_answered
+    }
+
+    /// What is to be said of the figure: that it is of fewer values than it takes to tell it.
+    fn remark(self, op: &OpSummary) -> Option<String> {
+        let (_, count) = self.values(op)?;
+        (count < self.figure.values).then(|| format!(" (of {} values)", group(count)))
+    }
+
+    /// The figure, and of how many values it is.
+    fn values(self, op: &OpSummary) -> Option<(f64, u64)> {
+        let value = |it: &Percentiles| (it.count > 0).then(|| ((self.figure.of)(it), it.count));
         let (all, answered, failed) = match self.lasting {
             Lasting::Service => (&op.service, &op.answered.service, &op.failures.service),
             Lasting::Response => (&op.response, &op.answered.response, &op.failures.response),
@@ -360,7 +395,7 @@ impl TimeMetric {
             Whose::Answered => value(answered),
             Whose::Failed => value(failed),
             Whose::Both => match (value(all), value(answered)) {
-                (Some(all), Some(answered)) => Some(all.max(answered)),
+                (Some(all), Some(answered)) if all.0 < answered.0 => Some(answered),
                 (all, _) => all,
             },
         }
@@ -407,6 +442,9 @@ impl Metric {
         match ROWS.iter().find(|row| row.name == name) {
             Some(Row { value: Value::Run(..), .. }) if is_of_op => Err(NoMetric::OfRun),
             Some(row) => Ok(Self::Row(row)),
+            None if FIGURES.iter().any(|it| it.name == name) => {
+                Err(NoMetric::Unknown(format!("; did you mean `response_{name}`?")))
+            }
             None => {
                 let names = names(is_of_op);
                 Err(NoMetric::Unknown(did_you_mean(name, names.iter().map(String::as_str))))
@@ -432,6 +470,22 @@ impl Metric {
             Self::Row(Row { value: Value::Run(value, _), .. }) => value(summary),
             Self::Row(Row { value: Value::Op(value, _), .. }) => value(op?),
             Self::Time(time) => time.of(op?),
+        }
+    }
+
+    /// What is to be said of a figure that was found; mostly nothing.
+    pub(crate) fn remark(self, op: Option<&OpSummary>) -> String {
+        match (self, op) {
+            (Self::Time(time), Some(op)) => time.remark(op).unwrap_or_default(),
+            _ => String::new(),
+        }
+    }
+
+    /// Why a figure was not found; mostly nothing more than that.
+    pub(crate) fn why_not(self, op: Option<&OpSummary>) -> &'static str {
+        match (self, op) {
+            (Self::Time(time), Some(op)) if time.lacks_answers(op) => ": nothing was answered",
+            _ => "",
         }
     }
 

@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::load::record::{Record, Stage};
+use crate::load::record::{Record, Stage, count_errors};
 use crate::measure::number::{group, seconds};
 use crate::measure::percentiles::{Percentiles, heat};
 use crate::measure::text::one_line;
@@ -35,9 +35,9 @@ pub struct Second {
     pub connections: u32,
     /// At its end.
     pub sockets: u32,
-    /// Errors in it.
+    /// Errors in it, without those that are harmless.
     pub errors: u64,
-    /// The same by kind: (place in [`super::Summary::errors`], how many).
+    /// All by kind: (place in [`super::Summary::errors`], how many).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors_by: Vec<(u16, u64)>,
     /// Bytes to the server.
@@ -176,7 +176,7 @@ impl Second {
             note: String::new(),
             connections: record.connections,
             sockets: record.sockets,
-            errors: record.errors.values().map(|error| error.count).sum(),
+            errors: count_errors(&record.errors),
             errors_by: Vec::new(),
             sent_bytes: record.bytes_out,
             received_bytes: record.bytes_in,

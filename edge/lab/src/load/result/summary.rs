@@ -548,7 +548,12 @@ impl Summary {
     /// Errors of the whole run.
     #[must_use]
     pub fn errors_count(&self) -> u64 {
-        total(self.errors.iter().map(|error| error.count))
+        total(self.harmful_errors().map(|error| error.count))
+    }
+
+    /// Kinds of errors that count as such.
+    pub(crate) fn harmful_errors(&self) -> impl Iterator<Item = &ErrorSummary> {
+        self.errors.iter().filter(|error| !error.cause.is_harmless())
     }
 
     /// Adds what a whole run recorded: `total` of the counted time (setup operations of the whole

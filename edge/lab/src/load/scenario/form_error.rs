@@ -25,6 +25,7 @@ pub(super) fn explain(text: &str, error: &toml::de::Error) -> String {
     } else {
         message.to_owned()
     };
+    let what = number_key(line(text, start)).unwrap_or(what);
     match error.span() {
         Some(_) => format!("line {}: `{}`: {what}", line_number(text, start), line(text, start)),
         None => what,
@@ -66,6 +67,29 @@ fn unknown(what: &str, rest: &str) -> String {
     let known: Vec<&str> = names.collect();
     let meant = did_you_mean(name, known.iter().copied());
     format!("there is no {what} `{name}` here, but {}{meant}", known.join(", "))
+}
+
+/// That a key which is a number has something else, if a line is of one.
+fn number_key(line: &str) -> Option<String> {
+    const KEYS: [&str; 12] = [
+        "players",
+        "rate",
+        "rate_end",
+        "pipeline",
+        "weight",
+        "count",
+        "rounds",
+        "arrivals",
+        "players_max",
+        "size",
+        "op_code",
+        "group",
+    ];
+    let (key, value) = line.split_once('=')?;
+    let value = value.split('#').next().unwrap_or_default().trim();
+    let is_number = value.replace('_', "").parse::<f64>().is_ok();
+    let key = key.trim();
+    (KEYS.contains(&key) && !is_number).then(|| format!("`{key}` expects a number"))
 }
 
 fn quoted(text: &str) -> Option<&str> {
@@ -110,6 +134,11 @@ mod tests {
                     .to_owned(),
                 vec!["line 5: `[[phase]]` of `p` lacks `arrivals`"],
             ),
+            (
+                "name='a'\nplayers = fifty\n".to_owned(),
+                vec!["line 2", "`players` expects a number"],
+            ),
+            ("name='a'\nplayers='50'\n".to_owned(), vec!["line 2", "`players` expects a number"]),
             (
                 format!("{steps}wieght=1\n"),
                 vec!["line 6: `wieght=1`: there is no key `wieght` here, but op, get"],

@@ -54,6 +54,12 @@ const CURES: &[(Cause, &str, &str)] = &[
     (Cause::Status(400), "https", TLS),
     (Cause::Status(400), "SSL", TLS),
     (
+        Cause::Status(400),
+        "",
+        "the server does not take what the scenario sends, and its answer says why: of a built-in one \
+         `throng load scenarios NAME > my.toml` and change what it sends",
+    ),
+    (
         Cause::Status(429),
         "",
         "the server limits how often one address may ask: lift that limit for the run",
@@ -457,6 +463,12 @@ mod tests {
             assert!(found.contains(part), "{kind}: {found}");
         }
         assert_eq!(cure(&error(Cause::Other, "something new", "")), None);
+    }
+
+    #[test]
+    fn a_request_that_is_refused_is_the_scenarios_to_change() {
+        let found = cure(&error(Cause::Status(400), "status 400", "{\"message\":\"bad id\"}"));
+        assert!(found.is_some_and(|it| it.contains("NAME > my.toml")));
     }
 
     #[test]

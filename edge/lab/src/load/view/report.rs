@@ -259,10 +259,10 @@ fn most_within(times: &Percentiles) -> String {
 }
 
 fn what_went_wrong(summary: &Summary) -> Option<String> {
-    let first = summary.errors.first()?;
+    let first = summary.harmful_errors().next()?;
     let errors = summary.errors_count();
     let mut text = format!("{} in the whole run", group(errors));
-    let _ = match summary.errors.len() {
+    let _ = match summary.harmful_errors().count() {
         1 => write!(text, ", all of them {}: {}", first.op, first.kind),
         _ => write!(text, ", {} of them {}: {}", group(first.count), first.op, first.kind),
     };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::advice::{cure, failure, mending, missing};
 use super::connections;
-use crate::load::result::figures::{interval, interval_s, ops_per_cpu_s};
+use crate::load::result::figures::{interval, interval_s, memory_of_player, ops_per_cpu_s};
 use crate::load::result::notes::is_answered;
 use crate::load::result::{EndingTimes, OpSummary, Summary};
 use crate::measure::number::{
@@ -337,12 +337,12 @@ fn costs(out: &mut String, summary: &Summary) -> std::fmt::Result {
         );
         paragraph(out, "server: ", &text)?;
         let players = float(u64::from(summary.settings.players.max(1)));
-        let grown = it.resident_ready_bytes.saturating_sub(it.resident_before_bytes);
+        let memory = memory_of_player(summary);
+        let memory = memory.map_or(String::new(), |it| format!(", {} memory", bytes_f64(it)));
         writeln!(
             out,
-            "        until all had come, per player: {:.1} µs CPU, {} memory",
+            "        until all had come, per player: {:.1} µs CPU{memory}",
             1e6 * it.ramp_cpu_s / players,
-            bytes_f64(float(grown) / players),
         )?;
     }
     let it = &summary.generator;

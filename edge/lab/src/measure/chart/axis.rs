@@ -64,10 +64,16 @@ impl Axis {
         range_s > MINUTES_FROM_S
     }
 
-    /// Adds the time of day to an axis whose nought is `unix_ms` milliseconds after 1970, UTC.
+    /// Adds the time of day to an axis whose nought is `unix_ms` milliseconds after 1970, UTC: where a
+    /// second has several marks, below the first one.
     pub(crate) fn with_clock(mut self, unix_ms: u64) -> Self {
+        let mut last = String::new();
         for tick in &mut self.ticks {
-            tick.below = clock(unix_ms, tick.at);
+            let told = clock(unix_ms, tick.at);
+            if told != last {
+                tick.below.clone_from(&told);
+                last = told;
+            }
         }
         self
     }
@@ -175,6 +181,10 @@ mod tests {
         assert_eq!(
             labels(Axis::seconds(-3.0, 9.0).with_clock(unix_ms)),
             ["-2 05:48:59", "0 05:49:01", "2 05:49:03", "4 05:49:05", "6 05:49:07", "8 05:49:09",]
+        );
+        assert_eq!(
+            labels(Axis::seconds(0.0, 1.1).with_clock(unix_ms)),
+            ["0 05:49:01", "0.2 ", "0.4 ", "0.6 05:49:02", "0.8 ", "1 "]
         );
         let long = labels(Axis::seconds(0.0, 640.0));
         assert_eq!(long, ["0:00 ", "2:00 ", "4:00 ", "6:00 ", "8:00 ", "10:00 "]);

@@ -190,7 +190,8 @@ fn a_server_that_dies_says_when_how_and_what_it_printed() {
     assert_eq!(ended.how, "signal 9, SIGKILL");
     assert!(ended.last_lines.len() <= 64 && ended.last_lines.iter().any(|it| it == "3000"));
     let kept = std::fs::read_to_string(&log).unwrap();
-    assert!(kept.contains("listening on") && kept.contains("\n1\n") && kept.contains("out of mem"));
+    assert!(kept.contains("listening on") && kept.contains("out of memory"));
+    assert!(kept.lines().any(|it| it == "1"));
     std::fs::remove_file(log).unwrap();
 }
 

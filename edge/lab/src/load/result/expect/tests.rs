@@ -34,9 +34,10 @@ fn summary() -> Summary {
 #[test]
 fn conditions_are_checked() {
     for (text, holds, found) in [
-        ("rpc.response_p99 < 20ms", false, "rpc.response_p99 is 25.0 ms"),
-        ("rpc.response_p99<=25ms", true, "rpc.response_p99 is 25.0 ms"),
-        ("response_p99 > 24999us", true, "rpc.response_p99 is 25.0 ms"),
+        ("rpc.response_p99 < 20ms", false, "rpc.response_p99 is 25.0 ms (of 9 values)"),
+        ("rpc.response_p99<=25ms", true, "rpc.response_p99 is 25.0 ms (of 9 values)"),
+        ("response_p99 > 24999us", true, "rpc.response_p99 is 25.0 ms (of 9 values)"),
+        ("response_max < 1ns", true, "rpc.response_max is 0"),
         ("errors == 5", true, "errors is 5"),
         ("errors != 5", false, "errors is 5"),
         ("rate >= 700", true, "rpc.rate is 700.50"),
@@ -48,12 +49,49 @@ fn conditions_are_checked() {
         ("idle.error_share < 1 %", false, "idle.error_share was not measured"),
         ("lost == 0", false, "lost was not measured"),
         ("valid == 1", true, "valid is 1"),
-        ("response_p99 > 0", true, "rpc.response_p99 is 25.0 ms"),
+        ("response_p99 > 0", true, "rpc.response_p99 is 25.0 ms (of 9 values)"),
+        ("idle.service_p50 < 1s", false, "idle.service_p50 was not measured: nothing was answered"),
         ("generator_cpu < 0.5", true, "generator_cpu is 0.00 %"),
     ] {
         let verdict = text.parse::<Condition>().unwrap().check(&summary());
         assert_eq!((verdict.holds, &*verdict.found), (holds, found), "{text}");
     }
+}
+
+#[test]
+fn how_long_failures_take_says_nothing_of_answers() {
+    let times = Percentiles { count: 500, p99_ns: 1_000, ..Percentiles::default() };
+    let ended = EndingTimes { service: times, response: times };
+    let op = OpSummary {
+        done: 0,
+        failed: 500,
+        service: times,
+        response: times,
+        failures: ended,
+        ..summary().ops[0].clone()
+    };
+    let summary = Summary { ops: vec![op], ..summary() };
+    for (text, holds, found) in [
+        ("response_p99 < 1s", false, "rpc.response_p99 was not measured: nothing was answered"),
+        (
+            "answered_service_p99 < 1s",
+            false,
+            "rpc.answered_service_p99 was not measured: nothing was answered",
+        ),
+        ("failed_service_p99 < 1s", true, "rpc.failed_service_p99 is 1.00 µs"),
+    ] {
+        let verdict = text.parse::<Condition>().unwrap().check(&summary);
+        assert_eq!((verdict.holds, &*verdict.found), (holds, found), "{text}");
+    }
+}
+
+#[test]
+fn idle_connections_that_the_server_closes_are_no_errors() {
+    let idle = ErrorSummary { cause: Cause::IdleClosed, count: 40, ..ErrorSummary::default() };
+    let mut summary = summary();
+    summary.errors.insert(0, idle);
+    let verdict = "errors == 5".parse::<Condition>().unwrap().check(&summary);
+    assert!(verdict.holds, "{}", verdict.found);
 }
 
 #[test]
@@ -88,8 +126,8 @@ fn neither_slow_nor_quick_failures_make_an_operation_look_fast() {
         EndingTimes { service: times, response: times }
     };
     for (all, answered, failed, found) in [
-        ((100, 4_000), (50, 20), (50, 4_000), ["4.00 s", "4.00 s", "20.0 ms", "4.00 s"]),
-        ((100, 900), (50, 950), (50, 1), ["950 ms", "900 ms", "950 ms", "1.00 ms"]),
+        ((200, 4_000), (100, 20), (100, 4_000), ["4.00 s", "4.00 s", "20.0 ms", "4.00 s"]),
+        ((200, 900), (100, 950), (100, 1), ["950 ms", "900 ms", "950 ms", "1.00 ms"]),
     ] {
         let [all, answered, failures] = [all, answered, failed].map(|it| times(it.0, it.1));
         let (service, response) = (all.service, all.response);
@@ -156,7 +194,7 @@ fn what_cannot_hold_any_more_is_known_before_the_end() {
 #[test]
 fn mistakes_are_explained() {
     for (text, part) in [
-        ("rpc.p99 < 20ms", "no metric `p99`"),
+        ("rpc.p99 < 20ms", "no metric `p99`; did you mean `response_p99`?"),
         ("rpc.errors < 2", "no metric `errors`"),
         ("rpc.errors < 2", "it is of the run, write it alone"),
         ("response_p98 < 2s", "no metric `response_p98`; did you mean `response_p9"),

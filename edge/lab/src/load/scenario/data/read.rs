@@ -81,14 +81,14 @@ fn separated(bytes: &[u8], separator: u8) -> Result<Table, Wrong> {
     loop {
         let is_row = reader.read_byte_record(&mut record);
         if !is_row.map_err(|error| Wrong::file(error.to_string()))? {
-            // Where the last row begins.
-            if is_open(&bytes[lines.at..]) {
-                let what = "a quote is opened in this row and never closed".to_owned();
-                return Err(Wrong { line: lines.line, column: "column 1".to_owned(), what });
-            }
             return Ok(table);
         }
         let line = lines.line_of(record.position().map_or(0, csv::Position::byte));
+        // Before anything else is said of a row that has swallowed all behind it.
+        let is_last = usize::try_from(reader.position().byte()).is_ok_and(|it| it >= bytes.len());
+        if is_last && is_open(&bytes[lines.at..]) {
+            return Err(unclosed(&bytes[lines.at..], line));
+        }
         if table.fields.is_empty() {
             table.fields = names(&record, line)?;
             continue;
@@ -122,6 +122,18 @@ fn separated(bytes: &[u8], separator: u8) -> Result<Table, Wrong> {
 fn is_open(row: &[u8]) -> bool {
     let quotes = memchr::memchr_iter(b'"', row).count();
     quotes % 2 == 1 && memchr::memchr(b'\n', row.trim_ascii_end()).is_some()
+}
+
+/// The last quote of such a row, which begins in this line, is the one that opens.
+fn unclosed(row: &[u8], line: u64) -> Wrong {
+    let quote = memchr::memrchr(b'"', row).unwrap_or(0);
+    let line = line + memchr::memchr_iter(b'\n', &row[..quote]).count() as u64;
+    let start = memchr::memrchr(b'\n', &row[..quote]).map_or(0, |at| at + 1);
+    Wrong {
+        line,
+        column: format!("byte {}", quote - start + 1),
+        what: format!("the quote that opens in line {line} is never closed"),
+    }
 }
 
 /// Counts lines. The reader's own number is that of the end of the row before: with line ends of two
@@ -330,7 +342,12 @@ mod tests {
             (
                 "csv",
                 "a,b\n1,2\n3,\"4\n5,6\n",
-                "line 3, column 1: a quote is opened in this row and never",
+                "line 3, byte 3: the quote that opens in line 3 is never closed",
+            ),
+            (
+                "csv",
+                "a,b\n1,2\n\"3,4\n5,6\n7,8\n",
+                "line 3, byte 1: the quote that opens in line 3 is never closed",
             ),
             ("csv", &long, "line 2, column 1 (`a`): a value of 16385 bytes"),
             ("jsonl", "{\"a\":1}\n{\"a\":}", "line 2, column 6: expected value: each line is one"),

@@ -126,7 +126,7 @@ fn invalid_runs_and_errors_stand_above_and_give_no_factor() {
         remarks,
         [
             "INVALID b, run 2: the generator was in the way: it was slow.",
-            "EXPECTED b, run 2: errors == 0, and errors is 3,000.",
+            "FAILED b, run 2: errors == 0, and errors is 3,000.",
             "ERRORS b, run 2: 3,000 × rpc: status 404."
         ]
     );

@@ -9,7 +9,9 @@ use std::fmt::Write as _;
 use super::delta::{Basis, Delta, Figure, OfSecond, delta};
 use super::rows::{of_second, received_bits};
 use super::{Column, Second, Section, Value, over};
+use crate::load::result::summary::ServerEnd;
 use crate::load::result::{Summary, figures};
+use crate::load::view::advice::missing;
 use crate::measure::number::{bits, bytes_f64, float, group, group_f64, rate, time_f64};
 use crate::measure::spread::Spread;
 
@@ -24,7 +26,7 @@ pub(crate) struct Verdict {
 }
 
 /// Kinds of remarks, the worst first.
-pub(crate) const MARKS: [&str; 4] = ["INVALID", "ENDED EARLY", "EXPECTED", "ERRORS"];
+pub(crate) const MARKS: [&str; 4] = ["INVALID", "ENDED EARLY", "FAILED", "ERRORS"];
 
 /// Something that must stand above the figures.
 pub(crate) struct Remark {
@@ -43,7 +45,7 @@ pub(crate) fn remarks(section: &Section<'_>) -> Vec<Remark> {
             }
         }
     };
-    let [invalid, ended, expected, errors] = MARKS;
+    let [invalid, ended, failed, errors] = MARKS;
     each(&mut remarks, invalid, &|it| {
         let reasons = it.invalid.join("; ");
         (!reasons.is_empty()).then(|| format!("the generator was in the way: {reasons}"))
@@ -53,17 +55,18 @@ pub(crate) fn remarks(section: &Section<'_>) -> Vec<Remark> {
         let how = format!("{}, after {counted_s:.1} s of {planned_s:.0} s", it.ended);
         (!it.ended.is_empty()).then_some(how)
     });
-    each(&mut remarks, expected, &|it| {
+    each(&mut remarks, failed, &|it| {
+        let ended = it.server_ended.as_deref().map(ServerEnd::text);
         let failed = it.expectations.iter().filter(|it| !it.holds);
         let failed = failed.map(|it| format!("{}, and {}", it.condition, it.found));
-        let failed: Vec<String> = failed.collect();
+        let failed: Vec<String> = ended.into_iter().chain(missing(it)).chain(failed).collect();
         (!failed.is_empty()).then(|| failed.join("; "))
     });
     each(&mut remarks, errors, &|it| {
-        let first = it.errors.first()?;
+        let first = it.harmful_errors().next()?;
         let count = group_f64(figures::errors(it)?);
         let most = format!("{} × {}: {}", group(first.count), first.op, first.kind);
-        Some(if it.errors.len() == 1 {
+        Some(if it.harmful_errors().count() == 1 {
             most
         } else {
             format!("{count} errors, most of them {most}")

@@ -34,7 +34,7 @@ pub(super) fn charts(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if seconds.len() > 1 {
         // Streams are as many from the first second to the last.
         if summary.ping.is_none() {
-            figure(out, "Players and sockets", "of each second", &players(summary, seconds))?;
+            figure(out, players_title(seconds), "of each second", &players(summary, seconds))?;
         }
         let note = format!("100 % is one of them; means of {SMOOTH_S} s");
         figure(out, "Processors", &note, &processors(summary, seconds))?;
@@ -397,6 +397,12 @@ fn heat_map(time: &Time, thinned: &[Second], series: &[Second]) -> String {
     let tell: (&dyn Fn(f64) -> String, &dyn Fn(f64) -> String) = (&tell_x, &tell_time);
     let shades = time.shades(time.of_it(thinned));
     HeatMap { x: time.axis(), y, x_name: time.name(), cells, shades, tell }.svg()
+}
+
+/// What is drawn: a chart of one line has no legend.
+fn players_title(seconds: &[Second]) -> &'static str {
+    let has_sockets = seconds.iter().any(|second| second.sockets > 0);
+    if has_sockets { "Players and sockets" } else { "Players" }
 }
 
 fn players(summary: &Summary, seconds: &[Second]) -> String {

@@ -129,7 +129,7 @@ fn write_section(out: &mut String, section: &Section<'_>) -> std::fmt::Result {
     let looks = [
         (Mood::Bad, "INVALID."),
         (Mood::Bad, "Ended early."),
-        (Mood::Bad, "Expected."),
+        (Mood::Bad, "FAILED."),
         (Mood::Warn, "Errors."),
     ];
     for (mark, (mood, word)) in MARKS.into_iter().zip(looks) {
