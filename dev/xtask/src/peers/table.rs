@@ -257,16 +257,19 @@ fn with_beside(record: &Record) -> Option<f64> {
     Some(per_cpu_second(result)? * own / (own + beside_share(record)?))
 }
 
-/// Processors that the processes beside the server used while the run was counted. The result has
-/// only the second in which it began, so the first counted second is left out: what remains was
-/// counted for sure.
+/// Processors that the processes beside the server used while the run was counted: from the end of the
+/// first counted second to that of the last, or to the last sample, which may be a little before.
 fn beside_share(record: &Record) -> Option<f64> {
     let is_counted = |second: &&Value| second["stage"].as_str() == Some("counted");
     let mut counted = record.result["series"].as_array()?.iter().filter(is_counted);
     let first_s = counted.next()?["at_s"].as_f64()?;
     let last_s = counted.next_back()?["at_s"].as_f64()?;
-    let started_s = number(&record.result, "/started_unix_s")?;
-    let (from_s, until_s) = (started_s + first_s, started_s + last_s);
+    let started_s = number(&record.result, "/series_unix_ms")? / 1e3;
+    let sampled_s = record.beside.last()?[0];
+    let (from_s, until_s) = (started_s + first_s, (started_s + last_s).min(sampled_s));
+    if until_s <= from_s {
+        return None;
+    }
     Some((used_by(record, until_s)? - used_by(record, from_s)?) / (until_s - from_s))
 }
 
@@ -345,7 +348,7 @@ mod tests {
             },
             "generator": { "cpu_share": 0.25, "behind": { "p99_ns": 1e4 } },
             "environment": { "processors": 2, "kernel": "6.1", "commit": "abc", "peer": who },
-            "started_unix_s": 100,
+            "series_unix_ms": 100_000,
             "series": [
                 { "stage": "warm-up", "at_s": 1.0 },
                 { "stage": "counted", "at_s": 2.0 },
@@ -363,9 +366,9 @@ mod tests {
             round,
             place: 1,
             processor: BTreeMap::from([("model".to_owned(), "7".to_owned())]),
-            // 1.5 processors from second 99 on.
+            // 1.5 processors from second 99 on; the last sample comes before the last second ends.
             beside: if who == "slow" {
-                vec![[90.0, 5.0], [99.0, 5.0], [109.0, 20.0]]
+                vec![[90.0, 5.0], [99.0, 5.0], [103.5, 11.75]]
             } else {
                 vec![]
             },
