@@ -3,7 +3,7 @@
 //!
 //! What is received is lent to a function, one datagram at a time with its sender's address,
 //! whatever the kernel brought it in: segments that it has merged come apart again. A datagram that
-//! is larger than it may be is counted, and not given; what had no room in the kernel is counted by
+//! is larger than it may be is counted, and not given, and so is what cannot be read; what had no room in the kernel is counted by
 //! the kernel. Nothing here closes anything because of a datagram.
 //!
 //! Not here: what is in a datagram, replies, IPv6 extension headers, and fragments in [`Style::Xdp`].
@@ -291,6 +291,8 @@ pub struct Batch {
     pub bytes: u64,
     /// Datagrams that were larger than they may be; not given.
     pub truncated: u64,
+    /// Pieces and frames that do not fit together, so that nothing of them can be given.
+    pub unreadable: u64,
     /// System calls made, waiting included.
     pub calls: u64,
 }
@@ -300,6 +302,7 @@ impl AddAssign for Batch {
         self.datagrams += other.datagrams;
         self.bytes += other.bytes;
         self.truncated += other.truncated;
+        self.unreadable += other.unreadable;
         self.calls += other.calls;
     }
 }
@@ -319,7 +322,9 @@ pub trait Receiver {
     ) -> io::Result<Batch>;
 
     /// Datagrams that the kernel has dropped since the receiver was opened because there was no room
-    /// for them, or because their checksum was wrong.
+    /// for them, or because their checksum was wrong. With UDP_GRO ([`Style::Gro`],
+    /// [`Style::UringGro`]) the kernel counts pieces, each of which may be up to 64 datagrams that it
+    /// has merged: the count is a lower bound then.
     ///
     /// # Errors
     /// When the system does not say.

@@ -31,6 +31,8 @@ const GROUP: u16 = 0;
 const HEAD_BYTES: usize = 16;
 /// Completions for which a gathering wait ends early.
 const GATHERED_MAX: usize = 32;
+/// Lets the kernel do its work for completions. Source: `IORING_ENTER_GETEVENTS` in linux/io_uring.h.
+const GET_EVENTS: u32 = 1;
 
 const RECEIVE: u64 = 1;
 const CANCEL: u64 = 2;
@@ -44,6 +46,7 @@ pub(super) struct Ring {
     form: Box<libc::msghdr>,
     source: Source,
     bytes_max: usize,
+    batch: usize,
     gather: Duration,
     has_short_waits: bool,
     is_armed: bool,
@@ -75,6 +78,7 @@ impl Ring {
             form,
             source,
             bytes_max,
+            batch: setup.batch,
             gather,
             has_short_waits,
             is_armed: false,
@@ -100,26 +104,43 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits what is prepared and waits for completions.
-    fn enter(&mut self, patience: Duration) -> io::Result<()> {
+    /// Submits what is prepared, and has the kernel complete what it can, without waiting.
+    fn look(&mut self) -> io::Result<()> {
+        let prepared = u32::try_from(self.ring.submission().len()).map_err(io::Error::other)?;
+        let submitter = self.ring.submitter();
+        // SAFETY: as many entries as are prepared, and no argument, which is why it has no size.
+        passed(unsafe { submitter.enter::<()>(prepared, 0, GET_EVENTS, None) })
+    }
+
+    /// Submits what is prepared, waits for a completion, and then lets more come; how many calls it
+    /// took.
+    fn wait(&mut self, patience: Duration) -> io::Result<u64> {
         let timeout = Timespec::from(patience);
         let mut args = SubmitArgs::new().timespec(&timeout);
         let mut want = 1;
-        if !self.gather.is_zero() && self.has_short_waits && !patience.is_zero() {
+        let gathers = !self.gather.is_zero();
+        if gathers && self.has_short_waits {
             args = args.min_wait_usec(u32::try_from(self.gather.as_micros()).unwrap_or(u32::MAX));
-            want = GATHERED_MAX;
+            want = self.batch.min(GATHERED_MAX);
         }
-        match self.ring.submitter().submit_with_args(want, &args) {
-            Ok(_) => Ok(()),
-            Err(error) if is_passing(&error) => Ok(()),
-            Err(error) => Err(error),
+        passed(self.ring.submitter().submit_with_args(want, &args))?;
+        if !gathers || self.has_short_waits || self.ring.completion().is_empty() {
+            return Ok(1);
         }
+        std::thread::sleep(self.gather);
+        self.look()?;
+        Ok(3)
     }
 
-    /// Gives what the kernel has completed.
-    fn take(&mut self, batch: &mut Batch, each: &mut dyn FnMut(Datagram<'_>)) -> io::Result<()> {
-        let mut failed = None;
-        for entry in self.ring.completion() {
+    /// Gives what the kernel has completed, `most` pieces at most; whether there was anything.
+    fn take(
+        &mut self,
+        most: usize,
+        batch: &mut Batch,
+        each: &mut dyn FnMut(Datagram<'_>),
+    ) -> io::Result<bool> {
+        let (mut failed, mut has_any) = (None, false);
+        for entry in self.ring.completion().take(most) {
             if entry.user_data() != RECEIVE {
                 continue;
             }
@@ -134,7 +155,11 @@ impl Ring {
                 }
                 continue;
             };
-            let Some(id) = cqueue::buffer_select(flags) else { continue };
+            has_any = true;
+            let Some(id) = cqueue::buffer_select(flags) else {
+                batch.unreadable += 1;
+                continue;
+            };
             let filled = &*self.buffers.filled(id, len);
             if let Ok(out) = RecvMsgOut::parse(filled, &self.form) {
                 let piece = Piece {
@@ -144,11 +169,13 @@ impl Ring {
                     is_truncated: out.is_payload_truncated(),
                 };
                 give(piece, self.bytes_max, batch, each);
+            } else {
+                batch.unreadable += 1;
             }
             self.buffers.give_back(id);
         }
         self.buffers.commit();
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(has_any), Err)
     }
 }
 
@@ -162,8 +189,15 @@ impl Receiver for Ring {
             self.arm()?;
         }
         let mut batch = Batch { calls: 1, ..Batch::default() };
-        self.enter(patience)?;
-        self.take(&mut batch, each)?;
+        self.look()?;
+        if self.take(self.batch, &mut batch, each)? || patience.is_zero() {
+            return Ok(batch);
+        }
+        if !self.is_armed {
+            self.arm()?;
+        }
+        batch.calls += self.wait(patience)?;
+        self.take(self.batch, &mut batch, each)?;
         Ok(batch)
     }
 
@@ -190,9 +224,9 @@ impl Drop for Ring {
             // SAFETY: the operation names no memory.
             let pushed = unsafe { self.push(&cancel) };
             self.gather = Duration::ZERO;
-            let entered = pushed.and_then(|()| self.enter(Duration::from_millis(10)));
+            let entered = pushed.and_then(|()| self.wait(Duration::from_millis(10)));
             // What comes now is for nobody, errors included; the flag is what counts.
-            let _ = self.take(&mut Batch::default(), &mut |_| {});
+            let _ = self.take(usize::MAX, &mut Batch::default(), &mut |_| {});
             if let Err(error) = entered {
                 tracing::error!(%error, "cannot take memory back from the kernel");
                 break;
@@ -205,8 +239,63 @@ impl Drop for Ring {
     }
 }
 
+/// The result of entering, without what only means "nothing yet".
+fn passed(entered: io::Result<usize>) -> io::Result<()> {
+    match entered {
+        Err(error) if !is_passing(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Errors of waiting that only mean "nothing yet" or "take your completions first".
 pub(super) fn is_passing(error: &io::Error) -> bool {
     let passing = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
     error.raw_os_error().is_some_and(|errno| passing.contains(&errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, Instant};
+
+    use super::{Ring, Setup};
+
+    /// Also where the kernel has no wait that gathers.
+    #[test]
+    fn who_had_to_wait_gathers_however_the_kernel_waits() {
+        const GATHER: Duration = Duration::from_millis(3);
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = socket.local_addr().unwrap();
+        let setup = Setup { gather: GATHER, ..Setup::default() };
+        let mut ring = match Ring::open(socket, &setup, false) {
+            Ok(ring) => ring,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        ring.has_short_waits = false;
+        let (ask, asked) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+                for () in asked {
+                    std::thread::yield_now();
+                    sender.send_to(b"now", to).unwrap();
+                }
+            });
+            // The sender may be before the receiver, but not always.
+            let has_waited = (0..1_000).any(|_| {
+                ask.send(()).unwrap();
+                let began = Instant::now();
+                let batch =
+                    super::Receiver::receive(&mut ring, Duration::from_secs(20), &mut |_| {});
+                let (batch, took) = (batch.unwrap(), began.elapsed());
+                assert_eq!(batch.datagrams, 1);
+                let waited = batch.calls > 1;
+                assert!(!waited || (batch.calls == 4 && took >= GATHER), "{batch:?} {took:?}");
+                waited
+            });
+            drop(ask);
+            assert!(has_waited);
+        });
+    }
 }

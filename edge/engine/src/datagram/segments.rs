@@ -1,5 +1,5 @@
 //! From what the kernel brought to datagrams: pieces that it has merged come apart, and what is too
-//! large is counted and not given.
+//! large, or has no sender that can be read, is counted and not given.
 
 use super::address;
 use super::control::{self, Control};
@@ -26,8 +26,11 @@ pub(super) fn give(
     each: &mut dyn FnMut(Datagram<'_>),
 ) {
     let Control { segment, ecn } = control::read(piece.control);
-    // Only sockets of the two families are received from.
-    let Some(from) = address::read(piece.name) else { return };
+    // Only sockets of the two families are received from, so that this should not happen.
+    let Some(from) = address::read(piece.name) else {
+        batch.unreadable += 1;
+        return;
+    };
     let Some(segment) = segment else {
         if piece.is_truncated || piece.bytes.len() > bytes_max {
             batch.truncated += 1;
@@ -46,5 +49,20 @@ pub(super) fn give(
         batch.datagrams += 1;
         batch.bytes += bytes.len() as u64;
         each(Datagram { bytes, from, ecn });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Batch, Piece, give};
+
+    #[test]
+    fn what_has_no_sender_is_counted_and_not_given() {
+        let mut batch = Batch::default();
+        for name in [&[][..], &[0xff; 16]] {
+            let piece = Piece { bytes: b"abc", name, control: &[], is_truncated: false };
+            give(piece, 100, &mut batch, &mut |_| panic!("nobody sent it"));
+        }
+        assert_eq!(batch, Batch { unreadable: 2, ..Batch::default() });
     }
 }

@@ -79,6 +79,10 @@ impl Sender for Ring {
                 let offset = index * self.bytes_max;
                 // SAFETY: nothing is under way, so that the kernel does not look at it.
                 fill(begun + index, unsafe { self.bytes.slice_mut(offset, bytes) });
+            }
+            // Only now, so that a `fill` that panics leaves nothing behind to be submitted later.
+            for index in 0..filled {
+                let offset = index * self.bytes_max;
                 let start = self.bytes.at(offset, bytes).cast_const();
                 let entry = opcode::Send::new(file, start, len).build();
                 // SAFETY: the piece stays as it is until `finish` has seen its completion. There is

@@ -332,6 +332,74 @@ fn a_wait_ends_when_nothing_comes_and_a_gathering_one_loses_nothing() {
 }
 
 #[test]
+fn what_is_there_is_given_at_once_and_no_more_than_a_batch_of_it() {
+    for style in Style::ALL.into_iter().filter(|it| *it != Style::Xdp) {
+        let socket = Place::Loopback.socket();
+        let sender = Place::Loopback.sender(socket.local_addr().unwrap());
+        for number in 0..7 {
+            sender.send(&[number]).unwrap();
+        }
+        // What was sent over loopback is there, at the latest when the first one is.
+        socket.set_read_timeout(Some(LONG)).unwrap();
+        socket.peek(&mut [0; 1]).unwrap();
+        let setup = Setup { gather: Duration::from_secs(2), batch: 3, ..Place::Loopback.setup() };
+        let mut receiver = style.open(socket, &setup).unwrap();
+        let (began, mut given) = (Instant::now(), 0);
+        while given < 7 {
+            let batch = receiver.receive(LONG, &mut |_| {}).unwrap();
+            assert!((1..=3).contains(&batch.datagrams), "{style}: {batch:?}");
+            given += batch.datagrams;
+        }
+        assert!(began.elapsed() < Duration::from_secs(2), "{style} waited for more");
+    }
+}
+
+#[test]
+fn of_merged_datagrams_the_kernel_counts_pieces_that_had_no_room() {
+    const PIECES: u64 = 20;
+    for style in [Style::Gro, Style::UringGro] {
+        let socket = Place::Loopback.socket();
+        socket2::SockRef::from(&socket).set_recv_buffer_size(1).unwrap();
+        let sender = Place::Loopback.sender(socket.local_addr().unwrap());
+        let mut sender = SendStyle::Gso.open(sender, 64, 1_000).unwrap();
+        let mut receiver = style.open(socket, &Place::Loopback.setup()).unwrap();
+        for _ in 0..PIECES {
+            assert_eq!(sender.send(64, 1_000, &mut |_, bytes| bytes.fill(1)).unwrap().calls, 1);
+        }
+        let mut came = Came::default();
+        let enough = |came, _, dropped| came + dropped * 64 == PIECES * 64;
+        let (given, _, dropped) = came.receive(&mut *receiver, enough);
+        assert!(given > 0 && dropped > 0, "{style}: {given} {dropped}");
+        assert_eq!(given + dropped * 64, PIECES * 64, "{style}");
+    }
+}
+
+#[test]
+fn a_sender_whose_filling_has_panicked_goes_on_with_what_is_new() {
+    for style in SendStyle::ALL {
+        let socket = Place::Loopback.socket();
+        let to = socket.local_addr().unwrap();
+        let mut receiver = Style::Recv.open(socket, &Place::Loopback.setup()).unwrap();
+        let mut sender = style.open(Place::Loopback.sender(to), 4, 10).unwrap();
+        let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // The first of a batch is filled, and with `one` it is sent.
+            let _ = sender.send(3, 10, &mut |number, bytes| {
+                assert_eq!(number, 0);
+                bytes.fill(1);
+            });
+        }));
+        assert!(broken.is_err(), "{style}");
+        let sent = sender.send(2, 10, &mut |_, bytes| bytes.fill(2)).unwrap();
+        assert_eq!(sent.datagrams, 2, "{style}");
+        let wanted = if style == SendStyle::One { 3 } else { 2 };
+        let mut came = Came::default();
+        assert_eq!(came.receive(&mut *receiver, |came, _, _| came == wanted).0, wanted);
+        let all = came.0.into_values().flatten().filter(|it| it == &[2; 10]).count();
+        assert_eq!(all, 2, "{style}");
+    }
+}
+
+#[test]
 fn an_interface_is_left_as_it_was() {
     let Some(place) = Place::of(Style::Xdp) else { return };
     place.receive(|| {

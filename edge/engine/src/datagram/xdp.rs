@@ -107,6 +107,8 @@ impl Xdp {
                     batch.bytes += datagram.bytes.len() as u64;
                     each(datagram);
                 }
+            } else {
+                batch.unreadable += 1;
             }
             let chunk = frame.addr & !(u64::from(CHUNK_BYTES) - 1);
             self.empty.write(empty.wrapping_add(number), chunk);

@@ -283,7 +283,7 @@ pub(crate) fn receive_datagrams(
         let tally = &mut worker.tally;
         tally.bytes += bytes;
         tally.datagrams += datagrams;
-        tally.foreign += foreign + batch.truncated;
+        tally.foreign += foreign + batch.truncated + batch.unreadable;
         tally.calls += batch.calls;
         tally.counts = sequence.counts();
         worker.set_idle(batch.datagrams == 0);

@@ -24,6 +24,7 @@ pub(super) const DATA: usize = UDP + 8;
 pub(super) const DATA_BYTES: i32 = 14 + 20 + 8;
 
 const IP_TOS: usize = IP + 1;
+const IP_BYTES: usize = IP + 2;
 const IP_FROM: usize = IP + 12;
 const UDP_BYTES: usize = UDP + 4;
 
@@ -33,8 +34,12 @@ pub(super) fn read(frame: &[u8]) -> Option<Datagram<'_>> {
     let from = Ipv4Addr::from(part::<4>(frame, IP_FROM)?);
     let port = u16::from_be_bytes(part(frame, UDP)?);
     let bytes = usize::from(u16::from_be_bytes(part(frame, UDP_BYTES)?));
-    // A short frame is filled up, so that it may be longer than what is in it.
-    let bytes = frame.get(DATA..UDP.checked_add(bytes)?)?;
+    let end = UDP.checked_add(bytes)?;
+    // What fills a short frame up belongs to no packet, whatever the datagram says of its length.
+    if end > IP + usize::from(u16::from_be_bytes(part(frame, IP_BYTES)?)) {
+        return None;
+    }
+    let bytes = frame.get(DATA..end)?;
     let ecn = frame.get(IP_TOS).map(|tos| tos & 3);
     Some(Datagram { bytes, from: SocketAddr::V4(SocketAddrV4::new(from, port)), ecn })
 }
@@ -81,5 +86,10 @@ pub(super) mod tests {
             odd[UDP_BYTES..UDP_BYTES + 2].copy_from_slice(&bytes.to_be_bytes());
             assert_eq!(read(&odd), None, "{bytes}");
         }
+        // A datagram that says it is longer than its packet, in a frame that was filled up.
+        let mut long = whole.clone();
+        long[UDP_BYTES..UDP_BYTES + 2].copy_from_slice(&12_u16.to_be_bytes());
+        long.extend([0; 18]);
+        assert_eq!(read(&long), None);
     }
 }

@@ -111,6 +111,7 @@ impl<'a> Teller<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Received {
     batch: Batch,
+    buffer_bytes: usize,
     dropped: u64,
 }
 
@@ -151,11 +152,13 @@ pub(super) fn measure(rig: Rig<'_>, case: Case) -> Result<Round, String> {
         let received = received.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let sent = sent.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let mut round = watched?;
-        let came = received.batch.datagrams + received.batch.truncated;
+        let came = received.batch.datagrams + received.batch.truncated + received.batch.unreadable;
         round.sent_in_all = sent;
         round.lost = sent.saturating_sub(came);
         round.dropped = received.dropped;
         round.truncated = received.batch.truncated;
+        round.unreadable = received.batch.unreadable;
+        round.buffer_bytes = received.buffer_bytes;
         Ok(round)
     })
 }
@@ -184,7 +187,7 @@ fn receive(
     pin(rig, 1)?;
     let socket = rig.place.receiver()?;
     let port = socket.local_addr().map_err(|error| error.to_string())?.port();
-    make_room(&socket, rig.plan.buffer_bytes);
+    let buffer_bytes = make_room(&socket, rig.plan.buffer_bytes);
     let setup = rig.place.complete(Setup {
         batch: rig.plan.batch,
         datagram_bytes_max: rig.plan.bytes.max(1),
@@ -212,22 +215,28 @@ fn receive(
             .map_err(failed)?;
         all += batch;
         teller.tell(all.datagrams, all.calls, || receiver.waiting_bytes().unwrap_or(0));
-        if batch.datagrams + batch.truncated > 0 || !is_sent.load(Ordering::Relaxed) {
+        if batch.datagrams + batch.truncated + batch.unreadable > 0
+            || !is_sent.load(Ordering::Relaxed)
+        {
             silent_since = None;
         } else if silent_since.get_or_insert_with(Instant::now).elapsed() > SILENCE {
             break;
         }
     }
     std::hint::black_box(sum);
-    Ok(Received { batch: all, dropped: receiver.dropped().unwrap_or(0) })
+    Ok(Received { batch: all, buffer_bytes, dropped: receiver.dropped().unwrap_or(0) })
 }
 
-/// As much room as the system gives: beyond its limit with the right to, else up to it.
-fn make_room(socket: &std::net::UdpSocket, bytes: usize) {
+/// As much room as the system gives: beyond its limit with the right to, else up to it. Tells how
+/// much that is; 0 if the system does not say.
+fn make_room(socket: &std::net::UdpSocket, bytes: usize) -> usize {
+    let options = socket2::SockRef::from(socket);
     if rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
         // A smaller buffer is the system's choice, and all styles get the same.
-        let _ = socket2::SockRef::from(socket).set_recv_buffer_size(bytes);
+        let _ = options.set_recv_buffer_size(bytes);
     }
+    // Linux doubles what it was asked for, for its own needs, and tells that. Source: socket(7).
+    options.recv_buffer_size().map_or(0, |it| it / 2)
 }
 
 fn send(rig: Rig<'_>, case: Case, port: u16, mut teller: Teller<'_>) -> Result<u64, String> {
@@ -312,6 +321,7 @@ fn watch(
         receiver: figures(&r0, &r1),
         sender: figures(&s0, &s1),
         machine_busy_s: machine.user_s + machine.system_s + machine.interrupt_s + machine.softirq_s,
+        machine_softirq_s: machine.interrupt_s + machine.softirq_s,
         stolen_s: machine.steal_s,
         series,
         ..Round::default()
@@ -345,7 +355,15 @@ fn sample(first: &Tally, last: &(Tally, Tally), now: &(Tally, Tally)) -> Sample 
 
 #[cfg(test)]
 mod tests {
-    use super::{Tally, figures};
+    use super::{Tally, figures, make_room};
+
+    #[test]
+    fn the_buffer_is_told_as_it_was_given() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(make_room(&socket, 100_000), 100_000);
+        // With rights and without, the system gives no less than it needs.
+        assert!(make_room(&socket, 1) > 1);
+    }
 
     #[test]
     fn the_halves_of_exact_time_are_told_by_ticks() {

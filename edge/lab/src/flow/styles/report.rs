@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::result::{Row, Sample, StylesResult};
-use super::table::{HEADS, LEGEND, cells, how, title, verdicts};
+use super::table::{HEADS, LEGEND, how, is_partial, lines, title, verdicts};
 use crate::measure::chart::{Axis, Bar, Bars, Chart, Dress, Line};
 use crate::measure::number::{bytes_f64, float, group_f64};
 use crate::measure::page::{self, Mood, badge, banner, figure, pairs, stamp};
@@ -26,9 +26,12 @@ fn write_page(out: &mut String, result: &StylesResult) -> std::fmt::Result {
         "<header><p class=\"kind\"><span>throng flow styles · {}</span>",
         escape(&stamp(result.unix_ms / 1_000))
     )?;
-    let missing = result.rows.iter().filter(|row| !row.why.is_empty()).count();
-    if missing > 0 {
-        badge(out, Mood::Warn, &format!("{missing} of {} rows not measured", result.rows.len()))?;
+    let count = |is: fn(&Row) -> bool| result.rows.iter().filter(|row| is(row)).count();
+    let missing = count(|row| row.rounds.is_empty() && !row.why.is_empty());
+    for (count, what) in [(missing, "not measured"), (count(is_partial), "measured in part")] {
+        if count > 0 {
+            badge(out, Mood::Warn, &format!("{count} of {} rows {what}", result.rows.len()))?;
+        }
     }
     write!(out, "</p><h1>{heading}</h1><ul class=\"verdicts\">")?;
     for verdict in verdicts(result) {
@@ -40,7 +43,7 @@ fn write_page(out: &mut String, result: &StylesResult) -> std::fmt::Result {
     }
     for section in result.sections() {
         if let Some(first) = section.first() {
-            write_section(out, first, section)?;
+            write_section(out, first, section, result.settings.rounds)?;
         }
     }
     write!(out, "<section><p class=\"how\">{}</p></section>", escape(LEGEND))?;
@@ -55,11 +58,10 @@ fn write_page(out: &mut String, result: &StylesResult) -> std::fmt::Result {
 /// A title, what is drawn of each look, and how it is told.
 type OverTime = (&'static str, fn(&Sample) -> f64, fn(f64) -> String);
 
-fn write_section(out: &mut String, first: &Row, section: &[Row]) -> std::fmt::Result {
-    let rows: Vec<_> = section
-        .iter()
-        .map(|row| {
-            let mut cells = cells(row, first);
+fn write_section(out: &mut String, first: &Row, section: &[Row], rounds: u32) -> std::fmt::Result {
+    let rows: Vec<_> = lines(section, rounds)
+        .into_iter()
+        .map(|mut cells| {
             cells.resize(HEADS.len(), String::new());
             cells
         })

@@ -82,10 +82,13 @@ pub struct Settings {
     pub gather_us: u64,
     /// Pieces taken with one call, where the style takes several.
     pub batch: usize,
-    /// Receive buffer that was asked for, in bytes.
+    /// Receive buffer that was asked for, in bytes; what was given is in [`Round::buffer_bytes`].
     pub buffer_bytes: usize,
     /// Processors of the sender and the receiver; none where there is only one.
     pub processors: Option<[usize; 2]>,
+    /// Whether those are two threads of one core.
+    #[serde(default)]
+    pub is_one_core: bool,
 }
 
 /// One style in one place.
@@ -122,17 +125,29 @@ pub struct Round {
     pub lost: u64,
     /// Of the whole time: sent.
     pub sent_in_all: u64,
-    /// Of the whole time: lost for lack of room at the receiver's socket, by its own count.
+    /// Of the whole time: lost for lack of room at the receiver's socket, by its own count; with
+    /// UDP_GRO of pieces, each of up to 64 datagrams.
     pub dropped: u64,
     /// Of the whole time: larger than they may be.
     pub truncated: u64,
+    /// Of the whole time: pieces that could not be read.
+    #[serde(default)]
+    pub unreadable: u64,
+    /// Receive buffer that the socket was given, in bytes; 0 where that is not known.
+    #[serde(default)]
+    pub buffer_bytes: usize,
     /// What the receiver's thread used.
     pub receiver: Figures,
     /// What the sender's thread used, with what the kernel did in its name: on one machine that is
-    /// the way to the receiver's socket too.
+    /// the way to the receiver's socket too, unless the kernel counts that apart
+    /// (CONFIG_IRQ_TIME_ACCOUNTING) or leaves it to ksoftirqd.
     pub sender: Figures,
-    /// Seconds that all processors of the machine were not idle, whoever used them.
+    /// Seconds that all processors of the machine were not idle, whoever used them, by the kernel's
+    /// ticks.
     pub machine_busy_s: f64,
+    /// The part of them in interrupts and softirqs, which may also be in what the threads used.
+    #[serde(default)]
+    pub machine_softirq_s: f64,
     /// Seconds that the host took from this machine.
     pub stolen_s: f64,
     /// Over time.

@@ -30,8 +30,12 @@ pub(super) const LEGEND: &str = "Medians of the rounds; ranges in brackets. per 
     interval over the rounds. rate, received: datagrams a second, and in the time that counts (of \
     senders: sent). lost: of what was sent. user, system: share of a processor that the compared thread \
     used. waiting: most bytes that waited in the kernel for the receiver. machine: time of all \
-    processors for each datagram received; in it is what the kernel does on the way, whoever it is \
-    counted for.";
+    processors for each datagram received, counted at the kernel's ticks; in it is what the kernel does \
+    on the way, whoever it is counted for. In the receiver's own time are its system calls, and not the \
+    way of a datagram to its socket or ring: that is in the sender's, or, where the kernel counts \
+    softirqs apart (CONFIG_IRQ_TIME_ACCOUNTING) or leaves them to ksoftirqd, in no thread's here. Softirqs \
+    that interrupt the receiver are in its time where they are not counted apart. By gro and uring-gro \
+    the socket counts what it drops (result.json) in pieces of up to 64 datagrams.";
 
 /// The title of rows that are compared.
 pub(super) fn title(row: &Row) -> String {
@@ -60,7 +64,8 @@ pub(super) fn how(result: &StylesResult) -> String {
     };
     let processors = match it.processors {
         Some([sender, receiver]) => {
-            format!("sender on processor {sender}, receiver on processor {receiver}")
+            let core = if it.is_one_core { ", two threads of one core" } else { "" };
+            format!("sender on processor {sender}, receiver on processor {receiver}{core}")
         }
         None => "sender and receiver share one processor: figures of little meaning".to_owned(),
     };
@@ -69,16 +74,25 @@ pub(super) fn how(result: &StylesResult) -> String {
     } else {
         String::new()
     };
+    let given = result.rows.iter().flat_map(|row| &row.rounds).map(|it| it.buffer_bytes);
+    let buffer = match given.filter(|it| *it > 0).min() {
+        Some(given) if given < it.buffer_bytes => format!(
+            "; receive buffers of {} and not {}, as the system gives no more",
+            bytes(given as u64),
+            bytes(it.buffer_bytes as u64)
+        ),
+        _ => String::new(),
+    };
     format!(
         "Datagrams of {} bytes, {rate}, {one} of a flow together ({many} where there are many \
          flows){work}; {} rounds of {} s; styles of many a call take {} pieces, and let more come \
-         for {} µs once they had to wait; {processors}.",
+         for {} µs once they had to wait; {processors}{buffer}.",
         it.bytes, it.rounds, it.span_s, it.batch, it.gather_us
     )
 }
 
 /// The cells of a row; one long one where there is nothing measured.
-pub(super) fn cells(row: &Row, first: &Row) -> Vec<String> {
+fn cells(row: &Row, first: &Row) -> Vec<String> {
     let mut cells = vec![row.style.clone()];
     let Some(per_cpu_s) = row.per_cpu_s() else {
         let why = if row.why.is_empty() { "not measured" } else { &row.why };
@@ -105,6 +119,25 @@ pub(super) fn cells(row: &Row, first: &Row) -> Vec<String> {
         group_f64(median(&count)),
     ]);
     cells
+}
+
+/// The lines of a section: the cells of each row, and beneath a row that failed in a later round one
+/// that says so.
+pub(super) fn lines(section: &[Row], rounds: u32) -> Vec<Vec<String>> {
+    let Some(first) = section.first() else { return Vec::new() };
+    let of = |row| {
+        let rest = is_partial(row).then(|| {
+            let why = format!("{} of {rounds} rounds: {}", row.rounds.len(), row.why);
+            vec![row.style.clone(), why]
+        });
+        std::iter::once(cells(row, first)).chain(rest)
+    };
+    section.iter().flat_map(of).collect()
+}
+
+/// Whether some rounds were measured, and one was not.
+pub(super) fn is_partial(row: &Row) -> bool {
+    !row.rounds.is_empty() && !row.why.is_empty()
 }
 
 /// By how much a row differs from the first, if there are rounds enough to say.
@@ -139,7 +172,7 @@ pub fn text(result: &StylesResult) -> String {
         if section.iter().any(|row| !row.rounds.is_empty()) {
             lines.push(HEADS.map(str::to_owned).to_vec());
         }
-        lines.extend(section.iter().map(|row| cells(row, first)));
+        lines.extend(self::lines(section, result.settings.rounds));
         // A reason is as long as it is, and stands in no column.
         let whole = lines.iter().filter(|cells| cells.len() == HEADS.len());
         let mut widths = [0; HEADS.len()];
@@ -222,7 +255,7 @@ pub(super) fn verdicts(result: &StylesResult) -> Vec<String> {
         let Some((best, _)) = best else { continue };
         let (title, plain) = (title(first), group_f64(plain.median));
         let first_style = &first.style;
-        told.push(if change(best, first).is_some_and(|it| !it.is_real()) {
+        let verdict = if change(best, first).is_some_and(|it| !it.is_real()) {
             format!(
                 "{title}: no style does more than {first_style} beyond noise ({plain} datagrams a \
                  CPU-second)."
@@ -234,9 +267,33 @@ pub(super) fn verdicts(result: &StylesResult) -> Vec<String> {
                 best.style,
                 ratio(best, first)
             )
-        });
+        };
+        told.push(format!("{verdict} {}", machine(section, best, first)));
     }
     told
+}
+
+/// Words for what the best row takes of all processors, and which row takes less of them: part of the
+/// work may be done for the receiver by others.
+fn machine(section: &[Row], best: &Row, first: &Row) -> String {
+    let of = |row: &Row| row.spread(Round::machine_ns).map_or(f64::MAX, |it| it.median);
+    let (best_ns, first_ns) = (of(best), of(first));
+    let told = format!(
+        "(machine: {} for each datagram, {} {})",
+        time_f64(best_ns),
+        first.style,
+        time_f64(first_ns)
+    );
+    match section.iter().min_by(|a, b| of(a).total_cmp(&of(b))) {
+        Some(least) if of(least) < best_ns => {
+            format!(
+                "{told} Of all processors {} takes least: {}.",
+                least.style,
+                time_f64(of(least))
+            )
+        }
+        _ => told,
+    }
 }
 
 #[cfg(test)]
@@ -314,6 +371,47 @@ pub(super) mod tests {
             verdicts.len() == 1 && verdicts[0].contains("time gro does 4.00 ×"),
             "{verdicts:?}"
         );
+    }
+
+    #[test]
+    fn a_verdict_tells_what_the_machine_took_and_who_took_least() {
+        let mut result = made_up();
+        let told = &verdicts(&result)[0];
+        assert!(told.ends_with("(machine: 1.50 µs for each datagram, recv 3.00 µs)"), "{told}");
+        for round in &mut result.rows[1].rounds {
+            round.machine_busy_s = 8.0;
+        }
+        let told = &verdicts(&result)[0];
+        let wanted = "gro does 4.00 ×";
+        assert!(told.contains(wanted) && told.contains("(machine: 4.00 µs"), "{told}");
+        assert!(told.ends_with("Of all processors recv takes least: 3.00 µs."), "{told}");
+    }
+
+    #[test]
+    fn a_row_that_failed_later_says_how_many_rounds_it_is_of() {
+        let mut result = made_up();
+        result.settings.rounds = 4;
+        result.rows[1].why = "receiving: it broke".to_owned();
+        let text = text(&result);
+        assert!(text.contains("4.00 × (3."), "{text}");
+        assert!(text.contains("\n  gro    3 of 4 rounds: receiving: it broke\n"), "{text}");
+        let page = super::super::report(&result);
+        assert!(page.contains("3 of 4 rounds: receiving: it broke"));
+        assert!(page.contains("2 of 4 rows not measured"));
+        assert!(page.contains("1 of 4 rows measured in part"));
+    }
+
+    #[test]
+    fn what_the_machine_did_not_give_is_said() {
+        let mut result = made_up();
+        result.settings.processors = Some([0, 1]);
+        result.settings.buffer_bytes = 4_000_000;
+        assert!(how(&result).ends_with("receiver on processor 1."));
+        result.settings.is_one_core = true;
+        result.rows[1].rounds[1].buffer_bytes = 212_992;
+        let how = how(&result);
+        let words = "two threads of one core; receive buffers of 213.0 KB and not 4.0 MB, as";
+        assert!(how.contains(words), "{how}");
     }
 
     #[test]
