@@ -255,7 +255,7 @@ fn edges_have_a_limit() {
     let (ann, bob) = (world.user("ann"), world.user("bob"));
     let params = [Param::Int(EDGES_MAX), Param::Blob(ann.claims.user_id.as_bytes())];
     world.db.execute("UPDATE users SET edge_count = $1 WHERE id = $2", &params).unwrap();
-    let refusal = "429 8 Cannot have more than 10000 friends, invitations and blocks.";
+    let refusal = "429 8 Cannot have more than 2000 friends, invitations and blocks.";
     assert_eq!(add(&mut world, &ann, &bob), refusal);
     assert_eq!(block(&mut world, &ann, &bob), refusal);
     // Others may still invite; to accept that is to have one more, and to block them as well.

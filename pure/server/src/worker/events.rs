@@ -1,9 +1,11 @@
 //! The thread of events: what has happened waits here for its handler, and nobody for that. When too
 //! much waits, what comes is forgotten and counted, as in Nakama. Users take turns, and one of them has
-//! a part of the queue at most, so that one who tells of a thousand things a second is heard of as
+//! a part of the queue at most, in number and in bytes, so that one who tells of a thousand things a second is heard of as
 //! often as all others, and takes nobody's place.
 //!
 //! Source: Nakama 3.40, `server/runtime_event.go`.
+
+use std::collections::BTreeMap;
 
 use event::Now;
 use game::events::Job;
@@ -24,12 +26,15 @@ pub(super) struct EventQueue {
     queue: FairQueue<Uuid, Job>,
     len_max: usize,
     bytes: usize,
+    /// Of those of whom something waits.
+    bytes_of: BTreeMap<Uuid, usize>,
     dropped_count: u64,
 }
 
 impl EventQueue {
     pub(super) fn new(len_max: usize) -> Self {
-        Self { queue: FairQueue::default(), len_max, bytes: 0, dropped_count: 0 }
+        let queue = FairQueue::default();
+        Self { queue, len_max, bytes: 0, bytes_of: BTreeMap::new(), dropped_count: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -45,14 +50,18 @@ impl EventQueue {
     fn push(&mut self, job: Job) -> bool {
         let user_id = job.context.user_id;
         let bytes = job.event.bytes();
-        let share =
-            if user_id.is_some() { (self.len_max / USER_SHARES).max(1) } else { usize::MAX };
         let key = user_id.unwrap_or_default();
-        let has_room = self.queue.len() < self.len_max
-            && self.queue.len_of(key) < share
-            && self.bytes + bytes <= BYTES_MAX;
+        let waiting = self.bytes_of.get(&key).copied().unwrap_or(0);
+        // One event has room, however large.
+        let is_within_share = user_id.is_none()
+            || waiting == 0
+            || (self.queue.len_of(key) < self.len_max / USER_SHARES
+                && waiting + bytes <= BYTES_MAX / USER_SHARES);
+        let has_room =
+            self.queue.len() < self.len_max && is_within_share && self.bytes + bytes <= BYTES_MAX;
         if has_room {
             self.bytes += bytes;
+            self.bytes_of.insert(key, waiting + bytes);
             self.queue.push(key, job);
         } else {
             self.dropped_count += 1;
@@ -62,7 +71,14 @@ impl EventQueue {
 
     fn pop(&mut self) -> Option<Job> {
         let job = self.queue.pop()?;
-        self.bytes -= job.event.bytes();
+        let (key, bytes) = (job.context.user_id.unwrap_or_default(), job.event.bytes());
+        self.bytes -= bytes;
+        if let Some(waiting) = self.bytes_of.get_mut(&key) {
+            *waiting -= bytes;
+            if *waiting == 0 {
+                self.bytes_of.remove(&key);
+            }
+        }
         Some(job)
     }
 }
@@ -129,7 +145,20 @@ mod tests {
         let order: Vec<String> =
             std::iter::from_fn(|| queue.pop()).map(|it| it.event.name).collect();
         assert_eq!(order, ["0", "of two", "of a script", "1", "2", "3"]);
-        assert!(queue.is_empty() && queue.bytes == 0);
+        assert!(queue.is_empty() && queue.bytes == 0 && queue.bytes_of.is_empty());
+    }
+
+    #[test]
+    fn one_user_s_large_events_leave_room_for_others() {
+        let mut queue = EventQueue::new(65_536);
+        let large = "x".repeat(250_000);
+        let taken = (0..300).filter(|_| queue.push(job(1, &large))).count();
+        assert_eq!(taken, 4, "a mebibyte");
+        for user in 2..=60 {
+            assert!(queue.push(job(user, &large)), "{user}");
+        }
+        let larger = "x".repeat(2 << 20);
+        assert!(queue.push(job(61, &larger)) && !queue.push(job(61, "")));
     }
 
     #[test]
