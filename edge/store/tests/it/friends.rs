@@ -262,7 +262,7 @@ fn edges_have_a_limit() {
     assert_eq!(add(&mut world, &bob, &ann), "200 {}");
     assert_eq!(add(&mut world, &ann, &bob), refusal);
     assert_eq!(block(&mut world, &ann, &bob), refusal);
-    assert_eq!(edges(&mut world, &ann, &bob), "r10001s1");
+    assert_eq!(edges(&mut world, &ann, &bob), "r2001s1");
     let id = Param::Blob(ann.claims.user_id.as_bytes());
     let sql = "UPDATE users SET edge_count = edge_count - 1 WHERE id = $1";
     world.db.execute(sql, &[id]).unwrap();
