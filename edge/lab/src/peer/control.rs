@@ -21,6 +21,10 @@ const LOOK: Duration = Duration::from_millis(1);
 /// one for each of its connections.
 const LINES_MAX: usize = 1_024;
 
+/// Reads of one turn, each of at most [`LINE_BYTES_MAX`]; the rest waits in the socket for the next.
+/// Whoever writes without a pause does not keep the caller from looking at its time and its signals.
+const READS_MAX: usize = 16;
+
 /// Where a session is opened, and what for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dial<'a> {
@@ -122,14 +126,15 @@ impl Control {
         })
     }
 
-    /// To be called several times a second: says that this end is there, and hears the other.
+    /// To be called several times a second: says that this end is there, and hears the other, but not
+    /// more than a bounded part of what it says.
     pub(crate) fn turn(&mut self) -> Result<(), Gone> {
         if self.said.elapsed() >= BEAT {
             self.said = Instant::now();
             self.say("?\n")?;
         }
         let mut bytes = [0; LINE_BYTES_MAX];
-        loop {
+        for _ in 0..READS_MAX {
             match self.stream.read(&mut bytes) {
                 Ok(0) => return Err(Gone::Closed),
                 Ok(len) => self.hear(&bytes[..len])?,
@@ -220,5 +225,43 @@ impl Control {
     pub(crate) fn end(mut self, why: &str) {
         // Who is gone need not know.
         let _ = self.say(&format!("bye {why}\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::TcpListener;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::super::protocol::{Reply, Service};
+    use super::{Control, Dial, LINES_MAX};
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn a_server_that_never_stops_writing_does_not_hold_the_caller() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+            stream.write_all(Reply::line(1).as_bytes()).unwrap();
+            let lines = "at 1 2 3\n".repeat(4_096);
+            while stream.write_all(lines.as_bytes()).is_ok() {}
+        });
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            let dial = Dial { service: Service::Flow, addr, token: None, timeout: PATIENCE };
+            let mut control = Control::open(dial).unwrap();
+            let count = 100;
+            (0..count).for_each(|_| control.turn().unwrap());
+            // Nor does waiting for a line that never comes.
+            let waited = control.await_line("ended", Duration::from_millis(20)).unwrap();
+            tell.send((waited, control.lines.len())).unwrap();
+        });
+        let (waited, lines) = told.recv_timeout(PATIENCE).expect("held");
+        assert!(waited.is_none() && lines > 0 && lines <= LINES_MAX, "{waited:?} {lines}");
     }
 }

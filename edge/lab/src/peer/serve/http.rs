@@ -45,6 +45,9 @@ pub(super) fn serve(
     loop {
         let next = answer(&mut decoder, &bytes, &mut out, state, peer);
         stream.write_all(&out)?;
+        if !out.is_empty() {
+            reading.begin();
+        }
         out.clear();
         match next {
             Next::Go => {}
@@ -70,6 +73,11 @@ impl Reading {
         Self { began: Instant::now(), was_idle: true }
     }
 
+    /// A message was whole and answered: what came of the next one has its own time.
+    fn begin(&mut self) {
+        self.began = Instant::now();
+    }
+
     /// Length of what came; none when the connection is to end.
     fn next(
         &mut self,
@@ -84,14 +92,21 @@ impl Reading {
         self.was_idle = is_idle;
         let most = if is_idle { IDLE_MAX } else { SLOW_MAX };
         loop {
+            // Before each read: bytes that trickle in let none of them wait for long.
+            if state.is_over() {
+                return Ok(None);
+            }
+            if self.began.elapsed() > most {
+                if !is_idle {
+                    state.count(|it| it.refused_form += 1);
+                }
+                return Ok(None);
+            }
             match stream.read(input) {
                 Ok(0) => return Ok(None),
                 Ok(len) => return Ok(Some(len)),
                 Err(error) if is_time_up(&error) => {}
                 Err(error) => return Err(error),
-            }
-            if state.is_over() || self.began.elapsed() > most {
-                return Ok(None);
             }
         }
     }
@@ -205,6 +220,9 @@ fn frames(stream: &mut TcpStream, state: &State, first: Vec<u8>) -> std::io::Res
             state.count(|it| it.frames += 1);
         }
         stream.write_all(&out)?;
+        if !out.is_empty() {
+            reading.begin();
+        }
         out.clear();
         if is_over {
             return Ok(());
@@ -214,5 +232,89 @@ fn frames(stream: &mut TcpStream, state: &State, first: Vec<u8>) -> std::io::Res
         };
         bytes.clear();
         bytes.extend_from_slice(&input[..len]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    use super::super::super::gone::would_wait;
+    use super::super::LOOK;
+    use super::super::state::tests::state;
+    use super::{SLOW_MAX, serve};
+
+    const EVERY: Duration = Duration::from_millis(20);
+    const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                           Sec-WebSocket-Version: 13\r\n\
+                           Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+    /// Sends `first`, then `then` every 20 ms; how long until the server closed, `most` if it did not.
+    /// And how many the server refused.
+    fn closed_after(first: &[u8], then: &[u8], most: Duration) -> (Duration, u64) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut stream, peer) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(LOOK)).unwrap();
+        client.set_read_timeout(Some(EVERY)).unwrap();
+        let server = std::thread::spawn(move || {
+            let state = state();
+            // How the client closes is of no matter.
+            let _ = serve(&mut stream, peer, &state, b"");
+            state.counts().refused_form
+        });
+        let began = Instant::now();
+        client.write_all(first).unwrap();
+        let mut bytes = [0; 4_096];
+        let mut sent = Instant::now();
+        while began.elapsed() < most {
+            match client.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if would_wait(&error) => {}
+                Err(_) => break,
+            }
+            if sent.elapsed() >= EVERY {
+                sent = Instant::now();
+                if client.write_all(then).is_err() {
+                    break;
+                }
+            }
+        }
+        let took = began.elapsed();
+        drop(client);
+        (took, server.join().unwrap())
+    }
+
+    /// A masked frame of WebSocket up to its payload; a mask of zeros changes nothing.
+    fn frame(len: u16) -> Vec<u8> {
+        [&[0x82, 0xfe][..], &len.to_be_bytes(), &[0; 4]].concat()
+    }
+
+    #[test]
+    fn what_trickles_has_its_time_and_what_is_busy_is_not_cut() {
+        let head = b"GET / HTTP/1.1\r\nX-A: ".to_vec();
+        let body = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n".to_vec();
+        let slow_frame = [UPGRADE.as_bytes(), &frame(60_000)].concat();
+        // A frame has always begun and is whole 20 ms later.
+        let cut = [UPGRADE.as_bytes(), &frame(200), &[7; 100]].concat();
+        let busy = [&[7; 100][..], &frame(200), &[7; 100]].concat();
+        let most = SLOW_MAX * 2;
+        std::thread::scope(|scope| {
+            for first in [head, body, slow_frame] {
+                scope.spawn(move || {
+                    let (took, refused) = closed_after(&first, b"a", most);
+                    let told = format!("{took:?} {:?}", String::from_utf8_lossy(&first));
+                    assert!(took >= SLOW_MAX && took < most && refused == 1, "{told}");
+                });
+            }
+            scope.spawn(move || {
+                let most = SLOW_MAX + Duration::from_secs(1);
+                let (took, refused) = closed_after(&cut, &busy, most);
+                assert!(took >= most && refused == 0, "{took:?} {refused}");
+            });
+        });
     }
 }

@@ -288,14 +288,14 @@ impl Drop for Place {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::sync::Arc;
 
     use super::super::ServeOptions;
     use super::{MESSAGES_BYTES_MAX, SMALL_BYTES, Service, State};
 
-    fn state() -> Arc<State> {
+    pub(in super::super) fn state() -> Arc<State> {
         let options = ServeOptions {
             address: ([127, 0, 0, 1], 0).into(),
             token: None,
