@@ -376,7 +376,10 @@ mod tests {
             ("load register ccu --rate 5", "scenario `ccu`: it has no paced loop"),
             ("load register ws-echo --pipeline 5", "scenario `ws-echo`: it has no HTTP request"),
             ("load ccu match --json x", "--json takes one run"),
-            ("load ccu match --expect rpc.rate>1", "no operation of `ccu`, `match`"),
+            (
+                "load ccu match --expect rpc.rate>1",
+                "`match` has no operation `rpc`, but authenticate",
+            ),
             ("load ccu --expect rate", "not a condition"),
             ("load ccu --target wss://a", "https://host:port (sockets are"),
             ("load ccu --target https://", "is not a target"),

@@ -94,7 +94,7 @@ fn exit_codes_tell_who_was_wrong() {
         (&["load", "rpc-lua", "ccu", "--rpc", "x"], 2, "scenario `ccu`: it has no variable"),
         (&["load", "ccu", "--target", "wss://a:1"], 2, "write http://host:port or https://host"),
         (&["load", "ccu", "--tls-ca", "a"], 2, "--tls-ca: no --target begins with https://"),
-        (&["load", "ccu", "--expect", "x.rate > 1"], 2, "names no operation of `ccu`"),
+        (&["load", "ccu", "--expect", "x.rate > 1"], 2, "`ccu` has no operation `x`, but"),
         (&["load", "ccu", "--players", "0"], 2, "--players"),
         (&["options"], 0, "socket.port = 7350"),
         (&["options", "--markdown"], 0, "# Configuration"),
