@@ -66,7 +66,7 @@ fn a_server_says_what_it_does_not_understand() {
     }
     // Two connections that say nothing are all that an address may have. Those of before may have
     // their places a little longer on a busy machine: then these are told so.
-    let hold = |_| {
+    let hold = |()| {
         let began = Instant::now();
         while began.elapsed() < SOON {
             let mut stream = TcpStream::connect(at(port)).unwrap();
