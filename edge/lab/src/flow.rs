@@ -2,7 +2,7 @@
 //!
 //! [`Plan`] is what is asked for, [`run`] does it and returns a result of the form of
 //! [`crate::load`]'s, with the same files and the same report; [`text`] writes it for a terminal and
-//! [`ntttcp`] for programs that read NTttcp's. The other end is `throng ping serve`.
+//! `ntttcp` for programs that read NTttcp's. The other end is `throng ping serve`.
 //!
 //! Both ends count the same stretches of time, each by its own clock (see `meter`): the receiver's
 //! figure is the headline, the sender's stands beside it, and what each thread used of its processor is

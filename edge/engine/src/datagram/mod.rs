@@ -10,7 +10,7 @@
 //! Receivers and senders stay on the thread that has opened them.
 //!
 //! Unsafe code hands addresses to the kernel. Two rules keep it sound: memory that the kernel may
-//! write to lies in a [`Block`](crate::block::Block) that lives as long as what the kernel was told
+//! write to lies in a `Block` that lives as long as what the kernel was told
 //! about it, and lengths that the kernel reports are compared with what it was given.
 
 mod address;

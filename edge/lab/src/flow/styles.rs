@@ -3,7 +3,7 @@
 //! meets all alike.
 //!
 //! [`Plan`] is what is asked for, [`run`] does it, over loopback and over a veth pair between two
-//! network namespaces that it makes; [`text`], [`report`] and [`csv`] show the [`StylesResult`]. What
+//! network namespaces that it makes; [`text`], [`report`] and [`csv()`] show the [`StylesResult`]. What
 //! cannot be done here (no privileges, no such style in the kernel) is a row that says why.
 //!
 //! The experiment is L. Holgate's ("Windows Server 2012 Registered I/O Performance, take 2", 2012): a
