@@ -1,19 +1,20 @@
-//! Memory at a fixed place that is lent to the kernel.
+//! Memory at a fixed place that is lent to the kernel, or that it lends to us.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// Page-aligned memory at a fixed place, zeroed at first, unmapped on drop. Mapping only reserves it:
-/// the system gives pages as they are first written to.
+/// Page-aligned memory at a fixed place, unmapped on drop.
 pub(crate) struct Block {
     start: NonNull<u8>,
     bytes: usize,
 }
 
 impl Block {
-    /// Maps so many bytes, one at least.
+    /// Maps so many bytes, one at least, zeroed at first. Mapping only reserves them: the system gives
+    /// pages as they are first written to.
     ///
     /// # Errors
     /// What mmap(2) says when it is too much.
@@ -21,6 +22,19 @@ impl Block {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new mapping, at a place that the system chooses.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags)? };
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, bytes })
+    }
+
+    /// Maps so many bytes of the kernel's, at `place` of what a file of its stands for.
+    ///
+    /// # Errors
+    /// What mmap(2) says.
+    pub(crate) fn of_kernel(file: impl AsFd, place: u64, bytes: usize) -> io::Result<Self> {
+        let (protection, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
+        // SAFETY: a new mapping, at a place that the system chooses.
+        let start = unsafe { mmap(std::ptr::null_mut(), bytes, protection, flags, file, place)? };
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { start, bytes })
     }
@@ -46,7 +60,8 @@ impl Block {
     #[inline]
     pub(crate) unsafe fn slice(&self, offset: usize, len: usize) -> &[u8] {
         let start = self.at(offset, len);
-        // SAFETY: inside the mapping, which was zeroed; the rest is promised by the caller.
+        // SAFETY: inside the mapping, whose bytes are the system's from the start; the rest is promised
+        // by the caller.
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 
@@ -57,15 +72,15 @@ impl Block {
     #[inline]
     pub(crate) unsafe fn slice_mut(&mut self, offset: usize, len: usize) -> &mut [u8] {
         let start = self.at(offset, len);
-        // SAFETY: inside the mapping, which was zeroed; borrowed mutably; the rest is promised by
-        // the caller.
+        // SAFETY: inside the mapping, whose bytes are the system's from the start; borrowed mutably;
+        // the rest is promised by the caller.
         unsafe { std::slice::from_raw_parts_mut(start, len) }
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length, and unmapped only here.
+        // SAFETY: mapped when it was made, with this length, and unmapped only here.
         if let Err(error) = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) } {
             tracing::error!(%error, "cannot give memory back");
         }

@@ -16,7 +16,7 @@ use lab::flow::{Mapping, Plan, PlanError, Protocol, Rate, SendStyle, Style};
 use lab::load::expect::Condition;
 use lab::load::{Finished, Stage, Summary};
 use lab::measure::Span;
-use lab::ping::{Family, Kind, Place, Size};
+use lab::ping::{Kind, Place, Size};
 
 use crate::load::{Interrupt, files};
 use crate::measured::{self, Places};
@@ -146,12 +146,7 @@ fn plan(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<Plan> {
             "no target: throng flow HOST:PORT; at the other end `throng ping serve` answers"
         ),
     };
-    let family = match (matches.get_flag("ipv4"), matches.get_flag("ipv6")) {
-        (true, _) => Family::V4,
-        (_, true) => Family::V6,
-        _ => Family::Any,
-    };
-    let place = Place::parse(&target, Kind::Tcp, family)?;
+    let place = Place::parse(&target, Kind::Tcp, measured::family(matches))?;
     let usual = if is_udp { "1200" } else { "128k" };
     let size: Size = word("size").unwrap_or(usual).parse().context("-l")?;
     let rate = word("rate").map(str::parse::<Rate>).transpose().context("--rate")?;

@@ -1,5 +1,5 @@
-//! What `throng ping` and `throng flow` do with a result: places for its files that were tried before
-//! the run, the files, what is printed last, the exit code.
+//! What `throng ping` and `throng flow` share: flags that both have, places for a result's files that
+//! were tried before the run, the files, what is printed last, the exit code.
 //!
 //! In: flags and a finished run. Out: files, lines, a code. What is measured is `lab`'s.
 
@@ -9,10 +9,45 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use lab::load::{Finished, Intervals, Summary, advice};
+use lab::ping::Family;
 
 use crate::load::files::{self, Claim};
 use crate::load::{Interrupt, result_files};
 use crate::{EXIT_FAILED, complain};
+
+/// Help of the flag with which a client says its token.
+pub const SAY_TOKEN: &str =
+    "Says to the server that one may; THRONG_TOKEN in the environment is not seen by others";
+
+/// A flag that is given or not.
+pub fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+/// A flag with a value.
+pub fn value(name: &'static str, form: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(form).help(help)
+}
+
+/// The flag of a token.
+pub fn token_arg(help: &'static str) -> Arg {
+    value("token", "TOKEN", help)
+}
+
+/// The flags of an address's kind, which [`family`] reads.
+pub fn families() -> [Arg; 2] {
+    let ipv6 = flag("ipv6", "Use IPv6").short('6');
+    [flag("ipv4", "Use IPv4").short('4').conflicts_with("ipv6"), ipv6]
+}
+
+/// Of which kind an address is to be.
+pub fn family(matches: &ArgMatches) -> Family {
+    match (matches.get_flag("ipv4"), matches.get_flag("ipv6")) {
+        (true, _) => Family::V4,
+        (_, true) => Family::V6,
+        _ => Family::Any,
+    }
+}
 
 /// The environment variable that says the token where no flag does: flags can be seen by others.
 const TOKEN: &str = "THRONG_TOKEN";
@@ -39,14 +74,12 @@ pub fn said_token(matches: &ArgMatches) -> anyhow::Result<Option<String>> {
 
 /// The flags of a result.
 pub fn args(example: &'static str) -> [Arg; 3] {
-    let value = |name: &'static str, form: &'static str| Arg::new(name).long(name).value_name(form);
     let path = value_parser!(PathBuf);
+    let files = "Write result.json, result.hlog, series.csv and report.html there";
     [
-        value("out", "DIR")
-            .value_parser(path.clone())
-            .help("Write result.json, result.hlog, series.csv and report.html there"),
-        value("json", "FILE").value_parser(path).help("Write the result as JSON"),
-        value("expect", "CONDITION")
+        value("out", "DIR", files).value_parser(path.clone()),
+        value("json", "FILE", "Write the result as JSON").value_parser(path),
+        value("expect", "CONDITION", "")
             .action(ArgAction::Append)
             .help(format!("Exit with 1 unless it holds: {example}")),
     ]

@@ -15,7 +15,7 @@ use clap::ArgMatches;
 use lab::load::expect::Condition;
 use lab::load::{Finished, Stage, screen};
 use lab::measure::Span;
-use lab::ping::{Amount, Buckets, Family, Interval, Kind, Place, Plan, Process, Size};
+use lab::ping::{Amount, Buckets, Interval, Kind, Place, Plan, Process, Size};
 
 use crate::load::Interrupt;
 use crate::measured::{self, Places};
@@ -94,12 +94,7 @@ fn plan(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<Plan> {
     let target =
         word("target").context("no target: throng ping HOST:PORT, or throng ping serve")?;
     let kind = kind(matches, target);
-    let family = match (matches.get_flag("ipv4"), matches.get_flag("ipv6")) {
-        (true, _) => Family::V4,
-        (_, true) => Family::V6,
-        _ => Family::Any,
-    };
-    let place = Place::parse(target, kind, family)?;
+    let place = Place::parse(target, kind, measured::family(matches))?;
     let amount: Amount = word("number").unwrap_or("5s").parse().context("-n")?;
     ensure!(
         !matches!(amount, Amount::Count(0) | Amount::Time(Duration::ZERO)),

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command, value_parser};
 
+use crate::measured::{SAY_TOKEN, families, flag, token_arg, value};
+
 const EXAMPLES: &str = "\
 Examples:
   throng ping serve --address 10.0.0.2 --port 9500         the other end (with THRONG_TOKEN=…)
@@ -48,14 +50,6 @@ pub fn command() -> Command {
             value("ntttcp", "FILE", "Write what NTttcp for Linux would: FILE.xml or FILE.json")
                 .value_parser(value_parser!(PathBuf)),
         )
-}
-
-fn flag(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
-}
-
-fn value(name: &'static str, form: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(form).help(help)
 }
 
 fn carried() -> [Arg; 10] {
@@ -104,19 +98,11 @@ fn threads() -> [Arg; 3] {
 }
 
 fn places() -> [Arg; 5] {
+    let [ipv4, ipv6] = families();
     [
-        Arg::new("ipv4")
-            .short('4')
-            .long("ipv4")
-            .action(ArgAction::SetTrue)
-            .help("Use IPv4")
-            .conflicts_with("ipv6"),
-        Arg::new("ipv6").short('6').long("ipv6").action(ArgAction::SetTrue).help("Use IPv6"),
-        value(
-            "token",
-            "TOKEN",
-            "Says to the server that one may; THRONG_TOKEN in the environment is not seen by others",
-        ),
+        ipv4,
+        ipv6,
+        token_arg(SAY_TOKEN),
         value("timeout", "TIME", "Silence after which the other end is gone [1500ms]"),
         value("peer", "TEXT", "What is measured, kept in the result"),
     ]

@@ -16,6 +16,7 @@ use lab::ping::Size;
 
 use crate::load::Interrupt;
 use crate::load::files::{self, Claim};
+use crate::measured::value;
 use crate::{EXIT_FAILED, EXIT_WRONG, complain};
 
 const EXAMPLES: &str = "\
@@ -44,10 +45,6 @@ pub(super) fn command() -> Command {
             value("out", "DIR", "Write result.json, series.csv and report.html there")
                 .value_parser(value_parser!(PathBuf)),
         )
-}
-
-fn value(name: &'static str, form: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(form).help(help)
 }
 
 fn measurements() -> [Arg; 6] {

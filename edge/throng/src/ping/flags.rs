@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
+use crate::measured::{SAY_TOKEN, families, flag, token_arg, value};
+
 const EXAMPLES: &str = "\
 Examples:
   throng ping serve --port 9500                            the other end
@@ -59,14 +61,6 @@ fn help() -> Arg {
     Arg::new("help").long("help").action(ArgAction::Help).help("Print help")
 }
 
-fn flag(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
-}
-
-fn value(name: &'static str, form: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(form).help(help)
-}
-
 fn kinds() -> [Arg; 5] {
     [
         flag("udp", "UDP round trips; TCP round trips by default"),
@@ -95,17 +89,11 @@ fn pings() -> [Arg; 8] {
 }
 
 fn places() -> [Arg; 7] {
+    let [ipv4, ipv6] = families();
     [
-        Arg::new("ipv4")
-            .short('4')
-            .long("ipv4")
-            .action(ArgAction::SetTrue)
-            .help("Use IPv4")
-            .conflicts_with("ipv6"),
-        Arg::new("ipv6").short('6').long("ipv6").action(ArgAction::SetTrue).help("Use IPv6"),
-        token(
-            "Says to the server that one may; THRONG_TOKEN in the environment is not seen by others",
-        ),
+        ipv4,
+        ipv6,
+        token_arg(SAY_TOKEN),
         flag("busy-poll", "Wait without sleeping: takes a processor for each stream"),
         value("pin", "CPU", "Processor of the streams").value_parser(value_parser!(usize)),
         flag("realtime", "Streams before all ordinary threads (SCHED_FIFO; takes CAP_SYS_NICE)"),
@@ -121,10 +109,6 @@ fn results() -> [Arg; 4] {
         "Buckets of the histogram, or their bounds: 0.05,0.1,1 (ms) [20]",
     );
     [histogram.short('h'), out, json, expect]
-}
-
-fn token(help: &'static str) -> Arg {
-    value("token", "TOKEN", help)
 }
 
 fn serve() -> Command {
@@ -148,7 +132,7 @@ fn serve() -> Command {
                 .default_value("9500")
                 .value_parser(value_parser!(u16)),
         )
-        .arg(token("What clients have to say; needed to listen wider than loopback"))
+        .arg(token_arg("What clients have to say; needed to listen wider than loopback"))
         .arg(number("connections", "512", "Connections in all"))
         .arg(number("per-address", "128", "Connections of one address"))
         .arg(number("flows", "8", "Flows at once, of everybody"))

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::ping::relay::{Harm, Relay};
-use super::ping::{Folder, Process, SOON, at, number, server};
+use super::ping::{Folder, Process, SOON, at, fails_soon, number, server};
 use super::{Ran, throng};
 
 mod failures;

@@ -20,6 +20,18 @@ mod truth;
 /// this machine's other work take.
 pub(super) const SOON: Duration = Duration::from_millis(3_500);
 
+/// What a command said that had to fail soon.
+pub(super) fn fails_soon(run: fn(&[&str]) -> Ran, args: &[&str], part: &str) -> Ran {
+    let began = Instant::now();
+    let ran = run(args);
+    let took = began.elapsed();
+    let told = format!("{args:?} {took:?}\n{}{}", ran.out, ran.err);
+    assert_eq!(ran.code, Some(1), "{told}");
+    assert!(ran.err.contains(part), "`{part}`: {told}");
+    assert!(took < SOON, "{told}");
+    ran
+}
+
 /// A folder that is gone when the test is done.
 pub(super) struct Folder(pub(super) PathBuf);
 

@@ -5,12 +5,10 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-
 use super::super::address::part;
+use crate::block::Block;
 
 /// Where a ring's parts lie in its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +34,7 @@ impl Offsets {
 
 /// A ring of entries of type `T`, which are numbers.
 pub(super) struct Shared<T> {
-    start: NonNull<u8>,
-    bytes: usize,
+    memory: Block,
     offsets: Offsets,
     /// A power of two.
     count: u32,
@@ -58,18 +55,14 @@ impl<T: Copy> Shared<T> {
     ) -> io::Result<Self> {
         let bytes = offsets.entries + count as usize * size_of::<T>();
         assert!(offsets.producer + 4 <= bytes && offsets.consumer + 4 <= bytes, "rings overlap");
-        let (protection, flags) =
-            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
-        // SAFETY: a new mapping, at a place that the system chooses.
-        let start = unsafe { mmap(std::ptr::null_mut(), bytes, protection, flags, socket, place)? };
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, bytes, offsets, count, entry: std::marker::PhantomData })
+        let memory = Block::of_kernel(socket, place, bytes)?;
+        Ok(Self { memory, offsets, count, entry: std::marker::PhantomData })
     }
 
     fn counter(&self, offset: usize) -> &AtomicU32 {
         // SAFETY: inside the mapping and aligned, which was looked at when it was mapped; both
         // sides use it atomically.
-        unsafe { AtomicU32::from_ptr(self.start.add(offset).cast().as_ptr()) }
+        unsafe { AtomicU32::from_ptr(self.memory.start().add(offset).cast().as_ptr()) }
     }
 
     fn producer(&self) -> &AtomicU32 {
@@ -83,7 +76,7 @@ impl<T: Copy> Shared<T> {
     fn entry(&self, number: u32) -> *mut T {
         let place = (number & (self.count - 1)) as usize;
         // SAFETY: `place` is below `count`, so that the entry lies inside the mapping.
-        unsafe { self.start.add(self.offsets.entries).cast::<T>().add(place).as_ptr() }
+        unsafe { self.memory.start().add(self.offsets.entries).cast::<T>().add(place).as_ptr() }
     }
 
     /// Where the first entry is that the kernel has produced, and how many there are.
@@ -118,15 +111,6 @@ impl<T: Copy> Shared<T> {
     /// Shows entries before `number` to the kernel.
     pub(super) fn produce_until(&self, number: u32) {
         self.producer().store(number, Ordering::Release);
-    }
-}
-
-impl<T> Drop for Shared<T> {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `map` with this length, and unmapped only here.
-        if let Err(error) = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) } {
-            tracing::error!(%error, "cannot give memory back");
-        }
     }
 }
 

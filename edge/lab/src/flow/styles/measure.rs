@@ -16,7 +16,7 @@ use super::plan::Plan;
 use super::result::{Figures, Round, Sample};
 use crate::flow::machine::Machine;
 use crate::measure::number::float;
-use crate::measure::process::{own_resident_bytes, own_thread_cpu};
+use crate::measure::process::own_resident_bytes;
 use crate::measure::processors::pin_thread;
 
 /// Between two looks.
@@ -91,14 +91,14 @@ impl<'a> Teller<'a> {
         let asked = self.board.asked.load(Ordering::Relaxed);
         if asked != self.seen {
             self.seen = asked;
-            let ticks = engine::thread_usage().unwrap_or_default();
+            let used = engine::thread_usage().unwrap_or_default();
             let tally = Tally {
                 at_s: self.began.elapsed().as_secs_f64(),
                 datagrams,
                 calls,
-                cpu_s: own_thread_cpu().as_secs_f64(),
-                user_s: ticks.user.as_secs_f64(),
-                system_s: ticks.system.as_secs_f64(),
+                cpu_s: (used.user + used.system).as_secs_f64(),
+                user_s: used.user.as_secs_f64(),
+                system_s: used.system.as_secs_f64(),
                 waiting_bytes: waiting_bytes(),
                 resident_bytes: own_resident_bytes(),
             };

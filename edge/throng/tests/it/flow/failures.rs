@@ -4,14 +4,7 @@ use super::*;
 
 /// Runs a flow that has to fail soon. What it said.
 fn fails(args: &[&str], part: &str) -> Ran {
-    let began = Instant::now();
-    let ran = flow(args);
-    let took = began.elapsed();
-    let told = format!("{args:?} {took:?}\n{}{}", ran.out, ran.err);
-    assert_eq!(ran.code, Some(1), "{told}");
-    assert!(ran.err.contains(part), "`{part}`: {told}");
-    assert!(took < SOON, "{told}");
-    ran
+    fails_soon(flow, args, part)
 }
 
 #[test]
