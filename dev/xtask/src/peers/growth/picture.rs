@@ -64,16 +64,38 @@ pub fn svg(title: &str, of: &str, operation: &str, points: &Points) -> String {
         HEIGHT - 8.0,
         top + high / 2.0,
     );
-    for ((line, points), colour) in points.iter().zip(COLOURS) {
-        curve(&mut svg, line, points, colour, (&x, &y));
+    for ((_, points), colour) in points.iter().zip(COLOURS) {
+        curve(&mut svg, points, colour, (&x, &y));
     }
+    names(&mut svg, points, (&x, &y));
     svg + "</svg>\n"
 }
 
-/// One line with its points, its name at its end.
+/// The lines' names at their ends, one below the other where two lines end at the same height.
+fn names(
+    svg: &mut String,
+    points: &[(String, Vec<(u32, Spread)>)],
+    (x, y): (&dyn Fn(f64) -> f64, &dyn Fn(f64) -> f64),
+) {
+    const APART: f64 = 15.0;
+    let end = |((line, points), colour)| {
+        let (at, it): &(u32, Spread) = <[_]>::last(points)?;
+        Some((y(it.median()) + 4.0, x(f64::from(*at)) + 8.0, line, colour))
+    };
+    let lines = points.iter().map(|(line, points)| (line, points.as_slice()));
+    let mut ends: Vec<_> = lines.zip(COLOURS).filter_map(end).collect();
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut above = f64::MIN;
+    for (height, right, line, colour) in ends {
+        let height = height.max(above + APART);
+        let _ = writeln!(svg, "<text x='{right:.1}' y='{height:.1}' fill='{colour}'>{line}</text>");
+        above = height;
+    }
+}
+
+/// One line with its points.
 fn curve(
     svg: &mut String,
-    line: &str,
     points: &[(u32, Spread)],
     colour: &str,
     (x, y): (&dyn Fn(f64) -> f64, &dyn Fn(f64) -> f64),
@@ -96,14 +118,6 @@ fn curve(
             y(it.lowest),
             y(it.highest),
             y(it.median()),
-        );
-    }
-    if let Some((at, it)) = points.last() {
-        let _ = writeln!(
-            svg,
-            "<text x='{:.1}' y='{:.1}' fill='{colour}'>{line}</text>",
-            x(f64::from(*at)) + 8.0,
-            y(it.median()) + 4.0
         );
     }
 }
@@ -138,6 +152,20 @@ mod tests {
             text.contains(">10,000<") && text.contains(">1.6 µs<") && text.contains(">uring<"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn names_of_lines_that_end_together_do_not_cover_each_other() {
+        let end = |name: &str, ns: f64| {
+            let spread = Spread::of(vec![ns]).unwrap();
+            (name.to_owned(), vec![(100, spread)])
+        };
+        let text = svg("echo", "connections", "echo", &[end("low", 900.0), end("high", 901.0)]);
+        let height = |name: &str| -> f64 {
+            let line = text.lines().find(|line| line.contains(&format!(">{name}<"))).unwrap();
+            line.split("y='").nth(1).unwrap().split('\'').next().unwrap().parse().unwrap()
+        };
+        assert!(height("low") - height("high") >= 15.0, "{text}");
     }
 
     #[test]
