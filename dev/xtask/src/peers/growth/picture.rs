@@ -160,7 +160,7 @@ mod tests {
             let spread = Spread::of(vec![ns]).unwrap();
             (name.to_owned(), vec![(100, spread)])
         };
-        let text = svg("echo", "connections", "echo", &[end("low", 900.0), end("high", 901.0)]);
+        let text = svg("echo", "connections", "echo", &vec![end("low", 900.0), end("high", 901.0)]);
         let height = |name: &str| -> f64 {
             let line = text.lines().find(|line| line.contains(&format!(">{name}<"))).unwrap();
             line.split("y='").nth(1).unwrap().split('\'').next().unwrap().parse().unwrap()
