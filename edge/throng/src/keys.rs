@@ -36,9 +36,5 @@ fn fresh() -> anyhow::Result<String> {
     let mut bytes = [0; KEY_BYTES];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .context("the system has no randomness")?;
-    let mut text = String::with_capacity(2 * KEY_BYTES);
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
+    Ok(wire::hex::encode(&bytes))
 }

@@ -16,19 +16,23 @@ const MONTHS: [[u8; 3]; 12] = [
     *b"Nov", *b"Dec",
 ];
 
-/// A day of the calendar. `month` is 1–12, `of_month` 1–31.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Day {
-    year: i64,
-    month: u8,
-    of_month: u8,
+/// A day of the calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Day {
+    /// Counted as in ISO 8601, with a year 0.
+    pub year: i64,
+    /// 1–12.
+    pub month: u8,
+    /// 1–31.
+    pub of_month: u8,
 }
 
 /// The day that lies `days` after 1970-01-01.
 ///
 /// Counts in 400-year eras of 146,097 days that begin on 1 March, so that the leap day is the
 /// last of its year and needs no case of its own.
-fn day_from_number(days: i64) -> Day {
+#[must_use]
+pub fn day_from_number(days: i64) -> Day {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);
@@ -45,16 +49,28 @@ fn day_from_number(days: i64) -> Day {
     }
 }
 
-/// How many days `day` lies after 1970-01-01; the inverse of [`day_from_number`].
-fn number_from_day(day: Day) -> i64 {
-    let month = i64::from(day.month);
-    let year = day.year - i64::from(month <= 2);
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let march_month = if month > 2 { month - 3 } else { month + 9 };
-    let of_year = (153 * march_month + 2) / 5 + i64::from(day.of_month) - 1;
-    let of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year;
-    era * 146_097 + of_era - 719_468
+/// How many days a date of the Gregorian calendar lies after 1970-01-01; the inverse of
+/// [`day_from_number`]. Months and days outside their ranges carry over: month 13 is the next
+/// year's first, day 0 the day before the first. For years within some billions of ours.
+#[must_use]
+pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = year + (month - 1).div_euclid(12);
+    let month = (month - 1).rem_euclid(12);
+    // Counted from March, so that the leap day is the last of its year.
+    let (year, month) = if month < 2 { (year - 1, month + 10) } else { (year, month - 2) };
+    let of_year = (153 * month + 2) / 5;
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    // 719,468 days lie between 0000-03-01 and 1970-01-01.
+    year * 365 + leap_days + of_year + (day - 1) - 719_468
+}
+
+/// As [`days_since_1970`], for a day that there is: `None` for month 13 and 31 April.
+#[must_use]
+pub fn days_of_date(year: i64, month: i64, day: i64) -> Option<i64> {
+    let days = days_since_1970(year, month, day);
+    let there = day_from_number(days);
+    let there = (there.year, i64::from(there.month), i64::from(there.of_month));
+    (there == (year, month, day)).then_some(days)
 }
 
 /// Writes `value` in decimal over the whole of `to`, with leading zeros, dropping higher digits.
@@ -123,19 +139,11 @@ pub fn parse_rfc3339(text: &str) -> Option<(i64, u32)> {
     if separators.iter().any(|&(at, byte)| date[at] != byte) || !matches!(date[10], b'T' | b't') {
         return None;
     }
-    let day = Day {
-        year: number(&date[0..4])?,
-        month: u8::try_from(number(&date[5..7])?).ok()?,
-        of_month: u8::try_from(number(&date[8..10])?).ok()?,
-    };
+    // A day that the month lacks (31 April, 29 February 2025) would turn into another one.
+    let days = days_of_date(number(&date[0..4])?, number(&date[5..7])?, number(&date[8..10])?)?;
     let (hour, minute, second) =
         (number(&date[11..13])?, number(&date[14..16])?, number(&date[17..19])?);
-    if !(1..=12).contains(&day.month) || hour > 23 || minute > 59 || second > 59 {
-        return None;
-    }
-    // A day that the month lacks (31 April, 29 February 2025) would turn into another one.
-    let days = number_from_day(day);
-    if day_from_number(days) != day {
+    if hour > 23 || minute > 59 || second > 59 {
         return None;
     }
     let (nanos, rest) = fraction(rest)?;
@@ -206,7 +214,9 @@ mod tests {
         let mut previous = day_from_number(-200_000);
         for number in -199_999..200_000 {
             let day = day_from_number(number);
-            assert_eq!(number_from_day(day), number);
+            let (month, of_month) = (i64::from(day.month), i64::from(day.of_month));
+            assert_eq!(days_of_date(day.year, month, of_month), Some(number));
+            assert!(day > previous);
             assert!(
                 day.of_month == previous.of_month + 1
                     || (day.of_month == 1 && previous.of_month >= 28),
@@ -214,6 +224,22 @@ mod tests {
             );
             previous = day;
         }
+    }
+
+    #[test]
+    fn months_and_days_outside_their_ranges_carry_over() {
+        for ((year, month, day), days) in [
+            ((1970, 1, 1), 0),
+            ((1969, 12, 31), -1),
+            ((2000, 2, 29), 11_016),
+            ((2000, 3, 1), 11_017),
+            ((2026, 7, 16), 20_650),
+            ((2026, 13, 1), 20_819),
+            ((2026, 0, 31), 20_453),
+        ] {
+            assert_eq!(days_since_1970(year, month, day), days, "{year}-{month}-{day}");
+        }
+        assert_eq!(days_of_date(2026, 13, 1), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 pub mod date;
 pub mod excerpt;
+pub mod hex;
 pub mod http1;
 pub mod http2;
 pub mod nakama;

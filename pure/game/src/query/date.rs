@@ -3,6 +3,8 @@
 //!
 //! Source: nakama 3.40, `match_common.go`: the five layouts that labels are tried against.
 
+use wire::date::days_of_date;
+
 /// Nanoseconds since 1970-01-01 UTC for `2026-01-02`, `2026-01-02 03:04:05`,
 /// `2026-01-02T03:04:05` and the latter with `Z` or an offset (RFC 3339); seconds may have a
 /// fraction. `None` for any other text and for years outside 1678–2261, which do not fit.
@@ -12,7 +14,7 @@ pub fn parse_date_ns(text: &str) -> Option<i64> {
     if bytes.len() < 10 || bytes[4] != b'-' || bytes[7] != b'-' {
         return None;
     }
-    let days = days_since_1970(number(bytes, 0, 4)?, number(bytes, 5, 2)?, number(bytes, 8, 2)?)?;
+    let days = days_of_date(number(bytes, 0, 4)?, number(bytes, 5, 2)?, number(bytes, 8, 2)?)?;
     if bytes.len() == 10 {
         return at(days, 0, 0);
     }
@@ -74,25 +76,6 @@ fn zone_s(zone: &[u8]) -> Option<i64> {
         b'-' => Some(-ahead_s),
         _ => None,
     }
-}
-
-fn days_since_1970(year: i64, month: i64, day: i64) -> Option<i64> {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days_in_month = match month {
-        2 => 28 + i64::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if day < 1 || day > days_in_month {
-        return None;
-    }
-    // Years that begin in March end with the leap day, so months have fixed offsets in them.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    // 719,468 days lie between 0000-03-01 and 1970-01-01.
-    Some(year * 365 + leap_days + day_of_year - 719_468)
 }
 
 #[cfg(test)]
