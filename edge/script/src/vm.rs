@@ -388,34 +388,32 @@ fn collectgarbage(lua: &Lua, option: Option<LuaString>) -> mlua::Result<f64> {
 }
 
 /// A host function as Lua sees it: returns true and its results, or false and the error's text.
+/// What is passed beyond its arguments is left alone, as Lua does.
 fn bind(lua: &Lua, function: &'static HostFunction) -> mlua::Result<Function> {
-    let calls_matches = function.name == "match_signal" || function.name == "match_create";
     lua.create_function(move |lua, values: MultiValue| {
-        if calls_matches && !budget::may_nest() {
+        if function.calls_a_match && !budget::may_nest() {
             return refused(lua, &format!("{}: {TOO_LATE_TO_NEST}", function.name));
         }
         let meter = VmMeter::new(lua);
-        let mut arguments: SmallVec<[Value; 6]> = SmallVec::with_capacity(values.len());
-        for (index, value) in values.iter().enumerate() {
-            match convert::from_lua_counted(value, &meter) {
-                Ok((_, left_out)) if left_out > 0 && function.name == "match_create" => {
-                    let args = Args { function: function.name, values: &[], meter: &meter };
-                    return refused(lua, &args.wrong(index, MIXED_PARAMS).message);
-                }
-                Ok((value, left_out)) => {
+        let mut values_read: SmallVec<[Value; 6]> = SmallVec::new();
+        for (index, (value, argument)) in values.iter().zip(function.arguments()).enumerate() {
+            let wrong = |what: &str| {
+                let args = Args { function: function.name, values: &[], meter: &meter };
+                refused(lua, &args.wrong(index, what).message)
+            };
+            match (convert::from_lua_counted(value, &meter), argument.mixed) {
+                (Ok((_, 1..)), Some(refusal)) => return wrong(refusal),
+                (Ok((value, left_out)), _) => {
                     if left_out > 0 {
                         warn_of_members(function.name, left_out);
                     }
-                    arguments.push(value);
+                    values_read.push(value);
                 }
-                Err(ConvertError::Budget(refusal)) => return refused(lua, &refusal.message),
-                Err(error) => {
-                    let args = Args { function: function.name, values: &[], meter: &meter };
-                    return refused(lua, &args.wrong(index, &error.to_string()).message);
-                }
+                (Err(ConvertError::Budget(refusal)), _) => return refused(lua, &refusal.message),
+                (Err(error), _) => return wrong(&error.to_string()),
             }
         }
-        let args = Args { function: function.name, values: &arguments, meter: &meter };
+        let args = Args { function: function.name, values: &values_read, meter: &meter };
         match lend::host(|host| (function.run)(host, &args)) {
             Some(Ok(returns)) => {
                 let mut results = MultiValue::with_capacity(returns.len() + 1);
@@ -434,9 +432,6 @@ fn bind(lua: &Lua, function: &'static HostFunction) -> mlua::Result<Function> {
 /// Why a match may not call another one now.
 const TOO_LATE_TO_NEST: &str = "more than half of this callback's time is used up already, what \
                                 is left is too little for another match's callback";
-
-const MIXED_PARAMS: &str = "expects params to be nil or a table of key-value pairs, not one with \
-                            both numbers and names for keys";
 
 /// Says that a table was written as a list without its named members: at most once a second, all
 /// scripts together.

@@ -2,9 +2,13 @@
 //! stands. The names are Nakama's Lua names (snake_case); a language with other customs derives its
 //! own from them. Each row carries what a reader must know, so that the reference is made from it.
 //!
-//! Arguments and results are [`Value`]s. What is not here: anything that needs a script's own
-//! functions (registrations, `storage_write_retry`), which each language does for itself, and the
-//! conversion of values.
+//! Arguments and results are [`Value`]s. Each function is one row of the table (`table`), which says
+//! how they are read and made; the bindings, `throng check` and the reference follow from it
+//! (`declare`). What is not here: anything that needs a script's own functions (registrations,
+//! `storage_write_retry`), which each language does for itself, and the conversion of values.
+//!
+//! To add a function: its Rust function in the chapter it belongs to, its row, and its tests; then
+//! `cargo xtask docs`.
 //!
 //! Source: nakama 3.40, `server/runtime_lua_nakama.go`, for names, arguments and error texts.
 
@@ -12,6 +16,7 @@ mod accounts;
 mod args;
 mod cron;
 mod crypto;
+mod declare;
 mod encode;
 mod events;
 mod friends;
@@ -20,6 +25,7 @@ mod machine;
 mod matches;
 mod meter;
 mod notifications;
+mod read;
 mod rsa;
 mod sql;
 mod storage;
@@ -30,6 +36,7 @@ mod wallet;
 use smallvec::SmallVec;
 
 pub use args::Args;
+pub use declare::{Argument, Doc, Need, Outcome, ValueType};
 pub use meter::{Meter, Unmetered};
 pub use table::{AREAS, Area};
 
@@ -51,6 +58,8 @@ pub struct HostFunction {
     pub run: Run,
     /// Whether it works, and what a reader must know of it.
     pub kind: Kind,
+    /// Whether it runs a callback of a match before it returns.
+    pub calls_a_match: bool,
 }
 
 /// Whether a function works.
@@ -64,19 +73,6 @@ pub enum Kind {
     Missing,
 }
 
-/// What a reader must know of a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doc {
-    /// Arguments and results: `(name: type, name?: type = default) -> name: type`. Types are Lua's,
-    /// and `list` for a table with the keys 1, 2, 3, …; a question mark marks what may be nil.
-    pub signature: &'static str,
-    /// What it does, in one or more sentences.
-    pub meaning: &'static str,
-    /// Lua that a reader can copy: the body of an RPC function, or, for [`Kind::Language`], the
-    /// text of a module.
-    pub example: &'static str,
-}
-
 impl std::fmt::Debug for HostFunction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HostFunction").field("name", &self.name).finish_non_exhaustive()
@@ -84,13 +80,19 @@ impl std::fmt::Debug for HostFunction {
 }
 
 impl HostFunction {
-    /// Signature, meaning and example; `None` if it does not work yet.
+    /// Arguments, results, meaning and example; `None` if it does not work yet.
     #[must_use]
     pub fn doc(&self) -> Option<&Doc> {
         match &self.kind {
             Kind::Built(doc) | Kind::Language(doc) => Some(doc),
             Kind::Missing => None,
         }
+    }
+
+    /// Its arguments in order; none if it does not work yet.
+    #[must_use]
+    pub fn arguments(&self) -> &'static [Argument] {
+        self.doc().map_or(&[], |doc| doc.arguments)
     }
 }
 
@@ -111,16 +113,4 @@ pub fn find(name: &str) -> Option<&'static HostFunction> {
 /// Names of Nakama that throng knows but cannot do yet: calling one is an error that says so.
 fn missing(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
     Err(HostError::new(format!("nk.{} is not implemented in throng yet", args.function)))
-}
-
-/// One value as the result.
-fn one(value: Value) -> Result<Returns, HostError> {
-    let mut returns = Returns::new();
-    returns.push(value);
-    Ok(returns)
-}
-
-/// No result.
-fn none() -> Result<Returns, HostError> {
-    Ok(Returns::new())
 }

@@ -23,11 +23,11 @@ fn run_example(function: &HostFunction) -> Result<(), String> {
     };
     match function.kind {
         Kind::Missing => Ok(()),
-        Kind::Built(doc) => scripts_of(doc.example, roomy(), &mut host)
+        Kind::Built(doc) => scripts_of(&doc.example(), roomy(), &mut host)
             .rpc(&mut host, &context, "test", b"{\"cell\":5}")
             .map(|_| ())
             .map_err(|error| error.message),
-        Kind::Language(doc) => load_with(&[("m.lua", doc.example)], roomy(), &mut host)
+        Kind::Language(doc) => load_with(&[("m.lua", &doc.example())], roomy(), &mut host)
             .map(|_| ())
             .map_err(|error| error.to_string()),
     }

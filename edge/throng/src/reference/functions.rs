@@ -31,9 +31,9 @@ pub fn markdown() -> String {
         // Writing to a String cannot fail.
         let _ = write!(page, "\n## {}\n", area.title);
         for (function, doc) in described(area) {
-            let (name, Doc { signature, meaning, example }) = (function.name, doc);
+            let (name, signature, meaning) = (function.name, doc.signature(), doc.meaning());
             let _ = write!(page, "\n### {name}\n\n`nk.{name}{signature}`\n\n{meaning}\n");
-            let _ = write!(page, "\n```lua\n{example}\n```\n");
+            let _ = write!(page, "\n```lua\n{}\n```\n", doc.example());
         }
         let names = missing(area);
         if !names.is_empty() {
@@ -58,9 +58,9 @@ pub fn text(word: &str) -> anyhow::Result<String> {
                 let _ = write!(page, "[{}]\n\n", area.title);
                 has_title = true;
             }
-            let (name, Doc { signature, meaning, example }) = (function.name, doc);
+            let (name, signature, meaning) = (function.name, doc.signature(), doc.meaning());
             let _ = writeln!(page, "nk.{name}{signature}\n    {meaning}\n");
-            for line in example.lines() {
+            for line in doc.example().lines() {
                 let _ = writeln!(page, "        {line}");
             }
             page.push('\n');

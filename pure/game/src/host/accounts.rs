@@ -4,24 +4,24 @@
 //! Source: nakama 3.40, `server/runtime_lua_nakama.go`; record times are unix seconds.
 
 use std::fmt::Display;
+use std::marker::PhantomData;
 
 use bytes::Bytes;
+use event::Now;
 use uuid::Uuid;
 
-use super::{Args, Returns, json, none, one};
+use super::declare::{Need, Table, ValueType};
+use super::read::{Arg, Read, Strings, Within, within_or};
+use super::{Args, json};
 use crate::account::{self, Account, AccountUpdate, Login, Newcomer};
 use crate::api::Disconnect;
 use crate::db::{Database, DbError};
 use crate::directory::Directory;
 use crate::error::ApiError;
 use crate::guest::{Host, HostError};
-use crate::link;
 use crate::session::{Signer, stored};
 use crate::user::{self, User};
 use crate::value::Value;
-
-/// Ids of one call; more are an error.
-const IDS_MAX: usize = 1_000;
 
 /// Places at which `users_get_random` begins to read.
 const RANDOM_DRAWS_MAX: usize = 8;
@@ -81,9 +81,8 @@ pub(super) fn user_members(
     ])
 }
 
-fn users_value(users: &[User], directory: &Directory) -> Result<Value, HostError> {
-    let users = users.iter().map(|user| user_members(user, directory).map(Value::Map));
-    users.collect::<Result<_, _>>().map(Value::List)
+fn users_value(users: &[User], directory: &Directory) -> Result<Vec<Value>, HostError> {
+    users.iter().map(|user| user_members(user, directory).map(Value::Map)).collect()
 }
 
 fn account_value(account: &Account, directory: &Directory) -> Result<Value, HostError> {
@@ -112,101 +111,81 @@ fn account_value(account: &Account, directory: &Directory) -> Result<Value, Host
     Ok(Value::Map(members))
 }
 
-/// A list of ids as text.
-pub(super) fn ids(args: &Args<'_>, index: usize) -> Result<Vec<Uuid>, HostError> {
-    let items = args.list(index).map_err(|_| args.wrong(index, "invalid user id list"))?;
-    if items.len() > IDS_MAX {
-        return Err(args.wrong(index, "too many ids"));
+/// The variables of a session.
+pub(super) const VARS: Strings<Vec<(String, String)>> = Strings {
+    not_table: "table expected",
+    not_key: "vars keys must be strings",
+    not_value: "vars values must be strings",
+    most: (usize::MAX, ""),
+    collection: PhantomData,
+};
+
+/// The metadata of an account as JSON text; `None` for nil.
+#[derive(Clone, Copy)]
+pub(super) struct Metadata;
+
+/// The metadata of an account, which may be nil.
+pub(super) const fn metadata() -> Arg<Metadata> {
+    Arg::new(ValueType::Table, Metadata).or_nil()
+}
+
+impl Read for Metadata {
+    type Value<'a> = Option<String>;
+
+    fn read(&self, args: &Args<'_>, index: usize) -> Result<Option<String>, HostError> {
+        match args.value(index) {
+            Value::Nil => Ok(None),
+            value @ (Value::Map(_) | Value::List(_)) => {
+                let text = json::encode_for(value, args.meter)
+                    .map_err(|error| HostError::new(format!("error encoding metadata: {error}")))?;
+                Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+            }
+            _ => Err(args.wrong(index, "table expected")),
+        }
     }
-    let wrong = || args.wrong(index, "each user id must be a valid id string");
-    items
-        .iter()
-        .map(|item| item.as_str().and_then(|id| Uuid::try_parse(id).ok()).ok_or_else(wrong))
-        .collect()
 }
 
-/// A list of texts.
-pub(super) fn texts(args: &Args<'_>, index: usize, what: &str) -> Result<Vec<String>, HostError> {
-    let items = args.list(index)?;
-    if items.len() > IDS_MAX {
-        return Err(args.wrong(index, "too many entries"));
-    }
-    let text = |item: &Value| item.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    items.iter().map(|item| text(item).ok_or_else(|| args.wrong(index, what))).collect()
-}
-
-pub(super) fn user_id(args: &Args<'_>) -> Result<Uuid, HostError> {
-    args.filled(0, "expects user id")?;
-    args.uuid(0, "expects user ID to be a valid identifier")
-}
-
-pub(super) fn account_get_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let user_id = user_id(args)?;
+pub(super) fn account(host: &mut dyn Host, user_id: Uuid) -> Result<Table, HostError> {
     let what = format!("failed to get account for user_id {user_id}");
     let found = durably(host, &what, |db| account::account(db, user_id))?;
     let found = found.ok_or_else(|| HostError::new(format!("{what}: account not found")))?;
-    one(account_value(&found, host.directory())?)
+    account_value(&found, host.directory()).map(Table)
 }
 
-pub(super) fn accounts_get_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let user_ids = ids(args, 0)?;
-    let devices = texts(args, 1, "each device id must be a string")?;
+pub(super) fn accounts(
+    host: &mut dyn Host,
+    user_ids: &[Uuid],
+    devices: &[String],
+) -> Result<Vec<Value>, HostError> {
     let accounts = durably(host, "failed to get accounts", |db| {
         let mut accounts: Vec<Account> = Vec::new();
-        for user_id in &user_ids {
+        for user_id in user_ids {
             accounts.extend(account::account(db, *user_id)?);
         }
-        for device in &devices {
+        for device in devices {
             accounts.extend(account::account_of_device(db, device)?);
         }
         Ok::<_, DbError>(accounts)
     })?;
-    let values = accounts.iter().map(|account| account_value(account, host.directory()));
-    one(Value::List(values.collect::<Result<_, _>>()?))
+    accounts.iter().map(|account| account_value(account, host.directory())).collect()
 }
 
-pub(super) fn account_update_id(
+pub(super) fn update(
     host: &mut dyn Host,
-    args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    let user_id = user_id(args)?;
-    let metadata = match args.value(1) {
-        Value::Nil => None,
-        value @ (Value::Map(_) | Value::List(_)) => {
-            let text = json::encode_for(value, args.meter)
-                .map_err(|error| HostError::new(format!("error encoding metadata: {error}")))?;
-            Some(String::from_utf8_lossy(&text).into_owned())
-        }
-        _ => return Err(args.wrong(1, "table expected")),
-    };
-    let text = |index: usize| -> Result<Option<String>, HostError> {
-        let text = args.text_or_nil(index)?;
-        Ok(text.filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned))
-    };
-    let update = AccountUpdate {
-        username: text(2)?,
-        display_name: text(3)?,
-        timezone: text(4)?,
-        location: text(5)?,
-        lang_tag: text(6)?,
-        avatar_url: text(7)?,
-        metadata,
-    };
-    if update == AccountUpdate::default() {
-        return none();
+    user_id: Uuid,
+    update: &AccountUpdate,
+) -> Result<(), HostError> {
+    if *update == AccountUpdate::default() {
+        return Ok(());
     }
     let now = host.now();
     durably(host, "error while trying to update user", |db| {
-        account::update(db, now, user_id, &update)
+        account::update(db, now, user_id, update)
     })?;
-    none()
+    Ok(())
 }
 
-pub(super) fn account_delete_id(
-    host: &mut dyn Host,
-    args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    let user_id = user_id(args)?;
+pub(super) fn delete(host: &mut dyn Host, user_id: Uuid) -> Result<(), HostError> {
     let (now, lifetime_s) = (host.now(), host.settings().session.lifetime_s());
     host.may_cut_off(1)?;
     let gone = durably(host, "error while trying to delete account", |db| {
@@ -214,184 +193,95 @@ pub(super) fn account_delete_id(
     })?;
     host.revoke(gone);
     host.user_disconnect(user_id, Disconnect::Deleted);
-    none()
+    Ok(())
 }
 
-pub(super) fn users_get_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let user_ids = ids(args, 0)?;
-    let users = durably(host, "failed to get users", |db| user::users(db, &user_ids, &[]))?;
-    one(users_value(&users, host.directory())?)
-}
-
-pub(super) fn users_get_username(
+pub(super) fn users(
     host: &mut dyn Host,
-    args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    let names = texts(args, 0, "each username must be a string")?;
-    let users = durably(host, "failed to get users", |db| user::users(db, &[], &names))?;
-    one(users_value(&users, host.directory())?)
+    user_ids: &[Uuid],
+    usernames: &[String],
+) -> Result<Vec<Value>, HostError> {
+    let users = durably(host, "failed to get users", |db| user::users(db, user_ids, usernames))?;
+    users_value(&users, host.directory())
 }
 
-pub(super) fn users_get_random(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let Some(count @ 0..=1_000) = usize::try_from(args.int_or(0, 0)?).ok() else {
-        return Err(args.wrong(0, "count must be 0-1000"));
-    };
+/// How many users are wanted.
+pub(super) const fn random_count() -> Arg<Within<usize>> {
+    within_or(0, 0, 1_000, "count must be 0-1000").when_nil(Need::Required)
+}
+
+pub(super) fn random_users(host: &mut dyn Host, count: usize) -> Result<Vec<Value>, HostError> {
     let draws: Vec<u128> = (0..count.min(RANDOM_DRAWS_MAX))
         .map(|_| u128::from_be_bytes(host.random().bytes()))
         .collect();
     let what = "failed to get users";
     let users = durably(host, what, |db| user::random_users(db, &draws, count))?;
-    one(users_value(&users, host.directory())?)
+    users_value(&users, host.directory())
 }
 
-pub(super) fn users_ban_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let (user_ids, now) = (ids(args, 0)?, host.now());
-    let lifetime_s = host.settings().session.lifetime_s();
+pub(super) fn ban(host: &mut dyn Host, user_ids: &[Uuid]) -> Result<(), HostError> {
+    let (now, lifetime_s) = (host.now(), host.settings().session.lifetime_s());
     host.may_cut_off(user_ids.len())?;
     let (known, revocations) =
-        durably(host, "failed to ban users", |db| account::ban(db, now, lifetime_s, &user_ids))?;
+        durably(host, "failed to ban users", |db| account::ban(db, now, lifetime_s, user_ids))?;
     revocations.into_iter().for_each(|revocation| host.revoke(revocation));
     known.into_iter().for_each(|user_id| host.user_disconnect(user_id, Disconnect::Banned));
-    none()
+    Ok(())
 }
 
-pub(super) fn users_unban_id(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let (user_ids, now) = (ids(args, 0)?, host.now());
+pub(super) fn unban(host: &mut dyn Host, user_ids: &[Uuid]) -> Result<(), HostError> {
+    let now = host.now();
     host.may_cut_off(user_ids.len())?;
-    let lifted = durably(host, "failed to unban users", |db| account::unban(db, now, &user_ids))?;
+    let lifted = durably(host, "failed to unban users", |db| account::unban(db, now, user_ids))?;
     lifted.into_iter().for_each(|revocation| host.revoke(revocation));
-    none()
+    Ok(())
 }
 
 /// `user_id, username, created` of a login.
-fn login(
+pub(super) fn login(
     host: &mut dyn Host,
     job: impl FnOnce(&mut dyn Database, &Newcomer) -> Result<Login, ApiError>,
-) -> Result<Returns, HostError> {
+) -> Result<(String, String, bool), HostError> {
     let now = host.now();
     let newcomer = Newcomer::draw(now, host.random());
     let login = durably(host, "error finding or creating user", |db| job(db, &newcomer))?;
-    let mut returns = Returns::new();
-    returns.push(Value::text(login.user_id.to_string()));
-    returns.push(Value::text(login.username));
-    returns.push(Value::Bool(login.created));
-    Ok(returns)
+    Ok((login.user_id.to_string(), login.username, login.created))
 }
 
-pub(super) fn authenticate_device(
+/// A token for a user, and when it expires; a username is drawn if none is given.
+pub(super) fn token(
     host: &mut dyn Host,
-    args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    let id = args.filled_text(0, "expects device ID string")?;
-    let name = args.text_or_nil(1)?.unwrap_or_default();
-    let create = args.bool_or(2, true)?;
-    login(host, |db, newcomer| account::authenticate_device(db, newcomer, &id, &name, create))
-}
-
-pub(super) fn authenticate_custom(
-    host: &mut dyn Host,
-    args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    let id = args.filled_text(0, "expects ID string")?;
-    let name = args.text_or_nil(1)?.unwrap_or_default();
-    let create = args.bool_or(2, true)?;
-    login(host, |db, newcomer| account::authenticate_custom(db, newcomer, &id, &name, create))
-}
-
-pub(super) fn authenticate_email(
-    host: &mut dyn Host,
-    args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    args.slowly()?;
-    let email = args.text_or_nil(0)?.unwrap_or_default();
-    let password = args.filled_text(1, "expects password string")?;
-    let name = args.text_or_nil(2)?.unwrap_or_default();
-    let create = args.bool_or(3, true)?;
-    if email.is_empty() {
-        return login(host, |db, _| account::authenticate_username(db, &name, &password));
-    }
-    let secret = (&*email, &*password);
-    login(host, |db, newcomer| account::authenticate_email(db, newcomer, secret, &name, create))
-}
-
-pub(super) fn authenticate_token_generate(
-    host: &mut dyn Host,
-    args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    args.filled(0, "expects user id")?;
-    let user_id = args.uuid(0, "expects valid user id")?;
+    user_id: Uuid,
+    username: &str,
+    expires_s: u64,
+    vars: &[(String, String)],
+) -> Result<(String, u64), HostError> {
     let now = host.now();
-    let mut name = args.text_or_nil(1)?.unwrap_or_default().into_owned();
-    if name.is_empty() {
-        let newcomer = Newcomer::draw(now, host.random());
-        name = String::from_utf8_lossy(&newcomer.username).into_owned();
-    }
-    let expires_s = u64::try_from(args.int_or(2, 0)?)
-        .map_err(|_| args.wrong(2, "expects a time in unix seconds"))?;
-    let vars = match args.value(3) {
-        Value::Nil => Vec::new(),
-        Value::Map(members) => members
-            .iter()
-            .map(|(name, value)| {
-                let name = std::str::from_utf8(name).ok()?.to_owned();
-                Some((name, value.as_str()?.to_owned()))
-            })
-            .collect::<Option<Vec<_>>>()
-            .ok_or_else(|| args.wrong(3, "vars values must be strings"))?,
-        _ => return Err(args.wrong(3, "table expected")),
-    };
+    let drawn = username.is_empty().then(|| Newcomer::draw(now, host.random()).username);
+    let drawn = drawn.map(|name| String::from_utf8_lossy(&name).into_owned());
+    let username = drawn.as_deref().unwrap_or(username);
     let (signer, lifetime_s) =
         (Signer::new(&host.settings().session), host.settings().session.lifetime_s());
     durably(host, "failed to generate a token", |db| {
         stored::expect(db, now, lifetime_s, expires_s)
     })?;
-    let (token, expires_s) =
-        signer.issue_session(now, host.random(), user_id, &name, &vars, expires_s);
-    let mut returns = Returns::new();
-    returns.push(Value::text(token));
-    returns.push(super::system::int(expires_s));
-    Ok(returns)
+    Ok(signer.issue_session(now, host.random(), user_id, username, vars, expires_s))
 }
 
-pub(super) fn link_device(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let (user_id, id, now) = (user_id(args)?, args.text(1)?, host.now());
-    durably(host, "error linking", |db| link::link_device(db, now, user_id, &id))?;
-    none()
+/// Adds a way to log in.
+pub(super) fn linked(
+    host: &mut dyn Host,
+    job: impl FnOnce(&mut dyn Database, Now) -> Result<(), ApiError>,
+) -> Result<(), HostError> {
+    let now = host.now();
+    durably(host, "error linking", |db| job(db, now))
 }
 
-pub(super) fn link_custom(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let (user_id, id, now) = (user_id(args)?, args.text(1)?, host.now());
-    durably(host, "error linking", |db| link::link_custom(db, now, user_id, &id))?;
-    none()
-}
-
-pub(super) fn link_email(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    args.slowly()?;
-    let (user_id, now) = (user_id(args)?, host.now());
-    let (email, password) = (args.text(1)?, args.text(2)?);
-    let salt = host.random().bytes();
-    durably(host, "error linking", |db| {
-        link::link_email(db, now, user_id, (&email, &password), salt)
-    })?;
-    none()
-}
-
-pub(super) fn unlink_device(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let (user_id, id, now) = (user_id(args)?, args.text(1)?, host.now());
-    durably(host, "error unlinking", |db| link::unlink_device(db, now, user_id, &id))?;
-    none()
-}
-
-pub(super) fn unlink_custom(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let (user_id, now) = (user_id(args)?, host.now());
-    let id = args.text_or_nil(1)?.unwrap_or_default();
-    durably(host, "error unlinking", |db| link::unlink_custom(db, now, user_id, &id))?;
-    none()
-}
-
-pub(super) fn unlink_email(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let (user_id, now) = (user_id(args)?, host.now());
-    let email = args.text_or_nil(1)?.unwrap_or_default();
-    durably(host, "error unlinking", |db| link::unlink_email(db, now, user_id, &email))?;
-    none()
+/// Takes a way to log in away.
+pub(super) fn unlinked(
+    host: &mut dyn Host,
+    job: impl FnOnce(&mut dyn Database, Now) -> Result<(), ApiError>,
+) -> Result<(), HostError> {
+    let now = host.now();
+    durably(host, "error unlinking", |db| job(db, now))
 }

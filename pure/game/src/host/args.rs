@@ -1,5 +1,5 @@
-//! The arguments of a host function, with Nakama's checks and error texts. No conversion of
-//! a script's own values here.
+//! The arguments of one call of a host function, and what all kinds of them are read with (`read`):
+//! Nakama's checks and error texts. No conversion of a script's own values here.
 
 use std::borrow::Cow;
 
@@ -40,14 +40,6 @@ impl<'a> Args<'a> {
         matches!(self.value(index), Value::Nil)
     }
 
-    /// The argument that must be passed, even if as nil.
-    ///
-    /// # Errors
-    /// `value expected`.
-    pub fn any(&self, index: usize) -> Result<&'a Value, HostError> {
-        self.values.get(index).ok_or_else(|| self.wrong(index, "value expected"))
-    }
-
     /// The error for a wrong argument.
     pub fn wrong(&self, index: usize, what: &str) -> HostError {
         HostError::new(format!("bad argument #{} to {} ({what})", index + 1, self.function))
@@ -78,7 +70,7 @@ impl<'a> Args<'a> {
         )))
     }
 
-    fn mismatch(&self, index: usize, wanted: &str) -> HostError {
+    pub(super) fn mismatch(&self, index: usize, wanted: &str) -> HostError {
         self.wrong(index, &format!("{wanted} expected, got {}", type_name(self.value(index))))
     }
 
@@ -116,23 +108,6 @@ impl<'a> Args<'a> {
         .ok_or_else(|| self.wrong(index, "expects UTF-8 text"))
     }
 
-    /// Text that is not empty.
-    ///
-    /// # Errors
-    /// As [`Args::text`], or `what`.
-    pub fn filled_text(&self, index: usize, what: &str) -> Result<Cow<'a, str>, HostError> {
-        let text = self.text(index)?;
-        if text.is_empty() { Err(self.wrong(index, what)) } else { Ok(text) }
-    }
-
-    /// Text, or `None` for nil.
-    ///
-    /// # Errors
-    /// As [`Args::text`].
-    pub fn text_or_nil(&self, index: usize) -> Result<Option<Cow<'a, str>>, HostError> {
-        if self.is_nil(index) { Ok(None) } else { self.text(index).map(Some) }
-    }
-
     /// A whole number; a fraction is cut off, as Nakama does.
     ///
     /// # Errors
@@ -146,23 +121,15 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// A whole number, or `default` for nil.
+    /// Any number.
     ///
     /// # Errors
-    /// As [`Args::int`].
-    pub fn int_or(&self, index: usize, default: i64) -> Result<i64, HostError> {
-        if self.is_nil(index) { Ok(default) } else { self.int(index) }
-    }
-
-    /// A boolean, or `default` for nil.
-    ///
-    /// # Errors
-    /// `boolean expected, got …`.
-    pub fn bool_or(&self, index: usize, default: bool) -> Result<bool, HostError> {
+    /// `number expected, got …`.
+    #[expect(clippy::cast_precision_loss, reason = "a script's numbers are doubles")]
+    pub fn float(&self, index: usize) -> Result<f64, HostError> {
         match self.value(index) {
-            Value::Nil => Ok(default),
-            Value::Bool(flag) => Ok(*flag),
-            _ => Err(self.mismatch(index, "boolean")),
+            Value::Float(number) => Ok(*number),
+            _ => self.int(index).map(|number| number as f64),
         }
     }
 
@@ -173,18 +140,6 @@ impl<'a> Args<'a> {
     pub fn uuid(&self, index: usize, what: &str) -> Result<Uuid, HostError> {
         let text = self.text(index)?;
         Uuid::try_parse(&text).map_err(|_| self.wrong(index, what))
-    }
-
-    /// An id, or `None` for nil and the empty string.
-    ///
-    /// # Errors
-    /// As [`Args::uuid`].
-    pub fn uuid_or_nil(&self, index: usize, what: &str) -> Result<Option<Uuid>, HostError> {
-        match self.text_or_nil(index)? {
-            None => Ok(None),
-            Some(text) if text.is_empty() => Ok(None),
-            Some(_) => self.uuid(index, what).map(Some),
-        }
     }
 
     /// The elements of a table with an array part; none for nil and for the empty table.

@@ -7,10 +7,10 @@
 //!
 //! Source: the expressions that nakama 3.40 accepts (its `cronexpr`).
 
-use super::system::days_from_civil;
-use super::{Args, Returns, one};
-use crate::guest::{Host, HostError};
-use crate::value::Value;
+use wire::date::day_from_number;
+
+use super::Args;
+use crate::guest::HostError;
 
 const DAY_S: i64 = 86_400;
 
@@ -19,27 +19,29 @@ const DAYS_MAX: i64 = 48_000;
 
 const YEARS: (u32, u32) = (1970, 2099);
 
-pub(super) fn cron_next(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    due(args, Schedule::next)
+/// When the schedule is due next after a time, unix seconds.
+pub(super) fn next(args: &Args<'_>, schedule: &str, after_s: i64) -> Result<i64, HostError> {
+    due(args, schedule, after_s, Schedule::next)
 }
 
-pub(super) fn cron_prev(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    due(args, Schedule::prev)
+/// When the schedule was due last before a time, unix seconds.
+pub(super) fn prev(args: &Args<'_>, schedule: &str, before_s: i64) -> Result<i64, HostError> {
+    due(args, schedule, before_s, Schedule::prev)
 }
 
-fn due(args: &Args<'_>, search: fn(&Schedule, i64) -> Option<i64>) -> Result<Returns, HostError> {
-    let text = args.filled_text(0, "expects cron string")?;
-    let unix_s = args.int(1)?;
+fn due(
+    args: &Args<'_>,
+    schedule: &str,
+    unix_s: i64,
+    search: fn(&Schedule, i64) -> Option<i64>,
+) -> Result<i64, HostError> {
     if unix_s == 0 {
         return Err(args.wrong(0, "expects timestamp in seconds"));
     }
     let schedule =
-        Schedule::parse(&text).ok_or_else(|| args.wrong(0, "expects a valid cron string"))?;
+        Schedule::parse(schedule).ok_or_else(|| args.wrong(0, "expects a valid cron string"))?;
     let found = search(&schedule, unix_s.clamp(-(1 << 40), 1 << 40));
-    found.map_or_else(
-        || Err(HostError::new("the cron expression is never due")),
-        |unix_s| one(Value::Int(unix_s)),
-    )
+    found.ok_or_else(|| HostError::new("the cron expression is never due"))
 }
 
 /// Which values of a field fit, one bit each.
@@ -124,9 +126,9 @@ impl Schedule {
     }
 
     fn fits_day(&self, day: i64) -> bool {
-        let (year, month, day_of_month) = civil_from_days(day);
+        let date = day_from_number(day);
         let weekday = (day + 4).rem_euclid(7);
-        let by_date = self.days.has(day_of_month);
+        let by_date = self.days.has(date.of_month.into());
         let by_weekday = self.weekdays.has(weekday);
         let fits = if self.days.restricts && self.weekdays.restricts {
             by_date || by_weekday
@@ -134,10 +136,10 @@ impl Schedule {
             by_date && by_weekday
         };
         let in_years = |(first, last, step): &(u32, u32, u32)| {
-            u32::try_from(year)
+            u32::try_from(date.year)
                 .is_ok_and(|y| (*first..=*last).contains(&y) && (y - first).is_multiple_of(*step))
         };
-        fits && self.months.has(month) && self.years.iter().any(in_years)
+        fits && self.months.has(date.month.into()) && self.years.iter().any(in_years)
     }
 
     /// The due seconds of a day, ascending.
@@ -194,37 +196,9 @@ fn range(part: &str, limits: (u32, u32), names: (&[&str], u32)) -> Option<(u32, 
     (first <= last).then_some((first, last, step.unwrap_or(1)))
 }
 
-/// Year, month and day of the Gregorian calendar, from days since 1970-01-01.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    // A guess that is right or one too small, for the average year has 365.2425 days.
-    let mut year = 1970 + (days * 10_000 - 9_999).div_euclid(3_652_425);
-    while days_from_civil(year + 1, 1, 1) <= days {
-        year += 1;
-    }
-    let day_of_year = days - days_from_civil(year, 1, 1);
-    let mut month = 1 + day_of_year / 32;
-    while month < 12 && days_from_civil(year, month + 1, 1) <= days {
-        month += 1;
-    }
-    (year, month, days - days_from_civil(year, month, 1) + 1)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Schedule, civil_from_days};
-    use crate::host::system::days_from_civil;
-
-    #[test]
-    fn dates_go_there_and_back() {
-        let mut last = civil_from_days(-30_001);
-        for days in -30_000..60_000 {
-            let (year, month, day) = civil_from_days(days);
-            assert_eq!(days_from_civil(year, month, day), days);
-            assert!((1..=12).contains(&month) && (1..=31).contains(&day));
-            assert!((year, month, day) > last);
-            last = (year, month, day);
-        }
-    }
+    use super::Schedule;
 
     #[test]
     fn schedules_are_due_before_and_after() {

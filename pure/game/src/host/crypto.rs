@@ -2,16 +2,18 @@
 //! data that exists already: AES in CFB mode without authentication, the text padded with spaces
 //! to a multiple of 4. RSA is `rsa`'s.
 
+use std::borrow::Cow;
+
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit, consts::U16};
-use aes::{Aes128, Aes256};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use event::Random;
 use hmac::{Hmac, Mac as _};
 use md5::Md5;
 use sha2::{Digest as _, Sha256};
+use wire::hex;
 
-use super::encode::hex;
-use super::{Args, Returns, json, one, rsa};
+use super::{Args, json, rsa};
 use crate::guest::{Host, HostError};
 use crate::value::Value;
 
@@ -23,56 +25,40 @@ const BCRYPT_COST: u32 = 13;
 /// Hashes with a greater cost than this are refused, they would take minutes.
 const BCRYPT_COST_MAX: u32 = 15;
 
-pub(super) fn md5_hash(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    one(Value::text(hex(&Md5::digest(args.filled(0, "expects input string")?))))
+pub(super) fn md5(input: &[u8]) -> String {
+    hex::encode(&Md5::digest(input))
 }
 
-pub(super) fn sha256_hash(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    one(Value::text(hex(&Sha256::digest(args.filled(0, "expects input string")?))))
+pub(super) fn sha256(input: &[u8]) -> String {
+    hex::encode(&Sha256::digest(input))
 }
 
-pub(super) fn hmac_sha256_hash(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let input = args.filled(0, "expects input string")?;
-    let key = args.filled(1, "expects key string")?;
-    one(Value::Bytes(hmac_sha256(&key, &input)?.into()))
-}
-
-fn hmac_sha256(key: &[u8], input: &[u8]) -> Result<Vec<u8>, HostError> {
+pub(super) fn hmac_sha256(key: &[u8], input: &[u8]) -> Result<Vec<u8>, HostError> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key)
         .map_err(|error| HostError::new(format!("error creating hash: {error}")))?;
     mac.update(input);
     Ok(mac.finalize().into_bytes().to_vec())
 }
 
-pub(super) fn aes128_encrypt(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    encrypt::<Aes128>(host, args)
-}
-
-pub(super) fn aes128_decrypt(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    decrypt::<Aes128>(args)
-}
-
-pub(super) fn aes256_encrypt(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    encrypt::<Aes256>(host, args)
-}
-
-pub(super) fn aes256_decrypt(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    decrypt::<Aes256>(args)
-}
-
-trait Cipher: KeyInit + BlockCipherEncrypt<BlockSize = U16> {}
+/// A cipher of blocks of 16 bytes.
+pub(super) trait Cipher: KeyInit + BlockCipherEncrypt<BlockSize = U16> {}
 
 impl<C: KeyInit + BlockCipherEncrypt<BlockSize = U16>> Cipher for C {}
 
-fn cipher<C: Cipher>(args: &Args<'_>) -> Result<C, HostError> {
-    let key = args.bytes(1)?;
-    C::new_from_slice(&key)
+/// The cipher with a key, which is the second argument.
+fn cipher<C: Cipher>(args: &Args<'_>, key: &[u8]) -> Result<C, HostError> {
+    C::new_from_slice(key)
         .map_err(|_| args.wrong(1, &format!("expects key {} bytes long", C::key_size())))
 }
 
-fn encrypt<C: Cipher>(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let mut text = args.filled(0, "expects string")?.into_owned();
-    let cipher = cipher::<C>(args)?;
+pub(super) fn encrypt<C: Cipher>(
+    host: &mut dyn Host,
+    args: &Args<'_>,
+    text: Cow<'_, [u8]>,
+    key: &[u8],
+) -> Result<Vec<u8>, HostError> {
+    let cipher = cipher::<C>(args, key)?;
+    let mut text = text.into_owned();
     text.resize(text.len().next_multiple_of(4), b' ');
     let start: [u8; BLOCK_BYTES] = host.random().bytes();
     let mut sealed = start.to_vec();
@@ -84,12 +70,15 @@ fn encrypt<C: Cipher>(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, H
         }
         sealed.extend_from_slice(chunk);
     }
-    one(Value::Bytes(sealed.into()))
+    Ok(sealed)
 }
 
-fn decrypt<C: Cipher>(args: &Args<'_>) -> Result<Returns, HostError> {
-    let sealed = args.filled(0, "expects string")?;
-    let cipher = cipher::<C>(args)?;
+pub(super) fn decrypt<C: Cipher>(
+    args: &Args<'_>,
+    sealed: &[u8],
+    key: &[u8],
+) -> Result<Vec<u8>, HostError> {
+    let cipher = cipher::<C>(args, key)?;
     let Some((&start, body)) = sealed.split_first_chunk::<BLOCK_BYTES>() else {
         return Err(HostError::new("input too short"));
     };
@@ -102,7 +91,7 @@ fn decrypt<C: Cipher>(args: &Args<'_>) -> Result<Returns, HostError> {
             register = block;
         }
     }
-    one(Value::Bytes(text.into()))
+    Ok(text)
 }
 
 /// One step of cipher feedback: the register is encrypted, and laid over the chunk.
@@ -114,19 +103,19 @@ fn mask<C: Cipher>(cipher: &C, register: [u8; BLOCK_BYTES], chunk: &mut [u8]) {
     }
 }
 
-pub(super) fn bcrypt_hash(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
+pub(super) fn bcrypt_hash(
+    host: &mut dyn Host,
+    args: &Args<'_>,
+    plain: &[u8],
+) -> Result<String, HostError> {
     args.slowly()?;
-    let input = args.filled(0, "expects string")?;
-    let salt = host.random().bytes();
-    let hash = bcrypt::hash_with_salt(&*input, BCRYPT_COST, salt)
+    let hash = bcrypt::hash_with_salt(plain, BCRYPT_COST, host.random().bytes())
         .map_err(|error| HostError::new(format!("error hashing input: {error}")))?;
-    one(Value::text(hash.format_for_version(bcrypt::Version::TwoA)))
+    Ok(hash.format_for_version(bcrypt::Version::TwoA))
 }
 
-pub(super) fn bcrypt_compare(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
+pub(super) fn bcrypt_compare(args: &Args<'_>, hash: &str, plain: &[u8]) -> Result<bool, HostError> {
     args.slowly()?;
-    let hash = args.filled_text(0, "expects string")?;
-    let plain = args.filled(1, "expects string")?;
     let cost = hash.split('$').nth(2).and_then(|cost| cost.parse().ok()).unwrap_or(0);
     if cost > BCRYPT_COST_MAX {
         return Err(HostError::new(format!(
@@ -134,49 +123,44 @@ pub(super) fn bcrypt_compare(_: &mut dyn Host, args: &Args<'_>) -> Result<Return
         )));
     }
     if hash.len() < 59 {
-        return one(Value::Bool(false));
+        return Ok(false);
     }
-    let same = bcrypt::verify(&*plain, &hash)
-        .map_err(|error| HostError::new(format!("error comparing hash and plaintext: {error}")))?;
-    one(Value::Bool(same))
+    bcrypt::verify(plain, hash)
+        .map_err(|error| HostError::new(format!("error comparing hash and plaintext: {error}")))
 }
 
-pub(super) fn jwt_generate(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let head: &[u8] = match &*args.filled(0, "expects string")? {
+/// A signed token; the algorithm is the first argument.
+pub(super) fn jwt(
+    args: &Args<'_>,
+    algorithm: &[u8],
+    key: &[u8],
+    claims: &Value,
+) -> Result<String, HostError> {
+    let head: &[u8] = match algorithm {
         b"HS256" => br#"{"alg":"HS256","typ":"JWT"}"#,
         b"RS256" => br#"{"alg":"RS256","typ":"JWT"}"#,
         _ => {
             return Err(args.wrong(0, "unsupported algo type - only allowed 'HS256', 'RS256'."));
         }
     };
-    let key = args.filled(1, "expects string")?;
-    if !matches!(args.value(2), Value::Map(_)) {
-        return Err(args.wrong(2, "expects a table of claims"));
-    }
-    let claims = json::encode_for(args.value(2), args.meter)
+    let claims = json::encode_for(claims, args.meter)
         .map_err(|error| HostError::new(format!("failed to sign token: {error}")))?;
     let mut token = URL_SAFE_NO_PAD.encode(head);
     token.push('.');
     token.push_str(&URL_SAFE_NO_PAD.encode(claims));
-    let signature = if head.starts_with(b"{\"alg\":\"RS") {
-        rsa::sign(args, &key, token.as_bytes())
+    let signature = if algorithm == b"RS256" {
+        rsa::sign(args, key, token.as_bytes())
     } else {
-        hmac_sha256(&key, token.as_bytes())
+        hmac_sha256(key, token.as_bytes())
     };
     let signature = URL_SAFE_NO_PAD.encode(signature?);
     token.push('.');
     token.push_str(&signature);
-    one(Value::text(token))
+    Ok(token)
 }
 
-pub(super) fn secure_random_bytes(
-    host: &mut dyn Host,
-    args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    let Some(count @ 1..=1_000) = usize::try_from(args.int(0)?).ok() else {
-        return Err(args.wrong(0, "count must be 1-1000"));
-    };
+pub(super) fn random_bytes(random: &mut Random, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
-    host.random().fill(&mut bytes);
-    one(Value::Bytes(bytes.into()))
+    random.fill(&mut bytes);
+    bytes
 }

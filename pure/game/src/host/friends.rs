@@ -7,12 +7,14 @@ use std::borrow::Cow;
 use event::Random;
 use uuid::Uuid;
 
-use super::accounts::{durably, ids, member, seconds, table, texts, user_id, user_members};
-use super::{Args, Returns, json, none, one};
+use super::accounts::{durably, member, seconds, table, user_members};
+use super::declare::ValueType;
+use super::read::{Arg, Read};
+use super::{Args, json};
 use crate::db::Database;
 use crate::directory::Directory;
 use crate::error::ApiError;
-use crate::friends::{self, By, Friend, LIST_LIMIT_MAX, OF_FRIENDS_LIMIT_MAX, Page, State};
+use crate::friends::{self, By, Friend, Page, State};
 use crate::guest::{Host, HostError};
 use crate::notifications::Sent;
 use crate::storage::SCRIPT_BYTES_MAX;
@@ -29,56 +31,54 @@ fn friend_value(friend: &Friend, directory: &Directory) -> Result<Value, HostErr
     ]))
 }
 
-fn friends_value(friends: &[Friend], directory: &Directory) -> Result<Value, HostError> {
-    let friends = friends.iter().map(|friend| friend_value(friend, directory));
-    friends.collect::<Result<_, _>>().map(Value::List)
+fn friends_value(friends: &[Friend], directory: &Directory) -> Result<Vec<Value>, HostError> {
+    friends.iter().map(|friend| friend_value(friend, directory)).collect()
 }
 
-pub(super) fn limit(
-    args: &Args<'_>,
-    index: usize,
-    default: i64,
-    max: usize,
-) -> Result<usize, HostError> {
-    let limit = usize::try_from(args.int_or(index, default)?).unwrap_or(0);
-    if (1..=max).contains(&limit) {
-        return Ok(limit);
+/// Two results: a list, and the cursor for the next page.
+pub(super) type PageOf = (Vec<Value>, Option<String>);
+
+/// The cursor for the next page; nil at the end.
+pub(super) fn next_page(cursor: String) -> Option<String> {
+    Some(cursor).filter(|cursor| !cursor.is_empty())
+}
+
+/// A state of friendship; `None` for nil.
+#[derive(Clone, Copy)]
+pub(super) struct StateOrNone;
+
+/// A state of friendship, which may be nil.
+pub(super) const fn state() -> Arg<StateOrNone> {
+    Arg::new(ValueType::Number, StateOrNone).or_nil()
+}
+
+impl Read for StateOrNone {
+    type Value<'a> = Option<State>;
+
+    fn read(&self, args: &Args<'_>, index: usize) -> Result<Option<State>, HostError> {
+        if args.is_nil(index) {
+            return Ok(None);
+        }
+        let state = State::from_number(args.int(index)?);
+        state.map(Some).ok_or_else(|| args.wrong(index, "expects state to be 0-3"))
     }
-    Err(args.wrong(index, &format!("expects limit to be 1-{max}")))
 }
 
-/// Two results: a list, and the cursor for the next page; nil at the end.
-pub(super) fn page_of(list: Value, cursor: String) -> Returns {
-    let mut returns = Returns::new();
-    returns.push(list);
-    returns.push(if cursor.is_empty() { Value::Nil } else { Value::text(cursor) });
-    returns
-}
-
-pub(super) fn friends_list(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let user_id = user_id(args)?;
-    let wrong_state = || args.wrong(2, "expects state to be 0-3");
-    let state = match args.value(2) {
-        Value::Nil => None,
-        _ => Some(State::from_number(args.int(2)?).ok_or_else(wrong_state)?),
-    };
-    let cursor = args.text_or_nil(3)?.unwrap_or_default().into_owned();
-    let page = Page { limit: limit(args, 1, 100, LIST_LIMIT_MAX)?, state, cursor };
+pub(super) fn list(host: &mut dyn Host, user_id: Uuid, page: &Page) -> Result<PageOf, HostError> {
     let (friends, cursor) = durably(host, "failed to list friends", |db| {
-        friends::list(db, user_id, &page, SCRIPT_BYTES_MAX)
+        friends::list(db, user_id, page, SCRIPT_BYTES_MAX)
     })?;
-    Ok(page_of(friends_value(&friends, host.directory())?, cursor))
+    Ok((friends_value(&friends, host.directory())?, next_page(cursor)))
 }
 
-pub(super) fn friends_of_friends_list(
+pub(super) fn of_friends(
     host: &mut dyn Host,
-    args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    let user_id = user_id(args)?;
-    let limit = limit(args, 1, 10, OF_FRIENDS_LIMIT_MAX)?;
-    let cursor = args.text_or_nil(2)?.unwrap_or_default().into_owned();
+    user_id: Uuid,
+    limit: usize,
+    cursor: &str,
+) -> Result<PageOf, HostError> {
     let (found, cursor) = durably(host, "failed to list friends of friends", |db| {
-        friends::of_friends(db, user_id, limit, &cursor)
+        friends::of_friends(db, user_id, limit, cursor)
     })?;
     let directory = host.directory();
     let rows = found.iter().map(|one| {
@@ -87,107 +87,123 @@ pub(super) fn friends_of_friends_list(
             member("user", Value::Map(user_members(&one.user, directory)?)),
         ]))
     });
-    Ok(page_of(Value::List(rows.collect::<Result<_, _>>()?), cursor))
+    Ok((rows.collect::<Result<_, _>>()?, next_page(cursor)))
 }
 
-pub(super) fn users_get_friend_status(
+pub(super) fn status(
     host: &mut dyn Host,
-    args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    let (user_id, ids) = (user_id(args)?, ids(args, 1)?);
-    let friends = durably(host, "failed to get the status of friends", |db| {
-        friends::status(db, user_id, &ids)
-    })?;
-    one(friends_value(&friends, host.directory())?)
-}
-
-/// Whom `(user_id, username, ids, usernames)` names.
-struct Named<'a> {
-    /// The user who acts.
     user_id: Uuid,
-    username: Cow<'a, str>,
-    /// The others, without that user.
-    users: Vec<Uuid>,
+    ids: &[Uuid],
+) -> Result<Vec<Value>, HostError> {
+    let friends = durably(host, "failed to get the status of friends", |db| {
+        friends::status(db, user_id, ids)
+    })?;
+    friends_value(&friends, host.directory())
 }
 
-fn named<'a>(host: &mut dyn Host, args: &Args<'a>, refusal: &str) -> Result<Named<'a>, HostError> {
-    let user_id = user_id(args)?;
-    let username = args.text(1)?;
-    let mut users = ids(args, 2)?;
-    let names = texts(args, 3, "each username must be a non-empty string")?;
-    if users.contains(&user_id) || names.iter().any(|name| *name == username) {
-        return Err(HostError::new(refusal));
-    }
-    for name in &names {
-        let found = user::id_of_username(host.db(), name);
-        users.extend(
-            found.map_err(|error| HostError::new(format!("failed to find users: {error}")))?,
-        );
-    }
-    users.retain(|id| *id != user_id);
-    Ok(Named { user_id, username, users })
+/// A user who acts, and the users with whom, by ids and by names.
+pub(super) struct Whom<'a> {
+    pub(super) user_id: Uuid,
+    pub(super) username: Cow<'a, str>,
+    pub(super) ids: Vec<Uuid>,
+    pub(super) usernames: Vec<String>,
 }
 
-/// Does what others are told of, and tells them.
-fn telling(
-    host: &mut dyn Host,
-    what: &str,
-    Named { user_id, username, users }: Named<'_>,
-    job: impl FnOnce(&mut dyn Database, By<'_>, &[Uuid]) -> Result<Vec<Sent>, ApiError>,
-) -> Result<Returns, HostError> {
-    host.may_notify(users.len(), 0)?;
-    let now = host.now();
-    let mut random = Random::from_seed(host.random().fork());
-    let by = By { now, random: &mut random, user_id, username: &username };
-    let sent = durably(host, what, |db| job(db, by, &users))?;
-    host.notify(sent);
-    none()
+impl Whom<'_> {
+    /// The others, without the user; `refusal` is said if the user is named among them.
+    fn others(&mut self, host: &mut dyn Host, refusal: &str) -> Result<Vec<Uuid>, HostError> {
+        let is_named = self.usernames.iter().any(|name| *name == self.username);
+        if is_named || self.ids.contains(&self.user_id) {
+            return Err(HostError::new(refusal));
+        }
+        let mut users = std::mem::take(&mut self.ids);
+        for name in &self.usernames {
+            let found = user::id_of_username(host.db(), name);
+            users.extend(
+                found.map_err(|error| HostError::new(format!("failed to find users: {error}")))?,
+            );
+        }
+        users.retain(|id| *id != self.user_id);
+        Ok(users)
+    }
+
+    /// Does what others are told of, and tells them.
+    fn tell(
+        &self,
+        host: &mut dyn Host,
+        what: &str,
+        users: &[Uuid],
+        job: impl FnOnce(&mut dyn Database, By<'_>, &[Uuid]) -> Result<Vec<Sent>, ApiError>,
+    ) -> Result<(), HostError> {
+        host.may_notify(users.len(), 0)?;
+        let now = host.now();
+        let mut random = Random::from_seed(host.random().fork());
+        let (user_id, username) = (self.user_id, &*self.username);
+        let by = By { now, random: &mut random, user_id, username };
+        let sent = durably(host, what, |db| job(db, by, users))?;
+        host.notify(sent);
+        Ok(())
+    }
 }
 
 /// Metadata of an edge as the database holds it; empty for none.
-fn metadata(args: &Args<'_>, index: usize) -> Result<String, HostError> {
-    match args.value(index) {
-        Value::Nil => Ok(String::new()),
-        value @ Value::Map(_) => {
-            let json = json::encode_for(value, args.meter);
-            let json = json.map_err(|error| {
-                args.wrong(index, &format!("failed to convert metadata: {error}"))
-            })?;
-            Ok(String::from_utf8_lossy(&json).into_owned())
+#[derive(Clone, Copy)]
+pub(super) struct Metadata;
+
+/// The metadata of an edge.
+pub(super) const fn metadata() -> Arg<Metadata> {
+    Arg::new(ValueType::Table, Metadata)
+}
+
+impl Read for Metadata {
+    type Value<'a> = String;
+
+    fn read(&self, args: &Args<'_>, index: usize) -> Result<String, HostError> {
+        match args.value(index) {
+            Value::Nil => Ok(String::new()),
+            value @ Value::Map(_) => {
+                let json = json::encode_for(value, args.meter);
+                let json = json.map_err(|error| {
+                    args.wrong(index, &format!("failed to convert metadata: {error}"))
+                })?;
+                Ok(String::from_utf8_lossy(&json).into_owned())
+            }
+            _ => Err(args.wrong(index, "expects metadata to be a table")),
         }
-        _ => Err(args.wrong(index, "expects metadata to be a table")),
     }
 }
 
-pub(super) fn friends_add(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let named = named(host, args, "cannot add self as friend")?;
-    let metadata = metadata(args, 4)?;
-    telling(host, "error adding friends", named, |db, by, users| {
-        friends::add(db, by, users, &metadata)
+pub(super) fn add(
+    host: &mut dyn Host,
+    mut whom: Whom<'_>,
+    metadata: &str,
+) -> Result<(), HostError> {
+    let users = whom.others(host, "cannot add self as friend")?;
+    whom.tell(host, "error adding friends", &users, |db, by, users| {
+        friends::add(db, by, users, metadata)
     })
 }
 
-pub(super) fn friends_delete(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let named = named(host, args, "cannot delete self")?;
-    telling(host, "error deleting friends", named, friends::delete)
+pub(super) fn delete(host: &mut dyn Host, mut whom: Whom<'_>) -> Result<(), HostError> {
+    let users = whom.others(host, "cannot delete self")?;
+    whom.tell(host, "error deleting friends", &users, friends::delete)
 }
 
-pub(super) fn friends_block(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let Named { user_id, users, .. } = named(host, args, "cannot block self")?;
+pub(super) fn block(host: &mut dyn Host, mut whom: Whom<'_>) -> Result<(), HostError> {
+    let users = whom.others(host, "cannot block self")?;
     let now = host.now();
-    durably(host, "error blocking friends", |db| friends::block(db, now, user_id, &users))?;
-    none()
+    durably(host, "error blocking friends", |db| friends::block(db, now, whom.user_id, &users))?;
+    Ok(())
 }
 
-pub(super) fn friend_metadata_update(
+pub(super) fn update_metadata(
     host: &mut dyn Host,
-    args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    let user_id = user_id(args)?;
-    let friend = args.uuid(1, "expects friend ID to be a valid identifier")?;
-    let metadata = metadata(args, 2)?;
+    user_id: Uuid,
+    friend_id: Uuid,
+    metadata: &str,
+) -> Result<(), HostError> {
     durably(host, "failed to update friend metadata", |db| {
-        friends::update_metadata(db, user_id, friend, &metadata)
+        friends::update_metadata(db, user_id, friend_id, metadata)
     })?;
-    none()
+    Ok(())
 }

@@ -1,85 +1,143 @@
 //! `match_create`, `match_signal` and what scripts may read of the directory of matches.
 
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
 use bytes::Bytes;
 
+use super::Args;
 use super::accounts::member;
-use super::{Args, Returns, one};
-use crate::directory::{ListFilter, Listed};
+use super::declare::{Table, ValueType};
+use super::read::{Arg, Read};
+use crate::directory::{Directory, ListFilter, Listed};
 use crate::guest::{Host, HostError};
 use crate::match_id::{MatchId, MatchIdError};
 use crate::value::Value;
 
-pub(super) fn match_create(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let module = args.filled_text(0, "expects module name")?;
-    let params = args.value(1);
-    if !matches!(params, Value::Nil | Value::Map(_) | Value::List(_)) {
-        return Err(args.wrong(1, "expects params to be nil or a table of key-value pairs"));
+/// What a match is told when it begins; nil is nothing.
+#[derive(Clone, Copy)]
+pub(super) struct Params;
+
+/// What a match is told when it begins.
+pub(super) const fn params() -> Arg<Params> {
+    let mixed = "expects params to be nil or a table of key-value pairs, not one with both numbers \
+                 and names for keys";
+    Arg::new(ValueType::Table, Params).or_nil().unmixed(mixed)
+}
+
+impl Read for Params {
+    type Value<'a> = &'a Value;
+
+    fn read<'a>(&self, args: &Args<'a>, index: usize) -> Result<&'a Value, HostError> {
+        match args.value(index) {
+            value @ (Value::Nil | Value::Map(_) | Value::List(_)) => Ok(value),
+            _ => Err(args.wrong(index, "expects params to be nil or a table of key-value pairs")),
+        }
     }
-    let id = host
-        .match_create(&module, params.clone())
-        .map_err(|error| HostError::new(format!("error creating match: {error}")))?;
-    one(Value::text(id))
 }
 
-pub(super) fn match_signal(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let id = args.text(0)?;
-    let data = if args.is_nil(1) { Bytes::new() } else { args.bytes(1)?.into_owned().into() };
-    let answer = host
-        .match_signal(&id, data)
-        .map_err(|error| HostError::new(format!("failed to signal match: {error}")))?;
-    one(Value::Bytes(answer))
+pub(super) fn create(
+    host: &mut dyn Host,
+    module: &str,
+    params: &Value,
+) -> Result<String, HostError> {
+    host.match_create(module, params.clone())
+        .map_err(|error| HostError::new(format!("error creating match: {error}")))
 }
 
-pub(super) fn match_get(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let text = args.text(0)?;
-    let directory = host.directory();
-    match MatchId::parse(&text, directory.node()) {
+pub(super) fn signal(
+    host: &mut dyn Host,
+    match_id: &str,
+    data: Option<Cow<'_, [u8]>>,
+) -> Result<Bytes, HostError> {
+    let data = data.map_or_else(Bytes::new, |data| data.into_owned().into());
+    host.match_signal(match_id, data)
+        .map_err(|error| HostError::new(format!("failed to signal match: {error}")))
+}
+
+pub(super) fn get(directory: &Directory, match_id: &str) -> Result<Option<Table>, HostError> {
+    match MatchId::parse(match_id, directory.node()) {
         Ok(id) => {
             let found = directory.find(&id);
-            one(found.map_or(Value::Nil, |listed| listed_value(listed, directory.node())))
+            Ok(found.map(|listed| Table(listed_value(listed, directory.node()))))
         }
-        Err(MatchIdError::OtherNode) => one(Value::Nil),
+        Err(MatchIdError::OtherNode) => Ok(None),
         Err(error) => Err(HostError::new(format!("failed to get match: {error}"))),
     }
 }
 
-/// Arguments that are not passed are nil; Nakama wants all six, nil or not.
-pub(super) fn match_list(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let limit = u32::try_from(args.int_or(0, 1)?)
-        .map_err(|_| HostError::new("failed to list matches: limit must not be negative"))?;
-    let authoritative = match args.value(1) {
-        Value::Nil => None,
-        Value::Bool(flag) => Some(*flag),
-        _ => return Err(args.wrong(1, "expects authoritative true/false or nil")),
-    };
-    let text = |index: usize, what: &str| match args.value(index) {
-        Value::Nil => Ok(None),
-        value => match value.as_str() {
-            Some(text) => Ok(Some(text.to_owned())),
-            None => Err(args.wrong(index, what)),
-        },
-    };
-    let size = |index: usize, what: &str| match args.value(index) {
-        Value::Nil => Ok(None),
-        Value::Int(_) | Value::Float(_) => {
-            let size = i32::try_from(args.int(index)?);
-            Ok(Some(size.unwrap_or(i32::MAX)))
+/// A condition of `match_list`, which does not count if it is nil: a boolean, a text (and no number
+/// in its place) or a size. The text is the refusal of anything else.
+#[derive(Clone, Copy)]
+pub(super) struct Condition<T>(&'static str, PhantomData<T>);
+
+const fn condition<T: Copy>(value_type: ValueType, wrong: &'static str) -> Arg<Condition<T>> {
+    Arg::new(value_type, Condition(wrong, PhantomData)).or_nil()
+}
+
+pub(super) const fn flag(wrong: &'static str) -> Arg<Condition<bool>> {
+    condition(ValueType::Boolean, wrong)
+}
+
+pub(super) const fn text(wrong: &'static str) -> Arg<Condition<&'static str>> {
+    condition(ValueType::String, wrong)
+}
+
+pub(super) const fn size(wrong: &'static str) -> Arg<Condition<i32>> {
+    condition(ValueType::Number, wrong)
+}
+
+impl Read for Condition<bool> {
+    type Value<'a> = Option<bool>;
+
+    fn read(&self, args: &Args<'_>, index: usize) -> Result<Option<bool>, HostError> {
+        match args.value(index) {
+            Value::Nil => Ok(None),
+            Value::Bool(flag) => Ok(Some(*flag)),
+            _ => Err(args.wrong(index, self.0)),
         }
-        _ => Err(args.wrong(index, what)),
-    };
-    let filter = ListFilter {
-        limit,
-        authoritative,
-        label: text(2, "expects label string or nil")?,
-        min_size: size(3, "expects minimum size number or nil")?,
-        max_size: size(4, "expects maximum size number or nil")?,
-        query: text(5, "expects query string or nil")?,
-    };
-    let directory = host.directory();
+    }
+}
+
+impl Read for Condition<&'static str> {
+    type Value<'a> = Option<String>;
+
+    fn read(&self, args: &Args<'_>, index: usize) -> Result<Option<String>, HostError> {
+        let value = args.value(index);
+        match (value, value.as_str()) {
+            (Value::Nil, _) => Ok(None),
+            (_, Some(text)) => Ok(Some(text.to_owned())),
+            (_, None) => Err(args.wrong(index, self.0)),
+        }
+    }
+}
+
+impl Read for Condition<i32> {
+    type Value<'a> = Option<i32>;
+
+    fn read(&self, args: &Args<'_>, index: usize) -> Result<Option<i32>, HostError> {
+        match args.value(index) {
+            Value::Nil => Ok(None),
+            Value::Int(_) | Value::Float(_) => {
+                Ok(Some(i32::try_from(args.int(index)?).unwrap_or(i32::MAX)))
+            }
+            _ => Err(args.wrong(index, self.0)),
+        }
+    }
+}
+
+/// How many matches are wanted.
+pub(super) fn limit(limit: i64) -> Result<u32, HostError> {
+    u32::try_from(limit)
+        .map_err(|_| HostError::new("failed to list matches: limit must not be negative"))
+}
+
+/// Arguments that are not passed are nil; Nakama wants all six, nil or not.
+pub(super) fn list(directory: &Directory, filter: &ListFilter) -> Result<Vec<Value>, HostError> {
     let found = directory
-        .list(&filter)
+        .list(filter)
         .map_err(|error| HostError::new(format!("failed to list matches: {error}")))?;
-    one(Value::List(found.iter().map(|listed| listed_value(listed, directory.node())).collect()))
+    Ok(found.iter().map(|listed| listed_value(listed, directory.node())).collect())
 }
 
 fn listed_value(listed: &Listed, node: &str) -> Value {

@@ -10,21 +10,14 @@ use rsa::pkcs8::DecodePrivateKey as _;
 use rsa::{Pkcs1v15Sign, RsaPrivateKey, traits::PublicKeyParts as _};
 use sha2::{Digest as _, Sha256};
 
-use super::{Args, Returns, one};
-use crate::guest::{Host, HostError};
-use crate::value::Value;
+use super::Args;
+use crate::guest::HostError;
 
 /// Bytes of a key as text: one of 4,096 bits has 3,300.
 const KEY_TEXT_BYTES_MAX: usize = 8 * 1024;
 
 /// Bits of a key: signing takes time with the cube of it.
 const KEY_BITS_MAX: usize = 4_096;
-
-pub(super) fn rsa_sha256_hash(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let input = args.filled(0, "expects input string")?;
-    let key = args.filled(1, "expects key string")?;
-    one(Value::Bytes(sign(args, &key, &input)?.into()))
-}
 
 /// The signature of `input`, as long as the key.
 ///
@@ -67,7 +60,9 @@ fn unwrap_pem(text: &[u8]) -> Option<(&str, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Args, Unmetered, encode::hex};
+    use wire::hex;
+
+    use super::super::{Args, Unmetered};
     use super::sign;
 
     /// Made for this test by `openssl genrsa -traditional 1024`; it opens nothing.
@@ -94,7 +89,9 @@ Iq7VUGGtXzzj9TO08Nyao7Gv4NXqWYjAJ1XBDiwkOVqp
 
     fn signed(key: &str) -> Result<String, String> {
         let args = Args { function: "rsa_sha256_hash", values: &[], meter: &Unmetered };
-        sign(&args, key.as_bytes(), b"hello").map(|s| hex(&s)).map_err(|error| error.message)
+        sign(&args, key.as_bytes(), b"hello")
+            .map(|s| hex::encode(&s))
+            .map_err(|error| error.message)
     }
 
     #[test]

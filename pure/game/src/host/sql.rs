@@ -7,47 +7,60 @@ mod ids;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{Args, Returns, one, system::int};
+use super::Args;
+use super::declare::{Need, ValueType};
+use super::read::{Arg, Read};
 use crate::db::{Cell, Param, Row};
 use crate::guest::{Host, HostError};
 use crate::value::Value;
 
-pub(super) fn sql_exec(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let sql = args.filled_text(0, "expects query string")?;
-    let params = params(args)?;
-    let rewritten = ids::rewrite(&sql, &params);
-    let (sql, params) = with_ids(&sql, params, rewritten.as_ref());
-    let count = host
-        .db()
-        .guest_execute(sql, &params)
-        .map_err(|error| HostError::new(format!("sql exec error: {error}")))?;
-    one(int(count))
+pub(super) fn execute(
+    host: &mut dyn Host,
+    statement: &str,
+    params: Vec<Param<'_>>,
+) -> Result<u64, HostError> {
+    let rewritten = ids::rewrite(statement, &params);
+    let (statement, params) = with_ids(statement, params, rewritten.as_ref());
+    host.db()
+        .guest_execute(statement, &params)
+        .map_err(|error| HostError::new(format!("sql exec error: {error}")))
 }
 
-pub(super) fn sql_query(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let sql = args.filled_text(0, "expects query string")?;
-    let params = params(args)?;
-    let rewritten = ids::rewrite(&sql, &params);
-    let (sql, params) = with_ids(&sql, params, rewritten.as_ref());
+pub(super) fn query(
+    host: &mut dyn Host,
+    query: &str,
+    params: Vec<Param<'_>>,
+) -> Result<Vec<Value>, HostError> {
+    let rewritten = ids::rewrite(query, &params);
+    let (query, params) = with_ids(query, params, rewritten.as_ref());
     let mut rows = Vec::new();
     let mut id_columns: Option<Vec<bool>> = None;
     host.db()
-        .guest_query(sql, &params, &mut |row| {
+        .guest_query(query, &params, &mut |row| {
             let columns = 0..row.width();
             let are_ids =
                 id_columns.get_or_insert_with(|| columns.map(|at| row.is_id(at)).collect());
             rows.push(read(row, are_ids));
         })
         .map_err(|error| HostError::new(format!("sql query error: {error}")))?;
-    one(Value::List(rows))
+    Ok(rows)
 }
 
-fn params<'a>(args: &Args<'a>) -> Result<Vec<Param<'a>>, HostError> {
-    let wrong = || args.wrong(1, "expects a list of params as a table");
-    let items = args.list(1).map_err(|_| wrong())?;
-    items
-        .iter()
-        .map(|item| match item {
+/// The parameters of a statement; nil is none.
+#[derive(Clone, Copy)]
+pub(super) struct Params;
+
+/// The parameters of a statement.
+pub(super) const fn params() -> Arg<Params> {
+    Arg::new(ValueType::List, Params).when_nil(Need::OrEmpty)
+}
+
+impl Read for Params {
+    type Value<'a> = Vec<Param<'a>>;
+
+    fn read<'a>(&self, args: &Args<'a>, index: usize) -> Result<Vec<Param<'a>>, HostError> {
+        let wrong = || args.wrong(index, "expects a list of params as a table");
+        let param = |item: &'a Value| match item {
             Value::Nil => Ok(Param::Null),
             Value::Bool(flag) => Ok(Param::Int(i64::from(*flag))),
             Value::Int(number) => Ok(Param::Int(*number)),
@@ -56,8 +69,9 @@ fn params<'a>(args: &Args<'a>) -> Result<Vec<Param<'a>>, HostError> {
                 Ok(std::str::from_utf8(bytes).map_or(Param::Blob(bytes), Param::Text))
             }
             Value::List(_) | Value::Map(_) => Err(wrong()),
-        })
-        .collect()
+        };
+        args.list(index).map_err(|_| wrong())?.iter().map(param).collect()
+    }
 }
 
 /// The statement and its parameters, those of its ids behind the script's.

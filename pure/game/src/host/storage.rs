@@ -2,81 +2,26 @@
 //!
 //! Source: nakama 3.40, `server/runtime_lua_nakama.go`.
 
-use uuid::Uuid;
-
 use super::accounts::{durably, member, seconds, table};
-use super::{Args, Meter, Returns, json, none, one};
+use super::friends::{PageOf, next_page};
+use super::json;
+use super::read::Record;
 use crate::guest::{Host, HostError};
-use crate::storage::{self, Ack, Caller, Delete, LIST_LIMIT_MAX, Listing, Object, ObjectId, Write};
+use crate::storage::{self, Ack, Caller, Delete, Listing, Object, ObjectId, Write};
 use crate::value::Value;
 
-/// One table of a list argument, whose refusals name the argument.
-#[derive(Clone, Copy)]
-pub(super) struct Item<'a> {
-    args: Args<'a>,
-    index: usize,
-    value: &'a Value,
-}
-
-/// The items of a list argument, which must all be tables; `what` is the refusal's text.
-pub(super) fn items<'a>(
-    args: &Args<'a>,
-    index: usize,
-    what: &str,
-) -> Result<Vec<Item<'a>>, HostError> {
-    let items = args.list(index).map_err(|_| args.wrong(index, what))?;
-    let item = |value: &'a Value| match value {
-        Value::Map(_) | Value::List(_) => Ok(Item { args: *args, index, value }),
-        _ => Err(args.wrong(index, what)),
-    };
-    items.iter().map(item).collect()
-}
-
-impl<'a> Item<'a> {
-    /// A member; `None` when it is missing or nil.
-    pub(super) fn member(&self, name: &str) -> Option<&'a Value> {
-        self.value.member(name).filter(|value| !matches!(value, Value::Nil))
-    }
-
-    /// Who pays for what is made of this item.
-    pub(super) fn meter(&self) -> &'a dyn Meter {
-        self.args.meter
-    }
-
-    /// The refusal of this item.
-    pub(super) fn wrong(&self, what: &str) -> HostError {
-        self.args.wrong(self.index, what)
-    }
-
-    /// A text; `None` when it is missing.
-    pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, HostError> {
-        let text = |value: &'a Value| {
-            value.as_str().ok_or_else(|| self.wrong(&format!("expects {name} to be string")))
-        };
-        self.member(name).map(text).transpose()
-    }
-
-    /// The id of a user; `None` when it is missing.
-    pub(super) fn user_id(&self) -> Result<Option<Uuid>, HostError> {
-        let id = |text: &str| {
-            Uuid::try_parse(text).map_err(|_| self.wrong("expects user_id to be a valid ID"))
-        };
-        self.text("user_id")?.map(id).transpose()
-    }
-}
-
-/// Collection, key and owner of an item. No owner, or an empty one, is the system.
-fn object_id(item: &Item<'_>) -> Result<ObjectId, HostError> {
+/// Collection, key and owner of an record. No owner, or an empty one, is the system.
+fn object_id(record: &Record<'_>) -> Result<ObjectId, HostError> {
     let filled = |name: &str| -> Result<String, HostError> {
-        match item.text(name)? {
-            Some("") => Err(item.wrong(&format!("expects {name} to be a non-empty string"))),
+        match record.text(name)? {
+            Some("") => Err(record.wrong(&format!("expects {name} to be a non-empty string"))),
             Some(text) => Ok(text.to_owned()),
-            None => Err(item.wrong(&format!("expects {name} to be supplied"))),
+            None => Err(record.wrong(&format!("expects {name} to be supplied"))),
         }
     };
-    let user_id = match item.text("user_id")? {
+    let user_id = match record.text("user_id")? {
         Some("") => None,
-        _ => item.user_id()?,
+        _ => record.user_id()?,
     };
     let user_id = user_id.unwrap_or_default();
     Ok(ObjectId { collection: filled("collection")?, key: filled("key")?, user_id })
@@ -104,86 +49,79 @@ fn id_members(id: &ObjectId) -> Vec<(bytes::Bytes, Value)> {
     ]
 }
 
-pub(super) fn storage_read(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let items = items(args, 0, "expects a valid set of keys")?;
-    let ids = items.iter().map(object_id).collect::<Result<Vec<_>, _>>()?;
+fn objects_value(objects: &[Object]) -> Result<Vec<Value>, HostError> {
+    objects.iter().map(object_value).collect()
+}
+
+pub(super) fn read(host: &mut dyn Host, ids: &[Record<'_>]) -> Result<Vec<Value>, HostError> {
+    let ids = ids.iter().map(object_id).collect::<Result<Vec<_>, _>>()?;
     let objects = durably(host, "failed to read storage objects", |db| {
         storage::read(db, Caller::Script, &ids, storage::SCRIPT_BYTES_MAX)
     })?;
-    one(Value::List(objects.iter().map(object_value).collect::<Result<_, _>>()?))
+    objects_value(&objects)
 }
 
-pub(super) fn storage_write(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let items = items(args, 0, "expects a valid set of data")?;
-    let writes = items.iter().map(write_of).collect::<Result<Vec<_>, _>>()?;
+pub(super) fn write(host: &mut dyn Host, objects: &[Record<'_>]) -> Result<Vec<Value>, HostError> {
+    let writes = objects.iter().map(write_of).collect::<Result<Vec<_>, _>>()?;
     let now = host.now();
     let acks = durably(host, "failed to write storage objects", |db| {
         storage::write(db, now, Caller::Script, &writes)
     })?;
-    one(acks_value(&acks))
+    Ok(acks_value(&acks))
 }
 
 /// What was written, as scripts see it.
-pub(super) fn acks_value(acks: &[Ack]) -> Value {
+pub(super) fn acks_value(acks: &[Ack]) -> Vec<Value> {
     let ack_value = |ack: &Ack| {
         let mut members = id_members(&ack.id);
         members.push(member("version", Value::text(&*ack.version)));
         Value::Map(members)
     };
-    Value::List(acks.iter().map(ack_value).collect())
+    acks.iter().map(ack_value).collect()
 }
 
 /// An object to write.
-pub(super) fn write_of(item: &Item<'_>) -> Result<Write, HostError> {
-    let value = match item.member("value") {
-        Some(value @ Value::Map(_)) => json::encode_for(value, item.meter()),
-        _ => return Err(item.wrong("expects value to be table")),
+pub(super) fn write_of(record: &Record<'_>) -> Result<Write, HostError> {
+    let value = match record.member("value") {
+        Some(value @ Value::Map(_)) => json::encode_for(value, record.meter()),
+        _ => return Err(record.wrong("expects value to be table")),
     };
-    let value = value.map_err(|error| item.wrong(&format!("failed to convert value: {error}")))?;
-    let permission = |name: &str| match item.member(name) {
+    let value =
+        value.map_err(|error| record.wrong(&format!("failed to convert value: {error}")))?;
+    let permission = |name: &str| match record.member(name) {
         None => Ok(1),
         Some(value) => {
-            value.as_int().ok_or_else(|| item.wrong(&format!("expects {name} to be number")))
+            value.as_int().ok_or_else(|| record.wrong(&format!("expects {name} to be number")))
         }
     };
     Ok(Write {
-        id: object_id(item)?,
+        id: object_id(record)?,
         value: String::from_utf8_lossy(&value).into_owned(),
-        version: item.text("version")?.unwrap_or_default().to_owned(),
+        version: record.text("version")?.unwrap_or_default().to_owned(),
         permission_read: permission("permission_read")?,
         permission_write: permission("permission_write")?,
     })
 }
 
 /// An object to delete.
-pub(super) fn delete_of(item: &Item<'_>) -> Result<Delete, HostError> {
-    let version = item.text("version")?.unwrap_or_default().to_owned();
-    Ok(Delete { id: object_id(item)?, version })
+pub(super) fn delete_of(record: &Record<'_>) -> Result<Delete, HostError> {
+    let version = record.text("version")?.unwrap_or_default().to_owned();
+    Ok(Delete { id: object_id(record)?, version })
 }
 
-pub(super) fn storage_delete(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let items = items(args, 0, "expects a valid set of object IDs")?;
-    let deletes = items.iter().map(delete_of).collect::<Result<Vec<_>, _>>()?;
+pub(super) fn delete(host: &mut dyn Host, ids: &[Record<'_>]) -> Result<(), HostError> {
+    let deletes = ids.iter().map(delete_of).collect::<Result<Vec<_>, _>>()?;
     durably(host, "failed to remove storage", |db| storage::delete(db, Caller::Script, &deletes))?;
-    none()
+    Ok(())
 }
 
-pub(super) fn storage_list(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let listing = Listing {
-        user_id: args.uuid_or_nil(0, "expects empty or a valid user ID")?,
-        collection: args.text_or_nil(1)?.unwrap_or_default().into_owned(),
-        limit: usize::try_from(args.int_or(2, 100)?)
-            .map_err(|_| args.wrong(2, "limit must not be negative"))?
-            .min(LIST_LIMIT_MAX),
-        cursor: args.text_or_nil(3)?.unwrap_or_default().into_owned(),
-    };
-    let caller = args.uuid_or_nil(4, "expects caller ID to be empty or a valid identifier")?;
-    let caller = caller.map_or(Caller::Script, Caller::User);
+pub(super) fn list(
+    host: &mut dyn Host,
+    caller: Caller,
+    listing: &Listing,
+) -> Result<PageOf, HostError> {
     let (objects, cursor) = durably(host, "failed to list storage objects", |db| {
-        storage::list(db, caller, &listing, storage::SCRIPT_BYTES_MAX)
+        storage::list(db, caller, listing, storage::SCRIPT_BYTES_MAX)
     })?;
-    let mut returns = Returns::new();
-    returns.push(Value::List(objects.iter().map(object_value).collect::<Result<_, _>>()?));
-    returns.push(if cursor.is_empty() { Value::Nil } else { Value::text(cursor) });
-    Ok(returns)
+    Ok((objects_value(&objects)?, next_page(cursor)))
 }

@@ -10,8 +10,10 @@ use event::Now;
 use uuid::Uuid;
 
 use super::accounts::{durably, member, seconds, table};
-use super::storage::{Item, acks_value, delete_of, items, write_of};
-use super::{Args, Meter, Returns, json, one};
+use super::declare::{Table, ValueType};
+use super::read::{Arg, Read, Record, Within, within_or};
+use super::storage::{acks_value, delete_of, write_of};
+use super::{Args, Meter, json};
 use crate::account::AccountUpdate;
 use crate::guest::{Host, HostError};
 use crate::multi::{MultiUpdate, multi_update as run_multi_update};
@@ -24,6 +26,9 @@ const UPDATE_FAILED: &str = "failed to update user wallet";
 
 /// What refusals call the metadata of a change.
 const METADATA: &str = "metadata";
+
+/// The metadata of a change without any.
+const NO_METADATA: &str = "{}";
 
 /// Accounts of one `multi_update`; more are an error.
 const ACCOUNTS_MAX: usize = 1_000;
@@ -73,9 +78,9 @@ pub(super) fn object_text(value: &Value, what: &str, meter: &dyn Meter) -> Resul
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A row for the ledger, if there is to be one.
-fn ledger_row(host: &mut dyn Host, now: Now, wanted: bool, metadata: String) -> Option<LedgerRow> {
-    wanted.then(|| LedgerRow { id: new_id(now, host.random()), metadata })
+/// A row for the ledger.
+fn ledger_row(host: &mut dyn Host, now: Now, metadata: String) -> LedgerRow {
+    LedgerRow { id: new_id(now, host.random()), metadata }
 }
 
 fn amounts(amounts: BTreeMap<String, i64>) -> Value {
@@ -83,7 +88,7 @@ fn amounts(amounts: BTreeMap<String, i64>) -> Value {
     Value::Map(members.collect())
 }
 
-fn changes_value(changes: Vec<WalletChange>) -> Value {
+fn changes_value(changes: Vec<WalletChange>) -> Vec<Value> {
     let change = |change: WalletChange| {
         Value::Map(vec![
             member("user_id", Value::text(change.user_id.to_string())),
@@ -91,61 +96,110 @@ fn changes_value(changes: Vec<WalletChange>) -> Value {
             member("previous", amounts(change.previous)),
         ])
     };
-    Value::List(changes.into_iter().map(change).collect())
+    changes.into_iter().map(change).collect()
 }
 
-pub(super) fn wallet_update(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    args.filled(0, "expects a valid user id")?;
-    let user_id = args.uuid(0, "expects a valid user id")?;
-    if members(args.value(1)).is_none() {
-        return Err(args.wrong(1, "expects a table as changeset value"));
+/// Amounts to add to a wallet.
+#[derive(Clone, Copy)]
+pub(super) struct Changes;
+
+/// Amounts to add to a wallet.
+pub(super) const fn changes() -> Arg<Changes> {
+    Arg::new(ValueType::Table, Changes)
+}
+
+impl Read for Changes {
+    type Value<'a> = BTreeMap<String, i64>;
+
+    fn read<'a>(&self, args: &Args<'a>, index: usize) -> Result<Self::Value<'a>, HostError> {
+        match args.value(index) {
+            value @ (Value::Map(_) | Value::List(_)) => {
+                changeset(value).map_err(|what| args.wrong(index, what))
+            }
+            _ => Err(args.wrong(index, "expects a table as changeset value")),
+        }
     }
-    let changeset = changeset(args.value(1)).map_err(|what| args.wrong(1, what))?;
-    let metadata = match args.value(2) {
-        Value::Nil => "{}".to_owned(),
-        value => object_text(value, METADATA, args.meter).map_err(|what| args.wrong(2, &what))?,
-    };
+}
+
+/// The metadata of a change as JSON text; nil is none.
+#[derive(Clone, Copy)]
+pub(super) struct Metadata;
+
+/// The metadata of a change.
+pub(super) const fn metadata() -> Arg<Metadata> {
+    Arg::new(ValueType::Table, Metadata).or_nil()
+}
+
+impl Read for Metadata {
+    type Value<'a> = String;
+
+    fn read(&self, args: &Args<'_>, index: usize) -> Result<String, HostError> {
+        match args.value(index) {
+            Value::Nil => Ok(NO_METADATA.to_owned()),
+            value => {
+                object_text(value, METADATA, args.meter).map_err(|what| args.wrong(index, &what))
+            }
+        }
+    }
+}
+
+/// How many rows of the ledger are wanted.
+pub(super) const fn ledger_limit() -> Arg<Within<usize>> {
+    const { assert!(LEDGER_LIMIT_MAX == 100, "the text below says so") };
+    within_or(100, 0, 100, "expects limit to be 0-100")
+}
+
+/// Changes one wallet; `ledger` is the metadata of a row that is kept of it.
+pub(super) fn update(
+    host: &mut dyn Host,
+    user_id: Uuid,
+    changeset: BTreeMap<String, i64>,
+    ledger: Option<String>,
+) -> Result<(Table, Table), HostError> {
     let now = host.now();
-    let ledger = ledger_row(host, now, args.bool_or(3, false)?, metadata);
+    let ledger = ledger.map(|metadata| ledger_row(host, now, metadata));
     let update = WalletUpdate { user_id, changeset, ledger };
     let changes = durably(host, UPDATE_FAILED, |db| wallet::wallets_update(db, now, &[update]))?;
     let change = changes.into_iter().next().ok_or_else(|| HostError::new("user not found"))?;
-    let mut returns = Returns::new();
-    returns.push(amounts(change.updated));
-    returns.push(amounts(change.previous));
-    Ok(returns)
+    Ok((Table(amounts(change.updated)), Table(amounts(change.previous))))
 }
 
-/// The updates of a list argument.
-fn updates(
+/// Changes of wallets as a script gives them.
+#[derive(Clone, Copy)]
+pub(super) struct Updates<'r, 'a> {
+    pub(super) records: &'r [Record<'a>],
+    /// Whether they are kept in the ledger.
+    pub(super) update_ledger: bool,
+}
+
+impl Updates<'_, '_> {
+    fn read(&self, host: &mut dyn Host, now: Now) -> Result<Vec<WalletUpdate>, HostError> {
+        let update = |record: &Record<'_>| {
+            let changeset = match record.member("changeset") {
+                None => return Err(record.wrong("expects changeset to be supplied")),
+                Some(value) => changeset(value).map_err(|what| record.wrong(what))?,
+            };
+            let metadata = match record.member("metadata") {
+                None => NO_METADATA.to_owned(),
+                Some(value) => object_text(value, METADATA, record.meter())
+                    .map_err(|what| record.wrong(&what))?,
+            };
+            let ledger = self.update_ledger.then(|| ledger_row(host, now, metadata));
+            let user_id = record.user_id()?.unwrap_or_default();
+            Ok(WalletUpdate { user_id, changeset, ledger })
+        };
+        self.records.iter().map(update).collect()
+    }
+}
+
+pub(super) fn update_all(
     host: &mut dyn Host,
-    now: Now,
-    items: &[Item<'_>],
-    ledger: bool,
-) -> Result<Vec<WalletUpdate>, HostError> {
-    let update = |item: &Item<'_>| {
-        let changeset = match item.member("changeset") {
-            None => return Err(item.wrong("expects changeset to be supplied")),
-            Some(value) => changeset(value).map_err(|what| item.wrong(what))?,
-        };
-        let metadata = match item.member("metadata") {
-            None => "{}".to_owned(),
-            Some(value) => {
-                object_text(value, METADATA, item.meter()).map_err(|what| item.wrong(&what))?
-            }
-        };
-        let ledger = ledger_row(host, now, ledger, metadata);
-        Ok(WalletUpdate { user_id: item.user_id()?.unwrap_or_default(), changeset, ledger })
-    };
-    items.iter().map(update).collect()
-}
-
-pub(super) fn wallets_update(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let items = items(args, 0, "expects a valid set of updates")?;
+    updates: Updates<'_, '_>,
+) -> Result<Vec<Value>, HostError> {
     let now = host.now();
-    let updates = updates(host, now, &items, args.bool_or(1, false)?)?;
+    let updates = updates.read(host, now)?;
     let changes = durably(host, UPDATE_FAILED, |db| wallet::wallets_update(db, now, &updates))?;
-    one(changes_value(changes))
+    Ok(changes_value(changes))
 }
 
 fn ledger_value(item: &LedgerItem, metadata: Value) -> Result<Value, HostError> {
@@ -160,57 +214,48 @@ fn ledger_value(item: &LedgerItem, metadata: Value) -> Result<Value, HostError> 
     ]))
 }
 
-pub(super) fn wallet_ledger_list(
+pub(super) fn ledger_list(
     host: &mut dyn Host,
-    args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    args.filled(0, "expects a valid user id")?;
-    let user_id = args.uuid(0, "expects a valid user id")?;
-    let limit = usize::try_from(args.int_or(1, 100)?).ok();
-    let limit = limit
-        .filter(|limit| *limit <= LEDGER_LIMIT_MAX)
-        .ok_or_else(|| args.wrong(1, "expects limit to be 0-100"))?;
-    let cursor = args.text_or_nil(2)?.unwrap_or_default();
+    user_id: Uuid,
+    limit: usize,
+    cursor: &str,
+) -> Result<(Vec<Value>, String), HostError> {
     let (items, cursor) = durably(host, "failed to retrieve user wallet ledger", |db| {
-        wallet::ledger_list(db, user_id, limit, &cursor)
+        wallet::ledger_list(db, user_id, limit, cursor)
     })?;
     let row = |item: &LedgerItem| {
         let metadata = table(&item.metadata, || format!("metadata of ledger row {}", item.id))?;
         ledger_value(item, metadata)
     };
-    let rows = items.iter().map(row).collect::<Result<_, _>>()?;
-    let mut returns = Returns::new();
-    returns.push(Value::List(rows));
-    returns.push(Value::text(cursor));
-    Ok(returns)
+    Ok((items.iter().map(row).collect::<Result<_, _>>()?, cursor))
 }
 
-/// Returns the row with the metadata that was given, not the merged one, as Nakama does.
-pub(super) fn wallet_ledger_update(
+/// Returns the row with the metadata that was given as the second argument, not the merged one, as
+/// Nakama does.
+pub(super) fn ledger_update(
     host: &mut dyn Host,
     args: &Args<'_>,
-) -> Result<Returns, HostError> {
-    args.filled(0, "expects a valid id")?;
-    let id = args.uuid(0, "expects a valid id")?;
-    if members(args.value(1)).is_none() {
+    id: Uuid,
+    given: &Value,
+) -> Result<Table, HostError> {
+    if !matches!(given, Value::Map(_) | Value::List(_)) {
         return Err(args.wrong(1, "expects a table as metadata value"));
     }
-    let metadata =
-        object_text(args.value(1), METADATA, args.meter).map_err(|what| args.wrong(1, &what))?;
+    let metadata = object_text(given, METADATA, args.meter).map_err(|what| args.wrong(1, &what))?;
     let now = host.now();
     let item = durably(host, "failed to update user wallet ledger", |db| {
         wallet::ledger_update(db, now, id, &metadata)
     })?;
-    one(ledger_value(&item, args.value(1).clone())?)
+    ledger_value(&item, given.clone()).map(Table)
 }
 
 /// New values of one account.
-fn account(item: &Item<'_>) -> Result<(Uuid, AccountUpdate), HostError> {
-    let user_id = item.user_id()?.filter(|id| !id.is_nil());
-    let user_id = user_id.ok_or_else(|| item.wrong("expects a valid user ID"))?;
-    let text = |name: &str| item.text(name).map(|text| text.map(str::to_owned));
-    let metadata = item.member("metadata");
-    let metadata = metadata.map(|value| object_text(value, METADATA, item.meter())).transpose();
+fn account(record: &Record<'_>) -> Result<(Uuid, AccountUpdate), HostError> {
+    let user_id = record.user_id()?.filter(|id| !id.is_nil());
+    let user_id = user_id.ok_or_else(|| record.wrong("expects a valid user ID"))?;
+    let text = |name: &str| record.text(name).map(|text| text.map(str::to_owned));
+    let metadata = record.member("metadata");
+    let metadata = metadata.map(|value| object_text(value, METADATA, record.meter())).transpose();
     Ok((
         user_id,
         AccountUpdate {
@@ -221,36 +266,41 @@ fn account(item: &Item<'_>) -> Result<(Uuid, AccountUpdate), HostError> {
             lang_tag: text("lang_tag")?,
             location: text("location")?,
             timezone: text("timezone")?,
-            metadata: metadata.map_err(|what| item.wrong(&what))?,
+            metadata: metadata.map_err(|what| record.wrong(&what))?,
         },
     ))
 }
 
-pub(super) fn multi_update(host: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
-    let accounts = items(args, 0, "expects a valid set of account update data")?;
+/// Refuses too many accounts, which are the first argument.
+pub(super) fn accounts_max(args: &Args<'_>, accounts: &[Record<'_>]) -> Result<(), HostError> {
     if accounts.len() > ACCOUNTS_MAX {
         return Err(args.wrong(0, "too many accounts"));
     }
-    let writes = items(args, 1, "expects a valid set of storage data")?;
-    let deletes = items(args, 2, "expects a valid set of storage data")?;
-    let wallets = items(args, 3, "expects a valid set of updates")?;
+    Ok(())
+}
+
+/// What `multi_update` returns: acknowledgements of storage, and how wallets changed.
+type Multi = (Option<Vec<Value>>, Option<Vec<Value>>);
+
+pub(super) fn multi_update(
+    host: &mut dyn Host,
+    accounts: &[Record<'_>],
+    writes: &[Record<'_>],
+    deletes: &[Record<'_>],
+    wallets: Updates<'_, '_>,
+) -> Result<Multi, HostError> {
     let now = host.now();
     let update = MultiUpdate {
         accounts: accounts.iter().map(account).collect::<Result<_, _>>()?,
         writes: writes.iter().map(write_of).collect::<Result<_, _>>()?,
         deletes: deletes.iter().map(delete_of).collect::<Result<_, _>>()?,
-        wallets: updates(host, now, &wallets, args.bool_or(4, false)?)?,
+        wallets: wallets.read(host, now)?,
     };
-    let mut returns = Returns::new();
     if update == MultiUpdate::default() {
-        returns.push(Value::Nil);
-        returns.push(Value::Nil);
-        return Ok(returns);
+        return Ok((None, None));
     }
     let done =
         durably(host, "error running multi update", |db| run_multi_update(db, now, &update))?;
-    let or_nil = |is_empty: bool, value: Value| if is_empty { Value::Nil } else { value };
-    returns.push(or_nil(done.acks.is_empty(), acks_value(&done.acks)));
-    returns.push(or_nil(done.wallets.is_empty(), changes_value(done.wallets)));
-    Ok(returns)
+    let or_nil = |values: Vec<Value>| Some(values).filter(|values| !values.is_empty());
+    Ok((or_nil(acks_value(&done.acks)), or_nil(changes_value(done.wallets))))
 }

@@ -1,63 +1,87 @@
 //! Matches, sessions, status and streams.
 
-use super::{built, missing};
-use crate::host::{HostFunction, matches, system};
+use bytes::Bytes;
 
-pub(super) const ROWS: &[HostFunction] = &[
-    built(
-        "match_create",
-        matches::match_create,
-        "(module: string, params?: table) -> match_id: string",
-        "Starts a match of this module and calls its `match_init` with `params`.",
-        "local match_id = nk.match_create(\"tic_tac_toe\", { seats = 2 })\nreturn match_id",
-    ),
-    built(
-        "match_get",
-        matches::match_get,
-        "(match_id: string) -> match: table",
-        "A running match as `match_list` shows it, or nil.",
-        "local found = nk.match_get(nk.match_create(\"tic_tac_toe\", nil))",
-    ),
-    built(
-        "match_list",
-        matches::match_list,
-        "(limit?: number = 1, authoritative?: boolean, label?: string, min_size?: number, \
-         max_size?: number, query?: string) -> matches: list",
-        "Running matches: `match_id`, `authoritative`, `label`, `size`, `tick_rate`, `handler_name`. \
-         nil leaves a condition out. See [matches](matches.md) for the query language.",
-        "local found = nk.match_list(10, true, nil, nil, 1, \"+label.open:1\")",
-    ),
-    built(
-        "match_signal",
-        matches::match_signal,
-        "(match_id: string, data?: string) -> answer: string",
-        "Calls `match_signal` of a running match and waits for its text.",
-        "return nk.match_signal(nk.match_create(\"tic_tac_toe\", nil), \"who plays?\")",
-    ),
-    built(
-        "session_disconnect",
-        system::session_disconnect,
-        "(session_id: string, reason?: number = 0)",
-        "Closes a socket. Its token stays valid.",
-        "if context.session_id then nk.session_disconnect(context.session_id) end",
-    ),
-    built(
-        "session_logout",
-        system::session_logout,
-        "(user_id: string, token?: string, refresh_token?: string)",
-        "Takes tokens out of use: these, or all of the user.",
-        "nk.session_logout(context.user_id)",
-    ),
-    missing("status_follow"),
-    missing("status_unfollow"),
-    missing("stream_close"),
-    missing("stream_count"),
-    missing("stream_send"),
-    missing("stream_send_raw"),
-    missing("stream_user_get"),
-    missing("stream_user_join"),
-    missing("stream_user_kick"),
-    missing("stream_user_leave"),
-    missing("stream_user_list"),
-    missing("stream_user_update"),
-];
+use crate::directory::ListFilter;
+use crate::host::declare::{Table, functions};
+use crate::host::read::{
+    filled_id, filled_text, int_or, optional, some_text, string, text, within_or,
+};
+use crate::host::{matches, system};
+use crate::value::Value;
+
+functions! {
+    ROWS(host, args) {
+        /// Starts a match of this module and calls its `match_init` with `params`.
+        /// ```lua
+        /// local match_id = nk.match_create("tic_tac_toe", { seats = 2 })
+        /// return match_id
+        /// ```
+        built [calls_a_match] match_create(
+            module: filled_text("expects module name"), params: matches::params(),
+        ) -> (match_id: String)
+            = matches::create(host, &module, params);
+        /// A running match as `match_list` shows it, or nil.
+        /// ```lua
+        /// local found = nk.match_get(nk.match_create("tic_tac_toe", nil))
+        /// ```
+        built match_get(match_id: text()) -> (found: Option<Table>)
+            = matches::get(host.directory(), &match_id);
+        /// Running matches: `match_id`, `authoritative`, `label`, `size`, `tick_rate`,
+        /// `handler_name`. nil leaves a condition out. See [matches](matches.md) for the query
+        /// language.
+        /// ```lua
+        /// local found = nk.match_list(10, true, nil, nil, 1, "+label.open:1")
+        /// ```
+        built match_list(
+            limit: int_or(1),
+            authoritative: matches::flag("expects authoritative true/false or nil"),
+            label: matches::text("expects label string or nil"),
+            min_size: matches::size("expects minimum size number or nil"),
+            max_size: matches::size("expects maximum size number or nil"),
+            query: matches::text("expects query string or nil"),
+        ) -> (matches: Vec<Value>) = {
+            let limit = matches::limit(limit)?;
+            let filter = ListFilter { limit, authoritative, label, min_size, max_size, query };
+            matches::list(host.directory(), &filter)
+        };
+        /// Calls `match_signal` of a running match and waits for its text.
+        /// ```lua
+        /// return nk.match_signal(nk.match_create("tic_tac_toe", nil), "who plays?")
+        /// ```
+        built [calls_a_match] match_signal(
+            match_id: text(), data: optional(string()),
+        ) -> (answer: Bytes)
+            = matches::signal(host, &match_id, data);
+        /// Closes a socket. Its token stays valid.
+        /// ```lua
+        /// if context.session_id then nk.session_disconnect(context.session_id) end
+        /// ```
+        built session_disconnect(
+            session_id: filled_id("expects session id", "expects valid session id"),
+            reason: within_or::<usize>(0, 0, 4, "invalid disconnect reason, must be a value 0-4"),
+        )
+            = system::disconnect(host, session_id, reason);
+        /// Takes tokens out of use: these, or all of the user.
+        /// ```lua
+        /// nk.session_logout(context.user_id)
+        /// ```
+        built session_logout(
+            user_id: filled_id("expects user id", "expects valid user id"), token: some_text(),
+            refresh_token: some_text(),
+        )
+            = system::log_out(host, user_id, token.as_deref(), refresh_token.as_deref());
+        missing status_follow;
+        missing status_unfollow;
+        missing stream_close;
+        missing stream_count;
+        missing stream_send;
+        missing stream_send_raw;
+        missing stream_user_get;
+        missing stream_user_join;
+        missing stream_user_kick;
+        missing stream_user_leave;
+        missing stream_user_list;
+        missing stream_user_update;
+    }
+}

@@ -1,10 +1,26 @@
-//! The form of the rows: what the reference page and `throng check` rely on.
+//! The table is whole, and its rows have the form that the reference page and `throng check` rely
+//! on.
+
+use std::collections::BTreeSet;
 
 use super::AREAS;
-use crate::host::{Kind, find, functions};
+use crate::host::{Kind, Need, find, functions};
 
-/// The types that a signature may name.
-const TYPES: &[&str] = &["any", "boolean", "function", "list", "number", "string", "table", "nil"];
+/// The names in Nakama's Lua module. Source: nakama 3.40, `server/runtime_lua_nakama.go`, `Loader`.
+const NAKAMAS: &str = include_str!("../../../testdata/nakama_lua_functions.txt");
+
+/// What Nakama has for Go only.
+const OURS: &[&str] =
+    &["register_event", "register_event_session_end", "register_event_session_start"];
+
+#[test]
+fn the_table_has_every_function_of_nakama() {
+    let wanted: BTreeSet<&str> = NAKAMAS.lines().chain(OURS.iter().copied()).collect();
+    let known: BTreeSet<&str> = functions().map(|function| function.name).collect();
+    let missing: Vec<_> = wanted.difference(&known).collect();
+    let unknown: Vec<_> = known.difference(&wanted).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "missing {missing:?}, unknown {unknown:?}");
+}
 
 #[test]
 fn every_area_is_sorted_and_every_name_is_found_once() {
@@ -25,47 +41,45 @@ fn every_area_is_sorted_and_every_name_is_found_once() {
     assert!(find("no_such_function").is_none());
 }
 
-/// What is wrong with `name: type`, `name?: type` or `name?: type = default`.
-fn wrong_part(part: &str) -> Option<String> {
-    let Some((name, rest)) = part.split_once(": ") else {
-        return Some(format!("`{part}` has no type"));
-    };
-    let kind = rest.split(" = ").next().unwrap_or(rest);
-    let name = name.strip_suffix('?').unwrap_or(name);
-    let is_name = !name.is_empty()
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-    if !is_name {
-        return Some(format!("`{name}` is no name"));
+#[test]
+fn signatures_follow_from_the_rows() {
+    for (name, wanted) in [
+        ("localcache_clear", "()"),
+        ("uuid_v4", "() -> id: string"),
+        ("base64_encode", "(bytes: string, padding?: boolean = true) -> text: string"),
+        ("localcache_get", "(key: string, default?: any = nil) -> value: any"),
+        ("sql_query", "(query: string, params?: list = {}) -> rows: list"),
+        (
+            "authenticate_email",
+            "(email?: string, password: string, username?: string, create?: boolean = true) -> \
+             user_id: string, username: string, created: boolean",
+        ),
+        (
+            "storage_list",
+            "(user_id?: string, collection: string, limit?: number = 100, cursor?: string, \
+             caller_id?: string) -> objects: list, cursor?: string",
+        ),
+        ("register_rpc", "(fn: function, id: string)"),
+    ] {
+        assert_eq!(find(name).unwrap().doc().unwrap().signature(), wanted, "{name}");
     }
-    (!TYPES.contains(&kind)).then(|| format!("`{kind}` is none of {TYPES:?}"))
-}
-
-/// What is wrong with a signature.
-fn wrong_signature(signature: &str) -> Option<String> {
-    let (arguments, results) = match signature.split_once(" -> ") {
-        Some((arguments, results)) => (arguments, results),
-        None => (signature, ""),
-    };
-    let Some(arguments) = arguments.strip_prefix('(').and_then(|it| it.strip_suffix(')')) else {
-        return Some("no parentheses".to_owned());
-    };
-    let parts = arguments.split(", ").chain(results.split(", "));
-    parts.filter(|part| !part.is_empty()).find_map(wrong_part)
 }
 
 #[test]
-fn signatures_are_read_strictly() {
-    for (signature, is_right) in [
-        ("()", true),
-        ("() -> id: string", true),
-        ("(a: string, b?: table = {}) -> c: list, d: number", true),
-        ("(a string)", false),
-        ("(a: text)", false),
-        ("a: string", false),
-        ("(A: string)", false),
-    ] {
-        assert_eq!(wrong_signature(signature).is_none(), is_right, "{signature}");
-    }
+fn comments_are_a_meaning_and_an_example() {
+    let doc = find("storage_read").unwrap().doc().unwrap();
+    assert_eq!(
+        doc.meaning(),
+        "Reads objects by `{ collection, key, user_id? }`; without a user they are the system's. What \
+         is not there is left out. `value` is a table, times are unix seconds."
+    );
+    assert_eq!(
+        doc.example(),
+        "local found = nk.storage_read({\n  \
+         { collection = \"scores\", key = \"best\", user_id = context.user_id },\n\
+         })\n\
+         local best = found[1] and found[1].value.points or 0"
+    );
 }
 
 #[test]
@@ -74,11 +88,22 @@ fn every_function_that_works_is_described() {
         let name = function.name;
         let Some(doc) = function.doc() else {
             assert_eq!(function.kind, Kind::Missing, "{name}");
+            assert!(function.arguments().is_empty(), "{name}");
             continue;
         };
-        assert_eq!(wrong_signature(doc.signature), None, "{name}");
-        assert!(doc.meaning.ends_with('.'), "{name}: {}", doc.meaning);
-        assert!(doc.meaning.starts_with(char::is_uppercase), "{name}: {}", doc.meaning);
-        assert!(doc.example.contains(&format!("nk.{name}")), "{name}: {}", doc.example);
+        let meaning = doc.meaning();
+        assert!(meaning.ends_with('.'), "{name}: {meaning}");
+        assert!(meaning.starts_with(char::is_uppercase), "{name}: {meaning}");
+        assert!(doc.example().contains(&format!("nk.{name}")), "{name}: {}", doc.example());
+        let names: BTreeSet<&str> = doc.arguments.iter().map(|argument| argument.name).collect();
+        assert_eq!(names.len(), doc.arguments.len(), "{name}: an argument's name stands twice");
     }
+}
+
+#[test]
+fn what_calls_a_match_and_what_refuses_mixed_tables_is_marked() {
+    let calling: Vec<&str> = functions().filter(|it| it.calls_a_match).map(|it| it.name).collect();
+    assert_eq!(calling, ["match_create", "match_signal"]);
+    let params = &find("match_create").unwrap().arguments()[1];
+    assert!(params.mixed.is_some() && params.need == Need::Optional);
 }
