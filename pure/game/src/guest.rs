@@ -472,6 +472,21 @@ pub struct Metric<'a> {
     pub value: f64,
 }
 
+/// Most bytes of a match's label.
+pub const LABEL_BYTES_MAX: usize = 2_048;
+
+/// Refuses a label that is too long.
+///
+/// # Errors
+/// [`HostError`] `match label too long, must be 0-2048 bytes`.
+pub fn check_label(label: &str) -> Result<(), HostError> {
+    if label.len() > LABEL_BYTES_MAX {
+        let text = format!("match label too long, must be 0-{LABEL_BYTES_MAX} bytes");
+        return Err(HostError::new(text));
+    }
+    Ok(())
+}
+
 /// The dispatcher of a running match. Effects are kept in order and sent when the callback ends.
 pub trait Dispatcher {
     /// Sends `data` to members. `to` `None` is all, an empty list nobody; those who are not
@@ -485,7 +500,7 @@ pub trait Dispatcher {
     /// Changes the label.
     ///
     /// # Errors
-    /// [`HostError`] `match label too long, must be 0-2048 bytes`.
+    /// As [`check_label`].
     fn label_update(&mut self, label: &str) -> Result<(), HostError>;
 }
 

@@ -150,7 +150,7 @@ const ROWS: &[(&str, &str, &str)] = &[
         "CALLBACKS_NESTED_MAX",
         "matches that signal one another",
     ),
-    ("pure/server/src/room/authoritative.rs", "LABEL_BYTES_MAX", "label of a match"),
+    ("pure/game/src/guest.rs", "LABEL_BYTES_MAX", "label of a match"),
     ("pure/server/src/room/authoritative.rs", "TICK_RATE_HZ_MAX", "ticks of a match"),
     ("pure/server/src/room/host.rs", "BROADCASTS_PER_CALLBACK_MAX", "broadcasts per callback"),
     ("pure/server/src/room/status.rs", "FOLLOWS_MAX", "users that a session follows"),

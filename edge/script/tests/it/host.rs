@@ -9,7 +9,7 @@ use game::cache::Cache;
 use game::db::{Cell, Database, DbError, Param, Row};
 use game::directory::Directory;
 use game::guest::{
-    Broadcast, Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, Metric,
+    Broadcast, Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, Metric, check_label,
 };
 use game::host::Meter;
 use game::session::SessionSettings;
@@ -183,9 +183,7 @@ impl Dispatcher for TestDispatcher {
         self.kicked.extend_from_slice(sessions);
     }
     fn label_update(&mut self, label: &str) -> Result<(), HostError> {
-        if label.len() > 2_048 {
-            return Err(HostError::new("match label too long, must be 0-2048 bytes"));
-        }
+        check_label(label)?;
         self.labels.push(label.to_owned());
         Ok(())
     }

@@ -12,7 +12,7 @@ use event::Now;
 use game::directory::DirectoryEvent;
 use game::guest::{
     Broadcast, JoinRequest, JoinVerdict, MatchContext, MatchMessage, MatchScript, Presence,
-    PresenceReason, ScriptError, ScriptFailure,
+    PresenceReason, ScriptError, ScriptFailure, check_label,
 };
 use game::match_id::MatchId;
 use game::value::Value;
@@ -27,8 +27,6 @@ use crate::mail::{AskError, MatchInput, Member, Then};
 
 /// Ticks a second that `match_init` may ask for.
 pub(super) const TICK_RATE_HZ_MAX: i64 = 60;
-/// Bytes of a label.
-pub(super) const LABEL_BYTES_MAX: usize = 2_048;
 /// Callbacks that may run inside one another, because each signals the next match: every one of
 /// them takes its part of the thread's stack.
 const CALLBACKS_NESTED_MAX: usize = 8;
@@ -106,11 +104,7 @@ impl Room {
                         be a tick rate between 1 and 60"
                 .to_owned());
         };
-        if init.label.len() > LABEL_BYTES_MAX {
-            return Err(
-                "error creating match: match label too long, must be 0-2048 bytes".to_owned()
-            );
-        }
+        check_label(&init.label).map_err(|error| format!("error creating match: {error}"))?;
         context.label = init.label;
         context.tick_rate_hz = tick_rate_hz;
         let period_ns = 1_000_000_000 / u64::from(tick_rate_hz);

@@ -5,13 +5,12 @@
 
 use bytes::Bytes;
 use event::Now;
-use game::guest::{Broadcast, Dispatcher, Host, HostError};
+use game::guest::{Broadcast, Dispatcher, Host, HostError, check_label};
 use game::match_id::MatchId;
 use game::value::Value;
 use uuid::Uuid;
 
 use super::Room;
-use super::authoritative::LABEL_BYTES_MAX;
 use crate::desk::{Spent, from_desk};
 use crate::mail::AskError;
 use crate::settings::MatchSettings;
@@ -90,9 +89,7 @@ impl Dispatcher for Effects {
     }
 
     fn label_update(&mut self, label: &str) -> Result<(), HostError> {
-        if label.len() > LABEL_BYTES_MAX {
-            return Err(HostError::new("match label too long, must be 0-2048 bytes"));
-        }
+        check_label(label)?;
         self.label = Some(label.to_owned());
         Ok(())
     }
