@@ -134,8 +134,8 @@ pub fn account_of_device(db: &mut dyn Database, device: &str) -> Result<Option<A
 /// Changes an account.
 ///
 /// # Errors
-/// [`ApiError`] with the texts of `PUT /v2/account`; a taken username is code 3, as in the
-/// original, with the text of code 6 inside.
+/// [`ApiError`] with the texts of `PUT /v2/account`; a taken username is code 3, as in
+/// Nakama, with the text of code 6 inside.
 pub fn update(
     db: &mut dyn Database,
     now: Now,
@@ -353,4 +353,9 @@ pub(crate) fn unix_ms(now: Now) -> i64 {
 /// A text, or NULL for none.
 pub(crate) fn text_or_null(text: Option<&str>) -> Param<'_> {
     text.map_or(Param::Null, Param::Text)
+}
+
+/// A text, or NULL for an empty one.
+pub(crate) fn filled_or_null(text: &str) -> Param<'_> {
+    text_or_null(Some(text).filter(|text| !text.is_empty()))
 }

@@ -12,7 +12,7 @@ use crate::account::{
     hash_password, unix_ms,
 };
 use crate::db::{Database, DbError, Param};
-use crate::error::{ApiError, Code};
+use crate::error::{ApiError, Code, Failure};
 use crate::user;
 
 /// Most devices of one account: they are listed in its row.
@@ -227,24 +227,4 @@ fn last_identity() -> ApiError {
         Code::PermissionDenied,
         "Cannot unlink last account identifier. Check profile exists and is not last link.",
     )
-}
-
-enum Failure {
-    Refused(ApiError),
-    Database,
-}
-
-impl From<DbError> for Failure {
-    fn from(_: DbError) -> Self {
-        Self::Database
-    }
-}
-
-impl Failure {
-    fn into_error(self, failed: &'static str) -> ApiError {
-        match self {
-            Self::Refused(error) => error,
-            Self::Database => ApiError::internal(failed),
-        }
-    }
 }

@@ -18,7 +18,7 @@ pub use list::{LIST_LIMIT_MAX, Listing, list};
 
 use crate::account::{atomically, begin_lazily, unix_ms};
 use crate::db::{Database, DbError, Param, Row};
-use crate::error::ApiError;
+use crate::error::{ApiError, Failure};
 use crate::json;
 
 /// Longest collection name and key, bytes.
@@ -186,10 +186,10 @@ pub fn delete(db: &mut dyn Database, caller: Caller, deletes: &[Delete]) -> Resu
             let allowed = caller.owns(delete.id.user_id);
             let params = [owner, collection, key, version, Param::Int(write_min)];
             if !allowed || db.execute(sql, &params)? == 0 {
-                return Err(Failure::Refused(
+                return Err(Failure::Refused(ApiError::invalid(
                     "Storage delete rejected - not found, version check failed, or permission \
                      denied.",
-                ));
+                )));
             }
         }
         Ok(())
@@ -210,7 +210,9 @@ fn write_one(
     if !caller.owns(write.id.user_id)
         || (caller != Caller::Script && current.as_ref().is_some_and(|c| c.permission_write == 0))
     {
-        return Err(Failure::Refused("Storage write rejected - permission denied."));
+        return Err(Failure::Refused(ApiError::invalid(
+            "Storage write rejected - permission denied.",
+        )));
     }
     let fits = match (write.version.as_str(), &current) {
         ("", _) | ("*", None) => true,
@@ -218,7 +220,9 @@ fn write_one(
         (_, None) => false,
     };
     if !fits {
-        return Err(Failure::Refused("Storage write rejected - version check failed."));
+        return Err(Failure::Refused(ApiError::invalid(
+            "Storage write rejected - version check failed.",
+        )));
     }
     let version = version_of(&write.value);
     let now_ms = unix_ms(now);
@@ -246,7 +250,9 @@ fn write_one(
         None => {
             // An object that is there has an owner: deleting an account takes its objects along.
             if *owner != Some(write.id.user_id) && !is_there(db, write.id.user_id)? {
-                return Err(Failure::Refused("Storage write rejected - user not found."));
+                return Err(Failure::Refused(ApiError::invalid(
+                    "Storage write rejected - user not found.",
+                )));
             }
             *owner = Some(write.id.user_id);
             // Not INSERT … SELECT: SQLite prepares to undo such a statement by itself, which takes
@@ -410,24 +416,4 @@ fn check_write(write: &Write) -> Result<(), ApiError> {
         ));
     }
     json::check_object(&write.value, "Value must be a JSON object.")
-}
-
-enum Failure {
-    Refused(&'static str),
-    Database,
-}
-
-impl From<DbError> for Failure {
-    fn from(_: DbError) -> Self {
-        Self::Database
-    }
-}
-
-impl Failure {
-    fn into_error(self, failed: &'static str) -> ApiError {
-        match self {
-            Self::Refused(message) => ApiError::invalid(message),
-            Self::Database => ApiError::internal(failed),
-        }
-    }
 }

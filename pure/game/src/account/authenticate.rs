@@ -9,7 +9,8 @@ use event::{Now, Random};
 use uuid::Uuid;
 
 use super::{
-    CustomId, DeviceId, Email, LOGIN_FAILED, Password, Username, begin_lazily, disguise, unix_ms,
+    CustomId, DeviceId, Email, LOGIN_FAILED, Password, Username, begin_lazily, disguise,
+    filled_or_null, unix_ms,
 };
 use crate::db::{Database, DbError, Param, Row};
 use crate::error::{ApiError, Code};
@@ -336,20 +337,16 @@ fn insert_row(
         Param::Text(username),
         Param::Int(unix_ms(newcomer.now)),
         if generated { Param::Int(1) } else { Param::Null },
-        text_or_null(identity.device),
-        text_or_null(identity.custom_id),
-        text_or_null(identity.email),
-        text_or_null(identity.password),
+        filled_or_null(identity.device),
+        filled_or_null(identity.custom_id),
+        filled_or_null(identity.email),
+        filled_or_null(identity.password),
     ];
     match db.execute(sql, &params) {
         Ok(_) => Ok(Login { user_id, username: username.into(), created: true }),
         Err(DbError::Exists { what }) if what.contains("username") => Err(username_taken()),
         Err(_) => Err(ApiError::internal(LOGIN_FAILED)),
     }
-}
-
-fn text_or_null(text: &str) -> Param<'_> {
-    if text.is_empty() { Param::Null } else { Param::Text(text) }
 }
 
 fn username_taken() -> ApiError {
