@@ -177,7 +177,7 @@ impl Guest {
         // Neither the commit nor the rollback may be stopped halfway.
         self.meter.finish();
         if result.is_ok()
-            && let Err(error) = self.control(shared, "COMMIT")
+            && let Err(error) = shared.committing(|| self.control(shared, "COMMIT"))
         {
             result = Err(error);
         }

@@ -4,8 +4,8 @@
 //! its own [`Sqlite`], which implements `game::db::Database`. SQL and rows go through; what they
 //! mean is `game`'s matter. PostgreSQL is not built yet.
 //!
-//! Durability: write-ahead log with `synchronous=FULL`. What `commit` has returned for survives
-//! `kill -9` and, as far as the disk keeps its promises, the loss of power.
+//! Durability: a write-ahead log (`log.rs`). What `commit` has returned for survives `kill -9`; what
+//! `sync` has returned for also, as far as the disk keeps its promises, the loss of power.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ mod failure;
 mod functions;
 mod guest;
 mod lock;
+mod log;
 mod meter;
 mod migrate;
 mod open;

@@ -17,6 +17,7 @@ use crate::checkpoint::{CHECKPOINT_PAGES, Checkpoints};
 use crate::error::{OpenError, failure};
 use crate::failure::Reporter;
 use crate::lock::WriteLock;
+use crate::log::Log;
 use crate::migrate;
 use crate::own::OwnTables;
 use crate::patience::{PATIENCE, Patience};
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) own: Arc<OwnTables>,
     /// `None` for a database in memory.
     watch: Option<FileWatch>,
+    /// As well.
+    log: Option<Log>,
 }
 
 impl Shared {
@@ -90,9 +93,40 @@ impl Shared {
         self.watch.is_some()
     }
 
-    /// Makes sure that the database's file is still there.
+    /// Makes sure that the database's file is still there, and that the disk has taken what was
+    /// written so far.
     pub(crate) fn check_file(&self) -> Result<(), DbError> {
+        if self.log.as_ref().is_some_and(Log::has_failed) {
+            return self.sync();
+        }
         self.there(self.watch.as_ref().and_then(FileWatch::gone))
+    }
+
+    /// Commits, by `act`, with the write lock held.
+    pub(crate) fn committing<T>(&self, act: impl FnOnce() -> T) -> T {
+        match &self.log {
+            Some(log) => log.committing(act),
+            None => act(),
+        }
+    }
+
+    /// Whether all that was committed is on the disk.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.log.as_ref().is_none_or(Log::is_synced)
+    }
+
+    /// Waits until all that was committed is on the disk.
+    pub(crate) fn sync(&self) -> Result<(), DbError> {
+        let Some(log) = &self.log else { return Ok(()) };
+        match log.sync() {
+            Ok(true) => self.reporter.stats.db_syncs.up(),
+            Ok(false) => {}
+            Err(error) => {
+                let cause = error.to_string();
+                return Err(self.reporter.machine("the database's log is not on the disk", &cause));
+            }
+        }
+        Ok(())
     }
 
     /// The same, but looks only once a second: for those who read.
@@ -201,6 +235,10 @@ impl Store {
             conn.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(fail)?;
         }
         let shared = share(&path, is_file, own)?;
+        // What migrations have written.
+        shared
+            .sync()
+            .map_err(|cause| OpenError::Other { path: path.clone(), cause: cause.to_string() })?;
         Ok(Self {
             path,
             guest: settings.guest,
@@ -248,6 +286,14 @@ fn share(path: &Path, is_file: bool, own: OwnTables) -> Result<Shared, OpenError
     } else {
         None
     };
+    let log = is_file.then(|| Log::open(path)).transpose().map_err(|cause| OpenError::Other {
+        path: path.to_owned(),
+        cause: format!("its log cannot be opened: {cause}"),
+    })?;
+    if let Some(log) = &log {
+        // What migrations may have written.
+        log.committing(|| ());
+    }
     Ok(Shared {
         lock,
         patience: Patience::default(),
@@ -256,6 +302,7 @@ fn share(path: &Path, is_file: bool, own: OwnTables) -> Result<Shared, OpenError
         checkpoints,
         own: Arc::new(own),
         watch: is_file.then(|| FileWatch::new(path)),
+        log,
     })
 }
 
@@ -290,7 +337,7 @@ pub(crate) fn connect(path: &Path, is_file: bool) -> Result<Connection, rusqlite
     conn.execute_batch(&format!(
         "PRAGMA page_size = {PAGE_BYTES};
          PRAGMA journal_mode = WAL;
-         PRAGMA synchronous = FULL;
+         PRAGMA synchronous = NORMAL;
          PRAGMA foreign_keys = ON;
          PRAGMA temp_store = MEMORY;
          PRAGMA trusted_schema = OFF;

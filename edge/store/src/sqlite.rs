@@ -35,6 +35,8 @@ pub struct Sqlite {
     is_reading: bool,
     /// SQLite has rolled the open transaction back by itself, as it does when the disk fails.
     is_lost: bool,
+    /// Whether it has read or written since the last [`Database::sync`].
+    is_touched: bool,
 }
 
 impl std::fmt::Debug for Sqlite {
@@ -50,8 +52,17 @@ impl Sqlite {
         path: PathBuf,
         budget: GuestBudget,
     ) -> Self {
-        let (is_open, is_reading, is_lost) = (false, false, false);
-        Self { conn, shared, path, budget, guest: None, is_open, is_reading, is_lost }
+        Self {
+            conn,
+            shared,
+            path,
+            budget,
+            guest: None,
+            is_open: false,
+            is_reading: false,
+            is_lost: false,
+            is_touched: false,
+        }
     }
 
     fn sort(&self, error: &rusqlite::Error) -> DbError {
@@ -109,6 +120,7 @@ impl Sqlite {
         params: &[Param<'_>],
         act: impl FnOnce(&mut Statement<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, DbError> {
+        self.is_touched = true;
         if self.is_lost {
             self.check_lost()?;
         }
@@ -126,7 +138,11 @@ impl Sqlite {
             self.acquire()?;
         }
         let act = || act(&mut statement);
-        let done = if locks { self.shared.patience.take(&self.conn, act) } else { act() };
+        let done = if locks {
+            self.shared.committing(|| self.shared.patience.take(&self.conn, act))
+        } else {
+            act()
+        };
         let mut result = done.map_err(|error| self.sort(&error));
         drop::<CachedStatement<'_>>(statement);
         if locks {
@@ -151,6 +167,7 @@ impl Sqlite {
         }
         // What the script writes, the server's next query on this thread is to see.
         self.end_reading()?;
+        self.is_touched = true;
         self.shared.glance_at_file()?;
         let guest = match self.guest.take() {
             Some(guest) => guest,
@@ -183,6 +200,7 @@ impl Database for Sqlite {
             return Err(error);
         }
         self.is_open = true;
+        self.is_touched = true;
         Ok(())
     }
 
@@ -190,7 +208,8 @@ impl Database for Sqlite {
         if !self.is_open {
             return Err(DbError::Statement("no transaction is open".into()));
         }
-        let committed = self.check_lost().and_then(|()| self.control("COMMIT"));
+        let committed =
+            self.check_lost().and_then(|()| self.shared.committing(|| self.control("COMMIT")));
         if committed.is_err() && !self.conn.is_autocommit() {
             // A failed commit leaves the transaction open; nobody could finish it.
             let _ = self.control("ROLLBACK");
@@ -198,6 +217,19 @@ impl Database for Sqlite {
         self.close();
         // Not acknowledged, if there is no file any more that holds it.
         committed.and_then(|()| self.shared.check_file())
+    }
+
+    fn is_synced(&self) -> bool {
+        !self.is_touched || self.shared.is_synced()
+    }
+
+    fn sync(&mut self) -> Result<(), DbError> {
+        if self.is_synced() {
+            return Ok(());
+        }
+        self.shared.sync()?;
+        self.is_touched = self.is_open;
+        Ok(())
     }
 
     fn rollback(&mut self) -> Result<(), DbError> {

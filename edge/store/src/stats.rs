@@ -61,6 +61,8 @@ counters! {
     db_lock_timeouts,
     /// Transactions not begun because another process held the database.
     db_busy,
+    /// Times that the disk was waited for, so that what was committed until then is durable.
+    db_syncs,
     /// Times that the log was copied back into the database's file.
     db_checkpoints,
     /// Calls refused because the database's file was deleted or replaced.

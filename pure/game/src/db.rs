@@ -131,11 +131,28 @@ pub trait Database {
     /// [`DbError::Machine`] when the lock cannot be had in a few seconds.
     fn begin(&mut self) -> Result<(), DbError>;
 
-    /// Makes the transaction durable: when this returns, it survives `kill -9` and power loss.
+    /// Ends the transaction: others see it, and it survives `kill -9`; power loss only after
+    /// [`Database::sync`].
     ///
     /// # Errors
     /// [`DbError::Machine`]; the transaction is then rolled back.
     fn commit(&mut self) -> Result<(), DbError>;
+
+    /// Makes durable what this connection has committed, and what it has seen of others' commits:
+    /// when this returns, that survives power loss too. Whoever tells the outside of it syncs first.
+    /// Several threads that sync at once wait for the disk together. Does nothing within a
+    /// transaction for what that has written so far.
+    ///
+    /// # Errors
+    /// [`DbError::Machine`]; then it is not known what is durable, and from then on nothing becomes.
+    fn sync(&mut self) -> Result<(), DbError> {
+        Ok(())
+    }
+
+    /// Whether [`Database::sync`] would have nothing to do.
+    fn is_synced(&self) -> bool {
+        true
+    }
 
     /// Gives the transaction up.
     ///
@@ -165,7 +182,8 @@ pub trait Database {
     }
 
     /// Runs one statement that returns no rows; returns how many rows it changed. Outside a
-    /// transaction it is durable when it returns. Statements are prepared once and kept.
+    /// transaction it is one of its own, committed when it returns. Statements are prepared once and
+    /// kept.
     ///
     /// # Errors
     /// Any [`DbError`]; inside a transaction only this statement is undone.
@@ -183,7 +201,7 @@ pub trait Database {
     ) -> Result<(), DbError>;
 
     /// As [`Database::execute`], for a statement that a script wrote, outside of a transaction: it
-    /// is durable when this returns, or has not happened.
+    /// is committed when this returns, or has not happened.
     ///
     /// # Errors
     /// Any [`DbError`].

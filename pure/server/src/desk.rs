@@ -49,7 +49,7 @@ pub struct Desk {
     takes_events: bool,
     /// How often its calls wanted more than one call may have.
     pub(crate) refused: Refused,
-    /// RetryQueue notifications that made room for newer ones, since the start.
+    /// Kept notifications that made room for newer ones, since the start.
     pub(crate) notifications_forgotten: u64,
 }
 

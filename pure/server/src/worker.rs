@@ -2,7 +2,9 @@
 //!
 //! There are four kinds, one struct. The *batcher* takes the API calls that are waiting, runs them
 //! in one transaction, commits once and then answers each: the group commit needs no timer. A
-//! *caller* takes one RPC at a time and answers it at once. The *hasher* does so with calls that
+//! *caller* takes one RPC at a time and answers it at once, unless it has written: then what it
+//! wrote is committed, and the answer waits, while further calls run, until the disk has it. The
+//! *hasher* does so with calls that
 //! carry a password, which take tens of milliseconds each. The thread of *events* runs their handlers,
 //! one at a time, for nobody who waits. What deliberately is not here: sockets, matches.
 
@@ -25,13 +27,18 @@ use game::session::{Claims, Signer};
 
 use crate::desk::{Desk, Kit};
 use crate::fair::FairQueue;
+use crate::kept::Kept;
 use crate::limit_log::LimitLog;
 use crate::mail::{Done, Job, Lane, Mail, Outcome, RpcJob, Topology, Work};
-use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
 use events::EventQueue;
 use lanes::{Guesses, Kind};
+
+/// For how long a caller keeps an answer that waits for the disk while further calls run,
+/// nanoseconds: clearly less than a call that many wait for takes, and time for some eighty calls that
+/// write to share one wait.
+const PARKED_NS_MAX: u64 = 2_000_000;
 
 /// The handler of a worker thread.
 pub struct Worker {
@@ -45,8 +52,10 @@ pub struct Worker {
     /// For matches: they live on rooms.
     ask: Box<dyn Ask<Mail>>,
     asked: u64,
-    /// Answers of this turn that wait for the commit.
+    /// Answers of this turn that wait for the disk.
     done: Vec<(ThreadId, Vec<Done>)>,
+    /// Since when the first of them waits; it counts for callers only.
+    waits_since_ns: Option<u64>,
     /// What the answers' calls want besides, once they are durable.
     effects: Vec<Effect>,
     /// Other mail of this turn.
@@ -65,7 +74,7 @@ pub struct Worker {
     /// What has happened and its handler has not heard of.
     events: EventQueue,
     guesses: Guesses,
-    retries: RetryQueue,
+    kept: Kept,
     limit_log: LimitLog,
 }
 
@@ -101,11 +110,12 @@ impl Worker {
             ask,
             asked: 0,
             done: Vec::new(),
+            waits_since_ns: None,
             effects: Vec::new(),
             mails: Vec::new(),
             look: Vec::new(),
             jobs_in_batch: 0,
-            retries: RetryQueue::default(),
+            kept: Kept::default(),
             limit_log: LimitLog::default(),
             settings,
         }
@@ -117,11 +127,8 @@ impl Worker {
             Mail::Jobs(jobs) => jobs.into_iter().for_each(|job| self.take_in(job)),
             Mail::Job(job) if self.kind == Kind::Hasher => self.queue.push(job.line(), *job),
             Mail::Job(job) => {
-                // Alone: its answer leaves now, not after the jobs behind it. The core is woken
-                // at the end of the turn, or looks by itself before.
                 self.run(now, *job);
-                self.finish_batch();
-                self.post(now, out, false);
+                self.finish_call(now, out);
             }
             Mail::Directory(events) => {
                 events.iter().for_each(|event| self.desk.directory.apply(event));
@@ -141,7 +148,7 @@ impl Worker {
         if is_timed {
             self.desk.call_clock.begin();
         }
-        let outcome = match work {
+        let mut outcome = match work {
             Work::Api(call) => Outcome::Api(self.api(now, &call, caller.as_deref())),
             Work::Rpc(call) => Outcome::Rpc(self.rpc(now, &call)),
             Work::FindUsers { ids, usernames } => {
@@ -160,6 +167,9 @@ impl Worker {
                 Outcome::Shutdown
             }
         };
+        if self.kind == Kind::Caller && self.commit().is_err() {
+            fail(&mut outcome);
+        }
         let took_ms = if is_timed { self.desk.call_clock.kept_ms() } else { 0 };
         self.answer(line, (lane, address.conn, took_ms), outcome);
     }
@@ -237,11 +247,34 @@ impl Worker {
         result
     }
 
-    /// One commit for all jobs of the batch. If it fails, none of them has happened.
+    /// One commit for all jobs of the batch, and the disk has it. If that fails, none of them has
+    /// happened for anybody.
     fn finish_batch(&mut self) {
-        if self.commit().is_err() {
+        self.waits_since_ns = None;
+        if self.commit().and_then(|()| self.sync()).is_err() {
             self.fail_all();
         }
+    }
+
+    /// A caller's job is done. Its answer leaves now, not after the jobs behind it, unless it has
+    /// written, or seen what is not on the disk yet: then it waits with others for the disk, until
+    /// the end of the turn or for [`PARKED_NS_MAX`]. The core is woken at the end of the turn, or
+    /// looks by itself before.
+    fn finish_call(&mut self, now: Now, out: &mut Output<Mail>) {
+        if !self.desk.db.is_synced() {
+            let since_ns = *self.waits_since_ns.get_or_insert(now.mono_ns);
+            if now.mono_ns.saturating_sub(since_ns) < PARKED_NS_MAX {
+                return;
+            }
+        }
+        self.finish_batch();
+        self.post(now, out, false);
+    }
+
+    /// Waits until the disk has what was committed.
+    fn sync(&mut self) -> Result<(), DbError> {
+        // Why not is in the log already: the database says it, once a second.
+        self.desk.db.sync().inspect_err(|_| self.stats.db_commit_errors.up())
     }
 
     fn commit(&mut self) -> Result<(), DbError> {
@@ -257,6 +290,7 @@ impl Worker {
         } else {
             let _ = self.desk.db.end_reading();
         }
+        // They show when the answers leave.
         for effect in self.effects.drain(..) {
             let desk = &mut self.desk;
             match effect {
@@ -270,13 +304,7 @@ impl Worker {
     }
 
     fn fail_all(&mut self) {
-        for (_, list) in &mut self.done {
-            for done in list {
-                if let Outcome::Api(outcome) = &mut done.outcome {
-                    *outcome = Err(ApiError::internal("database error"));
-                }
-            }
-        }
+        self.done.iter_mut().flat_map(|(_, list)| list).for_each(|done| fail(&mut done.outcome));
     }
 
     /// What the replicas hold. They are alike on all threads, so one tells of them.
@@ -328,7 +356,7 @@ impl Worker {
                 }
             }
         }
-        self.retries.hold_back(now, out, &self.stats.dropped_mail);
+        self.kept.hold_back(now, out, &self.stats.dropped_mail);
     }
 }
 
@@ -347,13 +375,13 @@ impl Handler for Worker {
                     out.mail(core, Mail::Look);
                 }
                 let more = self.has_more().then_some(now.mono_ns);
-                out.wake_at(more.or(self.retries.due_ns()));
+                out.wake_at(more.or(self.kept.due_ns()));
             }
-            Input::Wake => self.retries.post_due(now, out),
+            Input::Wake => self.kept.post_due(now, out),
             // Sessions wait for answers, and replicas for news.
             Input::Refused { to, mail } => {
                 let counters = (&self.stats.refused_mail, &self.stats.dropped_mail);
-                self.retries.given_back(now, (to, mail), counters, &mut self.limit_log);
+                self.kept.given_back(now, (to, mail), counters, &mut self.limit_log);
             }
             Input::Stop => out.stop(),
             _ => {}
@@ -361,9 +389,24 @@ impl Handler for Worker {
     }
 }
 
+/// What is answered when the database did not keep what a call has done.
+fn fail(outcome: &mut Outcome) {
+    let error = ApiError::internal("database error");
+    match outcome {
+        Outcome::Api(result) => *result = Err(error),
+        Outcome::Rpc(result) => *result = Err(script_error(error)),
+        Outcome::Before(result) => *result = Err(script_error(error)),
+        Outcome::Users(_) | Outcome::After | Outcome::Shutdown => {}
+    }
+}
+
 /// What is said of a function that answers with more than a client may get at once.
 fn answer_too_large(bytes_max: usize) -> ScriptError {
-    let error = ApiError::answer_too_large(bytes_max);
+    script_error(ApiError::answer_too_large(bytes_max))
+}
+
+/// The server's own error in the place of a script's.
+fn script_error(error: ApiError) -> ScriptError {
     ScriptError {
         code: u8::try_from(error.code.number()).unwrap_or(13),
         message: error.message.into_owned(),

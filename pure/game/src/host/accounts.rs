@@ -1,5 +1,5 @@
 //! Accounts, users, logins and links for scripts. Every function is a transaction of its
-//! own: what it wrote is durable when it returns.
+//! own: what it wrote is committed when it returns.
 //!
 //! Source: nakama 3.40, `server/runtime_lua_nakama.go`; record times are unix seconds.
 
@@ -27,7 +27,7 @@ use crate::value::Value;
 const RANDOM_DRAWS_MAX: usize = 8;
 
 /// Runs `job` and ends the transaction that it opened: committed if it went well, else undone.
-pub(super) fn durably<T, E: Display>(
+pub(super) fn committed<T, E: Display>(
     host: &mut dyn Host,
     what: &str,
     job: impl FnOnce(&mut dyn Database) -> Result<T, E>,
@@ -147,7 +147,7 @@ impl Read for Metadata {
 
 pub(super) fn account(host: &mut dyn Host, user_id: Uuid) -> Result<Table, HostError> {
     let what = format!("failed to get account for user_id {user_id}");
-    let found = durably(host, &what, |db| account::account(db, user_id))?;
+    let found = committed(host, &what, |db| account::account(db, user_id))?;
     let found = found.ok_or_else(|| HostError::new(format!("{what}: account not found")))?;
     account_value(&found, host.directory()).map(Table)
 }
@@ -157,7 +157,7 @@ pub(super) fn accounts(
     user_ids: &[Uuid],
     devices: &[String],
 ) -> Result<Vec<Value>, HostError> {
-    let accounts = durably(host, "failed to get accounts", |db| {
+    let accounts = committed(host, "failed to get accounts", |db| {
         let mut accounts: Vec<Account> = Vec::new();
         for user_id in user_ids {
             accounts.extend(account::account(db, *user_id)?);
@@ -179,7 +179,7 @@ pub(super) fn update(
         return Ok(());
     }
     let now = host.now();
-    durably(host, "error while trying to update user", |db| {
+    committed(host, "error while trying to update user", |db| {
         account::update(db, now, user_id, update)
     })?;
     Ok(())
@@ -188,7 +188,7 @@ pub(super) fn update(
 pub(super) fn delete(host: &mut dyn Host, user_id: Uuid) -> Result<(), HostError> {
     let (now, lifetime_s) = (host.now(), host.settings().session.lifetime_s());
     host.may_cut_off(1)?;
-    let gone = durably(host, "error while trying to delete account", |db| {
+    let gone = committed(host, "error while trying to delete account", |db| {
         account::delete(db, now, lifetime_s, user_id)
     })?;
     host.revoke(gone);
@@ -201,7 +201,7 @@ pub(super) fn users(
     user_ids: &[Uuid],
     usernames: &[String],
 ) -> Result<Vec<Value>, HostError> {
-    let users = durably(host, "failed to get users", |db| user::users(db, user_ids, usernames))?;
+    let users = committed(host, "failed to get users", |db| user::users(db, user_ids, usernames))?;
     users_value(&users, host.directory())
 }
 
@@ -215,7 +215,7 @@ pub(super) fn random_users(host: &mut dyn Host, count: usize) -> Result<Vec<Valu
         .map(|_| u128::from_be_bytes(host.random().bytes()))
         .collect();
     let what = "failed to get users";
-    let users = durably(host, what, |db| user::random_users(db, &draws, count))?;
+    let users = committed(host, what, |db| user::random_users(db, &draws, count))?;
     users_value(&users, host.directory())
 }
 
@@ -223,7 +223,7 @@ pub(super) fn ban(host: &mut dyn Host, user_ids: &[Uuid]) -> Result<(), HostErro
     let (now, lifetime_s) = (host.now(), host.settings().session.lifetime_s());
     host.may_cut_off(user_ids.len())?;
     let (known, revocations) =
-        durably(host, "failed to ban users", |db| account::ban(db, now, lifetime_s, user_ids))?;
+        committed(host, "failed to ban users", |db| account::ban(db, now, lifetime_s, user_ids))?;
     revocations.into_iter().for_each(|revocation| host.revoke(revocation));
     known.into_iter().for_each(|user_id| host.user_disconnect(user_id, Disconnect::Banned));
     Ok(())
@@ -232,7 +232,7 @@ pub(super) fn ban(host: &mut dyn Host, user_ids: &[Uuid]) -> Result<(), HostErro
 pub(super) fn unban(host: &mut dyn Host, user_ids: &[Uuid]) -> Result<(), HostError> {
     let now = host.now();
     host.may_cut_off(user_ids.len())?;
-    let lifted = durably(host, "failed to unban users", |db| account::unban(db, now, user_ids))?;
+    let lifted = committed(host, "failed to unban users", |db| account::unban(db, now, user_ids))?;
     lifted.into_iter().for_each(|revocation| host.revoke(revocation));
     Ok(())
 }
@@ -244,7 +244,7 @@ pub(super) fn login(
 ) -> Result<(String, String, bool), HostError> {
     let now = host.now();
     let newcomer = Newcomer::draw(now, host.random());
-    let login = durably(host, "error finding or creating user", |db| job(db, &newcomer))?;
+    let login = committed(host, "error finding or creating user", |db| job(db, &newcomer))?;
     Ok((login.user_id.to_string(), login.username, login.created))
 }
 
@@ -262,7 +262,7 @@ pub(super) fn token(
     let username = drawn.as_deref().unwrap_or(username);
     let (signer, lifetime_s) =
         (Signer::new(&host.settings().session), host.settings().session.lifetime_s());
-    durably(host, "failed to generate a token", |db| {
+    committed(host, "failed to generate a token", |db| {
         stored::expect(db, now, lifetime_s, expires_s)
     })?;
     Ok(signer.issue_session(now, host.random(), user_id, username, vars, expires_s))
@@ -274,7 +274,7 @@ pub(super) fn linked(
     job: impl FnOnce(&mut dyn Database, Now) -> Result<(), ApiError>,
 ) -> Result<(), HostError> {
     let now = host.now();
-    durably(host, "error linking", |db| job(db, now))
+    committed(host, "error linking", |db| job(db, now))
 }
 
 /// Takes a way to log in away.
@@ -283,5 +283,5 @@ pub(super) fn unlinked(
     job: impl FnOnce(&mut dyn Database, Now) -> Result<(), ApiError>,
 ) -> Result<(), HostError> {
     let now = host.now();
-    durably(host, "error unlinking", |db| job(db, now))
+    committed(host, "error unlinking", |db| job(db, now))
 }

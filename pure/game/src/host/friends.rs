@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use event::Random;
 use uuid::Uuid;
 
-use super::accounts::{durably, member, seconds, table, user_members};
+use super::accounts::{committed, member, seconds, table, user_members};
 use super::declare::ValueType;
 use super::read::{Arg, Read};
 use super::{Args, json};
@@ -65,7 +65,7 @@ impl Read for StateOrNone {
 }
 
 pub(super) fn list(host: &mut dyn Host, user_id: Uuid, page: &Page) -> Result<PageOf, HostError> {
-    let (friends, cursor) = durably(host, "failed to list friends", |db| {
+    let (friends, cursor) = committed(host, "failed to list friends", |db| {
         friends::list(db, user_id, page, SCRIPT_BYTES_MAX)
     })?;
     Ok((friends_value(&friends, host.directory())?, next_page(cursor)))
@@ -77,7 +77,7 @@ pub(super) fn of_friends(
     limit: usize,
     cursor: &str,
 ) -> Result<PageOf, HostError> {
-    let (found, cursor) = durably(host, "failed to list friends of friends", |db| {
+    let (found, cursor) = committed(host, "failed to list friends of friends", |db| {
         friends::of_friends(db, user_id, limit, cursor)
     })?;
     let directory = host.directory();
@@ -95,7 +95,7 @@ pub(super) fn status(
     user_id: Uuid,
     ids: &[Uuid],
 ) -> Result<Vec<Value>, HostError> {
-    let friends = durably(host, "failed to get the status of friends", |db| {
+    let friends = committed(host, "failed to get the status of friends", |db| {
         friends::status(db, user_id, ids)
     })?;
     friends_value(&friends, host.directory())
@@ -140,7 +140,7 @@ impl Whom<'_> {
         let mut random = Random::from_seed(host.random().fork());
         let (user_id, username) = (self.user_id, &*self.username);
         let by = By { now, random: &mut random, user_id, username };
-        let sent = durably(host, what, |db| job(db, by, users))?;
+        let sent = committed(host, what, |db| job(db, by, users))?;
         host.notify(sent);
         Ok(())
     }
@@ -192,7 +192,7 @@ pub(super) fn delete(host: &mut dyn Host, mut whom: Whom<'_>) -> Result<(), Host
 pub(super) fn block(host: &mut dyn Host, mut whom: Whom<'_>) -> Result<(), HostError> {
     let users = whom.others(host, "cannot block self")?;
     let now = host.now();
-    durably(host, "error blocking friends", |db| friends::block(db, now, whom.user_id, &users))?;
+    committed(host, "error blocking friends", |db| friends::block(db, now, whom.user_id, &users))?;
     Ok(())
 }
 
@@ -202,7 +202,7 @@ pub(super) fn update_metadata(
     friend_id: Uuid,
     metadata: &str,
 ) -> Result<(), HostError> {
-    durably(host, "failed to update friend metadata", |db| {
+    committed(host, "failed to update friend metadata", |db| {
         friends::update_metadata(db, user_id, friend_id, metadata)
     })?;
     Ok(())

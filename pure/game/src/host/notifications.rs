@@ -9,7 +9,7 @@ use event::Random;
 use uuid::Uuid;
 
 use super::Args;
-use super::accounts::{durably, member, seconds, table};
+use super::accounts::{committed, member, seconds, table};
 use super::declare::ValueType;
 use super::friends::{PageOf, next_page};
 use super::read::{Arg, ENTRIES_MAX, FilledUtf8, Read, Record, filled_text};
@@ -33,7 +33,7 @@ pub(super) fn send(host: &mut dyn Host, what: &str, drafts: Vec<Draft>) -> Resul
     host.may_notify(drafts.len(), bytes)?;
     let now = host.now();
     let mut random = Random::from_seed(host.random().fork());
-    let sent = durably(host, what, |db| notifications::send(db, now, &mut random, drafts))?;
+    let sent = committed(host, what, |db| notifications::send(db, now, &mut random, drafts))?;
     host.notify(sent);
     Ok(())
 }
@@ -134,7 +134,7 @@ pub(super) fn list(
     limit: usize,
     cursor: &str,
 ) -> Result<PageOf, HostError> {
-    let list = durably(host, "failed to list notifications", |db| {
+    let list = committed(host, "failed to list notifications", |db| {
         notifications::list(db, user_id, (limit, cursor), SCRIPT_BYTES_MAX)
     })?;
     // Their names and the text of the content are Nakama's; `notifications_get_id` has others.
@@ -178,8 +178,9 @@ pub(super) fn by_ids(
     ids: &[Uuid],
     user_id: Option<Uuid>,
 ) -> Result<Vec<Value>, HostError> {
-    let found =
-        durably(host, "failed to get notifications", |db| notifications::by_ids(db, user_id, ids))?;
+    let found = committed(host, "failed to get notifications", |db| {
+        notifications::by_ids(db, user_id, ids)
+    })?;
     found.iter().map(value_of).collect()
 }
 
@@ -188,7 +189,7 @@ pub(super) fn delete(
     ids: &[Uuid],
     user_id: Option<Uuid>,
 ) -> Result<(), HostError> {
-    durably(host, "failed to delete notifications", |db| match user_id {
+    committed(host, "failed to delete notifications", |db| match user_id {
         Some(user_id) => notifications::delete(db, user_id, ids),
         None => notifications::delete_any(db, ids),
     })?;
@@ -211,7 +212,7 @@ pub(super) fn delete_of_users(
         let user_id = record.id("user_id", UUID)?.unwrap_or_default();
         by_user.entry(user_id).or_default().extend(record.id("notification_id", UUID)?);
     }
-    durably(host, "failed to delete notifications", |db| {
+    committed(host, "failed to delete notifications", |db| {
         by_user.iter().try_for_each(|(user_id, ids)| notifications::delete(db, *user_id, ids))
     })?;
     Ok(())
@@ -236,6 +237,6 @@ pub(super) fn update(
         })
     };
     let updates = records.iter().map(update).collect::<Result<Vec<_>, _>>()?;
-    durably(host, "failed to update notifications", |db| notifications::update(db, &updates))?;
+    committed(host, "failed to update notifications", |db| notifications::update(db, &updates))?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: nakama 3.40, `server/runtime_lua_nakama.go`.
 
-use super::accounts::{durably, member, seconds, table};
+use super::accounts::{committed, member, seconds, table};
 use super::friends::{PageOf, next_page};
 use super::json;
 use super::read::Record;
@@ -55,7 +55,7 @@ fn objects_value(objects: &[Object]) -> Result<Vec<Value>, HostError> {
 
 pub(super) fn read(host: &mut dyn Host, ids: &[Record<'_>]) -> Result<Vec<Value>, HostError> {
     let ids = ids.iter().map(object_id).collect::<Result<Vec<_>, _>>()?;
-    let objects = durably(host, "failed to read storage objects", |db| {
+    let objects = committed(host, "failed to read storage objects", |db| {
         storage::read(db, Caller::Script, &ids, storage::SCRIPT_BYTES_MAX)
     })?;
     objects_value(&objects)
@@ -64,7 +64,7 @@ pub(super) fn read(host: &mut dyn Host, ids: &[Record<'_>]) -> Result<Vec<Value>
 pub(super) fn write(host: &mut dyn Host, objects: &[Record<'_>]) -> Result<Vec<Value>, HostError> {
     let writes = objects.iter().map(write_of).collect::<Result<Vec<_>, _>>()?;
     let now = host.now();
-    let acks = durably(host, "failed to write storage objects", |db| {
+    let acks = committed(host, "failed to write storage objects", |db| {
         storage::write(db, now, Caller::Script, &writes)
     })?;
     Ok(acks_value(&acks))
@@ -111,7 +111,9 @@ pub(super) fn delete_of(record: &Record<'_>) -> Result<Delete, HostError> {
 
 pub(super) fn delete(host: &mut dyn Host, ids: &[Record<'_>]) -> Result<(), HostError> {
     let deletes = ids.iter().map(delete_of).collect::<Result<Vec<_>, _>>()?;
-    durably(host, "failed to remove storage", |db| storage::delete(db, Caller::Script, &deletes))?;
+    committed(host, "failed to remove storage", |db| {
+        storage::delete(db, Caller::Script, &deletes)
+    })?;
     Ok(())
 }
 
@@ -120,7 +122,7 @@ pub(super) fn list(
     caller: Caller,
     listing: &Listing,
 ) -> Result<PageOf, HostError> {
-    let (objects, cursor) = durably(host, "failed to list storage objects", |db| {
+    let (objects, cursor) = committed(host, "failed to list storage objects", |db| {
         storage::list(db, caller, listing, storage::SCRIPT_BYTES_MAX)
     })?;
     Ok((objects_value(&objects)?, next_page(cursor)))

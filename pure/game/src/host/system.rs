@@ -4,7 +4,7 @@ use uuid::Uuid;
 use wire::date::days_since_1970;
 
 use super::Args;
-use super::accounts::durably;
+use super::accounts::committed;
 use super::declare::Text;
 use crate::account::atomically;
 use crate::db::DbError;
@@ -102,7 +102,7 @@ pub(super) fn log_out(
         return Err(HostError::new(text));
     };
     host.may_cut_off(logins.len().max(1))?;
-    let revocations = durably(host, "failed to logout", |db| {
+    let revocations = committed(host, "failed to logout", |db| {
         atomically(db, |db| {
             if logins.is_empty() {
                 let all = stored::log_out_all(db, now, lifetime_s, user_id, now.unix_ms)?;

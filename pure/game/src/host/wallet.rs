@@ -9,7 +9,7 @@ use bytes::Bytes;
 use event::Now;
 use uuid::Uuid;
 
-use super::accounts::{durably, member, seconds, table};
+use super::accounts::{committed, member, seconds, table};
 use super::declare::{Table, ValueType};
 use super::read::{Arg, Read, Record, Within, within_or};
 use super::storage::{acks_value, delete_of, write_of};
@@ -159,7 +159,7 @@ pub(super) fn update(
     let now = host.now();
     let ledger = ledger.map(|metadata| ledger_row(host, now, metadata));
     let update = WalletUpdate { user_id, changeset, ledger };
-    let changes = durably(host, UPDATE_FAILED, |db| wallet::wallets_update(db, now, &[update]))?;
+    let changes = committed(host, UPDATE_FAILED, |db| wallet::wallets_update(db, now, &[update]))?;
     let change = changes.into_iter().next().ok_or_else(|| HostError::new("user not found"))?;
     Ok((Table(amounts(change.updated)), Table(amounts(change.previous))))
 }
@@ -198,7 +198,7 @@ pub(super) fn update_all(
 ) -> Result<Vec<Value>, HostError> {
     let now = host.now();
     let updates = updates.read(host, now)?;
-    let changes = durably(host, UPDATE_FAILED, |db| wallet::wallets_update(db, now, &updates))?;
+    let changes = committed(host, UPDATE_FAILED, |db| wallet::wallets_update(db, now, &updates))?;
     Ok(changes_value(changes))
 }
 
@@ -220,7 +220,7 @@ pub(super) fn ledger_list(
     limit: usize,
     cursor: &str,
 ) -> Result<(Vec<Value>, String), HostError> {
-    let (items, cursor) = durably(host, "failed to retrieve user wallet ledger", |db| {
+    let (items, cursor) = committed(host, "failed to retrieve user wallet ledger", |db| {
         wallet::ledger_list(db, user_id, limit, cursor)
     })?;
     let row = |item: &LedgerItem| {
@@ -243,7 +243,7 @@ pub(super) fn ledger_update(
     }
     let metadata = object_text(given, METADATA, args.meter).map_err(|what| args.wrong(1, &what))?;
     let now = host.now();
-    let item = durably(host, "failed to update user wallet ledger", |db| {
+    let item = committed(host, "failed to update user wallet ledger", |db| {
         wallet::ledger_update(db, now, id, &metadata)
     })?;
     ledger_value(&item, given.clone()).map(Table)
@@ -300,7 +300,7 @@ pub(super) fn multi_update(
         return Ok((None, None));
     }
     let done =
-        durably(host, "error running multi update", |db| run_multi_update(db, now, &update))?;
+        committed(host, "error running multi update", |db| run_multi_update(db, now, &update))?;
     let or_nil = |values: Vec<Value>| Some(values).filter(|values| !values.is_empty());
     Ok((or_nil(acks_value(&done.acks)), or_nil(changes_value(done.wallets))))
 }

@@ -71,15 +71,15 @@ impl Worker {
         result
     }
 
-    /// An API call with its hooks around it. The answer is durable before the after-hook runs.
+    /// An API call with its hooks around it. What it wrote is committed before the after-hook runs;
+    /// what the hook says to others leaves when it is durable, as the answer does.
     pub(super) fn hooked(
         &mut self,
         now: Now,
         job: HookedCall,
         caller: Option<&Claims>,
     ) -> Result<Answer, ApiError> {
-        // Nothing of other jobs may be open while scripts run; on a caller nothing is.
-        self.finish_batch();
+        debug_assert!(!self.desk.db.in_transaction(), "scripts run with nobody's writes open");
         let HookedCall { call, mut context, before, after } = job;
         let call = if before { self.before_call(now, call, &mut context)? } else { call };
         let answer = self.api(now, &call, caller);

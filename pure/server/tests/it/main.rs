@@ -8,6 +8,7 @@ mod answers;
 mod backlog;
 #[allow(clippy::disallowed_methods, reason = "CPU time is read from /proc")]
 mod crowds;
+mod disk;
 mod events;
 mod fair;
 mod full;

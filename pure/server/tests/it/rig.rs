@@ -12,6 +12,7 @@ use event::{
     Ask, CallClock, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random,
     ThreadId,
 };
+use game::db::Database;
 use game::guest::HostSettings;
 use game::session::SessionSettings;
 use script::{LuaLimits, LuaScripts, Sources};
@@ -28,6 +29,8 @@ use server::stats::{CoreStats, ListerStats, RoomStats, Sample, WorkerStats};
 use server::worker::Worker;
 use store::Store;
 use wire::websocket as ws;
+
+use crate::disk::{Disk, OnDisk};
 
 const UNIX_MS: u64 = 1_700_000_000_000;
 /// Turns until everything must be at rest.
@@ -107,11 +110,23 @@ pub(crate) struct Plan<'a> {
     pub(crate) callers: u16,
     pub(crate) modules: &'a [(&'a str, &'a str)],
     pub(crate) tune: fn(&mut Settings),
+    /// Where the database is; in memory, which needs no syncing, if none is given.
+    pub(crate) disk: Option<Arc<Disk>>,
 }
 
 impl Default for Plan<'_> {
     fn default() -> Self {
-        Self { cores: 1, rooms: 1, callers: 1, modules: &[], tune: |_| {} }
+        Self { cores: 1, rooms: 1, callers: 1, modules: &[], tune: |_| {}, disk: None }
+    }
+}
+
+impl Plan<'_> {
+    fn connect(&self, store: &Store) -> Box<dyn Database + Send> {
+        let db = store.connect().unwrap();
+        match self.disk.clone() {
+            Some(disk) => Box::new(OnDisk { db, disk, is_dirty: false }),
+            None => Box::new(db),
+        }
     }
 }
 
@@ -332,7 +347,8 @@ impl Rig {
         let sources = Arc::new(Sources::from_texts(plan.modules.iter().copied()).unwrap());
         let clock = WorkerClock::default();
         let random = |id: ThreadId| Random::from_number(u64::from(id.0) + 100);
-        let kit = |id| kit((id, random(id), &clock), &settings, &store, &sources);
+        let connect = || plan.connect(&store);
+        let kit = |id| kit((id, random(id), &clock), &settings, connect(), &sources);
         let (topology, kits, hooks) = kits(topology(plan), kit);
         let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();
         let room_stats: Vec<Arc<RoomStats>> = (0..rooms).map(|_| Arc::default()).collect();
@@ -675,7 +691,7 @@ fn thread(handler: Boxed) -> Thread {
 fn kit(
     (id, random, clock): (ThreadId, Random, &WorkerClock),
     settings: &Settings,
-    store: &Store,
+    db: Box<dyn Database + Send>,
     sources: &Arc<Sources>,
 ) -> Kit {
     let host = Arc::new(HostSettings {
@@ -685,12 +701,11 @@ fn kit(
         log_lines_max: settings.runtime.log_lines_max,
         session: settings.session.clone(),
     });
-    let (db, look_ms, passed_ms) =
-        (store.connect().unwrap(), clock.look_ms.clone(), AtomicU64::new(0));
+    let (look_ms, passed_ms) = (clock.look_ms.clone(), AtomicU64::new(0));
     let wall =
         move || UNIX_MS + passed_ms.fetch_add(look_ms.load(Ordering::Relaxed), Ordering::Relaxed);
     let (wall, call_clock) = (Box::new(wall), Box::new(clock.clone()));
-    let mut desk = Desk::new(id.0, Box::new(db), random, host, wall, call_clock);
+    let mut desk = Desk::new(id.0, db, random, host, wall, call_clock);
     let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: UNIX_MS }, &mut desk);
     // A debug build on a busy machine is slow: budgets are tested elsewhere.
     let limits =

@@ -1,0 +1,168 @@
+//! What is committed and what is on the disk: answers wait for the latter, many of them for one
+//! wait, and say so if the disk fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use game::db::{Database, DbError, Param, Row};
+use store::Sqlite;
+
+use crate::rig::{Client, Plan, Rig, request};
+
+/// What the disk does, and has done.
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    fails: AtomicBool,
+    syncs: AtomicU64,
+}
+
+/// A connection to a database in memory that needs to be synced as if it were on a disk.
+pub(crate) struct OnDisk {
+    pub(crate) db: Sqlite,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) is_dirty: bool,
+}
+
+impl Database for OnDisk {
+    fn begin(&mut self) -> Result<(), DbError> {
+        self.db.begin()
+    }
+
+    fn commit(&mut self) -> Result<(), DbError> {
+        self.is_dirty = true;
+        self.db.commit()
+    }
+
+    fn sync(&mut self) -> Result<(), DbError> {
+        if self.is_dirty {
+            self.disk.syncs.fetch_add(1, Ordering::Relaxed);
+            if self.disk.fails.load(Ordering::Relaxed) {
+                return Err(DbError::Machine("the disk failed".into()));
+            }
+        }
+        self.is_dirty = false;
+        Ok(())
+    }
+
+    fn is_synced(&self) -> bool {
+        !self.is_dirty
+    }
+
+    fn rollback(&mut self) -> Result<(), DbError> {
+        self.db.rollback()
+    }
+
+    fn in_transaction(&self) -> bool {
+        self.db.in_transaction()
+    }
+
+    fn begin_reading(&mut self) -> Result<(), DbError> {
+        self.db.begin_reading()
+    }
+
+    fn end_reading(&mut self) -> Result<(), DbError> {
+        self.db.end_reading()
+    }
+
+    fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+        self.is_dirty |= !self.db.in_transaction();
+        self.db.execute(sql, params)
+    }
+
+    fn query(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        each: &mut dyn FnMut(&dyn Row),
+    ) -> Result<(), DbError> {
+        self.db.query(sql, params, each)
+    }
+
+    fn guest_execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+        self.is_dirty = true;
+        self.db.guest_execute(sql, params)
+    }
+
+    fn guest_query(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        each: &mut dyn FnMut(&dyn Row),
+    ) -> Result<(), DbError> {
+        self.db.guest_query(sql, params, each)
+    }
+}
+
+const RPCS: &str = "local nk = require('nakama')
+    nk.register_rpc(function(context, payload) return payload end, 'echo')
+    nk.register_rpc(function(context, payload)
+        nk.storage_write({{ collection = 'c', key = payload, user_id = nil, value = {} }})
+        return payload
+    end, 'write')
+    nk.register_req_after(function(context, session)
+        nk.storage_write({{ collection = 'c', key = 'hook', user_id = nil, value = {} }})
+    end, 'AuthenticateDevice')";
+
+fn rig(disk: &Arc<Disk>) -> Rig {
+    Rig::with(&Plan { modules: &[("rpcs.lua", RPCS)], disk: Some(disk.clone()), ..Plan::default() })
+}
+
+impl Disk {
+    fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+}
+
+/// Sends a call of a function; nobody but its core runs.
+fn call(rig: &Rig, from: u8, id: &str, payload: &str) -> Client {
+    let client = rig.open_from(0, [10, 0, 0, from]);
+    let line = format!("POST /v2/rpc/{id}?http_key=httpkey&unwrap");
+    rig.bytes_only(client, &request(&line, "", payload));
+    client
+}
+
+#[test]
+fn calls_that_write_wait_for_the_disk_together() {
+    let disk = Arc::new(Disk::default());
+    let rig = rig(&disk);
+    // Known to be quick from now on, so that several may stand behind one another.
+    for payload in ["a", "b"] {
+        assert_eq!(rig.rpc("write", payload), payload);
+    }
+    let before = disk.syncs();
+    let clients: Vec<Client> =
+        (0..20).map(|from| call(&rig, from, "write", &format!("key-{from}"))).collect();
+    rig.turn(rig.topology.cores[0]);
+    rig.turn(rig.topology.callers[0]);
+    assert_eq!(disk.syncs() - before, 1, "one wait for all of them");
+    rig.settle();
+    for client in clients {
+        let answer = String::from_utf8(rig.take(client)).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+}
+
+#[test]
+fn a_call_that_writes_nothing_does_not_wait() {
+    let disk = Arc::new(Disk::default());
+    let rig = rig(&disk);
+    rig.rpc("write", "a");
+    let before = disk.syncs();
+    assert_eq!(rig.rpc("echo", "b"), "b");
+    assert_eq!(disk.syncs(), before);
+}
+
+#[test]
+fn what_the_disk_did_not_take_is_not_acknowledged() {
+    let disk = Arc::new(Disk::default());
+    let rig = rig(&disk);
+    disk.fails.store(true, Ordering::Relaxed);
+    let answer = rig.rpc("write", "a");
+    assert!(answer.contains("database error"), "{answer}");
+    let client = rig.open(0);
+    let line = "POST /v2/account/authenticate/device?create=true";
+    let answer = rig.http(client, line, &crate::rig::server_key(), r#"{"id":"device-of-anna"}"#);
+    assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+    assert!(!answer.contains("token"), "{answer}");
+    assert!(rig.stat("db_commit_errors") > 0);
+}
