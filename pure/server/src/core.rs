@@ -29,10 +29,10 @@ use game::events::Job as EventJob;
 use game::session::{Revocations, Signer};
 
 use crate::hooks::Hooks;
-use crate::kept::{Kept, say_refused};
 use crate::limit_log::LimitLog;
 use crate::limits::Groups;
-use crate::mail::{Job, Mail, Member, RoomAsk, SessionAddress, Topology};
+use crate::mail::{Job, Mail, Member, RoomRequest, SessionAddress, Topology};
+use crate::retry_queue::{RetryQueue, say_refused};
 use crate::settings::Settings;
 use crate::stats::CoreStats;
 use backlog::Backlog;
@@ -64,7 +64,7 @@ pub struct Core {
     /// API calls of this turn.
     jobs: Vec<Job>,
     /// Wishes of this turn, a list for each room, with whether one of them is worth waking for.
-    asks: Vec<(ThreadId, Vec<RoomAsk>, bool)>,
+    asks: Vec<(ThreadId, Vec<RoomRequest>, bool)>,
     /// Events of this turn.
     events: Vec<EventJob>,
     callers: callers::Callers,
@@ -77,7 +77,7 @@ pub struct Core {
     /// The fastest tick of each room.
     paces: BTreeMap<ThreadId, u8>,
     stopping: Option<lifetime::Stopping>,
-    kept: Kept,
+    retries: RetryQueue,
     limit_log: LimitLog,
     /// When it may next be said that nobody's X-Forwarded-For is believed.
     proxies_said_ns: u64,
@@ -156,7 +156,7 @@ impl Core {
             now: Now::default(),
             paces: BTreeMap::new(),
             stopping: None,
-            kept: Kept::default(),
+            retries: RetryQueue::default(),
             limit_log: LimitLog::default(),
             proxies_said_ns: 0,
             turn: 0,
@@ -232,12 +232,12 @@ impl Core {
     }
 
     /// Wishes of a session to the room where the group lives.
-    fn ask(&mut self, room: ThreadId, ask: RoomAsk) {
+    fn ask(&mut self, room: ThreadId, ask: RoomRequest) {
         let Some((_, asks, urgent)) = self.asks.iter_mut().find(|(id, ..)| *id == room) else {
             return;
         };
         // A message to an authoritative match waits for the next tick anyway.
-        *urgent |= !matches!(&ask, RoomAsk::MatchData(input) if input.id.authoritative);
+        *urgent |= !matches!(&ask, RoomRequest::MatchData(input) if input.id.authoritative);
         asks.push(ask);
     }
 
@@ -254,9 +254,9 @@ impl Core {
                 }
             }
             Mail::Sever(severed) => self.sever(now, &severed, out),
-            Mail::PassOn(ask) => self.pass_on(*ask),
+            Mail::Forward(ask) => self.forward(*ask),
             Mail::Drained => self.room_drained(now, out),
-            Mail::Pace { room, tick_rate_hz } => self.pace(room, tick_rate_hz, out),
+            Mail::TickRate { room, tick_rate_hz } => self.pace(room, tick_rate_hz, out),
             // It did its work by waking us.
             Mail::Look => {}
             other => tracing::error!(kind = other.kind(), "mail that is not for a core"),
@@ -288,7 +288,7 @@ impl Core {
             if asks.is_empty() {
                 continue;
             }
-            let mail = Mail::Ask(std::mem::take(asks));
+            let mail = Mail::Requests(std::mem::take(asks));
             if std::mem::take(urgent) { out.mail(*room, mail) } else { out.mail_lazy(*room, mail) }
         }
         if !self.events.is_empty()
@@ -313,7 +313,7 @@ impl Core {
                 }
             }
             Mail::Job(job) => self.job_refused(now, *job, out),
-            Mail::Ask(asks) => {
+            Mail::Requests(asks) => {
                 for ask in asks {
                     self.ask_refused(now, to, ask, out);
                 }
@@ -324,14 +324,14 @@ impl Core {
 
     /// What a room must hear of sooner or later.
     fn keep(&mut self, now: Now, to: ThreadId, mail: Mail) {
-        self.kept.keep_or_count(now, (to, mail), &self.stats.dropped_mail);
+        self.retries.keep_or_count(now, (to, mail), &self.stats.dropped_mail);
     }
 
     /// Posts again what met a full mailbox.
-    fn post_kept(&mut self, now: Now, out: &mut Output<Mail>) {
-        for (to, mail) in self.kept.take_due(now) {
+    fn post_retries(&mut self, now: Now, out: &mut Output<Mail>) {
+        for (to, mail) in self.retries.take_due(now) {
             match mail {
-                Mail::Ask(asks) => asks.into_iter().for_each(|ask| self.ask_if_open(to, ask)),
+                Mail::Requests(asks) => asks.into_iter().for_each(|ask| self.ask_if_open(to, ask)),
                 mail => out.mail(to, mail),
             }
         }
@@ -339,11 +339,11 @@ impl Core {
 
     /// A wish that was under way for a while. Of a session that has ended rooms must hear nothing
     /// but that: they have been told, or will be.
-    fn ask_if_open(&mut self, room: ThreadId, ask: RoomAsk) {
+    fn ask_if_open(&mut self, room: ThreadId, ask: RoomRequest) {
         let is_late = match &ask {
-            RoomAsk::Closed { .. } => false,
-            RoomAsk::StatusFollow(follow) => !self.is_open(&follow.member),
-            RoomAsk::Opened { member, .. } | RoomAsk::StatusUnfollow { member, .. } => {
+            RoomRequest::Closed { .. } => false,
+            RoomRequest::StatusFollow(follow) => !self.is_open(&follow.member),
+            RoomRequest::Opened { member, .. } | RoomRequest::StatusUnfollow { member, .. } => {
                 !self.is_open(member)
             }
             _ => true,
@@ -361,10 +361,10 @@ impl Core {
     }
 
     /// A wish that one room has done its part of, for the next one.
-    fn pass_on(&mut self, ask: RoomAsk) {
+    fn forward(&mut self, ask: RoomRequest) {
         let next = match &ask {
-            RoomAsk::StatusFollow(follow) => follow.users.first(),
-            RoomAsk::StatusUnfollow { users, .. } => users.first(),
+            RoomRequest::StatusFollow(follow) => follow.users.first(),
+            RoomRequest::StatusUnfollow { users, .. } => users.first(),
             _ => None,
         };
         if let Some(room) = next.map(|id| self.topology.room_of(*id)) {

@@ -49,7 +49,7 @@ pub struct Desk {
     takes_events: bool,
     /// How often its calls wanted more than one call may have.
     pub(crate) refused: Refused,
-    /// Kept notifications that made room for newer ones, since the start.
+    /// RetryQueue notifications that made room for newer ones, since the start.
     pub(crate) notifications_forgotten: u64,
 }
 

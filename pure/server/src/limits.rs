@@ -3,7 +3,7 @@
 //! [`Limit`] is the list of them; `Groups` counts what users and addresses have and do, one table
 //! for each core ("a group" is a user, or an address for calls without a user); `Attempts`
 //! counts wrong passwords. What deliberately is not here: limits of what the server as a whole can
-//! hold (`mail`, `kept`, the engine), and what the log says of a limit that was met (`limit_log`).
+//! hold (`mail`, `retry_queue`, the engine), and what the log says of a limit that was met (`limit_log`).
 //!
 //! Threads share nothing, so that all of it holds for each core, room or worker by itself.
 

@@ -15,9 +15,9 @@ use game::error::{ApiError, Code};
 use wire::nakama::api::ListMatchesRequest;
 
 use crate::fair::FairQueue;
-use crate::kept::Kept;
 use crate::limit_log::LimitLog;
 use crate::mail::{Done, Job, Mail, Outcome, Work};
+use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::ListerStats;
 
@@ -36,7 +36,7 @@ pub struct Lister {
     cheap_in_a_row: u32,
     /// Answers of this turn.
     done: Vec<(ThreadId, Vec<Done>)>,
-    kept: Kept,
+    retries: RetryQueue,
     limit_log: LimitLog,
 }
 
@@ -54,7 +54,7 @@ impl Lister {
             dear: FairQueue::default(),
             cheap_in_a_row: 0,
             done: Vec::new(),
-            kept: Kept::default(),
+            retries: RetryQueue::default(),
             limit_log: LimitLog::default(),
         }
     }
@@ -119,9 +119,9 @@ impl Lister {
         for (core, list) in self.done.drain(..) {
             out.mail(core, Mail::Done(list));
         }
-        self.kept.hold_back(now, out, &self.stats.dropped_mail);
+        self.retries.hold_back(now, out, &self.stats.dropped_mail);
         let has_more = !self.cheap.is_empty() || !self.dear.is_empty();
-        out.wake_at(has_more.then_some(now.mono_ns).or(self.kept.due_ns()));
+        out.wake_at(has_more.then_some(now.mono_ns).or(self.retries.due_ns()));
     }
 }
 
@@ -149,11 +149,11 @@ impl Handler for Lister {
         match input {
             Input::Mail(mail) => self.mail(mail),
             Input::TurnEnd => self.turn_end(now, out),
-            Input::Wake => self.kept.post_due(now, out),
+            Input::Wake => self.retries.post_due(now, out),
             // Sessions wait for answers, and replicas for news.
             Input::Refused { to, mail } => {
                 let counters = (&self.stats.refused_mail, &self.stats.dropped_mail);
-                self.kept.given_back(now, (to, mail), counters, &mut self.limit_log);
+                self.retries.given_back(now, (to, mail), counters, &mut self.limit_log);
             }
             Input::Stop => out.stop(),
             // A lister has no sockets.

@@ -125,7 +125,7 @@ pub enum Mail {
     /// Worker or room to core: look into the mailbox, something was posted without waking.
     Look,
     /// Core to room: what the sessions of one turn want, in order.
-    Ask(Vec<RoomAsk>),
+    Requests(Vec<RoomRequest>),
     /// Room to core: frames to send, in order.
     Deliver(Vec<Delivery>),
     /// Worker to room: create an authoritative match.
@@ -135,7 +135,7 @@ pub enum Mail {
     /// Worker to room: whoever asked to create this match has given up waiting; end it.
     Cancel { id: Uuid },
     /// Room to worker: what became of a `Create` or `Signal`.
-    Answer { ask: u64, outcome: Result<Bytes, AskError> },
+    Answer { ask: u64, outcome: Result<Bytes, RoomError> },
     /// Room to listers: matches and online users changed, all of a turn. It waits until its receiver
     /// wakes for something else, so that it must be small.
     Directory(Arc<[DirectoryEvent]>),
@@ -149,9 +149,9 @@ pub enum Mail {
     Events(Vec<EventJob>),
     /// Room to core: this wish is done here and goes on to the next room, unless the session has
     /// ended meanwhile.
-    PassOn(Box<RoomAsk>),
+    Forward(Box<RoomRequest>),
     /// Room to core: the highest tick rate of its matches; 0 when it has none.
-    Pace { room: ThreadId, tick_rate_hz: u8 },
+    TickRate { room: ThreadId, tick_rate_hz: u8 },
     /// Core to room, while stopping: end your matches within the grace, and tell this core.
     Drain { core: ThreadId },
     /// Room to core: no match is left.
@@ -387,7 +387,7 @@ pub enum Outcome {
 /// [`Delivery`] whose `answers` is set.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "each variant's text names its fields")]
-pub enum RoomAsk {
+pub enum RoomRequest {
     /// A socket opened; `online` when it asked to appear online.
     Opened { member: Member, online: bool },
     /// A socket closed: leave everything.
@@ -408,7 +408,7 @@ pub enum RoomAsk {
     MatchData(Box<MatchInput>),
     /// `status_update`; `None` goes offline.
     StatusUpdate { member: Member, cid: String, status: Option<String> },
-    /// `status_follow`: passed from room to room ([`Mail::PassOn`]) until `users` is empty, then
+    /// `status_follow`: passed from room to room ([`Mail::Forward`]) until `users` is empty, then
     /// answered.
     StatusFollow(Box<Follow>),
     /// `status_unfollow`, passed on the same way.
@@ -473,7 +473,7 @@ pub enum Then {
 
 /// Why a room could not do what a worker asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AskError {
+pub enum RoomError {
     /// No such match.
     NotFound,
     /// Too many signals are waiting.
@@ -491,7 +491,7 @@ impl Mail {
             Self::Job(_) => "job",
             Self::Done(_) => "done",
             Self::Look => "look",
-            Self::Ask(_) => "ask",
+            Self::Requests(_) => "requests",
             Self::Deliver(_) => "deliver",
             Self::Create { .. } => "create",
             Self::Signal { .. } => "signal",
@@ -502,8 +502,8 @@ impl Mail {
             Self::Sever(_) => "sever",
             Self::Notify(_) => "notify",
             Self::Events(_) => "events",
-            Self::PassOn(_) => "pass on",
-            Self::Pace { .. } => "pace",
+            Self::Forward(_) => "forward",
+            Self::TickRate { .. } => "tick rate",
             Self::Drain { .. } => "drain",
             Self::Drained => "drained",
         }

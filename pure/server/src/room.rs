@@ -2,7 +2,7 @@
 //! room, found from its id ([`crate::mail::Topology::room_of`]).
 //!
 //! What is deliberately not here: sockets (cores own them) and accounts (workers). Wants of
-//! sessions come in as [`RoomAsk`]s, frames leave as [`crate::mail::Delivery`]s, one mail per core
+//! sessions come in as [`RoomRequest`]s, frames leave as [`crate::mail::Delivery`]s, one mail per core
 //! and turn. Guest code runs here, under the budgets that `edge/script` enforces.
 
 mod authoritative;
@@ -24,10 +24,10 @@ use wire::nakama::realtime::error_code;
 
 use crate::desk::{Desk, Kit};
 use crate::frames::Outbox;
-use crate::kept::Kept;
 use crate::limit_log::LimitLog;
 use crate::limits::Limit;
-use crate::mail::{AskError, Mail, Member, RoomAsk, Then, Topology};
+use crate::mail::{Mail, Member, RoomError, RoomRequest, Then, Topology};
+use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::RoomStats;
 
@@ -72,7 +72,7 @@ pub struct Room {
     drain_for: Vec<ThreadId>,
     /// Callbacks that run inside one another just now: a match may signal its neighbours.
     callbacks_running: usize,
-    kept: Kept,
+    retries: RetryQueue,
     limit_log: LimitLog,
 }
 
@@ -120,17 +120,17 @@ impl Room {
             grace_ends: None,
             drain_for: Vec::new(),
             callbacks_running: 0,
-            kept: Kept::default(),
+            retries: RetryQueue::default(),
             limit_log: LimitLog::default(),
         }
     }
 
     fn mail(&mut self, now: Now, mail: Mail) {
         match mail {
-            Mail::Ask(asks) => self.asks(now, asks),
+            Mail::Requests(asks) => self.asks(now, asks),
             Mail::Create { ask, from, id, module, params } => {
                 let outcome = self.create_match(now, id, &module, params);
-                let outcome = outcome.map(|id| id.into()).map_err(AskError::Failed);
+                let outcome = outcome.map(|id| id.into()).map_err(RoomError::Failed);
                 self.mails.push((from, Mail::Answer { ask, outcome }));
             }
             Mail::Signal { ask, from, id, data } => {
@@ -154,10 +154,10 @@ impl Room {
     }
 
     /// Wishes in their order; sockets that closed one behind the other, together.
-    fn asks(&mut self, now: Now, asks: Vec<RoomAsk>) {
+    fn asks(&mut self, now: Now, asks: Vec<RoomRequest>) {
         let mut closed = Vec::new();
         for ask in asks {
-            if let RoomAsk::Closed { session_id, user_id } = ask {
+            if let RoomRequest::Closed { session_id, user_id } = ask {
                 closed.push((session_id, user_id));
                 continue;
             }
@@ -166,33 +166,33 @@ impl Room {
             }
             // By far the most frequent: not moved once more.
             match &ask {
-                RoomAsk::MatchData(input) => self.match_data(now, input),
+                RoomRequest::MatchData(input) => self.match_data(now, input),
                 _ => self.ask(now, ask),
             }
         }
         self.closed(now, &mut closed);
     }
 
-    fn ask(&mut self, now: Now, ask: RoomAsk) {
+    fn ask(&mut self, now: Now, ask: RoomRequest) {
         match ask {
-            RoomAsk::MatchData(input) => self.match_data(now, &input),
-            RoomAsk::Opened { member, online } => self.opened(member, online),
-            RoomAsk::Closed { session_id, user_id } => {
+            RoomRequest::MatchData(input) => self.match_data(now, &input),
+            RoomRequest::Opened { member, online } => self.opened(member, online),
+            RoomRequest::Closed { session_id, user_id } => {
                 self.closed(now, &mut vec![(session_id, user_id)]);
             }
-            RoomAsk::MatchCreate { member, cid, id } => {
+            RoomRequest::MatchCreate { member, cid, id } => {
                 if self.may_enter(now, &member, &cid, id) {
                     self.relayed_create(now, &member, &cid, id);
                 }
             }
-            RoomAsk::MatchJoin { member, cid, id, by_token, request } => {
+            RoomRequest::MatchJoin { member, cid, id, by_token, request } => {
                 match (self.may_enter(now, &member, &cid, id), id.authoritative) {
                     (false, _) => {}
                     (true, true) => self.authoritative_join(now, &member, &cid, id, &request),
                     (true, false) => self.relayed_join(now, &member, &cid, id, by_token),
                 }
             }
-            RoomAsk::MatchLeave { member, cid, id } => {
+            RoomRequest::MatchLeave { member, cid, id } => {
                 self.leave_match(now, member.presence.session_id, id);
                 self.outbox.one(
                     &member,
@@ -200,11 +200,11 @@ impl Room {
                     Then::Answered,
                 );
             }
-            RoomAsk::StatusUpdate { member, cid, status } => {
+            RoomRequest::StatusUpdate { member, cid, status } => {
                 self.status_update(member, &cid, status);
             }
-            RoomAsk::StatusFollow(follow) => self.status_follow(*follow),
-            RoomAsk::StatusUnfollow { member, cid, users } => {
+            RoomRequest::StatusFollow(follow) => self.status_follow(*follow),
+            RoomRequest::StatusUnfollow { member, cid, users } => {
                 self.status_unfollow(member, cid, users);
             }
         }
@@ -308,7 +308,7 @@ impl Room {
         let tick_rate_hz = u8::try_from(fastest).unwrap_or(u8::MAX);
         if self.told_rate_hz != tick_rate_hz {
             self.told_rate_hz = tick_rate_hz;
-            let mail = || Mail::Pace { room: self.me, tick_rate_hz };
+            let mail = || Mail::TickRate { room: self.me, tick_rate_hz };
             self.mails.extend(self.topology.cores.iter().map(|core| (*core, mail())));
         }
     }
@@ -362,7 +362,7 @@ impl Room {
     /// One due tick a call: between two matches the mailbox is looked at and what they said goes
     /// out, so that a slow match delays its neighbours by its own budget at most.
     fn wake(&mut self, now: Now, out: &mut Output<Mail>) {
-        self.kept.post_due(now, out);
+        self.retries.post_due(now, out);
         if self.grace_ends().is_some_and(|ends| now >= ends) {
             let ids: Vec<Uuid> = self.matches.keys().copied().collect();
             ids.into_iter().for_each(|id| self.end_match(id, None));
@@ -440,9 +440,9 @@ impl Room {
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);
         }
-        self.kept.hold_back(now, out, &self.stats.dropped_mail);
+        self.retries.hold_back(now, out, &self.stats.dropped_mail);
         let grace_ends = self.grace_ends().map(|ends| ends.mono_ns);
-        let next = [self.ticks.next_ns(), grace_ends, self.kept.due_ns()];
+        let next = [self.ticks.next_ns(), grace_ends, self.retries.due_ns()];
         out.wake_at(next.into_iter().flatten().min());
     }
 }
@@ -458,7 +458,7 @@ impl Handler for Room {
             // Sessions wait for answers, and replicas for news.
             Input::Refused { to, mail } => {
                 let counters = (&self.stats.refused_mail, &self.stats.dropped_mail);
-                self.kept.given_back(now, (to, mail), counters, &mut self.limit_log);
+                self.retries.given_back(now, (to, mail), counters, &mut self.limit_log);
             }
             Input::Stop => out.stop(),
             // A room has no sockets.

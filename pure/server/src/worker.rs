@@ -27,9 +27,9 @@ use game::session::{Claims, Signer};
 
 use crate::desk::{Desk, Kit};
 use crate::fair::FairQueue;
-use crate::kept::Kept;
 use crate::limit_log::LimitLog;
 use crate::mail::{Done, Job, Lane, Mail, Outcome, RpcJob, Topology, Work};
+use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
 use events::EventQueue;
@@ -74,7 +74,7 @@ pub struct Worker {
     /// What has happened and its handler has not heard of.
     events: EventQueue,
     guesses: Guesses,
-    kept: Kept,
+    retries: RetryQueue,
     limit_log: LimitLog,
 }
 
@@ -115,7 +115,7 @@ impl Worker {
             mails: Vec::new(),
             look: Vec::new(),
             jobs_in_batch: 0,
-            kept: Kept::default(),
+            retries: RetryQueue::default(),
             limit_log: LimitLog::default(),
             settings,
         }
@@ -356,7 +356,7 @@ impl Worker {
                 }
             }
         }
-        self.kept.hold_back(now, out, &self.stats.dropped_mail);
+        self.retries.hold_back(now, out, &self.stats.dropped_mail);
     }
 }
 
@@ -375,13 +375,13 @@ impl Handler for Worker {
                     out.mail(core, Mail::Look);
                 }
                 let more = self.has_more().then_some(now.mono_ns);
-                out.wake_at(more.or(self.kept.due_ns()));
+                out.wake_at(more.or(self.retries.due_ns()));
             }
-            Input::Wake => self.kept.post_due(now, out),
+            Input::Wake => self.retries.post_due(now, out),
             // Sessions wait for answers, and replicas for news.
             Input::Refused { to, mail } => {
                 let counters = (&self.stats.refused_mail, &self.stats.dropped_mail);
-                self.kept.given_back(now, (to, mail), counters, &mut self.limit_log);
+                self.retries.given_back(now, (to, mail), counters, &mut self.limit_log);
             }
             Input::Stop => out.stop(),
             _ => {}

@@ -141,7 +141,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/server/src/desk.rs", "LOG_LINE_BYTES_MAX", "log lines of the scripts"),
     ("pure/server/src/desk.rs", "NOTIFIED_BYTES_PER_CALL_MAX", "notifications of one call"),
     ("pure/server/src/desk.rs", "NOTIFIED_PER_CALL_MAX", "notifications of one call"),
-    ("pure/server/src/kept.rs", "KEPT_MAX", "mail that a full mailbox"),
+    ("pure/server/src/retry_queue.rs", "RETRIES_MAX", "mail that a full mailbox"),
     ("pure/server/src/limits/attempts.rs", "REMEMBERED_MAX", "accounts and addresses with wrong"),
     ("pure/server/src/limits/groups.rs", "GROUPS_MAX", "users and addresses that are counted"),
     ("pure/server/src/frames.rs", "LEAVERS_PER_EVENT_MAX", "leavers in one presence"),

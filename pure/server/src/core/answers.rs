@@ -16,7 +16,7 @@ use super::http::{AnswerKind, Waiting};
 use super::socket::WaitKind;
 use super::{Core, State};
 use crate::frames;
-use crate::mail::{Done, Follow, Job, Mail, Outcome, RoomAsk, Work};
+use crate::mail::{Done, Follow, Job, Mail, Outcome, RoomRequest, Work};
 use crate::settings::Settings;
 use crate::stats::Metered;
 
@@ -410,7 +410,7 @@ impl Core {
                 let member = self.member(conn, &session);
                 let room = self.topology.room_of(*users.first().unwrap_or(&session.user_id()));
                 let follow = Follow { member, cid, users, found: Vec::new() };
-                self.ask(room, RoomAsk::StatusFollow(Box::new(follow)));
+                self.ask(room, RoomRequest::StatusFollow(Box::new(follow)));
                 let waiting =
                     super::socket::Waiting { observed, ..super::socket::Waiting::for_room() };
                 session.waiting = Some(Box::new(waiting));
@@ -469,20 +469,20 @@ impl Core {
         &mut self,
         now: Now,
         room: ThreadId,
-        ask: RoomAsk,
+        ask: RoomRequest,
         out: &mut Output<Mail>,
     ) {
         let (member, cid) = match &ask {
-            RoomAsk::MatchCreate { member, cid, .. }
-            | RoomAsk::MatchJoin { member, cid, .. }
-            | RoomAsk::MatchLeave { member, cid, .. }
-            | RoomAsk::StatusUpdate { member, cid, .. }
-            | RoomAsk::StatusUnfollow { member, cid, .. } => (member, cid),
-            RoomAsk::StatusFollow(follow) => (&follow.member, &follow.cid),
-            RoomAsk::Opened { .. } | RoomAsk::Closed { .. } => {
-                return self.keep(now, room, Mail::Ask(vec![ask]));
+            RoomRequest::MatchCreate { member, cid, .. }
+            | RoomRequest::MatchJoin { member, cid, .. }
+            | RoomRequest::MatchLeave { member, cid, .. }
+            | RoomRequest::StatusUpdate { member, cid, .. }
+            | RoomRequest::StatusUnfollow { member, cid, .. } => (member, cid),
+            RoomRequest::StatusFollow(follow) => (&follow.member, &follow.cid),
+            RoomRequest::Opened { .. } | RoomRequest::Closed { .. } => {
+                return self.keep(now, room, Mail::Requests(vec![ask]));
             }
-            RoomAsk::MatchData(_) => return,
+            RoomRequest::MatchData(_) => return,
         };
         if !self.is_open(member) {
             return;

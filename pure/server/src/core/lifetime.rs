@@ -11,7 +11,7 @@ use super::backlog::RESUMED_PER_TURN_MAX;
 use super::socket::Session;
 use super::{Core, SERVER_SIDE, Slot, State};
 use crate::frames;
-use crate::mail::{Mail, RoomAsk, Severed};
+use crate::mail::{Mail, RoomRequest, Severed};
 
 /// While calls wait at callers, the core looks into its mailbox this often: answers are posted
 /// without waking it when more calls are waiting behind.
@@ -45,12 +45,12 @@ impl Core {
             .as_ref()
             .map(|stopping| stopping.sockets_until.unwrap_or(stopping.rooms_until).mono_ns);
         let backlog = (!self.backlogs.is_empty()).then_some(now.mono_ns);
-        let next = [self.deadlines.next_ns(), look, stopping, self.kept.due_ns(), backlog];
+        let next = [self.deadlines.next_ns(), look, stopping, self.retries.due_ns(), backlog];
         out.wake_at(next.into_iter().flatten().min());
     }
 
     pub(super) fn wake(&mut self, now: Now, out: &mut Output<Mail>) {
-        self.post_kept(now, out);
+        self.post_retries(now, out);
         self.post_waiting_in_time(out);
         self.resume_backlogs(now, out);
         while let Some(slot) = self.deadlines.pop_due(now) {
@@ -204,7 +204,7 @@ impl Core {
         let (session_id, user_id) = (session.session_id, session.user_id());
         let topology = self.topology.clone();
         for room in &topology.rooms {
-            self.ask(*room, RoomAsk::Closed { session_id, user_id });
+            self.ask(*room, RoomRequest::Closed { session_id, user_id });
         }
         self.session_event(Kind::SessionEnd, session, reason);
     }

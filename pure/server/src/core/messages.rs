@@ -14,7 +14,7 @@ use wire::nakama::{DecodeError, Envelope};
 use super::Core;
 use super::socket::{Session, Step, WaitKind, Waiting};
 use crate::frames;
-use crate::mail::{Format, Job, Mail, MatchInput, RoomAsk, RpcJob, Work};
+use crate::mail::{Format, Job, Mail, MatchInput, RoomRequest, RpcJob, Work};
 
 /// Characters of a status text (Nakama 3.40, `server/pipeline_status.go`).
 const STATUS_CHARS_MAX: usize = 2_048;
@@ -62,7 +62,7 @@ impl Core {
                 };
                 let member = self.member(conn, session);
                 let room = self.topology.room_of(id.uuid);
-                self.ask(room, RoomAsk::MatchLeave { member, cid, id });
+                self.ask(room, RoomRequest::MatchLeave { member, cid, id });
                 Step::wait(Waiting::for_room())
             }
             Some(Message::StatusUpdate(update)) => {
@@ -80,7 +80,7 @@ impl Core {
                     self.reply(conn, &frames::frame(session.format, &cid, None), out);
                     return Step::Done;
                 };
-                self.ask(room, RoomAsk::StatusUnfollow { member, cid, users });
+                self.ask(room, RoomRequest::StatusUnfollow { member, cid, users });
                 Step::wait(Waiting::for_room())
             }
             Some(other) => self.not_here(conn, session, &cid, &other, out),
@@ -220,7 +220,7 @@ impl Core {
             reliable: send.reliable,
             receive_time_ms: now.unix_ms,
         };
-        self.ask(self.topology.room_of(id.uuid), RoomAsk::MatchData(Box::new(input)));
+        self.ask(self.topology.room_of(id.uuid), RoomRequest::MatchData(Box::new(input)));
         Step::Done
     }
 
@@ -239,7 +239,7 @@ impl Core {
         };
         let member = self.member(conn, session);
         let room = self.topology.room_of(id.uuid);
-        self.ask(room, RoomAsk::MatchCreate { member, cid, id });
+        self.ask(room, RoomRequest::MatchCreate { member, cid, id });
         Step::wait(Waiting::for_room())
     }
 
@@ -279,7 +279,7 @@ impl Core {
             client_port: Some(session.client.port()),
         });
         let room = self.topology.room_of(id.uuid);
-        self.ask(room, RoomAsk::MatchJoin { member, cid, id, by_token, request });
+        self.ask(room, RoomRequest::MatchJoin { member, cid, id, by_token, request });
         Step::wait(Waiting::for_room())
     }
 
@@ -300,7 +300,7 @@ impl Core {
         }
         let member = self.member(conn, session);
         let room = self.topology.room_of(session.user_id());
-        self.ask(room, RoomAsk::StatusUpdate { member, cid, status: update.status });
+        self.ask(room, RoomRequest::StatusUpdate { member, cid, status: update.status });
         Step::wait(Waiting::for_room())
     }
 

@@ -26,7 +26,7 @@ use super::backlog::Backlog;
 use super::http::{AnswerKind, Step, Verified, Waiting};
 use super::limits::Origin;
 use super::socket::{Client, Session};
-use crate::mail::{Format, Job, Mail, RoomAsk, RpcJob, Work};
+use crate::mail::{Format, Job, Mail, RoomRequest, RpcJob, Work};
 use crate::stats::{Counted, Metered};
 
 /// Room for the headers that a browser sends.
@@ -317,7 +317,7 @@ impl Core {
         self.arm(now.after_ms(settings.ping_period_ms), conn);
         let member = self.member(conn, session);
         let room = self.topology.room_of(session.user_id());
-        self.ask(room, RoomAsk::Opened { member, online });
+        self.ask(room, RoomRequest::Opened { member, online });
         self.session_event(Kind::SessionStart, session, "");
     }
 }

@@ -23,7 +23,7 @@ use super::host::{Effects, RoomHost};
 use super::inbox::Inbox;
 use super::{Room, presences_without, take_leavers};
 use crate::frames;
-use crate::mail::{AskError, MatchInput, Member, Then};
+use crate::mail::{MatchInput, Member, RoomError, Then};
 
 /// Ticks a second that `match_init` may ask for.
 pub(super) const TICK_RATE_HZ_MAX: i64 = 60;
@@ -154,15 +154,15 @@ impl Room {
     }
 
     /// `match_signal` from a script.
-    pub(super) fn signal(&mut self, now: Now, id: Uuid, data: &[u8]) -> Result<Bytes, AskError> {
+    pub(super) fn signal(&mut self, now: Now, id: Uuid, data: &[u8]) -> Result<Bytes, RoomError> {
         match self.matches.get(&id) {
-            None => return Err(AskError::NotFound),
-            Some(found) if found.running.is_none() => return Err(AskError::Busy),
+            None => return Err(RoomError::NotFound),
+            Some(found) if found.running.is_none() => return Err(RoomError::Busy),
             Some(_) if self.callbacks_running >= CALLBACKS_NESTED_MAX => {
                 let text = format!(
                     "match_signal inside match_signal goes {CALLBACKS_NESTED_MAX} deep at most"
                 );
-                return Err(AskError::Failed(text));
+                return Err(RoomError::Failed(text));
             }
             Some(_) => {}
         }
@@ -170,7 +170,7 @@ impl Room {
             let Running { script, context, tick } = running;
             script.signal(host, context, *tick, data)
         });
-        answer.ok_or(AskError::Failed("match stopped".to_owned()))
+        answer.ok_or(RoomError::Failed("match stopped".to_owned()))
     }
 
     pub(super) fn authoritative_join(

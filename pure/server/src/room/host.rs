@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::Room;
 use crate::desk::{Spent, from_desk};
-use crate::mail::AskError;
+use crate::mail::RoomError;
 use crate::settings::MatchSettings;
 
 /// Sessions to be removed, and how many of the callback's messages they still get.
@@ -136,9 +136,9 @@ impl Host for RoomHost<'_> {
             ));
         }
         self.room.signal(self.now, id.uuid, &data).map_err(|error| match error {
-            AskError::NotFound => HostError::new("match not found"),
-            AskError::Busy => HostError::new("match busy"),
-            AskError::Failed(text) => HostError::new(text),
+            RoomError::NotFound => HostError::new("match not found"),
+            RoomError::Busy => HostError::new("match busy"),
+            RoomError::Failed(text) => HostError::new(text),
         })
     }
 

@@ -14,7 +14,7 @@ use uuid::Uuid;
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     messages: Vec<MatchMessage>,
-    /// Kept from the first message for which there was no room until the tick.
+    /// RetryQueue from the first message for which there was no room until the tick.
     crowd: Option<Crowd>,
 }
 

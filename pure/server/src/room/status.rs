@@ -15,7 +15,7 @@ use wire::nakama::realtime::{Message, Notifications, Status, StatusPresenceEvent
 
 use super::Room;
 use crate::frames;
-use crate::mail::{Follow, Mail, Member, RoomAsk, Then};
+use crate::mail::{Follow, Mail, Member, RoomRequest, Then};
 
 /// Users of one room that a session may follow; further ones are not followed, and counted.
 const FOLLOWS_MAX: usize = 16_384;
@@ -248,7 +248,7 @@ impl Room {
         if !elsewhere.is_empty() {
             let core = follow.member.address.core;
             follow.users = elsewhere;
-            return self.pass_on(core, RoomAsk::StatusFollow(Box::new(follow)));
+            return self.forward(core, RoomRequest::StatusFollow(Box::new(follow)));
         }
         let found = follow.found.iter();
         let presences = found.map(|(presence, status)| with_status(presence, status)).collect();
@@ -259,8 +259,8 @@ impl Room {
 
     /// To the next room by way of the session's core: it alone knows whether the session still
     /// is, and its mail to that room comes before the news that it is not.
-    fn pass_on(&mut self, core: event::ThreadId, ask: RoomAsk) {
-        self.mails.push((core, Mail::PassOn(Box::new(ask))));
+    fn forward(&mut self, core: event::ThreadId, ask: RoomRequest) {
+        self.mails.push((core, Mail::Forward(Box::new(ask))));
     }
 
     pub(super) fn status_unfollow(&mut self, member: Member, cid: String, users: Vec<Uuid>) {
@@ -278,7 +278,8 @@ impl Room {
         }
         if !elsewhere.is_empty() {
             let core = member.address.core;
-            return self.pass_on(core, RoomAsk::StatusUnfollow { member, cid, users: elsewhere });
+            return self
+                .forward(core, RoomRequest::StatusUnfollow { member, cid, users: elsewhere });
         }
         self.outbox.one(&member, frames::frame(member.format, &cid, None), Then::Answered);
     }

@@ -10,7 +10,7 @@ use game::match_id::MatchId;
 use game::value::Value;
 
 use crate::desk::{Desk, Spent, from_desk};
-use crate::mail::{AskError, Mail, Topology};
+use crate::mail::{Mail, RoomError, Topology};
 use crate::settings::Settings;
 
 /// How long a script waits for a room (Nakama 3.40, `server/match_registry.go`:
@@ -32,7 +32,7 @@ pub(super) struct WorkerHost<'a> {
 }
 
 impl WorkerHost<'_> {
-    fn ask(&mut self, to: ThreadId, make: impl FnOnce(u64) -> Mail) -> Result<Bytes, AskError> {
+    fn ask(&mut self, to: ThreadId, make: impl FnOnce(u64) -> Mail) -> Result<Bytes, RoomError> {
         *self.asked += 1;
         let id = *self.asked;
         // Directory changes that pass by while waiting are heard at once (and again, without
@@ -56,7 +56,7 @@ impl WorkerHost<'_> {
         passing.into_inner().iter().for_each(|event| self.desk.directory.apply(event));
         match answer {
             Some(Mail::Answer { outcome, .. }) => outcome,
-            _ => Err(AskError::Busy),
+            _ => Err(RoomError::Busy),
         }
     }
 }
@@ -71,8 +71,8 @@ impl Host for WorkerHost<'_> {
         let answer = self.ask(to, |ask| Mail::Create { ask, from, id, module, params });
         match answer {
             Ok(id) => Ok(String::from_utf8_lossy(&id).into_owned()),
-            Err(AskError::Failed(text)) => Err(HostError::new(text)),
-            Err(AskError::Busy | AskError::NotFound) => {
+            Err(RoomError::Failed(text)) => Err(HostError::new(text)),
+            Err(RoomError::Busy | RoomError::NotFound) => {
                 // The wish may be waiting still: what comes of it nobody would know of.
                 self.mails.push((to, Mail::Cancel { id }));
                 Err(HostError::new("error creating match: the room did not answer within 10 s"))
@@ -85,9 +85,9 @@ impl Host for WorkerHost<'_> {
             .map_err(|error| HostError::new(error.to_string()))?;
         let (to, from, id) = (self.topology.room_of(id.uuid), self.me, id.uuid);
         self.ask(to, |ask| Mail::Signal { ask, from, id, data }).map_err(|error| match error {
-            AskError::NotFound => HostError::new("match not found"),
-            AskError::Busy => HostError::new("match busy"),
-            AskError::Failed(text) => HostError::new(text),
+            RoomError::NotFound => HostError::new("match not found"),
+            RoomError::Busy => HostError::new("match busy"),
+            RoomError::Failed(text) => HostError::new(text),
         })
     }
 

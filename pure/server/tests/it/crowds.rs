@@ -9,7 +9,7 @@ use event::{ConnId, Input, ThreadId};
 use game::api::Disconnect;
 use game::guest::Presence;
 use game::match_id::MatchId;
-use server::mail::{Follow, Format, Mail, Member, RoomAsk, SessionAddress, Severed};
+use server::mail::{Follow, Format, Mail, Member, RoomRequest, SessionAddress, Severed};
 use server::settings::Settings;
 use uuid::Uuid;
 
@@ -47,20 +47,20 @@ fn cpu() -> Duration {
     Duration::from_nanos(stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0))
 }
 
-fn ask(rig: &Rig, asks: Vec<RoomAsk>) -> Duration {
+fn ask(rig: &Rig, asks: Vec<RoomRequest>) -> Duration {
     let begun = cpu();
-    rig.input(rig.topology.rooms[0], Input::Mail(Mail::Ask(asks)));
+    rig.input(rig.topology.rooms[0], Input::Mail(Mail::Requests(asks)));
     cpu().saturating_sub(begun)
 }
 
-fn follow(member: Member, users: Vec<Uuid>) -> RoomAsk {
+fn follow(member: Member, users: Vec<Uuid>) -> RoomRequest {
     let (cid, found) = (String::new(), Vec::new());
-    RoomAsk::StatusFollow(Box::new(Follow { member, cid, users, found }))
+    RoomRequest::StatusFollow(Box::new(Follow { member, cid, users, found }))
 }
 
-fn closed(number: u32) -> RoomAsk {
+fn closed(number: u32) -> RoomRequest {
     let Presence { user_id, session_id, .. } = member(number).presence;
-    RoomAsk::Closed { session_id, user_id }
+    RoomRequest::Closed { session_id, user_id }
 }
 
 const STAR: Uuid = Uuid::from_u128(9);
@@ -69,7 +69,7 @@ const STAR: Uuid = Uuid::from_u128(9);
 fn followers_of_one_user_come_and_go() {
     check("unfollow", |rig, count| {
         let follows = (0..count).map(|number| follow(member(number), vec![STAR])).collect();
-        let unfollow = |number| RoomAsk::StatusUnfollow {
+        let unfollow = |number| RoomRequest::StatusUnfollow {
             member: member(number),
             cid: String::new(),
             users: vec![STAR],
@@ -90,10 +90,10 @@ fn one_user_opens_and_closes_sockets() {
         own
     };
     check("sockets", |rig, count| {
-        let opened = |number| RoomAsk::Opened { member: own(number), online: false };
+        let opened = |number| RoomRequest::Opened { member: own(number), online: false };
         let closed = |number| {
             let session_id = own(number).presence.session_id;
-            RoomAsk::Closed { session_id, user_id: STAR }
+            RoomRequest::Closed { session_id, user_id: STAR }
         };
         ask(rig, (0..count).map(opened).collect()) + ask(rig, (0..count).map(closed).collect())
     });
@@ -103,7 +103,8 @@ fn one_user_opens_and_closes_sockets() {
 fn a_large_match_loses_nearly_all_its_members() {
     let rig = Rig::new();
     let (count, id) = (300, MatchId { uuid: Uuid::from_u128(5), authoritative: false });
-    let create = |number| RoomAsk::MatchCreate { member: member(number), cid: String::new(), id };
+    let create =
+        |number| RoomRequest::MatchCreate { member: member(number), cid: String::new(), id };
     ask(&rig, (0..count).map(create).collect());
     rig.settle();
     let before = rig.stat("presence_event_count");

@@ -14,22 +14,22 @@ use crate::stats::Counter;
 
 /// Mails that one thread keeps; further ones are dropped and counted. As many as fit into a core's
 /// mailbox: whoever is that far behind is not coming back.
-const KEPT_MAX: usize = 65_536;
+const RETRIES_MAX: usize = 65_536;
 /// How long until the next try.
 const RETRY_NS: u64 = 1_000_000;
 
 /// Refused mail of one thread.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct RetryQueue {
     mails: VecDeque<(ThreadId, Mail)>,
     due_ns: Option<u64>,
 }
 
-impl Kept {
+impl RetryQueue {
     /// Keeps a mail; `false` if there is no room: then it is lost.
     #[must_use]
     fn keep(&mut self, now: Now, to: ThreadId, mail: Mail) -> bool {
-        if self.mails.len() >= KEPT_MAX {
+        if self.mails.len() >= RETRIES_MAX {
             return false;
         }
         self.due_ns.get_or_insert(now.mono_ns.saturating_add(RETRY_NS));
@@ -111,55 +111,59 @@ pub(crate) fn say_refused(limit_log: &mut LimitLog, now: Now, to: ThreadId, mail
 mod tests {
     use event::{Now, Output, ThreadId};
 
-    use super::{KEPT_MAX, Kept};
+    use super::{RETRIES_MAX, RetryQueue};
     use crate::limit_log::LimitLog;
     use crate::mail::Mail;
     use crate::stats::Counter;
 
     #[test]
     fn what_is_kept_comes_back_in_order_when_due_and_is_bounded() {
-        let mut kept = Kept::default();
+        let mut retries = RetryQueue::default();
         let (start, later) = (Now::default(), Now::default().after_ms(1));
-        for id in 0..=KEPT_MAX {
+        for id in 0..=RETRIES_MAX {
             let to = ThreadId(u16::try_from(id % 1_000).unwrap());
-            assert_eq!(kept.keep(start, to, Mail::Look), id < KEPT_MAX);
+            assert_eq!(retries.keep(start, to, Mail::Look), id < RETRIES_MAX);
         }
-        assert_eq!((kept.due_ns(), kept.take_due(start).len()), (Some(later.mono_ns), 0));
-        let due = kept.take_due(later);
+        assert_eq!((retries.due_ns(), retries.take_due(start).len()), (Some(later.mono_ns), 0));
+        let due = retries.take_due(later);
         assert!(due.iter().zip(0..).all(|((to, _), id)| usize::from(to.0) == id % 1_000));
-        assert_eq!((due.len(), kept.due_ns(), kept.take_due(later).len()), (KEPT_MAX, None, 0));
+        assert_eq!(
+            (due.len(), retries.due_ns(), retries.take_due(later).len()),
+            (RETRIES_MAX, None, 0)
+        );
     }
     /// What is posted to a thread that has not taken older mail waits behind that mail.
     #[test]
     fn no_mail_overtakes_what_is_kept_and_what_is_lost_is_counted() {
-        let pace = |hz| Mail::Pace { room: ThreadId(0), tick_rate_hz: hz };
-        let (mut kept, dropped, mut out) = (Kept::default(), Counter::default(), Output::default());
+        let pace = |hz| Mail::TickRate { room: ThreadId(0), tick_rate_hz: hz };
+        let (mut retries, dropped, mut out) =
+            (RetryQueue::default(), Counter::default(), Output::default());
         let (start, later) = (Now::default(), Now::default().after_ms(1));
         let (behind, other) = (ThreadId(1), ThreadId(2));
         out.mail(behind, pace(1));
-        kept.hold_back(start, &mut out, &dropped);
+        retries.hold_back(start, &mut out, &dropped);
         assert_eq!(out.drain().len(), 1, "nothing is kept");
-        kept.keep_or_count(start, (behind, Mail::Look), &dropped);
-        assert_eq!(kept.due_ns(), None, "whose mailbox is full is awake");
+        retries.keep_or_count(start, (behind, Mail::Look), &dropped);
+        assert_eq!(retries.due_ns(), None, "whose mailbox is full is awake");
         let mut log = LimitLog::default();
         let refused = Counter::default();
-        kept.given_back(start, (behind, pace(2)), (&refused, &dropped), &mut log);
+        retries.given_back(start, (behind, pace(2)), (&refused, &dropped), &mut log);
         out.mail(behind, pace(3));
         out.mail(other, pace(4));
-        kept.hold_back(start, &mut out, &dropped);
-        kept.post_due(start, &mut out);
+        retries.hold_back(start, &mut out, &dropped);
+        retries.post_due(start, &mut out);
         let rates = |out: &mut Output<Mail>| {
             let posts = out.take_posts().map(|(to, mail, _)| match mail {
-                Mail::Pace { tick_rate_hz, .. } => (to, tick_rate_hz),
+                Mail::TickRate { tick_rate_hz, .. } => (to, tick_rate_hz),
                 mail => unreachable!("{}", mail.kind()),
             });
             posts.collect::<Vec<_>>()
         };
         assert_eq!(rates(&mut out), [(other, 4)]);
-        kept.post_due(later, &mut out);
+        retries.post_due(later, &mut out);
         assert_eq!(rates(&mut out), [(behind, 2), (behind, 3)]);
         assert_eq!((refused.read(), dropped.read()), (1, 0));
-        (0..=KEPT_MAX).for_each(|_| kept.keep_or_count(later, (other, pace(5)), &dropped));
+        (0..=RETRIES_MAX).for_each(|_| retries.keep_or_count(later, (other, pace(5)), &dropped));
         assert_eq!(dropped.read(), 1);
     }
 }
