@@ -29,14 +29,14 @@ use server::settings::{
 
 pub use notice::{Level, Notice, is_key};
 use source::{Given, Problem, Source};
-use value::Value;
+use value::OptionValue;
 
 use crate::options::{self, BUILT, Default, Kind, Known, Opt, Why};
 
 /// Every option's value, and where it came from.
 #[derive(Clone)]
 pub struct Effective {
-    values: BTreeMap<&'static str, (Value, Source)>,
+    values: BTreeMap<&'static str, (OptionValue, Source)>,
     ignored: Vec<Ignored>,
 }
 
@@ -286,7 +286,7 @@ impl Effective {
     ///
     /// # Panics
     /// If `name` does not stand in the table, which is our own mistake.
-    pub fn value(&self, name: &str) -> &(Value, Source) {
+    pub fn value(&self, name: &str) -> &(OptionValue, Source) {
         let found = self.values.get(name);
         assert!(found.is_some(), "`{name}` does not stand in the option table");
         match found {
@@ -301,7 +301,9 @@ impl Effective {
 
     /// A number, in the type that its range in the table fits.
     fn number<N: TryFrom<u64>>(&self, name: &str) -> N {
-        let Value::Number(number) = self.value(name).0 else { unreachable!("`{name}`: number") };
+        let OptionValue::Number(number) = self.value(name).0 else {
+            unreachable!("`{name}`: number")
+        };
         match N::try_from(number) {
             Ok(number) => number,
             Err(_) => unreachable!("the range of `{name}` in the table does not fit its field"),
@@ -309,27 +311,29 @@ impl Effective {
     }
 
     fn switch(&self, name: &str) -> bool {
-        let Value::Switch(on) = self.value(name).0 else { unreachable!("`{name}`: switch") };
+        let OptionValue::Switch(on) = self.value(name).0 else { unreachable!("`{name}`: switch") };
         on
     }
 
     fn text(&self, name: &str) -> &str {
-        let Value::Text(text) = &self.value(name).0 else { unreachable!("`{name}`: text") };
+        let OptionValue::Text(text) = &self.value(name).0 else { unreachable!("`{name}`: text") };
         text
     }
 
     fn address(&self, name: &str) -> IpAddr {
-        let Value::Address(address) = self.value(name).0 else { unreachable!("`{name}`: address") };
+        let OptionValue::Address(address) = self.value(name).0 else {
+            unreachable!("`{name}`: address")
+        };
         address
     }
 
     fn list(&self, name: &str) -> Vec<(String, String)> {
-        let Value::List(pairs) = &self.value(name).0 else { unreachable!("`{name}`: list") };
+        let OptionValue::List(pairs) = &self.value(name).0 else { unreachable!("`{name}`: list") };
         pairs.clone()
     }
 }
 
-fn default_value(opt: &Opt, cpus: u64) -> Value {
+fn default_value(opt: &Opt, cpus: u64) -> OptionValue {
     let items: Vec<String> = match opt.default {
         Default::Fixed("") if matches!(opt.kind, Kind::List(_)) => Vec::new(),
         Default::Fixed(text) if matches!(opt.kind, Kind::List(_)) => {
@@ -338,7 +342,7 @@ fn default_value(opt: &Opt, cpus: u64) -> Value {
         Default::Fixed(text) => vec![text.to_owned()],
         Default::PerCpu { count, .. } => {
             let Kind::Number { min, max, .. } = opt.kind else { unreachable!("{}", opt.name) };
-            return Value::Number(count(cpus).clamp(min, max));
+            return OptionValue::Number(count(cpus).clamp(min, max));
         }
     };
     match value::parse(opt.kind, &items) {

@@ -9,7 +9,7 @@ pub mod functions;
 use std::fmt::Write as _;
 
 use crate::config::Effective;
-use crate::config::value::Value;
+use crate::config::value::OptionValue;
 use crate::options::{BUILT, Entry, Kind, Opt, Origin, UNBUILT, Why};
 
 const INTRODUCTION: &str = "\
@@ -121,10 +121,10 @@ pub fn effective(values: &Effective) -> String {
     page
 }
 
-fn masked(value: &Value) -> String {
+fn masked(value: &OptionValue) -> String {
     match value {
         // The names of variables are no secrets, and help to find the missing one.
-        Value::List(pairs) => {
+        OptionValue::List(pairs) => {
             let names: Vec<_> = pairs.iter().map(|(name, _)| format!("{name}=***")).collect();
             format!("[{}]", names.join(", "))
         }
@@ -132,19 +132,19 @@ fn masked(value: &Value) -> String {
     }
 }
 
-fn plain(opt: &Opt, value: &Value) -> String {
+fn plain(opt: &Opt, value: &OptionValue) -> String {
     match value {
-        Value::Number(number) => number.to_string(),
-        Value::Switch(on) => on.to_string(),
-        Value::Address(address) => address.to_string(),
-        Value::Text(text) if text.is_empty() => "\"\"".to_owned(),
-        Value::Text(text) => text.clone(),
+        OptionValue::Number(number) => number.to_string(),
+        OptionValue::Switch(on) => on.to_string(),
+        OptionValue::Address(address) => address.to_string(),
+        OptionValue::Text(text) if text.is_empty() => "\"\"".to_owned(),
+        OptionValue::Text(text) => text.clone(),
         // Networks are names without a value.
-        Value::List(pairs) if matches!(opt.kind, Kind::List(Entry::Network)) => {
+        OptionValue::List(pairs) if matches!(opt.kind, Kind::List(Entry::Network)) => {
             let names: Vec<_> = pairs.iter().map(|(name, _)| name.as_str()).collect();
             format!("[{}]", names.join(", "))
         }
-        Value::List(pairs) => {
+        OptionValue::List(pairs) => {
             let items: Vec<_> =
                 pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
             format!("[{}]", items.join(", "))

@@ -259,7 +259,20 @@ impl Core {
             Mail::TickRate { room, tick_rate_hz } => self.pace(room, tick_rate_hz, out),
             // It did its work by waking us.
             Mail::Look => {}
-            other => tracing::error!(kind = other.kind(), "mail that is not for a core"),
+            other @ (Mail::Jobs(_)
+            | Mail::Job(_)
+            | Mail::Requests(_)
+            | Mail::Create { .. }
+            | Mail::Signal { .. }
+            | Mail::Cancel { .. }
+            | Mail::Answer { .. }
+            | Mail::Directory(_)
+            | Mail::Cache(_)
+            | Mail::Notify(_)
+            | Mail::Events(_)
+            | Mail::Drain { .. }) => {
+                tracing::error!(kind = other.kind(), "mail that is not for a core");
+            }
         }
     }
 

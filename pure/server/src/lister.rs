@@ -66,7 +66,25 @@ impl Lister {
                 let queue = if is_cheap(&job) { &mut self.cheap } else { &mut self.dear };
                 queue.push(job.line(), *job);
             }
-            other => tracing::error!(kind = other.kind(), "mail that is not for a lister"),
+            other @ (Mail::Jobs(_)
+            | Mail::Done(_)
+            | Mail::Look
+            | Mail::Requests(_)
+            | Mail::Deliver(_)
+            | Mail::Create { .. }
+            | Mail::Signal { .. }
+            | Mail::Cancel { .. }
+            | Mail::Answer { .. }
+            | Mail::Cache(_)
+            | Mail::Sever(_)
+            | Mail::Notify(_)
+            | Mail::Events(_)
+            | Mail::Forward(_)
+            | Mail::TickRate { .. }
+            | Mail::Drain { .. }
+            | Mail::Drained) => {
+                tracing::error!(kind = other.kind(), "mail that is not for a lister");
+            }
         }
     }
 

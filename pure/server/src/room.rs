@@ -149,7 +149,19 @@ impl Room {
             Mail::Drain { core } => self.drain(now, core),
             // It was never made, or has ended.
             Mail::Cancel { .. } => {}
-            other => tracing::error!(kind = other.kind(), "mail that is not for a room"),
+            other @ (Mail::Jobs(_)
+            | Mail::Job(_)
+            | Mail::Done(_)
+            | Mail::Look
+            | Mail::Deliver(_)
+            | Mail::Answer { .. }
+            | Mail::Sever(_)
+            | Mail::Events(_)
+            | Mail::Forward(_)
+            | Mail::TickRate { .. }
+            | Mail::Drained) => {
+                tracing::error!(kind = other.kind(), "mail that is not for a room");
+            }
         }
     }
 
@@ -462,7 +474,14 @@ impl Handler for Room {
             }
             Input::Stop => out.stop(),
             // A room has no sockets.
-            _ => {}
+            Input::Opened { .. }
+            | Input::Connected { .. }
+            | Input::ConnectFailed { .. }
+            | Input::Datagram { .. }
+            | Input::Bytes { .. }
+            | Input::Eof { .. }
+            | Input::Sent { .. }
+            | Input::Closed { .. } => {}
         }
     }
 }

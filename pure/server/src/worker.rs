@@ -136,7 +136,21 @@ impl Worker {
             Mail::Cache(changes) => changes.iter().for_each(|one| self.desk.cache.apply(one)),
             // Late, to a question that was given up: of no use to anybody.
             Mail::Answer { .. } => {}
-            other => tracing::error!(kind = other.kind(), "mail that is not for a worker"),
+            other @ (Mail::Done(_)
+            | Mail::Look
+            | Mail::Requests(_)
+            | Mail::Deliver(_)
+            | Mail::Create { .. }
+            | Mail::Signal { .. }
+            | Mail::Cancel { .. }
+            | Mail::Sever(_)
+            | Mail::Notify(_)
+            | Mail::Forward(_)
+            | Mail::TickRate { .. }
+            | Mail::Drain { .. }
+            | Mail::Drained) => {
+                tracing::error!(kind = other.kind(), "mail that is not for a worker");
+            }
         }
     }
 
@@ -384,7 +398,15 @@ impl Handler for Worker {
                 self.retries.given_back(now, (to, mail), counters, &mut self.limit_log);
             }
             Input::Stop => out.stop(),
-            _ => {}
+            // A worker has no sockets.
+            Input::Opened { .. }
+            | Input::Connected { .. }
+            | Input::ConnectFailed { .. }
+            | Input::Datagram { .. }
+            | Input::Bytes { .. }
+            | Input::Eof { .. }
+            | Input::Sent { .. }
+            | Input::Closed { .. } => {}
         }
     }
 }

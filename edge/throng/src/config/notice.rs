@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use super::value::Value;
+use super::value::OptionValue;
 use super::{Effective, Ignored};
 use crate::options::{BUILT, Default, Kind};
 
@@ -87,7 +87,8 @@ fn without_effect(ignored: &[Ignored]) -> Vec<Notice> {
 /// The secret options that hold the value that stands in the public table.
 fn default_keys(values: &Effective) -> Vec<&'static str> {
     let is_default = |opt: &&crate::options::Opt| {
-        let (Default::Fixed(default), Value::Text(text)) = (opt.default, &values.value(opt.name).0)
+        let (Default::Fixed(default), OptionValue::Text(text)) =
+            (opt.default, &values.value(opt.name).0)
         else {
             return false;
         };

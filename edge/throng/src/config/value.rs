@@ -11,7 +11,7 @@ use crate::options::{Entry, Kind, LIST_ITEMS_MAX, TEXT_BYTES_MAX};
 
 /// A checked value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum OptionValue {
     /// Of [`Kind::Number`].
     Number(u64),
     /// Of [`Kind::Switch`].
@@ -88,14 +88,14 @@ fn entry_form(form: Entry) -> &'static str {
 ///
 /// # Errors
 /// What is wrong, without repeating a text that may be secret.
-pub fn parse(kind: Kind, items: &[String]) -> Result<Value, BadValue> {
+pub fn parse(kind: Kind, items: &[String]) -> Result<OptionValue, BadValue> {
     if let Kind::List(form) = kind {
         return list(form, items);
     }
     let [text] = items else { return Err(BadValue::NotOne) };
     match kind {
         Kind::Number { min, max, unit } => number(text, min, max, unit),
-        Kind::Switch => switch(text).map(Value::Switch).ok_or(BadValue::NotSwitch),
+        Kind::Switch => switch(text).map(OptionValue::Switch).ok_or(BadValue::NotSwitch),
         Kind::Text { min, max } => plain(text, min, max),
         Kind::Path => plain(text, 0, TEXT_BYTES_MAX),
         Kind::Word { min, max, also } => {
@@ -108,24 +108,24 @@ pub fn parse(kind: Kind, items: &[String]) -> Result<Value, BadValue> {
         Kind::Choice(words) => {
             let lower = text.to_ascii_lowercase();
             if words.contains(&lower.as_str()) {
-                Ok(Value::Text(lower))
+                Ok(OptionValue::Text(lower))
             } else {
                 Err(BadValue::NotChoice { words })
             }
         }
-        Kind::Address => address(text).map(Value::Address).ok_or(BadValue::NotAddress),
+        Kind::Address => address(text).map(OptionValue::Address).ok_or(BadValue::NotAddress),
         Kind::List(_) => Err(BadValue::NotOne),
     }
 }
 
-fn number(text: &str, min: u64, max: u64, unit: &'static str) -> Result<Value, BadValue> {
+fn number(text: &str, min: u64, max: u64, unit: &'static str) -> Result<OptionValue, BadValue> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(BadValue::NotNumber { min, max, unit });
     }
     // Digits only, so the one way to fail is a number beyond 64 bits.
     let value = text.parse().unwrap_or(u64::MAX);
     if (min..=max).contains(&value) {
-        Ok(Value::Number(value))
+        Ok(OptionValue::Number(value))
     } else {
         Err(BadValue::OutOfRange { value, min, max, unit })
     }
@@ -140,14 +140,14 @@ pub fn switch(text: &str) -> Option<bool> {
     }
 }
 
-fn plain(text: &str, min: usize, max: usize) -> Result<Value, BadValue> {
+fn plain(text: &str, min: usize, max: usize) -> Result<OptionValue, BadValue> {
     if !(min..=max).contains(&text.len()) {
         return Err(BadValue::Length { bytes: text.len(), min, max });
     }
     if text.chars().any(char::is_control) {
         return Err(BadValue::Control);
     }
-    Ok(Value::Text(text.to_owned()))
+    Ok(OptionValue::Text(text.to_owned()))
 }
 
 fn address(text: &str) -> Option<IpAddr> {
@@ -159,7 +159,7 @@ fn address(text: &str) -> Option<IpAddr> {
     }
 }
 
-fn list(form: Entry, items: &[String]) -> Result<Value, BadValue> {
+fn list(form: Entry, items: &[String]) -> Result<OptionValue, BadValue> {
     if items.len() > LIST_ITEMS_MAX {
         return Err(BadValue::ListLength { items: items.len() });
     }
@@ -186,7 +186,7 @@ fn list(form: Entry, items: &[String]) -> Result<Value, BadValue> {
         }
         pairs.push((name.to_owned(), value.to_owned()));
     }
-    Ok(Value::List(pairs))
+    Ok(OptionValue::List(pairs))
 }
 
 /// Source: RFC 9110 section 5.1 (names are tokens) and 5.5 (values; no line break gets through,

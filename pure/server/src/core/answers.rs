@@ -12,7 +12,7 @@ use game::guest::{ScriptError, ScriptFailure};
 use wire::http1::{self, Connection, HttpError, ResponseHead};
 use wire::nakama::realtime::{self, Message, error_code};
 
-use super::http::{AnswerKind, Waiting};
+use super::http::{AnswerKind, Pending};
 use super::socket::WaitKind;
 use super::{Core, State};
 use crate::frames;
@@ -350,11 +350,11 @@ impl Core {
         &mut self,
         now: Now,
         conn: ConnId,
-        waiting: &Waiting,
+        waiting: &Pending,
         outcome: Outcome,
         out: &mut Output<Mail>,
     ) {
-        let Waiting { cors, metered, .. } = *waiting;
+        let Pending { cors, metered, .. } = *waiting;
         let connection = if waiting.keep_alive { Connection::KeepAlive } else { Connection::Close };
         // No route of HEAD waits.
         let manner = Manner { connection, cors, is_head: false, metered };

@@ -19,7 +19,7 @@ pub(super) struct Http {
     decoder: http1::Decoder,
     /// Bytes behind the request that is being answered, or for the next turn.
     pub(super) backlog: Backlog,
-    pub(super) waiting: Option<Waiting>,
+    pub(super) waiting: Option<Pending>,
     /// The peer sends no more.
     is_eof: bool,
     /// When the last byte came or the last answer went.
@@ -33,7 +33,7 @@ pub(super) struct Http {
 
 /// A request that waits for its answer.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct Pending {
     pub(super) keep_alive: bool,
     pub(super) cors: bool,
     pub(super) kind: AnswerKind,
@@ -61,13 +61,13 @@ pub(super) struct Verified {
 }
 
 /// What a request led to.
-pub(super) enum Step {
+pub(super) enum Handled {
     /// It is answered; the connection goes on.
     Answered,
     /// It is answered and the connection closes.
     Close,
     /// A worker has it.
-    Wait(Waiting),
+    Wait(Pending),
     /// It is a WebSocket now.
     Upgraded(Box<super::socket::Session>),
 }
@@ -164,20 +164,20 @@ impl Core {
                 Err(error) => self.refuse_broken(now, conn, *peer, error, out),
             };
             match step {
-                Step::Answered => {
+                Handled::Answered => {
                     http.backlog.note_answer(conn, out.unsent() - before, UNTAKEN_BYTES_MAX, out);
                     http.heard = now;
                     http.began = None;
                 }
-                Step::Close => {
+                Handled::Close => {
                     out.close(conn);
                     return self.put(conn, State::Closing);
                 }
-                Step::Wait(waiting) => {
+                Handled::Wait(waiting) => {
                     http.waiting = Some(waiting);
                     break After::Waits;
                 }
-                Step::Upgraded(mut session) => {
+                Handled::Upgraded(mut session) => {
                     // With it goes whether reading is stopped.
                     std::mem::swap(&mut session.backlog, &mut http.backlog);
                     session.is_eof = http.is_eof;
@@ -214,11 +214,11 @@ impl Core {
         peer: SocketAddr,
         error: HttpError,
         out: &mut Output<Mail>,
-    ) -> Step {
+    ) -> Handled {
         self.stats.refused_requests.up();
         self.say_foreign(now, peer, error);
         self.answer_broken(now, conn, &error, out);
-        Step::Close
+        Handled::Close
     }
 
     /// The job of the request that waits is done: answers it, then goes on with what is held.

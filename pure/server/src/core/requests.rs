@@ -23,7 +23,7 @@ use super::Core;
 use super::access::header_text;
 use super::answers::{Manner, RETRY_AFTER, full};
 use super::backlog::Backlog;
-use super::http::{AnswerKind, Step, Verified, Waiting};
+use super::http::{AnswerKind, Handled, Pending, Verified};
 use super::limits::Origin;
 use super::socket::{Client, Session};
 use crate::mail::{Format, Job, Mail, RoomRequest, RpcJob, Work};
@@ -43,7 +43,7 @@ impl Core {
         (peer, verified, backlog): (SocketAddr, &mut Option<Verified>, &mut Backlog),
         request: &Request<'_>,
         out: &mut Output<Mail>,
-    ) -> Step {
+    ) -> Handled {
         let mut manner = Manner {
             connection: if self.stopping.is_none() {
                 Connection::asked_by(request)
@@ -55,9 +55,9 @@ impl Core {
             metered: None,
         };
         let after = if request.keep_alive && self.stopping.is_none() {
-            Step::Answered
+            Handled::Answered
         } else {
-            Step::Close
+            Handled::Close
         };
         let origin = self.origin(request, peer);
         if let Err(error) = self.admit_address(origin) {
@@ -84,9 +84,9 @@ impl Core {
                 let who = (peer, origin, verified);
                 match self.api(now, conn, who, (request, call), out) {
                     Ok(()) => {
-                        let keep_alive = matches!(after, Step::Answered);
+                        let keep_alive = matches!(after, Handled::Answered);
                         let Manner { cors, metered, .. } = manner;
-                        Step::Wait(Waiting { keep_alive, cors, kind: AnswerKind::Api, metered })
+                        Handled::Wait(Pending { keep_alive, cors, kind: AnswerKind::Api, metered })
                     }
                     Err(error) => {
                         self.respond_error(now, conn, manner, &error, out);
@@ -167,7 +167,7 @@ impl Core {
         (peer, origin, verified): Who<'_>,
         (request, mut rpc, manner): (&Request<'_>, RpcCall, Manner),
         out: &mut Output<Mail>,
-    ) -> Option<Step> {
+    ) -> Option<Handled> {
         let checked = self
             .admit_rpc(now, verified, request, &rpc)
             .and_then(|caller| Ok((caller, rpc.payload(request.body)?)));
@@ -203,7 +203,7 @@ impl Core {
         };
         let keep_alive = request.keep_alive && self.stopping.is_none();
         let Manner { cors, metered, .. } = manner;
-        Some(Step::Wait(Waiting { keep_alive, cors, kind, metered }))
+        Some(Handled::Wait(Pending { keep_alive, cors, kind, metered }))
     }
 
     fn admit_rpc(
@@ -249,7 +249,7 @@ impl Core {
         (peer, origin, verified): Who<'_>,
         request: &Request<'_>,
         out: &mut Output<Mail>,
-    ) -> Step {
+    ) -> Handled {
         let first = |name| Query::parse(request.target.query).ok()?.list(name).next();
         let format = match &*first("format").unwrap_or_default() {
             "" | "json" => Format::Json,
@@ -257,7 +257,7 @@ impl Core {
             _ => {
                 let text = (400, &b""[..], "Invalid format parameter");
                 self.respond_text(now, conn, Connection::Close, text, out);
-                return Step::Close;
+                return Handled::Close;
             }
         };
         let from_query = first("token").unwrap_or_default();
@@ -270,21 +270,21 @@ impl Core {
             self.stats.refused_requests.up();
             let text = (401, &b""[..], "Missing or invalid token");
             self.respond_text(now, conn, Connection::Close, text, out);
-            return Step::Close;
+            return Handled::Close;
         };
         let groups = match self.admit_socket(origin, &claims) {
             Ok(groups) => groups,
             Err(error) => {
                 let text = (error.code.http_status(), RETRY_AFTER, &*error.message);
                 self.respond_text(now, conn, Connection::Close, text, out);
-                return Step::Close;
+                return Handled::Close;
             }
         };
         if let Err(error) = out.send_with(conn, |to| ws::accept(to, request, b"")) {
             self.forget_socket(groups);
             let text = (error.status(), error.headers(), &*error.to_string());
             self.respond_text(now, conn, Connection::Close, text, out);
-            return Step::Close;
+            return Handled::Close;
         }
         let lang = first("lang").filter(|lang| !lang.is_empty()).unwrap_or("en".into());
         let online = first("status").and_then(|text| parse_bool(&text)).unwrap_or(false);
@@ -296,7 +296,7 @@ impl Core {
         let who = (Client::of(&client), groups);
         let session = Session::new(now, session_id, claims, options, who, limits);
         self.session_opened(now, conn, &session, online, out);
-        Step::Upgraded(Box::new(session))
+        Handled::Upgraded(Box::new(session))
     }
 
     fn session_opened(
