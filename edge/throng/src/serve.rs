@@ -22,10 +22,10 @@ use game::guest::{Finding, HostSettings, Registered};
 use game::session::{Revocations, stored};
 use script::{LuaLimits, LuaScripts, Sources, ThreadClock};
 use server::core::Core;
-use server::desk::{Desk, Kit, LoadingHost};
 use server::hooks::{self, Hooks};
 use server::lister::Lister;
 use server::mail::{Mail, Topology};
+use server::resources::{LoadingHost, Resources, ThreadContext};
 use server::room::Room;
 use server::settings::Settings;
 use server::stats::WorkerStats;
@@ -67,7 +67,7 @@ impl Parts {
     }
 
     /// A database connection and the modules, loaded, for one thread.
-    fn kit(&self, thread: ThreadId) -> anyhow::Result<Kit> {
+    fn context(&self, thread: ThreadId) -> anyhow::Result<ThreadContext> {
         let connect = |budget| {
             self.store.connect_with(budget).context("cannot open another database connection")
         };
@@ -77,13 +77,14 @@ impl Parts {
         let random = fresh_random()?;
         let host = self.host.clone();
         let clocks = (Box::new(unix_ms), Box::new(ThreadClock::default()));
-        let mut desk = Desk::new(thread.0, Box::new(db), random, host, clocks.0, clocks.1);
-        desk.machine = Box::new(self.machine.clone());
-        let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut desk);
+        let mut resources =
+            Resources::new(thread.0, Box::new(db), random, host, clocks.0, clocks.1);
+        resources.machine = Box::new(self.machine.clone());
+        let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut resources);
         let scripts = LuaScripts::load(self.sources.clone(), self.limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
-        desk.db = Box::new(connect(running)?);
-        Ok(Kit { scripts: Box::new(scripts), desk })
+        resources.db = Box::new(connect(running)?);
+        Ok(ThreadContext { scripts: Box::new(scripts), resources })
     }
 }
 
@@ -108,8 +109,8 @@ pub fn run(config: Config) -> anyhow::Result<()> {
     let mut parts = parts(&config, &gauges.custom)?;
     gauges.store = parts.store.stats();
     gauges.sources = parts.sources.clone();
-    let kits = kits(&mut parts)?;
-    let engine = threads(&config, &parts, (kits, &gauges), listeners)?;
+    let contexts = contexts(&mut parts)?;
+    let engine = threads(&config, &parts, (contexts, &gauges), listeners)?;
     // Not before the modules are loaded: until then a signal ends the process by itself.
     let stop = StopSignals::catch().context("cannot catch signals")?;
     let running = Arc::new(engine.start().context("cannot start the engine (`engine.driver`)")?);
@@ -290,28 +291,28 @@ fn lua_limits(config: &Config) -> LuaLimits {
 
 /// What each thread with scripts works with, and which names have hooks. Only now is known whether there
 /// are handlers of events, for which there is one thread more.
-fn kits(parts: &mut Parts) -> anyhow::Result<(Vec<Kit>, Arc<Hooks>)> {
-    let kits: anyhow::Result<Vec<Kit>> =
-        parts.topology.scripted().map(|thread| parts.kit(thread)).collect();
+fn contexts(parts: &mut Parts) -> anyhow::Result<(Vec<ThreadContext>, Arc<Hooks>)> {
+    let contexts: anyhow::Result<Vec<ThreadContext>> =
+        parts.topology.scripted().map(|thread| parts.context(thread)).collect();
     // The error is one line of one module: what else stands in the text is better known now.
-    let mut kits = kits.inspect_err(|_| warn(&certain_first(parts.sources.findings())))?;
-    let hooks = hooks_of(&kits, parts);
+    let mut contexts = contexts.inspect_err(|_| warn(&certain_first(parts.sources.findings())))?;
+    let hooks = hooks_of(&contexts, parts);
     if hooks.has_events() {
         let topology = parts.topology.with_events();
-        kits.extend(topology.events.map(|thread| parts.kit(thread)).transpose()?);
+        contexts.extend(topology.events.map(|thread| parts.context(thread)).transpose()?);
         parts.topology = Arc::new(topology);
     }
-    Ok((kits, Arc::new(hooks)))
+    Ok((contexts, Arc::new(hooks)))
 }
 
 fn threads(
     config: &Config,
     parts: &Parts,
-    ((kits, hooks), gauges): ((Vec<Kit>, Arc<Hooks>), &Gauges),
+    ((contexts, hooks), gauges): ((Vec<ThreadContext>, Arc<Hooks>), &Gauges),
     listeners: Vec<std::net::TcpListener>,
 ) -> anyhow::Result<Engine<Mail>> {
-    let mut kits = kits.into_iter();
-    let mut kit = || kits.next().context("fewer threads with modules than planned");
+    let mut contexts = contexts.into_iter();
+    let mut context = || contexts.next().context("fewer threads with modules than planned");
     let mut engine = Engine::new(config.engine.driver.choice());
     let per_core = config.engine.connections_max.div_ceil(config.engine.cores);
     for (index, (listener, stats)) in listeners.into_iter().zip(&gauges.cores).enumerate() {
@@ -333,9 +334,9 @@ fn threads(
     }
     for (index, stats) in gauges.rooms.iter().enumerate() {
         let (topology, settings, stats) = parts.shared(stats);
-        let kit = kit()?;
+        let context = context()?;
         let build =
-            move |start: Start<Mail>| Room::new(start.thread, topology, settings, stats, kit);
+            move |start: Start<Mail>| Room::new(start.thread, topology, settings, stats, context);
         engine.add(ThreadPlan::plain(format!("room-{index}"), build));
     }
     for (index, stats) in gauges.workers.iter().enumerate() {
@@ -344,30 +345,35 @@ fn threads(
             Some(caller) if caller < config.engine.workers => format!("caller-{caller}"),
             Some(_) => "hasher".to_owned(),
         };
-        engine.add(worker(parts, stats, kit()?, name));
+        engine.add(worker(parts, stats, context()?, name));
     }
     let (_, settings, stats) = parts.shared(&gauges.lister);
     let build = move |_: Start<Mail>| Lister::new(settings, stats);
     engine.add(ThreadPlan::plain("lister".to_owned(), build));
     if parts.topology.events.is_some() {
-        engine.add(worker(parts, &gauges.events, kit()?, "events".to_owned()));
+        engine.add(worker(parts, &gauges.events, context()?, "events".to_owned()));
     }
     Ok(engine)
 }
 
-fn worker(parts: &Parts, stats: &Arc<WorkerStats>, kit: Kit, name: String) -> ThreadPlan<Mail> {
+fn worker(
+    parts: &Parts,
+    stats: &Arc<WorkerStats>,
+    context: ThreadContext,
+    name: String,
+) -> ThreadPlan<Mail> {
     let (topology, settings, stats) = parts.shared(stats);
     let build = move |start: Start<Mail>| {
         let ask = start.ask.unwrap_or_else(|| Box::new(server::worker::NoAsk));
-        Worker::new(start.thread, topology, settings, stats, kit, ask)
+        Worker::new(start.thread, topology, settings, stats, context, ask)
     };
     ThreadPlan::plain(name, build)
 }
 
 /// Which names have hooks: the same on all threads. What is odd about the modules is told.
-fn hooks_of(kits: &[Kit], parts: &Parts) -> Hooks {
-    let Some(kit) = kits.first() else { return Hooks::default() };
-    let registered = kit.scripts.registered();
+fn hooks_of(contexts: &[ThreadContext], parts: &Parts) -> Hooks {
+    let Some(context) = contexts.first() else { return Hooks::default() };
+    let registered = context.scripts.registered();
     warn(&findings(parts, registered));
     Hooks::new(registered)
 }
@@ -427,14 +433,14 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
     };
     let count = parts.sources.names().count();
     let mut lines = vec![format!("modules: {count} from {}", path.display())];
-    let kit = match parts.kit(ThreadId(0)) {
-        Ok(kit) => kit,
+    let context = match parts.context(ThreadId(0)) {
+        Ok(context) => context,
         Err(failed) => {
             let findings = certain_first(parts.sources.findings());
             return Ok(Checked { lines, findings, failed: Some(failed) });
         }
     };
-    let registered = kit.scripts.registered();
+    let registered = context.scripts.registered();
     lines.extend(registered.rpc.iter().map(|id| format!("  rpc {id}")));
     lines.extend(registered.before.iter().map(|id| format!("  before {id}")));
     lines.extend(registered.after.iter().map(|id| format!("  after {id}")));

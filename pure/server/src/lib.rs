@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod core;
-pub mod desk;
 pub mod echo;
 mod fair;
 mod frames;
@@ -16,6 +15,7 @@ pub mod limit_log;
 pub mod limits;
 pub mod lister;
 pub mod mail;
+pub mod resources;
 mod retry_queue;
 pub mod room;
 pub mod settings;

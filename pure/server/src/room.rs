@@ -22,11 +22,11 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 use wire::nakama::realtime::error_code;
 
-use crate::desk::{Desk, Kit};
 use crate::frames::Outbox;
 use crate::limit_log::LimitLog;
 use crate::limits::Limit;
 use crate::mail::{Mail, Member, RoomError, RoomRequest, Then, Topology};
+use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::RoomStats;
@@ -43,7 +43,7 @@ pub struct Room {
     stats: Arc<RoomStats>,
     /// `None` while `match_init` runs.
     scripts: Option<Box<dyn Scripts + Send>>,
-    desk: Desk,
+    resources: Resources,
     matches: BTreeMap<Uuid, authoritative::Match>,
     relayed: BTreeMap<Uuid, relayed::Relayed>,
     /// In how many relayed matches the sessions of each user are.
@@ -91,17 +91,17 @@ impl Room {
         topology: Arc<Topology>,
         settings: Arc<Settings>,
         stats: Arc<RoomStats>,
-        kit: Kit,
+        context: ThreadContext,
     ) -> Self {
-        let mut desk = kit.desk;
-        desk.directory.set_list_steps_max(settings.matches.list_steps_max);
-        desk.listen(kit.scripts.registered());
+        let mut resources = context.resources;
+        resources.directory.set_list_steps_max(settings.matches.list_steps_max);
+        resources.listen(context.scripts.registered());
         Self {
             me,
             topology,
             stats,
-            scripts: Some(kit.scripts),
-            desk,
+            scripts: Some(context.scripts),
+            resources,
             settings,
             matches: BTreeMap::new(),
             relayed: BTreeMap::new(),
@@ -142,9 +142,9 @@ impl Room {
                 self.end_match(id, None);
             }
             Mail::Directory(events) => {
-                events.iter().for_each(|event| self.desk.directory.apply(event));
+                events.iter().for_each(|event| self.resources.directory.apply(event));
             }
-            Mail::Cache(changes) => changes.iter().for_each(|one| self.desk.cache.apply(one)),
+            Mail::Cache(changes) => changes.iter().for_each(|one| self.resources.cache.apply(one)),
             Mail::Notify(sent) => self.notify(sent),
             Mail::Drain { core } => self.drain(now, core),
             // It was never made, or has ended.
@@ -329,7 +329,7 @@ impl Room {
     fn change(&mut self, make: impl FnOnce(u64) -> DirectoryEvent) {
         self.version += 1;
         let event = make(self.version);
-        self.desk.directory.apply(&event);
+        self.resources.directory.apply(&event);
         self.changes.push(event);
     }
 
@@ -388,7 +388,7 @@ impl Room {
     /// then: the pages that they have not seen are kept as they were.
     fn tell_listers(&mut self, out: &mut Output<Mail>) {
         let matches = self.changes.len();
-        self.changes.extend(self.desk.directory.take_online_changes(self.me.0));
+        self.changes.extend(self.resources.directory.take_online_changes(self.me.0));
         if self.changes.is_empty() {
             return;
         }
@@ -410,22 +410,22 @@ impl Room {
     fn flush(&mut self, now: Now, out: &mut Output<Mail>) {
         // One wait for the disk for all that callbacks have written in this turn, before anybody
         // hears of it. If it fails the log says so, and everything that writes fails from now on.
-        let _ = self.desk.db.sync();
+        let _ = self.resources.db.sync();
         let is_more_due = self.ticks.next_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
         self.tell_listers(out);
-        self.desk.post_cache(self.me, &self.topology, out);
-        self.stats.script_log_dropped.set(self.desk.script_log.dropped_count);
-        self.stats.match_creates_refused.set(self.desk.refused.creates);
-        self.stats.cut_offs_refused.set(self.desk.refused.cut_offs);
-        self.stats.localcache_refused.set(self.desk.cache.refused_count());
-        self.stats.notifications_refused.set(self.desk.refused.notifications);
-        self.stats.notifications_forgotten.set(self.desk.notifications_forgotten);
-        self.stats.dropped_events.set(self.desk.refused.events);
-        self.desk.post_severed(&self.topology, out);
-        if let Some((to, jobs)) = self.desk.take_events(&self.topology) {
+        self.resources.post_cache(self.me, &self.topology, out);
+        self.stats.script_log_dropped.set(self.resources.script_log.dropped_count);
+        self.stats.match_creates_refused.set(self.resources.refused.creates);
+        self.stats.cut_offs_refused.set(self.resources.refused.cut_offs);
+        self.stats.localcache_refused.set(self.resources.cache.refused_count());
+        self.stats.notifications_refused.set(self.resources.refused.notifications);
+        self.stats.notifications_forgotten.set(self.resources.notifications_forgotten);
+        self.stats.dropped_events.set(self.resources.refused.events);
+        self.resources.post_severed(&self.topology, out);
+        if let Some((to, jobs)) = self.resources.take_events(&self.topology) {
             out.mail(to, Mail::Events(jobs));
         }
-        for (room, sent) in self.desk.take_notices(&self.topology) {
+        for (room, sent) in self.resources.take_notices(&self.topology) {
             if room == self.me {
                 self.notify(sent);
             } else {

@@ -25,10 +25,10 @@ use game::error::ApiError;
 use game::guest::{ScriptError, ScriptFailure, Scripts};
 use game::session::{Claims, Signer};
 
-use crate::desk::{Desk, Kit};
 use crate::fair::FairQueue;
 use crate::limit_log::LimitLog;
 use crate::mail::{Done, Job, Lane, Mail, Outcome, RpcJob, Topology, Work};
+use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
@@ -47,7 +47,7 @@ pub struct Worker {
     settings: Arc<Settings>,
     stats: Arc<WorkerStats>,
     scripts: Box<dyn Scripts + Send>,
-    desk: Desk,
+    resources: Resources,
     signer: Signer,
     /// For matches: they live on rooms.
     ask: Box<dyn Ask<Mail>>,
@@ -86,13 +86,13 @@ impl Worker {
         topology: Arc<Topology>,
         settings: Arc<Settings>,
         stats: Arc<WorkerStats>,
-        kit: Kit,
+        context: ThreadContext,
         ask: Box<dyn Ask<Mail>>,
     ) -> Self {
         let signer = Signer::new(&settings.session);
-        let mut desk = kit.desk;
-        desk.directory.set_list_steps_max(settings.matches.list_steps_max);
-        desk.listen(kit.scripts.registered());
+        let mut resources = context.resources;
+        resources.directory.set_list_steps_max(settings.matches.list_steps_max);
+        resources.listen(context.scripts.registered());
         Self {
             me,
             kind: Kind::of(me, &topology),
@@ -104,8 +104,8 @@ impl Worker {
             guesses: Guesses::new(&settings.limits),
             topology,
             stats,
-            scripts: kit.scripts,
-            desk,
+            scripts: context.scripts,
+            resources,
             signer,
             ask,
             asked: 0,
@@ -131,9 +131,9 @@ impl Worker {
                 self.finish_call(now, out);
             }
             Mail::Directory(events) => {
-                events.iter().for_each(|event| self.desk.directory.apply(event));
+                events.iter().for_each(|event| self.resources.directory.apply(event));
             }
-            Mail::Cache(changes) => changes.iter().for_each(|one| self.desk.cache.apply(one)),
+            Mail::Cache(changes) => changes.iter().for_each(|one| self.resources.cache.apply(one)),
             // Late, to a question that was given up: of no use to anybody.
             Mail::Answer { .. } => {}
             other @ (Mail::Done(_)
@@ -160,13 +160,13 @@ impl Worker {
         // Of others than callers nobody asks how long they took.
         let is_timed = self.kind == Kind::Caller;
         if is_timed {
-            self.desk.call_clock.begin();
+            self.resources.call_clock.begin();
         }
         let mut outcome = match work {
             Work::Api(call) => Outcome::Api(self.api(now, &call, caller.as_deref())),
             Work::Rpc(call) => Outcome::Rpc(self.rpc(now, &call)),
             Work::FindUsers { ids, usernames } => {
-                let found = game::user::users(&mut *self.desk.db, &ids, &usernames);
+                let found = game::user::users(&mut *self.resources.db, &ids, &usernames);
                 let ids = found.map(|users| users.iter().map(|user| user.id).collect());
                 Outcome::Users(ids.map_err(|_| ApiError::internal("Could not look up users.")))
             }
@@ -184,7 +184,7 @@ impl Worker {
         if self.kind == Kind::Caller && self.commit().is_err() {
             fail(&mut outcome);
         }
-        let took_ms = if is_timed { self.desk.call_clock.kept_ms() } else { 0 };
+        let took_ms = if is_timed { self.resources.call_clock.kept_ms() } else { 0 };
         self.answer(line, (lane, address.conn, took_ms), outcome);
     }
 
@@ -211,10 +211,10 @@ impl Worker {
         self.stats.api_count.up();
         let cx = api::Cx {
             now,
-            random: &mut self.desk.random,
-            db: &mut *self.desk.db,
+            random: &mut self.resources.random,
+            db: &mut *self.resources.db,
             signer: &self.signer,
-            directory: &self.desk.directory,
+            directory: &self.resources.directory,
             answer_bytes_max: self.settings.answers.bytes_max,
             caller,
             effects: Vec::new(),
@@ -275,7 +275,7 @@ impl Worker {
     /// the end of the turn or for [`PARKED_NS_MAX`]. The core is woken at the end of the turn, or
     /// looks by itself before.
     fn finish_call(&mut self, now: Now, out: &mut Output<Mail>) {
-        if !self.desk.db.is_synced() {
+        if !self.resources.db.is_synced() {
             let since_ns = *self.waits_since_ns.get_or_insert(now.mono_ns);
             if now.mono_ns.saturating_sub(since_ns) < PARKED_NS_MAX {
                 return;
@@ -288,30 +288,32 @@ impl Worker {
     /// Waits until the disk has what was committed.
     fn sync(&mut self) -> Result<(), DbError> {
         // Why not is in the log already: the database says it, once a second.
-        self.desk.db.sync().inspect_err(|_| self.stats.db_commit_errors.up())
+        self.resources.db.sync().inspect_err(|_| self.stats.db_commit_errors.up())
     }
 
     fn commit(&mut self) -> Result<(), DbError> {
         let jobs = std::mem::take(&mut self.jobs_in_batch);
-        if self.desk.db.in_transaction() {
+        if self.resources.db.in_transaction() {
             self.stats.db_commits.up();
             self.stats.db_commits_saved.add(jobs.saturating_sub(1));
             // Why is in the log already: the database says it, once a second.
-            self.desk.db.commit().inspect_err(|_| {
+            self.resources.db.commit().inspect_err(|_| {
                 self.effects.clear();
                 self.stats.db_commit_errors.up();
             })?;
         } else {
-            let _ = self.desk.db.end_reading();
+            let _ = self.resources.db.end_reading();
         }
         // They show when the answers leave.
         for effect in self.effects.drain(..) {
-            let desk = &mut self.desk;
+            let resources = &mut self.resources;
             match effect {
-                Effect::Revoke(revocation) => desk.severed.revocations.push(revocation),
-                Effect::Disconnect { user_id, cause } => desk.severed.users.push((user_id, cause)),
-                Effect::Notify(sent) => desk.notify(sent),
-                Effect::Event(job) => desk.event(*job),
+                Effect::Revoke(revocation) => resources.severed.revocations.push(revocation),
+                Effect::Disconnect { user_id, cause } => {
+                    resources.severed.users.push((user_id, cause));
+                }
+                Effect::Notify(sent) => resources.notify(sent),
+                Effect::Event(job) => resources.event(*job),
             }
         }
         Ok(())
@@ -326,7 +328,8 @@ impl Worker {
         if self.me != self.topology.batcher {
             return;
         }
-        let (stats, cache, directory) = (&self.stats, &self.desk.cache, &self.desk.directory);
+        let (stats, cache, directory) =
+            (&self.stats, &self.resources.cache, &self.resources.directory);
         stats.localcache_entries.set(cache.len() as u64);
         stats.localcache_bytes.set(cache.bytes() as u64);
         stats.localcache_evicted.set(cache.evicted_count());
@@ -340,21 +343,21 @@ impl Worker {
     }
 
     fn post(&mut self, now: Now, out: &mut Output<Mail>, wake: bool) {
-        self.desk.post_cache(self.me, &self.topology, out);
-        self.stats.script_log_dropped.set(self.desk.script_log.dropped_count);
-        self.stats.match_creates_refused.set(self.desk.refused.creates);
-        self.stats.cut_offs_refused.set(self.desk.refused.cut_offs);
-        self.stats.localcache_refused.set(self.desk.cache.refused_count());
-        self.stats.notifications_refused.set(self.desk.refused.notifications);
-        self.stats.notifications_forgotten.set(self.desk.notifications_forgotten);
-        self.stats.dropped_events.set(self.desk.refused.events + self.events.dropped_count());
-        self.desk.post_severed(&self.topology, out);
-        match self.desk.take_events(&self.topology) {
+        self.resources.post_cache(self.me, &self.topology, out);
+        self.stats.script_log_dropped.set(self.resources.script_log.dropped_count);
+        self.stats.match_creates_refused.set(self.resources.refused.creates);
+        self.stats.cut_offs_refused.set(self.resources.refused.cut_offs);
+        self.stats.localcache_refused.set(self.resources.cache.refused_count());
+        self.stats.notifications_refused.set(self.resources.refused.notifications);
+        self.stats.notifications_forgotten.set(self.resources.notifications_forgotten);
+        self.stats.dropped_events.set(self.resources.refused.events + self.events.dropped_count());
+        self.resources.post_severed(&self.topology, out);
+        match self.resources.take_events(&self.topology) {
             Some((to, jobs)) if to == self.me => self.take_in_events(now, jobs),
             Some((to, jobs)) => out.mail(to, Mail::Events(jobs)),
             None => {}
         }
-        for (room, sent) in self.desk.take_notices(&self.topology) {
+        for (room, sent) in self.resources.take_notices(&self.topology) {
             out.mail(room, Mail::Notify(sent));
         }
         for (to, mail) in self.mails.drain(..) {

@@ -11,8 +11,8 @@ use game::value::Value;
 use uuid::Uuid;
 
 use super::Room;
-use crate::desk::{Spent, from_desk};
 use crate::mail::RoomError;
+use crate::resources::{Spent, from_resources};
 use crate::settings::MatchSettings;
 
 /// Sessions to be removed, and how many of the callback's messages they still get.
@@ -111,14 +111,15 @@ impl<'a> RoomHost<'a> {
 }
 
 impl Host for RoomHost<'_> {
-    from_desk!(room.desk);
+    from_resources!(room.resources);
 
     fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
         let created_max = self.room.settings.matches.created_per_call_max;
-        self.spent.create(created_max, &mut self.room.desk)?;
+        self.spent.create(created_max, &mut self.room.resources)?;
         // An id that lives here: with r rooms, r tries on average.
         let id = loop {
-            let id = uuid::Builder::from_random_bytes(self.room.desk.random.bytes()).into_uuid();
+            let id =
+                uuid::Builder::from_random_bytes(self.room.resources.random.bytes()).into_uuid();
             if self.room.topology.room_of(id) == self.room.me {
                 break id;
             }

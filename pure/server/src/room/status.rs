@@ -210,10 +210,12 @@ impl Room {
         self.stats.presence_event_count.up();
         match (old, status) {
             (None, Some(_)) => {
-                self.desk.directory.apply(&DirectoryEvent::UserOnline { user_id, session_id });
+                self.resources.directory.apply(&DirectoryEvent::UserOnline { user_id, session_id });
             }
             (Some(_), None) => {
-                self.desk.directory.apply(&DirectoryEvent::UserOffline { user_id, session_id });
+                self.resources
+                    .directory
+                    .apply(&DirectoryEvent::UserOffline { user_id, session_id });
             }
             (Some(_), Some(_)) | (None, None) => {}
         }

@@ -19,10 +19,10 @@ use event::Now;
 
 use super::Worker;
 use super::host::WorkerHost;
-use crate::desk::Spent;
 use crate::frames;
 use crate::hooks::realtime_id;
 use crate::mail::{AfterMessage, BeforeMessage, HookedCall};
+use crate::resources::Spent;
 
 /// What a client is told when a before-hook returned something that is no message.
 const NO_MESSAGE: &str = "Could not complete runtime Before function.";
@@ -56,17 +56,17 @@ impl Worker {
             me: self.me,
             topology: &self.topology,
             settings: &self.settings,
-            desk: &mut self.desk,
+            resources: &mut self.resources,
             ask: &mut *self.ask,
             asked: &mut self.asked,
             mails: &mut self.mails,
             spent: Spent::default(),
         };
         let result = call(&mut *self.scripts, &mut host).map_err(shortened);
-        if self.desk.db.in_transaction() {
+        if self.resources.db.in_transaction() {
             // Cannot be: host functions close their own. Left open it would lock everybody out.
             tracing::error!(id, "a script left a transaction open; it was rolled back");
-            let _ = self.desk.db.rollback();
+            let _ = self.resources.db.rollback();
         }
         result
     }
@@ -79,7 +79,7 @@ impl Worker {
         job: HookedCall,
         caller: Option<&Claims>,
     ) -> Result<Answer, ApiError> {
-        debug_assert!(!self.desk.db.in_transaction(), "scripts run with nobody's writes open");
+        debug_assert!(!self.resources.db.in_transaction(), "scripts run with nobody's writes open");
         let HookedCall { call, mut context, before, after } = job;
         let call = if before { self.before_call(now, call, &mut context)? } else { call };
         let answer = self.api(now, &call, caller);

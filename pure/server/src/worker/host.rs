@@ -9,8 +9,8 @@ use game::guest::{Dispatcher, Host, HostError};
 use game::match_id::MatchId;
 use game::value::Value;
 
-use crate::desk::{Desk, Spent, from_desk};
 use crate::mail::{Mail, RoomError, Topology};
+use crate::resources::{Resources, Spent, from_resources};
 use crate::settings::Settings;
 
 /// How long a script waits for a room (Nakama 3.40, `server/match_registry.go`:
@@ -23,7 +23,7 @@ pub(super) struct WorkerHost<'a> {
     pub(super) me: ThreadId,
     pub(super) topology: &'a Topology,
     pub(super) settings: &'a Settings,
-    pub(super) desk: &'a mut Desk,
+    pub(super) resources: &'a mut Resources,
     pub(super) ask: &'a mut dyn Ask<Mail>,
     pub(super) asked: &'a mut u64,
     pub(super) mails: &'a mut Vec<(ThreadId, Mail)>,
@@ -48,12 +48,12 @@ impl WorkerHost<'_> {
         };
         // Who is asked may tell others of what was written. If the disk fails, what the call itself
         // is answered says so.
-        let _ = self.desk.db.sync();
+        let _ = self.resources.db.sync();
         // What the worker has to say already is said before the question.
         let mut before = Output::default();
         self.mails.drain(..).for_each(|(to, mail)| before.mail(to, mail));
         let answer = self.ask.ask(&mut before, to, make(id), &is_answer, PATIENCE_MS);
-        passing.into_inner().iter().for_each(|event| self.desk.directory.apply(event));
+        passing.into_inner().iter().for_each(|event| self.resources.directory.apply(event));
         match answer {
             Some(Mail::Answer { outcome, .. }) => outcome,
             _ => Err(RoomError::Busy),
@@ -62,11 +62,11 @@ impl WorkerHost<'_> {
 }
 
 impl Host for WorkerHost<'_> {
-    from_desk!(desk);
+    from_resources!(resources);
 
     fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
-        self.spent.create(self.settings.matches.created_per_call_max, self.desk)?;
-        let id = uuid::Builder::from_random_bytes(self.desk.random.bytes()).into_uuid();
+        self.spent.create(self.settings.matches.created_per_call_max, self.resources)?;
+        let id = uuid::Builder::from_random_bytes(self.resources.random.bytes()).into_uuid();
         let (to, from, module) = (self.topology.room_of(id), self.me, module.to_owned());
         let answer = self.ask(to, |ask| Mail::Create { ask, from, id, module, params });
         match answer {

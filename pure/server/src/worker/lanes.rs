@@ -164,10 +164,10 @@ impl Worker {
     }
 
     fn run_heavy(&mut self, now: Now) {
-        let began_ms = (self.desk.unix_ms)();
+        let began_ms = (self.resources.unix_ms)();
         let mut rows = 0;
         while rows < HEAVY_BATCH_ROWS
-            && (self.desk.unix_ms)().saturating_sub(began_ms) < BATCH_MS_MAX
+            && (self.resources.unix_ms)().saturating_sub(began_ms) < BATCH_MS_MAX
             && let Some(job) = self.heavy.pop()
         {
             rows += job.work.weight_rows();
@@ -183,19 +183,19 @@ impl Worker {
     fn run_batch(&mut self, now: Now) {
         if self.incoming.len() + self.queue.len() > 1 {
             // One look at the database for all reads of the batch, until the first write.
-            let _ = self.desk.db.begin_reading();
+            let _ = self.resources.db.begin_reading();
         }
         let is_sorted = !self.queue.is_empty() || self.incoming.len() > UNSORTED_MAX;
         if is_sorted {
             self.sort_incoming();
         }
-        let began_ms = (self.desk.unix_ms)();
+        let began_ms = (self.resources.unix_ms)();
         for _ in 0..BATCH_CALLS_MAX {
             let next = if is_sorted { self.queue.pop() } else { self.incoming.pop_front() };
             let Some(job) = next else { break };
             self.jobs_in_batch += 1;
             self.run(now, job);
-            if (self.desk.unix_ms)().saturating_sub(began_ms) >= BATCH_MS_MAX {
+            if (self.resources.unix_ms)().saturating_sub(began_ms) >= BATCH_MS_MAX {
                 break;
             }
         }
@@ -239,7 +239,7 @@ impl Worker {
             // Who is meant an operator has to find: the id, because an email address is nobody's
             // business.
             let user_id = login_of(&job.work).and_then(|(email, username)| {
-                account::id_of_login(&mut *self.desk.db, email, username).ok().flatten()
+                account::id_of_login(&mut *self.resources.db, email, username).ok().flatten()
             });
             let user =
                 user_id.map_or_else(|| "an unknown account".into(), |id| format!("user {id}"));

@@ -17,10 +17,10 @@ use game::guest::HostSettings;
 use game::session::SessionSettings;
 use script::{LuaLimits, LuaScripts, Sources};
 use server::core::Core;
-use server::desk::{Desk, Kit, LoadingHost};
 use server::hooks::Hooks;
 use server::lister::Lister;
 use server::mail::{Mail, Topology};
+use server::resources::{LoadingHost, Resources, ThreadContext};
 use server::room::Room;
 use server::settings::{
     AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings,
@@ -348,14 +348,14 @@ impl Rig {
         let clock = WorkerClock::default();
         let random = |id: ThreadId| Random::from_number(u64::from(id.0) + 100);
         let connect = || plan.connect(&store);
-        let kit = |id| kit((id, random(id), &clock), &settings, connect(), &sources);
-        let (topology, kits, hooks) = kits(topology(plan), kit);
+        let context = |id| context((id, random(id), &clock), &settings, connect(), &sources);
+        let (topology, contexts, hooks) = contexts(topology(plan), context);
         let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();
         let room_stats: Vec<Arc<RoomStats>> = (0..rooms).map(|_| Arc::default()).collect();
         let worker_stats: Vec<Arc<WorkerStats>> =
             (0..plan.callers + 3).map(|_| Arc::default()).collect();
         let lister_stats: Arc<ListerStats> = Arc::default();
-        let mut kits = kits.into_iter();
+        let mut contexts = contexts.into_iter();
         let world = Rc::new_cyclic(|world| {
             let mut handlers: Vec<Boxed> = Vec::new();
             for (id, stats) in topology.cores.iter().zip(&core_stats) {
@@ -367,16 +367,16 @@ impl Rig {
             }
             for (id, stats) in topology.rooms.iter().zip(&room_stats) {
                 let (topology, settings) = (topology.clone(), settings.clone());
-                let kit = kits.next().unwrap();
-                handlers.push(Box::new(Room::new(*id, topology, settings, stats.clone(), kit)));
+                let context = contexts.next().unwrap();
+                handlers.push(Box::new(Room::new(*id, topology, settings, stats.clone(), context)));
             }
             let workers = [topology.batcher].into_iter().chain(topology.callers.iter().copied());
             let workers = workers.chain([topology.hasher]);
             let mut worker = |id: ThreadId, stats: &Arc<WorkerStats>| {
                 let ask = Box::new(RigAsk { world: world.clone(), me: id.0 });
                 let (topology, settings) = (topology.clone(), settings.clone());
-                let kit = kits.next().unwrap();
-                Box::new(Worker::new(id, topology, settings, stats.clone(), kit, ask))
+                let context = contexts.next().unwrap();
+                Box::new(Worker::new(id, topology, settings, stats.clone(), context, ask))
             };
             for (id, stats) in workers.zip(&worker_stats) {
                 handlers.push(worker(id, stats));
@@ -662,17 +662,17 @@ impl Rig {
 
 /// What each thread with scripts works with, and which names have hooks; there is one thread more if the
 /// scripts handle events.
-fn kits(
+fn contexts(
     mut topology: Topology,
-    kit: impl Fn(ThreadId) -> Kit,
-) -> (Arc<Topology>, Vec<Kit>, Arc<Hooks>) {
-    let mut kits: Vec<Kit> = topology.scripted().map(&kit).collect();
-    let hooks = Hooks::new(kits[0].scripts.registered());
+    context: impl Fn(ThreadId) -> ThreadContext,
+) -> (Arc<Topology>, Vec<ThreadContext>, Arc<Hooks>) {
+    let mut contexts: Vec<ThreadContext> = topology.scripted().map(&context).collect();
+    let hooks = Hooks::new(contexts[0].scripts.registered());
     if hooks.has_events() {
         topology = topology.with_events();
-        kits.extend(topology.events.map(kit));
+        contexts.extend(topology.events.map(context));
     }
-    (Arc::new(topology), kits, Arc::new(hooks))
+    (Arc::new(topology), contexts, Arc::new(hooks))
 }
 
 fn thread(handler: Boxed) -> Thread {
@@ -688,12 +688,12 @@ fn thread(handler: Boxed) -> Thread {
     }
 }
 
-fn kit(
+fn context(
     (id, random, clock): (ThreadId, Random, &WorkerClock),
     settings: &Settings,
     db: Box<dyn Database + Send>,
     sources: &Arc<Sources>,
-) -> Kit {
+) -> ThreadContext {
     let host = Arc::new(HostSettings {
         node: settings.node.clone(),
         env: Vec::new(),
@@ -705,13 +705,13 @@ fn kit(
     let wall =
         move || UNIX_MS + passed_ms.fetch_add(look_ms.load(Ordering::Relaxed), Ordering::Relaxed);
     let (wall, call_clock) = (Box::new(wall), Box::new(clock.clone()));
-    let mut desk = Desk::new(id.0, db, random, host, wall, call_clock);
-    let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: UNIX_MS }, &mut desk);
+    let mut resources = Resources::new(id.0, db, random, host, wall, call_clock);
+    let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: UNIX_MS }, &mut resources);
     // A debug build on a busy machine is slow: budgets are tested elsewhere.
     let limits =
         LuaLimits { call_budget_ms: 10_000, callback_budget_ms: 10_000, ..Default::default() };
     let scripts = LuaScripts::load(sources.clone(), limits, &mut host).unwrap();
-    Kit { scripts: Box::new(scripts), desk }
+    ThreadContext { scripts: Box::new(scripts), resources }
 }
 
 pub(crate) fn server_key() -> String {

@@ -1,4 +1,4 @@
-//! What every thread with scripts has on its desk: a database connection, randomness, replicas of
+//! The resources of every thread with scripts: a database connection, randomness, replicas of
 //! the directory and the cache. [`LoadingHost`] is what modules may ask for while they load.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::hooks;
 use crate::mail::{Mail, Severed, Topology};
 
 /// What a script's thread works with.
-pub struct Desk {
+pub struct Resources {
     /// The thread's database connection.
     pub db: Box<dyn Database + Send>,
     /// Its randomness.
@@ -95,9 +95,13 @@ pub(crate) struct Spent {
 
 impl Spent {
     /// One more match, if the call may have it.
-    pub(crate) fn create(&mut self, created_max: usize, desk: &mut Desk) -> Result<(), HostError> {
+    pub(crate) fn create(
+        &mut self,
+        created_max: usize,
+        resources: &mut Resources,
+    ) -> Result<(), HostError> {
         if self.created >= created_max {
-            desk.refused.creates += 1;
+            resources.refused.creates += 1;
             return Err(HostError::new(format!(
                 "one call may create {created_max} matches (match.created_per_call_max)"
             )));
@@ -107,10 +111,14 @@ impl Spent {
     }
 
     /// So many more to be cut off, if the call may.
-    pub(crate) fn cut_off(&mut self, count: usize, desk: &mut Desk) -> Result<(), HostError> {
+    pub(crate) fn cut_off(
+        &mut self,
+        count: usize,
+        resources: &mut Resources,
+    ) -> Result<(), HostError> {
         let cut_off = self.cut_off.saturating_add(count);
         if cut_off > CUT_OFF_PER_CALL_MAX {
-            desk.refused.cut_offs += 1;
+            resources.refused.cut_offs += 1;
             return Err(HostError::new(format!(
                 "one call may disconnect, log out, ban or delete {CUT_OFF_PER_CALL_MAX}"
             )));
@@ -123,12 +131,12 @@ impl Spent {
     pub(crate) fn notify(
         &mut self,
         (count, bytes): (usize, usize),
-        desk: &mut Desk,
+        resources: &mut Resources,
     ) -> Result<(), HostError> {
         let notified = self.notified.saturating_add(count);
         let notified_bytes = self.notified_bytes.saturating_add(bytes);
         if notified > NOTIFIED_PER_CALL_MAX || notified_bytes > NOTIFIED_BYTES_PER_CALL_MAX {
-            desk.refused.notifications += 1;
+            resources.refused.notifications += 1;
             return Err(HostError::new(format!(
                 "one call may send {NOTIFIED_PER_CALL_MAX} notifications with \
                  {NOTIFIED_BYTES_PER_CALL_MAX} bytes"
@@ -139,31 +147,31 @@ impl Spent {
     }
 
     /// One more event, if there is room for it.
-    pub(crate) fn event(&mut self, event: Event, desk: &mut Desk) {
-        if !desk.takes_events {
+    pub(crate) fn event(&mut self, event: Event, resources: &mut Resources) {
+        if !resources.takes_events {
             return;
         }
         let event_bytes = self.event_bytes.saturating_add(event.bytes());
         if self.events >= EVENTS_PER_CALL_MAX || event_bytes > EVENT_BYTES_PER_CALL_MAX {
-            desk.refused.events += 1;
+            resources.refused.events += 1;
             return;
         }
         (self.events, self.event_bytes) = (self.events + 1, event_bytes);
         let context = CallContext { execution_mode: "event", ..CallContext::default() };
-        desk.events.push(Job { kind: Kind::Custom, event, context });
+        resources.events.push(Job { kind: Kind::Custom, event, context });
     }
 }
 
 /// What a thread that runs scripts is given by the wiring.
-pub struct Kit {
+pub struct ThreadContext {
     /// Its guest code.
     pub scripts: Box<dyn Scripts + Send>,
     /// The rest.
-    pub desk: Desk,
+    pub resources: Resources,
 }
 
-impl Desk {
-    /// A desk with empty replicas for thread number `thread`.
+impl Resources {
+    /// Resources with empty replicas for thread number `thread`.
     #[must_use]
     pub fn new(
         thread: u16,
@@ -193,7 +201,7 @@ impl Desk {
     }
 }
 
-impl Desk {
+impl Resources {
     /// Tells the other replicas what scripts have changed in the cache since the last call, in one
     /// mail to each.
     pub(crate) fn post_cache(&mut self, me: ThreadId, topology: &Topology, out: &mut Output<Mail>) {
@@ -220,7 +228,7 @@ impl Desk {
     }
 }
 
-impl Desk {
+impl Resources {
     /// What is registered decides what is worth telling.
     pub(crate) fn listen(&mut self, registered: &Registered) {
         self.takes_events = hooks::handled(registered).any(|kind| kind == Kind::Custom);
@@ -262,55 +270,55 @@ impl Desk {
     }
 }
 
-/// The methods of [`Host`] that are the same everywhere: they hand out what lies on the desk.
-macro_rules! from_desk {
-    ($($desk:tt).+) => {
+/// The methods of [`Host`] that are the same everywhere: they hand out resources.
+macro_rules! from_resources {
+    ($($resources:tt).+) => {
         fn now(&self) -> event::Now {
-            event::Now { unix_ms: (self.$($desk).+.unix_ms)(), ..self.now }
+            event::Now { unix_ms: (self.$($resources).+.unix_ms)(), ..self.now }
         }
 
         fn random(&mut self) -> &mut event::Random {
-            &mut self.$($desk).+.random
+            &mut self.$($resources).+.random
         }
 
         fn db(&mut self) -> &mut dyn game::db::Database {
-            &mut *self.$($desk).+.db
+            &mut *self.$($resources).+.db
         }
 
         fn settings(&self) -> &game::guest::HostSettings {
-            &self.$($desk).+.host
+            &self.$($resources).+.host
         }
 
         fn directory(&self) -> &game::directory::Directory {
-            &self.$($desk).+.directory
+            &self.$($resources).+.directory
         }
 
         fn cache(&mut self) -> &mut game::cache::Cache {
-            &mut self.$($desk).+.cache
+            &mut self.$($resources).+.cache
         }
 
         fn machine(&self) -> &dyn game::guest::Machine {
-            &*self.$($desk).+.machine
+            &*self.$($resources).+.machine
         }
 
         fn log(&mut self, level: game::guest::LogLevel, text: &str) {
-            self.$($desk).+.script_log.line(self.now, level, text);
+            self.$($resources).+.script_log.line(self.now, level, text);
         }
 
         fn may_cut_off(&mut self, count: usize) -> Result<(), game::guest::HostError> {
-            self.spent.cut_off(count, &mut self.$($desk).+)
+            self.spent.cut_off(count, &mut self.$($resources).+)
         }
 
         fn session_disconnect(&mut self, session_id: uuid::Uuid, _reason: &str) {
-            self.$($desk).+.severed.sessions.push(session_id);
+            self.$($resources).+.severed.sessions.push(session_id);
         }
 
         fn revoke(&mut self, revocation: game::session::Revocation) {
-            self.$($desk).+.severed.revocations.push(revocation);
+            self.$($resources).+.severed.revocations.push(revocation);
         }
 
         fn user_disconnect(&mut self, user_id: uuid::Uuid, cause: game::api::Disconnect) {
-            self.$($desk).+.severed.users.push((user_id, cause));
+            self.$($resources).+.severed.users.push((user_id, cause));
         }
 
         fn may_notify(
@@ -318,19 +326,19 @@ macro_rules! from_desk {
             count: usize,
             bytes: usize,
         ) -> Result<(), game::guest::HostError> {
-            self.spent.notify((count, bytes), &mut self.$($desk).+)
+            self.spent.notify((count, bytes), &mut self.$($resources).+)
         }
 
         fn event(&mut self, event: game::events::Event) {
-            self.spent.event(event, &mut self.$($desk).+);
+            self.spent.event(event, &mut self.$($resources).+);
         }
 
         fn notify(&mut self, sent: Vec<game::notifications::Sent>) {
-            sent.into_iter().for_each(|sent| self.$($desk).+.notify(sent));
+            sent.into_iter().for_each(|sent| self.$($resources).+.notify(sent));
         }
     };
 }
-pub(crate) use from_desk;
+pub(crate) use from_resources;
 
 /// Bytes of one log line of a script; the rest is cut off.
 const LOG_LINE_BYTES_MAX: usize = 16 * 1024;
@@ -397,21 +405,21 @@ impl ScriptLog {
 /// yet.
 pub struct LoadingHost<'a> {
     now: Now,
-    desk: &'a mut Desk,
+    resources: &'a mut Resources,
     spent: Spent,
 }
 
 impl<'a> LoadingHost<'a> {
-    /// Lends a desk to modules that load.
-    pub fn new(now: Now, desk: &'a mut Desk) -> Self {
-        Self { now, desk, spent: Spent::default() }
+    /// Lends resources to modules that load.
+    pub fn new(now: Now, resources: &'a mut Resources) -> Self {
+        Self { now, resources, spent: Spent::default() }
     }
 }
 
 const LOADING: &str = "not possible while modules load: the server has not started";
 
 impl Host for LoadingHost<'_> {
-    from_desk!(desk);
+    from_resources!(resources);
 
     fn match_create(&mut self, _module: &str, _params: Value) -> Result<String, HostError> {
         Err(HostError::new(LOADING))
