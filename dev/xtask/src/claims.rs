@@ -20,7 +20,7 @@ use crate::{docs, peers};
 const TAIL_LINES: usize = 12;
 
 /// What to run.
-pub struct Ask {
+pub struct Request {
     /// Only rows that hold one of these texts in what is promised or in a command.
     pub only: Vec<String>,
     /// Measuring commands for one second, and without their figures: whether they still run.
@@ -43,7 +43,7 @@ enum Verdict {
 ///
 /// # Errors
 /// If the binary does not compile, or no row was meant.
-pub fn run(ask: &Ask) -> anyhow::Result<bool> {
+pub fn run(ask: &Request) -> anyhow::Result<bool> {
     let page = std::fs::read_to_string(root().join(SPEC)).context(SPEC)?;
     let rows: Vec<_> = spec::rows(&page).into_iter().filter(|row| is_meant(row, ask)).collect();
     if rows.is_empty() {
@@ -74,7 +74,7 @@ pub fn run(ask: &Ask) -> anyhow::Result<bool> {
     Ok(broken == 0)
 }
 
-fn is_meant(row: &spec::Row, ask: &Ask) -> bool {
+fn is_meant(row: &spec::Row, ask: &Request) -> bool {
     let holds = |text: &str| {
         row.promise.contains(text) || row.commands.iter().any(|command| command.contains(text))
     };

@@ -197,10 +197,10 @@ fn main() -> ExitCode {
         Chore::Ci { only, skip } => ci::run(&only, &skip),
         Chore::Attack => ci::run(&["attack".to_owned()], &[]),
         Chore::Claims { only, quick, list, throng } => {
-            claims::run(&claims::Ask { only, quick, list, throng })
+            claims::run(&claims::Request { only, quick, list, throng })
         }
         Chore::Peers { rows, with, rounds, duration, out, expect, list, table, throng, load } => {
-            peers::run(&peers::Ask {
+            peers::run(&peers::Request {
                 rows,
                 with,
                 rounds,
@@ -214,14 +214,15 @@ fn main() -> ExitCode {
             })
         }
         Chore::Before { before, rows, rounds, out, expect, throng } => {
-            let ask = peers::before::Ask { before, rows, rounds, out, expect, throng };
+            let ask = peers::before::Request { before, rows, rounds, out, expect, throng };
             peers::before::run(&ask)
         }
         Chore::Growth { curves, rounds, out, throng } => {
-            peers::growth::run(&peers::growth::Ask { curves, rounds, out, throng })
+            peers::growth::run(&peers::growth::Request { curves, rounds, out, throng })
         }
         Chore::Profile { row, who, with, duration, throng, load } => {
-            let ask = peers::Ask { with, duration_s: duration, throng, load, ..Default::default() };
+            let ask =
+                peers::Request { with, duration_s: duration, throng, load, ..Default::default() };
             peers::profile::run(&peers::profile::Wish { row, who, ask })
         }
         Chore::Tidy => tidy::run(),

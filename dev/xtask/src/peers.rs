@@ -39,7 +39,7 @@ const WARM_UP_S: u32 = 2;
 
 /// What to measure.
 #[derive(Default)]
-pub struct Ask {
+pub struct Request {
     /// Names of rows; none: all.
     pub rows: Vec<String>,
     /// The file of peers; else [`VARIABLE`] names it; without both throng runs alone.
@@ -83,7 +83,7 @@ pub fn missing() -> Option<String> {
 ///
 /// # Errors
 /// If what was asked for makes no sense, or nothing can be run or written.
-pub fn run(ask: &Ask) -> anyhow::Result<bool> {
+pub fn run(ask: &Request) -> anyhow::Result<bool> {
     if ask.list {
         for row in ROWS {
             println!("{:<17} {:<10} {}", row.name, row.group.word(), row.title);
@@ -107,7 +107,7 @@ pub fn run(ask: &Ask) -> anyhow::Result<bool> {
 }
 
 /// The other servers, if any are named.
-fn peers_of(ask: &Ask) -> anyhow::Result<Vec<Server>> {
+fn peers_of(ask: &Request) -> anyhow::Result<Vec<Server>> {
     let file = ask.with.clone().or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
     file.map_or_else(|| Ok(Vec::new()), |path| plan::peers(&path))
 }
@@ -132,7 +132,7 @@ fn holds(least: Option<f64>, rows: &[&'static Row], records: &[Record]) -> bool 
 
 /// Where and how runs are made.
 struct Bench<'a> {
-    ask: &'a Ask,
+    ask: &'a Request,
     throng: PathBuf,
     /// A folder for throng's data, and one for what a run writes.
     scratch: PathBuf,
@@ -141,7 +141,7 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn new(ask: &'a Ask) -> anyhow::Result<Self> {
+    fn new(ask: &'a Request) -> anyhow::Result<Self> {
         let throng = docs::throng_of(ask.throng.as_deref())?;
         let scratch = std::env::temp_dir().join(format!("throng-peers-{}", std::process::id()));
         std::fs::create_dir_all(&scratch).with_context(|| scratch.display().to_string())?;

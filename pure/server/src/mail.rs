@@ -180,7 +180,7 @@ impl Severed {
 
 /// Where a job went, so that the core can count what waits where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
+pub enum Queue {
     /// To the batcher.
     Batcher,
     /// To the caller with this index. `closes`: nobody may wait behind it there.
@@ -202,7 +202,7 @@ pub enum Lane {
 #[derive(Debug)]
 pub struct Job {
     /// Which worker has it; comes back in [`Done`].
-    pub lane: Lane,
+    pub lane: Queue,
     /// Who wants the answer.
     pub address: SessionAddress,
     /// What to do.
@@ -246,21 +246,23 @@ impl Work {
     /// Who does it: guest code is not for the batcher, where others wait behind it, and neither
     /// are passwords and listings. Where a caller has to be chosen, it is the first.
     #[must_use]
-    pub fn lane(&self) -> Lane {
+    pub fn lane(&self) -> Queue {
         match self {
             Self::Api(call) => match call.lane() {
                 // Not where sockets are: a listing may be dear.
-                CallLane::Core => Lane::Lister,
-                CallLane::Read | CallLane::Write => Lane::Batcher,
-                CallLane::Slow => Lane::Hasher,
+                CallLane::Core => Queue::Lister,
+                CallLane::Read | CallLane::Write => Queue::Batcher,
+                CallLane::Slow => Queue::Hasher,
             },
-            Self::FindUsers { .. } => Lane::Batcher,
-            Self::HookedApi(job) if job.call.lane() == CallLane::Slow => Lane::Hasher,
+            Self::FindUsers { .. } => Queue::Batcher,
+            Self::HookedApi(job) if job.call.lane() == CallLane::Slow => Queue::Hasher,
             Self::Rpc(_)
             | Self::HookedApi(_)
             | Self::Before(_)
             | Self::After(_)
-            | Self::Shutdown => Lane::Caller { index: 0, closes: false, function: self.function() },
+            | Self::Shutdown => {
+                Queue::Caller { index: 0, closes: false, function: self.function() }
+            }
         }
     }
 }
@@ -347,7 +349,7 @@ pub struct AfterMessage {
 #[derive(Debug)]
 pub struct Done {
     /// Which worker had it.
-    pub lane: Lane,
+    pub lane: Queue,
     /// Whose job it was.
     pub conn: ConnId,
     /// The job's.

@@ -27,7 +27,7 @@ use game::session::{Claims, Signer};
 
 use crate::fair::FairQueue;
 use crate::limit_log::LimitLog;
-use crate::mail::{Done, Job, Lane, Mail, Outcome, RpcJob, Topology, Work};
+use crate::mail::{Done, Job, Mail, Outcome, Queue, RpcJob, Topology, Work};
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
@@ -192,7 +192,7 @@ impl Worker {
     fn answer(
         &mut self,
         (core, group): (ThreadId, u32),
-        (lane, conn, took_ms): (Lane, ConnId, u32),
+        (lane, conn, took_ms): (Queue, ConnId, u32),
         outcome: Outcome,
     ) {
         let done = Done { lane, conn, group, took_ms, outcome };

@@ -31,7 +31,7 @@ const WARM_UP_S: u32 = 2;
 const NAMES: [&str; 2] = ["before", "after"];
 
 /// What to compare.
-pub struct Ask {
+pub struct Request {
     /// The older program.
     pub before: PathBuf,
     /// Names of rows; none: all.
@@ -118,7 +118,7 @@ const ROWS: &[Row] = &[
 ///
 /// # Errors
 /// If there is no such row, or nothing can be run or written.
-pub fn run(ask: &Ask) -> anyhow::Result<bool> {
+pub fn run(ask: &Request) -> anyhow::Result<bool> {
     if let Some(name) = ask.rows.iter().find(|name| !ROWS.iter().any(|row| row.name == **name)) {
         let known: Vec<_> = ROWS.iter().map(|row| row.name).collect();
         bail!("there is no row `{name}`: {}", known.join(", "));
@@ -140,7 +140,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn all(&self, ask: &Ask) -> anyhow::Result<bool> {
+    fn all(&self, ask: &Request) -> anyhow::Result<bool> {
         let rounds = ask.rounds.unwrap_or(ROUNDS);
         let rows: Vec<_> = ROWS
             .iter()

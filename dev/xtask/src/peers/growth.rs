@@ -32,7 +32,7 @@ const REGISTER: &str = "register";
 const REGISTERED_PER_S: u32 = 20_000;
 
 /// What to measure.
-pub struct Ask {
+pub struct Request {
     /// Names of curves; none: all.
     pub curves: Vec<String>,
     /// Rounds of every curve.
@@ -131,7 +131,7 @@ fn words(load: &str, server: &str) -> Vec<String> {
 ///
 /// # Errors
 /// If there is no such curve, or a run fails.
-pub fn run(ask: &Ask) -> anyhow::Result<bool> {
+pub fn run(ask: &Request) -> anyhow::Result<bool> {
     if let Some(name) = ask.curves.iter().find(|name| !CURVES.iter().any(|it| it.name == **name)) {
         let known: Vec<_> = CURVES.iter().map(|curve| curve.name).collect();
         bail!("there is no curve `{name}`: {}", known.join(", "));
@@ -152,7 +152,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn all(&self, ask: &Ask) -> anyhow::Result<()> {
+    fn all(&self, ask: &Request) -> anyhow::Result<()> {
         // Curves that are not measured now keep their records.
         let mut records = record::read(&ask.out)?;
         let is_meant = |curve: &&Curve| {

@@ -14,7 +14,7 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 
 use super::plan::{self, Server};
-use super::{Ask, Bench, table};
+use super::{Bench, Request, table};
 
 /// Samples a second of processor time.
 const SAMPLES_PER_S: u32 = 5_000;
@@ -74,7 +74,7 @@ pub struct Wish {
     /// The server; throng if none is named.
     pub who: Option<String>,
     /// How it is measured; `rows` is not looked at.
-    pub ask: Ask,
+    pub ask: Request,
 }
 
 /// One sample: the thread, and the functions of its stack from the innermost.

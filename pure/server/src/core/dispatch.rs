@@ -12,7 +12,7 @@ use super::callers::Callers;
 use super::{Core, State};
 use crate::fair::Turn;
 use crate::limits::{Class, Limit, SHARED};
-use crate::mail::{Done, Job, Lane, Mail, Work};
+use crate::mail::{Done, Job, Mail, Queue, Work};
 
 /// Of the passwords that may wait one user or address has this part at most, so that nobody keeps
 /// all others from logging in.
@@ -23,8 +23,8 @@ const LOOK_AGAIN_NS: u64 = 100_000_000;
 /// The record of the function that a call at the callers, or on its way there, is for.
 fn function_of(job: &Job) -> u16 {
     match job.lane {
-        Lane::Caller { function, .. } => function,
-        Lane::Batcher | Lane::Hasher | Lane::Lister => 0,
+        Queue::Caller { function, .. } => function,
+        Queue::Batcher | Queue::Hasher | Queue::Lister => 0,
     }
 }
 
@@ -44,17 +44,17 @@ impl Core {
         group.waiting += 1;
         let mut job = Job { lane, ..job };
         match lane {
-            Lane::Batcher => self.jobs.push(job),
-            Lane::Hasher => {
+            Queue::Batcher => self.jobs.push(job),
+            Queue::Hasher => {
                 self.passwords_waiting += 1;
                 group.passwords = group.passwords.saturating_add(1);
                 out.mail(self.topology.hasher, Mail::Job(Box::new(job)));
             }
-            Lane::Lister => {
+            Queue::Lister => {
                 group.listings = group.listings.saturating_add(1);
                 out.mail(self.topology.lister, Mail::Job(Box::new(job)));
             }
-            Lane::Caller { .. } => {
+            Queue::Caller { .. } => {
                 // What may go goes: whoever waits could not.
                 if !self.has_line(job.group)
                     && let Some((index, class)) = self.place_for(&job)
@@ -75,7 +75,7 @@ impl Core {
     }
 
     /// The limit that stands against one more job, if one does.
-    fn limit_met(&mut self, job: &Job, lane: Lane) -> Option<Limit> {
+    fn limit_met(&mut self, job: &Job, lane: Queue) -> Option<Limit> {
         let limits = &self.settings.limits;
         // What ends the scripts is run however much they have to do.
         if matches!(job.work, Work::Shutdown) {
@@ -85,7 +85,7 @@ impl Core {
         if Limit::CallsWaiting.is_met(limits, waiting) {
             return Some(Limit::CallsWaiting);
         }
-        if lane == Lane::Hasher {
+        if lane == Queue::Hasher {
             let one_client = job.group != SHARED && (job.caller.is_some() || job.client != 0);
             let own = if one_client { self.groups.get(job.group).passwords.into() } else { 0_u32 };
             let waiting = self.passwords_waiting.max(own.saturating_mul(PASSWORD_SHARES));
@@ -97,7 +97,7 @@ impl Core {
             return None;
         }
         let group = self.groups.get(job.group);
-        if lane == Lane::Lister && Limit::ListingsPerUser.is_met(limits, group.listings.into()) {
+        if lane == Queue::Lister && Limit::ListingsPerUser.is_met(limits, group.listings.into()) {
             return Some(Limit::ListingsPerUser);
         }
         let of_group = match &job.caller {
@@ -126,7 +126,7 @@ impl Core {
         let closes = self.callers.begin(self.now, index, function, class);
         let group = self.groups.get(job.group);
         group.at_callers = group.at_callers.saturating_add(1);
-        job.lane = Lane::Caller { index, closes, function };
+        job.lane = Queue::Caller { index, closes, function };
     }
 
     /// A worker has answered, or its mailbox was full.
@@ -137,13 +137,13 @@ impl Core {
         let group = self.groups.get(done.group);
         group.waiting = group.waiting.saturating_sub(1);
         match done.lane {
-            Lane::Batcher => {}
-            Lane::Hasher => {
+            Queue::Batcher => {}
+            Queue::Hasher => {
                 self.passwords_waiting = self.passwords_waiting.saturating_sub(1);
                 group.passwords = group.passwords.saturating_sub(1);
             }
-            Lane::Lister => group.listings = group.listings.saturating_sub(1),
-            Lane::Caller { index, closes, function } => {
+            Queue::Lister => group.listings = group.listings.saturating_sub(1),
+            Queue::Caller { index, closes, function } => {
                 group.at_callers = group.at_callers.saturating_sub(1);
                 // Names that nobody has defined would make slow functions that share their place,
                 // and whoever calls them, look fast.
