@@ -146,6 +146,24 @@ pub const ROWS: &[Row] = &[
         Group::Nakama,
         &["rpc-lua", "--saturate", "--players", "64"],
     ),
+    closed(
+        "rpc-write-max",
+        "RPC in Lua that writes one object, durable, 64 connections",
+        Group::Nakama,
+        &["rpc-write", "--saturate", "--players", "64"],
+    ),
+    closed(
+        "transfer-max",
+        "transfers in Lua between any of 100,000 accounts, durable, 64 connections",
+        Group::Nakama,
+        &["transfer", "--saturate", "--players", "64"],
+    ),
+    closed(
+        "transfer-zipf-max",
+        "the same between accounts by Zipf's law, 1.5",
+        Group::Nakama,
+        &["transfer", "--saturate", "--players", "64", "--set", "skew=1.5"],
+    ),
     without_throng(closed(
         "rpc-js-max",
         "RPC echo in JavaScript over HTTP, 64 connections",

@@ -32,6 +32,8 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("register", include_str!("../../../../scenarios/register.toml")),
     ("authenticate", include_str!("../../../../scenarios/authenticate.toml")),
     ("rpc-lua", include_str!("../../../../scenarios/rpc-lua.toml")),
+    ("rpc-write", include_str!("../../../../scenarios/rpc-write.toml")),
+    ("transfer", include_str!("../../../../scenarios/transfer.toml")),
     ("rpc-js", include_str!("../../../../scenarios/rpc-js.toml")),
     ("rpc-go", include_str!("../../../../scenarios/rpc-go.toml")),
     ("ws-broadcast", include_str!("../../../../scenarios/ws-broadcast.toml")),
