@@ -1,7 +1,7 @@
 //! Threads: how they are planned, started, told to stop, counted and waited for.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::files::connections_by_files;
 use crate::mailbox::{Bed, Exchange, Mailbox, Parker, Place, Wake};
 use crate::poll::Poll;
+use crate::port::Ports;
 #[cfg(target_os = "linux")]
 use crate::uring::{Bell, Uring};
 
@@ -42,6 +43,8 @@ pub enum Kind {
     Core {
         /// What it accepts from, in the order of `ListenerId`; may be empty.
         listeners: Vec<TcpListener>,
+        /// Bound sockets for datagrams, in the order of `SocketId`; may be empty.
+        sockets: Vec<UdpSocket>,
     },
     /// Owns no socket and may block.
     Plain,
@@ -71,7 +74,17 @@ impl<M> ThreadPlan<M> {
         H: Handler<Mail = M> + 'static,
         B: FnOnce(Start<M>) -> H + Send + 'static,
     {
-        Self::new(name.into(), Kind::Core { listeners }, build)
+        Self::new(name.into(), Kind::Core { listeners, sockets: Vec::new() }, build)
+    }
+
+    /// The same core thread with bound sockets for datagrams (see [`crate::bind_udp`]). A plain
+    /// thread owns no sockets, and stays as it is.
+    #[must_use]
+    pub fn with_sockets(mut self, bound: Vec<UdpSocket>) -> Self {
+        if let Kind::Core { sockets, .. } = &mut self.kind {
+            *sockets = bound;
+        }
+        self
     }
 
     /// A plain thread.
@@ -277,7 +290,7 @@ fn spawn<M: Send + 'static>(plan: ThreadPlan<M>, seat: Seat, home: Home<M>) -> i
         let ended = handle.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
         return Err(ended.err().unwrap_or_else(|| io::Error::other("it ended at once")));
     }
-    Ok(Thread { name, handle })
+    Ok(Thread { name, handle: Some(handle) })
 }
 
 fn run<M: Send + 'static>(
@@ -289,10 +302,11 @@ fn run<M: Send + 'static>(
     let Home { exchange, me, clock } = home;
     let mut start = Start { thread: me, now: clock.now(), ask: None };
     let process: Rc<dyn Process<M>> = Rc::new(Place::new(exchange, me));
-    let listeners = match plan.kind {
-        Kind::Core { listeners } => listeners,
-        Kind::Plain => Vec::new(),
+    let (listeners, sockets) = match plan.kind {
+        Kind::Core { listeners, sockets } => (listeners, sockets),
+        Kind::Plain => (Vec::new(), Vec::new()),
     };
+    let ports = u16::try_from(sockets.len()).map_err(io::Error::other)?;
     for listener in &listeners {
         // Connections inherit it (tcp(7)).
         SockRef::from(listener).set_tcp_nodelay(true)?;
@@ -311,19 +325,21 @@ fn run<M: Send + 'static>(
             Ok(())
         }
         Seat::Poller(poller) => {
-            let driver = Poll::new(poller, listeners, &limits, clock)?;
+            let driver = Poll::new(poller, listeners, Ports::open(sockets)?, &limits, clock)?;
             let files = connections_by_files(plan.threads_with_sockets);
             limits.connections_max = limits.connections_max.min(files);
             let bounded_by = scarce(&plan.limits, &limits);
             let handler = build(start);
-            reactor::run(Reactor::new(handler, clock.now(), limits, bounded_by, process), driver)
+            let reactor = Reactor::new(handler, clock.now(), limits, bounded_by, process);
+            reactor::run(reactor.with_sockets(ports), driver)
         }
         #[cfg(target_os = "linux")]
         Seat::Ring(bell) => {
-            let driver = Uring::new(bell, listeners, &mut limits, clock)?;
+            let driver = Uring::new(bell, listeners, Ports::open(sockets)?, &mut limits, clock)?;
             let bounded_by = scarce(&plan.limits, &limits);
             let handler = build(start);
-            reactor::run(Reactor::new(handler, clock.now(), limits, bounded_by, process), driver)
+            let reactor = Reactor::new(handler, clock.now(), limits, bounded_by, process);
+            reactor::run(reactor.with_sockets(ports), driver)
         }
     }
 }
@@ -358,7 +374,8 @@ fn pin<M>(plan: &ThreadPlan<M>) {
 
 struct Thread {
     name: String,
-    handle: JoinHandle<io::Result<()>>,
+    /// Until it has been waited for.
+    handle: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// What one thread has counted.
@@ -408,7 +425,8 @@ impl<M: Send + 'static> Running<M> {
     #[must_use]
     pub fn is_finished(&self, thread: ThreadId) -> bool {
         let thread = self.threads.get(usize::from(thread.0));
-        thread.is_none_or(|thread| thread.handle.is_finished())
+        let handle = thread.and_then(|thread| thread.handle.as_ref());
+        handle.is_none_or(JoinHandle::is_finished)
     }
 
     /// Posts mail from outside the engine's threads, and wakes the receiver.
@@ -441,11 +459,20 @@ impl<M: Send + 'static> Running<M> {
     ///
     /// # Errors
     /// The first thread, by number, that came to a bad end.
-    pub fn join(self) -> Result<(), ThreadFailed> {
+    pub fn join(mut self) -> Result<(), ThreadFailed> {
+        self.wait()
+    }
+
+    /// As [`Self::join`], and what the threads have counted can be asked for afterwards.
+    ///
+    /// # Errors
+    /// The first thread, by number, that came to a bad end.
+    pub fn wait(&mut self) -> Result<(), ThreadFailed> {
         let mut first = Ok(());
-        for thread in self.threads {
-            let name = thread.name;
-            let ended = match thread.handle.join() {
+        for thread in &mut self.threads {
+            let Some(handle) = thread.handle.take() else { continue };
+            let name = thread.name.clone();
+            let ended = match handle.join() {
                 Ok(Ok(())) => continue,
                 Ok(Err(error)) => ThreadFailed::Driver { name, error },
                 Err(_) => ThreadFailed::Panicked { name },

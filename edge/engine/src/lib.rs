@@ -5,8 +5,9 @@
 //! (output queues, limits, backpressure, fairness, closing in order) is decided in one place, the
 //! crate `reactor`, and the two drivers only carry it out; so nothing above can tell which one runs.
 //!
-//! Beside the threads stands [`datagram`]: UDP received and sent in each of the styles that Linux has,
-//! which the lab compares; and [`Namespace`], in which it can be done between two ends.
+//! A core thread's sockets for datagrams (`port`) are one piece of code for both drivers, which only
+//! wait for them. Beside the threads stands [`datagram`]: UDP received and sent in each of the styles that
+//! Linux has, which the lab compares; and [`Namespace`], in which it can be done between two ends.
 //!
 //! What is deliberately not here: protocols, TLS, and anything that knows a game. Data
 //! enters from the kernel and from mailboxes, is lent to the handler as `event::Input`, and leaves
@@ -41,6 +42,7 @@ mod memory;
 mod namespace;
 #[allow(unsafe_code, reason = "registers sockets with the poller")]
 mod poll;
+mod port;
 #[cfg(target_os = "linux")]
 mod realtime;
 #[cfg(target_os = "linux")]
@@ -55,7 +57,7 @@ pub use engine::{
 };
 #[cfg(unix)]
 pub use files::raise_file_limit;
-pub use listen::{BACKLOG_MAX, listen};
+pub use listen::{BACKLOG_MAX, bind_udp, listen};
 #[cfg(target_os = "linux")]
 pub use namespace::{Namespace, NamespaceError, VethPair};
 pub use reactor::{COUNTERS, Count, CounterInfo, Counters, Limits};

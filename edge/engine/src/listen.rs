@@ -1,8 +1,9 @@
-//! Listening sockets that several core threads share by SO_REUSEPORT: the kernel spreads new
-//! connections over them. Accepting is the drivers' business.
+//! Sockets at one address that several core threads share by SO_REUSEPORT: the kernel spreads new
+//! connections over listeners, and datagrams over bound sockets by their senders. Accepting and
+//! receiving are the drivers' business.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -10,6 +11,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// Connections that the kernel keeps waiting for an accept, at most; the system's own limit
 /// (`net.core.somaxconn`, 4,096 since Linux 5.4) may be lower.
 pub const BACKLOG_MAX: i32 = 4_096;
+
+/// Bytes that may wait in a socket for datagrams, with the kernel's own for each: some milliseconds
+/// of a flood.
+const WAITING_BYTES: usize = 1 << 20;
 
 /// How long an address that is in use is tried for: after `kill -9` the kernel takes some time to
 /// tear down the rings of the process that was killed, and they hold its listeners.
@@ -29,18 +34,47 @@ pub fn listen(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>>
     let mut address = address;
     let mut listeners = Vec::with_capacity(count);
     for _ in 0..count {
-        let listener = open_patiently(address, count > 1)?;
+        let listener = patiently(address, || open(address, count > 1))?;
         address = listener.local_addr()?;
         listeners.push(listener);
     }
     Ok(listeners)
 }
 
-fn open_patiently(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
+/// Binds `count` sockets for datagrams to one address, one for each core thread that will receive
+/// from it. Port 0 takes a free port, the same for all. What one address and port sends goes to the
+/// same socket as long as all are there.
+///
+/// # Errors
+/// What the system says to socket, setsockopt or bind, as for [`listen`].
+pub fn bind_udp(address: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
+    let mut address = address;
+    let mut sockets = Vec::with_capacity(count);
+    for _ in 0..count {
+        let socket = patiently(address, || bind(address, count > 1))?;
+        address = socket.local_addr()?;
+        sockets.push(socket);
+    }
+    Ok(sockets)
+}
+
+fn bind(address: SocketAddr, is_shared: bool) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    #[cfg(unix)]
+    if is_shared {
+        socket.set_reuse_port(true)?;
+    }
+    // The system gives what it allows (net.core.rmem_max); a refusal leaves its usual size.
+    let _ = socket.set_recv_buffer_size(WAITING_BYTES);
+    socket.bind(&address.into())?;
+    Ok(UdpSocket::from(socket))
+}
+
+fn patiently<T>(address: SocketAddr, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let since = Instant::now();
     let mut is_told = false;
     loop {
-        match open(address, is_shared) {
+        match open() {
             Err(error)
                 if error.kind() == io::ErrorKind::AddrInUse && since.elapsed() < IN_USE_MAX =>
             {
@@ -75,7 +109,7 @@ fn open(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
 
 #[cfg(test)]
 mod tests {
-    use super::listen;
+    use super::{bind_udp, listen};
 
     #[test]
     fn an_address_that_becomes_free_is_waited_for() -> std::io::Result<()> {
@@ -90,6 +124,16 @@ mod tests {
         let in_use = listen(address, 1).map(|_| ()).map_err(|error| error.kind());
         assert_eq!(in_use, Err(std::io::ErrorKind::AddrInUse));
         assert!(holder.join().is_ok());
+        Ok(())
+    }
+
+    #[test]
+    fn sockets_for_datagrams_share_a_free_port_and_one_alone_does_not() -> std::io::Result<()> {
+        let sockets = bind_udp(([127, 0, 0, 1], 0).into(), 3)?;
+        let address = sockets[0].local_addr()?;
+        assert!(sockets.iter().all(|it| it.local_addr().is_ok_and(|it| it == address)));
+        let alone = bind_udp(([127, 0, 0, 1], 0).into(), 1)?.remove(0).local_addr()?;
+        assert_ne!(alone.port(), 0);
         Ok(())
     }
 

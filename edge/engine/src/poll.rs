@@ -18,6 +18,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::clock::Clock;
 use crate::mailbox::Wake;
+use crate::port::Ports;
 
 /// Connections taken from one listener in one turn.
 const ACCEPTS_PER_TURN_MAX: usize = 64;
@@ -25,6 +26,8 @@ const ACCEPTS_PER_TURN_MAX: usize = 64;
 const SLICES_MAX: usize = reactor::PINNED_MAX;
 /// Keys from here on are listeners; slots of connections are far below.
 const LISTENER_KEY: usize = usize::MAX / 2;
+/// Keys from here on are sockets for datagrams.
+const PORT_KEY: usize = LISTENER_KEY + (1 << 20);
 
 /// A conn's `kernel` bits of this driver: what the poller has been told, and what the socket has.
 const WANTS_READ: u16 = 1;
@@ -45,6 +48,9 @@ pub(crate) struct Poll {
     direct: Vec<Ready>,
     listeners: Vec<TcpListener>,
     accepting: bool,
+    ports: Ports,
+    /// The poller watches them.
+    are_ports_watched: bool,
     sockets: Vec<Option<TcpStream>>,
     buffer: Vec<u8>,
     /// A file that is given up to accept one more connection when there are no more.
@@ -81,6 +87,7 @@ impl Poll {
     pub(crate) fn new(
         poller: Arc<Poller>,
         listeners: Vec<TcpListener>,
+        ports: Ports,
         limits: &Limits,
         clock: Clock,
     ) -> io::Result<Self> {
@@ -94,6 +101,8 @@ impl Poll {
             direct: Vec::new(),
             listeners,
             accepting: false,
+            ports,
+            are_ports_watched: false,
             sockets: Vec::new(),
             buffer: vec![0; limits.receive_buffer_bytes.max(1) as usize],
             reserve: reserve(),
@@ -360,6 +369,32 @@ impl Poll {
             self.listeners.clear();
         }
     }
+
+    /// Sends datagrams; watches for more until the thread stops.
+    fn reconcile_ports<M>(&mut self, net: &mut Net<M>) {
+        self.ports.send(net);
+        let wanted = !net.is_stopping();
+        if wanted == self.are_ports_watched {
+            return;
+        }
+        for (index, socket) in self.ports.sockets().enumerate() {
+            let result = if wanted {
+                let event = Event::readable(PORT_KEY + index);
+                // SAFETY: they live as long as the driver, and are deleted from the poller here, or
+                // by the system when a thread that has failed closes them.
+                unsafe { self.poller.add_with_mode(socket, event, PollMode::Level) }
+            } else {
+                self.poller.delete(socket)
+            };
+            if let Err(error) = result {
+                tracing::error!(%error, "cannot register a socket for datagrams");
+            }
+        }
+        self.are_ports_watched = wanted;
+        if !wanted {
+            self.ports.stop(net);
+        }
+    }
 }
 
 impl Poll {
@@ -406,7 +441,7 @@ impl<M: Send + 'static> Driver<M> for Poll {
             std::thread::sleep(nap);
             patience = Some(Duration::ZERO);
         }
-        if !self.direct.is_empty() {
+        if !self.direct.is_empty() || self.ports.have_untold() {
             patience = Some(Duration::ZERO);
         }
         // What was told and is not delivered would be told again.
@@ -418,14 +453,17 @@ impl<M: Send + 'static> Driver<M> for Poll {
                 _ => {}
             }
             for event in self.events.iter() {
-                self.ready.push_back(if event.key >= LISTENER_KEY {
-                    Ready::Listener(event.key - LISTENER_KEY)
-                } else {
+                if event.key < LISTENER_KEY {
                     let slot = u32::try_from(event.key).unwrap_or(u32::MAX);
                     let is_dead = event.is_interrupt() || event.is_err() == Some(true);
                     let (readable, writable) = (event.readable, event.writable);
-                    Ready::Conn { conn: net.conns.id(slot), readable, writable, is_dead }
-                });
+                    let conn = net.conns.id(slot);
+                    self.ready.push_back(Ready::Conn { conn, readable, writable, is_dead });
+                } else if event.key < PORT_KEY {
+                    self.ready.push_back(Ready::Listener(event.key - LISTENER_KEY));
+                } else {
+                    self.ports.is_readable(event.key - PORT_KEY);
+                }
             }
         }
         // Behind what came by itself: that is of connections that do not flood.
@@ -441,12 +479,17 @@ impl<M: Send + 'static> Driver<M> for Poll {
         }
     }
 
+    fn deliver_datagrams(&mut self, reactor: &mut Reactor<M>) {
+        self.ports.deliver(reactor);
+    }
+
     fn has_more(&self) -> bool {
         !self.ready.is_empty() || !self.direct.is_empty()
     }
 
     fn reconcile(&mut self, net: &mut Net<M>) {
         self.reconcile_listeners(net);
+        self.reconcile_ports(net);
         net.work_off_dirty(|net, slot| self.work_off(net, slot));
     }
 

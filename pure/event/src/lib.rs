@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod datagrams;
 mod once;
 mod output;
 mod random;
@@ -18,6 +19,7 @@ mod timers;
 use std::net::SocketAddr;
 
 pub use bytes::Bytes;
+pub use datagrams::{Datagrams, Each};
 pub use once::OncePerSecond;
 pub use output::{Op, Output, Urgency};
 pub use random::Random;
@@ -42,6 +44,10 @@ pub struct ThreadId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(pub u16);
 
+/// Which of a thread's sockets for datagrams, in the order they were given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketId(pub u16);
+
 /// One attempt of one thread to connect, named by [`Output::connect`]. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId(pub u64);
@@ -61,12 +67,15 @@ pub struct AttemptId(pub u64);
 /// 3. What the kernel brought, each connection's in order: [`Input::Opened`], [`Input::Connected`],
 ///    [`Input::Bytes`], [`Input::Eof`]. A turn takes so much of it and no more; the rest comes in
 ///    the next turn, after that turn's mail.
-/// 4. What was put off, so that a handler is never called from within itself: [`Input::Refused`]
+/// 4. [`Input::Datagrams`], each socket's in the order in which the kernel has them, so many and no
+///    more: a bound of their own, so that neither they nor connections wait for the other.
+/// 5. What was put off, so that a handler is never called from within itself: [`Input::Refused`]
 ///    mail, [`Input::Sent`], [`Input::ConnectFailed`], [`Input::Closed`].
-/// 5. Input that was held back while reading was stopped, for connections that are read again.
-/// 6. [`Input::Wake`], in the first turn that begins at the time asked for or later.
-/// 7. [`Input::TurnEnd`], once, if there was any other input. Then the kernel is handed all that
-///    the turn's operations want of it; many sends on one connection become one.
+/// 6. Input that was held back while reading was stopped, for connections that are read again.
+/// 7. [`Input::Wake`], in the first turn that begins at the time asked for or later.
+/// 8. [`Input::TurnEnd`], once, if there was any other input. Then the kernel is handed all that
+///    the turn's operations want of it; many sends on one connection become one, and so do
+///    datagrams of one size to one address.
 ///
 /// Operations are carried out in the order in which they were asked for, those of one input before
 /// the next input. Of a connection the first input is `Opened` or `Connected`, the last `Closed`;
@@ -142,9 +151,10 @@ pub enum Input<'a, M> {
     /// Bytes arrived, in order, at least one. They are only lent for this call, and may be changed
     /// in place (unmasked, decrypted).
     Bytes { conn: ConnId, bytes: &'a mut [u8] },
-    /// A datagram arrived on a socket of this thread, whole, at most `Limits::datagram_bytes_max`
-    /// of the engine; it may be empty. Lent as the bytes of a connection are.
-    Datagram { socket: ListenerId, from: SocketAddr, bytes: &'a mut [u8] },
+    /// Datagrams of one sender arrived on a socket of this thread, each whole and at most
+    /// `Limits::datagram_bytes_max` of the engine. Lent as the bytes of a connection are. What is
+    /// lost, doubled or out of order on the way is told so.
+    Datagrams(Datagrams<'a>),
     /// The peer will send no more (TCP half-close). Answers can still be sent; the connection
     /// stays open until the handler closes it.
     Eof { conn: ConnId },

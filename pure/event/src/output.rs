@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::{AttemptId, ConnId, ListenerId, Now, ThreadId};
+use crate::{AttemptId, ConnId, Now, SocketId, ThreadId};
 
 /// Whether a mail is worth waking its receiver for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub enum Op<M> {
     /// Move how long events may gather.
     Gather { ns: u64 },
     /// Send this range of the arena as one datagram.
-    SendDatagram { socket: ListenerId, to: SocketAddr, range: Range<usize> },
+    SendDatagram { socket: SocketId, to: SocketAddr, range: Range<usize> },
     /// Connect to an address.
     Connect { attempt: AttemptId, from: Option<IpAddr>, to: SocketAddr, token: u64, within_ms: u32 },
     /// Give an attempt to connect up.
@@ -186,10 +186,11 @@ impl<M> Output<M> {
         self.ops.push(Op::Gather { ns });
     }
 
-    /// Sends `bytes` to `to` as one datagram of a socket of this thread. It is dropped, and
-    /// counted, if the kernel does not take it at once or it is longer than
-    /// `Limits::datagram_bytes_max` of the engine.
-    pub fn send_datagram(&mut self, socket: ListenerId, to: SocketAddr, bytes: &[u8]) {
+    /// Sends `bytes` to `to` as one datagram of a socket of this thread, at the end of the turn and
+    /// after those before. It is dropped, and counted, if it is longer than
+    /// `Limits::datagram_bytes_max` of the engine, more than `Limits::datagram_queue_bytes` wait
+    /// already, or the kernel does not take it at once; nobody hears of it.
+    pub fn send_datagram(&mut self, socket: SocketId, to: SocketAddr, bytes: &[u8]) {
         let start = self.arena.len();
         self.arena.extend_from_slice(bytes);
         self.ops.push(Op::SendDatagram { socket, to, range: start..self.arena.len() });
@@ -326,6 +327,18 @@ impl<M> Output<M> {
         all
     }
 
+    /// All datagrams sent since the output was last drained, in order.
+    #[must_use]
+    pub fn datagrams(&self) -> Vec<(SocketId, SocketAddr, Vec<u8>)> {
+        let sent = self.ops.iter().filter_map(|op| match op {
+            Op::SendDatagram { socket, to, range } => {
+                Some((*socket, *to, self.arena[range.clone()].to_vec()))
+            }
+            _ => None,
+        });
+        sent.collect()
+    }
+
     /// When the handler wants to be woken, if it has said so since the output was last drained.
     #[must_use]
     pub fn wake_wish(&self) -> Option<Now> {
@@ -338,7 +351,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::{Op, Output, Urgency};
-    use crate::{ConnId, ListenerId, ThreadId};
+    use crate::{ConnId, SocketId, ThreadId};
 
     #[test]
     fn neighbouring_sends_of_one_connection_merge() {
@@ -452,7 +465,7 @@ mod tests {
         let mut out: Output<()> = Output::default();
         for (bytes, kept) in [(4 << 20, 1 << 20), (1 << 10, 1 << 20)] {
             out.send(A, &vec![0; bytes]);
-            out.send_datagram(ListenerId(0), ([127, 0, 0, 1], 1).into(), b"datagram");
+            out.send_datagram(SocketId(0), ([127, 0, 0, 1], 1).into(), b"datagram");
             assert_eq!(out.parts().1.len(), bytes + 8);
             out.reset();
             assert!(out.parts().1.is_empty());

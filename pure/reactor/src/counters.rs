@@ -68,6 +68,14 @@ counters! {
     MailDropped 'c' "mail_dropped" "mail that came too late: its thread had stopped",
     Wakes 'c' "wakes" "times another thread was woken for mail",
     Misdirected 'c' "misdirected" "socket operations asked for on a thread without sockets",
+    DatagramsIn 'c' "datagrams_in" "datagrams received",
+    DatagramBytesIn 'c' "datagram_bytes_in" "bytes of datagrams received",
+    DatagramsInDropped 'c' "datagrams_in_dropped" "datagrams received and dropped: longer than datagram_bytes_max, unreadable, or the thread stopped",
+    DatagramsLost 'c' "datagrams_lost" "datagrams that the kernel dropped because a socket was full; merged ones may count as one",
+    DatagramsOut 'c' "datagrams_out" "datagrams sent",
+    DatagramBytesOut 'c' "datagram_bytes_out" "bytes of datagrams sent",
+    DatagramsOutDropped 'c' "datagrams_out_dropped" "datagrams not sent: longer than datagram_bytes_max, or datagram_queue_bytes waited",
+    DatagramsOutRefused 'c' "datagrams_out_refused" "datagrams that the kernel did not take: no room at once, or no way to their address",
     AskFailures 'c' "ask_failures" "questions to other threads that got no answer in time",
 }
 

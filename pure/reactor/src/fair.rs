@@ -6,6 +6,7 @@
 //! is given one piece at a time, in turns with all others that flood, which have half of a turn
 //! together; a piece that fills less than a quarter of its buffer ends that. All others are
 //! received from as their bytes come. Who met a shortage of receive buffers goes first.
+//! Datagrams have a bound of their own (`datagrams`).
 
 use std::collections::VecDeque;
 
@@ -67,6 +68,7 @@ impl<M> Net<M> {
         self.turns.left = pieces.max(1);
         self.turns.spent = 0;
         self.turns.is_over = false;
+        self.datagrams_spent = 0;
     }
 
     /// For drivers with a pool of receive buffers: gives no more pieces this turn than leave half of

@@ -16,6 +16,7 @@ mod attempts;
 mod burst;
 mod conns;
 mod counters;
+mod datagrams;
 mod fair;
 mod limits;
 mod mail;
@@ -29,6 +30,7 @@ mod turn;
 
 pub use conns::{Conn, Conns, NO_FILE, Phase};
 pub use counters::{COUNTERS, COUNTERS_LEN, Count, CounterInfo, Counters};
+pub use datagrams::{Bundle, Outbox, Taken};
 pub use fair::Receive;
 pub use limits::Limits;
 pub use mail::{Postman, Process};

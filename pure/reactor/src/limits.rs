@@ -42,8 +42,18 @@ pub struct Limits {
     /// own. The rest waits for the next turn. Connections that flood have half of it together: see
     /// `fair`. 256 KiB of small requests take a core a millisecond or less.
     pub turn_bytes: u32,
-    /// Bytes of the longest datagram that is received or sent; no driver has datagrams yet.
+    /// Bytes of the longest datagram that is received or sent, 65,507 at most (UDP over IPv4). Longer
+    /// ones are dropped and counted (`datagrams_in_dropped`, `datagrams_out_dropped`). The default
+    /// is what goes through Ethernet in one piece.
     pub datagram_bytes_max: u32,
+    /// Cost of the datagrams that one turn tells, in bytes, each costing 256 besides its own: a bound
+    /// apart from that of connections, so that a flood of the one takes no turns from the other.
+    /// The rest waits in the kernel, which drops what its socket has no room for
+    /// (`datagrams_lost`).
+    pub datagram_turn_bytes: u32,
+    /// Bytes of datagrams that one socket may have to send at the end of a turn, each counted with 64
+    /// more. What comes beyond is dropped and counted (`datagrams_out_dropped`).
+    pub datagram_queue_bytes: u32,
     /// Receive buffers that a thread shares among its connections; ring driver only. A power of
     /// two, at most 32,768. A connection that finds none is the first to be armed again, at the end
     /// of the turn, and that is counted (`buffer_shortages`). Fewer stay in the processor's cache:
@@ -68,6 +78,8 @@ impl Default for Limits {
             stop_ms: 1_000,
             turn_bytes: 256 << 10,
             datagram_bytes_max: 1_472,
+            datagram_turn_bytes: 128 << 10,
+            datagram_queue_bytes: 2 << 20,
             receive_buffers: 256,
             receive_buffer_bytes: 16 << 10,
         }

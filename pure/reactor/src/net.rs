@@ -14,6 +14,7 @@ use crate::attempts::{Attempts, Wish};
 use crate::burst::Burst;
 use crate::conns::{Conns, Held, Phase};
 use crate::counters::{Count, Counters};
+use crate::datagrams::Outbox;
 use crate::fair::Turns;
 use crate::limits::Limits;
 use crate::mail::Postman;
@@ -80,7 +81,7 @@ pub struct Net<M> {
     pub(crate) stage: Stage,
     /// What bounds the thread's connections.
     bounded_by: Scarce,
-    said: OncePerSecond,
+    pub(crate) said: OncePerSecond,
     pub(crate) burst: Burst,
     /// Whether the allocator should be asked for memory.
     pub(crate) trim: bool,
@@ -89,6 +90,10 @@ pub struct Net<M> {
     /// Whether this turn has posted mail that can wait, and whether anything cannot.
     pub(crate) was_lazy: bool,
     pub(crate) was_urgent: bool,
+    /// Datagrams that wait for the turn's end, of each socket.
+    pub(crate) outboxes: Vec<Outbox>,
+    /// Cost of the datagrams that were told in this turn.
+    pub(crate) datagrams_spent: u64,
 }
 
 impl<M> Net<M> {
@@ -120,6 +125,8 @@ impl<M> Net<M> {
             gather_ns: GATHER_NS,
             was_lazy: false,
             was_urgent: false,
+            outboxes: Vec::new(),
+            datagrams_spent: 0,
         };
         net.begin_turns();
         net
@@ -202,8 +209,9 @@ impl<M> Net<M> {
                     self.fail_connect(slot, ConnectFailure::Cancelled);
                 }
             }
-            // No driver has sockets for datagrams yet.
-            Op::SendDatagram { .. } => self.counters.add(Count::Misdirected, 1),
+            Op::SendDatagram { socket, to, range } => {
+                self.send_datagram(socket, to, &arena[range]);
+            }
             Op::StopAccepting => self.accepting = false,
             Op::Stop => self.stop(),
         }
@@ -599,6 +607,7 @@ impl<M> Net<M> {
         let flooding = self.conns.iter().filter(|state| state.has_flooded).count() as u64;
         assert_eq!(self.counters.value(Count::Flooding), flooding, "connections that flood");
         assert_eq!(self.counters.value(Count::Open), u64::from(self.conns.open()), "connections");
+        assert!(self.outboxes.iter().all(Outbox::is_empty), "datagrams wait longer than a turn");
         let conns = &self.conns;
         assert!(conns.are_listed(self.dirty.iter(), |conn| conn.dirty), "who wants something");
         assert!(conns.are_listed(self.resuming.iter(), |conn| conn.resuming), "who resumes");

@@ -70,7 +70,8 @@ impl<M: Send + 'static> Reactor<M> {
         }
         self.was_busy = true;
         self.net.spend(INPUT_COST);
-        self.net.was_urgent |= !matches!(input, Input::Bytes { .. } | Input::TurnEnd);
+        self.net.was_urgent |=
+            !matches!(input, Input::Bytes { .. } | Input::Datagrams(_) | Input::TurnEnd);
         self.out.set_unsent(self.net.counters.value(Count::Unsent));
         self.handler.handle(self.net.now, input, &mut self.out);
         if self.out.is_empty() {

@@ -1,5 +1,5 @@
-//! What a driver has to do for a core thread, and the loop of one: wait, reap, mail, bytes, wake,
-//! end of turn, submit. The order inside a turn is what the rest of the server relies on; it is
+//! What a driver has to do for a core thread, and the loop of one: wait, reap, mail, bytes, datagrams,
+//! wake, end of turn, submit. The order inside a turn is what the rest of the server relies on; it is
 //! promised by [`event::Handler`].
 
 use std::time::Duration;
@@ -39,11 +39,21 @@ pub trait Driver<M> {
     /// or [`Net::is_turn_spent`].
     fn deliver(&mut self, reactor: &mut Reactor<M>);
 
+    /// Tells the reactor what the kernel has of datagrams ([`Reactor::on_datagrams`]), until there are
+    /// none left or [`Net::are_datagrams_spent`]. What is left stays where it is, and the next turn
+    /// is not waited for. After taking datagrams from the kernel, and before telling them, it calls
+    /// [`Reactor::take_mail`]: they may have come because of what another thread told a client after
+    /// posting to this one.
+    fn deliver_datagrams(&mut self, reactor: &mut Reactor<M>) {
+        let _ = reactor;
+    }
+
     /// Whether [`Self::deliver`] has left something for the next turn.
     fn has_more(&self) -> bool;
 
     /// Prepares what the connections in the dirty list now want of the kernel
-    /// ([`Net::work_off_dirty`]), and starts or stops accepting.
+    /// ([`Net::work_off_dirty`]), offers it every datagram that is to be sent ([`Net::outbox`]), and
+    /// starts or stops accepting.
     fn reconcile(&mut self, net: &mut Net<M>);
 
     /// Large answers have left memory behind: asks the allocator to give it back to the system.
@@ -104,6 +114,7 @@ pub(crate) fn take_turn<M: Send + 'static, D: Driver<M>>(
     // However much mail there was, the kernel is heard.
     reactor.net.spend_anew();
     driver.deliver(reactor);
+    driver.deliver_datagrams(reactor);
     reactor.take_deferred();
     reactor.resume_held();
     reactor.take_timers();

@@ -404,7 +404,7 @@ impl Handler for Core {
             Input::Refused { to, mail } => self.refused(now, to, mail, out),
             Input::Stop => self.stop(now, out),
             Input::Sent { conn } => self.all_taken(now, conn, out),
-            Input::Connected { .. } | Input::ConnectFailed { .. } | Input::Datagram { .. } => {}
+            Input::Connected { .. } | Input::ConnectFailed { .. } | Input::Datagrams(_) => {}
         }
     }
 }

@@ -178,7 +178,7 @@ impl Handler for Lister {
             Input::Opened { .. }
             | Input::Connected { .. }
             | Input::ConnectFailed { .. }
-            | Input::Datagram { .. }
+            | Input::Datagrams(_)
             | Input::Bytes { .. }
             | Input::Eof { .. }
             | Input::Sent { .. }

@@ -477,7 +477,7 @@ impl Handler for Room {
             Input::Opened { .. }
             | Input::Connected { .. }
             | Input::ConnectFailed { .. }
-            | Input::Datagram { .. }
+            | Input::Datagrams(_)
             | Input::Bytes { .. }
             | Input::Eof { .. }
             | Input::Sent { .. }

@@ -405,7 +405,7 @@ impl Handler for Worker {
             Input::Opened { .. }
             | Input::Connected { .. }
             | Input::ConnectFailed { .. }
-            | Input::Datagram { .. }
+            | Input::Datagrams(_)
             | Input::Bytes { .. }
             | Input::Eof { .. }
             | Input::Sent { .. }

@@ -177,6 +177,9 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("edge/engine/src/datagram/ring.rs", "GATHERED_MAX", "the rest is taken with the next call"),
     ("edge/engine/src/datagram/ring.rs", "ROUNDS_MAX", "rounds of clearing up at the end"),
     ("edge/engine/src/datagram/send.rs", "SEGMENTS_MAX", "the rest is sent with the next call"),
+    ("pure/reactor/src/datagrams.rs", "BUNDLE_BYTES_MAX", "the rest is sent with the next piece"),
+    ("pure/reactor/src/datagrams.rs", "BUNDLE_MAX", "the rest is sent with the next piece"),
+    ("pure/reactor/src/datagrams.rs", "KEPT_BYTES_MAX", "a buffer kept to be used again"),
     ("edge/engine/src/poll.rs", "ACCEPTS_PER_TURN_MAX", "the rest is taken in the next turn"),
     ("edge/engine/src/poll.rs", "SLICES_MAX", "the rest is sent in the next turn"),
     (
@@ -198,6 +201,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("edge/store/src/checkpoint.rs", "LOG_PAGES_MAX", "in the table, as a multiple"),
     ("edge/store/src/guest.rs", "STATEMENTS_MAX", "compiled statements kept to be used again"),
     ("edge/store/src/open.rs", "STATEMENTS_MAX", "compiled statements kept to be used again"),
+    ("edge/throng/src/echo.rs", "DATAGRAM_BYTES_MAX", "the protocol's own"),
     ("edge/throng/src/echo.rs", "MESSAGE_BYTES_MAX", "of `throng echo`, which serves no game"),
     ("edge/throng/src/compare.rs", "DEPTH_MAX", "of `throng compare`"),
     ("edge/throng/src/compare.rs", "ENTRIES_MAX", "of `throng compare`"),

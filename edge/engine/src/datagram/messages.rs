@@ -107,6 +107,16 @@ impl Messages {
         }
     }
 
+    /// The bytes of that message, to be changed in place.
+    #[inline]
+    pub(super) fn bytes_mut(&mut self, index: usize) -> &mut [u8] {
+        assert!(index < self.used, "no such message");
+        let len = (self.headers[index].msg_len as usize).min(self.piece_bytes);
+        // SAFETY: the kernel wrote them before the call returned, and writes again only in a call
+        // that borrows `self` mutably.
+        unsafe { self.bytes.slice_mut(index * self.piece_bytes, len) }
+    }
+
     /// The room of message `index`, to fill it; it will be sent with so many bytes.
     pub(super) fn fill(&mut self, index: usize, len: usize) -> &mut [u8] {
         assert!(len <= self.piece_bytes, "longer than there is room for");

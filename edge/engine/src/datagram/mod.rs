@@ -6,6 +6,9 @@
 //! is larger than it may be is counted, and not given, and so is what cannot be read; what had no room in the kernel is counted by
 //! the kernel. Nothing here closes anything because of a datagram.
 //!
+//! The sockets of core threads (`port`) take the style that won of each measure, recvmmsg with merging
+//! and sendmmsg with cutting up; they decide nothing, and lend datagrams to be changed in place.
+//!
 //! Not here: what is in a datagram, replies, IPv6 extension headers, and fragments in [`Style::Xdp`].
 //! Receivers and senders stay on the thread that has opened them.
 //!
@@ -18,6 +21,7 @@ mod control;
 mod many;
 mod messages;
 mod options;
+pub(crate) mod port;
 mod ring;
 mod segments;
 mod send;

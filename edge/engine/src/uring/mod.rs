@@ -35,6 +35,7 @@ use self::gather::Gather;
 use self::tags::Tag;
 use crate::clock::Clock;
 use crate::mailbox::Wake;
+use crate::port::Ports;
 
 /// Operations prepared between two submissions; more are submitted in between. Both rings are gone
 /// through from end to end, so that larger ones only take more of the processor's cache.
@@ -103,6 +104,9 @@ pub(crate) struct Uring {
     outstanding: u64,
     is_bell_armed: bool,
     accepts_cancelled: bool,
+    ports: Ports,
+    /// Of each, whether the ring watches it.
+    watched: Vec<bool>,
 }
 
 impl Uring {
@@ -110,6 +114,7 @@ impl Uring {
     pub(crate) fn new(
         bell: Arc<Bell>,
         listeners: Vec<TcpListener>,
+        ports: Ports,
         limits: &mut Limits,
         clock: Clock,
     ) -> io::Result<Self> {
@@ -143,6 +148,8 @@ impl Uring {
             outstanding: 0,
             is_bell_armed: false,
             accepts_cancelled: false,
+            watched: ports.sockets().map(|_| false).collect(),
+            ports,
         })
     }
 
@@ -232,6 +239,10 @@ impl Uring {
             Tag::Close => {
                 ended(net, number, CLOSE);
                 self.released(net, number);
+            }
+            Tag::Readable => {
+                self.watched[number as usize] = false;
+                self.ports.is_readable(number as usize);
             }
             Tag::Ignored => {}
         }
@@ -494,6 +505,21 @@ impl Uring {
         }
     }
 
+    /// Sends datagrams; watches for more until the thread stops.
+    fn reconcile_ports<M>(&mut self, net: &mut Net<M>) {
+        self.ports.send(net);
+        if net.is_stopping() {
+            return self.ports.stop(net);
+        }
+        for index in 0..self.watched.len() {
+            if !std::mem::replace(&mut self.watched[index], true) {
+                let file = self.ports.sockets().nth(index).map(|socket| socket.as_raw_fd());
+                let (Some(file), Ok(number)) = (file, u32::try_from(index)) else { continue };
+                self.push_plain(Plain::Readable(file), Tag::Readable, number);
+            }
+        }
+    }
+
     fn arm_bell(&mut self) {
         if !std::mem::replace(&mut self.is_bell_armed, true) {
             let count = (&raw mut *self.bell_count).cast();
@@ -521,7 +547,7 @@ impl<M: Send + 'static> Driver<M> for Uring {
         net.counters.add(Count::SystemCalls, 1);
         // Some may have been taken over while operations were pushed.
         let want = if gather { GATHERED_MAX } else { 1 };
-        let has_more = !self.completions.is_empty();
+        let has_more = !self.completions.is_empty() || self.ports.have_untold();
         self.enter(want, if has_more { Some(Duration::ZERO) } else { patience })?;
         Ok(self.clock.now())
     }
@@ -535,12 +561,17 @@ impl<M: Send + 'static> Driver<M> for Uring {
         self.buffers.commit();
     }
 
+    fn deliver_datagrams(&mut self, reactor: &mut Reactor<M>) {
+        self.ports.deliver(reactor);
+    }
+
     fn has_more(&self) -> bool {
         !self.completions.is_empty()
     }
 
     fn reconcile(&mut self, net: &mut Net<M>) {
         self.reconcile_accepts(net);
+        self.reconcile_ports(net);
         let free = u32::from(net.limits.receive_buffers).saturating_sub(self.buffers_waiting);
         net.limit_pieces(free);
         net.work_off_dirty(|net, slot| self.work_off(net, slot));
@@ -561,6 +592,8 @@ enum Plain {
     ShutDown(u32),
     /// Tells when both directions are dead.
     Watch(u32),
+    /// Tells once when a file, which is not registered, can be read, or at once if it can.
+    Readable(RawFd),
     Close(u32),
     /// A new socket of a family.
     Socket(i32),
@@ -591,6 +624,10 @@ impl Plain {
             // Edge-triggered and again and again: the end of the peer's sending alone also makes it
             // complete, and is no reason to ask anew. Errors and hang-ups need not be named.
             Self::Watch(file) => opcode::PollAdd::new(types::Fixed(file), 0).multi(true).build(),
+            Self::Readable(fd) => {
+                let events = u32::from(libc::POLLIN.unsigned_abs());
+                opcode::PollAdd::new(types::Fd(fd), events).build()
+            }
             Self::Close(file) => opcode::Close::new(types::Fixed(file)).build(),
             Self::Socket(domain) => opcode::Socket::new(domain, libc::SOCK_STREAM, 0)
                 .file_index(Some(types::DestinationSlot::auto_target()))

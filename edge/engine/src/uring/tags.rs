@@ -25,6 +25,8 @@ tags! {
     Cancel,
     CancelReceive,
     Close,
+    /// A socket for datagrams can be read.
+    Readable,
     /// Nobody waits for it.
     Ignored,
 }

@@ -76,7 +76,7 @@ impl Drop for Ends<'_> {
 }
 
 /// Sends without end on all connections by turns, and reads what comes back.
-fn flood(streams: &[TcpStream], is_done: &AtomicBool) {
+pub(crate) fn flood(streams: &[TcpStream], is_done: &AtomicBool) {
     let block = vec![7; 64 << 10];
     let mut buffer = vec![0; 64 << 10];
     while !is_done.load(Relaxed) {

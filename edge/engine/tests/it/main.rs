@@ -6,6 +6,7 @@
 mod behaviours;
 mod chaos;
 mod crowd;
+mod datagrams;
 mod ends;
 mod fair;
 mod rig;
@@ -103,6 +104,26 @@ on_both_drivers! {
     }
     fair {
         a_flood_delays_a_neighbour_by_a_turn_or_two,
+    }
+    datagrams {
+        datagrams_of_every_size_come_back_whole,
+        merged_datagrams_come_apart,
+        what_is_too_long_is_dropped_and_counted,
+        more_than_the_queue_holds_is_dropped_and_counted,
+        what_cannot_be_sent_is_counted_and_hurts_nobody,
+        what_the_kernel_drops_is_counted,
+        a_turn_tells_so_many_datagrams,
+        congestion_bits_are_told,
+        threads_share_a_port,
+        sockets_are_told_apart,
+        sockets_of_a_thread_take_turns,
+        a_stop_sends_the_last_datagrams,
+        an_idle_thread_with_a_socket_sleeps,
+        mail_posted_before_an_answer_is_seen_before_the_next_datagram,
+        system_calls_are_few,
+        a_flood_of_datagrams_leaves_connections_their_turn,
+        a_flood_of_bytes_leaves_datagrams_their_turn,
+        every_datagram_is_accounted_for,
     }
     chaos {
         echoes_survive_chaos,

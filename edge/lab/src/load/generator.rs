@@ -151,7 +151,7 @@ impl Handler for Generator {
             // A generator accepts nothing, posts nothing and does not ask when bytes have left.
             Input::Opened { .. }
             | Input::Sent { .. }
-            | Input::Datagram { .. }
+            | Input::Datagrams(_)
             | Input::Refused { .. } => {}
         }
     }

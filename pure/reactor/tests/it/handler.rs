@@ -294,8 +294,8 @@ impl Handler for Player {
                 self.world.borrow_mut().is_stopped = true;
                 out.stop();
             }
-            Input::TurnEnd => {}
-            Input::Datagram { .. } => unreachable!("nobody has such sockets"),
+            Input::TurnEnd => self.world.borrow_mut().wires.turn_ends(),
+            Input::Datagrams(all) => self.world.borrow_mut().wires.hear(all, out),
         }
     }
 }

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use event::{ConnectFailure, ListenerId, Now};
-use reactor::{Driver, Net, Phase, Reactor, Receive};
+use event::{ConnectFailure, Datagrams, ListenerId, Now, SocketId};
+use reactor::{Driver, Net, Phase, Reactor, Receive, Taken};
 
+use crate::datagrams::Piece;
 use crate::process::{Boxes, Mail};
 use crate::world::{Broken, Kind, Shared, Sock, byte};
 
@@ -94,6 +95,10 @@ pub(crate) struct Kernel {
     buffers: u32,
     is_accepting: bool,
     idle_turns: u32,
+    /// Datagrams that were taken out of the socket and are not told.
+    untold: Option<Piece>,
+    /// Whether datagrams were asked for in this turn.
+    was_asked: bool,
 }
 
 /// The run has lasted far too long.
@@ -104,7 +109,8 @@ impl Kernel {
     pub(crate) fn new(world: Shared, boxes: std::rc::Rc<Boxes>) -> Self {
         let buffers = u32::from(world.borrow().profile.limits.receive_buffers);
         let (held, done) = (BTreeMap::new(), VecDeque::new());
-        Self { world, boxes, held, done, buffers, is_accepting: false, idle_turns: 0 }
+        let (is_accepting, idle_turns, untold, was_asked) = (false, 0, None, false);
+        Self { world, boxes, held, done, buffers, is_accepting, idle_turns, untold, was_asked }
     }
 
     /// Whether the kernel puts something off.
@@ -399,6 +405,38 @@ impl Kernel {
         held.ops |= SEND;
     }
 
+    /// Takes what is to be sent, or a part of it; at the end gives back what is not told.
+    fn send_datagrams(&mut self, net: &mut Net<Mail>) {
+        let mut taken = Taken::default();
+        let world = &mut *self.world.borrow_mut();
+        for bundle in net.outbox(SocketId(0)).bundles() {
+            let count = u64::from(bundle.count);
+            let takes = world.wires.takes(count, world.profile.is_moody);
+            taken.datagrams += takes;
+            taken.refused += count - takes;
+            let lens: Vec<usize> = bundle.pieces(false).map(|it| it.bytes.len()).collect();
+            let (last, others) = lens.split_last().unwrap();
+            let segment = usize::from(bundle.segment);
+            assert!(*last <= segment && others.iter().all(|len| *len == segment), "{lens:?}");
+            assert!(lens.len() == usize::from(bundle.count) && lens.len() <= 64, "{lens:?}");
+            for piece in bundle.pieces(false) {
+                assert_eq!((piece.to, piece.count), (bundle.to, 1));
+                world.wires.offered(piece.to, piece.bytes);
+                taken.bytes += piece.bytes.len() as u64;
+            }
+        }
+        if !net.outbox(SocketId(0)).is_empty() {
+            net.on_datagrams_offered(SocketId(0), taken);
+        }
+        if net.is_stopping() {
+            if let Some(Piece { from, ecn, segment, mut bytes }) = self.untold.take() {
+                let all = Datagrams::merged(SocketId(0), from, ecn, segment, &mut bytes);
+                net.on_datagrams_unreadable(all.count());
+            }
+            net.on_datagrams_lost(world.wires.take_lost());
+        }
+    }
+
     fn release(&mut self, net: &mut Net<Mail>, slot: u32) {
         let held = self.held.entry(slot).or_default();
         if held.ops & CLOSE != 0 {
@@ -482,6 +520,8 @@ impl Driver<Mail> for Kernel {
             let world = &mut *self.world.borrow_mut();
             world.turn += 1;
             world.peers_act();
+            let hides_losses = world.profile.broken == Some(Broken::HidesLosses);
+            world.wires.act(world.turn, hides_losses);
             if world.turn == world.profile.turns {
                 world.is_stopping = true;
                 self.boxes.stop.set(true);
@@ -510,11 +550,39 @@ impl Driver<Mail> for Kernel {
     }
 
     fn deliver(&mut self, reactor: &mut Reactor<Mail>) {
+        let (had, mut told) = (!self.done.is_empty(), 0);
         while !reactor.net.is_turn_spent()
             && let Some(event) = self.done.pop_front()
         {
             self.tell(reactor, event);
+            told += 1;
         }
+        assert!(!had || told > 0 || reactor.net.is_turn_over(), "connections wait for others");
+    }
+
+    fn deliver_datagrams(&mut self, reactor: &mut Reactor<Mail>) {
+        self.was_asked = true;
+        if reactor.net.is_stopping() {
+            return;
+        }
+        let mut has_told = false;
+        while !reactor.net.are_datagrams_spent() {
+            if let Some(Piece { from, ecn, segment, mut bytes }) = self.untold.take() {
+                let all = Datagrams::merged(SocketId(0), from, ecn, segment, &mut bytes);
+                reactor.on_datagrams(all);
+                has_told = true;
+                continue;
+            }
+            self.untold = self.world.borrow_mut().wires.take();
+            if self.untold.is_none() {
+                break;
+            }
+            reactor.take_mail();
+        }
+        let waits = self.untold.is_some();
+        assert!(!waits || has_told || reactor.net.is_turn_over(), "datagrams wait for others");
+        let lost = self.world.borrow_mut().wires.take_lost();
+        reactor.net.on_datagrams_lost(lost);
     }
 
     fn has_more(&self) -> bool {
@@ -523,12 +591,14 @@ impl Driver<Mail> for Kernel {
 
     fn reconcile(&mut self, net: &mut Net<Mail>) {
         self.is_accepting = net.wants_accept();
+        self.send_datagrams(net);
         net.limit_pieces(self.buffers);
         net.work_off_dirty(|net, slot| self.work_off(net, slot));
     }
 
     fn turned(&mut self, net: &mut Net<Mail>) {
         net.assert_legal();
+        assert!(std::mem::take(&mut self.was_asked), "datagrams wait, and nobody looks");
         self.watch(net);
     }
 }

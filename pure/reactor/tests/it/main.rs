@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod datagrams;
 mod handler;
 mod kernel;
 mod plain;

@@ -1,10 +1,11 @@
 //! Plays worlds from seeds, and checks at the end that everybody got what was promised.
 
 use event::{Now, Random};
-use reactor::{Count, Limits, Reactor, Scarce, run};
+use reactor::{Count, Counters, Limits, Reactor, Scarce, run};
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::datagrams;
 use crate::handler::Player;
 use crate::kernel::Kernel;
 use crate::process::{Boxes, View};
@@ -31,7 +32,9 @@ fn profile(seed: u64) -> Profile {
         accept_pause_ms: 5,
         stop_ms: draw(5, 100),
         turn_bytes: 2 << 10,
-        datagram_bytes_max: 0,
+        datagram_bytes_max: datagrams::BYTES_MAX,
+        datagram_turn_bytes: datagrams::TURN_BYTES,
+        datagram_queue_bytes: datagrams::QUEUE_BYTES,
         receive_buffers: 1 << draw(1, 5),
         receive_buffer_bytes: 128,
     };
@@ -73,12 +76,13 @@ fn play(seed: u64, change: impl FnOnce(&mut Profile)) {
     let view = Rc::new(View(boxes.clone()));
     let player = Box::new(Player::new(world.clone()));
     let reactor = Reactor::new(player, Now::default(), limits, Scarce::Connections, view);
-    let ended = run(reactor, Kernel::new(world.clone(), boxes.clone()));
+    let ended = run(reactor.with_sockets(1), Kernel::new(world.clone(), boxes.clone()));
     assert!(ended.is_ok(), "the thread does not end");
     let counters = *boxes.last.borrow();
     for gauge in [Count::Open, Count::Unsent, Count::Held] {
         assert_eq!(counters.value(gauge), 0, "{gauge:?} at the end");
     }
+    every_datagram_is_accounted_for(&mut world.borrow_mut(), &counters);
     let world = world.borrow();
     for (file, sock) in &world.socks {
         let has_ended = !sock.known.is_open || sock.known.told_closed.is_some();
@@ -95,6 +99,19 @@ fn play(seed: u64, change: impl FnOnce(&mut Profile)) {
         "{told} + {dropped} mails of {}",
         boxes.accepted.get()
     );
+}
+
+fn every_datagram_is_accounted_for(world: &mut World, counters: &Counters) {
+    let wires = &mut world.wires;
+    wires.end();
+    let value = |count| counters.value(count);
+    assert_eq!(value(Count::DatagramsIn), wires.told, "datagrams told");
+    let gone = value(Count::DatagramsInDropped) + value(Count::DatagramsLost);
+    assert_eq!(wires.told + gone + wires.waiting(), wires.arrived, "datagrams that came");
+    assert_eq!(value(Count::DatagramsOut), wires.taken, "datagrams sent");
+    assert_eq!(value(Count::DatagramsOutDropped), wires.never_offered, "datagrams without room");
+    let gone = value(Count::DatagramsOutDropped) + value(Count::DatagramsOutRefused);
+    assert_eq!(wires.taken + gone, wires.asked, "datagrams to be sent");
 }
 
 /// Plays a part of the seeds; a failure names the seed and how to play it again.
@@ -166,7 +183,8 @@ fn finds(broken: Broken) -> bool {
 
 #[test]
 fn a_broken_kernel_is_found() {
-    for broken in [Broken::LosesBytes, Broken::HidesResets, Broken::SwapsSends] {
+    let broken = [Broken::LosesBytes, Broken::HidesResets, Broken::SwapsSends, Broken::HidesLosses];
+    for broken in broken {
         assert!(finds(broken), "{broken:?} goes unnoticed");
     }
 }

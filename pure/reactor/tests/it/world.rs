@@ -9,6 +9,8 @@ use std::rc::Rc;
 use event::{CloseReason, Random};
 use reactor::Limits;
 
+use crate::datagrams::Wires;
+
 /// A world is shared by all that plays in it.
 pub(crate) type Shared = Rc<RefCell<World>>;
 
@@ -99,6 +101,8 @@ pub(crate) enum Broken {
     HidesResets,
     /// What is sent later is taken first.
     SwapsSends,
+    /// Datagrams that have no room in the socket are dropped, and nobody is told.
+    HidesLosses,
 }
 
 /// Everything outside of the thread.
@@ -118,6 +122,8 @@ pub(crate) struct World {
     pub(crate) is_stopped: bool,
     /// Attempts of the handler to connect: how often each has come to an end.
     pub(crate) attempts: BTreeMap<u64, u32>,
+    /// Datagrams, and the network that they come by.
+    pub(crate) wires: Wires,
 }
 
 impl World {
@@ -145,6 +151,7 @@ impl World {
             is_stopping: false,
             is_stopped: false,
             attempts: BTreeMap::new(),
+            wires: Wires::new(seed),
         }
     }
 
