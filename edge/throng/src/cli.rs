@@ -62,6 +62,8 @@ pub struct EchoOptions {
     pub cores: usize,
     /// Whether each thread is bound to a CPU of its own.
     pub pin: bool,
+    /// Whether datagrams are answered at the same port.
+    pub udp: bool,
 }
 
 const ABOUT: &str = "throng runs multiplayer games at the limit of the machine.";
@@ -284,9 +286,14 @@ fn echo() -> Command {
         .about("Run a bare echo server on the engine: what can this machine do at most?")
         .after_help(
             "Examples:\n  throng echo --port 7450\n  throng echo --driver poll\n  \
-             wrk -c 64 -t 1 -d 10 http://127.0.0.1:7450/plaintext\n\n\
+             wrk -c 64 -t 1 -d 10 http://127.0.0.1:7450/plaintext\n  \
+             throng echo --udp & throng ping 127.0.0.1:7450 --udp --plain\n\n\
              GET /plaintext and GET /json by the TechEmpower rules; a WebSocket on /ws sends every \
-             message back, one on /room to all who are there (64 KiB at most).",
+             message back, one on /room to all who are there (64 KiB at most).\n\n\
+             With --udp each datagram goes back to its sender from the same port, as it is. Not answered: \
+             senders at this port's number, at ports below 1,024 (on loopback only at 7, 13, 17, 19 and \
+             37), and addresses of nobody or many, because they would answer in turn or are forged. \
+             How many were received, answered and lost is said at the end.",
         )
         .arg(
             arg("address", "IP", "127.0.0.1", "Address to listen on")
@@ -305,6 +312,7 @@ fn echo() -> Command {
                 .value_parser(value_parser!(u16).range(1..=256)),
         )
         .arg(flag("pin", "Bind each thread to a CPU of its own"))
+        .arg(flag("udp", "Answer datagrams too, at the same port"))
 }
 
 fn echo_options(matches: &ArgMatches) -> EchoOptions {
@@ -318,6 +326,7 @@ fn echo_options(matches: &ArgMatches) -> EchoOptions {
         driver: Driver::from_word(word("driver")),
         cores: matches.get_one::<u16>("cores").copied().unwrap_or(1).into(),
         pin: matches.get_flag("pin"),
+        udp: matches.get_flag("udp"),
     }
 }
 
@@ -389,6 +398,6 @@ mod tests {
         let Ok(Asked::Echo(echo)) = parse(["throng", "echo"]) else { panic!("not echo") };
         assert_eq!((echo.address.to_string(), echo.port), ("127.0.0.1".to_owned(), 7450));
         assert_eq!(echo.driver, Driver::Auto);
-        assert_eq!((echo.cores, echo.pin), (1, false));
+        assert_eq!((echo.cores, echo.pin, echo.udp), (1, false, false));
     }
 }

@@ -117,6 +117,7 @@ fn plan(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<Plan> {
     let token = measured::said_token(matches)?;
     Ok(Plan {
         kind,
+        is_plain: matches.get_flag("plain"),
         place,
         amount,
         warm_up,
@@ -178,6 +179,7 @@ mod tests {
             ("ping 127.0.0.1:9 --udp -l 64k", "udp takes 16 to 65507"),
             ("ping 127.0.0.1:9 --connect -l 64", "leave --size out"),
             ("ping 127.0.0.1:9 --udp --http", "cannot be used with"),
+            ("ping 127.0.0.1:9 --plain", "--udp"),
             ("ping 127.0.0.1:9 -h 1", "rising bounds"),
             ("ping 127.0.0.1:9 --streams 65", "1..=64"),
             ("ping 127.0.0.1:9 --token a,b\u{1}", "visible ASCII"),

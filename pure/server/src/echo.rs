@@ -2,15 +2,20 @@
 //! TechEmpower rules, a WebSocket echo on `/ws`, and on `/room` a WebSocket of which every message
 //! goes to all that are there, over the same engine and the same HTTP and WebSocket code as the
 //! game server. No sessions, no database, no scripts. A room is of one core: with several, each
-//! has its own.
+//! has its own. Datagrams go back to who sent them, save where that could be misused
+//! (`echo/datagrams.rs`).
 //!
 //! Source of the rules: TechEmpower FrameworkBenchmarks, test types "plaintext" and "json": every
 //! answer is composed for its request, with Server, Date, Content-Type and Content-Length.
+
+mod datagrams;
 
 use event::{Bytes, ConnId, Handler, Input, Now, Output};
 use serde::Serialize;
 use wire::http1::{self, Connection, ResponseHead};
 use wire::websocket::{self as ws, Message};
+
+pub use datagrams::DatagramEcho;
 
 /// The answer of `/json`, serialised anew for every request, as the rules want.
 #[derive(Serialize)]
@@ -26,6 +31,7 @@ pub struct Echo {
     scratch: Vec<u8>,
     date: (u64, [u8; 29]),
     room: Room,
+    datagrams: DatagramEcho,
 }
 
 /// Who is in the room, and what was said in this turn.
@@ -86,7 +92,15 @@ impl Echo {
             scratch: Vec::new(),
             date: (u64::MAX, [0; 29]),
             room: Room::default(),
+            datagrams: DatagramEcho::default(),
         }
+    }
+
+    /// The same, with what it needs to know for answering datagrams.
+    #[must_use]
+    pub fn with_datagrams(mut self, datagrams: DatagramEcho) -> Self {
+        self.datagrams = datagrams;
+        self
     }
 
     fn state(&mut self, conn: ConnId) -> &mut State {
@@ -281,6 +295,7 @@ impl Handler for Echo {
                 let state = std::mem::take(self.state(conn));
                 self.leave(&state);
             }
+            Input::Datagrams(all) => self.datagrams.answer(all, out),
             Input::TurnEnd => self.room.tell(out),
             Input::Stop => out.stop(),
             _ => {}

@@ -32,7 +32,7 @@ pub enum Gone {
     /// Something else listens there.
     #[error(
         "what listens there is not `throng ping serve`: it said `{0}`; `throng ping` with --connect, \
-         --http or --ws measures any server"
+         --http or --ws measures any server, --udp --plain one that sends datagrams back"
     )]
     Foreign(String),
     /// Something listens there and says nothing.

@@ -73,8 +73,8 @@ impl Kind {
         }
     }
 
-    /// Whether `throng ping serve` is needed at the other end.
-    pub(super) fn needs_server(self) -> bool {
+    /// Whether `throng ping serve` is at the other end, usually.
+    fn needs_server(self) -> bool {
         matches!(self, Self::Tcp | Self::Udp)
     }
 
@@ -335,6 +335,9 @@ fn name_and_port(host: &str, usual: Option<u16>) -> Option<(&str, u16)> {
 pub struct Plan {
     /// What is timed.
     pub kind: Kind,
+    /// Datagrams go to a server that sends back whatever comes, without a session: nothing is known of
+    /// it but its answers. Of [`Kind::Udp`] only.
+    pub is_plain: bool,
     /// Where to.
     pub place: Place,
     /// What counts: pings of each stream, or for how long.
@@ -374,6 +377,11 @@ impl Plan {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.interval.is_zero()
+    }
+
+    /// Whether `throng ping serve` is needed at the other end.
+    pub(super) fn needs_server(&self) -> bool {
+        self.kind.needs_server() && !self.is_plain
     }
 
     /// Names of the operations, one a size.

@@ -107,6 +107,6 @@ pub(super) fn probe(start: Start<'_>) -> Result<Box<dyn Probe>, Gone> {
 impl Plan {
     /// Why no connection could be made to where pings go.
     pub(super) fn unreachable(&self, error: std::io::Error) -> Gone {
-        Gone::connecting((self.place.addr, self.timeout), self.kind.needs_server(), error)
+        Gone::connecting((self.place.addr, self.timeout), self.needs_server(), error)
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::jitter::Jitter;
 use super::plan::{Amount, Kind, Plan, PlanError};
-use super::probe::{Clock, Gone};
+use super::probe::{Clock, Gone, random};
 use super::stream::{Event, Go, Own, live};
 use crate::doctor::{Tree, facts};
 use crate::load::record::{Record, Stage};
@@ -73,8 +73,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, PingError> {
         token: plan.token.as_deref(),
         timeout: plan.timeout,
     };
-    let control =
-        plan.kind.needs_server().then(|| Control::open(dial)).transpose().map_err(gone)?;
+    let control = plan.needs_server().then(|| Control::open(dial)).transpose().map_err(gone)?;
     let ops: Vec<Op> = plan
         .operations()
         .into_iter()
@@ -85,7 +84,8 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, PingError> {
     let mut collector = Collector::of(Summary { environment, ..asked }, &ops, 0);
     collector.summary.generator.processors = u32::try_from(cpus().len()).unwrap_or(1);
     let stop = AtomicBool::new(false);
-    let session = control.as_ref().map_or(0, |it| it.session);
+    // Without a server that gives one it only tells our datagrams from others'.
+    let session = control.as_ref().map_or_else(|| u64::from_ne_bytes(random()), |it| it.session);
     let (events, told) = channel();
     let mut run = Run {
         plan,

@@ -479,7 +479,7 @@ impl<'a> Stream<'a> {
         let timeout = self.plan.timeout;
         if self.plan.kind.is_of_datagrams() {
             let is_silent = self.window.given_up_in_a_row() >= SILENT_PINGS;
-            return match (is_silent, self.plan.kind.needs_server()) {
+            return match (is_silent, self.plan.needs_server()) {
                 (false, _) => Ok(()),
                 (true, true) => Err(Gone::Swallowed(timeout)),
                 (true, false) => Err(Gone::Vanished(timeout)),

@@ -12,6 +12,7 @@ Examples:
   throng ping serve --port 9500                            the other end
   throng ping 127.0.0.1:9500 -n 2s -i 1ms -l 64            TCP round trips, one a millisecond
   throng ping 127.0.0.1:9500 --udp --streams 8 -l 64,256,1k
+  throng ping 127.0.0.1:7450 --udp --plain                 to throng echo --udp, or any that echoes
   throng ping game.example:7350 --connect -n 20            no throng needed there
   throng ping http://game.example:7350/healthcheck --expect 'p99 < 20ms' --out today
   throng ping game.example --icmp
@@ -61,9 +62,14 @@ fn help() -> Arg {
     Arg::new("help").long("help").action(ArgAction::Help).help("Print help")
 }
 
-fn kinds() -> [Arg; 5] {
+fn kinds() -> [Arg; 6] {
     [
         flag("udp", "UDP round trips; TCP round trips by default"),
+        flag(
+            "plain",
+            "With --udp: to any server that sends datagrams back, such as throng echo --udp",
+        )
+        .requires("udp"),
         flag("connect", "Time to connect by TCP, to any server"),
         flag("http", "HTTP requests on a kept connection, to any server: GET, with -l POST"),
         flag("ws", "WebSocket pings, to any server; above 125 bytes messages that it sends back"),

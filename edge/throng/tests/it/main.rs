@@ -8,6 +8,7 @@
 
 mod compare;
 mod doctor;
+mod echo;
 mod flow;
 mod flow_styles;
 mod load;
@@ -73,7 +74,7 @@ fn exit_codes_tell_who_was_wrong() {
         (&["--version"][..], 0, "throng "),
         (&["--help"], 0, "Examples:"),
         (&["serve", "--help"], 0, "--session.token_expiry_sec"),
-        (&["echo", "--help"], 0, "--driver"),
+        (&["echo", "--help"], 0, "each datagram goes back to its sender"),
         (&["load", "--help"], 0, "Exit codes:"),
         (&["doctor", "--help"], 0, "--undo"),
         (&["compare", "--help"], 0, "99 % confidence interval"),
