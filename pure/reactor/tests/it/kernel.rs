@@ -526,7 +526,9 @@ impl Driver<Mail> for Kernel {
                 world.is_stopping = true;
                 self.boxes.stop.set(true);
             }
-            if world.turn > world.profile.turns * 20 {
+            // A thread that stops has its time, in turns of 50 µs as long as peers send.
+            let stop_turns = u64::from(world.profile.limits.stop_ms) * 20;
+            if world.turn > world.profile.turns * 20 + stop_turns {
                 return Err(Endless);
             }
         }
