@@ -79,6 +79,7 @@ pub fn read_run(folder: &Path) -> anyhow::Result<(Value, BTreeMap<String, String
         std::fs::read(&path).with_context(|| path.display().to_string())
     };
     let mut result: Value = serde_json::from_slice(&read("result.json")?)?;
+    name_no_folder(&mut result, folder);
     let histograms = merged(&read("result.hlog")?)?;
     for (list, derived) in [("ops", "curve"), ("series", "heat")] {
         for one in result.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -88,6 +89,20 @@ pub fn read_run(folder: &Path) -> anyhow::Result<(Value, BTreeMap<String, String
         }
     }
     Ok((result, histograms))
+}
+
+/// Leaves of the folder of a run its last name: where a machine keeps such folders is nobody's
+/// business.
+fn name_no_folder(result: &mut Value, folder: &Path) {
+    let words = result.pointer_mut("/environment/command").and_then(Value::as_array_mut);
+    for word in words.into_iter().flatten() {
+        if word.as_str().is_some_and(|text| Path::new(text) == folder) {
+            *word = folder
+                .file_name()
+                .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+                .into();
+        }
+    }
 }
 
 /// One histogram for each tag of a log, but for what the result counts nowhere.
@@ -191,6 +206,14 @@ mod tests {
                 { "stage": "counted" },
             ],
         })
+    }
+
+    #[test]
+    fn a_record_names_no_folder_of_the_machine() {
+        let mut result =
+            json!({ "environment": { "command": ["load", "--out", "/somewhere/run"] } });
+        name_no_folder(&mut result, Path::new("/somewhere/run"));
+        assert_eq!(result["environment"]["command"], json!(["load", "--out", "run"]));
     }
 
     fn log() -> Vec<u8> {
