@@ -9,6 +9,8 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
+mod attempts;
 mod datagrams;
 mod once;
 mod output;
@@ -18,6 +20,8 @@ mod timers;
 
 use std::net::SocketAddr;
 
+pub use address::{address_bits, client_bits};
+pub use attempts::{Allowed, Attempts};
 pub use bytes::Bytes;
 pub use datagrams::{Datagrams, Each};
 pub use once::OncePerSecond;

@@ -1,22 +1,20 @@
 //! What one client may take of the server, and how a refusal names the setting that moves it.
 //!
 //! [`Limit`] is the list of them; `Groups` counts what users and addresses have and do, one table
-//! for each core ("a group" is a user, or an address for calls without a user); `Attempts`
+//! for each core ("a group" is a user, or an address for calls without a user); `event::Attempts`
 //! counts wrong passwords. What deliberately is not here: limits of what the server as a whole can
 //! hold (`mail`, `retry_queue`, the engine), and what the log says of a limit that was met (`limit_log`).
 //!
 //! Threads share nothing, so that all of it holds for each core, room or worker by itself.
 
-mod attempts;
 mod groups;
 mod network;
 
 use game::error::{ApiError, Code};
 
-pub(crate) use attempts::{Allowed, Attempts};
 pub(crate) use groups::{Class, FAST_NS_MAX, Functions, Groups, SHARED, key_of, slot_of};
 pub use network::Network;
-pub(crate) use network::{client_bits, client_text};
+pub(crate) use network::client_text;
 
 use crate::settings::LimitSettings;
 

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 
-use event::ConnId;
+use event::{ConnId, client_bits};
 use game::error::ApiError;
 use game::session::Claims;
 use wire::http1::Request;
@@ -12,7 +12,7 @@ use wire::http1::Request;
 use super::Core;
 use super::http::Verified;
 use super::socket::Session;
-use crate::limits::{Limit, SHARED, client_bits};
+use crate::limits::{Limit, SHARED};
 
 /// Connections of one address beyond its limit that may be told so at one time. Saying it keeps a
 /// connection until its client has closed it, two seconds at most; more are closed without a word.

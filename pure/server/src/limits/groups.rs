@@ -7,10 +7,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use event::Now;
+use event::{Now, client_bits};
 use uuid::Uuid;
-
-use super::network::client_bits;
 
 /// The record of what has none of its own: calls of the server itself, and clients that there is no
 /// room for. Nothing is limited there.

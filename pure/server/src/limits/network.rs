@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use event::address_bits;
+
 /// A block of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
@@ -25,35 +27,19 @@ impl Network {
         if prefix > own_bits {
             return None;
         }
-        Some(Self { bits: bits_of(address), prefix: prefix + offset })
+        Some(Self { bits: address_bits(address), prefix: prefix + offset })
     }
 
     /// Whether the address belongs to it. An IPv4 address is the same in its IPv6 form.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        let differing = self.bits ^ bits_of(address);
+        let differing = self.bits ^ address_bits(address);
         self.prefix == 0 || differing.leading_zeros() >= self.prefix
     }
 }
 
-fn bits_of(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(address) => address.to_bits(),
-    }
-}
-
-/// What counts as one client among addresses: an IPv4 address, or the first 64 bits of an IPv6
-/// address, which is what one subscriber is given (RFC 6177).
-pub(crate) fn client_bits(address: IpAddr) -> u128 {
-    const HOST_BITS: u128 = u64::MAX as u128;
-    match address {
-        IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => address.to_bits() & !HOST_BITS,
-        address => bits_of(address),
-    }
-}
-
-/// How such a number is read in the log; 0 is nobody whom limits of addresses hold for.
+/// How the number of a client ([`event::client_bits`]) is read in the log; 0 is nobody whom limits of
+/// addresses hold for.
 pub(crate) fn client_text(bits: u128) -> String {
     let address = Ipv6Addr::from_bits(bits);
     match address.to_ipv4_mapped() {
@@ -71,7 +57,9 @@ impl std::fmt::Display for Network {
 
 #[cfg(test)]
 mod tests {
-    use super::{Network, client_bits, client_text};
+    use event::client_bits;
+
+    use super::{Network, client_text};
 
     #[test]
     fn networks_hold_their_addresses() {
@@ -97,14 +85,10 @@ mod tests {
     }
 
     #[test]
-    fn one_subscriber_is_one_client() {
-        let bits = |text: &str| client_bits(text.parse().unwrap());
-        assert_eq!(bits("2001:db8::1"), bits("2001:db8::ffff:ffff:ffff:ffff"));
-        assert_ne!(bits("2001:db8::1"), bits("2001:db8:0:1::1"));
-        assert_ne!(bits("10.0.0.1"), bits("10.0.0.2"));
-        assert_eq!(bits("10.0.0.1"), bits("::ffff:10.0.0.1"));
-        assert_eq!(client_text(bits("10.0.0.1")), "address 10.0.0.1");
-        assert_eq!(client_text(bits("2001:db8::1")), "address 2001:db8::/64");
+    fn clients_are_read_as_addresses() {
+        let text = |text: &str| client_text(client_bits(text.parse().unwrap()));
+        assert_eq!(text("10.0.0.1"), "address 10.0.0.1");
+        assert_eq!(text("2001:db8::1"), "address 2001:db8::/64");
         assert_eq!(client_text(0), "an address of limit.exempt_addresses");
         assert_eq!(Network::parse("10.0.0.0/8").unwrap().to_string(), "::ffff:10.0.0.0/104");
     }

@@ -9,14 +9,14 @@
 //! * The hasher looks at one password at a time, the users and addresses in turns, and at none of
 //!   an account or address that was wrong too often.
 
-use event::Now;
+use event::{Allowed, Attempts, Now};
 use game::account;
 use game::api::ApiCall;
 use game::error::{ApiError, Code};
 use uuid::Uuid;
 
 use super::Worker;
-use crate::limits::{Allowed, Attempts, Limit, client_text};
+use crate::limits::{Limit, client_text};
 use crate::mail::{Job, Outcome, Topology, Work};
 use crate::settings::LimitSettings;
 

@@ -1,5 +1,5 @@
-//! Failed logins with a password: after so many of an account or an address within a time, the same
-//! time passes before another password is looked at. One table for each thread that hashes.
+//! Wrong passwords and tokens: after so many of an account or an address within a time, the same time
+//! passes before another is looked at. Owned by one thread, or behind a lock.
 //!
 //! Source: Nakama 3.40, `server/login_attempt_cache.go`, where it guards the console; the numbers
 //! are its own. There every attempt has its own time; here a period begins with its first attempt,
@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use event::Now;
+use crate::Now;
 
 /// Accounts and addresses that are remembered. When there are more, those go first whose period
 /// ends first: an attacker who wants an account forgotten has to fail at all others meanwhile.
@@ -15,16 +15,16 @@ const REMEMBERED_MAX: usize = 65_536;
 
 /// How many failures are too many, and for how long.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Allowed {
+pub struct Allowed {
     /// Failures; 0 is off.
-    pub(crate) failures: u32,
+    pub failures: u32,
     /// The period in which they count, and the lockout, in seconds.
-    pub(crate) period_s: u32,
+    pub period_s: u32,
 }
 
 /// Failures of late, by account or by address.
 #[derive(Debug)]
-pub(crate) struct Attempts {
+pub struct Attempts {
     allowed: Allowed,
     /// By key: when the period or lockout ends, and the failures in it.
     failed: BTreeMap<u128, (u64, u32)>,
@@ -32,13 +32,16 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    pub(crate) fn new(allowed: Allowed) -> Self {
+    /// Nothing has failed yet.
+    #[must_use]
+    pub fn new(allowed: Allowed) -> Self {
         Self { allowed, failed: BTreeMap::new(), by_end: std::collections::BTreeSet::new() }
     }
 
     /// Seconds until another password may be tried, from 1; `None` if it may be now. Key 0 always
     /// may.
-    pub(crate) fn locked_s(&self, now: Now, key: u128) -> Option<u32> {
+    #[must_use]
+    pub fn locked_s(&self, now: Now, key: u128) -> Option<u32> {
         if self.allowed.failures == 0 || key == 0 {
             return None;
         }
@@ -49,7 +52,7 @@ impl Attempts {
     }
 
     /// A password was wrong.
-    pub(crate) fn fail(&mut self, now: Now, key: u128) {
+    pub fn fail(&mut self, now: Now, key: u128) {
         if self.allowed.failures == 0 || key == 0 {
             return;
         }
@@ -72,7 +75,7 @@ impl Attempts {
     }
 
     /// A password was right: an account's failures count no more.
-    pub(crate) fn succeed(&mut self, key: u128) {
+    pub fn succeed(&mut self, key: u128) {
         self.forget(key);
     }
 
@@ -85,9 +88,8 @@ impl Attempts {
 
 #[cfg(test)]
 mod tests {
-    use event::Now;
-
     use super::{Allowed, Attempts, REMEMBERED_MAX};
+    use crate::Now;
 
     #[test]
     fn an_account_is_locked_for_a_period_after_its_failures() {
