@@ -142,7 +142,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/server/src/resources.rs", "NOTIFIED_BYTES_PER_CALL_MAX", "notifications of one call"),
     ("pure/server/src/resources.rs", "NOTIFIED_PER_CALL_MAX", "notifications of one call"),
     ("pure/server/src/retry_queue.rs", "RETRIES_MAX", "mail that a full mailbox"),
-    ("pure/server/src/limits/attempts.rs", "REMEMBERED_MAX", "accounts and addresses with wrong"),
+    ("pure/event/src/attempts.rs", "REMEMBERED_MAX", "accounts and addresses with wrong"),
     ("pure/server/src/limits/groups.rs", "GROUPS_MAX", "users and addresses that are counted"),
     ("pure/server/src/frames.rs", "LEAVERS_PER_EVENT_MAX", "leavers in one presence"),
     (
@@ -180,6 +180,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("pure/reactor/src/datagrams.rs", "BUNDLE_BYTES_MAX", "the rest is sent with the next piece"),
     ("pure/reactor/src/datagrams.rs", "BUNDLE_MAX", "the rest is sent with the next piece"),
     ("pure/reactor/src/datagrams.rs", "KEPT_BYTES_MAX", "a buffer kept to be used again"),
+    ("edge/engine/src/datagram/xdp.rs", "PACKET_BYTES_MAX", "larger ones are refused at the start"),
     ("edge/engine/src/poll.rs", "ACCEPTS_PER_TURN_MAX", "the rest is taken in the next turn"),
     ("edge/engine/src/poll.rs", "SLICES_MAX", "the rest is sent in the next turn"),
     (

@@ -18,6 +18,7 @@
 
 mod address;
 mod control;
+mod interface;
 mod many;
 mod messages;
 mod options;
@@ -37,6 +38,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::ops::AddAssign;
 use std::str::FromStr;
 use std::time::Duration;
+
+pub use interface::{PlaceError, interface_of};
+pub use xdp::MEMORY_BYTES as XDP_BYTES;
 
 /// Datagrams of one [`Receiver::receive`] or [`Sender::send`] that are handled at once, at most.
 pub const BATCH_MAX: usize = 1_024;
@@ -82,7 +86,8 @@ impl Style {
         }
     }
 
-    /// Begins to receive on a bound socket, in the calling thread, which has to keep the receiver.
+    /// Begins to receive on a bound socket, in the calling thread, which has to keep the receiver. Of a
+    /// connected one only its peer's datagrams are received.
     ///
     /// # Errors
     /// What the system refuses, with the step: the style may not exist here, or not be permitted.
@@ -95,7 +100,9 @@ impl Style {
             Self::Gro => Box::new(many::Many::open(socket, setup, true)?),
             Self::Uring => Box::new(ring::Ring::open(socket, setup, false)?),
             Self::UringGro => Box::new(ring::Ring::open(socket, setup, true)?),
-            Self::Xdp => Box::new(xdp::Xdp::open(socket, setup)?),
+            Self::Xdp => {
+                Box::new(xdp::Xdp::open(socket, setup).map_err(|error| error.of_xdp(setup))?)
+            }
         })
     }
 }
@@ -257,6 +264,33 @@ pub enum OpenError {
     /// The style works at an interface, on a queue of it, for IPv4.
     #[error("xdp needs an interface of its own, and a socket bound to an IPv4 address of it")]
     NoInterface,
+    /// Where its datagrams come in is no place for the style.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// The style takes more rights than this process has.
+    #[error(
+        "it takes root, or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, at the receiving end ({step}: \
+         {error})"
+    )]
+    NotPermitted {
+        /// What was tried.
+        step: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Somebody else has the interface's frames.
+    #[error(
+        "another program takes the frames of {name}, and there can be one: end it (`ip link show {name}`; \
+         {step}: {error})"
+    )]
+    InUse {
+        /// The interface's.
+        name: String,
+        /// What was tried.
+        step: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
     /// The system does not have it, or this process may not.
     #[error("{step}: {error}")]
     System {
@@ -271,6 +305,20 @@ impl OpenError {
     /// Of a step that the system refused.
     fn of(step: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::System { step, error }
+    }
+
+    /// Says what the errors of [`Style::Xdp`] mean that people meet.
+    fn of_xdp(self, setup: &Setup) -> Self {
+        match self {
+            Self::System { step, error } if error.kind() == io::ErrorKind::PermissionDenied => {
+                Self::NotPermitted { step, error }
+            }
+            Self::System { step, error } if error.kind() == io::ErrorKind::ResourceBusy => {
+                let name = setup.interface.as_ref().map_or(String::new(), |it| it.0.clone());
+                Self::InUse { name, step, error }
+            }
+            other => other,
+        }
     }
 }
 

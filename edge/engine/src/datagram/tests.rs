@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use super::{DATAGRAM_BYTES_MAX, OpenError, Receiver, SendStyle, Setup, Style};
+use super::{DATAGRAM_BYTES_MAX, OpenError, Receiver, SendStyle, Setup, Style, interface_of};
 use crate::namespace::VethPair;
 
 /// Longer than anything here takes on a busy machine.
@@ -419,6 +419,32 @@ fn an_interface_is_left_as_it_was() {
         sender.send(b"through it").unwrap();
         let mut bytes = [0; 20];
         assert_eq!(plain.recv(&mut bytes).map(|len| bytes[..len].to_vec()).unwrap(), b"through it");
+    });
+}
+
+#[test]
+fn only_its_peers_frames_are_taken_of_a_connected_socket() {
+    let Some(place) = Place::of(Style::Xdp) else { return };
+    place.receive(|| {
+        let socket = place.socket();
+        let to = socket.local_addr().unwrap();
+        let (peer, other) = (place.sender(to), place.sender(to));
+        let plain = socket.try_clone().unwrap();
+        let stranger = UdpSocket::bind((VethPair::FAR, 0)).unwrap();
+        socket.connect(peer.local_addr().unwrap()).unwrap();
+        let (name, queue) = interface_of(&socket, 100).unwrap();
+        let setup = Setup { interface: Some((name, queue)), ..Setup::default() };
+        let mut receiver = Style::Xdp.open(socket, &setup).unwrap();
+        // Another program cannot have the interface, and says so.
+        let error = Style::Xdp.open(stranger, &setup).err().unwrap().to_string();
+        assert!(error.contains("another program takes the frames of veth0"), "{error}");
+        other.send(b"by the stack").unwrap();
+        peer.send(b"past it").unwrap();
+        let mut came = Came::default();
+        assert_eq!(came.receive(&mut *receiver, |came, _, _| came == 1), (1, 0, 0));
+        assert_eq!(came.0.into_keys().collect::<Vec<_>>(), [peer.local_addr().unwrap()]);
+        plain.set_nonblocking(true).unwrap();
+        assert!(plain.recv(&mut [0; 20]).is_err(), "a connected socket has one peer");
     });
 }
 

@@ -1,5 +1,5 @@
 //! AF_XDP in copy mode: frames of one address and port come into memory of ours, past the kernel's
-//! network stack.
+//! network stack; of a connected socket those of its peer alone.
 //!
 //! A UDP socket is bound to the port all the same, so that nobody else gets it and its peers are not
 //! told that nobody listens. What the program does not take (fragments, other interfaces and queues)
@@ -16,7 +16,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
-use self::program::Program;
+use self::program::{Ends, Program};
 use self::rings::{Offsets, Shared};
 use super::address::{length, part};
 use super::options::{get, wait};
@@ -29,6 +29,10 @@ const CHUNK_BYTES: u32 = 2_048;
 const RECEIVED: u32 = 2_048;
 /// Rooms of frames; a power of two, so that all of them have room in the ring of empty ones.
 const CHUNKS: u32 = 4_096;
+/// Bytes of memory for frames.
+pub const MEMORY_BYTES: usize = CHUNKS as usize * CHUNK_BYTES as usize;
+/// Bytes of a packet that a room holds: the kernel keeps 256 bytes of it, and its head has 14.
+pub(super) const PACKET_BYTES_MAX: usize = CHUNK_BYTES as usize - 256 - 14;
 /// Frames that were sent, of which there are none: the kernel wants the ring all the same.
 const COMPLETED: u32 = 64;
 
@@ -63,8 +67,7 @@ impl Xdp {
         };
         let interface = rustix::net::netdevice::name_to_index(&port, name)
             .map_err(|error| OpenError::of("interface")(error.into()))?;
-        let memory =
-            Block::new(CHUNKS as usize * CHUNK_BYTES as usize).map_err(OpenError::of("memory"))?;
+        let memory = Block::new(MEMORY_BYTES).map_err(OpenError::of("memory"))?;
         let socket = make_socket().map_err(OpenError::of("AF_XDP"))?;
         lend(&socket, &memory).map_err(OpenError::of("XDP_UMEM_REG"))?;
         let (received, empty) = map(&socket).map_err(OpenError::of("the rings of AF_XDP"))?;
@@ -74,7 +77,14 @@ impl Xdp {
         }
         empty.produce_until(first.wrapping_add(CHUNKS));
         bind_patiently(&socket, interface, *queue).map_err(OpenError::of("binding AF_XDP"))?;
-        let program = Program::attach(interface, *queue, to, socket.as_raw_fd())?;
+        let from = match port.peer_addr() {
+            Ok(SocketAddr::V4(from)) => Some(from),
+            Ok(SocketAddr::V6(_)) => return Err(OpenError::NoInterface),
+            // Not connected: from anybody.
+            Err(_) => None,
+        };
+        let socket_fd = socket.as_raw_fd();
+        let program = Program::attach((interface, *queue), Ends { to, from }, socket_fd)?;
         Ok(Self {
             _program: program,
             received,

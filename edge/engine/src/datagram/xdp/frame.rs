@@ -25,7 +25,7 @@ pub(super) const DATA_BYTES: i32 = 14 + 20 + 8;
 
 const IP_TOS: usize = IP + 1;
 const IP_BYTES: usize = IP + 2;
-const IP_FROM: usize = IP + 12;
+pub(super) const IP_FROM: usize = IP + 12;
 const UDP_BYTES: usize = UDP + 4;
 
 /// The datagram in a frame that the program at the interface has let through.

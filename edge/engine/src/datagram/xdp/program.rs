@@ -31,6 +31,15 @@ const QUEUES: u32 = 64;
 /// Bytes of `union bpf_attr` that are told.
 const ATTRIBUTE_BYTES: usize = 128;
 
+/// Whose datagrams the program takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    /// Where they are sent to; the unspecified address is any.
+    pub(super) to: SocketAddrV4,
+    /// Where they have to come from; none is from anybody.
+    pub(super) from: Option<SocketAddrV4>,
+}
+
 /// A program that is in force while this lives. Dropped in this order: first nothing more comes.
 pub(super) struct Program {
     _link: OwnedFd,
@@ -39,12 +48,11 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Puts the program in front of interface `interface` (its index), for the datagrams to `to`
-    /// that come on `queue`, which go to `socket`.
+    /// Puts the program in front of interface `interface` (its index), for the datagrams between these
+    /// ends that come on `queue`, which go to `socket`.
     pub(super) fn attach(
-        interface: u32,
-        queue: u32,
-        to: SocketAddrV4,
+        (interface, queue): (u32, u32),
+        ends: Ends,
         socket: RawFd,
     ) -> Result<Self, OpenError> {
         if queue >= QUEUES {
@@ -52,7 +60,7 @@ impl Program {
         }
         let map = make_map().map_err(OpenError::of("bpf: a map of sockets"))?;
         note_socket(&map, queue, socket).map_err(OpenError::of("bpf: the socket in the map"))?;
-        let program = load(&instructions(to, map.as_raw_fd()))
+        let program = load(&instructions(ends, map.as_raw_fd()))
             .map_err(OpenError::of("bpf: loading the program"))?;
         let link = link(&program, interface)
             .map_err(OpenError::of("bpf: the program at the interface"))?;
@@ -171,10 +179,11 @@ fn short(number: usize) -> i16 {
 }
 
 /// The program: some comparisons, and a call.
-fn instructions(to: SocketAddrV4, map: RawFd) -> Vec<u64> {
+fn instructions(ends: Ends, map: RawFd) -> Vec<u64> {
+    let Ends { to, from } = ends;
     // Bytes of the network, as a load of the machine finds them.
     let number = |bytes: [u8; 2]| i32::from(u16::from_ne_bytes(bytes));
-    let address = i32::from_ne_bytes(to.ip().octets());
+    let address = |of: SocketAddrV4| i32::from_ne_bytes(of.ip().octets());
     let any = to.ip().is_unspecified();
     // What is looked at: how it is loaded, where, what part of it, and what it has to be.
     let looks = [
@@ -183,8 +192,14 @@ fn instructions(to: SocketAddrV4, map: RawFd) -> Vec<u64> {
         (LOAD_1, frame::PROTOCOL, None, 17),
         (LOAD_2, frame::FRAGMENT, Some(number([0x3f, 0xff])), 0),
         (LOAD_2, frame::PORT_TO, None, number(to.port().to_be_bytes())),
-        (LOAD_4, frame::IP_TO, any.then_some(0), if any { 0 } else { address }),
+        (LOAD_4, frame::IP_TO, any.then_some(0), if any { 0 } else { address(to) }),
     ];
+    let looks_at_sender = from.map(|from| {
+        [
+            (LOAD_4, frame::IP_FROM, None, address(from)),
+            (LOAD_2, frame::UDP, None, number(from.port().to_be_bytes())),
+        ]
+    });
     // `data`, `data_end` and `rx_queue_index` of struct xdp_md stand at 0, 4 and 16.
     let mut code = vec![
         instruction(LOAD_4, R2, R1, 0, 0),
@@ -194,7 +209,9 @@ fn instructions(to: SocketAddrV4, map: RawFd) -> Vec<u64> {
     ];
     let mut to_pass = vec![code.len()];
     code.push(instruction(IF_GREATER, R4, R3, 0, 0));
-    for (load, place, mask, wanted) in looks {
+    for (load, place, mask, wanted) in
+        looks.into_iter().chain(looks_at_sender.into_iter().flatten())
+    {
         code.push(instruction(load, R5, R2, short(place), 0));
         code.extend(mask.map(|mask| instruction(AND, R5, 0, 0, mask)));
         to_pass.push(code.len());
@@ -225,7 +242,7 @@ mod tests {
     use std::net::SocketAddrV4;
 
     use super::super::frame::tests::frame;
-    use super::{PASS, REDIRECT_MAP, instructions};
+    use super::{Ends, PASS, REDIRECT_MAP, instructions};
 
     /// What the program does with a frame: runs the few kinds of instructions that it is made of.
     fn run(code: &[u64], frame: &[u8]) -> &'static str {
@@ -283,6 +300,8 @@ mod tests {
     fn only_datagrams_to_the_address_and_port_are_ours() {
         let to: SocketAddrV4 = "192.0.2.2:2000".parse().unwrap();
         let any: SocketAddrV4 = "0.0.0.0:2000".parse().unwrap();
+        let from: SocketAddrV4 = "192.0.2.1:1000".parse().unwrap();
+        let program = |to, from| instructions(Ends { to, from }, 5);
         let ours = frame(b"abc");
         for (place, byte, wanted) in [
             (0, 9, "ours"),
@@ -296,21 +315,29 @@ mod tests {
             (23, 6, "passed"),    // TCP.
             (30, 193, "passed"),  // Another address.
             (33, 3, "passed"),
-            (34, 9, "ours"),   // Another sender.
+            (29, 9, "ours"),   // Another sender.
+            (34, 9, "ours"),   // Another of its ports.
             (36, 1, "passed"), // Another port.
             (37, 1, "passed"),
             (42, 0, "ours"),
         ] {
             let mut odd = ours.clone();
             odd[place] = byte;
-            assert_eq!(run(&instructions(to, 5), &odd), wanted, "byte {place} is {byte}");
+            assert_eq!(run(&program(to, None), &odd), wanted, "byte {place} is {byte}");
+            let of_sender = [26, 27, 28, 29, 34, 35].contains(&place);
+            let wanted_of_one = if of_sender { "passed" } else { wanted };
+            assert_eq!(
+                run(&program(to, Some(from)), &odd),
+                wanted_of_one,
+                "byte {place} is {byte}"
+            );
             let address = (30..34).contains(&place);
             let wanted = if address { "ours" } else { wanted };
-            assert_eq!(run(&instructions(any, 5), &odd), wanted, "byte {place} is {byte}");
+            assert_eq!(run(&program(any, None), &odd), wanted, "byte {place} is {byte}");
         }
-        assert_eq!(run(&instructions(to, 5), &frame(b"")), "ours");
+        assert_eq!(run(&program(to, None), &frame(b"")), "ours");
         for cut in 0..42 {
-            assert_eq!(run(&instructions(to, 5), &ours[..cut]), "passed", "{cut}");
+            assert_eq!(run(&program(to, None), &ours[..cut]), "passed", "{cut}");
         }
     }
 }
