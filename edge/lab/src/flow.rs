@@ -16,7 +16,7 @@ pub(crate) mod lanes;
 pub(crate) mod machine;
 pub(crate) mod meter;
 mod ntttcp;
-mod pace;
+pub(crate) mod pace;
 pub(crate) mod plan;
 mod run;
 mod sequence;

@@ -5,5 +5,6 @@
 
 pub(crate) mod control;
 pub(crate) mod gone;
+pub(crate) mod patience;
 pub(crate) mod protocol;
 pub(crate) mod serve;

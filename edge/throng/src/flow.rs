@@ -236,11 +236,12 @@ mod tests {
             ("flow 127.0.0.1:9 --rate 10", "is not a rate"),
             ("flow 127.0.0.1:9 --rate 10kpps", "no datagrams"),
             ("flow 127.0.0.1:9 --work 1us", "with --udp"),
-            ("flow 127.0.0.1:9 -u -R", "without --udp"),
+            ("flow 127.0.0.1:9 -u -R -t 10m", "10 min at most"),
+            ("flow 127.0.0.1:9 -u -P 2", "without --udp"),
             ("flow 127.0.0.1:9 -u -l 64k", "udp takes 16 to 65507"),
             ("flow 127.0.0.1:9 -u --work 2ms", "1 ms for each"),
             ("flow 127.0.0.1:9 -u --style smoke", "no style is called \"smoke\""),
-            ("flow 127.0.0.1:9 -u --style xdp", "an interface of its own"),
+            ("flow 127.0.0.1:9 -u -m 2,* --style xdp", "one thread (-m 1,*)"),
             ("flow 127.0.0.1:9 -l 17m", "tcp takes 1 to 16777216"),
         ] {
             let error = of(line).err().unwrap_or_default();

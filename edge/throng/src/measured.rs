@@ -1,4 +1,4 @@
-//! What `throng ping` and `throng flow` share: flags that both have, places for a result's files that
+//! What `throng ping`, `throng flow` and `throng load` share: flags that they have, places for a result's files that
 //! were tried before the run, the files, what is printed last, the exit code.
 //!
 //! In: flags and a finished run. Out: files, lines, a code. What is measured is `lab`'s.
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use lab::load::{Finished, Intervals, Summary, advice};
+use lab::load::{Finished, Intervals, Summary, TlsChoice, Trust, advice};
 use lab::ping::Family;
 
 use crate::load::files::{self, Claim};
@@ -70,6 +70,50 @@ pub fn said_token(matches: &ArgMatches) -> anyhow::Result<Option<String>> {
         lab::ping::TOKEN_BYTES_MAX
     );
     Ok(token)
+}
+
+/// The flags of TLS, which [`tls_choice`] reads.
+pub fn tls_args() -> [Arg; 3] {
+    [
+        value(
+            "tls-ca",
+            "FILE",
+            "With https:// and wss://: trust the authorities in this PEM file, and no others; those \
+             of this machine by default",
+        )
+        .value_parser(value_parser!(PathBuf)),
+        flag("tls-insecure", "With https:// and wss://: take any certificate; the result says so")
+            .conflicts_with("tls-ca"),
+        flag(
+            "tls-fresh",
+            "With https:// and wss://: a full handshake for every connection; by default who connects \
+             again resumes its own session",
+        ),
+    ]
+}
+
+/// What is asked for of TLS; `why_not` says why it is not spoken.
+///
+/// # Errors
+/// When something is asked for, and it is not spoken.
+pub fn tls_choice(
+    matches: &ArgMatches,
+    is_spoken: bool,
+    why_not: &str,
+) -> anyhow::Result<TlsChoice> {
+    let ca: Option<&PathBuf> = matches.get_one("tls-ca");
+    let (is_insecure, is_fresh) = (matches.get_flag("tls-insecure"), matches.get_flag("tls-fresh"));
+    for (flag, is_given) in
+        [("tls-ca", ca.is_some()), ("tls-insecure", is_insecure), ("tls-fresh", is_fresh)]
+    {
+        anyhow::ensure!(!is_given || is_spoken, "--{flag}: {why_not}");
+    }
+    let trust = match ca {
+        Some(path) => Trust::File(path.clone()),
+        None if is_insecure => Trust::Anybody,
+        None => Trust::System,
+    };
+    Ok(TlsChoice { trust, resumes: !is_fresh })
 }
 
 /// The flags of a result.

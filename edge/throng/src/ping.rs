@@ -83,8 +83,8 @@ fn kind(matches: &ArgMatches, target: &str) -> Kind {
     ];
     let named = kinds.into_iter().find(|(flag, _)| matches.get_flag(flag)).map(|(_, kind)| kind);
     named.unwrap_or(match target {
-        it if it.starts_with("http://") => Kind::Http,
-        it if it.starts_with("ws://") => Kind::Ws,
+        it if it.starts_with("http://") || it.starts_with("https://") => Kind::Http,
+        it if it.starts_with("ws://") || it.starts_with("wss://") => Kind::Ws,
         _ => Kind::Tcp,
     })
 }
@@ -115,6 +115,8 @@ fn plan(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<Plan> {
     let timeout: Span = word("timeout").unwrap_or("1500ms").parse().context("--timeout")?;
     ensure!(!timeout.0.is_zero(), "--timeout 0 waits for nothing");
     let token = measured::said_token(matches)?;
+    let why_not = "TARGET does not begin with https:// or wss://";
+    let tls = measured::tls_choice(matches, place.tls_name.is_some(), why_not)?;
     Ok(Plan {
         kind,
         is_plain: matches.get_flag("plain"),
@@ -127,6 +129,7 @@ fn plan(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<Plan> {
         streams: matches.get_one("streams").copied().unwrap_or(1),
         buckets: buckets.unwrap_or_default(),
         token,
+        tls,
         timeout: timeout.0,
         busy_poll: matches.get_flag("busy-poll"),
         pin: matches.get_one("pin").copied(),
@@ -166,6 +169,7 @@ mod tests {
         assert_eq!((&*letters.sizes, letters.interval.as_micros()), (&[64, 1_024][..], 1_000));
         assert!(of("ping 127.0.0.1:9 -i 0").unwrap().is_closed());
         assert_eq!(of("ping http://127.0.0.1:9/a").unwrap().kind, Kind::Http);
+        assert_eq!(of("ping wss://127.0.0.1:9/a --tls-insecure").unwrap().kind, Kind::Ws);
     }
 
     #[test]
@@ -184,6 +188,9 @@ mod tests {
             ("ping 127.0.0.1:9 --streams 65", "1..=64"),
             ("ping 127.0.0.1:9 --token a,b\u{1}", "visible ASCII"),
             ("ping 127.0.0.1:9 -6", "no address of IPv6"),
+            ("ping http://127.0.0.1:9 --tls-fresh", "does not begin with https:// or wss://"),
+            ("ping https://127.0.0.1:9 --tls-ca /nowhere/a", "/nowhere/a: No such file"),
+            ("ping wss://127.0.0.1:9 --tls-ca a --tls-insecure", "cannot be used with"),
         ] {
             let error = of(line).err().unwrap_or_default();
             assert!(error.contains(part), "{line}: {error}");

@@ -12,15 +12,18 @@ use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::datagram::{Receiver, SendStyle};
+use engine::datagram::{
+    OpenError, Receiver, SendStyle, Sender, Setup, Style, XDP_BYTES, interface_of,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, recv};
 
 use super::meter::{Stage, Worker};
 use super::pace::Pace;
 use super::sequence::Sequence;
 use super::work::Work;
 use crate::peer::gone::{Gone, would_wait};
-use crate::peer::protocol::{HEAD_BYTES, datagram_head, read_datagram};
+use crate::peer::protocol::{HEAD_BYTES, SILENCE_MAX, datagram_head, read_datagram};
 
 /// How long a thread sleeps at most.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
@@ -39,6 +42,16 @@ const NAP: Duration = Duration::from_micros(200);
 const REFUSED_MAX: u32 = 8;
 /// Says of a datagram's number that it counts.
 const COUNTS: u64 = 1 << 63;
+/// Says that it is none of the flow's datagrams: who is to receive says where, and that it is there. The
+/// rest is the number of its lane.
+const HERE: u64 = 1 << 62;
+/// Such datagrams that are read in one look, at most.
+const HERE_MAX: usize = 64;
+/// Of what a style takes from the kernel at once, at most.
+const PIECE_BYTES: usize = 1 << 16;
+/// How long a receiver may burn before it looks where the flow is: several share a processor, and all of
+/// them are to have looked before the other end is told.
+const BURN_MAX: Duration = Duration::from_millis(20);
 
 /// What a thread sends or receives by TCP.
 pub(crate) struct Streams {
@@ -83,7 +96,9 @@ impl Streams {
                         continue;
                     }
                     let write = |mut stream: &TcpStream, buffer: &mut [u8]| stream.write(buffer);
-                    pace.sent(self.turn(worker, PollFlags::OUT, write)?);
+                    let count = self.turn(worker, PollFlags::OUT, write)?;
+                    worker.set_idle(count == 0);
+                    pace.sent(count);
                 }
             }
         }
@@ -173,22 +188,93 @@ fn rest(wait: Duration) {
     std::thread::sleep(wait.clamp(NAP, LOOK));
 }
 
-/// What a thread sends by UDP.
+/// The first datagram of a lane's socket: where it is. `is_back` where the server is to send.
+pub(crate) fn first_datagram(session: u64, lane: u64, is_back: bool) -> [u8; HEAD_BYTES] {
+    datagram_head(session, if is_back { lane | HERE } else { lane })
+}
+
+/// The lane in the number of such a datagram.
+pub(crate) fn lane_of(number: u64) -> u64 {
+    number & !HERE
+}
+
+/// Hears whether the other end is still there to be sent to: from where it is sent to, by datagrams of
+/// the session, of which nobody else knows the number. So nobody is flooded who does not ask for it.
+pub(crate) struct Hearing {
+    socket: UdpSocket,
+    session: u64,
+    heard_at: Instant,
+    looked_at: Instant,
+}
+
+impl Hearing {
+    /// On a connected socket, whose peer was last heard then.
+    pub(crate) fn new(
+        socket: &UdpSocket,
+        session: u64,
+        heard_at: Instant,
+    ) -> std::io::Result<Self> {
+        Ok(Self { socket: socket.try_clone()?, session, heard_at, looked_at: heard_at })
+    }
+
+    /// Whether it was heard of late.
+    fn is_there(&mut self) -> bool {
+        let now = Instant::now();
+        if now.duration_since(self.looked_at) >= LOOK {
+            self.looked_at = now;
+            let mut head = [0; HEAD_BYTES];
+            for _ in 0..HERE_MAX {
+                match recv(&self.socket, &mut head[..], RecvFlags::DONTWAIT) {
+                    Ok((_, len)) => {
+                        let found = head.get(..len).and_then(read_datagram);
+                        if found.is_some_and(|(session, _)| session == self.session) {
+                            self.heard_at = now;
+                        }
+                    }
+                    // Nothing more, or what an earlier datagram has come back as.
+                    Err(_) => break,
+                }
+            }
+        }
+        now.duration_since(self.heard_at) <= SILENCE_MAX
+    }
+}
+
+/// What a thread sends by UDP; opened by the thread that sends.
 pub(crate) struct Datagrams {
-    pub(crate) socket: UdpSocket,
-    pub(crate) style: SendStyle,
-    pub(crate) session: u64,
-    pub(crate) bytes: usize,
+    sender: Box<dyn Sender>,
+    session: u64,
+    bytes: usize,
+    /// Of an end that sends only to who says that it is there.
+    hearing: Option<Hearing>,
 }
 
 impl Datagrams {
+    pub(crate) fn open(
+        socket: UdpSocket,
+        style: SendStyle,
+        session: u64,
+        bytes: usize,
+    ) -> Result<Self, OpenError> {
+        let bytes = bytes.max(HEAD_BYTES);
+        let sender = style.open(socket, BATCH, bytes)?;
+        Ok(Self { sender, session, bytes, hearing: None })
+    }
+
+    /// Sends only while the other end says that it is there.
+    pub(crate) fn while_heard(self, hearing: Hearing) -> Self {
+        Self { hearing: Some(hearing), ..self }
+    }
+
+    /// Bytes that a style takes for what it sends at once.
+    pub(crate) fn buffer_bytes(style: SendStyle, bytes: usize) -> usize {
+        if style == SendStyle::One { bytes } else { BATCH * bytes }
+    }
+
     /// Sends until the flow is over: datagrams with the session and a number, and a mark at those that
     /// count.
-    pub(crate) fn send(self, worker: &mut Worker, rate: Option<f64>) -> Result<(), Gone> {
-        let bytes = self.bytes.max(HEAD_BYTES);
-        let opened = self.style.open(self.socket, BATCH, bytes);
-        let mut sender = opened.map_err(|error| Gone::Network(std::io::Error::other(error)))?;
-        let mut pace = Pace::new(rate);
+    pub(crate) fn send(mut self, worker: &mut Worker, mut pace: Pace) -> Result<(), Gone> {
+        let bytes = self.bytes;
         // Never the same twice, whatever became of a call.
         let mut number = 0;
         let (mut refused, mut unsent, mut turns) = (0, 0, 0_u64);
@@ -202,6 +288,11 @@ impl Datagrams {
                 Stage::Counted => COUNTS,
                 Stage::WarmUp | Stage::CoolDown => 0,
             };
+            if self.hearing.as_mut().is_some_and(|it| !it.is_there()) {
+                worker.set_idle(true);
+                std::thread::sleep(LOOK);
+                continue;
+            }
             // One alone is timed now and then.
             let is_timed = turns.is_multiple_of(TIMED_EVERY);
             let most = if is_timed { 1 } else { BATCH };
@@ -213,17 +304,19 @@ impl Datagrams {
             }
             turns += 1;
             let began = Instant::now();
+            let session = self.session;
             let head = |index: usize| {
                 let number = number + u64::try_from(index).unwrap_or(0);
-                datagram_head(self.session, number | counts)
+                datagram_head(session, number | counts)
             };
             let count = usize::try_from(due).unwrap_or(1);
-            let sent = sender.send(count, bytes, &mut |index, datagram| {
+            let sent = self.sender.send(count, bytes, &mut |index, datagram| {
                 datagram[..HEAD_BYTES].copy_from_slice(&head(index));
             });
             match sent {
                 Ok(sent) => {
                     refused = 0;
+                    worker.set_idle(false);
                     worker.tally.calls += sent.calls;
                     worker.tally.datagrams += sent.datagrams;
                     let each = u64::try_from(bytes).unwrap_or(0);
@@ -253,6 +346,39 @@ fn is_full(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
 }
 
+/// Opens a receiver of a flow's datagrams, in the thread that is to receive, on a connected socket.
+pub(crate) fn receiver(
+    style: Style,
+    socket: UdpSocket,
+    mut setup: Setup,
+) -> Result<Box<dyn Receiver>, OpenError> {
+    if style == Style::Xdp {
+        setup.interface = Some(interface_of(&socket, setup.datagram_bytes_max)?);
+    }
+    style.open(socket, &setup)
+}
+
+/// Bytes that a style takes for what it receives.
+pub(crate) fn receiver_bytes(style: Style, setup: &Setup) -> usize {
+    match style {
+        Style::Recv | Style::Epoll => setup.datagram_bytes_max,
+        // Rooms of pieces, which may hold merged ones.
+        Style::Mmsg | Style::Gro | Style::Uring | Style::UringGro => setup.batch * PIECE_BYTES,
+        Style::Xdp => XDP_BYTES,
+    }
+}
+
+/// How a receiver of a flow's datagrams is set up, which burns so much for each.
+pub(crate) fn setup(bytes: u32, work: Duration) -> Setup {
+    let usual = Setup::default();
+    let fits = BURN_MAX.as_nanos().checked_div(work.as_nanos()).unwrap_or(u128::MAX);
+    Setup {
+        batch: usize::try_from(fits).unwrap_or(usual.batch).clamp(1, usual.batch),
+        datagram_bytes_max: usize::try_from(bytes).unwrap_or(0),
+        ..usual
+    }
+}
+
 /// Receives datagrams of one session until the flow is over, and burns `work` for each.
 pub(crate) fn receive_datagrams(
     receiver: &mut dyn Receiver,
@@ -261,6 +387,7 @@ pub(crate) fn receive_datagrams(
     work: Work,
 ) -> std::io::Result<()> {
     let mut sequence = Sequence::new();
+    let mut turns = 0_u64;
     loop {
         // Asking takes a while; it is needed when a stretch begins.
         if worker.is_due() {
@@ -270,8 +397,12 @@ pub(crate) fn receive_datagrams(
             return Ok(());
         }
         let (mut bytes, mut datagrams, mut foreign) = (0, 0, 0);
+        let began = turns.is_multiple_of(TIMED_EVERY).then(Instant::now);
+        turns += 1;
         let batch =
             receiver.receive(LOOK, &mut |datagram| match read_datagram(datagram.bytes) {
+                // What this end has said of itself, come back.
+                Some((of, number)) if of == session && number & HERE != 0 => {}
                 Some((of, number)) if of == session => {
                     sequence.take(number & !COUNTS, number & COUNTS != 0);
                     bytes += u64::try_from(datagram.bytes.len()).unwrap_or(0);
@@ -280,6 +411,9 @@ pub(crate) fn receive_datagrams(
                 }
                 _ => foreign += 1,
             })?;
+        if let Some(began) = began.filter(|_| batch.datagrams > 0) {
+            worker.record(began);
+        }
         let tally = &mut worker.tally;
         tally.bytes += bytes;
         tally.datagrams += datagrams;
@@ -299,8 +433,9 @@ mod tests {
     use engine::datagram::{SendStyle, Setup, Style};
 
     use super::super::meter::{Beat, Lane, Stage, Worker, totals};
+    use super::super::pace::Pace;
     use super::super::work::Work;
-    use super::{Datagrams, Streams, receive_datagrams};
+    use super::{Datagrams, Hearing, Streams, first_datagram, lane_of, receive_datagrams, setup};
 
     fn worker(beat: &Arc<Beat>) -> (Worker, Arc<Lane>) {
         let lane = Arc::new(Lane::default());
@@ -360,9 +495,8 @@ mod tests {
         beat.begin(1, Stage::Counted);
         let threads = [
             std::thread::spawn(move || {
-                let style = SendStyle::One;
-                let datagrams = Datagrams { socket: from, style, session: 7, bytes: 100 };
-                datagrams.send(&mut sends, Some(1_000.0)).unwrap();
+                let datagrams = Datagrams::open(from, SendStyle::One, 7, 100).unwrap();
+                datagrams.send(&mut sends, Pace::new(Some(1_000.0))).unwrap();
             }),
             std::thread::spawn(move || {
                 let mut it = Style::Recv.open(to, &Setup::default()).unwrap();
@@ -387,5 +521,33 @@ mod tests {
         assert_eq!((received.counted, received.bytes), (received.came, 100 * received.came));
         // A thousand a second: fifty take fifty milliseconds at least.
         assert!(took_ms >= 45 && sent.datagrams >= received.came, "{took_ms} {sent:?}");
+    }
+
+    #[test]
+    fn whoever_is_silent_or_says_another_sessions_number_is_not_there() {
+        let (to, from) = (UdpSocket::bind("127.0.0.1:0"), UdpSocket::bind("127.0.0.1:0"));
+        let (to, from) = (to.unwrap(), from.unwrap());
+        from.connect(to.local_addr().unwrap()).unwrap();
+        to.connect(from.local_addr().unwrap()).unwrap();
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(3)).unwrap();
+        let mut hearing = Hearing::new(&from, 7, long_ago).unwrap();
+        for (session, wanted) in [(8, false), (7, true)] {
+            to.send(&first_datagram(session, 5, true)).unwrap();
+            hearing.looked_at = long_ago;
+            assert_eq!(hearing.is_there(), wanted, "{session}");
+        }
+        hearing.heard_at = long_ago;
+        assert!(!hearing.is_there());
+        let first = first_datagram(7, 5, true);
+        let (session, number) = crate::peer::protocol::read_datagram(&first).unwrap();
+        assert_eq!((session, lane_of(number)), (7, 5));
+    }
+
+    #[test]
+    fn who_burns_much_looks_up_often() {
+        for (work_ns, wanted) in [(0, 64), (200, 64), (1_000_000, 20), (50_000_000, 1)] {
+            let it = setup(1_200, Duration::from_nanos(work_ns));
+            assert_eq!((it.batch, it.datagram_bytes_max), (wanted, 1_200), "{work_ns}");
+        }
     }
 }

@@ -16,6 +16,8 @@ const DEBT_MAX: Duration = Duration::from_millis(100);
 pub(crate) struct Pace {
     /// None: at once.
     interval_ns: Option<f64>,
+    /// What is given up was not asked for.
+    is_ceiling: bool,
     /// Since the schedule began: sent, or given up.
     gone: u64,
     missed: u64,
@@ -27,7 +29,12 @@ impl Pace {
     /// So many a second; none is as fast as can be.
     pub(crate) fn new(per_s: Option<f64>) -> Self {
         let interval_ns = per_s.filter(|per_s| *per_s > 0.0).map(|per_s| 1e9 / per_s);
-        Self { interval_ns, gone: 0, missed: 0, from_ns: None }
+        Self { interval_ns, is_ceiling: false, gone: 0, missed: 0, from_ns: None }
+    }
+
+    /// As fast as can be, but not faster than so many a second.
+    pub(crate) fn at_most(per_s: f64) -> Self {
+        Self { is_ceiling: true, ..Self::new(Some(per_s)) }
     }
 
     /// How many are due, `most` at most.
@@ -57,9 +64,9 @@ impl Pace {
         Duration::from_nanos(due_ns.saturating_sub(now_ns))
     }
 
-    /// Given up until now.
+    /// Due, and given up until now.
     pub(crate) fn missed(&self) -> u64 {
-        self.missed
+        if self.is_ceiling { 0 } else { self.missed }
     }
 }
 

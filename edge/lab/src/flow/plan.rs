@@ -29,6 +29,8 @@ pub(crate) const BUFFER_BYTES_MAX: u32 = 16 << 20;
 pub(crate) const DATAGRAM_BYTES: [u32; 2] = [16, 65_507];
 /// Processor time that is burned for each datagram, at most.
 pub(crate) const WORK_MAX: Duration = Duration::from_millis(1);
+/// How long the server sends datagrams, at most: nothing on the way tells it to slow down.
+pub(crate) const BACK_MAX: Duration = Duration::from_mins(10);
 /// Longest time of each stage.
 const STAGE_MAX: Duration = Duration::from_hours(24);
 /// Shortest time that is counted.
@@ -105,6 +107,12 @@ pub enum PlanError {
     /// Nothing would be counted, or for too long.
     #[error("-t counts 100 ms at least, and no stage lasts longer than 24 h")]
     Time,
+    /// Longer than a server sends datagrams.
+    #[error(
+        "--udp --reverse lasts {} min at most, -W, -t and -C together: nothing on the way tells a \
+         server that sends datagrams to slow down", BACK_MAX.as_secs() / 60
+    )]
+    BackTime,
     /// Datagrams only.
     #[error("{0} is of datagrams: with --udp")]
     OnlyUdp(&'static str),
@@ -114,9 +122,9 @@ pub enum PlanError {
     /// More than a receiver is to burn.
     #[error("--work burns 1 ms for each datagram at most")]
     Work,
-    /// A style of an interface, not of a socket.
-    #[error("--style xdp takes frames from an interface of its own: `throng flow styles` has one")]
-    Interface,
+    /// A queue of an interface gives its frames to one socket.
+    #[error("--style xdp receives what one socket sends: one thread (-m 1,*)")]
+    OneByXdp,
 }
 
 impl FromStr for Mapping {
@@ -231,6 +239,11 @@ impl Plan {
         Some(per_s / float(u64::from(senders.max(1))))
     }
 
+    /// All stages together.
+    fn span(&self) -> Duration {
+        self.warm_up.saturating_add(self.counted).saturating_add(self.cool_down)
+    }
+
     /// Finds out whether this can be run.
     ///
     /// # Errors
@@ -267,12 +280,14 @@ impl Plan {
 
     fn check_protocol(&self) -> Result<(), PlanError> {
         match self.protocol {
-            Protocol::Udp if self.style == Style::Xdp => Err(PlanError::Interface),
+            Protocol::Udp if self.style == Style::Xdp && self.threads() > 1 => {
+                Err(PlanError::OneByXdp)
+            }
             Protocol::Tcp if matches!(self.rate, Some(Rate::Datagrams(_))) => {
                 Err(PlanError::RateOfTcp)
             }
             Protocol::Tcp if !self.work.is_zero() => Err(PlanError::OnlyUdp("--work")),
-            Protocol::Udp if self.is_back => Err(PlanError::OnlyTcp("--reverse")),
+            Protocol::Udp if self.is_back && self.span() > BACK_MAX => Err(PlanError::BackTime),
             Protocol::Udp if self.per_thread > 1 => Err(PlanError::OnlyTcp("-P")),
             Protocol::Udp if self.work > WORK_MAX => Err(PlanError::Work),
             Protocol::Tcp | Protocol::Udp => Ok(()),

@@ -28,6 +28,7 @@ use crate::measure::percentiles::Times;
 use crate::measure::processors::cpus;
 use crate::peer::control::{Control, Dial};
 use crate::peer::gone::Gone;
+use crate::peer::patience::Patience;
 use crate::peer::protocol::Service;
 
 /// How often the control connection is looked at.
@@ -79,9 +80,12 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, FlowError> {
         addr: plan.place.addr,
         token: plan.token.as_deref(),
         timeout: plan.timeout,
+        stop: &plan.stop,
     };
     let mut control = Control::open(dial).map_err(gone)?;
-    ask(&mut control, &asked(plan).line(), "ready", plan.timeout).map_err(gone)?;
+    let ready = ask(&mut control, &asked(plan).line(), "ready", dial.patience()).map_err(gone)?;
+    let each_bits = 8.0 * float(u64::from(plan.bytes)) * float(u64::from(plan.connections()));
+    let most_bits = words::read_most(&ready).map(|most| most * each_bits);
     let connected = Threads::connect(plan, dial, &mut control).map_err(gone)?;
     if plan.stop.load(Ordering::Relaxed) {
         return Err(FlowError::Stopped);
@@ -101,6 +105,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, FlowError> {
         counted: None,
         ended: None,
         missed: 0,
+        most_bits,
     };
     Ok(run.all(watch).finish(&ops))
 }
@@ -110,11 +115,11 @@ pub(super) fn ask(
     control: &mut Control,
     line: &str,
     word: &str,
-    timeout: Duration,
+    patience: Patience<'_>,
 ) -> Result<String, Gone> {
     control.say(line)?;
-    let deadline = Instant::now() + timeout;
     loop {
+        patience.go_on()?;
         control.turn()?;
         if let Some(answer) = control.line(word) {
             return Ok(answer);
@@ -123,8 +128,8 @@ pub(super) fn ask(
             let text = no.split_once(' ').map_or(&*no, |it| it.1);
             return Err(Gone::Refused(crate::measure::text::one_line(text)));
         }
-        if Instant::now() > deadline {
-            return Err(Gone::Mute(timeout));
+        if patience.is_up() {
+            return Err(Gone::Mute(patience.timeout()));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -139,6 +144,7 @@ fn asked(plan: &Plan) -> Asked {
         core: plan.remote_core,
         work: plan.work,
         style: plan.style.name().to_owned(),
+        send_style: plan.send_style.name().to_owned(),
         rate: plan.rate_of_each(plan.connections()).filter(|_| plan.is_back),
     }
 }
@@ -272,6 +278,8 @@ struct Run<'a> {
     ended: Option<Gone>,
     /// Due and not sent until the last mark.
     missed: u64,
+    /// Bits a second that the server sends at most, where no rate was asked for.
+    most_bits: Option<f64>,
 }
 
 /// What is known when nothing more is sent.
@@ -305,6 +313,7 @@ impl<'a> Run<'a> {
     fn wait_until(&mut self, at: Instant, watch: Watch<'_>) -> bool {
         loop {
             self.look_at_control();
+            self.threads.say_here();
             let goes_on = self.tell_seconds(watch);
             if let Some(gone) = self.threads.failure() {
                 self.ended = self.ended.take().or(Some(gone));
@@ -463,8 +472,16 @@ impl<'a> Run<'a> {
             }
         }
         self.look_at_control();
+        // Who receives streams has got what there is; datagrams may be under way.
+        let is_last_here = self.plan.is_back && self.plan.protocol == Protocol::Udp;
+        if is_last_here {
+            self.threads.drain();
+        }
         self.threads.beat.begin(u32::MAX, Stage::Over);
         self.threads.join();
+        if is_last_here {
+            last = Some(totals(&self.threads.lanes, u32::MAX, Duration::ZERO));
+        }
         self.tell_seconds(watch);
         if let Some(control) = self.control.take() {
             let is_stopped = self.plan.stop.load(Ordering::Relaxed);
@@ -502,7 +519,7 @@ impl Done<'_> {
             }
         }
         flow.connections_tcp = connections;
-        summary.notes = own_notes(run.plan, flow, run.missed);
+        summary.notes = own_notes(run.plan, flow, (run.missed, run.most_bits));
         Finished { summary: collector.summary, intervals: collector.intervals }
     }
 }
@@ -539,7 +556,11 @@ fn deliveries(it: &FlowDatagrams) -> Deliveries {
 }
 
 /// What a reader should know besides.
-fn own_notes(plan: &Plan, flow: &FlowSummary, missed: u64) -> Vec<String> {
+fn own_notes(
+    plan: &Plan,
+    flow: &FlowSummary,
+    (missed, most_bits): (u64, Option<f64>),
+) -> Vec<String> {
     let online = crate::doctor::facts::online(&crate::doctor::Tree::here());
     let own = cpus();
     let places = notes::Places { own: &own, online: &online, pin: None };
@@ -550,6 +571,20 @@ fn own_notes(plan: &Plan, flow: &FlowSummary, missed: u64) -> Vec<String> {
              to hand over to the receiver, and there is no network between them"
                 .to_owned(),
         );
+    }
+    for (name, end) in [("sender", &flow.sender), ("receiver", &flow.receiver)] {
+        if flow.goodput_bits <= 0.0 && end.counted_s <= 0.0 {
+            notes.push(format!(
+                "the {name} did not get to say what it had done when the counted time began and ended: \
+                 its machine is too busy, and its figures mean nothing"
+            ));
+        }
+    }
+    if let Some(most) = most_bits {
+        notes.push(format!(
+            "the server sends {} of datagrams at most, and more was not tried: its --send-rate",
+            bits(most)
+        ));
     }
     if missed > 0 {
         notes.push(format!(

@@ -243,7 +243,8 @@ fn machines(out: &mut String, flow: &FlowSummary) -> std::fmt::Result {
 
 /// What a whole machine did, in one line.
 pub(crate) fn machine(end: &FlowEnd) -> Option<String> {
-    let it = end.machine?;
+    // Without a time of its own there is no rate.
+    let it = end.machine.filter(|_| end.counted_s > 0.0)?;
     let all_s = it.user_s + it.system_s + it.idle_s + it.interrupt_s + it.softirq_s + it.steal_s;
     let of = |seconds: f64| format!("{:.0} %", 100.0 * seconds / all_s.max(1e-9));
     let per_s = |count: u64| group_f64(float(count) / end.counted_s.max(1e-9));

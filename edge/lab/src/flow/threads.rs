@@ -10,21 +10,25 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::lanes::{Datagrams, LOOK, Streams};
+use super::lanes::{Datagrams, LOOK, Streams, first_datagram, receive_datagrams, receiver, setup};
 use super::meter::{Beat, Lane, Stage, Worker};
+use super::pace::Pace;
 use super::plan::Plan;
 use super::run::ask;
 use super::tcp_info::TcpInfo;
 use super::words::Protocol;
+use super::work::Work;
 use crate::load::FlowConnection;
 use crate::measure::percentiles::Times;
 use crate::measure::processors::pin_thread;
 use crate::peer::control::{Control, Dial, greet};
 use crate::peer::gone::Gone;
-use crate::peer::protocol::{Hello, Role, Service, datagram_head, read_datagram};
+use crate::peer::protocol::{BEAT, HEAD_BYTES, Hello, Role, Service};
 
 /// How often the first datagram of a socket is sent until it comes back.
 const AGAIN: Duration = Duration::from_millis(150);
+/// How long datagrams may take that were under way, or in a socket, when the last was sent.
+const DRAIN_MAX: Duration = Duration::from_millis(600);
 
 /// Connections, or sockets of datagrams.
 pub(super) enum Connected {
@@ -38,6 +42,9 @@ pub(super) struct Threads {
     pub(super) lanes: Vec<Arc<Lane>>,
     handles: Vec<JoinHandle<()>>,
     failures: Receiver<Gone>,
+    /// Sockets that the server sends to as long as it hears from them, with what they say.
+    heard: Vec<(UdpSocket, [u8; HEAD_BYTES])>,
+    heard_at: Option<Instant>,
     /// Of TCP.
     streams: Vec<Arc<TcpStream>>,
     /// What TCP knew when the counted time began, and what became of each connection in it.
@@ -72,9 +79,9 @@ impl Threads {
                     if plan.stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    sockets.push(socket(dial, control, u64::from(lane))?);
+                    sockets.push(socket(dial, control, (u64::from(lane), plan.is_back))?);
                 }
-                ask(control, "open\n", "opened", plan.timeout)?;
+                ask(control, "open\n", "opened", dial.patience())?;
                 Ok(Connected::Udp(sockets, control.session))
             }
         }
@@ -88,6 +95,8 @@ impl Threads {
             lanes: Vec::new(),
             handles: Vec::new(),
             failures,
+            heard: heard(plan, &connected)?,
+            heard_at: None,
             streams: match &connected {
                 Connected::Tcp(streams) => streams.clone(),
                 Connected::Udp(..) => Vec::new(),
@@ -95,40 +104,26 @@ impl Threads {
             from: Vec::new(),
             counted: Vec::new(),
         };
-        let rate = plan.rate_of_each(plan.threads());
-        let (bytes, is_back) = (usize::try_from(plan.bytes).unwrap_or(0), plan.is_back);
         let parts: Vec<Part> = match connected {
             Connected::Tcp(streams) => {
                 let each = usize::try_from(plan.per_thread).unwrap_or(1).max(1);
                 streams.chunks(each).map(|it| Part::Tcp(it.to_vec())).collect()
             }
-            Connected::Udp(sockets, session) => sockets
-                .into_iter()
-                .map(|socket| {
-                    Part::Udp(Datagrams { socket, style: plan.send_style, session, bytes })
-                })
-                .collect(),
+            Connected::Udp(sockets, session) => {
+                sockets.into_iter().map(|socket| Part::Udp(socket, session)).collect()
+            }
         };
         for ((index, part), core) in parts.into_iter().enumerate().zip(plan.cores()) {
             let lane = Arc::new(Lane::default());
             let worker = Worker::new(threads.beat.clone(), lane.clone());
             let told = told.clone();
             let thread = std::thread::Builder::new().name(format!("flow-{index}"));
+            let plan = plan.clone();
             let live = move || {
                 let mut worker = worker;
                 let pinned = core.map_or(Ok(()), pin_thread);
                 let pinned = pinned.map_err(|error| Gone::Network(std::io::Error::other(error)));
-                let lived = pinned.and_then(|()| match part {
-                    Part::Tcp(streams) => {
-                        let mut streams = Streams::new(streams, bytes).map_err(Gone::Network)?;
-                        if is_back {
-                            streams.receive(&mut worker)
-                        } else {
-                            streams.send(&mut worker, rate)
-                        }
-                    }
-                    Part::Udp(datagrams) => datagrams.send(&mut worker, rate),
-                });
+                let lived = pinned.and_then(|()| part.live(&plan, &mut worker));
                 let is_over = worker.look() == Stage::Over;
                 // Whoever asked may have stopped asking.
                 let _ = match lived {
@@ -141,6 +136,27 @@ impl Threads {
             threads.lanes.push(lane);
         }
         Ok(threads)
+    }
+
+    /// Says to a server that sends datagrams that this end is there; to be called several times a
+    /// second.
+    pub(super) fn say_here(&mut self) {
+        if self.heard.is_empty() || self.heard_at.is_some_and(|at| at.elapsed() < BEAT) {
+            return;
+        }
+        self.heard_at = Some(Instant::now());
+        for (socket, first) in &self.heard {
+            // One that is lost is followed by others.
+            let _ = socket.send(first);
+        }
+    }
+
+    /// Waits until nothing more comes.
+    pub(super) fn drain(&self) {
+        let deadline = Instant::now() + DRAIN_MAX;
+        while self.lanes.iter().any(|it| !it.is_idle()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Why a thread has ended before its time, if one has.
@@ -196,11 +212,55 @@ impl Drop for Threads {
 /// A thread's part.
 enum Part {
     Tcp(Vec<Arc<TcpStream>>),
-    Udp(Datagrams),
+    Udp(UdpSocket, u64),
+}
+
+impl Part {
+    /// Sends or receives until the flow is over.
+    fn live(self, plan: &Plan, worker: &mut Worker) -> Result<(), Gone> {
+        let rate = plan.rate_of_each(plan.threads());
+        let bytes = usize::try_from(plan.bytes).unwrap_or(0);
+        match self {
+            Self::Tcp(streams) => {
+                let mut streams = Streams::new(streams, bytes).map_err(Gone::Network)?;
+                if plan.is_back { streams.receive(worker) } else { streams.send(worker, rate) }
+            }
+            Self::Udp(socket, session) if plan.is_back => {
+                let opened = receiver(plan.style, socket, setup(plan.bytes, plan.work));
+                let style = plan.style.name();
+                let mut receiver =
+                    opened.map_err(|error| Gone::Style { flag: "--style", style, error })?;
+                let received =
+                    receive_datagrams(&mut *receiver, worker, session, Work::of(plan.work));
+                received.map_err(Gone::Network)
+            }
+            Self::Udp(socket, session) => {
+                let opened = Datagrams::open(socket, plan.send_style, session, bytes);
+                let style = plan.send_style.name();
+                let datagrams =
+                    opened.map_err(|error| Gone::Style { flag: "--send-style", style, error })?;
+                datagrams.send(worker, Pace::new(rate))
+            }
+        }
+    }
+}
+
+/// The sockets that say where they are, if the server is to send datagrams to them.
+fn heard(
+    plan: &Plan,
+    connected: &Connected,
+) -> std::io::Result<Vec<(UdpSocket, [u8; HEAD_BYTES])>> {
+    match connected {
+        Connected::Udp(sockets, session) if plan.is_back => (0..)
+            .zip(sockets)
+            .map(|(lane, it)| Ok((it.try_clone()?, first_datagram(*session, lane, true))))
+            .collect(),
+        Connected::Udp(..) | Connected::Tcp(_) => Ok(Vec::new()),
+    }
 }
 
 fn stream(dial: Dial<'_>, session: u64) -> Result<TcpStream, Gone> {
-    let mut stream = dial.connect()?;
+    let stream = dial.connect()?;
     let hello = Hello {
         service: Service::Flow,
         role: Role::Tcp,
@@ -208,7 +268,7 @@ fn stream(dial: Dial<'_>, session: u64) -> Result<TcpStream, Gone> {
         session: Some(session),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    greet(&mut stream, &hello, dial.timeout)?;
+    greet(&stream, &hello, dial.patience())?;
     // A flow is written as a plain program writes it: small pieces may go together.
     stream.set_nodelay(false).map_err(Gone::Network)?;
     Ok(stream)
@@ -216,7 +276,11 @@ fn stream(dial: Dial<'_>, session: u64) -> Result<TcpStream, Gone> {
 
 /// A socket whose first datagram has come back: so the server knows where this lane's come from, and
 /// this end that they come through.
-fn socket(dial: Dial<'_>, control: &mut Control, lane: u64) -> Result<UdpSocket, Gone> {
+fn socket(
+    dial: Dial<'_>,
+    control: &mut Control,
+    (lane, is_back): (u64, bool),
+) -> Result<UdpSocket, Gone> {
     let any: IpAddr = match dial.addr {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -226,15 +290,14 @@ fn socket(dial: Dial<'_>, control: &mut Control, lane: u64) -> Result<UdpSocket,
     connected.map_err(|error| Gone::connecting((dial.addr, dial.timeout), true, error))?;
     socket.set_read_timeout(Some(AGAIN)).map_err(Gone::Network)?;
     socket.set_write_timeout(Some(LOOK)).map_err(Gone::Network)?;
-    let head = datagram_head(control.session, lane);
-    let deadline = Instant::now() + dial.timeout;
+    let first = first_datagram(control.session, lane, is_back);
+    let patience = dial.patience();
     let mut answer = [0; 64];
-    while Instant::now() < deadline {
+    while !patience.is_up() {
+        patience.go_on()?;
         control.turn()?;
-        match socket.send(&head).and_then(|_| socket.recv(&mut answer)) {
-            Ok(len) if read_datagram(&answer[..len]) == Some((control.session, lane)) => {
-                return Ok(socket);
-            }
+        match socket.send(&first).and_then(|_| socket.recv(&mut answer)) {
+            Ok(len) if answer[..len] == first => return Ok(socket),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                 return Err(Gone::PortClosed);
             }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! > flow protocol=tcp back=0 lanes=4 bytes=131072 core=- work=0 style=recv    asks
-//! < ready lanes=4                                                             or `no WORD text`
+//! < ready lanes=4 most=…                                                      or `no WORD text`
 //! > open                                                                      of datagrams: they come
 //! < opened lanes=4
 //! > begin number=1 stage=warm-up                                              a stretch begins
@@ -14,7 +14,8 @@
 //! ```
 //!
 //! Between asking and the first stretch the connections of the flow are made, or its first datagrams
-//! sent. In: lines of strangers. Out: what they say; names that are not known are left out, and values
+//! sent. Where the server sends datagrams, each socket that receives goes on to send such first ones
+//! twice a second: who is silent is sent nothing. In: lines of strangers. Out: what they say; names that are not known are left out, and values
 //! that are no numbers are 0.
 
 use std::fmt::Write as _;
@@ -60,8 +61,9 @@ pub(crate) struct Asked {
     pub(crate) core: Option<usize>,
     /// Burned for each datagram.
     pub(crate) work: Duration,
-    /// How datagrams are received.
+    /// How datagrams are received, if the server receives them, and how they are sent if it sends.
     pub(crate) style: String,
+    pub(crate) send_style: String,
     /// Calls a second of each lane, if the server is to send at a rate.
     pub(crate) rate: Option<f64>,
 }
@@ -71,14 +73,21 @@ impl Asked {
         let core = self.core.map_or("-".to_owned(), |core| core.to_string());
         let rate = self.rate.map_or("-".to_owned(), |rate| rate.to_string());
         format!(
-            "flow protocol={} back={} lanes={} bytes={} core={core} work={} style={} rate={rate}\n",
+            "flow protocol={} back={} lanes={} bytes={} core={core} work={} style={} send={} \
+             rate={rate}\n",
             self.protocol.word(),
             u8::from(self.is_back),
             self.lanes,
             self.bytes,
             self.work.as_nanos(),
             self.style,
+            self.send_style,
         )
+    }
+
+    /// Whether the server is to burn processor time for what it receives.
+    pub(crate) fn burns(&self) -> bool {
+        self.protocol == Protocol::Udp && !self.is_back && !self.work.is_zero()
     }
 
     /// Reads what stands behind the word.
@@ -98,6 +107,7 @@ impl Asked {
             core: fields.text("core").and_then(|it| it.parse().ok()),
             work: Duration::from_nanos(fields.number("work")),
             style: fields.text("style").unwrap_or_default().to_owned(),
+            send_style: fields.text("send").unwrap_or_default().to_owned(),
             rate: rate.filter(|it| it.is_finite() && *it > 0.0),
         })
     }
@@ -115,6 +125,19 @@ impl<'a> Fields<'a> {
     fn number(&self, name: &str) -> u64 {
         self.text(name).and_then(|it| it.parse().ok()).unwrap_or(0)
     }
+}
+
+/// What is said to who may have what it asked for: its connections or sockets, and how many datagrams a
+/// second each is sent at most, where that is not its own choice.
+pub(crate) fn ready(lanes: u32, most: Option<f64>) -> String {
+    let most = most.map_or(String::new(), |most| format!(" most={most}"));
+    format!("ready lanes={lanes}{most}\n")
+}
+
+/// Reads of what stands behind the word how many datagrams a second are sent at most.
+pub(crate) fn read_most(line: &str) -> Option<f64> {
+    let most = Fields(line).text("most").and_then(|it| it.parse::<f64>().ok());
+    most.filter(|it| it.is_finite() && *it > 0.0)
 }
 
 /// A beginning of a stretch, as it is said.
@@ -291,6 +314,7 @@ mod tests {
 
     use super::{
         Asked, Machine, Protocol, Stage, Totals, begin, connection, read_begin, read_connection,
+        read_most, ready,
     };
     use crate::load::FlowConnection;
     use crate::peer::protocol::LINE_BYTES_MAX;
@@ -310,12 +334,15 @@ mod tests {
                 is_back: true,
                 core: Some(1),
                 work: Duration::from_nanos(200),
+                send_style: "gso".to_owned(),
                 rate: Some(1.5e6),
                 ..Asked::default()
             },
         ] {
             assert_eq!(Asked::read(rest(&asked.line())), Some(asked));
         }
+        assert_eq!(read_most(rest(&ready(3, Some(1.5)))), Some(1.5));
+        assert_eq!(read_most(rest(&ready(3, None))), None);
         assert_eq!(read_begin(rest(&begin(7, Stage::CoolDown))), Some((7, Stage::CoolDown)));
         let it = FlowConnection {
             retransmits: 5,

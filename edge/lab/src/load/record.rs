@@ -13,6 +13,7 @@ use crate::measure::percentiles::Times;
 
 pub(crate) mod kind;
 pub(crate) mod limit;
+pub(crate) mod tls;
 
 /// Kinds of error that are told apart, at most; further ones are counted as `other`.
 pub(crate) const ERROR_KINDS_MAX: usize = 128;

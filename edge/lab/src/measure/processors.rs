@@ -1,7 +1,8 @@
 //! Which processors threads and processes may use, and binding them.
 //! Source: sched_setaffinity(2).
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::process::{getpriority_process, setpriority_process};
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
 use super::target::TargetError;
 
@@ -15,6 +16,33 @@ pub(crate) fn pin_thread(cpu: usize) -> Result<(), TargetError> {
         Err(std::io::Error::other("no such processor"))
     };
     result.map_err(|error| TargetError::Pin { cpu, error })
+}
+
+/// Steps of priority that [`give_way`] goes down, and the lowest there is: three times less of a
+/// processor than others who want it, which on a busy machine is enough to be measured. Source:
+/// setpriority(2), sched(7).
+const STEPS_DOWN: i32 = 5;
+const LOWEST: i32 = 19;
+
+/// The processor that [`give_way`] leaves; none where there is one alone.
+pub(crate) fn kept_free() -> Option<usize> {
+    match *cpus() {
+        [first, _, ..] => Some(first),
+        _ => None,
+    }
+}
+
+/// Lets others go before the calling thread, for good: it has a lower priority than they, and stays away
+/// from one processor where there are several. Anybody may do that.
+pub(crate) fn give_way() {
+    // In Linux priorities are of threads.
+    let thread = Some(gettid());
+    let before = getpriority_process(thread).unwrap_or(0);
+    let _ = setpriority_process(thread, (before + STEPS_DOWN).min(LOWEST));
+    if let (Some(kept), Ok(mut set)) = (kept_free(), sched_getaffinity(None)) {
+        set.unset(kept);
+        let _ = sched_setaffinity(None, &set);
+    }
 }
 
 /// Gives the calling thread its processors back when dropped: a run binds it, and the next run has
@@ -73,13 +101,28 @@ pub(crate) fn may_run_on(pid: u32, cpu: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Unbind, cpus, pin_thread};
+    use super::{Unbind, cpus, give_way, pin_thread};
     use crate::doctor::{Tree, facts::online};
 
     #[test]
     fn processors_of_the_machine_are_those_that_are_online() {
         let online = online(&Tree::here());
         assert!(cpus().iter().all(|cpu| online.contains(cpu)));
+    }
+
+    #[test]
+    fn whoever_gives_way_leaves_a_processor_and_goes_last() {
+        let (before, nice_before) = (cpus(), super::getpriority_process(None).unwrap());
+        let (after, nice) = std::thread::spawn(|| {
+            give_way();
+            let thread = Some(rustix::thread::gettid());
+            (cpus(), super::getpriority_process(thread).unwrap())
+        })
+        .join()
+        .unwrap();
+        let kept = usize::from(before.len() > 1);
+        assert_eq!((&*after, nice), (&before[kept..], (nice_before + 5).min(19)));
+        assert_eq!(cpus(), before, "other threads stay as they are");
     }
 
     #[test]

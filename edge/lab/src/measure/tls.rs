@@ -9,17 +9,21 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ClientSessionStore, Resumption};
 use rustls::crypto::{
     WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
 };
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
 
 /// Bytes of a file of certificates, at most: those of a whole system are a quarter of a megabyte.
 const TLS_CA_BYTES_MAX: usize = 4 << 20;
+/// Servers that a client of its own remembers, at most.
+const SERVERS_MAX: usize = 8;
 
 /// What is asked for of TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,14 +89,11 @@ pub enum TlsError {
     Library(#[from] Error),
 }
 
-/// The configuration of a run's connections, whose sessions are kept in `sessions`.
+/// The configuration of a run's connections, none of which resumes a session.
 ///
 /// # Errors
 /// When nobody is trusted, or the file is not one of certificates.
-pub(crate) fn client(
-    choice: &TlsChoice,
-    sessions: Arc<dyn ClientSessionStore>,
-) -> Result<ClientConfig, TlsError> {
+pub(crate) fn client(choice: &TlsChoice) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let algorithms = provider.signature_verification_algorithms;
     let builder =
@@ -106,9 +107,26 @@ pub(crate) fn client(
             .with_no_client_auth(),
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    config.resumption =
-        if choice.resumes { Resumption::store(sessions) } else { Resumption::disabled() };
+    config.resumption = Resumption::disabled();
     Ok(config)
+}
+
+/// The same for a client that resumes no sessions but its own; `resumes` says whether any.
+pub(crate) fn of_one(config: &ClientConfig, resumes: bool) -> Arc<ClientConfig> {
+    let mut config = config.clone();
+    if resumes {
+        config.resumption = Resumption::in_memory_sessions(SERVERS_MAX);
+    }
+    Arc::new(config)
+}
+
+/// Version and cipher of a connection, for people.
+pub(crate) fn protocol(session: &ClientConnection) -> String {
+    let version = session.protocol_version().and_then(|it| it.as_str()).unwrap_or("TLS");
+    let suite = session.negotiated_cipher_suite().and_then(|it| it.suite().as_str());
+    // `TLSv1_3` is the registry's name.
+    let version = version.replace("TLSv", "TLS ").replace('_', ".");
+    format!("{version}, {}", suite.unwrap_or_default())
 }
 
 fn system() -> Result<RootCertStore, TlsError> {

@@ -5,11 +5,13 @@
 //! lines mean stands in `protocol`, those of a flow in `flow::words`.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::gone::{Gone, would_wait};
+use super::patience::Patience;
 use super::protocol::{BEAT, Hello, LINE_BYTES_MAX, Reply, Role, SILENCE_MAX, Service};
 use crate::measure::text::one_line;
 
@@ -33,14 +35,19 @@ pub(crate) struct Dial<'a> {
     pub(crate) token: Option<&'a str>,
     /// For the connection, and for each answer of its beginning.
     pub(crate) timeout: Duration,
+    /// Set from outside to end the run, before that time is up.
+    pub(crate) stop: &'a AtomicBool,
 }
 
-impl Dial<'_> {
+impl<'a> Dial<'a> {
+    /// From now on.
+    pub(crate) fn patience(&self) -> Patience<'a> {
+        Patience::new(self.timeout, self.stop)
+    }
+
     /// A connection of this session, or its first one.
     pub(crate) fn connect(&self) -> Result<TcpStream, Gone> {
-        let stream = TcpStream::connect_timeout(&self.addr, self.timeout);
-        let stream =
-            stream.map_err(|error| Gone::connecting((self.addr, self.timeout), true, error))?;
+        let stream = self.patience().connect(self.addr, true)?;
         stream.set_nodelay(true).map_err(Gone::Network)?;
         Ok(stream)
     }
@@ -48,14 +55,13 @@ impl Dial<'_> {
 
 /// Says a first line and reads its answer: session and version of the server.
 pub(crate) fn greet(
-    stream: &mut TcpStream,
+    mut stream: &TcpStream,
     hello: &Hello,
-    timeout: Duration,
+    patience: Patience<'_>,
 ) -> Result<(u64, String), Gone> {
-    stream.set_read_timeout(Some(timeout)).map_err(Gone::Network)?;
-    stream.set_write_timeout(Some(timeout)).map_err(Gone::Network)?;
+    // The first bytes of a connection find room.
     stream.write_all(hello.line().as_bytes()).map_err(Gone::of)?;
-    let line = first_line(stream, timeout)?;
+    let line = first_line(stream, patience)?;
     match Reply::read(&line) {
         Ok(Reply::Ok { session, version }) => Ok((session, version)),
         Ok(Reply::No { text, .. }) => Err(Gone::Refused(one_line(&text))),
@@ -65,24 +71,21 @@ pub(crate) fn greet(
 
 /// A line without its end; of a stranger who says more without one, what came until then. A byte
 /// at a time: what follows belongs to somebody else.
-fn first_line(stream: &mut TcpStream, timeout: Duration) -> Result<String, Gone> {
-    let deadline = Instant::now() + timeout;
+fn first_line(stream: &TcpStream, patience: Patience<'_>) -> Result<String, Gone> {
     let mut line = Vec::new();
     let mut byte = [0];
-    while line.len() < LINE_BYTES_MAX && Instant::now() < deadline {
-        match stream.read(&mut byte) {
-            Ok(0) if line.is_empty() => return Err(Gone::Closed),
-            Ok(0) => break,
-            Ok(_) if byte[0] == b'\n' => return Ok(String::from_utf8_lossy(&line).into_owned()),
-            Ok(_) => line.push(byte[0]),
-            // With a timeout set, such calls are not begun again by the system. Source: signal(7).
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if would_wait(&error) => break,
-            Err(error) => return Err(Gone::of(error)),
+    while line.len() < LINE_BYTES_MAX {
+        match patience.read(stream, &mut byte)? {
+            Some(0) if line.is_empty() => return Err(Gone::Closed),
+            None | Some(0) => break,
+            Some(_) if byte[0] == b'\n' => {
+                return Ok(String::from_utf8_lossy(&line).into_owned());
+            }
+            Some(_) => line.push(byte[0]),
         }
     }
     if line.is_empty() {
-        return Err(Gone::Mute(timeout));
+        return Err(Gone::Mute(patience.timeout()));
     }
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
@@ -106,12 +109,12 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn open(dial: Dial<'_>) -> Result<Self, Gone> {
-        let mut stream = dial.connect()?;
+        let stream = dial.connect()?;
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let token = dial.token.map(str::to_owned);
         let hello =
             Hello { service: dial.service, role: Role::Control, token, session: None, version };
-        let (session, version) = greet(&mut stream, &hello, dial.timeout)?;
+        let (session, version) = greet(&stream, &hello, dial.patience())?;
         stream.set_nonblocking(true).map_err(Gone::Network)?;
         let (heard, said) = (Instant::now(), Instant::now());
         Ok(Self {
@@ -232,6 +235,7 @@ impl Control {
 mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::net::TcpListener;
+    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
@@ -253,7 +257,8 @@ mod tests {
         });
         let (tell, told) = channel();
         std::thread::spawn(move || {
-            let dial = Dial { service: Service::Flow, addr, token: None, timeout: PATIENCE };
+            let (stop, service) = (AtomicBool::new(false), Service::Flow);
+            let dial = Dial { service, addr, token: None, timeout: PATIENCE, stop: &stop };
             let mut control = Control::open(dial).unwrap();
             let count = 100;
             (0..count).for_each(|_| control.turn().unwrap());

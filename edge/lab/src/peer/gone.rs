@@ -87,6 +87,22 @@ pub enum Gone {
          --interval, or a wider net.ipv4.ip_local_port_range"
     )]
     NoPort,
+    /// TLS could not be agreed on, or broke.
+    #[error("{0}")]
+    Tls(String),
+    /// Datagrams cannot be sent or received so at this end.
+    #[error("{flag} {style}: {error}")]
+    Style {
+        /// Of the command line.
+        flag: &'static str,
+        /// The style's name.
+        style: &'static str,
+        /// Why.
+        error: engine::datagram::OpenError,
+    },
+    /// This end was told to stop while it waited.
+    #[error("stopped")]
+    Stopped,
     /// Anything else that the system says.
     #[error("the network fails: {0}")]
     Network(std::io::Error),

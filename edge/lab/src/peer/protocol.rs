@@ -107,6 +107,15 @@ pub(crate) enum Refusal {
     /// No token, or a wrong one.
     #[error("the token is missing or wrong: --token TOKEN, or THRONG_TOKEN in the environment")]
     Token,
+    /// Too many wrong ones of late.
+    #[error(
+        "too many wrong tokens came from this address: none is looked at for {wait_s} s; then say the \
+         right one with --token TOKEN, or THRONG_TOKEN in the environment"
+    )]
+    Guessing {
+        /// Seconds until another is looked at.
+        wait_s: u32,
+    },
     /// No such session, or another address'.
     #[error("there is no such session of this address")]
     Session,
@@ -122,6 +131,7 @@ impl Refusal {
             Self::Service(_) => "service",
             Self::Form | Self::Asked(_) => "form",
             Self::Token => "token",
+            Self::Guessing { .. } => "guessing",
             Self::Session => "session",
             Self::Busy(_) => "busy",
         }

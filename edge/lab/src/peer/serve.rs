@@ -8,13 +8,15 @@
 //! to their senders, and a thread each.
 //!
 //! In: an address, limits and a token. Out: what happens, told as it does, and counts at the end.
-//! Everything is bounded: connections in all and of one address (sockets of a flow's datagrams count as
-//! such), flows at once, bytes of messages in memory, time for a first line, silence.
+//! Everything is bounded: connections (sockets of a flow's datagrams count as such), flows at once and
+//! bytes in memory, each in all and of one client; wrong tokens of a client; time for a first line and
+//! for a flow to begin; silence. Whoever has taken all that one client may leaves something to the next.
 
 mod connection;
 mod datagrams;
 mod flow;
 mod http;
+mod shares;
 mod state;
 
 use std::io::ErrorKind;
@@ -49,10 +51,12 @@ pub struct ServeOptions {
     pub token: Option<String>,
     /// Connections in all.
     pub connections_max: u32,
-    /// Connections of one address.
+    /// Connections of one address of IPv4, or one /64 of IPv6.
     pub per_address_max: u32,
-    /// Flows at once, of everybody.
+    /// Flows at once, of everybody; one address may have all but one of them.
     pub flows_max: u32,
+    /// Bits a second of datagrams that one flow is sent at most.
+    pub send_bits_max: f64,
 }
 
 /// Why it does not serve.
@@ -211,7 +215,7 @@ fn accept(listener: &TcpListener, state: &Arc<State>) {
             return;
         }
     };
-    let Some(place) = State::place(state, peer.ip()) else {
+    let Some(place) = state.place(peer.ip()) else {
         connection::turn_away(stream, state, peer);
         return;
     };

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use rustls::pki_types::ServerName;
+
 use super::buckets::Buckets;
 use crate::load::scenario::Process;
-use crate::measure::{BadSpan, Span};
+use crate::measure::{BadSpan, Span, TlsChoice, TlsError, tls};
 
 /// Streams at once, at most.
 pub const STREAMS_MAX: u16 = 64;
@@ -171,6 +173,9 @@ pub enum PlanError {
     /// Not a place.
     #[error("`{0}` is not a target: write {1}")]
     Target(String, &'static str),
+    /// TLS cannot be spoken so.
+    #[error(transparent)]
+    Tls(TlsError),
     /// A name without an address.
     #[error("{name} has no address{of}: {error}")]
     Name {
@@ -277,6 +282,8 @@ pub struct Place {
     pub path: String,
     /// Where the name leads.
     pub addr: SocketAddr,
+    /// Whose certificate it is to have, if it begins with https:// or wss://.
+    pub tls_name: Option<ServerName<'static>>,
 }
 
 impl Place {
@@ -287,19 +294,22 @@ impl Place {
     pub fn parse(text: &str, kind: Kind, family: Family) -> Result<Self, PlanError> {
         let form = match kind {
             Kind::Icmp => "HOST",
-            Kind::Http => "HOST:PORT or http://HOST[:PORT][/PATH]",
-            Kind::Ws => "HOST:PORT or ws://HOST[:PORT][/PATH]",
+            Kind::Http => "HOST:PORT, or http:// or https:// and HOST[:PORT][/PATH]",
+            Kind::Ws => "HOST:PORT, or ws:// or wss:// and HOST[:PORT][/PATH]",
             Kind::Tcp | Kind::Udp | Kind::Connect => "HOST:PORT",
         };
         let bad = || PlanError::Target(text.to_owned(), form);
-        let scheme = match kind {
-            Kind::Http => "http://",
-            Kind::Ws => "ws://",
-            Kind::Tcp | Kind::Udp | Kind::Connect | Kind::Icmp => "\0",
+        let schemes: &[(&str, u16, bool)] = match kind {
+            Kind::Http => &[("http://", 80, false), ("https://", 443, true)],
+            Kind::Ws => &[("ws://", 80, false), ("wss://", 443, true)],
+            Kind::Tcp | Kind::Udp | Kind::Connect | Kind::Icmp => &[],
         };
-        let (rest, port) = match text.strip_prefix(scheme) {
-            Some(rest) => (rest, Some(80)),
-            None => (text, (kind == Kind::Icmp).then_some(0)),
+        let found = schemes
+            .iter()
+            .find_map(|(scheme, port, is_tls)| Some((text.strip_prefix(scheme)?, *port, *is_tls)));
+        let (rest, port, is_tls) = match found {
+            Some((rest, port, is_tls)) => (rest, Some(port), is_tls),
+            None => (text, (kind == Kind::Icmp).then_some(0), false),
         };
         let (host, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
         let has_path = matches!(kind, Kind::Http | Kind::Ws);
@@ -307,11 +317,14 @@ impl Place {
             return Err(bad());
         }
         let (name, port) = name_and_port(host, port).ok_or_else(bad)?;
+        let tls_name = is_tls.then(|| ServerName::try_from(name.to_owned())).transpose();
+        let tls_name = tls_name.map_err(|_| bad())?;
         let none = |error| PlanError::Name { name: host.to_owned(), of: family.words(), error };
         let mut found = (name, port).to_socket_addrs().map_err(none)?;
         let addr = found.find(|it| family.takes(it.ip()));
         let addr = addr.ok_or_else(|| none(std::io::Error::other("the name has others only")))?;
-        Ok(Self { text: text.to_owned(), host: host.to_owned(), path: path.to_owned(), addr })
+        let [text, host, path] = [text, host, path].map(str::to_owned);
+        Ok(Self { text, host, path, addr, tls_name })
     }
 }
 
@@ -356,6 +369,8 @@ pub struct Plan {
     pub buckets: Buckets,
     /// Proves to the server that one may.
     pub token: Option<String>,
+    /// Whom to trust, where TLS is spoken.
+    pub tls: TlsChoice,
     /// Silence after which the other end counts as gone, and an answer as lost.
     pub timeout: Duration,
     /// Wait without sleeping: takes a processor for each stream.
@@ -401,6 +416,9 @@ impl Plan {
     pub fn check(&self) -> Result<(), PlanError> {
         if !(1..=STREAMS_MAX).contains(&self.streams) {
             return Err(PlanError::Streams(self.streams));
+        }
+        if self.place.tls_name.is_some() {
+            tls::client(&self.tls).map_err(PlanError::Tls)?;
         }
         if self.sizes.is_empty() || self.sizes.len() > SIZES_MAX {
             return Err(PlanError::Sizes(self.sizes.len()));
@@ -472,10 +490,20 @@ mod tests {
         let place = of("http://127.0.0.1:7350/healthcheck?a=b", Kind::Http).unwrap();
         assert_eq!((&*place.host, &*place.path), ("127.0.0.1:7350", "/healthcheck?a=b"));
         assert_eq!(of("ws://127.0.0.1/ws", Kind::Ws).unwrap().addr.port(), 80);
+        for (text, kind, port) in [
+            ("https://127.0.0.1/a", Kind::Http, 443),
+            ("wss://127.0.0.1:7/a", Kind::Ws, 7),
+            ("https://[::1]", Kind::Http, 443),
+        ] {
+            let place = of(text, kind).unwrap();
+            assert_eq!((place.addr.port(), place.tls_name.is_some()), (port, true), "{text}");
+        }
         assert_eq!(of("127.0.0.1", Kind::Icmp).unwrap().addr.port(), 0);
         for (text, kind) in [
             ("127.0.0.1", Kind::Tcp),
             ("http://127.0.0.1:1", Kind::Tcp),
+            ("wss://127.0.0.1:1", Kind::Http),
+            ("https://a_b:1", Kind::Connect),
             ("127.0.0.1:1/a", Kind::Udp),
             ("", Kind::Icmp),
         ] {

@@ -11,13 +11,16 @@ mod message;
 mod wire;
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::event::PollFlags;
+use rustls::ClientConfig;
 
 use super::plan::{Kind, Plan};
-use crate::measure::percentiles::Times;
+use crate::load::record::ConnectingRecord;
 pub(super) use crate::peer::gone::{Gone, random, would_wait};
+use crate::peer::patience::Patience;
 
 /// The run's clock: nanoseconds since it was made, the same for all threads.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +73,7 @@ pub(super) trait Probe {
 pub(super) struct Traffic {
     pub(super) sent_bytes: u64,
     pub(super) received_bytes: u64,
-    pub(super) connects: Times,
+    pub(super) connecting: ConnectingRecord,
     /// The `Server` header of the first answer.
     pub(super) server: String,
 }
@@ -82,6 +85,8 @@ pub(super) struct Start<'a> {
     /// Of kinds that have one.
     pub(super) session: u64,
     pub(super) clock: Clock,
+    /// Where TLS is spoken.
+    pub(super) tls: Option<&'a Arc<ClientConfig>>,
 }
 
 impl Start<'_> {
@@ -105,6 +110,11 @@ pub(super) fn probe(start: Start<'_>) -> Result<Box<dyn Probe>, Gone> {
 }
 
 impl Plan {
+    /// How long a stream waits for a connection, or an answer of its beginning, from now on.
+    fn patience(&self) -> Patience<'_> {
+        Patience::new(self.timeout, &self.stop)
+    }
+
     /// Why no connection could be made to where pings go.
     pub(super) fn unreachable(&self, error: std::io::Error) -> Gone {
         Gone::connecting((self.place.addr, self.timeout), self.needs_server(), error)

@@ -15,13 +15,14 @@ use super::stream::{Event, Go, Own, live};
 use crate::doctor::{Tree, facts};
 use crate::load::record::{Record, Stage};
 use crate::load::result::notes;
-use crate::load::result::summary::Settings;
+use crate::load::result::summary::{Settings, TlsAsked};
 use crate::load::run::collect::Collector;
 use crate::load::scenario::Process;
 use crate::load::scenario::program::Op;
 use crate::load::{Environment, Finished, PingOp, PingSummary, RESULT_VERSION, Summary, Watch};
 use crate::measure::processors::{Realtime, cpus};
 use crate::measure::target::TargetError;
+use crate::measure::tls::{self, Trust};
 use crate::peer::control::{Control, Dial};
 use crate::peer::protocol::Service;
 
@@ -63,6 +64,10 @@ pub enum PingError {
 /// When it could not begin. What happens later is part of the result.
 pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, PingError> {
     plan.check()?;
+    let tls = match plan.place.tls_name {
+        Some(_) => Some(tls::client(&plan.tls).map_err(PlanError::Tls)?),
+        None => None,
+    };
     let gone = |gone| PingError::Gone { place: plan.place.text.clone(), gone };
     // Before the session is opened: it looks at the whole machine.
     let environment = Environment { peer: plan.peer.clone(), ..Environment::read() };
@@ -72,6 +77,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, PingError> {
         addr: plan.place.addr,
         token: plan.token.as_deref(),
         timeout: plan.timeout,
+        stop: &plan.stop,
     };
     let control = plan.needs_server().then(|| Control::open(dial)).transpose().map_err(gone)?;
     let ops: Vec<Op> = plan
@@ -103,7 +109,9 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, PingError> {
     let result = std::thread::scope(|scope| {
         for index in 0..plan.streams {
             let (go, goes) = channel();
-            let own = Own { index, session, clock, seed, events: events.clone(), go: goes };
+            let tls = tls.as_ref().map(|config| tls::of_one(config, plan.tls.resumes));
+            let events = events.clone();
+            let own = Own { index, session, clock, seed, events, go: goes, tls };
             let stop = &stop;
             let thread = std::thread::Builder::new().name(format!("ping-{index}"));
             if let Err(error) = thread.spawn_scoped(scope, move || live(plan, &own, stop)) {
@@ -160,6 +168,11 @@ fn summary(plan: &Plan, control: Option<&Control>, seed: u64) -> Summary {
             realtime: plan.realtime,
             pin: plan.pin,
             seed,
+            tls: plan.place.tls_name.as_ref().map(|_| TlsAsked {
+                trust: plan.tls.trust.words(),
+                insecure: plan.tls.trust == Trust::Anybody,
+                resumes: plan.tls.resumes,
+            }),
             ..Settings::default()
         },
         ping: Some(PingSummary {
@@ -357,6 +370,9 @@ impl Run<'_> {
         let (places, online) = (cpus(), facts::online(&Tree::here()));
         let places = notes::Places { own: &places, online: &online, pin: self.plan.pin };
         summary.notes = notes::of_address(self.plan.place.addr.ip(), &places);
+        if summary.settings.tls.as_ref().is_some_and(|it| it.insecure) {
+            summary.notes.push(notes::INSECURE.to_owned());
+        }
         Finished { summary: collector.summary, intervals: collector.intervals }
     }
 }

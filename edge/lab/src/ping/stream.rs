@@ -9,10 +9,12 @@
 //! waits awake, because waking up takes longer than a ping may be late. In the closed loop the next
 //! begins when the last is answered.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
 use rustix::event::{PollFd, Timespec, poll};
+use rustls::ClientConfig;
 
 use super::jitter::Jitter;
 use super::plan::{Amount, Plan};
@@ -65,6 +67,8 @@ pub(super) struct Own {
     pub(super) seed: u64,
     pub(super) events: Sender<(u16, Event)>,
     pub(super) go: Receiver<Go>,
+    /// Where TLS is spoken: its own sessions are those that it resumes.
+    pub(super) tls: Option<Arc<ClientConfig>>,
 }
 
 /// The whole life of a stream.
@@ -88,7 +92,8 @@ fn run(
     if let Some(cpu) = plan.pin {
         pin_thread(cpu).map_err(|error| Gone::Network(std::io::Error::other(error.to_string())))?;
     }
-    let probe = probe(Start { plan, session: own.session, clock: own.clock })?;
+    let probe =
+        probe(Start { plan, session: own.session, clock: own.clock, tls: own.tls.as_ref() })?;
     let mut stream = Stream::new(plan, own, stop, probe, tell);
     tell(Event::Ready);
     for (stage, amount) in [(Stage::WarmUp, plan.warm_up), (Stage::Counted, plan.amount)] {
@@ -505,12 +510,12 @@ impl<'a> Stream<'a> {
     }
 
     fn hand_over(&mut self, until_ns: u64) {
-        let Traffic { sent_bytes, received_bytes, connects, server } = self.probe.take_traffic();
+        let Traffic { sent_bytes, received_bytes, connecting, server } = self.probe.take_traffic();
         let fresh = Record::new(self.record.stage, self.record.ops.len(), until_ns);
         let mut record = std::mem::replace(&mut self.record, fresh);
         (record.until_ns, record.bytes_out, record.bytes_in) =
             (until_ns, sent_bytes, received_bytes);
-        record.connecting.connect.add(&connects);
+        record.connecting = connecting;
         record.server = server;
         (record.players, record.ready, record.connections) = (1, 1, 1);
         // A run that does not listen any more asks for the end by other ways.

@@ -46,6 +46,7 @@ fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     writeln!(out)?;
     losses(out, summary, ping)?;
+    table::connecting(out, summary)?;
     if !summary.errors.is_empty() {
         table::errors(out, summary)?;
     }

@@ -14,6 +14,7 @@ Examples:
   throng flow -m 2,0,10.0.0.2 -m 2,1,10.0.0.2 -t 60        threads on processors 0 and 1, as NTttcp has it
   throng flow 10.0.0.2:9500 --reverse                      the other end sends
   throng flow 10.0.0.2:9500 --udp -l 1200 --rate 20kpps    datagrams: lost, doubled, reordered
+  throng flow 10.0.0.2:9500 --udp --reverse --rate 200Mb   datagrams from the other end
   throng flow 10.0.0.2:9500 --udp --work 200ns             a receiver that does something for each
   throng flow 10.0.0.2:9500 --udp --style gro --send-style gso
   throng flow styles                                       all of these styles side by side
@@ -60,7 +61,7 @@ fn carried() -> [Arg; 10] {
         value("size", "BYTES", "Bytes of each call that sends, or of each datagram [128k, 1200]")
             .short('l'),
         flag("udp", "Datagrams with numbers; a stream of TCP by default").short('u'),
-        flag("reverse", "The other end sends and this one receives (TCP)").short('R'),
+        flag("reverse", "The other end sends and this one receives").short('R'),
         value(
             "rate",
             "RATE",
@@ -69,7 +70,7 @@ fn carried() -> [Arg; 10] {
         value(
             "style",
             "STYLE",
-            "How datagrams are received: recv, epoll, mmsg, gro, uring, uring-gro [recv]",
+            "How datagrams are received: recv, epoll, mmsg, gro, uring, uring-gro, xdp [recv]",
         ),
         value("send-style", "STYLE", "How datagrams are sent: one, mmsg, gso, uring [one]"),
         value(

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, Command, value_parser};
 use lab::load::scenario::{BUILT_IN, parse};
 
+use crate::measured::tls_args;
+
 const EXAMPLES: &str = "\
 Examples:
   throng load rpc-lua --server 'throng serve --runtime.path scenarios/modules'
@@ -206,26 +208,7 @@ fn server_args(command: Command) -> Command {
             .action(ArgAction::Append)
             .value_parser(value_parser!(u32)),
         )
-        .arg(
-            value(
-                "tls-ca",
-                "FILE",
-                "With https://: trust the authorities in this PEM file, and no others; those of this \
-                 machine by default",
-            )
-            .value_parser(value_parser!(PathBuf)),
-        )
-        .arg(
-            Arg::new("tls-insecure")
-                .long("tls-insecure")
-                .action(ArgAction::SetTrue)
-                .conflicts_with("tls-ca")
-                .help("With https://: take any certificate; the result says so"),
-        )
-        .arg(Arg::new("tls-fresh").long("tls-fresh").action(ArgAction::SetTrue).help(
-            "With https://: a full handshake for every connection; by default a player that \
-                 connects again resumes its own session",
-        ))
+        .args(tls_args())
         .arg(value(
             "peer",
             "TEXT",

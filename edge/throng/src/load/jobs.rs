@@ -14,7 +14,9 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use lab::load::expect::Condition;
 use lab::load::scenario::{BUILT_IN, Pace, SCENARIO_BYTES_MAX, Scenario, Span, built_in, parse};
-use lab::load::{Plan, Share, Target, TlsChoice, Trust, did_you_mean};
+use lab::load::{Plan, Share, Target, TlsChoice, did_you_mean};
+
+use crate::measured::tls_choice;
 
 /// The file under `--out` with the output of a server that is started.
 pub(super) const SERVER_LOG: &str = "server.log";
@@ -181,6 +183,12 @@ fn conditions<'a>(texts: impl Iterator<Item = &'a String>) -> anyhow::Result<Vec
     texts.map(|text| text.parse().map_err(anyhow::Error::from)).collect()
 }
 
+/// What is asked for of TLS, which some target has to speak then.
+fn tls(matches: &ArgMatches, targets: &[Target]) -> anyhow::Result<TlsChoice> {
+    let is_spoken = targets.iter().any(|it| it.tls_name.is_some());
+    tls_choice(matches, is_spoken, "no --target begins with https://")
+}
+
 fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
     let word = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
     let span = |name: &str| -> anyhow::Result<Span> {
@@ -267,26 +275,6 @@ fn vars(matches: &ArgMatches) -> anyhow::Result<BTreeMap<String, String>> {
         vars.insert("rpc".to_owned(), rpc.clone());
     }
     Ok(vars)
-}
-
-/// What is asked for of TLS, which some target has to speak then.
-fn tls(matches: &ArgMatches, targets: &[Target]) -> anyhow::Result<TlsChoice> {
-    let ca: Option<&PathBuf> = matches.get_one("tls-ca");
-    let flags = [
-        ("tls-ca", ca.is_some()),
-        ("tls-insecure", matches.get_flag("tls-insecure")),
-        ("tls-fresh", matches.get_flag("tls-fresh")),
-    ];
-    let is_spoken = targets.iter().any(|it| it.tls_name.is_some());
-    for (flag, is_given) in flags {
-        ensure!(!is_given || is_spoken, "--{flag}: no --target begins with https://");
-    }
-    let trust = match ca {
-        Some(path) => Trust::File(path.clone()),
-        None if matches.get_flag("tls-insecure") => Trust::Anybody,
-        None => Trust::System,
-    };
-    Ok(TlsChoice { trust, resumes: !matches.get_flag("tls-fresh") })
 }
 
 fn scenario(name: &str) -> anyhow::Result<Scenario> {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
-use crate::measured::{SAY_TOKEN, families, flag, token_arg, value};
+use crate::measured::{SAY_TOKEN, families, flag, tls_args, token_arg, value};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,6 +15,7 @@ Examples:
   throng ping 127.0.0.1:7450 --udp --plain                 to throng echo --udp, or any that echoes
   throng ping game.example:7350 --connect -n 20            no throng needed there
   throng ping http://game.example:7350/healthcheck --expect 'p99 < 20ms' --out today
+  throng ping https://game.example/healthcheck             the handshake of TLS stands apart
   throng ping game.example --icmp
 
 Pings begin on schedule, whether the ones before are answered or not, and are timed from their
@@ -46,7 +47,7 @@ pub fn command() -> Command {
         .arg(
             Arg::new("target")
                 .value_name("TARGET")
-                .help("HOST:PORT, a URL (http://, ws://), or HOST with --icmp"),
+                .help("HOST:PORT, a URL (http://, https://, ws://, wss://), or HOST with --icmp"),
         )
         .args(kinds())
         .group(ArgGroup::new("kind").args(["udp", "connect", "http", "ws", "icmp"]))
@@ -54,6 +55,7 @@ pub fn command() -> Command {
         .args(pings())
         .next_help_heading("Where and how")
         .args(places())
+        .args(tls_args())
         .next_help_heading("Result")
         .args(results())
 }
@@ -140,6 +142,18 @@ fn serve() -> Command {
         )
         .arg(token_arg("What clients have to say; needed to listen wider than loopback"))
         .arg(number("connections", "512", "Connections in all"))
-        .arg(number("per-address", "128", "Connections of one address"))
-        .arg(number("flows", "8", "Flows at once, of everybody"))
+        .arg(number("per-address", "128", "Connections of one address, or one /64 of IPv6"))
+        .arg(number(
+            "flows",
+            "8",
+            "Flows at once, of everybody; one address has all but one at most",
+        ))
+        .arg(
+            value(
+                "send-rate",
+                "RATE",
+                "Datagrams that one flow is sent at most, where it asks for them",
+            )
+            .default_value("1Gb"),
+        )
 }

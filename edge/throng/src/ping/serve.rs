@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 use clap::ArgMatches;
+use lab::flow::Rate;
 use lab::ping::{Counts, Happening, ServeError, ServeOptions, Server};
 
 use crate::load::Interrupt;
@@ -21,6 +22,13 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         connections_max: matches.get_one("connections").copied().unwrap_or(512),
         per_address_max: matches.get_one("per-address").copied().unwrap_or(128),
         flows_max: matches.get_one("flows").copied().unwrap_or(8),
+        send_bits_max: match send_rate(matches) {
+            Ok(bits) => bits,
+            Err(error) => {
+                complain(&format_args!("--send-rate: {error:#}"));
+                return Ok(EXIT_WRONG);
+            }
+        },
     };
     let server = match Server::bind(options, |happening| say(&told(happening))) {
         Ok(server) => server,
@@ -35,6 +43,15 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let name = interrupt.signal().map_or("", |(name, _)| name);
     say(&format!("stopped by {name}; {}", summary(&counts)));
     Ok(0)
+}
+
+/// Bits a second.
+fn send_rate(matches: &ArgMatches) -> anyhow::Result<f64> {
+    let text = matches.get_one::<String>("send-rate").map_or("1Gb", String::as_str);
+    match text.parse()? {
+        Rate::Bits(bits) => Ok(bits),
+        Rate::Datagrams(_) => anyhow::bail!("`{text}` is not of bits: write 500Mb"),
+    }
 }
 
 /// If nobody reads it, it is served all the same.
@@ -66,8 +83,10 @@ fn summary(counts: &Counts) -> String {
         (counts.flows, "flows"),
         (counts.flow_bytes, "bytes of flows"),
         (counts.refused_flows, "flows refused"),
+        (counts.flows_overdue, "flows ended that did nothing"),
         (counts.refused_busy, "turned away at a limit"),
         (counts.refused_token, "refused for their token"),
+        (counts.refused_guessing, "refused without a look at their token"),
         (counts.refused_version, "refused for their version"),
         (counts.refused_form, "refused for what they said"),
         (counts.datagrams_foreign, "datagrams of nobody, not answered"),

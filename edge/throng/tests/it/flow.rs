@@ -10,10 +10,12 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::ping::relay::{Harm, Relay};
-use super::ping::{Folder, Process, SOON, at, fails_soon, number, server};
+use super::ping::{Folder, Process, SOON, at, fails_soon, number, server, session_in, stranger};
 use super::{Ran, throng};
 
 mod failures;
+mod hostile;
+mod xdp;
 
 fn flow(args: &[&str]) -> Ran {
     let all: Vec<&str> = ["flow"].into_iter().chain(args.iter().copied()).collect();
@@ -46,6 +48,13 @@ fn everything_is_carried_on_one_port() {
         ("flow-udp", &["-u", "--rate", "2kpps", "--style", "gro", "--send-style", "gso"]),
         ("flow-udp", &["-u", "--rate", "2kpps", "--style", "mmsg", "--send-style", "mmsg"]),
         ("flow-udp", &["-u", "--rate", "2kpps", "--style", "epoll"]),
+        ("flow-udp-back", &["-u", "-R", "--rate", "2kpps"]),
+        (
+            "flow-udp-back",
+            &["-u", "-R", "-m", "2,*", "-l", "100", "--rate", "10Mb", "--work", "2us"],
+        ),
+        ("flow-udp-back", &["-uR", "--rate", "2kpps", "--style", "gro", "--send-style", "gso"]),
+        ("flow-udp-back", &["-uR", "-l", "64"]),
     ] {
         let folder = Folder::new("flow-all");
         let (result, ran) = carries(&target, flags, &folder);
@@ -66,7 +75,7 @@ fn everything_is_carried_on_one_port() {
         assert!((of("/settings/planned_s") - 0.6).abs() < 1e-9 && of("/counted_s") > 0.3, "{told}");
         assert!(of("/flow/receiver/machine/processors") > 0.0, "{told}");
         let connections = result["flow"]["connections_tcp"].as_array().unwrap().len();
-        if scenario == "flow-udp" {
+        if scenario.starts_with("flow-udp") {
             let of_datagrams = &result["flow"]["datagrams"];
             let count = |name: &str| of_datagrams[name].as_u64().unwrap();
             assert_eq!(count("received") + count("lost"), count("sent"), "{told}");
@@ -94,7 +103,7 @@ fn everything_is_carried_on_one_port() {
     server.signal(Signal::INT);
     let ran = server.end();
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    for part in ["10 flows", "bytes of flows", "ended: finished; a flow of "] {
+    for part in ["14 flows", "bytes of flows", "ended: finished; a flow of "] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
     assert!(!ran.out.contains("refused") && !ran.out.contains("vanished"), "{}", ran.out);
@@ -156,16 +165,22 @@ fn results_can_be_compared() {
 #[test]
 fn what_is_lost_doubled_and_swapped_on_the_way_is_told() {
     let (_server, port) = server(&[]);
-    let relay = Relay { delay: Duration::ZERO, stall: None, harm: Harm::Some };
-    let target = at(relay.start(port));
     let folder = Folder::new("flow-harm");
-    let (result, ran) = carries(&target, &["--udp", "--rate", "1kpps", "-l", "64"], &folder);
-    let told = format!("{}{}", ran.out, ran.err);
-    let of = |name: &str| number(&result, &format!("/flow/datagrams/{name}"));
-    let sent = of("sent");
-    // Of ten each: one of both ends of the counted time, and those that this machine itself lost.
-    for name in ["lost", "doubled", "reordered"] {
-        assert!((of(name) - sent / 10.0).abs() <= 2.0 + sent / 100.0, "{name}: {told}");
+    let relay = |harm| {
+        let relay = Relay { delay: Duration::ZERO, stall: None, harm };
+        at(relay.start(port))
+    };
+    let target = relay(Harm::Some);
+    for (target, flags) in [(target.clone(), &[][..]), (relay(Harm::Back), &["--reverse"])] {
+        let flags = [&["--udp", "--rate", "1kpps", "-l", "64"][..], flags].concat();
+        let (result, ran) = carries(&target, &flags, &folder);
+        let told = format!("{}{}", ran.out, ran.err);
+        let of = |name: &str| number(&result, &format!("/flow/datagrams/{name}"));
+        let sent = of("sent");
+        // Of ten each: one of both ends of the counted time, and those that this machine itself lost.
+        for name in ["lost", "doubled", "reordered"] {
+            assert!((of(name) - sent / 10.0).abs() <= 2.0 + sent / 100.0, "{name}: {told}");
+        }
     }
     let ran = flow(
         &[&[&*target][..], &SHORT, &["-u", "--rate", "1kpps", "--expect", "loss < 1 %"]].concat(),
@@ -204,9 +219,13 @@ fn say(control: &mut BufReader<TcpStream>, line: &str) -> String {
 fn session(port: u16) -> (BufReader<TcpStream>, String) {
     let stream = TcpStream::connect(at(port)).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
+    session_on(stream)
+}
+
+fn session_on(stream: TcpStream) -> (BufReader<TcpStream>, String) {
     let mut control = BufReader::new(stream);
     let reply = say(&mut control, "throng/1 flow control version=x\n");
-    let number = reply.split("session=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    let number = session_in(&reply).to_owned();
     (control, number)
 }
 
@@ -218,7 +237,11 @@ fn one_client_cannot_hold_more_than_it_may() {
         ("flow protocol=tcp lanes=4000000 bytes=1\n", "no form "),
         ("flow protocol=tcp lanes=1 bytes=999999999\n", "no form "),
         ("flow protocol=udp lanes=1 bytes=64 style=recv work=1000000000\n", "no form "),
-        ("flow protocol=udp lanes=1 bytes=64 style=recv back=1\n", "no form "),
+        ("flow protocol=udp lanes=1 bytes=64 style=recv back=1\n", "no service "),
+        (
+            "flow protocol=udp lanes=1 bytes=64 send=one back=1 rate=1e9\n",
+            "no busy the server sends",
+        ),
         ("flow protocol=udp lanes=1 bytes=64 style=smoke\n", "no service "),
         ("flow protocol=tcp lanes=1 bytes=64 core=100000\n", "no busy the server may not use"),
         ("flow protocol=tcp lanes=16 bytes=64\n", "no busy 16 connections are too many"),

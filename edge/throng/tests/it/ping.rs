@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{Ran, throng};
 
 mod failures;
+pub(super) mod hostile;
 pub(super) mod relay;
 mod truth;
 
@@ -116,6 +117,10 @@ impl Process {
         address.rsplit_once(':').unwrap().1.parse().unwrap()
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
@@ -153,6 +158,32 @@ fn ping(args: &[&str]) -> Ran {
 
 pub(super) fn at(port: u16) -> String {
     format!("127.0.0.1:{port}")
+}
+
+/// A connection to a server on loopback that comes from another address than a neighbour's.
+pub(super) fn stranger(port: u16) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &"127.0.0.2:0".parse::<std::net::SocketAddrV4>().unwrap()).unwrap();
+    connect(&socket, &at(port).parse::<std::net::SocketAddrV4>().unwrap()).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream
+}
+
+/// Says a first line; the server's answer.
+pub(super) fn first_line(mut stream: &TcpStream, line: &str) -> String {
+    stream.write_all(line.as_bytes()).unwrap();
+    let (mut answer, mut byte) = (String::new(), [0]);
+    while !answer.ends_with('\n') && stream.read(&mut byte).unwrap() > 0 {
+        answer.push(char::from(byte[0]));
+    }
+    answer
+}
+
+/// The number of a session in the answer to its first line.
+pub(super) fn session_in(answer: &str) -> &str {
+    answer.split("session=").nth(1).unwrap().split(' ').next().unwrap()
 }
 
 /// A number of the result.

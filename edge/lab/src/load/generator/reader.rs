@@ -14,11 +14,11 @@ use super::http::{self, Asked, Responses};
 use super::links::Link;
 use super::player::{Doing, Expecting};
 use super::sessions::Sessions;
-use super::tls::{self, Opened};
+use super::tls::Opened;
 use super::turn::Turn;
 use super::{socket, writer};
-use crate::load::record::NO_OP;
 use crate::load::record::kind::{Cause, Kind};
+use crate::load::record::{NO_OP, tls};
 use crate::load::scenario::Audience;
 use crate::load::scenario::mark::Mark;
 use crate::load::scenario::program::{Program, Step, StepKind};
@@ -93,7 +93,7 @@ impl Reader {
             return;
         }
         if let Some(error) = error {
-            sessions.lost(turn, index, tls::failure::of(&error, bytes));
+            sessions.lost(turn, index, tls::of(&error, bytes));
         } else if is_closed {
             self.end(turn, sessions, index);
         }

@@ -22,9 +22,9 @@ use super::rows::Rows;
 use super::sender::{Acted, Sender};
 use super::stages::Census;
 use super::turn::{Moment, Turn};
-use super::{CONNECTS_MAX, Command, Event, Settings, missed, tls};
+use super::{CONNECTS_MAX, Command, Event, Settings, missed};
 use crate::load::record::kind::{Cause, Kind};
-use crate::load::record::{NO_OP, STOPPED, Stage};
+use crate::load::record::{NO_OP, STOPPED, Stage, tls};
 use crate::load::scenario::mark::Mark;
 use crate::load::scenario::program::{Program, SessionPlan, Step, StepKind, audience_index};
 use crate::load::scenario::{Audience, Beat};
@@ -448,7 +448,7 @@ impl Sessions {
             Ok(true) => player.sent_ns = turn.at.now_ns,
             Ok(false) => self.usable(turn, index),
             Err(error) => {
-                let (kind, example) = tls::failure::of(&error, &[]);
+                let (kind, example) = tls::of(&error, &[]);
                 self.drop_link(turn, index);
                 self.fail(turn, index, &kind, || example);
             }

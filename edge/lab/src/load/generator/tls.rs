@@ -7,18 +7,18 @@
 //! Each player keeps its own sessions: its first connection is a full handshake, later ones resume,
 //! as a client's do. A player that comes in the place of another begins anew.
 
-pub(super) mod failure;
-
 use std::io::{BufRead as _, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use event::{ConnId, Output};
-use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::client::{
+    ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
+};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, NamedGroup};
 
 use super::Command;
-use crate::measure::tls::{TlsChoice, TlsError, client};
+use crate::measure::tls::{TlsChoice, TlsError, client, protocol};
 
 /// Tickets of TLS 1.3 that a player keeps, at most; the oldest go. Each is good for one connection, and
 /// OpenSSL gives two with a full handshake and none with a resumed one.
@@ -36,7 +36,11 @@ impl TlsClient {
     /// As [`client`].
     pub(crate) fn new(choice: &TlsChoice) -> Result<Self, TlsError> {
         let kept = Arc::new(Kept::default());
-        Ok(Self { config: Arc::new(client(choice, kept.clone())?), kept })
+        let mut config = client(choice)?;
+        if choice.resumes {
+            config.resumption = Resumption::store(kept.clone());
+        }
+        Ok(Self { config: Arc::new(config), kept })
     }
 }
 
@@ -70,11 +74,7 @@ impl Secured<'_> {
 
     /// Version and cipher, for people.
     pub(super) fn protocol(&self) -> String {
-        let version = self.0.protocol_version().and_then(|it| it.as_str()).unwrap_or("TLS");
-        let suite = self.0.negotiated_cipher_suite().and_then(|it| it.suite().as_str());
-        // `TLSv1_3` is the registry's name.
-        let version = version.replace("TLSv", "TLS ").replace('_', ".");
-        format!("{version}, {}", suite.unwrap_or_default())
+        protocol(self.0)
     }
 }
 

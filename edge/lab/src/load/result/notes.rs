@@ -66,8 +66,8 @@ fn turn_note(summary: &Summary) -> Option<String> {
 }
 
 /// What `--tls-insecure` means for who was measured.
-const INSECURE: &str = "certificates were not checked (--tls-insecure): whoever is between the two may \
-                        have answered, and what checking costs is in no time";
+pub(crate) const INSECURE: &str = "certificates were not checked (--tls-insecure): whoever is between \
+                                   the two may have answered, and what checking costs is in no time";
 
 /// What a scenario's loop without a pace means for its figures.
 const FREE_LOOP: &str = "the loop has no pace: each round begins when the last one is \

@@ -109,7 +109,7 @@ const CURES: &[(Cause, &str, &str)] = &[
     (
         Cause::TlsWrongName,
         "",
-        "name the server in --target as its certificate does (the error says which names that has; \
+        "name the server as its certificate does (the error says which names that has; \
          /etc/hosts can give an address such a name), or take any with --tls-insecure",
     ),
     (
@@ -139,7 +139,7 @@ const CURES: &[(Cause, &str, &str)] = &[
     (
         Cause::TlsNotSpoken,
         "",
-        "that port does not speak TLS: begin --target with http://, or name the TLS port",
+        "that port does not speak TLS: http:// or ws:// names the other, or name the TLS port",
     ),
     (
         Cause::TlsIncompatible,
@@ -241,16 +241,18 @@ pub fn cure(error: &ErrorSummary) -> Option<Cow<'static, str>> {
              less: fewer players, a lower rate"
         )));
     }
-    let fits = |(cause, part, _): &&(Cause, &str, &str)| {
-        error.cause == *cause && error.example.contains(part)
-    };
-    let known = CURES.iter().find(fits).map(|(_, _, cure)| *cure);
-    let cure = known.or(match error.cause {
+    let cure = cure_of(error.cause, &error.example).or(match error.cause {
         Cause::Status(501..=509) => Some(NOT_READY),
         Cause::Handshake(_) => Some(NO_SOCKET),
         _ => None,
     });
     cure.map(Cow::Borrowed)
+}
+
+/// What is known to cure errors of this cause, with such an example.
+pub(crate) fn cure_of(cause: Cause, example: &str) -> Option<&'static str> {
+    let fits = |it: &&(Cause, &str, &str)| it.0 == cause && example.contains(it.1);
+    CURES.iter().find(fits).map(|(_, _, cure)| *cure)
 }
 
 /// Why a run has failed, in one line: the scenario stopped it, its server ended, nothing was answered

@@ -296,7 +296,7 @@ pub(crate) fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
 }
 
 /// What stands in no service time.
-fn connecting(out: &mut String, summary: &Summary) -> std::fmt::Result {
+pub(crate) fn connecting(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let rows = connections::rows(summary);
     if !rows.is_empty() {
         writeln!(out)?;

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use super::super::protocol::{
     BEAT, HEAD_BYTES, Hello, LINE_BYTES_MAX, PREFIX, Refusal, Reply, Role, SILENCE_MAX, Service,
-    is_same_token, read_head,
+    read_head,
 };
 use super::datagrams::plain;
-use super::state::{Happening, Place, SMALL_BYTES, Session, State};
+use super::shares::Share;
+use super::state::{Happening, SMALL_BYTES, Session, State};
 use super::{LOOK, flow, http};
 use crate::measure::text::one_line;
 use crate::ping::plan::SIZE_BYTES_MAX;
@@ -22,11 +23,11 @@ use crate::ping::plan::SIZE_BYTES_MAX;
 const FIRST_LINE_MAX: Duration = Duration::from_secs(2);
 /// How long a client may take to read an answer.
 const WRITE_MAX: Duration = Duration::from_secs(2);
-/// How long a connection of messages may be silent.
-const IDLE_MAX: Duration = Duration::from_mins(1);
+/// How long a connection of messages may be silent, and a flow carry nothing.
+pub(super) const IDLE_MAX: Duration = Duration::from_mins(1);
 
 /// Serves one connection until it ends; `place` is free again then.
-pub(super) fn serve(stream: TcpStream, peer: SocketAddr, state: &Arc<State>, place: Place) {
+pub(super) fn serve(stream: TcpStream, peer: SocketAddr, state: &Arc<State>, place: Share) {
     // A connection that the system does not let us set up is a connection that ends.
     let _ = begin(stream, peer, state);
     drop(place);
@@ -65,13 +66,10 @@ fn begin(mut stream: TcpStream, peer: SocketAddr, state: &Arc<State>) -> std::io
         Err(refusal) => return refuse(&mut stream, peer, state, &refusal),
     };
     match hello.role {
-        Role::Control => {
-            let token = hello.token.as_deref().unwrap_or("");
-            if state.options.token.as_deref().is_some_and(|own| !is_same_token(own, token)) {
-                return refuse(&mut stream, peer, state, &Refusal::Token);
-            }
-            control(&mut stream, peer, state, &hello)
-        }
+        Role::Control => match state.admit(peer.ip(), hello.token.as_deref().unwrap_or("")) {
+            Ok(()) => control(&mut stream, peer, state, &hello),
+            Err(refusal) => refuse(&mut stream, peer, state, &refusal),
+        },
         Role::Tcp => {
             let number = hello.session.unwrap_or(0);
             let session = state.session(number, plain(peer.ip()));
@@ -100,6 +98,7 @@ fn refuse(
     state.count(|it| {
         let count = match refusal {
             Refusal::Token => &mut it.refused_token,
+            Refusal::Guessing { .. } => &mut it.refused_guessing,
             Refusal::Version { .. } => &mut it.refused_version,
             Refusal::Busy(_) => &mut it.refused_busy,
             Refusal::Service(_) | Refusal::Form | Refusal::Asked(_) | Refusal::Session => {
@@ -211,6 +210,11 @@ fn listen_to(
                 said = Instant::now();
                 stream.write_all(b"!\n")?;
             }
+            if let Some(why) = flow.overdue() {
+                state.count(|it| it.flows_overdue += 1);
+                stream.write_all(format!("bye {why}\n").as_bytes())?;
+                return Ok(why);
+            }
         }
         if heard.elapsed() > SILENCE_MAX {
             state.count(|it| it.vanished += 1);
@@ -273,6 +277,10 @@ fn messages(
     let mut room = None;
     let mut moved = Instant::now();
     loop {
+        // Before each read: a client that never pauses has to hear of the end too.
+        if state.is_over() || session.is_over.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         // All whole messages in one write: they came in one read.
         let (len, wanted) = whole(&input[..filled])?;
         if len > 0 {
@@ -285,7 +293,7 @@ fn messages(
         }
         if wanted > input.len() {
             drop(room.take());
-            room = state.room(wanted);
+            room = state.room(session.peer, wanted).ok();
             if room.is_none() {
                 state.count(|it| it.refused_busy += 1);
                 return Ok(());
@@ -296,8 +304,7 @@ fn messages(
             Ok(0) => return Ok(()),
             Ok(len) => filled += len,
             Err(error) if is_time_up(&error) => {
-                let is_over = state.is_over() || session.is_over.load(Ordering::Relaxed);
-                if is_over || moved.elapsed() > IDLE_MAX {
+                if moved.elapsed() > IDLE_MAX {
                     return Ok(());
                 }
                 continue;

@@ -6,64 +6,80 @@
 //! `flow::words`), its connections, the first datagrams of each of its sockets. Out: what was received
 //! or sent, stretch by stretch.
 //!
-//! Bounded: flows at once, threads and sockets (each takes a place of a connection), bytes of a call,
-//! processor time burned for each datagram.
+//! Bounded: flows at once, in all and of one client; how long one may take to begin, and carry nothing;
+//! threads and sockets (each takes a place of a connection); bytes of a call, and in memory; processor
+//! time burned for each datagram, behind everybody else's and not on every processor.
+
+mod ask;
+mod datagrams;
 
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use engine::datagram::{Setup, Style};
-use socket2::{Domain, Socket, Type};
-
+use self::ask::ask;
+use self::datagrams::{Datagrams, connected};
 use super::super::protocol::{Refusal, Reply};
 use super::STACK_BYTES;
+use super::connection::IDLE_MAX;
 use super::datagrams::answer_waiting;
-use super::state::{FlowPlace, Place, Session, State, held};
-use crate::flow::lanes::{Streams, receive_datagrams};
+use super::shares::Share;
+use super::state::{Session, State, held};
+use crate::flow::lanes::{Streams, lane_of};
 use crate::flow::machine::Machine;
 use crate::flow::meter::{Beat, Lane, Stage, Worker, totals};
-use crate::flow::plan::{BUFFER_BYTES_MAX, CONNECTIONS_MAX, DATAGRAM_BYTES, WORK_MAX};
+use crate::flow::pace::Pace;
+use crate::flow::plan::BACK_MAX;
 use crate::flow::tcp_info::TcpInfo;
 use crate::flow::words::{self, Asked, Protocol, Totals};
 use crate::flow::work::Work;
 use crate::load::FlowConnection;
-use crate::measure::processors::{cpus, pin_thread};
+use crate::measure::processors::{give_way, pin_thread};
 
+/// How long a flow may take to begin when it has been asked for, and besides for each of its connections
+/// or sockets, which are made one after the other over a path that may be long.
+const BEGIN_MAX: Duration = Duration::from_secs(5);
+const BEGIN_EACH: Duration = Duration::from_millis(250);
 /// How long lanes may take to note that a stretch has begun.
 const PATIENCE: Duration = Duration::from_millis(300);
 /// How long datagrams may take that were under way, or in a socket, when the last was sent.
 const DRAIN_MAX: Duration = Duration::from_millis(800);
 /// How long a socket may take to be opened in its style.
 const OPEN_MAX: Duration = Duration::from_secs(1);
-/// Of what a style takes from the kernel at once, at most.
-const PIECE_BYTES: usize = 1 << 16;
 /// How often it is looked at whether they have come.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What is said to who asks for more than there may be.
-const NOT_SOUND: Refusal = Refusal::Asked(
-    "a flow has 1 to 512 connections, 16 MiB in a call, 65,507 bytes in a datagram, 1 ms of work for \
-     each, and datagrams come to the server alone",
-);
+/// What is said to who goes on with a flow that has ended.
+const OVER: Refusal = Refusal::Asked("the flow has ended: open a session for another");
 
 /// A flow.
 pub(super) struct Flow {
     asked: Asked,
+    /// Of each lane of datagrams that this end sends.
+    pace: Pace,
+    /// For each datagram that this end receives. Found out once, by a thread that gives way to nobody.
+    work: Work,
     beat: Arc<Beat>,
     lanes: Mutex<Vec<Arc<Lane>>>,
     /// Connections that this end sends on, with what TCP knew when the counted time began, and what
     /// became of them in it.
     senders: Mutex<Vec<SentOn>>,
-    /// Where the datagrams of each lane come from.
-    peers: Mutex<Vec<Option<SocketAddr>>>,
+    /// Where the datagrams of each lane come from, and when the last one did.
+    peers: Mutex<Vec<Option<(SocketAddr, Instant)>>>,
     /// The last stretch, and whether its stage is another one than before.
     stretch: Mutex<(u32, Stage)>,
     bytes: AtomicU64,
-    _place: FlowPlace,
+    /// Whose it is.
+    peer: IpAddr,
+    asked_at: Instant,
+    begun_at: OnceLock<Instant>,
+    /// When it was last seen to carry anything.
+    moved_at: Mutex<Instant>,
+    /// Its place among all flows, until it has ended.
+    place: Mutex<Option<Share>>,
 }
 
 struct SentOn {
@@ -88,7 +104,7 @@ pub(super) fn answer(
     let (word, rest) = said.split_once(' ').unwrap_or((said, ""));
     let answer = match (word, session.flow.get()) {
         ("flow", None) => match ask(state, session, rest) {
-            Ok(lanes) => format!("ready lanes={lanes}\n"),
+            Ok(ready) => ready,
             Err(refusal) => refused(state, session, &refusal),
         },
         ("open", Some(flow)) => match Flow::open(flow, stream.local_addr()?, state, session) {
@@ -96,8 +112,11 @@ pub(super) fn answer(
             Err(refusal) => refused(state, session, &refusal),
         },
         ("begin", Some(flow)) => match words::read_begin(rest) {
-            Some((number, stage)) => flow.begin(number, stage),
-            None => return Ok(()),
+            Some((number, stage @ (Stage::WarmUp | Stage::Counted | Stage::CoolDown))) => {
+                flow.begin(number, stage)
+            }
+            // Neither says that anything is sent.
+            Some((_, Stage::Open | Stage::Over)) | None => return Ok(()),
         },
         ("end", Some(flow)) => flow.finish(),
         // What a newer client says besides can be left out.
@@ -110,59 +129,6 @@ fn refused(state: &State, session: &Session, refusal: &Refusal) -> String {
     state.count(|it| it.refused_flows += 1);
     state.tell_refusal(refusal.word(), session.peer, &refusal.to_string());
     format!("no {} {refusal}\n", refusal.word())
-}
-
-/// Takes what a session asks for, if it may be had. How many lanes it is to have.
-fn ask(state: &Arc<State>, session: &Session, line: &str) -> Result<u32, Refusal> {
-    let asked = Asked::read(line).ok_or(NOT_SOUND)?;
-    let [least, most] = match asked.protocol {
-        Protocol::Tcp => [1, BUFFER_BYTES_MAX],
-        Protocol::Udp => DATAGRAM_BYTES,
-    };
-    let is_sound = (1..=CONNECTIONS_MAX).contains(&asked.lanes)
-        && (least..=most).contains(&asked.bytes)
-        && asked.work <= WORK_MAX
-        && !(asked.protocol == Protocol::Udp && asked.is_back);
-    if !is_sound {
-        return Err(NOT_SOUND);
-    }
-    let style = asked.style.parse::<Style>();
-    if asked.protocol == Protocol::Udp && style.is_err() {
-        return Err(Refusal::Service(format!("--style {}", asked.style)));
-    }
-    if let Some(core) = asked.core.filter(|core| !cpus().contains(core)) {
-        return Err(Refusal::Busy(format!("the server may not use processor {core}")));
-    }
-    let options = &state.options;
-    // Its control connection has a place already.
-    let most = options.per_address_max.min(options.connections_max).saturating_sub(1);
-    if asked.lanes > most {
-        return Err(Refusal::Busy(format!(
-            "{} connections are too many: one address may have {most} beside the session's \
-             (--per-address, --connections)",
-            asked.lanes
-        )));
-    }
-    let place = State::flow_place(state).ok_or_else(|| {
-        let most = options.flows_max;
-        Refusal::Busy(format!("{most} flows at once are the most (--flows): try again later"))
-    })?;
-    let lanes = asked.lanes;
-    let peers = if asked.protocol == Protocol::Udp { lanes } else { 0 };
-    let flow = Flow {
-        asked,
-        beat: Arc::new(Beat::new()),
-        lanes: Mutex::default(),
-        senders: Mutex::default(),
-        peers: Mutex::new(vec![None; usize::try_from(peers).unwrap_or(0)]),
-        stretch: Mutex::new((0, Stage::Open)),
-        bytes: AtomicU64::new(0),
-        _place: place,
-    };
-    // Another thread cannot have set it: this is the session's.
-    let _ = session.flow.set(Arc::new(flow));
-    state.count(|it| it.flows += 1);
-    Ok(lanes)
 }
 
 /// A connection's part of a flow.
@@ -192,16 +158,46 @@ impl Flow {
     }
 
     /// Takes note of where a lane's datagrams come from: of the first that said so.
-    pub(super) fn comes_from(&self, lane: u64, peer: SocketAddr) {
-        let at = usize::try_from(lane).unwrap_or(usize::MAX);
+    pub(super) fn comes_from(&self, number: u64, peer: SocketAddr) {
+        let at = usize::try_from(lane_of(number)).unwrap_or(usize::MAX);
         if let Some(place) = held(&self.peers).get_mut(at) {
-            place.get_or_insert(peer);
+            let known = place.get_or_insert((peer, Instant::now()));
+            if known.0 == peer {
+                known.1 = Instant::now();
+            }
         }
     }
 
     /// Whether anything has come of late.
     pub(super) fn is_moving(&self) -> bool {
         !self.asked.is_back && held(&self.lanes).iter().any(|lane| !lane.is_idle())
+    }
+
+    /// Why the server ends it, if it does: it keeps others from a place and does nothing with it.
+    pub(super) fn overdue(&self) -> Option<String> {
+        let stage = held(&self.stretch).1;
+        match stage {
+            Stage::Open => {
+                let most = BEGIN_MAX + BEGIN_EACH * self.asked.lanes;
+                let is_late = self.asked_at.elapsed() > most;
+                is_late.then(|| format!("the flow did not begin within {} s", most.as_secs_f32()))
+            }
+            Stage::WarmUp | Stage::Counted | Stage::CoolDown => {
+                let is_bounded = self.asked.protocol == Protocol::Udp && self.asked.is_back;
+                let is_long = |it: &Instant| it.elapsed() > BACK_MAX + PATIENCE + DRAIN_MAX;
+                if is_bounded && self.begun_at.get().is_some_and(is_long) {
+                    let most = BACK_MAX.as_secs() / 60;
+                    return Some(format!("the server sends datagrams for {most} min at most"));
+                }
+                let mut moved_at = held(&self.moved_at);
+                if held(&self.lanes).iter().any(|lane| !lane.is_idle()) {
+                    *moved_at = Instant::now();
+                }
+                let is_late = moved_at.elapsed() > IDLE_MAX;
+                is_late.then(|| format!("the flow carried nothing for {} s", IDLE_MAX.as_secs()))
+            }
+            Stage::Over => None,
+        }
     }
 
     /// Received or sent until now, of lanes that have ended.
@@ -221,19 +217,24 @@ impl Flow {
         state: &Arc<State>,
         session: &Session,
     ) -> Result<usize, Refusal> {
+        if held(&flow.stretch).1 == Stage::Over {
+            return Err(OVER);
+        }
         let peers = std::mem::take(&mut *held(&flow.peers));
         let system = |what: &str, error: std::io::Error| {
             Refusal::Busy(format!("the server cannot {what}: {error}"))
         };
         let mut count = 0;
-        for peer in peers.into_iter().flatten() {
-            let Some(place) = State::place(state, peer.ip()) else {
+        for (peer, heard_at) in peers.into_iter().flatten() {
+            let Some(place) = state.place(peer.ip()) else {
                 return Err(Refusal::Busy("too many connections (--per-address)".to_owned()));
             };
             let Some(lane) = flow.add_lane() else { break };
             let socket = connected(local, peer).map_err(|it| system("share its port", it))?;
             answer_waiting(&socket, state);
             socket.set_nonblocking(false).map_err(|it| system("set up a socket", it))?;
+            let timeout = socket.set_write_timeout(Some(super::LOOK));
+            timeout.map_err(|it| system("set up a socket", it))?;
             let (opened, is_open) = channel();
             let datagrams = Datagrams {
                 flow: flow.clone(),
@@ -246,13 +247,13 @@ impl Flow {
             std::thread::Builder::new()
                 .name("flow-datagrams".to_owned())
                 .stack_size(STACK_BYTES)
-                .spawn(move || datagrams.receive(&opened))
+                .spawn(move || datagrams.carry(&opened, heard_at))
                 .map_err(|it| system("start a thread", it))?;
             // A style may not exist there, or not be permitted: its thread says so.
             is_open
                 .recv_timeout(OPEN_MAX)
-                .unwrap_or_else(|_| Err("it does not open".to_owned()))
-                .map_err(|why| Refusal::Busy(format!("--style {}: {why}", flow.asked.style)))?;
+                .unwrap_or_else(|_| Err("a socket does not open in its style".to_owned()))
+                .map_err(Refusal::Busy)?;
             count += 1;
         }
         Ok(count)
@@ -262,12 +263,16 @@ impl Flow {
     fn begin(&self, number: u32, stage: Stage) -> String {
         let before = {
             let mut stretch = held(&self.stretch);
-            // Whoever counts backwards is told what there is.
-            if number <= stretch.0 {
+            // Whoever counts backwards, or goes on behind the end, is told what there is.
+            if number <= stretch.0 || stretch.1 == Stage::Over {
                 return self.told(number).line("at", number);
             }
             std::mem::replace(&mut *stretch, (number, stage))
         };
+        if before.1 == Stage::Open {
+            let _ = self.begun_at.set(Instant::now());
+            *held(&self.moved_at) = Instant::now();
+        }
         self.beat.begin(number, stage);
         let is_other = before.1 != stage;
         if is_other {
@@ -317,11 +322,17 @@ impl Flow {
             stretch.0
         };
         self.beat.begin(last, Stage::Over);
+        // Its place is somebody else's from now on, however long its session lasts.
+        drop(held(&self.place).take());
         lines.push_str(&self.told(last).line("ended", last));
         lines
     }
 
     fn worker(&self, lane: &Arc<Lane>) -> Worker {
+        // Whoever burns time on behalf of a stranger does it behind all others.
+        if self.asked.burns() {
+            give_way();
+        }
         // A processor that has gone since it was asked for is no reason to end.
         let _ = self.asked.core.map(pin_thread);
         Worker::new(self.beat.clone(), lane.clone())
@@ -343,7 +354,7 @@ impl FlowLane {
     ) -> std::io::Result<()> {
         let flow = &self.flow;
         let bytes = usize::try_from(flow.asked.bytes).unwrap_or(0);
-        let Some(_room) = state.room(bytes) else {
+        let Ok(_room) = state.room(flow.peer, bytes) else {
             state.count(|it| it.refused_busy += 1);
             let refusal = Refusal::Busy("no memory for so long buffers (-l)".to_owned());
             return stream.write_all(refusal.line().as_bytes());
@@ -368,54 +379,4 @@ impl FlowLane {
         flow.add_bytes(state, worker.tally.bytes);
         Ok(())
     }
-}
-
-/// A lane of datagrams.
-struct Datagrams {
-    flow: Arc<Flow>,
-    lane: Arc<Lane>,
-    socket: UdpSocket,
-    session: u64,
-    state: Arc<State>,
-    _place: Place,
-}
-
-impl Datagrams {
-    fn receive(self, opened: &Sender<Result<(), String>>) {
-        let Self { flow, lane, socket, session, state, _place } = self;
-        let mut worker = flow.worker(&lane);
-        let bytes = usize::try_from(flow.asked.bytes).unwrap_or(0);
-        let setup = Setup { datagram_bytes_max: bytes, ..Setup::default() };
-        let style: Style = flow.asked.style.parse().unwrap_or(Style::Recv);
-        let work = Work::of(flow.asked.work);
-        // Styles of many at once have room for so many pieces, which may hold merged ones.
-        let is_single = matches!(style, Style::Recv | Style::Epoll);
-        let room = state.room(if is_single { bytes } else { setup.batch * PIECE_BYTES });
-        // Whoever waits for it may have stopped waiting.
-        match style.open(socket, &setup) {
-            Ok(_) if room.is_none() => {
-                let _ = opened.send(Err("no memory for so many".to_owned()));
-            }
-            Ok(mut receiver) => {
-                let _ = opened.send(Ok(()));
-                // What the system says of one lane stands in its counts: it has got nothing more.
-                let _ = receive_datagrams(&mut *receiver, &mut worker, session, work);
-            }
-            Err(error) => {
-                let _ = opened.send(Err(error.to_string()));
-            }
-        }
-        flow.add_bytes(&state, worker.tally.bytes);
-    }
-}
-
-/// A socket at a port that others have too, which gets what comes from one sender alone. Source:
-/// socket(7), `SO_REUSEPORT`; of connected sockets the kernel prefers the one whose peer it is.
-fn connected(local: SocketAddr, peer: SocketAddr) -> std::io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, None)?;
-    socket.set_reuse_port(true)?;
-    socket.bind(&local.into())?;
-    socket.connect(&peer.into())?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
 }

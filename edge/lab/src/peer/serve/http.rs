@@ -5,22 +5,25 @@
 //! in `Authorization: Bearer` is answered.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant, SystemTime};
 
 use wire::http1::{self, Connection, Decoder, HttpError, Limits, Request, ResponseHead};
 use wire::websocket::{self, Message, Opcode};
 
-use super::super::protocol::is_same_token;
+use super::super::protocol::Refusal;
 use super::BODY_BYTES_MAX;
 use super::connection::is_time_up;
 use super::datagrams::plain;
+use super::shares::Share;
 use super::state::{SMALL_BYTES, State};
 
 /// How long a request may take to arrive, and a frame.
 const SLOW_MAX: Duration = Duration::from_secs(2);
 /// How long a connection may be silent.
 const IDLE_MAX: Duration = Duration::from_mins(1);
+/// Memory of a message that comes in parts: itself, and its answer.
+const PARTS_BYTES: usize = 2 * BODY_BYTES_MAX as usize;
 
 /// What is asked of the connection after some bytes.
 enum Next {
@@ -41,7 +44,7 @@ pub(super) fn serve(
     let mut input = vec![0; SMALL_BYTES];
     let mut out = Vec::new();
     let mut bytes = first.to_vec();
-    let mut reading = Reading::new();
+    let mut reading = Reading::new(peer.ip());
     loop {
         let next = answer(&mut decoder, &bytes, &mut out, state, peer);
         stream.write_all(&out)?;
@@ -52,7 +55,7 @@ pub(super) fn serve(
         match next {
             Next::Go => {}
             Next::Close => return Ok(()),
-            Next::Frames(rest) => return frames(stream, state, rest),
+            Next::Frames(rest) => return frames(stream, peer, state, rest),
         }
         let Some(len) = reading.next(stream, &mut input, state, decoder.is_idle())? else {
             return Ok(());
@@ -62,15 +65,18 @@ pub(super) fn serve(
     }
 }
 
-/// Reads with patience: a minute between messages, two seconds within one.
+/// Reads with patience: a minute between messages, two seconds within one; and takes memory for one
+/// that comes in parts.
 struct Reading {
+    peer: IpAddr,
     began: Instant,
     was_idle: bool,
+    room: Option<Share>,
 }
 
 impl Reading {
-    fn new() -> Self {
-        Self { began: Instant::now(), was_idle: true }
+    fn new(peer: IpAddr) -> Self {
+        Self { peer, began: Instant::now(), was_idle: true, room: None }
     }
 
     /// A message was whole and answered: what came of the next one has its own time.
@@ -90,6 +96,15 @@ impl Reading {
             self.began = Instant::now();
         }
         self.was_idle = is_idle;
+        if is_idle {
+            self.room = None;
+        } else if self.room.is_none() {
+            self.room = state.room(self.peer, PARTS_BYTES).ok();
+            if self.room.is_none() {
+                state.count(|it| it.refused_busy += 1);
+                return Ok(None);
+            }
+        }
         let most = if is_idle { IDLE_MAX } else { SLOW_MAX };
         loop {
             // Before each read: bytes that trickle in let none of them wait for long.
@@ -138,10 +153,17 @@ fn answer(
                 return Next::Close;
             }
         };
-        if !may(&request, state) {
-            state.count(|it| it.refused_token += 1);
-            state.tell_refusal("token", plain(peer.ip()), "HTTP without the right token");
-            refuse(out, 401, "the token is missing or wrong: Authorization: Bearer TOKEN\n");
+        if let Err(refusal) = state.admit(peer.ip(), said(&request)) {
+            let text = if let Refusal::Guessing { .. } = refusal {
+                state.count(|it| it.refused_guessing += 1);
+                refuse(out, 429, &format!("{refusal}\n"));
+                refusal.to_string()
+            } else {
+                state.count(|it| it.refused_token += 1);
+                refuse(out, 401, "the token is missing or wrong: Authorization: Bearer TOKEN\n");
+                "HTTP without the right token".to_owned()
+            };
+            state.tell_refusal(refusal.word(), plain(peer.ip()), &text);
             return Next::Close;
         }
         if request.upgrade.is_some() {
@@ -174,21 +196,24 @@ fn refuse(out: &mut Vec<u8>, status: u16, text: &str) {
     http1::respond(out, &head, text.as_bytes(), &date());
 }
 
-/// Whether a request says the token, if there is one.
-fn may(request: &Request<'_>, state: &State) -> bool {
-    let Some(own) = &state.options.token else { return true };
+/// The token that a request says; nothing if it says none.
+fn said<'a>(request: &Request<'a>) -> &'a str {
     let said = request.header("authorization").and_then(|it| std::str::from_utf8(it).ok());
-    let said = said.and_then(|it| it.strip_prefix("Bearer ")).unwrap_or("");
-    is_same_token(own, said)
+    said.and_then(|it| it.strip_prefix("Bearer ")).unwrap_or("")
 }
 
 /// Answers frames until the connection ends.
-fn frames(stream: &mut TcpStream, state: &State, first: Vec<u8>) -> std::io::Result<()> {
+fn frames(
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+    state: &State,
+    first: Vec<u8>,
+) -> std::io::Result<()> {
     let bytes_max = usize::try_from(BODY_BYTES_MAX).unwrap_or(0);
     let mut decoder = websocket::Decoder::new(websocket::Role::Server, bytes_max);
     let (mut input, mut scratch, mut out) = (vec![0; SMALL_BYTES], Vec::new(), Vec::new());
     let mut bytes = first;
-    let mut reading = Reading::new();
+    let mut reading = Reading::new(peer.ip());
     loop {
         let mut rest = &bytes[..];
         let mut is_over = false;

@@ -1,23 +1,33 @@
-//! What the server's threads share: who is connected, which sessions are open, what was counted.
+//! What the server's threads share: who is connected, which sessions are open, who said wrong tokens,
+//! what was counted.
 //!
-//! In: comings and goings. Out: places for connections, sessions by their number, counts. Locks are
+//! In: comings and goings. Out: shares of what is bounded, sessions by their number, counts. Locks are
 //! held for moments, and never while anything is sent.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use event::{Allowed, Attempts, Now, client_bits};
+
 use super::super::gone::random;
-use super::super::protocol::Service;
+use super::super::protocol::{Refusal, Service, is_same_token};
 use super::ServeOptions;
 use super::flow::Flow;
+use super::shares::{Full, Share, Shares};
 
-/// Bytes of messages that are in memory at once, at most; messages up to [`SMALL_BYTES`] do not count.
-const MESSAGES_BYTES_MAX: usize = 256 << 20;
+/// Bytes of messages and of flows' buffers that are in memory at once, at most; those up to
+/// [`SMALL_BYTES`] do not count.
+const MESSAGES_BYTES_MAX: u64 = 256 << 20;
+/// Of them one client's: a neighbour always finds the other half.
+const CLIENT_BYTES_MAX: u64 = MESSAGES_BYTES_MAX / 2;
 /// Bytes of a message that every connection may have.
 pub(super) const SMALL_BYTES: usize = 64 << 10;
+/// Wrong tokens of a client within so long; then none is looked at for as long. That is more than a
+/// person mistypes, and leaves 14,400 a day to a program that guesses.
+const WRONG_TOKENS: Allowed = Allowed { failures: 10, period_s: 60 };
 /// How often one kind of refusal is told.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
@@ -80,6 +90,10 @@ pub struct Counts {
     pub refused_busy: u64,
     /// Refused for their token.
     pub refused_token: u64,
+    /// Refused without a look at their token: too many wrong ones came from there.
+    pub refused_guessing: u64,
+    /// Flows ended because they did not begin, carried nothing, or lasted too long.
+    pub flows_overdue: u64,
     /// Refused for their version.
     pub refused_version: u64,
     /// Refused for what they said, or did not say in time.
@@ -107,16 +121,19 @@ pub(super) struct State {
     pub(super) options: ServeOptions,
     tell: Box<dyn Fn(&Happening) + Send + Sync>,
     is_over: AtomicBool,
+    began: Instant,
     sessions: RwLock<HashMap<u64, Arc<Session>>>,
-    by_address: Mutex<HashMap<IpAddr, u32>>,
+    connections: Arc<Shares>,
+    pub(super) flows: Arc<Shares>,
+    /// Flows whose frames are taken from an interface: of an interface there can be one.
+    pub(super) by_frames: Arc<Shares>,
+    bytes: Arc<Shares>,
+    wrong_tokens: Mutex<Attempts>,
     counts: Mutex<Counts>,
     /// Sent back; apart, because it is counted for each.
     pub(super) datagrams: AtomicU64,
     /// Likewise.
     pub(super) messages: AtomicU64,
-    message_bytes: AtomicUsize,
-    /// At this moment.
-    flows: AtomicU32,
     told: Mutex<HashMap<&'static str, Instant>>,
 }
 
@@ -127,18 +144,24 @@ pub(super) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl State {
     pub(super) fn new(options: ServeOptions, tell: Box<dyn Fn(&Happening) + Send + Sync>) -> Self {
+        let (connections, each) = (options.connections_max, options.per_address_max);
+        let flows = u64::from(options.flows_max);
         Self {
-            options,
             tell,
             is_over: AtomicBool::new(false),
+            began: Instant::now(),
             sessions: RwLock::default(),
-            by_address: Mutex::default(),
+            connections: Shares::new(connections.into(), each.into()),
+            // Whoever has all but one leaves one to a neighbour.
+            flows: Shares::new(flows, flows.saturating_sub(1).max(1)),
+            by_frames: Shares::new(1, 1),
+            bytes: Shares::new(MESSAGES_BYTES_MAX, CLIENT_BYTES_MAX),
+            wrong_tokens: Mutex::new(Attempts::new(WRONG_TOKENS)),
             counts: Mutex::default(),
             datagrams: AtomicU64::new(0),
             messages: AtomicU64::new(0),
-            message_bytes: AtomicUsize::new(0),
-            flows: AtomicU32::new(0),
             told: Mutex::default(),
+            options,
         }
     }
 
@@ -150,7 +173,7 @@ impl State {
     pub(super) fn stop(&self, wait: Duration) {
         self.is_over.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + wait;
-        while !held(&self.by_address).is_empty() && Instant::now() < deadline {
+        while !self.connections.is_free() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -184,18 +207,33 @@ impl State {
         }
     }
 
-    /// A place for a connection; none at a limit.
-    pub(super) fn place(state: &Arc<Self>, peer: IpAddr) -> Option<Place> {
-        let mut by_address = held(&state.by_address);
-        let all: u32 = by_address.values().sum();
-        let own = by_address.get(&peer).copied().unwrap_or(0);
-        if all >= state.options.connections_max || own >= state.options.per_address_max {
-            return None;
+    /// A place for a connection, or for a socket of a flow; none at a limit.
+    pub(super) fn place(&self, peer: IpAddr) -> Option<Share> {
+        let place = self.connections.take(peer, 1).ok()?;
+        self.count(|it| it.connections += 1);
+        Some(place)
+    }
+
+    /// Whether this address may do what takes the token, if there is one.
+    pub(super) fn admit(&self, peer: IpAddr, said: &str) -> Result<(), Refusal> {
+        let Some(own) = &self.options.token else { return Ok(()) };
+        // Whoever says none does not guess.
+        if said.is_empty() {
+            return Err(Refusal::Token);
         }
-        by_address.insert(peer, own + 1);
-        drop(by_address);
-        state.count(|it| it.connections += 1);
-        Some(Place { state: state.clone(), peer })
+        let mono_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let now = Now { mono_ns, unix_ms: 0 };
+        // 0 would be nobody.
+        let client = client_bits(peer).max(1);
+        let mut wrong_tokens = held(&self.wrong_tokens);
+        if let Some(wait_s) = wrong_tokens.locked_s(now, client) {
+            return Err(Refusal::Guessing { wait_s });
+        }
+        if is_same_token(own, said) {
+            return Ok(());
+        }
+        wrong_tokens.fail(now, client);
+        Err(Refusal::Token)
     }
 
     /// Opens a session, with a number that nobody can guess.
@@ -232,58 +270,10 @@ impl State {
         sessions.get(&number).filter(|it| it.peer == peer).cloned()
     }
 
-    /// A place for a flow; none at the limit.
-    pub(super) fn flow_place(state: &Arc<Self>) -> Option<FlowPlace> {
-        let before = state.flows.fetch_add(1, Ordering::Relaxed);
-        let place = FlowPlace(state.clone());
-        (before < state.options.flows_max).then_some(place)
-    }
-
-    /// Takes memory for a message; given back when the room is dropped. None when there is none.
-    pub(super) fn room(&self, bytes: usize) -> Option<Room<'_>> {
+    /// Takes memory for a message or a flow's buffers; given back when the share is dropped.
+    pub(super) fn room(&self, peer: IpAddr, bytes: usize) -> Result<Share, Full> {
         let bytes = if bytes <= SMALL_BYTES { 0 } else { bytes };
-        let before = self.message_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let room = Room { state: self, bytes };
-        (before + bytes <= MESSAGES_BYTES_MAX).then_some(room)
-    }
-}
-
-/// Memory of messages and of flows.
-pub(super) struct Room<'a> {
-    state: &'a State,
-    bytes: usize,
-}
-
-impl Drop for Room<'_> {
-    fn drop(&mut self) {
-        self.state.message_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// A flow's place; free again when it is dropped.
-pub(super) struct FlowPlace(Arc<State>);
-
-impl Drop for FlowPlace {
-    fn drop(&mut self) {
-        self.0.flows.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A connection's place among those of its address; free again when it is dropped.
-pub(super) struct Place {
-    state: Arc<State>,
-    peer: IpAddr,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut by_address = held(&self.state.by_address);
-        if let Some(own) = by_address.get_mut(&self.peer) {
-            *own -= 1;
-            if *own == 0 {
-                by_address.remove(&self.peer);
-            }
-        }
+        self.bytes.take(peer, u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 }
 
@@ -293,15 +283,20 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use super::super::ServeOptions;
-    use super::{MESSAGES_BYTES_MAX, SMALL_BYTES, Service, State};
+    use super::{CLIENT_BYTES_MAX, Full, Refusal, SMALL_BYTES, Service, State, WRONG_TOKENS};
 
     pub(in super::super) fn state() -> Arc<State> {
+        with_token(None)
+    }
+
+    fn with_token(token: Option<&str>) -> Arc<State> {
         let options = ServeOptions {
             address: ([127, 0, 0, 1], 0).into(),
-            token: None,
+            token: token.map(str::to_owned),
             connections_max: 3,
             per_address_max: 2,
             flows_max: 2,
+            send_bits_max: 1e9,
         };
         Arc::new(State::new(options, Box::new(|_| {})))
     }
@@ -311,26 +306,24 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn places_are_bounded_in_all_and_by_address() {
+    fn places_are_bounded_in_all_and_by_client() {
         let state = state();
-        let one = State::place(&state, ip(1));
-        let two = State::place(&state, ip(1));
-        assert!(one.is_some() && two.is_some() && State::place(&state, ip(1)).is_none());
-        let three = State::place(&state, ip(2));
-        assert!(three.is_some() && State::place(&state, ip(3)).is_none());
+        let one = state.place("2001:db8::1".parse().unwrap());
+        let two = state.place("2001:db8::2".parse().unwrap());
+        assert!(one.is_some() && two.is_some());
+        assert!(state.place("2001:db8::3".parse().unwrap()).is_none(), "a /64 is one client");
+        let three = state.place(ip(2));
+        assert!(three.is_some() && state.place(ip(3)).is_none());
         drop(one);
-        assert!(State::place(&state, ip(3)).is_some());
-        drop((two, three));
-        assert!(state.by_address.lock().unwrap().is_empty());
+        assert!(state.place(ip(3)).is_some());
     }
 
     #[test]
-    fn flows_are_bounded() {
+    fn a_neighbour_always_finds_a_flow() {
         let state = state();
-        let [one, two, three] = [(); 3].map(|()| State::flow_place(&state));
-        assert!(one.is_some() && two.is_some() && three.is_none());
-        drop(one);
-        assert!(State::flow_place(&state).is_some());
+        let one = state.flows.take(ip(1), 1);
+        assert_eq!(state.flows.take(ip(1), 1).err(), Some(Full::Own));
+        assert!(one.is_ok() && state.flows.take(ip(2), 1).is_ok());
     }
 
     #[test]
@@ -341,10 +334,31 @@ pub(super) mod tests {
         assert!(state.session(session.number, ip(2)).is_none());
         state.close(&session);
         assert!(state.session(session.number, ip(1)).is_none());
-        let all = state.room(MESSAGES_BYTES_MAX);
-        assert!(all.is_some() && state.room(SMALL_BYTES + 1).is_none());
-        assert!(state.room(SMALL_BYTES).is_some());
-        drop(all);
-        assert!(state.room(SMALL_BYTES + 1).is_some());
+        // One client has half, a neighbour the other, and small ones have room besides.
+        let half = usize::try_from(CLIENT_BYTES_MAX).unwrap();
+        let first = state.room(ip(1), half);
+        assert_eq!(state.room(ip(1), SMALL_BYTES + 1).err(), Some(Full::Own));
+        let second = state.room(ip(2), half);
+        assert!(first.is_ok() && second.is_ok());
+        assert_eq!(state.room(ip(3), SMALL_BYTES + 1).err(), Some(Full::All));
+        assert!(state.room(ip(3), SMALL_BYTES).is_ok());
+        drop(first);
+        assert!(state.room(ip(3), SMALL_BYTES + 1).is_ok());
+    }
+
+    #[test]
+    fn whoever_guesses_waits_and_a_neighbour_does_not() {
+        let state = with_token(Some("right"));
+        for _ in 0..WRONG_TOKENS.failures {
+            assert_eq!(state.admit(ip(1), ""), Err(Refusal::Token), "no guess");
+        }
+        for guess in 0..WRONG_TOKENS.failures {
+            assert_eq!(state.admit(ip(1), "wrong"), Err(Refusal::Token), "{guess}");
+        }
+        for said in ["wrong", "right"] {
+            let refused = state.admit(ip(1), said);
+            assert!(matches!(refused, Err(Refusal::Guessing { wait_s: 1..=60 })), "{refused:?}");
+        }
+        assert_eq!(state.admit(ip(2), "right"), Ok(()));
     }
 }

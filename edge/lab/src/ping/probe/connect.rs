@@ -103,7 +103,7 @@ impl Probe for Connect {
         if let Some(number) = self.number.take() {
             answers.push(Answered { number, at_ns, bad_status: None });
         }
-        self.traffic.connects.record(1, 0);
+        self.traffic.connecting.connect.record(1, 0);
         self.socket = socket(&self.plan, self.is_reset)?;
         Ok(true)
     }

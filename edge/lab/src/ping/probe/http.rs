@@ -4,12 +4,14 @@
 //! is; one whose status is 400 or above counts as failed.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use rustix::event::PollFlags;
+use rustls::ClientConfig;
 use wire::http1::{self, Limits, RequestHead, ResponseDecoder};
 
 use super::message::bearer;
-use super::wire::{Wire, connect};
+use super::wire::Wire;
 use super::{Answered, Clock, Gone, Probe, Start, Traffic};
 use crate::measure::text::one_line;
 
@@ -18,6 +20,7 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 pub(super) struct Http {
     plan: super::super::plan::Plan,
+    tls: Option<Arc<ClientConfig>>,
     wire: Wire,
     decoder: ResponseDecoder,
     extra: Vec<u8>,
@@ -33,10 +36,11 @@ pub(super) struct Http {
 impl Http {
     pub(super) fn connect(start: Start<'_>) -> Result<Self, Gone> {
         let mut traffic = Traffic::default();
-        let stream = connect(start.plan, start.clock, &mut traffic)?;
+        let wire = Wire::connect(start.plan, start.tls, start.clock, &mut traffic)?;
         Ok(Self {
             plan: start.plan.clone(),
-            wire: Wire::new(stream, Traffic::default())?,
+            tls: start.tls.cloned(),
+            wire,
             decoder: ResponseDecoder::new(),
             extra: bearer(start.plan),
             body: vec![0; start.largest()],
@@ -50,8 +54,7 @@ impl Http {
         let last = self.wire.take_traffic();
         self.traffic.sent_bytes += last.sent_bytes;
         self.traffic.received_bytes += last.received_bytes;
-        let stream = connect(&self.plan, clock, &mut self.traffic)?;
-        self.wire = Wire::new(stream, Traffic::default())?;
+        self.wire = Wire::connect(&self.plan, self.tls.as_ref(), clock, &mut self.traffic)?;
         self.decoder = ResponseDecoder::new();
         self.is_over = false;
         Ok(())

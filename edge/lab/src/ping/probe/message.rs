@@ -5,7 +5,6 @@
 //! 5.5.3), or, where it is too long for one, a binary message, which the server has to send back.
 
 use std::collections::VecDeque;
-use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 
 use rustix::event::PollFlags;
@@ -35,11 +34,11 @@ pub(super) struct Message {
 impl Message {
     pub(super) fn connect(start: Start<'_>) -> Result<Self, Gone> {
         let mut traffic = Traffic::default();
-        let mut stream = connect(start.plan, start.clock, &mut traffic)?;
+        let stream = connect(start.plan, start.clock, &mut traffic)?;
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let (service, session) = (Service::Ping, Some(start.session));
         let hello = Hello { service, role: Role::Tcp, token: None, session, version };
-        greet(&mut stream, &hello, start.plan.timeout)?;
+        greet(&stream, &hello, start.plan.patience())?;
         let mut wire = Wire::new(stream, traffic)?;
         wire.out = vec![0; start.largest().max(HEAD_BYTES)];
         let head = [0; HEAD_BYTES];
@@ -110,6 +109,8 @@ impl Probe for Message {
 /// Frames of WebSocket.
 pub(super) struct Socket {
     wire: Wire,
+    /// What came in one piece with the answer to the handshake.
+    early: Vec<u8>,
     decoder: websocket::Decoder,
     scratch: Vec<u8>,
     payload: Vec<u8>,
@@ -119,11 +120,16 @@ pub(super) struct Socket {
 impl Socket {
     pub(super) fn connect(start: Start<'_>) -> Result<Self, Gone> {
         let mut traffic = Traffic::default();
-        let stream = connect(start.plan, start.clock, &mut traffic)?;
-        traffic.server = open(&stream, start)?;
+        let mut wire = Wire::connect(start.plan, start.tls, start.clock, &mut traffic)?;
+        let (server, early) = open(&mut wire, start)?;
+        traffic.server = server;
+        // What was said to open it is no ping.
+        drop(wire.take_traffic());
+        wire.add_traffic(traffic);
         let bytes_max = start.largest().max(CONTROL_BYTES_MAX);
         Ok(Self {
-            wire: Wire::new(stream, traffic)?,
+            wire,
+            early,
             decoder: websocket::Decoder::new(websocket::Role::Client, bytes_max),
             scratch: Vec::new(),
             payload: vec![0; bytes_max],
@@ -133,34 +139,32 @@ impl Socket {
     }
 }
 
-/// The opening handshake; the `Server` header of its answer.
-fn open(mut stream: &TcpStream, start: Start<'_>) -> Result<String, Gone> {
-    use std::io::{Read as _, Write as _};
+/// The opening handshake; the `Server` header of its answer, and what came behind it.
+fn open(wire: &mut Wire, start: Start<'_>) -> Result<(String, Vec<u8>), Gone> {
     let plan = start.plan;
-    stream.set_read_timeout(Some(plan.timeout)).map_err(Gone::Network)?;
+    let patience = plan.patience();
     let key: [u8; 16] = random();
-    let mut out = Vec::new();
-    websocket::request(&mut out, &plan.place.path, &plan.place.host, key, &bearer(plan));
-    stream.write_all(&out).map_err(Gone::of)?;
+    websocket::request(&mut wire.out, &plan.place.path, &plan.place.host, key, &bearer(plan));
+    wire.begin(start.clock, wire.out.len())?;
     let mut decoder = ResponseDecoder::new();
-    let mut byte = [0];
-    // A byte at a time: what follows the answer belongs to the decoder of frames.
     loop {
-        match stream.read(&mut byte) {
-            Ok(0) => return Err(Gone::Closed),
-            Ok(_) => {}
-            // As in `first_line`.
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) if super::would_wait(&error) => return Err(Gone::Vanished(plan.timeout)),
-            Err(error) => return Err(Gone::of(error)),
+        if wire.has_unsent() {
+            wire.go_on()?;
         }
-        let mut input = &byte[..];
+        let Some((mut input, _)) = wire.read(start.clock)? else {
+            wire.wait(patience)?;
+            if patience.is_up() {
+                return Err(Gone::Vanished(plan.timeout));
+            }
+            continue;
+        };
         let response = decoder.next(&mut input, &Limits::default(), false);
         match response.map_err(|error| Gone::NoSocket(format!("not HTTP ({error})")))? {
             None => {}
             Some(response) if websocket::is_accepted(&response, key) => {
                 let server = response.header("server").unwrap_or_default();
-                return Ok(one_line(&String::from_utf8_lossy(server)));
+                let server = one_line(&String::from_utf8_lossy(server));
+                return Ok((server, input.to_vec()));
             }
             Some(response) if response.status == 401 => {
                 return Err(Gone::Refused(crate::peer::protocol::Refusal::Token.to_string()));
@@ -212,7 +216,13 @@ impl Probe for Socket {
     }
 
     fn receive(&mut self, clock: Clock, answers: &mut Vec<Answered>) -> Result<bool, Gone> {
-        let Some((mut bytes, at_ns)) = self.wire.read(clock)? else { return Ok(false) };
+        let early = std::mem::take(&mut self.early);
+        let (mut bytes, at_ns) = if early.is_empty() {
+            let Some(it) = self.wire.read(clock)? else { return Ok(false) };
+            it
+        } else {
+            (&*early, clock.now())
+        };
         let broken = |error: websocket::WsError| Gone::Broken(error.to_string());
         while let Some(message) =
             self.decoder.next(&mut bytes, &mut self.scratch).map_err(broken)?

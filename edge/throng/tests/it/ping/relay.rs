@@ -8,14 +8,50 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What becomes of every datagram on its way to the server, by its place: of ten each.
+/// What becomes of every datagram on its way, by its place: of ten each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Harm {
     None,
-    /// The fourth is dropped, the sixth doubled, the eighth comes after the ninth.
+    /// On the way to the server the fourth is dropped, the sixth doubled, the eighth comes after the
+    /// ninth.
     Some,
-    /// None arrives.
+    /// Likewise on the way back.
+    Back,
+    /// None arrives at the server.
     All,
+}
+
+/// Does it to the datagrams of one direction.
+struct Doing {
+    harm: Harm,
+    place: u64,
+    held: Option<Vec<u8>>,
+}
+
+impl Doing {
+    fn new(harm: Harm) -> Self {
+        Self { harm, place: 0, held: None }
+    }
+
+    fn pass(&mut self, bytes: &[u8], mut send: impl FnMut(&[u8])) {
+        let place = self.place % 10;
+        self.place += 1;
+        let copies = match (self.harm, place) {
+            (Harm::All, _) | (Harm::Some, 3) => 0,
+            (Harm::Some, 5) => 2,
+            (Harm::Some, 7) => {
+                self.held = Some(bytes.to_vec());
+                0
+            }
+            _ => 1,
+        };
+        (0..copies).for_each(|_| send(bytes));
+        if place == 8
+            && let Some(late) = self.held.take()
+        {
+            send(&late);
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,38 +96,24 @@ impl Relay {
 
     fn there(self, front: &UdpSocket, back: &UdpSocket, client: &Mutex<Option<SocketAddr>>) {
         let mut datagram = vec![0; 65_536];
-        let mut held: Option<Vec<u8>> = None;
-        for place in 0.. {
-            let Ok((len, from)) = front.recv_from(&mut datagram) else { return };
+        let harm = if self.harm == Harm::Back { Harm::None } else { self.harm };
+        let mut doing = Doing::new(harm);
+        while let Ok((len, from)) = front.recv_from(&mut datagram) {
             *client.lock().unwrap() = Some(from);
-            let bytes = &datagram[..len];
-            let copies = match (self.harm, place % 10) {
-                (Harm::All, _) | (Harm::Some, 3) => 0,
-                (Harm::Some, 5) => 2,
-                (Harm::Some, 7) => {
-                    held = Some(bytes.to_vec());
-                    0
-                }
-                _ => 1,
-            };
-            for _ in 0..copies {
-                let _ = back.send(bytes);
-            }
-            if place % 10 == 8
-                && let Some(late) = held.take()
-            {
-                let _ = back.send(&late);
-            }
+            // What the server does not take is lost, as elsewhere.
+            doing.pass(&datagram[..len], |bytes| drop(back.send(bytes)));
         }
     }
 
     fn back(self, front: &UdpSocket, back: &UdpSocket, client: &Mutex<Option<SocketAddr>>) {
         let mut datagram = vec![0; 65_536];
+        let harm = if self.harm == Harm::Back { Harm::Some } else { Harm::None };
+        let mut doing = Doing::new(harm);
         while let Ok(len) = back.recv(&mut datagram) {
             std::thread::sleep(self.delay);
             let to = *client.lock().unwrap();
             if let Some(to) = to {
-                let _ = front.send_to(&datagram[..len], to);
+                doing.pass(&datagram[..len], |bytes| drop(front.send_to(bytes, to)));
             }
         }
     }

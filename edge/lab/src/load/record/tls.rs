@@ -2,10 +2,10 @@
 
 use rustls::{CertificateError, Error};
 
-use crate::load::record::kind::{Cause, Kind};
+use super::kind::{Cause, Kind};
 
 /// The kind of an error and its example; `bytes` are what the server said last.
-pub(in crate::load::generator) fn of(error: &Error, bytes: &[u8]) -> (Kind, String) {
+pub(crate) fn of(error: &Error, bytes: &[u8]) -> (Kind, String) {
     let kind = match error {
         Error::InvalidCertificate(problem) => certificate(problem),
         Error::InvalidMessage(_) if bytes.starts_with(b"HTTP/") => {
