@@ -34,6 +34,8 @@ struct Bell {
     changed: Condvar,
     /// The log is long, and not copied yet. Who sets it takes the lock before he notifies.
     is_due: AtomicBool,
+    /// It is so long that whoever committed is to copy it.
+    is_too_long: AtomicBool,
 }
 
 impl Bell {
@@ -95,17 +97,28 @@ impl Checkpoints {
     /// If SQLite has no memory left.
     pub(crate) fn listen(&self, conn: &mut Connection) -> Result<(), rusqlite::Error> {
         let bell = Arc::clone(&self.bell);
-        conn.wal_hook(Some(move |log: &mut Wal, pages: i32| {
+        conn.wal_hook(Some(move |_: &mut Wal, pages: i32| {
             let pages = u32::try_from(pages).unwrap_or(0);
             if pages >= CHECKPOINT_PAGES {
                 bell.ring();
             }
             if pages >= LOG_PAGES_MAX {
-                // It fails while the thread copies, which is as good.
-                let _ = log.checkpoint();
+                bell.is_too_long.store(true, Ordering::Relaxed);
             }
             Ok(())
         }))
+    }
+}
+
+impl Checkpoints {
+    /// Copies the log if the thread was not given the time. The connection has just committed, and
+    /// holds the write lock.
+    pub(crate) fn copy_if_long(&self, conn: &Connection) {
+        if self.bell.is_too_long.load(Ordering::Relaxed) {
+            self.bell.is_too_long.store(false, Ordering::Relaxed);
+            // It fails while the thread copies, which is as good.
+            let _ = copy(conn);
+        }
     }
 }
 
@@ -140,21 +153,21 @@ impl Copier {
     }
 
     fn copy_all(&self) -> Result<(), rusqlite::Error> {
-        self.copy()?;
+        copy(&self.conn)?;
         // What was written meanwhile.
-        self.copy()?;
+        copy(&self.conn)?;
         // The rest, which is little: only a log that is copied whole is begun anew.
         if self.lock.acquire(Writer::Server, LOCK_PATIENCE) {
-            let copied = self.copy();
+            let copied = copy(&self.conn);
             self.lock.release();
             copied?;
         }
         Ok(())
     }
+}
 
-    /// Copies what is there now, as far as readers of older states let it.
-    fn copy(&self) -> Result<(), rusqlite::Error> {
-        let mut statement = self.conn.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;
-        statement.query_row([], |_| Ok(()))
-    }
+/// Copies what is there now, as far as readers of older states let it.
+fn copy(conn: &Connection) -> Result<(), rusqlite::Error> {
+    let mut statement = conn.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;
+    statement.query_row([], |_| Ok(()))
 }

@@ -185,6 +185,7 @@ impl Guest {
             let undone = self.control(shared, "ROLLBACK");
             result = result.and_then(|count| undone.map(|()| count));
         }
+        shared.copy_if_long(&self.conn);
         // Not acknowledged, if there is no file any more that holds it.
         result.and_then(|count| shared.check_file().map(|()| count))
     }

@@ -7,13 +7,14 @@
 //! waits for the disk only when the log is copied back and when it begins anew
 //! (sqlite.org/pragma.html#pragma_synchronous, sqlite.org/wal.html).
 //!
-//! Once the disk has failed, what it has is not known any more, and a second try may succeed without
-//! it (fsync(2): the error is told once). So then nothing is durable until the next start.
+//! A disk that fails ends the process: what it has is not known any more, and a second try may succeed
+//! without it (fsync(2): the error is told once). At the start the log is copied back whole, which
+//! writes anew what the system may only have in memory.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,7 +39,6 @@ pub(crate) struct Log {
     synced: AtomicU64,
     /// Held by whoever waits for the disk.
     waiting: Mutex<()>,
-    has_failed: AtomicBool,
 }
 
 impl Log {
@@ -53,14 +53,12 @@ impl Log {
         if let Some(folder) = real.parent() {
             File::open(folder)?.sync_all()?;
         }
-        Ok(Self {
-            file,
-            begun: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
-            synced: AtomicU64::new(0),
-            waiting: Mutex::default(),
-            has_failed: AtomicBool::new(false),
-        })
+        Ok(Self::of(file))
+    }
+
+    fn of(file: File) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { file, begun: zero(), ended: zero(), synced: zero(), waiting: Mutex::default() }
     }
 
     /// Commits, by `act`. The write lock is held.
@@ -76,39 +74,28 @@ impl Log {
         self.synced.load(Ordering::SeqCst) >= self.begun.load(Ordering::SeqCst)
     }
 
-    /// Whether the disk has failed.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.has_failed.load(Ordering::Acquire)
-    }
-
     /// Waits until all that can be seen by now is on the disk. `true` if the disk was waited for
     /// here, and not by somebody else.
     ///
     /// # Errors
-    /// What the disk said, and from then on that it failed.
+    /// What the disk said.
     pub(crate) fn sync(&self) -> io::Result<bool> {
         let wanted = self.begun.load(Ordering::SeqCst);
         self.wait_for_end(wanted);
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.has_failed() {
-            return Err(io::Error::other("an earlier write of the log failed; restart the server"));
-        }
         if self.synced.load(Ordering::SeqCst) >= wanted {
             return Ok(false);
         }
         let ended = self.ended.load(Ordering::SeqCst);
         debug_assert!(ended >= wanted, "commits are counted upwards");
-        if let Err(error) = self.file.sync_data() {
-            self.has_failed.store(true, Ordering::Release);
-            return Err(error);
-        }
+        self.file.sync_data()?;
         self.synced.store(ended, Ordering::SeqCst);
         drop(waiting);
         Ok(true)
     }
 
     /// Waits until so many commits have ended. Mostly that is some microseconds, as nobody waits for
-    /// the disk in a commit; seconds, if another process holds the database.
+    /// the disk in a commit but who begins the log anew.
     fn wait_for_end(&self, wanted: u64) {
         let mut looks = 0;
         while self.ended.load(Ordering::SeqCst) < wanted {
@@ -126,24 +113,13 @@ impl Log {
 mod tests {
     use super::*;
 
-    fn log(file: File) -> Log {
-        Log {
-            file,
-            begun: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
-            synced: AtomicU64::new(0),
-            waiting: Mutex::default(),
-            has_failed: AtomicBool::new(false),
-        }
-    }
-
     fn file() -> File {
         File::from(rustix::fs::memfd_create("log", rustix::fs::MemfdFlags::CLOEXEC).unwrap())
     }
 
     #[test]
     fn many_commits_are_synced_at_once_and_none_twice() {
-        let log = log(file());
+        let log = Log::of(file());
         assert!(log.is_synced());
         assert!(!log.sync().unwrap(), "nothing was written");
         for _ in 0..5 {
@@ -157,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_can_be_seen_is_waited_for_before_its_commit_has_ended() {
-        let log = log(file());
+        let log = Log::of(file());
         std::thread::scope(|threads| {
             let reader = log.committing(|| {
                 assert!(!log.is_synced(), "its pages can be seen by now");
@@ -174,14 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_once_is_never_durable_again() {
+    fn what_the_disk_did_not_take_is_not_synced() {
         // A pipe has no disk: fdatasync(2) says EINVAL.
         let (_reader, writer) = io::pipe().unwrap();
-        let log = log(File::from(std::os::fd::OwnedFd::from(writer)));
+        let log = Log::of(File::from(std::os::fd::OwnedFd::from(writer)));
         log.committing(|| ());
-        let error = log.sync().unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-        assert!(log.has_failed() && !log.is_synced());
-        assert!(log.sync().unwrap_err().to_string().contains("restart the server"));
+        assert_eq!(log.sync().unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert!(!log.is_synced());
     }
 }

@@ -93,12 +93,8 @@ impl Shared {
         self.watch.is_some()
     }
 
-    /// Makes sure that the database's file is still there, and that the disk has taken what was
-    /// written so far.
+    /// Makes sure that the database's file is still there.
     pub(crate) fn check_file(&self) -> Result<(), DbError> {
-        if self.log.as_ref().is_some_and(Log::has_failed) {
-            return self.sync();
-        }
         self.there(self.watch.as_ref().and_then(FileWatch::gone))
     }
 
@@ -110,23 +106,33 @@ impl Shared {
         }
     }
 
+    /// Copies the log back if it is too long all the same; part of no commit, for which others wait.
+    pub(crate) fn copy_if_long(&self, conn: &Connection) {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.copy_if_long(conn);
+        }
+    }
+
     /// Whether all that was committed is on the disk.
     pub(crate) fn is_synced(&self) -> bool {
         self.log.as_ref().is_none_or(Log::is_synced)
     }
 
     /// Waits until all that was committed is on the disk.
-    pub(crate) fn sync(&self) -> Result<(), DbError> {
-        let Some(log) = &self.log else { return Ok(()) };
+    ///
+    /// # Panics
+    /// If the disk fails: nobody may be told of anything any more.
+    #[expect(clippy::panic, reason = "what is durable is not known: the process ends")]
+    pub(crate) fn sync(&self) {
+        let Some(log) = &self.log else { return };
         match log.sync() {
             Ok(true) => self.reporter.stats.db_syncs.up(),
             Ok(false) => {}
-            Err(error) => {
-                let cause = error.to_string();
-                return Err(self.reporter.machine("the database's log is not on the disk", &cause));
-            }
+            Err(error) => panic!(
+                "the disk did not take the database's log: {error}. What was acknowledged is there; the \
+                 server ends, because nothing more can be. Look after the disk, then start it again"
+            ),
         }
-        Ok(())
     }
 
     /// The same, but looks only once a second: for those who read.
@@ -233,12 +239,11 @@ impl Store {
         if is_file {
             // A file that can be read but not written opens well, and fails at the first player.
             conn.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(fail)?;
+            // Whatever the last server wrote, and migrations just now: it may be in the system's memory
+            // alone. Copied back whole it is on the disk.
+            conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(fail)?;
         }
         let shared = share(&path, is_file, own)?;
-        // What migrations have written.
-        shared
-            .sync()
-            .map_err(|cause| OpenError::Other { path: path.clone(), cause: cause.to_string() })?;
         Ok(Self {
             path,
             guest: settings.guest,
@@ -290,10 +295,6 @@ fn share(path: &Path, is_file: bool, own: OwnTables) -> Result<Shared, OpenError
         path: path.to_owned(),
         cause: format!("its log cannot be opened: {cause}"),
     })?;
-    if let Some(log) = &log {
-        // What migrations may have written.
-        log.committing(|| ());
-    }
     Ok(Shared {
         lock,
         patience: Patience::default(),

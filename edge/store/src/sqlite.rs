@@ -78,6 +78,19 @@ impl Sqlite {
         run.map(drop).map_err(|error| self.sort(&error))
     }
 
+    /// Ends what [`Sqlite::begin_writing`] began, before the write lock is let go.
+    fn end_writing(&self, is_well: bool) -> Result<(), DbError> {
+        let committed =
+            if is_well { self.shared.committing(|| self.control("COMMIT")) } else { Ok(()) };
+        if !self.conn.is_autocommit() {
+            // A failed commit leaves the transaction open; nobody could finish it.
+            let _ = self.control("ROLLBACK");
+        }
+        self.shared.copy_if_long(&self.conn);
+        // Not acknowledged, if there is no file any more that holds it.
+        committed.and_then(|()| self.shared.check_file())
+    }
+
     /// Runs a statement about the transaction itself.
     fn control(&self, sql: &str) -> Result<(), DbError> {
         let run = self.conn.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
@@ -137,17 +150,13 @@ impl Sqlite {
             }
             self.acquire()?;
         }
-        let act = || act(&mut statement);
-        let done = if locks {
-            self.shared.committing(|| self.shared.patience.take(&self.conn, act))
-        } else {
-            act()
-        };
-        let mut result = done.map_err(|error| self.sort(&error));
+        let begun = if locks { self.begin_writing() } else { Ok(()) };
+        let mut result =
+            begun.and_then(|()| act(&mut statement).map_err(|error| self.sort(&error)));
         drop::<CachedStatement<'_>>(statement);
         if locks {
+            result = self.end_writing(result.is_ok()).and(result);
             self.shared.lock.release();
-            result = result.and_then(|done| self.shared.check_file().map(|()| done));
         }
         if self.is_open && self.conn.is_autocommit() {
             self.is_lost = true;
@@ -208,28 +217,21 @@ impl Database for Sqlite {
         if !self.is_open {
             return Err(DbError::Statement("no transaction is open".into()));
         }
-        let committed =
-            self.check_lost().and_then(|()| self.shared.committing(|| self.control("COMMIT")));
-        if committed.is_err() && !self.conn.is_autocommit() {
-            // A failed commit leaves the transaction open; nobody could finish it.
-            let _ = self.control("ROLLBACK");
-        }
+        let kept = self.check_lost();
+        let ended = self.end_writing(kept.is_ok());
         self.close();
-        // Not acknowledged, if there is no file any more that holds it.
-        committed.and_then(|()| self.shared.check_file())
+        kept.and(ended)
     }
 
     fn is_synced(&self) -> bool {
         !self.is_touched || self.shared.is_synced()
     }
 
-    fn sync(&mut self) -> Result<(), DbError> {
-        if self.is_synced() {
-            return Ok(());
+    fn sync(&mut self) {
+        if !self.is_synced() {
+            self.shared.sync();
         }
-        self.shared.sync()?;
         self.is_touched = self.is_open;
-        Ok(())
     }
 
     fn rollback(&mut self) -> Result<(), DbError> {

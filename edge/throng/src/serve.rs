@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use engine::{Engine, Running, Start, ThreadPlan};
 use event::{Now, Random, ThreadId};
+use game::db::Database as _;
 use game::guest::{Finding, HostSettings, Registered};
 use game::session::{Revocations, stored};
 use script::{LuaLimits, LuaScripts, Sources, ThreadClock};
@@ -83,6 +84,8 @@ impl Parts {
         let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut resources);
         let scripts = LuaScripts::load(self.sources.clone(), self.limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
+        // What modules have written and read while they loaded they may tell of later, by themselves.
+        resources.db.sync();
         resources.db = Box::new(connect(running)?);
         Ok(ThreadContext { scripts: Box::new(scripts), resources })
     }
@@ -175,8 +178,10 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
         format!("cannot open the database in {} (`data_dir`)", config.data_dir.display())
     })?;
     let now = Now { mono_ns: 0, unix_ms: unix_ms() };
-    let revoked = stored::load(&mut store.connect()?, now, settings.session.lifetime_s())
+    let mut db = store.connect()?;
+    let revoked = stored::load(&mut db, now, settings.session.lifetime_s())
         .context("cannot read which tokens are revoked")?;
+    db.sync();
     Ok(Parts {
         topology: Arc::new(topology(&config.engine)),
         host: Arc::new(host_settings(&settings)),

@@ -42,12 +42,13 @@ pub use table::{ApiCall, BUILT, CALLS_COUNT, CallId, NOT_BUILT, ROWS};
 /// Ends a batch: makes durable what it wrote, if it wrote anything, and what it has seen.
 ///
 /// # Errors
-/// [`DbError::Machine`]; then nothing of the batch is told to anybody.
+/// [`DbError::Machine`]; then nothing of the batch has happened.
 pub fn finish_batch(db: &mut dyn Database) -> Result<(), DbError> {
     if db.in_transaction() {
         db.commit()?;
     } else {
         db.end_reading()?;
     }
-    db.sync()
+    db.sync();
+    Ok(())
 }

@@ -140,19 +140,13 @@ pub trait Database {
 
     /// Makes durable what this connection has committed, and what it has seen of others' commits:
     /// when this returns, that survives power loss too. Whoever tells the outside of it syncs first.
-    /// Several threads that sync at once wait for the disk together. Does nothing within a
-    /// transaction for what that has written so far.
-    ///
-    /// # Errors
-    /// [`DbError::Machine`]; then it is not known what is durable, and from then on nothing becomes.
-    fn sync(&mut self) -> Result<(), DbError> {
-        Ok(())
-    }
+    /// Several threads that sync at once wait for the disk together. Does nothing for what an open
+    /// transaction has written so far. If the disk fails the process ends: what is durable is not
+    /// known any more.
+    fn sync(&mut self);
 
     /// Whether [`Database::sync`] would have nothing to do.
-    fn is_synced(&self) -> bool {
-        true
-    }
+    fn is_synced(&self) -> bool;
 
     /// Gives the transaction up.
     ///

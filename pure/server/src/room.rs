@@ -409,8 +409,8 @@ impl Room {
     /// for every one of them.
     fn flush(&mut self, now: Now, out: &mut Output<Mail>) {
         // One wait for the disk for all that callbacks have written in this turn, before anybody
-        // hears of it. If it fails the log says so, and everything that writes fails from now on.
-        let _ = self.resources.db.sync();
+        // hears of it.
+        self.resources.db.sync();
         let is_more_due = self.ticks.next_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
         self.tell_listers(out);
         self.resources.post_cache(self.me, &self.topology, out);

@@ -3,8 +3,8 @@
 //! There are four kinds, one struct. The *batcher* takes the API calls that are waiting, runs them
 //! in one transaction, commits once and then answers each: the group commit needs no timer. A
 //! *caller* takes one RPC at a time and answers it at once, unless it has written: then what it
-//! wrote is committed, and the answer waits, while further calls run, until the disk has it. The
-//! *hasher* does so with calls that
+//! wrote is committed, and the answer waits, while further quick calls run, until the disk has it.
+//! The *hasher* runs one call at a time that
 //! carry a password, which take tens of milliseconds each. The thread of *events* runs their handlers,
 //! one at a time, for nobody who waits. What deliberately is not here: sockets, matches.
 
@@ -35,9 +35,8 @@ use crate::stats::WorkerStats;
 use events::EventQueue;
 use lanes::{Guesses, Kind};
 
-/// For how long a caller keeps an answer that waits for the disk while further calls run,
-/// nanoseconds: clearly less than a call that many wait for takes, and time for some eighty calls that
-/// write to share one wait.
+/// For how long a caller keeps answers that wait for the disk before it begins another call,
+/// nanoseconds: time for some dozens of calls that write to share one wait.
 const PARKED_NS_MAX: u64 = 2_000_000;
 
 /// The handler of a worker thread.
@@ -127,6 +126,7 @@ impl Worker {
             Mail::Jobs(jobs) => jobs.into_iter().for_each(|job| self.take_in(job)),
             Mail::Job(job) if self.kind == Kind::Hasher => self.queue.push(job.line(), *job),
             Mail::Job(job) => {
+                self.release(now, &job, out);
                 self.run(now, *job);
                 self.finish_call(now, out);
             }
@@ -261,34 +261,37 @@ impl Worker {
         result
     }
 
-    /// One commit for all jobs of the batch, and the disk has it. If that fails, none of them has
-    /// happened for anybody.
+    /// One commit for all jobs of the batch, and the disk has it. If it fails, none of them has
+    /// happened.
     fn finish_batch(&mut self) {
-        self.waits_since_ns = None;
-        if self.commit().and_then(|()| self.sync()).is_err() {
+        if self.commit().is_err() {
             self.fail_all();
+        }
+        self.waits_since_ns = None;
+        self.resources.db.sync();
+    }
+
+    /// Answers that wait for the disk leave before a call that may be slow runs, and before any once
+    /// they have waited for [`PARKED_NS_MAX`].
+    fn release(&mut self, now: Now, next: &Job, out: &mut Output<Mail>) {
+        let Some(since_ns) = self.waits_since_ns else { return };
+        let may_be_slow = matches!(next.lane, Queue::Caller { closes: true, .. });
+        if may_be_slow || now.mono_ns.saturating_sub(since_ns) >= PARKED_NS_MAX {
+            self.finish_batch();
+            self.post(now, out, false);
         }
     }
 
     /// A caller's job is done. Its answer leaves now, not after the jobs behind it, unless it has
-    /// written, or seen what is not on the disk yet: then it waits with others for the disk, until
-    /// the end of the turn or for [`PARKED_NS_MAX`]. The core is woken at the end of the turn, or
-    /// looks by itself before.
+    /// written, or seen what is not on the disk yet: then it waits for the disk with those of the
+    /// next calls. The core is woken at the end of the turn, or looks by itself before.
     fn finish_call(&mut self, now: Now, out: &mut Output<Mail>) {
-        if !self.resources.db.is_synced() {
-            let since_ns = *self.waits_since_ns.get_or_insert(now.mono_ns);
-            if now.mono_ns.saturating_sub(since_ns) < PARKED_NS_MAX {
-                return;
-            }
+        if self.resources.db.is_synced() {
+            self.finish_batch();
+            self.post(now, out, false);
+        } else {
+            self.waits_since_ns.get_or_insert(now.mono_ns);
         }
-        self.finish_batch();
-        self.post(now, out, false);
-    }
-
-    /// Waits until the disk has what was committed.
-    fn sync(&mut self) -> Result<(), DbError> {
-        // Why not is in the log already: the database says it, once a second.
-        self.resources.db.sync().inspect_err(|_| self.stats.db_commit_errors.up())
     }
 
     fn commit(&mut self) -> Result<(), DbError> {
@@ -416,22 +419,14 @@ impl Handler for Worker {
 
 /// What is answered when the database did not keep what a call has done.
 fn fail(outcome: &mut Outcome) {
-    let error = ApiError::internal("database error");
-    match outcome {
-        Outcome::Api(result) => *result = Err(error),
-        Outcome::Rpc(result) => *result = Err(script_error(error)),
-        Outcome::Before(result) => *result = Err(script_error(error)),
-        Outcome::Users(_) | Outcome::After | Outcome::Shutdown => {}
+    if let Outcome::Api(result) = outcome {
+        *result = Err(ApiError::internal("database error"));
     }
 }
 
 /// What is said of a function that answers with more than a client may get at once.
 fn answer_too_large(bytes_max: usize) -> ScriptError {
-    script_error(ApiError::answer_too_large(bytes_max))
-}
-
-/// The server's own error in the place of a script's.
-fn script_error(error: ApiError) -> ScriptError {
+    let error = ApiError::answer_too_large(bytes_max);
     ScriptError {
         code: u8::try_from(error.code.number()).unwrap_or(13),
         message: error.message.into_owned(),

@@ -230,6 +230,10 @@ impl Database for TestDb {
     fn commit(&mut self) -> Result<(), DbError> {
         Ok(())
     }
+    fn sync(&mut self) {}
+    fn is_synced(&self) -> bool {
+        true
+    }
     fn rollback(&mut self) -> Result<(), DbError> {
         Ok(())
     }

@@ -261,9 +261,9 @@ fn commits_of_several_connections_become_durable_together() {
     first.commit().unwrap();
     assert!(!first.is_synced() && !second.is_synced());
     let before = syncs(&store);
-    second.sync().unwrap();
+    second.sync();
     assert!(first.is_synced(), "the disk has that as well");
-    first.sync().unwrap();
+    first.sync();
     assert_eq!(syncs(&store) - before, 1);
 }
 
@@ -276,8 +276,28 @@ fn who_has_read_what_is_not_on_the_disk_waits_for_it() {
     writer.execute("CREATE TABLE t (x)", &[]).unwrap();
     assert_eq!(count(&mut reader), 0);
     assert!(!reader.is_synced());
-    reader.sync().unwrap();
+    reader.sync();
     assert!(reader.is_synced() && writer.is_synced());
+    count(&mut reader);
+    reader.sync();
+    writer.execute("INSERT INTO t VALUES (1)", &[]).unwrap();
+    assert!(reader.is_synced(), "it has not seen that");
+}
+
+/// What the last server wrote may be in the system's memory alone.
+#[test]
+fn the_log_is_copied_back_at_the_start() {
+    let (folder, copy) = (Folder::new(), Folder::new());
+    let store = Store::open(folder.path()).unwrap();
+    store.connect().unwrap().execute("CREATE TABLE t (x)", &[]).unwrap();
+    for name in ["throng.db", "throng.db-wal"] {
+        std::fs::copy(folder.path().join(name), copy.path().join(name)).unwrap();
+    }
+    let log = copy.path().join("throng.db-wal");
+    assert!(std::fs::metadata(&log).unwrap().len() > 0);
+    let copied = Store::open(copy.path()).unwrap();
+    assert_eq!(std::fs::metadata(&log).unwrap().len(), 0);
+    assert_eq!(count(&mut copied.connect().unwrap()), 0);
 }
 
 /// The first waits for the other process; those in line behind it would each wait as long again.
