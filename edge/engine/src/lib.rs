@@ -16,7 +16,8 @@
 //! The one crate with unsafe code, and in it the two drivers and the datagrams, mostly: the ring and
 //! the datagrams lend memory to the kernel (`block`, `uring/`, `datagram/`), and the readiness driver
 //! promises the poller that a registered socket outlives its registration (`poll`). Two calls that ask
-//! the kernel for what it has counted, for the lab, stand in `accounting`.
+//! the kernel for what it has counted, for the lab, stand in `accounting`; mounts and namespaces of
+//! programs that are started in walls of their own in [`walls`].
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -48,6 +49,9 @@ mod realtime;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "lends memory to the kernel")]
 mod uring;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "mounts and namespaces, in calls that no crate here wraps")]
+pub mod walls;
 
 #[cfg(target_os = "linux")]
 pub use accounting::{TCP_INFO_BYTES, Usage, tcp_info, thread_usage};
@@ -59,7 +63,7 @@ pub use engine::{
 pub use files::raise_file_limit;
 pub use listen::{BACKLOG_MAX, bind_udp, listen};
 #[cfg(target_os = "linux")]
-pub use namespace::{Namespace, NamespaceError, VethPair};
+pub use namespace::{Namespace, NamespaceError, VethPair, ip};
 pub use reactor::{COUNTERS, Count, CounterInfo, Counters, Limits};
 #[cfg(target_os = "linux")]
 pub use realtime::set_realtime;

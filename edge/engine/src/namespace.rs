@@ -7,7 +7,7 @@
 //! Source: network_namespaces(7), setns(2), veth(4).
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::process::{Command, Stdio};
@@ -92,21 +92,48 @@ impl Namespace {
         })
     }
 
-    /// Runs `ip` in it.
-    fn ip(&self, args: &str) -> Result<(), NamespaceError> {
-        let failed = |said| NamespaceError::Command { command: format!("ip {args}"), said };
-        let output = self.within(|| Command::new("ip").args(args.split(' ')).output())?;
-        let output = output.map_err(|error| failed(error.to_string()))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        Err(failed(words(&output.stderr, output.status)))
+    /// The one that a process is in.
+    ///
+    /// # Errors
+    /// If there is no such process, or without the right to.
+    pub fn of_process(pid: u32) -> Result<Self, NamespaceError> {
+        let step = "the namespace of a process";
+        let namespace = File::open(format!("/proc/{pid}/ns/net"));
+        namespace.map(Self).map_err(|error| NamespaceError::System { step, error })
     }
 
-    /// A path that other processes can open it by.
-    fn path(&self) -> String {
+    /// A path that other processes can open it by, such as those that [`ip`] starts.
+    #[must_use]
+    pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
+}
+
+/// Lets `ip` of iproute2 do what stands in the lines, a command each without its `ip`, in the calling
+/// thread's network namespace. It ends at the first that fails.
+///
+/// # Errors
+/// Without `ip`, and as it says.
+pub fn ip(lines: &str) -> Result<(), NamespaceError> {
+    let command = lines.lines().map(|line| format!("ip {line}")).collect::<Vec<_>>().join("; ");
+    let failed = |said| NamespaceError::Command { command: command.clone(), said };
+    let system = |error: io::Error| failed(error.to_string());
+    let mut child = Command::new("ip")
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(system)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // If it has ended, its exit tells why.
+        let _ = stdin.write_all(lines.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(system)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(failed(words(&output.stderr, output.status)))
 }
 
 fn words(stderr: &[u8], status: std::process::ExitStatus) -> String {
@@ -139,12 +166,15 @@ impl VethPair {
         let (near, far) = (Namespace::new()?, Namespace::new()?);
         let (name, queues) = (Self::INTERFACE, "numtxqueues 1 numrxqueues 1");
         let there = far.path();
-        near.ip(&format!(
-            "link add {name} {queues} type veth peer name {name} {queues} netns {there}"
-        ))?;
+        near.within(|| {
+            ip(&format!(
+                "link add {name} {queues} type veth peer name {name} {queues} netns {there}\n"
+            ))
+        })??;
         for (end, address) in [(&near, Self::NEAR), (&far, Self::FAR)] {
-            end.ip(&format!("address add {address}/30 dev {name}"))?;
-            end.ip(&format!("link set {name} up"))?;
+            end.within(|| {
+                ip(&format!("address add {address}/30 dev {name}\nlink set {name} up\n"))
+            })??;
         }
         Ok(Self { near, far })
     }

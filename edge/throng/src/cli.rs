@@ -31,6 +31,8 @@ pub enum Asked {
     Ping(ArgMatches),
     /// `throng flow`.
     Flow(ArgMatches),
+    /// `throng host`.
+    Host(ArgMatches),
     /// `throng options`.
     Options { markdown: bool },
     /// `throng keys`.
@@ -82,6 +84,7 @@ Examples:
   throng ping 127.0.0.1:9500 --udp                 how long is the way there and back?
   throng flow 127.0.0.1:9500 --udp                 how much goes through, and what does it cost?
   throng flow styles                               how are datagrams best received here?
+  throng host run fleet.toml                       many dedicated game servers, each in its own walls
   throng doctor                                    is this machine set up for it?
   throng compare results/before results/after      what changed, and is it more than noise?";
 
@@ -131,6 +134,7 @@ where
         Some(("compare", args)) => Ok(Asked::Compare(args.clone())),
         Some(("ping", args)) => Ok(Asked::Ping(args.clone())),
         Some(("flow", args)) => Ok(Asked::Flow(args.clone())),
+        Some(("host", args)) => Ok(Asked::Host(args.clone())),
         Some(("options", args)) => Ok(Asked::Options { markdown: args.get_flag("markdown") }),
         Some(("keys", _)) => Ok(Asked::Keys),
         Some(("calls", args)) => Ok(Asked::Calls {
@@ -170,6 +174,7 @@ pub fn command() -> Command {
         .subcommand(crate::compare::command())
         .subcommand(crate::ping::command())
         .subcommand(crate::flow::command())
+        .subcommand(crate::host::command())
         .subcommand(
             Command::new("options")
                 .about("Print every option with its default, range and meaning")

@@ -20,6 +20,7 @@ mod config;
 mod doctor;
 mod echo;
 mod flow;
+mod host;
 mod keys;
 mod load;
 mod logs;
@@ -45,6 +46,9 @@ const EXIT_WRONG: u8 = 2;
 const EXIT_HUNG: u8 = 3;
 
 fn main() -> ExitCode {
+    if let Some(code) = host::become_server() {
+        return ExitCode::from(code);
+    }
     abort_on_panic();
     let asked = match cli::parse(std::env::args_os()) {
         Ok(asked) => asked,
@@ -86,6 +90,7 @@ fn main() -> ExitCode {
         Asked::Doctor(args) => code_of(doctor::run(&args)),
         Asked::Ping(args) => code_of(ping::run(&args)),
         Asked::Flow(args) => code_of(flow::run(&args)),
+        Asked::Host(args) => code_of(host::run(&args)),
         Asked::Options { markdown } => {
             printed(Ok(if markdown { reference::markdown() } else { reference::text() }))
         }

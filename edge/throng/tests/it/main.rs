@@ -11,6 +11,8 @@ mod doctor;
 mod echo;
 mod flow;
 mod flow_styles;
+#[cfg(target_os = "linux")]
+mod host;
 mod load;
 mod ping;
 mod process;

@@ -1,0 +1,139 @@
+//! The commands that ask a daemon: ps, top, logs, stop, start, allocate.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use clap::ArgMatches;
+use host::api::{AskError, ask};
+use host::view::{Overview, Status, table};
+
+use super::run::folder;
+
+/// How often the live screen is drawn.
+const PICTURE: Duration = Duration::from_secs(1);
+/// How often is looked whether what was stopped has ended, and for how long.
+const LOOK: Duration = Duration::from_millis(50);
+const STOP_PATIENCE: Duration = Duration::from_mins(2);
+
+/// Runs one of them. The exit code.
+pub(super) fn run(name: &str, matches: &ArgMatches) -> anyhow::Result<u8> {
+    let folder = folder(matches);
+    let word = || matches.get_one::<String>("name").map(String::as_str);
+    match name {
+        "ps" => ps(&folder, matches.get_flag("json"))?,
+        "top" => top(&folder, matches.get_flag("once"))?,
+        "logs" => {
+            let lines = matches.get_one::<usize>("lines").copied().unwrap_or_default();
+            let target = format!("/v1/servers/{}/logs?lines={lines}", path_of(word())?);
+            print(&ask(&folder, "GET", &target, b"")?)?;
+        }
+        "stop" if matches.get_flag("all") => stop_all(&folder)?,
+        "stop" => stop(&folder, path_of(word())?)?,
+        "start" => {
+            let target = format!("/v1/servers/{}/start", path_of(word())?);
+            ask(&folder, "POST", &target, b"")?;
+        }
+        "allocate" => allocate(&folder, word(), matches.get_flag("json"))?,
+        other => anyhow::bail!("there is no `throng host {other}`"),
+    }
+    Ok(0)
+}
+
+/// A name as a part of a path; one with other letters is no server's.
+fn path_of(name: Option<&str>) -> anyhow::Result<&str> {
+    let name = name.context("no name")?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    anyhow::ensure!(name.bytes().all(is_plain), "there is no server `{name}`");
+    Ok(name)
+}
+
+fn print(bytes: &[u8]) -> anyhow::Result<()> {
+    Ok(std::io::stdout().lock().write_all(bytes)?)
+}
+
+fn overview(folder: &Path) -> anyhow::Result<Overview> {
+    let body = ask(folder, "GET", "/v1/servers", b"")?;
+    serde_json::from_slice(&body).context("the daemon is of another version")
+}
+
+fn ps(folder: &Path, is_json: bool) -> anyhow::Result<()> {
+    let overview = overview(folder)?;
+    if is_json {
+        return print(format!("{}\n", serde_json::to_string_pretty(&overview)?).as_bytes());
+    }
+    print(table(&overview).as_bytes())
+}
+
+fn top(folder: &Path, is_once: bool) -> anyhow::Result<()> {
+    let is_live = !is_once && std::io::stdout().is_terminal();
+    overview(folder)?;
+    loop {
+        std::thread::sleep(PICTURE);
+        let mut overview = overview(folder)?;
+        let cpu = |it: &Status| it.cpu_percent.unwrap_or(0.0);
+        overview.servers.sort_by(|a, b| cpu(b).total_cmp(&cpu(a)));
+        let total = overview.total();
+        if !is_live {
+            print(format!("{total}\n{}", table(&overview)).as_bytes())?;
+            return Ok(());
+        }
+        let rows = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(24, |it| it.ws_row);
+        let text = table(&overview);
+        let shown: Vec<&str> = text.lines().take(usize::from(rows.max(5)) - 2).collect();
+        // To the first place, and what is below the last line away. Source: ECMA-48, CUP and ED.
+        print(format!("\x1b[H\x1b[2J{total}\n{}\n", shown.join("\n")).as_bytes())?;
+    }
+}
+
+/// Stops and waits until it has ended.
+fn stop(folder: &Path, name: &str) -> anyhow::Result<()> {
+    ask(folder, "POST", &format!("/v1/servers/{name}/stop"), b"")?;
+    let since = Instant::now();
+    while since.elapsed() < STOP_PATIENCE {
+        let overview = overview(folder)?;
+        let mut meant = overview.servers.iter().filter(|it| it.name == name || it.fleet == name);
+        if meant.all(|it| it.pid.is_none()) {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK);
+    }
+    anyhow::bail!("{name} has not ended within {} s", STOP_PATIENCE.as_secs())
+}
+
+/// Stops everything and waits until the daemon has ended. Without a daemon, what one left is removed.
+fn stop_all(folder: &Path) -> anyhow::Result<()> {
+    match ask(folder, "POST", "/v1/stop", b"") {
+        Ok(_) => {}
+        Err(AskError::Absent(_)) => {
+            let found = host::clean(folder)?;
+            let found = found.as_deref().unwrap_or("nothing was left of an earlier one");
+            return print(format!("no daemon runs; {found}\n").as_bytes());
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let since = Instant::now();
+    while since.elapsed() < STOP_PATIENCE {
+        if !folder.join("control").exists() {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK);
+    }
+    anyhow::bail!("the daemon has not ended within {} s", STOP_PATIENCE.as_secs())
+}
+
+fn allocate(folder: &Path, name: Option<&str>, is_json: bool) -> anyhow::Result<()> {
+    let body = match name {
+        Some(name) => serde_json::json!({ "server": name }).to_string(),
+        None => String::new(),
+    };
+    let body = ask(folder, "POST", "/v1/allocate", body.as_bytes())?;
+    let status: Status =
+        serde_json::from_slice(&body).context("the daemon is of another version")?;
+    if is_json {
+        return print(format!("{}\n", serde_json::to_string_pretty(&status)?).as_bytes());
+    }
+    let address = status.address.unwrap_or_else(|| "-".to_owned());
+    print(format!("{} {address}\n", status.name).as_bytes())
+}

@@ -1,0 +1,63 @@
+//! `throng host run` and `clean`: the daemon itself.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::ArgMatches;
+use host::{Daemon, Options};
+
+use super::CHILD;
+use crate::signals::StopSignals;
+use crate::{EXIT_WRONG, complain};
+
+/// A line for who looks at the terminal; the servers do not depend on it.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
+/// The daemon's folder.
+pub(super) fn folder(matches: &ArgMatches) -> PathBuf {
+    matches.get_one("folder").cloned().unwrap_or_else(|| host::FOLDER.into())
+}
+
+/// Runs a fleet.
+pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
+    let path: &PathBuf = matches.get_one("fleet").context("no FLEET.toml")?;
+    let fleet = match host::fleet::read(path) {
+        Ok(fleet) => fleet,
+        Err(error) => {
+            complain(&error);
+            return Ok(EXIT_WRONG);
+        }
+    };
+    let signals = StopSignals::catch()?;
+    // A refusal leaves what held before, which does for some servers.
+    let _ = engine::raise_file_limit();
+    let child = std::iter::once("/proc/self/exe").chain(CHILD).map(Into::into).collect();
+    let keeps = matches.get_flag("keep");
+    let daemon = Daemon::new(Options { fleet, folder: folder(matches), child, keeps })?;
+    if let Some(found) = daemon.found() {
+        say(&found);
+    }
+    say(&format!("{} servers; control socket in {}", daemon.count(), daemon.folder().display()));
+    if let Some(api) = daemon.api() {
+        let token = daemon.folder().join("token");
+        say(&format!("HTTP API on http://{api}/v1/servers, token in {}", token.display()));
+    }
+    let stopper = daemon.stopper();
+    std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
+        if signals.wait().is_ok() {
+            stopper.stop();
+        }
+    })?;
+    daemon.run(say);
+    Ok(0)
+}
+
+/// Removes what is left.
+pub(super) fn clean(matches: &ArgMatches) -> anyhow::Result<u8> {
+    let found = host::clean(&folder(matches))?;
+    say(found.as_deref().unwrap_or("nothing was left"));
+    Ok(0)
+}
