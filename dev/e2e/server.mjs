@@ -83,7 +83,8 @@ export async function startServer({ options = {}, dataDir, prefix = [] } = {}) {
     httpKey: process.env.NAKAMA_HTTP_KEY ?? "defaulthttpkey",
   };
   if (external) {
-    return new Server({ host: external.hostname, port: external.port, log: [], ...keys });
+    const grpcPort = Number(external.port) - 1; // As Nakama has it.
+    return new Server({ host: external.hostname, port: external.port, grpcPort, log: [], ...keys });
   }
   const directory = dataDir ?? (await newDataDir());
   const log = [];
@@ -109,7 +110,8 @@ export async function startServer({ options = {}, dataDir, prefix = [] } = {}) {
       return `no "listening on" line within ${START_MS_MAX} ms\n${log.join("\n")}`;
     },
   );
-  return new Server({ host: "127.0.0.1", port, child, exited, log, dataDir: directory, ...keys });
+  const found = { host: "127.0.0.1", port, grpcPort: grpcPort(log) };
+  return new Server({ ...found, child, exited, log, dataDir: directory, ...keys });
 }
 
 export function binary() {
@@ -160,6 +162,12 @@ function listeningPort(child, log) {
       });
     }
   });
+}
+
+/** The port of gRPC, which the log names before the other; none if it is switched off. */
+function grpcPort(log) {
+  const line = log.find((line) => line.includes("gRPC on "));
+  return line && Number(/gRPC on 127\.0\.0\.1:(\d+)/.exec(line)[1]);
 }
 
 /** `promise`, or an error with the text of `late()` once the time is up. */

@@ -2,13 +2,15 @@
  * A well-behaved player: does a few things in turns, one at a time with a short rest, and notes how long each
  * answer took. Started by rig.mjs as a process of its own, so that the attackers' work is not charged to it.
  *
- * In: one argument, JSON `{host, port, serverKey, kinds}`. Out: a line `ready`, and when the standard input ends
+ * In: one argument, JSON `{host, port, grpcPort, serverKey, kinds}`. Out: a line `ready`, and when the standard input ends
  * a line of JSON `{kind: {count, worst_ms, p50_ms}}`. What is still unanswered then counts with its age.
  */
 import { Agent, request } from "node:http";
+import { connect } from "node:http2";
 import { clientOf, RawSocket, unique } from "../client.mjs";
+import { framed, rpcMessage } from "./grpc.mjs";
 
-const { host, port, serverKey, kinds } = JSON.parse(process.argv[2]);
+const { host, port, grpcPort, serverKey, kinds } = JSON.parse(process.argv[2]);
 const REST_MS = 5;
 const server = { host, port, serverKey };
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -39,7 +41,30 @@ const session = await clientOf(server).authenticateDevice(device, true);
 const bearer = `Bearer ${session.token}`;
 const socket = await RawSocket.open(server, session.token);
 
+const grpc = kinds.includes("grpc") ? connect(`http://${host}:${grpcPort}`) : undefined;
+
+/** An RPC over gRPC, on the neighbour's one connection. */
+function grpcCall() {
+  return new Promise((done, failed) => {
+    const stream = grpc.request({
+      ":method": "POST",
+      ":path": "/nakama.api.Nakama/RpcFunc",
+      "content-type": "application/grpc",
+      te: "trailers",
+      authorization: bearer,
+    });
+    stream.on("trailers", (trailers) =>
+      trailers["grpc-status"] === "0" ? done() : failed(new Error(trailers["grpc-message"])),
+    );
+    stream.on("response", (headers) => {
+      if (headers["grpc-status"]) failed(new Error(headers["grpc-message"]));
+    });
+    stream.on("error", failed).resume().end(framed(rpcMessage("e2e_echo", "x")));
+  });
+}
+
 const DO = {
+  grpc: grpcCall,
   rpc: () => call("POST", "/v2/rpc/e2e_echo", bearer, '"x"'),
   authenticate: () => logIn(device),
   register: () => logIn(unique("newcomer")),

@@ -42,7 +42,7 @@ export async function startVictim({ options = {}, ...rest } = {}) {
     metricsPort,
     counters: () => counters(metricsPort),
     residentBytes: () => residentBytes(server.child.pid),
-    rawConnection: () => rawConnection(server),
+    rawConnection: (port) => rawConnection(server, port),
   });
 }
 
@@ -81,8 +81,8 @@ async function residentBytes(pid) {
 }
 
 /** An open TCP connection that nobody reads until the test does; errors are the test's to notice by `close`. */
-async function rawConnection(server) {
-  const socket = connect({ host: server.host, port: Number(server.port), noDelay: true });
+async function rawConnection(server, port = server.port) {
+  const socket = connect({ host: server.host, port: Number(port), noDelay: true });
   socket.on("error", () => {});
   await within(once(socket, "connect"), CASE_MS_MAX, () => "the server does not accept");
   return socket;
@@ -91,7 +91,7 @@ async function rawConnection(server) {
 /**
  * Runs `harm` while a neighbour plays, and asserts that no answer took the neighbour `ms` or longer. Gives what
  * `harm` gives and the neighbour's report `{kind: {count, worst_ms, p50_ms}}`.
- * `kinds`: what the neighbour does in turns, of `rpc`, `authenticate`, `register`, `socket`, `list`.
+ * `kinds`: what the neighbour does in turns, of `rpc`, `authenticate`, `register`, `socket`, `list`, `grpc`.
  */
 export async function besideNeighbour(
   server,
@@ -116,8 +116,9 @@ export async function besideNeighbour(
 
 async function startNeighbour(server, kinds) {
   const program = fileURLToPath(new URL("neighbour.mjs", import.meta.url));
-  const { host, port, serverKey } = server;
-  const child = spawn(process.execPath, [program, JSON.stringify({ host, port, serverKey, kinds })], {
+  const { host, port, grpcPort, serverKey } = server;
+  const argument = JSON.stringify({ host, port, grpcPort, serverKey, kinds });
+  const child = spawn(process.execPath, [program, argument], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   process.once("exit", () => child.kill("SIGKILL"));

@@ -44,6 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             db.begin_reading()?;
             for call in batch {
                 let cx = Cx {
+                    format: game::api::Format::Json,
                     now,
                     random: &mut random,
                     db: &mut db,

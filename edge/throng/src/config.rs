@@ -72,6 +72,8 @@ pub struct Config {
     pub single_socket: bool,
     /// `socket.address` and `socket.port`; port 0 lets the system choose.
     pub listen: SocketAddr,
+    /// Where gRPC is served, if it is: `socket.grpc` and `socket.grpc_port`. Port 0 as above.
+    pub grpc: Option<SocketAddr>,
     /// The rest of `socket.*`.
     pub socket: SocketSettings,
     /// `runtime.*`.
@@ -395,6 +397,7 @@ impl Config {
             },
             single_socket: values.switch("session.single_socket"),
             listen: SocketAddr::new(values.address("socket.address"), values.number("socket.port")),
+            grpc: grpc(values),
             socket: socket(values),
             runtime: runtime(values, &data_dir),
             matches: matches(values),
@@ -458,6 +461,22 @@ fn logger(values: &Effective) -> LoggerConfig {
     }
 }
 
+/// Where gRPC is to listen; the port is 0 if the system is to choose it.
+fn grpc(values: &Effective) -> Option<SocketAddr> {
+    values
+        .switch("socket.grpc")
+        .then(|| SocketAddr::new(values.address("socket.address"), grpc_port(values)))
+}
+
+/// The port that gRPC would have: as given, else one below the other, as Nakama has it.
+fn grpc_port(values: &Effective) -> u16 {
+    let below: u16 = values.number::<u16>("socket.port").saturating_sub(1);
+    match values.number("socket.grpc_port") {
+        0 => below,
+        port => port,
+    }
+}
+
 fn socket(values: &Effective) -> SocketSettings {
     SocketSettings {
         server_key: values.text("socket.server_key").to_owned(),
@@ -469,6 +488,9 @@ fn socket(values: &Effective) -> SocketSettings {
         close_ack_wait_ms: values.number("socket.close_ack_wait_ms"),
         read_timeout_ms: values.number("socket.read_timeout_ms"),
         write_wait_ms: values.number("socket.write_wait_ms"),
+        write_timeout_ms: values.number("socket.write_timeout_ms"),
+        // Known once there is a listener.
+        grpc_port: None,
         idle_timeout_ms: values.number("socket.idle_timeout_ms"),
         response_headers: values.list("socket.response_headers"),
         proxy_count: values.number("socket.proxy_count"),

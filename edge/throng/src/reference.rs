@@ -39,7 +39,8 @@ variables are not read.
 `throng keys > keys.yaml` makes a file with fresh keys. The default keys are fine as long as only this
 machine reaches the server.
 
-throng listens on 127.0.0.1 unless `socket.address` says otherwise. There is no gRPC port.
+throng listens on 127.0.0.1 unless `socket.address` says otherwise. gRPC is served on the same address,
+one port below as in Nakama, unless `socket.grpc` or `socket.grpc_port` says otherwise.
 ";
 
 /// `docs/configuration.md`.

@@ -10,7 +10,7 @@ mod sql;
 mod watchdog;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,13 +101,17 @@ fn unix_ms() -> u64 {
 ///
 /// # Errors
 /// Whatever keeps it from starting, in words for the operator.
-pub fn run(config: Config) -> anyhow::Result<()> {
-    let listeners = engine::listen(config.listen, config.engine.cores)
-        .map_err(|error| cannot_listen(config.listen, ["socket.address", "socket.port"], &error))?;
-    let bound = match listeners.first() {
-        Some(listener) => listener.local_addr().context("cannot read the listener's address")?,
-        None => config.listen,
-    };
+pub fn run(mut config: Config) -> anyhow::Result<()> {
+    let (listeners, bound) =
+        listen(config.listen, config.engine.cores, ["socket.address", "socket.port"], "")?;
+    let mut listeners: Vec<_> = listeners.into_iter().map(|listener| vec![listener]).collect();
+    if let Some(address) = config.grpc {
+        let settings = ["socket.address", "socket.grpc_port"];
+        let (grpc, bound) = listen(address, config.engine.cores, settings, GRPC_CURE)?;
+        listeners.iter_mut().zip(grpc).for_each(|(of_core, listener)| of_core.push(listener));
+        config.grpc = Some(bound);
+        config.socket.grpc_port = Some(bound.port());
+    }
     let mut gauges = Gauges::new(&config.engine, custom_metrics(&config));
     let mut parts = parts(&config, &gauges.custom)?;
     gauges.store = parts.store.stats();
@@ -119,6 +123,9 @@ pub fn run(config: Config) -> anyhow::Result<()> {
     let running = Arc::new(engine.start().context("cannot start the engine (`engine.driver`)")?);
     let (core_stats, room_stats) = (gauges.cores.clone(), gauges.rooms.clone());
     let _metrics = gauges.serve(&config, &running)?;
+    if let Some(grpc) = config.grpc {
+        tracing::info!("gRPC on {grpc}");
+    }
     tracing::info!(
         node = config.name,
         cores = config.engine.cores,
@@ -141,6 +148,28 @@ pub fn run(config: Config) -> anyhow::Result<()> {
     let grace = Duration::from_secs(u64::from(config.shutdown_grace_s));
     watchdog::start(grace, watched, crate::EXIT_HUNG).context("cannot watch over the end")?;
     finish(running, &parts.topology)
+}
+
+/// What else to do where gRPC cannot listen.
+const GRPC_CURE: &str = "; gRPC wants it, one below `socket.port` unless `socket.grpc_port` says \
+     otherwise: who needs no gRPC may switch it off with --socket.grpc false";
+
+/// A listener for each core, and where they listen.
+fn listen(
+    address: SocketAddr,
+    count: usize,
+    settings: [&str; 2],
+    more: &str,
+) -> anyhow::Result<(Vec<TcpListener>, SocketAddr)> {
+    let listeners = engine::listen(address, count).map_err(|error| {
+        let why = cannot_listen(address, settings, &error);
+        anyhow::anyhow!("{why}{more}")
+    })?;
+    let bound = match listeners.first() {
+        Some(listener) => listener.local_addr().context("cannot read the listener's address")?,
+        None => address,
+    };
+    Ok((listeners, bound))
 }
 
 /// Why there is no listener, and what to do about it.
@@ -314,13 +343,13 @@ fn threads(
     config: &Config,
     parts: &Parts,
     ((contexts, hooks), gauges): ((Vec<ThreadContext>, Arc<Hooks>), &Gauges),
-    listeners: Vec<std::net::TcpListener>,
+    listeners: Vec<Vec<TcpListener>>,
 ) -> anyhow::Result<Engine<Mail>> {
     let mut contexts = contexts.into_iter();
     let mut context = || contexts.next().context("fewer threads with modules than planned");
     let mut engine = Engine::new(config.engine.driver.choice());
     let per_core = config.engine.connections_max.div_ceil(config.engine.cores);
-    for (index, (listener, stats)) in listeners.into_iter().zip(&gauges.cores).enumerate() {
+    for (index, (of_core, stats)) in listeners.into_iter().zip(&gauges.cores).enumerate() {
         let (topology, settings, stats) = parts.shared(stats);
         let random = fresh_random()?;
         let (hooks, revoked) = (hooks.clone(), parts.revoked.clone());
@@ -328,7 +357,7 @@ fn threads(
             Core::new(start.thread, topology, settings, stats, random, hooks)
                 .with_revocations(revoked)
         };
-        let mut plan = ThreadPlan::core(format!("core-{index}"), vec![listener], build);
+        let mut plan = ThreadPlan::core(format!("core-{index}"), of_core, build);
         plan.pin = config.engine.pin.then_some(index);
         plan.mailbox_max = 65_536;
         plan.limits.stall_ms = config.write_timeout_ms;

@@ -38,6 +38,7 @@ pub use route::{Route, route};
 pub use rpc::{RpcCall, write_rpc_answer};
 pub use run::{Answer, Cx, Disconnect, Effect, run};
 pub use table::{ApiCall, BUILT, CALLS_COUNT, CallId, NOT_BUILT, ROWS};
+pub use wire::nakama::Format;
 
 /// Ends a batch: makes durable what it wrote, if it wrote anything, and what it has seen.
 ///

@@ -12,6 +12,7 @@ mod backlog;
 mod callers;
 mod deadlines;
 mod dispatch;
+mod grpc;
 mod hooks;
 mod http;
 mod lifetime;
@@ -36,6 +37,7 @@ use crate::retry_queue::{RetryQueue, say_refused};
 use crate::settings::Settings;
 use crate::stats::CoreStats;
 use backlog::Backlog;
+use grpc::Grpc;
 use http::Http;
 use socket::Session;
 
@@ -91,6 +93,9 @@ pub struct Core {
 /// says no more either (3.40, `server/session_registry.go`).
 const SERVER_SIDE: &str = "server-side session disconnect";
 
+/// The listener of gRPC, where there is one; the other is of HTTP/1.1 and WebSocket.
+pub const GRPC: ListenerId = ListenerId(1);
+
 /// Messages to matches are handed on this many times a tick: at 10 Hz they gather for 4 ms, at
 /// 60 Hz for 0.7 ms.
 const GATHERS_PER_TICK: u64 = 25;
@@ -110,6 +115,7 @@ enum State {
     Free,
     Http(Box<Http>),
     Socket(Box<Session>),
+    Grpc(Box<Grpc>),
     /// Closed by us; what the peer still sends is ignored.
     Closing,
 }
@@ -179,7 +185,7 @@ impl Core {
         &mut self,
         now: Now,
         conn: ConnId,
-        peer: std::net::SocketAddr,
+        (listener, peer): (ListenerId, std::net::SocketAddr),
         out: &mut Output<Mail>,
     ) {
         let index = conn.slot as usize;
@@ -192,13 +198,19 @@ impl Core {
         self.conns_open += 1;
         match self.admit_connection(conn, peer) {
             limits::Admission::Open => {}
+            limits::Admission::Refused(error) if listener == GRPC => {
+                return self.refuse_grpc(conn, &error, out);
+            }
             limits::Admission::Refused(error) => {
                 return self.refuse_connection(now, conn, &error, out);
             }
             limits::Admission::Dropped => return out.abort(conn),
         }
-        let http = Http::new(now, peer, Backlog::new(self.stats.clone()));
-        self.put(conn, State::Http(Box::new(http)));
+        let backlog = Backlog::new(self.stats.clone());
+        if listener == GRPC {
+            return self.grpc_opened(now, conn, (peer, backlog), out);
+        }
+        self.put(conn, State::Http(Box::new(Http::new(now, peer, backlog))));
         self.arm(now.after_ms(self.settings.socket.read_timeout_ms), conn);
     }
 
@@ -223,6 +235,7 @@ impl Core {
         match self.take(conn) {
             State::Http(http) => self.http_bytes(now, conn, http, bytes, out),
             State::Socket(session) => self.socket_bytes(now, conn, session, bytes, out),
+            State::Grpc(grpc) => self.grpc_bytes(now, conn, grpc, bytes, out),
             other => self.put(conn, other),
         }
     }
@@ -395,10 +408,10 @@ impl Handler for Core {
             Input::Bytes { conn, bytes } => self.bytes(now, conn, bytes, out),
             Input::Mail(mail) => self.mail(now, mail, out),
             Input::TurnEnd => self.turn_end(now, out),
-            Input::Opened { conn, listener: ListenerId(_), peer } => {
-                self.opened(now, conn, peer, out);
+            Input::Opened { conn, listener, peer } => {
+                self.opened(now, conn, (listener, peer), out);
             }
-            Input::Eof { conn } => self.eof(conn, out),
+            Input::Eof { conn } => self.eof(now, conn, out),
             Input::Closed { conn, reason, .. } => self.closed(now, conn, reason, out),
             Input::Wake => self.wake(now, out),
             Input::Refused { to, mail } => self.refused(now, to, mail, out),

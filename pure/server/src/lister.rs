@@ -108,7 +108,8 @@ impl Lister {
             let outcome = Outcome::Api(self.list(now, &job, &mut own_steps));
             steps += own_steps;
             self.stats.listing_steps.add(own_steps);
-            let done = Done { lane: job.lane, conn: job.address.conn, group, took_ms: 0, outcome };
+            let (lane, conn, stream) = (job.lane, job.address.conn, job.stream);
+            let done = Done { lane, conn, stream, group, took_ms: 0, outcome };
             match self.done.iter_mut().find(|(to, _)| *to == core) {
                 Some((_, list)) => list.push(done),
                 None => self.done.push((core, vec![done])),
@@ -122,7 +123,7 @@ impl Lister {
             return Err(ApiError::internal("Error listing matches."));
         };
         self.stats.listings.up();
-        let listed = list_matches(&self.directory, request, steps);
+        let listed = list_matches(&self.directory, request, job.format, steps);
         let body = listed.inspect_err(|error| {
             self.stats.listings_refused.up();
             if error.code == Code::ResourceExhausted {

@@ -25,6 +25,7 @@ use game::value::Value;
 use smallvec::SmallVec;
 use uuid::Uuid;
 use wire::nakama::Envelope;
+pub use wire::nakama::Format;
 
 use crate::limits::slot_of;
 
@@ -89,15 +90,6 @@ pub struct SessionAddress {
     pub core: ThreadId,
     /// The connection on that core.
     pub conn: ConnId,
-}
-
-/// How a socket wants its messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// JSON in text frames.
-    Json,
-    /// Protobuf in binary frames.
-    Protobuf,
 }
 
 /// A session as rooms know it.
@@ -205,6 +197,10 @@ pub struct Job {
     pub lane: Queue,
     /// Who wants the answer.
     pub address: SessionAddress,
+    /// Which of its calls, where it may have several: the stream of gRPC. Comes back in [`Done`].
+    pub stream: u32,
+    /// How the answer to an API call is to be written.
+    pub format: Format,
     /// What to do.
     pub work: Work,
     /// Who calls, if a user calls.
@@ -352,6 +348,8 @@ pub struct Done {
     pub lane: Queue,
     /// Whose job it was.
     pub conn: ConnId,
+    /// The job's.
+    pub stream: u32,
     /// The job's.
     pub group: u32,
     /// How long the worker was at it, milliseconds.

@@ -73,6 +73,10 @@ pub struct SocketSettings {
     pub read_timeout_ms: u64,
     /// `socket.write_wait_ms`: how long a WebSocket client may take too little of what is sent.
     pub write_wait_ms: u32,
+    /// `socket.write_timeout_ms`: how long a gRPC client may keep the window of an answer closed.
+    pub write_timeout_ms: u64,
+    /// The port of gRPC, if there is one: for telling clients that came to the other.
+    pub grpc_port: Option<u16>,
     /// `socket.idle_timeout_ms`: of a kept-alive HTTP connection.
     pub idle_timeout_ms: u64,
     /// `socket.response_headers`: `Name: value`, added to every HTTP answer.

@@ -91,13 +91,13 @@ macro_rules! counters {
 counters! {
     /// Of a core.
     CoreStats {
-        /// HTTP requests answered.
+        /// Requests over HTTP and gRPC answered.
         counter overall_request_count,
-        /// HTTP requests answered with a status of 400 or above.
+        /// Of these, answered with a status of 400 or above, or the like of it.
         counter overall_request_errors,
-        /// Bytes of HTTP requests received.
+        /// Bytes of their bodies received.
         counter overall_request_recv_bytes,
-        /// Bytes of HTTP answers sent.
+        /// Bytes of their answers sent.
         counter overall_request_sent_bytes,
         /// Socket messages received.
         counter overall_message_count,
@@ -165,6 +165,25 @@ counters! {
         counter answers_awaited,
         /// HTTP connections closed because a request took longer than socket.read_timeout_ms.
         counter http_closed_slow,
+        /// Connections of gRPC.
+        gauge grpc_connections,
+        /// Bytes of answers that wait for gRPC clients to open their windows.
+        gauge grpc_unwritten_bytes,
+        /// Streams of gRPC refused because their connection had 100 at work, or was ending.
+        counter grpc_streams_refused,
+        /// Calls over gRPC that their client took back before they were answered.
+        counter grpc_cancelled,
+        /// Streams of gRPC reset because their request was malformed.
+        counter grpc_malformed,
+        /// Streams and connections of gRPC ended because a request took longer than
+        /// socket.read_timeout_ms to arrive.
+        counter grpc_closed_slow,
+        /// Answers over gRPC dropped because their client took none of them for
+        /// socket.write_timeout_ms.
+        counter grpc_answers_stalled,
+        /// Connections of gRPC closed because of too many frames that carry no request: pings, resets,
+        /// settings, windows, crumbs of bodies.
+        counter grpc_closed_flooding,
         /// Log-outs and deleted accounts whose tokens are remembered. Told by the first core for all.
         gauge revocations,
         /// Log-outs and deletions forgotten early, because there were too many. As above.
@@ -361,6 +380,6 @@ mod tests {
         assert_eq!(find("sessions").value, 1);
         assert!(!find("sessions").rises);
         assert_eq!(find("overall_request_count").value, 3);
-        assert_eq!(find("overall_request_count").help, "HTTP requests answered.");
+        assert_eq!(find("overall_request_count").help, "Requests over HTTP and gRPC answered.");
     }
 }

@@ -27,7 +27,7 @@ use game::session::{Claims, Signer};
 
 use crate::fair::FairQueue;
 use crate::limit_log::LimitLog;
-use crate::mail::{Done, Job, Mail, Outcome, Queue, RpcJob, Topology, Work};
+use crate::mail::{Done, Format, Job, Mail, Outcome, Queue, RpcJob, Topology, Work};
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
@@ -156,21 +156,23 @@ impl Worker {
 
     fn run(&mut self, now: Now, job: Job) {
         let line = job.line();
-        let Job { lane, address, work, caller, .. } = job;
+        let Job { lane, address, stream, format, work, caller, .. } = job;
         // Of others than callers nobody asks how long they took.
         let is_timed = self.kind == Kind::Caller;
         if is_timed {
             self.resources.call_clock.begin();
         }
         let mut outcome = match work {
-            Work::Api(call) => Outcome::Api(self.api(now, &call, caller.as_deref())),
+            Work::Api(call) => Outcome::Api(self.api(now, &call, caller.as_deref(), format)),
             Work::Rpc(call) => Outcome::Rpc(self.rpc(now, &call)),
             Work::FindUsers { ids, usernames } => {
                 let found = game::user::users(&mut *self.resources.db, &ids, &usernames);
                 let ids = found.map(|users| users.iter().map(|user| user.id).collect());
                 Outcome::Users(ids.map_err(|_| ApiError::internal("Could not look up users.")))
             }
-            Work::HookedApi(call) => Outcome::Api(self.hooked(now, *call, caller.as_deref())),
+            Work::HookedApi(call) => {
+                Outcome::Api(self.hooked(now, *call, caller.as_deref(), format))
+            }
             Work::Before(hook) => Outcome::Before(self.before_message(now, *hook)),
             Work::After(hook) => {
                 self.after_message(now, *hook);
@@ -185,17 +187,17 @@ impl Worker {
             fail(&mut outcome);
         }
         let took_ms = if is_timed { self.resources.call_clock.kept_ms() } else { 0 };
-        self.answer(line, (lane, address.conn, took_ms), outcome);
+        self.answer(line, (lane, address.conn, stream, took_ms), outcome);
     }
 
     /// Keeps an answer until the commit.
     fn answer(
         &mut self,
         (core, group): (ThreadId, u32),
-        (lane, conn, took_ms): (Queue, ConnId, u32),
+        (lane, conn, stream, took_ms): (Queue, ConnId, u32, u32),
         outcome: Outcome,
     ) {
-        let done = Done { lane, conn, group, took_ms, outcome };
+        let done = Done { lane, conn, stream, group, took_ms, outcome };
         match self.done.iter_mut().find(|(to, _)| *to == core) {
             Some((_, list)) => list.push(done),
             None => self.done.push((core, vec![done])),
@@ -207,6 +209,7 @@ impl Worker {
         now: Now,
         call: &api::ApiCall,
         caller: Option<&Claims>,
+        format: Format,
     ) -> Result<api::Answer, ApiError> {
         self.stats.api_count.up();
         let cx = api::Cx {
@@ -215,6 +218,7 @@ impl Worker {
             db: &mut *self.resources.db,
             signer: &self.signer,
             directory: &self.resources.directory,
+            format,
             answer_bytes_max: self.settings.answers.bytes_max,
             caller,
             effects: Vec::new(),

@@ -1,49 +1,121 @@
-//! The one thing that is said in HTTP/2: that it is not spoken here. Clients of gRPC show the text to
-//! their user, while an answer in HTTP/1.1 is to them a broken frame.
+//! HTTP/2 as a server speaks it, as far as calls need it that are one request and one answer:
+//! frames, header compression ([`hpack`]), streams, and flow control both ways.
 //!
-//! Source: RFC 9113 sections 3.4 (a server's first frame is SETTINGS), 4.1, 6.5, 6.8, 7.
+//! Not here: TLS, server push, priorities (frames about them are read and passed over), requests
+//! that are answered before they are whole, and what a request means. Nothing here reads a clock:
+//! callers give milliseconds of any clock that only rises. In: the bytes of a connection. Out:
+//! whole [`Request`]s, and the bytes to send.
+//!
+//! Whoever floods is closed: each connection has an allowance of frames that carry no request
+//! ([`ALLOWANCE_MAX`]), which comes back with time and with what is really asked and answered.
+//!
+//! Source: RFC 9113, RFC 7541.
 
-/// Frame types.
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
+mod connection;
+mod fields;
+mod frame;
+mod hpack;
+mod huffman;
+mod receive;
+mod send;
 
-/// The endpoint requires HTTP/1.1.
-const HTTP_1_1_REQUIRED: u32 = 0xd;
+pub use connection::{Answer, Connection, Counts, Late, Request, Trouble};
+pub use fields::Fields;
 
-/// Bytes of the text; a frame may have 16,384.
-const TEXT_BYTES_MAX: usize = 1_024;
+/// Frames without a request that may come at once, on one connection; resets and refused streams
+/// count as [`DEAR_COST`] of them.
+pub const ALLOWANCE_MAX: u32 = 1_000;
+/// So many of them come back each second.
+pub const ALLOWANCE_PER_S: u32 = 100;
+/// What a reset, a refused stream or a malformed request costs of the allowance.
+pub const DEAR_COST: u32 = 8;
+/// What a frame of an answer gives back. A request gives nothing: it may be taken back.
+const EARNED: u32 = 10;
+/// Bytes of one header block as it is sent, with its continuations.
+pub const BLOCK_BYTES_MAX: usize = 16_384;
+/// What each stream may send of its body at once: nearly all bodies are no larger.
+pub const SMALL_BYTES: u32 = 16_384;
+/// Fields of one header block.
+pub const FIELDS_MAX: usize = 128;
 
-/// Bytes to send to a client that began with the preface of HTTP/2, before the connection is closed.
-/// What of `text` is beyond 1,024 bytes is left out.
+/// What one connection may cost. Exceeding a limit is told by a [`Trouble`], a reset or an [`Error`].
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Streams at one time: requests that come, are worked on, or whose answer is not sent whole.
+    pub streams_max: usize,
+    /// Bytes of a request's fields as RFC 9113 section 6.5.2 counts them, 32 more for each.
+    pub head_bytes_max: usize,
+    /// Bytes of a request's body.
+    pub body_bytes_max: usize,
+    /// Bytes of bodies beyond [`SMALL_BYTES`] that the connection may hold together; room for at least
+    /// one of `body_bytes_max`. Who has no room waits, and may go on when another is whole.
+    pub large_bytes_max: usize,
+}
+
+/// Why a connection ends. The peer's fault, always; [`Connection::fail`] tells it so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// What came first is not HTTP/2.
+    #[error("not HTTP/2")]
+    Preface,
+    /// What came first is TLS.
+    #[error("TLS is not spoken here")]
+    Tls,
+    /// A frame that may not be there, or not so.
+    #[error("{0}")]
+    Protocol(&'static str),
+    /// More than was allowed to be sent.
+    #[error("flow control: more than the window")]
+    FlowControl,
+    /// A frame of a length that it cannot have.
+    #[error("a frame of a length that it cannot have")]
+    FrameSize,
+    /// A header block that cannot be decoded.
+    #[error("malformed header block")]
+    Compression,
+    /// A frame on a stream that has ended.
+    #[error("a frame on a stream that has ended")]
+    StreamClosed,
+    /// Too much of what is no request.
+    #[error("{0}")]
+    Calm(&'static str),
+}
+
+impl Error {
+    /// The code in the GOAWAY frame (RFC 9113 section 7).
+    pub(crate) const fn code(self) -> u32 {
+        match self {
+            Self::Preface | Self::Tls | Self::Protocol(_) => frame::PROTOCOL_ERROR,
+            Self::FlowControl => frame::FLOW_CONTROL_ERROR,
+            Self::StreamClosed => frame::STREAM_CLOSED,
+            Self::FrameSize => frame::FRAME_SIZE_ERROR,
+            Self::Compression => frame::COMPRESSION_ERROR,
+            Self::Calm(_) => frame::ENHANCE_YOUR_CALM,
+        }
+    }
+}
+
+/// Bytes to send to a client that began with the preface of HTTP/2 where it is not spoken, before
+/// the connection is closed. Clients of gRPC show `text` to their user, while an answer in HTTP/1.1
+/// is to them a broken frame. What of it is beyond 1,024 bytes is left out.
 #[must_use]
 pub fn refusal(text: &str) -> Vec<u8> {
-    let text = text.as_bytes().get(..TEXT_BYTES_MAX).unwrap_or(text.as_bytes());
-    let mut bytes = Vec::with_capacity(9 + 9 + 8 + text.len());
-    frame_head(&mut bytes, 0, SETTINGS);
-    frame_head(&mut bytes, 8 + text.len(), GOAWAY);
-    // No stream was looked at.
-    bytes.extend_from_slice(&0_u32.to_be_bytes());
-    bytes.extend_from_slice(&HTTP_1_1_REQUIRED.to_be_bytes());
-    bytes.extend_from_slice(text);
+    only_go_away(frame::HTTP_1_1_REQUIRED, text)
+}
+
+/// The same to a client that is one too many, whatever it began with.
+#[must_use]
+pub fn too_many(text: &str) -> Vec<u8> {
+    only_go_away(frame::ENHANCE_YOUR_CALM, text)
+}
+
+fn only_go_away(code: u32, text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(64 + text.len());
+    // A server's first frame is SETTINGS (RFC 9113 section 3.4).
+    frame::head(&mut bytes, 0, frame::SETTINGS, 0, 0);
+    frame::go_away(&mut bytes, 0, code, text);
     bytes
 }
 
-/// Length, type, no flags, and stream 0: the whole connection.
-fn frame_head(bytes: &mut Vec<u8>, length: usize, kind: u8) {
-    // The length has 24 bits; ours are far below.
-    let length = u32::try_from(length).unwrap_or(0).to_be_bytes();
-    bytes.extend_from_slice(&length[1..]);
-    bytes.extend_from_slice(&[kind, 0, 0, 0, 0, 0]);
-}
-
 #[cfg(test)]
-mod tests {
-    use super::refusal;
-
-    #[test]
-    fn a_refusal_is_settings_and_goaway() {
-        let wanted = b"\0\0\0\x04\0\0\0\0\0\0\0\x0a\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0dno";
-        assert_eq!(refusal("no"), wanted);
-        assert_eq!(refusal(&"x".repeat(5_000)).len(), 26 + 1_024);
-    }
-}
+mod tests;

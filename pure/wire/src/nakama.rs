@@ -20,5 +20,15 @@ pub use match_data::{encode_match_data_json, encode_match_data_protobuf};
 pub use message::{FieldInfo, FieldType, MessageInfo, ProtoMessage};
 pub use timestamp::Timestamp;
 
+/// How a client wants its messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// JSON: over HTTP, and in text frames.
+    #[default]
+    Json,
+    /// Protobuf: over gRPC, and in binary frames.
+    Protobuf,
+}
+
 #[cfg(test)]
 mod tests;

@@ -35,8 +35,12 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "fuzz", about: "the seeded fuzz programs, briefly", run: fuzz },
     Step { name: "tidy", about: "the laws that no compiler checks", run: tidy_step },
     Step { name: "doc", about: "the documentation builds without a warning", run: doc },
-    Step { name: "e2e-uring", about: "nakama-js against throng on io_uring", run: e2e_uring },
-    Step { name: "e2e-poll", about: "nakama-js against throng on polling", run: e2e_poll },
+    Step {
+        name: "e2e-uring",
+        about: "released clients against throng on io_uring",
+        run: e2e_uring,
+    },
+    Step { name: "e2e-poll", about: "released clients against throng on polling", run: e2e_poll },
     Step {
         name: "attack-uring",
         about: "a neighbour beside attackers, io_uring",

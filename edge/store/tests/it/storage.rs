@@ -196,7 +196,7 @@ fn an_answer_holds_an_object_once_and_so_many_bytes() {
     storage::write(db, now, Caller::Script, &writes).unwrap();
     let one = storage::read(db, Caller::Script, &[id("k00", owner)], usize::MAX).unwrap();
     let mut json = Vec::new();
-    wire::nakama::api::encode(&mut json, &one[0].clone().into_message());
+    wire::nakama::api::encode(&mut json, &one[0].clone().into_message(), game::api::Format::Json);
     let bytes = one[0].json_bytes();
     assert!(json.len() <= bytes && bytes <= json.len() + 320, "{} counted {bytes}", json.len());
     // As often as it is named, in the order first named.

@@ -81,6 +81,7 @@ impl World {
         caller: Option<&Claims>,
     ) -> Result<Answer, ApiError> {
         let cx = Cx {
+            format: game::api::Format::Json,
             now: self.now,
             random: &mut self.random,
             db: &mut self.db,

@@ -30,6 +30,15 @@ pub(super) fn clashes(values: &Effective) -> Vec<Problem> {
     if port != 0 && port == values.number::<u16>(metrics) {
         clash(api, metrics, Clash::SamePort { port });
     }
+    let (grpc, grpc_port) = ("socket.grpc_port", super::grpc_port(values));
+    if values.switch("socket.grpc") && grpc_port != 0 {
+        if grpc_port == port {
+            clash(api, grpc, Clash::SamePort { port });
+        }
+        if grpc_port == values.number::<u16>(metrics) {
+            clash(grpc, metrics, Clash::SamePort { port: grpc_port });
+        }
+    }
     let (queue, message) = ("socket.outgoing_queue_size", "socket.max_message_size_bytes");
     let bytes = values.number::<u64>(queue).saturating_mul(values.number(message));
     if bytes > QUEUE_BYTES_MAX {

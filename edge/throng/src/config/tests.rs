@@ -49,6 +49,7 @@ fn defaults_are_the_originals_save_the_address() {
     let config = config(&[]);
     let settings = config.settings();
     assert_eq!(config.listen.to_string(), "127.0.0.1:7350");
+    assert_eq!(config.grpc.map(|it| it.to_string()).as_deref(), Some("127.0.0.1:7349"));
     assert_eq!((settings.node.as_str(), settings.shutdown_grace_s), ("nakama", 0));
     assert_eq!(settings.session.token_expiry_s, 60);
     assert_eq!(settings.session.refresh_token_expiry_s, 3600);
@@ -86,7 +87,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
             c.data_dir,
             c.logger,
             c.metrics,
-            c.listen,
+            (c.listen, c.grpc),
             c.runtime.path.display(),
             (c.runtime.call_budget_ms, c.runtime.load_budget_ms, c.runtime.stacktrace),
             c.matches,

@@ -191,6 +191,22 @@ pub const BUILT: &[Opt] = &[
     )
     .differs("Nakama listens on every address by default"),
     row(
+        "socket.grpc",
+        Kind::Switch,
+        "true",
+        "Whether the API is served over gRPC as well, as Nakama always does: on `socket.address`, \
+         at `socket.grpc_port`.",
+    )
+    .ours(),
+    row(
+        "socket.grpc_port",
+        number(0, 65_535, ""),
+        "0",
+        "Port for gRPC. 0 is one below `socket.port`, where clients of Nakama look for it; if that \
+         is 0 as well, the system chooses, and the start-up log names the choice.",
+    )
+    .ours(),
+    row(
         "socket.max_message_size_bytes",
         number(128, 16 * MIB, "bytes"),
         "4096",
@@ -201,7 +217,7 @@ pub const BUILT: &[Opt] = &[
         "socket.max_request_size_bytes",
         number(128, 64 * MIB, "bytes"),
         "262144",
-        "Largest body of an HTTP request.",
+        "Largest body of an HTTP request, and largest message over gRPC.",
     ),
     row(
         "socket.read_timeout_ms",

@@ -31,6 +31,13 @@ What is said of where it runs: *core*, in memory; *read* and *write*, in the dat
 
 Beside the calls: `GET /` and `GET /healthcheck` (200), `GET /ws` (the socket), and
 `GET` and `POST /v2/rpc/{id}` (functions of scripts, with a session's token or `runtime.http_key`).
+
+Over gRPC, one port below, each call is the method of its name of the service `nakama.api.Nakama`, with its
+messages in protobuf by the numbers below, its credentials in the metadata `authorization`, and its error as
+code and text of the status. Functions of scripts are `RpcFunc`, with the key in the message; `Healthcheck` needs
+no credentials. All calls are unary; those that are not built answer UNIMPLEMENTED. REST is JSON whatever a
+request's Content-Type says, as in Nakama, whose gateway knows nothing else; its bodies may be compressed (gzip,
+deflate), and its answers are for who accepts gzip.
 ";
 
 /// `docs/api.md`.

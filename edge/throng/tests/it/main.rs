@@ -304,6 +304,29 @@ fn a_port_that_is_taken_is_named_with_the_cure() {
 }
 
 #[test]
+fn the_port_of_grpc_is_one_below_or_what_it_is_told_to_be() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let (above, port) = (port.saturating_add(1).to_string(), port.to_string());
+    for given in [["--socket.port", &above], ["--socket.grpc_port", &port]] {
+        let ran = throng(&["serve", "--socket.port", "0", given[0], given[1]]);
+        // The port above may be taken as well.
+        if ran.err.contains("`socket.port`)") {
+            continue;
+        }
+        assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+        let cures = ["choose another port with --socket.grpc_port", "--socket.grpc false"];
+        assert!(cures.iter().all(|cure| ran.err.contains(cure)), "{}", ran.err);
+    }
+    let ran = throng(&["check", "--socket.grpc_port", "7350"]);
+    assert!(ran.err.contains("both are port 7350"), "{}", ran.err);
+    let ran = throng(&["check", "--metrics.prometheus_port", "7349"]);
+    assert!(ran.err.contains("`socket.grpc_port`"), "{}", ran.err);
+    let off = ["check", "--metrics.prometheus_port", "7349", "--socket.grpc", "false"];
+    assert_eq!(throng(&off).code, Some(0));
+}
+
+#[test]
 fn words_of_libraries_and_forms_of_the_inside_are_not_printed() {
     let twice = Config::new("twice.yaml", "socket:\n  port: 1\n  port: 2\n");
     let ran = throng(&["check", "--config", twice.path()]);

@@ -37,6 +37,8 @@ impl Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_throng"))
             .args(["serve", "--data_dir", folder.0.to_str().unwrap(), "--logger.format", "text"])
             .args(["--socket.port", &port.to_string()])
+            // One below may be another test's by now.
+            .args(["--socket.grpc", "false"])
             .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -125,6 +125,27 @@ pub fn rpc<T>(
     }
 }
 
+/// Checks the caller of an RPC over gRPC, where a header counts alone, and has to hold a session token;
+/// without one the key in the message counts. `None` is a caller with the key, who is no user.
+///
+/// Source: Nakama 3.40, `securityInterceptorFunc` in `server/api.go`.
+///
+/// # Errors
+/// [`ApiError`] with code 16.
+pub fn grpc_rpc<T>(
+    header: Option<&str>,
+    given_key: &str,
+    http_key: &str,
+    verify: impl FnOnce(&str) -> Result<T, ApiError>,
+) -> Result<Option<T>, ApiError> {
+    match header {
+        Some(_) => bearer(header, verify).map(Some),
+        None if given_key.is_empty() => Err(unauthenticated("Auth token or HTTP key required")),
+        None if is_same(given_key, http_key) => Ok(None),
+        None => Err(unauthenticated("HTTP key invalid")),
+    }
+}
+
 /// Compares keys in a time that tells nothing but whether the lengths are the same.
 fn is_same(given: &str, key: &str) -> bool {
     given.len() == key.len()

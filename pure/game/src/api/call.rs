@@ -6,8 +6,8 @@
 
 use std::borrow::Cow;
 
-use wire::nakama::api::{BadBody, decode, decode_field};
-use wire::nakama::{MessageInfo, ProtoMessage};
+use wire::nakama::api::{BadBody, decode, decode_field, decode_protobuf, encode};
+use wire::nakama::{Format, MessageInfo, ProtoMessage};
 use wire::query::Query;
 
 use super::run::Cx;
@@ -132,6 +132,11 @@ pub(super) fn form<T: ProtoMessage>(message: &T, style: Style) -> Vec<u8> {
     json
 }
 
+/// A request in protobuf.
+pub(super) fn message<T: ProtoMessage>(bytes: &[u8]) -> Result<T, ApiError> {
+    Ok(decode_protobuf(bytes)?)
+}
+
 /// The request that a before-hook returned in place of `old`.
 pub(super) fn reformed<T: ProtoMessage>(old: &T, form: &Value) -> Result<T, ApiError> {
     // Without fields there is nothing to return; what a hook does return does not matter.
@@ -148,11 +153,17 @@ pub(super) fn reformed<T: ProtoMessage>(old: &T, form: &Value) -> Result<T, ApiE
 }
 
 /// An answer as hooks see it, in JSON: what a client gets, unless nothing may be left out.
-pub(super) fn answer_form<T: ProtoMessage>(body: &[u8], style: Style) -> Cow<'_, [u8]> {
-    if style == Style::SNAKE {
-        return Cow::Borrowed(body);
-    }
-    match decode::<T>(body) {
+pub(super) fn answer_form<T: ProtoMessage>(
+    body: &[u8],
+    format: Format,
+    style: Style,
+) -> Cow<'_, [u8]> {
+    let message = match format {
+        Format::Json if style == Style::SNAKE => return Cow::Borrowed(body),
+        Format::Json => decode::<T>(body),
+        Format::Protobuf => decode_protobuf(body),
+    };
+    match message {
         Ok(message) => Cow::Owned(form(&message, style)),
         // Cannot be: it is an answer of our own.
         Err(_) => Cow::Borrowed(body),
@@ -167,7 +178,7 @@ pub(super) fn answered<Q, T: ProtoMessage>(
 ) -> Result<Vec<u8>, ApiError> {
     let message = function(cx, request)?;
     let mut body = Vec::with_capacity(512);
-    message.write_json(&mut body, Style::SNAKE);
+    encode(&mut body, &message, cx.format);
     Ok(body)
 }
 
@@ -301,7 +312,21 @@ macro_rules! calls {
                 }
             }
 
-            /// Runs it; the answer's body in JSON.
+            /// Reads the request of the call `id` from its message in protobuf, as gRPC has it.
+            ///
+            /// # Errors
+            /// [`ApiError`]: code 3 for what is no such message, code 12, with the call's name, for
+            /// calls that are not built.
+            pub fn decode(id: CallId, bytes: &[u8]) -> Result<Self, ApiError> {
+                match id {
+                    $( $( CallId::$name => Ok(Self::$name(message(bytes)?)), )+ )+
+                    $( $( CallId::$other => Err(not_built(
+                        concat!(stringify!($other), ": ", $missing)
+                    )), )+ )+
+                }
+            }
+
+            /// Runs it; the answer's body in the format that [`Cx::format`] asks for.
             pub(super) fn run(&self, cx: &mut Cx<'_>) -> Result<Vec<u8>, ApiError> {
                 match self {
                     $( $( Self::$name(request) => answered(cx, request, $function), )+ )+
@@ -335,9 +360,25 @@ macro_rules! calls {
             }
 
             /// Its answer as after-hooks see it, in JSON; `body` is that of the answer.
-            pub fn answer_form<'a>(&self, body: &'a [u8], style: Style) -> Cow<'a, [u8]> {
+            pub fn answer_form<'a>(
+                &self,
+                body: &'a [u8],
+                format: Format,
+                style: Style,
+            ) -> Cow<'a, [u8]> {
                 match self {
-                    $( $( Self::$name(_) => answer_form::<$response>(body, style), )+ )+
+                    $( $( Self::$name(_) => answer_form::<$response>(body, format, style), )+ )+
+                }
+            }
+        }
+
+        impl CallId {
+            /// The call of this name.
+            pub fn named(name: &str) -> Option<Self> {
+                match name {
+                    $( $( stringify!($name) => Some(Self::$name), )+ )+
+                    $( $( stringify!($other) => Some(Self::$other), )+ )+
+                    _ => None,
                 }
             }
         }

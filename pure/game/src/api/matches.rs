@@ -1,5 +1,6 @@
 //! `GET /v2/match`; the listing itself is the directory's.
 
+use wire::nakama::Format;
 use wire::nakama::api::{ListMatchesRequest, Match, MatchList, encode};
 
 use super::run::Cx;
@@ -20,11 +21,12 @@ pub(super) fn list(cx: &mut Cx<'_>, request: &ListMatchesRequest) -> Result<Matc
 pub fn run(
     directory: &Directory,
     request: &ListMatchesRequest,
+    format: Format,
     steps: &mut u64,
 ) -> Result<Vec<u8>, ApiError> {
     let list = listed(directory, request, steps)?;
     let mut body = Vec::new();
-    encode(&mut body, &list);
+    encode(&mut body, &list, format);
     Ok(body)
 }
 

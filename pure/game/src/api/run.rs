@@ -3,6 +3,7 @@
 
 use event::{Now, Random};
 use uuid::Uuid;
+use wire::nakama::Format;
 
 use super::call::{Auth, CallLane};
 use super::table::ApiCall;
@@ -25,6 +26,8 @@ pub struct Cx<'a> {
     pub signer: &'a Signer,
     /// The thread's replica, for listing matches and for who is online.
     pub directory: &'a Directory,
+    /// How the answer is to be written.
+    pub format: Format,
     /// How many bytes an answer may have.
     pub answer_bytes_max: usize,
     /// Whom the session token names, for calls that ask for one.
@@ -62,7 +65,7 @@ pub(super) fn limit(given: Option<i32>, default: i32, max: usize) -> Result<usiz
 /// What a successful call gives.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// The JSON body.
+    /// The body, in the format that was asked for.
     pub body: Vec<u8>,
     /// What is to be done once the answer is durable.
     pub effects: Vec<Effect>,

@@ -10,6 +10,7 @@
 
 use std::borrow::Cow;
 
+use wire::nakama::Format;
 use wire::nakama::api::{
     Account, AccountCustom, AccountDevice, AccountEmail, AddFriendsRequest,
     AuthenticateCustomRequest, AuthenticateDeviceRequest, AuthenticateEmailRequest,
@@ -23,7 +24,7 @@ use wire::nakama::api::{
 
 use super::call::{
     Auth, Built, CallLane, HttpRoute, Parts, Row, Style, answer_form, answered, body, calls, form,
-    is_large, reformed, rows,
+    is_large, message, reformed, rows,
 };
 use super::route::not_built;
 use super::run::Cx;

@@ -11,14 +11,58 @@ use game::error::ApiError;
 use game::session::Claims;
 use smallvec::SmallVec;
 use wire::http1::Request;
+use wire::http2::Fields;
 
 use super::Core;
 use super::http::Verified;
 use crate::limits::SHARED;
 
+/// Where header fields are looked up, whatever the protocol. Names are in lower case.
+pub(super) trait Head {
+    /// The value of the first field of this name.
+    fn field(&self, name: &str) -> Option<&[u8]>;
+
+    /// The values of all fields of this name.
+    fn fields<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]>;
+
+    /// The credentials.
+    fn authorization(&self) -> Option<&str>;
+}
+
+impl Head for Request<'_> {
+    fn field(&self, name: &str) -> Option<&[u8]> {
+        self.header(name)
+    }
+
+    fn fields<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.headers.all(name)
+    }
+
+    fn authorization(&self) -> Option<&str> {
+        header_text(self, "authorization")
+    }
+}
+
+impl Head for Fields {
+    fn field(&self, name: &str) -> Option<&[u8]> {
+        self.get(name)
+    }
+
+    fn fields<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.all(name)
+    }
+
+    /// Twice is as bad as malformed (Nakama 3.40, `securityInterceptorFunc` in `server/api.go`).
+    fn authorization(&self) -> Option<&str> {
+        let mut values = self.all("authorization").chain(self.all("grpcgateway-authorization"));
+        let value = values.next()?;
+        Some(if values.next().is_some() { "" } else { std::str::from_utf8(value).unwrap_or("") })
+    }
+}
+
 /// A header's value, if it is there and text.
-pub(super) fn header_text<'a>(request: &Request<'a>, name: &str) -> Option<&'a str> {
-    std::str::from_utf8(request.header(name)?).ok()
+pub(super) fn header_text<'a>(request: &'a impl Head, name: &str) -> Option<&'a str> {
+    std::str::from_utf8(request.field(name)?).ok()
 }
 
 impl Core {
@@ -47,19 +91,15 @@ impl Core {
     }
 
     /// The client's address and port as text, the port empty if a proxy did not tell.
-    pub(super) fn client_address(
-        &self,
-        request: &Request<'_>,
-        peer: SocketAddr,
-    ) -> (String, String) {
+    pub(super) fn client_address(&self, request: &impl Head, peer: SocketAddr) -> (String, String) {
         let (ip, port) = self.client_socket(request, peer);
         (ip.to_string(), port.map_or_else(String::new, |port| port.to_string()))
     }
 
     /// Says, and rarely again, that a proxy seems to stand in front of which nobody has told the
     /// server. To be called for the first request of a connection: proxies name the client in all.
-    pub(super) fn look_for_proxy(&mut self, now: Now, peer: SocketAddr, request: &Request<'_>) {
-        if self.settings.socket.proxy_count > 0 || request.header("x-forwarded-for").is_none() {
+    pub(super) fn look_for_proxy(&mut self, now: Now, peer: SocketAddr, request: &impl Head) {
+        if self.settings.socket.proxy_count > 0 || request.field("x-forwarded-for").is_none() {
             return;
         }
         self.stats.forwarded_ignored.up();
@@ -79,11 +119,11 @@ impl Core {
     /// The same as numbers.
     pub(super) fn client_socket(
         &self,
-        request: &Request<'_>,
+        request: &impl Head,
         peer: SocketAddr,
     ) -> (IpAddr, Option<u16>) {
         let proxies = self.settings.socket.proxy_count;
-        let lines = (proxies > 0).then(|| request.headers.all("x-forwarded-for"));
+        let lines = (proxies > 0).then(|| request.fields("x-forwarded-for"));
         let client = forwarded(lines.into_iter().flatten(), proxies);
         client.unwrap_or((peer.ip().to_canonical(), Some(peer.port())))
     }

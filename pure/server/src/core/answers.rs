@@ -24,6 +24,10 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 /// Bodies from here on are not copied, and refused while clients have too much unsent.
 const LARGE_BYTES_MIN: usize = 16 << 10;
+/// Answers from here on are compressed for clients that accept it: less is not worth a packet.
+const PACKED_BYTES_MIN: usize = 1_024;
+/// Up to here: others wait while a core compresses, some 2 ms for this much.
+const PACKED_BYTES_MAX: usize = 256 << 10;
 /// Browsers of any origin may read answers (as in Nakama 3.40, `server/api.go`).
 const CORS: &[u8] = b"Access-Control-Allow-Origin: *\r\n";
 /// Most limits are counted by the second (RFC 6585 §4, RFC 9110 §10.2.3).
@@ -51,6 +55,8 @@ pub(super) fn fixed_headers(settings: &Settings) -> Vec<u8> {
 pub(super) struct Manner {
     pub(super) connection: Connection,
     pub(super) cors: bool,
+    /// The client accepts gzip.
+    pub(super) takes_gzip: bool,
     /// It answers HEAD: whoever reads a body after it takes it for the next answer.
     pub(super) is_head: bool,
     /// The call that is answered, for its counters.
@@ -58,9 +64,20 @@ pub(super) struct Manner {
 }
 
 impl Manner {
+    /// What is kept of it while a worker has the request.
+    pub(super) fn waiting(self, keep_alive: bool, kind: AnswerKind) -> Pending {
+        let Self { cors, takes_gzip, metered, .. } = self;
+        Pending { keep_alive, cors, takes_gzip, kind, metered }
+    }
+
     /// Of an answer to what is no call, after which the connection closes.
-    const CLOSE: Self =
-        Self { connection: Connection::Close, cors: false, is_head: false, metered: None };
+    const CLOSE: Self = Self {
+        connection: Connection::Close,
+        cors: false,
+        takes_gzip: false,
+        is_head: false,
+        metered: None,
+    };
 }
 
 impl Core {
@@ -98,7 +115,7 @@ impl Core {
         out.send_with(conn, |to| http1::respond(to, &head, body, &self.date.1));
     }
 
-    fn count_response(
+    pub(super) fn count_response(
         &mut self,
         now: Now,
         metered: Option<Metered>,
@@ -223,17 +240,25 @@ impl Core {
         let (kind, what) = match error {
             HttpError::Http2 => (
                 "a client speaks HTTP/2",
-                "HTTP/2, as gRPC clients do: only HTTP/1.1 and WebSockets are spoken here, so let \
-                 its SDK use those",
+                format!("HTTP/2, as gRPC clients do: {}", self.where_grpc_is()),
             ),
             HttpError::Tls => (
                 "a client speaks TLS",
                 "TLS (https:// or wss://), and only plain HTTP is spoken here: switch SSL off in \
-                 the client, or put a proxy in front that ends TLS",
+                 the client, or put a proxy in front that ends TLS"
+                    .to_owned(),
             ),
             _ => return,
         };
         self.limit_log.note(now, kind, format_args!("{peer} speaks {what}"));
+    }
+
+    /// For clients of gRPC at the port of HTTP/1.1, and their operators.
+    fn where_grpc_is(&self) -> String {
+        match self.settings.socket.grpc_port {
+            Some(port) => format!("gRPC is spoken on port {port}, and HTTP/1.1 here"),
+            None => "gRPC is switched off (`socket.grpc`), and HTTP/1.1 is spoken here".to_owned(),
+        }
     }
 
     /// Bytes that are no HTTP request, or one beyond the limits: the connection closes after it.
@@ -245,7 +270,7 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         if *error == HttpError::Http2 {
-            return out.send(conn, &wire::http2::refusal(&error.to_string()));
+            return out.send(conn, &wire::http2::refusal(&self.where_grpc_is()));
         }
         let mut body = Vec::new();
         ApiError::invalid(error.to_string()).write_body(&mut body);
@@ -281,6 +306,12 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         let body = body.into();
+        if manner.takes_gzip && is_worth_packing(body.len()) {
+            let fixed_len = self.fixed_headers.len();
+            self.fixed_headers.extend_from_slice(b"Content-Encoding: gzip\r\n");
+            self.respond(now, conn, manner, (200, content_type, &http1::gzip(&body)), out);
+            return self.fixed_headers.truncate(fixed_len);
+        }
         if body.len() < LARGE_BYTES_MIN {
             return self.respond(now, conn, manner, (200, content_type, &body), out);
         }
@@ -303,7 +334,8 @@ impl Core {
     /// Whether clients have so much unsent that a large answer is not begun.
     pub(super) fn is_full(&mut self, now: Now, more: usize, out: &Output<Mail>) -> bool {
         let bytes_max = self.settings.answers.unsent_bytes_max;
-        let is_full = out.unsent().saturating_add(more as u64) > bytes_max;
+        let unsent = out.unsent().saturating_add(self.stats.grpc_unwritten_bytes.read());
+        let is_full = unsent.saturating_add(more as u64) > bytes_max;
         if is_full {
             self.stats.answers_refused.up();
             let what = "clients take their answers too slowly, large ones are refused with 503";
@@ -331,7 +363,7 @@ impl Core {
     /// A worker has finished a job: whoever waits for it gets the answer.
     pub(super) fn done(&mut self, now: Now, done: Done, out: &mut Output<Mail>) {
         self.job_done(&done);
-        let Done { conn, outcome, .. } = done;
+        let Done { conn, stream, outcome, .. } = done;
         let outcome = self.within_budget(now, outcome, out);
         match outcome {
             // Nobody waits for it.
@@ -340,6 +372,7 @@ impl Core {
             _ => match self.take(conn) {
                 State::Http(http) => self.http_done(now, conn, http, outcome, out),
                 State::Socket(session) => self.socket_done(now, conn, session, outcome, out),
+                State::Grpc(grpc) => self.grpc_done(now, conn, grpc, (stream, outcome), out),
                 other => self.put(conn, other),
             },
         }
@@ -354,10 +387,10 @@ impl Core {
         outcome: Outcome,
         out: &mut Output<Mail>,
     ) {
-        let Pending { cors, metered, .. } = *waiting;
+        let Pending { cors, takes_gzip, metered, .. } = *waiting;
         let connection = if waiting.keep_alive { Connection::KeepAlive } else { Connection::Close };
         // No route of HEAD waits.
-        let manner = Manner { connection, cors, is_head: false, metered };
+        let manner = Manner { connection, cors, takes_gzip, is_head: false, metered };
         match outcome {
             Outcome::Api(Ok(answer)) => {
                 self.respond_owned(now, conn, manner, (JSON, answer.body), out);
@@ -459,8 +492,9 @@ impl Core {
             }
             Work::Shutdown => Outcome::Shutdown,
         };
-        let (lane, conn, group) = (job.lane, job.address.conn, job.group);
-        self.done(now, Done { lane, conn, group, took_ms: 0, outcome }, out);
+        let Job { lane, address, stream, group, .. } = job;
+        let done = Done { lane, conn: address.conn, stream, group, took_ms: 0, outcome };
+        self.done(now, done, out);
     }
 
     /// A room's mailbox was full: the session that waits for it is told; what nobody waits for but
@@ -495,6 +529,11 @@ impl Core {
     }
 }
 
+/// Whether an answer of so many bytes is compressed.
+pub(super) fn is_worth_packing(bytes: usize) -> bool {
+    (PACKED_BYTES_MIN..=PACKED_BYTES_MAX).contains(&bytes)
+}
+
 /// What is answered when too much is waiting already.
 pub(super) fn busy() -> ApiError {
     ApiError::new(Code::Unavailable, "the server is busy: too many calls are waiting")
@@ -515,7 +554,7 @@ fn script_error(error: &ApiError) -> ScriptError {
     }
 }
 
-fn rpc_error(error: &ScriptError) -> ApiError {
+pub(super) fn rpc_error(error: &ScriptError) -> ApiError {
     let code = Code::from_number(i64::from(error.code)).unwrap_or(Code::Internal);
     ApiError::new(code, error.message.clone())
 }

@@ -230,6 +230,10 @@ impl Core {
                 }
                 self.socket_run(now, conn, session, b"", out);
             }
+            State::Grpc(mut grpc) => {
+                grpc.backlog.all_taken();
+                self.grpc_run(now, conn, grpc, b"", out);
+            }
             other => self.put(conn, other),
         }
     }

@@ -240,7 +240,7 @@ impl Core {
         let slot = self.conns.get(conn.slot as usize);
         let is_there = slot.is_some_and(|slot| {
             slot.generation == conn.generation
-                && matches!(slot.state, State::Http(_) | State::Socket(_))
+                && matches!(slot.state, State::Http(_) | State::Socket(_) | State::Grpc(_))
         });
         !is_there
     }

@@ -10,22 +10,22 @@ use game::api::ApiCall;
 use game::events::{Event, Job as EventJob, Kind};
 use game::guest::ScriptError;
 use game::session::Claims;
-use wire::http1::Request;
 use wire::nakama::Envelope;
 use wire::nakama::realtime::{self, Message, error_code};
 
+use super::access::Head;
 use super::messages::session_context;
 use super::socket::{Session, Step, WaitKind, Waiting};
 use super::{Core, State};
 use crate::frames;
 use crate::limits::SHARED;
-use crate::mail::{AfterMessage, BeforeMessage, HookedCall, Job, Mail, Work};
+use crate::mail::{AfterMessage, BeforeMessage, Format, HookedCall, Job, Mail, Work};
 
 impl Core {
     /// The work for an API call of which `hooks` tells whether it has a before- and an after-hook.
     pub(super) fn hooked_call(
         &self,
-        request: &Request<'_>,
+        request: &impl Head,
         call: ApiCall,
         (before, after): (bool, bool),
         who: (SocketAddr, Option<&Claims>),
@@ -176,7 +176,8 @@ impl Core {
         // No connection waits for it.
         let address = self.address(ConnId { slot: u32::MAX, generation: 0 });
         let (work, group) = (Work::Shutdown, SHARED);
-        let job = Job { lane: work.lane(), address, work, caller: None, group, client: 0 };
+        let (lane, stream, format) = (work.lane(), 0, Format::Json);
+        let job = Job { lane, address, stream, format, work, caller: None, group, client: 0 };
         self.job(job, out).is_ok()
     }
 }

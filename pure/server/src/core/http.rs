@@ -36,6 +36,7 @@ pub(super) struct Http {
 pub(super) struct Pending {
     pub(super) keep_alive: bool,
     pub(super) cors: bool,
+    pub(super) takes_gzip: bool,
     pub(super) kind: AnswerKind,
     /// For the call's counters.
     pub(super) metered: Option<Metered>,

@@ -59,6 +59,7 @@ impl Core {
             match self.take(conn) {
                 State::Http(http) => self.http_check(now, conn, http, out),
                 State::Socket(session) => self.socket_check(now, conn, session, out),
+                State::Grpc(grpc) => self.grpc_check(now, conn, grpc, out),
                 other => self.put(conn, other),
             }
         }
@@ -91,6 +92,10 @@ impl Core {
                     } else {
                         self.socket_run(now, conn, session, b"", out);
                     }
+                }
+                State::Grpc(mut grpc) => {
+                    grpc.backlog.is_queued = false;
+                    self.grpc_run(now, conn, grpc, b"", out);
                 }
                 other => self.put(conn, other),
             }
@@ -125,9 +130,10 @@ impl Core {
         self.arm(deadline.min(now.after_ms(read_ms)), conn);
     }
 
-    pub(super) fn eof(&mut self, conn: ConnId, out: &mut Output<Mail>) {
+    pub(super) fn eof(&mut self, now: Now, conn: ConnId, out: &mut Output<Mail>) {
         match self.take(conn) {
             State::Http(http) => self.http_eof(conn, http, out),
+            State::Grpc(grpc) => self.grpc_eof(now, conn, grpc, out),
             // What it has sent before is handled first.
             State::Socket(mut session)
                 if session.closing.is_none() && !session.backlog.is_empty() =>
@@ -288,6 +294,7 @@ impl Core {
                     self.put(conn, State::Socket(session));
                     self.close_socket(now, conn, 1001, "server shutting down", out);
                 }
+                State::Grpc(grpc) => self.grpc_run(now, conn, grpc, b"", out),
                 other => self.put(conn, other),
             }
         }

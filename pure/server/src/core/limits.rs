@@ -7,9 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use event::{ConnId, client_bits};
 use game::error::ApiError;
 use game::session::Claims;
-use wire::http1::Request;
 
 use super::Core;
+use super::access::Head;
 use super::http::Verified;
 use super::socket::Session;
 use crate::limits::{Limit, SHARED};
@@ -64,7 +64,7 @@ impl Core {
     }
 
     /// Where a request comes from, behind trusted proxies.
-    pub(super) fn origin(&self, request: &Request<'_>, peer: SocketAddr) -> Origin {
+    pub(super) fn origin(&self, request: &impl Head, peer: SocketAddr) -> Origin {
         let (ip, _) = self.client_socket(request, peer);
         let is_limited = self.settings.limits.is_limited(ip);
         Origin { ip, client: if is_limited { client_bits(ip) } else { 0 } }

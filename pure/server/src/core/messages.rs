@@ -353,7 +353,8 @@ impl Core {
     ) -> Result<(), ApiError> {
         let (lane, address, group) = (work.lane(), self.address(conn), session.group);
         let caller = Some(session.claims.clone());
-        self.job(Job { lane, address, work, caller, group, client: 0 }, out)
+        let (stream, format) = (0, session.format);
+        self.job(Job { lane, address, stream, format, work, caller, group, client: 0 }, out)
     }
 
     pub(super) fn too_many(

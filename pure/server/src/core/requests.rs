@@ -20,10 +20,10 @@ use wire::query::{Query, parse_bool};
 use wire::websocket as ws;
 
 use super::Core;
-use super::access::header_text;
+use super::access::{Head, header_text};
 use super::answers::{Manner, RETRY_AFTER, full};
 use super::backlog::Backlog;
-use super::http::{AnswerKind, Handled, Pending, Verified};
+use super::http::{AnswerKind, Handled, Verified};
 use super::limits::Origin;
 use super::socket::{Client, Session};
 use crate::mail::{Format, Job, Mail, RoomRequest, RpcJob, Work};
@@ -33,7 +33,7 @@ use crate::stats::{Counted, Metered};
 const HEADERS_BYTES: usize = 512;
 
 /// The peer, the client's address behind proxies, and the last token of the connection.
-type Who<'a> = (SocketAddr, Origin, &'a mut Option<Verified>);
+pub(super) type Who<'a> = (SocketAddr, Origin, &'a mut Option<Verified>);
 
 impl Core {
     pub(super) fn request(
@@ -51,6 +51,7 @@ impl Core {
                 Connection::Close
             },
             cors: request.header("origin").is_some(),
+            takes_gzip: request.accepts_gzip,
             is_head: request.method == "HEAD",
             metered: None,
         };
@@ -82,11 +83,11 @@ impl Core {
             Ok(Route::Api(call)) => {
                 manner.metered = Some(metered(now, call.id(), request));
                 let who = (peer, origin, verified);
-                match self.api(now, conn, who, (request, call), out) {
+                let reply = (0, Format::Json);
+                match self.api(now, conn, who, (request, call, reply), out) {
                     Ok(()) => {
                         let keep_alive = matches!(after, Handled::Answered);
-                        let Manner { cors, metered, .. } = manner;
-                        Handled::Wait(Pending { keep_alive, cors, kind: AnswerKind::Api, metered })
+                        Handled::Wait(manner.waiting(keep_alive, AnswerKind::Api))
                     }
                     Err(error) => {
                         self.respond_error(now, conn, manner, &error, out);
@@ -116,17 +117,18 @@ impl Core {
         }
     }
 
-    /// A call of the REST API: to whoever does it, or refused.
-    fn api(
+    /// A call of the API, over HTTP or gRPC: to whoever does it, or refused. It is answered on this
+    /// stream, in this format.
+    pub(super) fn api(
         &mut self,
         now: Now,
         conn: ConnId,
         (peer, origin, verified): Who<'_>,
-        (request, call): (&Request<'_>, ApiCall),
+        (request, call, (stream, format)): (&impl Head, ApiCall, (u32, Format)),
         out: &mut Output<Mail>,
     ) -> Result<(), ApiError> {
         let caller = self
-            .admit(now, verified, request, call.auth())
+            .admit(now, verified, request.authorization(), call.auth())
             .inspect_err(|_| self.stats.refused_requests.up())?;
         let group = self.admit_group(origin, verified, caller.as_deref())?;
         if call.may_be_large() && self.is_full(now, 0, out) {
@@ -137,7 +139,7 @@ impl Core {
             hooks => self.hooked_call(request, call, hooks, (peer, caller.as_deref())),
         };
         let (lane, address, client) = (work.lane(), self.address(conn), origin.client);
-        self.job(Job { lane, address, work, caller, group, client }, out)
+        self.job(Job { lane, address, stream, format, work, caller, group, client }, out)
     }
 
     /// Checks what the call's kind asks for (Nakama 3.40, `server/api.go`).
@@ -145,10 +147,9 @@ impl Core {
         &self,
         now: Now,
         verified: &mut Option<Verified>,
-        request: &Request<'_>,
+        header: Option<&str>,
         kind: Auth,
     ) -> Result<Option<Arc<Claims>>, ApiError> {
-        let header = header_text(request, "authorization");
         match kind {
             Auth::ServerKey => {
                 auth::server_key(header, &self.settings.socket.server_key).map(|()| None)
@@ -191,7 +192,9 @@ impl Core {
         let call = RpcJob { id: rpc.id, payload: Bytes::from(payload), context };
         let (address, work) = (self.address(conn), Work::Rpc(Box::new(call)));
         let (lane, client) = (work.lane(), origin.client);
-        if let Err(error) = self.job(Job { lane, address, work, caller, group, client }, out) {
+        let (stream, format) = (0, Format::Json);
+        let job = Job { lane, address, stream, format, work, caller, group, client };
+        if let Err(error) = self.job(job, out) {
             self.respond_rpc_error(now, conn, manner, &error, out);
             return None;
         }
@@ -202,8 +205,7 @@ impl Core {
             AnswerKind::Rpc
         };
         let keep_alive = request.keep_alive && self.stopping.is_none();
-        let Manner { cors, metered, .. } = manner;
-        Some(Handled::Wait(Pending { keep_alive, cors, kind, metered }))
+        Some(Handled::Wait(manner.waiting(keep_alive, kind)))
     }
 
     fn admit_rpc(
@@ -225,7 +227,7 @@ impl Core {
     pub(super) fn request_context(
         &self,
         execution_mode: &'static str,
-        request: &Request<'_>,
+        request: &impl Head,
         (peer, caller): (SocketAddr, Option<&Claims>),
     ) -> CallContext {
         let (client_ip, client_port) = self.client_address(request, peer);

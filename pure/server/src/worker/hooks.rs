@@ -21,7 +21,7 @@ use super::Worker;
 use super::host::WorkerHost;
 use crate::frames;
 use crate::hooks::realtime_id;
-use crate::mail::{AfterMessage, BeforeMessage, HookedCall};
+use crate::mail::{AfterMessage, BeforeMessage, Format, HookedCall};
 use crate::resources::Spent;
 
 /// What a client is told when a before-hook returned something that is no message.
@@ -78,15 +78,16 @@ impl Worker {
         now: Now,
         job: HookedCall,
         caller: Option<&Claims>,
+        format: Format,
     ) -> Result<Answer, ApiError> {
         debug_assert!(!self.resources.db.in_transaction(), "scripts run with nobody's writes open");
         let HookedCall { call, mut context, before, after } = job;
         let call = if before { self.before_call(now, call, &mut context)? } else { call };
-        let answer = self.api(now, &call, caller);
+        let answer = self.api(now, &call, caller, format);
         self.commit().map_err(|_| ApiError::internal("database error"))?;
         let answer = answer?;
         if after {
-            self.after_call(now, &call, context, &answer);
+            self.after_call(now, &call, context, (&answer, format));
         }
         Ok(answer)
     }
@@ -108,10 +109,16 @@ impl Worker {
         }
     }
 
-    fn after_call(&mut self, now: Now, call: &ApiCall, context: CallContext, answer: &Answer) {
+    fn after_call(
+        &mut self,
+        now: Now,
+        call: &ApiCall,
+        context: CallContext,
+        (answer, format): (&Answer, Format),
+    ) {
         let mut context = CallContext { execution_mode: "after", ..context };
         let style = self.scripts.form_style();
-        let value = decoded(&call.answer_form(&answer.body, style));
+        let value = decoded(&call.answer_form(&answer.body, format, style));
         if call.auth() == Auth::ServerKey {
             self.name_user(now, &mut context, &value);
         }

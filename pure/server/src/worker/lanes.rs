@@ -246,6 +246,7 @@ impl Worker {
             let (from, message) = (client_text(job.client), &refusal.message);
             format!("a login of {user} from {from} is refused: {message}")
         });
-        self.answer(job.line(), (job.lane, job.address.conn, 0), Outcome::Api(Err(refusal)));
+        let of = (job.lane, job.address.conn, job.stream, 0);
+        self.answer(job.line(), of, Outcome::Api(Err(refusal)));
     }
 }

@@ -134,7 +134,7 @@ fn clients_of_other_protocols_are_told_what_is_spoken_here() {
     assert_eq!(answer.get(..9), Some(&b"\0\0\0\x04\0\0\0\0\0"[..]), "{answer:?}");
     assert_eq!(answer.get(12), Some(&7), "{answer:?}");
     assert_eq!(answer.get(22..26), Some(&[0, 0, 0, 0xd][..]), "{answer:?}");
-    assert!(answer.ends_with(b"not spoken here: use HTTP/1.1"), "{answer:?}");
+    assert!(answer.ends_with(b"gRPC is spoken on port 7349, and HTTP/1.1 here"), "{answer:?}");
     assert!(rig.is_closed(grpc));
     rig.bytes(tls, b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03");
     let answer = rig.text(tls);

@@ -12,6 +12,7 @@ mod disk;
 mod events;
 mod fair;
 mod full;
+mod grpc;
 mod guests;
 mod http;
 mod matches;

@@ -308,6 +308,8 @@ fn settings() -> Settings {
             close_ack_wait_ms: 2_000,
             read_timeout_ms: 10_000,
             write_wait_ms: 5_000,
+            write_timeout_ms: 10_000,
+            grpc_port: Some(7_349),
             idle_timeout_ms: 60_000,
             response_headers: Vec::new(),
             proxy_count: 0,
@@ -488,11 +490,15 @@ impl Rig {
 
     /// The same from another address.
     pub(crate) fn open_from(&self, core: u16, peer: [u8; 4]) -> Client {
+        self.open_at(core, ListenerId(0), peer)
+    }
+
+    /// The same at one of the ports.
+    pub(crate) fn open_at(&self, core: u16, listener: ListenerId, peer: [u8; 4]) -> Client {
         let slot = self.slots.replace(self.slots.get() + 1);
         let client = Client { core, conn: ConnId { slot, generation: 0 } };
         let peer = (peer, 5_000).into();
-        let input = Input::Opened { conn: client.conn, listener: ListenerId(0), peer };
-        self.input(ThreadId(core), input);
+        self.input(ThreadId(core), Input::Opened { conn: client.conn, listener, peer });
         client
     }
 

@@ -1,8 +1,8 @@
 //! Bodies that clients compress: what `Content-Encoding` names is undone here, within a limit, or
 //! refused as such. nakama-dotnet and the Unity client can be told to send gzip.
 //!
-//! Compression of answers is not here. In: a request with its body. Out: the body as its sender
-//! meant it.
+//! [`gzip`] compresses answers; whether one is to be is said elsewhere. In: a request with its body.
+//! Out: the body as its sender meant it.
 //!
 //! Source: RFC 9110 section 8.4, RFC 1950, 1951 and 1952; `decompressHandler` in Nakama 3.40's
 //! `server/api.go`, which passes other codings on as they are, and reads `deflate` as RFC 1951.
@@ -10,8 +10,8 @@
 use std::borrow::Cow;
 use std::io::Read as _;
 
-use flate2::bufread::GzDecoder;
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::bufread::{GzDecoder, GzEncoder};
+use flate2::{Compression, Decompress, FlushDecompress, Status};
 
 use super::{HttpError, Limits, Request};
 
@@ -47,6 +47,20 @@ impl Coding {
     }
 }
 
+/// Whether a value of `Accept-Encoding` names gzip, and not with the weight 0 (RFC 9110 section
+/// 12.5.3).
+pub(super) fn accepts_gzip(value: &[u8]) -> bool {
+    value.split(|byte| *byte == b',').any(|entry| {
+        let mut parts = entry.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(b"gzip"));
+        let is_zero = |weight: &[u8]| {
+            let digits = weight.strip_prefix(b"q=").or_else(|| weight.strip_prefix(b"Q="));
+            digits.is_some_and(|digits| digits.iter().all(|byte| matches!(byte, b'0' | b'.')))
+        };
+        is_gzip && !parts.any(is_zero)
+    })
+}
+
 /// The body of `request` without its content coding: borrowed if it has none, or no body.
 ///
 /// # Errors
@@ -69,7 +83,7 @@ pub fn content<'a>(request: &Request<'a>, limits: &Limits) -> Result<Cow<'a, [u8
 const MEMBERS_MAX: usize = 64;
 
 /// One gzip member or several, and nothing behind them.
-fn gunzip(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, HttpError> {
+pub(crate) fn gunzip(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, HttpError> {
     let (mut rest, mut content) = (body, Vec::new());
     for _ in 0..MEMBERS_MAX {
         // One byte more than allowed tells that there is more.
@@ -86,6 +100,16 @@ fn gunzip(body: &[u8], bytes_max: usize) -> Result<Vec<u8>, HttpError> {
         }
     }
     Err(HttpError::Content)
+}
+
+/// Content in gzip, for an answer: as fast as it goes, since others wait meanwhile.
+#[must_use]
+pub fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::with_capacity(content.len() / 4 + 64);
+    // From memory into memory this cannot fail.
+    let read = GzEncoder::new(content, Compression::fast()).read_to_end(&mut packed);
+    debug_assert!(read.is_ok());
+    packed
 }
 
 /// One deflate stream, and nothing behind it.
@@ -125,7 +149,6 @@ fn has_zlib_header(body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
 
-    use flate2::Compression;
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
     use super::super::Decoder;
@@ -198,6 +221,25 @@ mod tests {
             assert_eq!(read(lines, body), expected.map(<[u8]>::to_vec), "{lines}");
         }
         assert_eq!(HttpError::ContentCoding.status(), 415);
+    }
+
+    #[test]
+    fn answers_are_compressed_for_who_accepts_it() {
+        for (value, expected) in [
+            ("gzip", true),
+            ("deflate, gzip;q=0.5, br", true),
+            ("GZIP; q=1", true),
+            ("gzip;q=0", false),
+            ("gzip; Q=0.000", false),
+            ("x-gzip, deflate", false),
+            ("", false),
+        ] {
+            assert_eq!(accepts_gzip(value.as_bytes()), expected, "{value}");
+        }
+        for len in [0, 1, 1_000, 100_000] {
+            let content: Vec<u8> = b"0123456789abcdef".iter().copied().cycle().take(len).collect();
+            assert_eq!(gunzip(&gzip(&content), len), Ok(content));
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use memchr::memchr;
 
 use super::assembly::Framing;
+use super::content::accepts_gzip;
 use super::scan::{Scanner, is_host, is_token};
 use super::{Coding, HEADERS_MAX, HttpError, Limits, Request, Response, Target, Upgrade};
 
@@ -77,6 +78,7 @@ struct Facts<'a> {
     host_count: u8,
     expects: bool,
     coding: Coding,
+    accepts_gzip: bool,
 }
 
 impl<'a> Facts<'a> {
@@ -114,6 +116,9 @@ impl<'a> Facts<'a> {
             14 if name.eq_ignore_ascii_case(b"content-length") => {
                 let former = self.content_length.replace(length(value)?);
                 former.map_or(Ok(()), |_| Err(HttpError::ContentLength))?;
+            }
+            15 if name.eq_ignore_ascii_case(b"accept-encoding") => {
+                self.accepts_gzip |= accepts_gzip(value);
             }
             16 if name.eq_ignore_ascii_case(b"content-encoding") => {
                 self.coding = list(value).fold(self.coding, Coding::then);
@@ -231,6 +236,7 @@ pub(super) fn request<'a>(
         expect_continue: facts.expects && !version_1_0 && framing != Framing::Length(0),
         headers,
         coding: facts.coding,
+        accepts_gzip: facts.accepts_gzip,
         body: &[],
     };
     Ok(Some((request, scanner.at(), framing)))

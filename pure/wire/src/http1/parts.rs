@@ -50,6 +50,7 @@ pub(super) struct RequestParts {
     version_1_0: bool,
     keep_alive: bool,
     expect_continue: bool,
+    accepts_gzip: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +94,7 @@ impl RequestParts {
             version_1_0: request.version_1_0,
             keep_alive: request.keep_alive,
             expect_continue: request.expect_continue,
+            accepts_gzip: request.accepts_gzip,
         }
     }
 
@@ -111,6 +113,7 @@ impl RequestParts {
                 version: upgrade.version.map(|span| span.bytes(head)),
             }),
             expect_continue: self.expect_continue,
+            accepts_gzip: self.accepts_gzip,
             headers: Headers { lines: self.headers.bytes(head) },
             coding: self.coding,
             body,

@@ -39,6 +39,8 @@ pub struct Request<'a> {
     pub headers: Headers<'a>,
     /// How the body is encoded; [`super::content`] undoes it.
     pub coding: Coding,
+    /// Whether the answer may be in gzip.
+    pub accepts_gzip: bool,
     /// The whole body, without chunk framing; empty when there was none.
     pub body: &'a [u8],
 }

@@ -11,8 +11,8 @@ mod matches;
 mod notifications;
 mod storage;
 
-use super::ProtoMessage;
 use super::json::{Style, lossy_string, write_string, write_string_html};
+use super::{Format, ProtoMessage};
 use crate::excerpt::reason;
 
 pub use account::*;
@@ -131,9 +131,20 @@ fn bad(error: serde_json::Error) -> BadBody {
     BadBody(reason(&error))
 }
 
+/// Reads a request in protobuf.
+///
+/// # Errors
+/// The decoder's text.
+pub fn decode_protobuf<T: ProtoMessage>(message: &[u8]) -> Result<T, BadBody> {
+    T::decode(message).map_err(|error| BadBody(error.to_string()))
+}
+
 /// Appends the body of an answer.
-pub fn encode<T: ProtoMessage>(out: &mut Vec<u8>, message: &T) {
-    message.write_json(out, Style::SNAKE);
+pub fn encode<T: ProtoMessage>(out: &mut Vec<u8>, message: &T, format: Format) {
+    match format {
+        Format::Json => message.write_json(out, Style::SNAKE),
+        Format::Protobuf => message.encode_raw(out),
+    }
 }
 
 /// Appends an error body, `{"code":5,"message":"Not Found"}`.

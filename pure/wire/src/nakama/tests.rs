@@ -604,7 +604,7 @@ fn the_shape_of_match_data() {
 
 fn api_json<T: ProtoMessage>(message: &T) -> String {
     let mut out = Vec::new();
-    api::encode(&mut out, message);
+    api::encode(&mut out, message, Format::Json);
     String::from_utf8(out).unwrap()
 }
 

@@ -5,7 +5,7 @@
 
 use event::Random;
 use wire::nakama::{Envelope, Timestamp, api};
-use wire::{date, http1, query, websocket};
+use wire::{date, grpc, http1, http2, query, websocket};
 
 /// One thing to fuzz: an input from randomness, and what must hold for it.
 pub(crate) struct Target {
@@ -18,6 +18,7 @@ pub(crate) struct Target {
 pub(crate) const TARGETS: &[Target] = &[
     Target { name: "http requests", make: make_requests, check: check_requests },
     Target { name: "http responses", make: make_responses, check: check_responses },
+    Target { name: "http2", make: make_http2, check: check_http2 },
     Target { name: "websocket", make: make_frames, check: check_frames },
     Target { name: "websocket messages", make: make_bytes, check: check_message_round_trip },
     Target { name: "envelope in json", make: make_json, check: check_json },
@@ -195,6 +196,87 @@ fn check_canary(input: &[u8], random: &mut Random) -> Result<(), String> {
     let split = pieces(input, random);
     let lossy = split.into_iter().map(|piece| piece.strip_suffix(b"\r").unwrap_or(piece));
     alike(&read_requests([input]), &read_requests(lossy))
+}
+
+// ---- HTTP/2 and gRPC ----
+
+const LIMITS_2: http2::Limits = http2::Limits {
+    streams_max: 3,
+    head_bytes_max: 300,
+    body_bytes_max: 200,
+    large_bytes_max: 400,
+};
+
+/// Fields of a request from the static table, and some of every representation.
+const BLOCKS: &[&[u8]] = &[
+    b"\x83\x86\x84",
+    b"\x83\x86\x84\x40\x01a\x01b\xbe",
+    b"\x20\x83\x86\x84\x00\x01c\x01d",
+    b"\x3f\x2f\x83\x86\x44\x83\x63\x8f\xff\x10\x02te\x08trailers",
+];
+
+fn make_http2(random: &mut Random) -> Vec<u8> {
+    let mut out = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    let mut next = 1;
+    for _ in 0..random.below(12) {
+        let (kind, flags) = match random.below(8) {
+            0..3 => (1, [0x4, 0x5, 0x0, 0x25][random.below(4) as usize]),
+            3..6 => (0, [0, 1, 8, 9][random.below(4) as usize]),
+            _ => (random.below(11), random.below(256)),
+        };
+        let stream = if kind == 1 || random.below(3) > 0 { next } else { random.below(8) };
+        if kind != 1 && random.below(2) == 0 {
+            next += 2;
+        }
+        let payload = match kind {
+            1 | 9 => BLOCKS[random.below(4) as usize].to_vec(),
+            4 => vec![0, 4, 0, 0, 0, u8::try_from(random.below(256)).unwrap_or(0)],
+            6 | 7 => vec![0; 8],
+            3 | 8 => vec![0, 0, 0, u8::try_from(random.below(9)).unwrap_or(0)],
+            _ => make_bytes(random),
+        };
+        let len = u32::try_from(payload.len()).unwrap_or(0).to_be_bytes();
+        out.extend_from_slice(&len[1..]);
+        out.extend([kind, flags].map(|byte| u8::try_from(byte).unwrap_or(0)));
+        out.extend_from_slice(&u32::to_be_bytes(stream));
+        out.extend_from_slice(&payload);
+    }
+    mutate(out, random)
+}
+
+/// Reads all, answers every request at once; what was read, written and refused.
+fn read_http2<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut connection = http2::Connection::new(LIMITS_2, 0);
+    let (mut text, mut written) = (String::new(), Vec::new());
+    for mut piece in pieces {
+        loop {
+            match connection.next(0, &mut piece) {
+                Ok(Some(request)) => {
+                    let message = grpc::message(&request.body, None, 100);
+                    text.extend([format!("{request:?} {message:?}\n")]);
+                    let head = &[(":status", &b"200"[..])];
+                    let body = vec![b'y'; 100].into();
+                    let answer = http2::Answer { head, body, trailers: head };
+                    connection.answer(0, request.stream, &answer);
+                    while connection.write(0, &mut written, 50) {}
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    connection.fail(error);
+                    connection.write(0, &mut written, 50);
+                    return text + &format!("{error} {}\n", written.escape_ascii());
+                }
+            }
+        }
+    }
+    while connection.write(0, &mut written, 50) {}
+    text + &format!("idle {} {}\n", connection.is_idle(), written.escape_ascii())
+}
+
+fn check_http2(input: &[u8], random: &mut Random) -> Result<(), String> {
+    let whole = read_http2([input]);
+    alike(&whole, &read_http2(pieces(input, random)))?;
+    alike(&whole, &read_http2(input.chunks(1)))
 }
 
 fn make_responses(random: &mut Random) -> Vec<u8> {

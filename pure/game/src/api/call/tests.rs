@@ -1,7 +1,7 @@
 //! Tests of the forms that hooks see: every call there and back, and what hooks may do wrong.
 
 use super::*;
-use crate::api::{ApiCall, BUILT, NOT_BUILT, ROWS, Route, route};
+use crate::api::{ApiCall, BUILT, CallId, NOT_BUILT, ROWS, Route, route};
 
 /// A request of every call, with the form that hooks see of it.
 const CALLS: &[(&str, &str, &str)] = &[
@@ -202,9 +202,29 @@ fn nothing_is_left_out_of_a_full_form() {
     }
     let call = call("POST /v2/account/session/refresh", "{}");
     let answer = br#"{"token":"t"}"#;
-    assert_eq!(call.answer_form(answer, Style::SNAKE), &answer[..]);
     let full = br#"{"created":false,"token":"t","refreshToken":""}"#;
-    assert_eq!(call.answer_form(answer, Style::FULL), &full[..]);
+    // As REST has it, and gRPC.
+    for (answer, format) in [(&answer[..], Format::Json), (b"\x12\x01t", Format::Protobuf)] {
+        let form = |style| call.answer_form(answer, format, style);
+        assert_eq!(form(Style::SNAKE), &br#"{"token":"t"}"#[..]);
+        assert_eq!(form(Style::FULL), &full[..]);
+    }
+}
+
+/// Every call is found by its name, and its request reads alike in JSON and protobuf.
+#[test]
+fn requests_are_the_same_over_grpc() {
+    for row in ROWS {
+        assert_eq!(CallId::named(row.name).map(|id| ROWS[id as usize].name), Some(row.name));
+    }
+    assert_eq!(CallId::named("Nothing"), None);
+    let custom = call(CALLS[0].0, CALLS[0].1);
+    let message = b"\x0a\x12\x0a\x08custom-1\x12\x06\x0a\x01a\x12\x01b\x12\0\x1a\x03ann";
+    assert!(ApiCall::decode(custom.id(), message).unwrap() == custom);
+    let broken = ApiCall::decode(custom.id(), b"\x0a\x12").unwrap_err();
+    assert_eq!(broken.code.number(), 3, "{broken}");
+    let missing = ApiCall::decode(CallId::CreateGroup, b"").unwrap_err();
+    assert_eq!(missing.message, "CreateGroup: groups are not implemented in throng yet");
 }
 
 /// Every method and path of Nakama 3.40's `apigrpc/apigrpc.proto`, with the call's name. A path
