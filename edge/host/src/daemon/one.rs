@@ -298,7 +298,7 @@ impl One {
         if let Phase::Stopping(_, is_wanted) = self.phase {
             if is_wanted {
                 self.phase = Phase::Stopped;
-                self.what = format!("stopped{}", self.hits());
+                self.what = String::from(self.hits().trim_start_matches("; "));
             } else {
                 let what = std::mem::take(&mut self.what);
                 self.failed(what, now);
