@@ -196,7 +196,7 @@ describe("a server of OpenSSL's", () => {
       [port, other, "tls_unknown_issuer", "--tls-ca FILE"],
       [elsewherePort, elsewhere, "tls_wrong_name", "as its certificate does"],
       [authorityPort, authority, "tls_certificate", "CA:FALSE"],
-      [plainPort, good, "tls_not_spoken", "begin --target with http://"],
+      [plainPort, good, "tls_not_spoken", "http:// or ws:// names the other"],
       [oldPort, good, "tls_alert", "its log says why"],
     ]) {
       const { result, code, said } = await load(CLOSING, `https://localhost:${at}`, "--tls-ca", cert.cert);

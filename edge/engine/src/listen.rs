@@ -16,6 +16,10 @@ pub const BACKLOG_MAX: i32 = 4_096;
 /// of a flood.
 const WAITING_BYTES: usize = 1 << 20;
 
+/// Bytes that may wait in it to be sent: a turn's, and what the kernel keeps for machines on the link
+/// that do not answer.
+const SENDING_BYTES: usize = 4 << 20;
+
 /// How long an address that is in use is tried for: after `kill -9` the kernel takes some time to
 /// tear down the rings of the process that was killed, and they hold its listeners.
 const IN_USE_MAX: Duration = Duration::from_secs(2);
@@ -66,6 +70,10 @@ fn bind(address: SocketAddr, is_shared: bool) -> io::Result<UdpSocket> {
     }
     // The system gives what it allows (net.core.rmem_max); a refusal leaves its usual size.
     let _ = socket.set_recv_buffer_size(WAITING_BYTES);
+    // What waits for the hardware address of a machine that does not answer is charged to the socket
+    // for some three seconds: the usual size is full after 256 datagrams, and then nobody is sent
+    // anything.
+    let _ = socket.set_send_buffer_size(SENDING_BYTES);
     socket.bind(&address.into())?;
     Ok(UdpSocket::from(socket))
 }

@@ -480,7 +480,8 @@ impl<M: Send + 'static> Driver<M> for Poll {
     }
 
     fn deliver_datagrams(&mut self, reactor: &mut Reactor<M>) {
-        self.ports.deliver(reactor);
+        let is_behind = Driver::<M>::has_more(self);
+        self.ports.deliver(reactor, is_behind);
     }
 
     fn has_more(&self) -> bool {

@@ -64,15 +64,19 @@ impl Ports {
     }
 
     /// Tells what is there, until that is enough for a turn.
+    ///
+    /// `is_behind`: what the kernel has told is not all looked at. Then it may wait in line there that
+    /// a socket can be read, for many turns, so it is looked without being told.
     #[inline]
-    pub(crate) fn deliver<M: Send + 'static>(&mut self, reactor: &mut Reactor<M>) {
+    pub(crate) fn deliver<M: Send + 'static>(&mut self, reactor: &mut Reactor<M>, is_behind: bool) {
         let count = self.all.len();
-        if count == 0 {
+        if count == 0 || self.is_stopped {
             return;
         }
         for step in 0..count {
             let index = (self.first + step) % count;
             let Ok(id) = u16::try_from(index) else { continue };
+            self.all[index].is_ready |= is_behind;
             self.all[index].deliver(SocketId(id), reactor);
         }
         self.first = (self.first + 1) % count;

@@ -70,6 +70,12 @@ fn sockets(options: &EchoOptions, bound: SocketAddr) -> anyhow::Result<Vec<UdpSo
              each other without end; --address 127.0.0.1 keeps it to this machine"
         );
     }
+    if bound.ip().is_unspecified() {
+        tracing::warn!(
+            "answers to datagrams leave from the address that the system chooses: where this machine has \
+             several, name with --address the one that clients ask"
+        );
+    }
     Ok(sockets)
 }
 

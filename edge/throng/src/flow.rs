@@ -237,7 +237,7 @@ mod tests {
             ("flow 127.0.0.1:9 --rate 10kpps", "no datagrams"),
             ("flow 127.0.0.1:9 --work 1us", "with --udp"),
             ("flow 127.0.0.1:9 -u -R -t 10m", "10 min at most"),
-            ("flow 127.0.0.1:9 -u -P 2", "without --udp"),
+            ("flow 127.0.0.1:9 -u -P 2", "leave out --udp"),
             ("flow 127.0.0.1:9 -u -l 64k", "udp takes 16 to 65507"),
             ("flow 127.0.0.1:9 -u --work 2ms", "1 ms for each"),
             ("flow 127.0.0.1:9 -u --style smoke", "no style is called \"smoke\""),

@@ -179,7 +179,7 @@ mod tests {
             ("ping 127.0.0.1", "write HOST:PORT"),
             ("ping 127.0.0.1:9 -n 2x", "neither a count nor a time"),
             ("ping 127.0.0.1:9 -n 0", "counts nothing"),
-            ("ping 127.0.0.1:9 -l 8", "8 bytes: tcp takes 16"),
+            ("ping 127.0.0.1:9 -l 8", "-l 8: tcp takes 16"),
             ("ping 127.0.0.1:9 --udp -l 64k", "udp takes 16 to 65507"),
             ("ping 127.0.0.1:9 --connect -l 64", "leave --size out"),
             ("ping 127.0.0.1:9 --udp --http", "cannot be used with"),

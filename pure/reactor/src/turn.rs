@@ -98,7 +98,8 @@ pub(crate) fn take_turn<M: Send + 'static, D: Driver<M>>(
     driver: &mut D,
 ) -> Result<(), D::Error> {
     let has_more = driver.has_more();
-    let gather = reactor.take_was_unhurried() && !has_more;
+    // Datagrams that had no room in the last turn are more, too.
+    let gather = reactor.take_was_unhurried() && !has_more && !reactor.net.are_datagrams_spent();
     let patience = if has_more { Some(Duration::ZERO) } else { reactor.fall_asleep() };
     let now = if gather {
         let gather = Duration::from_nanos(reactor.net.gather_ns);

@@ -52,6 +52,8 @@ impl Source {
             let asked = if address.is_ipv4() {
                 set(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)
             } else {
+                // Of senders by IPv4, where the socket takes them as well.
+                let _ = set(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
                 set(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)
             };
             asked.map_err(OpenError::of("congestion bits"))?;

@@ -562,7 +562,8 @@ impl<M: Send + 'static> Driver<M> for Uring {
     }
 
     fn deliver_datagrams(&mut self, reactor: &mut Reactor<M>) {
-        self.ports.deliver(reactor);
+        let is_behind = Driver::<M>::has_more(self);
+        self.ports.deliver(reactor, is_behind);
     }
 
     fn has_more(&self) -> bool {

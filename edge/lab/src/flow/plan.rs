@@ -93,7 +93,7 @@ pub enum PlanError {
     #[error("a stream of bytes has no datagrams: --rate 500Mb, or --udp")]
     RateOfTcp,
     /// A size that there is not.
-    #[error("{bytes} bytes: {protocol} takes {least} to {most}")]
+    #[error("-l {bytes}: {protocol} takes {least} to {most} bytes")]
     Bytes {
         /// Asked for.
         bytes: u32,
@@ -117,7 +117,7 @@ pub enum PlanError {
     #[error("{0} is of datagrams: with --udp")]
     OnlyUdp(&'static str),
     /// Streams only.
-    #[error("{0} is of streams: without --udp")]
+    #[error("{0} is of TCP: leave out --udp, or name threads with -m")]
     OnlyTcp(&'static str),
     /// More than a receiver is to burn.
     #[error("--work burns 1 ms for each datagram at most")]

@@ -66,7 +66,10 @@ pub enum Gone {
     )]
     Swallowed(Duration),
     /// Nobody listens for datagrams.
-    #[error("nothing listens for datagrams there (ICMP: port unreachable): the server has ended")]
+    #[error(
+        "nothing listens for datagrams there (ICMP: port unreachable): the server has ended, \
+             or was never there"
+    )]
     PortClosed,
     /// Not WebSocket.
     #[error("there is no WebSocket: the answer to the handshake was {0}")]
@@ -109,7 +112,8 @@ pub enum Gone {
 }
 
 /// What to do when nothing listens.
-const START: &str = "; start `throng ping serve` there, or name its port";
+const START: &str = "; start `throng ping serve` there (on loopback only, unless --address says more), or name \
+                     its port";
 const CHECK: &str = "; look at the address and the port";
 
 impl Gone {

@@ -57,6 +57,8 @@ pub struct ServeOptions {
     pub flows_max: u32,
     /// Bits a second of datagrams that one flow is sent at most.
     pub send_bits_max: f64,
+    /// Whether flows may be received by AF_XDP, which puts a program before the interface for as long.
+    pub takes_frames: bool,
 }
 
 /// Why it does not serve.

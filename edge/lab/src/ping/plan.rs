@@ -150,7 +150,7 @@ pub enum PlanError {
     #[error("{0} pings are too many: {COUNT_MAX} of each stream at most")]
     TooMany(u64),
     /// A size that this kind cannot have.
-    #[error("{size} bytes: {kind} takes {least} to {most}")]
+    #[error("-l {size}: {kind} takes {least} to {most} bytes")]
     SizeOf {
         /// Asked for.
         size: u32,

@@ -84,7 +84,7 @@ fn pings() -> [Arg; 8] {
         value("number", "N|TIME", "Pings of each stream, or for how long: 2000, 10s [5s]").short('n'),
         value("interval", "TIME", "Between intended starts: 1ms, 0.5 (seconds); 0 is back to back [10ms, to any server 100ms]")
             .short('i'),
-        value("size", "BYTES[,…]", "Bytes of each ping: 64, 1k, 10m; several are taken in turn [64]")
+        value("size", "BYTES[,…]", "Bytes of each ping: 64, 1k, 10m; several are taken in turn [64; --ws, --icmp 32]")
             .short('l')
             .value_delimiter(','),
         value("warmup", "N|TIME", "Pings of each stream that come before and do not count [5]").short('w'),
@@ -156,4 +156,9 @@ fn serve() -> Command {
             )
             .default_value("1Gb"),
         )
+        .arg(flag(
+            "xdp",
+            "Receive flows by AF_XDP for who asks: a program stands before the interface meanwhile, and \
+             some drivers reset theirs when one comes",
+        ))
 }

@@ -22,6 +22,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         connections_max: matches.get_one("connections").copied().unwrap_or(512),
         per_address_max: matches.get_one("per-address").copied().unwrap_or(128),
         flows_max: matches.get_one("flows").copied().unwrap_or(8),
+        takes_frames: matches.get_flag("xdp"),
         send_bits_max: match send_rate(matches) {
             Ok(bits) => bits,
             Err(error) => {
@@ -83,7 +84,7 @@ fn summary(counts: &Counts) -> String {
         (counts.flows, "flows"),
         (counts.flow_bytes, "bytes of flows"),
         (counts.refused_flows, "flows refused"),
-        (counts.flows_overdue, "flows ended that did nothing"),
+        (counts.flows_overdue, "flows ended by the server"),
         (counts.refused_busy, "turned away at a limit"),
         (counts.refused_token, "refused for their token"),
         (counts.refused_guessing, "refused without a look at their token"),

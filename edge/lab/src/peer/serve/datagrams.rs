@@ -24,11 +24,15 @@ pub(super) fn answer(socket: &UdpSocket, state: &State) {
     }
 }
 
+/// Of datagrams that came early so many are answered: somebody who sends without end is not waited for.
+const WAITING_ANSWERED: usize = 1_024;
+
 /// Answers those that came to the socket of a flow before it was connected to its sender, and were
 /// not meant for it. The socket does not block.
 pub(super) fn answer_waiting(socket: &UdpSocket, state: &State) {
     let mut datagram = vec![0; DATAGRAM_BYTES];
-    while let Ok((len, peer)) = socket.recv_from(&mut datagram) {
+    for _ in 0..WAITING_ANSWERED {
+        let Ok((len, peer)) = socket.recv_from(&mut datagram) else { return };
         answer_one(socket, state, &datagram[..len], peer);
     }
 }

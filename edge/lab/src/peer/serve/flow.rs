@@ -353,6 +353,8 @@ impl FlowLane {
         session: u64,
     ) -> std::io::Result<()> {
         let flow = &self.flow;
+        // The lane's end is told however this ends.
+        let mut worker = flow.worker(&self.lane);
         let bytes = usize::try_from(flow.asked.bytes).unwrap_or(0);
         let Ok(_room) = state.room(flow.peer, bytes) else {
             state.count(|it| it.refused_busy += 1);
@@ -368,7 +370,6 @@ impl FlowLane {
             let sender = SentOn { stream: stream.clone(), from, counted: None };
             held(&flow.senders).push(sender);
         }
-        let mut worker = flow.worker(&self.lane);
         let mut streams = Streams::new(vec![stream], bytes)?;
         // The other end's going away is the session's affair.
         let _ = if flow.asked.is_back {

@@ -13,15 +13,13 @@ use wire::websocket::{self, Message, Opcode};
 
 use super::super::protocol::Refusal;
 use super::BODY_BYTES_MAX;
-use super::connection::is_time_up;
+use super::connection::{IDLE_MAX, is_time_up};
 use super::datagrams::plain;
 use super::shares::Share;
 use super::state::{SMALL_BYTES, State};
 
 /// How long a request may take to arrive, and a frame.
 const SLOW_MAX: Duration = Duration::from_secs(2);
-/// How long a connection may be silent.
-const IDLE_MAX: Duration = Duration::from_mins(1);
 /// Memory of a message that comes in parts: itself, and its answer.
 const PARTS_BYTES: usize = 2 * BODY_BYTES_MAX as usize;
 
@@ -52,6 +50,7 @@ pub(super) fn serve(
             reading.begin();
         }
         out.clear();
+        out.shrink_to(SMALL_BYTES);
         match next {
             Next::Go => {}
             Next::Close => return Ok(()),
@@ -71,12 +70,14 @@ struct Reading {
     peer: IpAddr,
     began: Instant,
     was_idle: bool,
+    /// Bytes since the message began.
+    bytes: usize,
     room: Option<Share>,
 }
 
 impl Reading {
     fn new(peer: IpAddr) -> Self {
-        Self { peer, began: Instant::now(), was_idle: true, room: None }
+        Self { peer, began: Instant::now(), was_idle: true, bytes: 0, room: None }
     }
 
     /// A message was whole and answered: what came of the next one has its own time.
@@ -96,9 +97,10 @@ impl Reading {
             self.began = Instant::now();
         }
         self.was_idle = is_idle;
+        // Who has said little holds little: it takes nothing that others could need.
         if is_idle {
-            self.room = None;
-        } else if self.room.is_none() {
+            (self.room, self.bytes) = (None, 0);
+        } else if self.room.is_none() && self.bytes > SMALL_BYTES {
             self.room = state.room(self.peer, PARTS_BYTES).ok();
             if self.room.is_none() {
                 state.count(|it| it.refused_busy += 1);
@@ -119,7 +121,10 @@ impl Reading {
             }
             match stream.read(input) {
                 Ok(0) => return Ok(None),
-                Ok(len) => return Ok(Some(len)),
+                Ok(len) => {
+                    self.bytes += len;
+                    return Ok(Some(len));
+                }
                 Err(error) if is_time_up(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -249,6 +254,11 @@ fn frames(
             reading.begin();
         }
         out.clear();
+        // What one message took is not kept for the next, which may never come.
+        out.shrink_to(SMALL_BYTES);
+        if decoder.is_idle() {
+            scratch.shrink_to(SMALL_BYTES);
+        }
         if is_over {
             return Ok(());
         }

@@ -297,6 +297,7 @@ pub(super) mod tests {
             per_address_max: 2,
             flows_max: 2,
             send_bits_max: 1e9,
+            takes_frames: false,
         };
         Arc::new(State::new(options, Box::new(|_| {})))
     }

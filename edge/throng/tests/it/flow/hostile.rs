@@ -48,7 +48,7 @@ fn one_client_leaves_a_flow_to_its_neighbour() {
     drop(idle);
     server.signal(Signal::INT);
     let ran = server.end();
-    assert!(ran.out.contains("flows ended that did nothing"), "{}", ran.out);
+    assert!(ran.out.contains("flows ended by the server"), "{}", ran.out);
 }
 
 /// Priority and processors of the threads of a process that have this name. Source: proc(5).

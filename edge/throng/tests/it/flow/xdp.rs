@@ -29,7 +29,7 @@ impl Ends {
         let address = VethPair::FAR.to_string();
         let mut server = Self::start(&self.0.far, |command| {
             command.args(["ping", "serve", "--port", "0", "--address", &address]);
-            command.args(["--token", "t"]);
+            command.args(["--token", "t", "--xdp"]);
             set_up(command);
         });
         let target = format!("{address}:{}", server.port());
@@ -108,6 +108,10 @@ fn frames_are_taken_at_either_end_and_the_interface_is_left_as_it_was() {
 #[test]
 fn where_no_frames_can_be_taken_the_cause_and_the_cure_are_told() {
     let (_server, port) = server(&[]);
+    let ran = flow(&[&at(port), "--udp", "--style", "xdp"]);
+    assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("has to be started with --xdp"), "{}{}", ran.out, ran.err);
+    let (_server, port) = server(&["--xdp"]);
     let ran = flow(&[&at(port), "--udp", "--style", "xdp"]);
     let told = format!("{}{}", ran.out, ran.err);
     assert_eq!(ran.code, Some(1), "{told}");

@@ -32,6 +32,15 @@ const ONE_BY_XDP: Refusal =
 pub(super) fn ask(state: &Arc<State>, session: &Session, line: &str) -> Result<String, Refusal> {
     let asked = Asked::read(line).ok_or(NOT_SOUND)?;
     check(&asked)?;
+    if !asked.is_back
+        && asked.protocol == Protocol::Udp
+        && asked.style == Style::Xdp.name()
+        && !state.options.takes_frames
+    {
+        return Err(Refusal::Service(
+            "--style xdp (the server has to be started with --xdp)".to_owned(),
+        ));
+    }
     let most = most_of_each(&asked, state)?;
     let options = &state.options;
     // Its control connection has a place already.
