@@ -1,5 +1,5 @@
 //! HTTP/2 as a server speaks it, as far as calls need it that are one request and one answer:
-//! frames, header compression ([`hpack`]), streams, and flow control both ways.
+//! frames, header compression (`hpack`), streams, and flow control both ways.
 //!
 //! Not here: TLS, server push, priorities (frames about them are read and passed over), requests
 //! that are answered before they are whole, and what a request means. Nothing here reads a clock:
