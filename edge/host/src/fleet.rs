@@ -6,7 +6,7 @@
 mod form;
 mod units;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -285,25 +285,28 @@ impl Fleet {
             let what = "no server: write a table that begins with [[server]]".to_owned();
             return Err(FleetError::Form(what));
         }
-        let mut all = 0_u32;
-        for (at, server) in self.server.iter().enumerate() {
+        let (mut all, mut names) = (0_u32, BTreeSet::new());
+        for server in &self.server {
             server.check()?;
             all = all.saturating_add(server.count.unwrap_or(1));
-            if self.server[..at].iter().any(|other| other.name == server.name) {
-                return Err(
-                    server.wrong("name", "is used twice: a name is of one table".to_owned())
-                );
+            // More than the most there are is refused below.
+            for name in server.names().take(SERVERS_MAX as usize) {
+                if let Some(name) = names.replace(name) {
+                    let what = format!("is used twice: two servers would be called `{name}`");
+                    return Err(server.wrong("name", what));
+                }
             }
         }
         if all > SERVERS_MAX {
             return host("server", format!("{all} servers: {SERVERS_MAX} are the most"));
         }
-        let networked = self.server.iter().filter(|it| it.wall == Wall::Network);
-        let needed: u32 = networked.map(|it| it.count.unwrap_or(1)).sum();
-        if needed > self.host.subnet.servers() {
+        // Every server has a number, and an address goes with it, whatever its wall.
+        let is_networked = self.server.iter().any(|it| it.wall == Wall::Network);
+        if is_networked && all > self.host.subnet.servers() {
             let subnet = self.host.subnet;
             let what = format!(
-                "{subnet} has {} addresses for servers, and {needed} are needed: write fewer bits",
+                "{subnet} has {} addresses for servers, and {all} are needed, one for each server of \
+                 the fleet: write fewer bits",
                 subnet.servers()
             );
             return host("subnet", what);

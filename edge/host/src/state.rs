@@ -7,7 +7,9 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -60,16 +62,35 @@ pub(crate) enum FolderError {
     Held(PathBuf),
     #[error("{path}: {error}")]
     System { path: PathBuf, error: io::Error },
+    #[error(
+        "{0}: is not empty, or somebody else's, and no daemon's: name another folder with --folder; \
+         what is in a daemon's folder goes with it"
+    )]
+    NotOurs(PathBuf),
     #[error("{0}: a folder's path has {FOLDER_BYTES_MAX} letters, digits and /._- at most")]
     Path(PathBuf),
+}
+
+/// Whether a folder that is there is a daemon's of this user, or empty and this user's.
+fn is_ours(path: &Path) -> io::Result<bool> {
+    let found = fs::metadata(path)?;
+    let is_mine = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
+    Ok(is_mine && (path.join("lock").is_file() || fs::read_dir(path)?.next().is_none()))
 }
 
 impl Folder {
     /// Makes it, and holds it.
     pub(crate) fn hold(path: &Path) -> Result<Self, FolderError> {
         let failed = |error| FolderError::System { path: path.to_owned(), error };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        // Everything in it is taken away in the end: never what was there before.
+        if path.exists() {
+            if !is_ours(path).map_err(failed)? {
+                return Err(FolderError::NotOurs(path.to_owned()));
+            }
+        } else {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        }
         let path = path.canonicalize().map_err(failed)?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
         let bytes = path.as_os_str().as_encoded_bytes();
@@ -175,5 +196,15 @@ mod tests {
         assert!(folder.user(0) >= 2_000_000_000 && folder.user(5) == folder.user(0) + 5);
         folder.remove();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_folder_with_something_in_it_is_not_taken() {
+        let path = std::env::temp_dir().join(format!("throng-host-mine-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("servers/mine")).unwrap();
+        let refused = Folder::hold(&path).err().unwrap();
+        assert!(matches!(refused, FolderError::NotOurs(_)), "{refused}");
+        assert!(path.join("servers/mine").exists());
+        std::fs::remove_dir_all(&path).unwrap();
     }
 }

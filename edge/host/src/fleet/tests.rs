@@ -66,6 +66,14 @@ fn mistakes_say_where_what_and_how() {
         ("[host]\nsubnet = '10.0.0.1/24'", &["line 5", "is not a network"]),
         ("[host]\napi = '0.0.0.0:1'", &["[host]: `api`", "no TLS"]),
         ("[[server]]\nname = 'a'\ncommand = ['x']", &["`name`: is used twice"]),
+        (
+            "count = 2\n[[server]]\nname = 'a-1'\ncommand = ['x']",
+            &["two servers would be called `a-1`"],
+        ),
+        (
+            "wall = 'network'\n[[server]]\nname = 'b'\ncommand = ['x']\ncount = 6\n[host]\nsubnet = '10.0.0.0/29'",
+            &["7 are needed, one for each server"],
+        ),
         ("[[server]]\nname = 'b'", &["line 4: `[[server]]`: lacks `command`", "write command ="]),
         ("[[server]]\nname = 'B b'\ncommand = ['x']", &["server `B b`: `name`: 1 to 40 of"]),
         ("[[server]]\nname = 'b'\ncommand = []", &["server `b`: `command`: is empty"]),

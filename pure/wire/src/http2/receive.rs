@@ -231,7 +231,10 @@ impl Connection {
         }
         if id <= self.last_stream {
             let is_ours = self.resets.contains(&id);
-            return if is_ours { Ok(None) } else { Err(Error::StreamClosed) };
+            if !is_ours {
+                return Err(Error::StreamClosed);
+            }
+            return self.charge(now_ms, DEAR_COST).map(|()| None);
         }
         self.last_stream = id;
         if self.streams.len() >= self.limits.streams_max || self.is_leaving {
@@ -488,12 +491,18 @@ impl Connection {
         };
         let stream = &mut self.streams[index];
         stream.send_window += more;
-        if more == 0 {
-            self.reset(frame.stream, frame::PROTOCOL_ERROR);
-        } else if stream.send_window > WINDOW_BYTES_MAX {
-            self.reset(frame.stream, frame::FLOW_CONTROL_ERROR);
+        let code = match more {
+            0 => frame::PROTOCOL_ERROR,
+            _ if stream.send_window > WINDOW_BYTES_MAX => frame::FLOW_CONTROL_ERROR,
+            _ => return Ok(()),
+        };
+        if matches!(stream.state, State::Working | State::Cancelled) {
+            // Its call runs on, so its place is not free: no stream of a peer that makes us reset it, but
+            // the connection ends (RFC 9113 section 5.4.2 leaves the choice).
+            return Err(Error::Protocol("a wrong WINDOW_UPDATE of a call at work"));
         }
-        Ok(())
+        self.reset(frame.stream, code);
+        self.charge(now_ms, DEAR_COST)
     }
 }
 

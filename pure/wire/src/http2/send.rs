@@ -6,6 +6,9 @@ use super::{frame, hpack};
 /// Bytes of one frame of an answer. Peers may take more, but then others wait longer.
 const PIECE_BYTES: usize = 16_384;
 
+/// A piece of fewer bytes, that is not the last, is little.
+const LEAST_BYTES: usize = 1_024;
+
 impl Connection {
     /// Answers the request of a stream. It goes out by [`Self::write`]. Tells whether the stream is
     /// still there: its client may have taken the request back.
@@ -49,6 +52,7 @@ impl Connection {
             self.turn = index + 1;
             match self.write_stream(now_ms, index, to) {
                 Wrote::Nothing => looked += 1,
+                Wrote::Little => looked = 0,
                 Wrote::Some => {
                     looked = 0;
                     self.earn();
@@ -100,6 +104,9 @@ impl Connection {
         if to.len() == before {
             return Wrote::Nothing;
         }
+        if len < LEAST_BYTES {
+            return Wrote::Little;
+        }
         outgoing.since_ms = now_ms;
         Wrote::Some
     }
@@ -119,6 +126,9 @@ impl Connection {
 enum Wrote {
     /// There is nothing to write, or the windows are closed.
     Nothing,
+    /// So little that it earns nothing and renews no time: a peer that opens its windows a byte at a time
+    /// would else pay for floods with it, and hold an answer for ever.
+    Little,
     Some,
     All,
 }

@@ -390,6 +390,17 @@ fn what_is_wrong_with_a_stream_ends_the_stream() {
     assert_eq!(peer.take(), "RST_STREAM 7 5");
 }
 
+/// Else its place would be free while its call runs on.
+#[test]
+fn who_makes_us_reset_a_call_at_work_loses_the_connection() {
+    for more in [0, 0x7fff_ffff] {
+        let mut peer = Peer::new();
+        assert_eq!(peer.send(&headers(1, true)).len(), 1);
+        let error = peer.try_send(&number(WINDOW_UPDATE, 1, more)).err().unwrap();
+        assert!(matches!(error, Error::Protocol(_)), "{error:?}");
+    }
+}
+
 #[test]
 fn what_is_no_http2_is_told_apart() {
     for (bytes, expected) in [
@@ -408,6 +419,10 @@ fn what_is_no_http2_is_told_apart() {
 #[test]
 fn floods_end_the_connection() {
     let reset = |n: u32| [headers(2 * n + 1, true), number(RST_STREAM, 2 * n + 1, 8)].concat();
+    let behind = |n: u32| {
+        let begin = [headers(1, false), number(WINDOW_UPDATE, 1, 0)].concat();
+        [if n == 0 { begin } else { Vec::new() }, headers(1, true)].concat()
+    };
     let crumbs = |n: u32| {
         let begin = if n == 0 { headers(1, false) } else { Vec::new() };
         [begin, data(1, false, 0)].concat()
@@ -425,6 +440,7 @@ fn floods_end_the_connection() {
         ("windows", &|_| number(WINDOW_UPDATE, 0, 1), 1_000),
         ("unknown frames", &|_| frame(99, 0, 0, b""), 1_000),
         ("resets", &reset, 126),
+        ("streams behind a reset of ours", &behind, 126),
         ("crumbs", &crumbs, 1_000),
         ("continuations", &continued, 1_000),
     ];
