@@ -337,11 +337,9 @@ impl Daemon {
         self.sample(now, SAMPLED);
     }
 
-    /// Starts a server in a thread of its own.
-    fn start(&mut self, index: usize) {
-        self.remember(index);
-        let Some(one) = self.servers.get(index) else { return };
-        let order = start::Order {
+    /// What a thread that starts or adopts a server has to know.
+    fn order(&self, index: usize, one: &One) -> start::Order {
+        start::Order {
             index,
             round: one.round,
             plan: one.plan.clone(),
@@ -352,7 +350,14 @@ impl Daemon {
             network: self.network.clone().filter(|_| one.plan.server.wall == Wall::Network),
             child: self.child.clone(),
             events: self.sender.clone(),
-        };
+        }
+    }
+
+    /// Starts a server in a thread of its own.
+    fn start(&mut self, index: usize) {
+        self.remember(index);
+        let Some(one) = self.servers.get(index) else { return };
+        let order = self.order(index, one);
         let (events, round) = (self.sender.clone(), one.round);
         let name = format!("s {}", one.plan.name);
         let spawned = std::thread::Builder::new()
@@ -368,21 +373,11 @@ impl Daemon {
     /// Goes on with the servers that an earlier daemon left running.
     fn adopt(&mut self) {
         for index in 0..self.servers.len() {
-            let Some(one) = self.servers.get_mut(index) else { continue };
+            let Some(one) = self.servers.get(index) else { continue };
             let Some(identity) = one.adopting() else { continue };
-            let order = start::Order {
-                index,
-                round: one.round,
-                plan: one.plan.clone(),
-                folder: self.folder.server(&one.plan.name),
-                hidden: self.folder.path.clone(),
-                user: self.is_root.then(|| self.folder.user(one.plan.slot)),
-                groups: self.groups.clone().filter(|_| one.plan.server.wall >= Wall::Cgroup),
-                network: self.network.clone().filter(|_| one.plan.server.wall == Wall::Network),
-                child: self.child.clone(),
-                events: self.sender.clone(),
-            };
-            match start::adopt(order, identity) {
+            let adopted = start::adopt(self.order(index, one), identity);
+            let Some(one) = self.servers.get_mut(index) else { continue };
+            match adopted {
                 Ok((alive, probe)) => one.adopted(alive, probe, Instant::now()),
                 Err(error) => one.refused(format!("not adopted: {error}"), Instant::now()),
             }

@@ -108,9 +108,7 @@ impl Checkpoints {
             Ok(())
         }))
     }
-}
 
-impl Checkpoints {
     /// Copies the log if the thread was not given the time. The connection has just committed, and
     /// holds the write lock.
     pub(crate) fn copy_if_long(&self, conn: &Connection) {

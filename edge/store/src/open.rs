@@ -236,14 +236,21 @@ impl Store {
             let known = steps.last().map_or(0, |step| step.version);
             return Err(OpenError::Incomplete { path, missing, known });
         }
+        let mut is_on_disk = true;
         if is_file {
             // A file that can be read but not written opens well, and fails at the first player.
             conn.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(fail)?;
             // Whatever the last server wrote, and migrations just now: it may be in the system's memory
             // alone. Copied back whole it is on the disk.
-            conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(fail)?;
+            let copy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+            is_on_disk = copy.map(|busy: i64| busy == 0).map_err(fail)?;
         }
         let shared = share(&path, is_file, own)?;
+        if !is_on_disk {
+            // Another process reads it, so that the log stays.
+            shared.committing(|| ());
+            shared.sync();
+        }
         Ok(Self {
             path,
             guest: settings.guest,
