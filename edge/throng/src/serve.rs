@@ -25,7 +25,7 @@ use script::{LuaLimits, LuaScripts, Sources, ThreadClock};
 use server::core::Core;
 use server::hooks::{self, Hooks};
 use server::lister::Lister;
-use server::mail::{Mail, Topology};
+use server::mail::{Mail, Topology, WorkerAddress};
 use server::resources::{LoadingHost, Resources, ThreadContext};
 use server::room::Room;
 use server::settings::Settings;
@@ -72,7 +72,7 @@ impl Parts {
         let connect = |budget| {
             self.store.connect_with(budget).context("cannot open another database connection")
         };
-        let is_room = self.topology.rooms.contains(&thread);
+        let is_room = self.topology.rooms.iter().any(|room| room.thread() == thread);
         let running = if is_room { self.sql.room } else { self.sql.caller };
         let db = connect(self.sql.loading)?;
         let random = fresh_random()?;
@@ -229,21 +229,10 @@ fn custom_metrics(config: &Config) -> Arc<CustomMetrics> {
     Arc::new(CustomMetrics::new(&metrics.custom_prefix, metrics.custom_series_max))
 }
 
-/// Numbers the threads in the order in which they are added to the engine.
+/// The threads that the settings ask for, all of which are bounded by far less than there are numbers.
 fn topology(engine: &EngineConfig) -> Topology {
-    let ids = |from: usize, count: usize| -> Vec<ThreadId> {
-        (from..from + count).filter_map(|id| u16::try_from(id).ok()).map(ThreadId).collect()
-    };
-    let (cores, rooms) = (engine.cores, engine.rooms);
-    Topology {
-        cores: ids(0, cores),
-        rooms: ids(cores, rooms),
-        batcher: ids(cores + rooms, 1)[0],
-        callers: ids(cores + rooms + 1, engine.workers),
-        hasher: ids(cores + rooms + 1 + engine.workers, 1)[0],
-        lister: ids(cores + rooms + 2 + engine.workers, 1)[0],
-        events: None,
-    }
+    let count = |threads: usize| u16::try_from(threads).unwrap_or(u16::MAX / 4);
+    Topology::new(count(engine.cores), count(engine.rooms), count(engine.workers))
 }
 
 fn host_settings(settings: &Settings) -> HostSettings {
@@ -333,7 +322,7 @@ fn contexts(parts: &mut Parts) -> anyhow::Result<(Vec<ThreadContext>, Arc<Hooks>
     let hooks = hooks_of(&contexts, parts);
     if hooks.has_events() {
         let topology = parts.topology.with_events();
-        contexts.extend(topology.events.map(|thread| parts.context(thread)).transpose()?);
+        contexts.extend(topology.events.map(|events| parts.context(events.thread())).transpose()?);
         parts.topology = Arc::new(topology);
     }
     Ok((contexts, Arc::new(hooks)))
@@ -349,13 +338,15 @@ fn threads(
     let mut context = || contexts.next().context("fewer threads with modules than planned");
     let mut engine = Engine::new(config.engine.driver.choice());
     let per_core = config.engine.connections_max.div_ceil(config.engine.cores);
-    for (index, (of_core, stats)) in listeners.into_iter().zip(&gauges.cores).enumerate() {
+    let Topology { cores, rooms, lister, .. } = &*parts.topology;
+    let of_cores = cores.iter().zip(listeners).zip(&gauges.cores);
+    for (index, ((me, of_core), stats)) in of_cores.enumerate() {
+        let me = *me;
         let (topology, settings, stats) = parts.shared(stats);
         let random = fresh_random()?;
         let (hooks, revoked) = (hooks.clone(), parts.revoked.clone());
-        let build = move |start: Start<Mail>| {
-            Core::new(start.thread, topology, settings, stats, random, hooks)
-                .with_revocations(revoked)
+        let build = move |_: Start<Mail>| {
+            Core::new(me, topology, settings, stats, random, hooks).with_revocations(revoked)
         };
         let mut plan = ThreadPlan::core(format!("core-{index}"), of_core, build);
         plan.pin = config.engine.pin.then_some(index);
@@ -364,42 +355,55 @@ fn threads(
         plan.limits.output_bytes_max = config.answers.http_unsent_bytes_max();
         plan.limits.output_total_max = config.answers.unsent_bytes_max;
         plan.limits.connections_max = u32::try_from(per_core).unwrap_or(u32::MAX);
-        engine.add(plan);
+        add(&mut engine, me, plan)?;
     }
-    for (index, stats) in gauges.rooms.iter().enumerate() {
+    for (index, (me, stats)) in rooms.iter().zip(&gauges.rooms).enumerate() {
         let (topology, settings, stats) = parts.shared(stats);
-        let context = context()?;
-        let build =
-            move |start: Start<Mail>| Room::new(start.thread, topology, settings, stats, context);
-        engine.add(ThreadPlan::plain(format!("room-{index}"), build));
+        let (me, context) = (*me, context()?);
+        let build = move |_: Start<Mail>| Room::new(me, topology, settings, stats, context);
+        add(&mut engine, me, ThreadPlan::plain(format!("room-{index}"), build))?;
     }
-    for (index, stats) in gauges.workers.iter().enumerate() {
-        let name = match index.checked_sub(1) {
-            None => "batcher".to_owned(),
-            Some(caller) if caller < config.engine.workers => format!("caller-{caller}"),
-            Some(_) => "hasher".to_owned(),
-        };
-        engine.add(worker(parts, stats, context()?, name));
-    }
-    let (_, settings, stats) = parts.shared(&gauges.lister);
-    let build = move |_: Start<Mail>| Lister::new(settings, stats);
-    engine.add(ThreadPlan::plain("lister".to_owned(), build));
-    if parts.topology.events.is_some() {
-        engine.add(worker(parts, &gauges.events, context()?, "events".to_owned()));
+    let (me, (_, settings, stats)) = (*lister, parts.shared(&gauges.lister));
+    let build = move |_: Start<Mail>| Lister::new(me, settings, stats);
+    add(&mut engine, me, ThreadPlan::plain("lister", build))?;
+    let stats = gauges.workers.iter().chain([&gauges.events]);
+    for (me, stats) in parts.topology.workers().zip(stats) {
+        add(&mut engine, me.thread(), worker(parts, stats, context()?, me))?;
     }
     Ok(engine)
+}
+
+/// Adds the thread that others will post to under this number.
+fn add(
+    engine: &mut Engine<Mail>,
+    thread: impl Into<ThreadId>,
+    plan: ThreadPlan<Mail>,
+) -> anyhow::Result<()> {
+    let name = plan.name.clone();
+    let (added, thread) = (engine.add(plan), thread.into());
+    anyhow::ensure!(added == thread, "thread {} ({name}) was to be {}", added.0, thread.0);
+    Ok(())
 }
 
 fn worker(
     parts: &Parts,
     stats: &Arc<WorkerStats>,
     context: ThreadContext,
-    name: String,
+    me: WorkerAddress,
 ) -> ThreadPlan<Mail> {
     let (topology, settings, stats) = parts.shared(stats);
+    let name = match me {
+        WorkerAddress::Batcher(_) => "batcher".to_owned(),
+        WorkerAddress::Caller(caller) => {
+            let index = topology.callers.iter().take_while(|other| **other != caller).count();
+            format!("caller-{index}")
+        }
+        WorkerAddress::Hasher(_) => "hasher".to_owned(),
+        WorkerAddress::Events(_) => "events".to_owned(),
+    };
     let build = move |start: Start<Mail>| {
         let ask = start.ask.unwrap_or_else(|| Box::new(server::worker::NoAsk));
-        Worker::new(start.thread, topology, settings, stats, context, ask)
+        Worker::new(me, topology, settings, stats, context, ask)
     };
     ThreadPlan::plain(name, build)
 }
@@ -422,8 +426,8 @@ fn fresh_random() -> anyhow::Result<Random> {
 
 /// Cores first, so that what they still want of rooms and workers is done; then the rest.
 fn finish(running: Arc<Running<Mail>>, topology: &Topology) -> anyhow::Result<()> {
-    topology.cores.iter().for_each(|core| running.stop_thread(*core));
-    while !topology.cores.iter().all(|core| running.is_finished(*core)) {
+    topology.cores.iter().for_each(|core| running.stop_thread(core.thread()));
+    while !topology.cores.iter().all(|core| running.is_finished(core.thread())) {
         std::thread::sleep(STOP_LOOK);
     }
     running.stop();

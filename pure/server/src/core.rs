@@ -32,7 +32,10 @@ use game::session::{Revocations, Signer};
 use crate::hooks::Hooks;
 use crate::limit_log::LimitLog;
 use crate::limits::Groups;
-use crate::mail::{Job, Mail, Member, RoomRequest, SessionAddress, Topology};
+use crate::mail::{
+    Address, BatcherMail, CoreMail, EventsMail, Job, Mail, Member, Post as _, RoomMail,
+    RoomRequest, SessionAddress, Topology,
+};
 use crate::retry_queue::{RetryQueue, say_refused};
 use crate::settings::Settings;
 use crate::stats::CoreStats;
@@ -43,7 +46,7 @@ use socket::Session;
 
 /// The handler of a core thread.
 pub struct Core {
-    me: ThreadId,
+    me: Address<CoreMail>,
     topology: Arc<Topology>,
     settings: Arc<Settings>,
     stats: Arc<CoreStats>,
@@ -66,7 +69,7 @@ pub struct Core {
     /// API calls of this turn.
     jobs: Vec<Job>,
     /// Wishes of this turn, a list for each room, with whether one of them is worth waking for.
-    asks: Vec<(ThreadId, Vec<RoomRequest>, bool)>,
+    asks: Vec<(Address<RoomMail>, Vec<RoomRequest>, bool)>,
     /// Events of this turn.
     events: Vec<EventJob>,
     callers: callers::Callers,
@@ -77,7 +80,7 @@ pub struct Core {
     /// When the input that is being handled came.
     now: Now,
     /// The fastest tick of each room.
-    paces: BTreeMap<ThreadId, u8>,
+    paces: BTreeMap<Address<RoomMail>, u8>,
     stopping: Option<lifetime::Stopping>,
     retries: RetryQueue,
     limit_log: LimitLog,
@@ -124,7 +127,7 @@ impl Core {
     /// A core with no connections.
     #[must_use]
     pub fn new(
-        me: ThreadId,
+        me: Address<CoreMail>,
         topology: Arc<Topology>,
         settings: Arc<Settings>,
         stats: Arc<CoreStats>,
@@ -245,7 +248,7 @@ impl Core {
     }
 
     /// Wishes of a session to the room where the group lives.
-    fn ask(&mut self, room: ThreadId, ask: RoomRequest) {
+    fn ask(&mut self, room: Address<RoomMail>, ask: RoomRequest) {
         let Some((_, asks, urgent)) = self.asks.iter_mut().find(|(id, ..)| *id == room) else {
             return;
         };
@@ -254,44 +257,30 @@ impl Core {
         asks.push(ask);
     }
 
-    fn mail(&mut self, now: Now, mail: Mail, out: &mut Output<Mail>) {
+    fn mail(&mut self, now: Now, mail: CoreMail, out: &mut Output<Mail>) {
         match mail {
-            Mail::Deliver(deliveries) => {
+            CoreMail::Deliver(deliveries) => {
                 for delivery in deliveries {
                     self.deliver(now, delivery, out);
                 }
             }
-            Mail::Done(list) => {
+            CoreMail::Done(list) => {
                 for done in list {
                     self.done(now, done, out);
                 }
             }
-            Mail::Sever(severed) => self.sever(now, &severed, out),
-            Mail::Forward(ask) => self.forward(*ask),
-            Mail::Drained => self.room_drained(now, out),
-            Mail::TickRate { room, tick_rate_hz } => self.pace(room, tick_rate_hz, out),
+            CoreMail::Sever(severed) => self.sever(now, &severed, out),
+            CoreMail::Forward(ask) => self.forward(*ask),
+            CoreMail::Drained => self.room_drained(now, out),
+            CoreMail::TickRate { room, tick_rate_hz } => self.pace(room, tick_rate_hz, out),
             // It did its work by waking us.
-            Mail::Look => {}
-            other @ (Mail::Jobs(_)
-            | Mail::Job(_)
-            | Mail::Requests(_)
-            | Mail::Create { .. }
-            | Mail::Signal { .. }
-            | Mail::Cancel { .. }
-            | Mail::Answer { .. }
-            | Mail::Directory(_)
-            | Mail::Cache(_)
-            | Mail::Notify(_)
-            | Mail::Events(_)
-            | Mail::Drain { .. }) => {
-                tracing::error!(kind = other.kind(), "mail that is not for a core");
-            }
+            CoreMail::Look => {}
         }
     }
 
     /// Lets messages to matches gather for a small part of the fastest tick: they wait for it
     /// anyway.
-    fn pace(&mut self, room: ThreadId, tick_rate_hz: u8, out: &mut Output<Mail>) {
+    fn pace(&mut self, room: Address<RoomMail>, tick_rate_hz: u8, out: &mut Output<Mail>) {
         self.paces.insert(room, tick_rate_hz);
         let fastest_hz = self.paces.values().copied().max().unwrap_or(0).max(1);
         out.gather(1_000_000_000 / u64::from(fastest_hz) / GATHERS_PER_TICK);
@@ -308,19 +297,19 @@ impl Core {
 
     fn turn_end(&mut self, now: Now, out: &mut Output<Mail>) {
         if !self.jobs.is_empty() {
-            out.mail(self.topology.batcher, Mail::Jobs(std::mem::take(&mut self.jobs)));
+            out.post(self.topology.batcher, BatcherMail::Jobs(std::mem::take(&mut self.jobs)));
         }
         for (room, asks, urgent) in &mut self.asks {
             if asks.is_empty() {
                 continue;
             }
-            let mail = Mail::Requests(std::mem::take(asks));
-            if std::mem::take(urgent) { out.mail(*room, mail) } else { out.mail_lazy(*room, mail) }
+            let mail = RoomMail::Requests(std::mem::take(asks));
+            if std::mem::take(urgent) { out.post(*room, mail) } else { out.post_lazy(*room, mail) }
         }
         if !self.events.is_empty()
             && let Some(to) = self.topology.events
         {
-            out.mail(to, Mail::Events(std::mem::take(&mut self.events)));
+            out.post(to, EventsMail::Events(std::mem::take(&mut self.events)));
         }
         self.turn = self.turn.wrapping_add(1);
         self.stats.limit_groups.set(self.groups.len() as u64);
@@ -332,40 +321,45 @@ impl Core {
     fn refused(&mut self, now: Now, to: ThreadId, mail: Mail, out: &mut Output<Mail>) {
         self.stats.refused_mail.up();
         say_refused(&mut self.limit_log, now, to, &mail);
-        match mail {
-            Mail::Jobs(jobs) => {
+        let mail = match mail.into_jobs() {
+            Ok(jobs) => {
                 for job in jobs {
                     self.job_refused(now, job, out);
                 }
+                return;
             }
-            Mail::Job(job) => self.job_refused(now, *job, out),
-            Mail::Requests(asks) => {
+            Err(mail) => mail,
+        };
+        match mail.into_requests(to) {
+            Ok((room, asks)) => {
                 for ask in asks {
-                    self.ask_refused(now, to, ask, out);
+                    self.ask_refused(now, room, ask, out);
                 }
             }
-            mail => self.keep(now, to, mail),
+            Err(mail) => self.keep(now, (to, mail)),
         }
     }
 
     /// What a room must hear of sooner or later.
-    fn keep(&mut self, now: Now, to: ThreadId, mail: Mail) {
-        self.retries.keep_or_count(now, (to, mail), &self.stats.dropped_mail);
+    fn keep(&mut self, now: Now, mail: (ThreadId, Mail)) {
+        self.retries.keep_or_count(now, mail, &self.stats.dropped_mail);
     }
 
     /// Posts again what met a full mailbox.
     fn post_retries(&mut self, now: Now, out: &mut Output<Mail>) {
         for (to, mail) in self.retries.take_due(now) {
-            match mail {
-                Mail::Requests(asks) => asks.into_iter().for_each(|ask| self.ask_if_open(to, ask)),
-                mail => out.mail(to, mail),
+            match mail.into_requests(to) {
+                Ok((room, asks)) => {
+                    asks.into_iter().for_each(|ask| self.ask_if_open(room, ask));
+                }
+                Err(mail) => out.mail(to, mail),
             }
         }
     }
 
     /// A wish that was under way for a while. Of a session that has ended rooms must hear nothing
     /// but that: they have been told, or will be.
-    fn ask_if_open(&mut self, room: ThreadId, ask: RoomRequest) {
+    fn ask_if_open(&mut self, room: Address<RoomMail>, ask: RoomRequest) {
         let is_late = match &ask {
             RoomRequest::Closed { .. } => false,
             RoomRequest::StatusFollow(follow) => !self.is_open(&follow.member),
@@ -406,7 +400,7 @@ impl Handler for Core {
         self.now = now;
         match input {
             Input::Bytes { conn, bytes } => self.bytes(now, conn, bytes, out),
-            Input::Mail(mail) => self.mail(now, mail, out),
+            Input::Mail(mail) => self.mail(now, self.me.open(mail), out),
             Input::TurnEnd => self.turn_end(now, out),
             Input::Opened { conn, listener, peer } => {
                 self.opened(now, conn, (listener, peer), out);

@@ -10,7 +10,7 @@ use wire::nakama::{
 };
 use wire::websocket as ws;
 
-use crate::mail::{Delivery, Format, Member, Then};
+use crate::mail::{Address, CoreMail, Delivery, Format, Member, Then};
 
 /// Leavers in one presence event; when more go at once, there are several.
 const LEAVERS_PER_EVENT_MAX: usize = 256;
@@ -96,7 +96,7 @@ fn in_frame(format: Format, payload: &[u8]) -> Bytes {
 /// Frames collected for each core, posted in one mail a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    cores: Vec<(event::ThreadId, Vec<Delivery>)>,
+    cores: Vec<(Address<CoreMail>, Vec<Delivery>)>,
 }
 
 impl Outbox {
@@ -153,7 +153,7 @@ impl Outbox {
         let mut count = 0;
         for format in [Format::Json, Format::Protobuf] {
             let mut frame: Option<Bytes> = None;
-            let mut last: Option<(event::ThreadId, usize)> = None;
+            let mut last: Option<(Address<CoreMail>, usize)> = None;
             for member in to.clone().filter(|member| member.format == format) {
                 count += 1;
                 let frame = frame.get_or_insert_with(|| make(format));
@@ -178,12 +178,12 @@ impl Outbox {
     }
 
     /// Takes everything collected.
-    pub(crate) fn take(&mut self) -> impl Iterator<Item = (event::ThreadId, Vec<Delivery>)> + '_ {
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = (Address<CoreMail>, Vec<Delivery>)> + '_ {
         let filled = self.cores.iter_mut().filter(|(_, deliveries)| !deliveries.is_empty());
         filled.map(|(core, deliveries)| (*core, std::mem::take(deliveries)))
     }
 
-    fn core(&mut self, id: event::ThreadId) -> &mut Vec<Delivery> {
+    fn core(&mut self, id: Address<CoreMail>) -> &mut Vec<Delivery> {
         let index = self.cores.iter().position(|(core, _)| *core == id).unwrap_or_else(|| {
             self.cores.push((id, Vec::new()));
             self.cores.len() - 1

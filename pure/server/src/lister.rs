@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use event::{Handler, Input, Now, Output, ThreadId};
+use event::{Handler, Input, Now, Output};
 use game::api::{Answer, ApiCall, list_matches};
 use game::directory::Directory;
 use game::error::{ApiError, Code};
@@ -16,7 +16,7 @@ use wire::nakama::api::ListMatchesRequest;
 
 use crate::fair::FairQueue;
 use crate::limit_log::LimitLog;
-use crate::mail::{Done, Job, Mail, Outcome, Work};
+use crate::mail::{Address, CoreMail, Done, Job, Line, ListerMail, Mail, Outcome, Post as _, Work};
 use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::ListerStats;
@@ -28,14 +28,15 @@ const CHEAP_IN_A_ROW_MAX: u32 = 8;
 
 /// The handler of a lister thread.
 pub struct Lister {
+    me: Address<ListerMail>,
     settings: Arc<Settings>,
     stats: Arc<ListerStats>,
     directory: Directory,
-    cheap: FairQueue<(ThreadId, u32), Job>,
-    dear: FairQueue<(ThreadId, u32), Job>,
+    cheap: FairQueue<Line, Job>,
+    dear: FairQueue<Line, Job>,
     cheap_in_a_row: u32,
     /// Answers of this turn.
-    done: Vec<(ThreadId, Vec<Done>)>,
+    done: Vec<(Address<CoreMail>, Vec<Done>)>,
     retries: RetryQueue,
     limit_log: LimitLog,
 }
@@ -43,10 +44,11 @@ pub struct Lister {
 impl Lister {
     /// A lister that knows of no match.
     #[must_use]
-    pub fn new(settings: Arc<Settings>, stats: Arc<ListerStats>) -> Self {
+    pub fn new(me: Address<ListerMail>, settings: Arc<Settings>, stats: Arc<ListerStats>) -> Self {
         let mut directory = Directory::new(&settings.node);
         directory.set_list_steps_max(settings.matches.list_steps_max);
         Self {
+            me,
             settings,
             stats,
             directory,
@@ -59,31 +61,14 @@ impl Lister {
         }
     }
 
-    fn mail(&mut self, mail: Mail) {
+    fn mail(&mut self, mail: ListerMail) {
         match mail {
-            Mail::Directory(events) => events.iter().for_each(|event| self.directory.apply(event)),
-            Mail::Job(job) => {
+            ListerMail::Directory(events) => {
+                events.iter().for_each(|event| self.directory.apply(event));
+            }
+            ListerMail::Job(job) => {
                 let queue = if is_cheap(&job) { &mut self.cheap } else { &mut self.dear };
                 queue.push(job.line(), *job);
-            }
-            other @ (Mail::Jobs(_)
-            | Mail::Done(_)
-            | Mail::Look
-            | Mail::Requests(_)
-            | Mail::Deliver(_)
-            | Mail::Create { .. }
-            | Mail::Signal { .. }
-            | Mail::Cancel { .. }
-            | Mail::Answer { .. }
-            | Mail::Cache(_)
-            | Mail::Sever(_)
-            | Mail::Notify(_)
-            | Mail::Events(_)
-            | Mail::Forward(_)
-            | Mail::TickRate { .. }
-            | Mail::Drain { .. }
-            | Mail::Drained) => {
-                tracing::error!(kind = other.kind(), "mail that is not for a lister");
             }
         }
     }
@@ -136,7 +121,7 @@ impl Lister {
     fn turn_end(&mut self, now: Now, out: &mut Output<Mail>) {
         self.run(now);
         for (core, list) in self.done.drain(..) {
-            out.mail(core, Mail::Done(list));
+            out.post(core, CoreMail::Done(list));
         }
         self.retries.hold_back(now, out, &self.stats.dropped_mail);
         let has_more = !self.cheap.is_empty() || !self.dear.is_empty();
@@ -166,7 +151,7 @@ impl Handler for Lister {
 
     fn handle(&mut self, now: Now, input: Input<'_, Mail>, out: &mut Output<Mail>) {
         match input {
-            Input::Mail(mail) => self.mail(mail),
+            Input::Mail(mail) => self.mail(self.me.open(mail)),
             Input::TurnEnd => self.turn_end(now, out),
             Input::Wake => self.retries.post_due(now, out),
             // Sessions wait for answers, and replicas for news.

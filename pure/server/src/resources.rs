@@ -17,7 +17,9 @@ use game::notifications::Sent;
 use game::value::Value;
 
 use crate::hooks;
-use crate::mail::{Mail, Severed, Topology};
+use crate::mail::{
+    Address, CoreMail, EventsMail, Mail, News, Post as _, RoomMail, Severed, Topology,
+};
 
 /// What a script's thread works with.
 pub struct Resources {
@@ -210,8 +212,12 @@ impl Resources {
             return;
         }
         let changes: Arc<[CacheChange]> = changes.into();
-        for to in topology.scripted().filter(|to| *to != me) {
-            out.mail_lazy(to, Mail::Cache(Arc::clone(&changes)));
+        for room in topology.rooms.iter().filter(|room| room.thread() != me) {
+            out.post_lazy(*room, RoomMail::Cache(Arc::clone(&changes)));
+        }
+        for worker in topology.workers().filter(|worker| worker.thread() != me) {
+            let (to, mail) = worker.seal(News::Cache(Arc::clone(&changes)));
+            out.mail_lazy(to, mail);
         }
     }
 
@@ -223,7 +229,7 @@ impl Resources {
         }
         let severed = Arc::new(std::mem::take(&mut self.severed));
         for core in &topology.cores {
-            out.mail(*core, Mail::Sever(Arc::clone(&severed)));
+            out.post(*core, CoreMail::Sever(Arc::clone(&severed)));
         }
     }
 }
@@ -242,7 +248,10 @@ impl Resources {
     }
 
     /// What has happened since the last call, and the thread that is to be told of it, if any has.
-    pub(crate) fn take_events(&mut self, topology: &Topology) -> Option<(ThreadId, Vec<Job>)> {
+    pub(crate) fn take_events(
+        &mut self,
+        topology: &Topology,
+    ) -> Option<(Address<EventsMail>, Vec<Job>)> {
         let to = topology.events.filter(|_| !self.events.is_empty())?;
         Some((to, std::mem::take(&mut self.events)))
     }
@@ -254,8 +263,11 @@ impl Resources {
     }
 
     /// What each room is to show its users' sockets since the last call.
-    pub(crate) fn take_notices(&mut self, topology: &Topology) -> Vec<(ThreadId, Vec<Sent>)> {
-        let mut rooms: Vec<(ThreadId, Vec<Sent>)> = Vec::new();
+    pub(crate) fn take_notices(
+        &mut self,
+        topology: &Topology,
+    ) -> Vec<(Address<RoomMail>, Vec<Sent>)> {
+        let mut rooms: Vec<(Address<RoomMail>, Vec<Sent>)> = Vec::new();
         let mut add = |room, sent| match rooms.iter_mut().find(|(id, _)| *id == room) {
             Some((_, list)) => list.push(sent),
             None => rooms.push((room, vec![sent])),

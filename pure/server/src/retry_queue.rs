@@ -45,7 +45,7 @@ impl RetryQueue {
         dropped_count: &Counter,
     ) {
         // Whoever has a full mailbox need not be woken.
-        if !matches!(mail, Mail::Look) && !self.keep(now, to, mail) {
+        if !mail.is_look() && !self.keep(now, to, mail) {
             dropped_count.up();
         }
     }
@@ -109,20 +109,21 @@ pub(crate) fn say_refused(limit_log: &mut LimitLog, now: Now, to: ThreadId, mail
 
 #[cfg(test)]
 mod tests {
-    use event::{Now, Output, ThreadId};
+    use event::{Now, Output};
 
     use super::{RETRIES_MAX, RetryQueue};
     use crate::limit_log::LimitLog;
-    use crate::mail::Mail;
+    use crate::mail::{CoreMail, Mail, Post as _, Topology};
     use crate::stats::Counter;
 
     #[test]
     fn what_is_kept_comes_back_in_order_when_due_and_is_bounded() {
         let mut retries = RetryQueue::default();
         let (start, later) = (Now::default(), Now::default().after_ms(1));
+        let topology = Topology::new(1_000, 1, 0);
         for id in 0..=RETRIES_MAX {
-            let to = ThreadId(u16::try_from(id % 1_000).unwrap());
-            assert_eq!(retries.keep(start, to, Mail::Look), id < RETRIES_MAX);
+            let (to, mail) = topology.cores[id % 1_000].seal(CoreMail::Look);
+            assert_eq!(retries.keep(start, to, mail), id < RETRIES_MAX);
         }
         assert_eq!((retries.due_ns(), retries.take_due(start).len()), (Some(later.mono_ns), 0));
         let due = retries.take_due(later);
@@ -135,27 +136,31 @@ mod tests {
     /// What is posted to a thread that has not taken older mail waits behind that mail.
     #[test]
     fn no_mail_overtakes_what_is_kept_and_what_is_lost_is_counted() {
-        let pace = |hz| Mail::TickRate { room: ThreadId(0), tick_rate_hz: hz };
+        let Topology { cores, rooms, .. } = Topology::new(2, 1, 0);
+        let pace = |hz| CoreMail::TickRate { room: rooms[0], tick_rate_hz: hz };
         let (mut retries, dropped, mut out) =
             (RetryQueue::default(), Counter::default(), Output::default());
         let (start, later) = (Now::default(), Now::default().after_ms(1));
-        let (behind, other) = (ThreadId(1), ThreadId(2));
-        out.mail(behind, pace(1));
+        let (behind, other) = (cores[0], cores[1]);
+        out.post(behind, pace(1));
         retries.hold_back(start, &mut out, &dropped);
         assert_eq!(out.drain().len(), 1, "nothing is kept");
-        retries.keep_or_count(start, (behind, Mail::Look), &dropped);
+        retries.keep_or_count(start, behind.seal(CoreMail::Look), &dropped);
         assert_eq!(retries.due_ns(), None, "whose mailbox is full is awake");
         let mut log = LimitLog::default();
         let refused = Counter::default();
-        retries.given_back(start, (behind, pace(2)), (&refused, &dropped), &mut log);
-        out.mail(behind, pace(3));
-        out.mail(other, pace(4));
+        retries.given_back(start, behind.seal(pace(2)), (&refused, &dropped), &mut log);
+        out.post(behind, pace(3));
+        out.post(other, pace(4));
         retries.hold_back(start, &mut out, &dropped);
         retries.post_due(start, &mut out);
         let rates = |out: &mut Output<Mail>| {
-            let posts = out.take_posts().map(|(to, mail, _)| match mail {
-                Mail::TickRate { tick_rate_hz, .. } => (to, tick_rate_hz),
-                mail => unreachable!("{}", mail.kind()),
+            let posts = out.take_posts().map(|(to, mail, _)| {
+                let to = if to == behind.thread() { behind } else { other };
+                match to.open(mail) {
+                    CoreMail::TickRate { tick_rate_hz, .. } => (to, tick_rate_hz),
+                    mail => unreachable!("{mail:?}"),
+                }
             });
             posts.collect::<Vec<_>>()
         };
@@ -163,7 +168,7 @@ mod tests {
         retries.post_due(later, &mut out);
         assert_eq!(rates(&mut out), [(behind, 2), (behind, 3)]);
         assert_eq!((refused.read(), dropped.read()), (1, 0));
-        (0..=RETRIES_MAX).for_each(|_| retries.keep_or_count(later, (other, pace(5)), &dropped));
+        (0..=RETRIES_MAX).for_each(|_| retries.keep_or_count(later, other.seal(pace(5)), &dropped));
         assert_eq!(dropped.read(), 1);
     }
 }

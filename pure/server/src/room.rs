@@ -25,7 +25,10 @@ use wire::nakama::realtime::error_code;
 use crate::frames::Outbox;
 use crate::limit_log::LimitLog;
 use crate::limits::Limit;
-use crate::mail::{Mail, Member, RoomError, RoomRequest, Then, Topology};
+use crate::mail::{
+    Address, CoreMail, EventsMail, ListerMail, Mail, Member, News, Post as _, RoomError, RoomMail,
+    RoomRequest, Then, Topology,
+};
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
@@ -37,7 +40,7 @@ const PAGES_UNSEEN_MAX: usize = 256;
 
 /// The handler of a room thread.
 pub struct Room {
-    me: ThreadId,
+    me: Address<RoomMail>,
     topology: Arc<Topology>,
     settings: Arc<Settings>,
     stats: Arc<RoomStats>,
@@ -65,11 +68,11 @@ pub struct Room {
     rates: [u32; 61],
     told_rate_hz: u8,
     /// Cores with frames in their mailbox that they have not been woken for.
-    look: Vec<ThreadId>,
+    look: Vec<Address<CoreMail>>,
     /// Set once the server stops: when the matches' grace is over.
     grace_ends: Option<Now>,
     /// Cores that wait to hear that no match is left.
-    drain_for: Vec<ThreadId>,
+    drain_for: Vec<Address<CoreMail>>,
     /// Callbacks that run inside one another just now: a match may signal its neighbours.
     callbacks_running: usize,
     retries: RetryQueue,
@@ -87,7 +90,7 @@ impl Room {
     /// A room with nothing in it.
     #[must_use]
     pub fn new(
-        me: ThreadId,
+        me: Address<RoomMail>,
         topology: Arc<Topology>,
         settings: Arc<Settings>,
         stats: Arc<RoomStats>,
@@ -125,43 +128,32 @@ impl Room {
         }
     }
 
-    fn mail(&mut self, now: Now, mail: Mail) {
+    fn mail(&mut self, now: Now, mail: RoomMail) {
         match mail {
-            Mail::Requests(asks) => self.asks(now, asks),
-            Mail::Create { ask, from, id, module, params } => {
+            RoomMail::Requests(asks) => self.asks(now, asks),
+            RoomMail::Create { question, from, id, module, params } => {
                 let outcome = self.create_match(now, id, &module, params);
                 let outcome = outcome.map(|id| id.into()).map_err(RoomError::Failed);
-                self.mails.push((from, Mail::Answer { ask, outcome }));
+                self.mails.push(from.seal(News::Answer { question, outcome }));
             }
-            Mail::Signal { ask, from, id, data } => {
+            RoomMail::Signal { question, from, id, data } => {
                 let outcome = self.signal(now, id, &data);
-                self.mails.push((from, Mail::Answer { ask, outcome }));
+                self.mails.push(from.seal(News::Answer { question, outcome }));
             }
-            Mail::Cancel { id } if self.matches.contains_key(&id) => {
+            RoomMail::Cancel { id } if self.matches.contains_key(&id) => {
                 tracing::warn!(match_id = %id, "ended: its creator had given up waiting");
                 self.end_match(id, None);
             }
-            Mail::Directory(events) => {
+            RoomMail::Directory(events) => {
                 events.iter().for_each(|event| self.resources.directory.apply(event));
             }
-            Mail::Cache(changes) => changes.iter().for_each(|one| self.resources.cache.apply(one)),
-            Mail::Notify(sent) => self.notify(sent),
-            Mail::Drain { core } => self.drain(now, core),
-            // It was never made, or has ended.
-            Mail::Cancel { .. } => {}
-            other @ (Mail::Jobs(_)
-            | Mail::Job(_)
-            | Mail::Done(_)
-            | Mail::Look
-            | Mail::Deliver(_)
-            | Mail::Answer { .. }
-            | Mail::Sever(_)
-            | Mail::Events(_)
-            | Mail::Forward(_)
-            | Mail::TickRate { .. }
-            | Mail::Drained) => {
-                tracing::error!(kind = other.kind(), "mail that is not for a room");
+            RoomMail::Cache(changes) => {
+                changes.iter().for_each(|one| self.resources.cache.apply(one));
             }
+            RoomMail::Notify(sent) => self.notify(sent),
+            RoomMail::Drain { core } => self.drain(now, core),
+            // It was never made, or has ended.
+            RoomMail::Cancel { .. } => {}
         }
     }
 
@@ -320,8 +312,8 @@ impl Room {
         let tick_rate_hz = u8::try_from(fastest).unwrap_or(u8::MAX);
         if self.told_rate_hz != tick_rate_hz {
             self.told_rate_hz = tick_rate_hz;
-            let mail = || Mail::TickRate { room: self.me, tick_rate_hz };
-            self.mails.extend(self.topology.cores.iter().map(|core| (*core, mail())));
+            let mail = || CoreMail::TickRate { room: self.me, tick_rate_hz };
+            self.mails.extend(self.topology.cores.iter().map(|core| core.seal(mail())));
         }
     }
 
@@ -343,7 +335,7 @@ impl Room {
     }
 
     /// Every core asks; the matches are told once, every core is answered.
-    fn drain(&mut self, now: Now, core: ThreadId) {
+    fn drain(&mut self, now: Now, core: Address<CoreMail>) {
         self.drain_for.push(core);
         if self.grace_ends.is_none() {
             let grace_s = self.settings.shutdown_grace_s;
@@ -362,7 +354,7 @@ impl Room {
 
     fn tell_if_drained(&mut self) {
         if self.matches.is_empty() {
-            self.mails.extend(self.drain_for.drain(..).map(|core| (core, Mail::Drained)));
+            self.mails.extend(self.drain_for.drain(..).map(|core| core.seal(CoreMail::Drained)));
         }
     }
 
@@ -388,7 +380,7 @@ impl Room {
     /// then: the pages that they have not seen are kept as they were.
     fn tell_listers(&mut self, out: &mut Output<Mail>) {
         let matches = self.changes.len();
-        self.changes.extend(self.resources.directory.take_online_changes(self.me.0));
+        self.changes.extend(self.resources.directory.take_online_changes(self.me.thread().0));
         if self.changes.is_empty() {
             return;
         }
@@ -398,10 +390,16 @@ impl Room {
             self.pages_unseen = 0;
         }
         let changes: Arc<[DirectoryEvent]> = self.changes.drain(..).collect();
-        for to in self.topology.listers().filter(|to| *to != self.me) {
-            let mail = Mail::Directory(changes.clone());
+        let mut tell = |(to, mail)| {
             if is_urgent { out.mail(to, mail) } else { out.mail_lazy(to, mail) }
+        };
+        for room in self.topology.rooms.iter().filter(|room| **room != self.me) {
+            tell(room.seal(RoomMail::Directory(changes.clone())));
         }
+        for worker in self.topology.workers() {
+            tell(worker.seal(News::Directory(changes.clone())));
+        }
+        tell(self.topology.lister.seal(ListerMail::Directory(changes)));
     }
 
     /// Posts what the turn has brought. Answers to workers come after the directory, so that
@@ -413,7 +411,7 @@ impl Room {
         self.resources.db.sync();
         let is_more_due = self.ticks.next_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
         self.tell_listers(out);
-        self.resources.post_cache(self.me, &self.topology, out);
+        self.resources.post_cache(self.me.thread(), &self.topology, out);
         self.stats.script_log_dropped.set(self.resources.script_log.dropped_count);
         self.stats.match_creates_refused.set(self.resources.refused.creates);
         self.stats.cut_offs_refused.set(self.resources.refused.cut_offs);
@@ -423,30 +421,30 @@ impl Room {
         self.stats.dropped_events.set(self.resources.refused.events);
         self.resources.post_severed(&self.topology, out);
         if let Some((to, jobs)) = self.resources.take_events(&self.topology) {
-            out.mail(to, Mail::Events(jobs));
+            out.post(to, EventsMail::Events(jobs));
         }
         for (room, sent) in self.resources.take_notices(&self.topology) {
             if room == self.me {
                 self.notify(sent);
             } else {
-                out.mail(room, Mail::Notify(sent));
+                out.post(room, RoomMail::Notify(sent));
             }
         }
         for (core, deliveries) in self.outbox.take() {
-            let mail = Mail::Deliver(deliveries);
+            let mail = CoreMail::Deliver(deliveries);
             if is_more_due {
-                out.mail_lazy(core, mail);
+                out.post_lazy(core, mail);
                 if !self.look.contains(&core) {
                     self.look.push(core);
                 }
             } else {
                 self.look.retain(|looking| *looking != core);
-                out.mail(core, mail);
+                out.post(core, mail);
             }
         }
         if !is_more_due {
             for core in self.look.drain(..) {
-                out.mail(core, Mail::Look);
+                out.post(core, CoreMail::Look);
             }
         }
         for (to, mail) in self.mails.drain(..) {
@@ -464,7 +462,7 @@ impl Handler for Room {
 
     fn handle(&mut self, now: Now, input: Input<'_, Mail>, out: &mut Output<Mail>) {
         match input {
-            Input::Mail(mail) => self.mail(now, mail),
+            Input::Mail(mail) => self.mail(now, self.me.open(mail)),
             Input::Wake => self.wake(now, out),
             Input::TurnEnd => self.flush(now, out),
             // Sessions wait for answers, and replicas for news.

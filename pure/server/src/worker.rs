@@ -27,13 +27,16 @@ use game::session::{Claims, Signer};
 
 use crate::fair::FairQueue;
 use crate::limit_log::LimitLog;
-use crate::mail::{Done, Format, Job, Mail, Outcome, Queue, RpcJob, Topology, Work};
+use crate::mail::{
+    Address, BatcherMail, CallerMail, CoreMail, Done, EventsMail, Format, HasherMail, Job, Line,
+    Mail, News, Outcome, Post as _, Queue, RoomMail, RpcJob, Topology, Work, WorkerAddress,
+};
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
 use events::EventQueue;
-use lanes::{Guesses, Kind};
+use lanes::Guesses;
 
 /// For how long a caller keeps answers that wait for the disk before it begins another call,
 /// nanoseconds: time for some dozens of calls that write to share one wait.
@@ -41,7 +44,7 @@ const PARKED_NS_MAX: u64 = 2_000_000;
 
 /// The handler of a worker thread.
 pub struct Worker {
-    me: ThreadId,
+    me: WorkerAddress,
     topology: Arc<Topology>,
     settings: Arc<Settings>,
     stats: Arc<WorkerStats>,
@@ -52,7 +55,7 @@ pub struct Worker {
     ask: Box<dyn Ask<Mail>>,
     asked: u64,
     /// Answers of this turn that wait for the disk.
-    done: Vec<(ThreadId, Vec<Done>)>,
+    done: Vec<(Address<CoreMail>, Vec<Done>)>,
     /// Since when the first of them waits; it counts for callers only.
     waits_since_ns: Option<u64>,
     /// What the answers' calls want besides, once they are durable.
@@ -60,15 +63,14 @@ pub struct Worker {
     /// Other mail of this turn.
     mails: Vec<(ThreadId, Mail)>,
     /// Cores with answers in their mailbox that they have not been woken for.
-    look: Vec<ThreadId>,
+    look: Vec<Address<CoreMail>>,
     jobs_in_batch: u64,
-    kind: Kind,
     /// Jobs as they came.
     incoming: VecDeque<Job>,
     /// Jobs that take turns, because there are too many for one batch.
-    queue: FairQueue<(ThreadId, u32), Job>,
+    queue: FairQueue<Line, Job>,
     /// Of the batcher's jobs those that are much work; they have batches of their own.
-    heavy: FairQueue<(ThreadId, u32), Job>,
+    heavy: FairQueue<Line, Job>,
     is_heavys_turn: bool,
     /// What has happened and its handler has not heard of.
     events: EventQueue,
@@ -81,7 +83,7 @@ impl Worker {
     /// A worker with nothing to do.
     #[must_use]
     pub fn new(
-        me: ThreadId,
+        me: WorkerAddress,
         topology: Arc<Topology>,
         settings: Arc<Settings>,
         stats: Arc<WorkerStats>,
@@ -94,7 +96,6 @@ impl Worker {
         resources.listen(context.scripts.registered());
         Self {
             me,
-            kind: Kind::of(me, &topology),
             incoming: VecDeque::new(),
             queue: FairQueue::default(),
             heavy: FairQueue::default(),
@@ -120,37 +121,40 @@ impl Worker {
         }
     }
 
+    /// Each kind opens mail of its own.
     fn mail(&mut self, now: Now, mail: Mail, out: &mut Output<Mail>) {
-        match mail {
-            Mail::Events(jobs) => self.take_in_events(now, jobs),
-            Mail::Jobs(jobs) => jobs.into_iter().for_each(|job| self.take_in(job)),
-            Mail::Job(job) if self.kind == Kind::Hasher => self.queue.push(job.line(), *job),
-            Mail::Job(job) => {
-                self.release(now, &job, out);
-                self.run(now, *job);
-                self.finish_call(now, out);
-            }
-            Mail::Directory(events) => {
+        match self.me {
+            WorkerAddress::Batcher(me) => match me.open(mail) {
+                BatcherMail::Jobs(jobs) => jobs.into_iter().for_each(|job| self.take_in(job)),
+                BatcherMail::News(news) => self.news(news),
+            },
+            WorkerAddress::Caller(me) => match me.open(mail) {
+                CallerMail::Job(job) => {
+                    self.release(now, &job, out);
+                    self.run(now, *job);
+                    self.finish_call(now, out);
+                }
+                CallerMail::News(news) => self.news(news),
+            },
+            WorkerAddress::Hasher(me) => match me.open(mail) {
+                HasherMail::Job(job) => self.queue.push(job.line(), *job),
+                HasherMail::News(news) => self.news(news),
+            },
+            WorkerAddress::Events(me) => match me.open(mail) {
+                EventsMail::Events(jobs) => self.take_in_events(now, jobs),
+                EventsMail::News(news) => self.news(news),
+            },
+        }
+    }
+
+    fn news(&mut self, news: News) {
+        match news {
+            News::Directory(events) => {
                 events.iter().for_each(|event| self.resources.directory.apply(event));
             }
-            Mail::Cache(changes) => changes.iter().for_each(|one| self.resources.cache.apply(one)),
+            News::Cache(changes) => changes.iter().for_each(|one| self.resources.cache.apply(one)),
             // Late, to a question that was given up: of no use to anybody.
-            Mail::Answer { .. } => {}
-            other @ (Mail::Done(_)
-            | Mail::Look
-            | Mail::Requests(_)
-            | Mail::Deliver(_)
-            | Mail::Create { .. }
-            | Mail::Signal { .. }
-            | Mail::Cancel { .. }
-            | Mail::Sever(_)
-            | Mail::Notify(_)
-            | Mail::Forward(_)
-            | Mail::TickRate { .. }
-            | Mail::Drain { .. }
-            | Mail::Drained) => {
-                tracing::error!(kind = other.kind(), "mail that is not for a worker");
-            }
+            News::Answer { .. } => {}
         }
     }
 
@@ -158,8 +162,8 @@ impl Worker {
         let line = job.line();
         let Job { lane, address, stream, format, work, caller, .. } = job;
         // Of others than callers nobody asks how long they took.
-        let is_timed = self.kind == Kind::Caller;
-        if is_timed {
+        let is_caller = matches!(self.me, WorkerAddress::Caller(_));
+        if is_caller {
             self.resources.call_clock.begin();
         }
         let mut outcome = match work {
@@ -183,17 +187,17 @@ impl Worker {
                 Outcome::Shutdown
             }
         };
-        if self.kind == Kind::Caller && self.commit().is_err() {
+        if is_caller && self.commit().is_err() {
             fail(&mut outcome);
         }
-        let took_ms = if is_timed { self.resources.call_clock.kept_ms() } else { 0 };
+        let took_ms = if is_caller { self.resources.call_clock.kept_ms() } else { 0 };
         self.answer(line, (lane, address.conn, stream, took_ms), outcome);
     }
 
     /// Keeps an answer until the commit.
     fn answer(
         &mut self,
-        (core, group): (ThreadId, u32),
+        (core, group): Line,
         (lane, conn, stream, took_ms): (Queue, ConnId, u32, u32),
         outcome: Outcome,
     ) {
@@ -332,7 +336,7 @@ impl Worker {
 
     /// What the replicas hold. They are alike on all threads, so one tells of them.
     fn tell_replicas(&self) {
-        if self.me != self.topology.batcher {
+        if !matches!(self.me, WorkerAddress::Batcher(_)) {
             return;
         }
         let (stats, cache, directory) =
@@ -350,7 +354,7 @@ impl Worker {
     }
 
     fn post(&mut self, now: Now, out: &mut Output<Mail>, wake: bool) {
-        self.resources.post_cache(self.me, &self.topology, out);
+        self.resources.post_cache(self.me.thread(), &self.topology, out);
         self.stats.script_log_dropped.set(self.resources.script_log.dropped_count);
         self.stats.match_creates_refused.set(self.resources.refused.creates);
         self.stats.cut_offs_refused.set(self.resources.refused.cut_offs);
@@ -360,21 +364,23 @@ impl Worker {
         self.stats.dropped_events.set(self.resources.refused.events + self.events.dropped_count());
         self.resources.post_severed(&self.topology, out);
         match self.resources.take_events(&self.topology) {
-            Some((to, jobs)) if to == self.me => self.take_in_events(now, jobs),
-            Some((to, jobs)) => out.mail(to, Mail::Events(jobs)),
+            Some((to, jobs)) if self.me == WorkerAddress::Events(to) => {
+                self.take_in_events(now, jobs);
+            }
+            Some((to, jobs)) => out.post(to, EventsMail::Events(jobs)),
             None => {}
         }
         for (room, sent) in self.resources.take_notices(&self.topology) {
-            out.mail(room, Mail::Notify(sent));
+            out.post(room, RoomMail::Notify(sent));
         }
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);
         }
         for (core, list) in self.done.drain(..) {
             if wake {
-                out.mail(core, Mail::Done(list));
+                out.post(core, CoreMail::Done(list));
             } else {
-                out.mail_lazy(core, Mail::Done(list));
+                out.post_lazy(core, CoreMail::Done(list));
                 if !self.look.contains(&core) {
                     self.look.push(core);
                 }
@@ -396,7 +402,7 @@ impl Handler for Worker {
                 self.post(now, out, true);
                 self.tell_replicas();
                 for core in self.look.drain(..) {
-                    out.mail(core, Mail::Look);
+                    out.post(core, CoreMail::Look);
                 }
                 let more = self.has_more().then_some(now.mono_ns);
                 out.wake_at(more.or(self.retries.due_ns()));

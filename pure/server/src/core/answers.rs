@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use event::{ConnId, Now, Output, ThreadId};
+use event::{ConnId, Now, Output};
 use game::error::{ApiError, Code};
 use game::guest::{ScriptError, ScriptFailure};
 use wire::http1::{self, Connection, HttpError, ResponseHead};
@@ -16,7 +16,7 @@ use super::http::{AnswerKind, Pending};
 use super::socket::WaitKind;
 use super::{Core, State};
 use crate::frames;
-use crate::mail::{Done, Follow, Job, Mail, Outcome, RoomRequest, Work};
+use crate::mail::{Address, Done, Follow, Job, Mail, Outcome, RoomMail, RoomRequest, Work};
 use crate::settings::Settings;
 use crate::stats::Metered;
 
@@ -502,7 +502,7 @@ impl Core {
     pub(super) fn ask_refused(
         &mut self,
         now: Now,
-        room: ThreadId,
+        room: Address<RoomMail>,
         ask: RoomRequest,
         out: &mut Output<Mail>,
     ) {
@@ -514,7 +514,7 @@ impl Core {
             | RoomRequest::StatusUnfollow { member, cid, .. } => (member, cid),
             RoomRequest::StatusFollow(follow) => (&follow.member, &follow.cid),
             RoomRequest::Opened { .. } | RoomRequest::Closed { .. } => {
-                return self.keep(now, room, Mail::Requests(vec![ask]));
+                return self.keep(now, room.seal(RoomMail::Requests(vec![ask])));
             }
             RoomRequest::MatchData(_) => return,
         };

@@ -12,7 +12,7 @@ use super::callers::Callers;
 use super::{Core, State};
 use crate::fair::Turn;
 use crate::limits::{Class, Limit, SHARED};
-use crate::mail::{Done, Job, Mail, Queue, Work};
+use crate::mail::{CallerMail, Done, HasherMail, Job, ListerMail, Mail, Post as _, Queue, Work};
 
 /// Of the passwords that may wait one user or address has this part at most, so that nobody keeps
 /// all others from logging in.
@@ -48,11 +48,11 @@ impl Core {
             Queue::Hasher => {
                 self.passwords_waiting += 1;
                 group.passwords = group.passwords.saturating_add(1);
-                out.mail(self.topology.hasher, Mail::Job(Box::new(job)));
+                out.post(self.topology.hasher, HasherMail::Job(Box::new(job)));
             }
             Queue::Lister => {
                 group.listings = group.listings.saturating_add(1);
-                out.mail(self.topology.lister, Mail::Job(Box::new(job)));
+                out.post(self.topology.lister, ListerMail::Job(Box::new(job)));
             }
             Queue::Caller { .. } => {
                 // What may go goes: whoever waits could not.
@@ -60,7 +60,7 @@ impl Core {
                     && let Some((index, class)) = self.place_for(&job)
                 {
                     self.post_call(&mut job, index, class);
-                    out.mail(self.topology.callers[index], Mail::Job(Box::new(job)));
+                    out.post(self.topology.callers[index], CallerMail::Job(Box::new(job)));
                 } else {
                     // One user has one line, so that its calls stay in order.
                     let is_slow = self.callers.slow.contains(job.group);
@@ -184,7 +184,7 @@ impl Core {
                 continue;
             }
             self.post_call(&mut job, index, class);
-            out.mail(self.topology.callers[index], Mail::Job(Box::new(job)));
+            out.post(self.topology.callers[index], CallerMail::Job(Box::new(job)));
         }
         self.stats.jobs_waiting.set(self.jobs_waiting);
         self.stats.calls_waiting.set(self.callers.waiting() as u64);

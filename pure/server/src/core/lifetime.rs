@@ -11,7 +11,7 @@ use super::backlog::RESUMED_PER_TURN_MAX;
 use super::socket::Session;
 use super::{Core, SERVER_SIDE, Slot, State};
 use crate::frames;
-use crate::mail::{Mail, RoomRequest, Severed};
+use crate::mail::{Mail, Post as _, RoomMail, RoomRequest, Severed};
 
 /// While calls wait at callers, the core looks into its mailbox this often: answers are posted
 /// without waking it when more calls are waiting behind.
@@ -264,7 +264,7 @@ impl Core {
             sockets_until: None,
         });
         for room in &self.topology.rooms {
-            out.mail(*room, Mail::Drain { core: self.me });
+            out.post(*room, RoomMail::Drain { core: self.me });
         }
     }
 

@@ -15,7 +15,7 @@ use wire::nakama::realtime::{Message, Notifications, Status, StatusPresenceEvent
 
 use super::Room;
 use crate::frames;
-use crate::mail::{Follow, Mail, Member, RoomRequest, Then};
+use crate::mail::{Address, CoreMail, Follow, Member, RoomRequest, Then};
 
 /// Users of one room that a session may follow; further ones are not followed, and counted.
 const FOLLOWS_MAX: usize = 16_384;
@@ -261,8 +261,8 @@ impl Room {
 
     /// To the next room by way of the session's core: it alone knows whether the session still
     /// is, and its mail to that room comes before the news that it is not.
-    fn forward(&mut self, core: event::ThreadId, ask: RoomRequest) {
-        self.mails.push((core, Mail::Forward(Box::new(ask))));
+    fn forward(&mut self, core: Address<CoreMail>, ask: RoomRequest) {
+        self.mails.push(core.seal(CoreMail::Forward(Box::new(ask))));
     }
 
     pub(super) fn status_unfollow(&mut self, member: Member, cid: String, users: Vec<Uuid>) {

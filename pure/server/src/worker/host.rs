@@ -9,7 +9,7 @@ use game::guest::{Dispatcher, Host, HostError};
 use game::match_id::MatchId;
 use game::value::Value;
 
-use crate::mail::{Mail, RoomError, Topology};
+use crate::mail::{Address, Mail, News, RoomError, RoomMail, Topology, WorkerAddress};
 use crate::resources::{Resources, Spent, from_resources};
 use crate::settings::Settings;
 
@@ -20,7 +20,7 @@ const PATIENCE_MS: u32 = 10_000;
 /// The host of one call on a worker.
 pub(super) struct WorkerHost<'a> {
     pub(super) now: Now,
-    pub(super) me: ThreadId,
+    pub(super) me: WorkerAddress,
     pub(super) topology: &'a Topology,
     pub(super) settings: &'a Settings,
     pub(super) resources: &'a mut Resources,
@@ -32,31 +32,33 @@ pub(super) struct WorkerHost<'a> {
 }
 
 impl WorkerHost<'_> {
-    fn ask(&mut self, to: ThreadId, make: impl FnOnce(u64) -> Mail) -> Result<Bytes, RoomError> {
+    fn ask(
+        &mut self,
+        room: Address<RoomMail>,
+        make: impl FnOnce(u64) -> RoomMail,
+    ) -> Result<Bytes, RoomError> {
         *self.asked += 1;
         let id = *self.asked;
         // Directory changes that pass by while waiting are heard at once (and again, without
         // effect, when their mail's turn comes): the script finds listed what it just created.
         let passing = RefCell::new(Vec::new());
-        let is_answer = |mail: &Mail| match mail {
-            Mail::Directory(events) => {
+        let is_answer = |mail: &Mail| match mail.news() {
+            Some(News::Directory(events)) => {
                 passing.borrow_mut().extend_from_slice(events);
                 false
             }
-            Mail::Answer { ask, .. } => *ask == id,
-            _ => false,
+            Some(News::Answer { question, .. }) => *question == id,
+            Some(News::Cache(_)) | None => false,
         };
         // Who is asked may tell others of what was written.
         self.resources.db.sync();
         // What the worker has to say already is said before the question.
         let mut before = Output::default();
         self.mails.drain(..).for_each(|(to, mail)| before.mail(to, mail));
-        let answer = self.ask.ask(&mut before, to, make(id), &is_answer, PATIENCE_MS);
+        let (to, mail) = room.seal(make(id));
+        let answer = self.ask.ask(&mut before, to, mail, &is_answer, PATIENCE_MS);
         passing.into_inner().iter().for_each(|event| self.resources.directory.apply(event));
-        match answer {
-            Some(Mail::Answer { outcome, .. }) => outcome,
-            _ => Err(RoomError::Busy),
-        }
+        answer.and_then(Mail::into_answer).unwrap_or(Err(RoomError::Busy))
     }
 }
 
@@ -66,14 +68,15 @@ impl Host for WorkerHost<'_> {
     fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
         self.spent.create(self.settings.matches.created_per_call_max, self.resources)?;
         let id = uuid::Builder::from_random_bytes(self.resources.random.bytes()).into_uuid();
-        let (to, from, module) = (self.topology.room_of(id), self.me, module.to_owned());
-        let answer = self.ask(to, |ask| Mail::Create { ask, from, id, module, params });
+        let (room, from, module) = (self.topology.room_of(id), self.me, module.to_owned());
+        let answer =
+            self.ask(room, |question| RoomMail::Create { question, from, id, module, params });
         match answer {
             Ok(id) => Ok(String::from_utf8_lossy(&id).into_owned()),
             Err(RoomError::Failed(text)) => Err(HostError::new(text)),
             Err(RoomError::Busy | RoomError::NotFound) => {
                 // The wish may be waiting still: what comes of it nobody would know of.
-                self.mails.push((to, Mail::Cancel { id }));
+                self.mails.push(room.seal(RoomMail::Cancel { id }));
                 Err(HostError::new("error creating match: the room did not answer within 10 s"))
             }
         }
@@ -82,11 +85,13 @@ impl Host for WorkerHost<'_> {
     fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError> {
         let id = MatchId::parse(match_id, &self.settings.node)
             .map_err(|error| HostError::new(error.to_string()))?;
-        let (to, from, id) = (self.topology.room_of(id.uuid), self.me, id.uuid);
-        self.ask(to, |ask| Mail::Signal { ask, from, id, data }).map_err(|error| match error {
-            RoomError::NotFound => HostError::new("match not found"),
-            RoomError::Busy => HostError::new("match busy"),
-            RoomError::Failed(text) => HostError::new(text),
+        let (room, from, id) = (self.topology.room_of(id.uuid), self.me, id.uuid);
+        self.ask(room, |question| RoomMail::Signal { question, from, id, data }).map_err(|error| {
+            match error {
+                RoomError::NotFound => HostError::new("match not found"),
+                RoomError::Busy => HostError::new("match busy"),
+                RoomError::Failed(text) => HostError::new(text),
+            }
         })
     }
 

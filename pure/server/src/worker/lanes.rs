@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::Worker;
 use crate::limits::{Limit, client_text};
-use crate::mail::{Job, Outcome, Topology, Work};
+use crate::mail::{Job, Outcome, Work, WorkerAddress};
 use crate::settings::LimitSettings;
 
 /// Calls in one transaction.
@@ -33,29 +33,6 @@ const HEAVY_ROWS_MIN: usize = 32;
 /// A batch of such calls begins no other one once it has had so many rows: a quarter of what one
 /// call may have, because nobody but their senders gains by a longer one.
 const HEAVY_BATCH_ROWS: usize = 256;
-
-/// What a worker is there for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Batcher,
-    Caller,
-    Hasher,
-    Events,
-}
-
-impl Kind {
-    pub(super) fn of(me: event::ThreadId, topology: &Topology) -> Self {
-        if me == topology.batcher {
-            Self::Batcher
-        } else if me == topology.hasher {
-            Self::Hasher
-        } else if topology.events == Some(me) {
-            Self::Events
-        } else {
-            Self::Caller
-        }
-    }
-}
 
 /// Wrong passwords of late.
 #[derive(Debug)]
@@ -146,8 +123,8 @@ impl Worker {
 
     /// Does what waits, as much as one turn may take.
     pub(super) fn run_waiting(&mut self, now: Now) {
-        match self.kind {
-            Kind::Batcher => {
+        match self.me {
+            WorkerAddress::Batcher(_) => {
                 let is_heavys =
                     !self.heavy.is_empty() && (self.is_heavys_turn || !self.has_light());
                 if is_heavys {
@@ -157,9 +134,9 @@ impl Worker {
                 }
                 self.is_heavys_turn = !is_heavys;
             }
-            Kind::Hasher => self.hash_next(now),
-            Kind::Events => self.run_event(now),
-            Kind::Caller => {}
+            WorkerAddress::Hasher(_) => self.hash_next(now),
+            WorkerAddress::Events(_) => self.run_event(now),
+            WorkerAddress::Caller(_) => {}
         }
     }
 

@@ -5,11 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use event::{ConnId, Input, ThreadId};
+use event::ConnId;
 use game::api::Disconnect;
 use game::guest::Presence;
 use game::match_id::MatchId;
-use server::mail::{Follow, Format, Mail, Member, RoomRequest, SessionAddress, Severed};
+use server::mail::{
+    CoreMail, Follow, Format, Member, RoomMail, RoomRequest, SessionAddress, Severed, Topology,
+};
 use server::settings::Settings;
 use uuid::Uuid;
 
@@ -20,7 +22,8 @@ fn member(number: u32) -> Member {
     let id = |kind: u128| Uuid::from_u128(kind << 64 | u128::from(number));
     let presence = Presence { user_id: id(1), session_id: id(2), username: Arc::from("n") };
     let conn = ConnId { slot: number, generation: 7 };
-    let address = SessionAddress { core: ThreadId(0), conn };
+    let core = Topology::new(1, 1, 1).cores[0];
+    let address = SessionAddress { core, conn };
     Member { presence, address, format: Format::Json }
 }
 
@@ -49,7 +52,7 @@ fn cpu() -> Duration {
 
 fn ask(rig: &Rig, asks: Vec<RoomRequest>) -> Duration {
     let begun = cpu();
-    rig.input(rig.topology.rooms[0], Input::Mail(Mail::Requests(asks)));
+    rig.mail(rig.topology.rooms[0], RoomMail::Requests(asks));
     cpu().saturating_sub(begun)
 }
 
@@ -127,7 +130,7 @@ fn banning_looks_at_the_banned_alone() {
         let users = (0..count).map(|number| (member(number).presence.user_id, Disconnect::Banned));
         let severed = Arc::new(Severed { users: users.collect(), ..Severed::default() });
         let begun = cpu();
-        rig.input(ThreadId(0), Input::Mail(Mail::Sever(severed)));
+        rig.mail(rig.topology.cores[0], CoreMail::Sever(severed));
         cpu().saturating_sub(begun)
     });
 }

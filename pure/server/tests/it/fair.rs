@@ -35,7 +35,7 @@ fn is_answered(rig: &Rig, client: Client) -> bool {
 fn calls_of_one_user_keep_half_of_the_callers_at_most_from_others() {
     let rig = rig_with(2, |_| {});
     let (slow, quick) = (rig.login("slow").1, rig.login("quick").1);
-    let callers: Vec<ThreadId> = rig.topology.callers.clone();
+    let callers: Vec<_> = rig.topology.callers.clone();
     // The function and the neighbour are known to be fast.
     call(&rig, &rig.login("first").1);
     call(&rig, &quick);
@@ -68,7 +68,7 @@ fn calls_of_one_user_keep_half_of_the_callers_at_most_from_others() {
 fn strangers_who_call_a_slow_function_leave_a_caller_to_others() {
     let rig = rig_with(2, |_| {});
     let quick = rig.login("quick").1;
-    let callers: Vec<ThreadId> = rig.topology.callers.clone();
+    let callers: Vec<_> = rig.topology.callers.clone();
     let posted = || callers.iter().map(|caller| rig.posted(*caller, "job")).collect::<Vec<_>>();
     call(&rig, &quick);
     rig.settle();
@@ -282,7 +282,7 @@ fn whoever_turns_slow_or_quick_while_calls_wait_is_served_to_the_end() {
     for (callers, look_ms) in [(1, [0, 900, 0]), (2, [900, 0, 900]), (3, [900, 900, 900])] {
         let rig = rig_with(callers, |_| {});
         let users = [rig.login("ada").1, rig.login("bob").1, rig.login("eve").1];
-        let all: Vec<ThreadId> = rig.topology.callers.clone();
+        let all: Vec<_> = rig.topology.callers.clone();
         let mut clients = Vec::new();
         for ms in look_ms {
             rig.set_look_ms(ms);
@@ -313,7 +313,7 @@ fn a_call_goes_to_an_idle_caller_once_its_users_slow_one_is_forgotten() {
     rig.set_look_ms(0);
     call(&rig, &rig.login("quick").1);
     rig.settle();
-    let callers: Vec<ThreadId> = rig.topology.callers.clone();
+    let callers: Vec<_> = rig.topology.callers.clone();
     let posted = || callers.iter().map(|caller| rig.posted(*caller, "job")).collect::<Vec<_>>();
     let before = posted();
     callers.iter().for_each(|caller| rig.freeze(*caller, true));

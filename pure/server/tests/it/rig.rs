@@ -19,7 +19,7 @@ use script::{LuaLimits, LuaScripts, Sources};
 use server::core::Core;
 use server::hooks::Hooks;
 use server::lister::Lister;
-use server::mail::{Mail, Topology};
+use server::mail::{Address, Mail, Receive, Topology};
 use server::resources::{LoadingHost, Resources, ThreadContext};
 use server::room::Room;
 use server::settings::{
@@ -271,21 +271,6 @@ impl World {
     }
 }
 
-/// Numbers the threads in the order in which they are made.
-fn topology(plan: &Plan<'_>) -> Topology {
-    let (cores, rooms) = (plan.cores, plan.rooms);
-    let ids = |range: std::ops::Range<u16>| range.map(ThreadId).collect::<Vec<_>>();
-    Topology {
-        cores: ids(0..cores),
-        rooms: ids(cores..cores + rooms),
-        batcher: ThreadId(cores + rooms),
-        callers: ids(cores + rooms + 1..cores + rooms + 1 + plan.callers),
-        hasher: ThreadId(cores + rooms + 1 + plan.callers),
-        lister: ThreadId(cores + rooms + 2 + plan.callers),
-        events: None,
-    }
-}
-
 fn settings() -> Settings {
     Settings {
         node: "node1".into(),
@@ -351,7 +336,8 @@ impl Rig {
         let random = |id: ThreadId| Random::from_number(u64::from(id.0) + 100);
         let connect = || plan.connect(&store);
         let context = |id| context((id, random(id), &clock), &settings, connect(), &sources);
-        let (topology, contexts, hooks) = contexts(topology(plan), context);
+        let (topology, contexts, hooks) =
+            contexts(Topology::new(cores, rooms, plan.callers), context);
         let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();
         let room_stats: Vec<Arc<RoomStats>> = (0..rooms).map(|_| Arc::default()).collect();
         let worker_stats: Vec<Arc<WorkerStats>> =
@@ -361,7 +347,7 @@ impl Rig {
         let world = Rc::new_cyclic(|world| {
             let mut handlers: Vec<Boxed> = Vec::new();
             for (id, stats) in topology.cores.iter().zip(&core_stats) {
-                let random = Random::from_number(u64::from(id.0) + 1);
+                let random = Random::from_number(u64::from(id.thread().0) + 1);
                 let (topology, settings) = (topology.clone(), settings.clone());
                 let hooks = hooks.clone();
                 let core = Core::new(*id, topology, settings, stats.clone(), random, hooks);
@@ -372,20 +358,14 @@ impl Rig {
                 let context = contexts.next().unwrap();
                 handlers.push(Box::new(Room::new(*id, topology, settings, stats.clone(), context)));
             }
-            let workers = [topology.batcher].into_iter().chain(topology.callers.iter().copied());
-            let workers = workers.chain([topology.hasher]);
-            let mut worker = |id: ThreadId, stats: &Arc<WorkerStats>| {
-                let ask = Box::new(RigAsk { world: world.clone(), me: id.0 });
+            let lister = Lister::new(topology.lister, settings.clone(), lister_stats.clone());
+            handlers.push(Box::new(lister));
+            for (id, stats) in topology.workers().zip(&worker_stats) {
+                let ask = Box::new(RigAsk { world: world.clone(), me: id.thread().0 });
                 let (topology, settings) = (topology.clone(), settings.clone());
                 let context = contexts.next().unwrap();
-                Box::new(Worker::new(id, topology, settings, stats.clone(), context, ask))
-            };
-            for (id, stats) in workers.zip(&worker_stats) {
-                handlers.push(worker(id, stats));
-            }
-            handlers.push(Box::new(Lister::new(settings.clone(), lister_stats.clone())));
-            if let (Some(id), Some(stats)) = (topology.events, worker_stats.last()) {
-                handlers.push(worker(id, stats));
+                let worker = Worker::new(id, topology, settings, stats.clone(), context, ask);
+                handlers.push(Box::new(worker));
             }
             World {
                 threads: handlers.into_iter().map(thread).collect(),
@@ -448,25 +428,25 @@ impl Rig {
     }
 
     /// Declares a thread's mailbox full, or empty again.
-    pub(crate) fn set_full(&self, thread: ThreadId, is_full: bool) {
-        self.world.threads[usize::from(thread.0)].is_full.set(is_full);
+    pub(crate) fn set_full(&self, thread: impl Into<ThreadId>, is_full: bool) {
+        self.world.threads[usize::from(thread.into().0)].is_full.set(is_full);
     }
 
     /// A frozen thread does nothing; its mail waits.
-    pub(crate) fn freeze(&self, thread: ThreadId, is_frozen: bool) {
-        self.world.threads[usize::from(thread.0)].is_frozen.set(is_frozen);
+    pub(crate) fn freeze(&self, thread: impl Into<ThreadId>, is_frozen: bool) {
+        self.world.threads[usize::from(thread.into().0)].is_frozen.set(is_frozen);
     }
 
-    pub(crate) fn posted(&self, to: ThreadId, kind: &'static str) -> u64 {
-        self.world.posted.borrow().get(&(to, kind)).copied().unwrap_or(0)
+    pub(crate) fn posted(&self, to: impl Into<ThreadId>, kind: &'static str) -> u64 {
+        self.world.posted.borrow().get(&(to.into(), kind)).copied().unwrap_or(0)
     }
 
-    pub(crate) fn wakes(&self, thread: ThreadId) -> u64 {
-        self.world.threads[usize::from(thread.0)].wakes.get()
+    pub(crate) fn wakes(&self, thread: impl Into<ThreadId>) -> u64 {
+        self.world.threads[usize::from(thread.into().0)].wakes.get()
     }
 
-    pub(crate) fn is_stopped(&self, thread: ThreadId) -> bool {
-        self.world.threads[usize::from(thread.0)].is_stopped.get()
+    pub(crate) fn is_stopped(&self, thread: impl Into<ThreadId>) -> bool {
+        self.world.threads[usize::from(thread.into().0)].is_stopped.get()
     }
 
     /// One input, and the end of the turn, without running anybody else.
@@ -475,13 +455,19 @@ impl Rig {
         self.world.handle(thread.0, Input::TurnEnd);
     }
 
-    /// One turn of one thread.
-    pub(crate) fn turn(&self, thread: ThreadId) {
-        self.world.turn(thread.0);
+    /// The same of one mail.
+    pub(crate) fn mail<M: Receive>(&self, to: Address<M>, mail: M) {
+        let (to, mail) = to.seal(mail);
+        self.input(to, Input::Mail(mail));
     }
 
-    pub(crate) fn stop(&self, thread: ThreadId) {
-        self.input(thread, Input::Stop);
+    /// One turn of one thread.
+    pub(crate) fn turn(&self, thread: impl Into<ThreadId>) {
+        self.world.turn(thread.into().0);
+    }
+
+    pub(crate) fn stop(&self, thread: impl Into<ThreadId>) {
+        self.input(thread.into(), Input::Stop);
     }
 
     pub(crate) fn open(&self, core: u16) -> Client {
@@ -676,7 +662,7 @@ fn contexts(
     let hooks = Hooks::new(contexts[0].scripts.registered());
     if hooks.has_events() {
         topology = topology.with_events();
-        contexts.extend(topology.events.map(context));
+        contexts.extend(topology.events.map(|events| context(events.thread())));
     }
     (Arc::new(topology), contexts, Arc::new(hooks))
 }

@@ -129,8 +129,8 @@ fn nothing_follows_the_close_frame() {
     let user_id = uuid::Uuid::try_parse(&user_id).unwrap();
     let users = vec![(user_id, game::api::Disconnect::Banned)];
     let severed = server::mail::Severed { users, ..Default::default() };
-    let mail = server::mail::Mail::Sever(std::sync::Arc::new(severed));
-    rig.input(event::ThreadId(0), event::Input::Mail(mail));
+    let mail = server::mail::CoreMail::Sever(std::sync::Arc::new(severed));
+    rig.mail(rig.topology.cores[0], mail);
     assert_eq!(rig.frames(socket), [""; 0], "after a ban");
     assert_eq!(rig.say(socket, r#"{"cid":"2","ping":{}}"#), [""; 0], "after a message");
 }

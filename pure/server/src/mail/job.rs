@@ -1,0 +1,232 @@
+//! Work of cores for workers and the lister, and what comes of it. No behaviour here, but for where
+//! work goes and how much it is.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use event::ConnId;
+use game::api::{Answer, ApiCall, CallLane};
+use game::error::ApiError;
+use game::guest::{CallContext, ScriptError, ScriptFailure};
+use game::session::Claims;
+use uuid::Uuid;
+use wire::nakama::{Envelope, Format};
+
+use super::{Address, CoreMail, SessionAddress};
+use crate::limits::slot_of;
+
+/// Between whom workers are fair: a core's user or address.
+pub(crate) type Line = (Address<CoreMail>, u32);
+
+/// Where a job went, so that the core can count what waits where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// To the batcher.
+    Batcher,
+    /// To the caller with this index. `closes`: nobody may wait behind it there.
+    Caller {
+        /// Which caller.
+        index: usize,
+        /// Whether the call may take long.
+        closes: bool,
+        /// The core's record of the function that is called (`limits`).
+        function: u16,
+    },
+    /// To the thread that hashes passwords.
+    Hasher,
+    /// To the thread that lists matches.
+    Lister,
+}
+
+/// Work for a worker.
+#[derive(Debug)]
+pub struct Job {
+    /// Which worker has it; comes back in [`Done`].
+    pub lane: Queue,
+    /// Who wants the answer.
+    pub address: SessionAddress,
+    /// Which of its calls, where it may have several: the stream of gRPC. Comes back in [`Done`].
+    pub stream: u32,
+    /// How the answer to an API call is to be written.
+    pub format: Format,
+    /// What to do.
+    pub work: Work,
+    /// Who calls, if a user calls.
+    pub caller: Option<Arc<Claims>>,
+    /// The core's record of who is charged for it (`limits`); comes back in [`Done`].
+    pub group: u32,
+    /// The client's address as a number, if limits of addresses hold for it, else 0.
+    pub client: u128,
+}
+
+impl Job {
+    /// Whose it is.
+    pub(crate) fn line(&self) -> Line {
+        (self.address.core, self.group)
+    }
+}
+
+/// What a worker can do.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
+pub enum Work {
+    /// An API call.
+    Api(Box<ApiCall>),
+    /// An RPC function.
+    Rpc(Box<RpcJob>),
+    /// Find users for `status_follow`.
+    FindUsers { ids: Vec<Uuid>, usernames: Vec<String> },
+    /// An API call with hooks around it.
+    HookedApi(Box<HookedCall>),
+    /// The before-hook of a realtime message.
+    Before(Box<BeforeMessage>),
+    /// The after-hook of a realtime message; nobody waits for it.
+    After(Box<AfterMessage>),
+    /// The scripts' shutdown function.
+    Shutdown,
+}
+
+impl Work {
+    /// Who does it: guest code is not for the batcher, where others wait behind it, and neither
+    /// are passwords and listings. Where a caller has to be chosen, it is the first.
+    #[must_use]
+    pub fn lane(&self) -> Queue {
+        match self {
+            Self::Api(call) => match call.lane() {
+                // Not where sockets are: a listing may be dear.
+                CallLane::Core => Queue::Lister,
+                CallLane::Read | CallLane::Write => Queue::Batcher,
+                CallLane::Slow => Queue::Hasher,
+            },
+            Self::FindUsers { .. } => Queue::Batcher,
+            Self::HookedApi(job) if job.call.lane() == CallLane::Slow => Queue::Hasher,
+            Self::Rpc(_)
+            | Self::HookedApi(_)
+            | Self::Before(_)
+            | Self::After(_)
+            | Self::Shutdown => {
+                Queue::Caller { index: 0, closes: false, function: self.function() }
+            }
+        }
+    }
+}
+
+impl Work {
+    /// About how much work it is for the database ([`ApiCall::weight_rows`]).
+    pub(crate) fn weight_rows(&self) -> usize {
+        match self {
+            Self::Api(call) => call.weight_rows(),
+            Self::FindUsers { ids, usernames } => ids.len() + usernames.len(),
+            Self::Rpc(_)
+            | Self::HookedApi(_)
+            | Self::Before(_)
+            | Self::After(_)
+            | Self::Shutdown => 1,
+        }
+    }
+
+    /// What function of the scripts it calls, as a place among the core's records.
+    fn function(&self) -> u16 {
+        match self {
+            Self::Rpc(job) => slot_of(0, &job.id),
+            Self::HookedApi(job) => slot_of(1, job.call.name()),
+            Self::Before(job) => slot_of(2, name_of(&job.request)),
+            Self::After(job) => slot_of(3, name_of(&job.request)),
+            Self::Shutdown => slot_of(4, ""),
+            Self::Api(_) | Self::FindUsers { .. } => 0,
+        }
+    }
+}
+
+/// The name of a realtime message.
+fn name_of(request: &Envelope) -> &'static str {
+    request.message.as_ref().map_or("", |message| message.name())
+}
+
+/// A call of an RPC function.
+#[derive(Debug)]
+pub struct RpcJob {
+    /// Lower-cased id.
+    pub id: String,
+    /// The payload as the function sees it.
+    pub payload: Bytes,
+    /// Everything else that it sees.
+    pub context: CallContext,
+}
+
+/// An API call whose name has hooks.
+#[derive(Debug)]
+pub struct HookedCall {
+    /// What the client wants.
+    pub call: ApiCall,
+    /// What the hooks see of the caller.
+    pub context: CallContext,
+    /// Whether there is a before-hook.
+    pub before: bool,
+    /// Whether there is an after-hook.
+    pub after: bool,
+}
+
+/// A realtime message on its way to its before-hook.
+#[derive(Debug)]
+pub struct BeforeMessage {
+    /// The message.
+    pub request: Envelope,
+    /// What the hook sees of the sender.
+    pub context: CallContext,
+}
+
+/// A realtime message that was handled, on its way to its after-hook.
+#[derive(Debug)]
+pub struct AfterMessage {
+    /// The message.
+    pub request: Envelope,
+    /// The frame that answered it, if one did.
+    pub answer: Option<Bytes>,
+    /// How the answer is encoded.
+    pub format: Format,
+    /// What the hook sees of the sender.
+    pub context: CallContext,
+}
+
+/// A finished job.
+#[derive(Debug)]
+pub struct Done {
+    /// Which worker had it.
+    pub lane: Queue,
+    /// Whose job it was.
+    pub conn: ConnId,
+    /// The job's.
+    pub stream: u32,
+    /// The job's.
+    pub group: u32,
+    /// How long the worker was at it, milliseconds.
+    pub took_ms: u32,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+impl Done {
+    /// Whether nothing was called, because there is no function of that name.
+    pub(crate) fn is_of_no_function(&self) -> bool {
+        matches!(&self.outcome, Outcome::Rpc(Err(error)) if error.kind == ScriptFailure::NotFound)
+    }
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Of [`Work::Api`] and [`Work::HookedApi`].
+    Api(Result<Answer, ApiError>),
+    /// Of [`Work::Rpc`]; `None` is an empty answer.
+    Rpc(Result<Option<Bytes>, ScriptError>),
+    /// Of [`Work::FindUsers`].
+    Users(Result<Vec<Uuid>, ApiError>),
+    /// Of [`Work::Before`]: the message as it is to be handled, the same kind as before; `None`
+    /// refuses it.
+    Before(Result<Option<Box<Envelope>>, ScriptError>),
+    /// Of [`Work::After`].
+    After,
+    /// Of [`Work::Shutdown`].
+    Shutdown,
+}
