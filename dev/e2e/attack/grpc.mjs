@@ -3,6 +3,7 @@
 /** Frame types and flags (RFC 9113 section 6). */
 export const DATA = 0;
 export const HEADERS = 1;
+export const PRIORITY = 2;
 export const RST_STREAM = 3;
 export const SETTINGS = 4;
 export const PING = 6;

@@ -106,6 +106,7 @@ export async function besideNeighbour(
   } finally {
     report = await neighbour.stop();
   }
+  console.log(`the neighbour waited at most ${kinds.map((kind) => `${report[kind].worst_ms} ms for ${kind}`).join(", ")}`);
   for (const kind of kinds) {
     const { count, worst_ms } = report[kind];
     assert.ok(count > 0, `the neighbour got no answer to ${kind}`);
@@ -121,7 +122,8 @@ async function startNeighbour(server, kinds) {
   const child = spawn(process.execPath, [program, argument], {
     stdio: ["pipe", "pipe", "inherit"],
   });
-  process.once("exit", () => child.kill("SIGKILL"));
+  const kill = () => child.kill("SIGKILL");
+  process.once("exit", kill);
   try {
     setPriority(child.pid, constants.priority.PRIORITY_HIGHEST);
   } catch {
@@ -133,9 +135,10 @@ async function startNeighbour(server, kinds) {
     async stop() {
       child.stdin.end();
       const { value } = await within(lines.next(), NEIGHBOUR_START_MS_MAX, () => {
-        child.kill("SIGKILL");
+        kill();
         return `the neighbour still waits for an answer\n${server.logTail()}`;
       });
+      process.off("exit", kill);
       return JSON.parse(value ?? "{}");
     },
   };

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use event::Progress;
 
 /// Own segments grow up to this; what follows starts a new one, so that sent memory is given back
 /// while a slow peer still reads.
@@ -102,8 +103,8 @@ pub struct Outgoing {
     sent_total: u64,
     /// When `sent_total` gets here, the handler wants to hear of it.
     tell_at: Option<u64>,
-    /// Since when the peer is watched, and what `sent_total` must be in time.
-    watch: Option<(u64, u64)>,
+    /// Whether the peer takes what waits.
+    progress: Progress,
 }
 
 /// Segments that the kernel is offered at once, so that a turn offers more than any socket takes.
@@ -111,11 +112,6 @@ pub const PINNED_MAX: usize = 64;
 /// After so many turns the kernel has looked at what it was offered, and has answered if it could:
 /// one to submit it, one to hear of it.
 const BLOCKED_TURNS: u64 = 2;
-
-/// What a peer must take in time, unless less waits for it.
-const PROGRESS_BYTES_MIN: u64 = 16 << 10;
-/// Or this part of what waits, if that is more: so that no peer keeps much for long.
-const PROGRESS_PART: u64 = 8;
 
 impl Outgoing {
     /// Bytes that the kernel has not taken yet.
@@ -125,20 +121,10 @@ impl Outgoing {
         self.unsent
     }
 
-    /// Whether the peer has taken too little since this was first asked, or since it last had
-    /// taken enough. To be asked now and then.
+    /// Whether the peer has taken too little ([`Progress::is_stalled`]). To be asked now and then.
     pub(crate) fn is_stalled(&mut self, now_ns: u64, patience_ns: u64) -> bool {
-        match self.watch {
-            Some((since_ns, goal)) if self.sent_total < goal => {
-                now_ns.saturating_sub(since_ns) >= patience_ns
-            }
-            _ => {
-                let unsent = self.unsent as u64;
-                let progress = unsent.min(PROGRESS_BYTES_MIN.max(unsent / PROGRESS_PART));
-                self.watch = Some((now_ns, self.sent_total + progress));
-                false
-            }
-        }
+        let bytes = (self.unsent as u64, self.sent_total);
+        self.progress.is_stalled(now_ns, patience_ns, bytes)
     }
 
     /// Asks for `true` from [`Self::sent`] once all that is queued now has left.

@@ -18,6 +18,7 @@ mod http;
 mod lifetime;
 mod limits;
 mod messages;
+mod packing;
 mod places;
 mod requests;
 mod socket;
@@ -66,6 +67,8 @@ pub struct Core {
     limits: wire::http1::Limits,
     /// Unmasked payloads and encoded frames, reused.
     scratch: Vec<u8>,
+    packing: packing::Packing,
+    windows: grpc::Windows,
     /// API calls of this turn.
     jobs: Vec<Job>,
     /// Wishes of this turn, a list for each room, with whether one of them is worth waking for.
@@ -155,6 +158,8 @@ impl Core {
             fixed_headers: answers::fixed_headers(&settings),
             limits,
             scratch: Vec::new(),
+            packing: packing::Packing::default(),
+            windows: grpc::Windows::default(),
             jobs: Vec::new(),
             asks,
             events: Vec::new(),

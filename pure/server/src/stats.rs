@@ -158,6 +158,9 @@ counters! {
         counter socket_ws_closed_slow,
         /// Large answers refused because clients had limit.unsent_max_bytes unsent.
         counter answers_refused,
+        /// Answers that went as they were although their client accepts gzip, because others of the same
+        /// turn had been compressed.
+        counter answers_not_packed,
         /// Bytes received that wait behind a request or message, or for the next turn.
         gauge input_bytes_waiting,
         /// Times that a connection's next request or message waited because its client had not taken
@@ -179,8 +182,14 @@ counters! {
         /// socket.read_timeout_ms to arrive.
         counter grpc_closed_slow,
         /// Answers over gRPC dropped because their client took none of them for
-        /// socket.write_timeout_ms.
+        /// socket.write_timeout_ms, though it took others.
         counter grpc_answers_stalled,
+        /// Connections of gRPC closed because their client took too little of its answers for
+        /// socket.write_timeout_ms.
+        counter grpc_closed_stalled,
+        /// Answers over gRPC refused because too many of their connection or address waited already: an
+        /// eighth, or a quarter, of a core's part of limit.unsent_max_bytes.
+        counter grpc_answers_refused,
         /// Connections of gRPC closed because of too many frames that carry no request: pings, resets,
         /// settings, windows, crumbs of bodies.
         counter grpc_closed_flooding,

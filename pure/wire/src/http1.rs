@@ -5,7 +5,7 @@
 //! Heads are taken apart and framing (lengths, chunks, keep-alive, what must be refused) is decided
 //! strictly: whatever two parsers could read differently is an error, because a
 //! request that a proxy and this server cut at different places smuggles another one in.
-//! Bodies of requests and answers may be compressed ([`content`], [`gzip`]). Not here: routing,
+//! Bodies of requests and answers may be compressed ([`content`], [`Gzip`]). Not here: routing,
 //! time-outs, HTTP/2. After any error the connection has to be
 //! answered with [`HttpError::status`] and closed.
 //!
@@ -24,7 +24,7 @@ mod target;
 
 pub use client::{RequestHead, Response, ResponseDecoder, request};
 pub(crate) use content::gunzip;
-pub use content::{Coding, content, gzip};
+pub use content::{Coding, Gzip, content};
 pub use head::Headers;
 pub use request::{Decoder, Request, Upgrade};
 pub use response::{Connection, ResponseHead, reason, respond, respond_head, write_header};

@@ -22,12 +22,16 @@ mod send;
 pub use connection::{Answer, Connection, Counts, Late, Request, Trouble};
 pub use fields::Fields;
 
-/// Frames without a request that may come at once, on one connection; resets and refused streams
-/// count as [`DEAR_COST`] of them.
+/// Frames without a request that may come at once, on one connection; what [`DEAR_COST`] says counts
+/// for more.
 pub const ALLOWANCE_MAX: u32 = 1_000;
 /// So many of them come back each second.
 pub const ALLOWANCE_PER_S: u32 = 100;
-/// What a reset, a refused stream or a malformed request costs of the allowance.
+/// What costs more of the allowance: a request that is malformed or taken back before it was worked on,
+/// an answer that is thrown away, a stream that the peer makes us reset, and one more than it knows that
+/// it may have. What may happen to an honest client costs 1 as other frames do: that a call at work is
+/// taken back (it keeps its place), that a stream comes when the connection ends, or before our SETTINGS
+/// were read, or while calls that were taken back have the places.
 pub const DEAR_COST: u32 = 8;
 /// What a frame of an answer gives back. A request gives nothing: it may be taken back.
 const EARNED: u32 = 10;
@@ -79,6 +83,9 @@ pub enum Error {
     /// Too much of what is no request.
     #[error("{0}")]
     Calm(&'static str),
+    /// Too little of what waits for the peer was taken; as its caller finds ([`Connection::taken_bytes`]).
+    #[error("{0}")]
+    Slow(&'static str),
 }
 
 impl Error {
@@ -90,7 +97,7 @@ impl Error {
             Self::StreamClosed => frame::STREAM_CLOSED,
             Self::FrameSize => frame::FRAME_SIZE_ERROR,
             Self::Compression => frame::COMPRESSION_ERROR,
-            Self::Calm(_) => frame::ENHANCE_YOUR_CALM,
+            Self::Calm(_) | Self::Slow(_) => frame::ENHANCE_YOUR_CALM,
         }
     }
 }

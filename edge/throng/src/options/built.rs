@@ -652,7 +652,8 @@ pub const BUILT: &[Opt] = &[
         "268435456",
         "Bytes that clients have not taken yet, in equal parts on each of `engine.cores`. Above, \
          answers of 16 KiB and more are refused with 503, and clients who are behind and are sent \
-         more are closed.",
+         more are closed. Over gRPC a connection may have an eighth of a core's part, and an address \
+         a quarter.",
     )
     .ours(),
     // The engine.

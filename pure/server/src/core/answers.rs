@@ -23,11 +23,7 @@ use crate::stats::Metered;
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 /// Bodies from here on are not copied, and refused while clients have too much unsent.
-const LARGE_BYTES_MIN: usize = 16 << 10;
-/// Answers from here on are compressed for clients that accept it: less is not worth a packet.
-const PACKED_BYTES_MIN: usize = 1_024;
-/// Up to here: others wait while a core compresses, some 2 ms for this much.
-const PACKED_BYTES_MAX: usize = 256 << 10;
+pub(super) const LARGE_BYTES_MIN: usize = 16 << 10;
 /// Browsers of any origin may read answers (as in Nakama 3.40, `server/api.go`).
 const CORS: &[u8] = b"Access-Control-Allow-Origin: *\r\n";
 /// Most limits are counted by the second (RFC 6585 §4, RFC 9110 §10.2.3).
@@ -306,10 +302,12 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         let body = body.into();
-        if manner.takes_gzip && is_worth_packing(body.len()) {
+        if manner.takes_gzip
+            && let Some(packed) = self.pack(&body)
+        {
             let fixed_len = self.fixed_headers.len();
             self.fixed_headers.extend_from_slice(b"Content-Encoding: gzip\r\n");
-            self.respond(now, conn, manner, (200, content_type, &http1::gzip(&body)), out);
+            self.respond(now, conn, manner, (200, content_type, &packed), out);
             return self.fixed_headers.truncate(fixed_len);
         }
         if body.len() < LARGE_BYTES_MIN {
@@ -527,11 +525,6 @@ impl Core {
         self.reply_error(member.address.conn, member.format, cid, error, out);
         self.answered(now, member.address.conn, out.unsent() - before, out);
     }
-}
-
-/// Whether an answer of so many bytes is compressed.
-pub(super) fn is_worth_packing(bytes: usize) -> bool {
-    (PACKED_BYTES_MIN..=PACKED_BYTES_MAX).contains(&bytes)
 }
 
 /// What is answered when too much is waiting already.

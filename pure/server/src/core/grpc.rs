@@ -1,13 +1,14 @@
 //! One connection of gRPC: HTTP/2 with many calls at one time, each answered when its worker is
 //! done. What waits, what is read and what was not taken is bounded as on an HTTP connection.
 //!
-//! Not here: what a call leads to and how it is answered (`grpc::calls`); HTTP/2 itself
-//! (`wire::http2`). The calls are those of the REST interface, from the same table, with the same
+//! Not here: what a call leads to and how it is answered (`grpc::calls`); what of answers may wait
+//! (`grpc::windows`); HTTP/2 itself (`wire::http2`). The calls are those of the REST interface, from the same table, with the same
 //! limits, hooks and metrics.
 //!
 //! Source: Nakama 3.40, `server/api.go`.
 
 mod calls;
+mod windows;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use super::http::Verified;
 use super::{Core, State};
 use crate::mail::Mail;
 use crate::stats::{CoreStats, Metered};
+use windows::Waiting;
+pub(super) use windows::Windows;
 
 /// Streams of one connection at one time: calls that come, are worked on, or whose answer is not
 /// taken. One more is refused, and clients wait by themselves until there is room.
@@ -49,8 +52,7 @@ pub(super) struct Grpc {
     is_eof: bool,
     /// No call has come yet.
     is_new: bool,
-    /// What of it stands in the gauge.
-    unwritten: u64,
+    waiting: Waiting,
     stats: Arc<CoreStats>,
 }
 
@@ -68,19 +70,10 @@ impl Grpc {
         let is_silent = self.backlog.is_empty() && !self.backlog.is_untaken();
         is_silent && self.calls.is_empty() && self.connection.unwritten_bytes() == 0
     }
-
-    /// Brings the gauge up to what waits.
-    fn recount(&mut self) {
-        let unwritten = self.connection.unwritten_bytes() as u64;
-        self.stats.grpc_unwritten_bytes.take(self.unwritten);
-        self.stats.grpc_unwritten_bytes.add(unwritten);
-        self.unwritten = unwritten;
-    }
 }
 
 impl Drop for Grpc {
     fn drop(&mut self) {
-        self.stats.grpc_unwritten_bytes.take(self.unwritten);
         self.stats.grpc_connections.down();
     }
 }
@@ -115,7 +108,7 @@ impl Core {
             verified: None,
             is_eof: false,
             is_new: true,
-            unwritten: 0,
+            waiting: self.grpc_waiting(peer),
             stats: self.stats.clone(),
         };
         self.arm(now.after_ms(self.settings.socket.read_timeout_ms), conn);
@@ -215,7 +208,7 @@ impl Core {
             );
             self.limit_log.note(now, "streams of gRPC", what);
         }
-        grpc.recount();
+        grpc.waiting.recount(now, self.settings.socket.write_timeout_ms, &grpc.connection);
     }
 
     /// What came is no HTTP/2, or too much of it: the connection closes, and is told why.
@@ -243,6 +236,11 @@ impl Core {
                 self.stats.grpc_closed_flooding.up();
                 let what = format_args!("a connection of gRPC is closed: {peer} sent {error}");
                 self.limit_log.note(now, "a flood over gRPC", what);
+            }
+            Error::Slow(_) => {
+                self.stats.grpc_closed_stalled.up();
+                let what = format_args!("a connection of gRPC is closed: {peer}: {error}");
+                self.limit_log.hit(now, "socket.write_timeout_ms", what);
             }
             Error::Protocol(_)
             | Error::FlowControl
@@ -289,8 +287,12 @@ impl Core {
         let (read_ms, idle_ms) = (settings.read_timeout_ms, settings.idle_timeout_ms);
         let write_ms = settings.write_timeout_ms;
         self.arm(now.after_ms((read_ms.min(idle_ms) / 2).max(1)), conn);
+        if grpc.waiting.is_stalled(now, write_ms, &grpc.connection) {
+            let error = Error::Slow("too few of its answers taken within socket.write_timeout_ms");
+            return self.grpc_failed(now, conn, grpc, error, out);
+        }
         if !grpc.backlog.is_empty() || grpc.backlog.is_untaken() {
-            // What has come waits here; whether the answers before it are taken the engine watches.
+            // What has come waits here; whether what was sent is taken the engine watches.
             return self.put(conn, State::Grpc(grpc));
         }
         let late = grpc.connection.expire(ms(now), read_ms, write_ms);

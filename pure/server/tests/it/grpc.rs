@@ -39,13 +39,16 @@ fn literal(name: &str, value: &str) -> Vec<u8> {
 }
 
 fn head(method: &str, authorization: &str) -> Vec<u8> {
+    let fields = [("authorization", authorization)];
+    head_with(method, if authorization.is_empty() { &[] } else { &fields })
+}
+
+fn head_with(method: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     let path = format!("/nakama.api.Nakama/{method}");
     let mut block = b"\x83\x86".to_vec();
     block.extend(literal(":path", &path));
     block.extend(literal("content-type", "application/grpc"));
-    if !authorization.is_empty() {
-        block.extend(literal("authorization", authorization));
-    }
+    block.extend(fields.iter().flat_map(|(name, value)| literal(name, value)));
     block
 }
 
@@ -80,11 +83,15 @@ impl<'a> Caller<'a> {
 
     /// A call's bytes on the next stream.
     fn bytes(&mut self, method: &str, authorization: &str, message: &[u8]) -> Vec<u8> {
+        self.bytes_behind(&head(method, authorization), message)
+    }
+
+    fn bytes_behind(&mut self, head: &[u8], message: &[u8]) -> Vec<u8> {
         let stream = self.next;
         self.next += 2;
         let len = u32::try_from(message.len()).unwrap().to_be_bytes();
         let body = [&[0], &len[..], message].concat();
-        let mut bytes = frame(1, 0x4, stream, &head(method, authorization));
+        let mut bytes = frame(1, 0x4, stream, head);
         for piece in body.chunks(16_000) {
             bytes.extend(frame(0, 0, stream, piece));
         }
@@ -94,6 +101,11 @@ impl<'a> Caller<'a> {
 
     fn send(&mut self, method: &str, authorization: &str, message: &[u8]) {
         let bytes = self.bytes(method, authorization, message);
+        self.rig.bytes(self.client, &bytes);
+    }
+
+    fn send_with(&mut self, method: &str, fields: &[(&str, &str)], message: &[u8]) {
+        let bytes = self.bytes_behind(&head_with(method, fields), message);
         self.rig.bytes(self.client, &bytes);
     }
 
@@ -323,7 +335,8 @@ fn answers_wait_for_windows_and_not_for_ever() {
     rig.bytes(caller.client, &frame(8, 0, 1, &1_000_u32.to_be_bytes()));
     assert_eq!(rig.stat("grpc_unwritten_bytes"), waits - 1_000);
     rig.advance(30_000);
-    assert_eq!((rig.stat("grpc_unwritten_bytes"), rig.stat("grpc_answers_stalled")), (0, 1));
+    assert_eq!((rig.stat("grpc_unwritten_bytes"), rig.stat("grpc_closed_stalled")), (0, 1));
+    assert!(rig.is_closed(caller.client));
     // As a client that does not read: the next request waits until the kernel has taken the answers.
     let mut caller = Caller::new(&rig);
     rig.set_behind(caller.client);
@@ -337,6 +350,100 @@ fn answers_wait_for_windows_and_not_for_ever() {
     rig.take_once(caller.client);
     rig.settle();
     assert!(!caller.ended().is_empty());
+}
+
+/// An RPC over gRPC whose answer is as long as its payload, of the HTTP key.
+fn echo(bytes: usize) -> Vec<u8> {
+    let rpc = Rpc { id: "echo".into(), payload: "x".repeat(bytes), http_key: "httpkey".into() };
+    let mut message = Vec::new();
+    encode(&mut message, &rpc, Format::Protobuf);
+    message
+}
+
+/// A window of nothing for every answer.
+fn close_windows(caller: &Caller<'_>) {
+    caller.rig.bytes(caller.client, &frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+}
+
+#[test]
+fn one_stuck_answer_is_dropped_and_the_others_go_on() {
+    let rig = Rig::with(&Plan { modules: &[("echo.lua", ECHO)], ..Plan::default() });
+    let mut caller = Caller::new(&rig);
+    close_windows(&caller);
+    caller.send("RpcFunc", "", &echo(1_000));
+    for _ in 0..30 {
+        let stream = caller.next;
+        caller.send("RpcFunc", "", &echo(20_000));
+        rig.advance(1_000);
+        rig.bytes(caller.client, &frame(8, 0, 0, &20_100_u32.to_be_bytes()));
+        rig.bytes(caller.client, &frame(8, 0, stream, &20_100_u32.to_be_bytes()));
+    }
+    assert!(!rig.is_closed(caller.client));
+    assert_eq!((rig.stat("grpc_answers_stalled"), rig.stat("grpc_closed_stalled")), (1, 0));
+}
+
+#[test]
+fn answers_behind_closed_windows_leave_the_core_to_others() {
+    const MIB: u64 = 1 << 20;
+    let plan = Plan {
+        modules: &[("echo.lua", ECHO)],
+        tune: |settings| {
+            settings.answers.unsent_bytes_max = 4 << 20;
+            settings.limits.exempt_addresses = Vec::new();
+        },
+        ..Plan::default()
+    };
+    let rig = Rig::with(&plan);
+    // An eighth for a connection, a quarter for an address, and an answer.
+    let mut hostile: Vec<Caller<'_>> = (0..4).map(|_| Caller::new(&rig)).collect();
+    for (index, caller) in hostile.iter_mut().enumerate() {
+        close_windows(caller);
+        for _ in 0..8 {
+            caller.send("RpcFunc", "", &echo(100_000));
+        }
+        let waits = rig.stat("grpc_unwritten_bytes");
+        let most = (index as u64 + 1) * MIB / 2;
+        assert!(waits <= most.min(MIB) && waits > most.min(MIB) - 110_000, "{index}: {waits}");
+    }
+    assert_eq!(rig.stat("grpc_answers_refused"), 32 - 10);
+    let refused = hostile[0].ended().pop().unwrap();
+    assert!(refused.code == 8 && refused.text.contains("limit.unsent_max_bytes"), "{refused:?}");
+    // Another address is answered much, and this one little.
+    let mut other = Caller::from(&rig, [10, 0, 0, 2]);
+    other.send("RpcFunc", "", &echo(60_000));
+    assert_eq!(other.ended()[0].code, 0);
+    let mut same = Caller::new(&rig);
+    same.send("RpcFunc", "", &echo(60_000));
+    same.send("RpcFunc", "", &echo(10_000));
+    assert_eq!(same.ended().iter().map(|ended| ended.code).collect::<Vec<_>>(), [8, 0]);
+    assert_eq!(rig.stat("answers_refused"), 0);
+    for caller in &hostile {
+        rig.closed(caller.client, CloseReason::Peer);
+    }
+    assert_eq!(rig.stat("grpc_unwritten_bytes"), 0);
+    let mut same = Caller::new(&rig);
+    same.send("RpcFunc", "", &echo(60_000));
+    assert_eq!(same.ended()[0].code, 0, "what waited for its address is given back");
+}
+
+#[test]
+fn a_turn_compresses_so_much() {
+    let rig = Rig::with(&Plan { modules: &[("echo.lua", ECHO)], ..Plan::default() });
+    let mut caller = Caller::new(&rig);
+    rig.bytes(caller.client, &frame(4, 0, 0, &[0, 4, 0, 0x10, 0, 0]));
+    rig.bytes(caller.client, &frame(8, 0, 0, &(1_u32 << 24).to_be_bytes()));
+    for (count, packed) in [(1, 1), (3, 2)] {
+        rig.freeze(rig.topology.callers[0], true);
+        for _ in 0..count {
+            caller.send_with("RpcFunc", &[("grpc-accept-encoding", "gzip")], &echo(100_000));
+        }
+        rig.freeze(rig.topology.callers[0], false);
+        rig.settle();
+        let bytes = rig.take(caller.client).len();
+        let plain = (count - packed) * 100_000;
+        assert!(bytes > plain && bytes < plain + 10_000, "{count}: {bytes}");
+    }
+    assert_eq!(rig.stat("answers_not_packed"), 1);
 }
 
 #[test]

@@ -85,6 +85,8 @@ pub struct Connection {
     pub(super) streams: Vec<Stream>,
     /// The highest stream of which anything has come.
     pub(super) last_stream: u32,
+    /// The highest that was not refused: what GOAWAY tells, so that clients ask the others elsewhere.
+    pub(super) last_taken: u32,
     pub(super) resets: [u32; RESETS_MAX],
     pub(super) resets_at: usize,
     /// What the peer may still send.
@@ -105,6 +107,10 @@ pub struct Connection {
     pub(super) turn: usize,
     /// No more streams are begun: by us, or by the peer.
     pub(super) is_leaving: bool,
+    /// The peer has read our SETTINGS.
+    pub(super) is_acknowledged: bool,
+    /// Bytes of answers that have ever gone, or that the peer did not want any more.
+    pub(super) taken_bytes: u64,
     pub(super) counts: Counts,
 }
 
@@ -180,6 +186,7 @@ impl Connection {
             block: None,
             streams: Vec::new(),
             last_stream: 0,
+            last_taken: 0,
             resets: [0; RESETS_MAX],
             resets_at: 0,
             receive_window: 0,
@@ -193,6 +200,8 @@ impl Connection {
             has_sent_block: false,
             turn: 0,
             is_leaving: false,
+            is_acknowledged: false,
+            taken_bytes: 0,
             counts: Counts::default(),
         };
         connection.begin();
@@ -224,6 +233,13 @@ impl Connection {
         self.streams.iter().map(body).sum()
     }
 
+    /// Bytes of answers that have ever been written, or that the peer took back: beside
+    /// [`Self::unwritten_bytes`] they tell whether it takes what waits.
+    #[must_use]
+    pub fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
+    }
+
     /// What has happened since it was last asked.
     pub fn take_counts(&mut self) -> Counts {
         std::mem::take(&mut self.counts)
@@ -233,7 +249,7 @@ impl Connection {
     /// answered, then it [`Self::is_over`].
     pub fn leave(&mut self, text: &str) {
         if !std::mem::replace(&mut self.is_leaving, true) {
-            frame::go_away(&mut self.control, self.last_stream, frame::NO_ERROR, text);
+            frame::go_away(&mut self.control, self.last_taken, frame::NO_ERROR, text);
         }
     }
 
@@ -244,7 +260,7 @@ impl Connection {
         self.streams.clear();
         self.block = None;
         self.large = 0;
-        frame::go_away(&mut self.control, self.last_stream, error.code(), &error.to_string());
+        frame::go_away(&mut self.control, self.last_taken, error.code(), &error.to_string());
     }
 
     /// Looks for what has taken too long: `request_ms` for a request to come whole, `answer_ms` for

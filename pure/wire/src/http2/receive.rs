@@ -238,10 +238,9 @@ impl Connection {
         }
         self.last_stream = id;
         if self.streams.len() >= self.limits.streams_max || self.is_leaving {
-            self.counts.refused += 1;
-            self.reset(id, frame::REFUSED_STREAM);
-            return self.charge(now_ms, DEAR_COST).map(|()| None);
+            return self.refuse(now_ms, id).map(|()| None);
         }
+        self.last_taken = id;
         let is_too_large = bytes > head_bytes_max;
         if !is_too_large && check(&fields).is_none() {
             return self.malformed(now_ms, id);
@@ -261,6 +260,17 @@ impl Connection {
             return Ok(self.hand_out(index, Some(Trouble::HeadTooLarge)));
         }
         if ends_stream { self.whole(now_ms, index) } else { Ok(None) }
+    }
+
+    /// A stream for which there is no room. Dear only to who has as many open as it was told that it may:
+    /// that calls which it took back still have places it cannot know, nor that we are leaving.
+    fn refuse(&mut self, now_ms: u64, id: u32) -> Result<(), Error> {
+        self.counts.refused += 1;
+        self.reset(id, frame::REFUSED_STREAM);
+        let is_open = |stream: &&Stream| !matches!(stream.state, State::Cancelled);
+        let open = self.streams.iter().filter(is_open).count();
+        let knows_better = self.is_acknowledged && open >= self.limits.streams_max;
+        self.charge(now_ms, if knows_better { DEAR_COST } else { 1 })
     }
 
     fn trailers(
@@ -401,15 +411,21 @@ impl Connection {
         if frame.stream == 0 || frame.stream > self.last_stream {
             return Err(Error::Protocol("RST_STREAM of a stream that has not begun"));
         }
-        if let Some(index) = self.find(frame.stream) {
-            self.counts.cancelled += 1;
-            let stream = &mut self.streams[index];
-            stream.is_whole = true;
-            match stream.state {
-                State::Working | State::Cancelled => stream.state = State::Cancelled,
-                State::Receiving { .. } | State::Answering(_) => self.remove(index),
+        // It has ended already: the two have crossed.
+        let Some(index) = self.find(frame.stream) else { return self.charge(now_ms, 1) };
+        self.counts.cancelled += 1;
+        let stream = &mut self.streams[index];
+        stream.is_whole = true;
+        let dropped = match &stream.state {
+            State::Working | State::Cancelled => {
+                stream.state = State::Cancelled;
+                return self.charge(now_ms, 1);
             }
-        }
+            State::Receiving { .. } => 0,
+            State::Answering(outgoing) => outgoing.body.len(),
+        };
+        self.taken_bytes += dropped as u64;
+        self.remove(index);
         self.charge(now_ms, DEAR_COST)
     }
 
@@ -424,8 +440,14 @@ impl Connection {
         }
         self.charge(now_ms, 1)?;
         for [high, low, value @ ..] in settings {
-            self.setting(u16::from_be_bytes([*high, *low]), u32::from_be_bytes(*value))?;
+            let name = u16::from_be_bytes([*high, *low]);
+            if name == INITIAL_WINDOW_SIZE {
+                // It touches every stream, and one frame has room for 2,730 of them.
+                self.charge(now_ms, 1)?;
+            }
+            self.setting(name, u32::from_be_bytes(*value))?;
         }
+        self.is_acknowledged |= is_ack;
         if !is_ack {
             frame::head(&mut self.control, 0, frame::SETTINGS, frame::ACK, 0);
         }

@@ -91,6 +91,7 @@ impl Connection {
             let flags = if ends { frame::END_STREAM } else { 0 };
             frame::head(to, len, frame::DATA, flags, id);
             to.extend_from_slice(&piece);
+            self.taken_bytes += len as u64;
             let len = i64::try_from(len).unwrap_or(i64::MAX);
             self.send_window -= len;
             stream.send_window -= len;

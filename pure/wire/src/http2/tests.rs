@@ -419,6 +419,12 @@ fn what_is_no_http2_is_told_apart() {
 #[test]
 fn floods_end_the_connection() {
     let reset = |n: u32| [headers(2 * n + 1, true), number(RST_STREAM, 2 * n + 1, 8)].concat();
+    let half = |n: u32| [headers(2 * n + 1, false), number(RST_STREAM, 2 * n + 1, 8)].concat();
+    let malformed = |n: u32| frame(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, b"\0\0\0");
+    let entries = |n: u32| {
+        let window = |entry: u32| [&[0, 4][..], &(n * 300 + entry).to_be_bytes()].concat();
+        frame(SETTINGS, 0, 0, &(0..300).flat_map(window).collect::<Vec<_>>())
+    };
     let behind = |n: u32| {
         let begin = [headers(1, false), number(WINDOW_UPDATE, 1, 0)].concat();
         [if n == 0 { begin } else { Vec::new() }, headers(1, true)].concat()
@@ -439,7 +445,10 @@ fn floods_end_the_connection() {
         ("priorities", &|_| frame(PRIORITY, 0, 1, b"12345"), 1_000),
         ("windows", &|_| number(WINDOW_UPDATE, 0, 1), 1_000),
         ("unknown frames", &|_| frame(99, 0, 0, b""), 1_000),
-        ("resets", &reset, 126),
+        ("windows in settings", &entries, 4),
+        ("resets of calls, and of streams that are refused", &reset, 510),
+        ("resets of half requests", &half, 126),
+        ("names of no length", &malformed, 126),
         ("streams behind a reset of ours", &behind, 126),
         ("crumbs", &crumbs, 1_000),
         ("continuations", &continued, 1_000),
@@ -468,6 +477,59 @@ fn floods_end_the_connection() {
     let block = vec![0; 16_000];
     let long = [frame(HEADERS, 0, 1, &block), frame(CONTINUATION, 0, 1, &block)].concat();
     assert!(matches!(Peer::new().try_send(&long), Err(Error::Calm(_))));
+}
+
+/// What may happen to an honest client costs it little, what it knows to be wrong costs much.
+#[test]
+fn refused_streams_are_dear_to_who_knows_better() {
+    let most = |peer: &mut Peer, from: u32| {
+        let ended = (from..5_000).find(|n| peer.try_send(&headers(2 * n + 1, true)).is_err());
+        ended.unwrap() - from
+    };
+    let full = |peer: &mut Peer| {
+        for id in [1, 3, 5, 7] {
+            peer.send(&headers(id, true));
+        }
+    };
+    // It may not have read how many there may be.
+    let mut peer = Peer::new();
+    full(&mut peer);
+    assert!((990..1_001).contains(&most(&mut peer, 4)));
+    // It has.
+    let mut peer = Peer::new();
+    peer.send(&frame(SETTINGS, ACK, 0, b""));
+    full(&mut peer);
+    assert!((120..126).contains(&most(&mut peer, 4)));
+    // It has, and has taken all of them back, which it cannot know to be at work still.
+    let mut peer = Peer::new();
+    peer.send(&frame(SETTINGS, ACK, 0, b""));
+    full(&mut peer);
+    for id in [1, 3, 5, 7] {
+        peer.send(&number(RST_STREAM, id, 8));
+    }
+    assert!((990..1_001).contains(&most(&mut peer, 4)));
+    // We are leaving; and GOAWAY tells of no stream that was refused.
+    let mut peer = Peer::new();
+    peer.send(&[frame(SETTINGS, ACK, 0, b""), headers(1, true)].concat());
+    peer.connection.leave("enough");
+    assert!((990..1_001).contains(&most(&mut peer, 1)));
+    peer.connection.fail(Error::Calm("a flood"));
+    assert!(peer.take().ends_with("GOAWAY 1 11"));
+}
+
+#[test]
+fn what_is_taken_of_answers_is_counted() {
+    let mut peer = Peer::new();
+    peer.send(&[setting(4, 10), headers(1, true), headers(3, true)].concat());
+    assert!(peer.answer(1, 100) && peer.answer(3, 100));
+    peer.take();
+    let bytes = |peer: &Peer| (peer.connection.taken_bytes(), peer.connection.unwritten_bytes());
+    assert_eq!(bytes(&peer), (20, 180));
+    peer.send(&number(RST_STREAM, 3, 8));
+    assert_eq!(bytes(&peer), (110, 90), "it does not wait for what it took back");
+    peer.now_ms += 1_000;
+    assert_eq!(peer.connection.expire(peer.now_ms, 1_000, 1_000).answers, 1);
+    assert_eq!(bytes(&peer), (110, 0), "what we throw away it did not take");
 }
 
 #[test]

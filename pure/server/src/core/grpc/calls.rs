@@ -14,15 +14,13 @@ use game::guest::CallContext;
 use game::pairs::Pairs;
 use game::session::Claims;
 use wire::grpc::{self, ACCEPTED, BadMessage, CONTENT_TYPE};
-use wire::http1;
 use wire::http2::{Answer, Fields, Request, Trouble};
 use wire::nakama::api::{Rpc, decode_protobuf, encode};
 
 use super::{Call, Grpc, HEAD_BYTES_MAX, ms};
 use crate::core::Core;
 use crate::core::access::Head;
-use crate::core::answers::{full, is_worth_packing, rpc_error};
-use crate::core::backlog::UNTAKEN_BYTES_MAX;
+use crate::core::answers::rpc_error;
 use crate::core::http::Verified;
 use crate::core::limits::Origin;
 use crate::mail::{Format, Job, Mail, Outcome, RpcJob, Work};
@@ -223,8 +221,7 @@ impl Core {
         self.grpc_run(now, conn, grpc, b"", out);
     }
 
-    /// Answers a call. Who has left much of earlier answers is refused more while clients together
-    /// have too much unsent.
+    /// Answers a call. Who has left much of earlier answers is refused more.
     fn grpc_answer(
         &mut self,
         now: Now,
@@ -233,15 +230,19 @@ impl Core {
         out: &Output<Mail>,
     ) {
         let (stream, metered, ms) = (call.stream, call.metered, ms(now));
-        let has_much = grpc.connection.unwritten_bytes() > UNTAKEN_BYTES_MAX;
-        let (is_full, full) = (has_much && self.is_full(now, 0, out), full());
-        let result = result.and_then(|message| if is_full { Err(&full) } else { Ok(message) });
+        let room = match &result {
+            Ok(message) => self.grpc_may_wait(now, grpc, message.len(), out),
+            // It goes whatever the windows are.
+            Err(_) => Ok(()),
+        };
+        let result = result.and_then(|message| room.as_ref().map(|()| message));
         let content_type = ("content-type", CONTENT_TYPE.as_bytes());
         let ok = (":status", &b"200"[..]);
         match result {
             Ok(message) => {
-                let is_packed = call.takes_gzip && is_worth_packing(message.len());
-                let message = if is_packed { http1::gzip(&message).into() } else { message };
+                let packed = call.takes_gzip.then(|| self.pack(&message)).flatten();
+                let is_packed = packed.is_some();
+                let message = packed.map_or(message, Bytes::from);
                 self.count_response(now, metered, (200, message.len()));
                 let head = [ok, content_type, ("grpc-encoding", &b"gzip"[..])];
                 let head = if is_packed { &head[..] } else { &head[..2] };
