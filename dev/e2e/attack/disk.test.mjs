@@ -71,6 +71,18 @@ test("a full disk acknowledges nothing, is said once a second, and is over when 
       return answer;
     };
     assert.equal((await write()).status, 200);
+    // Of a function the whole answer is an error, although its own call went well.
+    const call = () =>
+      http(server, "POST", "/v2/rpc/e2e_slow?unwrap", {
+        headers: bearer(session),
+        body: JSON.stringify({ ms: 0, writes: true }),
+      });
+    const rows = async () => {
+      const listed = await http(server, "POST", "/v2/rpc/e2e_count_slow?unwrap", { headers: bearer(session) });
+      assert.equal(listed.status, 200, listed.text);
+      return listed.json.count;
+    };
+    assert.equal((await call()).status, 200);
 
     await fill(join(disk.outside, "fill"));
     const began = Date.now();
@@ -79,6 +91,9 @@ test("a full disk acknowledges nothing, is said once a second, and is over when 
     // The log of the database may have had room left in its file.
     assert.ok(refused.length > 1_000, `${refused.length} of ${answers.length} refused`);
     assert.ok(refused.every(({ status, json }) => status === 500 && json.code === 13), refused[0].text);
+    const calls = await inParallel(200, 4, call);
+    assert.ok(calls.every(({ status, json }) => status === 500 && json.code === 13), calls[0].text);
+    assert.equal(await rows(), 1);
     assert.notEqual((await newPlayer(server).catch((error) => error)).status, 200);
     // What is there can be read.
     const account = await http(server, "GET", "/v2/account", { headers: bearer(session) });
@@ -93,8 +108,10 @@ test("a full disk acknowledges nothing, is said once a second, and is over when 
     await rm(join(disk.outside, "fill"));
     await until(async () => (await write()).status === 200);
     await newPlayer(server);
+    assert.equal((await call()).status, 200);
     await server.kill();
     server = await start();
+    assert.equal(await rows(), 2);
     const read = (keys) =>
       http(server, "POST", "/v2/storage", {
         headers: bearer(session),

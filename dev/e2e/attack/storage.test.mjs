@@ -1,6 +1,6 @@
 /**
  * Clients who write as much as one call may, over and over: a neighbour who registers and logs in beside them waits
- * for one such call at most, however many accounts send them.
+ * for one such call at most, however many accounts send them. And functions that compute after they have written.
  */
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
@@ -55,4 +55,18 @@ test("calls that delete a thousand objects each", throngOnly, async () => {
     assert.ok(answers.every(({ status }) => status === 200));
   };
   await besideNeighbour(server, harm, KINDS);
+});
+
+// What a function has written is committed with the next ones': until then its thread keeps others from writing.
+test("functions that write and then compute", throngOnly, async () => {
+  const call = (at) =>
+    http(server, "POST", "/v2/rpc/e2e_slow?unwrap", {
+      headers: bearer(writers[at % WRITERS]),
+      body: JSON.stringify({ ms: 400, writes: true }),
+    });
+  const harm = async () => {
+    const answers = await inParallel(20, 4, call);
+    assert.ok(answers.every(({ status }) => status === 200), answers[0].text);
+  };
+  await besideNeighbour(server, harm, { kinds: ["register", "authenticate"], caseMs: 60_000 });
 });

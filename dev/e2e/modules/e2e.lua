@@ -58,10 +58,19 @@ end
 
 -- Keeps the processor busy for the given time; used to see what a slow call holds up.
 local function slow(_ctx, payload)
-  local until_ms = nk.time() + decoded(payload).ms
+  local wish = decoded(payload)
+  local until_ms = nk.time() + wish.ms
+  if wish.writes then
+    nk.storage_write({ { collection = "slow", key = nk.uuid_v4(), value = { ms = wish.ms } } })
+  end
   while nk.time() < until_ms do
   end
   return "{}"
+end
+
+-- How many objects "e2e_slow" has written.
+local function count_slow(_ctx, _payload)
+  return nk.json_encode({ count = #nk.storage_list(nil, "slow", 100) })
 end
 
 local function create_match(_ctx, payload)
@@ -169,6 +178,7 @@ for id, fn in pairs({
   e2e_wrong_type = wrong_type,
   e2e_markup = markup,
   e2e_slow = slow,
+  e2e_count_slow = count_slow,
   e2e_create_match = create_match,
   e2e_create_unknown_match = create_unknown_match,
   e2e_list_matches = list_matches,

@@ -32,7 +32,7 @@ use game::host::Meter;
 use mlua::Lua;
 
 use crate::failure::NO_MEMORY;
-use crate::vm;
+use crate::{lend, vm};
 
 /// Looks at the clock once in this many ticks: a tick costs about 20 ns, a look 30 ns.
 const TICKS_PER_LOOK: u32 = 16;
@@ -55,6 +55,9 @@ const BLOCKED_PER_BUDGET: u64 = 2;
 /// Where nothing tells how long a thread waited for a processor, the wall clock counts this much
 /// less than the CPU's.
 const WALL_PER_BUDGET: u64 = 10;
+
+/// A script that computes lets others write at least this often, however much it has written before.
+const REST_NS: u64 = 250_000;
 
 /// What a script is told once its time is over.
 const OUT_OF_TIME: &str = "out of time";
@@ -79,6 +82,8 @@ struct Call {
     allowed: Cell<Allowed>,
     ticks: Cell<u32>,
     steps_left: Cell<u32>,
+    /// When the database is asked next whether others are to write.
+    rest_ns: Cell<u64>,
     /// When the wall clock makes the next look at the other clocks worthwhile.
     look_ns: Cell<u64>,
     budget_ns: Cell<u64>,
@@ -125,6 +130,7 @@ thread_local! {
             allowed: Cell::new(Allowed { time_ms: 0, memory_bytes: 0, is_match: false }),
             ticks: Cell::new(0),
             steps_left: Cell::new(STEPS_PER_LOOK),
+            rest_ns: Cell::new(0),
             look_ns: Cell::new(u64::MAX),
             budget_ns: Cell::new(u64::MAX),
             start: Cell::new(Reading { wall_ns: 0, cpu_ns: 0, waited_ns: None }),
@@ -314,6 +320,11 @@ impl Call {
             return true;
         }
         let wall_ns = CLOCKS.with(Clocks::wall_ns);
+        if wall_ns >= self.rest_ns.get() {
+            self.rest_ns.set(wall_ns + REST_NS);
+            // Not while a function of the host runs: that looks after itself.
+            let _ = lend::host(|host| host.db().rest(false));
+        }
         if wall_ns < self.look_ns.get() {
             return false;
         }

@@ -15,6 +15,7 @@ mod copy;
 mod error;
 mod failure;
 mod functions;
+mod group;
 mod guest;
 mod lock;
 mod log;

@@ -94,6 +94,11 @@ impl WriteLock {
         }
     }
 
+    /// Whether somebody waits for it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.queue().waiting.is_empty()
+    }
+
     /// Hands the lock to whose turn it is.
     pub(crate) fn release(&self) {
         let mut queue = self.queue();

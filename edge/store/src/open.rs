@@ -5,7 +5,7 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use game::db::{DbError, GuestBudget};
 use game::schema::{MIGRATIONS, Migration};
@@ -67,6 +67,8 @@ impl Default for StoreSettings {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) lock: Arc<WriteLock>,
+    /// The server's connection that writes, while nobody holds the write lock.
+    writer: Mutex<Option<Connection>>,
     pub(crate) patience: Patience,
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) timer: Timer,
@@ -87,6 +89,18 @@ impl Shared {
             checkpoints.listen(&mut conn)?;
         }
         Ok(conn)
+    }
+
+    /// The connection that writes, for whoever has just got the write lock.
+    pub(crate) fn take_writer(&self) -> Option<Connection> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        debug_assert!(writer.is_some(), "it comes with the lock");
+        writer
+    }
+
+    /// Gives it back, before the lock.
+    pub(crate) fn give_writer(&self, writer: Connection) {
+        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
     }
 
     pub(crate) fn is_file(&self) -> bool {
@@ -111,6 +125,11 @@ impl Shared {
         if let Some(checkpoints) = &self.checkpoints {
             checkpoints.copy_if_long(conn);
         }
+    }
+
+    /// Whether there is a log, that is, a disk.
+    pub(crate) fn has_log(&self) -> bool {
+        self.log.is_some()
     }
 
     /// Whether all that was committed is on the disk.
@@ -302,8 +321,13 @@ fn share(path: &Path, is_file: bool, own: OwnTables) -> Result<Shared, OpenError
         path: path.to_owned(),
         cause: format!("its log cannot be opened: {cause}"),
     })?;
+    let mut writer = connect(path, is_file).map_err(|error| failure(path, &error))?;
+    if let Some(checkpoints) = &checkpoints {
+        checkpoints.listen(&mut writer).map_err(|error| failure(path, &error))?;
+    }
     Ok(Shared {
         lock,
+        writer: Mutex::new(Some(writer)),
         patience: Patience::default(),
         reporter,
         timer: Timer::start().map_err(no_thread)?,

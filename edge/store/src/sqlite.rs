@@ -1,16 +1,20 @@
 //! One thread's connection: `game::db::Database` on SQLite. Statements are prepared once and kept;
 //! parameters are bound by their number (`$1` is the first, wherever it stands); rows are lent.
 //!
-//! The server's statements and those of scripts have a connection each (`guest.rs`); that of
-//! scripts is opened when there is the first.
+//! SQLite's connections are three. Each thread has one to read with, and one for the statements of
+//! its scripts (`guest.rs`), opened when there is the first. The third is the process' only one that
+//! writes for the server, and comes with the write lock: SQLite forgets all pages of a connection
+//! when another one has committed, so that threads with connections of their own would read most of
+//! what they change anew each time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use game::db::{Database, DbError, GuestBudget, Param, Row};
-use rusqlite::{CachedStatement, Connection, Statement};
+use rusqlite::{Connection, Statement};
 
+use crate::group::Group;
 use crate::guest::{Each, Guest};
 use crate::lock::Writer;
 use crate::open::Shared;
@@ -23,14 +27,25 @@ const BEGIN_PATIENCE: Duration = Duration::from_secs(10);
 /// Nothing was written, so that it can hardly fail, and nothing is lost if it does.
 const END_READING: &str = "COMMIT";
 
+/// What a transaction is within a group of commits (`group.rs`).
+const BEGIN_JOINED: &str = "SAVEPOINT joined";
+const KEEP_JOINED: &str = "RELEASE joined";
+const UNDO_JOINED: &str = "ROLLBACK TO joined";
+
 /// A connection. A transaction that is open when it is dropped is rolled back.
 pub struct Sqlite {
+    /// To read with.
     conn: Connection,
-    shared: Arc<Shared>,
+    /// To write with: here while this thread holds the write lock.
+    writer: Option<Connection>,
+    pub(crate) shared: Arc<Shared>,
     path: PathBuf,
     budget: GuestBudget,
     guest: Option<Guest>,
-    is_open: bool,
+    /// Whether a transaction of [`Database::begin`] is open. With one, or with a group, this
+    /// connection holds the write lock.
+    pub(crate) is_open: bool,
+    pub(crate) group: Group,
     /// Whether a transaction that only reads is open.
     is_reading: bool,
     /// SQLite has rolled the open transaction back by itself, as it does when the disk fails.
@@ -54,11 +69,13 @@ impl Sqlite {
     ) -> Self {
         Self {
             conn,
+            writer: None,
             shared,
             path,
             budget,
             guest: None,
             is_open: false,
+            group: Group::Never,
             is_reading: false,
             is_lost: false,
             is_touched: false,
@@ -74,31 +91,38 @@ impl Sqlite {
         let run = self
             .shared
             .patience
-            .take(&self.conn, || self.conn.prepare_cached("BEGIN IMMEDIATE")?.raw_execute());
+            .take(self.conn(), || self.conn().prepare_cached("BEGIN IMMEDIATE")?.raw_execute());
         run.map(drop).map_err(|error| self.sort(&error))
     }
 
     /// Ends what [`Sqlite::begin_writing`] began, before the write lock is let go.
-    fn end_writing(&self, is_well: bool) -> Result<(), DbError> {
+    pub(crate) fn end_writing(&self, is_well: bool) -> Result<(), DbError> {
         let committed =
             if is_well { self.shared.committing(|| self.control("COMMIT")) } else { Ok(()) };
-        if !self.conn.is_autocommit() {
+        if !self.conn().is_autocommit() {
             // A failed commit leaves the transaction open; nobody could finish it.
             let _ = self.control("ROLLBACK");
         }
-        self.shared.copy_if_long(&self.conn);
+        self.shared.copy_if_long(self.conn());
         // Not acknowledged, if there is no file any more that holds it.
         committed.and_then(|()| self.shared.check_file())
     }
 
     /// Runs a statement about the transaction itself.
     fn control(&self, sql: &str) -> Result<(), DbError> {
-        let run = self.conn.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
+        let run = self.conn().prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
         run.map(drop).map_err(|error| self.sort(&error))
     }
 
-    fn acquire(&self) -> Result<(), DbError> {
+    /// The connection for the next statement: with the write lock the one that writes, which alone
+    /// sees what is not committed yet.
+    fn conn(&self) -> &Connection {
+        self.writer.as_ref().unwrap_or(&self.conn)
+    }
+
+    fn acquire(&mut self) -> Result<(), DbError> {
         if self.shared.lock.acquire(Writer::Server, BEGIN_PATIENCE) {
+            self.writer = self.shared.take_writer();
             return Ok(());
         }
         let patience_s = BEGIN_PATIENCE.as_secs();
@@ -107,23 +131,77 @@ impl Sqlite {
         Err(self.shared.reporter.machine("the database is busy", &cause))
     }
 
+    /// Lets the write lock go.
+    pub(crate) fn release(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            self.shared.give_writer(writer);
+        }
+        self.shared.lock.release();
+    }
+
     /// Ends the transaction for this connection, however it ended in the database.
     fn close(&mut self) {
+        debug_assert!(!self.has_joined(), "the lock is the group's");
         if std::mem::take(&mut self.is_open) {
-            self.shared.lock.release();
+            self.release();
         }
         self.is_lost = false;
     }
 
-    fn check_lost(&mut self) -> Result<(), DbError> {
-        if self.is_open && !self.is_lost && self.conn.is_autocommit() {
-            self.is_lost = true;
+    /// Whether the open transaction is part of a group, which may be lost already.
+    fn has_joined(&self) -> bool {
+        self.is_open && matches!(self.group, Group::Open(_) | Group::Failed)
+    }
+
+    /// Ends a transaction that joined a group.
+    fn end_joined(&mut self, is_well: bool) -> Result<(), DbError> {
+        let ended = self.check_lost().and_then(|()| {
+            let undone = if is_well { Ok(()) } else { self.control(UNDO_JOINED) };
+            undone.and_then(|()| self.control(KEEP_JOINED))
+        });
+        if ended.is_err() && self.is_grouped() {
+            let _ = self.control("ROLLBACK");
+            self.lose_group();
         }
+        self.is_open = false;
+        self.is_lost = false;
+        ended
+    }
+
+    /// SQLite may have rolled back by itself what is open.
+    fn look_for_loss(&mut self) {
+        if (self.is_open || self.is_grouped()) && !self.is_lost && self.conn().is_autocommit() {
+            self.is_lost = self.is_open;
+            if self.is_grouped() {
+                self.lose_group();
+            }
+        }
+    }
+
+    fn check_lost(&mut self) -> Result<(), DbError> {
+        self.look_for_loss();
         if self.is_lost {
             // Why is in the log: the statement that lost it has said so.
             return Err(DbError::Machine("the transaction was rolled back".into()));
         }
         Ok(())
+    }
+
+    fn is_readonly(&self, sql: &str) -> Result<bool, DbError> {
+        let statement = self.conn.prepare_cached(sql).map_err(|error| self.sort(&error))?;
+        Ok(statement.readonly())
+    }
+
+    fn step<T>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        act: impl FnOnce(&mut Statement<'_>) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, DbError> {
+        let prepared = self.conn().prepare_cached(sql);
+        let mut statement = prepared.map_err(|error| self.sort(&error))?;
+        bind(&mut statement, params, |error| self.sort(error))?;
+        act(&mut statement).map_err(|error| self.sort(&error))
     }
 
     /// Runs a statement with the write lock held, if it writes and no transaction is open.
@@ -137,30 +215,31 @@ impl Sqlite {
         if self.is_lost {
             self.check_lost()?;
         }
-        if !self.is_open && !self.is_reading {
-            self.shared.glance_at_file()?;
-        }
-        let mut statement = self.conn.prepare_cached(sql).map_err(|error| self.sort(&error))?;
-        bind(&mut statement, params, |error| self.sort(error))?;
-        let locks = !self.is_open && !statement.readonly();
-        if locks {
-            if self.is_reading {
-                self.control(END_READING)?;
-                self.is_reading = false;
+        if !self.is_open {
+            self.end_old_group();
+            self.check_group()?;
+            if !self.is_reading && !self.is_grouped() {
+                self.shared.glance_at_file()?;
             }
-            self.acquire()?;
         }
-        let begun = if locks { self.begin_writing() } else { Ok(()) };
-        let mut result =
-            begun.and_then(|()| act(&mut statement).map_err(|error| self.sort(&error)));
-        drop::<CachedStatement<'_>>(statement);
+        let holds = self.is_open || self.is_grouped();
+        let locks = !holds && !self.is_readonly(sql)?;
         if locks {
-            result = self.end_writing(result.is_ok()).and(result);
-            self.shared.lock.release();
+            self.end_reading()?;
+            self.acquire()?;
+            if let Err(error) = self.begin_writing() {
+                self.release();
+                return Err(error);
+            }
         }
-        if self.is_open && self.conn.is_autocommit() {
-            self.is_lost = true;
+        let mut result = self.step(sql, params, act);
+        if locks && result.is_ok() {
+            result = self.commit_or_gather().and(result);
+        } else if locks {
+            let _ = self.end_writing(false);
+            self.release();
         }
+        self.look_for_loss();
         result
     }
 
@@ -174,6 +253,8 @@ impl Sqlite {
         if self.is_open {
             return Err(DbError::Statement("a transaction of the server is open".into()));
         }
+        // It has a connection of its own, and is to see what was written until now.
+        self.end_group()?;
         // What the script writes, the server's next query on this thread is to see.
         self.end_reading()?;
         self.is_touched = true;
@@ -193,6 +274,10 @@ impl Drop for Sqlite {
         if self.is_open {
             let _ = self.rollback();
         }
+        if self.is_grouped() {
+            let _ = self.control("ROLLBACK");
+            self.lose_group();
+        }
     }
 }
 
@@ -201,11 +286,18 @@ impl Database for Sqlite {
         if self.is_open {
             return Err(DbError::Statement("a transaction is open already".into()));
         }
+        self.end_old_group();
+        self.check_group()?;
+        if self.is_grouped() {
+            self.control(BEGIN_JOINED)?;
+            self.is_open = true;
+            return Ok(());
+        }
         self.end_reading()?;
         self.shared.check_file()?;
         self.acquire()?;
         if let Err(error) = self.begin_writing() {
-            self.shared.lock.release();
+            self.release();
             return Err(error);
         }
         self.is_open = true;
@@ -217,17 +309,51 @@ impl Database for Sqlite {
         if !self.is_open {
             return Err(DbError::Statement("no transaction is open".into()));
         }
-        let kept = self.check_lost();
-        let ended = self.end_writing(kept.is_ok());
-        self.close();
-        kept.and(ended)
+        if self.has_joined() {
+            self.shared.reporter.stats.db_commits_grouped.up();
+            return self.end_joined(true);
+        }
+        if let Err(lost) = self.check_lost() {
+            let _ = self.end_writing(false);
+            self.close();
+            return Err(lost);
+        }
+        self.is_open = false;
+        self.commit_or_gather()
+    }
+
+    fn group_commits(&mut self) {
+        // In memory, where readers wait for writers, there is no wait to share.
+        if self.group == Group::Never && self.shared.has_log() {
+            self.group = Group::None;
+        }
+    }
+
+    fn commit_group(&mut self) -> Result<(), DbError> {
+        self.end_group()
+    }
+
+    fn rest(&mut self, is_for_long: bool) {
+        if self.is_open {
+            return;
+        }
+        if is_for_long {
+            let _ = self.end_group();
+        } else {
+            self.end_old_group();
+        }
     }
 
     fn is_synced(&self) -> bool {
-        !self.is_touched || self.shared.is_synced()
+        let is_told = matches!(self.group, Group::Never | Group::None);
+        is_told && (!self.is_touched || self.shared.is_synced())
     }
 
     fn sync(&mut self) {
+        debug_assert!(!self.is_grouped(), "a group is committed before it is synced");
+        if self.group == Group::Failed {
+            self.group = Group::None;
+        }
         if !self.is_synced() {
             self.shared.sync();
         }
@@ -238,7 +364,10 @@ impl Database for Sqlite {
         if !self.is_open {
             return Err(DbError::Statement("no transaction is open".into()));
         }
-        let result = if self.conn.is_autocommit() { Ok(()) } else { self.control("ROLLBACK") };
+        if self.has_joined() {
+            return self.end_joined(false);
+        }
+        let result = if self.conn().is_autocommit() { Ok(()) } else { self.control("ROLLBACK") };
         self.close();
         result
     }
@@ -248,7 +377,7 @@ impl Database for Sqlite {
     }
 
     fn begin_reading(&mut self) -> Result<(), DbError> {
-        if !self.is_open && !self.is_reading {
+        if !self.is_open && !self.is_reading && !self.is_grouped() {
             self.shared.glance_at_file()?;
             self.control("BEGIN DEFERRED")?;
             self.is_reading = true;

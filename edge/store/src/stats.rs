@@ -61,6 +61,8 @@ counters! {
     db_lock_timeouts,
     /// Transactions not begun because another process held the database.
     db_busy,
+    /// Transactions of scripts that joined the commit of the one before.
+    db_commits_grouped,
     /// Times that the disk was waited for, so that what was committed until then is durable.
     db_syncs,
     /// Times that the log was copied back into the database's file.

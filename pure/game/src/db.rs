@@ -148,6 +148,26 @@ pub trait Database {
     /// Whether [`Database::sync`] would have nothing to do.
     fn is_synced(&self) -> bool;
 
+    /// From now on commits may gather: [`Database::commit`] returns, later queries of this connection
+    /// see what was written, and others see it and find it kept after [`Database::commit_group`].
+    /// For whoever tells nobody of a commit before that.
+    fn group_commits(&mut self) {}
+
+    /// Makes the commits that have gathered, if any have. To be called before anybody is told of one,
+    /// and before [`Database::sync`].
+    ///
+    /// # Errors
+    /// [`DbError::Machine`]: of the commits since the last [`Database::sync`] some have not happened.
+    /// Until it is called again, nothing else is possible here.
+    fn commit_group(&mut self) -> Result<(), DbError> {
+        Ok(())
+    }
+
+    /// Commits that have gathered keep other writers waiting: makes them if that has been so for long,
+    /// or if something that takes long comes next. If it fails, [`Database::commit_group`] says so.
+    /// Does nothing within a transaction.
+    fn rest(&mut self, _is_for_long: bool) {}
+
     /// Gives the transaction up.
     ///
     /// # Errors

@@ -256,6 +256,13 @@ impl Resources {
         Some((to, std::mem::take(&mut self.events)))
     }
 
+    /// Forgets what others were to be told, because what it was about has not happened.
+    pub(crate) fn say_nothing(&mut self) {
+        self.severed = Severed::default();
+        self.notices.clear();
+        self.events.clear();
+    }
+
     /// Keeps notifications until rooms are told of them.
     pub(crate) fn notify(&mut self, sent: Sent) {
         self.notifications_forgotten += sent.forgotten;

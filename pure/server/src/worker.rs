@@ -21,7 +21,7 @@ use std::sync::Arc;
 use event::{Ask, ConnId, Handler, Input, Now, Output, ThreadId};
 use game::api::{self, Effect};
 use game::db::DbError;
-use game::error::ApiError;
+use game::error::{ApiError, Code};
 use game::guest::{ScriptError, ScriptFailure, Scripts};
 use game::session::{Claims, Signer};
 
@@ -94,6 +94,9 @@ impl Worker {
         let mut resources = context.resources;
         resources.directory.set_list_steps_max(settings.matches.list_steps_max);
         resources.listen(context.scripts.registered());
+        if matches!(me, WorkerAddress::Caller(_)) {
+            resources.db.group_commits();
+        }
         Self {
             me,
             incoming: VecDeque::new(),
@@ -272,8 +275,12 @@ impl Worker {
     /// One commit for all jobs of the batch, and the disk has it. If it fails, none of them has
     /// happened.
     fn finish_batch(&mut self) {
-        if self.commit().is_err() {
+        let committed = self.commit().and_then(|()| {
+            self.resources.db.commit_group().inspect_err(|_| self.stats.db_commit_errors.up())
+        });
+        if committed.is_err() {
             self.fail_all();
+            self.resources.say_nothing();
         }
         self.waits_since_ns = None;
         self.resources.db.sync();
@@ -294,6 +301,7 @@ impl Worker {
     /// written, or seen what is not on the disk yet: then it waits for the disk with those of the
     /// next calls. The core is woken at the end of the turn, or looks by itself before.
     fn finish_call(&mut self, now: Now, out: &mut Output<Mail>) {
+        self.resources.db.rest(false);
         if self.resources.db.is_synced() {
             self.finish_batch();
             self.post(now, out, false);
@@ -429,17 +437,28 @@ impl Handler for Worker {
 
 /// What is answered when the database did not keep what a call has done.
 fn fail(outcome: &mut Outcome) {
-    if let Outcome::Api(result) = outcome {
-        *result = Err(ApiError::internal("database error"));
+    let text = "database error";
+    match outcome {
+        Outcome::Api(result) => *result = Err(ApiError::internal(text)),
+        Outcome::Users(result) => *result = Err(ApiError::internal(text)),
+        Outcome::Rpc(result) => *result = Err(script_error(Code::Internal, text)),
+        Outcome::Before(result) => *result = Err(script_error(Code::Internal, text)),
+        // Nobody is answered.
+        Outcome::After | Outcome::Shutdown => {}
     }
 }
 
 /// What is said of a function that answers with more than a client may get at once.
 fn answer_too_large(bytes_max: usize) -> ScriptError {
     let error = ApiError::answer_too_large(bytes_max);
+    script_error(error.code, &error.message)
+}
+
+/// An error of the server's in a script's place.
+fn script_error(code: Code, message: &str) -> ScriptError {
     ScriptError {
-        code: u8::try_from(error.code.number()).unwrap_or(13),
-        message: error.message.into_owned(),
+        code: u8::try_from(code.number()).unwrap_or(13),
+        message: message.to_owned(),
         location: String::new(),
         kind: ScriptFailure::Raised,
     }

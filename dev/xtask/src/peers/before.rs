@@ -177,14 +177,16 @@ impl Bench {
     /// Both at once. Who starts first, and has the lower port, changes from round to round.
     fn round(&self, row: &Row, round: usize) -> anyhow::Result<[Record; 2]> {
         let order = if round.is_multiple_of(2) { [1, 0] } else { [0, 1] };
-        // Held until both are known, so that they differ.
-        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0"));
-        let mut ports = [0; 2];
+        // The lowest and the highest of some, so that neither is the one below the other, where a
+        // server has its gRPC.
+        let free = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0"));
+        let mut ports = [0; 4];
         for (port, free) in ports.iter_mut().zip(&free) {
             *port = free.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?.local_addr()?.port();
         }
         drop(free);
         ports.sort_unstable();
+        let ports = [ports[0], ports[3]];
         let mut running = Vec::new();
         for (place, which) in order.into_iter().enumerate() {
             running.push((place, which, self.start(row, which, ports[place])?));

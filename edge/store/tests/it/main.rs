@@ -8,6 +8,7 @@ mod accounts;
 mod crash;
 mod database;
 mod friends;
+mod group;
 mod guest;
 mod notifications;
 mod opening;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use uuid::Uuid;
 
 use super::Meter;
-use crate::guest::HostError;
+use crate::guest::{Host, HostError};
 use crate::value::Value;
 
 /// The arguments of one call. Indices count from 0, argument numbers in texts from 1.
@@ -55,12 +55,13 @@ impl<'a> Args<'a> {
     }
 
     /// For what is slow on purpose, as password hashing is: it cannot be interrupted, and in a
-    /// match it would stop all matches of the room.
+    /// match it would stop all matches of the room. Nobody waits for what was written meanwhile.
     ///
     /// # Errors
     /// Others wait for this thread.
-    pub fn slowly(&self) -> Result<(), HostError> {
+    pub fn slowly(&self, host: &mut dyn Host) -> Result<(), HostError> {
         if !self.meter.keeps_others_waiting() {
+            host.db().rest(true);
             return Ok(());
         }
         Err(HostError::new(format!(

@@ -108,14 +108,19 @@ pub(super) fn bcrypt_hash(
     args: &Args<'_>,
     plain: &[u8],
 ) -> Result<String, HostError> {
-    args.slowly()?;
+    args.slowly(host)?;
     let hash = bcrypt::hash_with_salt(plain, BCRYPT_COST, host.random().bytes())
         .map_err(|error| HostError::new(format!("error hashing input: {error}")))?;
     Ok(hash.format_for_version(bcrypt::Version::TwoA))
 }
 
-pub(super) fn bcrypt_compare(args: &Args<'_>, hash: &str, plain: &[u8]) -> Result<bool, HostError> {
-    args.slowly()?;
+pub(super) fn bcrypt_compare(
+    host: &mut dyn Host,
+    args: &Args<'_>,
+    hash: &str,
+    plain: &[u8],
+) -> Result<bool, HostError> {
+    args.slowly(host)?;
     let cost = hash.split('$').nth(2).and_then(|cost| cost.parse().ok()).unwrap_or(0);
     if cost > BCRYPT_COST_MAX {
         return Err(HostError::new(format!(

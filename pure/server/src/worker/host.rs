@@ -51,6 +51,8 @@ impl WorkerHost<'_> {
             Some(News::Cache(_)) | None => false,
         };
         // Who is asked may tell others of what was written.
+        let committed = self.resources.db.commit_group();
+        committed.map_err(|error| RoomError::Failed(error.to_string()))?;
         self.resources.db.sync();
         // What the worker has to say already is said before the question.
         let mut before = Output::default();

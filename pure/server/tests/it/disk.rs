@@ -2,7 +2,7 @@
 //! wait.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use game::db::{Database, DbError, Param, Row};
 use store::Sqlite;
@@ -13,6 +13,8 @@ use crate::rig::{Client, Plan, Rig, request};
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     syncs: AtomicU64,
+    /// What has gathered is not committed.
+    is_full: AtomicBool,
 }
 
 /// A connection to a database in memory that needs to be synced as if it were on a disk.
@@ -30,6 +32,13 @@ impl Database for OnDisk {
     fn commit(&mut self) -> Result<(), DbError> {
         self.is_dirty = true;
         self.db.commit()
+    }
+
+    fn commit_group(&mut self) -> Result<(), DbError> {
+        if self.is_dirty && self.disk.is_full.load(Ordering::Relaxed) {
+            return Err(DbError::Machine("disk full".into()));
+        }
+        self.db.commit_group()
     }
 
     fn sync(&mut self) {
@@ -144,4 +153,26 @@ fn a_call_that_writes_nothing_does_not_wait() {
     let before = disk.syncs();
     assert_eq!(rig.rpc("echo", "b"), "b");
     assert_eq!(disk.syncs(), before);
+}
+
+/// Each was told that its write went well, and none of it has happened.
+#[test]
+fn calls_whose_commits_are_not_made_are_answered_with_an_error() {
+    let disk = Arc::new(Disk::default());
+    let rig = rig(&disk);
+    for payload in ["a", "b"] {
+        assert_eq!(rig.rpc("write", payload), payload);
+    }
+    disk.is_full.store(true, Ordering::Relaxed);
+    let clients: Vec<Client> =
+        (0..3).map(|from| call(&rig, from, "write", &format!("key-{from}"))).collect();
+    rig.settle();
+    for client in clients {
+        let answer = String::from_utf8(rig.take(client)).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+        assert!(answer.contains("database error"), "{answer}");
+    }
+    assert_eq!(rig.rpc("echo", "c"), "c", "who wrote nothing is answered");
+    disk.is_full.store(false, Ordering::Relaxed);
+    assert_eq!(rig.rpc("write", "d"), "d");
 }

@@ -82,7 +82,7 @@ functions! {
             email: text_or_empty(), password: filled_text("expects password string"),
             username: text_or_empty(), create: flag(true),
         ) -> (user_id: String, username: String, created: bool) = {
-            args.slowly()?;
+            args.slowly(host)?;
             accounts::login(host, |db, newcomer| {
                 if email.is_empty() {
                     return account::authenticate_username(db, &username, &password);
@@ -125,7 +125,7 @@ functions! {
         /// nk.link_email(context.user_id, "ann@example.com", "correct horse")
         /// ```
         built link_email(user_id: user_id(), email: text(), password: text()) = {
-            args.slowly()?;
+            args.slowly(host)?;
             let salt = host.random().bytes();
             accounts::linked(host, |db, now| {
                 link::link_email(db, now, user_id, (&email, &password), salt)

@@ -47,7 +47,7 @@ functions! {
         built bcrypt_compare(
             hash: filled_text("expects string"), plain: filled("expects string"),
         ) -> (same: bool)
-            = crypto::bcrypt_compare(args, &hash, &plain);
+            = crypto::bcrypt_compare(host, args, &hash, &plain);
         /// A bcrypt hash of cost 13. Slow on purpose: it is charged to the call's budget, and
         /// refused in a match.
         /// ```lua
