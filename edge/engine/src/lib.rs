@@ -16,8 +16,8 @@
 //! The one crate with unsafe code, and in it the two drivers and the datagrams, mostly: the ring and
 //! the datagrams lend memory to the kernel (`block`, `uring/`, `datagram/`), and the readiness driver
 //! promises the poller that a registered socket outlives its registration (`poll`). Two calls that ask
-//! the kernel for what it has counted, for the lab, stand in `accounting`; mounts and namespaces of
-//! programs that are started in walls of their own in [`walls`].
+//! the kernel for what it has counted, for the lab, stand in `accounting`, and one that asks when a datagram came in
+//! `stamp`; mounts and namespaces of programs that are started in walls of their own in [`walls`].
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -47,6 +47,9 @@ mod port;
 #[cfg(target_os = "linux")]
 mod realtime;
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "asks for when a datagram came, in a call that no crate here wraps")]
+mod stamp;
+#[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "lends memory to the kernel")]
 mod uring;
 #[cfg(target_os = "linux")]
@@ -67,3 +70,5 @@ pub use namespace::{Namespace, NamespaceError, VethPair, ip};
 pub use reactor::{COUNTERS, Count, CounterInfo, Counters, Limits};
 #[cfg(target_os = "linux")]
 pub use realtime::set_realtime;
+#[cfg(target_os = "linux")]
+pub use stamp::{receive_stamped, stamp_arrivals};

@@ -212,6 +212,12 @@ impl Daemon {
         Stopper(self.sender.clone())
     }
 
+    /// Lets no server begin before somebody asks for it.
+    pub fn hold(&mut self) {
+        let now = Instant::now();
+        self.servers.iter_mut().for_each(|one| one.stop(now));
+    }
+
     /// Its folder.
     #[must_use]
     pub fn folder(&self) -> &Path {

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use lab::measure::Span;
 use serde::{Deserialize, Serialize};
 
+pub use lab::games::query::Query;
 pub use units::{Bytes, Cores, Subnet};
 
 /// Servers of one fleet, at most: an address and a user id for each are set aside.
@@ -145,18 +146,6 @@ impl Ready {
     }
 }
 
-/// The status queries that are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Query {
-    /// `getstatus` of Quake III and what came of it.
-    Quake3,
-    /// Teeworlds 0.7.
-    Teeworlds,
-    /// Source and GoldSrc: `A2S_INFO`.
-    A2s,
-}
-
 /// What becomes of a server that has ended by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -279,7 +268,7 @@ pub fn parse(text: &str) -> Result<Fleet, FleetError> {
 
 impl Fleet {
     /// What the types cannot say.
-    fn check(&self) -> Result<(), FleetError> {
+    pub(crate) fn check(&self) -> Result<(), FleetError> {
         let host = |key, what: String| Err(FleetError::Host { key, what });
         if self.server.is_empty() {
             let what = "no server: write a table that begins with [[server]]".to_owned();

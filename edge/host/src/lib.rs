@@ -5,8 +5,9 @@
 //! no process stands between the two, and none is left when the daemon dies. What happened to each is in
 //! an [`view::Overview`], which the daemon gives over a socket ([`api`]).
 //!
-//! What is deliberately not here: measuring how many servers a machine carries, images, and machines
-//! besides this one. Linux only; elsewhere a fleet's file can be read, and nothing more.
+//! How many of them a machine carries is measured by `lab`, for which [`ramp`] starts and stops them.
+//!
+//! What is deliberately not here: measuring, images, and machines besides this one. Linux only; elsewhere a fleet's file can be read, and nothing more.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +31,7 @@ mod net;
 #[cfg(target_os = "linux")]
 mod process;
 #[cfg(target_os = "linux")]
-mod query;
+pub mod ramp;
 #[cfg(target_os = "linux")]
 mod state;
 

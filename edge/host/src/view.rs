@@ -61,7 +61,7 @@ pub struct Status {
     pub runqueue_wait_ms_per_s: Option<f64>,
     /// Memory in bytes, with files within its walls.
     pub memory_bytes: Option<u64>,
-    /// Ticks that began late; `null` where nobody can know from outside.
+    /// Ticks that began late or were left out, of servers that tell it; `null` where nobody can know.
     pub ticks_late: Option<u64>,
     /// How often it was started again.
     pub restarts: u32,

@@ -2,7 +2,8 @@
 //!
 //! [`load`] drives virtual players against a server and says what an operation cost, how long it
 //! took, and whether the generator itself was in the way. [`ping`] times round trips, connects and
-//! requests one by one, [`flow`] what a path carries and what that costs. This crate may not see
+//! requests one by one, [`flow`] what a path carries and what that costs. [`games`] plays on game servers,
+//! and [`ramp`] finds how many of them a machine carries. This crate may not see
 //! `game` or `server`: it can only measure what a stranger could. [`doctor`] looks at the machine that
 //! it all runs on.
 //!
@@ -14,7 +15,9 @@
 
 pub mod doctor;
 pub mod flow;
+pub mod games;
 pub mod load;
 pub mod measure;
 pub(crate) mod peer;
 pub mod ping;
+pub mod ramp;

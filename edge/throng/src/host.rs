@@ -8,6 +8,10 @@ mod flags;
 #[cfg(target_os = "linux")]
 mod ask;
 #[cfg(target_os = "linux")]
+mod game;
+#[cfg(target_os = "linux")]
+mod ramp;
+#[cfg(target_os = "linux")]
 mod run;
 
 use clap::ArgMatches;
@@ -40,6 +44,8 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     match matches.subcommand() {
         Some(("run", matches)) => run::run(matches),
         Some(("clean", matches)) => run::clean(matches),
+        Some(("game", matches)) => game::run(matches),
+        Some(("ramp", matches)) => ramp::run(matches),
         Some((name, matches)) => ask::run(name, matches),
         None => Ok(crate::EXIT_WRONG),
     }

@@ -42,6 +42,7 @@ const UNSAFE: &[&str] = &[
     "edge/engine/src/memory.rs",
     // Asks the kernel for what it has counted of a thread and of a connection.
     "edge/engine/src/accounting.rs",
+    "edge/engine/src/stamp.rs",
     // Mounts and namespaces, which rustix has only behind a feature, or as an unsafe call.
     "edge/engine/src/walls.rs",
 ];

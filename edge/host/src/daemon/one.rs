@@ -16,6 +16,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use lab::games::query::{ANSWER_BYTES_MAX, Info, Step, ask, take};
 use rustix::process::Signal;
 
 use super::plan::Plan;
@@ -24,7 +25,6 @@ use crate::fleet::{Ready, Restart, Wall};
 use crate::groups::{Groups, Used};
 use crate::logs::Noticed;
 use crate::process::{self, Identity};
-use crate::query::{ANSWER_BYTES_MAX, Info, Step, ask, take};
 use crate::state::Record;
 use crate::view::{State, Status};
 
@@ -594,7 +594,7 @@ impl One {
             cpu_percent: self.rates.cpu_percent,
             runqueue_wait_ms_per_s: self.rates.wait_ms_per_s,
             memory_bytes: self.rates.memory,
-            ticks_late: None,
+            ticks_late: self.info.and_then(|it| it.ticks_late),
             restarts: self.restarts,
             up_s: is_there.then(|| now.duration_since(self.since).as_secs()),
             what: what.trim_start_matches("; ").to_owned(),

@@ -27,6 +27,7 @@ Examples:
   throng host allocate arena      one that is ready, for a match
   throng host stop arena-1
   throng host stop --all          all of them, and the daemon
+  throng host ramp fleet.toml     how many of them does this machine carry?
 
 Without root, --folder names a folder of your own. The guide is docs/host.md."#;
 
@@ -100,6 +101,19 @@ pub fn command() -> Command {
             Command::new("clean")
                 .about("Remove what a daemon left that was killed, its servers included"),
         )
+        .subcommands(measuring())
+}
+
+/// What measures is Linux's as a whole; elsewhere nothing else of it is there.
+#[cfg(target_os = "linux")]
+fn measuring() -> [Command; 2] {
+    [super::ramp::command(), super::game::command()]
+}
+
+/// Likewise.
+#[cfg(not(target_os = "linux"))]
+fn measuring() -> [Command; 0] {
+    []
 }
 
 fn run() -> Command {

@@ -4,6 +4,7 @@
 //! What takes root is passed over without it. Every test has a folder and a network of its own.
 
 mod faults;
+mod ramp;
 mod server;
 mod spy;
 mod traces;

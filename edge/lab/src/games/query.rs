@@ -6,23 +6,44 @@
 //! Source: ioquake3 1.36 `sv_main.c` (getinfo), libtw2 doc/connless.md and packet7.md (Teeworlds 0.7),
 //! developer.valvesoftware.com/wiki/Server_queries (`A2S_INFO`).
 
-use crate::fleet::Query;
+use serde::{Deserialize, Serialize};
+
+use super::reference::protocol::{self, FromServer};
+use super::teeworlds::number;
+
+/// The status queries that are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Query {
+    /// `getstatus` of Quake III and what came of it.
+    Quake3,
+    /// Teeworlds 0.7.
+    Teeworlds,
+    /// Source and GoldSrc: `A2S_INFO`.
+    A2s,
+    /// The reference server of our own, which also tells its late ticks.
+    Throng,
+}
 
 /// Bytes of an answer that are looked at: a datagram without fragments.
-pub(crate) const ANSWER_BYTES_MAX: usize = 1_500;
+pub const ANSWER_BYTES_MAX: usize = 1_500;
 
 /// What a server says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Info {
+pub struct Info {
     /// Players on it, bots included.
-    pub(crate) players: u32,
+    pub players: u32,
     /// How many may be.
-    pub(crate) players_max: u32,
+    pub players_max: u32,
+    /// Ticks that began late or were left out, where the server tells.
+    pub ticks_late: Option<u64>,
+    /// Ticks that were due, likewise.
+    pub ticks: Option<u64>,
 }
 
 /// What is to be done with an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// Send this, and wait for more.
     Send(Vec<u8>),
     /// That is all.
@@ -37,9 +58,11 @@ const OUT_OF_BAND: &[u8] = &[0xff; 4];
 const NO_TOKEN: &[u8] = &[0xff; 4];
 
 /// The first datagram.
-pub(crate) fn ask(query: Query) -> Vec<u8> {
+#[must_use]
+pub fn ask(query: Query) -> Vec<u8> {
     match query {
         Query::Quake3 => [OUT_OF_BAND, b"getinfo throng"].concat(),
+        Query::Throng => protocol::status(),
         Query::A2s => [OUT_OF_BAND, b"TSource Engine Query\0"].concat(),
         Query::Teeworlds => {
             // A control packet: request a token. It is padded so that the answer is the smaller one.
@@ -51,9 +74,11 @@ pub(crate) fn ask(query: Query) -> Vec<u8> {
 }
 
 /// What an answer means.
-pub(crate) fn take(query: Query, answer: &[u8]) -> Step {
+#[must_use]
+pub fn take(query: Query, answer: &[u8]) -> Step {
     let info = match query {
         Query::Quake3 => quake3(answer),
+        Query::Throng => throng(answer),
         Query::A2s => match answer.strip_prefix(OUT_OF_BAND) {
             Some([b'A', challenge @ ..]) if challenge.len() == 4 => {
                 return Step::Send([&*ask(query), challenge].concat());
@@ -80,7 +105,8 @@ fn quake3(answer: &[u8]) -> Option<Info> {
         let pair = words.chunks(2).find(|pair| pair.first() == Some(&key))?;
         pair.get(1)?.trim().parse().ok()
     };
-    Some(Info { players: value("clients")?, players_max: value("sv_maxclients").unwrap_or(0) })
+    let (players, players_max) = (value("clients")?, value("sv_maxclients").unwrap_or(0));
+    Some(Info { players, players_max, ..Info::default() })
 }
 
 /// A text up to its zero byte, and the rest.
@@ -101,24 +127,8 @@ fn a2s(answer: &[u8]) -> Option<Info> {
         rest = text(rest)?.1;
     }
     let [players, players_max, ..] = rest.get(skipped..)? else { return None };
-    Some(Info { players: u32::from(*players), players_max: u32::from(*players_max) })
-}
-
-/// A number of one to five bytes; the first has a sign and six bits. Source: libtw2 doc/int.md.
-fn number(bytes: &[u8]) -> Option<(i32, &[u8])> {
-    let (first, mut rest) = bytes.split_first()?;
-    let mut value = u32::from(first & 0x3f);
-    let (mut more, mut shift) = (first & 0x80 != 0, 6);
-    while more {
-        let (byte, after) = rest.split_first()?;
-        if shift > 27 {
-            return None;
-        }
-        value |= u32::from(byte & 0x7f) << shift;
-        (more, shift, rest) = (byte & 0x80 != 0, shift + 7, after);
-    }
-    let value = value.cast_signed();
-    Some((if first & 0x40 != 0 { !value } else { value }, rest))
+    let (players, players_max) = (u32::from(*players), u32::from(*players_max));
+    Some(Info { players, players_max, ..Info::default() })
 }
 
 fn teeworlds(answer: &[u8]) -> Option<Info> {
@@ -133,18 +143,33 @@ fn teeworlds(answer: &[u8]) -> Option<Info> {
         (*it, rest) = number(rest)?;
     }
     let [_, _, _, _, clients, clients_max] = numbers.map(|it| u32::try_from(it).unwrap_or(0));
-    Some(Info { players: clients, players_max: clients_max })
+    Some(Info { players: clients, players_max: clients_max, ..Info::default() })
+}
+
+fn throng(answer: &[u8]) -> Option<Info> {
+    let Some(FromServer::Told(told)) = protocol::from_server(answer) else { return None };
+    Some(Info {
+        players: told.players,
+        players_max: told.players_max,
+        ticks_late: Some(told.late + told.missed),
+        ticks: Some(told.due),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Info, Query, Step, ask, number, take};
+    use super::super::reference::protocol;
+    use super::{Info, Query, Step, ask, take};
+
+    fn info(players: u32, players_max: u32) -> Step {
+        Step::Done(Info { players, players_max, ..Info::default() })
+    }
 
     #[test]
     fn quake3_says_its_players() {
         let answer = b"\xff\xff\xff\xffinfoResponse\n\\challenge\\throng\\protocol\\71\\clients\\8\
             \\mapname\\oa_dm1\\sv_maxclients\\16\\hostname\\a";
-        assert_eq!(take(Query::Quake3, answer), Step::Done(Info { players: 8, players_max: 16 }));
+        assert_eq!(take(Query::Quake3, answer), info(8, 16));
         for answer in [&b""[..], b"\xff\xff\xff\xffinfoResponse\n", b"\xff\xff\xff\xffprint\nno"] {
             assert_eq!(take(Query::Quake3, answer), Step::Ignore);
         }
@@ -155,9 +180,9 @@ mod tests {
         let Step::Send(again) = take(Query::A2s, b"\xff\xff\xff\xffAabcd") else { panic!() };
         assert_eq!(again, [&*ask(Query::A2s), b"abcd"].concat());
         let source = b"\xff\xff\xff\xffI\x11name\0map\0folder\0game\0\x0a\x00\x07\x20\x01d";
-        assert_eq!(take(Query::A2s, source), Step::Done(Info { players: 7, players_max: 32 }));
+        assert_eq!(take(Query::A2s, source), info(7, 32));
         let old = b"\xff\xff\xff\xffm1.2.3.4:5\0name\0map\0folder\0game\0\x03\x10";
-        assert_eq!(take(Query::A2s, old), Step::Done(Info { players: 3, players_max: 16 }));
+        assert_eq!(take(Query::A2s, old), info(3, 16));
         assert_eq!(take(Query::A2s, b"\xff\xff\xff\xffI\x11name\0map"), Step::Ignore);
     }
 
@@ -167,27 +192,17 @@ mod tests {
         let token = b"\x04\x00\x00thrg\x05wxyz";
         let Step::Send(again) = take(Query::Teeworlds, token) else { panic!() };
         assert_eq!(again, b"\x21wxyzthrg\xff\xff\xff\xffgie3\x01");
-        let info = b"\x21thrgwxyz\xff\xff\xff\xffinf3\x010.7.5\0n\0h\0dm1\0DM\0\x00\x01\x02\x08\x03\x90\x01";
-        let wanted = Info { players: 3, players_max: 80 };
-        assert_eq!(take(Query::Teeworlds, info), Step::Done(wanted));
-        assert_eq!(take(Query::Teeworlds, &info[..30]), Step::Ignore);
+        let answer = b"\x21thrgwxyz\xff\xff\xff\xffinf3\x010.7.5\0n\0h\0dm1\0DM\0\x00\x01\x02\x08\x03\x90\x01";
+        assert_eq!(take(Query::Teeworlds, answer), info(3, 80));
+        assert_eq!(take(Query::Teeworlds, &answer[..30]), Step::Ignore);
         assert_eq!(take(Query::Teeworlds, b"\x04\x00\x00else\x05wxyz"), Step::Ignore);
     }
 
     #[test]
-    fn numbers_are_as_teeworlds_packs_them() {
-        for (bytes, value) in [
-            (&[0x00][..], 0),
-            (&[0x3f], 63),
-            (&[0x80, 0x01], 64),
-            (&[0x40], -1),
-            (&[0x90, 0x01], 80),
-            (&[0xbf, 0xff, 0xff, 0xff, 0x0f], i32::MAX),
-        ] {
-            assert_eq!(number(bytes).unwrap(), (value, &[][..]), "{bytes:?}");
-        }
-        for bytes in [&[][..], &[0x80], &[0x80; 9]] {
-            assert!(number(bytes).is_none());
-        }
+    fn the_reference_server_tells_its_late_ticks() {
+        let told = protocol::Told { players: 3, due: 90, late: 4, missed: 2, ..Default::default() };
+        let Step::Done(info) = take(Query::Throng, &protocol::told(&told)) else { panic!() };
+        assert_eq!((info.players, info.ticks, info.ticks_late), (3, Some(90), Some(6)));
+        assert_eq!(take(Query::Throng, &protocol::full()), Step::Ignore);
     }
 }
