@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::JoinHandle;
 
-use event::{Ask, Handler, Now, ThreadId, Urgency};
+use event::{Handler, Now, Requester, ThreadId, Urgency};
 use polling::Poller;
 use reactor::{Counters, Limits, Plain, Process, Reactor, Scarce};
 use socket2::SockRef;
@@ -19,7 +19,7 @@ use crate::mailbox::{Bed, Exchange, Mailbox, Parker, Place, Wake};
 use crate::poll::Poll;
 use crate::port::Ports;
 #[cfg(target_os = "linux")]
-use crate::uring::{Bell, Uring};
+use crate::uring::{EventFd, Uring};
 
 /// Mail that a thread's mailbox holds unless its plan says otherwise.
 const MAILBOX_MAX: usize = 16_384;
@@ -31,14 +31,14 @@ pub struct Start<M> {
     /// The time at the start.
     pub now: Now,
     /// For asking other threads; plain threads only.
-    pub ask: Option<Box<dyn Ask<M>>>,
+    pub requester: Option<Box<dyn Requester<M>>>,
 }
 
 /// Builds a handler on its thread, so that it may own what cannot move between threads.
 type Build<M> = Box<dyn FnOnce(Start<M>) -> Box<dyn Handler<Mail = M>> + Send>;
 
 /// What kind of thread it is.
-pub enum Kind {
+pub enum ThreadKind {
     /// Owns sockets and never blocks.
     Core {
         /// What it accepts from, in the order of `ListenerId`; may be empty.
@@ -55,7 +55,7 @@ pub struct ThreadPlan<M> {
     /// Its name, for people and debuggers; systems show 15 bytes of it.
     pub name: String,
     /// What kind it is.
-    pub kind: Kind,
+    pub kind: ThreadKind,
     /// The processor it is to run on, counted from 0; `None` for any.
     pub pin: Option<usize>,
     /// Mail it can have waiting; more is refused, and its sender told.
@@ -74,14 +74,14 @@ impl<M> ThreadPlan<M> {
         H: Handler<Mail = M> + 'static,
         B: FnOnce(Start<M>) -> H + Send + 'static,
     {
-        Self::new(name.into(), Kind::Core { listeners, sockets: Vec::new() }, build)
+        Self::new(name.into(), ThreadKind::Core { listeners, sockets: Vec::new() }, build)
     }
 
     /// The same core thread with bound sockets for datagrams (see [`crate::bind_udp`]). A plain
     /// thread owns no sockets, and stays as it is.
     #[must_use]
     pub fn with_sockets(mut self, bound: Vec<UdpSocket>) -> Self {
-        if let Kind::Core { sockets, .. } = &mut self.kind {
+        if let ThreadKind::Core { sockets, .. } = &mut self.kind {
             *sockets = bound;
         }
         self
@@ -93,10 +93,10 @@ impl<M> ThreadPlan<M> {
         H: Handler<Mail = M> + 'static,
         B: FnOnce(Start<M>) -> H + Send + 'static,
     {
-        Self::new(name.into(), Kind::Plain, build)
+        Self::new(name.into(), ThreadKind::Plain, build)
     }
 
-    fn new<H, B>(name: String, kind: Kind, build: B) -> Self
+    fn new<H, B>(name: String, kind: ThreadKind, build: B) -> Self
     where
         H: Handler<Mail = M> + 'static,
         B: FnOnce(Start<M>) -> H + Send + 'static,
@@ -188,25 +188,28 @@ impl<M: Send + 'static> Engine<M> {
         let driver = choose(self.choice)?;
         let clock = Clock::start();
         let mut boxes = Vec::with_capacity(self.plans.len());
-        let mut seats = Vec::with_capacity(self.plans.len());
+        let mut sleepers = Vec::with_capacity(self.plans.len());
         for plan in self.plans {
-            let (seat, waker) = Seat::new(&plan, driver)
+            let (sleeper, waker) = Sleeper::new(&plan, driver)
                 .map_err(|error| StartError::Thread { name: plan.name.clone(), error })?;
             boxes.push(Mailbox::new(plan.mailbox_max, waker));
-            seats.push((plan, seat));
+            sleepers.push((plan, sleeper));
         }
         let exchange = Arc::new(Exchange { boxes });
         let mut running = Running {
             driver,
             exchange: exchange.clone(),
-            threads: Vec::with_capacity(seats.len()),
+            threads: Vec::with_capacity(sleepers.len()),
         };
-        let cores = seats.iter().filter(|(plan, _)| matches!(plan.kind, Kind::Core { .. })).count();
-        for (id, (mut plan, seat)) in (0..).zip(seats) {
+        let cores = sleepers
+            .iter()
+            .filter(|(plan, _)| matches!(plan.kind, ThreadKind::Core { .. }))
+            .count();
+        for (id, (mut plan, sleeper)) in (0..).zip(sleepers) {
             plan.threads_with_sockets = cores;
             let home = Home { exchange: exchange.clone(), me: ThreadId(id), clock };
             let name = plan.name.clone();
-            match spawn(plan, seat, home) {
+            match spawn(plan, sleeper, home) {
                 Ok(thread) => running.threads.push(thread),
                 Err(error) => {
                     running.stop();
@@ -239,26 +242,26 @@ fn choose(choice: DriverChoice) -> Result<DriverChoice, StartError> {
 }
 
 /// What a thread sleeps on; made before any thread runs, so that all can wake all.
-enum Seat {
+enum Sleeper {
     #[cfg(target_os = "linux")]
-    Ring(Arc<Bell>),
+    Ring(Arc<EventFd>),
     Poller(Arc<Poller>),
     Parker(Arc<Parker>),
 }
 
-impl Seat {
+impl Sleeper {
     fn new<M>(plan: &ThreadPlan<M>, driver: DriverChoice) -> io::Result<(Self, Box<dyn Wake>)> {
         match (&plan.kind, driver) {
-            (Kind::Plain, _) => {
+            (ThreadKind::Plain, _) => {
                 let parker = Arc::new(Parker::default());
                 Ok((Self::Parker(parker.clone()), Box::new(parker)))
             }
             #[cfg(target_os = "linux")]
-            (Kind::Core { .. }, DriverChoice::Uring) => {
-                let bell = Arc::new(Bell::new()?);
-                Ok((Self::Ring(bell.clone()), Box::new(bell)))
+            (ThreadKind::Core { .. }, DriverChoice::Uring) => {
+                let eventfd = Arc::new(EventFd::new()?);
+                Ok((Self::Ring(eventfd.clone()), Box::new(eventfd)))
             }
-            (Kind::Core { .. }, _) => {
+            (ThreadKind::Core { .. }, _) => {
                 let poller = Arc::new(Poller::new()?);
                 Ok((Self::Poller(poller.clone()), Box::new(poller)))
             }
@@ -274,12 +277,16 @@ struct Home<M> {
 }
 
 /// Starts one thread and waits until it has what it needs of the system.
-fn spawn<M: Send + 'static>(plan: ThreadPlan<M>, seat: Seat, home: Home<M>) -> io::Result<Thread> {
+fn spawn<M: Send + 'static>(
+    plan: ThreadPlan<M>,
+    sleeper: Sleeper,
+    home: Home<M>,
+) -> io::Result<Thread> {
     let name = plan.name.clone();
     let (ready, is_ready) = mpsc::sync_channel(1);
     let handle = std::thread::Builder::new().name(plan.name.clone()).spawn(move || {
         pin(&plan);
-        let result = run(plan, seat, home, &ready);
+        let result = run(plan, sleeper, home, &ready);
         if let Err(error) = &result {
             tracing::error!(%error, "a thread failed");
         }
@@ -295,16 +302,16 @@ fn spawn<M: Send + 'static>(plan: ThreadPlan<M>, seat: Seat, home: Home<M>) -> i
 
 fn run<M: Send + 'static>(
     plan: ThreadPlan<M>,
-    seat: Seat,
+    sleeper: Sleeper,
     home: Home<M>,
     ready: &SyncSender<()>,
 ) -> io::Result<()> {
     let Home { exchange, me, clock } = home;
-    let mut start = Start { thread: me, now: clock.now(), ask: None };
+    let mut start = Start { thread: me, now: clock.now(), requester: None };
     let process: Rc<dyn Process<M>> = Rc::new(Place::new(exchange, me));
     let (listeners, sockets) = match plan.kind {
-        Kind::Core { listeners, sockets } => (listeners, sockets),
-        Kind::Plain => (Vec::new(), Vec::new()),
+        ThreadKind::Core { listeners, sockets } => (listeners, sockets),
+        ThreadKind::Plain => (Vec::new(), Vec::new()),
     };
     let ports = u16::try_from(sockets.len()).map_err(io::Error::other)?;
     for listener in &listeners {
@@ -317,14 +324,14 @@ fn run<M: Send + 'static>(
         (plan.build)(start)
     };
     let mut limits = plan.limits;
-    match seat {
-        Seat::Parker(parker) => {
+    match sleeper {
+        Sleeper::Parker(parker) => {
             let mut plain = Plain::new(process, Rc::new(Bed { parker, clock }));
-            start.ask = Some(plain.asker());
+            start.requester = Some(plain.requester());
             plain.run(build(start));
             Ok(())
         }
-        Seat::Poller(poller) => {
+        Sleeper::Poller(poller) => {
             let driver = Poll::new(poller, listeners, Ports::open(sockets)?, &limits, clock)?;
             let files = connections_by_files(plan.threads_with_sockets);
             limits.connections_max = limits.connections_max.min(files);
@@ -334,8 +341,8 @@ fn run<M: Send + 'static>(
             reactor::run(reactor.with_sockets(ports), driver)
         }
         #[cfg(target_os = "linux")]
-        Seat::Ring(bell) => {
-            let driver = Uring::new(bell, listeners, Ports::open(sockets)?, &mut limits, clock)?;
+        Sleeper::Ring(eventfd) => {
+            let driver = Uring::new(eventfd, listeners, Ports::open(sockets)?, &mut limits, clock)?;
             let bounded_by = scarce(&plan.limits, &limits);
             let handler = build(start);
             let reactor = Reactor::new(handler, clock.now(), limits, bounded_by, process);

@@ -60,7 +60,7 @@ pub mod walls;
 pub use accounting::{TCP_INFO_BYTES, Usage, tcp_info, thread_usage};
 pub use choice::{BadChoice, DriverChoice, Missing, probe};
 pub use engine::{
-    Engine, Kind, Running, Start, StartError, ThreadCounters, ThreadFailed, ThreadPlan,
+    Engine, Running, Start, StartError, ThreadCounters, ThreadFailed, ThreadKind, ThreadPlan,
 };
 #[cfg(unix)]
 pub use files::raise_file_limit;

@@ -434,9 +434,9 @@ impl<M: Send + 'static> Driver<M> for Poll {
         &mut self,
         net: &mut Net<M>,
         mut patience: Option<Duration>,
-        gather: bool,
+        coalesce: bool,
     ) -> io::Result<Now> {
-        if let (true, Some(nap)) = (gather, patience) {
+        if let (true, Some(nap)) = (coalesce, patience) {
             net.counters.add(Count::SystemCalls, 1);
             std::thread::sleep(nap);
             patience = Some(Duration::ZERO);

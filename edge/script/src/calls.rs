@@ -199,14 +199,14 @@ impl Calls {
         let mode = context.execution_mode;
         let (first, second) = arguments;
         let running = budget::begin(limits.allowed());
-        let pace = self.vm.begin_pace();
+        let pacing = self.vm.begin_gc_pacing();
         let returned = lend::lend(host, || {
             self.call.call::<Outcome>((
                 function, first, second, mode, packed, expiry, vars, headers, params,
             ))
         });
         let settled = settle(running, limits, returned);
-        self.vm.end_pace(pace);
+        self.vm.end_gc_pacing(pacing);
         self.vm.clear_up().map_err(|error| failure::internal(limits, &error))?;
         self.vm.count_memory();
         settled.map(|(value, ..)| value)

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use game::guest::Finding;
-use game::host::{Kind, find, functions};
+use game::host::{FunctionKind, find, functions};
 use game::nearest::did_you_mean;
 use mlua::{Table, Value as LuaValue};
 
@@ -191,8 +191,8 @@ fn members(modules: &[(&str, &str, &Facts)], found: &mut Vec<Finding>) {
         .collect();
     for (name, places) in gather(modules, uses, |it| !defined.contains(it.name.as_str())) {
         match find(name).map(|function| function.kind) {
-            Some(Kind::Built(_) | Kind::Language(_)) => {}
-            Some(Kind::Missing) => {
+            Some(FunctionKind::Built(_) | FunctionKind::Language(_)) => {}
+            Some(FunctionKind::Missing) => {
                 let text = format!("nk.{name} is not built yet: calling it is an error");
                 found.push(places.finding(false, &text));
             }

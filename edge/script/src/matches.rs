@@ -154,10 +154,10 @@ impl LuaMatch {
             limits.memory_setting = ALL_MEMORY;
         }
         let running = budget::begin(limits.allowed());
-        let pace = self.vm.begin_pace();
+        let pacing = self.vm.begin_gc_pacing();
         let returned = lend::lend(host, || function.call::<Outcome>(arguments));
         let result = settle(running, &limits, returned);
-        self.vm.end_pace(pace);
+        self.vm.end_gc_pacing(pacing);
         if matches!(&result, Err(error) if error.kind == game::guest::ScriptFailure::OutOfMemory) {
             self.vm.recover_memory();
         } else if is_less {

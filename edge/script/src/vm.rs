@@ -63,7 +63,7 @@ pub(crate) struct Vm {
 /// What the call around this one, if there is one, is told of its VM's collector.
 #[derive(Debug)]
 #[must_use = "the call around this one has lost its watch"]
-pub(crate) struct Pace {
+pub(crate) struct GcPacing {
     outer_bytes: Option<usize>,
 }
 
@@ -132,8 +132,8 @@ pub(crate) fn collect_closely(lua: &Lua) {
 }
 
 fn set_goal(lua: &Lua, goal_percent: i32) {
-    let pace = GcIncParams::default().goal(goal_percent).step_size(GC_STEP_KB);
-    lua.gc_set_mode(GcMode::Incremental(pace));
+    let pacing = GcIncParams::default().goal(goal_percent).step_size(GC_STEP_KB);
+    lua.gc_set_mode(GcMode::Incremental(pacing));
 }
 
 impl Vm {
@@ -203,16 +203,16 @@ impl Vm {
     }
 
     /// Tells this thread, before a call, whether the VM's collector is lazy. To be ended with
-    /// [`Self::end_pace`], because calls of several VMs may be under way.
-    pub(crate) fn begin_pace(&self) -> Pace {
+    /// [`Self::end_gc_pacing`], because calls of several VMs may be under way.
+    pub(crate) fn begin_gc_pacing(&self) -> GcPacing {
         let outer_bytes = budget::hurry_at_bytes();
         let hurry_at_bytes = self.memory_max_bytes / LAZY_PART * 2;
         budget::set_hurry_at_bytes(self.is_lazy.get().then_some(hurry_at_bytes));
-        Pace { outer_bytes }
+        GcPacing { outer_bytes }
     }
 
     /// Lets the collector be lazy after a call if the VM holds little, and work closely if not.
-    pub(crate) fn end_pace(&self, pace: Pace) {
+    pub(crate) fn end_gc_pacing(&self, pacing: GcPacing) {
         let (used_bytes, lazy_bytes) = (self.lua.used_memory(), self.memory_max_bytes / LAZY_PART);
         let is_lazy = self.is_lazy.get() && budget::hurry_at_bytes().is_some();
         let stays_lazy = used_bytes < if is_lazy { lazy_bytes * 2 } else { lazy_bytes };
@@ -228,7 +228,7 @@ impl Vm {
             collect_closely(&self.lua);
         }
         self.is_lazy.set(stays_lazy);
-        budget::set_hurry_at_bytes(pace.outer_bytes);
+        budget::set_hurry_at_bytes(pacing.outer_bytes);
     }
 
     /// Tells what the VM holds now, for the limit on all VMs together.

@@ -402,8 +402,8 @@ fn worker(
         WorkerAddress::Events(_) => "events".to_owned(),
     };
     let build = move |start: Start<Mail>| {
-        let ask = start.ask.unwrap_or_else(|| Box::new(server::worker::NoAsk));
-        Worker::new(me, topology, settings, stats, context, ask)
+        let requester = start.requester.unwrap_or_else(|| Box::new(server::worker::NoRequester));
+        Worker::new(me, topology, settings, stats, context, requester)
     };
     ThreadPlan::plain(name, build)
 }

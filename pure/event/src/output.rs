@@ -44,8 +44,8 @@ pub enum Op<M> {
     OutputMax { conn: ConnId, bytes: usize },
     /// Move how long a peer may take too little of what was sent.
     OutputPatience { conn: ConnId, ms: u32 },
-    /// Move how long events may gather.
-    Gather { ns: u64 },
+    /// Move how long events may coalesce.
+    Coalesce { ns: u64 },
     /// Send this range of the arena as one datagram.
     SendDatagram { socket: SocketId, to: SocketAddr, range: Range<usize> },
     /// Connect to an address.
@@ -180,10 +180,10 @@ impl<M> Output<M> {
         self.ops.push(Op::OutputPatience { conn, ms });
     }
 
-    /// Sets how long a core may let events gather after a turn of which nothing came but
+    /// Sets how long a core may let events coalesce after a turn of which nothing came but
     /// [`Output::mail_lazy`]: fewer and fuller turns, for messages that wait for a tick anyway.
-    pub fn gather(&mut self, ns: u64) {
-        self.ops.push(Op::Gather { ns });
+    pub fn coalesce(&mut self, ns: u64) {
+        self.ops.push(Op::Coalesce { ns });
     }
 
     /// Sends `bytes` to `to` as one datagram of a socket of this thread, at the end of the turn and
@@ -341,7 +341,7 @@ impl<M> Output<M> {
 
     /// When the handler wants to be woken, if it has said so since the output was last drained.
     #[must_use]
-    pub fn wake_wish(&self) -> Option<Now> {
+    pub fn wake_time(&self) -> Option<Now> {
         self.wake.map(|mono_ns| Now { mono_ns, unix_ms: 0 })
     }
 }
@@ -408,11 +408,11 @@ mod tests {
     #[test]
     fn a_wish_to_be_woken_is_told_once_and_replaces_the_one_before() {
         let mut out: Output<()> = Output::default();
-        assert!(out.is_empty() && out.take_wake().is_none() && out.wake_wish().is_none());
+        assert!(out.is_empty() && out.take_wake().is_none() && out.wake_time().is_none());
         out.wake_at(Some(5));
         out.wake_at(Some(6));
         assert!(!out.is_empty());
-        assert_eq!(out.wake_wish().map(|now| now.mono_ns), Some(6));
+        assert_eq!(out.wake_time().map(|now| now.mono_ns), Some(6));
         assert_eq!((out.take_wake(), out.take_wake()), (Some(Some(6)), None));
         out.wake_at(None);
         assert_eq!(out.take_wake(), Some(None));
@@ -430,7 +430,7 @@ mod tests {
         out.reading(A, false);
         out.output_max(A, 5);
         out.output_patience(A, 6);
-        out.gather(7);
+        out.coalesce(7);
         out.cancel_connect(attempt);
         out.stop_accepting();
         out.stop();
@@ -443,7 +443,7 @@ mod tests {
             format!("Reading {{ {a}, on: false }}"),
             format!("OutputMax {{ {a}, bytes: 5 }}"),
             format!("OutputPatience {{ {a}, ms: 6 }}"),
-            "Gather { ns: 7 }".into(),
+            "Coalesce { ns: 7 }".into(),
             format!("CancelConnect {{ attempt: {attempt:?} }}"),
             "StopAccepting".into(),
             "Stop".into(),

@@ -13,7 +13,7 @@
 //! [`atomically`]. What was read before the transaction was opened may be stale and is read again.
 
 mod authenticate;
-pub(crate) mod disguise;
+pub(crate) mod generated_name;
 mod identity;
 
 use event::Now;
@@ -22,7 +22,7 @@ use wire::nakama::{Timestamp, api};
 
 pub(crate) use authenticate::hash_password;
 pub use authenticate::{
-    Login, Newcomer, PASSWORD_COST, authenticate_custom, authenticate_device, authenticate_email,
+    Login, NewAccount, PASSWORD_COST, authenticate_custom, authenticate_device, authenticate_email,
     authenticate_username, id_of_login,
 };
 pub use identity::{CustomId, DeviceId, Email, Password, Username};

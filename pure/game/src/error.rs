@@ -88,8 +88,8 @@ impl ApiError {
     }
 }
 
-impl From<wire::query::QueryError> for ApiError {
-    fn from(error: wire::query::QueryError) -> Self {
+impl From<wire::query::QueryStringError> for ApiError {
+    fn from(error: wire::query::QueryStringError) -> Self {
         Self::invalid(error.to_string())
     }
 }

@@ -15,7 +15,7 @@ use crate::value::Value;
 
 /// Which handler an event is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum EventKind {
     /// Of a client or a script.
     Custom,
     /// A socket has opened.
@@ -24,7 +24,7 @@ pub enum Kind {
     SessionEnd,
 }
 
-impl Kind {
+impl EventKind {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Custom, Self::SessionStart, Self::SessionEnd];
 
@@ -54,9 +54,9 @@ pub struct Event {
 
 /// An event on its way to its handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct EventJob {
     /// Which handler.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// What has happened.
     pub event: Event,
     /// To whom; no user if a script says so.

@@ -39,7 +39,7 @@ pub const METADATA_BYTES_MAX: usize = 16 * 1024;
 
 /// What one user is to another; the number is the API's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum FriendState {
     /// A friend.
     Friend = 0,
     /// Whom the user has invited.
@@ -50,12 +50,16 @@ pub enum State {
     Blocked = 3,
 }
 
-impl State {
+impl FriendState {
     /// The state of a number, 0–3.
     #[must_use]
     pub fn from_number(number: i64) -> Option<Self> {
-        const ALL: [State; 4] =
-            [State::Friend, State::InvitationSent, State::InvitationReceived, State::Blocked];
+        const ALL: [FriendState; 4] = [
+            FriendState::Friend,
+            FriendState::InvitationSent,
+            FriendState::InvitationReceived,
+            FriendState::Blocked,
+        ];
         usize::try_from(number).ok().and_then(|number| ALL.get(number).copied())
     }
 }
@@ -66,7 +70,7 @@ pub struct Friend {
     /// The other user.
     pub user: User,
     /// What the other user is.
-    pub state: State,
+    pub state: FriendState,
     /// When that last changed, unix milliseconds.
     pub update_time_ms: i64,
     /// JSON text of an object that only the owner of the edge sees.
@@ -166,16 +170,16 @@ fn add_one(
     metadata: &str,
 ) -> Result<Added, Failure> {
     let (own, others) = (state(db, user_id, friend)?, state(db, friend, user_id)?);
-    if own == Some(State::InvitationReceived) && others == Some(State::InvitationSent) {
+    if own == Some(FriendState::InvitationReceived) && others == Some(FriendState::InvitationSent) {
         let merged = merge(&metadata_of(db, user_id, friend)?, metadata);
         check_metadata(&merged)?;
-        set_state(db, now, (user_id, friend), State::Friend)?;
+        set_state(db, now, (user_id, friend), FriendState::Friend)?;
         check_own(db, user_id)?;
-        set_state(db, now, (friend, user_id), State::Friend)?;
+        set_state(db, now, (friend, user_id), FriendState::Friend)?;
         set_metadata(db, user_id, friend, &merged)?;
         return Ok(Added::Told(code::FRIEND_ACCEPT));
     }
-    if own.is_some() || others == Some(State::Blocked) {
+    if own.is_some() || others == Some(FriendState::Blocked) {
         return Ok(Added::Nothing);
     }
     if is_flooded(db, friend)? {
@@ -186,8 +190,8 @@ fn add_one(
     }
     count_own(db, now, user_id)?;
     let metadata = if metadata.is_empty() { "{}" } else { metadata };
-    insert(db, now, (user_id, friend), State::InvitationSent, metadata)?;
-    insert(db, now, (friend, user_id), State::InvitationReceived, "{}")?;
+    insert(db, now, (user_id, friend), FriendState::InvitationSent, metadata)?;
+    insert(db, now, (friend, user_id), FriendState::InvitationReceived, "{}")?;
     Ok(Added::Told(code::FRIEND_REQUEST))
 }
 
@@ -205,11 +209,11 @@ pub fn delete(
     let deleted = atomically(db, |db| {
         let mut drafts = Vec::new();
         for friend in each_once(friends) {
-            let own = delete_edge(db, (user_id, friend), State::Blocked)?;
+            let own = delete_edge(db, (user_id, friend), FriendState::Blocked)?;
             if own {
                 count(db, now, user_id, -1)?;
             }
-            let others = delete_edge(db, (friend, user_id), State::InvitationReceived)?;
+            let others = delete_edge(db, (friend, user_id), FriendState::InvitationReceived)?;
             if others {
                 count(db, now, friend, -1)?;
             }
@@ -236,16 +240,16 @@ pub fn block(
 ) -> Result<(), ApiError> {
     let blocked = atomically(db, |db| {
         for friend in each_once(friends) {
-            if set_state(db, now, (user_id, friend), State::Blocked)? {
+            if set_state(db, now, (user_id, friend), FriendState::Blocked)? {
                 check_own(db, user_id)?;
             } else {
                 if !user::is_there(db, friend)? {
                     continue;
                 }
                 count_own(db, now, user_id)?;
-                insert(db, now, (user_id, friend), State::Blocked, "{}")?;
+                insert(db, now, (user_id, friend), FriendState::Blocked, "{}")?;
             }
-            if delete_edge(db, (friend, user_id), State::InvitationReceived)? {
+            if delete_edge(db, (friend, user_id), FriendState::InvitationReceived)? {
                 count(db, now, friend, -1)?;
             }
         }
@@ -322,10 +326,10 @@ fn params(edge: &Edge) -> [Param<'_>; 2] {
     [Param::Blob(edge.0.as_bytes()), Param::Blob(edge.1.as_bytes())]
 }
 
-fn state(db: &mut dyn Database, from: Uuid, to: Uuid) -> Result<Option<State>, DbError> {
+fn state(db: &mut dyn Database, from: Uuid, to: Uuid) -> Result<Option<FriendState>, DbError> {
     let mut found = None;
     let sql = "SELECT state FROM friend WHERE user_id = $1 AND friend_id = $2";
-    db.query(sql, &params(&(from, to)), &mut |row| found = State::from_number(row.int(0)))?;
+    db.query(sql, &params(&(from, to)), &mut |row| found = FriendState::from_number(row.int(0)))?;
     Ok(found)
 }
 
@@ -349,7 +353,12 @@ fn set_metadata(
 }
 
 /// Whether there was such an edge.
-fn set_state(db: &mut dyn Database, now: Now, edge: Edge, state: State) -> Result<bool, DbError> {
+fn set_state(
+    db: &mut dyn Database,
+    now: Now,
+    edge: Edge,
+    state: FriendState,
+) -> Result<bool, DbError> {
     let [from, to] = params(&edge);
     let sql = "UPDATE friend SET state = $3, update_time = $4 \
         WHERE user_id = $1 AND friend_id = $2";
@@ -361,7 +370,7 @@ fn insert(
     db: &mut dyn Database,
     now: Now,
     edge: Edge,
-    state: State,
+    state: FriendState,
     metadata: &str,
 ) -> Result<(), DbError> {
     let [from, to] = params(&edge);
@@ -372,7 +381,7 @@ fn insert(
 }
 
 /// Deletes an edge whose state is not above `state_max`; tells whether there was one.
-fn delete_edge(db: &mut dyn Database, edge: Edge, state_max: State) -> Result<bool, DbError> {
+fn delete_edge(db: &mut dyn Database, edge: Edge, state_max: FriendState) -> Result<bool, DbError> {
     let [from, to] = params(&edge);
     let sql = "DELETE FROM friend WHERE user_id = $1 AND friend_id = $2 AND state <= $3";
     Ok(db.execute(sql, &[from, to, Param::Int(state_max as i64)])? > 0)
@@ -433,7 +442,7 @@ fn read_friend(row: &dyn Row) -> (Friend, i64) {
     const FIRST: usize = user::COLUMNS_COUNT;
     let friend = Friend {
         user: user::read_user(row),
-        state: State::from_number(row.int(FIRST)).unwrap_or(State::Blocked),
+        state: FriendState::from_number(row.int(FIRST)).unwrap_or(FriendState::Blocked),
         update_time_ms: row.int(FIRST + 1),
         metadata: row.text(FIRST + 2).to_owned(),
     };

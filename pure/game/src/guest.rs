@@ -239,7 +239,7 @@ pub trait Scripts {
     ) -> Result<(), ScriptError>;
 
     /// Runs the function that is registered for something that has happened, such as `shutdown` or
-    /// [`crate::events::Kind::handler`], with what is to be known of it; nothing, if there is none.
+    /// [`crate::events::EventKind::handler`], with what is to be known of it; nothing, if there is none.
     ///
     /// # Errors
     /// [`ScriptError`], for the log.

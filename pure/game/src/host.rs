@@ -36,7 +36,7 @@ mod wallet;
 use smallvec::SmallVec;
 
 pub use args::Args;
-pub use declare::{Argument, Doc, Need, Outcome, ValueType};
+pub use declare::{Argument, Doc, Need, ReturnValue, ValueType};
 pub use meter::{Meter, Unmetered};
 pub use table::{AREAS, Area};
 
@@ -57,14 +57,14 @@ pub struct HostFunction {
     /// What it does.
     pub run: Run,
     /// Whether it works, and what a reader must know of it.
-    pub kind: Kind,
+    pub kind: FunctionKind,
     /// Whether it runs a callback of a match before it returns.
     pub calls_a_match: bool,
 }
 
 /// Whether a function works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FunctionKind {
     /// It does what it says.
     Built(Doc),
     /// Each script language binds it itself; `run` only says that this was forgotten.
@@ -84,8 +84,8 @@ impl HostFunction {
     #[must_use]
     pub fn doc(&self) -> Option<&Doc> {
         match &self.kind {
-            Kind::Built(doc) | Kind::Language(doc) => Some(doc),
-            Kind::Missing => None,
+            FunctionKind::Built(doc) | FunctionKind::Language(doc) => Some(doc),
+            FunctionKind::Missing => None,
         }
     }
 

@@ -9,7 +9,7 @@
 //! because ids begin with the time, and one of `user_device`. The devices of a user are listed in
 //! `users.devices` too, so that no third tree is needed to find them; emails and custom ids are
 //! indexed only where there is one, and names only where somebody has chosen one: those made for
-//! nameless users (`generated` is 1) can be turned back into ids (`account/disguise.rs`).
+//! nameless users (`generated` is 1) can be turned back into ids (`account/generated_name.rs`).
 
 /// One step.
 #[derive(Clone, Copy, Debug)]

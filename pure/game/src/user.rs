@@ -3,7 +3,7 @@
 use uuid::Uuid;
 use wire::nakama::{Timestamp, api};
 
-use crate::account::disguise;
+use crate::account::generated_name;
 use crate::db::{Database, DbError, Param, Row};
 
 /// The public part of an account. Empty texts are unset.
@@ -76,7 +76,7 @@ pub(crate) fn is_there(db: &mut dyn Database, user_id: Uuid) -> Result<bool, DbE
 
 /// Finds names that somebody has chosen.
 const ID_BY_CHOSEN: &str = "SELECT id FROM users WHERE username = $1 AND generated IS NULL";
-/// Finds names that were made of ids; see `account::disguise`.
+/// Finds names that were made of ids; see `account::generated_name`.
 const ID_BY_GENERATED: &str = "SELECT id FROM users WHERE id >= $2 AND id <= $3 \
     AND username = $1 AND generated = 1";
 
@@ -95,7 +95,7 @@ pub(crate) fn owner_of_generated(
     db: &mut dyn Database,
     username: &str,
 ) -> Result<Option<Uuid>, DbError> {
-    let Some((first, last)) = disguise::ids(username) else { return Ok(None) };
+    let Some((first, last)) = generated_name::ids(username) else { return Ok(None) };
     let bounds = [Param::Blob(first.as_bytes()), Param::Blob(last.as_bytes())];
     let mut id = None;
     let params = [Param::Text(username), bounds[0], bounds[1]];

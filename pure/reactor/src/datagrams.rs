@@ -55,14 +55,14 @@ impl Bundle<'_> {
 
 /// What is known of a bundle; its bytes lie behind those of the one before.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct Queued {
     to: SocketAddr,
     bytes: u32,
     segment: u16,
     count: u16,
 }
 
-impl Kept {
+impl Queued {
     /// Whether one more datagram goes with these.
     fn takes(&self, to: SocketAddr, len: u16) -> bool {
         let is_full_so_far = self.bytes == u32::from(self.segment) * u32::from(self.count);
@@ -79,7 +79,7 @@ impl Kept {
 #[derive(Debug, Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
-    bundles: Vec<Kept>,
+    bundles: Vec<Queued>,
     datagrams: u64,
 }
 
@@ -117,7 +117,7 @@ impl Outbox {
                 last.count += 1;
             }
             _ => {
-                self.bundles.push(Kept { to, bytes: u32::from(len), segment: len, count: 1 });
+                self.bundles.push(Queued { to, bytes: u32::from(len), segment: len, count: 1 });
             }
         }
     }
@@ -127,7 +127,7 @@ impl Outbox {
         self.bundles.clear();
         self.datagrams = 0;
         self.bytes.shrink_to(KEPT_BYTES_MAX);
-        self.bundles.shrink_to(KEPT_BYTES_MAX / size_of::<Kept>());
+        self.bundles.shrink_to(KEPT_BYTES_MAX / size_of::<Queued>());
     }
 }
 

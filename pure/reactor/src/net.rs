@@ -21,11 +21,11 @@ use crate::mail::Postman;
 use crate::outgoing::{Outgoing, Pool};
 use crate::stop::Stage;
 
-/// How long a thread lets events gather after a turn that brought nothing urgent, unless its handler
+/// How long a thread lets events coalesce after a turn that brought nothing urgent, unless its handler
 /// says otherwise. A wake-up costs more than handling a message that only waits for a tick (4,000 of
-/// them a second took 4,900 turns and 70 ms; gathered for 4 ms, 280 turns and 36 ms). The first turn
-/// with something urgent in it (an answer, a connection, mail) ends the gathering.
-const GATHER_NS: u64 = 1_000_000;
+/// them a second took 4,900 turns and 70 ms; coalesced for 4 ms, 280 turns and 36 ms). The first turn
+/// with something urgent in it (an answer, a connection, mail) ends the coalescing.
+const COALESCE_NS: u64 = 1_000_000;
 
 /// What there is too little of for one more connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +85,8 @@ pub struct Net<M> {
     pub(crate) burst: Burst,
     /// Whether the allocator should be asked for memory.
     pub(crate) trim: bool,
-    /// How long events may gather while nothing is urgent.
-    pub(crate) gather_ns: u64,
+    /// How long events may coalesce while nothing is urgent.
+    pub(crate) coalesce_ns: u64,
     /// Whether this turn has posted mail that can wait, and whether anything cannot.
     pub(crate) was_lazy: bool,
     pub(crate) was_urgent: bool,
@@ -122,7 +122,7 @@ impl<M> Net<M> {
             said: OncePerSecond::default(),
             burst: Burst::default(),
             trim: false,
-            gather_ns: GATHER_NS,
+            coalesce_ns: COALESCE_NS,
             was_lazy: false,
             was_urgent: false,
             outboxes: Vec::new(),
@@ -200,7 +200,7 @@ impl<M> Net<M> {
                     state.output_max = u32::try_from(bytes).unwrap_or(u32::MAX);
                 }
             }
-            Op::Gather { ns } => self.gather_ns = ns,
+            Op::Coalesce { ns } => self.coalesce_ns = ns,
             Op::Connect { attempt, from, to, token, within_ms } => {
                 self.connect(Wish { id: attempt, from, to, token }, within_ms);
             }

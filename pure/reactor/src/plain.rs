@@ -6,13 +6,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use event::{Ask, Handler, Input, Now, Op, Output, ThreadId, Urgency};
+use event::{Handler, Input, Now, Op, Output, Requester, ThreadId, Urgency};
 
 use crate::counters::{Count, Counters};
 use crate::mail::{Postman, Process};
 
 /// Mail that may be kept while a thread waits for an answer, in mailboxes full of it; beyond, the
-/// question fails and is counted (`ask_failures`).
+/// request fails and is counted (`requests_unanswered`).
 const STASH_MAILBOXES_MAX: usize = 16;
 
 /// How a plain thread knows the time and sleeps.
@@ -24,7 +24,7 @@ pub trait Sleep {
     fn park(&self, patience: Option<Duration>);
 }
 
-/// What a thread and its questions share: both post, and both take mail.
+/// What a thread and its requests share: both post, and both take mail.
 struct Shared<M> {
     postman: Postman<M>,
     counters: Counters,
@@ -43,14 +43,14 @@ impl<M> Shared<M> {
 }
 
 /// Asks other threads in the name of one plain thread.
-struct Asker<M> {
+struct PlainRequester<M> {
     process: Rc<dyn Process<M>>,
     sleep: Rc<dyn Sleep>,
     shared: Rc<RefCell<Shared<M>>>,
 }
 
-impl<M> Ask<M> for Asker<M> {
-    fn ask(
+impl<M> Requester<M> for PlainRequester<M> {
+    fn request(
         &mut self,
         before: &mut Output<M>,
         to: ThreadId,
@@ -63,13 +63,13 @@ impl<M> Ask<M> for Asker<M> {
         }
         let answer = self.post_and_wait(to, mail, is_answer, patience_ms);
         if answer.is_none() {
-            self.shared.borrow_mut().counters.add(Count::AskFailures, 1);
+            self.shared.borrow_mut().counters.add(Count::RequestsUnanswered, 1);
         }
         answer
     }
 }
 
-impl<M> Asker<M> {
+impl<M> PlainRequester<M> {
     fn post_and_wait(
         &mut self,
         to: ThreadId,
@@ -81,7 +81,7 @@ impl<M> Asker<M> {
             let shared = &mut *self.shared.borrow_mut();
             let is_behind = shared.postman.is_behind(to);
             let posted = !is_behind && self.process.post(to, mail, Urgency::Wake).is_ok();
-            // Those who were posted to before the question are woken even if it cannot be asked.
+            // Those who were posted to before the request are woken even if it cannot be posted.
             shared.flush_wakes();
             if !posted {
                 return None;
@@ -148,9 +148,9 @@ impl<M: Send + 'static> Plain<M> {
 
     /// What the thread's handler asks others with.
     #[must_use]
-    pub fn asker(&self) -> Box<dyn Ask<M>> {
+    pub fn requester(&self) -> Box<dyn Requester<M>> {
         let (process, sleep) = (self.process.clone(), self.sleep.clone());
-        Box::new(Asker { process, sleep, shared: self.shared.clone() })
+        Box::new(PlainRequester { process, sleep, shared: self.shared.clone() })
     }
 
     /// Runs until the handler stops the thread.
@@ -249,7 +249,7 @@ impl<M: Send + 'static> Plain<M> {
                 | Op::Reading { .. }
                 | Op::OutputMax { .. }
                 | Op::OutputPatience { .. }
-                | Op::Gather { .. }
+                | Op::Coalesce { .. }
                 | Op::SendDatagram { .. }
                 | Op::Connect { .. }
                 | Op::CancelConnect { .. }

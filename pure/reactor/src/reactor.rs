@@ -257,7 +257,7 @@ impl<M: Send + 'static> Reactor<M> {
     }
 
     /// Whether all that came of the last turn was mail that nobody needs to be woken for.
-    pub(crate) fn take_was_unhurried(&mut self) -> bool {
+    pub(crate) fn take_was_lazy(&mut self) -> bool {
         let was_lazy = std::mem::take(&mut self.net.was_lazy);
         let was_urgent = std::mem::take(&mut self.net.was_urgent);
         was_lazy && !was_urgent

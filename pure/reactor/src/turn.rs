@@ -24,7 +24,7 @@ pub trait Driver<M> {
 
     /// Hands the kernel what is prepared and sleeps until something has happened, at most
     /// `patience`; takes over what has happened without looking at it, and says what time it is
-    /// then. With `gather`, patience is short and it may sleep all of it, to find more at once.
+    /// then. With `coalesce`, patience is short and it may sleep all of it, to find more at once.
     ///
     /// # Errors
     /// When waiting itself fails.
@@ -32,7 +32,7 @@ pub trait Driver<M> {
         &mut self,
         net: &mut Net<M>,
         patience: Option<Duration>,
-        gather: bool,
+        coalesce: bool,
     ) -> Result<Now, Self::Error>;
 
     /// Tells the reactor what the kernel has brought, the oldest first, until there is nothing left
@@ -99,11 +99,11 @@ pub(crate) fn take_turn<M: Send + 'static, D: Driver<M>>(
 ) -> Result<(), D::Error> {
     let has_more = driver.has_more();
     // Datagrams that had no room in the last turn are more, too.
-    let gather = reactor.take_was_unhurried() && !has_more && !reactor.net.are_datagrams_spent();
+    let coalesce = reactor.take_was_lazy() && !has_more && !reactor.net.are_datagrams_spent();
     let patience = if has_more { Some(Duration::ZERO) } else { reactor.fall_asleep() };
-    let now = if gather {
-        let gather = Duration::from_nanos(reactor.net.gather_ns);
-        let patience = patience.map_or(gather, |patience| patience.min(gather));
+    let now = if coalesce {
+        let coalesce = Duration::from_nanos(reactor.net.coalesce_ns);
+        let patience = patience.map_or(coalesce, |patience| patience.min(coalesce));
         driver.wait(&mut reactor.net, Some(patience), true)?
     } else {
         driver.wait(&mut reactor.net, patience, false)?

@@ -4,7 +4,7 @@
 //! Bytes come in through [`Input::Bytes`]; one request or message of a connection is handled at a
 //! time, in order, and what arrives behind it waits in its backlog (as in Nakama 3.40,
 //! `server/session_ws.go`). Answers leave
-//! through [`Output`]; jobs and wishes are collected over a turn and posted in one mail each.
+//! through [`Output`]; jobs and requests are collected over a turn and posted in one mail each.
 
 mod access;
 mod answers;
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use event::{ConnId, Handler, Input, ListenerId, Now, Output, Random, ThreadId};
-use game::events::Job as EventJob;
+use game::events::EventJob;
 use game::session::{Revocations, Signer};
 
 use crate::hooks::Hooks;
@@ -71,8 +71,8 @@ pub struct Core {
     windows: grpc::Windows,
     /// API calls of this turn.
     jobs: Vec<Job>,
-    /// Wishes of this turn, a list for each room, with whether one of them is worth waking for.
-    asks: Vec<(Address<RoomMail>, Vec<RoomRequest>, bool)>,
+    /// Requests of this turn, a list for each room, with whether one of them is worth waking for.
+    room_requests: Vec<(Address<RoomMail>, Vec<RoomRequest>, bool)>,
     /// Events of this turn.
     events: Vec<EventJob>,
     callers: callers::Callers,
@@ -83,7 +83,7 @@ pub struct Core {
     /// When the input that is being handled came.
     now: Now,
     /// The fastest tick of each room.
-    paces: BTreeMap<Address<RoomMail>, u8>,
+    tick_rates: BTreeMap<Address<RoomMail>, u8>,
     stopping: Option<lifetime::Stopping>,
     retries: RetryQueue,
     limit_log: LimitLog,
@@ -102,9 +102,9 @@ const SERVER_SIDE: &str = "server-side session disconnect";
 /// The listener of gRPC, where there is one; the other is of HTTP/1.1 and WebSocket.
 pub const GRPC: ListenerId = ListenerId(1);
 
-/// Messages to matches are handed on this many times a tick: at 10 Hz they gather for 4 ms, at
+/// Messages to matches are handed on this many times a tick: at 10 Hz they coalesce for 4 ms, at
 /// 60 Hz for 0.7 ms.
-const GATHERS_PER_TICK: u64 = 25;
+const COALESCED_PER_TICK: u64 = 25;
 
 /// What the core knows of one connection.
 #[derive(Default)]
@@ -139,7 +139,7 @@ impl Core {
     ) -> Self {
         let signer = Signer::new(&settings.session);
         let callers = callers::Callers::new(topology.callers.len());
-        let asks = topology.rooms.iter().map(|room| (*room, Vec::new(), false)).collect();
+        let room_requests = topology.rooms.iter().map(|room| (*room, Vec::new(), false)).collect();
         let limits = wire::http1::Limits {
             body_bytes_max: settings.socket.request_bytes_max,
             ..Default::default()
@@ -161,14 +161,14 @@ impl Core {
             packing: packing::Packing::default(),
             windows: grpc::Windows::default(),
             jobs: Vec::new(),
-            asks,
+            room_requests,
             events: Vec::new(),
             callers,
             jobs_waiting: 0,
             passwords_waiting: 0,
             groups: Groups::default(),
             now: Now::default(),
-            paces: BTreeMap::new(),
+            tick_rates: BTreeMap::new(),
             stopping: None,
             retries: RetryQueue::default(),
             limit_log: LimitLog::default(),
@@ -252,14 +252,16 @@ impl Core {
         SessionAddress { core: self.me, conn }
     }
 
-    /// Wishes of a session to the room where the group lives.
-    fn ask(&mut self, room: Address<RoomMail>, ask: RoomRequest) {
-        let Some((_, asks, urgent)) = self.asks.iter_mut().find(|(id, ..)| *id == room) else {
+    /// A request of a session to the room where the group lives.
+    fn request_room(&mut self, room: Address<RoomMail>, request: RoomRequest) {
+        let Some((_, requests, urgent)) =
+            self.room_requests.iter_mut().find(|(id, ..)| *id == room)
+        else {
             return;
         };
         // A message to an authoritative match waits for the next tick anyway.
-        *urgent |= !matches!(&ask, RoomRequest::MatchData(input) if input.id.authoritative);
-        asks.push(ask);
+        *urgent |= !matches!(&request, RoomRequest::MatchData(input) if input.id.authoritative);
+        requests.push(request);
     }
 
     fn mail(&mut self, now: Now, mail: CoreMail, out: &mut Output<Mail>) {
@@ -275,20 +277,27 @@ impl Core {
                 }
             }
             CoreMail::Sever(severed) => self.sever(now, &severed, out),
-            CoreMail::Forward(ask) => self.forward(*ask),
+            CoreMail::Forward(request) => self.forward(*request),
             CoreMail::Drained => self.room_drained(now, out),
-            CoreMail::TickRate { room, tick_rate_hz } => self.pace(room, tick_rate_hz, out),
+            CoreMail::TickRate { room, tick_rate_hz } => {
+                self.tick_rate_changed(room, tick_rate_hz, out);
+            }
             // It did its work by waking us.
-            CoreMail::Look => {}
+            CoreMail::WakeUp => {}
         }
     }
 
-    /// Lets messages to matches gather for a small part of the fastest tick: they wait for it
+    /// Lets messages to matches coalesce for a small part of the fastest tick: they wait for it
     /// anyway.
-    fn pace(&mut self, room: Address<RoomMail>, tick_rate_hz: u8, out: &mut Output<Mail>) {
-        self.paces.insert(room, tick_rate_hz);
-        let fastest_hz = self.paces.values().copied().max().unwrap_or(0).max(1);
-        out.gather(1_000_000_000 / u64::from(fastest_hz) / GATHERS_PER_TICK);
+    fn tick_rate_changed(
+        &mut self,
+        room: Address<RoomMail>,
+        tick_rate_hz: u8,
+        out: &mut Output<Mail>,
+    ) {
+        self.tick_rates.insert(room, tick_rate_hz);
+        let fastest_hz = self.tick_rates.values().copied().max().unwrap_or(0).max(1);
+        out.coalesce(1_000_000_000 / u64::from(fastest_hz) / COALESCED_PER_TICK);
     }
 
     /// What the replica of revocations holds. They are alike on all cores, so one tells of them.
@@ -304,11 +313,11 @@ impl Core {
         if !self.jobs.is_empty() {
             out.post(self.topology.batcher, BatcherMail::Jobs(std::mem::take(&mut self.jobs)));
         }
-        for (room, asks, urgent) in &mut self.asks {
-            if asks.is_empty() {
+        for (room, requests, urgent) in &mut self.room_requests {
+            if requests.is_empty() {
                 continue;
             }
-            let mail = RoomMail::Requests(std::mem::take(asks));
+            let mail = RoomMail::Requests(std::mem::take(requests));
             if std::mem::take(urgent) { out.post(*room, mail) } else { out.post_lazy(*room, mail) }
         }
         if !self.events.is_empty()
@@ -336,9 +345,9 @@ impl Core {
             Err(mail) => mail,
         };
         match mail.into_requests(to) {
-            Ok((room, asks)) => {
-                for ask in asks {
-                    self.ask_refused(now, room, ask, out);
+            Ok((room, requests)) => {
+                for request in requests {
+                    self.request_refused(now, room, request, out);
                 }
             }
             Err(mail) => self.keep(now, (to, mail)),
@@ -354,18 +363,18 @@ impl Core {
     fn post_retries(&mut self, now: Now, out: &mut Output<Mail>) {
         for (to, mail) in self.retries.take_due(now) {
             match mail.into_requests(to) {
-                Ok((room, asks)) => {
-                    asks.into_iter().for_each(|ask| self.ask_if_open(room, ask));
+                Ok((room, requests)) => {
+                    requests.into_iter().for_each(|request| self.request_if_open(room, request));
                 }
                 Err(mail) => out.mail(to, mail),
             }
         }
     }
 
-    /// A wish that was under way for a while. Of a session that has ended rooms must hear nothing
+    /// A request that was under way for a while. Of a session that has ended rooms must hear nothing
     /// but that: they have been told, or will be.
-    fn ask_if_open(&mut self, room: Address<RoomMail>, ask: RoomRequest) {
-        let is_late = match &ask {
+    fn request_if_open(&mut self, room: Address<RoomMail>, request: RoomRequest) {
+        let is_late = match &request {
             RoomRequest::Closed { .. } => false,
             RoomRequest::StatusFollow(follow) => !self.is_open(&follow.member),
             RoomRequest::Opened { member, .. } | RoomRequest::StatusUnfollow { member, .. } => {
@@ -374,7 +383,7 @@ impl Core {
             _ => true,
         };
         if !is_late {
-            self.ask(room, ask);
+            self.request_room(room, request);
         }
     }
 
@@ -385,15 +394,15 @@ impl Core {
         })
     }
 
-    /// A wish that one room has done its part of, for the next one.
-    fn forward(&mut self, ask: RoomRequest) {
-        let next = match &ask {
+    /// A request that one room has done its part of, for the next one.
+    fn forward(&mut self, request: RoomRequest) {
+        let next = match &request {
             RoomRequest::StatusFollow(follow) => follow.users.first(),
             RoomRequest::StatusUnfollow { users, .. } => users.first(),
             _ => None,
         };
         if let Some(room) = next.map(|id| self.topology.room_of(*id)) {
-            self.ask_if_open(room, ask);
+            self.request_if_open(room, request);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! (`worker/hooks.rs`), waiting for them the core's (`core/hooks.rs`).
 
 use game::api::{BUILT, NOT_BUILT};
-use game::events::Kind;
+use game::events::EventKind;
 use game::guest::Registered;
 use game::nearest::nearest;
 use wire::nakama::realtime;
@@ -36,7 +36,7 @@ pub struct Hooks {
     /// Whether there is a function to run at shutdown.
     pub(crate) has_shutdown: bool,
     /// The kinds of events that have a handler.
-    events: Vec<Kind>,
+    events: Vec<EventKind>,
 }
 
 impl Hooks {
@@ -67,7 +67,7 @@ impl Hooks {
     }
 
     /// Whether events of this kind have a handler.
-    pub(crate) fn is_handled(&self, kind: Kind) -> bool {
+    pub(crate) fn is_handled(&self, kind: EventKind) -> bool {
         self.events.contains(&kind)
     }
 
@@ -89,9 +89,9 @@ impl Hooks {
 }
 
 /// The kinds of events that have a handler.
-pub(crate) fn handled(registered: &Registered) -> impl Iterator<Item = Kind> + '_ {
-    let has = |kind: &Kind| registered.events.iter().any(|event| event == kind.handler());
-    Kind::ALL.into_iter().filter(has)
+pub(crate) fn handled(registered: &Registered) -> impl Iterator<Item = EventKind> + '_ {
+    let has = |kind: &EventKind| registered.events.iter().any(|event| event == kind.handler());
+    EventKind::ALL.into_iter().filter(has)
 }
 
 /// The id under which scripts registered the hooks of a realtime message.
@@ -139,7 +139,7 @@ pub fn warnings(registered: &Registered, shutdown_grace_s: u32) -> Vec<String> {
         let place = place(registered, event);
         let (name, reason) = match event.as_str() {
             "shutdown" if shutdown_grace_s > 0 => continue,
-            event if Kind::ALL.iter().any(|kind| kind.handler() == event) => continue,
+            event if EventKind::ALL.iter().any(|kind| kind.handler() == event) => continue,
             "shutdown" => ("register_shutdown", "shutdown_grace_sec is 0"),
             other => (other, "not implemented in throng yet"),
         };
@@ -192,7 +192,7 @@ fn meant(id: &str, known: impl Iterator<Item = &'static str>) -> String {
 mod tests {
     use game::guest::Registered;
 
-    use super::{Hooks, Kind, realtime_id, warnings};
+    use super::{EventKind, Hooks, realtime_id, warnings};
 
     fn registered(before: &[&str], after: &[&str], events: &[&str]) -> Registered {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -213,7 +213,7 @@ mod tests {
             &["shutdown", "event_session_end"],
         ));
         assert!(hooks.has_realtime && hooks.has_shutdown && hooks.has_events());
-        assert!(hooks.is_handled(Kind::SessionEnd) && !hooks.is_handled(Kind::Custom));
+        assert!(hooks.is_handled(EventKind::SessionEnd) && !hooks.is_handled(EventKind::Custom));
         assert_eq!(hooks.of_api("AuthenticateDevice"), (true, false));
         assert_eq!(hooks.of_api("GetUsers"), (false, true));
         assert_eq!(hooks.of_api("GetAccount"), (false, false));

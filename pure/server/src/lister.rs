@@ -93,8 +93,8 @@ impl Lister {
             let outcome = Outcome::Api(self.list(now, &job, &mut own_steps));
             steps += own_steps;
             self.stats.listing_steps.add(own_steps);
-            let (lane, conn, stream) = (job.lane, job.address.conn, job.stream);
-            let done = Done { lane, conn, stream, group, took_ms: 0, outcome };
+            let (queue, conn, stream) = (job.queue, job.address.conn, job.stream);
+            let done = Done { queue, conn, stream, group, took_ms: 0, outcome };
             match self.done.iter_mut().find(|(to, _)| *to == core) {
                 Some((_, list)) => list.push(done),
                 None => self.done.push((core, vec![done])),

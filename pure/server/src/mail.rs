@@ -21,7 +21,7 @@ use event::ConnId;
 use game::api::Disconnect;
 use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
-use game::events::Job as EventJob;
+use game::events::EventJob;
 use game::guest::{JoinRequest, Presence};
 use game::match_id::MatchId;
 use game::notifications::Sent;
@@ -32,7 +32,7 @@ use uuid::Uuid;
 pub use wire::nakama::Format;
 
 pub(crate) use address::Post;
-pub use address::{Address, Mail, Receive, SessionAddress, Topology, WorkerAddress};
+pub use address::{Address, Mail, SessionAddress, ThreadMail, Topology, WorkerAddress};
 pub(crate) use job::Line;
 pub use job::{AfterMessage, BeforeMessage, Done, HookedCall, Job, Outcome, Queue, RpcJob, Work};
 
@@ -43,7 +43,7 @@ pub enum CoreMail {
     /// From workers and the lister: finished jobs, in the order in which they came.
     Done(Vec<Done>),
     /// From workers and rooms: look into the mailbox, something was posted without waking.
-    Look,
+    WakeUp,
     /// From rooms: frames to send, in order.
     Deliver(Vec<Delivery>),
     /// From workers and rooms, to every core: tokens that count no more, sockets that are to be
@@ -65,9 +65,9 @@ pub enum RoomMail {
     /// From a core: what the sessions of one turn want, in order.
     Requests(Vec<RoomRequest>),
     /// From a worker: create an authoritative match.
-    Create { question: u64, from: WorkerAddress, id: Uuid, module: String, params: Value },
+    Create { request: u64, from: WorkerAddress, id: Uuid, module: String, params: Value },
     /// From a worker: signal an authoritative match.
-    Signal { question: u64, from: WorkerAddress, id: Uuid, data: Bytes },
+    Signal { request: u64, from: WorkerAddress, id: Uuid, data: Bytes },
     /// From a worker: whoever asked to create this match has given up waiting; end it.
     Cancel { id: Uuid },
     /// From other rooms: matches and online users changed, all of a turn. It waits until its
@@ -126,7 +126,7 @@ pub enum News {
     /// As [`RoomMail::Cache`].
     Cache(Arc<[CacheChange]>),
     /// From a room: what became of a `Create` or `Signal`.
-    Answer { question: u64, outcome: Result<Bytes, RoomError> },
+    Answer { request: u64, outcome: Result<Bytes, RoomError> },
 }
 
 /// What the lister takes.
@@ -273,7 +273,7 @@ impl CoreMail {
     fn kind(&self) -> &'static str {
         match self {
             Self::Done(_) => "done",
-            Self::Look => "look",
+            Self::WakeUp => "wake-up",
             Self::Deliver(_) => "deliver",
             Self::Sever(_) => "sever",
             Self::Forward(_) => "forward",

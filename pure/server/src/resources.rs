@@ -8,7 +8,7 @@ use event::{CallClock, Now, Output, Random, ThreadId};
 use game::cache::{Cache, CacheChange};
 use game::db::Database;
 use game::directory::Directory;
-use game::events::{Event, Job, Kind};
+use game::events::{Event, EventJob, EventKind};
 use game::guest::{
     CallContext, Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, NoMachine,
     Registered, Scripts,
@@ -46,7 +46,7 @@ pub struct Resources {
     /// Notifications of its calls that no room has been told of yet.
     notices: Vec<Sent>,
     /// Events of its calls that their thread has not been told of yet.
-    events: Vec<Job>,
+    events: Vec<EventJob>,
     /// Whether anybody wants to hear of events of scripts and clients.
     takes_events: bool,
     /// How often its calls wanted more than one call may have.
@@ -160,7 +160,7 @@ impl Spent {
         }
         (self.events, self.event_bytes) = (self.events + 1, event_bytes);
         let context = CallContext { execution_mode: "event", ..CallContext::default() };
-        resources.events.push(Job { kind: Kind::Custom, event, context });
+        resources.events.push(EventJob { kind: EventKind::Custom, event, context });
     }
 }
 
@@ -237,11 +237,11 @@ impl Resources {
 impl Resources {
     /// What is registered decides what is worth telling.
     pub(crate) fn listen(&mut self, registered: &Registered) {
-        self.takes_events = hooks::handled(registered).any(|kind| kind == Kind::Custom);
+        self.takes_events = hooks::handled(registered).any(|kind| kind == EventKind::Custom);
     }
 
     /// Keeps an event until its thread is told of it.
-    pub(crate) fn event(&mut self, job: Job) {
+    pub(crate) fn event(&mut self, job: EventJob) {
         if self.takes_events {
             self.events.push(job);
         }
@@ -251,7 +251,7 @@ impl Resources {
     pub(crate) fn take_events(
         &mut self,
         topology: &Topology,
-    ) -> Option<(Address<EventsMail>, Vec<Job>)> {
+    ) -> Option<(Address<EventsMail>, Vec<EventJob>)> {
         let to = topology.events.filter(|_| !self.events.is_empty())?;
         Some((to, std::mem::take(&mut self.events)))
     }

@@ -68,7 +68,7 @@ pub struct Room {
     rates: [u32; 61],
     told_rate_hz: u8,
     /// Cores with frames in their mailbox that they have not been woken for.
-    look: Vec<Address<CoreMail>>,
+    to_wake: Vec<Address<CoreMail>>,
     /// Set once the server stops: when the matches' grace is over.
     grace_ends: Option<Now>,
     /// Cores that wait to hear that no match is left.
@@ -119,7 +119,7 @@ impl Room {
             mails: Vec::new(),
             rates: [0; 61],
             told_rate_hz: 0,
-            look: Vec::new(),
+            to_wake: Vec::new(),
             grace_ends: None,
             drain_for: Vec::new(),
             callbacks_running: 0,
@@ -130,15 +130,15 @@ impl Room {
 
     fn mail(&mut self, now: Now, mail: RoomMail) {
         match mail {
-            RoomMail::Requests(asks) => self.asks(now, asks),
-            RoomMail::Create { question, from, id, module, params } => {
+            RoomMail::Requests(requests) => self.requests(now, requests),
+            RoomMail::Create { request, from, id, module, params } => {
                 let outcome = self.create_match(now, id, &module, params);
                 let outcome = outcome.map(|id| id.into()).map_err(RoomError::Failed);
-                self.mails.push(from.seal(News::Answer { question, outcome }));
+                self.mails.push(from.seal(News::Answer { request, outcome }));
             }
-            RoomMail::Signal { question, from, id, data } => {
+            RoomMail::Signal { request, from, id, data } => {
                 let outcome = self.signal(now, id, &data);
-                self.mails.push(from.seal(News::Answer { question, outcome }));
+                self.mails.push(from.seal(News::Answer { request, outcome }));
             }
             RoomMail::Cancel { id } if self.matches.contains_key(&id) => {
                 tracing::warn!(match_id = %id, "ended: its creator had given up waiting");
@@ -157,11 +157,11 @@ impl Room {
         }
     }
 
-    /// Wishes in their order; sockets that closed one behind the other, together.
-    fn asks(&mut self, now: Now, asks: Vec<RoomRequest>) {
+    /// Requests in their order; sockets that closed one behind the other, together.
+    fn requests(&mut self, now: Now, requests: Vec<RoomRequest>) {
         let mut closed = Vec::new();
-        for ask in asks {
-            if let RoomRequest::Closed { session_id, user_id } = ask {
+        for request in requests {
+            if let RoomRequest::Closed { session_id, user_id } = request {
                 closed.push((session_id, user_id));
                 continue;
             }
@@ -169,16 +169,16 @@ impl Room {
                 self.closed(now, &mut closed);
             }
             // By far the most frequent: not moved once more.
-            match &ask {
+            match &request {
                 RoomRequest::MatchData(input) => self.match_data(now, input),
-                _ => self.ask(now, ask),
+                _ => self.request(now, request),
             }
         }
         self.closed(now, &mut closed);
     }
 
-    fn ask(&mut self, now: Now, ask: RoomRequest) {
-        match ask {
+    fn request(&mut self, now: Now, request: RoomRequest) {
+        match request {
             RoomRequest::MatchData(input) => self.match_data(now, &input),
             RoomRequest::Opened { member, online } => self.opened(member, online),
             RoomRequest::Closed { session_id, user_id } => {
@@ -307,7 +307,7 @@ impl Room {
     }
 
     /// Tells the cores how fast the fastest match ticks, when that changes.
-    fn tell_pace(&mut self) {
+    fn tell_tick_rate(&mut self) {
         let fastest = self.rates.iter().rposition(|count| *count > 0).unwrap_or(0);
         let tick_rate_hz = u8::try_from(fastest).unwrap_or(u8::MAX);
         if self.told_rate_hz != tick_rate_hz {
@@ -434,17 +434,17 @@ impl Room {
             let mail = CoreMail::Deliver(deliveries);
             if is_more_due {
                 out.post_lazy(core, mail);
-                if !self.look.contains(&core) {
-                    self.look.push(core);
+                if !self.to_wake.contains(&core) {
+                    self.to_wake.push(core);
                 }
             } else {
-                self.look.retain(|looking| *looking != core);
+                self.to_wake.retain(|waking| *waking != core);
                 out.post(core, mail);
             }
         }
         if !is_more_due {
-            for core in self.look.drain(..) {
-                out.post(core, CoreMail::Look);
+            for core in self.to_wake.drain(..) {
+                out.post(core, CoreMail::WakeUp);
             }
         }
         for (to, mail) in self.mails.drain(..) {

@@ -11,14 +11,14 @@
 mod events;
 mod hooks;
 mod host;
-mod lanes;
+mod queues;
 
-pub use host::NoAsk;
+pub use host::NoRequester;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use event::{Ask, ConnId, Handler, Input, Now, Output, ThreadId};
+use event::{ConnId, Handler, Input, Now, Output, Requester, ThreadId};
 use game::api::{self, Effect};
 use game::db::DbError;
 use game::error::{ApiError, Code};
@@ -36,7 +36,7 @@ use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
 use events::EventQueue;
-use lanes::Guesses;
+use queues::Guesses;
 
 /// For how long a caller keeps answers that wait for the disk before it begins another call,
 /// nanoseconds: time for some dozens of calls that write to share one wait.
@@ -52,8 +52,8 @@ pub struct Worker {
     resources: Resources,
     signer: Signer,
     /// For matches: they live on rooms.
-    ask: Box<dyn Ask<Mail>>,
-    asked: u64,
+    requester: Box<dyn Requester<Mail>>,
+    requests: u64,
     /// Answers of this turn that wait for the disk.
     done: Vec<(Address<CoreMail>, Vec<Done>)>,
     /// Since when the first of them waits; it counts for callers only.
@@ -63,7 +63,7 @@ pub struct Worker {
     /// Other mail of this turn.
     mails: Vec<(ThreadId, Mail)>,
     /// Cores with answers in their mailbox that they have not been woken for.
-    look: Vec<Address<CoreMail>>,
+    to_wake: Vec<Address<CoreMail>>,
     jobs_in_batch: u64,
     /// Jobs as they came.
     incoming: VecDeque<Job>,
@@ -88,7 +88,7 @@ impl Worker {
         settings: Arc<Settings>,
         stats: Arc<WorkerStats>,
         context: ThreadContext,
-        ask: Box<dyn Ask<Mail>>,
+        requester: Box<dyn Requester<Mail>>,
     ) -> Self {
         let signer = Signer::new(&settings.session);
         let mut resources = context.resources;
@@ -110,13 +110,13 @@ impl Worker {
             scripts: context.scripts,
             resources,
             signer,
-            ask,
-            asked: 0,
+            requester,
+            requests: 0,
             done: Vec::new(),
             waits_since_ns: None,
             effects: Vec::new(),
             mails: Vec::new(),
-            look: Vec::new(),
+            to_wake: Vec::new(),
             jobs_in_batch: 0,
             retries: RetryQueue::default(),
             limit_log: LimitLog::default(),
@@ -156,14 +156,14 @@ impl Worker {
                 events.iter().for_each(|event| self.resources.directory.apply(event));
             }
             News::Cache(changes) => changes.iter().for_each(|one| self.resources.cache.apply(one)),
-            // Late, to a question that was given up: of no use to anybody.
+            // Late, to a request that was given up: of no use to anybody.
             News::Answer { .. } => {}
         }
     }
 
     fn run(&mut self, now: Now, job: Job) {
         let line = job.line();
-        let Job { lane, address, stream, format, work, caller, .. } = job;
+        let Job { queue, address, stream, format, work, caller, .. } = job;
         // Of others than callers nobody asks how long they took.
         let is_caller = matches!(self.me, WorkerAddress::Caller(_));
         if is_caller {
@@ -194,17 +194,17 @@ impl Worker {
             fail(&mut outcome);
         }
         let took_ms = if is_caller { self.resources.call_clock.kept_ms() } else { 0 };
-        self.answer(line, (lane, address.conn, stream, took_ms), outcome);
+        self.answer(line, (queue, address.conn, stream, took_ms), outcome);
     }
 
     /// Keeps an answer until the commit.
     fn answer(
         &mut self,
         (core, group): Line,
-        (lane, conn, stream, took_ms): (Queue, ConnId, u32, u32),
+        (queue, conn, stream, took_ms): (Queue, ConnId, u32, u32),
         outcome: Outcome,
     ) {
-        let done = Done { lane, conn, stream, group, took_ms, outcome };
+        let done = Done { queue, conn, stream, group, took_ms, outcome };
         match self.done.iter_mut().find(|(to, _)| *to == core) {
             Some((_, list)) => list.push(done),
             None => self.done.push((core, vec![done])),
@@ -290,7 +290,7 @@ impl Worker {
     /// they have waited for [`PARKED_NS_MAX`].
     fn release(&mut self, now: Now, next: &Job, out: &mut Output<Mail>) {
         let Some(since_ns) = self.waits_since_ns else { return };
-        let may_be_slow = matches!(next.lane, Queue::Caller { closes: true, .. });
+        let may_be_slow = matches!(next.queue, Queue::Caller { closes: true, .. });
         if may_be_slow || now.mono_ns.saturating_sub(since_ns) >= PARKED_NS_MAX {
             self.finish_batch();
             self.post(now, out, false);
@@ -389,8 +389,8 @@ impl Worker {
                 out.post(core, CoreMail::Done(list));
             } else {
                 out.post_lazy(core, CoreMail::Done(list));
-                if !self.look.contains(&core) {
-                    self.look.push(core);
+                if !self.to_wake.contains(&core) {
+                    self.to_wake.push(core);
                 }
             }
         }
@@ -409,8 +409,8 @@ impl Handler for Worker {
                 self.finish_batch();
                 self.post(now, out, true);
                 self.tell_replicas();
-                for core in self.look.drain(..) {
-                    out.post(core, CoreMail::Look);
+                for core in self.to_wake.drain(..) {
+                    out.post(core, CoreMail::WakeUp);
                 }
                 let more = self.has_more().then_some(now.mono_ns);
                 out.wake_at(more.or(self.retries.due_ns()));

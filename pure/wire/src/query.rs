@@ -19,7 +19,7 @@ pub const QUERY_PAIRS_MAX: usize = 1_024;
 
 /// What is wrong with a query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum QueryError {
+pub enum QueryStringError {
     /// A `%` without two hexadecimal digits, or bytes that are not UTF-8.
     #[error("malformed escape in the query or path")]
     Escape,
@@ -49,19 +49,19 @@ pub enum QueryError {
 /// A checked query. Names are given to the accessors in snake_case, and found also in
 /// lowerCamelCase. Unknown names are ignored.
 #[derive(Clone, Copy, Debug)]
-pub struct Query<'a> {
+pub struct QueryString<'a> {
     raw: &'a str,
 }
 
-impl<'a> Query<'a> {
+impl<'a> QueryString<'a> {
     /// Checks `raw`, the part of a request target behind its first `?`.
     ///
     /// # Errors
-    /// [`QueryError::Escape`], [`QueryError::TooMany`].
-    pub fn parse(raw: &'a str) -> Result<Self, QueryError> {
+    /// [`QueryStringError::Escape`], [`QueryStringError::TooMany`].
+    pub fn parse(raw: &'a str) -> Result<Self, QueryStringError> {
         let query = Self { raw };
         if query.raw_pairs().count() > QUERY_PAIRS_MAX {
-            return Err(QueryError::TooMany);
+            return Err(QueryStringError::TooMany);
         }
         for (name, value) in query.raw_pairs() {
             decode(name, true)?;
@@ -92,37 +92,37 @@ impl<'a> Query<'a> {
     /// The only value of `name`; "" is a value.
     ///
     /// # Errors
-    /// [`QueryError::Repeated`].
-    pub fn text(self, name: &'static str) -> Result<Option<Cow<'a, str>>, QueryError> {
+    /// [`QueryStringError::Repeated`].
+    pub fn text(self, name: &'static str) -> Result<Option<Cow<'a, str>>, QueryStringError> {
         let mut values = self.list(name);
         let value = values.next();
         match values.count() {
             0 => Ok(value),
-            more => Err(QueryError::Repeated { name, count: more + 1 }),
+            more => Err(QueryStringError::Repeated { name, count: more + 1 }),
         }
     }
 
     /// The bool `name`, in one of Go's twelve spellings.
     ///
     /// # Errors
-    /// [`QueryError::Repeated`], [`QueryError::Value`].
-    pub fn bool(self, name: &'static str) -> Result<Option<bool>, QueryError> {
+    /// [`QueryStringError::Repeated`], [`QueryStringError::Value`].
+    pub fn bool(self, name: &'static str) -> Result<Option<bool>, QueryStringError> {
         self.typed(name, "a bool", parse_bool)
     }
 
     /// The integer `name`.
     ///
     /// # Errors
-    /// [`QueryError::Repeated`], [`QueryError::Value`].
-    pub fn int32(self, name: &'static str) -> Result<Option<i32>, QueryError> {
+    /// [`QueryStringError::Repeated`], [`QueryStringError::Value`].
+    pub fn int32(self, name: &'static str) -> Result<Option<i32>, QueryStringError> {
         self.typed(name, "a 32-bit integer", |text| text.parse().ok())
     }
 
     /// The integer `name`.
     ///
     /// # Errors
-    /// [`QueryError::Repeated`], [`QueryError::Value`].
-    pub fn int64(self, name: &'static str) -> Result<Option<i64>, QueryError> {
+    /// [`QueryStringError::Repeated`], [`QueryStringError::Value`].
+    pub fn int64(self, name: &'static str) -> Result<Option<i64>, QueryStringError> {
         self.typed(name, "a 64-bit integer", |text| text.parse().ok())
     }
 
@@ -131,11 +131,11 @@ impl<'a> Query<'a> {
         name: &'static str,
         wanted: &'static str,
         parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, QueryError> {
+    ) -> Result<Option<T>, QueryStringError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let value = parse(&text);
         if value.is_none() {
-            return Err(QueryError::Value { name, value: excerpt(&text).to_owned(), wanted });
+            return Err(QueryStringError::Value { name, value: excerpt(&text).to_owned(), wanted });
         }
         Ok(value)
     }
@@ -161,12 +161,12 @@ pub fn parse_bool(text: &str) -> Option<bool> {
 /// One parameter of a path, percent-decoded; `+` stays.
 ///
 /// # Errors
-/// [`QueryError::Escape`].
-pub fn decode_path(raw: &str) -> Result<Cow<'_, str>, QueryError> {
+/// [`QueryStringError::Escape`].
+pub fn decode_path(raw: &str) -> Result<Cow<'_, str>, QueryStringError> {
     decode(raw, false)
 }
 
-fn decode(raw: &str, plus_is_space: bool) -> Result<Cow<'_, str>, QueryError> {
+fn decode(raw: &str, plus_is_space: bool) -> Result<Cow<'_, str>, QueryStringError> {
     let has_plus = plus_is_space && raw.contains('+');
     if !has_plus && !raw.contains('%') {
         return Ok(Cow::Borrowed(raw));
@@ -177,12 +177,12 @@ fn decode(raw: &str, plus_is_space: bool) -> Result<Cow<'_, str>, QueryError> {
             [high, low, after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 rest = after;
             }
-            _ => return Err(QueryError::Escape),
+            _ => return Err(QueryStringError::Escape),
         }
     }
     let spaced = if has_plus { Cow::Owned(raw.replace('+', " ")) } else { Cow::Borrowed(raw) };
     let decoded =
-        percent_decode(spaced.as_bytes()).decode_utf8().map_err(|_| QueryError::Escape)?;
+        percent_decode(spaced.as_bytes()).decode_utf8().map_err(|_| QueryStringError::Escape)?;
     Ok(Cow::Owned(decoded.into_owned()))
 }
 
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     fn pairs(raw: &str) -> String {
-        let Ok(query) = Query::parse(raw) else { return "error".to_owned() };
+        let Ok(query) = QueryString::parse(raw) else { return "error".to_owned() };
         query.iter().map(|(name, value)| [&name, "=", &value, ";"].concat()).collect()
     }
 
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn values_have_types_and_two_spellings_of_names() {
-        let query = Query::parse(
+        let query = QueryString::parse(
             "userIds=a&user_ids=b&create=True&limit=10&limit=11&min_size=x&cursor=&maxSize=-3&sync=",
         )
         .unwrap();
@@ -234,12 +234,15 @@ mod tests {
         assert_eq!(query.text("cursor"), Ok(Some(Cow::Borrowed(""))));
         assert_eq!(query.int32("max_size"), Ok(Some(-3)));
         assert_eq!(query.int64("max_size"), Ok(Some(-3)));
-        assert_eq!(query.int32("limit"), Err(QueryError::Repeated { name: "limit", count: 2 }));
+        assert_eq!(
+            query.int32("limit"),
+            Err(QueryStringError::Repeated { name: "limit", count: 2 })
+        );
         assert!(query.has("cursor") && !query.has("curso"));
         for error in [query.int32("min_size").unwrap_err(), query.bool("sync").unwrap_err()] {
-            assert!(matches!(error, QueryError::Value { .. }), "{error}");
+            assert!(matches!(error, QueryStringError::Value { .. }), "{error}");
         }
-        let error = Query::parse("limit=9999999999").unwrap().int32("limit").unwrap_err();
+        let error = QueryString::parse("limit=9999999999").unwrap().int32("limit").unwrap_err();
         assert_eq!(
             error.to_string(),
             "parsing field \"limit\": \"9999999999\" is not a 32-bit integer"
@@ -262,6 +265,6 @@ mod tests {
     #[test]
     fn paths_keep_the_plus() {
         assert_eq!(decode_path("2...room%20a+b").unwrap(), "2...room a+b");
-        assert_eq!(decode_path("%2"), Err(QueryError::Escape));
+        assert_eq!(decode_path("%2"), Err(QueryStringError::Escape));
     }
 }

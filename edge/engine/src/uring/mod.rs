@@ -43,7 +43,7 @@ const SUBMISSIONS: u32 = 512;
 /// Completions that the kernel keeps ready; more wait in its own list, and are counted.
 const COMPLETIONS: u32 = 4_096;
 const BUFFER_GROUP: u16 = 0;
-/// Completions for which a gathering wait ends early.
+/// Completions for which a coalescing wait ends early.
 const GATHERED_MAX: usize = 64;
 /// Files that are not connections of a handler: accepted and at once refused.
 const SPARE_FILES: u32 = 64;
@@ -69,15 +69,15 @@ const RELEASING: u16 = 1_024;
 const BUSY: u16 = RECEIVE | SEND | SHUTDOWN | CONNECT | CANCEL | CANCEL_RECEIVE | CLOSE | WATCH;
 
 /// Wakes the thread that waits in a ring: a counter that the ring reads.
-pub(crate) struct Bell(OwnedFd);
+pub(crate) struct EventFd(OwnedFd);
 
-impl Bell {
+impl EventFd {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?))
     }
 }
 
-impl Wake for Bell {
+impl Wake for EventFd {
     fn wake(&self) {
         if let Err(error) = rustix::io::write(&self.0, &1_u64.to_ne_bytes()) {
             tracing::error!(%error, "cannot wake a thread");
@@ -93,8 +93,8 @@ pub(crate) struct Uring {
     addresses: BTreeMap<u32, Box<(socket2::SockAddr, Option<socket2::SockAddr>)>>,
     /// Of sends of several pieces, where these are.
     gathers: BTreeMap<u32, Box<Gather>>,
-    bell: Arc<Bell>,
-    bell_count: Box<u64>,
+    eventfd: Arc<EventFd>,
+    eventfd_count: Box<u64>,
     one: Box<libc::c_int>,
     completions: Completions,
     /// Receive buffers that completions hold which are not delivered.
@@ -112,7 +112,7 @@ pub(crate) struct Uring {
 impl Uring {
     /// Sets up a ring for the calling thread, and for no other.
     pub(crate) fn new(
-        bell: Arc<Bell>,
+        eventfd: Arc<EventFd>,
         listeners: Vec<TcpListener>,
         ports: Ports,
         limits: &mut Limits,
@@ -139,8 +139,8 @@ impl Uring {
             accepts: Accepts::new(listeners),
             addresses: BTreeMap::new(),
             gathers: BTreeMap::new(),
-            bell,
-            bell_count: Box::new(0),
+            eventfd,
+            eventfd_count: Box::new(0),
             one: Box::new(1),
             completions: Completions::default(),
             buffers_waiting: 0,
@@ -522,8 +522,8 @@ impl Uring {
 
     fn arm_bell(&mut self) {
         if !std::mem::replace(&mut self.is_bell_armed, true) {
-            let count = (&raw mut *self.bell_count).cast();
-            let fd = types::Fd(self.bell.0.as_raw_fd());
+            let count = (&raw mut *self.eventfd_count).cast();
+            let fd = types::Fd(self.eventfd.0.as_raw_fd());
             let entry = opcode::Read::new(fd, count, 8).build();
             // SAFETY: the counter lives as long as the ring, in its box.
             unsafe { self.push(entry, Tag::Wake, 0) };
@@ -538,7 +538,7 @@ impl<M: Send + 'static> Driver<M> for Uring {
         &mut self,
         net: &mut Net<M>,
         patience: Option<Duration>,
-        gather: bool,
+        coalesce: bool,
     ) -> io::Result<Now> {
         self.arm_bell();
         if self.ring.submission().cq_overflow() {
@@ -546,7 +546,7 @@ impl<M: Send + 'static> Driver<M> for Uring {
         }
         net.counters.add(Count::SystemCalls, 1);
         // Some may have been taken over while operations were pushed.
-        let want = if gather { GATHERED_MAX } else { 1 };
+        let want = if coalesce { GATHERED_MAX } else { 1 };
         let has_more = !self.completions.is_empty() || self.ports.have_untold();
         self.enter(want, if has_more { Some(Duration::ZERO) } else { patience })?;
         Ok(self.clock.now())

@@ -238,14 +238,18 @@ pub(crate) fn a_question_is_answered_and_other_mail_kept(driver: DriverChoice) {
         })
     }));
     engine.add(ThreadPlan::plain("asks", move |start| {
-        let mut ask = start.ask.unwrap();
+        let mut requester = start.requester.unwrap();
         Script(move |_, input: Input<'_, u64>, out: &mut event::Output<u64>| match input {
             Input::Mail(1) => {
-                let answer = ask.ask(out, ThreadId(0), 7, &|mail| *mail >= 100, 20_000);
+                let answer = requester.request(out, ThreadId(0), 7, &|mail| *mail >= 100, 20_000);
                 told.send(answer.unwrap_or(0)).unwrap();
-                let silence = ask.ask(out, ThreadId(0), 8, &|mail| *mail >= 100, 10);
+                let silence = requester.request(out, ThreadId(0), 8, &|mail| *mail >= 100, 10);
                 assert_eq!(silence, None);
-                assert_eq!(ask.ask(out, ThreadId(9), 8, &|_| true, 10), None, "no such thread");
+                assert_eq!(
+                    requester.request(out, ThreadId(9), 8, &|_| true, 10),
+                    None,
+                    "no such thread"
+                );
             }
             Input::Mail(mail) => told.send(mail).unwrap(),
             _ => {}
@@ -451,7 +455,7 @@ pub(crate) fn threads_are_as_planned(driver: DriverChoice) {
     let cpus = rustix::thread::sched_getaffinity(None).unwrap();
     let cpu = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|cpu| cpus.is_set(*cpu)).unwrap();
     let mut plan = ThreadPlan::core("a core", Vec::new(), move |start| {
-        assert!(start.ask.is_none(), "a core must not wait");
+        assert!(start.requester.is_none(), "a core must not wait");
         Script(move |_, input: Input<'_, u64>, _: &mut event::Output<u64>| {
             if let Input::Mail(_) = input {
                 let cpus = rustix::thread::sched_getaffinity(None).unwrap();

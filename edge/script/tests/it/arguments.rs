@@ -1,6 +1,6 @@
 //! Every argument is read as its row in the host table says.
 
-use game::host::{Argument, Kind, ValueType, functions};
+use game::host::{Argument, FunctionKind, ValueType, functions};
 
 use crate::host::TestHost;
 use crate::run_on;
@@ -40,7 +40,7 @@ fn call(name: &str, before: &[Argument], last: &str) -> String {
 #[test]
 fn what_does_not_fit_its_row_is_refused_and_named() {
     let (mut looked_at, mut wrong) = (0, Vec::new());
-    for function in functions().filter(|it| matches!(it.kind, Kind::Built(_))) {
+    for function in functions().filter(|it| matches!(it.kind, FunctionKind::Built(_))) {
         for (index, argument) in function.arguments().iter().enumerate() {
             let Some(last) = unfitting(argument.value_type) else { continue };
             let text = call(function.name, &function.arguments()[..index], last);

@@ -1,6 +1,6 @@
 //! Events through Lua: what scripts say, and what their handlers are given.
 
-use game::events::{Event, Kind};
+use game::events::{Event, EventKind};
 use game::guest::{CallContext, Scripts as _};
 use game::value::Value;
 
@@ -51,10 +51,10 @@ fn what_handlers_are_given() {
     let context = CallContext { execution_mode: "event", ..CallContext::default() };
     let custom = Event { name: "custom".to_owned(), ..Event::default() };
     for (kind, event) in [
-        (Kind::SessionEnd, Event::session_end(1_700_000_000, "gone")),
-        (Kind::Custom, custom),
+        (EventKind::SessionEnd, Event::session_end(1_700_000_000, "gone")),
+        (EventKind::Custom, custom),
         // Without a handler nothing happens.
-        (Kind::SessionStart, Event::session_start(1)),
+        (EventKind::SessionStart, Event::session_start(1)),
     ] {
         scripts.event(&mut host, &context, kind.handler(), event.value()).unwrap();
     }

@@ -1,7 +1,7 @@
 //! The host table describes what scripts find: every example of the reference runs as it stands.
 
 use game::guest::{CallContext, Scripts as _};
-use game::host::{HostFunction, Kind, functions};
+use game::host::{FunctionKind, HostFunction, functions};
 use store::Store;
 
 use crate::host::TestHost;
@@ -22,12 +22,12 @@ fn run_example(function: &HostFunction) -> Result<(), String> {
         ..CallContext::default()
     };
     match function.kind {
-        Kind::Missing => Ok(()),
-        Kind::Built(doc) => scripts_of(&doc.example(), roomy(), &mut host)
+        FunctionKind::Missing => Ok(()),
+        FunctionKind::Built(doc) => scripts_of(&doc.example(), roomy(), &mut host)
             .rpc(&mut host, &context, "test", b"{\"cell\":5}")
             .map(|_| ())
             .map_err(|error| error.message),
-        Kind::Language(doc) => load_with(&[("m.lua", &doc.example())], roomy(), &mut host)
+        FunctionKind::Language(doc) => load_with(&[("m.lua", &doc.example())], roomy(), &mut host)
             .map(|_| ())
             .map_err(|error| error.to_string()),
     }
@@ -53,7 +53,7 @@ fn the_table_describes_what_lua_binds_itself() {
     let mut scripts = load_with(&[("m.lua", text)], roomy(), &mut host).unwrap();
     let bound = scripts.rpc(&mut host, &context(), "test", b"");
     let mut own: Vec<&str> = functions()
-        .filter(|function| matches!(function.kind, Kind::Language(_)))
+        .filter(|function| matches!(function.kind, FunctionKind::Language(_)))
         .map(|function| function.name)
         .collect();
     own.sort_unstable();

@@ -1,6 +1,6 @@
 //! Logging in, accounts, links, sessions: through routing, with the answers' texts.
 
-use game::account::{self, Account, Newcomer};
+use game::account::{self, Account, NewAccount};
 use game::api::{ApiCall, Disconnect, Effect};
 use game::db::{Database as _, Param};
 use game::wallet::{WalletUpdate, wallets_update};
@@ -470,14 +470,14 @@ fn matches_are_listed_as_clients_see_them() {
 }
 
 /// The name that the next nameless newcomer of this world would get.
-fn next_name(world: &World) -> (Newcomer, String) {
+fn next_name(world: &World) -> (NewAccount, String) {
     let mut random = world.random.clone();
-    let newcomer = Newcomer::draw(world.now, &mut random);
+    let new_account = NewAccount::draw(world.now, &mut random);
     let store = store::Store::open_in_memory().unwrap();
     let mut db = store.connect().unwrap();
     let login =
-        account::authenticate_device(&mut db, &newcomer, "device-000000", "", true).unwrap();
-    (newcomer, login.username)
+        account::authenticate_device(&mut db, &new_account, "device-000000", "", true).unwrap();
+    (new_account, login.username)
 }
 
 #[test]
@@ -509,16 +509,16 @@ fn generated_names_are_as_unique_as_chosen_ones() {
     assert_eq!(world.ask(Some(&ann), &rename(&name)), "200 {}");
     assert_eq!((find(&mut world, &name), find(&mut world, "ann")), (1, 0));
     // A name that somebody has chosen before it was made: the newcomer gets another.
-    let (newcomer, name) = next_name(&world);
+    let (new_account, name) = next_name(&world);
     assert_eq!(world.ask(Some(&ann), &rename(&name)), "200 {}");
     let login = world.log_in(&format!("{DEVICE} {{\"id\":\"device-000003\"}}"));
-    assert_ne!((login.claims.user_id, &*login.claims.username), (newcomer.user_id, &*name));
+    assert_ne!((login.claims.user_id, &*login.claims.username), (new_account.user_id, &*name));
     assert_eq!(find(&mut world, &login.claims.username), 1);
     // Its second name is taken now, too; the third is free, and then there are no more.
     for (device, expected) in
         [("twin-000001", None), ("twin-000002", Some("Username is already in use."))]
     {
-        let login = account::authenticate_device(&mut world.db, &newcomer, device, "", true);
+        let login = account::authenticate_device(&mut world.db, &new_account, device, "", true);
         assert_eq!(login.err().map(|error| error.message.into_owned()).as_deref(), expected);
     }
     world.db.commit().unwrap();

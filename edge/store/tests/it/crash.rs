@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 use event::{Now, Random};
-use game::account::{Newcomer, authenticate_device};
+use game::account::{NewAccount, authenticate_device};
 use game::db::Database as _;
 use store::Store;
 
@@ -24,9 +24,9 @@ fn crash_child() {
     let mut random = Random::from_number(users);
     loop {
         for _ in 0..BATCH {
-            let newcomer = Newcomer::draw(Now { mono_ns: 0, unix_ms: users }, &mut random);
+            let new_account = NewAccount::draw(Now { mono_ns: 0, unix_ms: users }, &mut random);
             let device = format!("device-{users:08}");
-            authenticate_device(&mut db, &newcomer, &device, "", true).unwrap();
+            authenticate_device(&mut db, &new_account, &device, "", true).unwrap();
             users += 1;
         }
         db.commit().unwrap();

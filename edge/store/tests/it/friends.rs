@@ -1,7 +1,7 @@
 //! Friends: what is left of each edge after every order of calls, pages, and deleted accounts.
 
 use game::db::{Database as _, Param};
-use game::friends::{self, By, EDGES_MAX, INVITATIONS_MAX, Page, State};
+use game::friends::{self, By, EDGES_MAX, FriendState, INVITATIONS_MAX, Page};
 use uuid::Uuid;
 
 use crate::world::{Session, World};
@@ -29,10 +29,10 @@ fn edges(world: &mut World, one: &Session, other: &Session) -> String {
         let (friends, _) = friends::list(&mut world.db, user_id, &page, 1 << 20).unwrap();
         let state = friends.iter().find(|it| it.user.id == to.claims.user_id).map(|it| it.state);
         text += state.map_or("-", |state| match state {
-            State::Friend => "F",
-            State::InvitationSent => "s",
-            State::InvitationReceived => "r",
-            State::Blocked => "B",
+            FriendState::Friend => "F",
+            FriendState::InvitationSent => "s",
+            FriendState::InvitationReceived => "r",
+            FriendState::Blocked => "B",
         });
         let users = game::user::users(&mut world.db, &[user_id], &[]).unwrap();
         text += &users[0].edge_count.to_string();
@@ -177,17 +177,17 @@ fn pages_are_whole_whatever_their_size() {
     };
     let whole = all(None, 1_000, 1 << 20);
     assert_eq!(whole.len(), 7);
-    assert_eq!(whole[0], (State::Friend, others[5].claims.user_id));
-    assert_eq!(whole[6], (State::Blocked, others[1].claims.user_id));
+    assert_eq!(whole[0], (FriendState::Friend, others[5].claims.user_id));
+    assert_eq!(whole[6], (FriendState::Blocked, others[1].claims.user_id));
     for limit in 1..=7 {
         assert_eq!(all(None, limit, 1 << 20), whole, "{limit}");
-        assert_eq!(all(Some(State::InvitationSent), limit, 1 << 20), whole[1..6], "{limit}");
+        assert_eq!(all(Some(FriendState::InvitationSent), limit, 1 << 20), whole[1..6], "{limit}");
     }
     assert_eq!(all(None, 1_000, 900), whole, "by bytes");
     // A cursor of another state.
     let page = Page { limit: 2, state: None, cursor: String::new() };
     let (_, cursor) = friends::list(&mut world.db, user_id, &page, 1 << 20).unwrap();
-    let page = Page { limit: 2, state: Some(State::Blocked), cursor };
+    let page = Page { limit: 2, state: Some(FriendState::Blocked), cursor };
     let refused = friends::list(&mut world.db, user_id, &page, 1 << 20).unwrap_err();
     assert_eq!(refused.message, "Cursor is invalid.");
 }

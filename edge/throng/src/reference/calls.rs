@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
-use game::api::{Auth, Body, Built, CallLane, ROWS, Row};
+use game::api::{Auth, Body, Built, CallLane, CallRow, ROWS};
 use game::nearest::did_you_mean;
 use wire::nakama::{FieldType, MessageInfo, realtime};
 
@@ -91,7 +91,8 @@ pub fn markdown() -> String {
 /// # Errors
 /// If there is no such name.
 pub fn text(word: &str) -> anyhow::Result<String> {
-    let is_meant = |row: &&Row| row.name.to_ascii_lowercase().contains(&word.to_ascii_lowercase());
+    let is_meant =
+        |row: &&CallRow| row.name.to_ascii_lowercase().contains(&word.to_ascii_lowercase());
     let mut page = String::new();
     for row in ROWS.iter().filter(is_meant) {
         for route in row.routes {
@@ -120,7 +121,7 @@ pub fn text(word: &str) -> anyhow::Result<String> {
     Ok(page)
 }
 
-fn built() -> impl Iterator<Item = (&'static Row, &'static Built)> {
+fn built() -> impl Iterator<Item = (&'static CallRow, &'static Built)> {
     ROWS.iter().filter_map(|row| Some((row, row.built.as_ref()?)))
 }
 

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
-use game::host::{AREAS, Area, Doc, HostFunction, Kind};
+use game::host::{AREAS, Area, Doc, FunctionKind, HostFunction};
 use game::nearest::did_you_mean;
 
 const INTRODUCTION: &str = "\
@@ -85,7 +85,7 @@ fn described(area: &Area) -> impl Iterator<Item = (&'static HostFunction, &'stat
 
 /// The names of an area that do not work yet.
 fn missing(area: &Area) -> Vec<&'static str> {
-    let is_missing = |function: &&HostFunction| function.kind == Kind::Missing;
+    let is_missing = |function: &&HostFunction| function.kind == FunctionKind::Missing;
     area.functions.iter().filter(is_missing).map(|function| function.name).collect()
 }
 
@@ -106,8 +106,8 @@ mod tests {
         for function in AREAS.iter().flat_map(|area| area.functions) {
             let name = function.name;
             let shown = match function.kind {
-                Kind::Missing => format!("`{name}`"),
-                Kind::Built(_) | Kind::Language(_) => format!("\n### {name}\n"),
+                FunctionKind::Missing => format!("`{name}`"),
+                FunctionKind::Built(_) | FunctionKind::Language(_) => format!("\n### {name}\n"),
             };
             assert!(page.contains(&shown), "{name}");
             assert!(text(name).unwrap().contains(name), "{name}");

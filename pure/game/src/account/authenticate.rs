@@ -9,8 +9,8 @@ use event::{Now, Random};
 use uuid::Uuid;
 
 use super::{
-    CustomId, DeviceId, Email, LOGIN_FAILED, Password, Username, begin_lazily, disguise,
-    filled_or_null, unix_ms,
+    CustomId, DeviceId, Email, LOGIN_FAILED, Password, Username, begin_lazily, filled_or_null,
+    generated_name, unix_ms,
 };
 use crate::db::{Database, DbError, Param, Row};
 use crate::error::{ApiError, Code};
@@ -35,7 +35,7 @@ pub struct Login {
 /// What an account would be made with: time and randomness for a login that may turn out to be the
 /// first. Drawn before, so that the rules below are functions of their arguments.
 #[derive(Clone, Debug)]
-pub struct Newcomer {
+pub struct NewAccount {
     /// The user's id.
     pub user_id: Uuid,
     /// Ten letters: its name if it gives none and nobody has this one.
@@ -46,11 +46,11 @@ pub struct Newcomer {
     pub now: Now,
 }
 
-impl Newcomer {
+impl NewAccount {
     /// Draws for one login.
     pub fn draw(now: Now, random: &mut Random) -> Self {
         let user_id = session::new_id(now, random);
-        Self { user_id, username: disguise::name(user_id), salt: random.bytes(), now }
+        Self { user_id, username: generated_name::name(user_id), salt: random.bytes(), now }
     }
 }
 
@@ -92,7 +92,7 @@ const BY_ID: &str = "SELECT id, username, disable_time, password FROM users WHER
 /// unknown and `create` is false, 6 when the name is taken, 7 when banned, 13 for the database.
 pub fn authenticate_device(
     db: &mut dyn Database,
-    newcomer: &Newcomer,
+    new_account: &NewAccount,
     device: &str,
     username: &str,
     create: bool,
@@ -102,7 +102,8 @@ pub fn authenticate_device(
     if let Some(known) = find_or_begin(db, BY_DEVICE, device, create)? {
         return known.login();
     }
-    let login = insert_user(db, newcomer, username, &Identity { device, ..Identity::default() })?;
+    let login =
+        insert_user(db, new_account, username, &Identity { device, ..Identity::default() })?;
     let id = Param::Blob(login.user_id.as_bytes());
     let sql = "INSERT INTO user_device (id, user_id) VALUES ($1, $2)";
     if db.execute(sql, &[Param::Text(device), id]).is_err() {
@@ -120,7 +121,7 @@ pub fn authenticate_device(
 /// As [`authenticate_device`].
 pub fn authenticate_custom(
     db: &mut dyn Database,
-    newcomer: &Newcomer,
+    new_account: &NewAccount,
     custom_id: &str,
     username: &str,
     create: bool,
@@ -130,7 +131,7 @@ pub fn authenticate_custom(
     if let Some(known) = find_or_begin(db, BY_CUSTOM_ID, custom_id, create)? {
         return known.login();
     }
-    insert_user(db, newcomer, username, &Identity { custom_id, ..Identity::default() })
+    insert_user(db, new_account, username, &Identity { custom_id, ..Identity::default() })
 }
 
 /// Logs in by email address and password. Slow; to be called without an open transaction. An empty
@@ -140,7 +141,7 @@ pub fn authenticate_custom(
 /// As [`authenticate_device`], and code 16 `Invalid credentials.`
 pub fn authenticate_email(
     db: &mut dyn Database,
-    newcomer: &Newcomer,
+    new_account: &NewAccount,
     (email, password): (&str, &str),
     username: &str,
     create: bool,
@@ -165,13 +166,13 @@ pub fn authenticate_email(
     if !create {
         return Err(not_found());
     }
-    let hash = hash_password(Password::parse(password)?, newcomer.salt)?;
+    let hash = hash_password(Password::parse(password)?, new_account.salt)?;
     if let Some(known) = find_or_begin(db, BY_EMAIL, email.as_str(), true)? {
         // Registered twice at once: whoever was first has set the password.
         return known.login_with(password);
     }
     let identity = Identity { email: email.as_str(), password: &hash, ..Identity::default() };
-    insert_user(db, newcomer, username, &identity)
+    insert_user(db, new_account, username, &identity)
 }
 
 /// Logs in by username and password; never makes an account. Slow; to be called without an open
@@ -274,7 +275,7 @@ struct Identity<'a> {
 /// Makes the account, within the open transaction.
 fn insert_user(
     db: &mut dyn Database,
-    newcomer: &Newcomer,
+    new_account: &NewAccount,
     username: &str,
     identity: &Identity<'_>,
 ) -> Result<Login, ApiError> {
@@ -283,21 +284,21 @@ fn insert_user(
         if user::owner_of_generated(db, username).map_err(&failed)?.is_some() {
             return Err(username_taken());
         }
-        return insert_row(db, newcomer, newcomer.user_id, (username, false), identity);
+        return insert_row(db, new_account, new_account.user_id, (username, false), identity);
     }
-    for user_id in newcomer.ids() {
-        let letters = disguise::name(user_id);
+    for user_id in new_account.ids() {
+        let letters = generated_name::name(user_id);
         let Ok(name) = std::str::from_utf8(&letters) else { continue };
-        let is_found = disguise::is_found(user_id);
+        let is_found = generated_name::is_found(user_id);
         if is_found && is_taken(db, name).map_err(&failed)? {
             continue;
         }
-        return insert_row(db, newcomer, user_id, (name, is_found), identity);
+        return insert_row(db, new_account, user_id, (name, is_found), identity);
     }
     Err(username_taken())
 }
 
-impl Newcomer {
+impl NewAccount {
     /// The id, and two more for when its name is taken: that needs another user of the same
     /// millisecond with the same 16 random bits.
     fn ids(&self) -> [Uuid; 3] {
@@ -314,7 +315,7 @@ impl Newcomer {
 
 /// Whether a name made of an id is another user's, by whatever way.
 fn is_taken(db: &mut dyn Database, name: &str) -> Result<bool, DbError> {
-    let Some((first, last)) = disguise::ids(name) else { return Ok(false) };
+    let Some((first, last)) = generated_name::ids(name) else { return Ok(false) };
     let sql = "SELECT 1 FROM users WHERE id >= $2 AND id <= $3 \
         UNION ALL SELECT 1 FROM users WHERE username = $1 AND generated IS NULL";
     let params = [Param::Text(name), Param::Blob(first.as_bytes()), Param::Blob(last.as_bytes())];
@@ -325,7 +326,7 @@ fn is_taken(db: &mut dyn Database, name: &str) -> Result<bool, DbError> {
 
 fn insert_row(
     db: &mut dyn Database,
-    newcomer: &Newcomer,
+    new_account: &NewAccount,
     user_id: Uuid,
     (username, generated): (&str, bool),
     identity: &Identity<'_>,
@@ -335,7 +336,7 @@ fn insert_row(
     let params = [
         Param::Blob(user_id.as_bytes()),
         Param::Text(username),
-        Param::Int(unix_ms(newcomer.now)),
+        Param::Int(unix_ms(new_account.now)),
         if generated { Param::Int(1) } else { Param::Null },
         filled_or_null(identity.device),
         filled_or_null(identity.custom_id),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use wire::nakama::api::{BadBody, decode, decode_field, decode_protobuf, encode};
 use wire::nakama::{Format, MessageInfo, ProtoMessage};
-use wire::query::Query;
+use wire::query::QueryString;
 
 use super::run::Cx;
 use crate::error::ApiError;
@@ -61,7 +61,7 @@ pub struct HttpRoute {
 
 /// One call of Nakama's API.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct CallRow {
     /// As hooks and metrics have it.
     pub name: &'static str,
     /// The chapter of the reference; for a call that is not built, what is missing and "is" or
@@ -96,7 +96,7 @@ pub struct Built {
 /// What a request holds, before it is a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts<'a> {
-    pub(super) query: Query<'a>,
+    pub(super) query: QueryString<'a>,
     /// The fields that the path has, decoded.
     pub(super) path: &'a [(&'static str, &'a str)],
     pub(super) body: &'a [u8],
@@ -255,8 +255,8 @@ macro_rules! calls {
         }
 
         /// Every call: those that are built, then the others.
-        pub static ROWS: &[Row] = &[
-            $( $( Row {
+        pub static ROWS: &[CallRow] = &[
+            $( $( CallRow {
                 name: stringify!($name),
                 area: $area,
                 routes: &[$( HttpRoute { method: stringify!($method), path: $path } ),+],
@@ -270,7 +270,7 @@ macro_rules! calls {
                     response: &<$response as wire::nakama::ProtoMessage>::INFO,
                 }),
             }, )+ )+
-            $( $( Row {
+            $( $( CallRow {
                 name: stringify!($other),
                 area: $missing,
                 routes: &[

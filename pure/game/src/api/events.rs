@@ -6,7 +6,7 @@ use wire::nakama::api::{self, Empty};
 
 use super::run::{Cx, Effect};
 use crate::error::ApiError;
-use crate::events::{Event, Job, Kind};
+use crate::events::{Event, EventJob, EventKind};
 use crate::guest::CallContext;
 use crate::session::Claims;
 
@@ -21,7 +21,7 @@ pub(super) fn event(cx: &mut Cx<'_>, request: &api::Event) -> Result<Empty, ApiE
         user_session_exp: Some(*expires_s),
         ..CallContext::default()
     };
-    let job = Job { kind: Kind::Custom, event: Event::from(request), context };
+    let job = EventJob { kind: EventKind::Custom, event: Event::from(request), context };
     cx.effects.push(Effect::Event(Box::new(job)));
     Ok(Empty {})
 }

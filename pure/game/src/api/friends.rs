@@ -13,7 +13,7 @@ use wire::nakama::{Timestamp, api};
 use super::account::empty;
 use super::run::{Cx, limit};
 use crate::error::ApiError;
-use crate::friends::{self, By, Friend, LIST_LIMIT_MAX, OF_FRIENDS_LIMIT_MAX, Page, State};
+use crate::friends::{self, By, Friend, FriendState, LIST_LIMIT_MAX, OF_FRIENDS_LIMIT_MAX, Page};
 use crate::session::Claims;
 use crate::user;
 
@@ -117,7 +117,7 @@ pub(super) fn list_rows(request: &ListFriendsRequest) -> usize {
 
 pub(super) fn list(cx: &mut Cx<'_>, request: &ListFriendsRequest) -> Result<FriendList, ApiError> {
     let wrong = || ApiError::invalid("Invalid state - state must be between 0 and 3.");
-    let state = request.state.map(|it| State::from_number(it.into()).ok_or_else(wrong));
+    let state = request.state.map(|it| FriendState::from_number(it.into()).ok_or_else(wrong));
     let page = Page {
         limit: limit(request.limit, i32::try_from(LIST_LIMIT_MAX).unwrap_or(0), LIST_LIMIT_MAX)?,
         state: state.transpose()?,

@@ -10,7 +10,7 @@ use wire::nakama::api::{
 };
 
 use super::run::{Cx, Effect};
-use crate::account::{self, Login, Newcomer};
+use crate::account::{self, Login, NewAccount};
 use crate::db::{Database, DbError};
 use crate::error::{ApiError, Code};
 use crate::session::{Claims, Tokens, Vars, stored};
@@ -37,8 +37,8 @@ pub(super) fn device(
     let account = request.account.as_ref();
     let id = account.map_or("", |account| &account.id);
     let asked = (account.map(|account| &account.vars), request.create);
-    login(cx, asked, |db, newcomer, create| {
-        account::authenticate_device(db, newcomer, id, &request.username, create)
+    login(cx, asked, |db, new_account, create| {
+        account::authenticate_device(db, new_account, id, &request.username, create)
     })
 }
 
@@ -49,8 +49,8 @@ pub(super) fn custom(
     let account = request.account.as_ref();
     let id = account.map_or("", |account| &account.id);
     let asked = (account.map(|account| &account.vars), request.create);
-    login(cx, asked, |db, newcomer, create| {
-        account::authenticate_custom(db, newcomer, id, &request.username, create)
+    login(cx, asked, |db, new_account, create| {
+        account::authenticate_custom(db, new_account, id, &request.username, create)
     })
 }
 
@@ -61,8 +61,8 @@ pub(super) fn email(
     let account = request.account.as_ref();
     let secret = account.map_or(("", ""), |it| (it.email.as_str(), it.password.as_str()));
     let asked = (account.map(|account| &account.vars), request.create);
-    login(cx, asked, |db, newcomer, create| {
-        account::authenticate_email(db, newcomer, secret, &request.username, create)
+    login(cx, asked, |db, new_account, create| {
+        account::authenticate_email(db, new_account, secret, &request.username, create)
     })
 }
 
@@ -70,11 +70,11 @@ pub(super) fn email(
 fn login(
     cx: &mut Cx<'_>,
     (given, create): (Option<&BTreeMap<String, String>>, Option<bool>),
-    authenticate: impl FnOnce(&mut dyn Database, &Newcomer, bool) -> Result<Login, ApiError>,
+    authenticate: impl FnOnce(&mut dyn Database, &NewAccount, bool) -> Result<Login, ApiError>,
 ) -> Result<Session, ApiError> {
     let vars = given.map_or(Ok(Vars::new()), vars)?;
-    let newcomer = Newcomer::draw(cx.now, cx.random);
-    let login = authenticate(cx.db, &newcomer, create.unwrap_or(true))?;
+    let new_account = NewAccount::draw(cx.now, cx.random);
+    let login = authenticate(cx.db, &new_account, create.unwrap_or(true))?;
     Ok(begun(cx, &login, &vars))
 }
 

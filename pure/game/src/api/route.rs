@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 use wire::http1::Target;
-use wire::query::{Query, decode_path};
+use wire::query::{QueryString, decode_path};
 
 use super::call::{HttpRoute, Parts};
 use super::rpc::RpcCall;
@@ -58,7 +58,7 @@ pub fn route<'a>(
             find_matching(method, &segments, &mut fields)?
         }
     };
-    let query = Query::parse(query)?;
+    let query = QueryString::parse(query)?;
     ApiCall::read(id, &Parts { query, path: &fields, body }).map(Route::Api)
 }
 
@@ -154,7 +154,7 @@ fn rpc(method: &str, id: &str, query: &str) -> Result<Route, ApiError> {
     }
     let mut query_params = Pairs::default();
     let mut http_key = None;
-    for (name, value) in Query::parse(query)?.iter() {
+    for (name, value) in QueryString::parse(query)?.iter() {
         if name == "http_key" {
             http_key.get_or_insert(value.into_owned());
         } else {

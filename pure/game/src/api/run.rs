@@ -10,7 +10,7 @@ use super::table::ApiCall;
 use crate::db::Database;
 use crate::directory::Directory;
 use crate::error::{ApiError, Code};
-use crate::events::Job;
+use crate::events::EventJob;
 use crate::notifications::Sent;
 use crate::session::{Claims, Revocation, Signer};
 
@@ -86,7 +86,7 @@ pub enum Effect {
     /// Sockets are to have notifications.
     Notify(Sent),
     /// A handler of the scripts is to hear of an event.
-    Event(Box<Job>),
+    Event(Box<EventJob>),
 }
 
 /// Why a user's sockets are closed.

@@ -23,8 +23,8 @@ use wire::nakama::api::{
 };
 
 use super::call::{
-    Auth, Built, CallLane, HttpRoute, Parts, Row, Style, answer_form, answered, body, calls, form,
-    is_large, message, reformed, rows,
+    Auth, Built, CallLane, CallRow, HttpRoute, Parts, Style, answer_form, answered, body, calls,
+    form, is_large, message, reformed, rows,
 };
 use super::route::not_built;
 use super::run::Cx;
@@ -252,14 +252,14 @@ impl std::fmt::Debug for ApiCall {
 
 impl CallId {
     /// Its row.
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static CallRow {
         &ROWS[self as usize]
     }
 }
 
 impl ApiCall {
     /// Its row.
-    pub fn row(&self) -> &'static Row {
+    pub fn row(&self) -> &'static CallRow {
         self.id().row()
     }
 

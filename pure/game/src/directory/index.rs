@@ -20,38 +20,38 @@ pub(super) struct Key {
 /// The two kinds of match, which are never listed mixed.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    pub(super) authoritative: Shelf,
-    pub(super) relayed: Shelf,
+    pub(super) authoritative: Partition,
+    pub(super) relayed: Partition,
 }
 
 /// Matches of one kind.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct Partition {
     by_size: BTreeMap<u32, BTreeSet<Key>>,
     count: usize,
 }
 
 impl Index {
     pub(super) fn insert(&mut self, size: u32, key: Key) {
-        let shelf = self.shelf(key.id);
-        shelf.count += usize::from(shelf.by_size.entry(size).or_default().insert(key));
+        let partition = self.partition(key.id);
+        partition.count += usize::from(partition.by_size.entry(size).or_default().insert(key));
     }
 
     pub(super) fn remove(&mut self, size: u32, key: &Key) {
-        let shelf = self.shelf(key.id);
-        let Some(bucket) = shelf.by_size.get_mut(&size) else { return };
-        shelf.count -= usize::from(bucket.remove(key));
+        let partition = self.partition(key.id);
+        let Some(bucket) = partition.by_size.get_mut(&size) else { return };
+        partition.count -= usize::from(bucket.remove(key));
         if bucket.is_empty() {
-            shelf.by_size.remove(&size);
+            partition.by_size.remove(&size);
         }
     }
 
-    fn shelf(&mut self, id: MatchId) -> &mut Shelf {
+    fn partition(&mut self, id: MatchId) -> &mut Partition {
         if id.authoritative { &mut self.authoritative } else { &mut self.relayed }
     }
 }
 
-impl Shelf {
+impl Partition {
     pub(super) fn len(&self) -> usize {
         self.count
     }
@@ -66,13 +66,13 @@ impl Shelf {
             let newest = |(size, bucket): (&u32, &BTreeSet<Key>)| Some((*bucket.last()?, *size));
             self.by_size.range(sizes).filter_map(newest).collect()
         };
-        Newest { shelf: self, heads }
+        Newest { partition: self, heads }
     }
 }
 
-/// Merges the sizes of a shelf by age.
+/// Merges the sizes of a partition by age.
 pub(super) struct Newest<'a> {
-    shelf: &'a Shelf,
+    partition: &'a Partition,
     /// The newest match of every size that has not been given out.
     heads: BinaryHeap<(Key, u32)>,
 }
@@ -83,7 +83,7 @@ impl Iterator for Newest<'_> {
     fn next(&mut self) -> Option<Key> {
         let mut head = self.heads.peek_mut()?;
         let (key, size) = *head;
-        let bucket = self.shelf.by_size.get(&size);
+        let bucket = self.partition.by_size.get(&size);
         match bucket.and_then(|bucket| bucket.range(..key).next_back()) {
             Some(older) => head.0 = *older,
             None => {

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
-use super::{Friend, State, read_friend};
+use super::{Friend, FriendState, read_friend};
 use crate::db::{Database, DbError, Param};
 use crate::error::ApiError;
 use crate::user::{self, COLUMNS, User};
@@ -31,7 +31,7 @@ pub struct Page {
     /// At most so many.
     pub limit: usize,
     /// Only these; `None` for all.
-    pub state: Option<State>,
+    pub state: Option<FriendState>,
     /// Empty, or where the page before ended.
     pub cursor: String,
 }

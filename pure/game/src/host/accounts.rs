@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::declare::{Need, Table, ValueType};
 use super::read::{Arg, Read, Strings, Within, within_or};
 use super::{Args, json};
-use crate::account::{self, Account, AccountUpdate, Login, Newcomer};
+use crate::account::{self, Account, AccountUpdate, Login, NewAccount};
 use crate::api::Disconnect;
 use crate::db::{Database, DbError};
 use crate::directory::Directory;
@@ -240,11 +240,11 @@ pub(super) fn unban(host: &mut dyn Host, user_ids: &[Uuid]) -> Result<(), HostEr
 /// `user_id, username, created` of a login.
 pub(super) fn login(
     host: &mut dyn Host,
-    job: impl FnOnce(&mut dyn Database, &Newcomer) -> Result<Login, ApiError>,
+    job: impl FnOnce(&mut dyn Database, &NewAccount) -> Result<Login, ApiError>,
 ) -> Result<(String, String, bool), HostError> {
     let now = host.now();
-    let newcomer = Newcomer::draw(now, host.random());
-    let login = committed(host, "error finding or creating user", |db| job(db, &newcomer))?;
+    let new_account = NewAccount::draw(now, host.random());
+    let login = committed(host, "error finding or creating user", |db| job(db, &new_account))?;
     Ok((login.user_id.to_string(), login.username, login.created))
 }
 
@@ -257,7 +257,7 @@ pub(super) fn token(
     vars: &[(String, String)],
 ) -> Result<(String, u64), HostError> {
     let now = host.now();
-    let drawn = username.is_empty().then(|| Newcomer::draw(now, host.random()).username);
+    let drawn = username.is_empty().then(|| NewAccount::draw(now, host.random()).username);
     let drawn = drawn.map(|name| String::from_utf8_lossy(&name).into_owned());
     let username = drawn.as_deref().unwrap_or(username);
     let (signer, lifetime_s) =

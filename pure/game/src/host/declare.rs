@@ -111,7 +111,7 @@ impl fmt::Display for Argument {
 
 /// One result of a host function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ReturnValue {
     /// Its name.
     pub name: &'static str,
     /// What it is.
@@ -120,7 +120,7 @@ pub struct Outcome {
     pub may_be_nil: bool,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for ReturnValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.may_be_nil { "?" } else { "" };
         write!(f, "{}{mark}: {}", self.name, self.value_type)
@@ -133,7 +133,7 @@ pub struct Doc {
     /// Its arguments in order.
     pub arguments: &'static [Argument],
     /// Its results in order.
-    pub results: &'static [Outcome],
+    pub results: &'static [ReturnValue],
     /// The lines of its comment, each with a space in front: sentences, then an example.
     pub(super) lines: &'static [&'static str],
 }
@@ -150,7 +150,7 @@ impl Doc {
     }
 
     /// Lua that a reader can copy: the body of an RPC function, or, for
-    /// [`Kind::Language`](super::Kind::Language), the text of a module.
+    /// [`FunctionKind::Language`](super::FunctionKind::Language), the text of a module.
     pub fn example(&self) -> String {
         let lines = self.lines.iter().map(|line| line.strip_prefix(' ').unwrap_or(line));
         let lines = lines.skip_while(|line| *line != FENCES.0).skip(1);
@@ -225,8 +225,8 @@ impl<T: Returned> Returned for Option<T> {
 }
 
 /// A result of the type `T`, for the reference.
-pub(super) const fn outcome<T: Returned>(name: &'static str) -> Outcome {
-    Outcome { name, value_type: T::TYPE, may_be_nil: T::MAY_BE_NIL }
+pub(super) const fn outcome<T: Returned>(name: &'static str) -> ReturnValue {
+    ReturnValue { name, value_type: T::TYPE, may_be_nil: T::MAY_BE_NIL }
 }
 
 /// Begins to read arguments.
@@ -248,7 +248,7 @@ macro_rules! row {
         $crate::host::HostFunction {
             name: stringify!($name),
             run: $crate::host::missing,
-            kind: $crate::host::Kind::Missing,
+            kind: $crate::host::FunctionKind::Missing,
             calls_a_match: false,
         }
     };
@@ -259,7 +259,7 @@ macro_rules! row {
         $crate::host::HostFunction {
             name: stringify!($name),
             run: $crate::host::missing,
-            kind: $crate::host::Kind::Language($crate::host::declare::doc_of!(
+            kind: $crate::host::FunctionKind::Language($crate::host::declare::doc_of!(
                 [$($line)+] ($($arg: $how),*) -> ($($result: $returned),*)
             )),
             calls_a_match: false,
@@ -289,7 +289,7 @@ macro_rules! row {
         $crate::host::HostFunction {
             name: stringify!($name),
             run,
-            kind: $crate::host::Kind::Built($crate::host::declare::doc_of!(
+            kind: $crate::host::FunctionKind::Built($crate::host::declare::doc_of!(
                 [$($line)+] ($($arg: $how),*) -> ($($result: $returned),*)
             )),
             calls_a_match: $crate::host::declare::is_set!($($calls_a_match)?),
@@ -304,7 +304,7 @@ macro_rules! doc_of {
         ($($arg:ident: $how:expr),*) -> ($($result:ident: $returned:ty),*)
     ) => {{
         const ARGUMENTS: &[$crate::host::Argument] = &[$( $how.named(stringify!($arg)) ),*];
-        const RESULTS: &[$crate::host::Outcome] =
+        const RESULTS: &[$crate::host::ReturnValue] =
             &[$( $crate::host::declare::outcome::<$returned>(stringify!($result)) ),*];
         $crate::host::Doc { arguments: ARGUMENTS, results: RESULTS, lines: &[$($line),+] }
     }};

@@ -14,7 +14,7 @@ use super::{Args, json};
 use crate::db::Database;
 use crate::directory::Directory;
 use crate::error::ApiError;
-use crate::friends::{self, By, Friend, Page, State};
+use crate::friends::{self, By, Friend, FriendState, Page};
 use crate::guest::{Host, HostError};
 use crate::notifications::Sent;
 use crate::storage::SCRIPT_BYTES_MAX;
@@ -53,13 +53,13 @@ pub(super) const fn state() -> Arg<StateOrNone> {
 }
 
 impl Read for StateOrNone {
-    type Value<'a> = Option<State>;
+    type Value<'a> = Option<FriendState>;
 
-    fn read(&self, args: &Args<'_>, index: usize) -> Result<Option<State>, HostError> {
+    fn read(&self, args: &Args<'_>, index: usize) -> Result<Option<FriendState>, HostError> {
         if args.is_nil(index) {
             return Ok(None);
         }
-        let state = State::from_number(args.int(index)?);
+        let state = FriendState::from_number(args.int(index)?);
         state.map(Some).ok_or_else(|| args.wrong(index, "expects state to be 0-3"))
     }
 }

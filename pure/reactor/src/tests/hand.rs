@@ -89,7 +89,7 @@ pub(crate) struct Kernel {
     report: Option<Report>,
     /// Something of the last turn is left.
     pub(crate) has_more: bool,
-    /// How long the last turn was to wait at most, and whether it was to gather.
+    /// How long the last turn was to wait at most, and whether it was to coalesce.
     pub(crate) waited: (Option<Duration>, bool),
     /// How each connection on the driver's list was to be received from, in order, in this turn.
     pub(crate) wishes: Vec<(u32, Receive)>,
@@ -107,9 +107,9 @@ impl Driver<Mail> for Kernel {
         &mut self,
         _: &mut Net<Mail>,
         patience: Option<Duration>,
-        gather: bool,
+        coalesce: bool,
     ) -> Result<Now, Infallible> {
-        self.waited = (patience, gather);
+        self.waited = (patience, coalesce);
         self.wishes.clear();
         Ok(self.now)
     }

@@ -113,14 +113,14 @@ fn plain() -> (Hand, Rc<Bed>, Plain<Mail>) {
 #[test]
 fn what_is_kept_while_an_answer_is_waited_for_is_bounded() {
     let (hand, bed, mut plain) = plain();
-    let (mut ask, mut handled) = (plain.asker(), 0);
+    let (mut requester, mut handled) = (plain.requester(), 0);
     bed.brings.set(10);
     hand.others.mail.borrow_mut().push_back(100);
     let (others, sleeps) = (hand.others.clone(), bed.clone());
     plain.run(Box::new(Script(move |_, input: Input<'_, Mail>, out: &mut Output<Mail>| {
         match input {
             Input::Mail(100) => {
-                let answer = ask.ask(out, ThreadId(1), 1, &|mail| *mail > 100, u32::MAX);
+                let answer = requester.request(out, ThreadId(1), 1, &|mail| *mail > 100, u32::MAX);
                 assert_eq!(answer, None);
                 // Sixteen mailboxes of four.
                 assert_eq!(sleeps.slept.borrow().len(), 7);
@@ -138,7 +138,7 @@ fn what_is_kept_while_an_answer_is_waited_for_is_bounded() {
             _ => {}
         }
     })));
-    assert_eq!(hand.count(Count::AskFailures), 1);
+    assert_eq!(hand.count(Count::RequestsUnanswered), 1);
     assert_eq!(hand.count(Count::MailIn), 71);
     assert_eq!(hand.count(Count::SystemCalls), 1, "those of its own sleeps");
 }
@@ -146,7 +146,7 @@ fn what_is_kept_while_an_answer_is_waited_for_is_bounded() {
 #[test]
 fn a_question_that_nobody_answers_fails_in_time() {
     let (mut hand, bed, mut plain) = plain();
-    let mut ask = plain.asker();
+    let mut requester = plain.requester();
     hand.others.mail.borrow_mut().push_back(100);
     let sleeps = bed.clone();
     plain.run(Box::new(Script(move |now: Now, input: Input<'_, Mail>, out: &mut Output<Mail>| {
@@ -154,7 +154,7 @@ fn a_question_that_nobody_answers_fails_in_time() {
             Input::Mail(_) => {
                 out.mail(ThreadId(2), 1);
                 out.close(event::ConnId { slot: 0, generation: 0 });
-                assert_eq!(ask.ask(out, ThreadId(1), 2, &|_| true, 30), None);
+                assert_eq!(requester.request(out, ThreadId(1), 2, &|_| true, 30), None);
                 assert_eq!(sleeps.now().ms_since(now), 30);
                 out.mail_lazy(ThreadId(2), 3);
                 out.wake_at(Some(now.after_ms(50).mono_ns));
@@ -172,7 +172,7 @@ fn a_question_that_nobody_answers_fails_in_time() {
     let slept = [Some(30), Some(20), None].map(|ms| ms.map(Duration::from_millis));
     assert_eq!(*bed.slept.borrow(), slept);
     assert_eq!((hand.count(Count::Misdirected), hand.count(Count::Wakes)), (1, 2));
-    assert_eq!((hand.count(Count::MailOut), hand.count(Count::AskFailures)), (3, 1));
+    assert_eq!((hand.count(Count::MailOut), hand.count(Count::RequestsUnanswered)), (3, 1));
     assert_eq!((hand.count(Count::Turns), hand.count(Count::SystemCalls)), (3, 2));
 }
 

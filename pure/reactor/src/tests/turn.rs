@@ -1,4 +1,4 @@
-//! When a thread sleeps and gathers, whom it wakes when, and in which order a turn tells things.
+//! When a thread sleeps and coalesces, whom it wakes when, and in which order a turn tells things.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,37 +10,37 @@ use crate::tests::hand::{Hand, Others, orders};
 use crate::{Count, Limits};
 
 #[test]
-fn only_after_lazy_mail_and_nothing_else_may_events_gather() {
+fn only_after_lazy_mail_and_nothing_else_may_events_coalesce() {
     let mut hand = Hand::new(Limits::default(), orders);
     let conn = hand.accept();
-    for (said, gathers) in
+    for (said, coalesces) in
         [("l", true), ("m", false), ("lm", false), ("ll", true), ("-", false), ("ls", false)]
     {
         hand.receive(conn, said.as_bytes());
         hand.turn(0, |_| ());
-        assert_eq!(hand.kernel.waited.1, gathers, "after {said}");
-        assert!(!gathers || hand.kernel.waited.0 == Some(Duration::from_millis(1)), "{said}");
+        assert_eq!(hand.kernel.waited.1, coalesces, "after {said}");
+        assert!(!coalesces || hand.kernel.waited.0 == Some(Duration::from_millis(1)), "{said}");
         hand.turn(0, |_| ());
         assert!(!hand.kernel.waited.1, "after a turn of nothing");
     }
 }
 
 #[test]
-fn gathering_lasts_as_long_as_asked_and_no_longer_than_to_the_next_wake_up() {
+fn coalescing_lasts_as_long_as_asked_and_no_longer_than_to_the_next_wake_up() {
     let mut hand = Hand::new(Limits::default(), |now, input, out| {
         let Input::Bytes { bytes, .. } = input else { return };
         match bytes[0] {
-            b'g' => out.gather(4_000_000),
+            b'g' => out.coalesce(4_000_000),
             ms => out.wake_at(Some(now.after_ms(u64::from(ms)).mono_ns)),
         }
         out.mail_lazy(ThreadId(1), 1);
     });
     let conn = hand.accept();
     hand.receive(conn, b"g");
-    for (wake_ms, gather_ms) in [(100, 4), (3, 3)] {
+    for (wake_ms, coalesce_ms) in [(100, 4), (3, 3)] {
         hand.receive(conn, &[wake_ms]);
         hand.turn(0, |_| ());
-        assert_eq!(hand.kernel.waited, (Some(Duration::from_millis(gather_ms)), true));
+        assert_eq!(hand.kernel.waited, (Some(Duration::from_millis(coalesce_ms)), true));
     }
     // What the kernel has brought already is not kept waiting.
     hand.receive(conn, &[50]);

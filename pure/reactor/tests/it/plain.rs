@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use event::{Ask, Handler, Input, Now, Output, Random, ThreadId, Urgency};
+use event::{Handler, Input, Now, Output, Random, Requester, ThreadId, Urgency};
 use reactor::{Count, Counters, Plain, Postman, Sleep};
 
 use crate::process::{Boxes, Mail, View};
@@ -37,7 +37,7 @@ impl Sleep for Others {
             let last = &mut self.taken.borrow_mut()[to];
             assert!(mail > *last, "mail {mail} to thread {to} came after {last}");
             *last = mail;
-            // Every third is a question, and is answered now and then.
+            // Every third is a request, and is answered now and then.
             let is_open = !self.boxes.is_closed.get();
             if mail.is_multiple_of(3) && draw < 7 && boxes[0].len() < 8 && is_open {
                 boxes[0].push_back(ANSWER + mail);
@@ -50,7 +50,7 @@ impl Sleep for Others {
 
 /// Posts and asks.
 struct Asks {
-    ask: Box<dyn Ask<Mail>>,
+    requester: Box<dyn Requester<Mail>>,
     random: Random,
     posted: Mail,
     last: Mail,
@@ -87,7 +87,7 @@ impl Handler for Asks {
                 out.mail(to, mail);
             } else {
                 let mail = self.next(true);
-                let answer = self.ask.ask(out, to, mail, &|got| *got == ANSWER + mail, 5);
+                let answer = self.requester.request(out, to, mail, &|got| *got == ANSWER + mail, 5);
                 assert!(answer.is_none_or(|answer| answer == ANSWER + mail));
             }
         }
@@ -102,8 +102,8 @@ fn questions_keep_their_place() {
         let others = Rc::new(Others { boxes: boxes.clone(), now_ns, taken });
         let mut plain = Plain::new(Rc::new(View(boxes.clone())), others.clone());
         let random = Random::from_number(seed);
-        let ask = plain.asker();
-        let handler = Asks { ask, random, posted: 0, last: 0, inputs: 0 };
+        let requester = plain.requester();
+        let handler = Asks { requester, random, posted: 0, last: 0, inputs: 0 };
         let stops = Stops { handler, boxes: boxes.clone() };
         plain.run(Box::new(stops));
         while boxes.boxes.borrow()[1..].iter().any(|mailbox| !mailbox.is_empty()) {

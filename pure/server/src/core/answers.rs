@@ -441,7 +441,7 @@ impl Core {
                 let member = self.member(conn, &session);
                 let room = self.topology.room_of(*users.first().unwrap_or(&session.user_id()));
                 let follow = Follow { member, cid, users, found: Vec::new() };
-                self.ask(room, RoomRequest::StatusFollow(Box::new(follow)));
+                self.request_room(room, RoomRequest::StatusFollow(Box::new(follow)));
                 let waiting =
                     super::socket::Waiting { observed, ..super::socket::Waiting::for_room() };
                 session.waiting = Some(Box::new(waiting));
@@ -490,21 +490,21 @@ impl Core {
             }
             Work::Shutdown => Outcome::Shutdown,
         };
-        let Job { lane, address, stream, group, .. } = job;
-        let done = Done { lane, conn: address.conn, stream, group, took_ms: 0, outcome };
+        let Job { queue, address, stream, group, .. } = job;
+        let done = Done { queue, conn: address.conn, stream, group, took_ms: 0, outcome };
         self.done(now, done, out);
     }
 
     /// A room's mailbox was full: the session that waits for it is told; what nobody waits for but
     /// the room must know is posted again.
-    pub(super) fn ask_refused(
+    pub(super) fn request_refused(
         &mut self,
         now: Now,
         room: Address<RoomMail>,
-        ask: RoomRequest,
+        request: RoomRequest,
         out: &mut Output<Mail>,
     ) {
-        let (member, cid) = match &ask {
+        let (member, cid) = match &request {
             RoomRequest::MatchCreate { member, cid, .. }
             | RoomRequest::MatchJoin { member, cid, .. }
             | RoomRequest::MatchLeave { member, cid, .. }
@@ -512,7 +512,7 @@ impl Core {
             | RoomRequest::StatusUnfollow { member, cid, .. } => (member, cid),
             RoomRequest::StatusFollow(follow) => (&follow.member, &follow.cid),
             RoomRequest::Opened { .. } | RoomRequest::Closed { .. } => {
-                return self.keep(now, room.seal(RoomMail::Requests(vec![ask])));
+                return self.keep(now, room.seal(RoomMail::Requests(vec![request])));
             }
             RoomRequest::MatchData(_) => return,
         };

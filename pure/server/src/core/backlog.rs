@@ -177,7 +177,7 @@ impl Backlog {
     }
 
     /// Stops reading when too much waits, and goes on when half is handled; tells whether it does.
-    pub(super) fn pace(&mut self, conn: ConnId, out: &mut Output<Mail>) -> bool {
+    pub(super) fn backpressure(&mut self, conn: ConnId, out: &mut Output<Mail>) -> bool {
         if !self.is_paused && self.len() > HELD_BYTES_MAX {
             self.is_paused = true;
             out.reading(conn, false);

@@ -47,7 +47,7 @@ const LOST_NS: u64 = 1_200_000_000_000;
 
 /// What one core has at the callers, and what waits for them.
 pub(super) struct Callers {
-    lanes: Vec<CallerLane>,
+    queues: Vec<CallerQueue>,
     /// How long the functions took.
     pub(super) functions: Functions,
     /// Of calls that may be fast.
@@ -61,7 +61,7 @@ pub(super) struct Callers {
 
 /// One caller.
 #[derive(Clone, Debug)]
-struct CallerLane {
+struct CallerQueue {
     /// The functions of the calls that are there, in their order: the first one runs.
     calls: VecDeque<u16>,
     closed_by: Option<Class>,
@@ -69,7 +69,7 @@ struct CallerLane {
     progress_ns: u64,
 }
 
-impl CallerLane {
+impl CallerQueue {
     /// How long its first call has been running; 0 if it has none.
     fn runs_for_ns(&self, now: Now) -> u64 {
         if self.calls.is_empty() { 0 } else { now.mono_ns.saturating_sub(self.progress_ns) }
@@ -84,13 +84,13 @@ impl CallerLane {
 
 impl Callers {
     pub(super) fn new(count: usize) -> Self {
-        let lane = || CallerLane {
+        let queue = || CallerQueue {
             calls: VecDeque::with_capacity(AHEAD_MAX),
             closed_by: None,
             progress_ns: 0,
         };
         Self {
-            lanes: std::iter::repeat_with(lane).take(count).collect(),
+            queues: std::iter::repeat_with(queue).take(count).collect(),
             functions: Functions::default(),
             quick: FairQueue::default(),
             slow: FairQueue::default(),
@@ -101,7 +101,7 @@ impl Callers {
 
     /// Whether calls are at callers: then answers may lie in the mailbox.
     pub(super) fn is_busy(&self) -> bool {
-        self.lanes.iter().any(|lane| !lane.calls.is_empty())
+        self.queues.iter().any(|queue| !queue.calls.is_empty())
     }
 
     /// How many calls wait here.
@@ -111,7 +111,7 @@ impl Callers {
 
     /// Whether any caller takes more.
     pub(super) fn has_open(&self, now: Now) -> bool {
-        self.lanes.iter().any(|lane| lane.takes_more(now))
+        self.queues.iter().any(|queue| queue.takes_more(now))
     }
 
     /// The class of a call of this function, by a user of that class.
@@ -129,11 +129,11 @@ impl Callers {
         match class {
             Class::Fast(calls_max) => at_callers < calls_max,
             Class::New => {
-                has_share && self.leaves_one_free(|lane| lane.closed_by == Some(Class::New))
+                has_share && self.leaves_one_free(|queue| queue.closed_by == Some(Class::New))
             }
             Class::Unknown | Class::Slow => {
-                let may_be_slow = |lane: &CallerLane| {
-                    lane.closed_by.is_some() || lane.runs_for_ns(now) > FAST_NS_MAX
+                let may_be_slow = |queue: &CallerQueue| {
+                    queue.closed_by.is_some() || queue.runs_for_ns(now) > FAST_NS_MAX
                 };
                 has_share && self.leaves_one_free(may_be_slow)
             }
@@ -142,57 +142,57 @@ impl Callers {
 
     /// The caller for a call of this function that may go: the one with the least to do.
     pub(super) fn place(&self, now: Now, function: u16) -> Option<usize> {
-        let has_it = |lane: &CallerLane| lane.calls.contains(&function);
-        let any = self.lanes.len() == 1
+        let has_it = |queue: &CallerQueue| queue.calls.contains(&function);
+        let any = self.queues.len() == 1
             || self.functions.was_fast_just_now(now, function)
-            || self.lanes.iter().filter(|lane| !has_it(lane)).count() > 1;
-        let open = self.lanes.iter().enumerate().filter(|(_, lane)| lane.takes_more(now));
-        open.filter(|(_, lane)| any || has_it(lane))
-            .min_by_key(|(_, lane)| lane.calls.len())
+            || self.queues.iter().filter(|queue| !has_it(queue)).count() > 1;
+        let open = self.queues.iter().enumerate().filter(|(_, queue)| queue.takes_more(now));
+        open.filter(|(_, queue)| any || has_it(queue))
+            .min_by_key(|(_, queue)| queue.calls.len())
             .map(|(index, _)| index)
     }
 
     /// A call goes there. Gives whether nothing more does until it is done.
     pub(super) fn begin(&mut self, now: Now, index: usize, function: u16, class: Class) -> bool {
-        let lane = &mut self.lanes[index];
-        if lane.calls.is_empty() {
-            lane.progress_ns = now.mono_ns;
+        let queue = &mut self.queues[index];
+        if queue.calls.is_empty() {
+            queue.progress_ns = now.mono_ns;
         }
-        lane.calls.push_back(function);
+        queue.calls.push_back(function);
         let closes = !matches!(class, Class::Fast(_));
         if closes {
-            lane.closed_by = Some(class);
+            queue.closed_by = Some(class);
         }
         closes
     }
 
     /// A call is done, or could not be posted.
     pub(super) fn end(&mut self, now: Now, index: usize, function: u16, closes: bool) {
-        let Some(lane) = self.lanes.get_mut(index) else { return };
+        let Some(queue) = self.queues.get_mut(index) else { return };
         // The first one, unless it could not be posted.
-        if let Some(at) = lane.calls.iter().position(|it| *it == function) {
-            lane.calls.remove(at);
+        if let Some(at) = queue.calls.iter().position(|it| *it == function) {
+            queue.calls.remove(at);
         }
-        lane.progress_ns = now.mono_ns;
+        queue.progress_ns = now.mono_ns;
         if closes {
-            lane.closed_by = None;
+            queue.closed_by = None;
         }
     }
 
     /// Whether one more caller of this kind leaves one that is not.
-    fn leaves_one_free(&self, is_such: impl Fn(&CallerLane) -> bool) -> bool {
-        let such = self.lanes.iter().filter(|lane| is_such(lane)).count();
-        such < self.lanes.len().saturating_sub(1).max(1)
+    fn leaves_one_free(&self, is_such: impl Fn(&CallerQueue) -> bool) -> bool {
+        let such = self.queues.iter().filter(|queue| is_such(queue)).count();
+        such < self.queues.len().saturating_sub(1).max(1)
     }
 
     /// How many callers calls of one user may keep from others.
     fn share(&self) -> u16 {
-        u16::try_from(self.lanes.len() / 2).unwrap_or(u16::MAX).max(1)
+        u16::try_from(self.queues.len() / 2).unwrap_or(u16::MAX).max(1)
     }
 
     /// Whether a call of this function is running for longer than a fast one takes.
     fn runs_long(&self, now: Now, function: u16) -> bool {
-        let runs_it = |lane: &CallerLane| lane.calls.front() == Some(&function);
-        self.lanes.iter().any(|lane| runs_it(lane) && lane.runs_for_ns(now) > FAST_NS_MAX)
+        let runs_it = |queue: &CallerQueue| queue.calls.front() == Some(&function);
+        self.queues.iter().any(|queue| runs_it(queue) && queue.runs_for_ns(now) > FAST_NS_MAX)
     }
 }

@@ -1,4 +1,4 @@
-//! Who does a call, and who has to wait: the core's side of the lanes.
+//! Who does a call, and who has to wait: the core's side of the queues.
 //!
 //! API calls go to the batcher, listings to the lister, passwords to the hasher; each of these is
 //! fair between users by itself. RPC functions and hooks go to the callers, where a call cannot be
@@ -22,7 +22,7 @@ const LOOK_AGAIN_NS: u64 = 100_000_000;
 
 /// The record of the function that a call at the callers, or on its way there, is for.
 fn function_of(job: &Job) -> u16 {
-    match job.lane {
+    match job.queue {
         Queue::Caller { function, .. } => function,
         Queue::Batcher | Queue::Hasher | Queue::Lister => 0,
     }
@@ -31,8 +31,8 @@ fn function_of(job: &Job) -> u16 {
 impl Core {
     /// Hands work to whoever does it, or refuses it.
     pub(super) fn job(&mut self, job: Job, out: &mut Output<Mail>) -> Result<(), ApiError> {
-        let lane = job.work.lane();
-        if let Some(limit) = self.limit_met(&job, lane) {
+        let queue = job.work.queue();
+        if let Some(limit) = self.limit_met(&job, queue) {
             return Err(match &job.caller {
                 Some(claims) => self.limited(limit, format_args!("user {}", claims.user_id)),
                 None => self.limited(limit, "a client without a user"),
@@ -42,8 +42,8 @@ impl Core {
         self.stats.jobs_waiting.set(self.jobs_waiting);
         let group = self.groups.get(job.group);
         group.waiting += 1;
-        let mut job = Job { lane, ..job };
-        match lane {
+        let mut job = Job { queue, ..job };
+        match queue {
             Queue::Batcher => self.jobs.push(job),
             Queue::Hasher => {
                 self.passwords_waiting += 1;
@@ -75,7 +75,7 @@ impl Core {
     }
 
     /// The limit that stands against one more job, if one does.
-    fn limit_met(&mut self, job: &Job, lane: Queue) -> Option<Limit> {
+    fn limit_met(&mut self, job: &Job, queue: Queue) -> Option<Limit> {
         let limits = &self.settings.limits;
         // What ends the scripts is run however much they have to do.
         if matches!(job.work, Work::Shutdown) {
@@ -85,7 +85,7 @@ impl Core {
         if Limit::CallsWaiting.is_met(limits, waiting) {
             return Some(Limit::CallsWaiting);
         }
-        if lane == Queue::Hasher {
+        if queue == Queue::Hasher {
             let one_client = job.group != SHARED && (job.caller.is_some() || job.client != 0);
             let own = if one_client { self.groups.get(job.group).passwords.into() } else { 0_u32 };
             let waiting = self.passwords_waiting.max(own.saturating_mul(PASSWORD_SHARES));
@@ -97,7 +97,7 @@ impl Core {
             return None;
         }
         let group = self.groups.get(job.group);
-        if lane == Queue::Lister && Limit::ListingsPerUser.is_met(limits, group.listings.into()) {
+        if queue == Queue::Lister && Limit::ListingsPerUser.is_met(limits, group.listings.into()) {
             return Some(Limit::ListingsPerUser);
         }
         let of_group = match &job.caller {
@@ -126,7 +126,7 @@ impl Core {
         let closes = self.callers.begin(self.now, index, function, class);
         let group = self.groups.get(job.group);
         group.at_callers = group.at_callers.saturating_add(1);
-        job.lane = Queue::Caller { index, closes, function };
+        job.queue = Queue::Caller { index, closes, function };
     }
 
     /// A worker has answered, or its mailbox was full.
@@ -136,7 +136,7 @@ impl Core {
         let now = self.now;
         let group = self.groups.get(done.group);
         group.waiting = group.waiting.saturating_sub(1);
-        match done.lane {
+        match done.queue {
             Queue::Batcher => {}
             Queue::Hasher => {
                 self.passwords_waiting = self.passwords_waiting.saturating_sub(1);

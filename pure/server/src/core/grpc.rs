@@ -127,7 +127,7 @@ impl Core {
             return self.grpc_run(now, conn, grpc, bytes, out);
         }
         grpc.backlog.hold(bytes);
-        grpc.backlog.pace(conn, out);
+        grpc.backlog.backpressure(conn, out);
         self.put(conn, State::Grpc(grpc));
     }
 
@@ -160,7 +160,7 @@ impl Core {
         }
         let left = input.len();
         grpc.backlog.give_back(lent, fresh, left);
-        grpc.backlog.pace(conn, out);
+        grpc.backlog.backpressure(conn, out);
         if let Some(error) = failed {
             return self.grpc_failed(now, conn, grpc, error, out);
         }

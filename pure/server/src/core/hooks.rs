@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use event::{ConnId, Now, Output};
 use game::api::ApiCall;
-use game::events::{Event, Job as EventJob, Kind};
+use game::events::{Event, EventJob, EventKind};
 use game::guest::ScriptError;
 use game::session::Claims;
 use wire::nakama::Envelope;
@@ -155,14 +155,14 @@ impl Core {
     }
 
     /// Tells the handler of sessions, if there is one, that one has begun or ended.
-    pub(super) fn session_event(&mut self, kind: Kind, session: &Session, reason: &str) {
+    pub(super) fn session_event(&mut self, kind: EventKind, session: &Session, reason: &str) {
         if !self.hooks.is_handled(kind) {
             return;
         }
         let unix_s = self.now.unix_s();
         let event = match kind {
-            Kind::SessionEnd => Event::session_end(unix_s, reason),
-            Kind::SessionStart | Kind::Custom => Event::session_start(unix_s),
+            EventKind::SessionEnd => Event::session_end(unix_s, reason),
+            EventKind::SessionStart | EventKind::Custom => Event::session_start(unix_s),
         };
         let context = session_context("event", session);
         self.events.push(EventJob { kind, event, context });
@@ -176,8 +176,8 @@ impl Core {
         // No connection waits for it.
         let address = self.address(ConnId { slot: u32::MAX, generation: 0 });
         let (work, group) = (Work::Shutdown, SHARED);
-        let (lane, stream, format) = (work.lane(), 0, Format::Json);
-        let job = Job { lane, address, stream, format, work, caller: None, group, client: 0 };
+        let (queue, stream, format) = (work.queue(), 0, Format::Json);
+        let job = Job { queue, address, stream, format, work, caller: None, group, client: 0 };
         self.job(job, out).is_ok()
     }
 }

@@ -123,7 +123,7 @@ impl Core {
             return self.http_run(now, conn, http, bytes, out);
         }
         http.backlog.hold(bytes);
-        http.backlog.pace(conn, out);
+        http.backlog.backpressure(conn, out);
         self.put(conn, State::Http(http));
     }
 
@@ -190,7 +190,7 @@ impl Core {
         };
         let left = input.len();
         http.backlog.give_back(lent, fresh, left);
-        http.backlog.pace(conn, out);
+        http.backlog.backpressure(conn, out);
         match after {
             After::Waits | After::Untaken => http.began = None,
             After::NextTurn => self.queue_backlog(conn, &mut http.backlog),

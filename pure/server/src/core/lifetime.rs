@@ -3,7 +3,7 @@
 
 use event::{CloseReason, ConnId, Now, Output};
 use game::api::Disconnect;
-use game::events::Kind;
+use game::events::EventKind;
 use game::notifications::code;
 use uuid::Uuid;
 
@@ -210,9 +210,9 @@ impl Core {
         let (session_id, user_id) = (session.session_id, session.user_id());
         let topology = self.topology.clone();
         for room in &topology.rooms {
-            self.ask(*room, RoomRequest::Closed { session_id, user_id });
+            self.request_room(*room, RoomRequest::Closed { session_id, user_id });
         }
-        self.session_event(Kind::SessionEnd, session, reason);
+        self.session_event(EventKind::SessionEnd, session, reason);
     }
 
     /// What a worker or a room has cut off: tokens first, so that no closed socket comes back.

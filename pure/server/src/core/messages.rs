@@ -62,7 +62,7 @@ impl Core {
                 };
                 let member = self.member(conn, session);
                 let room = self.topology.room_of(id.uuid);
-                self.ask(room, RoomRequest::MatchLeave { member, cid, id });
+                self.request_room(room, RoomRequest::MatchLeave { member, cid, id });
                 Step::wait(Waiting::for_room())
             }
             Some(Message::StatusUpdate(update)) => {
@@ -80,7 +80,7 @@ impl Core {
                     self.reply(conn, &frames::frame(session.format, &cid, None), out);
                     return Step::Done;
                 };
-                self.ask(room, RoomRequest::StatusUnfollow { member, cid, users });
+                self.request_room(room, RoomRequest::StatusUnfollow { member, cid, users });
                 Step::wait(Waiting::for_room())
             }
             Some(other) => self.not_here(conn, session, &cid, &other, out),
@@ -220,7 +220,7 @@ impl Core {
             reliable: send.reliable,
             receive_time_ms: now.unix_ms,
         };
-        self.ask(self.topology.room_of(id.uuid), RoomRequest::MatchData(Box::new(input)));
+        self.request_room(self.topology.room_of(id.uuid), RoomRequest::MatchData(Box::new(input)));
         Step::Done
     }
 
@@ -239,7 +239,7 @@ impl Core {
         };
         let member = self.member(conn, session);
         let room = self.topology.room_of(id.uuid);
-        self.ask(room, RoomRequest::MatchCreate { member, cid, id });
+        self.request_room(room, RoomRequest::MatchCreate { member, cid, id });
         Step::wait(Waiting::for_room())
     }
 
@@ -279,7 +279,7 @@ impl Core {
             client_port: Some(session.client.port()),
         });
         let room = self.topology.room_of(id.uuid);
-        self.ask(room, RoomRequest::MatchJoin { member, cid, id, by_token, request });
+        self.request_room(room, RoomRequest::MatchJoin { member, cid, id, by_token, request });
         Step::wait(Waiting::for_room())
     }
 
@@ -300,7 +300,7 @@ impl Core {
         }
         let member = self.member(conn, session);
         let room = self.topology.room_of(session.user_id());
-        self.ask(room, RoomRequest::StatusUpdate { member, cid, status: update.status });
+        self.request_room(room, RoomRequest::StatusUpdate { member, cid, status: update.status });
         Step::wait(Waiting::for_room())
     }
 
@@ -351,10 +351,10 @@ impl Core {
         work: Work,
         out: &mut Output<Mail>,
     ) -> Result<(), ApiError> {
-        let (lane, address, group) = (work.lane(), self.address(conn), session.group);
+        let (queue, address, group) = (work.queue(), self.address(conn), session.group);
         let caller = Some(session.claims.clone());
         let (stream, format) = (0, session.format);
-        self.job(Job { lane, address, stream, format, work, caller, group, client: 0 }, out)
+        self.job(Job { queue, address, stream, format, work, caller, group, client: 0 }, out)
     }
 
     pub(super) fn too_many(

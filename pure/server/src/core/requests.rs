@@ -10,13 +10,13 @@ use event::{ConnId, Now, Output};
 use game::api::auth::{self, Credentials};
 use game::api::{ApiCall, Auth, Route, RpcCall};
 use game::error::ApiError;
-use game::events::Kind;
+use game::events::EventKind;
 use game::guest::CallContext;
 use game::pairs::Pairs;
 use game::session::Claims;
 use smallvec::SmallVec;
 use wire::http1::{self, Connection, Request};
-use wire::query::{Query, parse_bool};
+use wire::query::{QueryString, parse_bool};
 use wire::websocket as ws;
 
 use super::Core;
@@ -138,8 +138,8 @@ impl Core {
             (false, false) => Work::Api(Box::new(call)),
             hooks => self.hooked_call(request, call, hooks, (peer, caller.as_deref())),
         };
-        let (lane, address, client) = (work.lane(), self.address(conn), origin.client);
-        self.job(Job { lane, address, stream, format, work, caller, group, client }, out)
+        let (queue, address, client) = (work.queue(), self.address(conn), origin.client);
+        self.job(Job { queue, address, stream, format, work, caller, group, client }, out)
     }
 
     /// Checks what the call's kind asks for (Nakama 3.40, `server/api.go`).
@@ -191,9 +191,9 @@ impl Core {
         };
         let call = RpcJob { id: rpc.id, payload: Bytes::from(payload), context };
         let (address, work) = (self.address(conn), Work::Rpc(Box::new(call)));
-        let (lane, client) = (work.lane(), origin.client);
+        let (queue, client) = (work.queue(), origin.client);
         let (stream, format) = (0, Format::Json);
-        let job = Job { lane, address, stream, format, work, caller, group, client };
+        let job = Job { queue, address, stream, format, work, caller, group, client };
         if let Err(error) = self.job(job, out) {
             self.respond_rpc_error(now, conn, manner, &error, out);
             return None;
@@ -252,7 +252,7 @@ impl Core {
         request: &Request<'_>,
         out: &mut Output<Mail>,
     ) -> Handled {
-        let first = |name| Query::parse(request.target.query).ok()?.list(name).next();
+        let first = |name| QueryString::parse(request.target.query).ok()?.list(name).next();
         let format = match &*first("format").unwrap_or_default() {
             "" | "json" => Format::Json,
             "protobuf" => Format::Protobuf,
@@ -319,8 +319,8 @@ impl Core {
         self.arm(now.after_ms(settings.ping_period_ms), conn);
         let member = self.member(conn, session);
         let room = self.topology.room_of(session.user_id());
-        self.ask(room, RoomRequest::Opened { member, online });
-        self.session_event(Kind::SessionStart, session, "");
+        self.request_room(room, RoomRequest::Opened { member, online });
+        self.session_event(EventKind::SessionStart, session, "");
     }
 }
 

@@ -195,7 +195,7 @@ impl Core {
             return self.socket_run(now, conn, session, bytes, out);
         }
         session.backlog.hold(bytes);
-        session.backlog.pace(conn, out);
+        session.backlog.backpressure(conn, out);
         self.put(conn, State::Socket(session));
     }
 
@@ -269,7 +269,7 @@ impl Core {
         mut session: Box<Session>,
         out: &mut Output<Mail>,
     ) {
-        if session.backlog.pace(conn, out) {
+        if session.backlog.backpressure(conn, out) {
             // Its silence was ours: nobody listened.
             session.heard = now.into();
         }

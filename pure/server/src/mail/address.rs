@@ -23,7 +23,7 @@ use super::{
 /// ```
 /// use server::mail::{CoreMail, RoomMail, Topology};
 /// let topology = Topology::new(1, 1, 1);
-/// topology.cores[0].seal(CoreMail::Look);
+/// topology.cores[0].seal(CoreMail::WakeUp);
 /// ```
 ///
 /// What is meant for a core cannot be posted to a room:
@@ -31,7 +31,7 @@ use super::{
 /// ```compile_fail
 /// use server::mail::{CoreMail, RoomMail, Topology};
 /// let topology = Topology::new(1, 1, 1);
-/// topology.rooms[0].seal(CoreMail::Look);
+/// topology.rooms[0].seal(CoreMail::WakeUp);
 /// ```
 pub struct Address<M> {
     thread: ThreadId,
@@ -50,7 +50,7 @@ impl<M> Address<M> {
     }
 }
 
-impl<M: Receive> Address<M> {
+impl<M: ThreadMail> Address<M> {
     /// Mail to this thread as the engine carries it, and where it goes.
     #[must_use]
     pub fn seal(self, mail: M) -> (ThreadId, Mail) {
@@ -243,7 +243,7 @@ impl Topology {
 }
 
 /// The type of mail of one kind of thread.
-pub trait Receive: Seal {}
+pub trait ThreadMail: Seal {}
 
 /// Not to be named elsewhere: without an address nobody seals mail.
 mod seal {
@@ -269,7 +269,7 @@ macro_rules! kinds_of_threads {
         }
 
         $(
-            impl Receive for $mail {}
+            impl ThreadMail for $mail {}
 
             impl Seal for $mail {
                 fn seal(self) -> Mail {
@@ -361,27 +361,27 @@ impl Mail {
     }
 
     /// Whether it does its work by waking.
-    pub(crate) fn is_look(&self) -> bool {
-        matches!(self.0, Sealed::Core(CoreMail::Look))
+    pub(crate) fn is_wake_up(&self) -> bool {
+        matches!(self.0, Sealed::Core(CoreMail::WakeUp))
     }
 }
 
 /// Posting to an address.
 pub(crate) trait Post {
     /// As [`Output::mail`].
-    fn post<M: Receive>(&mut self, to: Address<M>, mail: M);
+    fn post<M: ThreadMail>(&mut self, to: Address<M>, mail: M);
 
     /// As [`Output::mail_lazy`].
-    fn post_lazy<M: Receive>(&mut self, to: Address<M>, mail: M);
+    fn post_lazy<M: ThreadMail>(&mut self, to: Address<M>, mail: M);
 }
 
 impl Post for Output<Mail> {
-    fn post<M: Receive>(&mut self, to: Address<M>, mail: M) {
+    fn post<M: ThreadMail>(&mut self, to: Address<M>, mail: M) {
         let (to, mail) = to.seal(mail);
         self.mail(to, mail);
     }
 
-    fn post_lazy<M: Receive>(&mut self, to: Address<M>, mail: M) {
+    fn post_lazy<M: ThreadMail>(&mut self, to: Address<M>, mail: M) {
         let (to, mail) = to.seal(mail);
         self.mail_lazy(to, mail);
     }
@@ -408,16 +408,16 @@ mod tests {
     #[test]
     fn what_is_sealed_with_an_address_is_opened_with_it() {
         let topology = Topology::new(1, 1, 1);
-        let (to, mail) = topology.cores[0].seal(CoreMail::Look);
-        assert_eq!((to, mail.kind()), (ThreadId(0), "look"));
-        assert!(matches!(topology.cores[0].open(mail), CoreMail::Look));
+        let (to, mail) = topology.cores[0].seal(CoreMail::WakeUp);
+        assert_eq!((to, mail.kind()), (ThreadId(0), "wake-up"));
+        assert!(matches!(topology.cores[0].open(mail), CoreMail::WakeUp));
     }
 
     #[test]
     #[should_panic(expected = "thread 1 was started under another kind's address")]
     fn a_thread_that_is_wired_wrong_does_not_go_on() {
         let topology = Topology::new(1, 1, 1);
-        let (_, mail) = topology.cores[0].seal(CoreMail::Look);
+        let (_, mail) = topology.cores[0].seal(CoreMail::WakeUp);
         drop(topology.rooms[0].open(mail));
     }
 }

@@ -42,7 +42,7 @@ pub enum Queue {
 #[derive(Debug)]
 pub struct Job {
     /// Which worker has it; comes back in [`Done`].
-    pub lane: Queue,
+    pub queue: Queue,
     /// Who wants the answer.
     pub address: SessionAddress,
     /// Which of its calls, where it may have several: the stream of gRPC. Comes back in [`Done`].
@@ -90,7 +90,7 @@ impl Work {
     /// Who does it: guest code is not for the batcher, where others wait behind it, and neither
     /// are passwords and listings. Where a caller has to be chosen, it is the first.
     #[must_use]
-    pub fn lane(&self) -> Queue {
+    pub fn queue(&self) -> Queue {
         match self {
             Self::Api(call) => match call.lane() {
                 // Not where sockets are: a listing may be dear.
@@ -193,7 +193,7 @@ pub struct AfterMessage {
 #[derive(Debug)]
 pub struct Done {
     /// Which worker had it.
-    pub lane: Queue,
+    pub queue: Queue,
     /// Whose job it was.
     pub conn: ConnId,
     /// The job's.

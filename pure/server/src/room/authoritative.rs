@@ -136,7 +136,7 @@ impl Room {
         );
         self.ticks.arm(due, uuid);
         self.rates[usize::from(tick_rate_hz)] += 1;
-        self.tell_pace();
+        self.tell_tick_rate();
         self.stats.authoritative_matches.up();
         Ok(text)
     }
@@ -482,7 +482,7 @@ impl Room {
         if let Some(count) = self.rates.get_mut(usize::from(ended.tick_rate_hz)) {
             *count = count.saturating_sub(1);
         }
-        self.tell_pace();
+        self.tell_tick_rate();
         for member in &ended.members {
             self.stats.presences.down();
             if let Some(joined) = self.sessions.get_mut(&member.presence.session_id) {

@@ -261,8 +261,8 @@ impl Room {
 
     /// To the next room by way of the session's core: it alone knows whether the session still
     /// is, and its mail to that room comes before the news that it is not.
-    fn forward(&mut self, core: Address<CoreMail>, ask: RoomRequest) {
-        self.mails.push(core.seal(CoreMail::Forward(Box::new(ask))));
+    fn forward(&mut self, core: Address<CoreMail>, request: RoomRequest) {
+        self.mails.push(core.seal(CoreMail::Forward(Box::new(request))));
     }
 
     pub(super) fn status_unfollow(&mut self, member: Member, cid: String, users: Vec<Uuid>) {

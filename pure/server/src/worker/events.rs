@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use event::Now;
-use game::events::Job;
+use game::events::EventJob;
 use uuid::Uuid;
 
 use super::{Worker, hooks};
@@ -23,7 +23,7 @@ const BYTES_MAX: usize = 64 << 20;
 /// What waits, a line for each user and one for scripts.
 #[derive(Debug)]
 pub(super) struct EventQueue {
-    queue: FairQueue<Uuid, Job>,
+    queue: FairQueue<Uuid, EventJob>,
     len_max: usize,
     bytes: usize,
     /// Of those of whom something waits.
@@ -47,7 +47,7 @@ impl EventQueue {
     }
 
     /// Takes an event, if there is room for it.
-    fn push(&mut self, job: Job) -> bool {
+    fn push(&mut self, job: EventJob) -> bool {
         let user_id = job.context.user_id;
         let bytes = job.event.bytes();
         let key = user_id.unwrap_or_default();
@@ -69,7 +69,7 @@ impl EventQueue {
         has_room
     }
 
-    fn pop(&mut self) -> Option<Job> {
+    fn pop(&mut self) -> Option<EventJob> {
         let job = self.queue.pop()?;
         let (key, bytes) = (job.context.user_id.unwrap_or_default(), job.event.bytes());
         self.bytes -= bytes;
@@ -84,7 +84,7 @@ impl EventQueue {
 }
 
 impl Worker {
-    pub(super) fn take_in_events(&mut self, now: Now, jobs: Vec<Job>) {
+    pub(super) fn take_in_events(&mut self, now: Now, jobs: Vec<EventJob>) {
         for job in jobs {
             let user_id = job.context.user_id;
             if !self.events.push(job) {
@@ -98,7 +98,7 @@ impl Worker {
 
     /// Lets the handler of the next event hear of it.
     pub(super) fn run_event(&mut self, now: Now) {
-        let Some(Job { kind, event, context }) = self.events.pop() else { return };
+        let Some(EventJob { kind, event, context }) = self.events.pop() else { return };
         self.stats.events_waiting.set(self.events.queue.len() as u64);
         let (name, value) = (kind.handler(), event.value());
         self.stats.event_count.up();
@@ -118,17 +118,17 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    use game::events::{Event, Job, Kind};
+    use game::events::{Event, EventJob, EventKind};
     use game::guest::CallContext;
     use uuid::Uuid;
 
     use super::EventQueue;
 
-    fn job(user: u128, name: &str) -> Job {
+    fn job(user: u128, name: &str) -> EventJob {
         let user_id = (user > 0).then(|| Uuid::from_u128(user));
         let event = Event { name: name.to_owned(), ..Event::default() };
-        Job {
-            kind: Kind::Custom,
+        EventJob {
+            kind: EventKind::Custom,
             event,
             context: CallContext { user_id, ..CallContext::default() },
         }

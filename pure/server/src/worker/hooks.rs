@@ -57,8 +57,8 @@ impl Worker {
             topology: &self.topology,
             settings: &self.settings,
             resources: &mut self.resources,
-            ask: &mut *self.ask,
-            asked: &mut self.asked,
+            requester: &mut *self.requester,
+            requests: &mut self.requests,
             mails: &mut self.mails,
             spent: Spent::default(),
         };

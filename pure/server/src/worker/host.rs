@@ -1,10 +1,10 @@
-//! What a script that runs on a worker may ask for. Matches live on rooms: the worker posts the
-//! wish and waits; rooms never wait for workers, so this cannot lock up.
+//! What a script that runs on a worker may ask for. Matches live on rooms: the worker posts a
+//! request and waits; rooms never wait for workers, so this cannot lock up.
 
 use std::cell::RefCell;
 
 use bytes::Bytes;
-use event::{Ask, Now, Output, ThreadId};
+use event::{Now, Output, Requester, ThreadId};
 use game::guest::{Dispatcher, Host, HostError};
 use game::match_id::MatchId;
 use game::value::Value;
@@ -24,21 +24,21 @@ pub(super) struct WorkerHost<'a> {
     pub(super) topology: &'a Topology,
     pub(super) settings: &'a Settings,
     pub(super) resources: &'a mut Resources,
-    pub(super) ask: &'a mut dyn Ask<Mail>,
-    pub(super) asked: &'a mut u64,
+    pub(super) requester: &'a mut dyn Requester<Mail>,
+    pub(super) requests: &'a mut u64,
     pub(super) mails: &'a mut Vec<(ThreadId, Mail)>,
     /// What this call has had so far.
     pub(super) spent: Spent,
 }
 
 impl WorkerHost<'_> {
-    fn ask(
+    fn request(
         &mut self,
         room: Address<RoomMail>,
         make: impl FnOnce(u64) -> RoomMail,
     ) -> Result<Bytes, RoomError> {
-        *self.asked += 1;
-        let id = *self.asked;
+        *self.requests += 1;
+        let id = *self.requests;
         // Directory changes that pass by while waiting are heard at once (and again, without
         // effect, when their mail's turn comes): the script finds listed what it just created.
         let passing = RefCell::new(Vec::new());
@@ -47,18 +47,18 @@ impl WorkerHost<'_> {
                 passing.borrow_mut().extend_from_slice(events);
                 false
             }
-            Some(News::Answer { question, .. }) => *question == id,
+            Some(News::Answer { request, .. }) => *request == id,
             Some(News::Cache(_)) | None => false,
         };
         // Who is asked may tell others of what was written.
         let committed = self.resources.db.commit_group();
         committed.map_err(|error| RoomError::Failed(error.to_string()))?;
         self.resources.db.sync();
-        // What the worker has to say already is said before the question.
+        // What the worker has to say already is said before the request.
         let mut before = Output::default();
         self.mails.drain(..).for_each(|(to, mail)| before.mail(to, mail));
         let (to, mail) = room.seal(make(id));
-        let answer = self.ask.ask(&mut before, to, mail, &is_answer, PATIENCE_MS);
+        let answer = self.requester.request(&mut before, to, mail, &is_answer, PATIENCE_MS);
         passing.into_inner().iter().for_each(|event| self.resources.directory.apply(event));
         answer.and_then(Mail::into_answer).unwrap_or(Err(RoomError::Busy))
     }
@@ -72,12 +72,12 @@ impl Host for WorkerHost<'_> {
         let id = uuid::Builder::from_random_bytes(self.resources.random.bytes()).into_uuid();
         let (room, from, module) = (self.topology.room_of(id), self.me, module.to_owned());
         let answer =
-            self.ask(room, |question| RoomMail::Create { question, from, id, module, params });
+            self.request(room, |request| RoomMail::Create { request, from, id, module, params });
         match answer {
             Ok(id) => Ok(String::from_utf8_lossy(&id).into_owned()),
             Err(RoomError::Failed(text)) => Err(HostError::new(text)),
             Err(RoomError::Busy | RoomError::NotFound) => {
-                // The wish may be waiting still: what comes of it nobody would know of.
+                // The request may be waiting still: what comes of it nobody would know of.
                 self.mails.push(room.seal(RoomMail::Cancel { id }));
                 Err(HostError::new("error creating match: the room did not answer within 10 s"))
             }
@@ -88,13 +88,13 @@ impl Host for WorkerHost<'_> {
         let id = MatchId::parse(match_id, &self.settings.node)
             .map_err(|error| HostError::new(error.to_string()))?;
         let (room, from, id) = (self.topology.room_of(id.uuid), self.me, id.uuid);
-        self.ask(room, |question| RoomMail::Signal { question, from, id, data }).map_err(|error| {
-            match error {
+        self.request(room, |request| RoomMail::Signal { request, from, id, data }).map_err(
+            |error| match error {
                 RoomError::NotFound => HostError::new("match not found"),
                 RoomError::Busy => HostError::new("match busy"),
                 RoomError::Failed(text) => HostError::new(text),
-            }
-        })
+            },
+        )
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {
@@ -102,11 +102,11 @@ impl Host for WorkerHost<'_> {
     }
 }
 
-/// For a thread that was given nobody to ask; every question goes unanswered.
-pub struct NoAsk;
+/// For a thread that was given nobody to ask; every request goes unanswered.
+pub struct NoRequester;
 
-impl Ask<Mail> for NoAsk {
-    fn ask(
+impl Requester<Mail> for NoRequester {
+    fn request(
         &mut self,
         _before: &mut Output<Mail>,
         _to: ThreadId,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use event::{
-    Ask, CallClock, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random,
+    CallClock, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random, Requester,
     ThreadId,
 };
 use game::db::Database;
@@ -19,7 +19,7 @@ use script::{LuaLimits, LuaScripts, Sources};
 use server::core::Core;
 use server::hooks::Hooks;
 use server::lister::Lister;
-use server::mail::{Address, Mail, Receive, Topology};
+use server::mail::{Address, Mail, ThreadMail, Topology};
 use server::resources::{LoadingHost, Resources, ThreadContext};
 use server::room::Room;
 use server::settings::{
@@ -130,13 +130,13 @@ impl Plan<'_> {
     }
 }
 
-struct RigAsk {
+struct RigRequester {
     world: std::rc::Weak<World>,
     me: u16,
 }
 
-impl Ask<Mail> for RigAsk {
-    fn ask(
+impl Requester<Mail> for RigRequester {
+    fn request(
         &mut self,
         before: &mut Output<Mail>,
         to: ThreadId,
@@ -361,10 +361,10 @@ impl Rig {
             let lister = Lister::new(topology.lister, settings.clone(), lister_stats.clone());
             handlers.push(Box::new(lister));
             for (id, stats) in topology.workers().zip(&worker_stats) {
-                let ask = Box::new(RigAsk { world: world.clone(), me: id.thread().0 });
+                let requester = Box::new(RigRequester { world: world.clone(), me: id.thread().0 });
                 let (topology, settings) = (topology.clone(), settings.clone());
                 let context = contexts.next().unwrap();
-                let worker = Worker::new(id, topology, settings, stats.clone(), context, ask);
+                let worker = Worker::new(id, topology, settings, stats.clone(), context, requester);
                 handlers.push(Box::new(worker));
             }
             World {
@@ -456,7 +456,7 @@ impl Rig {
     }
 
     /// The same of one mail.
-    pub(crate) fn mail<M: Receive>(&self, to: Address<M>, mail: M) {
+    pub(crate) fn mail<M: ThreadMail>(&self, to: Address<M>, mail: M) {
         let (to, mail) = to.seal(mail);
         self.input(to, Input::Mail(mail));
     }

@@ -16,7 +16,7 @@ use super::json::{Style, read_base64, text_is_wrong, write_base64, write_string}
 use super::message::FieldType;
 use super::number::{is_number, whole_number};
 use crate::excerpt::excerpt;
-use crate::query::{Query, QueryError};
+use crate::query::{QueryString, QueryStringError};
 
 /// One type of field: its zero value, its written form, its accepted forms.
 pub(super) trait Field: Default {
@@ -43,8 +43,11 @@ pub(super) trait Field: Default {
     /// What a query string has for the field; `None` for types that cannot stand there.
     ///
     /// # Errors
-    /// [`QueryError`]: not of this type, or given twice.
-    fn from_query(_query: Query<'_>, _name: &'static str) -> Result<Option<Self>, QueryError> {
+    /// [`QueryStringError`]: not of this type, or given twice.
+    fn from_query(
+        _query: QueryString<'_>,
+        _name: &'static str,
+    ) -> Result<Option<Self>, QueryStringError> {
         Ok(None)
     }
 
@@ -150,7 +153,10 @@ impl Field for String {
         Ok(Option::<Self>::deserialize(deserializer)?.unwrap_or_default())
     }
 
-    fn from_query(query: Query<'_>, name: &'static str) -> Result<Option<Self>, QueryError> {
+    fn from_query(
+        query: QueryString<'_>,
+        name: &'static str,
+    ) -> Result<Option<Self>, QueryStringError> {
         Ok(query.text(name)?.map(Cow::into_owned))
     }
 
@@ -174,7 +180,10 @@ impl Field for bool {
         deserializer.deserialize_any(BoolVisitor)
     }
 
-    fn from_query(query: Query<'_>, name: &'static str) -> Result<Option<Self>, QueryError> {
+    fn from_query(
+        query: QueryString<'_>,
+        name: &'static str,
+    ) -> Result<Option<Self>, QueryStringError> {
         query.bool(name)
     }
 }
@@ -213,7 +222,10 @@ impl Field for i32 {
         })
     }
 
-    fn from_query(query: Query<'_>, name: &'static str) -> Result<Option<Self>, QueryError> {
+    fn from_query(
+        query: QueryString<'_>,
+        name: &'static str,
+    ) -> Result<Option<Self>, QueryStringError> {
         query.int32(name)
     }
 }
@@ -235,7 +247,10 @@ impl Field for i64 {
         read_whole(deserializer)
     }
 
-    fn from_query(query: Query<'_>, name: &'static str) -> Result<Option<Self>, QueryError> {
+    fn from_query(
+        query: QueryString<'_>,
+        name: &'static str,
+    ) -> Result<Option<Self>, QueryStringError> {
         query.int64(name)
     }
 }
@@ -394,7 +409,10 @@ impl<T: Field> Field for Option<T> {
         T::read_body(json).map(Some)
     }
 
-    fn from_query(query: Query<'_>, name: &'static str) -> Result<Option<Self>, QueryError> {
+    fn from_query(
+        query: QueryString<'_>,
+        name: &'static str,
+    ) -> Result<Option<Self>, QueryStringError> {
         Ok(T::from_query(query, name)?.map(Some))
     }
 
@@ -446,7 +464,10 @@ impl<T: Field> Field for Vec<T> {
         deserializer.deserialize_any(ListVisitor(PhantomData))
     }
 
-    fn from_query(query: Query<'_>, name: &'static str) -> Result<Option<Self>, QueryError> {
+    fn from_query(
+        query: QueryString<'_>,
+        name: &'static str,
+    ) -> Result<Option<Self>, QueryStringError> {
         let list: Self = query.list(name).filter_map(|text| T::from_text(&text)).collect();
         Ok((!list.is_empty()).then_some(list))
     }

@@ -27,7 +27,7 @@ use serde::de::{
 
 use super::field::Object;
 use super::json::{Style, same_name, text_is_wrong};
-use crate::query::{Query, QueryError};
+use crate::query::{QueryString, QueryStringError};
 
 /// What is known of a message's declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,8 +91,8 @@ pub trait ProtoMessage: prost::Message + DeserializeOwned + Clone + Default + Pa
     /// Takes what a query string has of its fields; the rest stays as it is.
     ///
     /// # Errors
-    /// [`QueryError`] of a field whose value is not of its type, or given twice.
-    fn read_query(&mut self, query: Query<'_>) -> Result<(), QueryError>;
+    /// [`QueryStringError`] of a field whose value is not of its type, or given twice.
+    fn read_query(&mut self, query: QueryString<'_>) -> Result<(), QueryStringError>;
 
     /// Sets a field of text, such as a path has; nothing, if there is no such field.
     fn set_text(&mut self, name: &str, text: &str);
@@ -250,8 +250,8 @@ macro_rules! messages {
 
                 fn read_query(
                     &mut self,
-                    query: $crate::query::Query<'_>,
-                ) -> Result<(), $crate::query::QueryError> {
+                    query: $crate::query::QueryString<'_>,
+                ) -> Result<(), $crate::query::QueryStringError> {
                     $(
                         if let Some(value) = $crate::nakama::field::Field::from_query(
                             query,

@@ -526,7 +526,7 @@ fn make_query(random: &mut Random) -> Vec<u8> {
 
 fn check_query(input: &[u8], _: &mut Random) -> Result<(), String> {
     let text = String::from_utf8_lossy(input);
-    let Ok(query) = query::Query::parse(&text) else { return Ok(()) };
+    let Ok(query) = query::QueryString::parse(&text) else { return Ok(()) };
     let _ = (query.bool("create"), query.int32("limit"), query.text("user_ids"));
     let encode =
         |text: &str| -> Vec<String> { text.bytes().map(|byte| format!("%{byte:02x}")).collect() };
@@ -536,7 +536,7 @@ fn check_query(input: &[u8], _: &mut Random) -> Result<(), String> {
         .map(|(name, value)| format!("{}={}", encode(name).concat(), encode(value).concat()))
         .collect();
     let written = written.join("&");
-    let again = query::Query::parse(&written).map_err(|error| error.to_string())?;
+    let again = query::QueryString::parse(&written).map_err(|error| error.to_string())?;
     if again.iter().collect::<Vec<_>>() == pairs { Ok(()) } else { Err(written.clone()) }
 }
 

@@ -59,8 +59,8 @@ functions! {
         built authenticate_custom(
             id: filled_text("expects ID string"), username: text_or_empty(), create: flag(true),
         ) -> (user_id: String, username: String, created: bool)
-            = accounts::login(host, |db, newcomer| {
-                account::authenticate_custom(db, newcomer, &id, &username, create)
+            = accounts::login(host, |db, new_account| {
+                account::authenticate_custom(db, new_account, &id, &username, create)
             });
         /// The user of this device, made if there is none and `create` says so.
         /// ```lua
@@ -70,8 +70,8 @@ functions! {
             id: filled_text("expects device ID string"), username: text_or_empty(),
             create: flag(true),
         ) -> (user_id: String, username: String, created: bool)
-            = accounts::login(host, |db, newcomer| {
-                account::authenticate_device(db, newcomer, &id, &username, create)
+            = accounts::login(host, |db, new_account| {
+                account::authenticate_device(db, new_account, &id, &username, create)
             });
         /// The user with this e-mail address and password, made if there is none and `create` says
         /// so. Without an address the username is looked up.
@@ -83,11 +83,11 @@ functions! {
             username: text_or_empty(), create: flag(true),
         ) -> (user_id: String, username: String, created: bool) = {
             args.slowly(host)?;
-            accounts::login(host, |db, newcomer| {
+            accounts::login(host, |db, new_account| {
                 if email.is_empty() {
                     return account::authenticate_username(db, &username, &password);
                 }
-                account::authenticate_email(db, newcomer, (&email, &password), &username, create)
+                account::authenticate_email(db, new_account, (&email, &password), &username, create)
             })
         };
         missing authenticate_facebook;

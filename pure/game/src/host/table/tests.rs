@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::AREAS;
-use crate::host::{Kind, Need, find, functions};
+use crate::host::{FunctionKind, Need, find, functions};
 
 /// The names in Nakama's Lua module. Source: nakama 3.40, `server/runtime_lua_nakama.go`, `Loader`.
 const NAKAMAS: &str = include_str!("../../../testdata/nakama_lua_functions.txt");
@@ -87,7 +87,7 @@ fn every_function_that_works_is_described() {
     for function in functions() {
         let name = function.name;
         let Some(doc) = function.doc() else {
-            assert_eq!(function.kind, Kind::Missing, "{name}");
+            assert_eq!(function.kind, FunctionKind::Missing, "{name}");
             assert!(function.arguments().is_empty(), "{name}");
             continue;
         };

@@ -181,9 +181,9 @@ impl Core {
         };
         let payload = Bytes::from(rpc.payload);
         let work = Work::Rpc(Box::new(RpcJob { id: rpc.id.to_lowercase(), payload, context }));
-        let (lane, address, client) = (work.lane(), self.address(conn), origin.client);
+        let (queue, address, client) = (work.queue(), self.address(conn), origin.client);
         let (stream, format) = (request.stream, Format::Protobuf);
-        self.job(Job { lane, address, stream, format, work, caller, group, client }, out)
+        self.job(Job { queue, address, stream, format, work, caller, group, client }, out)
     }
 
     /// What an RPC asks for, and whose it is: nobody's with the HTTP key.

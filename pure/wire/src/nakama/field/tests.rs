@@ -5,7 +5,7 @@ use crate::nakama::api::{self, AccountDevice, AuthenticateDeviceRequest, GetUser
 use crate::nakama::json::Style;
 use crate::nakama::realtime::{ChannelMessage, MatchDataSend, MatchJoin, MatchmakerUser};
 use crate::nakama::{ProtoMessage, Timestamp};
-use crate::query::Query;
+use crate::query::QueryString;
 
 fn shown<T: ProtoMessage>(message: &T, style: Style) -> String {
     let mut out = Vec::new();
@@ -15,7 +15,7 @@ fn shown<T: ProtoMessage>(message: &T, style: Style) -> String {
 
 /// What of a query a message takes; a field that it does not name stays as it was.
 fn queried<T: ProtoMessage>(mut message: T, query: &str) -> String {
-    match message.read_query(Query::parse(query).unwrap()) {
+    match message.read_query(QueryString::parse(query).unwrap()) {
         Ok(()) => shown(&message, Style::SNAKE),
         Err(error) => error.to_string(),
     }

@@ -223,7 +223,7 @@ impl Worker {
             let (from, message) = (client_text(job.client), &refusal.message);
             format!("a login of {user} from {from} is refused: {message}")
         });
-        let of = (job.lane, job.address.conn, job.stream, 0);
+        let of = (job.queue, job.address.conn, job.stream, 0);
         self.answer(job.line(), of, Outcome::Api(Err(refusal)));
     }
 }

@@ -28,7 +28,7 @@ const FACTORS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0x6a09_e667_f3bc_c909, 0x9e37_
 
 /// The name of an id.
 pub(crate) fn name(id: Uuid) -> [u8; LETTERS] {
-    let mut number = disguise(bits(id));
+    let mut number = scramble(bits(id));
     std::array::from_fn(|_| {
         let letter = usize::try_from(number % 52).unwrap_or(0);
         number /= 52;
@@ -81,7 +81,7 @@ fn bits(id: Uuid) -> u64 {
 }
 
 /// Multiplications carry upwards, shifts bring the top down again.
-fn disguise(bits: u64) -> u64 {
+fn scramble(bits: u64) -> u64 {
     let mut mixed = bits;
     for factor in FACTORS {
         mixed = mixed.wrapping_mul(factor) & MASK;
@@ -90,7 +90,7 @@ fn disguise(bits: u64) -> u64 {
     mixed
 }
 
-/// The inverse of [`disguise`]: shifting by more than half the bits undoes itself.
+/// The inverse of [`scramble`]: shifting by more than half the bits undoes itself.
 fn uncover(number: u64) -> u64 {
     let mut mixed = number;
     for factor in FACTORS.into_iter().rev() {
