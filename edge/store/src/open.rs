@@ -67,7 +67,7 @@ impl Default for StoreSettings {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) lock: Arc<WriteLock>,
-    /// The server's connection that writes, while nobody holds the write lock.
+    /// What threads whose commits gather write with (`group.rs`), while none of them does.
     writer: Mutex<Option<Connection>>,
     pub(crate) patience: Patience,
     pub(crate) reporter: Arc<Reporter>,
@@ -91,7 +91,7 @@ impl Shared {
         Ok(conn)
     }
 
-    /// The connection that writes, for whoever has just got the write lock.
+    /// The shared connection to write with, for whoever has just got the write lock.
     pub(crate) fn take_writer(&self) -> Option<Connection> {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         debug_assert!(writer.is_some(), "it comes with the lock");

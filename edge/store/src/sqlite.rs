@@ -1,11 +1,10 @@
 //! One thread's connection: `game::db::Database` on SQLite. Statements are prepared once and kept;
 //! parameters are bound by their number (`$1` is the first, wherever it stands); rows are lent.
 //!
-//! SQLite's connections are three. Each thread has one to read with, and one for the statements of
-//! its scripts (`guest.rs`), opened when there is the first. The third is the process' only one that
-//! writes for the server, and comes with the write lock: SQLite forgets all pages of a connection
-//! when another one has committed, so that threads with connections of their own would read most of
-//! what they change anew each time.
+//! Each thread has a connection, and one for the statements of its scripts (`guest.rs`), opened when
+//! there is the first. Threads whose commits gather (`group.rs`) write on a third one, which they share
+//! and which comes with the write lock: SQLite forgets all pages of a connection when another one has
+//! committed, so that these threads would read what they change anew each time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,9 +33,8 @@ const UNDO_JOINED: &str = "ROLLBACK TO joined";
 
 /// A connection. A transaction that is open when it is dropped is rolled back.
 pub struct Sqlite {
-    /// To read with.
     conn: Connection,
-    /// To write with: here while this thread holds the write lock.
+    /// The shared one to write with, while this thread holds the write lock, if its commits gather.
     writer: Option<Connection>,
     pub(crate) shared: Arc<Shared>,
     path: PathBuf,
@@ -122,7 +120,11 @@ impl Sqlite {
 
     fn acquire(&mut self) -> Result<(), DbError> {
         if self.shared.lock.acquire(Writer::Server, BEGIN_PATIENCE) {
-            self.writer = self.shared.take_writer();
+            // Whose commits do not gather writes little, or, like the batcher, most: for both their own
+            // connection is best, which for the batcher has the pages that it has just written.
+            if self.group != Group::Never {
+                self.writer = self.shared.take_writer();
+            }
             return Ok(());
         }
         let patience_s = BEGIN_PATIENCE.as_secs();

@@ -177,16 +177,7 @@ impl Bench {
     /// Both at once. Who starts first, and has the lower port, changes from round to round.
     fn round(&self, row: &Row, round: usize) -> anyhow::Result<[Record; 2]> {
         let order = if round.is_multiple_of(2) { [1, 0] } else { [0, 1] };
-        // The lowest and the highest of some, so that neither is the one below the other, where a
-        // server has its gRPC.
-        let free = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0"));
-        let mut ports = [0; 4];
-        for (port, free) in ports.iter_mut().zip(&free) {
-            *port = free.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?.local_addr()?.port();
-        }
-        drop(free);
-        ports.sort_unstable();
-        let ports = [ports[0], ports[3]];
+        let ports = ports()?;
         let mut running = Vec::new();
         for (place, which) in order.into_iter().enumerate() {
             running.push((place, which, self.start(row, which, ports[place])?));
@@ -246,6 +237,18 @@ impl Bench {
         load.args(["--duration", &format!("{}s", row.counted_s)]);
         load.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         load.spawn().context("throng load")
+    }
+}
+
+/// Two ports for servers, the lower one first, each with the one below it for its gRPC. None of those that the
+/// system gives to outgoing connections (ip(7), `ip_local_port_range`): a generator's could have it.
+fn ports() -> anyhow::Result<[u16; 2]> {
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let first = 10_000 + u16::try_from(std::process::id() % 10_000)?;
+    let mut free = (first..32_768).step_by(2).filter(|port| is_free(*port) && is_free(port - 1));
+    match (free.next(), free.next()) {
+        (Some(low), Some(high)) => Ok([low, high]),
+        _ => bail!("no free port from {first} to 32,767"),
     }
 }
 
