@@ -318,8 +318,25 @@ func TestEveryMethodIsKnown(t *testing.T) {
 	}
 	err := p.conn.Invoke(p.ctx, "/nakama.api.Nakama/Nothing", nothing, nothing)
 	refused(t, err, codes.Unimplemented, "unknown method Nothing for service nakama.api.Nakama")
-	err = p.conn.Invoke(p.ctx, "/grpc.health.v1.Health/Check", nothing, nothing)
-	refused(t, err, codes.Unimplemented, "")
+	for _, method := range []string{
+		"grpc.health.v1.Health/Check",
+		"grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+	} {
+		service, _, _ := strings.Cut(method, "/")
+		refused(t, p.conn.Invoke(p.ctx, "/"+method, nothing, nothing), codes.Unimplemented, "unknown service "+service)
+	}
+}
+
+// As gRPC's library answers for Nakama.
+func TestMessagesThatCannotBeReadAreRefused(t *testing.T) {
+	p := newPlayer(t)
+	wrong := &wrapperspb.BytesValue{Value: []byte("\xff")} // No UTF-8, where a text belongs.
+	for _, method := range []string{"RpcFunc", "AuthenticateDevice"} {
+		err := p.conn.Invoke(p.ctx, "/nakama.api.Nakama/"+method, wrong, &emptypb.Empty{})
+		if got := status.Convert(err); got.Code() != codes.Internal || !strings.HasPrefix(got.Message(), "grpc: error unmarshalling request: ") {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
 }
 
 // invoke calls a method without credentials and with an empty request.

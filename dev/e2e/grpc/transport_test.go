@@ -109,12 +109,25 @@ func TestWhatIsNoGRPCIsTold(t *testing.T) {
 	transport := &http.Transport{Protocols: protocols}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: callTime}
-	for method, want := range map[string]int{"GET": 405, "POST": 415} {
-		request := must(http.NewRequest(method, "http://"+grpcAddress+"/nakama.api.Nakama/Healthcheck", nil))
+	for _, told := range []struct {
+		method, contentType, timeout string
+		status                       int
+		code                         string
+	}{
+		{"POST", "application/json", "", 415, "3"},
+		{"GET", "application/grpc", "", 405, "13"},
+		{"POST", "application/grpc", "1 day", 400, "13"},
+		{"POST", "application/grpc", "0S", 200, "4"},
+	} {
+		request := must(http.NewRequest(told.method, "http://"+grpcAddress+"/nakama.api.Nakama/Healthcheck", nil))
+		request.Header.Set("Content-Type", told.contentType)
+		if told.timeout != "" {
+			request.Header.Set("Grpc-Timeout", told.timeout)
+		}
 		response := must(client.Do(request))
 		response.Body.Close()
-		if response.StatusCode != want {
-			t.Errorf("%s without gRPC: %d", method, response.StatusCode)
+		if code := response.Header.Get("Grpc-Status"); response.StatusCode != told.status || code != told.code {
+			t.Errorf("%+v: %d, %s", told, response.StatusCode, code)
 		}
 	}
 }

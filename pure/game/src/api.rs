@@ -32,7 +32,7 @@ mod storage;
 mod table;
 
 use crate::db::{Database, DbError};
-pub use call::{Auth, Body, Built, CallLane, CallRow, HttpRoute, Style};
+pub use call::{Auth, Body, Built, CallLane, CallRow, HttpRoute, Style, message};
 pub use matches::run as list_matches;
 pub use route::{Route, route};
 pub use rpc::{RpcCall, write_rpc_answer};

@@ -1,8 +1,8 @@
 //! gRPC's part of a unary call: the service's paths, the five bytes before a message, compressed
 //! messages, and the fields that say how a call ended. HTTP/2 is [`crate::http2`]'s.
 //!
-//! Not here: streaming calls (Nakama has none), deadlines (`grpc-timeout`: clients keep them
-//! themselves), and what a call means.
+//! Not here: streaming calls (Nakama has none), and what a call means. Deadlines (`grpc-timeout`) are read
+//! and not kept: clients keep them themselves, and take the call back.
 //!
 //! Source: grpc/grpc, `doc/PROTOCOL-HTTP2.md` and `doc/compression.md`; Nakama 3.40,
 //! `apigrpc/apigrpc.proto`; grpc-go 1.82, `rpc_util.go` and `server.go`, for codes and texts.
@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::http1;
+use crate::http2::Fields;
 use crate::nakama::api::Code;
 
 /// Of requests and answers.
@@ -21,6 +22,9 @@ pub const ACCEPTED: &str = "identity,gzip";
 pub const PREFIX_BYTES: usize = 5;
 /// Bytes of `grpc-message`, as it is sent; clients take 8 KiB of trailers, some no more.
 const TEXT_BYTES_MAX: usize = 4_096;
+
+/// Of what a client is told of its own text, as everywhere.
+const QUOTED_BYTES: usize = 64;
 
 /// The path of Nakama's service, before a method's name.
 const SERVICE: &str = "/nakama.api.Nakama/";
@@ -33,11 +37,17 @@ pub struct BadMessage {
     pub code: Code,
     /// In words.
     pub text: String,
+    /// The status of HTTP: 200, unless this is no call at all.
+    pub status: u16,
 }
 
 impl BadMessage {
     fn new(code: Code, text: impl Into<String>) -> Self {
-        Self { code, text: text.into() }
+        Self { code, text: text.into(), status: 200 }
+    }
+
+    fn no_call(status: u16, code: Code, text: String) -> Self {
+        Self { code, text, status }
     }
 
     /// A message is larger than it may be, in the words of gRPC's libraries.
@@ -48,15 +58,62 @@ impl BadMessage {
     }
 }
 
-/// The method's name in a path of Nakama's service.
-#[must_use]
-pub fn method(path: &str) -> Option<&str> {
-    path.strip_prefix(SERVICE)
+/// The name of the method that a request calls. Its fields are looked at in the order in which gRPC's
+/// library for Go does.
+///
+/// # Errors
+/// [`BadMessage`]: another type of content or method of HTTP than gRPC's, a deadline that cannot be read or
+/// is over, another service.
+pub fn method(fields: &Fields) -> Result<&str, BadMessage> {
+    let quoted = |value: &[u8]| format!("{:?}", head_of(value));
+    let content_type = fields.get("content-type").unwrap_or_default();
+    if !is_grpc(content_type) {
+        let text = format!("invalid gRPC request content-type {}", quoted(content_type));
+        return Err(BadMessage::no_call(415, Code::InvalidArgument, text));
+    }
+    if let Some(timeout) = fields.get("grpc-timeout") {
+        let text = || format!("malformed grpc-timeout: {}", quoted(timeout));
+        let amount =
+            amount_of(timeout).ok_or_else(|| BadMessage::no_call(400, Code::Internal, text()))?;
+        if amount == 0 {
+            return Err(BadMessage::new(Code::DeadlineExceeded, "context deadline exceeded"));
+        }
+    }
+    let method = fields.get(":method").unwrap_or_default();
+    if method != b"POST" {
+        let text = "Received a HEADERS frame with :method";
+        let text = format!("{text} {} which should be POST", quoted(method));
+        return Err(BadMessage::no_call(405, Code::Internal, text));
+    }
+    let path = fields.get(":path").unwrap_or_default();
+    let known = std::str::from_utf8(path).ok().and_then(|path| path.strip_prefix(SERVICE));
+    known.ok_or_else(|| {
+        let service = path.strip_prefix(b"/").unwrap_or(path);
+        let text = match service.iter().rposition(|byte| *byte == b'/') {
+            Some(end) => format!("unknown service {}", head_of(&service[..end])),
+            None => format!("malformed method name: {}", quoted(path)),
+        };
+        BadMessage::new(Code::Unimplemented, text)
+    })
+}
+
+/// The beginning of what a client has sent, to be told to it.
+fn head_of(value: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(value.get(..QUOTED_BYTES).unwrap_or(value))
+}
+
+/// The number of a deadline, of at most eight digits before its unit; `None` if it is none.
+fn amount_of(timeout: &[u8]) -> Option<u32> {
+    let (unit, digits) = timeout.split_last()?;
+    let is_known = b"HMSmun".contains(unit) && (1..=8).contains(&digits.len());
+    if !is_known || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// Whether a request's content type is gRPC with messages in protobuf.
-#[must_use]
-pub fn is_grpc(content_type: &[u8]) -> bool {
+fn is_grpc(content_type: &[u8]) -> bool {
     let Some(rest) = content_type.strip_prefix(CONTENT_TYPE.as_bytes()) else { return false };
     rest.is_empty() || rest.starts_with(b";") || rest == b"+proto" || rest.starts_with(b"+proto;")
 }
@@ -90,13 +147,15 @@ pub fn message<'a>(
             }
             internal("grpc: failed to decompress the received message")
         }),
-        (1, b"identity") => Err(internal("grpc: compressed flag set with identity encoding")),
+        (1, b"identity" | b"") => {
+            Err(internal("grpc: compressed flag set with identity or empty encoding"))
+        }
         (1, other) => {
-            let name = String::from_utf8_lossy(other.get(..64).unwrap_or(other));
-            let text = format!("grpc: Decompressor is not installed for grpc-encoding \"{name}\"");
+            let name = head_of(other);
+            let text = format!("grpc: Decompressor is not installed for grpc-encoding {name:?}");
             Err(BadMessage::new(Code::Unimplemented, text))
         }
-        _ => Err(internal("grpc: a message begins with a flag that is not known")),
+        (flag, _) => Err(internal(&format!("grpc: received unexpected payload format {flag}"))),
     }
 }
 
@@ -172,9 +231,9 @@ mod tests {
             (framed(&[0; 101], false), None, "larger than max (101 vs. 100)"),
             (framed(&gzipped(&[0; 101]), true), Some(&b"gzip"[..]), "larger than max (101 vs."),
             (framed(b"no gzip", true), Some(b"gzip"), "failed to decompress"),
-            (framed(b"abc", true), None, "identity encoding"),
+            (framed(b"abc", true), None, "identity or empty encoding"),
             (framed(b"abc", true), Some(b"zstd"), "not installed for grpc-encoding \"zstd\""),
-            (framed_as(2, b"abc"), None, "not known"),
+            (framed_as(2, b"abc"), None, "unexpected payload format 2"),
         ] {
             let error = read(&body, encoding).unwrap_err();
             assert!(error.contains(expected), "{error}");
@@ -190,9 +249,43 @@ mod tests {
     }
 
     #[test]
+    fn calls_are_told_from_what_is_none() {
+        let told = |changed: &[(&str, &str)]| {
+            let mut fields = Fields::default();
+            let usual = [
+                (":method", "POST"),
+                (":path", "/nakama.api.Nakama/GetAccount"),
+                ("content-type", "application/grpc"),
+            ];
+            for (name, value) in changed.iter().chain(&usual) {
+                fields.push(name.as_bytes(), value.as_bytes());
+            }
+            let found = method(&fields).map(str::to_owned);
+            found.map_err(|error| (error.status, error.code.number(), error.text))
+        };
+        for right in [&[][..], &[("grpc-timeout", "99999999H")], &[("grpc-timeout", "1n")]] {
+            assert_eq!(told(right).as_deref(), Ok("GetAccount"));
+        }
+        let service = "/nakama.api.Other/GetAccount";
+        for (name, value, status, code, text) in [
+            ("content-type", "a", 415, 3, "invalid gRPC request content-type \"a\""),
+            (":method", "PUT", 405, 13, ":method \"PUT\" which should be POST"),
+            ("grpc-timeout", "1", 400, 13, "malformed grpc-timeout: \"1\""),
+            ("grpc-timeout", "123456789S", 400, 13, "grpc-timeout: \"123456789S\""),
+            ("grpc-timeout", "+1S", 400, 13, "grpc-timeout: \"+1S\""),
+            ("grpc-timeout", "1s", 400, 13, "grpc-timeout: \"1s\""),
+            ("grpc-timeout", "0S", 200, 4, "context deadline exceeded"),
+            (":path", service, 200, 12, "unknown service nakama.api.Other"),
+            (":path", "/Healthcheck", 200, 12, "malformed method name: \"/Healthcheck\""),
+        ] {
+            let (found_status, found_code, found) = told(&[(name, value)]).unwrap_err();
+            assert_eq!((found_status, found_code), (status, code), "{found}");
+            assert!(found.ends_with(text), "{found}");
+        }
+    }
+
+    #[test]
     fn names_and_types_are_told_apart() {
-        assert_eq!(method("/nakama.api.Nakama/GetAccount"), Some("GetAccount"));
-        assert_eq!(method("/nakama.api.Other/GetAccount"), None);
         for (text, expected) in [
             ("application/grpc", true),
             ("application/grpc+proto", true),

@@ -35,7 +35,10 @@ Beside the calls: `GET /` and `GET /healthcheck` (200), `GET /ws` (the socket), 
 Over gRPC, one port below, each call is the method of its name of the service `nakama.api.Nakama`, with its
 messages in protobuf by the numbers below, its credentials in the metadata `authorization`, and its error as
 code and text of the status. Functions of scripts are `RpcFunc`, with the key in the message; `Healthcheck` needs
-no credentials. All calls are unary; those that are not built answer UNIMPLEMENTED. REST is JSON whatever a
+no credentials. All calls are unary; those that are not built answer UNIMPLEMENTED, as do health checks and reflection,
+which Nakama does not serve either. What shows it: `dev/e2e/grpc.test.mjs` (every call, with the Go client that Nakama
+publishes), `dev/e2e/grpc_js.test.mjs` (node's client), and against hostile clients `dev/e2e/attack/grpc.test.mjs` and
+`http2.test.mjs`. REST is JSON whatever a
 request's Content-Type says, as in Nakama, whose gateway knows nothing else; its bodies may be compressed (gzip,
 deflate), and its answers are for who accepts gzip.
 ";

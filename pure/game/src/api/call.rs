@@ -132,9 +132,15 @@ pub(super) fn form<T: ProtoMessage>(message: &T, style: Style) -> Vec<u8> {
     json
 }
 
-/// A request in protobuf.
-pub(super) fn message<T: ProtoMessage>(bytes: &[u8]) -> Result<T, ApiError> {
-    Ok(decode_protobuf(bytes)?)
+/// A request in protobuf, as it comes over gRPC.
+///
+/// # Errors
+/// [`ApiError`] with the code and words of gRPC's library for Go (`processUnaryRPC` in `server.go`), which
+/// reads it before Nakama sees it: code 13, where JSON that cannot be read is code 3.
+pub fn message<T: ProtoMessage>(bytes: &[u8]) -> Result<T, ApiError> {
+    decode_protobuf(bytes).map_err(|error| {
+        ApiError::internal(format!("grpc: error unmarshalling request: {}", error.0))
+    })
 }
 
 /// The request that a before-hook returned in place of `old`.
@@ -315,7 +321,7 @@ macro_rules! calls {
             /// Reads the request of the call `id` from its message in protobuf, as gRPC has it.
             ///
             /// # Errors
-            /// [`ApiError`]: code 3 for what is no such message, code 12, with the call's name, for
+            /// [`ApiError`]: code 13 for what is no such message, code 12, with the call's name, for
             /// calls that are not built.
             pub fn decode(id: CallId, bytes: &[u8]) -> Result<Self, ApiError> {
                 match id {

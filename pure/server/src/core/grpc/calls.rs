@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use event::{ConnId, Now, Output};
-use game::api::{ApiCall, CallId, auth};
+use game::api::{self, ApiCall, CallId, auth};
 use game::error::{ApiError, Code};
 use game::guest::CallContext;
 use game::pairs::Pairs;
 use game::session::Claims;
 use wire::grpc::{self, ACCEPTED, BadMessage, CONTENT_TYPE};
 use wire::http2::{Answer, Fields, Request, Trouble};
-use wire::nakama::api::{Rpc, decode_protobuf, encode};
+use wire::nakama::api::{Rpc, encode};
 
 use super::{Call, Grpc, HEAD_BYTES_MAX, ms};
 use crate::core::Core;
@@ -31,22 +31,21 @@ const OWN_FIELDS: &[&str] = &[":method", ":scheme", ":path", "te", "grpc-timeout
 /// What the metadata of query parameters begin with.
 const QUERY_PREFIX: &[u8] = b"q_";
 
-/// Why a call is not even begun.
-enum Refusal {
-    /// What came is no gRPC: a status of HTTP.
-    Status(u16),
-    Call(ApiError),
+/// Why a call is refused, and the status of HTTP that says so.
+struct Refusal {
+    status: u16,
+    error: ApiError,
 }
 
 impl From<ApiError> for Refusal {
     fn from(error: ApiError) -> Self {
-        Self::Call(error)
+        Self { status: 200, error }
     }
 }
 
 impl From<BadMessage> for Refusal {
-    fn from(error: BadMessage) -> Self {
-        Self::Call(ApiError::new(error.code, error.text))
+    fn from(BadMessage { code, text, status }: BadMessage) -> Self {
+        Self { status, error: ApiError::new(code, text) }
     }
 }
 
@@ -71,15 +70,7 @@ impl Core {
         match begun {
             Ok(None) => grpc.calls.push(call),
             Ok(Some(message)) => self.grpc_answer(now, grpc, (&call, Ok(message)), out),
-            Err(Refusal::Call(error)) => self.grpc_answer(now, grpc, (&call, Err(&error)), out),
-            Err(Refusal::Status(status)) => {
-                self.stats.refused_requests.up();
-                self.count_response(now, None, (status, 0));
-                let status = status.to_string();
-                let head = &[(":status", status.as_bytes())][..];
-                let answer = Answer { head, ..Answer::default() };
-                grpc.connection.answer(ms(now), request.stream, &answer);
-            }
+            Err(refusal) => self.grpc_refuse(now, grpc, &call, &refusal),
         }
     }
 
@@ -96,14 +87,7 @@ impl Core {
         self.admit_address(origin)?;
         // After the limit per address, since unpacking costs as much as many requests.
         let read = self.grpc_message(request);
-        let (name, message) = match read {
-            Ok(read) => read,
-            Err(Refusal::Call(error)) => {
-                self.stats.refused_requests.up();
-                return Err(error.into());
-            }
-            Err(status) => return Err(status),
-        };
+        let (name, message) = read.inspect_err(|_| self.stats.refused_requests.up())?;
         if matches!(message, Cow::Owned(_)) {
             grpc.backlog.end_turn();
         }
@@ -132,19 +116,10 @@ impl Core {
     fn grpc_message<'a>(&self, request: &'a Request) -> Result<(&'a str, Cow<'a, [u8]>), Refusal> {
         let bytes_max = self.limits.body_bytes_max;
         if let Some(trouble) = request.trouble {
-            return Err(Refusal::Call(self.grpc_trouble(trouble)));
+            return Err(self.grpc_trouble(trouble).into());
         }
         let fields = &request.fields;
-        if fields.get(":method") != Some(&b"POST"[..]) {
-            return Err(Refusal::Status(405));
-        }
-        if !fields.get("content-type").is_some_and(grpc::is_grpc) {
-            return Err(Refusal::Status(415));
-        }
-        let path = fields.get(":path").and_then(|path| std::str::from_utf8(path).ok());
-        let name = path.and_then(grpc::method).ok_or_else(|| {
-            ApiError::new(Code::Unimplemented, "unknown service; there is nakama.api.Nakama")
-        })?;
+        let name = grpc::method(fields)?;
         Ok((name, grpc::message(&request.body, fields.get("grpc-encoding"), bytes_max)?))
     }
 
@@ -193,7 +168,7 @@ impl Core {
         verified: &mut Option<Verified>,
         (fields, message): (&Fields, &[u8]),
     ) -> Result<(Rpc, Option<Arc<Claims>>), ApiError> {
-        let rpc: Rpc = decode_protobuf(message)?;
+        let rpc: Rpc = api::message(message)?;
         let key = &self.settings.runtime.http_key;
         let verify = |token: &str| self.session(now, verified, token);
         let caller = auth::grpc_rpc(fields.authorization(), &rpc.http_key, key, verify)?;
@@ -215,8 +190,7 @@ impl Core {
         if let Some(at) = grpc.calls.iter().position(|call| call.stream == stream) {
             let call = grpc.calls.swap_remove(at);
             grpc.heard = now;
-            let result = message_of(outcome);
-            self.grpc_answer(now, &mut grpc, (&call, result.as_ref().cloned()), out);
+            self.grpc_answer(now, &mut grpc, (&call, message_of(outcome)), out);
         }
         self.grpc_run(now, conn, grpc, b"", out);
     }
@@ -226,45 +200,46 @@ impl Core {
         &mut self,
         now: Now,
         grpc: &mut Grpc,
-        (call, result): (&Call, Result<Bytes, &ApiError>),
+        (call, result): (&Call, Result<Bytes, ApiError>),
         out: &Output<Mail>,
     ) {
-        let (stream, metered, ms) = (call.stream, call.metered, ms(now));
-        let room = match &result {
-            Ok(message) => self.grpc_may_wait(now, grpc, message.len(), out),
-            // It goes whatever the windows are.
-            Err(_) => Ok(()),
+        let may_wait =
+            |message: Bytes| self.grpc_may_wait(now, grpc, message.len(), out).map(|()| message);
+        let message = match result.and_then(may_wait) {
+            Ok(message) => message,
+            Err(error) => return self.grpc_refuse(now, grpc, call, &error.into()),
         };
-        let result = result.and_then(|message| room.as_ref().map(|()| message));
-        let content_type = ("content-type", CONTENT_TYPE.as_bytes());
-        let ok = (":status", &b"200"[..]);
-        match result {
-            Ok(message) => {
-                let packed = call.takes_gzip.then(|| self.pack(&message)).flatten();
-                let is_packed = packed.is_some();
-                let message = packed.map_or(message, Bytes::from);
-                self.count_response(now, metered, (200, message.len()));
-                let head = [ok, content_type, ("grpc-encoding", &b"gzip"[..])];
-                let head = if is_packed { &head[..] } else { &head[..2] };
-                let body = Bytes::from(grpc::framed(&message, is_packed));
-                let trailers = &[("grpc-status", &b"0"[..])];
-                grpc.connection.answer(ms, stream, &Answer { head, body, trailers });
-            }
-            Err(error) => {
-                self.count_response(now, metered, (error.code.http_status(), 0));
-                let code = error.code.number().to_string();
-                let text = grpc::status_text(&error.message);
-                let head = &[
-                    ok,
-                    content_type,
-                    ("grpc-accept-encoding", ACCEPTED.as_bytes()),
-                    ("grpc-status", code.as_bytes()),
-                    ("grpc-message", text.as_bytes()),
-                ];
-                let answer = Answer { head, ..Answer::default() };
-                grpc.connection.answer(ms, stream, &answer);
-            }
-        }
+        let packed = call.takes_gzip.then(|| self.pack(&message)).flatten();
+        let is_packed = packed.is_some();
+        let message = packed.map_or(message, Bytes::from);
+        self.count_response(now, call.metered, (200, message.len()));
+        let head = [
+            (":status", &b"200"[..]),
+            ("content-type", CONTENT_TYPE.as_bytes()),
+            ("grpc-encoding", &b"gzip"[..]),
+        ];
+        let head = if is_packed { &head[..] } else { &head[..2] };
+        let body = Bytes::from(grpc::framed(&message, is_packed));
+        let trailers = &[("grpc-status", &b"0"[..])];
+        grpc.connection.answer(ms(now), call.stream, &Answer { head, body, trailers });
+    }
+
+    /// Answers a call with an error, in one header block: it waits for no window.
+    fn grpc_refuse(&mut self, now: Now, grpc: &mut Grpc, call: &Call, refusal: &Refusal) {
+        let Refusal { status, error } = refusal;
+        let counted = if *status == 200 { error.code.http_status() } else { *status };
+        self.count_response(now, call.metered, (counted, 0));
+        let (status, code) = (status.to_string(), error.code.number().to_string());
+        let text = grpc::status_text(&error.message);
+        let head = &[
+            (":status", status.as_bytes()),
+            ("content-type", CONTENT_TYPE.as_bytes()),
+            ("grpc-accept-encoding", ACCEPTED.as_bytes()),
+            ("grpc-status", code.as_bytes()),
+            ("grpc-message", text.as_bytes()),
+        ];
+        let answer = Answer { head, ..Answer::default() };
+        grpc.connection.answer(ms(now), call.stream, &answer);
     }
 }
 
