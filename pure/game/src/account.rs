@@ -20,11 +20,11 @@ use event::Now;
 use uuid::Uuid;
 use wire::nakama::{Timestamp, api};
 
-pub(crate) use authenticate::hash_password;
 pub use authenticate::{
     Login, NewAccount, PASSWORD_COST, authenticate_custom, authenticate_device, authenticate_email,
     authenticate_username, id_of_login,
 };
+pub(crate) use authenticate::{hash_password, insert_device};
 pub use identity::{CustomId, DeviceId, Email, Password, Username};
 
 use crate::db::{Database, DbError, Param, Row};

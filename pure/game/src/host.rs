@@ -60,6 +60,9 @@ pub struct HostFunction {
     pub kind: FunctionKind,
     /// Whether it runs a callback of a match before it returns.
     pub calls_a_match: bool,
+    /// Which of its arguments may be nil, by reading these, all of which are.
+    #[cfg(test)]
+    takes_nil: fn(&Args<'_>) -> Vec<bool>,
 }
 
 /// Whether a function works.

@@ -1,5 +1,8 @@
-//! Adding identities to an account and taking them off. An account always keeps one, lest nobody
-//! could log in any more.
+//! Adding identities to an account and taking them off. An account always keeps one, so that
+//! somebody can log in.
+//!
+//! Devices have a table of their own; every other identity is a column of `users`, linked and
+//! unlinked by one statement (`link`, `unlink`) and counted at one place (`identities!`).
 //!
 //! Source: Nakama 3.40, `server/core_link.go`. Identities of providers (Apple, Google, …) are not
 //! built yet.
@@ -17,6 +20,15 @@ use crate::user;
 
 /// Most devices of one account: they are listed in its row.
 pub const DEVICES_MAX: usize = 100;
+
+/// SQL: how many kinds of identities a row of `users` has, devices counted as one.
+macro_rules! identities {
+    () => {
+        "(CASE WHEN COALESCE(devices, '') = '' THEN 0 ELSE 1 END \
+        + CASE WHEN custom_id IS NULL THEN 0 ELSE 1 END \
+        + CASE WHEN email IS NULL THEN 0 ELSE 1 END)"
+    };
+}
 
 /// Links a device. Linking it again changes nothing.
 ///
@@ -46,9 +58,7 @@ pub fn link_device(
         }
         devices.push(device.to_owned());
         set_devices(db, now, user_id, &devices)?;
-        let id = Param::Blob(user_id.as_bytes());
-        let sql = "INSERT INTO user_device (id, user_id) VALUES ($1, $2)";
-        db.execute(sql, &[Param::Text(device), id])?;
+        account::insert_device(db, device, user_id)?;
         Ok(())
     })
     .map_err(|failure| failure.into_error("Error linking Device ID."))
@@ -65,19 +75,9 @@ pub fn link_custom(
     custom_id: &str,
 ) -> Result<(), ApiError> {
     let custom_id = CustomId::parse(custom_id)?.as_str();
-    let failed = "Error linking Custom ID.";
-    begin_lazily(db).map_err(ApiError::database(failed))?;
-    let sql = "UPDATE users SET custom_id = $2, update_time = $3 WHERE id = $1";
-    let params =
-        [Param::Blob(user_id.as_bytes()), Param::Text(custom_id), Param::Int(unix_ms(now))];
-    match db.execute(sql, &params) {
-        Ok(0) => Err(account_not_found()),
-        Ok(_) => Ok(()),
-        Err(DbError::Exists { .. }) => {
-            Err(ApiError::new(Code::AlreadyExists, "Custom ID is already in use."))
-        }
-        Err(_) => Err(ApiError::internal(failed)),
-    }
+    let sql = "UPDATE users SET custom_id = $3, update_time = $2 WHERE id = $1";
+    let texts = ("Error linking Custom ID.", "Custom ID is already in use.");
+    link(db, sql, (now, user_id), &[Param::Text(custom_id)], texts)
 }
 
 /// Links an email address and a password in place of those before. Slow: hashes the password
@@ -97,21 +97,27 @@ pub fn link_email(
     }
     let email = Email::parse(email)?;
     let hash = hash_password(Password::parse(password)?, salt)?;
-    let failed = "Error linking email.";
+    let sql = "UPDATE users SET email = $3, password = $4, update_time = $2 WHERE id = $1";
+    let texts = ("Error linking email.", "Email is already in use.");
+    link(db, sql, (now, user_id), &[Param::Text(email.as_str()), Param::Text(&hash)], texts)
+}
+
+/// Sets columns of a user: `$1` is its id, `$2` the time, what follows `values`. `failed` and `taken`
+/// are what is said when the database fails, and when the identity is another user's.
+fn link(
+    db: &mut dyn Database,
+    sql: &str,
+    (now, user_id): (Now, Uuid),
+    values: &[Param<'_>],
+    (failed, taken): (&'static str, &'static str),
+) -> Result<(), ApiError> {
     begin_lazily(db).map_err(ApiError::database(failed))?;
-    let sql = "UPDATE users SET email = $2, password = $3, update_time = $4 WHERE id = $1";
-    let params = [
-        Param::Blob(user_id.as_bytes()),
-        Param::Text(email.as_str()),
-        Param::Text(&hash),
-        Param::Int(unix_ms(now)),
-    ];
+    let mut params = vec![Param::Blob(user_id.as_bytes()), Param::Int(unix_ms(now))];
+    params.extend_from_slice(values);
     match db.execute(sql, &params) {
         Ok(0) => Err(account_not_found()),
         Ok(_) => Ok(()),
-        Err(DbError::Exists { .. }) => {
-            Err(ApiError::new(Code::AlreadyExists, "Email is already in use."))
-        }
+        Err(DbError::Exists { .. }) => Err(ApiError::new(Code::AlreadyExists, taken)),
         Err(_) => Err(ApiError::internal(failed)),
     }
 }
@@ -133,8 +139,8 @@ pub fn unlink_device(
         let mut devices = account::devices(db, user_id)?;
         let before = devices.len();
         devices.retain(|known| known != device);
-        let others = devices.len() + other_identities(db, user_id)?;
-        if devices.len() == before || others == 0 {
+        let is_last = devices.is_empty() && identities(db, user_id)? < 2;
+        if devices.len() == before || is_last {
             return Err(Failure::Refused(last_identity()));
         }
         set_devices(db, now, user_id, &devices)?;
@@ -154,9 +160,12 @@ pub fn unlink_custom(
     user_id: Uuid,
     custom_id: &str,
 ) -> Result<(), ApiError> {
-    let sql = "UPDATE users SET custom_id = NULL, update_time = $3 \
-        WHERE id = $1 AND custom_id IS NOT NULL AND (custom_id = $2 OR $2 = '') \
-        AND (COALESCE(devices, '') <> '' OR email IS NOT NULL)";
+    let sql = concat!(
+        "UPDATE users SET custom_id = NULL, update_time = $3 \
+        WHERE id = $1 AND custom_id IS NOT NULL AND (custom_id = $2 OR $2 = '') AND ",
+        identities!(),
+        " > 1"
+    );
     unlink(db, sql, now, user_id, custom_id, "Error unlinking Custom ID.")
 }
 
@@ -170,9 +179,12 @@ pub fn unlink_email(
     user_id: Uuid,
     email: &str,
 ) -> Result<(), ApiError> {
-    let sql = "UPDATE users SET email = NULL, password = NULL, update_time = $3 \
-        WHERE id = $1 AND email IS NOT NULL AND (email = $2 OR $2 = '') \
-        AND (COALESCE(devices, '') <> '' OR custom_id IS NOT NULL)";
+    let sql = concat!(
+        "UPDATE users SET email = NULL, password = NULL, update_time = $3 \
+        WHERE id = $1 AND email IS NOT NULL AND (email = $2 OR $2 = '') AND ",
+        identities!(),
+        " > 1"
+    );
     unlink(db, sql, now, user_id, &email.to_lowercase(), "Error unlinking email.")
 }
 
@@ -193,13 +205,11 @@ fn unlink(
     }
 }
 
-/// How many identities besides devices an account has.
-fn other_identities(db: &mut dyn Database, user_id: Uuid) -> Result<usize, DbError> {
+/// How many kinds of identities an account has.
+fn identities(db: &mut dyn Database, user_id: Uuid) -> Result<i64, DbError> {
     let mut count = 0;
-    let sql = "SELECT custom_id, email FROM users WHERE id = $1";
-    db.query(sql, &[Param::Blob(user_id.as_bytes())], &mut |row| {
-        count = usize::from(!row.is_null(0)) + usize::from(!row.is_null(1));
-    })?;
+    let sql = concat!("SELECT ", identities!(), " FROM users WHERE id = $1");
+    db.query(sql, &[Param::Blob(user_id.as_bytes())], &mut |row| count = row.int(0))?;
     Ok(count)
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Passwords are hashed here, which takes tens of milliseconds: [`authenticate_email`] and
 //! [`authenticate_username`] hash before they open a transaction, and must be called without an
-//! open one, lest every other writer wait for the hash.
+//! open one: every other writer would wait for the hash.
 
 use event::{Now, Random};
 use uuid::Uuid;
@@ -104,15 +104,24 @@ pub fn authenticate_device(
     }
     let login =
         insert_user(db, new_account, username, &Identity { device, ..Identity::default() })?;
-    let id = Param::Blob(login.user_id.as_bytes());
-    let sql = "INSERT INTO user_device (id, user_id) VALUES ($1, $2)";
-    if db.execute(sql, &[Param::Text(device), id]).is_err() {
+    if insert_device(db, device, login.user_id).is_err() {
+        let id = Param::Blob(login.user_id.as_bytes());
         // No savepoint on this path: undoing by hand costs nothing when nothing fails.
         let undone = db.execute("DELETE FROM users WHERE id = $1", &[id]);
         return Err(undone
             .map_or_else(ApiError::database(LOGIN_FAILED), |_| ApiError::internal(LOGIN_FAILED)));
     }
     Ok(login)
+}
+
+/// Makes a device an identity of a user, whose own list of devices is the caller's to keep.
+pub(crate) fn insert_device(
+    db: &mut dyn Database,
+    device: &str,
+    user_id: Uuid,
+) -> Result<u64, DbError> {
+    let sql = "INSERT INTO user_device (id, user_id) VALUES ($1, $2)";
+    db.execute(sql, &[Param::Text(device), Param::Blob(user_id.as_bytes())])
 }
 
 /// Logs in by custom id; see [`authenticate_device`].

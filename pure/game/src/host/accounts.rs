@@ -10,7 +10,7 @@ use bytes::Bytes;
 use event::Now;
 use uuid::Uuid;
 
-use super::declare::{Need, Table, ValueType};
+use super::declare::{Table, ValueType};
 use super::read::{Arg, Read, Strings, Within, within_or};
 use super::{Args, json};
 use crate::account::{self, Account, AccountUpdate, Login, NewAccount};
@@ -207,7 +207,7 @@ pub(super) fn users(
 
 /// How many users are wanted.
 pub(super) const fn random_count() -> Arg<Within<usize>> {
-    within_or(0, 0, 1_000, "count must be 0-1000").when_nil(Need::Required)
+    within_or(0, 0, 1_000, "count must be 0-1000")
 }
 
 pub(super) fn random_users(host: &mut dyn Host, count: usize) -> Result<Vec<Value>, HostError> {

@@ -66,7 +66,7 @@ impl fmt::Display for ValueType {
 /// Whether an argument may be nil, and what nil stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It may not.
+    /// It may not, and is refused; but nil is one of the values of [`ValueType::Any`].
     Required,
     /// It may: nothing is given.
     Optional,
@@ -250,6 +250,8 @@ macro_rules! row {
             run: $crate::host::missing,
             kind: $crate::host::FunctionKind::Missing,
             calls_a_match: false,
+            #[cfg(test)]
+            takes_nil: |_| Vec::new(),
         }
     };
     (
@@ -263,6 +265,8 @@ macro_rules! row {
                 [$($line)+] ($($arg: $how),*) -> ($($result: $returned),*)
             )),
             calls_a_match: false,
+            #[cfg(test)]
+            takes_nil: |_| Vec::new(),
         }
     };
     (
@@ -293,6 +297,12 @@ macro_rules! row {
                 [$($line)+] ($($arg: $how),*) -> ($($result: $returned),*)
             )),
             calls_a_match: $crate::host::declare::is_set!($($calls_a_match)?),
+            #[cfg(test)]
+            takes_nil: |args| {
+                #[allow(unused_variables, unused_mut, reason = "rows without arguments")]
+                let mut reader = $crate::host::declare::reader(args);
+                vec![$( reader.next(&$how).is_ok() ),*]
+            },
         }
     }};
 }

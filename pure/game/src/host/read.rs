@@ -44,8 +44,7 @@ pub(super) struct Arg<R> {
 }
 
 impl<R: Copy> Arg<R> {
-    /// An argument that has to be given, as far as the reference is concerned: whether nil is refused
-    /// is for `how` to say.
+    /// An argument that has to be given: [`Reader::next`] refuses nil where `how` would not.
     pub(super) const fn new(value_type: ValueType, how: R) -> Self {
         Self { value_type, need: Need::Required, mixed: None, how }
     }
@@ -53,6 +52,11 @@ impl<R: Copy> Arg<R> {
     /// Which may be nil.
     pub(super) const fn or_nil(self) -> Self {
         self.when_nil(Need::Optional)
+    }
+
+    /// Which stands for an empty list when it is nil.
+    pub(super) const fn or_empty(self) -> Self {
+        self.when_nil(Need::OrEmpty)
     }
 
     /// Which stands for something when it is nil.
@@ -81,9 +85,19 @@ impl<'a> Reader<'_, 'a> {
     /// The next argument.
     #[inline]
     pub(super) fn next<R: Read>(&mut self, arg: &Arg<R>) -> Result<R::Value<'a>, HostError> {
-        let read = arg.how.read(self.args, self.index);
+        let index = self.index;
         self.index += 1;
-        read
+        let read = arg.how.read(self.args, index)?;
+        // Many kinds take nil, so that a row may say what it stands for.
+        let is_refused = matches!(arg.need, Need::Required) && arg.value_type != ValueType::Any;
+        if is_refused && self.args.is_nil(index) {
+            let wanted = match arg.value_type {
+                ValueType::List => ValueType::Table,
+                other => other,
+            };
+            return Err(self.args.mismatch(index, &wanted.to_string()));
+        }
+        Ok(read)
     }
 }
 

@@ -48,7 +48,8 @@ functions! {
         /// return accounts[1].username
         /// ```
         built accounts_get_id(
-            user_ids: ids().or_nil(), device_ids: texts("each device id must be a string").or_nil(),
+            user_ids: ids().or_empty(),
+            device_ids: texts("each device id must be a string").or_empty(),
         ) -> (accounts: Vec<Value>)
             = accounts::accounts(host, &user_ids, &device_ids);
         missing authenticate_apple;
@@ -181,7 +182,9 @@ functions! {
         /// local users = nk.users_get_id({ context.user_id })
         /// return users[1].username
         /// ```
-        built users_get_id(user_ids: ids(), facebook_ids: optional(list())) -> (users: Vec<Value>)
+        built users_get_id(
+            user_ids: ids().or_empty(), facebook_ids: optional(list()),
+        ) -> (users: Vec<Value>)
             = accounts::users(host, &user_ids, &[]);
         /// Up to so many users, 0 to 1,000, picked at random.
         /// ```lua

@@ -32,8 +32,8 @@ functions! {
         /// nk.friends_add(context.user_id, context.username, { id }, {}, { met = "arena" })
         /// ```
         built friends_add(
-            user_id: user_id(), username: text(), ids: ids(),
-            usernames: texts("each username must be a non-empty string"),
+            user_id: user_id(), username: text(), ids: ids().or_empty(),
+            usernames: texts("each username must be a non-empty string").or_empty(),
             metadata: friends::metadata().or_nil(),
         )
             = friends::add(host, Whom { user_id, username, ids, usernames }, &metadata);
@@ -43,8 +43,8 @@ functions! {
         /// nk.friends_block(context.user_id, context.username, { id }, {})
         /// ```
         built friends_block(
-            user_id: user_id(), username: text(), ids: ids(),
-            usernames: texts("each username must be a non-empty string"),
+            user_id: user_id(), username: text(), ids: ids().or_empty(),
+            usernames: texts("each username must be a non-empty string").or_empty(),
         )
             = friends::block(host, Whom { user_id, username, ids, usernames });
         /// Ends friendships, takes back and declines invitations, and lifts the user's blocks.
@@ -53,8 +53,8 @@ functions! {
         /// nk.friends_delete(context.user_id, context.username, { id }, {})
         /// ```
         built friends_delete(
-            user_id: user_id(), username: text(), ids: ids(),
-            usernames: texts("each username must be a non-empty string"),
+            user_id: user_id(), username: text(), ids: ids().or_empty(),
+            usernames: texts("each username must be a non-empty string").or_empty(),
         )
             = friends::delete(host, Whom { user_id, username, ids, usernames });
         /// A user's friends, invitations and blocks, 1 to 1,000 at a time: `{ user, state,

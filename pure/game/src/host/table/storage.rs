@@ -1,6 +1,6 @@
 //! Storage objects.
 
-use crate::host::declare::{Need, functions};
+use crate::host::declare::functions;
 use crate::host::read::{function, id_or_none, int, list, records, text_or_empty, within_or};
 use crate::host::storage;
 use crate::storage::{Caller, LIST_LIMIT_MAX, Listing};
@@ -25,7 +25,7 @@ functions! {
         /// ```
         built storage_list(
             user_id: id_or_none("expects empty or a valid user ID"),
-            collection: text_or_empty().when_nil(Need::Required),
+            collection: text_or_empty(),
             limit: within_or::<usize>(100, 0, i64::MAX, "limit must not be negative"),
             cursor: text_or_empty(),
             caller_id: id_or_none("expects caller ID to be empty or a valid identifier"),

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::AREAS;
-use crate::host::{FunctionKind, Need, find, functions};
+use crate::host::{Args, FunctionKind, Need, Unmetered, ValueType, find, functions};
+use crate::value::Value;
 
 /// The names in Nakama's Lua module. Source: nakama 3.40, `server/runtime_lua_nakama.go`, `Loader`.
 const NAKAMAS: &str = include_str!("../../../testdata/nakama_lua_functions.txt");
@@ -56,7 +57,7 @@ fn signatures_follow_from_the_rows() {
         ),
         (
             "storage_list",
-            "(user_id?: string, collection: string, limit?: number = 100, cursor?: string, \
+            "(user_id?: string, collection?: string, limit?: number = 100, cursor?: string, \
              caller_id?: string) -> objects: list, cursor?: string",
         ),
         ("register_rpc", "(fn: function, id: string)"),
@@ -98,6 +99,26 @@ fn every_function_that_works_is_described() {
         let names: BTreeSet<&str> = doc.arguments.iter().map(|argument| argument.name).collect();
         assert_eq!(names.len(), doc.arguments.len(), "{name}: an argument's name stands twice");
     }
+}
+
+/// The reference says of every argument whether it may be nil, and that is how it is read.
+#[test]
+fn what_a_row_says_of_nil_is_so() {
+    for function in functions() {
+        let arguments = function.arguments();
+        let values = vec![Value::Nil; arguments.len()];
+        let args = Args { function: function.name, values: &values, meter: &Unmetered };
+        for (argument, is_taken) in arguments.iter().zip((function.takes_nil)(&args)) {
+            let may_be_nil =
+                argument.need != Need::Required || argument.value_type == ValueType::Any;
+            assert_eq!(is_taken, may_be_nil, "{}: {argument}", function.name);
+        }
+    }
+    // As Nakama 3.40, `server/runtime_lua_nakama.go`, reads them.
+    let need = |name| find(name).unwrap().arguments()[0].need;
+    assert_eq!(["users_get_id", "accounts_get_id"].map(need), [Need::OrEmpty; 2]);
+    let refusing = ["storage_read", "storage_write", "notifications_send", "users_ban_id"];
+    assert_eq!(refusing.map(need), [Need::Required; 4]);
 }
 
 #[test]
