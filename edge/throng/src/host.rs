@@ -10,6 +10,8 @@ mod ask;
 #[cfg(target_os = "linux")]
 mod game;
 #[cfg(target_os = "linux")]
+mod paths;
+#[cfg(target_os = "linux")]
 mod ramp;
 #[cfg(target_os = "linux")]
 mod run;
@@ -45,6 +47,7 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         Some(("run", matches)) => run::run(matches),
         Some(("clean", matches)) => run::clean(matches),
         Some(("game", matches)) => game::run(matches),
+        Some(("paths", matches)) => paths::run(matches),
         Some(("ramp", matches)) => ramp::run(matches),
         Some((name, matches)) => ask::run(name, matches),
         None => Ok(crate::EXIT_WRONG),

@@ -28,6 +28,7 @@ Examples:
   throng host stop arena-1
   throng host stop --all          all of them, and the daemon
   throng host ramp fleet.toml     how many of them does this machine carry?
+  throng host paths               what does a network of its own cost a server?
 
 Without root, --folder names a folder of your own. The guide is docs/host.md."#;
 
@@ -106,8 +107,8 @@ pub fn command() -> Command {
 
 /// What measures is Linux's as a whole; elsewhere nothing else of it is there.
 #[cfg(target_os = "linux")]
-fn measuring() -> [Command; 2] {
-    [super::ramp::command(), super::game::command()]
+fn measuring() -> [Command; 3] {
+    [super::ramp::command(), super::paths::command(), super::game::command()]
 }
 
 /// Likewise.
