@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
 use super::table::{Seat, Table, seats};
@@ -186,8 +187,13 @@ impl Worker {
         let patience_ns = next_ns.saturating_sub(now_ns).min(TURN_NS);
         let patience = Timespec { tv_sec: 0, tv_nsec: i64::try_from(patience_ns).unwrap_or(0) };
         self.events.clear();
+        // By ppoll(2) on the epoll, which waits for parts of a millisecond: epoll_wait(2) rounds them up.
+        let mut waits = [PollFd::new(&self.epoll, PollFlags::IN)];
         // An interruption is a turn with nothing in it.
-        let _ = epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&patience));
+        if poll(&mut waits, Some(&patience)).is_ok_and(|ready| ready > 0) {
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&now));
+        }
     }
 
     fn read(&mut self, index: usize) {
