@@ -3,8 +3,10 @@
 //! the function that does it. A row may say that the answer can be `large`, and how many `rows` of
 //! the database the call is (1, if it does not say).
 //!
-//! To add a call: its messages (`wire::nakama::api`), its function, and its row here; then its name
-//! goes from the second list. Routing, hooks, limits, metrics and `docs/api.md` follow.
+//! To add a call: its messages (a file of `wire::nakama::api`), its function (a file beside this
+//! one), its row here in place of its name in the second list, a request for the tests
+//! (`call/tests.rs`), and its SQL in `schema` if it needs a table; then `cargo xtask docs`. Routing,
+//! hooks, limits, metrics, gRPC and `docs/api.md` follow.
 //!
 //! Source: Nakama 3.40, `apigrpc/apigrpc.proto`, `server/runtime.go`.
 

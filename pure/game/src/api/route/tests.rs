@@ -22,7 +22,7 @@ fn go(method: &str, target: &str, body: &str) -> Result<Route, ApiError> {
 }
 
 #[test]
-fn paths_lead_where_the_contract_says() {
+fn paths_lead_where_nakama_says() {
     for (request, expected) in [
         ("GET /", "Root"),
         ("GET /?", "Root"),
