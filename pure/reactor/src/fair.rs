@@ -7,6 +7,11 @@
 //! together; a piece that fills less than a quarter of its buffer ends that. All others are
 //! received from as their bytes come. Who met a shortage of receive buffers goes first.
 //! Datagrams have a bound of their own (`datagrams`).
+//!
+//! A turn ends early when a connection is sent more than it may have unsent, so that the kernel is
+//! offered it. Of turns behind each other so many do, at most ([`EARLY_MAX`]): the next tells all that it
+//! may, or one client whose answers are large would keep everybody's datagrams, mail and bytes waiting
+//! for as long as it likes.
 
 use std::collections::VecDeque;
 
@@ -18,6 +23,8 @@ const CAUGHT_UP_PART: usize = 4;
 
 /// What one input costs besides its bytes: so that a turn of 256 KiB tells 1,024 at most.
 pub(crate) const INPUT_COST: u64 = 256;
+/// Turns behind each other that end early, at most.
+pub(crate) const EARLY_MAX: u8 = 3;
 /// Receives in a row that fill their buffer, from which on a connection floods.
 const FULL_PIECES: u8 = 2;
 
@@ -44,6 +51,8 @@ pub(crate) struct Turns {
     spent: u64,
     /// Whether the turn is to end, whatever has been spent.
     is_over: bool,
+    /// Turns before this one that ended so, behind each other.
+    early: u8,
 }
 
 impl Turns {
@@ -56,9 +65,10 @@ impl Turns {
         self.starved.iter().chain(&self.hungry)
     }
 
-    /// Ends the turn as soon as may be: the kernel is to be offered what was queued.
+    /// Ends the turn as soon as may be, unless too many have ended so: the kernel is to be offered what
+    /// was queued.
     pub(crate) fn end_early(&mut self) {
-        self.is_over = true;
+        self.is_over = self.early < EARLY_MAX;
     }
 }
 
@@ -67,7 +77,8 @@ impl<M> Net<M> {
         let pieces = self.limits.turn_bytes / 2 / self.limits.receive_buffer_bytes.max(1);
         self.turns.left = pieces.max(1);
         self.turns.spent = 0;
-        self.turns.is_over = false;
+        let was_early = std::mem::take(&mut self.turns.is_over);
+        self.turns.early = if was_early { self.turns.early + 1 } else { 0 };
         self.datagrams_spent = 0;
     }
 

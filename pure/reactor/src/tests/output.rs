@@ -1,9 +1,10 @@
 //! The bounds of what waits to be sent: when reading stops, what is dropped, who is closed, and when
 //! memory is given back.
 
-use event::{Bytes, Input};
+use event::{Bytes, Datagrams, Input, SocketId};
 
-use crate::tests::hand::{Hand, orders};
+use crate::fair::EARLY_MAX;
+use crate::tests::hand::{Hand, orders, sent};
 use crate::{Count, Limits, Phase};
 
 const KIB: usize = 1 << 10;
@@ -146,6 +147,50 @@ fn saying_more_than_the_limit_ends_the_turn() {
             assert_eq!(reactor.net.is_turn_over(), is_over, "{said} KiB");
             assert_eq!(reactor.net.is_turn_spent(), is_over, "{said} KiB");
         });
+    }
+}
+
+/// One client that is sent too much in every turn, whether by another thread's mail or by its own
+/// bytes: everybody's datagrams, mail and bytes wait for a few turns, and no longer.
+#[test]
+fn turns_that_end_early_keep_nobody_waiting_for_long() {
+    let limits = Limits { output_bytes_max: 1 << 10, ..Limits::default() };
+    for is_mail in [true, false] {
+        let mut conn = None;
+        let mut hand = Hand::new(limits, move |_, input, out| match input {
+            Input::Opened { conn: new, .. } => conn = Some(new),
+            Input::Mail(_) | Input::Bytes { .. } => {
+                conn.into_iter().for_each(|conn| out.send(conn, &[0; 2 << 10]));
+            }
+            _ => {}
+        })
+        .with_sockets(1);
+        let conn = hand.accept();
+        hand.log();
+        let mut waits = 0;
+        for _ in 0..40 {
+            if is_mail {
+                hand.others.mail.borrow_mut().extend([1, 2]);
+            }
+            let offered = hand.conn(conn).unsent();
+            hand.turn(0, move |reactor| {
+                // The kernel has taken all of it: the client reads.
+                if offered > 0 {
+                    sent(reactor, conn, offered);
+                }
+                if !is_mail && !reactor.net.is_turn_over() {
+                    reactor.on_bytes(conn.slot, &mut [0]);
+                }
+                if !reactor.net.are_datagrams_spent() {
+                    let from = ([127, 0, 0, 1], 9).into();
+                    reactor.on_datagrams(Datagrams::merged(SocketId(0), from, 0, 0, &mut [7]));
+                }
+            });
+            let has_told = hand.log().iter().any(|it| it.contains("datagrams"));
+            waits = if has_told { 0 } else { waits + 1 };
+            assert!(waits <= u32::from(EARLY_MAX), "{waits} turns, {is_mail}");
+        }
+        assert_eq!(hand.phase(conn), Phase::Open);
     }
 }
 

@@ -97,6 +97,8 @@ pub(crate) struct Kernel {
     idle_turns: u32,
     /// Datagrams that were taken out of the socket and are not told.
     untold: Option<Piece>,
+    /// Turns behind each other in which it was not told.
+    turns_waited: u32,
     /// Whether datagrams were asked for in this turn.
     was_asked: bool,
 }
@@ -110,7 +112,18 @@ impl Kernel {
         let buffers = u32::from(world.borrow().profile.limits.receive_buffers);
         let (held, done) = (BTreeMap::new(), VecDeque::new());
         let (is_accepting, idle_turns, untold, was_asked) = (false, 0, None, false);
-        Self { world, boxes, held, done, buffers, is_accepting, idle_turns, untold, was_asked }
+        Self {
+            world,
+            boxes,
+            held,
+            done,
+            buffers,
+            is_accepting,
+            idle_turns,
+            untold,
+            turns_waited: 0,
+            was_asked,
+        }
     }
 
     /// Whether the kernel puts something off.
@@ -583,6 +596,8 @@ impl Driver<Mail> for Kernel {
         }
         let waits = self.untold.is_some();
         assert!(!waits || has_told || reactor.net.is_turn_over(), "datagrams wait for others");
+        self.turns_waited = if waits && !has_told { self.turns_waited + 1 } else { 0 };
+        assert!(self.turns_waited <= 3, "datagrams wait as long as turns end early");
         let lost = self.world.borrow_mut().wires.take_lost();
         reactor.net.on_datagrams_lost(lost);
     }
