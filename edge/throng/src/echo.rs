@@ -1,12 +1,10 @@
 //! `throng echo`: the bare echo server on the engine. What it answers is `server::echo`'s.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use engine::{Count, Counters, Engine, Running, ThreadPlan};
-use server::echo::{DatagramEcho, Echo};
-use server::stats::Counter;
+use server::echo::{Echo, Unanswered};
 
 use crate::cli::EchoOptions;
 use crate::signals::StopSignals;
@@ -30,11 +28,10 @@ pub fn run(options: EchoOptions) -> anyhow::Result<()> {
         None => address,
     };
     let mut sockets = sockets(&options, bound)?.into_iter();
-    let unanswered: Vec<Arc<Counter>> = (0..options.cores).map(|_| Arc::default()).collect();
+    let mut unanswered = Unanswered::default();
     let mut engine = Engine::new(options.driver.choice());
-    for (index, (listener, unanswered)) in listeners.into_iter().zip(&unanswered).enumerate() {
-        let own_port = bound.port();
-        let datagrams = DatagramEcho { own_port, unanswered: unanswered.clone() };
+    for (index, listener) in listeners.into_iter().enumerate() {
+        let datagrams = unanswered.of_core(bound.port());
         let build = |_| Echo::new(MESSAGE_BYTES_MAX).with_datagrams(datagrams);
         let mut plan = ThreadPlan::core(format!("echo-{index}"), vec![listener], build)
             .with_sockets(sockets.next().into_iter().collect());
@@ -49,8 +46,7 @@ pub fn run(options: EchoOptions) -> anyhow::Result<()> {
     running.stop();
     let ended = running.wait().context("the echo server failed");
     if options.udp {
-        let unanswered = unanswered.iter().map(|counter| counter.read()).sum();
-        tell_datagrams(&running, unanswered);
+        tell_datagrams(&running, unanswered.read());
     }
     ended
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use wire::http1::{self, Connection, ResponseHead};
 use wire::websocket::{self as ws, Message};
 
-pub use datagrams::DatagramEcho;
+pub use datagrams::{DatagramEcho, Unanswered};
 
 /// The answer of `/json`, serialised anew for every request, as the rules want.
 #[derive(Serialize)]

@@ -18,14 +18,33 @@ const ANSWERING_PORTS: [u16; 5] = [7, 13, 17, 19, 37];
 /// Ports from here on are clients'; those below are for servers (RFC 6335 section 6).
 const CLIENT_PORT_MIN: u16 = 1_024;
 
+/// Datagrams that were not answered, of all cores: each has a counter, which it alone writes.
+#[derive(Debug, Default)]
+pub struct Unanswered(Vec<Arc<Counter>>);
+
+impl Unanswered {
+    /// What one more core answers with, at a port of this number.
+    #[must_use]
+    pub fn of_core(&mut self, own_port: u16) -> DatagramEcho {
+        let unanswered = Arc::<Counter>::default();
+        self.0.push(unanswered.clone());
+        DatagramEcho { own_port, unanswered }
+    }
+
+    /// All together.
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.0.iter().map(|it| it.read()).sum()
+    }
+}
+
 /// How one core answers datagrams.
 #[derive(Debug, Default)]
 pub struct DatagramEcho {
     /// The port at which they come. Whoever sends from a port of this number, here or elsewhere, may
     /// be a server like this one.
-    pub own_port: u16,
-    /// Datagrams that were not answered.
-    pub unanswered: Arc<Counter>,
+    own_port: u16,
+    unanswered: Arc<Counter>,
 }
 
 impl DatagramEcho {
@@ -55,7 +74,7 @@ mod tests {
 
     use event::{Datagrams, Output, SocketId};
 
-    use super::{DatagramEcho, may_be_answered};
+    use super::{Unanswered, may_be_answered};
 
     #[test]
     fn who_may_be_no_client_is_not_answered() {
@@ -91,7 +110,8 @@ mod tests {
 
     #[test]
     fn datagrams_go_back_as_they_are_or_are_counted() {
-        let echo = DatagramEcho { own_port: 7_450, ..DatagramEcho::default() };
+        let mut unanswered = Unanswered::default();
+        let (echo, other) = (unanswered.of_core(7_450), unanswered.of_core(7_450));
         for (port, is_answered) in [(40_000, true), (7_450, false)] {
             let from = ([192, 0, 2, 1], port).into();
             let mut out = Output::default();
@@ -101,6 +121,10 @@ mod tests {
             let wanted = [&b"aaa"[..], b"bbb", b"c"].map(|it| (SocketId(3), from, it.to_vec()));
             assert_eq!(sent, if is_answered { wanted.to_vec() } else { Vec::new() });
         }
-        assert_eq!(echo.unanswered.read(), 3);
+        let mut bytes = *b"d";
+        let from = ([192, 0, 2, 1], 7_450).into();
+        let datagram = Datagrams::merged(SocketId(3), from, 0, 1, &mut bytes);
+        other.answer(datagram, &mut Output::default());
+        assert_eq!(unanswered.read(), 3 + 1);
     }
 }
