@@ -239,6 +239,10 @@ pub fn examine(tree: &Tree) -> Vec<Finding> {
     found.extend(processor::checks(tree));
     found.extend(memory::checks(tree));
     found.extend(permission::checks(tree));
+    for finding in &mut found {
+        // What stands there already is no change.
+        finding.changes.retain(|it| !change::is_in_force(tree, it));
+    }
     found
 }
 

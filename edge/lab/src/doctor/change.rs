@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Finding;
 use super::facts::chosen;
 use super::tree::Tree;
+use super::{Change, Finding};
 
 /// The form of the record.
 const VERSION: u32 = 1;
@@ -167,6 +167,11 @@ fn namespace(tree: &Tree) -> String {
 fn value(tree: &Tree, path: &str) -> String {
     let text = tree.text_or_empty(path);
     chosen(&text).split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a change would write what stands there.
+pub(super) fn is_in_force(tree: &Tree, change: &Change) -> bool {
+    value(tree, &change.path) == change.value
 }
 
 fn write_value(tree: &Tree, path: &str, text: &str) -> io::Result<()> {

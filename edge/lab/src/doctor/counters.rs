@@ -76,6 +76,21 @@ fn is_often(part: u64, all: u64, each: u64) -> bool {
 const SNMP: &str = "/proc/net/snmp";
 const NETSTAT: &str = "/proc/net/netstat";
 
+/// The command that raises those of the settings that are lower, or, where all are in force already, what
+/// else there is to do: the counters are those since the start, and may be of before.
+fn raise(tree: &Tree, wanted: &[(&str, u64)], besides: &str) -> String {
+    let is_low = |(name, value): &&(&str, u64)| {
+        tree.number(&sysctl_path(name)).ok().flatten().is_none_or(|now| now < *value)
+    };
+    let low: Vec<String> =
+        wanted.iter().filter(is_low).map(|(name, value)| format!("{name}={value}")).collect();
+    if low.is_empty() {
+        let names: Vec<&str> = wanted.iter().map(|it| it.0).collect();
+        return format!("# {} would do: set already; {besides}", names.join(", "));
+    }
+    format!("sysctl -w {} # {besides}", low.join(" "))
+}
+
 fn udp_drops(tree: &Tree) -> Finding {
     let why = "datagrams that came and found their socket's buffer full: players' input that was lost \
                on the last metre";
@@ -84,7 +99,11 @@ fn udp_drops(tree: &Tree) -> Finding {
     finding.over(read, "no counters", |it, (dropped, taken)| {
         let all = taken.saturating_add(dropped);
         it.warn_if(is_often(dropped, all, 1_000), share(dropped, all, "datagrams dropped"))
-            .cured_by("sysctl -w net.core.rmem_max=4194304 net.core.rmem_default=1048576")
+            .cured_by(raise(
+                tree,
+                &[("net.core.rmem_max", 4_194_304), ("net.core.rmem_default", 1_048_576)],
+                "ss -uamp tells whose socket still drops (d)",
+            ))
     })
 }
 
@@ -96,7 +115,11 @@ fn listen_drops(tree: &Tree) -> Finding {
     finding.over(read, "no counters", |it, (dropped, taken)| {
         let all = taken.saturating_add(dropped);
         it.warn_if(is_often(dropped, all, 10_000), share(dropped, all, "connections dropped"))
-            .cured_by("sysctl -w net.core.somaxconn=4096 # and a longer backlog in the server")
+            .cured_by(raise(
+                tree,
+                &[("net.core.somaxconn", 4_096)],
+                "and a longer backlog in the server",
+            ))
     })
 }
 
@@ -124,9 +147,11 @@ fn softnet_drops(tree: &Tree) -> Finding {
     finding.over(read, "no counters", |it, (seen, dropped)| {
         let all = seen.saturating_add(dropped);
         let bad = is_often(dropped, all, 100_000);
-        let it = it
-            .warn_if(bad, share(dropped, all, "packets dropped"))
-            .cured_by(format!("sysctl -w {NAME}={SET}"));
+        let it = it.warn_if(bad, share(dropped, all, "packets dropped")).cured_by(raise(
+            tree,
+            &[(NAME, SET)],
+            "spread packets over more processors (rss, rps)",
+        ));
         match backlog {
             Some(now) if now < SET => {
                 it.with([Change { path: sysctl_path(NAME), value: SET.to_string() }])

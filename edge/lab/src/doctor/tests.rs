@@ -106,6 +106,67 @@ fn recorded_machines_are_judged() {
 }
 
 #[test]
+fn no_cure_is_in_force_already_and_the_view_says_which_apply_changes() {
+    let drops = "/proc/net/snmp\n\tUdp: InDatagrams RcvbufErrors\n\tUdp: 1000 500\n\
+                 \tTcp: PassiveOpens OutSegs RetransSegs\n\tTcp: 1000 1000 0\n\
+                 /proc/net/netstat\n\tTcpExt: ListenDrops\n\tTcpExt: 500\n\
+                 /proc/net/softnet_stat\n\t00001000 00000100 00000000\n";
+    let settings = |rmem_max, rmem_default, somaxconn, backlog| {
+        format!(
+            "{drops}/proc/sys/net/core/rmem_max\n\t{rmem_max}\n/proc/sys/net/core/rmem_default\n\
+             \t{rmem_default}\n/proc/sys/net/core/somaxconn\n\t{somaxconn}\n\
+             /proc/sys/net/core/netdev_max_backlog\n\t{backlog}\n"
+        )
+    };
+    for (lines, cures, applied) in [
+        (
+            settings(212_992, 212_992, 128, 1_000),
+            [
+                "sysctl -w net.core.rmem_max=4194304 net.core.rmem_default=1048576 # ",
+                "sysctl -w net.core.somaxconn=4096 # ",
+                "sysctl -w net.core.netdev_max_backlog=16384 # ",
+            ],
+            "softnet-drops",
+        ),
+        (
+            settings(8_388_608, 212_992, 4_096, 1_000),
+            ["sysctl -w net.core.rmem_default=1048576 # ", "# net.core.somaxconn ", "sysctl -w "],
+            "softnet-drops",
+        ),
+        (
+            settings(8_388_608, 2_097_152, 65_535, 65_535),
+            ["# net.core.rmem_max", "# net.core.somaxconn", "# net.core.netdev_max_backlog"],
+            "none of them",
+        ),
+    ] {
+        let recorded = Recorded::of("in-force", &lines);
+        let mut findings = examine(&recorded.tree());
+        let ids = ["udp-drops", "listen-drops", "softnet-drops"];
+        findings.retain(|it| ids.contains(&&*it.check.id));
+        for (id, cure) in ids.iter().zip(cures) {
+            let it = check(&findings, id);
+            assert_eq!(it.verdict, Verdict::Warn, "{it:?}");
+            assert!(it.cure.starts_with(cure), "{it:?}");
+        }
+        let told = text(&findings, 100, false);
+        let words: Vec<&str> = told.split_whitespace().collect();
+        let words = words.join(" ");
+        let changes = words.rsplit_once("--apply changes").map(|it| it.1).unwrap_or_default();
+        assert!(changes.contains(applied), "{told}");
+        let does = told.matches("--apply does it: writes /proc/sys/").count();
+        assert_eq!(does, usize::from(applied == "softnet-drops"), "{told}");
+    }
+    // What a warning would have changed stands there: it is none of its changes.
+    let half = "/proc/sys/net/core/busy_read\n\t0\n/proc/sys/net/core/busy_poll\n\t50\n\
+                /sys/devices/system/cpu/online\n\t0-1\n";
+    let recorded = Recorded::of("half", half);
+    let findings = examine(&recorded.tree());
+    let it = findings.iter().find(|it| it.check.id == "busy-poll").unwrap();
+    let paths: Vec<&str> = it.changes.iter().map(|it| &*it.path).collect();
+    assert_eq!(paths, ["/proc/sys/net/core/busy_poll"]);
+}
+
+#[test]
 fn every_check_can_say_both_and_tells_all() {
     let mut said: BTreeMap<String, Vec<Verdict>> = BTreeMap::new();
     for (name, _) in MACHINES {

@@ -89,7 +89,8 @@ fn write_all(out: &mut String, findings: &[Finding], pen: &Pen) -> std::fmt::Res
     }
     writeln!(out)?;
     let count = |verdict| of(verdict).count();
-    let curable = findings.iter().filter(|it| !it.changes.is_empty()).count();
+    let curable: Vec<&str> =
+        findings.iter().filter(|it| !it.changes.is_empty()).map(|it| &*it.check.id).collect();
     let mut line = format!(
         "{} check{}: {} ok, {} to see to, {} not applicable",
         findings.len(),
@@ -102,8 +103,14 @@ fn write_all(out: &mut String, findings: &[Finding], pen: &Pen) -> std::fmt::Res
         write!(line, ", {} could not be read", count(Verdict::Unread))?;
     }
     line.push('.');
-    if curable > 0 {
-        write!(line, " --apply changes {curable} of them, and --undo puts that back.")?;
+    match curable.len() {
+        0 if count(Verdict::Warn) > 0 => line.push_str(" --apply changes none of them."),
+        0 => {}
+        changed => write!(
+            line,
+            " --apply changes {changed} of them ({}), and --undo puts that back.",
+            curable.join(", ")
+        )?,
     }
     for line in pen.wrap("", "", &line) {
         writeln!(out, "{line}")?;
@@ -131,6 +138,15 @@ fn write_warning(out: &mut String, finding: &Finding, pen: &Pen) -> std::fmt::Re
     if !check.cure.is_empty() {
         // Whole, however long: it is to be copied.
         writeln!(out, "{INDENT}{}", pen.paint(BOLD, &check.cure))?;
+    }
+    if !finding.changes.is_empty() {
+        let paths: Vec<&str> = finding.changes.iter().map(|it| &*it.path).take(2).collect();
+        let more = finding.changes.len() - paths.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let line = format!("--apply does it: writes {}{more}", paths.join(", "));
+        for line in pen.wrap(INDENT, INDENT, &line) {
+            writeln!(out, "{}", pen.paint(GREEN, &line))?;
+        }
     }
     for line in pen.wrap(&format!("{INDENT}read in "), INDENT, &check.source) {
         writeln!(out, "{}", pen.paint(DIM, &line))?;
