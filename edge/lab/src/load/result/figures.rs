@@ -137,9 +137,14 @@ pub(crate) fn counted_flow(summary: &Summary) -> Option<&FlowSummary> {
 /// The interval whose highest and lowest mean is told of the operation `name`: Tsung's 10 s, or
 /// what a shorter run had.
 pub(crate) fn interval(summary: &Summary, name: &str) -> String {
+    seconds_text(interval_of(summary, name))
+}
+
+/// Likewise, in seconds.
+pub(crate) fn interval_of(summary: &Summary, name: &str) -> f64 {
     match summary.ops.iter().position(|op| op.name == name) {
-        Some(index) => seconds_text(interval_s(summary, index)),
-        None => seconds_text(float(INTERVAL_S as u64)),
+        Some(index) => interval_s(summary, index),
+        None => float(INTERVAL_S as u64),
     }
 }
 

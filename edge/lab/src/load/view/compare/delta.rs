@@ -2,7 +2,8 @@
 //!
 //! With two rounds and more on each side the rounds decide. With one run of a side its own seconds
 //! do, joined to stretches: that tells what varies within a run and nothing of what varies between
-//! runs, and the words say so. With neither, there is a ratio and no more.
+//! runs. With neither, there is a ratio and no more. Every line and every cell says which of the three
+//! it is, because each is read alone.
 
 use super::{Column, Value, over};
 use crate::load::record::Stage;
@@ -31,8 +32,10 @@ pub(crate) enum Basis {
     Rounds(usize, usize),
     /// Stretches of a run of each.
     Stretches,
-    /// There is none.
+    /// There is none: one run of a side.
     OneRun,
+    /// There is none: several runs, of which some have a figure of nought, or too few have one.
+    None,
 }
 
 /// A change of a figure.
@@ -63,10 +66,12 @@ pub(crate) fn delta(before: &Column<'_>, after: &Column<'_>, figure: &Figure<'_>
     {
         return Some(Delta { basis: Basis::Stretches, change });
     }
-    let (b, a) = (over(before, figure.value)?.median, over(after, figure.value)?.median);
+    let [b, a] = [over(before, figure.value)?.median, over(after, figure.value)?.median];
     let ratio = a / b;
     let change = Change { ratio, lowest: 0.0, highest: f64::INFINITY };
-    (a > 0.0 && b > 0.0 && ratio.is_finite()).then_some(Delta { basis: Basis::OneRun, change })
+    let is_one = before.runs.len().min(after.runs.len()) == 1;
+    let basis = if is_one { Basis::OneRun } else { Basis::None };
+    (a > 0.0 && b > 0.0 && ratio.is_finite()).then_some(Delta { basis, change })
 }
 
 /// The figure of each stretch of the counted time: the mean of its seconds.
@@ -82,7 +87,7 @@ fn stretches(run: &Summary, of_second: &OfSecond<'_>) -> Vec<f64> {
 impl Delta {
     /// Whether it has an interval at all.
     pub(crate) fn is_known(&self) -> bool {
-        self.basis != Basis::OneRun
+        matches!(self.basis, Basis::Rounds(..) | Basis::Stretches)
     }
 
     /// Whether it is more than noise.
@@ -124,13 +129,23 @@ impl Delta {
         Some(format!("{} to {}", times(least).trim_end_matches(" ×"), times(most)))
     }
 
+    /// What an interval is not about, or why there is none; empty where rounds decide.
+    pub(crate) fn caveat(&self) -> &'static str {
+        match self.basis {
+            Basis::Rounds(..) => "",
+            Basis::Stretches => "within single runs",
+            Basis::OneRun => "single run, no interval",
+            Basis::None => "no interval",
+        }
+    }
+
     /// All of it, for a cell.
     pub(crate) fn text(&self, words: [&str; 2]) -> String {
-        match self.interval() {
-            None => self.words(words),
-            Some(interval) if self.is_real() => format!("{} ({interval})", self.words(words)),
-            Some(interval) => format!("no change beyond noise ({interval})"),
-        }
+        let is_noise = self.is_known() && !self.is_real();
+        let what = if is_noise { "no change beyond noise".to_owned() } else { self.words(words) };
+        let besides = [self.interval().unwrap_or_default(), self.caveat().to_owned()];
+        let besides: Vec<String> = besides.into_iter().filter(|it| !it.is_empty()).collect();
+        if besides.is_empty() { what } else { format!("{what} ({})", besides.join(", ")) }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::delta::{Delta, Figure, OfSecond, delta};
 use super::{Column, Section, Summary};
-use crate::load::result::figures::{self, interval};
+use crate::load::result::figures::{self, interval_of};
 use crate::load::result::{OpSummary, SecondOp, ServerCost};
-use crate::measure::number::{bits, bytes_f64, float, group_f64, rate, time_f64};
+use crate::measure::number::{bits, bytes_f64, float, group_f64, rate, seconds_text, time_f64};
 use crate::measure::percentiles::Percentiles;
 use crate::measure::spread::{Cell, Spread};
 
@@ -113,13 +113,17 @@ impl Table<'_> {
         }
     }
 
-    /// The interval of the means of an operation: Tsung's, unless all runs were as short.
+    /// The interval of the means of an operation: Tsung's, unless runs were shorter; where they were
+    /// not as short as each other, from the shortest to the longest.
     fn interval(&self, name: &str) -> String {
         let runs = self.section.columns.iter().flat_map(|column| &column.runs);
         let has_op = |it: &&Summary| it.ops.iter().any(|op| op.name == name);
-        let mut lengths = runs.map(|run| &run.summary).filter(has_op).map(|it| interval(it, name));
-        let first = lengths.next().filter(|first| lengths.all(|other| other == *first));
-        first.unwrap_or_else(|| "10 s".to_owned())
+        let mut lengths: Vec<f64> =
+            runs.map(|run| &run.summary).filter(has_op).map(|it| interval_of(it, name)).collect();
+        lengths.sort_by(f64::total_cmp);
+        let [shortest, longest] =
+            [lengths.first(), lengths.last()].map(|it| seconds_text(it.copied().unwrap_or(10.0)));
+        if shortest == longest { longest } else { format!("{shortest} to {longest}") }
     }
 
     /// An operation: what its section's kind of loop is for comes first.

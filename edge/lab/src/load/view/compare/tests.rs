@@ -77,6 +77,34 @@ fn rounds_are_one_column_with_the_median_and_the_range() {
 }
 
 #[test]
+fn every_line_of_single_runs_says_that_they_are() {
+    let mut random = Random::from_number(3);
+    let [mut before, mut after] =
+        [("before", 2.0), ("after", 1.0)].map(|(name, ms)| scattered(name, &mut random, ms, 60));
+    // Cut a little apart: no row is of an interval that neither run had.
+    (before.summary.counted_s, after.summary.counted_s) = (2.0, 2.01);
+    before.summary.series.truncate(10);
+    after.summary.series.truncate(10);
+    for (run, length_s) in [(&mut before, 0.2), (&mut after, 0.26)] {
+        run.summary.series.iter_mut().for_each(|it| it.length_s = length_s + 0.005);
+        run.summary.ops[0].interval_mean_highest_ns = 2e6;
+    }
+    let runs = [before, after];
+    for line in lines(&runs) {
+        let is_told = line.contains("within single runs") || line.contains("no interval");
+        assert!(is_told, "{line}");
+    }
+    let table = markdown(&runs);
+    let has_change = |line: &&str| line.contains("lower") || line.contains("higher");
+    for line in table.lines().filter(|it| it.starts_with("| ")).filter(has_change) {
+        let is_told = line.contains("within single runs") || line.contains("no interval");
+        assert!(is_told || line.contains("highest"), "{line}");
+    }
+    assert!(table.contains("highest 2 s to 3 s mean service time"), "{table}");
+    assert!(!table.contains("10 s mean"), "{table}");
+}
+
+#[test]
 fn unlike_runs_are_never_mixed() {
     let mut faster = run("a", "s", false, 10);
     faster.summary.settings.rate = Some(4_000.0);
@@ -95,8 +123,8 @@ fn unlike_runs_are_never_mixed() {
     let lines = lines(&runs);
     assert_eq!(
         lines[0],
-        "s: 99 % of rpc within 40.0 ns on b: 2.0 × longer than on a (rate 2,000/s) (20.0 ns); 10.0 ns \
-         on a (rate 4,000/s) (no factor: under another load)"
+        "s: 99 % of rpc within 40.0 ns on b: 2.0 × longer than on a (rate 2,000/s) (20.0 ns; single \
+         run, no interval); 10.0 ns on a (rate 4,000/s) (no factor: under another load)"
     );
 }
 
@@ -146,7 +174,10 @@ fn sums_over_another_time_and_other_variables_give_no_factor() {
     longer.summary.counted_s = 6.0;
     let text = markdown(&[run("a", "s", false, 10), longer]);
     assert!(text.contains("| count | 10 | 5 |  |"), "{text}");
-    assert!(text.contains("| mean rate | 10.00/s | 5.00/s | 50.0 % lower |"), "{text}");
+    assert!(
+        text.contains("| 10.00/s | 5.00/s | 50.0 % lower (single run, no interval) |"),
+        "{text}"
+    );
     let mut larger = run("b", "s", false, 5);
     larger.summary.settings.vars.insert("group".to_owned(), "50".to_owned());
     let text = markdown(&[run("a", "s", false, 10), larger]);
@@ -234,10 +265,14 @@ fn less_is_told_as_how_much_less_and_never_as_a_hundredth() {
     let runs = [slow, fast];
     assert_eq!(
         lines(&runs),
-        ["s: 99 % of rpc within 292 µs on a: 114 × shorter than on b (33.4 ms)"]
+        ["s: 99 % of rpc within 292 µs on a: 114 × shorter than on b (33.4 ms; single run, no \
+          interval)"]
     );
     let text = markdown(&runs);
-    assert!(text.contains("p99 | 33.4 ms | 292 µs | 114 × lower |"), "{text}");
+    assert!(
+        text.contains("p99 | 33.4 ms | 292 µs | 114 × lower (single run, no interval) |"),
+        "{text}"
+    );
     assert!(!text.contains("0.01 ×"), "{text}");
 }
 

@@ -194,7 +194,7 @@ fn conclusion(answers: &[(Verdict, Option<Delta>)]) -> Option<Verdict> {
         Basis::Stretches => {
             "no change beyond noise; one run of each says nothing of what varies between runs"
         }
-        Basis::Rounds(..) | Basis::OneRun => "no change beyond noise",
+        Basis::Rounds(..) | Basis::OneRun | Basis::None => "no change beyond noise",
     };
     Some(Verdict { text: text.to_owned(), is_void: false })
 }
@@ -226,8 +226,13 @@ impl Question<'_> {
                 Ok(change) => {
                     told = Some(change);
                     let interval = change.interval();
-                    let interval = interval.map(|it| format!("; 99 % interval {it}"));
-                    let interval = interval.unwrap_or_default();
+                    let (interval, caveat) = (interval.as_deref(), change.caveat());
+                    let interval = match (interval, caveat) {
+                        (Some(interval), "") => format!("; 99 % interval {interval}"),
+                        (Some(interval), caveat) => format!("; 99 % interval {interval}, {caveat}"),
+                        (None, "") => String::new(),
+                        (None, caveat) => format!("; {caveat}"),
+                    };
                     let how = match change.words(self.words) {
                         _ if change.is_known() && !change.is_real() => {
                             "no change beyond noise from".to_owned()

@@ -299,7 +299,7 @@ mod tests {
         assert!(!page.contains("NaN") && !page.contains("<a>") && !page.contains("<script"));
         assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
         let says = "rpc&lt;lua: 25 operations per CPU-second on &lt;a&gt;: 2.5\u{a0}× higher than \
-                    on b (10); 1 on c (no factor";
+                    on b (10; single run, no interval); 1 on c (no factor";
         assert!(page.contains(says), "{page}");
         assert!(page.contains("1 of 4 runs INVALID") && page.contains("it was late"));
         // Percentiles and throughput over time; three columns' efficiency, throughput and memory.
