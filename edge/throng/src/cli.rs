@@ -84,7 +84,7 @@ Examples:
   throng ping 127.0.0.1:9500 --udp                 how long is the way there and back?
   throng flow 127.0.0.1:9500 --udp                 how much goes through, and what does it cost?
   throng flow styles                               how are datagrams best received here?
-  throng host run fleet.toml                       many dedicated game servers, each in its own walls
+  throng host run fleet.toml                       many game servers, each in its own walls
   throng doctor                                    is this machine set up for it?
   throng compare results/before results/after      what changed, and is it more than noise?";
 
@@ -94,11 +94,11 @@ Examples:
   throng serve --data_dir /var/lib/throng --config game.yaml --config secrets.yaml
   throng serve --socket.address 0.0.0.0 --session.token_expiry_sec 7200
 
-Options stand in a YAML file (`socket: {port: 7350}`) or on the command line (`--socket.port 7350`).
-Later files win over earlier ones, the command line wins over files. Environment variables are not
-read. The names are Nakama's, and its configuration files work as they are: for an option that has no
-effect here (a database address, say) a warning says what stands in its place. Modules are read from
-`data_dir`/modules at the start.
+Options stand in a YAML file (`socket: {port: 7350}`) or on the command line (`--socket.port
+7350`). Later files win over earlier ones, the command line wins over files. Environment variables
+are not read. The names are Nakama's, and its configuration files work as they are: for an option
+that has no effect here (a database address, say) a warning says what stands in its place. Modules
+are read from `data_dir`/modules at the start.
 
 Stop it with SIGTERM or Ctrl-C: matches get `shutdown_grace_sec` to end. A second signal stops it at
 once.";
@@ -108,10 +108,10 @@ Examples:
   throng check --config game.yaml
   throng check --runtime.path my-modules --strict
 
-It prints the options in force, what the modules register, and what is odd about either. Exit code 2:
-an option is wrong. 1: a module does not load, or a line in it is certain to fail when it is run, such
-as a call of a function that there is not. 0 with warnings: what may be meant, such as a function that
-throng does not have yet; with --strict these are failures as well.";
+It prints the options in force, what the modules register, and what is odd about either. Exit code
+2: an option is wrong. 1: a module does not load, or a line in it is certain to fail when it is
+run, such as a call of a function that there is not. 0 with warnings: what may be meant, such as a
+function that throng does not have yet; with --strict these are failures as well.";
 
 /// Reads the command line; `--help`, `--version` and mistakes end as errors that clap prints.
 ///
@@ -342,6 +342,23 @@ mod tests {
     #[test]
     fn the_command_is_sound() {
         command().debug_assert();
+    }
+
+    /// clap breaks lines at 100 columns; what is longer and stands within a paragraph that was broken by
+    /// hand is broken twice.
+    #[test]
+    fn help_is_not_broken_twice() {
+        fn look(command: &Command, path: &str) {
+            let path = format!("{path} {}", command.get_name());
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines: Vec<&str> = help.lines().collect();
+            for pair in lines.windows(2) {
+                let is_long = pair[0].chars().count() > 100;
+                assert!(!is_long || pair[1].is_empty(), "{path}: {}", pair[0]);
+            }
+            command.get_subcommands().for_each(|it| look(it, &path));
+        }
+        look(&command(), "");
     }
 
     fn flags(line: &str) -> Vec<(String, Vec<String>)> {

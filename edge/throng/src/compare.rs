@@ -34,10 +34,11 @@ Examples:
   throng compare run --before 'ip link set v0 mtu 1500' --after 'ip link set v0 mtu 9000' \\
       --rounds 5 --out results/mtu -- throng ping 10.9.0.2:9500 -n 5s
 
-A folder stands for all results in and below it; several results of one name are its rounds. From two
-rounds on each side the change of every figure has a 99 % confidence interval (Welch and Student, over
-the rounds' logarithms); what lies within it, or below 1 %, is \"no change beyond noise\". Of one run
-each the interval comes from ten stretches of each run, and says nothing of what varies between runs.";
+A folder stands for all results in and below it; several results of one name are its rounds. From
+two rounds on each side the change of every figure has a 99 % confidence interval (Welch and
+Student, over the rounds' logarithms); what lies within it, or below 1 %, is \"no change beyond
+noise\". Of one run each the interval comes from ten stretches of each run, and says nothing of
+what varies between runs.";
 
 /// The subcommand's flags.
 pub fn command() -> Command {

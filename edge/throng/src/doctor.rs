@@ -22,8 +22,8 @@ Examples:
   throng doctor --strict && throng serve
 
 --apply writes settings of the kernel that take effect at once, break no connection, weaken no
-protection and can be put back; all of them are gone after the next start of the machine. Nothing else
-is ever written. What was changed is kept in the file of --record, by default doctor.json in
+protection and can be put back; all of them are gone after the next start of the machine. Nothing
+else is ever written. What was changed is kept in the file of --record, by default doctor.json in
 $XDG_STATE_HOME/throng or ~/.local/state/throng, and its name is printed.
 
 Exit codes: 0, also with warnings. 1: something could not be read, changed or put back, or, with

@@ -36,10 +36,10 @@ Example:
       --rounds 5 --out results/gro -- throng ping 10.0.0.2:9500 -n 5s
 
 The rounds alternate: before, after; after, before; and so on. Each set-up command runs in a shell
-before every measurement of its side, with THRONG_SIDE and THRONG_ROUND in its environment; if it fails
-nothing is measured. The measuring command writes its result to DIR/before/1, DIR/after/1, …: {out} in
-it stands for that folder, and without one `--out FOLDER` is added. `throng` as its first word is this
-program. What it prints is kept beside its result.
+before every measurement of its side, with THRONG_SIDE and THRONG_ROUND in its environment; if it
+fails nothing is measured. The measuring command writes its result to DIR/before/1, DIR/after/1,
+…: {out} in it stands for that folder, and without one `--out FOLDER` is added. `throng` as its
+first word is this program. What it prints is kept beside its result.
 
 ^C keeps all rounds that are whole and compares them.";
 

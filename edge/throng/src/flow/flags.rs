@@ -11,7 +11,7 @@ Examples:
   throng ping serve --address 10.0.0.2 --port 9500         the other end (with THRONG_TOKEN=…)
   throng flow 10.0.0.2:9500                                one connection of TCP for ten seconds
   throng flow 10.0.0.2:9500 -m '4,*' -P 2 -l 64k -t 30s    four threads with two connections each
-  throng flow -m 2,0,10.0.0.2 -m 2,1,10.0.0.2 -t 60        threads on processors 0 and 1, as NTttcp has it
+  throng flow -m 2,0,10.0.0.2 -m 2,1,10.0.0.2 -t 60        threads on processors 0, 1 (NTttcp)
   throng flow 10.0.0.2:9500 --reverse                      the other end sends
   throng flow 10.0.0.2:9500 --udp -l 1200 --rate 20kpps    datagrams: lost, doubled, reordered
   throng flow 10.0.0.2:9500 --udp --reverse --rate 200Mb   datagrams from the other end

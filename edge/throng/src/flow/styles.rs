@@ -26,12 +26,12 @@ Examples:
   throng flow styles --work 200ns -l 200
 
 Every style is measured in turn, round after round, over loopback and over a veth pair between two
-network namespaces that it makes and that go with it (this takes root). The sender has one processor,
-the receiver another. What is not possible here is a row that says why. docs/flow-styles.md tells how to
-read the table.
+network namespaces that it makes and that go with it (this takes root). The sender has one
+processor, the receiver another. What is not possible here is a row that says why.
+docs/flow-styles.md tells how to read the table.
 
-Exit codes: 0 done; 1 nothing could be measured; 2 asked for wrongly; 128 + n ended by signal n. What
-was measured until then is kept.";
+Exit codes: 0 done; 1 nothing could be measured; 2 asked for wrongly; 128 + n ended by signal n.
+What was measured until then is kept.";
 
 /// The subcommand.
 pub(super) fn command() -> Command {

@@ -9,7 +9,8 @@ const EXAMPLES: &str = r#"A fleet is a file:
   [[server]]
   name = "arena"
   count = 2
-  command = ["/usr/games/openarena-server", "+set", "dedicated", "1", "+set", "net_port", "27960", "+map", "oa_dm1"]
+  command = ["/usr/games/openarena-server", "+set", "dedicated", "1", "+set", "net_port", "27960",
+             "+map", "oa_dm1"]
   port = 27960                 # both insist on it: the wall gives each an address of its own
   wall = "network"
   ready = { query = "quake3" } # or { port = 27960 }, { log = "a text" }
@@ -33,10 +34,10 @@ Examples:
 Without root, --folder names a folder of your own. The guide is docs/host.md."#;
 
 const RUN: &str = "\
-The daemon stays in the foreground. SIGINT and SIGTERM take everything down: processes, groups, mounts,
-networks. With --keep they leave the servers running, and the next `throng host run` goes on with them,
-as it does after a kill -9. What an earlier daemon left and the file does not name is ended and removed,
-and nothing else.
+The daemon stays in the foreground. SIGINT and SIGTERM take everything down: processes, groups,
+mounts, networks. With --keep they leave the servers running, and the next `throng host run` goes on
+with them, as it does after a kill -9. What an earlier daemon left and the file does not name is
+ended and removed, and nothing else.
 
 Exit codes: 0 taken down. 1: could not do it. 2: the file is wrong.";
 

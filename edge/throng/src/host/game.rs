@@ -14,8 +14,8 @@ use crate::signals::StopSignals;
 use crate::{EXIT_WRONG, complain};
 
 const AFTER: &str = "\
-It sends nobody a snapshot who has not shown that he is where he says. Who asks for its status learns how
-many of its ticks were late, which `throng host ps` shows.
+It sends nobody a snapshot who has not shown that he is where he says. Who asks for its status
+learns how many of its ticks were late, which `throng host ps` shows.
 
 A fleet of them:
   [[server]]

@@ -25,15 +25,18 @@ use crate::{EXIT_FAILED, EXIT_WRONG, complain};
 const FOLDER: &str = "/run/throng-ramp";
 
 const AFTER: &str = "\
-Servers of the file are started one after the other: 1, 2, 4, 8, 12 … until no gate holds, with players of
-ours on each. Then every number is measured again, in an order drawn from --seed. One server alone is measured
-before and after each: steps between which the machine changed are discarded and measured again.
+Servers of the file are started one after the other: 1, 2, 4, 8, 12 … until no gate holds, with
+players of ours on each. Then every number is measured again, in an order drawn from --seed. One
+server alone is measured before and after each: steps between which the machine changed are
+discarded and measured again.
 
-Who plays is what `ready` says: query = \"throng\" (throng host game) and \"teeworlds\" have players of ours;
-\"quake3\" and \"a2s\" have the server's own bots (--bots N waits for them) and are asked for their status.
+Who plays is what `ready` says: query = \"throng\" (throng host game) and \"teeworlds\" have players
+of ours; \"quake3\" and \"a2s\" have the server's own bots (--bots N waits for them) and are asked for
+their status.
 
 A gate is what has to hold of every server in every repeat, besides that no player is lost:
-  lateness_p99, lateness_p999   how late snapshots were, against each player's own schedule: 10% of a tick, 2ms
+  lateness_p99, lateness_p999   how late snapshots were, against each player's own schedule:
+                                10% of a tick, 2ms
   transaction_p99               a command through the simulation and back (throng)
   status_p99                    a status query and its answer
   gaps, missed, ticks_late      parts of all snapshots, ticks
@@ -45,8 +48,8 @@ Examples:
   throng host ramp fleet.toml --cores 0 --realtime --price 0.10 --out DIR
   throng host ramp quake.toml --bots 8 --tick 50ms --gate 'status_p99 <= 10%' --out DIR
 
-Exit codes: 0 done. 1: it ended early, or the gate does not hold of one server. 2: asked for wrongly.
-128 + n: ended by signal n; what was measured until then is kept.";
+Exit codes: 0 done. 1: it ended early, or the gate does not hold of one server. 2: asked for
+wrongly. 128 + n: ended by signal n; what was measured until then is kept.";
 
 /// The subcommand.
 pub(super) fn command() -> Command {

@@ -101,12 +101,12 @@ Example:
   throng load find rpc-lua --expect 'response_p99 < 20ms' --players 500 \\
       --server 'throng serve --runtime.path scenarios/modules'
 
-The search begins with --rate (or the scenario's), doubles it until an expectation does not hold or
-more than 1 % of what was due could not be sent, and then halves the gap. A run ends as soon as an
-expectation cannot hold any more. A rate that does not hold while the generator was in the
-way (INVALID) is tried once more. If it does not hold again, the limit was not found: the last line
-says so, and the exit code is 1. With --out each run has a folder, DIR/rate-R, and DIR/find.json says
-what was tried.";
+The search begins with --rate (or the scenario's), doubles it until an expectation does not hold
+or more than 1 % of what was due could not be sent, and then halves the gap. A run ends as soon as
+an expectation cannot hold any more. A rate that does not hold while the generator was in the way
+(INVALID) is tried once more. If it does not hold again, the limit was not found: the last line
+says so, and the exit code is 1. With --out each run has a folder, DIR/rate-R, and DIR/find.json
+says what was tried.";
 
 fn scenarios() -> Command {
     Command::new("scenarios")
