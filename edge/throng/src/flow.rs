@@ -20,7 +20,6 @@ use lab::ping::{Kind, Place, Size};
 
 use crate::load::{Interrupt, files};
 use crate::measured::{self, Places};
-use crate::{EXIT_WRONG, complain};
 
 pub use flags::command;
 
@@ -47,10 +46,7 @@ fn flow(matches: &ArgMatches) -> anyhow::Result<u8> {
     });
     let (plan, conditions, ntttcp) = match asked {
         Ok(asked) => asked,
-        Err(error) => {
-            complain(&format_args!("{error:#}"));
-            return Ok(EXIT_WRONG);
-        }
+        Err(error) => return Ok(measured::not_begun(&error, &interrupt)),
     };
     let places = Places::claim(matches)?;
     if let Some(it) = &ntttcp {
@@ -146,7 +142,7 @@ fn plan(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<Plan> {
             "no target: throng flow HOST:PORT; at the other end `throng ping serve` answers"
         ),
     };
-    let place = Place::parse(&target, Kind::Tcp, measured::family(matches))?;
+    let place = Place::parse(&target, Kind::Tcp, measured::family(matches), &interrupt.is_set)?;
     let usual = if is_udp { "1200" } else { "128k" };
     let size: Size = word("size").unwrap_or(usual).parse().context("-l")?;
     let rate = word("rate").map(str::parse::<Rate>).transpose().context("--rate")?;

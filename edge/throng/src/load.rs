@@ -27,7 +27,7 @@ use files::Claim;
 pub use flags::command;
 use jobs::Job;
 
-use crate::{EXIT_FAILED, EXIT_WRONG, compare, complain, is_closed_pipe};
+use crate::{EXIT_FAILED, EXIT_WRONG, compare, complain, is_closed_pipe, measured};
 
 /// How long a run goes on in which the players come and get nothing but errors.
 const HOPELESS_S: f64 = 3.0;
@@ -132,7 +132,7 @@ fn all(matches: &ArgMatches) -> anyhow::Result<u8> {
     let interrupt = Interrupt::catch()?;
     let jobs = match jobs::jobs(matches, &interrupt.is_set) {
         Ok(jobs) => jobs,
-        Err(error) => return Ok(wrong(&error)),
+        Err(error) => return Ok(measured::not_begun(&error, &interrupt)),
     };
     // What cannot be written is found out before the run, not after it.
     let folders = jobs.iter().filter_map(|job| job.folder.as_deref());

@@ -13,7 +13,7 @@ use lab::ping::Family;
 
 use crate::load::files::{self, Claim};
 use crate::load::{Interrupt, result_files};
-use crate::{EXIT_FAILED, complain};
+use crate::{EXIT_FAILED, EXIT_WRONG, complain};
 
 /// Help of the flag with which a client says its token.
 pub const SAY_TOKEN: &str =
@@ -187,6 +187,16 @@ impl Places {
         }
         Ok(())
     }
+}
+
+/// Says why nothing was begun: a signal, or what was asked for wrongly. The exit code.
+pub fn not_begun(error: &anyhow::Error, interrupt: &Interrupt) -> u8 {
+    if let Some((name, code)) = interrupt.signal() {
+        complain(&format_args!("ended by {name}"));
+        return code;
+    }
+    complain(&format_args!("{error:#}"));
+    EXIT_WRONG
 }
 
 /// The run that has finished, which a signal may have ended; or, without one, the exit code.

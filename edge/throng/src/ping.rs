@@ -19,7 +19,6 @@ use lab::ping::{Amount, Buckets, Interval, Kind, Place, Plan, Process, Size};
 
 use crate::load::Interrupt;
 use crate::measured::{self, Places};
-use crate::{EXIT_WRONG, complain};
 
 pub use flags::command;
 
@@ -43,10 +42,7 @@ fn ping(matches: &ArgMatches) -> anyhow::Result<u8> {
     });
     let (plan, conditions) = match asked {
         Ok(asked) => asked,
-        Err(error) => {
-            complain(&format_args!("{error:#}"));
-            return Ok(EXIT_WRONG);
-        }
+        Err(error) => return Ok(measured::not_begun(&error, &interrupt)),
     };
     let places = Places::claim(matches)?;
     let ran = lab::ping::run(&plan, &mut |progress| {
@@ -94,7 +90,7 @@ fn plan(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<Plan> {
     let target =
         word("target").context("no target: throng ping HOST:PORT, or throng ping serve")?;
     let kind = kind(matches, target);
-    let place = Place::parse(target, kind, measured::family(matches))?;
+    let place = Place::parse(target, kind, measured::family(matches), &interrupt.is_set)?;
     let amount: Amount = word("number").unwrap_or("5s").parse().context("-n")?;
     ensure!(
         !matches!(amount, Amount::Count(0) | Amount::Time(Duration::ZERO)),

@@ -104,7 +104,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
 /// # Errors
 /// When its generator could not begin or failed.
 pub fn work(plan: &Plan, share: &Share) -> Result<(), RunError> {
-    let reach = |url: &String| Target::parse(url)?.reach();
+    let reach = |url: &String| Target::parse(url, &plan.stop)?.reach();
     let targets = share.urls.iter().map(reach).collect::<Result<Vec<_>, _>>()?;
     let players = plan.players.unwrap_or(plan.scenario.players);
     check_players(players, share.count)?;

@@ -21,6 +21,12 @@ pub(crate) fn players(count: u32) -> String {
     format!("{} {players}", group(u64::from(count)))
 }
 
+/// So many of something: `1 flow`, `2,000 flows`.
+#[must_use]
+pub fn count_of(count: u64, one: &str) -> String {
+    format!("{} {one}{}", group(count), if count == 1 { "" } else { "s" })
+}
+
 /// A time with three digits and its unit.
 pub(crate) fn time(ns: u64) -> String {
     time_f64(float(ns))

@@ -167,7 +167,7 @@ impl Server {
         loop {
             if let Some(url) = self.output.said()
                 && !self.is_target_given
-                && let Ok(target) = Target::parse(&url)
+                && let Ok(target) = Target::parse(&url, stop)
             {
                 return target.reach();
             }

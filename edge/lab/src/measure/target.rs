@@ -6,10 +6,13 @@
 //! which the run itself shows.
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
+
+use super::lookup;
 
 /// How long a connection may take that finds out whether something listens.
 const REACH_MAX: Duration = Duration::from_secs(2);
@@ -23,8 +26,10 @@ pub struct Target {
     pub url: String,
     /// For the `Host` header.
     pub host: String,
-    /// The first address that the name has.
+    /// The first address that the name has, or the one that accepts.
     pub addr: SocketAddr,
+    /// All that the name had when it was looked up, as far as they are tried.
+    addrs: Vec<SocketAddr>,
     /// Whose certificate it is to have, if it begins with https://; its sockets are `wss` then.
     pub tls_name: Option<ServerName<'static>>,
 }
@@ -159,8 +164,9 @@ impl Target {
     /// Reads `http://host:port` or `https://host:port` and looks the host up.
     ///
     /// # Errors
-    /// When it is not of this form, or the host has no address.
-    pub fn parse(url: &str) -> Result<Self, TargetError> {
+    /// When it is not of this form, or the host has no address; when `stop` is set before the system has
+    /// answered.
+    pub fn parse(url: &str, stop: &AtomicBool) -> Result<Self, TargetError> {
         let form = || TargetError::Form(url.to_owned());
         let (is_tls, rest) = match url.strip_prefix("https://") {
             Some(rest) => (true, rest),
@@ -170,16 +176,15 @@ impl Target {
         if host.is_empty() || host.contains(['/', '?', ' ', '@']) {
             return Err(form());
         }
-        let none = || TargetError::Name {
-            name: host.to_owned(),
-            error: std::io::Error::other("no address"),
-        };
+        let none = |error| TargetError::Name { name: host.to_owned(), error };
         let (name, port) = name_and_port(host, if is_tls { 443 } else { 80 });
         let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
         let tls_name =
-            is_tls.then(|| ServerName::try_from(name)).transpose().map_err(|_| form())?;
-        let addr = addresses(host, port)?.next().ok_or_else(none)?;
-        Ok(Self { url: url.to_owned(), host: host.to_owned(), addr, tls_name })
+            is_tls.then(|| ServerName::try_from(name.clone())).transpose().map_err(|_| form())?;
+        let mut addrs = lookup::addresses(&name, port, stop).map_err(none)?;
+        addrs.truncate(ADDRESSES_MAX);
+        let addr = *addrs.first().ok_or_else(|| none(std::io::Error::other("no address")))?;
+        Ok(Self { url: url.to_owned(), host: host.to_owned(), addr, addrs, tls_name })
     }
 
     /// Connects once: the target, at the first address of its name that accepts. A name such as
@@ -193,10 +198,10 @@ impl Target {
 
     pub(super) fn reach_within(&self, wait: Duration) -> Result<Self, TargetError> {
         let mut last = None;
-        for addr in addresses(&self.host, self.addr.port())?.take(ADDRESSES_MAX) {
-            match TcpStream::connect_timeout(&addr, wait) {
-                Ok(_) => return Ok(Self { addr, ..self.clone() }),
-                Err(error) => last = Some((addr, error)),
+        for addr in &self.addrs {
+            match TcpStream::connect_timeout(addr, wait) {
+                Ok(_) => return Ok(Self { addr: *addr, ..self.clone() }),
+                Err(error) => last = Some((*addr, error)),
             }
         }
         let none = || (self.addr, std::io::Error::other("no address"));
@@ -215,12 +220,4 @@ impl Target {
 fn name_and_port(host: &str, port: u16) -> (&str, u16) {
     let parts = host.rsplit_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
     parts.unwrap_or((host, port))
-}
-
-/// The addresses of `host` or `host:port`, with this port unless another is named.
-fn addresses(host: &str, port: u16) -> Result<impl Iterator<Item = SocketAddr>, TargetError> {
-    let (name, port) = name_and_port(host, port);
-    let name = format!("{name}:{port}");
-    let found = name.to_socket_addrs();
-    found.map_err(|error| TargetError::Name { name, error })
 }

@@ -175,8 +175,8 @@ fn fault(summary: &Summary) -> Result<(), String> {
     if summary.ended.is_empty() { Ok(()) } else { Err(summary.ended.clone()) }
 }
 
-fn place_of(address: SocketAddr) -> Result<ping::Place, String> {
-    ping::Place::parse(&address.to_string(), Kind::Udp, Family::Any)
+fn place_of(plan: &Plan, address: SocketAddr) -> Result<ping::Place, String> {
+    ping::Place::parse(&address.to_string(), Kind::Udp, Family::Any, &plan.stop)
         .map_err(|error| error.to_string())
 }
 
@@ -185,7 +185,7 @@ fn pings(plan: &Plan, address: SocketAddr) -> Result<ping::Plan, String> {
     Ok(ping::Plan {
         kind: Kind::Udp,
         is_plain: false,
-        place: place_of(address)?,
+        place: place_of(plan, address)?,
         // Each size has its time.
         amount: Amount::Time(plan.span * sizes),
         warm_up: Amount::Time(plan.span / 10),
@@ -213,7 +213,7 @@ fn flow_of(plan: &Plan, address: SocketAddr, protocol: Protocol) -> Result<flow:
     };
     Ok(flow::Plan {
         protocol,
-        place: place_of(address)?,
+        place: place_of(plan, address)?,
         is_back: false,
         mappings: vec![Mapping { threads: 1, core: None, host: None }],
         per_thread,

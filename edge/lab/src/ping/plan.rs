@@ -3,7 +3,7 @@
 //! In: words as people type them (PsPing's forms and this project's). Out: a [`Plan`] that can be
 //! run, or an error that says what is wrong with it.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 
 use super::buckets::Buckets;
 use crate::load::scenario::Process;
-use crate::measure::{BadSpan, Span, TlsChoice, TlsError, tls};
+use crate::measure::{BadSpan, Span, TlsChoice, TlsError, lookup, tls};
 
 /// Streams at once, at most.
 pub const STREAMS_MAX: u16 = 64;
@@ -290,8 +290,14 @@ impl Place {
     /// Reads `host:port` (of ICMP `host`), or a URL for HTTP and WebSocket, and looks the name up.
     ///
     /// # Errors
-    /// When it has another form, or the name has no address of this family.
-    pub fn parse(text: &str, kind: Kind, family: Family) -> Result<Self, PlanError> {
+    /// When it has another form, or the name has no address of this family; when `stop` is set before
+    /// the system has answered.
+    pub fn parse(
+        text: &str,
+        kind: Kind,
+        family: Family,
+        stop: &AtomicBool,
+    ) -> Result<Self, PlanError> {
         let form = match kind {
             Kind::Icmp => "HOST",
             Kind::Http => "HOST:PORT, or http:// or https:// and HOST[:PORT][/PATH]",
@@ -320,8 +326,8 @@ impl Place {
         let tls_name = is_tls.then(|| ServerName::try_from(name.to_owned())).transpose();
         let tls_name = tls_name.map_err(|_| bad())?;
         let none = |error| PlanError::Name { name: host.to_owned(), of: family.words(), error };
-        let mut found = (name, port).to_socket_addrs().map_err(none)?;
-        let addr = found.find(|it| family.takes(it.ip()));
+        let found = lookup::addresses(name, port, stop).map_err(none)?;
+        let addr = found.into_iter().find(|it| family.takes(it.ip()));
         let addr = addr.ok_or_else(|| none(std::io::Error::other("the name has others only")))?;
         let [text, host, path] = [text, host, path].map(str::to_owned);
         Ok(Self { text, host, path, addr, tls_name })
@@ -437,6 +443,8 @@ impl Plan {
 mod tests {
     use std::time::Duration;
 
+    use std::sync::atomic::AtomicBool;
+
     use super::{Amount, Family, Interval, Kind, Place, Size, name_and_port};
 
     #[test]
@@ -486,7 +494,8 @@ mod tests {
         ] {
             assert_eq!(name_and_port(text, usual), wanted, "{text}");
         }
-        let of = |text, kind| Place::parse(text, kind, Family::Any).ok();
+        let stop = AtomicBool::new(false);
+        let of = |text, kind| Place::parse(text, kind, Family::Any, &stop).ok();
         let place = of("http://127.0.0.1:7350/healthcheck?a=b", Kind::Http).unwrap();
         assert_eq!((&*place.host, &*place.path), ("127.0.0.1:7350", "/healthcheck?a=b"));
         assert_eq!(of("ws://127.0.0.1/ws", Kind::Ws).unwrap().addr.port(), 80);
@@ -509,7 +518,8 @@ mod tests {
         ] {
             assert_eq!(of(text, kind), None, "{text}");
         }
-        let error = Place::parse("127.0.0.1:1", Kind::Tcp, Family::V6).unwrap_err().to_string();
+        let error =
+            Place::parse("127.0.0.1:1", Kind::Tcp, Family::V6, &stop).unwrap_err().to_string();
         assert!(error.contains("no address of IPv6"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use engine::DriverChoice;
@@ -66,7 +66,7 @@ fn serve(mut stream: TcpStream, count: &AtomicU64) {
 }
 
 fn target(port: u16) -> Target {
-    Target::parse(&format!("http://127.0.0.1:{port}")).unwrap()
+    Target::parse(&format!("http://127.0.0.1:{port}"), &AtomicBool::new(false)).unwrap()
 }
 
 fn plan(port: u16, driver: DriverChoice) -> Plan {

@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use lab::load::{Finished, TlsChoice, Trust};
@@ -121,7 +122,7 @@ fn plan(url: &str, kind: Kind, tls: TlsChoice) -> Plan {
     Plan {
         kind,
         is_plain: false,
-        place: Place::parse(url, kind, Family::V4).unwrap(),
+        place: Place::parse(url, kind, Family::V4, &AtomicBool::new(false)).unwrap(),
         amount: Amount::Count(20),
         warm_up: Amount::Count(1),
         sizes: vec![kind.usual_size()],

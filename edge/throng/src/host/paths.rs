@@ -23,15 +23,15 @@ Round trips of UDP at each size, then TCP and UDP as fast as they go, over each 
   macvlan       a network of the server's own, beside that machine's interface
   bridge        one behind a bridge of that machine's
   translation   one behind its address translation; takes nft or iptables
-All but loopback are network namespaces that it makes, which takes root, and that go with it. What is not
-possible here is a row that says why.
+All but loopback are network namespaces that it makes, which takes root, and that go with it. What
+is not possible here is a row that says why.
 
 Examples:
   throng host paths --out DIR
   throng host paths --interval 0 --path wire,macvlan,bridge
 
-Exit codes: 0 done; 1 nothing could be measured; 2 asked for wrongly; 128 + n ended by signal n. What
-was measured until then is kept.";
+Exit codes: 0 done; 1 nothing could be measured; 2 asked for wrongly; 128 + n ended by signal n.
+What was measured until then is kept.";
 
 /// The subcommand.
 pub(super) fn command() -> Command {

@@ -96,7 +96,7 @@ pub(super) fn jobs(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> anyhow::Resu
                 server_log: folder.as_ref().filter(|_| has_server).map(|it| it.join(SERVER_LOG)),
                 worker_args: vec!["--job".to_owned(), jobs.len().to_string()],
                 stop: stop.clone(),
-                ..plan(matches, scenario.clone())?
+                ..plan(matches, scenario.clone(), stop)?
             };
             lab::load::check(&plan).with_context(|| told.clone())?;
             jobs.push(Job { name, plan, conditions: conditions.clone(), folder });
@@ -189,7 +189,12 @@ fn tls(matches: &ArgMatches, targets: &[Target]) -> anyhow::Result<TlsChoice> {
     tls_choice(matches, is_spoken, "no --target begins with https://")
 }
 
-fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
+fn targets(matches: &ArgMatches, stop: &AtomicBool) -> anyhow::Result<Vec<Target>> {
+    let urls = matches.get_many::<String>("target").into_iter().flatten();
+    urls.map(|url| Target::parse(url, stop)).collect::<Result<_, _>>().context("--target")
+}
+
+fn plan(matches: &ArgMatches, scenario: Scenario, stop: &AtomicBool) -> anyhow::Result<Plan> {
     let word = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
     let span = |name: &str| -> anyhow::Result<Span> {
         // Nothing is nothing in every unit, and the help says 0.
@@ -214,9 +219,7 @@ fn plan(matches: &ArgMatches, scenario: Scenario) -> anyhow::Result<Plan> {
         let is_again = server_pids[..index].contains(pid);
         ensure!(!is_again, "--server-pid {pid} is named twice: what it uses would count twice");
     }
-    let targets = matches.get_many::<String>("target").into_iter().flatten();
-    let targets: Vec<Target> =
-        targets.map(|url| Target::parse(url)).collect::<Result<_, _>>().context("--target")?;
+    let targets = targets(matches, stop)?;
     let tls = tls(matches, &targets)?;
     let duration = span("duration")?;
     ensure!(!duration.0.is_zero(), "--duration 0 counts nothing: give a time above zero");

@@ -9,7 +9,7 @@ use super::{Server, Target, TargetError};
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
 fn target(port: u16) -> Target {
-    Target::parse(&format!("http://127.0.0.1:{port}")).unwrap()
+    Target::parse(&format!("http://127.0.0.1:{port}"), &GO_ON).unwrap()
 }
 
 /// A port at which nothing listens.
@@ -24,7 +24,7 @@ fn targets() {
         ("http://127.0.0.1/", "127.0.0.1", "127.0.0.1:80"),
         ("http://[::1]:80", "[::1]:80", "[::1]:80"),
     ] {
-        let target = Target::parse(url).unwrap();
+        let target = Target::parse(url, &GO_ON).unwrap();
         assert_eq!((&*target.host, &*target.addr.to_string()), (host, addr));
     }
     for url in [
@@ -37,7 +37,7 @@ fn targets() {
         "http://a b",
         "http://a/b",
     ] {
-        assert!(Target::parse(url).is_err(), "{url}");
+        assert!(Target::parse(url, &GO_ON).is_err(), "{url}");
     }
 }
 
@@ -47,7 +47,7 @@ fn silence_is_told_apart() {
     let error = |target: &Target| target.reach_within(wait).unwrap_err().to_string();
     let refused = error(&target(free_port()));
     assert!(refused.contains("refused") && refused.contains("--server"), "{refused}");
-    let unreachable = error(&Target::parse("http://255.255.255.255:7350").unwrap());
+    let unreachable = error(&Target::parse("http://255.255.255.255:7350", &GO_ON).unwrap());
     assert!(unreachable.contains("cannot be reached"), "{unreachable}");
     // A listener whose queue is full does not answer.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -63,7 +63,7 @@ fn silence_is_told_apart() {
 fn of_a_names_addresses_the_one_that_accepts_is_taken() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let named = Target::parse(&format!("http://localhost:{port}")).unwrap();
+    let named = Target::parse(&format!("http://localhost:{port}"), &GO_ON).unwrap();
     assert_eq!(named.reach().unwrap().addr, listener.local_addr().unwrap());
 }
 
