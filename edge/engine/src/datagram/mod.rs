@@ -86,6 +86,13 @@ impl Style {
         }
     }
 
+    /// Whether the kernel hands over datagrams of one flow that it has joined to one piece, and counts
+    /// what a full socket drops in such pieces.
+    #[must_use]
+    pub fn joins(self) -> bool {
+        matches!(self, Self::Gro | Self::UringGro)
+    }
+
     /// Begins to receive on a bound socket, in the calling thread, which has to keep the receiver. Of a
     /// connected one only its peer's datagrams are received.
     ///

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
+use engine::datagram::Style;
+
 use super::machine::Machine;
 use super::meter::{Stage, totals};
 use super::plan::{Plan, PlanError, Rate};
@@ -23,7 +25,7 @@ use crate::load::{
     Environment, Finished, FlowConnection, FlowDatagrams, FlowSummary, RESULT_VERSION, Summary,
     Watch,
 };
-use crate::measure::number::{bits, float, group, group_f64};
+use crate::measure::number::{bits, count_of, float, group_f64};
 use crate::measure::percentiles::Times;
 use crate::measure::processors::cpus;
 use crate::peer::control::{Control, Dial};
@@ -36,6 +38,9 @@ const TURN: Duration = Duration::from_millis(20);
 /// Length of a stretch, and the shortest that a stage's end leaves.
 const SECOND: Duration = Duration::from_secs(1);
 const STRETCH_MIN: Duration = Duration::from_millis(200);
+/// How long the other end may take to say that it has noted the end of the last stretch that counts,
+/// while everything flows on.
+const TOLD_MAX: Duration = Duration::from_millis(500);
 /// How long threads of this end may take to note that a stretch has begun.
 const PATIENCE: Duration = Duration::from_millis(300);
 /// How long the other end may take to tell what it had done, when nothing more is sent; it waits that
@@ -103,6 +108,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, FlowError> {
         collector,
         marks: VecDeque::new(),
         counted: None,
+        has_counted: false,
         ended: None,
         missed: 0,
         most_bits,
@@ -276,6 +282,8 @@ struct Run<'a> {
     counted: Option<Counted>,
     /// Why it ended before its time.
     ended: Option<Gone>,
+    /// The counted time has begun.
+    has_counted: bool,
     /// Due and not sent until the last mark.
     missed: u64,
     /// Bits a second that the server sends at most, where no rate was asked for.
@@ -299,7 +307,7 @@ impl<'a> Run<'a> {
         for (number, (at, stage)) in (1..).zip(schedule(self.plan)) {
             goes_on = goes_on && self.wait_until(began + at, watch);
             if !goes_on || stage == Stage::Over {
-                self.mark(number, Stage::Over, stage_before);
+                self.finish_stretch(number, stage_before);
                 break;
             }
             self.mark(number, stage, stage_before);
@@ -329,6 +337,28 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Ends the last stretch. One that counts ends for both ends while the flow still flows, whatever
+    /// ends it: who receives looks at the clock when something comes, and would otherwise have waited in
+    /// vain, on the clock, for what nobody sends any more.
+    fn finish_stretch(&mut self, number: u32, before: Stage) {
+        let flows_on = before != Stage::CoolDown && self.ended.is_none() && self.control.is_some();
+        if !flows_on {
+            return self.mark(number, Stage::Over, before);
+        }
+        self.mark(number, Stage::CoolDown, before);
+        let deadline = Instant::now() + TOLD_MAX;
+        while self.marks.back().is_some_and(|it| it.far.is_none())
+            && self.control.is_some()
+            && Instant::now() < deadline
+        {
+            self.look_at_control();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if !self.plan.is_back {
+            self.threads.beat.begin(number.saturating_add(1), Stage::Over);
+        }
+    }
+
     /// Begins a stretch at both ends.
     fn mark(&mut self, number: u32, stage: Stage, before: Stage) {
         // The other end goes on until all has come that was sent.
@@ -349,6 +379,7 @@ impl<'a> Run<'a> {
             own.machine = Machine::read();
         }
         let times = self.threads.take_times();
+        self.has_counted |= stage == Stage::Counted;
         self.marks.push_back(Mark { number, stage, own, far: None, times });
     }
 
@@ -503,6 +534,9 @@ impl Done<'_> {
         collector.finish(ops, is_udp);
         let summary = &mut collector.summary;
         summary.ended = run.ended.as_ref().map(ToString::to_string).unwrap_or_default();
+        let untold = run.counted.is_none().then(|| {
+            untold(run.has_counted, run.ended.is_some() || run.plan.stop.load(Ordering::Relaxed))
+        });
         let flow = summary.flow.get_or_insert_default();
         if let Some(Counted { from, until }) = run.counted {
             flow.sender = sums::end(&from.sender, &until.sender);
@@ -520,6 +554,7 @@ impl Done<'_> {
         }
         flow.connections_tcp = connections;
         summary.notes = own_notes(run.plan, flow, (run.missed, run.most_bits));
+        summary.notes.extend(untold.map(str::to_owned));
         Finished { summary: collector.summary, intervals: collector.intervals }
     }
 }
@@ -572,43 +607,91 @@ fn own_notes(
                 .to_owned(),
         );
     }
-    for (name, end) in [("sender", &flow.sender), ("receiver", &flow.receiver)] {
-        if flow.goodput_bits <= 0.0 && end.counted_s <= 0.0 {
-            notes.push(format!(
-                "the {name} did not get to say what it had done when the counted time began and ended: \
-                 its machine is too busy, and its figures mean nothing"
-            ));
-        }
-    }
     if let Some(most) = most_bits {
         notes.push(format!(
-            "the server sends {} of datagrams at most, and more was not tried: its --send-rate",
+            "the server sends {} of datagrams at most, without their headers, and more was not tried: its \
+             --send-rate, which counts the headers too",
             bits(most)
         ));
     }
     if missed > 0 {
         notes.push(format!(
-            "{} sends were due and not made in time: the sender, or the path behind its socket, is too \
+            "{} due and not made in time: the sender, or the path behind its socket, is too \
              slow for --rate",
-            group(missed)
+            count_of(missed, "send")
         ));
     }
-    if let Some(it) = flow.datagrams.filter(|it| it.lost > 0) {
-        let share = float(it.dropped.min(it.lost)) / float(it.lost);
-        if share > 0.5 {
-            notes.push(
-                "most of the lost datagrams were dropped at the receiver's socket: it was too slow, or \
-                 its buffer too small (net.core.rmem_default)"
-                    .to_owned(),
-            );
+    notes.extend(flow.datagrams.and_then(|it| drops_note(&it, plan.style)));
+    notes
+}
+
+/// What the drops at the receiver's socket say.
+fn drops_note(it: &FlowDatagrams, style: Style) -> Option<String> {
+    if style.joins() {
+        return (it.dropped > 0).then(|| {
+            format!(
+                "what the receiver's socket has dropped is counted in pieces, as the kernel hands them \
+                 over with `{}`: each is one datagram, or up to 64 that it has joined; `lost` counts \
+                 datagrams",
+                style.name()
+            )
+        });
+    }
+    let is_most = it.lost > 0 && float(it.dropped.min(it.lost)) / float(it.lost) > 0.5;
+    is_most.then(|| {
+        "most of the lost datagrams were dropped at the receiver's socket: it was too slow, or its \
+         buffer too small (net.core.rmem_default)"
+            .to_owned()
+    })
+}
+
+/// Why there are no figures: no stretch of the counted time had begun and ended for both ends.
+fn untold(has_counted: bool, is_early: bool) -> &'static str {
+    match (has_counted, is_early) {
+        (false, _) => "the flow ended before its counted time began: nothing was counted",
+        (true, true) => {
+            "the flow ended in the first second of its counted time, before both ends had said what \
+             they had done in it: nothing was counted"
+        }
+        (true, false) => {
+            "the other end did not say in time what it had done when the counted time began and ended: \
+             its machine, or the path to it, is too busy, and nothing was counted"
         }
     }
-    notes
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Ends, Stage, Totals, datagrams};
+    use engine::datagram::Style;
+
+    use super::{Ends, Stage, Totals, datagrams, drops_note, untold};
+    use crate::load::FlowDatagrams;
+
+    #[test]
+    fn drops_of_joined_datagrams_are_pieces_and_are_said_to_be() {
+        let it = FlowDatagrams { sent: 10_000, lost: 900, dropped: 20, ..FlowDatagrams::default() };
+        for style in [Style::Gro, Style::UringGro] {
+            let note = drops_note(&it, style).unwrap_or_default();
+            assert!(note.contains("in pieces") && note.contains(style.name()), "{note}");
+            assert_eq!(drops_note(&FlowDatagrams { dropped: 0, ..it }, style), None);
+        }
+        assert_eq!(drops_note(&it, Style::Mmsg), None);
+        let most = FlowDatagrams { dropped: 800, ..it };
+        assert!(drops_note(&most, Style::Mmsg).is_some_and(|it| it.contains("rmem_default")));
+    }
+
+    #[test]
+    fn a_flow_that_ended_early_is_not_blamed_on_a_busy_machine() {
+        for (has_counted, is_early, part) in [
+            (false, true, "before its counted time began"),
+            (true, true, "in the first second"),
+            (true, false, "too busy"),
+        ] {
+            let note = untold(has_counted, is_early);
+            assert!(note.contains(part), "{note}");
+            assert_eq!(note.contains("busy"), has_counted && !is_early, "{note}");
+        }
+    }
 
     #[test]
     fn what_comes_late_is_not_lost() {

@@ -9,7 +9,9 @@ use crate::load::advice::failure;
 use crate::load::result::notes::is_answered;
 use crate::load::view::table;
 use crate::load::{FlowConnection, FlowEnd, FlowSummary, Progress, Summary};
-use crate::measure::number::{bits, bytes, float, group, group_f64, share, time, time_f64};
+use crate::measure::number::{
+    bits, bytes, count_of, float, group, group_f64, share, time, time_f64,
+};
 
 /// Connections that are told one by one, at most.
 const CONNECTIONS_TOLD: usize = 8;
@@ -105,16 +107,16 @@ pub(crate) fn how(summary: &Summary, flow: &FlowSummary) -> String {
     let cores: Vec<String> = flow.cores.iter().flatten().map(usize::to_string).collect();
     let cores = match cores.len() {
         0 => String::new(),
+        1 => format!(" on processor {}", cores.join(", ")),
         _ => format!(" on processors {}", cores.join(", ")),
     };
     let remote = flow.remote_core.map(|core| format!(" (the server's on {core})"));
-    let threads = if flow.threads == 1 { "thread" } else { "threads" };
     let piece = if flow.protocol == "udp" { "datagrams of" } else { "calls of" };
     let mut text = format!(
-        "{} {threads}{cores}{} with {lanes}, {piece} {} bytes",
-        flow.threads,
+        "{}{cores}{} with {lanes}, {piece} {}",
+        count_of(u64::from(flow.threads), "thread"),
         remote.unwrap_or_default(),
-        group(u64::from(flow.bytes))
+        count_of(u64::from(flow.bytes), "byte")
     );
     if let Some(rate) = flow.rate_bits {
         let _ = write!(text, ", at {}", bits(rate));
@@ -193,7 +195,7 @@ fn per_cpu_s(end: &FlowEnd) -> String {
 
 fn connections(out: &mut String, flow: &FlowSummary) -> std::fmt::Result {
     if let Some(count) = flow.retransmits {
-        writeln!(out, "TCP: {} segments sent again", group(count))?;
+        writeln!(out, "TCP: {} sent again", count_of(count, "segment"))?;
     }
     if flow.connections_tcp.is_empty() {
         return Ok(());
@@ -249,9 +251,9 @@ pub(crate) fn machine(end: &FlowEnd) -> Option<String> {
     let of = |seconds: f64| format!("{:.0} %", 100.0 * seconds / all_s.max(1e-9));
     let per_s = |count: u64| group_f64(float(count) / end.counted_s.max(1e-9));
     Some(format!(
-        "{} processors: user {}, system {}, softirq {}, idle {}, stolen {}; {} interrupts a second, of \
+        "{}: user {}, system {}, softirq {}, idle {}, stolen {}; {} interrupts a second, of \
          devices {}; {} switches a second",
-        it.processors,
+        count_of(u64::from(it.processors), "processor"),
         of(it.user_s),
         of(it.system_s),
         of(it.softirq_s + it.interrupt_s),
@@ -334,7 +336,7 @@ mod tests {
         for part in [
             "counted 9.98 s of 300 s planned",
             "4 connections each",
-            "on processors 0",
+            "on processor 0",
             "0.42 ns",
             "TCP: 3 segments sent again",
             "8 3 250 µs 0 0 0 B 0 B buffer 50 %",

@@ -47,6 +47,26 @@ impl Protocol {
     }
 }
 
+/// Bytes of a call below which what is sent costs its calls, and not the bytes.
+const SMALL_BYTES: u32 = 16 << 10;
+
+/// Bytes that a datagram of so many takes on Ethernet, of IPv4 or IPv6, in as many packets as it is cut
+/// into: with the headers of UDP and IP, those of Ethernet, its checksum, preamble and gap, and what fills
+/// up the shortest. Source: RFC 768, RFC 791, RFC 8200, IEEE 802.3.
+pub(crate) fn wire_bytes(bytes: u32, is_ipv6: bool) -> u32 {
+    /// Header 14, checksum 4, preamble 8, gap 12; and all of the shortest frame with them.
+    const ETHERNET: u32 = 38;
+    const LEAST: u32 = 84;
+    let segment = bytes.saturating_add(8);
+    // Of a packet of 1,500; fragments are cut at multiples of eight, and of IPv6 have 8 of a header.
+    let (header, most) = if is_ipv6 { (40, 1_460) } else { (20, 1_480) };
+    let cut = if is_ipv6 { 8 } else { 0 };
+    let (packets, fragment) =
+        if segment <= most { (1, 0) } else { (segment.div_ceil((most - cut) & !7), cut) };
+    let all = packets.saturating_mul(header + fragment + ETHERNET).saturating_add(segment);
+    all.max(LEAST)
+}
+
 /// What a client asks of the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Asked {
@@ -88,6 +108,11 @@ impl Asked {
     /// Whether the server is to burn processor time for what it receives.
     pub(crate) fn burns(&self) -> bool {
         self.protocol == Protocol::Udp && !self.is_back && !self.work.is_zero()
+    }
+
+    /// Whether the server is to send pieces so small that making them is what its processors do.
+    pub(crate) fn sends_small(&self) -> bool {
+        self.is_back && (self.protocol == Protocol::Udp || self.bytes < SMALL_BYTES)
     }
 
     /// Reads what stands behind the word.
@@ -323,6 +348,27 @@ mod tests {
     fn rest(line: &str) -> &str {
         assert!(line.len() <= LINE_BYTES_MAX, "{} bytes: {line}", line.len());
         line.strip_suffix('\n').unwrap().split_once(' ').unwrap().1
+    }
+
+    #[test]
+    fn datagrams_take_more_on_the_wire_than_they_carry() {
+        for (bytes, is_ipv6, wanted) in [
+            // The shortest frame.
+            (16, false, 84),
+            (18, false, 84),
+            (1_000, false, 1_066),
+            (1_472, false, 1_538),
+            // Two packets: 1,480 and 1 bytes of UDP.
+            (1_473, false, 1_481 + 2 * 58),
+            (1_452, true, 1_460 + 78),
+            (1_453, true, 1_461 + 2 * 86),
+            (65_507, false, 65_515 + 45 * 58),
+        ] {
+            assert_eq!(super::wire_bytes(bytes, is_ipv6), wanted, "{bytes} {is_ipv6}");
+        }
+        // A gigabit a second of the smallest: what a card of that speed carries.
+        let most = 1e9 / (8.0 * f64::from(super::wire_bytes(16, false)));
+        assert!((1.488e6..1.489e6).contains(&most), "{most}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod beats;
 mod clock;
 mod deliveries;
 mod failure;
+mod gone;
 mod http;
 mod inbox;
 mod links;
@@ -47,6 +48,7 @@ use event::{ConnId, Handler, Input, Now, Output};
 
 use arrivals::{Arrival, Arrivals};
 use clock::Clock;
+use gone::Gone;
 use reader::Reader;
 use recorder::Recorder;
 pub(crate) use rows::Share;
@@ -58,7 +60,7 @@ pub(crate) use tls::TlsClient;
 use turn::{News, Turn};
 
 use crate::load::record::kind::{Cause, Kind};
-use crate::load::record::{NO_OP, Record, Stage};
+use crate::load::record::{NO_OP, Record, SERVER_GONE, Stage};
 use crate::load::scenario::program::Program;
 
 /// Connections that are being made at once, and players that prepare themselves at once when they
@@ -99,6 +101,7 @@ pub(crate) struct Generator {
     stages: Stages,
     arrivals: Arrivals,
     players: Playing,
+    gone: Gone,
     recorder: Recorder,
     clock: Clock,
 }
@@ -134,9 +137,11 @@ impl Handler for Generator {
             Input::TurnEnd => self.turn_end(now_ns, out),
             Input::Wake => self.wake(now_ns, out),
             Input::Connected { conn, token } => {
+                self.gone.stand(1);
                 self.play(now_ns, out, |it, turn| it.sessions.connected(turn, conn, token));
             }
             Input::ConnectFailed { token, failure } => {
+                self.gone.connect_failed(now_ns, failure);
                 self.play(now_ns, out, |it, turn| it.sessions.connect_failed(turn, token, failure));
             }
             Input::Closed { conn, reason } => {
@@ -172,6 +177,7 @@ impl Generator {
                 reader: Reader::new(program.clone()),
                 sessions: Sessions::new(program.clone(), settings.clone()),
             },
+            gone: Gone::default(),
             recorder: Recorder::new(settings.clone(), program, events),
             clock: Clock::default(),
             settings,
@@ -223,6 +229,7 @@ impl Generator {
         while self.play(now_ns, out, |it, turn| it.sessions.wake(turn)).is_stopping {}
         let indexes = self.stages.takes_sweep(now_ns, self.players.sessions.players().len());
         self.play(now_ns, out, |it, turn| it.sessions.look_at(turn, indexes));
+        self.check_servers(now_ns, out);
         // The stage first: its end is a tick too.
         self.check_stage(now_ns, out);
         if self.stages.takes_tick(now_ns) && self.stages.stage() < Stage::Done {
@@ -248,6 +255,7 @@ impl Generator {
 
     fn turn_end(&mut self, now_ns: u64, out: &mut Output<Command>) {
         self.arrive(now_ns, out);
+        self.gone.stand(self.players.sessions.links().connections());
         self.recorder.turn(self.clock.turn_ns(now_ns));
         if self.stages.stage() == Stage::Ramp {
             self.stages.look_at(&self.players.sessions.census());
@@ -307,6 +315,18 @@ impl Generator {
             }
             _ => {}
         }
+    }
+
+    /// Ends the run when nobody is there any more to be measured.
+    fn check_servers(&mut self, now_ns: u64, out: &mut Output<Command>) {
+        if self.stages.stage() >= Stage::Drain {
+            return;
+        }
+        let Some(why) = self.gone.why() else { return };
+        let why = why.text.clone().into_owned();
+        self.recorder.error(NO_OP, &SERVER_GONE, || why);
+        self.recorder.tell(Event::Stopped);
+        self.finish_early(now_ns, out);
     }
 
     /// All players are ready, or those that are not have had their time.

@@ -294,6 +294,11 @@ pub(crate) const NO_OP: u16 = u16::MAX;
 /// The kind of the error that says that a scenario's `on_error = "stop"` has ended the run.
 pub(crate) const STOPPED: Kind =
     Kind::of(Cause::Stopped, "the scenario stopped the run (on_error = \"stop\")");
+/// All connections had ended, and none could be made.
+pub(crate) const SERVER_GONE: Kind = Kind::of(
+    Cause::ServerGone,
+    "the server is gone: every connection had ended, and for 2 s none could be made",
+);
 
 /// Errors of these kinds, without those that are harmless.
 pub(crate) fn count_errors(errors: &BTreeMap<(u16, Kind), ErrorCount>) -> u64 {

@@ -24,7 +24,7 @@ pub(crate) fn pin_thread(cpu: usize) -> Result<(), TargetError> {
 const STEPS_DOWN: i32 = 5;
 const LOWEST: i32 = 19;
 
-/// The processor that [`give_way`] leaves; none where there is one alone.
+/// The processor that [`give_way`] and [`leave_one`] leave; none where there is one alone.
 pub(crate) fn kept_free() -> Option<usize> {
     match *cpus() {
         [first, _, ..] => Some(first),
@@ -39,6 +39,15 @@ pub(crate) fn give_way() {
     let thread = Some(gettid());
     let before = getpriority_process(thread).unwrap_or(0);
     let _ = setpriority_process(thread, (before + STEPS_DOWN).min(LOWEST));
+    stay_away();
+}
+
+/// Leaves one processor to others, for good; where there is one alone the calling thread gives way on it.
+pub(crate) fn leave_one() {
+    if kept_free().is_some() { stay_away() } else { give_way() }
+}
+
+fn stay_away() {
     if let (Some(kept), Ok(mut set)) = (kept_free(), sched_getaffinity(None)) {
         set.unset(kept);
         let _ = sched_setaffinity(None, &set);

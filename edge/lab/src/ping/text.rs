@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use crate::load::view::table;
 use crate::load::{OpSummary, Percentiles, PingBucket, PingOp, PingSummary, Summary};
-use crate::measure::number::{float, group, share, time, time_f64};
+use crate::measure::number::{count_of, float, group, share, time, time_f64};
 use crate::measure::percentiles::TOO_FEW;
 
 /// Columns of the longest bar.
@@ -57,7 +57,7 @@ fn write_all(out: &mut String, summary: &Summary) -> std::fmt::Result {
             out,
             "this program: late by its own fault p50 {}, p99 {}, most {}; {:.0} % of a processor",
             time(behind.p50_ns),
-            time(behind.p99_ns),
+            behind.p99().map_or(TOO_FEW.to_owned(), time),
             time(behind.max_ns),
             own.cpu_share * 100.0,
         )?;
@@ -135,7 +135,7 @@ fn losses(out: &mut String, summary: &Summary, ping: &PingSummary) -> std::fmt::
         write!(line, "; lost on the way there {}, on the way back {}", group(there), group(back))?;
     }
     if it.foreign > 0 {
-        write!(line, "; {} datagrams were no answer to anything", group(it.foreign))?;
+        write!(line, "; no answer to anything: {}", count_of(it.foreign, "datagram"))?;
     }
     table::paragraph(out, "", &line)
 }

@@ -30,9 +30,10 @@ Examples:
   throng ping serve
   THRONG_TOKEN=s3cret throng ping serve --address 0.0.0.0
 
-It answers TCP and UDP round trips, connects, HTTP and WebSocket, and the flows of `throng flow`, on
-one port until it is stopped (Ctrl-C), and then says what it has counted. To listen wider than loopback it wants a token, which
-clients say with --token or THRONG_TOKEN. The token travels as it is: use one for nothing else.";
+It answers TCP and UDP round trips, connects, HTTP and WebSocket, and the flows of `throng flow`,
+on one port until it is stopped (Ctrl-C), and then says what it has counted. To listen wider than
+loopback it wants a token, which clients say with --token or THRONG_TOKEN. The token travels as it
+is: use one for nothing else.";
 
 /// The subcommand.
 pub fn command() -> Command {
@@ -152,7 +153,8 @@ fn serve() -> Command {
             value(
                 "send-rate",
                 "RATE",
-                "Datagrams that one flow is sent at most, where it asks for them",
+                "Datagrams that one flow is sent at most, with their headers on Ethernet, where it asks \
+                 for them",
             )
             .default_value("1Gb"),
         )

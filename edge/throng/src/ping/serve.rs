@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use clap::ArgMatches;
 use lab::flow::Rate;
+use lab::measure::count_of;
 use lab::ping::{Counts, Happening, ServeError, ServeOptions, Server};
 
 use crate::load::Interrupt;
@@ -64,8 +65,11 @@ fn told(happening: &Happening) -> String {
     match happening {
         Happening::Began { peer, version } => format!("{peer} began (throng {version})"),
         Happening::Ended { peer, why, datagrams, messages, flow_bytes } => match flow_bytes {
-            0 => format!("{peer} ended: {why}; {messages} messages, {datagrams} datagrams"),
-            bytes => format!("{peer} ended: {why}; a flow of {bytes} bytes"),
+            0 => {
+                let messages = count_of(*messages, "message");
+                format!("{peer} ended: {why}; {messages}, {}", count_of(*datagrams, "datagram"))
+            }
+            bytes => format!("{peer} ended: {why}; a flow of {}", count_of(*bytes, "byte")),
         },
         Happening::Refused { peer, why } => format!("{peer} refused: {why}"),
     }
@@ -73,31 +77,33 @@ fn told(happening: &Happening) -> String {
 
 /// What was counted, without what never happened.
 fn summary(counts: &Counts) -> String {
+    // How many, of what (none where the words do not change with the number), and what of them.
     let all = [
-        (counts.connections, "connections"),
-        (counts.sessions, "sessions"),
-        (counts.vanished, "of them vanished"),
-        (counts.messages, "messages"),
-        (counts.datagrams, "datagrams"),
-        (counts.requests, "HTTP requests"),
-        (counts.frames, "frames"),
-        (counts.flows, "flows"),
-        (counts.flow_bytes, "bytes of flows"),
-        (counts.refused_flows, "flows refused"),
-        (counts.flows_overdue, "flows ended by the server"),
-        (counts.refused_busy, "turned away at a limit"),
-        (counts.refused_token, "refused for their token"),
-        (counts.refused_guessing, "refused without a look at their token"),
-        (counts.refused_version, "refused for their version"),
-        (counts.refused_form, "refused for what they said"),
-        (counts.datagrams_foreign, "datagrams of nobody, not answered"),
-        (counts.datagrams_unsent, "datagrams that could not be sent back"),
+        (counts.connections, "connection", ""),
+        (counts.sessions, "session", ""),
+        (counts.vanished, "", "of them vanished"),
+        (counts.messages, "message", ""),
+        (counts.datagrams, "datagram", ""),
+        (counts.requests, "HTTP request", ""),
+        (counts.frames, "frame", ""),
+        (counts.flows, "flow", ""),
+        (counts.flows_kept_off, "flow", "kept off one processor"),
+        (counts.flow_bytes, "byte", "of flows"),
+        (counts.refused_flows, "flow", "refused"),
+        (counts.flows_overdue, "flow", "ended by the server"),
+        (counts.refused_busy, "", "turned away at a limit"),
+        (counts.refused_token, "", "refused for their token"),
+        (counts.refused_guessing, "", "refused without a look at their token"),
+        (counts.refused_version, "", "refused for their version"),
+        (counts.refused_form, "", "refused for what they said"),
+        (counts.datagrams_foreign, "datagram", "of nobody, not answered"),
+        (counts.datagrams_unsent, "datagram", "that could not be sent back"),
     ];
-    let told: Vec<String> = all
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
+    let tell = |(count, one, what): (u64, &str, &str)| {
+        let count = if one.is_empty() { count.to_string() } else { count_of(count, one) };
+        format!("{count} {what}").trim_end().to_owned()
+    };
+    let told: Vec<String> = all.into_iter().filter(|it| it.0 > 0).map(tell).collect();
     if told.is_empty() { "nobody came".to_owned() } else { told.join(", ") }
 }
 
@@ -112,5 +118,7 @@ mod tests {
         assert_eq!(summary(&Counts::default()), "nobody came");
         let counts = Counts { connections: 2, refused_token: 1, ..Counts::default() };
         assert_eq!(summary(&counts), "2 connections, 1 refused for their token");
+        let one = Counts { flows: 1, flows_overdue: 1, flow_bytes: 1, ..Counts::default() };
+        assert_eq!(summary(&one), "1 flow, 1 byte of flows, 1 flow ended by the server");
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::ping::relay::{Harm, Relay};
 use super::ping::{Folder, Process, SOON, at, fails_soon, number, server, session_in, stranger};
-use super::{Ran, throng};
+use super::{Ran, flat, throng};
 
 mod failures;
 mod hostile;

@@ -39,6 +39,11 @@ fn throng(args: &[&str]) -> Ran {
     output.into()
 }
 
+/// The text with every stretch of white space as one blank: where lines break does not matter.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 impl From<Output> for Ran {
     fn from(output: Output) -> Self {
         Self {

@@ -251,7 +251,7 @@ fn the_result_has_the_form_of_loads() {
     let (_server, port) = server(&[]);
     let folder = Folder::new("form");
     let expect =
-        ["--expect", "p99 < 10s", "--expect", "tcp 64 B.done == 100", "--expect", "jitter < 10s"];
+        ["--expect", "p95 < 10s", "--expect", "tcp 64 B.done == 100", "--expect", "jitter < 10s"];
     let mut args =
         vec!["-n", "100", "-i", "2ms", "-l", "64,256", "-h", "0.1,1,10", "--out", folder.path()];
     let target = at(port);

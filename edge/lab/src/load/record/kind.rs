@@ -80,6 +80,8 @@ pub enum Cause {
     NotReady,
     /// The scenario ended the run.
     Stopped,
+    /// The run ended because the server was gone.
+    ServerGone,
     /// Anything else; also in results of older versions.
     #[default]
     Other,

@@ -1,7 +1,8 @@
 //! Conditions on a result, for scripts and CI: `rpc.response_p99 < 20ms`, `errors == 0`.
 //!
 //! In: the text of a condition and a summary. Out: whether it holds and what was found, which then
-//! stands in the result itself. A condition on something that was not measured fails. A time is of
+//! stands in the result itself. A condition on something that was not measured fails, and so does one on
+//! a percentile of too few values (`measure::percentiles` says which), whatever it compares. A time is of
 //! all operations, however they ended, and of those that were answered alone: the longer one. What
 //! there is to be compared stands in `Metric`'s table.
 
@@ -122,10 +123,7 @@ impl Condition {
             "!=" => Compare::NotEqual,
             _ => return Err(form()),
         };
-        let (op, name) = match left.trim().rsplit_once('.') {
-            Some((op, name)) => (Some(op.to_owned()), name.to_owned()),
-            None => (None, left.trim().to_owned()),
-        };
+        let (op, name) = op_and_name(left.trim());
         let name = instead.map_or(name, str::to_owned);
         let value = value.trim();
         let (limit, written) =
@@ -144,6 +142,16 @@ impl Condition {
             return Err(BadCondition::Unit { value, metric: name, kind });
         }
         Ok(Self { text: text.trim().to_owned(), op, name, metric, compare, limit })
+    }
+}
+
+/// The operation, if one is named, and the metric. A point may be part of the metric: `p99.9`.
+fn op_and_name(text: &str) -> (Option<String>, String) {
+    let is_point =
+        |at: &usize| !(text[..*at].ends_with("p99") && matches!(&text[*at + 1..], "9" | "99"));
+    match text.match_indices('.').map(|it| it.0).rfind(is_point) {
+        Some(at) => (Some(text[..at].to_owned()), text[at + 1..].to_owned()),
+        None => (None, text.to_owned()),
     }
 }
 
@@ -268,14 +276,15 @@ impl Condition {
         let op = summary.ops.iter().find(|op| op.name == named);
         let found = self.metric.of(summary, op);
         let place = if self.metric.is_of_run() { String::new() } else { format!("{named}.") };
+        let too_few = found.and_then(|_| self.metric.too_few(op));
         let text = match found {
             Some(found) => {
-                let (found, remark) = (self.metric.unit().write(found), self.metric.remark(op));
-                format!("{place}{} is {found}{remark}", self.name)
+                let (found, remark) = (self.metric.unit().write(found), too_few.as_deref());
+                format!("{place}{} is {found}{}", self.name, remark.unwrap_or_default())
             }
             None => format!("{place}{} was not measured{}", self.name, self.metric.why_not(op)),
         };
-        let holds = found.is_some_and(|found| self.holds(found));
+        let holds = too_few.is_none() && found.is_some_and(|found| self.holds(found));
         Verdict { condition: self.text.clone(), holds, found: text }
     }
 

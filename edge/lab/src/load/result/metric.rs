@@ -376,10 +376,14 @@ impl TimeMetric {
         is_of_answers && self.lasting != Lasting::Late && !is_answered
     }
 
-    /// What is to be said of the figure: that it is of fewer values than it takes to tell it.
-    fn remark(self, op: &OpSummary) -> Option<String> {
+    /// That the figure is of fewer values than it takes to tell it, if it is: the slowest of ten by
+    /// another name.
+    fn too_few(self, op: &OpSummary) -> Option<String> {
         let (_, count) = self.values(op)?;
-        (count < self.figure.values).then(|| format!(" (of {} values)", group(count)))
+        let (least, name) = (self.figure.values, self.figure.name);
+        (count < least).then(|| {
+            format!(": too few values, {}, where {name} takes {}", group(count), group(least))
+        })
     }
 
     /// The figure, and of how many values it is.
@@ -473,11 +477,11 @@ impl Metric {
         }
     }
 
-    /// What is to be said of a figure that was found; mostly nothing.
-    pub(crate) fn remark(self, op: Option<&OpSummary>) -> String {
+    /// That a figure that was found is of too few values to hold anything against, if it is.
+    pub(crate) fn too_few(self, op: Option<&OpSummary>) -> Option<String> {
         match (self, op) {
-            (Self::Time(time), Some(op)) => time.remark(op).unwrap_or_default(),
-            _ => String::new(),
+            (Self::Time(time), Some(op)) => time.too_few(op),
+            (Self::Time(_), None) | (Self::Row(_), _) => None,
         }
     }
 
@@ -513,8 +517,8 @@ fn time_metric(name: &str) -> Option<TimeMetric> {
     let is_late_of_some = lasting == Lasting::Late && whose != Whose::Both;
     // Commonly written so.
     let rest = match rest {
-        "p99_9" => "p999",
-        "p99_99" => "p9999",
+        "p99_9" | "p99.9" => "p999",
+        "p99_99" | "p99.99" => "p9999",
         rest => rest,
     };
     let figure = FIGURES.iter().find(|it| it.name == rest).filter(|_| !is_late_of_some)?;

@@ -3,7 +3,7 @@
 
 use super::summary::Summary;
 use crate::load::record::kind::Cause;
-use crate::load::record::{STOPPED, TURN_NS_LONG};
+use crate::load::record::{SERVER_GONE, STOPPED, TURN_NS_LONG};
 use crate::measure::number::{group, time};
 use crate::measure::processors::may_run_on;
 use crate::measure::target::Target;
@@ -27,7 +27,8 @@ pub(crate) fn notes_of(summary: &Summary, is_sampled: bool) -> Vec<String> {
         ));
     }
     // One that is gone is not at a limit.
-    let reaches = summary.server_ended.is_none();
+    let is_gone = summary.errors.iter().any(|error| error.cause == Cause::ServerGone);
+    let reaches = summary.server_ended.is_none() && !is_gone;
     for op in summary.ops.iter().filter(|op| reaches && op.counted && !op.setup) {
         let due = op.done + op.failed + op.missed + op.unanswered;
         if op.missed > due / 100 {
@@ -75,10 +76,13 @@ const FREE_LOOP: &str = "the loop has no pace: each round begins when the last o
                                     nothing about users; `rate` in the scenario, or --rate, makes \
                                     it an open loop";
 
-/// Why a scenario's `on_error = "stop"` ended the run, if it did.
+/// Why the generator ended the run before its time, if it did: a scenario's `on_error = "stop"`, or
+/// nobody was there any more.
 pub(crate) fn stopped(summary: &Summary) -> Option<String> {
-    let error = summary.errors.iter().find(|error| error.cause == Cause::Stopped)?;
-    Some(format!("{}: {}", STOPPED.text, one_line(&error.example)))
+    [STOPPED, SERVER_GONE].iter().find_map(|kind| {
+        let error = summary.errors.iter().find(|error| error.cause == kind.cause)?;
+        Some(format!("{}: {}", kind.text, one_line(&error.example)))
+    })
 }
 
 /// Where a run could run: processors are those that this process had before it bound itself to one.
@@ -156,7 +160,8 @@ pub(crate) fn is_answered(summary: &Summary) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Places, notes_of, place_note};
-    use crate::load::result::summary::{OpSummary, Summary, TlsAsked};
+    use crate::load::record::kind::Cause;
+    use crate::load::result::summary::{ErrorSummary, OpSummary, Summary, TlsAsked};
 
     #[test]
     fn what_did_not_happen_is_told() {
@@ -181,7 +186,10 @@ mod tests {
             assert!(notes.contains(part), "{notes}");
         }
         assert!(!notes_of(&summary, false).join("\n").contains("was gone"));
-        summary.server_ended = Some(Box::default());
+        let ended = Summary { server_ended: Some(Box::default()), ..summary.clone() };
+        assert!(!notes_of(&ended, false).join("\n").contains("at its limit"));
+        let cause = Cause::ServerGone;
+        summary.errors.push(ErrorSummary { cause, ..ErrorSummary::default() });
         assert!(!notes_of(&summary, false).join("\n").contains("at its limit"));
     }
 

@@ -17,7 +17,7 @@ use crate::load::record::{ConnectingRecord, EndingRecord, Record, Stage};
 use crate::load::scenario::data::Data;
 use crate::load::scenario::program::Op;
 use crate::measure::environment::Environment;
-use crate::measure::number::{float, players};
+use crate::measure::number::{count_of, float, players};
 use crate::measure::percentiles::{CurvePoint, Percentiles, curve};
 use crate::measure::process::ProcessSample;
 use crate::measure::server::Ended;
@@ -514,7 +514,7 @@ impl Summary {
             (_, Some(_)) => "connection",
             (None, None) => return players(count),
         };
-        format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+        count_of(u64::from(count), word)
     }
 
     /// The operation that the headline is about.

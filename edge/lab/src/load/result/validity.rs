@@ -2,7 +2,9 @@
 //!
 //! Every stage that a figure comes from is judged: the counted time for the operations of the loop,
 //! the time in which the players came for what they did once. In the closed loop nothing is due, so
-//! that there is no lateness.
+//! that there is no lateness. A 99th percentile is only judged, and only judged by, where there are
+//! enough values to tell it (`measure::percentiles`): of ten pings it is the slowest one, and one of ten
+//! is late on every machine at times.
 //!
 //! In: the figures of a finished run. Out: reasons, none when the figures may be believed.
 
@@ -34,7 +36,7 @@ struct Stage<'a> {
     behind: &'a Percentiles,
     /// Lateness up to which nothing is said.
     behind_ns_min: u64,
-    /// The shortest 99th percentile that comes from it; none without one.
+    /// The shortest 99th percentile that comes from it; none where there are too few values.
     p99_ns: Option<u64>,
     /// What was to be done had its time; else everything came as fast as it could.
     is_scheduled: bool,
@@ -54,7 +56,7 @@ impl Summary {
     fn stages(&self) -> [Stage<'_>; 2] {
         let p99_ns = |setup: bool| {
             let ops = self.ops.iter().filter(|op| op.counted && op.setup == setup);
-            ops.filter(|op| op.response.count > 0).map(|op| op.response.p99_ns).min()
+            ops.filter_map(|op| op.response.p99()).min()
         };
         let (own, ramp) = (&self.generator, &self.generator.ramp);
         let counted = Stage {
@@ -87,8 +89,7 @@ impl Summary {
 impl Stage<'_> {
     fn judge(&self, processors: f64, reasons: &mut Vec<String>) {
         let prefix = self.prefix;
-        let behind_ns = self.behind.p99_ns;
-        if let Some(p99_ns) = self.p99_ns
+        if let (Some(p99_ns), Some(behind_ns)) = (self.p99_ns, self.behind.p99())
             && behind_ns > self.behind_ns_min
             && (behind_ns > LATENESS_NS_MAX
                 || float(behind_ns) > float(p99_ns) * LATENESS_SHARE_MAX)
@@ -120,6 +121,7 @@ impl Stage<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::load::PingSummary;
     use crate::load::result::summary::{OpSummary, Summary};
     use crate::measure::percentiles::Percentiles;
 
@@ -179,6 +181,19 @@ mod tests {
             summary.generator.behind = times(behind_ns);
             summary.judge();
             assert_eq!(!summary.invalid.is_empty(), is_invalid, "{behind_ns}");
+        }
+    }
+
+    #[test]
+    fn ten_pings_are_too_few_to_judge_by() {
+        for (count, is_invalid) in [(10, false), (99, false), (100, true)] {
+            let few = |ns| Percentiles { count, ..times(ns) };
+            let op = OpSummary { response: few(50_000), ..op(false, 0) };
+            let mut summary = Summary { ops: vec![op], counted_s: 1.0, ..Summary::default() };
+            summary.ping = Some(PingSummary::default());
+            summary.generator.behind = few(5_000_000);
+            summary.judge();
+            assert_eq!(!summary.invalid.is_empty(), is_invalid, "{count}");
         }
     }
 

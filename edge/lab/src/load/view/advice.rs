@@ -217,11 +217,58 @@ const CURES: &[(Cause, &str, &str)] = &[
         "a longer --ramp, or fewer players; the other errors say what held them up",
     ),
     (
+        Cause::ServerGone,
+        "",
+        "its log says why it ended; a run goes on over an outage in which connections can be made again \
+         within 2 s",
+    ),
+    (
         Cause::NotReading,
         "",
         "the server does not take what it is sent: fewer players or a lower rate",
     ),
 ];
+
+/// Likewise of requests that `throng ping` sends, which has neither a scenario nor players: taken before
+/// the others.
+const OF_PING: &[(Cause, &str, &str)] = &[
+    (
+        Cause::Status(401),
+        "",
+        "the server wants to know who asks: of `throng ping serve` say its token with --token or \
+         THRONG_TOKEN; of another server name a path in TARGET that needs none",
+    ),
+    (
+        Cause::Status(403),
+        "",
+        "the server does not let this machine ask for that path: name another in TARGET",
+    ),
+    (
+        Cause::Status(404),
+        "",
+        "the server does not know this path: name another in TARGET (http://HOST:PORT/PATH), or another \
+         port",
+    ),
+    (
+        Cause::Status(405),
+        "",
+        "the path does not take this method: a ping is a GET, and with -l a POST",
+    ),
+    (Cause::Status(413), "", "the server does not take so much at once: a smaller -l"),
+    (
+        Cause::Status(400),
+        "",
+        "a TLS port? begin TARGET with https://; else the server's log says why",
+    ),
+    (
+        Cause::Status(429),
+        "",
+        "the server limits how often one address may ask: a longer --interval, or fewer --streams",
+    ),
+];
+/// Of the statuses from 501 to 509, of a ping.
+const PING_NOT_READY: &str = "the server, or a proxy before it, is not ready or has too much to do: a longer \
+         --interval, or fewer --streams, and look at its log";
 
 /// Of the statuses from 501 to 509.
 const NOT_READY: &str = "the server, or a proxy before it, cannot take this load or is not ready: fewer players or \
@@ -232,9 +279,17 @@ const NO_SOCKET: &str = "there is no WebSocket at this path, or the token was re
 
 const TLS: &str = "that is a TLS port: begin --target with https://";
 
-/// What cures an error of this kind: the setting that the server names, or general advice; none where nothing general can be said.
+/// What cures an error of this kind in such a run: the setting that the server names, or general advice;
+/// none where nothing general can be said. Options that it names are those of the run's own command.
 #[must_use]
-pub fn cure(error: &ErrorSummary) -> Option<Cow<'static, str>> {
+pub fn cure(error: &ErrorSummary, summary: &Summary) -> Option<Cow<'static, str>> {
+    if summary.ping.is_some() {
+        let own = of(OF_PING, error.cause, &error.example).or(match error.cause {
+            Cause::Status(501..=509) => Some(PING_NOT_READY),
+            _ => None,
+        });
+        return own.or_else(|| cure_of(error.cause, &error.example)).map(Cow::Borrowed);
+    }
     if let Some(setting) = setting_in(&error.kind) {
         return Some(Cow::Owned(format!(
             "the server has met its limit `{setting}`: raise that setting for the run, or ask for \
@@ -251,8 +306,12 @@ pub fn cure(error: &ErrorSummary) -> Option<Cow<'static, str>> {
 
 /// What is known to cure errors of this cause, with such an example.
 pub(crate) fn cure_of(cause: Cause, example: &str) -> Option<&'static str> {
-    let fits = |it: &&(Cause, &str, &str)| it.0 == cause && example.contains(it.1);
-    CURES.iter().find(fits).map(|(_, _, cure)| *cure)
+    of(CURES, cause, example)
+}
+
+fn of(cures: &[(Cause, &str, &'static str)], cause: Cause, example: &str) -> Option<&'static str> {
+    let fits = |it: &&(Cause, &str, &'static str)| it.0 == cause && example.contains(it.1);
+    cures.iter().find(fits).map(|(_, _, cure)| *cure)
 }
 
 /// Why a run has failed, in one line: the scenario stopped it, its server ended, nothing was answered
@@ -284,7 +343,7 @@ pub fn failure(summary: &Summary) -> Option<String> {
         "no player became ready".to_owned()
     };
     // What can be cured says more than what came of it.
-    let curable = summary.errors.iter().find(|error| cure(error).is_some());
+    let curable = summary.errors.iter().find(|error| cure(error, summary).is_some());
     if let Some(error) = curable.or(summary.errors.first()) {
         let op = if error.op == "-" { String::new() } else { format!("{}: ", error.op) };
         let _ = write!(reason, ": {} times {op}{}", group(error.count), one_line(&error.kind));
@@ -378,6 +437,7 @@ fn mending_of_ping(summary: &Summary) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{cure, failure, mending};
+    use crate::load::PingSummary;
     use crate::load::record::STOPPED;
     use crate::load::record::kind::Cause;
     use crate::load::result::summary::{ErrorSummary, OpSummary, ServerEnd, Summary};
@@ -393,9 +453,17 @@ mod tests {
         }
     }
 
+    fn cures(errors: &[(Cause, &str, &str, &str)]) {
+        for (cause, kind, example, part) in errors {
+            let found = cure(&error(*cause, kind, example), &Summary::default());
+            let found = found.unwrap_or_default();
+            assert!(found.contains(part), "{kind}: {found}");
+        }
+    }
+
     #[test]
     fn errors_have_cures() {
-        for (cause, kind, example, part) in [
+        cures(&[
             (
                 Cause::Status(401),
                 "status 401",
@@ -436,10 +504,30 @@ mod tests {
             (Cause::NotHttp, "not HTTP: malformed start line", "SSH-2.0-OpenSSH", "SSH server"),
             (Cause::NotHttp, "not HTTP: malformed start line", "\u{15}\u{3}\u{1}\0\u{2}", "TLS"),
             (Cause::NotHttp, "not HTTP: malformed start line", "220 mail", "HTTP/1.1"),
+            (Cause::Closed, "connection refused or failed", "", "its log"),
+            (Cause::ConnectRefused, "connect: refused", "", "its log"),
+            (Cause::NoFile, "connect: no open file left (ulimit -n)", "", "--processes"),
+            (Cause::NoLocalPort, "connect: no local port left (…)", "", "ip_local_port_range"),
+            (Cause::Closed, "connection closed within an answer", "", "hung up"),
+            (Cause::Closed, "connection reset by the server", "", "hung up"),
+            (Cause::IdleClosed, "idle connection closed by the server", "", "harmless"),
+            (Cause::TimeOut, "time-out", "no answer within 10 s", "timeout"),
+        ]);
+        assert_eq!(cure(&error(Cause::Other, "something new", ""), &Summary::default()), None);
+    }
+
+    #[test]
+    fn errors_of_tls_have_cures() {
+        cures(&[
             (Cause::TlsUnknownIssuer, "TLS: certificate of an unknown issuer", "", "--tls-ca"),
             (Cause::TlsWrongName, "TLS: certificate of another name", "", "as its certificate"),
             (Cause::TlsExpired, "TLS: certificate has expired", "", "clock"),
-            (Cause::TlsCertificate, "TLS: …", "Other(OtherError(CaUsedAsEndEntity))", "CA:FALSE"),
+            (
+                Cause::TlsCertificate,
+                "TLS: …",
+                "it is an authority's own (CaUsedAsEndEntity)",
+                "CA:FALSE",
+            ),
             (Cause::TlsCertificate, "TLS: …", "", "s_client"),
             (Cause::TlsCertificate, "TLS: …", "BadSignature", "another key"),
             (
@@ -452,24 +540,30 @@ mod tests {
             (Cause::TlsAlert, "TLS: …", "", "its log"),
             (Cause::TlsClosed, "TLS: …", "", "hung up"),
             (Cause::TlsTimedOut, "TLS: handshake timed out", "", "http://"),
-            (Cause::Closed, "connection refused or failed", "", "its log"),
-            (Cause::ConnectRefused, "connect: refused", "", "its log"),
-            (Cause::NoFile, "connect: no open file left (ulimit -n)", "", "--processes"),
-            (Cause::NoLocalPort, "connect: no local port left (…)", "", "ip_local_port_range"),
-            (Cause::Closed, "connection closed within an answer", "", "hung up"),
-            (Cause::Closed, "connection reset by the server", "", "hung up"),
-            (Cause::IdleClosed, "idle connection closed by the server", "", "harmless"),
-            (Cause::TimeOut, "time-out", "no answer within 10 s", "timeout"),
-        ] {
-            let found = cure(&error(cause, kind, example)).unwrap_or_default();
-            assert!(found.contains(part), "{kind}: {found}");
+        ]);
+    }
+
+    #[test]
+    fn a_pings_cure_names_its_own_options() {
+        let ping = Summary { ping: Some(PingSummary::default()), ..Summary::default() };
+        let statuses = [400, 401, 403, 404, 405, 413, 429, 500, 501, 502, 503, 509];
+        let foreign =
+            ["--server-key", "--http-key", "--rpc", "--target", "scenario", "players", "--ramp"];
+        for status in statuses {
+            let text = format!("status {status}");
+            let found = cure(&error(Cause::Status(status), &text, ""), &ping).unwrap_or_default();
+            assert!(!found.is_empty(), "{status}");
+            assert!(!foreign.iter().any(|it| found.contains(it)), "{status}: {found}");
         }
-        assert_eq!(cure(&error(Cause::Other, "something new", "")), None);
+        let of = |status| cure(&error(Cause::Status(status), "", ""), &ping).unwrap_or_default();
+        assert!(of(401).contains("--token") && of(404).contains("TARGET"));
+        assert!(of(503).contains("--interval"));
     }
 
     #[test]
     fn a_request_that_is_refused_is_the_scenarios_to_change() {
-        let found = cure(&error(Cause::Status(400), "status 400", "{\"message\":\"bad id\"}"));
+        let refused = error(Cause::Status(400), "status 400", "{\"message\":\"bad id\"}");
+        let found = cure(&refused, &Summary::default());
         assert!(found.is_some_and(|it| it.contains("NAME > my.toml")));
     }
 

@@ -288,7 +288,7 @@ pub(crate) fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
         if !error.example.is_empty() {
             paragraph(out, "              e.g. ", &one_line(&error.example))?;
         }
-        if let Some(cure) = cure(error) {
+        if let Some(cure) = cure(error, summary) {
             paragraph(out, "              → ", &cure)?;
         }
     }

@@ -8,7 +8,8 @@
 //!
 //! Bounded: flows at once, in all and of one client; how long one may take to begin, and carry nothing;
 //! threads and sockets (each takes a place of a connection); bytes of a call, and in memory; processor
-//! time burned for each datagram, behind everybody else's and not on every processor.
+//! time burned for each datagram, behind everybody else's and not on every processor; the processors that
+//! senders of small pieces may have, all but one; datagrams a second, as bits on a wire.
 
 mod ask;
 mod datagrams;
@@ -37,7 +38,7 @@ use crate::flow::tcp_info::TcpInfo;
 use crate::flow::words::{self, Asked, Protocol, Totals};
 use crate::flow::work::Work;
 use crate::load::FlowConnection;
-use crate::measure::processors::{give_way, pin_thread};
+use crate::measure::processors::{give_way, leave_one, pin_thread};
 
 /// How long a flow may take to begin when it has been asked for, and besides for each of its connections
 /// or sockets, which are made one after the other over a path that may be long.
@@ -332,6 +333,10 @@ impl Flow {
         // Whoever burns time on behalf of a stranger does it behind all others.
         if self.asked.burns() {
             give_way();
+        }
+        // Small pieces take all the processors that they get: one is left to those who ping.
+        if self.asked.sends_small() {
+            leave_one();
         }
         // A processor that has gone since it was asked for is no reason to end.
         let _ = self.asked.core.map(pin_thread);

@@ -82,6 +82,8 @@ pub struct Counts {
     pub frames: u64,
     /// Flows that were begun.
     pub flows: u64,
+    /// Those of them that were kept off one processor: they burn time, or are sent small pieces.
+    pub flows_kept_off: u64,
     /// Bytes of flows, in either direction.
     pub flow_bytes: u64,
     /// Flows refused for what they asked, or because there were too many.

@@ -131,6 +131,87 @@ fn a_client_that_goes_away_is_told_by_the_server() {
     assert!(server.end().out.contains("1 of them vanished"));
 }
 
+/// A server made up, of one flow of one connection: takes what comes, and answers as one does. How soon
+/// before it told what it had got at the end of the last stretch something had still come.
+fn made_up(listener: TcpListener, begun: std::sync::mpsc::Sender<String>) -> Option<Duration> {
+    const OK: &[u8] = b"throng/1 ok session=1 version=0.0.0\n";
+    let hears = |stream: TcpStream| {
+        let mut stream = BufReader::new(stream);
+        stream.read_line(&mut String::new()).unwrap();
+        stream.get_ref().write_all(OK).unwrap();
+        stream
+    };
+    let began = Instant::now();
+    let got = std::sync::Arc::new(std::sync::Mutex::new((0, Instant::now())));
+    let mut control = hears(listener.accept().unwrap().0);
+    let (mut line, mut last) = (String::new(), None);
+    while control.read_line(&mut line).unwrap_or(0) > 0 {
+        let (word, rest) = line.trim_end().split_once(' ').unwrap_or((line.trim_end(), ""));
+        let number = rest.split(' ').next().unwrap_or_default().to_owned();
+        let answer = match word {
+            "?" => "!\n".to_owned(),
+            "flow" => {
+                let (listener, got) = (listener.try_clone().unwrap(), got.clone());
+                std::thread::spawn(move || {
+                    let mut stream = hears(listener.accept().unwrap().0);
+                    let mut bytes = vec![0; 1 << 16];
+                    while let Ok(1..) = stream.read(&mut bytes) {
+                        let mut got = got.lock().unwrap();
+                        *got = (got.0 + 1, Instant::now());
+                    }
+                });
+                "ready lanes=1\n".to_owned()
+            }
+            "begin" => {
+                let stage = rest.rsplit('=').next().unwrap_or_default().to_owned();
+                if stage == "cool-down" {
+                    std::thread::sleep(Duration::from_millis(300));
+                    last = Some(got.lock().unwrap().1.elapsed());
+                }
+                begun.send(stage).unwrap();
+                let (ns, bytes) = (began.elapsed().as_nanos(), got.lock().unwrap().0);
+                format!("at {number} lanes=1 at={ns} bytes={bytes}\n")
+            }
+            "end" => "ended number=99 lanes=1\n".to_owned(),
+            _ => break,
+        };
+        control.get_ref().write_all(answer.as_bytes()).unwrap();
+        line.clear();
+    }
+    last
+}
+
+#[test]
+fn a_flow_that_is_interrupted_flows_until_both_ends_have_looked_at_the_clock() {
+    for (stage, warm_up) in [("counted", "0"), ("warm-up", "20s")] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = at(listener.local_addr().unwrap().port());
+        let (begun, stages) = std::sync::mpsc::channel();
+        let server = std::thread::spawn(move || made_up(listener, begun));
+        let folder = Folder::new("flow-interrupted");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_throng"));
+        let args = ["-t", "20s", "-W", warm_up, "-l", "1k", "--rate", "1Mb"];
+        command.args(["flow", &target, "--out", folder.path()]).args(args);
+        let client = Process::of(command);
+        assert_eq!(stages.recv_timeout(SOON).unwrap(), stage);
+        std::thread::sleep(Duration::from_millis(250));
+        client.signal(Signal::INT);
+        let ran = client.end();
+        let told = format!("{stage}\n{}{}", ran.out, ran.err);
+        assert_eq!(ran.code, Some(130), "{told}");
+        // A piece comes every 8 ms; the server has waited for 300 before it told.
+        let last = server.join().unwrap().unwrap();
+        assert!(last < Duration::from_millis(150), "{last:?} {told}");
+        assert!(!flat(&ran.out).contains("too busy"), "{told}");
+        if stage == "counted" {
+            let counted_s = number(&folder.result(), "/flow/receiver/counted_s");
+            assert!((0.3..5.0).contains(&counted_s), "{counted_s} {told}");
+        } else {
+            assert!(flat(&ran.out).contains("before its counted time began"), "{told}");
+        }
+    }
+}
+
 /// A namespace with a loopback of its own; none where this user may not make one. It goes with the
 /// shell that holds it.
 struct Namespace(std::process::Child);

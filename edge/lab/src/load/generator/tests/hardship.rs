@@ -69,6 +69,44 @@ fn beats_never_vanish_whatever_the_server_does() {
 }
 
 #[test]
+fn a_server_that_is_gone_ends_the_run_and_one_that_comes_back_does_not() {
+    use crate::load::record::kind::Cause;
+    for (outage_ns, failure, is_gone) in [
+        (60 * S, ConnectFailure::Refused, true),
+        (60 * S, ConnectFailure::Unreachable, true),
+        (3 * S / 2, ConnectFailure::Refused, false),
+        // What this machine lacks is not the server's death.
+        (60 * S, ConnectFailure::NoFiles, false),
+    ] {
+        let is_out = |now_ns: u64| (6 * S..6 * S + outage_ns).contains(&now_ns);
+        let mut server = |now_ns, _, _: &[u8]| {
+            if is_out(now_ns) {
+                vec![Act::Close { at_ns: now_ns + MS }]
+            } else {
+                answer(now_ns, OK)
+            }
+        };
+        let change = |settings: &mut super::Settings| {
+            settings.players = 10;
+            settings.rate = Some(100.0);
+            settings.counted_ns = 30 * S;
+        };
+        let mut world = World::new(ONE_GET, change, &mut server);
+        let connect = |now_ns| Some((if is_out(now_ns) { Err(failure) } else { Ok(()) }, 20_000));
+        world.connect = &connect;
+        world.play();
+        let ended = world.stages.iter().find(|it| it.0 == Stage::Drain).unwrap().1;
+        let kinds: Vec<Cause> = world.total.errors.keys().map(|(_, kind)| kind.cause).collect();
+        assert_eq!(kinds.contains(&Cause::ServerGone), is_gone, "{failure:?}: {kinds:?}");
+        assert_eq!(world.told.contains(&"stopped"), is_gone, "{:?}", world.told);
+        // Begun at 1 s, gone at 6 s, noted when the next request of each was due, and 2 s later over.
+        let wanted = if is_gone { 8 * S..9 * S } else { 31 * S..31 * S + MS };
+        assert!(wanted.contains(&ended), "{failure:?}, {outage_ns}: {ended}");
+        assert!(world.total.ops[0].done >= 490, "{}", world.total.ops[0].done);
+    }
+}
+
+#[test]
 fn reasons_beyond_those_that_are_told_apart_are_not_called_by_another_ones_name() {
     let mut server = |now_ns, slot: u32, _: &[u8]| {
         let head = format!("HTTP/1.1 {} X\r\nContent-Length: 0\r\n\r\n", 400 + slot % 150);

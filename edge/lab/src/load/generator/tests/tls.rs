@@ -247,7 +247,7 @@ fn what_does_not_speak_tls_is_a_kind_of_its_own() {
     let total = run(&identity.trusted(), "h", &manners);
     let ((_, kind), _) = total.errors.first_key_value().unwrap();
     assert_eq!(kind.cause, Cause::TlsAlert, "{kind:?}");
-    assert!(kind.text.contains("NoApplicationProtocol"), "{}", kind.text);
+    assert!(kind.text.contains("no application protocol"), "{}", kind.text);
     for (said, wanted) in [
         (Some("HTTP/1.1 400 Bad Request\r\n\r\n"), Cause::TlsNotSpoken),
         (Some("SSH-2.0-OpenSSH"), Cause::TlsNotSpoken),

@@ -8,7 +8,7 @@ use crate::load::result::{EndingTimes, Progress, Second};
 use crate::measure::percentiles::Percentiles;
 
 fn summary() -> Summary {
-    let response = Percentiles { count: 9, p99_ns: 25_000_000, ..Percentiles::default() };
+    let response = Percentiles { count: 100, p99_ns: 25_000_000, ..Percentiles::default() };
     Summary {
         headline: "rpc".to_owned(),
         counted_s: 1.0,
@@ -34,9 +34,9 @@ fn summary() -> Summary {
 #[test]
 fn conditions_are_checked() {
     for (text, holds, found) in [
-        ("rpc.response_p99 < 20ms", false, "rpc.response_p99 is 25.0 ms (of 9 values)"),
-        ("rpc.response_p99<=25ms", true, "rpc.response_p99 is 25.0 ms (of 9 values)"),
-        ("response_p99 > 24999us", true, "rpc.response_p99 is 25.0 ms (of 9 values)"),
+        ("rpc.response_p99 < 20ms", false, "rpc.response_p99 is 25.0 ms"),
+        ("rpc.response_p99<=25ms", true, "rpc.response_p99 is 25.0 ms"),
+        ("response_p99 > 24999us", true, "rpc.response_p99 is 25.0 ms"),
         ("response_max < 1ns", true, "rpc.response_max is 0"),
         ("errors == 5", true, "errors is 5"),
         ("errors != 5", false, "errors is 5"),
@@ -49,12 +49,42 @@ fn conditions_are_checked() {
         ("idle.error_share < 1 %", false, "idle.error_share was not measured"),
         ("lost == 0", false, "lost was not measured"),
         ("valid == 1", true, "valid is 1"),
-        ("response_p99 > 0", true, "rpc.response_p99 is 25.0 ms (of 9 values)"),
+        ("response_p99 > 0", true, "rpc.response_p99 is 25.0 ms"),
         ("idle.service_p50 < 1s", false, "idle.service_p50 was not measured: nothing was answered"),
         ("generator_cpu < 0.5", true, "generator_cpu is 0.00 %"),
     ] {
         let verdict = text.parse::<Condition>().unwrap().check(&summary());
         assert_eq!((verdict.holds, &*verdict.found), (holds, found), "{text}");
+    }
+}
+
+#[test]
+fn a_percentile_of_too_few_values_holds_nothing() {
+    for (count, text, holds, found) in [
+        (99, "p99 < 1s", false, "is 25.0 ms: too few values, 99, where p99 takes 100"),
+        (99, "p99 > 1ms", false, "is 25.0 ms: too few values, 99, where p99 takes 100"),
+        (100, "p99 < 1s", true, "is 25.0 ms"),
+        (999, "p999 < 1s", false, "is 26.0 ms: too few values, 999, where p999 takes 1,000"),
+        (1_000, "p99.9 < 1s", true, "is 26.0 ms"),
+        (1_000, "p99_9 < 1s", true, "is 26.0 ms"),
+        (
+            1_000,
+            "p99.99 < 1s",
+            false,
+            "is 27.0 ms: too few values, 1,000, where p9999 takes 10,000",
+        ),
+        (19, "p95 < 1s", false, "is 0: too few values, 19, where p95 takes 20"),
+        (1, "p50 < 1s", true, "is 0"),
+        (1, "max < 1s", true, "is 0"),
+    ] {
+        let mut summary = summary();
+        let response = &mut summary.ops[0].response;
+        (response.count, response.p999_ns, response.p9999_ns) = (count, 26_000_000, 27_000_000);
+        for text in [format!("response_{text}"), format!("rpc.response_{text}")] {
+            let verdict = text.parse::<Condition>().unwrap().check(&summary);
+            assert_eq!(verdict.holds, holds, "{text}: {}", verdict.found);
+            assert!(verdict.found.ends_with(found), "{text}: {}", verdict.found);
+        }
     }
 }
 

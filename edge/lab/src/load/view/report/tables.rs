@@ -118,7 +118,7 @@ pub(super) fn errors(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     let row = |error: &crate::load::result::summary::ErrorSummary| {
         let example = error.example.clone();
-        let cure = cure(error).unwrap_or_default().into_owned();
+        let cure = cure(error, summary).unwrap_or_default().into_owned();
         vec![group(error.count), error.op.clone(), error.kind.clone(), example, cure]
     };
     let rows: Vec<_> = summary.errors.iter().map(row).collect();

@@ -15,7 +15,7 @@ use crate::flow::pace::Pace;
 use crate::flow::plan::{BUFFER_BYTES_MAX, CONNECTIONS_MAX, DATAGRAM_BYTES, WORK_MAX};
 use crate::flow::words::{self, Asked, Protocol};
 use crate::flow::work::Work;
-use crate::measure::number::bits;
+use crate::measure::number::{bits, count_of, group_f64};
 use crate::measure::processors::{cpus, kept_free};
 
 /// What is said to who asks for more than there may be.
@@ -41,7 +41,9 @@ pub(super) fn ask(state: &Arc<State>, session: &Session, line: &str) -> Result<S
             "--style xdp (the server has to be started with --xdp)".to_owned(),
         ));
     }
-    let most = most_of_each(&asked, state)?;
+    // Who comes over IPv4 to a socket of IPv6 is sent to over IPv4.
+    let is_ipv6 = session.peer.to_canonical().is_ipv6();
+    let most = most_of_each(&asked, is_ipv6, state)?;
     let options = &state.options;
     // Its control connection has a place already.
     let lanes_max = options.per_address_max.min(options.connections_max).saturating_sub(1);
@@ -86,26 +88,33 @@ pub(super) fn ask(state: &Arc<State>, session: &Session, line: &str) -> Result<S
         place: Mutex::new(Some(place)),
     };
     let most = most.filter(|_| flow.asked.rate.is_none());
+    let takes_all = flow.asked.burns() || flow.asked.sends_small();
     // Another thread cannot have set it: this is the session's.
     let _ = session.flow.set(Arc::new(flow));
-    state.count(|it| it.flows += 1);
+    state.count(|it| {
+        it.flows += 1;
+        it.flows_kept_off += u64::from(takes_all);
+    });
     Ok(words::ready(lanes, most))
 }
 
 /// Datagrams a second that each lane sends at most, of a flow whose datagrams the server sends: nothing
 /// on the way tells it to slow down.
-fn most_of_each(asked: &Asked, state: &State) -> Result<Option<f64>, Refusal> {
+fn most_of_each(asked: &Asked, is_ipv6: bool, state: &State) -> Result<Option<f64>, Refusal> {
     if !(asked.protocol == Protocol::Udp && asked.is_back) {
         return Ok(None);
     }
     let most_bits = state.options.send_bits_max;
-    let each_bits = 8.0 * f64::from(asked.bytes) * f64::from(asked.lanes);
-    let most = most_bits / each_bits;
+    let bytes = words::wire_bytes(asked.bytes, is_ipv6);
+    let most = most_bits / (8.0 * f64::from(bytes) * f64::from(asked.lanes));
     // Both ends divide.
     if asked.rate.is_some_and(|rate| rate > most * 1.001) {
         return Err(Refusal::Busy(format!(
-            "the server sends {} of datagrams at most (--send-rate): ask for less with --rate",
-            bits(most_bits)
+            "the server sends {} of datagrams at most, with all their headers ({} datagrams/s of {}; \
+             --send-rate): ask for less with --rate",
+            bits(most_bits),
+            group_f64(most * f64::from(asked.lanes)),
+            count_of(u64::from(asked.bytes), "byte")
         )));
     }
     Ok(Some(most))
@@ -136,10 +145,11 @@ fn check(asked: &Asked) -> Result<(), Refusal> {
     if let Some(core) = asked.core.filter(|core| !cpus().contains(core)) {
         return Err(Refusal::Busy(format!("the server may not use processor {core}")));
     }
-    if let Some(core) = asked.core.filter(|core| asked.burns() && kept_free() == Some(*core)) {
+    let takes_all = asked.burns() || asked.sends_small();
+    if let Some(core) = asked.core.filter(|core| takes_all && kept_free() == Some(*core)) {
         return Err(Refusal::Busy(format!(
-            "the server keeps processor {core} free of --work, for those who ping it: name another \
-             with --remote-core"
+            "the server keeps processor {core} free of --work and of sending small pieces, for those who \
+             ping it: name another with --remote-core"
         )));
     }
     Ok(())
