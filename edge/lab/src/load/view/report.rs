@@ -22,7 +22,7 @@ use crate::load::result::expect::Verdict;
 use crate::load::result::figures;
 use crate::load::result::notes::is_answered;
 use crate::load::result::{OpSummary, Summary};
-use crate::measure::number::{bytes, bytes_f64, group, group_f64, rate, time};
+use crate::measure::number::{bytes, bytes_f64, count_of, group, group_f64, rate, time};
 use crate::measure::page::{self, Mood, badge, banner, pairs, stamp, tile};
 use crate::measure::percentiles::Percentiles;
 use crate::measure::text::escape;
@@ -195,11 +195,15 @@ fn badges(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     let errors = summary.errors_count();
     if errors > 0 {
-        badge(out, Mood::Warn, &format!("{} errors", group(errors)))?;
+        badge(out, Mood::Warn, &count_of(errors, "error"))?;
     }
     let lost = summary.deliveries.as_ref().map_or(0, |it| it.lost);
     if lost != 0 {
-        badge(out, Mood::Warn, &format!("{lost} messages lost"))?;
+        let is_load = summary.ping.is_none() && summary.flow.is_none();
+        let count = count_of(lost.unsigned_abs(), if is_load { "message" } else { "datagram" });
+        // Below nought where more came than were counted as sent.
+        let sign = if lost < 0 { "−" } else { "" };
+        badge(out, Mood::Warn, &format!("{sign}{count} lost"))?;
     }
     Ok(())
 }
