@@ -6,12 +6,14 @@
 //! GET  /v1/servers/NAME/logs?lines=N  the last lines of its output, as text
 //! POST /v1/servers/NAME/stop          NAME of a server, or of a table of the file for all of it
 //! POST /v1/servers/NAME/start         what was stopped, or failed
-//! POST /v1/allocate                   {"server": "NAME"}: one that is ready is given away (view::Status)
+//! POST /v1/allocate                   {"server": "NAME"}: one that is ready is given away (view::Status);
+//!                                     "labels" and "annotations" are told to it by the SDK
 //! POST /v1/stop                       all of them, and the daemon
 //! ```
 //!
 //! Refusals are `{"error": "…"}`. Both ends are here: [`ask`] is what the commands use.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -23,7 +25,9 @@ use std::time::Duration;
 use wire::http1::{Limits, RequestHead, ResponseDecoder, request};
 
 use crate::daemon::Event;
+use crate::fleet::sdk::{LABEL_CHARS_MAX, METADATA_MAX, VALUE_BYTES_MAX, is_key, is_label};
 use crate::http::{self, Answers, Asked, Told};
+use crate::sdk::desk::Metadata;
 
 /// Connections at one time.
 const CONNECTIONS_MAX: usize = 64;
@@ -41,7 +45,7 @@ pub(crate) enum Wish {
     Logs { name: String, lines: usize },
     Stop { name: String },
     Start { name: String },
-    Allocate { name: Option<String> },
+    Allocate { name: Option<String>, metadata: Metadata },
     StopAll,
 }
 
@@ -197,19 +201,42 @@ fn wish(asked: &Asked) -> Result<Wish, Told> {
             #[serde(deny_unknown_fields)]
             struct Body {
                 server: Option<String>,
+                #[serde(default)]
+                labels: BTreeMap<String, String>,
+                #[serde(default)]
+                annotations: BTreeMap<String, String>,
             }
-            if asked.body.is_empty() {
-                return Ok(Wish::Allocate { name: None });
+            let mut body = Body::default();
+            if !asked.body.is_empty() {
+                let read = serde_json::from_slice(&asked.body);
+                body = read.map_err(|error| Told::error(400, &error.to_string()))?;
             }
-            let body: Result<Body, _> = serde_json::from_slice(&asked.body);
-            let body = body.map_err(|error| Told::error(400, &error.to_string()))?;
-            Ok(Wish::Allocate { name: body.server })
+            let metadata = Metadata { labels: body.labels, annotations: body.annotations };
+            check(&metadata)?;
+            Ok(Wish::Allocate { name: body.server, metadata })
         }
         (_, ["v1", "servers" | "stop" | "allocate", ..]) => {
             Err(Told::error(405, "not so: GET /v1/servers, POST /v1/stop, POST /v1/allocate"))
         }
         _ => Err(Told::error(404, "there is GET /v1/servers, POST /v1/stop, POST /v1/allocate")),
     }
+}
+
+/// Labels and annotations as Kubernetes would take them, so that the same request does there.
+fn check(metadata: &Metadata) -> Result<(), Told> {
+    let is_label_well = |it: &String| it.is_empty() || is_label(it);
+    let is_well = metadata.labels.len().max(metadata.annotations.len()) <= METADATA_MAX
+        && metadata.labels.keys().chain(metadata.annotations.keys()).all(|it| is_key(it))
+        && metadata.labels.values().all(is_label_well)
+        && metadata.annotations.values().all(|it| it.len() <= VALUE_BYTES_MAX);
+    if is_well {
+        return Ok(());
+    }
+    let what = format!(
+        "`labels` and `annotations`: {METADATA_MAX} of each at most, keys and labels of \
+         {LABEL_CHARS_MAX} letters, digits and -_. at most, annotations of {VALUE_BYTES_MAX} bytes"
+    );
+    Err(Told::error(400, &what))
 }
 
 #[cfg(test)]
@@ -237,9 +264,16 @@ mod tests {
         assert!(matches!(of("POST", "/v1/servers/a/stop", "", ""), Ok(Wish::Stop { .. })));
         assert!(matches!(
             of("POST", "/v1/allocate", "", "{\"server\":\"a\"}"),
-            Ok(Wish::Allocate { name: Some(_) })
+            Ok(Wish::Allocate { name: Some(_), .. })
         ));
-        assert!(matches!(of("POST", "/v1/allocate", "", ""), Ok(Wish::Allocate { name: None })));
+        assert!(matches!(
+            of("POST", "/v1/allocate", "", ""),
+            Ok(Wish::Allocate { name: None, .. })
+        ));
+        let labels = |labels: &str| of("POST", "/v1/allocate", "", labels);
+        assert!(labels("{\"labels\":{\"x.dev/a\":\"b\"},\"annotations\":{\"n\":\" \"}}").is_ok());
+        assert_eq!(labels("{\"labels\":{\"a\":\" \"}}").unwrap_err(), 400);
+        assert_eq!(labels("{\"annotations\":{\"/a\":\"\"}}").unwrap_err(), 400);
         assert_eq!(of("POST", "/v1/allocate", "", "{\"x\":1}").unwrap_err(), 400);
         assert_eq!(of("GET", "/v1/servers/a/logs", "lines=x", "").unwrap_err(), 400);
         assert_eq!(of("GET", "/v1/stop", "", "").unwrap_err(), 405);

@@ -15,15 +15,16 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::api::Question;
 use crate::fleet::{Fleet, Wall};
 use crate::groups::{Groups, Used};
-use crate::http::Told;
 use crate::logs::Noticed;
 use crate::net::Network;
+use crate::sdk::Sdk;
 use crate::state::Folder;
 use crate::view::Machine;
 use one::One;
@@ -98,13 +99,15 @@ pub(crate) enum Event {
     /// A server's process is there.
     Spawned { index: usize, round: u64, alive: Alive },
     /// Its program has begun.
-    Started { index: usize, round: u64, probe: Option<std::net::UdpSocket> },
+    Started { index: usize, round: u64, probe: Option<std::net::UdpSocket>, doors: (u16, u16) },
     /// It did not come to that.
     Refused { index: usize, round: u64, error: String },
     /// Something in its output.
     Noticed { index: usize, round: u64, noticed: Noticed },
     /// It has ended, and nothing is left of it; without a status if it was adopted.
     Exited { index: usize, round: u64, status: Option<ExitStatus>, used: Used },
+    /// It wants something, by the SDK.
+    Wanted { index: usize, round: u64 },
     /// Somebody wants something.
     Asked(Question),
     /// The daemon is to end.
@@ -132,6 +135,7 @@ pub struct Daemon {
     network: Option<Network>,
     sender: Sender<Event>,
     events: Receiver<Event>,
+    sdk: Sdk,
     child: Vec<OsString>,
     is_root: bool,
     keeps: bool,
@@ -142,7 +146,7 @@ pub struct Daemon {
     ticks: (u64, u64),
     machine: Machine,
     /// Who waits for a server to become ready.
-    waiting: Vec<(Option<String>, std::sync::mpsc::SyncSender<Told>)>,
+    waiting: Vec<answer::Waiting>,
     api: Option<SocketAddr>,
     found: recover::Found,
 }
@@ -183,7 +187,10 @@ impl Daemon {
         let api = api.map_err(|error| listen("[host] api", error))?;
         crate::api::listen(&folder.path, sender.clone())
             .map_err(|error| listen("the control socket", error))?;
-        let servers = plans.into_iter().map(|(plan, record)| One::new(plan, record)).collect();
+        let sdk = Sdk::start().map_err(|error| listen("the SDK's thread", error))?;
+        let servers = plans.into_iter().enumerate();
+        let servers =
+            servers.map(|(index, (plan, record))| One::new(index, plan, record, &sender)).collect();
         let mut daemon = Self {
             folder,
             servers,
@@ -191,6 +198,7 @@ impl Daemon {
             network,
             sender,
             events,
+            sdk,
             child: options.child,
             is_root,
             keeps: options.keeps,
@@ -294,17 +302,24 @@ impl Daemon {
                 one.spawned(alive, now);
                 self.remember(index);
             }
-            Event::Started { index, round, probe } => {
+            Event::Started { index, round, probe, doors } => {
                 let Some(one) = self.servers.get_mut(index).filter(|it| it.round == round) else {
                     return;
                 };
-                one.started(probe, now);
+                one.started(probe, doors, now);
                 self.remember(index);
             }
             Event::Refused { index, round, error } => {
                 if let Some(one) = self.servers.get_mut(index).filter(|it| it.round == round) {
                     one.refused(error, now);
                 }
+                self.remember(index);
+            }
+            Event::Wanted { index, round } => {
+                let Some(one) = self.servers.get_mut(index).filter(|it| it.round == round) else {
+                    return;
+                };
+                one.heard(now);
                 self.remember(index);
             }
             Event::Noticed { index, round, noticed } => {
@@ -335,11 +350,11 @@ impl Daemon {
             }
             let before = one.state();
             one.look(now, self.groups.as_ref());
-            if one.state() != before {
+            if one.state() != before || one.owes_record(now) {
                 self.remember(index);
             }
         }
-        self.serve_waiting();
+        self.serve_waiting(now);
         self.sample(now, SAMPLED);
     }
 
@@ -356,6 +371,9 @@ impl Daemon {
             network: self.network.clone().filter(|_| one.plan.server.wall == Wall::Network),
             child: self.child.clone(),
             events: self.sender.clone(),
+            sdk: self.sdk.clone(),
+            desk: Arc::clone(&one.desk),
+            doors: one.doors(),
         }
     }
 
@@ -384,7 +402,7 @@ impl Daemon {
             let adopted = start::adopt(self.order(index, one), identity);
             let Some(one) = self.servers.get_mut(index) else { continue };
             match adopted {
-                Ok((alive, probe)) => one.adopted(alive, probe, Instant::now()),
+                Ok((alive, probe, is_open)) => one.adopted(alive, probe, is_open, Instant::now()),
                 Err(error) => one.refused(format!("not adopted: {error}"), Instant::now()),
             }
         }
@@ -421,7 +439,8 @@ pub fn clean(folder: &Path) -> Result<Option<String>, HostError> {
     let is_root = rustix::process::geteuid().is_root();
     let groups = is_root.then(|| Groups::here(&folder.tag())).flatten();
     let network = is_root.then(|| Network::new(&folder.tag(), &crate::fleet::Host::default()));
-    let empty = Fleet { host: crate::fleet::Host::default(), server: Vec::new() };
+    let empty =
+        Fleet { host: crate::fleet::Host::default(), server: Vec::new(), notes: Vec::new() };
     let (_, found) = recover::recover(&folder, groups.as_ref(), network.as_ref(), &empty);
     if let Some(groups) = &groups {
         groups.remove_all();

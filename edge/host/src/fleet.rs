@@ -4,6 +4,7 @@
 //! whether the machine can do it, which is found when it is started.
 
 mod form;
+pub mod sdk;
 mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use lab::measure::Span;
 use serde::{Deserialize, Serialize};
 
 pub use lab::games::query::Query;
+use sdk::Agones;
 pub use units::{Bytes, Cores, Subnet};
 
 /// Servers of one fleet, at most: an address and a user id for each are set aside.
@@ -67,6 +69,9 @@ pub struct Fleet {
     /// The servers, one table for each kind.
     #[serde(default)]
     pub server: Vec<Server>,
+    /// What of an Agones file is not done here, a line each.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 /// What holds for all servers of a fleet.
@@ -116,6 +121,13 @@ impl Wall {
             Self::Files => "files",
             Self::Network => "network",
         }
+    }
+
+    /// The wall of that word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        let all = [Self::Process, Self::Cgroup, Self::Files, Self::Network];
+        all.into_iter().find(|it| it.word() == word)
     }
 }
 
@@ -212,6 +224,9 @@ pub struct Server {
     /// When it is started again.
     #[serde(default)]
     pub restart: Restart,
+    /// It is started when somebody wants one, not before.
+    #[serde(default)]
+    pub on_demand: bool,
     /// Time to end after SIGTERM.
     pub stop_grace: Option<Span>,
     /// What it may use.
@@ -226,6 +241,8 @@ pub struct Server {
     /// The filter of system calls.
     #[serde(default)]
     pub seccomp: Seccomp,
+    /// That it is made for Agones, and what Agones would be told of it.
+    pub agones: Option<Agones>,
 }
 
 /// Which filter of system calls.
@@ -239,17 +256,21 @@ pub enum Seccomp {
     Off,
 }
 
-/// Reads a fleet's file.
+/// Reads a fleet's file, or one of Agones if it ends in `.yaml` or `.yml`; `wall` is what servers of that one
+/// get if it does not say.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(path: &std::path::Path) -> Result<Fleet, FleetError> {
+pub fn read(path: &std::path::Path, wall: Wall) -> Result<Fleet, FleetError> {
     let failed = |error| FleetError::File { path: path.to_owned(), error };
     if std::fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
         let what = format!("{}: a fleet's file has {FILE_BYTES_MAX} bytes at most", path.display());
         return Err(FleetError::Form(what));
     }
-    parse(&std::fs::read_to_string(path).map_err(failed)?).map_err(|error| match error {
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let is_yaml = path.extension().is_some_and(|it| it == "yaml" || it == "yml");
+    let fleet = if is_yaml { crate::agones::parse(&text, wall) } else { parse(&text) };
+    fleet.map_err(|error| match error {
         FleetError::Form(what) => FleetError::Form(format!("{}: {what}", path.display())),
         other => other,
     })
@@ -336,20 +357,24 @@ impl Server {
         if self.ready.ways() > 1 {
             return wrong("ready", "name one of query, port, log and sdk");
         }
-        if self.ready.sdk {
-            return wrong(
-                "ready",
-                "`sdk`: the Agones SDK is not spoken yet: name query, port or log",
-            );
-        }
         if self.ready.query.is_some() && self.port.is_none() {
             return wrong("port", "is missing: the status query is sent there");
         }
         if self.ready.log.as_ref().is_some_and(String::is_empty) {
             return wrong("ready", "`log` is empty: every line would do");
         }
+        if let Some(agones) = &self.agones {
+            agones.check(self.port).map_err(|(key, what)| self.wrong(key, what))?;
+        }
         self.check_port()?;
         self.check_limits()
+    }
+
+    /// What Agones would be told of it, if it is made for Agones: those that say that they are ready by its
+    /// SDK are.
+    #[must_use]
+    pub fn sdk(&self) -> Option<Agones> {
+        self.agones.clone().or_else(|| self.ready.sdk.then(Agones::default))
     }
 
     /// Servers that share a network need ports of their own.
@@ -366,7 +391,9 @@ impl Server {
             return Err(self.wrong("port", format!("{count} ports from {port} on end above 65535")));
         }
         let takes_it = |text: &String| text.contains("{port}");
-        if !self.command.iter().any(takes_it) && !self.env.values().any(takes_it) {
+        // One that speaks the SDK can read its port there.
+        let is_told = self.sdk().is_some();
+        if !is_told && !self.command.iter().any(takes_it) && !self.env.values().any(takes_it) {
             let what = format!(
                 "{count} servers share the machine's network, and nothing tells them apart: write \
                  {{port}} into `command` (each gets the next one from {port} on), or wall = \"network\""

@@ -1,9 +1,10 @@
 //! Runs other people's dedicated game servers, many on one machine, each in its own walls.
 //!
-//! A fleet is described by a file ([`fleet`]). One daemon ([`Daemon`]) starts its servers, each by the
+//! A fleet is described by a file ([`fleet`]), or by one of Agones (`agones`). One daemon ([`Daemon`]) starts its servers, each by the
 //! daemon's own program again ([`become_server`]), which puts up the walls and then becomes the server:
 //! no process stands between the two, and none is left when the daemon dies. What happened to each is in
-//! an [`view::Overview`], which the daemon gives over a socket ([`api`]).
+//! an [`view::Overview`], which the daemon gives over a socket ([`api`]). Servers that are made for Agones meet
+//! its SDK (`sdk`).
 //!
 //! How many of them a machine carries is measured by `lab`, for which [`ramp`] starts and stops them.
 //!
@@ -11,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agones;
 pub mod fleet;
 pub mod view;
 
@@ -32,6 +34,8 @@ mod net;
 mod process;
 #[cfg(target_os = "linux")]
 pub mod ramp;
+#[cfg(target_os = "linux")]
+mod sdk;
 #[cfg(target_os = "linux")]
 mod state;
 

@@ -120,10 +120,8 @@ impl Ramped {
             let is_wanted = wanted.contains(&it.name);
             let word = match (is_wanted, it.state) {
                 (true, State::Stopped) if it.pid.is_none() => "start",
-                (false, State::Starting | State::Ready | State::Allocated | State::Failed) => {
-                    "stop"
-                }
                 (true, _) | (false, State::Stopped) => continue,
+                (false, _) => "stop",
             };
             self.ask("POST", &format!("/v1/servers/{}/{word}", it.name))?;
         }

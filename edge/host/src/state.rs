@@ -43,6 +43,11 @@ pub(crate) struct Record {
     /// The description that it was started from, to be compared.
     pub(crate) description: String,
     pub(crate) restarts: u32,
+    /// Where the SDK listens for it, and what it has said there.
+    #[serde(default)]
+    pub(crate) sdk_ports: Option<(u16, u16)>,
+    #[serde(default)]
+    pub(crate) sdk: Option<crate::sdk::desk::Paper>,
 }
 
 /// A daemon's folder, held.
@@ -185,6 +190,8 @@ mod tests {
             wall: Wall::Cgroup,
             description: "{}".to_owned(),
             restarts: 2,
+            sdk_ports: Some((9_357, 9_358)),
+            sdk: None,
         };
         folder.write(&record).unwrap();
         std::fs::create_dir_all(folder.server("broken")).unwrap();

@@ -4,7 +4,11 @@
 
 use std::fmt::Write as _;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+use crate::fleet::sdk::Counter;
 
 /// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +20,8 @@ pub enum State {
     Ready,
     /// Has been given to somebody.
     Allocated,
+    /// Has set itself aside by the SDK: it is not given away until it says that it is ready.
+    Reserved,
     /// Ended because somebody wanted it, or by itself without a failure.
     Stopped,
     /// Ended or was ended for a failure, or could not be started.
@@ -30,6 +36,7 @@ impl State {
             Self::Starting => "starting",
             Self::Ready => "ready",
             Self::Allocated => "allocated",
+            Self::Reserved => "reserved",
             Self::Stopped => "stopped",
             Self::Failed => "failed",
         }
@@ -69,6 +76,43 @@ pub struct Status {
     pub up_s: Option<u64>,
     /// What happened to it, in words; empty if nothing did.
     pub what: String,
+    /// What it has said by the Agones SDK; `null` if it never did.
+    #[serde(default)]
+    pub sdk: Option<Sdk>,
+}
+
+/// What a server has said by the Agones SDK, and what was said to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sdk {
+    /// Its state in Agones' words.
+    pub state: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Counters.
+    pub counters: BTreeMap<String, Counter>,
+    /// Lists.
+    pub lists: BTreeMap<String, Values>,
+    /// Players, if they are tracked.
+    pub players: Option<Values>,
+    /// Labels, annotations, values and players that are not shown, because there are too many.
+    pub not_shown: u64,
+    /// Times that its calls had to wait.
+    pub waited: u64,
+    /// Connections and watches that were refused.
+    pub refused: u64,
+}
+
+/// A list of a server's, or its players.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Values {
+    /// How many there are.
+    pub count: u64,
+    /// How many there may be.
+    pub capacity: i64,
+    /// The first of them.
+    pub values: Vec<String>,
 }
 
 /// The machine now.
@@ -102,11 +146,12 @@ impl Overview {
         let machine = &self.machine;
         let used = machine.memory_bytes.saturating_sub(machine.memory_available_bytes);
         format!(
-            "{} servers: {} ready, {} allocated, {} starting, {} stopped, {} failed; {players} players; \
-             machine: {} CPUs {} busy, {} of {} memory in use",
+            "{} servers: {} ready, {} allocated, {} reserved, {} starting, {} stopped, {} failed; {players} \
+             players; machine: {} CPUs {} busy, {} of {} memory in use",
             self.servers.len(),
             count(State::Ready),
             count(State::Allocated),
+            count(State::Reserved),
             count(State::Starting),
             count(State::Stopped),
             count(State::Failed),
@@ -207,6 +252,7 @@ mod tests {
             restarts: 0,
             up_s: Some(9),
             what: String::new(),
+            sdk: None,
         };
         let failed = Status {
             name: "b".to_owned(),

@@ -11,8 +11,14 @@ use crate::repository::{File, Tree};
 const PAGE: &str = "docs/limits.md";
 
 /// Where bounds are looked for: what runs in the server. The load generator bounds itself.
-const FOLDERS: &[&str] =
-    &["pure/", "edge/engine/src/", "edge/store/src/", "edge/script/src/", "edge/throng/src/"];
+const FOLDERS: &[&str] = &[
+    "pure/",
+    "edge/engine/src/",
+    "edge/host/src/",
+    "edge/store/src/",
+    "edge/script/src/",
+    "edge/throng/src/",
+];
 
 /// Why a row has no counter; the page says what they mean.
 const REASONS: &[&str] = &["– told", "– kept", "– start"];
@@ -22,6 +28,37 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("edge/engine/src/engine.rs", "MAILBOX_MAX", "mail to a room or worker"),
     ("edge/engine/src/listen.rs", "BACKLOG_MAX", "connections waiting in the kernel"),
     ("edge/engine/src/listen.rs", "IN_USE_MAX", "an address in use at start"),
+    ("edge/host/src/api.rs", "ANSWER_BYTES_MAX", "an answer of the daemon"),
+    ("edge/host/src/api.rs", "CONNECTIONS_MAX", "connections to the control socket"),
+    ("edge/host/src/child/files.rs", "ENTRIES_MAX", "files in `writable`"),
+    ("edge/host/src/daemon.rs", "STARTS_MAX", "servers being started"),
+    ("edge/host/src/daemon/answer.rs", "WAITING_MAX", "who waits for a server"),
+    ("edge/host/src/daemon/one.rs", "MISSES_MAX", "status queries without an answer"),
+    ("edge/host/src/daemon/one.rs", "PAUSE_MAX", "pauses between starts"),
+    ("edge/host/src/daemon/one.rs", "WHAT_BYTES_MAX", "what is said of a server"),
+    ("edge/host/src/daemon/start.rs", "REPORT_BYTES_MAX", "what is said of a server"),
+    ("edge/host/src/fleet.rs", "FILE_BYTES_MAX", "a fleet's file"),
+    ("edge/host/src/fleet.rs", "NAME_CHARS_MAX", "a name, a set of processors"),
+    ("edge/host/src/fleet.rs", "SERVERS_MAX", "servers of a fleet"),
+    ("edge/host/src/fleet/sdk.rs", "KEYS_MAX", "counters, lists and ports"),
+    ("edge/host/src/fleet/sdk.rs", "LABEL_CHARS_MAX", "what a server has written down"),
+    ("edge/host/src/fleet/sdk.rs", "LIST_VALUES_MAX", "counters, lists and ports"),
+    ("edge/host/src/fleet/sdk.rs", "METADATA_MAX", "what a server has written down"),
+    ("edge/host/src/fleet/sdk.rs", "PORTS_MAX", "counters, lists and ports"),
+    ("edge/host/src/fleet/sdk.rs", "VALUE_BYTES_MAX", "what a server has written down"),
+    ("edge/host/src/fleet/units.rs", "CORES_MAX", "a name, a set of processors"),
+    ("edge/host/src/http.rs", "BODY_BYTES_MAX", "connections to the control socket"),
+    ("edge/host/src/logs.rs", "FILE_BYTES_MAX", "output of a server that is kept"),
+    ("edge/host/src/logs.rs", "LINE_BYTES_MAX", "a line in which a text is looked for"),
+    ("edge/host/src/logs.rs", "PIPE_BYTES_MAX", "output while no daemon runs"),
+    ("edge/host/src/sdk/desk/paper.rs", "PAPER_BYTES_MAX", "what a server has written down"),
+    ("edge/host/src/sdk/door.rs", "CONNECTIONS_MAX", "connections of a server to the SDK"),
+    ("edge/host/src/sdk/door.rs", "HEAD_BYTES_MAX", "a request of the SDK"),
+    ("edge/host/src/sdk/door.rs", "PURSE_BYTES_MAX", "what a server may use of the SDK"),
+    ("edge/host/src/sdk/door.rs", "REQUEST_BYTES_MAX", "a request of the SDK"),
+    ("edge/host/src/sdk/door.rs", "STREAMS_MAX", "connections of a server to the SDK"),
+    ("edge/host/src/sdk/door.rs", "WATCHES_MAX", "watches of a server by the SDK"),
+    ("edge/host/src/state.rs", "FOLDER_BYTES_MAX", "a name, a set of processors"),
     ("pure/game/src/pairs.rs", "PAIRS_MAX", "headers, variables and query parameters"),
     ("edge/script/src/convert.rs", "BYTES_MAX", "values, bytes and keys"),
     ("edge/script/src/convert.rs", "LIST_INDEX_MAX", "values, bytes and keys"),
@@ -193,6 +230,9 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("pure/reactor/src/datagrams.rs", "BUNDLE_MAX", "the rest is sent with the next piece"),
     ("pure/reactor/src/datagrams.rs", "KEPT_BYTES_MAX", "a buffer kept to be used again"),
     ("edge/engine/src/datagram/xdp.rs", "PACKET_BYTES_MAX", "larger ones are refused at the start"),
+    ("edge/host/src/child.rs", "SPEC_BYTES_MAX", "between the daemon and its own process"),
+    ("edge/host/src/process.rs", "PROCESSES_MAX", "the rest is looked at in the next round"),
+    ("edge/host/src/groups.rs", "REMOVALS_MAX", "tries to remove a group that is ending"),
     ("edge/engine/src/poll.rs", "ACCEPTS_PER_TURN_MAX", "the rest is taken in the next turn"),
     ("edge/engine/src/poll.rs", "SLICES_MAX", "the rest is sent in the next turn"),
     (

@@ -9,10 +9,19 @@ use super::{Daemon, FRESH};
 use crate::api::{Question, Wish};
 use crate::http::Told;
 use crate::logs;
+use crate::sdk::desk::Metadata;
 use crate::view::{Machine, Overview, State};
 
 /// A server that was given away, if one was, and the answer.
 type Given = (Option<usize>, Told);
+
+/// Somebody who waits for a server.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    name: Option<String>,
+    metadata: Metadata,
+    reply: SyncSender<Told>,
+}
 
 /// Who may wait for a server to become ready, at one time.
 const WAITING_MAX: usize = 64;
@@ -33,7 +42,9 @@ impl Daemon {
                 self.end(now);
                 Told::json(200, &serde_json::json!({ "stopping": self.servers.len() }))
             }
-            Wish::Allocate { name } => return self.allocate(name, reply, now),
+            Wish::Allocate { name, metadata } => {
+                return self.allocate(Waiting { name, metadata, reply }, now);
+            }
         };
         // Who has gone does not want it any more.
         let _ = reply.try_send(told);
@@ -123,18 +134,14 @@ impl Daemon {
     }
 
     /// Gives a server away, now or as soon as one is ready.
-    fn allocate(&mut self, name: Option<String>, reply: SyncSender<Told>, now: Instant) {
-        let told = match self.give(name.as_deref(), now) {
-            Some(given) => return self.hand_over(given, &reply),
-            None if self.waiting.len() >= WAITING_MAX => {
-                Told::error(503, &format!("{WAITING_MAX} wait for a server already"))
-            }
-            None => {
-                self.waiting.push((name, reply));
-                return;
-            }
-        };
-        let _ = reply.try_send(told);
+    fn allocate(&mut self, waiting: Waiting, now: Instant) {
+        if self.waiting.len() >= WAITING_MAX {
+            let what = format!("{WAITING_MAX} wait for a server already");
+            let _ = waiting.reply.try_send(Told::error(503, &what));
+            return;
+        }
+        self.waiting.push(waiting);
+        self.serve_waiting(now);
     }
 
     /// Answers; a server that nobody takes any more is ready again.
@@ -149,22 +156,38 @@ impl Daemon {
     }
 
     /// A server that is ready, the first by name of its table; or why there will be none. `None` if one
-    /// may become ready.
-    fn give(&mut self, name: Option<&str>, now: Instant) -> Option<Given> {
+    /// may become ready: one that is being started and that nobody before has been promised (`promised`),
+    /// or one that is started for it now.
+    fn give(
+        &mut self,
+        name: Option<&str>,
+        metadata: &Metadata,
+        promised: &mut Vec<usize>,
+        now: Instant,
+    ) -> Option<Given> {
         let is_meant = |one: &super::One| {
             name.is_none_or(|name| one.plan.name == name || one.plan.server.name == name)
         };
-        let ready = self.servers.iter_mut().position(|it| is_meant(it) && it.allocate());
+        let ready = self.servers.iter_mut().position(|it| is_meant(it) && it.allocate(metadata));
         if let Some(index) = ready {
             self.remember(index);
             let one = self.servers.get(index)?;
             return Some((Some(index), Told::json(200, &one.status(now))));
         }
-        let mut meant = self.servers.iter().filter(|it| is_meant(it)).peekable();
-        if meant.peek().is_none() {
+        if !self.servers.iter().any(is_meant) {
             return Some((None, self.unknown(name.unwrap_or_default())));
         }
-        if meant.any(|it| it.state() == State::Starting) {
+        let is_starting = |one: &super::One| is_meant(one) && one.state() == State::Starting;
+        let mut starting = (0..).zip(&self.servers).filter(|(_, it)| is_starting(it));
+        let mut next = starting.by_ref().map(|it| it.0).find(|it| !promised.contains(it));
+        if next.is_none() && !self.is_ending {
+            next = self.servers.iter().position(|it| is_meant(it) && it.is_spare());
+            if let Some(one) = next.and_then(|index| self.servers.get_mut(index)) {
+                one.start_again(now);
+            }
+        }
+        promised.extend(next);
+        if next.is_some() || self.servers.iter().any(is_starting) {
             return None;
         }
         let what = "no server is ready, and none is being started";
@@ -172,12 +195,12 @@ impl Daemon {
     }
 
     /// Serves who waits, in order.
-    pub(super) fn serve_waiting(&mut self) {
-        let now = Instant::now();
-        for (name, reply) in std::mem::take(&mut self.waiting) {
-            match self.give(name.as_deref(), now) {
-                Some(given) => self.hand_over(given, &reply),
-                None => self.waiting.push((name, reply)),
+    pub(super) fn serve_waiting(&mut self, now: Instant) {
+        let mut promised = Vec::new();
+        for it in std::mem::take(&mut self.waiting) {
+            match self.give(it.name.as_deref(), &it.metadata, &mut promised, now) {
+                Some(given) => self.hand_over(given, &it.reply),
+                None => self.waiting.push(it),
             }
         }
     }

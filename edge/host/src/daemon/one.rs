@@ -5,26 +5,32 @@
 //! a status. It never waits.
 //!
 //! ```text
-//! Due ─▶ Starting ─▶ Ready ─▶ Allocated
+//! Due ─▶ Starting ─▶ Ready ⇄ Allocated, Reserved
 //!  ▲        │          │          │
 //!  │        └──────────┴──────────┴─▶ Stopping ─▶ Stopped
 //!  └───────────── Failed ◀─────────────┘ (or at once, if it ends by itself)
 //! ```
 
+mod sdk;
+
 use std::net::UdpSocket;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use lab::games::query::{ANSWER_BYTES_MAX, Info, Step, ask, take};
 use rustix::process::Signal;
 
+use super::Event;
 use super::plan::Plan;
 use super::start::Alive;
 use crate::fleet::{Ready, Restart, Wall};
 use crate::groups::{Groups, Used};
 use crate::logs::Noticed;
 use crate::process::{self, Identity};
+use crate::sdk::desk::{Desk, Metadata, Word};
 use crate::state::Record;
 use crate::view::{State, Status};
 
@@ -53,11 +59,24 @@ enum Phase {
     Starting(Instant),
     Ready,
     Allocated,
-    /// Told to end; killed at this moment. Whether that is what somebody wanted, not a failure.
-    Stopping(Instant, bool),
+    /// Set aside by itself, and ready again at this moment, if it said one.
+    Reserved(Option<Instant>),
+    /// Told to end; killed at this moment.
+    Stopping(Instant, End),
     Stopped,
     /// Started again at this moment, if at all.
     Failed(Option<Instant>),
+}
+
+/// Why a server is told to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Somebody wants it.
+    Wanted,
+    /// It is no use any more.
+    Failure,
+    /// It wants it itself, by the SDK.
+    Shutdown,
 }
 
 /// A status query that goes on.
@@ -109,15 +128,33 @@ pub(super) struct One {
     info: Option<Info>,
     rates: Rates,
     used: Used,
+    /// Its side of the SDK, where that listens, and how it is used (`sdk`).
+    pub(super) desk: Arc<Desk>,
+    doors: Option<(u16, u16)>,
+    has_said_ready: bool,
+    shutdowns: u32,
+    kept: (Instant, u64),
 }
 
 impl One {
-    pub(super) fn new(plan: Plan, record: Option<Record>) -> Self {
+    pub(super) fn new(
+        index: usize,
+        plan: Plan,
+        record: Option<Record>,
+        events: &Sender<Event>,
+    ) -> Self {
         let now = Instant::now();
+        let waits = plan.server.on_demand && record.is_none();
+        let desk = Desk::new(index, plan.server.sdk().unwrap_or_default(), events.clone());
         Self {
+            desk: Arc::new(desk),
+            doors: record.as_ref().and_then(|it| it.sdk_ports),
+            has_said_ready: false,
+            shutdowns: 0,
+            kept: (now, 0),
             plan,
             round: 0,
-            phase: Phase::Due(now),
+            phase: if waits { Phase::Stopped } else { Phase::Due(now) },
             alive: None,
             restarts: record.as_ref().map_or(0, |it| it.restarts),
             adopting: record,
@@ -143,14 +180,21 @@ impl One {
     }
 
     /// It goes on.
-    pub(super) fn adopted(&mut self, alive: Alive, probe: Option<UdpSocket>, now: Instant) {
-        let Some(record) = self.adopting.take() else { return };
+    pub(super) fn adopted(
+        &mut self,
+        alive: Alive,
+        probe: Option<UdpSocket>,
+        is_open: bool,
+        now: Instant,
+    ) {
+        let Some(mut record) = self.adopting.take() else { return };
         self.alive = Some(alive);
         (self.has_begun, self.has_run) = (true, true);
         self.set_probe(probe, now);
         self.phase = match record.state {
             State::Ready => Phase::Ready,
             State::Allocated => Phase::Allocated,
+            State::Reserved => Phase::Reserved(None),
             State::Starting | State::Stopped | State::Failed => {
                 Phase::Starting(now + self.patience())
             }
@@ -158,7 +202,11 @@ impl One {
         let is_same = record.description == self.plan.description();
         let more =
             if is_same { "" } else { "; described otherwise now: stop and start it to change it" };
-        self.what = format!("adopted from an earlier daemon{more}");
+        let sdk = if is_open { "" } else { "; its SDK ports are taken, so that it is not heard" };
+        self.what = format!("adopted from an earlier daemon{more}{sdk}");
+        self.desk.resume(self.round, self.who(), record.sdk.take());
+        self.desk.run(now);
+        self.tell_desk();
     }
 
     fn patience(&self) -> Duration {
@@ -171,9 +219,10 @@ impl One {
             Phase::Due(_) | Phase::Starting(_) => State::Starting,
             Phase::Ready => State::Ready,
             Phase::Allocated => State::Allocated,
+            Phase::Reserved(_) => State::Reserved,
             // Until it has ended it is what it was, and `what` says that it is being stopped.
-            Phase::Stopping(_, true) => State::Stopped,
-            Phase::Stopping(_, false) | Phase::Failed(_) => State::Failed,
+            Phase::Stopping(_, End::Wanted | End::Shutdown) => State::Stopped,
+            Phase::Stopping(_, End::Failure) | Phase::Failed(_) => State::Failed,
             Phase::Stopped => State::Stopped,
         }
     }
@@ -189,6 +238,8 @@ impl One {
             wall: self.plan.server.wall,
             description: self.plan.description(),
             restarts: self.restarts,
+            sdk_ports: self.doors,
+            sdk: self.desk.paper(),
         }
     }
 
@@ -242,6 +293,8 @@ impl One {
         (self.alive, self.probe, self.info) = (None, None, None);
         (self.rates, self.used) = (Rates::default(), Used::default());
         self.limits_hit.clear();
+        (self.doors, self.has_said_ready) = (None, false);
+        self.desk.begin(self.round, self.who());
     }
 
     /// Its process is there.
@@ -255,8 +308,10 @@ impl One {
     }
 
     /// Its program has begun.
-    pub(super) fn started(&mut self, probe: Option<UdpSocket>, now: Instant) {
+    pub(super) fn started(&mut self, probe: Option<UdpSocket>, doors: (u16, u16), now: Instant) {
         self.has_begun = true;
+        self.doors = Some(doors);
+        self.desk.run(now);
         self.set_probe(probe, now);
     }
 
@@ -275,7 +330,7 @@ impl One {
     /// It could not be started.
     pub(super) fn refused(&mut self, error: String, now: Instant) {
         (self.adopting, self.alive) = (None, None);
-        if matches!(self.phase, Phase::Stopping(_, true)) {
+        if matches!(self.phase, Phase::Stopping(_, End::Wanted)) {
             self.phase = Phase::Stopped;
             return;
         }
@@ -295,13 +350,17 @@ impl One {
         self.count(used);
         (self.alive, self.probe, self.info) = (None, None, None);
         self.rates = Rates::default();
-        if let Phase::Stopping(_, is_wanted) = self.phase {
-            if is_wanted {
-                self.phase = Phase::Stopped;
-                self.what = String::from(self.hits().trim_start_matches("; "));
-            } else {
-                let what = std::mem::take(&mut self.what);
-                self.failed(what, now);
+        if let Phase::Stopping(_, end) = self.phase {
+            match end {
+                End::Wanted => {
+                    self.phase = Phase::Stopped;
+                    self.what = String::from(self.hits().trim_start_matches("; "));
+                }
+                End::Shutdown => self.has_shut_down(now),
+                End::Failure => {
+                    let what = std::mem::take(&mut self.what);
+                    self.failed(what, now);
+                }
             }
             return;
         }
@@ -313,7 +372,7 @@ impl One {
         };
         let what = format!("{what}{}", self.hits());
         let is_well = status.is_some_and(|it| it.success());
-        if is_well && self.plan.server.restart != Restart::Always {
+        if is_well && (self.plan.server.restart != Restart::Always || self.plan.server.on_demand) {
             self.phase = Phase::Stopped;
             self.what = what;
         } else {
@@ -348,8 +407,8 @@ impl One {
             Phase::Due(_) | Phase::Failed(_) if self.alive.is_none() => {
                 self.phase = Phase::Stopped;
             }
-            Phase::Stopped | Phase::Stopping(_, true) => {}
-            _ => self.end(true, now),
+            Phase::Stopped | Phase::Stopping(_, End::Wanted) => {}
+            _ => self.end(End::Wanted, now),
         }
     }
 
@@ -363,11 +422,17 @@ impl One {
         is_down
     }
 
-    /// Gives it away. Whether it was ready.
-    pub(super) fn allocate(&mut self) -> bool {
+    /// Whether it is started when somebody wants one.
+    pub(super) fn is_spare(&self) -> bool {
+        self.plan.server.on_demand && matches!(self.phase, Phase::Stopped)
+    }
+
+    /// Gives it away, with what is to be told to it. Whether it was ready.
+    pub(super) fn allocate(&mut self, metadata: &Metadata) -> bool {
         let is_ready = self.phase == Phase::Ready;
         if is_ready {
             self.phase = Phase::Allocated;
+            self.desk.allocated(sdk::unix_s(), metadata);
         }
         is_ready
     }
@@ -376,12 +441,14 @@ impl One {
     pub(super) fn take_back(&mut self) {
         if self.phase == Phase::Allocated {
             self.phase = Phase::Ready;
+            self.tell_desk();
         }
     }
 
-    fn end(&mut self, is_wanted: bool, now: Instant) {
+    fn end(&mut self, end: End, now: Instant) {
         let grace = self.plan.server.stop_grace.map_or(STOP_GRACE, |it| it.0);
-        self.phase = Phase::Stopping(now + grace, is_wanted);
+        self.phase = Phase::Stopping(now + grace, end);
+        self.tell_desk();
         let Some(alive) = &self.alive else { return };
         // The first process of its own process ids is not sent what it does not handle; what SIGTERM does
         // to others then is done here.
@@ -396,9 +463,9 @@ impl One {
     /// Ends it for a failure.
     fn give_up(&mut self, what: String, now: Instant) {
         self.what = what;
-        self.end(false, now);
+        self.end(End::Failure, now);
         // It is not to be trusted with an end in good order.
-        self.phase = Phase::Stopping(now, false);
+        self.phase = Phase::Stopping(now, End::Failure);
     }
 
     /// Looks at what is due.
@@ -414,7 +481,8 @@ impl One {
                     self.give_up(what, now);
                 }
             }
-            Phase::Ready | Phase::Allocated => {
+            Phase::Reserved(Some(end)) if now >= end => self.phase = Phase::Ready,
+            Phase::Ready | Phase::Allocated | Phase::Reserved(_) => {
                 self.query(now, ASK_READY);
                 let hung = self.probe.as_ref().filter(|it| it.has_answered);
                 if hung.is_some_and(|it| it.misses >= MISSES_MAX) {
@@ -439,6 +507,11 @@ impl One {
             | Phase::Stopped
             | Phase::Failed(_) => {}
         }
+        if let Some(what) = self.unhealthy(now) {
+            self.desk.set_word(Word::Unhealthy);
+            self.give_up(what, now);
+        }
+        self.tell_desk();
     }
 
     fn is_up(&self) -> bool {
@@ -449,8 +522,7 @@ impl One {
             Ready { query: Some(_), .. } => self.info.is_some(),
             Ready { log: Some(_), .. } => self.has_shown_text,
             Ready { port: Some(port), .. } => is_bound(*port),
-            // Nobody speaks the SDK here yet: see `fleet`.
-            Ready { sdk: true, .. } => false,
+            Ready { sdk: true, .. } => self.has_said_ready,
             _ => self.plan.port.is_none_or(is_bound),
         }
     }
@@ -573,15 +645,19 @@ impl One {
                 let seconds = at.saturating_duration_since(now).as_secs_f64();
                 what = format!("{what}; is started again in {seconds:.0} s");
             }
-            Phase::Stopping(_, true) => what = String::from("is being stopped"),
+            Phase::Stopping(_, End::Wanted) => what = String::from("is being stopped"),
+            Phase::Stopping(_, End::Shutdown) => what = String::from("ends by its own Shutdown()"),
             Phase::Due(_)
             | Phase::Starting(_)
             | Phase::Ready
             | Phase::Allocated
-            | Phase::Stopping(_, false)
+            | Phase::Reserved(_)
+            | Phase::Stopping(_, End::Failure)
             | Phase::Stopped
             | Phase::Failed(None) => {}
         }
+        let players = self.info.map(|it| (it.players, it.players_max));
+        let players = players.or_else(|| self.desk.players());
         Status {
             name: self.plan.name.clone(),
             fleet: self.plan.server.name.clone(),
@@ -589,8 +665,8 @@ impl One {
             wall: self.plan.server.wall.word().to_owned(),
             address: self.plan.place_text(),
             pid: self.alive.as_ref().map(|it| it.identity.pid),
-            players: self.info.map(|it| it.players),
-            players_max: self.info.map(|it| it.players_max),
+            players: players.map(|it| it.0),
+            players_max: players.map(|it| it.1),
             cpu_percent: self.rates.cpu_percent,
             runqueue_wait_ms_per_s: self.rates.wait_ms_per_s,
             memory_bytes: self.rates.memory,
@@ -598,6 +674,7 @@ impl One {
             restarts: self.restarts,
             up_s: is_there.then(|| now.duration_since(self.since).as_secs()),
             what: what.trim_start_matches("; ").to_owned(),
+            sdk: self.desk.view(),
         }
     }
 }

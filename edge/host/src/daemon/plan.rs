@@ -27,6 +27,8 @@ pub(super) struct Plan {
     pub(super) slot: u32,
     pub(super) server: Server,
     pub(super) port: Option<u16>,
+    /// Its ports as the SDK names them.
+    pub(super) ports: Vec<(String, u16)>,
     /// Its own, behind a wall of network.
     pub(super) address: Option<Ipv4Addr>,
 }
@@ -39,8 +41,14 @@ pub(super) fn plans(fleet: &Fleet) -> Vec<Plan> {
             let mut server = server.clone();
             server.limits.pids.get_or_insert(PIDS);
             let shift = if server.wall == Wall::Network { 0 } else { number - 1 };
-            let port = server.port.map(|port| port + u16::try_from(shift).unwrap_or(0));
-            all.push(Plan { name, number, slot: 0, server, port, address: None });
+            let shifted = |port: u16| port.saturating_add(u16::try_from(shift).unwrap_or(0));
+            let port = server.port.map(shifted);
+            let named = server.agones.iter().flat_map(|it| &it.ports);
+            let mut ports: Vec<_> = named.map(|it| (it.name.clone(), shifted(it.port))).collect();
+            if ports.is_empty() {
+                ports.extend(port.map(|port| ("default".to_owned(), port)));
+            }
+            all.push(Plan { name, number, slot: 0, server, port, ports, address: None });
         }
     }
     all
@@ -89,6 +97,7 @@ impl Plan {
         hidden: &Path,
         user: Option<u32>,
         groups: Vec<PathBuf>,
+        doors: (u16, u16),
     ) -> Spec {
         let (server, home) = (&self.server, self.home(folder));
         let mut env = vec![
@@ -98,6 +107,10 @@ impl Plan {
             ("LANG".to_owned(), "C.UTF-8".to_owned()),
         ];
         env.extend(server.env.iter().map(|(name, value)| (name.clone(), self.fill(value))));
+        // Last, and so always: there is no other place where the SDK is. Source: Agones 1.61, SDK ports.
+        for (name, port) in [("AGONES_SDK_GRPC_PORT", doors.0), ("AGONES_SDK_HTTP_PORT", doors.1)] {
+            env.push((name.to_owned(), port.to_string()));
+        }
         let files = (server.wall >= Wall::Files).then(|| Files {
             folder: folder.to_owned(),
             bytes: server.limits.disk.map_or(DISK_BYTES, |it| it.0),
@@ -140,11 +153,14 @@ mod tests {
         for (slot, plan) in (0..).zip(&mut plans) {
             plan.place(slot, &fleet);
         }
-        let spec = plans[1].spec(Path::new("/f"), Path::new("/d"), None, Vec::new());
+        let doors = (9_357, 9_358);
+        let spec = plans[1].spec(Path::new("/f"), Path::new("/d"), None, Vec::new(), doors);
         assert_eq!(spec.argv, ["x", "--port=7001", "a-2 2"]);
         assert!(spec.env.contains(&("AT".to_owned(), "127.0.0.1".to_owned())));
         assert_eq!((spec.processes, spec.dir.to_str().unwrap()), (Some(512), "/f/home"));
-        let spec = plans[2].spec(Path::new("/f"), Path::new("/d"), Some(1), vec!["/g".into()]);
+        assert!(spec.env.contains(&("AGONES_SDK_HTTP_PORT".to_owned(), "9358".to_owned())));
+        let spec =
+            plans[2].spec(Path::new("/f"), Path::new("/d"), Some(1), vec!["/g".into()], doors);
         assert_eq!((&*spec.argv, spec.processes), (&["y".to_owned(), "9".to_owned()][..], None));
         assert_eq!(spec.dir.to_str().unwrap(), "/run/home");
         assert_eq!(plans[2].place_text().unwrap(), "10.213.0.4:9");

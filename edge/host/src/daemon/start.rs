@@ -29,6 +29,8 @@ use crate::groups::Groups;
 use crate::logs::{self, Reader};
 use crate::net::Network;
 use crate::process::{self, Identity};
+use crate::sdk::desk::Desk;
+use crate::sdk::{Listeners, Open, Sdk};
 
 /// Stack of a server's threads.
 pub(super) const STACK_BYTES: usize = 256 << 10;
@@ -50,6 +52,18 @@ pub(super) struct Order {
     pub(super) network: Option<Network>,
     pub(super) child: Vec<OsString>,
     pub(super) events: Sender<Event>,
+    pub(super) sdk: Sdk,
+    pub(super) desk: Arc<Desk>,
+    /// Where the SDK is to listen for it; 0 is any free port.
+    pub(super) doors: (u16, u16),
+}
+
+/// A server that has begun.
+struct Begun {
+    child: Child,
+    namespace: Option<Namespace>,
+    open: Open,
+    doors: (u16, u16),
 }
 
 /// A process that can be signalled, and is never mistaken for another one.
@@ -91,12 +105,13 @@ pub(super) fn run(order: &Order) {
             order.sweep();
             tell(Event::Refused { index, round, error });
         }
-        Ok((mut child, namespace)) => {
+        Ok(Begun { mut child, namespace, open, doors }) => {
             let probe = order.probe(namespace.as_ref()).ok();
             drop(namespace);
-            tell(Event::Started { index, round, probe });
+            tell(Event::Started { index, round, probe, doors });
             let status = order.wait(&mut child);
             let used = order.groups.as_ref().map(|it| it.used(&order.plan.name));
+            drop(open);
             order.sweep();
             tell(Event::Exited { index, round, status, used: used.unwrap_or_default() });
         }
@@ -104,7 +119,11 @@ pub(super) fn run(order: &Order) {
 }
 
 /// Goes on with a server that an earlier daemon started. A thread waits for its end.
-pub(super) fn adopt(order: Order, identity: Identity) -> io::Result<(Alive, Option<UdpSocket>)> {
+/// Whether the SDK is where the server knows it to be is told with it.
+pub(super) fn adopt(
+    order: Order,
+    identity: Identity,
+) -> io::Result<(Alive, Option<UdpSocket>, bool)> {
     let alive = Alive::of(identity.pid)?;
     if alive.identity != identity {
         return Err(io::ErrorKind::NotFound.into());
@@ -116,6 +135,9 @@ pub(super) fn adopt(order: Order, identity: Identity) -> io::Result<(Alive, Opti
         None => None,
     };
     let probe = order.probe(namespace.as_ref()).ok();
+    // A server that does not speak it can go on without.
+    let open = order.open(namespace.as_ref()).ok();
+    let is_open = open.is_some();
     let handle = Arc::clone(&alive.handle);
     let builder = std::thread::Builder::new().name(format!("s {}", order.plan.name));
     builder.stack_size(STACK_BYTES).spawn(move || {
@@ -126,15 +148,16 @@ pub(super) fn adopt(order: Order, identity: Identity) -> io::Result<(Alive, Opti
             let _ = kill_process_group(pid, Signal::KILL);
         }
         let used = order.groups.as_ref().map(|it| it.used(&order.plan.name));
+        drop(open);
         order.sweep();
         let (index, round, used) = (order.index, order.round, used.unwrap_or_default());
         let _ = order.events.send(Event::Exited { index, round, status: None, used });
     })?;
-    Ok((alive, probe))
+    Ok((alive, probe, is_open))
 }
 
 impl Order {
-    fn start(&self) -> Result<(Child, Option<Namespace>), String> {
+    fn start(&self) -> Result<Begun, String> {
         let said = |what: &str| {
             let what = what.to_owned();
             move |error: io::Error| format!("{what}: {error}")
@@ -159,7 +182,8 @@ impl Order {
             }
             _ => None,
         };
-        let spec = self.plan.spec(&self.folder, &self.hidden, self.user, groups);
+        let (open, doors) = self.open(namespace.as_ref()).map_err(said("the SDK's ports"))?;
+        let spec = self.plan.spec(&self.folder, &self.hidden, self.user, groups, doors);
         let spec = serde_json::to_vec(&spec).map_err(|error| error.to_string())?;
         let mut child = self.spawn(namespace.as_ref())?;
         let report = self.begin(&mut child, &spec);
@@ -176,7 +200,23 @@ impl Order {
             }
         }
         self.copy_output().map_err(said("its output"))?;
-        Ok((child, namespace))
+        Ok(Begun { child, namespace, open, doors })
+    }
+
+    /// Has the SDK listen in the server's network. Where others are in it, too, only the server's user may
+    /// come; without root they all are of one.
+    fn open(&self, namespace: Option<&Namespace>) -> io::Result<(Open, (u16, u16))> {
+        let (grpc, http) = self.doors;
+        let listeners = match namespace {
+            Some(namespace) => {
+                namespace.within(|| Listeners::open(grpc, http)).map_err(io::Error::other)?
+            }
+            None => Listeners::open(grpc, http),
+        }?;
+        let doors = listeners.ports()?;
+        let user = self.user.filter(|_| namespace.is_none());
+        let desk = Arc::clone(&self.desk);
+        Ok((self.sdk.open(self.index, self.round, desk, user, listeners), doors))
     }
 
     /// Its folder, closed to others; and of a server that shares the machine's files the home in it.

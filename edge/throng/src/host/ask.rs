@@ -1,5 +1,6 @@
 //! The commands that ask a daemon: ps, top, logs, stop, start, allocate.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -35,7 +36,10 @@ pub(super) fn run(name: &str, matches: &ArgMatches) -> anyhow::Result<u8> {
             let target = format!("/v1/servers/{}/start", path_of(word())?);
             ask(&folder, "POST", &target, b"")?;
         }
-        "allocate" => allocate(&folder, word(), matches.get_flag("json"))?,
+        "allocate" => {
+            let body = wanted(matches, word())?;
+            allocate(&folder, &body, matches.get_flag("json"))?;
+        }
         other => anyhow::bail!("there is no `throng host {other}`"),
     }
     Ok(0)
@@ -123,11 +127,23 @@ fn stop_all(folder: &Path) -> anyhow::Result<()> {
     anyhow::bail!("the daemon has not ended within {} s", STOP_PATIENCE.as_secs())
 }
 
-fn allocate(folder: &Path, name: Option<&str>, is_json: bool) -> anyhow::Result<()> {
-    let body = match name {
-        Some(name) => serde_json::json!({ "server": name }).to_string(),
-        None => String::new(),
+/// What is asked for.
+fn wanted(matches: &ArgMatches, name: Option<&str>) -> anyhow::Result<String> {
+    let pairs = |flag: &str| {
+        let mut all = BTreeMap::new();
+        for text in matches.get_many::<String>(flag).into_iter().flatten() {
+            let (key, value) =
+                text.split_once('=').with_context(|| format!("--{flag} KEY=VALUE"))?;
+            all.insert(key, value);
+        }
+        anyhow::Ok(all)
     };
+    let (labels, annotations) = (pairs("label")?, pairs("annotation")?);
+    let body = serde_json::json!({ "server": name, "labels": labels, "annotations": annotations });
+    Ok(body.to_string())
+}
+
+fn allocate(folder: &Path, body: &str, is_json: bool) -> anyhow::Result<()> {
     let body = ask(folder, "POST", "/v1/allocate", body.as_bytes())?;
     let status: Status =
         serde_json::from_slice(&body).context("the daemon is of another version")?;

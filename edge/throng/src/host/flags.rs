@@ -13,7 +13,9 @@ const EXAMPLES: &str = r#"A fleet is a file:
              "+map", "oa_dm1"]
   port = 27960                 # both insist on it: the wall gives each an address of its own
   wall = "network"
-  ready = { query = "quake3" } # or { port = 27960 }, { log = "a text" }
+  ready = { query = "quake3" } # or { port = 27960 }, { log = "a text" }, { sdk = true }
+
+A GameServer or Fleet of Agones is one, too: throng host run gameserver.yaml; every server finds the Agones SDK.
 
 Walls, each with those before it:
   process   its own user, no capabilities, a filter of system calls (without root: your user)
@@ -54,6 +56,9 @@ pub fn command() -> Command {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
     let name = |help: &'static str| Arg::new("name").value_name("NAME").help(help);
+    let pairs = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("KEY=VALUE").action(ArgAction::Append).help(help)
+    };
     let json = || flag("json", "As JSON, what the HTTP API gives");
     Command::new("host")
         .about("Run dedicated game servers, many on one machine, each in its own walls (Linux)")
@@ -97,6 +102,8 @@ pub fn command() -> Command {
             Command::new("allocate")
                 .about("Give away a server that is ready; waits while one is being started")
                 .arg(name("The server, or its table in the file; else any"))
+                .arg(pairs("label", "A label that it is told by the SDK; may be repeated"))
+                .arg(pairs("annotation", "An annotation, likewise"))
                 .arg(json()),
         )
         .subcommand(
@@ -127,7 +134,7 @@ fn run() -> Command {
                 .value_name("FLEET.toml")
                 .required(true)
                 .value_parser(value_parser!(PathBuf))
-                .help("The servers"),
+                .help("The servers; or .yaml, a GameServer or Fleet of Agones"),
         )
         .arg(
             Arg::new("keep")

@@ -210,7 +210,7 @@ fn code(result: &RampResult, interrupt: &Interrupt) -> u8 {
 
 fn asked(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<(Plan, Chosen)> {
     let path: &PathBuf = matches.get_one("fleet").context("no FLEET.toml")?;
-    let fleet = host::fleet::read(path)?;
+    let fleet = super::run::read(path)?;
     let number = |name: &str| matches.get_one::<u32>(name).copied();
     let word = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let most = number("most").unwrap_or(256);

@@ -1,10 +1,11 @@
 //! `throng host run` and `clean`: the daemon itself.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::ArgMatches;
+use host::fleet::{Fleet, FleetError, Wall};
 use host::{Daemon, Options};
 
 use super::CHILD;
@@ -21,10 +22,16 @@ pub(super) fn folder(matches: &ArgMatches) -> PathBuf {
     matches.get_one("folder").cloned().unwrap_or_else(|| host::FOLDER.into())
 }
 
+/// A fleet's file. Servers of one of Agones get as much of a wall as there is to be had.
+pub(super) fn read(path: &Path) -> Result<Fleet, FleetError> {
+    let is_root = rustix::process::geteuid().is_root();
+    host::fleet::read(path, if is_root { Wall::Network } else { Wall::Process })
+}
+
 /// Runs a fleet.
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let path: &PathBuf = matches.get_one("fleet").context("no FLEET.toml")?;
-    let fleet = match host::fleet::read(path) {
+    let fleet = match read(path) {
         Ok(fleet) => fleet,
         Err(error) => {
             complain(&error);
@@ -34,11 +41,16 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let signals = StopSignals::catch()?;
     // A refusal leaves what held before, which does for some servers.
     let _ = engine::raise_file_limit();
+    let notes = fleet.notes.clone();
     let child = std::iter::once("/proc/self/exe").chain(CHILD).map(Into::into).collect();
     let keeps = matches.get_flag("keep");
     let daemon = Daemon::new(Options { fleet, folder: folder(matches), child, keeps })?;
     if let Some(found) = daemon.found() {
         say(&found);
+    }
+    if !notes.is_empty() {
+        say("of this file is not done here, or not as in Kubernetes:");
+        notes.iter().for_each(|it| say(&format!("  {it}")));
     }
     say(&format!("{} servers; control socket in {}", daemon.count(), daemon.folder().display()));
     if let Some(api) = daemon.api() {

@@ -5,6 +5,7 @@
 
 mod faults;
 mod ramp;
+mod sdk;
 mod server;
 mod spy;
 mod traces;
@@ -49,9 +50,14 @@ impl Fleet {
     }
 
     fn run_with(name: &str, text: &str, flags: &[&str]) -> Self {
+        Self::run_as("toml", name, text, flags)
+    }
+
+    /// With a file whose name ends so.
+    fn run_as(kind: &str, name: &str, text: &str, flags: &[&str]) -> Self {
         let own = format!("throng-it-host-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(&own);
-        let file = std::env::temp_dir().join(format!("{own}.toml"));
+        let file = std::env::temp_dir().join(format!("{own}.{kind}"));
         std::fs::write(&file, text.replace("SERVER", &server::command())).unwrap();
         let (child, out) = Self::start(&folder, &file, flags);
         Self { folder, file, child, out, said: Vec::new() }

@@ -61,18 +61,19 @@ fn be_a_server() {
         ["forks", most] => forks(most.parse().unwrap()),
         ["disk"] => disk(),
         ["floods"] => floods(),
+        ["sdk", ref what @ ..] => super::sdk::serve(what),
         ["spy", ref what @ ..] => super::spy::look(what),
         ref other => panic!("{other:?}"),
     }
 }
 
-fn say(line: &str) {
+pub(super) fn say(line: &str) {
     println!("\n{line}");
     std::io::stdout().flush().unwrap();
 }
 
 /// Waits to be killed.
-fn stay() -> ! {
+pub(super) fn stay() -> ! {
     loop {
         std::thread::park();
     }
