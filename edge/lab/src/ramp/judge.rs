@@ -161,6 +161,10 @@ pub(super) mod tests {
         let all = made_up(vec![control, bad, step(2, 1, 10, 0)]);
         let found = result(&gate("lateness_p99 <= 10%"), &all);
         assert_eq!((found.servers, found.fails_at), (2, None));
+        let mut all = all;
+        all.steps.truncate(2);
+        // The repeats try it again.
+        assert_eq!((all.levels(), all.tried()), (vec![], vec![2]));
         assert_eq!(result(&gate("lateness_p99 <= 10%"), &made_up(vec![])).servers, 0);
     }
 

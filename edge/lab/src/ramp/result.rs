@@ -256,4 +256,13 @@ impl RampResult {
         all.dedup();
         all
     }
+
+    /// The numbers of servers that were measured at all, those whose steps were all discarded too.
+    pub(super) fn tried(&self) -> Vec<u32> {
+        let steps = self.steps.iter().filter(|it| it.role == Role::Step);
+        let mut all: Vec<u32> = steps.map(|it| it.servers).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
 }
