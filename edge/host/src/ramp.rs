@@ -16,7 +16,7 @@ use crate::view::{Overview, State, Status};
 
 /// How often is looked whether servers are ready.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time for servers to be ready beyond what the file gives each: many start one after the other.
+/// Time for servers to be ready, whatever the file gives each: many start one after the other.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Why a fleet cannot be ramped.

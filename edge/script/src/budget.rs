@@ -56,7 +56,8 @@ const BLOCKED_PER_BUDGET: u64 = 2;
 /// less than the CPU's.
 const WALL_PER_BUDGET: u64 = 10;
 
-/// A script that computes lets others write at least this often, however much it has written before.
+/// How often a script that computes asks whether others are to write, however much it has written
+/// before.
 const REST_NS: u64 = 250_000;
 
 /// What a script is told once its time is over.
@@ -322,7 +323,7 @@ impl Call {
         let wall_ns = CLOCKS.with(Clocks::wall_ns);
         if wall_ns >= self.rest_ns.get() {
             self.rest_ns.set(wall_ns + REST_NS);
-            // Not while a function of the host runs: that looks after itself.
+            // Not while a function of the host runs: `vm` has asked before a long one.
             let _ = lend::host(|host| host.db().rest(false));
         }
         if wall_ns < self.look_ns.get() {
@@ -443,6 +444,11 @@ pub(crate) struct VmMeter<'a> {
 impl<'a> VmMeter<'a> {
     pub(crate) fn new(lua: &'a Lua) -> Self {
         Self { lua, bytes: Cell::new(0) }
+    }
+
+    /// Whether the arguments are so large that the function may take milliseconds.
+    pub(crate) fn holds_much(&self) -> bool {
+        self.bytes.get() > FREE_BYTES
     }
 }
 

@@ -414,7 +414,14 @@ fn bind(lua: &Lua, function: &'static HostFunction) -> mlua::Result<Function> {
             }
         }
         let args = Args { function: function.name, values: &values_read, meter: &meter };
-        match lend::host(|host| (function.run)(host, &args)) {
+        let is_long = meter.holds_much();
+        let run = |host: &mut dyn Host| {
+            if is_long {
+                host.db().rest(true);
+            }
+            (function.run)(host, &args)
+        };
+        match lend::host(run) {
             Some(Ok(returns)) => {
                 let mut results = MultiValue::with_capacity(returns.len() + 1);
                 results.push_back(LuaValue::Boolean(true));

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use game::db::{DbError, GuestBudget};
 use game::schema::{MIGRATIONS, Migration};
@@ -16,6 +17,7 @@ use crate::check::{self, Check};
 use crate::checkpoint::{CHECKPOINT_PAGES, Checkpoints};
 use crate::error::{OpenError, failure};
 use crate::failure::Reporter;
+use crate::group::HELD_MAX;
 use crate::lock::WriteLock;
 use crate::log::Log;
 use crate::migrate;
@@ -54,12 +56,14 @@ pub struct StoreSettings {
     pub guest: GuestBudget,
     /// The steps from nothing to now; others than the game's own are for tests.
     pub migrations: &'static [Migration],
+    /// For how long commits gather at most (`group.rs`); others than the default are for tests.
+    pub group_held_max: Duration,
 }
 
 impl Default for StoreSettings {
     fn default() -> Self {
         let (check, guest) = (Check::default(), GuestBudget::DEFAULT);
-        Self { check, guest, migrations: MIGRATIONS }
+        Self { check, guest, migrations: MIGRATIONS, group_held_max: HELD_MAX }
     }
 }
 
@@ -79,6 +83,7 @@ pub(crate) struct Shared {
     watch: Option<FileWatch>,
     /// As well.
     log: Option<Log>,
+    pub(crate) group_held_max: Duration,
 }
 
 impl Shared {
@@ -264,7 +269,7 @@ impl Store {
             let copy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
             is_on_disk = copy.map(|busy: i64| busy == 0).map_err(fail)?;
         }
-        let shared = share(&path, is_file, own)?;
+        let shared = share(&path, is_file, own, settings.group_held_max)?;
         if !is_on_disk {
             // Another process reads it, so that the log stays.
             shared.committing(|| ());
@@ -304,7 +309,12 @@ impl Store {
 }
 
 /// What the connections of a database share, with the threads that serve them.
-fn share(path: &Path, is_file: bool, own: OwnTables) -> Result<Shared, OpenError> {
+fn share(
+    path: &Path,
+    is_file: bool,
+    own: OwnTables,
+    group_held_max: Duration,
+) -> Result<Shared, OpenError> {
     let no_thread = |cause: std::io::Error| OpenError::Other {
         path: path.to_owned(),
         cause: format!("the system refuses a thread: {cause}"),
@@ -335,6 +345,7 @@ fn share(path: &Path, is_file: bool, own: OwnTables) -> Result<Shared, OpenError
         own: Arc::new(own),
         watch: is_file.then(|| FileWatch::new(path)),
         log,
+        group_held_max,
     })
 }
 

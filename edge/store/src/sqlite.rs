@@ -43,6 +43,8 @@ pub struct Sqlite {
     /// Whether a transaction of [`Database::begin`] is open. With one, or with a group, this
     /// connection holds the write lock.
     pub(crate) is_open: bool,
+    /// With a group that is open an open transaction has joined it; with one that has failed too, and
+    /// is lost then; otherwise it stands alone.
     pub(crate) group: Group,
     /// Whether a transaction that only reads is open.
     is_reading: bool,
@@ -82,6 +84,12 @@ impl Sqlite {
 
     fn sort(&self, error: &rusqlite::Error) -> DbError {
         self.shared.reporter.own(error)
+    }
+
+    /// Takes the write lock, and SQLite's.
+    fn lock_and_begin(&mut self) -> Result<(), DbError> {
+        self.acquire()?;
+        self.begin_writing().inspect_err(|_| self.release())
     }
 
     /// Runs a statement that takes SQLite's write lock.
@@ -143,7 +151,7 @@ impl Sqlite {
 
     /// Ends the transaction for this connection, however it ended in the database.
     fn close(&mut self) {
-        debug_assert!(!self.has_joined(), "the lock is the group's");
+        assert!(!self.has_joined(), "the lock is the group's");
         if std::mem::take(&mut self.is_open) {
             self.release();
         }
@@ -228,11 +236,7 @@ impl Sqlite {
         let locks = !holds && !self.is_readonly(sql)?;
         if locks {
             self.end_reading()?;
-            self.acquire()?;
-            if let Err(error) = self.begin_writing() {
-                self.release();
-                return Err(error);
-            }
+            self.lock_and_begin()?;
         }
         let mut result = self.step(sql, params, act);
         if locks && result.is_ok() {
@@ -297,11 +301,7 @@ impl Database for Sqlite {
         }
         self.end_reading()?;
         self.shared.check_file()?;
-        self.acquire()?;
-        if let Err(error) = self.begin_writing() {
-            self.release();
-            return Err(error);
-        }
+        self.lock_and_begin()?;
         self.is_open = true;
         self.is_touched = true;
         Ok(())
@@ -327,7 +327,7 @@ impl Database for Sqlite {
     fn group_commits(&mut self) {
         // In memory, where readers wait for writers, there is no wait to share.
         if self.group == Group::Never && self.shared.has_log() {
-            self.group = Group::None;
+            self.group = Group::Closed;
         }
     }
 
@@ -347,14 +347,17 @@ impl Database for Sqlite {
     }
 
     fn is_synced(&self) -> bool {
-        let is_told = matches!(self.group, Group::Never | Group::None);
+        let is_told = matches!(self.group, Group::Never | Group::Closed);
         is_told && (!self.is_touched || self.shared.is_synced())
     }
 
     fn sync(&mut self) {
-        debug_assert!(!self.is_grouped(), "a group is committed before it is synced");
+        assert!(
+            !self.is_grouped() && !self.has_joined(),
+            "a group is committed before it is synced"
+        );
         if self.group == Group::Failed {
-            self.group = Group::None;
+            self.group = Group::Closed;
         }
         if !self.is_synced() {
             self.shared.sync();

@@ -63,6 +63,8 @@ counters! {
     db_busy,
     /// Transactions of scripts that joined the commit of the one before.
     db_commits_grouped,
+    /// Such commits made because they had kept others from writing for long enough.
+    db_groups_cut,
     /// Times that the disk was waited for, so that what was committed until then is durable.
     db_syncs,
     /// Times that the log was copied back into the database's file.

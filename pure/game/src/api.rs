@@ -50,6 +50,7 @@ pub fn finish_batch(db: &mut dyn Database) -> Result<(), DbError> {
     } else {
         db.end_reading()?;
     }
+    db.commit_group()?;
     db.sync();
     Ok(())
 }

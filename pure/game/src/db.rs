@@ -131,8 +131,8 @@ pub trait Database {
     /// [`DbError::Machine`] when the lock cannot be had in a few seconds.
     fn begin(&mut self) -> Result<(), DbError>;
 
-    /// Ends the transaction: others see it, and it survives `kill -9`; power loss only after
-    /// [`Database::sync`].
+    /// Ends the transaction: others see it, and it survives `kill -9`, unless commits gather
+    /// ([`Database::group_commits`]); power loss only after [`Database::sync`].
     ///
     /// # Errors
     /// [`DbError::Machine`]; the transaction is then rolled back.

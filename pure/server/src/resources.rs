@@ -14,6 +14,7 @@ use game::guest::{
     Registered, Scripts,
 };
 use game::notifications::Sent;
+use game::session::Revocation;
 use game::value::Value;
 
 use crate::hooks;
@@ -51,7 +52,7 @@ pub struct Resources {
     takes_events: bool,
     /// How often its calls wanted more than one call may have.
     pub(crate) refused: Refused,
-    /// RetryQueue notifications that made room for newer ones, since the start.
+    /// Kept notifications that made room for newer ones, since the start.
     pub(crate) notifications_forgotten: u64,
 }
 
@@ -256,9 +257,14 @@ impl Resources {
         Some((to, std::mem::take(&mut self.events)))
     }
 
-    /// Forgets what others were to be told, because what it was about has not happened.
+    /// Forgets what others were to be told, because what it was about has not happened, or not all
+    /// of it. Who is cut off or banned stays so: if that is in the database, nobody would hear of it
+    /// before the next start, and if it is not, somebody logs in once more.
     pub(crate) fn say_nothing(&mut self) {
-        self.severed = Severed::default();
+        self.severed.revocations.retain(|one| match one {
+            Revocation::Token { .. } | Revocation::User { .. } | Revocation::Banned { .. } => true,
+            Revocation::Deleted { .. } | Revocation::Unbanned { .. } => false,
+        });
         self.notices.clear();
         self.events.clear();
     }

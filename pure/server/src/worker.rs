@@ -2,11 +2,11 @@
 //!
 //! There are four kinds, one struct. The *batcher* takes the API calls that are waiting, runs them
 //! in one transaction, commits once and then answers each: the group commit needs no timer. A
-//! *caller* takes one RPC at a time and answers it at once, unless it has written: then what it
-//! wrote is committed, and the answer waits, while further quick calls run, until the disk has it.
-//! The *hasher* runs one call at a time that
-//! carry a password, which take tens of milliseconds each. The thread of *events* runs their handlers,
-//! one at a time, for nobody who waits. What deliberately is not here: sockets, matches.
+//! *caller* takes one RPC at a time and answers it at once, unless it has written: then the answer
+//! waits, while further quick calls run and what they write gathers, until all of it is committed and
+//! the disk has it. The *hasher* runs calls that carry a password, which take tens of milliseconds
+//! each, one at a time. The thread of *events* runs their handlers, one at a time, for nobody who
+//! waits. What deliberately is not here: sockets, matches.
 
 mod events;
 mod hooks;
@@ -159,6 +159,8 @@ impl Worker {
             // Late, to a request that was given up: of no use to anybody.
             News::Answer { .. } => {}
         }
+        // There may be much of it, and a call before it may have written.
+        self.resources.db.rest(false);
     }
 
     fn run(&mut self, now: Now, job: Job) {
@@ -275,10 +277,12 @@ impl Worker {
     /// One commit for all jobs of the batch, and the disk has it. If it fails, none of them has
     /// happened.
     fn finish_batch(&mut self) {
-        let committed = self.commit().and_then(|()| {
-            self.resources.db.commit_group().inspect_err(|_| self.stats.db_commit_errors.up())
-        });
-        if committed.is_err() {
+        let committed = self.commit();
+        let grouped = self.resources.db.commit_group();
+        if grouped.is_err() {
+            self.stats.db_commit_errors.up();
+        }
+        if committed.is_err() || grouped.is_err() {
             self.fail_all();
             self.resources.say_nothing();
         }

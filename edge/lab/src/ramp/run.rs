@@ -191,12 +191,12 @@ impl Ramp<'_> {
             step.number = self.next_number();
             let is_late = self.generator_fault(&step);
             let after = if is_late.is_empty() { self.control()? } else { before };
+            let is_generator = !is_late.is_empty();
             step.discarded = match is_late {
                 it if !it.is_empty() => it,
                 _ => self.disturbed(&step, before, after),
             };
             let is_kept = step.discarded.is_empty();
-            let is_generator = !is_kept && before == after;
             self.keep(step, &seen);
             if is_kept || is_generator {
                 return Ok(is_kept);

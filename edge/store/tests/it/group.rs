@@ -1,14 +1,21 @@
 //! Commits that gather in one transaction.
 
+use std::time::Duration;
+
 use game::db::{Database as _, DbError};
-use store::{Sqlite, Store};
+use store::{Sqlite, Store, StoreSettings};
 
 use crate::opening::Folder;
 
 /// A database with a table, a connection whose commits gather, and another one.
 fn table() -> (Folder, Store, Sqlite, Sqlite) {
+    table_with(Duration::from_mins(1))
+}
+
+fn table_with(group_held_max: Duration) -> (Folder, Store, Sqlite, Sqlite) {
     let folder = Folder::new();
-    let store = Store::open(folder.path()).unwrap();
+    let settings = StoreSettings { group_held_max, ..StoreSettings::default() };
+    let store = Store::open_with(folder.path(), &settings).unwrap();
     let (mut grouped, mut other) = (store.connect().unwrap(), store.connect().unwrap());
     other.execute("CREATE TABLE t (a BIGINT PRIMARY KEY)", &[]).unwrap();
     other.sync();
@@ -81,7 +88,7 @@ fn a_script_s_statement_sees_them_and_others_wait_for_none() {
 /// It gathers further, as fast as it can: without an end of its own a group would shut others out.
 #[test]
 fn whoever_waits_has_its_turn() {
-    let (_folder, _store, mut grouped, mut other) = table();
+    let (_folder, store, mut grouped, mut other) = table_with(Duration::from_millis(2));
     commit(&mut grouped, 1);
     std::thread::scope(|threads| {
         let waits = threads.spawn(move || commit(&mut other, -1));
@@ -93,6 +100,8 @@ fn whoever_waits_has_its_turn() {
         }
         waits.join().unwrap();
     });
+    let samples = store.stats().samples();
+    assert!(samples.iter().any(|one| one.name == "db_groups_cut" && one.value > 0));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use uuid::Uuid;
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     messages: Vec<MatchMessage>,
-    /// RetryQueue from the first message for which there was no room until the tick.
+    /// Kept from the first message on for which there was no room until the tick.
     crowd: Option<Crowd>,
 }
 

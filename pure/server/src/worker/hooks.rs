@@ -71,7 +71,7 @@ impl Worker {
         result
     }
 
-    /// An API call with its hooks around it. What it wrote is committed before the after-hook runs;
+    /// An API call with its hooks around it. What it wrote the after-hook sees, and cannot undo;
     /// what the hook says to others leaves when it is durable, as the answer does.
     pub(super) fn hooked(
         &mut self,

@@ -13,6 +13,10 @@ use crate::rig::{Client, Plan, Rig, request};
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     syncs: AtomicU64,
+    /// Connections whose commits gather.
+    groups: AtomicU64,
+    /// Times that a thread was ready to let others write.
+    rests: AtomicU64,
     /// What has gathered is not committed.
     is_full: AtomicBool,
 }
@@ -32,6 +36,14 @@ impl Database for OnDisk {
     fn commit(&mut self) -> Result<(), DbError> {
         self.is_dirty = true;
         self.db.commit()
+    }
+
+    fn group_commits(&mut self) {
+        self.disk.groups.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn rest(&mut self, _is_for_long: bool) {
+        self.disk.rests.fetch_add(1, Ordering::Relaxed);
     }
 
     fn commit_group(&mut self) -> Result<(), DbError> {
@@ -104,7 +116,15 @@ const RPCS: &str = "local nk = require('nakama')
     end, 'write')
     nk.register_req_after(function(context, session)
         nk.storage_write({{ collection = 'c', key = 'hook', user_id = nil, value = {} }})
-    end, 'AuthenticateDevice')";
+    end, 'AuthenticateDevice')
+    nk.register_rpc(function(context, payload)
+        nk.notification_send(payload, 'hello', {}, 1, nil, true)
+        return 'told'
+    end, 'notify')
+    nk.register_rpc(function(context, payload)
+        nk.users_ban_id({ payload })
+        return 'banned'
+    end, 'ban')";
 
 fn rig(disk: &Arc<Disk>) -> Rig {
     Rig::with(&Plan { modules: &[("rpcs.lua", RPCS)], disk: Some(disk.clone()), ..Plan::default() })
@@ -138,6 +158,10 @@ fn calls_that_write_wait_for_the_disk_together() {
     rig.turn(rig.topology.cores[0]);
     rig.turn(rig.topology.callers[0]);
     assert_eq!(disk.syncs() - before, 1, "one wait for all of them");
+    let rests = disk.rests.load(Ordering::Relaxed);
+    assert!(rests > 0, "{rests}: after each call others may write");
+    let callers = rig.topology.callers.len() as u64;
+    assert_eq!(disk.groups.load(Ordering::Relaxed), callers, "of callers alone");
     rig.settle();
     for client in clients {
         let answer = String::from_utf8(rig.take(client)).unwrap();
@@ -175,4 +199,24 @@ fn calls_whose_commits_are_not_made_are_answered_with_an_error() {
     assert_eq!(rig.rpc("echo", "c"), "c", "who wrote nothing is answered");
     disk.is_full.store(false, Ordering::Relaxed);
     assert_eq!(rig.rpc("write", "d"), "d");
+}
+
+/// Nobody is told of what may not have happened; but who is banned stays so, as the database may have it.
+#[test]
+fn what_may_not_have_happened_is_told_to_nobody_but_bans_hold() {
+    let disk = Arc::new(Disk::default());
+    let rig = rig(&disk);
+    let (user_id, token) = rig.login("somebody");
+    let socket = rig.socket(0, &token, "");
+    disk.is_full.store(true, Ordering::Relaxed);
+    let told = call(&rig, 1, "notify", &user_id);
+    rig.settle();
+    assert!(rig.text(told).starts_with("HTTP/1.1 500 "));
+    assert!(rig.frames(socket).is_empty(), "of what may be undone");
+    let banned = call(&rig, 2, "ban", &user_id);
+    rig.settle();
+    assert!(rig.text(banned).starts_with("HTTP/1.1 500 "));
+    disk.is_full.store(false, Ordering::Relaxed);
+    let account = rig.http(rig.open(0), "GET /v2/account", &format!("Bearer {token}"), "");
+    assert!(account.starts_with("HTTP/1.1 401 "), "{account}");
 }
