@@ -70,3 +70,22 @@ test("functions that write and then compute", throngOnly, async () => {
   };
   await besideNeighbour(server, harm, { kinds: ["register", "authenticate"], caseMs: 60_000 });
 });
+
+test("functions that write before each of some long functions of the host", throngOnly, async () => {
+  const many = await startVictim({ options: { "engine.workers": 8 } });
+  try {
+    const players = await inParallel(12, 4, async () => (await newPlayer(many)).session);
+    const call = (at) =>
+      http(many, "POST", "/v2/rpc/e2e_write_and_encrypt?unwrap", {
+        headers: bearer(players[at % players.length]),
+        body: JSON.stringify({ bytes: 12_000_000, rounds: 4 }),
+      });
+    const harm = async () => {
+      const answers = await inParallel(36, 12, call);
+      assert.ok(answers.every(({ status }) => status === 200), answers.find(({ status }) => status !== 200)?.text);
+    };
+    await besideNeighbour(many, harm, { kinds: ["register"], caseMs: 120_000 });
+  } finally {
+    await many.stop();
+  }
+});

@@ -68,6 +68,17 @@ local function slow(_ctx, payload)
   return "{}"
 end
 
+-- Writes, and then has much text encrypted, which nothing can interrupt.
+local function write_and_encrypt(_ctx, payload)
+  local wish = decoded(payload)
+  local text = string.rep("x", wish.bytes)
+  for _ = 1, wish.rounds do
+    nk.storage_write({ { collection = "encrypted", key = nk.uuid_v4(), value = {} } })
+    nk.aes256_encrypt(text, string.rep("k", 32))
+  end
+  return "{}"
+end
+
 -- How many objects "e2e_slow" has written.
 local function count_slow(_ctx, _payload)
   return nk.json_encode({ count = #nk.storage_list(nil, "slow", 100) })
@@ -178,6 +189,7 @@ for id, fn in pairs({
   e2e_wrong_type = wrong_type,
   e2e_markup = markup,
   e2e_slow = slow,
+  e2e_write_and_encrypt = write_and_encrypt,
   e2e_count_slow = count_slow,
   e2e_create_match = create_match,
   e2e_create_unknown_match = create_unknown_match,

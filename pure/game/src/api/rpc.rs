@@ -52,7 +52,10 @@ impl RpcCall {
 /// Appends the answer of a wrapped call: `{"payload":"…"}`, with `<`, `>` and `&` escaped as
 /// Nakama does. What is not UTF-8 becomes U+FFFD.
 pub fn write_rpc_answer(body: &mut Vec<u8>, payload: &[u8]) {
-    encode_rpc(body, &String::from_utf8_lossy(payload));
+    match std::str::from_utf8(payload) {
+        Ok(text) => encode_rpc(body, text),
+        Err(_) => encode_rpc(body, &String::from_utf8_lossy(payload)),
+    }
 }
 
 #[cfg(test)]

@@ -448,7 +448,7 @@ impl Core {
                 return self.put(conn, State::Socket(session));
             }
             (Outcome::Rpc(Ok(answer)), WaitKind::Rpc(id)) => {
-                let payload = String::from_utf8_lossy(&answer.unwrap_or_default()).into_owned();
+                let payload = rpc_text(answer);
                 let rpc = realtime::Rpc { id, payload, ..Default::default() };
                 let frame = frames::frame(session.format, &cid, Some(Message::Rpc(rpc)));
                 self.reply(conn, &frame, out);
@@ -550,4 +550,12 @@ fn script_error(error: &ApiError) -> ScriptError {
 pub(super) fn rpc_error(error: &ScriptError) -> ApiError {
     let code = Code::from_number(i64::from(error.code)).unwrap_or(Code::Internal);
     ApiError::new(code, error.message.clone())
+}
+
+/// What a script's function answered, as the text of a message; what is no UTF-8 is replaced. Nothing is
+/// copied unless it must be: answers have hundreds of kilobytes.
+pub(super) fn rpc_text(answer: Option<Bytes>) -> String {
+    let bytes = Vec::from(answer.unwrap_or_default());
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

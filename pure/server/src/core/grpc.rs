@@ -65,10 +65,10 @@ struct Call {
 }
 
 impl Grpc {
-    /// Whether nothing more will be asked or answered.
+    /// Whether nothing is asked, at work, or on its way to the client.
     fn is_at_rest(&self) -> bool {
         let is_silent = self.backlog.is_empty() && !self.backlog.is_untaken();
-        is_silent && self.calls.is_empty() && self.connection.unwritten_bytes() == 0
+        is_silent && self.calls.is_empty()
     }
 }
 
@@ -172,11 +172,14 @@ impl Core {
         if self.stopping.is_some() {
             grpc.connection.leave("the server is stopping");
         }
-        if !grpc.backlog.is_untaken() {
+        let may_write = !grpc.backlog.is_untaken();
+        if may_write {
             self.grpc_write(now, conn, &mut grpc, out);
         }
         self.grpc_count(now, &mut grpc);
-        if grpc.connection.is_over() || (grpc.is_eof && grpc.is_at_rest()) {
+        // After its end a client opens no window any more: what waits for one never leaves.
+        let is_done = may_write && grpc.is_eof && grpc.is_at_rest();
+        if grpc.connection.is_over() || is_done {
             out.close(conn);
             return self.put(conn, State::Closing);
         }
@@ -302,7 +305,8 @@ impl Core {
             let error = Error::Protocol("a frame did not arrive within socket.read_timeout_ms");
             return self.grpc_failed(now, conn, grpc, error, out);
         }
-        let is_idle = grpc.connection.is_idle() && grpc.is_at_rest();
+        let is_answered = grpc.connection.unwritten_bytes() == 0 && grpc.is_at_rest();
+        let is_idle = grpc.connection.is_idle() && is_answered;
         if is_idle && now >= grpc.heard.after_ms(idle_ms) {
             grpc.connection.leave("nothing was asked for socket.idle_timeout_ms");
         }

@@ -483,3 +483,17 @@ fn a_stop_lets_calls_end() {
     assert_eq!(caller.ended()[0].code, 0);
     assert!(rig.is_closed(caller.client));
 }
+
+/// Else whoever leaves holds its address's share until it counts as stalled.
+#[test]
+fn what_waits_for_windows_goes_with_the_client() {
+    let rig = Rig::with(&Plan { modules: &[("echo.lua", ECHO)], ..Plan::default() });
+    let mut caller = Caller::new(&rig);
+    close_windows(&caller);
+    caller.send("RpcFunc", "", &echo(50_000));
+    assert!(rig.stat("grpc_unwritten_bytes") > 49_000);
+    rig.eof(caller.client);
+    rig.settle();
+    assert!(rig.is_closed(caller.client));
+    assert_eq!(rig.stat("grpc_unwritten_bytes"), 0);
+}

@@ -20,7 +20,7 @@ use wire::nakama::api::{Rpc, encode};
 use super::{Call, Grpc, HEAD_BYTES_MAX, ms};
 use crate::core::Core;
 use crate::core::access::Head;
-use crate::core::answers::rpc_error;
+use crate::core::answers::{rpc_error, rpc_text};
 use crate::core::http::Verified;
 use crate::core::limits::Origin;
 use crate::mail::{Format, Job, Mail, Outcome, RpcJob, Work};
@@ -194,7 +194,13 @@ impl Core {
         if let Some(at) = grpc.calls.iter().position(|call| call.stream == stream) {
             let call = grpc.calls.swap_remove(at);
             grpc.heard = now;
-            self.grpc_answer(now, &mut grpc, (&call, message_of(outcome)), out);
+            let may_wait = match &outcome {
+                // Before it is decoded: what is refused costs next to nothing.
+                Outcome::Rpc(Ok(Some(answer))) => self.grpc_may_wait(now, &grpc, answer.len(), out),
+                _ => Ok(()),
+            };
+            let result = may_wait.and_then(|()| message_of(outcome));
+            self.grpc_answer(now, &mut grpc, (&call, result), out);
         }
         self.grpc_run(now, conn, grpc, b"", out);
     }
@@ -252,7 +258,7 @@ fn message_of(outcome: Outcome) -> Result<Bytes, ApiError> {
     match outcome {
         Outcome::Api(result) => result.map(|answer| Bytes::from(answer.body)),
         Outcome::Rpc(Ok(answer)) => {
-            let payload = String::from_utf8_lossy(&answer.unwrap_or_default()).into_owned();
+            let payload = rpc_text(answer);
             let mut message = Vec::with_capacity(payload.len() + 8);
             encode(&mut message, &Rpc { payload, ..Rpc::default() }, Format::Protobuf);
             Ok(message.into())
