@@ -4,6 +4,7 @@
 //! In: a fleet, and numbers. Out: servers that are ready, by the daemon's own API. What is measured is
 //! `lab::ramp`'s.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ use crate::view::{Overview, State, Status};
 const LOOK: Duration = Duration::from_millis(100);
 /// Time for servers to be ready, whatever the file gives each: many start one after the other.
 const PATIENCE: Duration = Duration::from_mins(5);
+/// A server that has failed, and was started again so often, will not be ready.
+const HOPELESS_RESTARTS: u32 = 3;
 
 /// Why a fleet cannot be ramped.
 #[derive(Debug, thiserror::Error)]
@@ -135,6 +138,7 @@ impl Servers for Ramped {
         let names = names.ok_or_else(|| format!("{} are the most", self.names.len()))?;
         let wanted = [names, &self.others].concat();
         let since = Instant::now();
+        let mut restarts = BTreeMap::new();
         loop {
             let all = self.overview()?;
             self.tell(&all, &wanted)?;
@@ -147,7 +151,10 @@ impl Servers for Ramped {
             if is_over() {
                 return Err("stopped".to_owned());
             }
-            if since.elapsed() > PATIENCE {
+            let began = *restarts.entry(open.name.clone()).or_insert(open.restarts);
+            let is_hopeless =
+                open.state == State::Failed && open.restarts >= began + HOPELESS_RESTARTS;
+            if is_hopeless || since.elapsed() > PATIENCE {
                 return Err(format!("{} is {}: {}", open.name, open.state.word(), open.what));
             }
             std::thread::sleep(LOOK);

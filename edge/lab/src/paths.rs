@@ -1,7 +1,7 @@
 //! What it costs to give a server a network of its own: latency and throughput over each way by which
 //! players could reach it, side by side.
 //!
-//! [`Plan`] is what is asked for, [`run`] does it and returns a [`PathsResult`]; [`text`], [`csv`] and
+//! [`Plan`] is what is asked for, [`run`] does it and returns a [`PathsResult`]; [`text`], [`csv()`] and
 //! [`report`] write that. The pings are [`crate::ping`]'s, the flows [`crate::flow`]'s: both ends are this
 //! process, in network namespaces that are made for it and go with it.
 //!

@@ -2,7 +2,7 @@
 //! fixed rate takes them, and every tick each player is sent a snapshot that says which command it has
 //! taken last. The time that a tick computes can be chosen, and it knows when its ticks were late.
 //!
-//! [`Server`] runs it; [`protocol`] is what both ends say.
+//! [`Server`] runs it; `protocol` is what both ends say.
 
 pub(crate) mod protocol;
 mod server;

@@ -31,7 +31,13 @@ pub(super) fn reachable(program: &str) -> PathBuf {
     let folder = Path::new("/opt/throng-it");
     std::fs::create_dir_all(folder).unwrap();
     let copy = folder.join(path.file_name().unwrap());
-    if !copy.exists() {
+    // What an earlier build has left there is another program.
+    let is_current = |of: &Path| {
+        let (copied, built) = (of.metadata().ok()?, path.metadata().ok()?);
+        let is_newer = copied.modified().ok()? >= built.modified().ok()?;
+        Some(is_newer && copied.len() == built.len())
+    };
+    if is_current(&copy) != Some(true) {
         let new = folder.join(format!("new-{}", std::process::id()));
         std::fs::copy(&path, &new).unwrap();
         std::fs::rename(&new, &copy).unwrap();
