@@ -10,7 +10,7 @@ use super::{Fleet, is_root};
 
 /// Tries everything, says what worked, and ends.
 pub(super) fn look(what: &[&str]) {
-    let [folder, neighbour] = what else { panic!("{what:?}") };
+    let [folder, neighbour, port] = what else { panic!("{what:?}") };
     let mut seen = Vec::new();
     let mut tried = |name: &str, worked: bool| {
         if worked {
@@ -52,7 +52,7 @@ pub(super) fn look(what: &[&str]) {
     tried("new privileges", value("NoNewPrivs:") != "1");
     tried("calls without a filter", value("Seccomp:") != "2");
     tried("other groups", !value("Groups:").is_empty());
-    let port = UdpSocket::bind("0.0.0.0:27960");
+    let port = UdpSocket::bind(format!("0.0.0.0:{port}"));
     let taken = port.is_err_and(|it| it.kind() == ErrorKind::AddrInUse);
     let others = fs::read_dir("/proc")
         .unwrap()
@@ -69,9 +69,11 @@ fn low_ports_are_kept() -> bool {
 }
 
 fn spied(name: &str, wall: &str, net: u8) -> (String, String) {
+    // Of its own: at a port of another test that one's server would answer for ours.
+    let port = 28_000 + u16::from(net);
     let good = format!(
         "[host]\nsubnet = '10.213.{net}.0/24'\napi = '127.0.0.1:0'\n\
-         [[server]]\nname = 'good'\ncommand = [SERVER 'quake3', '27960']\nport = 27960\n\
+         [[server]]\nname = 'good'\ncommand = [SERVER 'quake3', '{port}']\nport = {port}\n\
          wall = '{wall}'\nready = {{ query = 'quake3' }}\n"
     );
     // The spy is told where its neighbour is, so that it need not guess: it starts when that is known.
@@ -82,7 +84,7 @@ fn spied(name: &str, wall: &str, net: u8) -> (String, String) {
     fleet.signal(rustix::process::Signal::KILL);
     let folder = fleet.folder.to_str().unwrap().to_owned();
     let spy = format!(
-        "[[server]]\nname = 'spy'\ncommand = [SERVER 'spy', '{folder}', '{pid}']\nwall = '{wall}'\n\
+        "[[server]]\nname = 'spy'\ncommand = [SERVER 'spy', '{folder}', '{pid}', '{port}']\nwall = '{wall}'\n\
          restart = 'never'\n"
     );
     let text = format!("{good}{spy}").replace("SERVER", &super::server::command());
