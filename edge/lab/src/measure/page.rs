@@ -2,6 +2,9 @@
 
 use std::fmt::{Result, Write as _};
 
+use serde::Serialize;
+
+use crate::measure::environment::Environment;
 use crate::measure::text::escape;
 
 const STYLE: &str = include_str!("style.css");
@@ -21,6 +24,14 @@ pub(crate) fn open(out: &mut String, title: &str) -> Result {
 /// Ends it.
 pub(crate) fn close(out: &mut String) {
     out.push_str("</main></body></html>\n");
+}
+
+/// Ends it with the whole result in it, for programs.
+pub(crate) fn close_with(out: &mut String, result: &impl Serialize) -> Result {
+    let json = serde_json::to_string(result).unwrap_or_default().replace('<', "\\u003c");
+    write!(out, "<script type=\"application/json\" id=\"result\">{json}</script>")?;
+    close(out);
+    Ok(())
 }
 
 /// What a badge says about what it stands at.
@@ -121,6 +132,12 @@ pub(crate) fn pairs<'a>(
 /// Text to be typed.
 pub(crate) fn commands(out: &mut String, text: &str) -> Result {
     write!(out, "<section><h2>How to reproduce it</h2><pre>{}</pre></section>", escape(text))
+}
+
+/// How it was measured, and where.
+pub(crate) fn origin(out: &mut String, environment: &Environment) -> Result {
+    commands(out, &environment.command_line())?;
+    pairs(out, "Where it was measured", environment.rows())
 }
 
 /// When something began, for people.

@@ -6,7 +6,7 @@ use super::place::Path;
 use super::result::{PathRound, PathRow, PathsResult};
 use crate::measure::chart::{Bar, Bars, Dress};
 use crate::measure::number::{bits, seconds_text, time_f64};
-use crate::measure::page::{self, Mood, badge, banner, figure, pairs, stamp};
+use crate::measure::page::{self, Mood, badge, banner, figure, stamp};
 use crate::measure::percentiles::TOO_FEW;
 use crate::measure::spread::Spread;
 use crate::measure::text::escape;
@@ -195,12 +195,8 @@ fn write_page(out: &mut String, result: &PathsResult) -> std::fmt::Result {
         })
         .collect();
     page::table(out, ("Paths", 1), &heads, &rows)?;
-    page::commands(out, &result.environment.command_line())?;
-    pairs(out, "Where it was measured", result.environment.rows())?;
-    let json = serde_json::to_string(result).unwrap_or_default().replace('<', "\\u003c");
-    write!(out, "<script type=\"application/json\" id=\"result\">{json}</script>")?;
-    page::close(out);
-    Ok(())
+    page::origin(out, &result.environment)?;
+    page::close_with(out, result)
 }
 
 fn bars(

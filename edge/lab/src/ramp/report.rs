@@ -12,7 +12,7 @@ use super::text::{
 };
 use crate::measure::chart::{Axis, Chart, Dress, Line};
 use crate::measure::number::{bytes_f64, float, time_f64};
-use crate::measure::page::{self, Mood, badge, banner, figure, pairs, stamp};
+use crate::measure::page::{self, Mood, badge, banner, figure, stamp};
 use crate::measure::text::escape;
 
 /// The page.
@@ -48,12 +48,8 @@ fn write_page(out: &mut String, result: &RampResult) -> std::fmt::Result {
     page::table(out, ("By number of servers", 1), &HEADS, &rows(result))?;
     page::table(out, ("Every stretch, in the order of time", 1), &STEP_HEADS, &step_rows(result))?;
     worst_servers(out, result)?;
-    page::commands(out, &result.environment.command_line())?;
-    pairs(out, "Where it was measured", result.environment.rows())?;
-    let json = serde_json::to_string(result).unwrap_or_default().replace('<', "\\u003c");
-    write!(out, "<script type=\"application/json\" id=\"result\">{json}</script>")?;
-    page::close(out);
-    Ok(())
+    page::origin(out, &result.environment)?;
+    page::close_with(out, result)
 }
 
 /// A figure of a step.

@@ -6,7 +6,7 @@ use super::result::{Row, Sample, StylesResult};
 use super::table::{HEADS, LEGEND, how, is_partial, lines, title, verdicts};
 use crate::measure::chart::{Axis, Bar, Bars, Chart, Dress, Line};
 use crate::measure::number::{bytes_f64, float, group_f64};
-use crate::measure::page::{self, Mood, badge, banner, figure, pairs, stamp};
+use crate::measure::page::{self, Mood, badge, banner, figure, stamp};
 use crate::measure::text::escape;
 
 /// The page.
@@ -47,12 +47,8 @@ fn write_page(out: &mut String, result: &StylesResult) -> std::fmt::Result {
         }
     }
     write!(out, "<section><p class=\"how\">{}</p></section>", escape(LEGEND))?;
-    page::commands(out, &result.environment.command_line())?;
-    pairs(out, "Where it was measured", result.environment.rows())?;
-    let json = serde_json::to_string(result).unwrap_or_default().replace('<', "\\u003c");
-    write!(out, "<script type=\"application/json\" id=\"result\">{json}</script>")?;
-    page::close(out);
-    Ok(())
+    page::origin(out, &result.environment)?;
+    page::close_with(out, result)
 }
 
 /// A title, what is drawn of each look, and how it is told.

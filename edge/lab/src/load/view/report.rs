@@ -23,7 +23,7 @@ use crate::load::result::figures;
 use crate::load::result::notes::is_answered;
 use crate::load::result::{OpSummary, Summary};
 use crate::measure::number::{bytes, bytes_f64, count_of, group, group_f64, rate, time};
-use crate::measure::page::{self, Mood, badge, banner, pairs, stamp, tile};
+use crate::measure::page::{self, Mood, badge, banner, stamp, tile};
 use crate::measure::percentiles::Percentiles;
 use crate::measure::text::escape;
 
@@ -47,13 +47,9 @@ fn write_page(out: &mut String, summary: &Summary) -> std::fmt::Result {
         None => body(out, summary)?,
     }
     let environment = &summary.environment;
-    page::commands(out, &environment.command_line())?;
-    pairs(out, "Where it was measured", environment.rows())?;
+    page::origin(out, environment)?;
     tables::warnings(out, environment)?;
-    let json = serde_json::to_string(summary).unwrap_or_default().replace('<', "\\u003c");
-    write!(out, "<script type=\"application/json\" id=\"result\">{json}</script>")?;
-    page::close(out);
-    Ok(())
+    page::close_with(out, summary)
 }
 
 /// Charts and tables of operations.
