@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
-use super::{Config, Ran, flat, throng};
+use super::{Config, Ran, flat, free_port, throng};
 
 mod limits;
 mod room;
@@ -199,11 +199,6 @@ fn request(stream: &mut TcpStream) -> bool {
         seen.push(byte[0]);
     }
     true
-}
-
-/// A port at which nothing listens.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A short run; its result, if it wrote one.

@@ -17,8 +17,10 @@ mod load;
 mod ping;
 mod process;
 
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// What a run of the binary left behind.
 struct Ran {
@@ -37,6 +39,20 @@ fn throng(args: &[&str]) -> Ran {
         .output()
         .unwrap();
     output.into()
+}
+
+/// A port at which nothing listens, nor at the one below it, where a server's gRPC would be. Nobody is given it
+/// but the caller: no other test of this process, and no connection by the system (ip(7), `ip_local_port_range`),
+/// as may happen to a port that was bound and given back.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 12_000 + u16::try_from(std::process::id() % 5_000).unwrap();
+    let is_free = |port: u16| {
+        let address = (Ipv4Addr::LOCALHOST, port);
+        TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok()
+    };
+    let mut ports = std::iter::repeat_with(|| first + NEXT.fetch_add(2, Ordering::Relaxed));
+    ports.by_ref().take(1_000).find(|port| is_free(*port) && is_free(port - 1)).unwrap()
 }
 
 /// The text with every stretch of white space as one blank: where lines break does not matter.
@@ -276,7 +292,7 @@ fn a_module_that_does_not_load_hides_nothing_of_the_others() {
 
 #[test]
 fn a_port_that_is_taken_is_named_with_the_cure() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let metrics = |folder: &str| {
         throng(&[
@@ -310,7 +326,7 @@ fn a_port_that_is_taken_is_named_with_the_cure() {
 
 #[test]
 fn the_port_of_grpc_is_one_below_or_what_it_is_told_to_be() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let (above, port) = (port.saturating_add(1).to_string(), port.to_string());
     for given in [["--socket.port", &above], ["--socket.grpc_port", &port]] {

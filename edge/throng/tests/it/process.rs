@@ -1,7 +1,7 @@
 //! A server as a process: killed and started again, and ended while something hangs.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ impl Drop for Server {
 #[test]
 fn a_server_that_was_killed_starts_again_at_once() {
     let folder = Folder::new("again");
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = crate::free_port();
     for _ in 0..12 {
         let mut server = Server::start(&folder, free, &[]);
         let mut client = TcpStream::connect(&server.address).unwrap();

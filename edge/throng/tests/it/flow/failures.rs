@@ -9,9 +9,7 @@ fn fails(args: &[&str], part: &str) -> Ran {
 
 #[test]
 fn nothing_listens_or_something_else_does() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let target = at(free.local_addr().unwrap().port());
-    drop(free);
+    let target = at(crate::free_port());
     for flags in [&[][..], &["--udp"], &["--reverse"]] {
         fails(&[&[&*target][..], flags].concat(), "nothing listens there (connection refused)");
     }

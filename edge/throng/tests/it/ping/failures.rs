@@ -10,9 +10,7 @@ fn fails(args: &[&str], part: &str) -> Ran {
 
 #[test]
 fn nothing_listens_or_something_else_does() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let target = at(free.local_addr().unwrap().port());
-    drop(free);
+    let target = at(crate::free_port());
     for kind in [&[][..], &["--udp"], &["--connect"], &["--http"], &["--ws"]] {
         let mut args = vec![&*target];
         args.extend(kind);
@@ -88,8 +86,8 @@ fn a_port_that_is_taken_is_named() {
     let ran = ping(&["serve", "--port", &port_text]);
     assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
     assert!(ran.err.contains(&format!("TCP port 127.0.0.1:{port} is taken")), "{}", ran.err);
-    let only_udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let port = only_udp.local_addr().unwrap().port();
+    let port = crate::free_port();
+    let _only_udp = UdpSocket::bind(("127.0.0.1", port)).unwrap();
     let ran = ping(&["serve", "--port", &port.to_string()]);
     assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
     assert!(ran.err.contains(&format!("UDP port 127.0.0.1:{port} is taken")), "{}", ran.err);
