@@ -1,5 +1,5 @@
 //! Every chore of this repository: `cargo xtask ci`, `attack`, `claims`, `peers`,
-//! `before`, `growth`, `profile`, `tidy`, `docs`.
+//! `before`, `growth`, `walls`, `profile`, `tidy`, `docs`.
 //!
 //! What is deliberately not here: anything that ships. Data comes in from the working tree and
 //! from the tools that are called; it goes out as lines on the terminal and an exit code.
@@ -130,6 +130,28 @@ enum Chore {
         #[arg(long, value_name = "FILE")]
         throng: Option<PathBuf>,
     },
+    /// Measure how many game servers this machine carries, behind two walls, and what the walls cost
+    #[command(after_help = WALLS_HELP)]
+    Walls {
+        /// Servers of scenarios/host, all by default: game, teeworlds, openarena
+        #[arg(value_name = "SERVER")]
+        servers: Vec<String>,
+        /// How often every number is measured, 3 by default
+        #[arg(long, value_name = "N")]
+        repeats: Option<usize>,
+        /// For how long, 15s by default
+        #[arg(long, value_name = "TIME")]
+        span: Option<String>,
+        /// Where table.md, runs.jsonl.gz and the pictures go; servers that are not measured now stay
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// Measure nothing: write the table and the pictures of the records that are there
+        #[arg(long)]
+        table: bool,
+        /// This program instead of a release build
+        #[arg(long, value_name = "FILE")]
+        throng: Option<PathBuf>,
+    },
     /// Sample where a server's processor time goes under a row's load, with perf
     Profile {
         /// The row (cargo xtask peers --list)
@@ -173,6 +195,13 @@ Examples:
   git worktree add ../old 36a7175 && (cd ../old && cargo build --release)
   cargo xtask before ../old/target/release/throng --expect 'ratio >= 0.97'
   cargo xtask before ../old/target/release/throng rpc-lua match --rounds 10 --out results/limits";
+
+const WALLS_HELP: &str = "\
+Needs root, and the Debian packages teeworlds-server and openarena-server. Players are on the machine that they
+measure: run nothing beside it. The servers have users of their own, who have to reach the program.
+
+Example:
+  install target/release/throng /usr/local/bin && cargo xtask walls --throng /usr/local/bin/throng --out results/host";
 
 const PEERS_HELP: &str = "\
 The file of other servers, TOML:
@@ -219,6 +248,10 @@ fn main() -> ExitCode {
         }
         Chore::Growth { curves, rounds, out, throng } => {
             peers::growth::run(&peers::growth::Request { curves, rounds, out, throng })
+        }
+        Chore::Walls { servers, repeats, span, out, table, throng } => {
+            let ask = peers::walls::Request { servers, repeats, span, out, table, throng };
+            peers::walls::run(&ask)
         }
         Chore::Profile { row, who, with, duration, throng, load } => {
             let ask =

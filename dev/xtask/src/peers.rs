@@ -11,11 +11,13 @@
 pub mod before;
 mod beside;
 pub mod growth;
+mod picture;
 mod plan;
 pub mod profile;
 mod record;
 mod rows;
 mod table;
+pub mod walls;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

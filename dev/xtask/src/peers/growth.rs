@@ -5,8 +5,6 @@
 //! What is deliberately not here: other servers, and times. Data comes in from what `throng load`
 //! writes; it goes out as records (`record`), table.md and an SVG for each curve.
 
-mod picture;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
+use super::picture::{self, Points, Upright};
 use super::quiet;
 use super::record::{self, Record};
 use super::table::{Spread, per_cpu_second};
@@ -174,11 +173,10 @@ impl Bench {
             if points.iter().any(|(_, points)| !points.is_empty()) {
                 table(&mut text, curve, &points);
                 let path = ask.out.join(format!("{}.svg", curve.name));
-                std::fs::write(
-                    &path,
-                    picture::svg(curve.title, curve.of, curve.operation, &points),
-                )
-                .with_context(|| path.display().to_string())?;
+                let name = format!("CPU for one {}", curve.operation);
+                let upright = Upright { name: &name, unit: "µs", per: 1e3 };
+                std::fs::write(&path, picture::svg(curve.title, curve.of, &upright, &points))
+                    .with_context(|| path.display().to_string())?;
             }
         }
         std::fs::write(ask.out.join("table.md"), &text)?;
@@ -302,8 +300,6 @@ contains = '"token":'
 }
 
 /// Of each line: step, and nanoseconds of the server's processor for an operation.
-type Points = Vec<(String, Vec<(u32, Spread)>)>;
-
 fn points(curve: &Curve, records: &[Record]) -> Points {
     let of_line = |line: &&'static str| {
         let at = |step: &u32| {

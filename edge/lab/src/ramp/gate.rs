@@ -1,16 +1,18 @@
 //! The gate: what has to hold of every server for a machine not to be too full.
 //!
-//! In: text such as `lateness_p99 <= 10% and gaps <= 0.1%`. Out: a [`Gate`], which judges the figures of a
-//! server. That no player is lost belongs to every gate.
+//! In: text such as `lateness_p99 <= 10% and gaps <= 0.1%`, or `lateness_p99 <= alone + 10%` for servers that are
+//! not on time even if nothing is beside them. Out: a [`Gate`], which judges the figures of a server. That no
+//! player is lost belongs to every gate.
 
 use std::str::FromStr;
 
 use wire::nearest::did_you_mean;
 
-use super::result::ServerFigures;
+use super::result::{Role, ServerFigures, Step};
 use crate::games::query::Query;
 use crate::measure::Span;
 use crate::measure::number::float;
+use crate::measure::spread::Spread;
 
 /// The parts of a tick of the gates that are reported besides the one that was asked for.
 pub(crate) const REPORTED: [f64; 2] = [0.10, 0.25];
@@ -89,11 +91,17 @@ impl Metric {
     }
 }
 
+/// The word of a limit that is counted from what one server alone has.
+const ALONE: &str = "alone";
+
 /// Not a gate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadGate {
     /// Not of its form.
-    #[error("`{0}` is not a gate: write 'lateness_p99 <= 10%', several of such joined by `and`")]
+    #[error(
+        "`{0}` is not a gate: write 'lateness_p99 <= 10%' or 'lateness_p99 <= alone + 10%', several of such \
+         joined by `and`"
+    )]
     Form(String),
     /// No such figure.
     #[error("there is no `{name}`{meant}: there are {}", names(None))]
@@ -136,6 +144,15 @@ struct Condition {
     metric: Metric,
     is_or_equal: bool,
     limit: Limit,
+    above: Above,
+}
+
+/// What a limit is counted from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Above {
+    Nothing,
+    /// What one server alone has: as a part of a tick or a share. `None` until it was measured.
+    Alone(Option<f64>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -176,6 +193,11 @@ fn condition(text: &str) -> Result<Condition, BadGate> {
         None => (false, rest),
     };
     let (name, value) = (name.trim(), value.trim());
+    let more = value.strip_prefix(ALONE).and_then(|it| it.trim_start().strip_prefix('+'));
+    let (above, value) = match more {
+        Some(more) => (Above::Alone(None), more.trim_start()),
+        None => (Above::Nothing, value),
+    };
     let metric = Metric::ALL.into_iter().find(|it| it.name() == name);
     let metric = metric.ok_or_else(|| BadGate::Metric {
         name: name.to_owned(),
@@ -194,18 +216,35 @@ fn condition(text: &str) -> Result<Condition, BadGate> {
         None if metric.is_time() => Limit::Time(value.parse().map_err(|_| wrong())?),
         None => return Err(wrong()),
     };
-    Ok(Condition { metric, is_or_equal, limit })
+    Ok(Condition { metric, is_or_equal, limit, above })
 }
 
 impl Gate {
-    /// The gate that is usual for servers of a kind.
+    /// The gate that is usual for servers of a kind. A Teeworlds server sleeps between ticks in whole
+    /// milliseconds (its engine/server/server.cpp, the end of `CServer::Run`): by itself it is late by a quarter of
+    /// a tick, and what counts is what neighbours add.
     #[must_use]
     pub fn usual(query: Query) -> Self {
-        let metric = match query {
-            Query::Throng | Query::Teeworlds => Metric::LatenessP99,
-            Query::Quake3 | Query::A2s => Metric::StatusP99,
+        let (metric, above) = match query {
+            Query::Throng => (Metric::LatenessP99, Above::Nothing),
+            Query::Teeworlds => (Metric::LatenessP99, Above::Alone(None)),
+            Query::Quake3 | Query::A2s => (Metric::StatusP99, Above::Nothing),
         };
-        Self(vec![Condition { metric, is_or_equal: true, limit: Limit::Part(0.10) }])
+        Self(vec![Condition { metric, is_or_equal: true, limit: Limit::Part(0.10), above }])
+    }
+
+    /// The same gate, which knows what one server alone has: the median of the controls among these steps.
+    pub(crate) fn beside(&self, steps: &[Step]) -> Self {
+        let mut gate = self.clone();
+        for it in &mut gate.0 {
+            if let Above::Alone(alone) = &mut it.above {
+                let controls = steps.iter().filter(|it| it.role == Role::Control);
+                let metric = it.metric;
+                let values = controls.filter_map(|it| metric.of(it.each.first()?, it.tick_ns));
+                *alone = Spread::of(values).map(|it| it.median);
+            }
+        }
+        gate
     }
 
     /// Whether all of it can be seen of servers of a kind.
@@ -228,22 +267,32 @@ impl Gate {
         }
     }
 
+    /// What one server alone has, if that is what its first limit is counted from and is known.
+    pub(crate) fn alone(&self) -> Option<f64> {
+        match self.0.first()?.above {
+            Above::Nothing => None,
+            Above::Alone(value) => value,
+        }
+    }
+
     /// What it is about, first of all.
     pub(crate) fn metric(&self) -> Metric {
         self.0.first().map_or(Metric::LatenessP99, |it| it.metric)
     }
 
-    /// This gate, and with it the same ones of other parts of a tick, as far as it has one: what is
-    /// reported. The one that was asked for comes first.
+    /// This gate, and with it the same ones of other parts of a tick, as far as it has one, by themselves and above
+    /// what one server alone has: what is reported. The one that was asked for comes first.
     pub(crate) fn reported(&self) -> Vec<Self> {
         let mut all = vec![self.clone()];
-        for part in REPORTED {
-            let mut other = self.clone();
-            let first = other.0.iter_mut().find(|it| it.metric.is_time());
-            let Some(condition) = first else { break };
-            condition.limit = Limit::Part(part);
-            if !all.contains(&other) {
-                all.push(other);
+        for above in [Above::Nothing, Above::Alone(None)] {
+            for part in REPORTED {
+                let mut other = self.clone();
+                let first = other.0.iter_mut().find(|it| it.metric.is_time());
+                let Some(condition) = first else { return all };
+                (condition.limit, condition.above) = (Limit::Part(part), above);
+                if !all.contains(&other) {
+                    all.push(other);
+                }
             }
         }
         all
@@ -257,12 +306,17 @@ impl Gate {
                 Limit::Part(part) => format!("{}%", (part * 1e6).round() / 1e4),
                 Limit::Time(span) => format!("{:?}", span.0),
             };
-            format!("{} {sign} {limit}", it.metric.name())
+            let above = match it.above {
+                Above::Nothing => String::new(),
+                Above::Alone(_) => format!("{ALONE} + "),
+            };
+            format!("{} {sign} {above}{limit}", it.metric.name())
         };
         self.0.iter().map(condition).collect::<Vec<_>>().join(" and ")
     }
 
-    /// What it says of a server. Who was not measured enough does not pass.
+    /// What it says of a server. Who was not measured enough does not pass, nor does anybody where what one server
+    /// alone has is not known.
     pub(crate) fn judge(&self, server: &ServerFigures, tick_ns: u64) -> Verdict {
         let mut nearest: Option<(f64, Verdict)> = None;
         for it in &self.0 {
@@ -270,6 +324,10 @@ impl Gate {
             let limit = match it.limit {
                 Limit::Part(part) => part,
                 Limit::Time(span) => float(span.ns()) / float(tick_ns.max(1)),
+            };
+            let limit = match it.above {
+                Above::Nothing => limit,
+                Above::Alone(alone) => limit + alone.unwrap_or(f64::NAN),
             };
             let holds = value
                 .is_some_and(|it_is| if it.is_or_equal { it_is <= limit } else { it_is < limit });
@@ -290,7 +348,7 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use super::{BadGate, Gate, Metric, Query, ServerFigures};
+    use super::{BadGate, Gate, Metric, Query, Role, ServerFigures, Step};
     use crate::measure::Percentiles;
 
     fn lateness(p99_ns: u64) -> ServerFigures {
@@ -322,11 +380,37 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_has_alone_is_left_to_it() {
+        let gate: Gate = "lateness_p99 <= alone + 10%".parse().unwrap();
+        let step = |role, p99_ns| Step {
+            role,
+            tick_ns: 1_000_000,
+            each: vec![lateness(p99_ns)],
+            ..Step::default()
+        };
+        // The median of the controls is 24 %; steps do not count.
+        let steps = [
+            step(Role::Control, 200_000),
+            step(Role::Step, 900_000),
+            step(Role::Control, 240_000),
+            step(Role::Control, 900_000),
+        ];
+        let beside = gate.beside(&steps);
+        assert!(beside.judge(&lateness(339_999), 1_000_000).holds);
+        assert!(!beside.judge(&lateness(340_001), 1_000_000).holds);
+        assert_eq!(beside.text(), gate.text());
+        // Nobody knows what it has alone.
+        assert!(!gate.judge(&lateness(1), 1_000_000).holds);
+    }
+
+    #[test]
     fn gates_are_read_and_written() {
         for text in [
             "lateness_p99 <= 10%",
             "lateness_p999 < 12.5% and missed <= 0.1%",
             "status_p99 <= 5ms and runqueue_wait <= 2%",
+            "lateness_p99 <= alone + 10% and gaps <= alone + 0.1%",
+            "status_p99 < alone + 5ms",
         ] {
             assert_eq!(text.parse::<Gate>().unwrap().text(), text);
         }
@@ -337,6 +421,8 @@ mod tests {
             ("lateness_p99 <= 10", "write 10% (of a tick) or 5ms"),
             ("gaps <= 5ms", "write 5% or 0.1%"),
             ("gaps <= -1%", "no limit"),
+            ("gaps <= alone", "no limit"),
+            ("lateness_p99 <= alone+5", "write 10% (of a tick) or 5ms"),
         ] {
             let error = text.parse::<Gate>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
@@ -359,8 +445,11 @@ mod tests {
             let gates = text.parse::<Gate>().unwrap().reported();
             gates.iter().map(Gate::text).collect::<Vec<_>>()
         };
-        assert_eq!(texts("lateness_p99 <= 10%"), ["lateness_p99 <= 10%", "lateness_p99 <= 25%"]);
-        assert_eq!(texts("status_p99 <= 2ms").len(), 3);
+        let all =
+            ["10%", "25%", "alone + 10%", "alone + 25%"].map(|it| format!("lateness_p99 <= {it}"));
+        assert_eq!(texts("lateness_p99 <= 10%"), all);
+        assert_eq!(texts("lateness_p99 <= alone + 10%").len(), 4);
+        assert_eq!(texts("status_p99 <= 2ms").len(), 5);
         assert_eq!(texts("runqueue_wait <= 2%"), ["runqueue_wait <= 2%"]);
     }
 }

@@ -37,6 +37,7 @@ pub(super) fn value(metric: Metric, value: f64, tick_ns: u64) -> String {
 /// What a gate says of all.
 pub(super) fn result(gate: &Gate, result: &RampResult) -> GateResult {
     let settings = &result.settings;
+    let gate = &gate.beside(&result.steps);
     let mut found = GateResult { gate: gate.text(), ..GateResult::default() };
     for level in result.levels() {
         let steps = result.counted().filter(|it| it.servers == level);

@@ -78,11 +78,18 @@ fn charts(out: &mut String, result: &RampResult) -> std::fmt::Result {
     let write_watts = |value: f64| format!("{value:.1} W");
     figure(out, "Power", &power(result), &chart(result, &of_power, &[], &write_watts))?;
     let late: Of<'_> = &|it| worst(it).map(|part| part * 100.0);
-    let gates = REPORTED.map(|part| part * 100.0);
+    let alone = asked(result).and_then(|it| it.alone());
+    let gates = REPORTED.map(|part| (alone.unwrap_or(0.0) + part) * 100.0);
     let of_late = [Drawn { name: "worst server, p99", of: late }];
     let title = if has_snapshots(result) { "Lateness of snapshots" } else { "Status queries" };
-    let note = "in percent of a tick; the lines are the gates of 10 % and 25 %";
-    figure(out, title, note, &chart(result, &of_late, &gates, &percent))?;
+    let note = match alone {
+        None => "in percent of a tick; the lines are the gates of 10 % and 25 %".to_owned(),
+        Some(part) => format!(
+            "in percent of a tick; the lines are 10 % and 25 % above the {:.1} % that one server alone has",
+            part * 100.0
+        ),
+    };
+    figure(out, title, &note, &chart(result, &of_late, &gates, &percent))?;
     let ms = |value: f64| time_f64(value);
     let p50: Of<'_> = &|it| (it.transactions.count > 0).then_some(float(it.transactions.p50_ns));
     let p99: Of<'_> = &|it| it.transactions.p99().map(float);
@@ -159,11 +166,15 @@ fn chart(
     .svg()
 }
 
+/// The gate that was asked for.
+fn asked(result: &RampResult) -> Option<Gate> {
+    let gate = result.gates.first()?.gate.parse::<Gate>().ok()?;
+    Some(gate.beside(&result.steps))
+}
+
 /// Of each step the server that decided, by the gate that was asked for.
 fn worst_servers(out: &mut String, result: &RampResult) -> std::fmt::Result {
-    let Some(gate) = result.gates.first().and_then(|it| it.gate.parse::<Gate>().ok()) else {
-        return Ok(());
-    };
+    let Some(gate) = asked(result) else { return Ok(()) };
     let row = |step: &Step| {
         let (found, name) = judge(&gate, step);
         let it = step.each.iter().find(|it| it.name == name)?;

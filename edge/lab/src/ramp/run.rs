@@ -289,7 +289,7 @@ impl Ramp<'_> {
                 format!("{count} server{plural}, repeat {}", step.repeat)
             }
         };
-        let (verdict, server) = judge(&self.plan.gate, step);
+        let (verdict, server) = judge(&self.plan.gate.beside(&self.all.steps), step);
         let worst = value(verdict.metric, verdict.value, step.tick_ns);
         let word = match (step.role, &*step.discarded, verdict.holds) {
             (Role::Control, ..) => String::new(),

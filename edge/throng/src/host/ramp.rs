@@ -41,7 +41,8 @@ A gate is what has to hold of every server in every repeat, besides that no play
   status_p99                    a status query and its answer
   gaps, missed, ticks_late      parts of all snapshots, ticks
   runqueue_wait                 part of the time that a server waited for a processor
-Those of 10 % and 25 % of a tick are told in any case.
+A limit may be counted from what one server alone has: 'lateness_p99 <= alone + 10%'.
+Those of 10 % and 25 % of a tick, by themselves and above it, are told in any case.
 
 Examples:
   throng host ramp fleet.toml --gate 'lateness_p99 <= 10%' --out DIR
@@ -64,7 +65,7 @@ pub(super) fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The servers; their `count` does not matter here"),
         )
-        .arg(value("gate", "CONDITION", "What has to hold [lateness_p99 or status_p99 <= 10%]"))
+        .arg(value("gate", "CONDITION", "What has to hold [lateness_p99 <= 10%; teeworlds: alone + 10%; else status_p99]"))
         .arg(
             value("out", "DIR", "Write result.json, result.hlog, series.csv and report.html there")
                 .value_parser(value_parser!(PathBuf)),

@@ -1,4 +1,4 @@
-//! A curve as an SVG: steps on a logarithmic axis, costs on one that begins at zero, the range of the
+//! Curves as an SVG: steps on a logarithmic axis, values on one that begins at zero, the range of the
 //! rounds as a bar at each point.
 //!
 //! In: the points. Out: the text of the file. Colours and sizes are for a page on white or black.
@@ -6,8 +6,20 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::super::table::Spread;
-use super::Points;
+use super::table::{Spread, whole};
+
+/// Of each line: steps, and what was found there.
+pub type Points = Vec<(String, Vec<(u32, Spread)>)>;
+
+/// What the upright axis shows.
+pub struct Upright<'a> {
+    /// In words.
+    pub name: &'a str,
+    /// Its unit.
+    pub unit: &'a str,
+    /// How much of a value one of the unit is.
+    pub per: f64,
+}
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 320.0;
@@ -18,11 +30,12 @@ const COLOURS: [&str; 4] = ["#2f7ed8", "#e07b39", "#3a9d5d", "#8a4fbf"];
 const GRID: u32 = 4;
 
 /// Draws.
-pub fn svg(title: &str, of: &str, operation: &str, points: &Points) -> String {
+pub fn svg(title: &str, of: &str, upright: &Upright<'_>, points: &Points) -> String {
     let all = || points.iter().flat_map(|(_, points)| points);
     let first = all().map(|(step, _)| f64::from(*step)).fold(f64::INFINITY, f64::min);
     let last = all().map(|(step, _)| f64::from(*step)).fold(0.0, f64::max);
-    let highest = nice(all().map(|(_, it)| it.highest).fold(0.0, f64::max));
+    let highest =
+        nice(all().map(|(_, it)| it.highest).fold(0.0, f64::max) / upright.per) * upright.per;
     let [left, top, right, bottom] = MARGIN;
     let (wide, high) = (WIDTH - left - right, HEIGHT - top - bottom);
     let x = |step: f64| left + wide * (step / first).ln() / (last / first).ln().max(f64::EPSILON);
@@ -38,12 +51,13 @@ pub fn svg(title: &str, of: &str, operation: &str, points: &Points) -> String {
         let _ = writeln!(
             svg,
             "<line x1='{left}' x2='{}' y1='{1:.1}' y2='{1:.1}' stroke='#ddd'/>\
-             <text x='{2}' y='{3:.1}' text-anchor='end' fill='#555'>{4} µs</text>",
+             <text x='{2}' y='{3:.1}' text-anchor='end' fill='#555'>{4} {5}</text>",
             left + wide,
             y(ns),
             left - 6.0,
             y(ns) + 4.0,
-            short(ns / 1e3),
+            short(ns / upright.per),
+            upright.unit,
         );
     }
     let steps: BTreeSet<u32> = all().map(|(step, _)| *step).collect();
@@ -53,16 +67,17 @@ pub fn svg(title: &str, of: &str, operation: &str, points: &Points) -> String {
             "<text x='{:.1}' y='{:.1}' text-anchor='middle' fill='#555'>{}</text>",
             x(step),
             top + high + 18.0,
-            super::super::table::whole(step)
+            whole(step)
         );
     }
     let _ = writeln!(
         svg,
         "<text x='{:.1}' y='{:.1}' text-anchor='middle'>{of}</text>\
-         <text x='14' y='{:.1}' transform='rotate(-90 14 {2:.1})' text-anchor='middle'>CPU for one {operation}</text>",
+         <text x='14' y='{:.1}' transform='rotate(-90 14 {2:.1})' text-anchor='middle'>{3}</text>",
         left + wide / 2.0,
         HEIGHT - 8.0,
         top + high / 2.0,
+        upright.name,
     );
     for ((_, points), colour) in points.iter().zip(COLOURS) {
         curve(&mut svg, points, colour, (&x, &y));
@@ -124,7 +139,7 @@ fn curve(
 
 /// The next number of one or two digits that four lines divide well.
 fn nice(value: f64) -> f64 {
-    let unit = 10_f64.powf(value.max(1.0).log10().floor());
+    let unit = 10_f64.powf(value.max(1e-9).log10().floor());
     let fits = |part: &&f64| **part * unit >= value;
     [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0]
         .iter()
@@ -138,15 +153,17 @@ fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::table::Spread;
-    use super::{nice, svg};
+    use super::super::table::Spread;
+    use super::{Upright, nice, svg};
+
+    const MICROSECONDS: Upright<'_> = Upright { name: "CPU", unit: "µs", per: 1e3 };
 
     #[test]
     fn a_curve_has_its_points_and_names() {
         let spread = |ns: f64| Spread::of(vec![ns - 100.0, ns, ns + 100.0]).unwrap();
         let points =
             vec![("uring".to_owned(), vec![(100, spread(900.0)), (10_000, spread(1500.0))])];
-        let text = svg("echo", "connections", "echo", &points);
+        let text = svg("echo", "connections", &MICROSECONDS, &points);
         assert_eq!(text.matches("<circle").count(), 2);
         assert!(
             text.contains(">10,000<") && text.contains(">1.6 µs<") && text.contains(">uring<"),
@@ -160,7 +177,8 @@ mod tests {
             let spread = Spread::of(vec![ns]).unwrap();
             (name.to_owned(), vec![(100, spread)])
         };
-        let text = svg("echo", "connections", "echo", &vec![end("low", 900.0), end("high", 901.0)]);
+        let text =
+            svg("echo", "connections", &MICROSECONDS, &vec![end("low", 900.0), end("high", 901.0)]);
         let height = |name: &str| -> f64 {
             let line = text.lines().find(|line| line.contains(&format!(">{name}<"))).unwrap();
             line.split("y='").nth(1).unwrap().split('\'').next().unwrap().parse().unwrap()
@@ -170,7 +188,7 @@ mod tests {
 
     #[test]
     fn axes_end_at_round_numbers() {
-        let ends = [0.4, 950.0, 1_100.0, 6_500.0].map(|value| nice(value).to_string());
-        assert_eq!(ends, ["1", "1000", "1200", "8000"]);
+        let ends = [0.4, 7.9, 950.0, 1_100.0, 6_500.0].map(|value| format!("{:.1}", nice(value)));
+        assert_eq!(ends, ["0.4", "8.0", "1000.0", "1200.0", "8000.0"]);
     }
 }
