@@ -12,8 +12,8 @@ use wire::websocket as ws;
 
 use crate::mail::{Address, CoreMail, Delivery, Format, Member, Then};
 
-/// Leavers in one presence event; when more go at once, there are several.
-const LEAVERS_PER_EVENT_MAX: usize = 256;
+/// Those who have come or gone in one presence event; when they are more, there are several.
+pub(crate) const PRESENCES_PER_EVENT_MAX: usize = 256;
 
 /// Turns a presence into its wire form.
 pub(crate) fn user_presence(presence: &Presence) -> realtime::UserPresence {
@@ -22,6 +22,16 @@ pub(crate) fn user_presence(presence: &Presence) -> realtime::UserPresence {
         session_id: presence.session_id.to_string(),
         username: presence.username.to_string(),
         ..Default::default()
+    }
+}
+
+/// Who has come to a match and who has gone, as its members are told.
+pub(crate) fn match_presences(
+    match_id: &str,
+) -> impl Fn(Vec<realtime::UserPresence>, Vec<realtime::UserPresence>) -> Message {
+    move |joins, leaves| {
+        let match_id = match_id.to_owned();
+        Message::MatchPresenceEvent(realtime::MatchPresenceEvent { match_id, joins, leaves })
     }
 }
 
@@ -115,28 +125,25 @@ impl Outbox {
         self.many_then(to, Then::Nothing, make)
     }
 
-    /// Tells the members of a match who has come and who has gone; many leavers in several events.
-    /// Returns how many events.
-    pub(crate) fn presences(
+    /// Tells a group who has come and who has gone, in events that `make` makes of them; many leavers
+    /// in several. Returns how many events.
+    pub(crate) fn presences<'a>(
         &mut self,
-        match_id: &str,
-        members: &[Member],
-        joins: &[Presence],
-        leaves: &[Presence],
+        to: impl Iterator<Item = &'a Member> + Clone,
+        (joins, leaves): (&[Presence], &[Presence]),
+        make: impl Fn(Vec<realtime::UserPresence>, Vec<realtime::UserPresence>) -> Message,
     ) -> u64 {
         let list = |presences: &[Presence]| presences.iter().map(user_presence).collect();
         let mut tell = |joins, leaves| {
-            let event =
-                realtime::MatchPresenceEvent { match_id: match_id.to_owned(), joins, leaves };
-            let message = Some(Message::MatchPresenceEvent(event));
-            self.many(members.iter(), |format| frame(format, "", message.clone()));
+            let message = Some(make(joins, leaves));
+            self.many(to.clone(), |format| frame(format, "", message.clone()));
         };
         let mut count = 0;
         if !joins.is_empty() {
             tell(list(joins), Vec::new());
             count += 1;
         }
-        for leavers in leaves.chunks(LEAVERS_PER_EVENT_MAX) {
+        for leavers in leaves.chunks(PRESENCES_PER_EVENT_MAX) {
             tell(Vec::new(), list(leavers));
             count += 1;
         }

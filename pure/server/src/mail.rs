@@ -212,7 +212,7 @@ pub struct MatchInput {
     pub op_code: i64,
     /// The payload, decoded.
     pub data: Bytes,
-    /// Sessions to send to, for relayed matches; empty for all others.
+    /// Sessions to send to, for relayed matches, sorted and each once; empty for all others.
     pub to: SmallVec<[Uuid; 2]>,
     /// The client's flag.
     pub reliable: bool,

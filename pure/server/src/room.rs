@@ -6,6 +6,7 @@
 //! and turn. Guest code runs here, under the budgets that `edge/script` enforces.
 
 mod authoritative;
+mod flow;
 mod host;
 mod inbox;
 mod relayed;
@@ -23,6 +24,7 @@ use uuid::Uuid;
 use wire::nakama::realtime::error_code;
 
 use crate::frames::Outbox;
+use crate::group::Group;
 use crate::limit_log::LimitLog;
 use crate::limits::Limit;
 use crate::mail::{
@@ -300,8 +302,7 @@ impl Room {
                 self.relayed_leave(&sessions, id);
             }
         }
-        // The latest first: they are at the end of their user's list.
-        for (session_id, user_id) in closed.drain(..).rev() {
+        for (session_id, user_id) in closed.drain(..) {
             self.user_socket_closed(session_id, user_id);
         }
     }
@@ -488,17 +489,17 @@ fn count_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Takes those of these sessions (sorted: there may be as many as members) out of a match.
-fn take_leavers(members: &mut Vec<Member>, sessions: &[Uuid]) -> Vec<Presence> {
-    let leaves = |member: &mut Member| sessions.binary_search(&member.presence.session_id).is_ok();
-    members.extract_if(.., leaves).map(|member| member.presence).collect()
+/// Takes those of these sessions out of a match who are in it.
+fn take_leavers<M>(members: &mut Group<M>, sessions: &[Uuid]) -> Vec<Presence> {
+    let leavers = sessions.iter().filter_map(|session_id| members.take(*session_id));
+    leavers.map(|left| left.member.presence).collect()
 }
 
 /// The members of a match as the wire lists them, without one of them.
-fn presences_without(
-    members: &[Member],
+fn presences_without<M>(
+    members: &Group<M>,
     session_id: Uuid,
 ) -> Vec<wire::nakama::realtime::UserPresence> {
-    let others = members.iter().filter(|member| member.presence.session_id != session_id);
+    let others = members.members().filter(|member| member.presence.session_id != session_id);
     others.map(|member| crate::frames::user_presence(&member.presence)).collect()
 }

@@ -192,7 +192,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/server/src/retry_queue.rs", "RETRIES_MAX", "mail that a full mailbox"),
     ("pure/event/src/attempts.rs", "REMEMBERED_MAX", "accounts and addresses with wrong"),
     ("pure/server/src/limits/groups.rs", "GROUPS_MAX", "users and addresses that are counted"),
-    ("pure/server/src/frames.rs", "LEAVERS_PER_EVENT_MAX", "leavers in one presence"),
+    ("pure/server/src/frames.rs", "PRESENCES_PER_EVENT_MAX", "presences in one presence event"),
     (
         "pure/server/src/room/authoritative.rs",
         "CALLBACKS_NESTED_MAX",

@@ -211,6 +211,8 @@ impl Core {
             let Ok(session_id) = ids else { return Step::Done };
             to.push(session_id);
         }
+        to.sort_unstable();
+        to.dedup();
         let input = MatchInput {
             session_id: session.session_id,
             id,

@@ -23,6 +23,7 @@ use super::host::{Effects, RoomHost};
 use super::inbox::Inbox;
 use super::{Room, presences_without, take_leavers};
 use crate::frames;
+use crate::group::Group;
 use crate::mail::{MatchInput, Member, RoomError, Then};
 
 /// Ticks a second that `match_init` may ask for.
@@ -49,7 +50,7 @@ pub(super) struct Match {
     module: Arc<str>,
     /// `None` while one of its callbacks runs.
     running: Option<Running>,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Group<()>,
     inbox: Inbox,
     /// Those who left and whom the script has not been told about yet.
     left: Vec<(Presence, PresenceReason)>,
@@ -125,7 +126,7 @@ impl Room {
                 id,
                 module,
                 running: Some(Running { script, context, tick: 0 }),
-                members: Vec::new(),
+                members: Group::default(),
                 inbox: Inbox::default(),
                 left: Vec::new(),
                 tick_rate_hz,
@@ -187,7 +188,7 @@ impl Room {
                 frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         };
-        if found.members.iter().any(|other| other.presence.session_id == session_id) {
+        if found.members.has(session_id) {
             return self.join_answer(member, cid, id, None);
         }
         let verdict = self.call(now, (id.uuid, "match_join_attempt"), |running, host| {
@@ -216,7 +217,7 @@ impl Room {
                 frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         };
-        found.members.push(member.clone());
+        found.members.put(member.clone(), ());
         found.empty_since = None;
         let size = found.members.len();
         self.stats.presences.up();
@@ -260,8 +261,7 @@ impl Room {
         self.tell_left(now, id.uuid);
     }
 
-    /// Takes members out and tells the others; the script is told by [`Room::tell_left`]. `sessions`
-    /// are sorted: there may be as many as members.
+    /// Takes members out and tells the others; the script is told by [`Room::tell_left`].
     fn remove_members(&mut self, id: Uuid, sessions: &[Uuid], reason: PresenceReason) {
         let Some(found) = self.matches.get_mut(&id) else { return };
         let leavers = take_leavers(&mut found.members, sessions);
@@ -283,7 +283,8 @@ impl Room {
     fn presence_event(&mut self, id: Uuid, joins: &[Presence], leaves: &[Presence]) {
         let Some(found) = self.matches.get(&id) else { return };
         let match_id = found.id.text(&self.settings.node);
-        let told = self.outbox.presences(&match_id, &found.members, joins, leaves);
+        let make = frames::match_presences(&match_id);
+        let told = self.outbox.presences(found.members.members(), (joins, leaves), make);
         self.stats.presence_event_count.add(told);
     }
 
@@ -319,12 +320,11 @@ impl Room {
         let Some(found) = self.matches.get_mut(&input.id.uuid) else {
             return self.stats.match_messages_unroutable.up();
         };
-        let mut members = found.members.iter();
-        let Some(sender) = members.find(|m| m.presence.session_id == input.session_id) else {
+        let Some(sender) = found.members.get(input.session_id) else {
             return self.stats.match_messages_unroutable.up();
         };
         let message = MatchMessage {
-            sender: sender.presence.clone(),
+            sender: sender.member.presence.clone(),
             op_code: input.op_code,
             data: input.data.clone(),
             reliable: input.reliable,
@@ -465,11 +465,10 @@ impl Room {
         let match_id = &running.context.match_id;
         let make = |format| frames::match_data(format, match_id, message);
         let delivered = match &message.to {
-            None => self.outbox.many(found.members.iter(), make),
+            None => self.outbox.many(found.members.members(), make),
             Some(to) => {
-                let listed =
-                    |member: &&Member| to.binary_search(&member.presence.session_id).is_ok();
-                self.outbox.many(found.members.iter().filter(listed), make)
+                let to = found.members.among(to).map(|joined| &joined.member);
+                self.outbox.many(to, make)
             }
         };
         self.stats.match_messages_delivered.add(delivered);
@@ -483,7 +482,7 @@ impl Room {
             *count = count.saturating_sub(1);
         }
         self.tell_tick_rate();
-        for member in &ended.members {
+        for member in ended.members.members() {
             self.stats.presences.down();
             if let Some(joined) = self.sessions.get_mut(&member.presence.session_id) {
                 joined.matches.retain(|joined| *joined != ended.id);
@@ -497,7 +496,7 @@ impl Room {
                 players = ended.members.len(),
                 "a match callback failed, the match is stopped: {error}"
             );
-            for member in &ended.members {
+            for member in ended.members.members() {
                 self.outbox.one(member, Bytes::new(), Then::Close(MATCH_FAILED));
             }
         }

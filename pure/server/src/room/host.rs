@@ -60,6 +60,7 @@ impl Dispatcher for Effects {
         // Sorted, because members are looked up in it: both may be many.
         if let Some(to) = &mut message.to {
             to.sort_unstable();
+            to.dedup();
         }
         let Some(bytes_left) = self.bytes_left.checked_sub(message.data.len()) else {
             self.is_full = true;

@@ -1,7 +1,6 @@
 //! Relayed matches: members talk to each other through the server, which knows no rules.
 //! Source: Nakama 3.40, `server/pipeline_match.go`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use event::Now;
@@ -11,8 +10,10 @@ use game::match_id::MatchId;
 use uuid::Uuid;
 use wire::nakama::realtime::{Match, Message, error_code};
 
+use super::flow::Flow;
 use super::{Room, presences_without, take_leavers};
 use crate::frames;
+use crate::group::Group;
 use crate::mail::{MatchInput, Member, Then};
 
 /// A relayed match: it lives as long as it has members.
@@ -20,31 +21,10 @@ use crate::mail::{MatchInput, Member, Then};
 pub(super) struct Relayed {
     /// `<uuid>.`
     text: String,
-    members: Vec<Member>,
-    /// What members send, by session, and all of them together under the nil id.
-    flows: BTreeMap<Uuid, Flow>,
-}
-
-/// How much is sent, second by second.
-#[derive(Debug, Default)]
-struct Flow {
-    second: u64,
-    bytes: u64,
-    /// It was too much in the second before.
-    was_excess: bool,
-}
-
-impl Flow {
-    /// Counts a message; tells whether it is too much, now or in the second before.
-    fn is_excess(&mut self, now: Now, bytes: u64, bytes_per_s: u64) -> bool {
-        let second = now.mono_ns / 1_000_000_000;
-        if second != self.second {
-            self.was_excess = self.bytes > bytes_per_s && second == self.second + 1;
-            (self.second, self.bytes) = (second, 0);
-        }
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.was_excess || self.bytes > bytes_per_s
-    }
+    /// With what each of them sends.
+    members: Group<Flow>,
+    /// What all of them send together.
+    all: Flow,
 }
 
 /// What a message counts beside its data, about as much as its frame has.
@@ -88,13 +68,13 @@ impl Room {
         let is_new_match = !self.relayed.contains_key(&id.uuid);
         let relayed = self.relayed.entry(id.uuid).or_insert_with(|| Relayed {
             text: id.text(""),
-            members: Vec::new(),
-            flows: BTreeMap::new(),
+            members: Group::default(),
+            all: Flow::default(),
         });
         let session_id = member.presence.session_id;
-        let is_member = relayed.members.iter().any(|other| other.presence.session_id == session_id);
+        let is_member = relayed.members.has(session_id);
         if !is_member {
-            relayed.members.push(member.clone());
+            relayed.members.put(member.clone(), Flow::default());
             *self.relayed_of.entry(member.presence.user_id).or_default() += 1;
             self.stats.presences.up();
         }
@@ -122,7 +102,8 @@ impl Room {
     fn relayed_joined(&mut self, member: &Member, id: MatchId) {
         let Some(relayed) = self.relayed.get(&id.uuid) else { return };
         let joins = std::slice::from_ref(&member.presence);
-        let told = self.outbox.presences(&relayed.text, &relayed.members, joins, &[]);
+        let make = frames::match_presences(&relayed.text);
+        let told = self.outbox.presences(relayed.members.members(), (joins, &[]), make);
         self.stats.presence_event_count.add(told);
     }
 
@@ -151,53 +132,47 @@ impl Room {
         self.outbox.one(member, frame, Then::Answered);
     }
 
-    /// Whether a message is more than its sender, or all members together, may send before members
-    /// who are behind get it no more: a flood is its sender's fault, not that of who reads slowly.
-    fn relayed_excess(&mut self, now: Now, input: &MatchInput) -> Then {
-        let Some(relayed) = self.relayed.get_mut(&input.id.uuid) else { return Then::Nothing };
-        let bytes = MESSAGE_BYTES + input.data.len() as u64;
-        let bytes_max = self.settings.matches.relayed_bytes_per_s;
-        let mut is_excess =
-            |id, bytes_max| relayed.flows.entry(id).or_default().is_excess(now, bytes, bytes_max);
-        let is_all = is_excess(Uuid::nil(), bytes_max.saturating_mul(SENDERS_AT_ONCE));
-        if !is_excess(input.session_id, bytes_max) && !is_all {
-            return Then::Nothing;
-        }
-        self.stats.relayed_messages_excess.up();
-        let what = "a relayed match is flooded, members who are behind get part of it";
-        self.limit_log.hit(now, "match.relayed_bytes_per_sec", what);
-        Then::DropIfBehind
-    }
-
-    /// `match_data_send`: to all others, or to those listed, who may include the sender.
+    /// `match_data_send`: to all others, or to those listed, who may include the sender. When it is
+    /// more than its sender, or all members together, may send, members who are behind do not get it:
+    /// a flood is its sender's fault, not that of who reads slowly.
     pub(super) fn relayed_data(&mut self, now: Now, input: &MatchInput) {
-        let sender = self.relayed.get(&input.id.uuid).and_then(|relayed| {
-            relayed.members.iter().find(|member| member.presence.session_id == input.session_id)
-        });
-        let Some(sender) = sender else {
+        let Some(relayed) = self.relayed.get_mut(&input.id.uuid) else {
             return self.stats.match_messages_unroutable.up();
         };
-        let sender = sender.presence.clone();
-        let then = self.relayed_excess(now, input);
-        let Some(relayed) = self.relayed.get(&input.id.uuid) else { return };
+        let Some(sender) = relayed.members.get_mut(input.session_id) else {
+            return self.stats.match_messages_unroutable.up();
+        };
+        let bytes = MESSAGE_BYTES + input.data.len() as u64;
+        let bytes_max = self.settings.matches.relayed_bytes_per_s;
+        let all_max = bytes_max.saturating_mul(SENDERS_AT_ONCE);
+        let is_excess = [
+            relayed.all.is_excess(now, bytes, all_max),
+            sender.meta.is_excess(now, bytes, bytes_max),
+        ];
+        let mut then = Then::Nothing;
+        if is_excess.contains(&true) {
+            then = Then::DropIfBehind;
+            self.stats.relayed_messages_excess.up();
+            let what = "a relayed match is flooded, members who are behind get part of it";
+            self.limit_log.hit(now, "match.relayed_bytes_per_sec", what);
+        }
         let message = Broadcast {
             op_code: input.op_code,
             data: input.data.clone(),
             to: None,
-            sender: Some(sender),
+            sender: Some(sender.member.presence.clone()),
             reliable: input.reliable,
             deferred: false,
         };
-        let to = relayed.members.iter().filter(|member| {
-            let session_id = member.presence.session_id;
-            if input.to.is_empty() {
-                session_id != input.session_id
-            } else {
-                input.to.contains(&session_id)
-            }
-        });
+        let relayed = &*relayed;
         let make = |format| frames::match_data(format, &relayed.text, &message);
-        let delivered = self.outbox.many_then(to, then, make);
+        let delivered = if input.to.is_empty() {
+            let is_other = |member: &&Member| member.presence.session_id != input.session_id;
+            self.outbox.many_then(relayed.members.members().filter(is_other), then, make)
+        } else {
+            let to = relayed.members.among(&input.to).map(|joined| &joined.member);
+            self.outbox.many_then(to, then, make)
+        };
         self.stats.match_messages_delivered.add(delivered);
     }
 
@@ -209,7 +184,6 @@ impl Room {
             return;
         }
         for leaver in &leavers {
-            relayed.flows.remove(&leaver.session_id);
             self.stats.presences.down();
             if let Some(count) = self.relayed_of.get_mut(&leaver.user_id) {
                 *count = count.saturating_sub(1);
@@ -223,7 +197,8 @@ impl Room {
             self.stats.relayed_matches.down();
             return self.ended(id);
         }
-        let told = self.outbox.presences(&relayed.text, &relayed.members, &[], &leavers);
+        let make = frames::match_presences(&relayed.text);
+        let told = self.outbox.presences(relayed.members.members(), (&[], &leavers), make);
         self.stats.presence_event_count.add(told);
         let size = relayed.members.len();
         self.resized(id, size);

@@ -4,9 +4,6 @@
 //! Source: Nakama 3.40, `server/pipeline_status.go`, `server/status_registry.go`; for single
 //! sockets `server/session_registry.go`.
 
-use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
-
 use game::directory::DirectoryEvent;
 use game::guest::Presence;
 use game::notifications::{Sent, code};
@@ -15,112 +12,44 @@ use wire::nakama::realtime::{Message, Notifications, Status, StatusPresenceEvent
 
 use super::Room;
 use crate::frames;
+use crate::group::{Group, GroupMember, Meta};
 use crate::mail::{Address, CoreMail, Follow, Member, RoomRequest, Then};
 
 /// Users of one room that a session may follow; further ones are not followed, and counted.
 const FOLLOWS_MAX: usize = 16_384;
 
-/// One user's sockets and followers. Gone when both are. Both are found by their session: many may
-/// come and go at once, and none of them may cost as much as all.
+/// One user's sockets and followers. Gone when both are.
 #[derive(Debug, Default)]
 pub(super) struct User {
-    /// Sorted by session id: mostly one, and new ones mostly at the end.
-    sockets: Sockets,
-    /// Most users have none.
-    followers: Option<Box<Followers>>,
+    /// Its sockets, whether they appear online or not. What is told of them, these and the followers
+    /// hear; what the user is notified of, only these.
+    sockets: Group<Appearance>,
+    /// Who follows the user. Most users have nobody.
+    followers: Option<Box<Group<()>>>,
 }
 
-/// As a `SmallVec` of one, which takes 16 bytes more.
-#[derive(Debug)]
-enum Sockets {
-    One(Socket),
-    Listed(Vec<Socket>),
-}
+/// The status text of a socket, if it appears online.
+#[derive(Clone, Debug, Default)]
+struct Appearance(Option<Box<str>>);
 
-/// Who follows a user, by session.
-#[derive(Debug, Default)]
-struct Followers(BTreeMap<Uuid, Member>);
-
-#[derive(Debug)]
-struct Socket {
-    member: Member,
-    /// Its status text, if it appears online.
-    status: Option<Box<str>>,
-}
-
-impl Default for Sockets {
-    fn default() -> Self {
-        Self::Listed(Vec::new())
-    }
-}
-
-impl Deref for Sockets {
-    type Target = [Socket];
-
-    fn deref(&self) -> &[Socket] {
-        match self {
-            Self::One(socket) => std::slice::from_ref(socket),
-            Self::Listed(sockets) => sockets,
-        }
-    }
-}
-
-impl DerefMut for Sockets {
-    fn deref_mut(&mut self) -> &mut [Socket] {
-        match self {
-            Self::One(socket) => std::slice::from_mut(socket),
-            Self::Listed(sockets) => sockets,
-        }
-    }
-}
-
-impl Sockets {
-    fn insert(&mut self, index: usize, socket: Socket) {
-        let mut sockets = match std::mem::take(self) {
-            Self::One(first) => vec![first],
-            Self::Listed(none) if none.is_empty() => return *self = Self::One(socket),
-            Self::Listed(sockets) => sockets,
-        };
-        sockets.insert(index, socket);
-        *self = Self::Listed(sockets);
-    }
-
-    fn remove(&mut self, index: usize) -> Socket {
-        match std::mem::take(self) {
-            Self::One(only) => only,
-            Self::Listed(mut sockets) => {
-                let gone = sockets.remove(index);
-                *self = Self::Listed(sockets);
-                gone
-            }
-        }
+impl Meta for Appearance {
+    fn is_hidden(&self) -> bool {
+        self.0.is_none()
     }
 }
 
 impl User {
-    /// Where a session's socket is, or belongs.
-    fn find(&self, session_id: Uuid) -> Result<usize, usize> {
-        self.sockets.binary_search_by_key(&session_id, |socket| socket.member.presence.session_id)
-    }
-
-    /// A session's socket, made known if it is not.
-    fn socket(&mut self, member: &Member) -> &mut Socket {
-        let index = self.find(member.presence.session_id).unwrap_or_else(|index| {
-            self.sockets.insert(index, Socket { member: member.clone(), status: None });
-            index
-        });
-        &mut self.sockets[index]
-    }
-
-    /// Its sockets.
-    fn members(&self) -> impl Iterator<Item = &Member> + Clone {
-        self.sockets.iter().map(|socket| &socket.member)
+    /// Makes a session's socket known, if it is not.
+    fn meet(&mut self, member: &Member) {
+        if !self.sockets.has(member.presence.session_id) {
+            self.sockets.put(member.clone(), Appearance::default());
+        }
     }
 
     /// Who hears of the user's status: its own sockets, and who follows it.
     fn listeners(&self) -> impl Iterator<Item = &Member> + Clone {
-        let followers = self.followers.iter().flat_map(|followers| followers.0.values());
-        self.members().chain(followers)
+        let followers = self.followers.iter().flat_map(|followers| followers.members());
+        self.sockets.members().chain(followers)
     }
 }
 
@@ -136,11 +65,11 @@ impl Room {
         {
             // They stay listed until they close, so that their status goes with them.
             let is_this = |other: &&Member| other.presence.session_id == member.presence.session_id;
-            let sockets = user.sockets.iter().map(|socket| &socket.member);
+            let sockets = user.sockets.members();
             let older: Vec<Member> = sockets.filter(|member| !is_this(member)).cloned().collect();
             older.iter().for_each(|older| self.replace(older));
         }
-        self.users.entry(user_id).or_default().socket(&member);
+        self.users.entry(user_id).or_default().meet(&member);
         if online {
             self.set_status(&member, Some(Box::default()));
         }
@@ -156,10 +85,13 @@ impl Room {
     pub(super) fn notify(&mut self, all: Vec<Sent>) {
         for Sent { to, notifications, is_of_users, .. } in all {
             let members: Vec<&Member> = match to {
-                Some(user_id) => {
-                    self.users.get(&user_id).iter().flat_map(|user| user.members()).collect()
-                }
-                None => self.users.values().flat_map(|user| user.members()).collect(),
+                Some(user_id) => self
+                    .users
+                    .get(&user_id)
+                    .iter()
+                    .flat_map(|user| user.sockets.members())
+                    .collect(),
+                None => self.users.values().flat_map(|user| user.sockets.members()).collect(),
             };
             let then = if is_of_users { Then::DropIfBehind } else { Then::Nothing };
             let message = Some(Message::Notifications(Notifications { notifications }));
@@ -172,9 +104,8 @@ impl Room {
 
     pub(super) fn user_socket_closed(&mut self, session_id: Uuid, user_id: Uuid) {
         let Some(user) = self.users.get_mut(&user_id) else { return };
-        if let Ok(index) = user.find(session_id) {
-            let gone = user.sockets.remove(index);
-            self.tell_status(&gone.member, gone.status, None);
+        if let Some(gone) = user.sockets.take(session_id) {
+            self.tell_status(&gone.member, gone.meta.0, None);
         }
         self.forget_if_idle(user_id);
     }
@@ -186,9 +117,9 @@ impl Room {
 
     fn set_status(&mut self, member: &Member, status: Option<Box<str>>) {
         // The news that it opened may have met a full mailbox and still be on its way.
-        let socket = self.users.entry(member.presence.user_id).or_default().socket(member);
-        let old = std::mem::replace(&mut socket.status, status.clone());
-        self.tell_status(member, old, status);
+        let user = self.users.entry(member.presence.user_id).or_default();
+        let old = user.sockets.put(member.clone(), Appearance(status.clone()));
+        self.tell_status(member, old.and_then(|old| old.0), status);
     }
 
     /// A session's status has moved: followers and the user's own sockets see the old presence
@@ -239,12 +170,11 @@ impl Room {
             let user = self.users.entry(user_id).or_default();
             if follows.insert(user_id) {
                 let followers = user.followers.get_or_insert_default();
-                followers.0.insert(session_id, follow.member.clone());
+                followers.put(follow.member.clone(), ());
             }
-            for Socket { member, status } in &*user.sockets {
-                if let Some(status) = status {
-                    follow.found.push((member.presence.clone(), status.to_string()));
-                }
+            for GroupMember { member, meta } in user.sockets.visible() {
+                let status = meta.0.as_deref().unwrap_or_default();
+                follow.found.push((member.presence.clone(), status.to_owned()));
             }
         }
         if !elsewhere.is_empty() {
@@ -290,8 +220,8 @@ impl Room {
         if let Some(user) = self.users.get_mut(&user_id)
             && let Some(followers) = &mut user.followers
         {
-            followers.0.remove(&follower);
-            if followers.0.is_empty() {
+            followers.take(follower);
+            if followers.is_empty() {
                 user.followers = None;
             }
         }
