@@ -80,6 +80,7 @@ const EVENTS = {
   onmatchpresence: "match_presence",
   onstatuspresence: "status_presence",
   onstreampresence: "stream_presence",
+  onstreamdata: "stream_data",
   onheartbeattimeout: "heartbeat_timeout",
 };
 

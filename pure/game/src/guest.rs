@@ -16,6 +16,7 @@ use crate::events::Event;
 use crate::host::Meter;
 use crate::notifications::Sent;
 use crate::pairs::Pairs;
+use crate::stream::{StreamAnswer, StreamId, StreamRequest};
 use crate::value::Value;
 
 /// A user's presence in a match or stream, as scripts see it.
@@ -390,6 +391,17 @@ pub trait Host {
     /// # Errors
     /// [`HostError`]: `match not found`, `match busy`, or the callback's own.
     fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError>;
+    /// Wants something of a stream, and waits if its answer says anything
+    /// ([`StreamRequest::is_answered`]); else it happens in the order of these calls, when the call
+    /// ends or before the next one that waits.
+    ///
+    /// # Errors
+    /// [`HostError`]: a limit, or [`crate::stream::no_session`].
+    fn stream(
+        &mut self,
+        stream: &StreamId,
+        request: StreamRequest,
+    ) -> Result<StreamAnswer, HostError>;
     /// To be asked before `count` sessions, tokens or users are cut off by the three functions
     /// below: every core hears of each of them.
     ///

@@ -29,6 +29,7 @@ mod read;
 mod rsa;
 mod sql;
 mod storage;
+mod streams;
 mod system;
 mod table;
 mod wallet;

@@ -26,6 +26,7 @@ pub mod query;
 pub mod schema;
 pub mod session;
 pub mod storage;
+pub mod stream;
 pub mod user;
 pub mod value;
 pub mod wallet;

@@ -34,7 +34,7 @@ use crate::hooks::Hooks;
 use crate::limit_log::LimitLog;
 use crate::limits::Groups;
 use crate::mail::{
-    Address, BatcherMail, CoreMail, EventsMail, Job, Mail, Member, Post as _, RoomMail,
+    Address, BatcherMail, CoreMail, EventsMail, Job, Mail, Member, Post as _, RoomError, RoomMail,
     RoomRequest, SessionAddress, Topology,
 };
 use crate::retry_queue::{RetryQueue, say_refused};
@@ -277,7 +277,7 @@ impl Core {
                 }
             }
             CoreMail::Sever(severed) => self.sever(now, &severed, out),
-            CoreMail::Forward(request) => self.forward(*request),
+            CoreMail::Forward(request) => self.forward(*request, out),
             CoreMail::Drained => self.room_drained(now, out),
             CoreMail::TickRate { room, tick_rate_hz } => {
                 self.tick_rate_changed(room, tick_rate_hz, out);
@@ -364,7 +364,9 @@ impl Core {
         for (to, mail) in self.retries.take_due(now) {
             match mail.into_requests(to) {
                 Ok((room, requests)) => {
-                    requests.into_iter().for_each(|request| self.request_if_open(room, request));
+                    for request in requests {
+                        self.request_if_open(room, request, out);
+                    }
                 }
                 Err(mail) => out.mail(to, mail),
             }
@@ -373,12 +375,24 @@ impl Core {
 
     /// A request that was under way for a while. Of a session that has ended rooms must hear nothing
     /// but that: they have been told, or will be.
-    fn request_if_open(&mut self, room: Address<RoomMail>, request: RoomRequest) {
+    fn request_if_open(
+        &mut self,
+        room: Address<RoomMail>,
+        request: RoomRequest,
+        out: &mut Output<Mail>,
+    ) {
         let is_late = match &request {
             RoomRequest::Closed { .. } => false,
             RoomRequest::StatusFollow(follow) => !self.is_open(&follow.member),
             RoomRequest::Opened { member, .. } | RoomRequest::StatusUnfollow { member, .. } => {
                 !self.is_open(member)
+            }
+            RoomRequest::Stream(wish) => {
+                let is_late = !wish.member.as_ref().is_some_and(|member| self.is_open(member));
+                if is_late && let Some((to, mail)) = wish.refusal(RoomError::NotFound) {
+                    out.mail(to, mail);
+                }
+                is_late
             }
             _ => true,
         };
@@ -395,14 +409,17 @@ impl Core {
     }
 
     /// A request that one room has done its part of, for the next one.
-    fn forward(&mut self, request: RoomRequest) {
+    fn forward(&mut self, request: RoomRequest, out: &mut Output<Mail>) {
+        if let RoomRequest::Stream(wish) = &request {
+            return self.request_if_open(wish.room(&self.topology), request, out);
+        }
         let next = match &request {
             RoomRequest::StatusFollow(follow) => follow.users.first(),
             RoomRequest::StatusUnfollow { users, .. } => users.first(),
             _ => None,
         };
         if let Some(room) = next.map(|id| self.topology.room_of(*id)) {
-            self.request_if_open(room, request);
+            self.request_if_open(room, request, out);
         }
     }
 }

@@ -34,6 +34,8 @@ pub enum Limit {
     PasswordsWaiting,
     RelayedMatchesPerUser,
     PresencesPerSession,
+    StreamsPerUser,
+    PresencesPerStream,
     PasswordAttemptsPerAccount,
     PasswordAttemptsPerAddress,
 }
@@ -55,6 +57,8 @@ impl Limit {
             Self::PasswordsWaiting => "limit.passwords_waiting",
             Self::RelayedMatchesPerUser => "limit.relayed_matches_per_user",
             Self::PresencesPerSession => "limit.presences_per_session",
+            Self::StreamsPerUser => "limit.streams_per_user",
+            Self::PresencesPerStream => "limit.presences_per_stream",
             Self::PasswordAttemptsPerAccount => "limit.password_attempts_per_account",
             Self::PasswordAttemptsPerAddress => "limit.password_attempts_per_address",
         }
@@ -100,6 +104,8 @@ impl Limit {
             Self::PasswordsWaiting => settings.passwords_waiting,
             Self::RelayedMatchesPerUser => settings.relayed_matches_per_user,
             Self::PresencesPerSession => settings.presences_per_session,
+            Self::StreamsPerUser => settings.streams_per_user,
+            Self::PresencesPerStream => settings.presences_per_stream,
             Self::PasswordAttemptsPerAccount => settings.password_attempts_per_account,
             Self::PasswordAttemptsPerAddress => settings.password_attempts_per_address,
         }
@@ -136,7 +142,9 @@ impl Limit {
                 (Code::Unavailable, "the server is busy: too many passwords are waiting")
             }
             Self::RelayedMatchesPerUser => (Code::ResourceExhausted, "too many relayed matches"),
-            Self::PresencesPerSession => (Code::ResourceExhausted, "too many matches"),
+            Self::PresencesPerSession => (Code::ResourceExhausted, "too many matches and streams"),
+            Self::StreamsPerUser => (Code::ResourceExhausted, "the user is in too many streams"),
+            Self::PresencesPerStream => (Code::ResourceExhausted, "the stream is full"),
             // Nakama's words.
             Self::PasswordAttemptsPerAccount | Self::PasswordAttemptsPerAddress => {
                 (Code::ResourceExhausted, "Try again later.")
@@ -227,7 +235,19 @@ mod tests {
             Limit::PresencesPerSession,
             |all| &mut all.presences_per_session,
             ResourceExhausted,
-            "too many matches (limit.presences_per_session is 7)",
+            "too many matches and streams (limit.presences_per_session is 7)",
+        ),
+        (
+            Limit::StreamsPerUser,
+            |all| &mut all.streams_per_user,
+            ResourceExhausted,
+            "the user is in too many streams (limit.streams_per_user is 7)",
+        ),
+        (
+            Limit::PresencesPerStream,
+            |all| &mut all.presences_per_stream,
+            ResourceExhausted,
+            "the stream is full (limit.presences_per_stream is 7)",
         ),
         (
             Limit::PasswordAttemptsPerAccount,

@@ -5,9 +5,9 @@
 //! ```text
 //! core ── Jobs, Job ──▶ worker, lister ── Done ──▶ core
 //! core ── Requests ──▶ room ── Deliver, Forward ──▶ core
-//! worker ── Create, Signal, Cancel ──▶ room ── Answer ──▶ worker
+//! worker ── Create, Signal, Cancel ──▶ room, core ── Answer ──▶ worker
 //! room ── Directory ──▶ every thread that lists        worker, room ── Sever ──▶ every core
-//! worker, room ── Notify ──▶ room                      worker, room ── Cache ──▶ worker, room
+//! worker, room ── Notify, Streams ──▶ room             worker, room ── Cache ──▶ worker, room
 //! core, worker, room ── Events ──▶ thread of events
 //! ```
 
@@ -26,6 +26,7 @@ use game::guest::{JoinRequest, Presence};
 use game::match_id::MatchId;
 use game::notifications::Sent;
 use game::session::Revocation;
+use game::stream::{StreamAnswer, StreamId, StreamRequest};
 use game::value::Value;
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -77,6 +78,8 @@ pub enum RoomMail {
     Cache(Arc<[CacheChange]>),
     /// From workers and other rooms: notifications for the sockets of its users.
     Notify(Vec<Sent>),
+    /// From workers and other rooms: what scripts want of streams, in order.
+    Streams(Vec<StreamMail>),
     /// From a core, while stopping: end your matches within the grace, and tell this core.
     Drain { core: Address<CoreMail> },
 }
@@ -125,8 +128,9 @@ pub enum News {
     Directory(Arc<[DirectoryEvent]>),
     /// As [`RoomMail::Cache`].
     Cache(Arc<[CacheChange]>),
-    /// From a room: what became of a `Create` or `Signal`.
-    Answer { request: u64, outcome: Result<Bytes, RoomError> },
+    /// From a room: what became of a `Create` or `Signal`, or of a wish for a stream; from a core, if
+    /// that was for a session that has ended.
+    Answer { request: u64, outcome: Result<RoomAnswer, RoomError> },
 }
 
 /// What the lister takes.
@@ -199,6 +203,42 @@ pub enum RoomRequest {
     StatusFollow(Box<Follow>),
     /// `status_unfollow`, passed on the same way.
     StatusUnfollow { member: Member, cid: String, users: Vec<Uuid> },
+    /// A script takes the session into a stream: passed on from the room of its user to that of the
+    /// stream.
+    Stream(Box<StreamMail>),
+}
+
+/// What a script wants of a stream.
+#[derive(Debug)]
+pub struct StreamMail {
+    /// The stream.
+    pub stream: StreamId,
+    /// What of it.
+    pub request: StreamRequest,
+    /// The session that is to join, once the room of its user has found it.
+    pub member: Option<Member>,
+    /// Who waits for the answer, if anybody does.
+    pub reply: Reply,
+}
+
+/// A worker that waits, and the number of what it waits for.
+pub type Reply = Option<(WorkerAddress, u64)>;
+
+impl StreamMail {
+    /// The room that deals with it first.
+    #[must_use]
+    pub fn room(&self, topology: &Topology) -> Address<RoomMail> {
+        match (self.request.joiner(), &self.member) {
+            (Some(session), None) => topology.room_of(session.user_id),
+            _ => topology.room_of(self.stream.home()),
+        }
+    }
+
+    /// What is told to who waits for it when it cannot be done.
+    pub(crate) fn refusal(&self, error: RoomError) -> Option<(event::ThreadId, Mail)> {
+        let (from, request) = self.reply?;
+        Some(from.seal(News::Answer { request, outcome: Err(error) }))
+    }
 }
 
 /// A message of a client to its match.
@@ -257,10 +297,29 @@ pub enum Then {
     Close(&'static str),
 }
 
+/// What a room has done for a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoomAnswer {
+    /// The id of a match, or what its script says.
+    Text(Bytes),
+    /// Of a stream.
+    Stream(StreamAnswer),
+}
+
+impl RoomAnswer {
+    /// The text; none of what is another answer.
+    pub(crate) fn into_text(self) -> Bytes {
+        match self {
+            Self::Text(text) => text,
+            Self::Stream(_) => Bytes::new(),
+        }
+    }
+}
+
 /// Why a room could not do what a worker asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoomError {
-    /// No such match.
+    /// No such match, or session.
     NotFound,
     /// Too many signals are waiting.
     Busy,
@@ -293,6 +352,7 @@ impl RoomMail {
             Self::Directory(_) => "directory",
             Self::Cache(_) => "cache",
             Self::Notify(_) => "notify",
+            Self::Streams(_) => "streams",
             Self::Drain { .. } => "drain",
         }
     }

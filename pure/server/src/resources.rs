@@ -15,11 +15,12 @@ use game::guest::{
 };
 use game::notifications::Sent;
 use game::session::Revocation;
+use game::stream::{StreamAnswer, StreamId, StreamRequest};
 use game::value::Value;
 
 use crate::hooks;
 use crate::mail::{
-    Address, CoreMail, EventsMail, Mail, News, Post as _, RoomMail, Severed, Topology,
+    Address, CoreMail, EventsMail, Mail, News, Post as _, RoomMail, Severed, StreamMail, Topology,
 };
 
 /// What a script's thread works with.
@@ -46,6 +47,8 @@ pub struct Resources {
     pub severed: Severed,
     /// Notifications of its calls that no room has been told of yet.
     notices: Vec<Sent>,
+    /// What its calls want of streams and no room has been told of yet.
+    streams: Vec<StreamMail>,
     /// Events of its calls that their thread has not been told of yet.
     events: Vec<EventJob>,
     /// Whether anybody wants to hear of events of scripts and clients.
@@ -65,6 +68,8 @@ pub(crate) struct Refused {
     pub(crate) cut_offs: u64,
     /// Notifications beyond [`NOTIFIED_PER_CALL_MAX`] and [`NOTIFIED_BYTES_PER_CALL_MAX`].
     pub(crate) notifications: u64,
+    /// Calls of `stream_*` beyond [`STREAM_CALLS_PER_CALL_MAX`] and [`STREAM_BYTES_PER_CALL_MAX`].
+    pub(crate) streams: u64,
     /// Events beyond [`EVENTS_PER_CALL_MAX`] and [`EVENT_BYTES_PER_CALL_MAX`].
     pub(crate) events: u64,
 }
@@ -79,6 +84,12 @@ pub const NOTIFIED_PER_CALL_MAX: usize = 16_384;
 /// Bytes of their texts.
 pub const NOTIFIED_BYTES_PER_CALL_MAX: usize = 16 << 20;
 
+/// Calls of `stream_*` that one call of a script may make: each may reach all members of a stream.
+pub const STREAM_CALLS_PER_CALL_MAX: usize = 1_024;
+
+/// Bytes of what these send.
+pub const STREAM_BYTES_PER_CALL_MAX: usize = 16 << 20;
+
 /// Events that one call of a script may make; further ones are forgotten.
 pub const EVENTS_PER_CALL_MAX: usize = 16_384;
 
@@ -92,6 +103,8 @@ pub(crate) struct Spent {
     cut_off: usize,
     notified: usize,
     notified_bytes: usize,
+    stream_calls: usize,
+    stream_bytes: usize,
     events: usize,
     event_bytes: usize,
 }
@@ -149,6 +162,26 @@ impl Spent {
         Ok(())
     }
 
+    /// One more call of `stream_*`, which sends so many bytes, if the call may have it.
+    pub(crate) fn stream(
+        &mut self,
+        bytes: usize,
+        resources: &mut Resources,
+    ) -> Result<(), HostError> {
+        let stream_bytes = self.stream_bytes.saturating_add(bytes);
+        if self.stream_calls >= STREAM_CALLS_PER_CALL_MAX
+            || stream_bytes > STREAM_BYTES_PER_CALL_MAX
+        {
+            resources.refused.streams += 1;
+            return Err(HostError::new(format!(
+                "one call may call stream_* {STREAM_CALLS_PER_CALL_MAX} times with \
+                 {STREAM_BYTES_PER_CALL_MAX} bytes"
+            )));
+        }
+        (self.stream_calls, self.stream_bytes) = (self.stream_calls + 1, stream_bytes);
+        Ok(())
+    }
+
     /// One more event, if there is room for it.
     pub(crate) fn event(&mut self, event: Event, resources: &mut Resources) {
         if !resources.takes_events {
@@ -195,6 +228,7 @@ impl Resources {
             script_log: ScriptLog::new(host.log_lines_max),
             severed: Severed::default(),
             notices: Vec::new(),
+            streams: Vec::new(),
             events: Vec::new(),
             takes_events: false,
             refused: Refused::default(),
@@ -266,6 +300,7 @@ impl Resources {
             Revocation::Deleted { .. } | Revocation::Unbanned { .. } => false,
         });
         self.notices.clear();
+        self.streams.clear();
         self.events.clear();
     }
 
@@ -273,6 +308,27 @@ impl Resources {
     pub(crate) fn notify(&mut self, sent: Sent) {
         self.notifications_forgotten += sent.forgotten;
         self.notices.push(sent);
+    }
+
+    /// Keeps what a script wants of a stream until its room is told of it.
+    pub(crate) fn post_stream(&mut self, mail: StreamMail) {
+        self.streams.push(mail);
+    }
+
+    /// What scripts want of streams since the last call, for each room in order.
+    pub(crate) fn take_streams(
+        &mut self,
+        topology: &Topology,
+    ) -> Vec<(Address<RoomMail>, Vec<StreamMail>)> {
+        let mut rooms: Vec<(Address<RoomMail>, Vec<StreamMail>)> = Vec::new();
+        for mail in self.streams.drain(..) {
+            let room = mail.room(topology);
+            match rooms.iter_mut().find(|(id, _)| *id == room) {
+                Some((_, list)) => list.push(mail),
+                None => rooms.push((room, vec![mail])),
+            }
+        }
+        rooms
     }
 
     /// What each room is to show its users' sockets since the last call.
@@ -451,6 +507,10 @@ impl Host for LoadingHost<'_> {
     }
 
     fn match_signal(&mut self, _match_id: &str, _data: Bytes) -> Result<Bytes, HostError> {
+        Err(HostError::new(LOADING))
+    }
+
+    fn stream(&mut self, _: &StreamId, _: StreamRequest) -> Result<StreamAnswer, HostError> {
         Err(HostError::new(LOADING))
     }
 

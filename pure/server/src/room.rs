@@ -11,6 +11,7 @@ mod host;
 mod inbox;
 mod relayed;
 mod status;
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use event::{Handler, Input, Now, Output, ThreadId, Timers};
 use game::directory::DirectoryEvent;
 use game::guest::{Presence, PresenceReason, Scripts};
 use game::match_id::MatchId;
+use game::stream::StreamId;
 use smallvec::SmallVec;
 use uuid::Uuid;
 use wire::nakama::realtime::error_code;
@@ -28,8 +30,8 @@ use crate::group::Group;
 use crate::limit_log::LimitLog;
 use crate::limits::Limit;
 use crate::mail::{
-    Address, CoreMail, EventsMail, ListerMail, Mail, Member, News, Post as _, RoomError, RoomMail,
-    RoomRequest, Then, Topology,
+    Address, CoreMail, EventsMail, ListerMail, Mail, Member, News, Post as _, RoomAnswer,
+    RoomError, RoomMail, RoomRequest, Then, Topology,
 };
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
@@ -55,6 +57,12 @@ pub struct Room {
     relayed_of: BTreeMap<Uuid, u32>,
     /// In boxes, because a tree has room for twice of what is in it.
     users: BTreeMap<Uuid, Box<status::User>>,
+    /// Those of scripts.
+    streams: BTreeMap<StreamId, streams::Stream>,
+    /// In how many of them the sessions of each user are.
+    streams_of: BTreeMap<Uuid, u32>,
+    /// Streams whose members are to be told who has come in this turn.
+    arrivals: Vec<StreamId>,
     sessions: BTreeMap<Uuid, Joined>,
     ticks: Timers<Uuid>,
     outbox: Outbox,
@@ -85,7 +93,19 @@ pub struct Room {
 #[derive(Debug, Default)]
 struct Joined {
     matches: SmallVec<[MatchId; 2]>,
+    streams: Vec<StreamId>,
     follows: BTreeSet<Uuid>,
+}
+
+impl Joined {
+    /// In how many matches and streams it is.
+    fn presences(&self) -> usize {
+        self.matches.len() + self.streams.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.presences() == 0 && self.follows.is_empty()
+    }
 }
 
 impl Room {
@@ -112,6 +132,9 @@ impl Room {
             relayed: BTreeMap::new(),
             relayed_of: BTreeMap::new(),
             users: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            streams_of: BTreeMap::new(),
+            arrivals: Vec::new(),
             sessions: BTreeMap::new(),
             ticks: Timers::default(),
             outbox: Outbox::default(),
@@ -135,11 +158,12 @@ impl Room {
             RoomMail::Requests(requests) => self.requests(now, requests),
             RoomMail::Create { request, from, id, module, params } => {
                 let outcome = self.create_match(now, id, &module, params);
-                let outcome = outcome.map(|id| id.into()).map_err(RoomError::Failed);
+                let outcome = outcome.map(|id| RoomAnswer::Text(id.into()));
+                let outcome = outcome.map_err(RoomError::Failed);
                 self.mails.push(from.seal(News::Answer { request, outcome }));
             }
             RoomMail::Signal { request, from, id, data } => {
-                let outcome = self.signal(now, id, &data);
+                let outcome = self.signal(now, id, &data).map(RoomAnswer::Text);
                 self.mails.push(from.seal(News::Answer { request, outcome }));
             }
             RoomMail::Cancel { id } if self.matches.contains_key(&id) => {
@@ -153,6 +177,9 @@ impl Room {
                 changes.iter().for_each(|one| self.resources.cache.apply(one));
             }
             RoomMail::Notify(sent) => self.notify(sent),
+            RoomMail::Streams(wishes) => {
+                wishes.into_iter().for_each(|wish| self.stream_mail(now, wish));
+            }
             RoomMail::Drain { core } => self.drain(now, core),
             // It was never made, or has ended.
             RoomMail::Cancel { .. } => {}
@@ -213,6 +240,7 @@ impl Room {
             RoomRequest::StatusUnfollow { member, cid, users } => {
                 self.status_unfollow(member, cid, users);
             }
+            RoomRequest::Stream(wish) => self.stream_mail(now, *wish),
         }
     }
 
@@ -229,7 +257,7 @@ impl Room {
     fn leave_match(&mut self, now: Now, session_id: Uuid, id: MatchId) {
         if let Some(joined) = self.sessions.get_mut(&session_id) {
             joined.matches.retain(|joined| *joined != id);
-            if joined.matches.is_empty() && joined.follows.is_empty() {
+            if joined.is_empty() {
                 self.sessions.remove(&session_id);
             }
         }
@@ -248,7 +276,7 @@ impl Room {
         if joined.is_some_and(|joined| joined.matches.contains(&id)) {
             return true;
         }
-        let count = joined.map_or(0, |joined| joined.matches.len());
+        let count = joined.map_or(0, Joined::presences);
         let limit = if Limit::PresencesPerSession.is_met(limits, count_u32(count)) {
             self.stats.joins_refused.up();
             Limit::PresencesPerSession
@@ -285,11 +313,15 @@ impl Room {
             return;
         }
         let mut leavers: BTreeMap<MatchId, Vec<Uuid>> = BTreeMap::new();
+        let mut leavers_of_streams: BTreeMap<StreamId, Vec<Uuid>> = BTreeMap::new();
         closed.sort_unstable();
         for (session_id, _) in &*closed {
             let Some(joined) = self.sessions.remove(session_id) else { continue };
             for id in joined.matches {
                 leavers.entry(id).or_default().push(*session_id);
+            }
+            for stream in joined.streams {
+                leavers_of_streams.entry(stream).or_default().push(*session_id);
             }
             for followed in joined.follows {
                 self.forget_follower(followed, *session_id);
@@ -301,6 +333,9 @@ impl Room {
             } else {
                 self.relayed_leave(&sessions, id);
             }
+        }
+        for (stream, sessions) in leavers_of_streams {
+            self.streams_left(now, &stream, &sessions);
         }
         for (session_id, user_id) in closed.drain(..) {
             self.user_socket_closed(session_id, user_id);
@@ -410,6 +445,7 @@ impl Room {
         // One wait for the disk for all that callbacks have written in this turn, before anybody
         // hears of it.
         self.resources.db.sync();
+        self.tell_arrivals(now);
         let is_more_due = self.ticks.next_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
         self.tell_listers(out);
         self.resources.post_cache(self.me.thread(), &self.topology, out);
@@ -418,6 +454,7 @@ impl Room {
         self.stats.cut_offs_refused.set(self.resources.refused.cut_offs);
         self.stats.localcache_refused.set(self.resources.cache.refused_count());
         self.stats.notifications_refused.set(self.resources.refused.notifications);
+        self.stats.stream_calls_refused.set(self.resources.refused.streams);
         self.stats.notifications_forgotten.set(self.resources.notifications_forgotten);
         self.stats.dropped_events.set(self.resources.refused.events);
         self.resources.post_severed(&self.topology, out);
@@ -430,6 +467,9 @@ impl Room {
             } else {
                 out.post(room, RoomMail::Notify(sent));
             }
+        }
+        for (room, wishes) in self.resources.take_streams(&self.topology) {
+            out.post(room, RoomMail::Streams(wishes));
         }
         for (core, deliveries) in self.outbox.take() {
             let mail = CoreMail::Deliver(deliveries);

@@ -146,8 +146,15 @@ pub struct LimitSettings {
     pub passwords_waiting: u32,
     /// `limit.relayed_matches_per_user`: that the user's sessions are in.
     pub relayed_matches_per_user: u32,
-    /// `limit.presences_per_session`: matches of one room that a session is in.
+    /// `limit.presences_per_session`: matches and streams of one room that a session is in.
     pub presences_per_session: u32,
+    /// `limit.streams_per_user`: of one room that the user's sessions are in.
+    pub streams_per_user: u32,
+    /// `limit.presences_per_stream`: sessions in a stream of a script.
+    pub presences_per_stream: u32,
+    /// `limit.stream_events_per_s`: presences of which the members of one stream are told, before those
+    /// who are behind are not.
+    pub stream_events_per_s: u32,
     /// `limit.password_attempts_per_account`: wrong ones, within the lockout time.
     pub password_attempts_per_account: u32,
     /// `limit.password_lockout_account_sec`.
@@ -176,6 +183,9 @@ impl Default for LimitSettings {
             passwords_waiting: 128,
             relayed_matches_per_user: 64,
             presences_per_session: 256,
+            streams_per_user: 1_024,
+            presences_per_stream: 65_536,
+            stream_events_per_s: 256,
             password_attempts_per_account: 5,
             password_lockout_account_s: 60,
             password_attempts_per_address: 10,

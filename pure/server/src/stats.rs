@@ -217,12 +217,23 @@ counters! {
         gauge authoritative_matches,
         /// Running relayed matches.
         gauge relayed_matches,
-        /// Presences in matches.
+        /// Presences in matches and in streams of scripts.
         gauge presences,
+        /// Streams of scripts that somebody is in.
+        gauge streams,
         /// Users not followed because the session follows too many of this room already.
         counter follows_refused,
         /// Joins refused by limit.presences_per_session.
         counter joins_refused,
+        /// Sessions not taken into a stream because of limit.streams_per_user.
+        counter limited_streams_per_user,
+        /// Sessions not taken into a stream because of limit.presences_per_stream.
+        counter limited_presences_per_stream,
+        /// Messages of scripts to streams delivered to clients.
+        counter stream_messages_delivered,
+        /// Presences in streams that came or went beyond limit.stream_events_per_s, so that members who
+        /// are behind are not told of them.
+        counter stream_events_excess,
         /// Presence events sent.
         counter presence_event_count,
         /// Sockets that were sent notifications.
@@ -252,6 +263,9 @@ counters! {
         counter localcache_refused,
         /// Calls of scripts that wanted to send more notifications than one call may.
         counter notifications_refused,
+        /// Calls of stream functions refused because one call of a script wanted too many, or to send
+        /// too much.
+        counter stream_calls_refused,
         /// Events that no handler will hear of: runtime.event_queue_size of them were waiting, or one user
         /// or one call had too many.
         counter dropped_events,
@@ -301,6 +315,9 @@ counters! {
         counter localcache_refused,
         /// Calls of scripts that wanted to send more notifications than one call may.
         counter notifications_refused,
+        /// Calls of stream functions refused because one call of a script wanted too many, or to send
+        /// too much.
+        counter stream_calls_refused,
         /// Events that no handler will hear of: runtime.event_queue_size of them were waiting, or one user
         /// or one call had too many.
         counter dropped_events,

@@ -372,6 +372,7 @@ impl Worker {
         self.stats.cut_offs_refused.set(self.resources.refused.cut_offs);
         self.stats.localcache_refused.set(self.resources.cache.refused_count());
         self.stats.notifications_refused.set(self.resources.refused.notifications);
+        self.stats.stream_calls_refused.set(self.resources.refused.streams);
         self.stats.notifications_forgotten.set(self.resources.notifications_forgotten);
         self.stats.dropped_events.set(self.resources.refused.events + self.events.dropped_count());
         self.resources.post_severed(&self.topology, out);
@@ -384,6 +385,9 @@ impl Worker {
         }
         for (room, sent) in self.resources.take_notices(&self.topology) {
             out.post(room, RoomMail::Notify(sent));
+        }
+        for (room, streams) in self.resources.take_streams(&self.topology) {
+            out.post(room, RoomMail::Streams(streams));
         }
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);

@@ -13,6 +13,9 @@ use game::guest::{
 };
 use game::host::Meter;
 use game::session::SessionSettings;
+use game::stream::{
+    SessionId, StreamAnswer, StreamId, StreamMeta, StreamPresence, StreamRequest, no_session,
+};
 use game::value::Value;
 use uuid::Uuid;
 
@@ -35,6 +38,7 @@ pub(crate) struct TestHost {
     pub(crate) revoked: Vec<game::session::Revocation>,
     pub(crate) notified: Vec<game::notifications::Sent>,
     pub(crate) events: Vec<game::events::Event>,
+    pub(crate) streams: Vec<(StreamId, StreamRequest)>,
     pub(crate) dispatcher: Option<TestDispatcher>,
 }
 
@@ -99,10 +103,19 @@ impl Default for TestHost {
             disconnected: Vec::new(),
             notified: Vec::new(),
             events: Vec::new(),
+            streams: Vec::new(),
             revoked: Vec::new(),
             dispatcher: None,
         }
     }
+}
+
+/// One session, named ann, hidden.
+fn found(session: SessionId) -> StreamAnswer {
+    let SessionId { user_id, session_id } = session;
+    let presence = game::guest::Presence { user_id, session_id, username: "ann".into() };
+    let meta = StreamMeta { is_hidden: true, is_persistent: false, status: "busy".into() };
+    StreamAnswer::Found(vec![StreamPresence { presence, meta }])
 }
 
 impl Host for TestHost {
@@ -144,6 +157,33 @@ impl Host for TestHost {
     fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError> {
         if match_id == "busy" { Err(HostError::new("match busy")) } else { Ok(data) }
     }
+    fn stream(
+        &mut self,
+        stream: &StreamId,
+        request: StreamRequest,
+    ) -> Result<StreamAnswer, HostError> {
+        let answer = match &request {
+            StreamRequest::Join(session, _) | StreamRequest::Update(session, _)
+                if session.user_id.is_nil() =>
+            {
+                Err(no_session())
+            }
+            StreamRequest::Join(..) => Ok(StreamAnswer::IsNew(true)),
+            StreamRequest::Find(session) => Ok(found(*session)),
+            StreamRequest::List { hidden, visible: true } if !hidden => {
+                Ok(found(SessionId { user_id: Uuid::nil(), session_id: Uuid::max() }))
+            }
+            StreamRequest::List { .. } => Ok(StreamAnswer::Found(Vec::new())),
+            StreamRequest::Count => Ok(StreamAnswer::Count(3)),
+            StreamRequest::Update(..)
+            | StreamRequest::Leave(_)
+            | StreamRequest::Close
+            | StreamRequest::Send(_) => Ok(StreamAnswer::Done),
+        };
+        self.streams.push((stream.clone(), request));
+        answer
+    }
+
     fn may_cut_off(&mut self, _count: usize) -> Result<(), HostError> {
         Ok(())
     }

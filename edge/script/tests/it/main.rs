@@ -20,6 +20,7 @@ mod notifications;
 mod pages;
 mod reference;
 mod stand_ins;
+mod streams;
 mod wallets;
 
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::{load_with, roomy};
 
 /// The pages and examples whose blocks are modules; functions.md has a test of its own.
 const PAGES: &[&str] =
-    &["context.md", "errors.md", "guide.md", "hooks.md", "matches.md", "storage.md"];
+    &["context.md", "errors.md", "guide.md", "hooks.md", "matches.md", "storage.md", "streams.md"];
 
 fn blocks(text: &str) -> Vec<String> {
     let parts = text.split("```lua\n").skip(1);

@@ -595,8 +595,32 @@ pub const BUILT: &[Opt] = &[
         "limit.presences_per_session",
         number(0, 1_000_000, "matches"),
         "256",
-        "Matches that one session is in, on each of `engine.rooms`. One more is an \
-         error on the socket. 0 is off.",
+        "Matches and streams of scripts that one session is in, on each of `engine.rooms`. One \
+         more is an error on the socket, or in the script. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.streams_per_user",
+        number(0, 1_000_000, "streams"),
+        "1024",
+        "Streams of scripts that the sessions of one user are in, counted for each session, on each \
+         of `engine.rooms`. One more is an error in the script. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.presences_per_stream",
+        number(0, 10_000_000, "sessions"),
+        "65536",
+        "Sessions in one stream of a script. One more is an error in the script. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.stream_events_per_s",
+        number(0, 1_000_000, "presences"),
+        "256",
+        "Presences of which the members of one stream of a script are told each second. Beyond it, \
+         members who have not read what came before are not told, instead of being closed for it. \
+         0 is off.",
     )
     .ours(),
     row(

@@ -13,6 +13,7 @@ mod notifications;
 mod register;
 mod social;
 mod storage;
+mod streams;
 mod system;
 mod wallet;
 
@@ -37,7 +38,8 @@ pub const AREAS: &[Area] = &[
     Area { title: "Accounts and users", functions: accounts::ROWS },
     Area { title: "Wallet", functions: wallet::ROWS },
     Area { title: "Storage", functions: storage::ROWS },
-    Area { title: "Matches, sessions and streams", functions: matches::ROWS },
+    Area { title: "Matches, sessions and status", functions: matches::ROWS },
+    Area { title: "Streams", functions: streams::ROWS },
     Area { title: "Notifications", functions: notifications::ROWS },
     Area { title: "Friends, groups, chat, leaderboards and purchases", functions: social::ROWS },
 ];

@@ -16,7 +16,9 @@ use super::http::{AnswerKind, Pending};
 use super::socket::WaitKind;
 use super::{Core, State};
 use crate::frames;
-use crate::mail::{Address, Done, Follow, Job, Mail, Outcome, RoomMail, RoomRequest, Work};
+use crate::mail::{
+    Address, Done, Follow, Job, Mail, Outcome, RoomError, RoomMail, RoomRequest, Work,
+};
 use crate::settings::Settings;
 use crate::stats::Metered;
 
@@ -513,6 +515,10 @@ impl Core {
             RoomRequest::StatusFollow(follow) => (&follow.member, &follow.cid),
             RoomRequest::Opened { .. } | RoomRequest::Closed { .. } => {
                 return self.keep(now, room.seal(RoomMail::Requests(vec![request])));
+            }
+            RoomRequest::Stream(wish) => {
+                let refusal = wish.refusal(RoomError::Busy);
+                return refusal.into_iter().for_each(|(to, mail)| out.mail(to, mail));
             }
             RoomRequest::MatchData(_) => return,
         };

@@ -54,6 +54,8 @@ impl Core {
             // Of rooms and workers, which count them.
             Limit::RelayedMatchesPerUser
             | Limit::PresencesPerSession
+            | Limit::StreamsPerUser
+            | Limit::PresencesPerStream
             | Limit::PasswordAttemptsPerAccount
             | Limit::PasswordAttemptsPerAddress => {}
         }

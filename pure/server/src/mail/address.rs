@@ -9,13 +9,12 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
 
-use bytes::Bytes;
 use event::{ConnId, Output, ThreadId};
 use uuid::Uuid;
 
 use super::{
-    BatcherMail, CallerMail, CoreMail, EventsMail, HasherMail, Job, ListerMail, News, RoomError,
-    RoomMail, RoomRequest,
+    BatcherMail, CallerMail, CoreMail, EventsMail, HasherMail, Job, ListerMail, News, RoomAnswer,
+    RoomError, RoomMail, RoomRequest,
 };
 
 /// A thread that takes mail of type `M`.
@@ -327,7 +326,7 @@ impl Mail {
     }
 
     /// The outcome of an answer from a room, which a worker of any kind may have waited for.
-    pub(crate) fn into_answer(self) -> Option<Result<Bytes, RoomError>> {
+    pub(crate) fn into_answer(self) -> Option<Result<RoomAnswer, RoomError>> {
         match self.0 {
             Sealed::Batcher(BatcherMail::News(News::Answer { outcome, .. }))
             | Sealed::Caller(CallerMail::News(News::Answer { outcome, .. }))

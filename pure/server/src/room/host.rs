@@ -7,11 +7,12 @@ use bytes::Bytes;
 use event::Now;
 use game::guest::{Broadcast, Dispatcher, Host, HostError, check_label};
 use game::match_id::MatchId;
+use game::stream::{StreamAnswer, StreamId, StreamRequest, no_session};
 use game::value::Value;
 use uuid::Uuid;
 
 use super::Room;
-use crate::mail::RoomError;
+use crate::mail::{RoomError, StreamMail};
 use crate::resources::{Spent, from_resources};
 use crate::settings::MatchSettings;
 
@@ -142,6 +143,36 @@ impl Host for RoomHost<'_> {
             RoomError::Busy => HostError::new("match busy"),
             RoomError::Failed(text) => HostError::new(text),
         })
+    }
+
+    fn stream(
+        &mut self,
+        stream: &StreamId,
+        request: StreamRequest,
+    ) -> Result<StreamAnswer, HostError> {
+        const ELSEWHERE: &str = "functions of streams that answer reach, from a match callback, only \
+             streams and users of the same room: call them from an RPC function, choose the match's \
+             id as the stream's subject, or set engine.rooms to 1";
+        self.spent.stream(request.bytes(), &mut self.room.resources)?;
+        let (topology, me) = (&self.room.topology, self.room.me);
+        if topology.room_of(stream.home()) != me {
+            if request.is_answered() {
+                return Err(HostError::new(ELSEWHERE));
+            }
+            let stream = stream.clone();
+            let mail = StreamMail { stream, request, member: None, reply: None };
+            self.room.resources.post_stream(mail);
+            return Ok(StreamAnswer::Done);
+        }
+        let mut member = None;
+        if let Some(session) = request.joiner() {
+            member = self.room.member_of(session);
+            if member.is_none() {
+                let is_known = topology.room_of(session.user_id) == me;
+                return Err(if is_known { no_session() } else { HostError::new(ELSEWHERE) });
+            }
+        }
+        self.room.stream(self.now, stream, request, member)
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {

@@ -22,7 +22,7 @@ pub(super) struct Relayed {
     /// `<uuid>.`
     text: String,
     /// With what each of them sends.
-    members: Group<Flow>,
+    pub(super) members: Group<Flow>,
     /// What all of them send together.
     all: Flow,
 }

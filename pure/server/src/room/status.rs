@@ -23,14 +23,14 @@ const FOLLOWS_MAX: usize = 16_384;
 pub(super) struct User {
     /// Its sockets, whether they appear online or not. What is told of them, these and the followers
     /// hear; what the user is notified of, only these.
-    sockets: Group<Appearance>,
+    pub(super) sockets: Group<Appearance>,
     /// Who follows the user. Most users have nobody.
     followers: Option<Box<Group<()>>>,
 }
 
 /// The status text of a socket, if it appears online.
 #[derive(Clone, Debug, Default)]
-struct Appearance(Option<Box<str>>);
+pub(super) struct Appearance(pub(super) Option<Box<str>>);
 
 impl Meta for Appearance {
     fn is_hidden(&self) -> bool {
@@ -115,7 +115,7 @@ impl Room {
         self.outbox.one(&member, frames::frame(member.format, cid, None), Then::Answered);
     }
 
-    fn set_status(&mut self, member: &Member, status: Option<Box<str>>) {
+    pub(super) fn set_status(&mut self, member: &Member, status: Option<Box<str>>) {
         // The news that it opened may have met a full mailbox and still be on its way.
         let user = self.users.entry(member.presence.user_id).or_default();
         let old = user.sockets.put(member.clone(), Appearance(status.clone()));
@@ -191,7 +191,7 @@ impl Room {
 
     /// To the next room by way of the session's core: it alone knows whether the session still
     /// is, and its mail to that room comes before the news that it is not.
-    fn forward(&mut self, core: Address<CoreMail>, request: RoomRequest) {
+    pub(super) fn forward(&mut self, core: Address<CoreMail>, request: RoomRequest) {
         self.mails.push(core.seal(CoreMail::Forward(Box::new(request))));
     }
 
@@ -202,7 +202,7 @@ impl Room {
         for user_id in here {
             if let Some(joined) = self.sessions.get_mut(&session_id) {
                 joined.follows.remove(&user_id);
-                if joined.follows.is_empty() && joined.matches.is_empty() {
+                if joined.is_empty() {
                     self.sessions.remove(&session_id);
                 }
             }

@@ -7,9 +7,13 @@ use bytes::Bytes;
 use event::{Now, Output, Requester, ThreadId};
 use game::guest::{Dispatcher, Host, HostError};
 use game::match_id::MatchId;
+use game::stream::{StreamAnswer, StreamId, StreamRequest, no_session};
 use game::value::Value;
 
-use crate::mail::{Address, Mail, News, RoomError, RoomMail, Topology, WorkerAddress};
+use crate::mail::{
+    Address, Mail, News, Post as _, RoomAnswer, RoomError, RoomMail, StreamMail, Topology,
+    WorkerAddress,
+};
 use crate::resources::{Resources, Spent, from_resources};
 use crate::settings::Settings;
 
@@ -36,7 +40,7 @@ impl WorkerHost<'_> {
         &mut self,
         room: Address<RoomMail>,
         make: impl FnOnce(u64) -> RoomMail,
-    ) -> Result<Bytes, RoomError> {
+    ) -> Result<RoomAnswer, RoomError> {
         *self.requests += 1;
         let id = *self.requests;
         // Directory changes that pass by while waiting are heard at once (and again, without
@@ -57,6 +61,9 @@ impl WorkerHost<'_> {
         // What the worker has to say already is said before the request.
         let mut before = Output::default();
         self.mails.drain(..).for_each(|(to, mail)| before.mail(to, mail));
+        for (room, streams) in self.resources.take_streams(self.topology) {
+            before.post(room, RoomMail::Streams(streams));
+        }
         let (to, mail) = room.seal(make(id));
         let answer = self.requester.request(&mut before, to, mail, &is_answer, PATIENCE_MS);
         passing.into_inner().iter().for_each(|event| self.resources.directory.apply(event));
@@ -74,7 +81,7 @@ impl Host for WorkerHost<'_> {
         let answer =
             self.request(room, |request| RoomMail::Create { request, from, id, module, params });
         match answer {
-            Ok(id) => Ok(String::from_utf8_lossy(&id).into_owned()),
+            Ok(id) => Ok(String::from_utf8_lossy(&id.into_text()).into_owned()),
             Err(RoomError::Failed(text)) => Err(HostError::new(text)),
             Err(RoomError::Busy | RoomError::NotFound) => {
                 // The request may be waiting still: what comes of it nobody would know of.
@@ -88,13 +95,38 @@ impl Host for WorkerHost<'_> {
         let id = MatchId::parse(match_id, &self.settings.node)
             .map_err(|error| HostError::new(error.to_string()))?;
         let (room, from, id) = (self.topology.room_of(id.uuid), self.me, id.uuid);
-        self.request(room, |request| RoomMail::Signal { request, from, id, data }).map_err(
-            |error| match error {
-                RoomError::NotFound => HostError::new("match not found"),
-                RoomError::Busy => HostError::new("match busy"),
-                RoomError::Failed(text) => HostError::new(text),
-            },
-        )
+        let answer = self.request(room, |request| RoomMail::Signal { request, from, id, data });
+        answer.map(RoomAnswer::into_text).map_err(|error| match error {
+            RoomError::NotFound => HostError::new("match not found"),
+            RoomError::Busy => HostError::new("match busy"),
+            RoomError::Failed(text) => HostError::new(text),
+        })
+    }
+
+    fn stream(
+        &mut self,
+        stream: &StreamId,
+        request: StreamRequest,
+    ) -> Result<StreamAnswer, HostError> {
+        self.spent.stream(request.bytes(), self.resources)?;
+        let stream = stream.clone();
+        let mut mail = StreamMail { stream, request, member: None, reply: None };
+        if !mail.request.is_answered() {
+            self.resources.post_stream(mail);
+            return Ok(StreamAnswer::Done);
+        }
+        let (room, from) = (mail.room(self.topology), self.me);
+        let answer = self.request(room, |request| {
+            mail.reply = Some((from, request));
+            RoomMail::Streams(vec![mail])
+        });
+        match answer {
+            Ok(RoomAnswer::Stream(answer)) => Ok(answer),
+            Ok(RoomAnswer::Text(_)) => Ok(StreamAnswer::Done),
+            Err(RoomError::NotFound) => Err(no_session()),
+            Err(RoomError::Busy) => Err(HostError::new("the room did not answer within 10 s")),
+            Err(RoomError::Failed(text)) => Err(HostError::new(text)),
+        }
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {

@@ -9,8 +9,10 @@ use event::ConnId;
 use game::api::Disconnect;
 use game::guest::Presence;
 use game::match_id::MatchId;
+use game::stream::{SessionId, StreamId, StreamMeta, StreamRequest};
 use server::mail::{
-    CoreMail, Follow, Format, Member, RoomMail, RoomRequest, SessionAddress, Severed, Topology,
+    CoreMail, Follow, Format, Member, RoomMail, RoomRequest, SessionAddress, Severed, StreamMail,
+    Topology,
 };
 use server::settings::Settings;
 use uuid::Uuid;
@@ -117,6 +119,45 @@ fn a_large_match_loses_nearly_all_its_members() {
     assert_eq!(rig.stat("presences"), 1);
     ask(&rig, vec![closed(0)]);
     assert_eq!((rig.stat("presences"), rig.stat("relayed_matches")), (0, 0));
+}
+
+/// A script takes a session into a stream.
+fn enter(number: u32, is_hidden: bool) -> StreamMail {
+    let member = member(number);
+    let Presence { user_id, session_id, .. } = member.presence;
+    let stream =
+        StreamId { mode: 100, subject: STAR, subcontext: Uuid::nil(), label: Arc::from("") };
+    let meta = StreamMeta { is_hidden, ..StreamMeta::default() };
+    let request = StreamRequest::Join(SessionId { user_id, session_id }, meta);
+    StreamMail { stream, request, member: Some(member), reply: None }
+}
+
+#[test]
+fn members_of_one_stream_come_and_go() {
+    check("streams", |rig, count| {
+        let begun = cpu();
+        // Hidden: otherwise each hears of each, which cannot be had for less.
+        let enter = (0..count).map(|number| enter(number, true)).collect();
+        rig.mail(rig.topology.rooms[0], RoomMail::Streams(enter));
+        let took = cpu().saturating_sub(begun);
+        assert_eq!(rig.stat("presences"), u64::from(count));
+        let took = took + ask(rig, (0..count).map(closed).collect());
+        assert_eq!((rig.stat("presences"), rig.stat("streams")), (0, 0));
+        took
+    });
+}
+
+#[test]
+fn a_large_stream_gathers_and_loses_nearly_all_its_members() {
+    let rig = Rig::new();
+    let events = || rig.stat("presence_event_count");
+    let all = (0..300).map(|number| enter(number, false)).collect();
+    rig.mail(rig.topology.rooms[0], RoomMail::Streams(all));
+    assert_eq!((rig.stat("presences"), events()), (300, 2), "256 and the others");
+    ask(&rig, (1..300).map(closed).collect());
+    assert_eq!((rig.stat("presences"), events()), (1, 4));
+    ask(&rig, vec![closed(0)]);
+    assert_eq!((rig.stat("presences"), rig.stat("streams"), events()), (0, 0, 4));
 }
 
 /// A script bans thousands while thousands of others play.

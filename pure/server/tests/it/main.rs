@@ -22,3 +22,4 @@ mod sessions;
 mod shutdown;
 mod sockets;
 mod status;
+mod streams;

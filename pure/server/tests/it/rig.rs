@@ -132,6 +132,7 @@ impl Plan<'_> {
 
 struct RigRequester {
     world: std::rc::Weak<World>,
+    topology: Arc<Topology>,
     me: u16,
 }
 
@@ -150,9 +151,19 @@ impl Requester<Mail> for RigRequester {
         }
         world.post(ThreadId(self.me), to, mail);
         world.turn(to.0);
-        let mut mine = world.threads[usize::from(self.me)].mail.borrow_mut();
-        let index = mine.iter().position(is_answer)?;
-        mine.remove(index)
+        let answer = || {
+            let mut mine = world.threads[usize::from(self.me)].mail.borrow_mut();
+            let index = mine.iter().position(is_answer)?;
+            mine.remove(index)
+        };
+        // Who is asked may hand it on, to a core and from there to another room.
+        let others = 0..self.topology.lister.thread().0;
+        answer().or_else(|| {
+            others.clone().chain(others).find_map(|id| {
+                world.turn(id);
+                answer()
+            })
+        })
     }
 }
 
@@ -361,7 +372,8 @@ impl Rig {
             let lister = Lister::new(topology.lister, settings.clone(), lister_stats.clone());
             handlers.push(Box::new(lister));
             for (id, stats) in topology.workers().zip(&worker_stats) {
-                let requester = Box::new(RigRequester { world: world.clone(), me: id.thread().0 });
+                let (world, me) = (world.clone(), id.thread().0);
+                let requester = Box::new(RigRequester { world, topology: topology.clone(), me });
                 let (topology, settings) = (topology.clone(), settings.clone());
                 let context = contexts.next().unwrap();
                 let worker = Worker::new(id, topology, settings, stats.clone(), context, requester);

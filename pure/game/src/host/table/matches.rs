@@ -1,4 +1,4 @@
-//! Matches, sessions, status and streams.
+//! Matches, sessions and status.
 
 use bytes::Bytes;
 
@@ -73,15 +73,5 @@ functions! {
             = system::log_out(host, user_id, token.as_deref(), refresh_token.as_deref());
         missing status_follow;
         missing status_unfollow;
-        missing stream_close;
-        missing stream_count;
-        missing stream_send;
-        missing stream_send_raw;
-        missing stream_user_get;
-        missing stream_user_join;
-        missing stream_user_kick;
-        missing stream_user_leave;
-        missing stream_user_list;
-        missing stream_user_update;
     }
 }

@@ -1,0 +1,288 @@
+//! `stream_*`: what scripts name streams, sessions and messages with, and what they are told. Who is in
+//! a stream its room knows ([`Host::stream`]).
+//!
+//! Source: Nakama 3.40, `server/runtime_lua_nakama.go`, for arguments, texts and the members of
+//! results.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+use wire::nakama::Envelope;
+use wire::nakama::realtime::{Message, StreamData};
+
+use super::Args;
+use super::accounts::member;
+use super::declare::{Table, ValueType};
+use super::json::encode_for;
+use super::read::{Arg, FilledId, Read, Record, filled_id};
+use crate::guest::{Host, HostError};
+use crate::stream::{
+    STREAM_LABEL_BYTES_MAX, STREAM_STATUS_BYTES_MAX, SessionId, StreamAnswer, StreamId,
+    StreamMessage, StreamMeta, StreamPresence, StreamRequest, no_session,
+};
+use crate::value::Value;
+
+/// Bytes that a presence takes as a script's table, about.
+const PRESENCE_BYTES: usize = 512;
+
+/// A stream: `{ mode, subject?, subcontext?, label? }`.
+#[derive(Clone, Copy)]
+pub(super) struct Stream;
+
+/// A stream.
+pub(super) const fn stream() -> Arg<Stream> {
+    Arg::new(ValueType::Table, Stream)
+}
+
+impl Read for Stream {
+    type Value<'a> = StreamId;
+
+    fn read(&self, args: &Args<'_>, index: usize) -> Result<StreamId, HostError> {
+        let value = args.value(index);
+        if !matches!(value, Value::Map(_)) {
+            return Err(args.mismatch(index, "table"));
+        }
+        let wrong = |what: &str| args.wrong(index, what);
+        let part = |name: &str| value.member(name).filter(|part| !matches!(part, Value::Nil));
+        let mode = match part("mode") {
+            None => 0,
+            Some(mode @ (Value::Int(_) | Value::Float(_))) => {
+                let mode = mode.as_int().and_then(|mode| u8::try_from(mode).ok());
+                mode.ok_or_else(|| wrong("stream mode must be a number from 0 to 255"))?
+            }
+            Some(_) => return Err(wrong("stream mode must be a number")),
+        };
+        let text = |name: &str| match part(name) {
+            None => Ok(None),
+            Some(part) => {
+                let text = part.as_str();
+                text.map(Some).ok_or_else(|| wrong(&format!("stream {name} must be a string")))
+            }
+        };
+        let id = |name: &str| {
+            let id = text(name)?.map(Uuid::try_parse).transpose();
+            let wrong = |_| wrong(&format!("stream {name} must be a valid identifier"));
+            id.map(Option::unwrap_or_default).map_err(wrong)
+        };
+        let (subject, subcontext) = (id("subject")?, id("subcontext")?);
+        let label = text("label")?.unwrap_or_default();
+        if label.len() > STREAM_LABEL_BYTES_MAX {
+            let most = format!("stream label must be at most {STREAM_LABEL_BYTES_MAX} bytes");
+            return Err(wrong(&most));
+        }
+        Ok(StreamId { mode, subject, subcontext, label: Arc::from(label) })
+    }
+}
+
+/// The id of a user.
+pub(super) const fn user() -> Arg<FilledId> {
+    filled_id("expects user id", "expects valid user id")
+}
+
+/// The id of a session.
+pub(super) const fn session() -> Arg<FilledId> {
+    filled_id("expects session id", "expects valid session id")
+}
+
+/// The session of a presence `{ user_id, session_id }`, the first argument.
+pub(super) fn kicked(args: &Args<'_>, presence: &Value) -> Result<SessionId, HostError> {
+    let id = |name: &str| {
+        let id = presence.member(name).and_then(Value::as_str);
+        id.and_then(|id| Uuid::try_parse(id).ok())
+            .filter(|id| !id.is_nil())
+            .ok_or_else(|| args.wrong(0, &format!("expects each presence to have a valid {name}")))
+    };
+    Ok(SessionId { user_id: id("user_id")?, session_id: id("session_id")? })
+}
+
+/// What there is to know of a session in a stream, from the arguments behind the fourth.
+pub(super) fn meta(
+    args: &Args<'_>,
+    is_hidden: bool,
+    is_persistent: bool,
+    status: &str,
+) -> Result<StreamMeta, HostError> {
+    if status.len() > STREAM_STATUS_BYTES_MAX {
+        let most = format!("expects status to be at most {STREAM_STATUS_BYTES_MAX} bytes");
+        return Err(args.wrong(5, &most));
+    }
+    Ok(StreamMeta { is_hidden, is_persistent, status: status.into() })
+}
+
+/// Wants something of a stream, if scripts may.
+fn ask(
+    host: &mut dyn Host,
+    stream: &StreamId,
+    request: StreamRequest,
+) -> Result<StreamAnswer, HostError> {
+    stream.kind(&host.settings().node).check(&request)?;
+    host.stream(stream, request)
+}
+
+/// Asks for something that names a session, the second argument; `what` names the refusal.
+fn ask_for_session(
+    host: &mut dyn Host,
+    args: &Args<'_>,
+    stream: &StreamId,
+    request: StreamRequest,
+    what: &str,
+) -> Result<StreamAnswer, HostError> {
+    ask(host, stream, request).map_err(|error| {
+        if error == no_session() {
+            return args.wrong(1, &error.message);
+        }
+        HostError::new(format!("{what}: {error}"))
+    })
+}
+
+pub(super) fn join(
+    host: &mut dyn Host,
+    args: &Args<'_>,
+    stream: &StreamId,
+    (session, meta): (SessionId, StreamMeta),
+) -> Result<bool, HostError> {
+    let request = StreamRequest::Join(session, meta);
+    let answer = ask_for_session(host, args, stream, request, "stream user join failed")?;
+    Ok(answer == StreamAnswer::IsNew(true))
+}
+
+pub(super) fn update(
+    host: &mut dyn Host,
+    args: &Args<'_>,
+    stream: &StreamId,
+    (session, meta): (SessionId, StreamMeta),
+) -> Result<(), HostError> {
+    let request = StreamRequest::Update(session, meta);
+    ask_for_session(host, args, stream, request, "stream user update failed").map(|_| ())
+}
+
+pub(super) fn leave(
+    host: &mut dyn Host,
+    stream: &StreamId,
+    session: SessionId,
+    what: &str,
+) -> Result<(), HostError> {
+    let left = ask(host, stream, StreamRequest::Leave(session));
+    left.map(|_| ()).map_err(|error| HostError::new(format!("stream user {what} failed: {error}")))
+}
+
+pub(super) fn find(
+    host: &mut dyn Host,
+    stream: &StreamId,
+    session: SessionId,
+) -> Result<Option<Table>, HostError> {
+    let StreamAnswer::Found(found) = ask(host, stream, StreamRequest::Find(session))? else {
+        return Ok(None);
+    };
+    let value = |one: StreamPresence| {
+        let StreamMeta { is_hidden, is_persistent, status } = one.meta;
+        Table(Value::Map(vec![
+            member("hidden", Value::Bool(is_hidden)),
+            member("persistence", Value::Bool(is_persistent)),
+            member("username", Value::text(&*one.presence.username)),
+            member("status", Value::text(status)),
+        ]))
+    };
+    Ok(found.into_iter().next().map(value))
+}
+
+pub(super) fn list(
+    host: &mut dyn Host,
+    args: &Args<'_>,
+    stream: &StreamId,
+    (hidden, visible): (bool, bool),
+) -> Result<Vec<Value>, HostError> {
+    let request = StreamRequest::List { hidden, visible };
+    let StreamAnswer::Found(found) = ask(host, stream, request)? else { return Ok(Vec::new()) };
+    args.produce(found.len().saturating_mul(PRESENCE_BYTES))?;
+    let node = host.settings().node.clone();
+    let value = |StreamPresence { presence, meta }| {
+        Value::Map(vec![
+            member("user_id", Value::text(presence.user_id.to_string())),
+            member("session_id", Value::text(presence.session_id.to_string())),
+            member("node", Value::text(&*node)),
+            member("hidden", Value::Bool(meta.is_hidden)),
+            member("persistence", Value::Bool(meta.is_persistent)),
+            member("username", Value::text(&*presence.username)),
+            member("status", Value::text(meta.status)),
+        ])
+    };
+    Ok(found.into_iter().map(value).collect())
+}
+
+pub(super) fn count(host: &mut dyn Host, stream: &StreamId) -> Result<u64, HostError> {
+    match ask(host, stream, StreamRequest::Count)? {
+        StreamAnswer::Count(count) => Ok(count),
+        StreamAnswer::Done | StreamAnswer::IsNew(_) | StreamAnswer::Found(_) => Ok(0),
+    }
+}
+
+pub(super) fn close(host: &mut dyn Host, stream: &StreamId) -> Result<(), HostError> {
+    ask(host, stream, StreamRequest::Close).map(|_| ())
+}
+
+/// The sessions of presences, the third argument; none of them is everybody. Those of another node are
+/// nobody's here.
+fn receivers(
+    args: &Args<'_>,
+    presences: &[Record<'_>],
+    node: &str,
+) -> Result<Option<Vec<Uuid>>, HostError> {
+    if presences.is_empty() {
+        return Ok(None);
+    }
+    let text = |presence: &Record<'_>, name: &str, wrong: &str| match presence.member(name) {
+        None => Ok(None),
+        Some(value) => {
+            let text = value.as_str().map(|text| Some(text.to_owned()));
+            text.ok_or_else(|| args.wrong(2, wrong))
+        }
+    };
+    let mut sessions = Vec::with_capacity(presences.len());
+    for presence in presences {
+        let id = text(presence, "session_id", "presence session id must be a string")?;
+        let of_node = text(presence, "node", "presence node must be a string")?;
+        let wrong = |_| args.wrong(2, "presence session id must be a valid identifier");
+        let id = id.map(|id| Uuid::try_parse(&id)).transpose().map_err(wrong)?;
+        if of_node.is_none_or(|other| other.is_empty() || other == node) {
+            sessions.extend(id);
+        }
+    }
+    sessions.sort_unstable();
+    sessions.dedup();
+    Ok(Some(sessions))
+}
+
+/// Sends text as `stream_data`, which has no sender.
+pub(super) fn send(
+    host: &mut dyn Host,
+    args: &Args<'_>,
+    stream: &StreamId,
+    (data, presences, is_reliable): (String, &[Record<'_>], bool),
+) -> Result<(), HostError> {
+    let to = receivers(args, presences, &host.settings().node)?;
+    let bytes = data.len() + stream.label.len();
+    let stream_name = Some(stream.message());
+    let message = StreamData { stream: stream_name, data, reliable: is_reliable, sender: None };
+    let envelope = Envelope { cid: String::new(), message: Some(Message::StreamData(message)) };
+    let message = Box::new(StreamMessage { envelope, bytes, to, is_reliable });
+    ask(host, stream, StreamRequest::Send(message)).map(|_| ())
+}
+
+/// Sends any message that a server may send.
+pub(super) fn send_raw(
+    host: &mut dyn Host,
+    args: &Args<'_>,
+    stream: &StreamId,
+    (envelope, presences, is_reliable): (&Value, &[Record<'_>], bool),
+) -> Result<(), HostError> {
+    let wrong =
+        |what: &str, error: &dyn std::fmt::Display| args.wrong(1, &format!("{what}: {error}"));
+    let json = encode_for(envelope, args.meter)
+        .map_err(|error| wrong("failed to convert envelope", &error))?;
+    let envelope =
+        Envelope::decode_json(&json).map_err(|error| wrong("not a valid envelope", &error))?;
+    let to = receivers(args, presences, &host.settings().node)?;
+    let message = Box::new(StreamMessage { envelope, bytes: json.len(), to, is_reliable });
+    ask(host, stream, StreamRequest::Send(message)).map(|_| ())
+}
