@@ -258,11 +258,10 @@ impl Desk {
         inner.paper.players().filter(|_| inner.is_used)
     }
 
-    /// What is shown of it; nothing if it never spoke, and asked for no more than it may either.
+    /// What is shown of it; nothing if it never spoke.
     pub(crate) fn view(&self) -> Option<view::Sdk> {
         let inner = self.inner();
-        let is_shown = inner.is_used || inner.troubles != Troubles::default();
-        is_shown.then(|| inner.paper.view(inner.word.text(), inner.troubles))
+        inner.is_used.then(|| inner.paper.view(inner.word.text(), inner.troubles))
     }
 
     // The server's side.

@@ -20,6 +20,7 @@ mod notifications;
 mod rig;
 mod sessions;
 mod shutdown;
+mod sim;
 mod sockets;
 mod status;
 mod streams;

@@ -32,7 +32,7 @@ use wire::websocket as ws;
 
 use crate::disk::{Disk, OnDisk};
 
-const UNIX_MS: u64 = 1_700_000_000_000;
+pub(crate) const UNIX_MS: u64 = 1_700_000_000_000;
 /// Turns until everything must be at rest.
 const TURNS_MAX: usize = 10_000;
 
@@ -282,7 +282,7 @@ impl World {
     }
 }
 
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         node: "node1".into(),
         version: "0.0.0".into(),

@@ -1,0 +1,143 @@
+//! What must hold of a world that has come to rest: what was acknowledged is in the database, players
+//! agree with the server and with each other, and nothing is counted that is not there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use game::db::Database as _;
+use uuid::Uuid;
+
+use super::player::{Crowd, Deed, Fate, Player};
+use super::socket::Socket;
+use super::world::World;
+
+/// What the database holds: objects with their owners, and wallets.
+struct Held {
+    keys: BTreeMap<String, String>,
+    wallets: BTreeMap<String, BTreeMap<String, i64>>,
+}
+
+impl Held {
+    fn of(world: &World) -> Self {
+        let mut db = world.store.connect().unwrap();
+        let id = |blob: &[u8]| Uuid::from_slice(blob).unwrap().to_string();
+        let (mut keys, mut wallets) = (BTreeMap::new(), BTreeMap::new());
+        db.query("SELECT key, user_id FROM storage", &[], &mut |row| {
+            keys.insert(row.text(0).to_owned(), id(row.blob(1)));
+        })
+        .unwrap();
+        // The other row is the system's.
+        db.query("SELECT id, wallet FROM users WHERE username LIKE 'player%'", &[], &mut |row| {
+            let text = if row.text(1).is_empty() { "{}" } else { row.text(1) };
+            wallets.insert(id(row.blob(0)), serde_json::from_str(text).unwrap());
+        })
+        .unwrap();
+        Self { keys, wallets }
+    }
+
+    /// Whether a deed has happened, wholly or not at all.
+    fn has(&mut self, deed: &Deed) -> bool {
+        let wallet = self.wallets.get_mut(&deed.user_id).unwrap();
+        let paid = deed.entry.as_ref().map(|entry| wallet.remove(entry).unwrap_or(0));
+        let keys = &mut self.keys;
+        let written: BTreeSet<bool> = deed
+            .keys
+            .iter()
+            .map(|key| keys.remove(key).is_some_and(|owner| owner == deed.user_id))
+            .chain(paid.map(|times| {
+                assert!((0..=1).contains(&times), "{deed:?} happened {times} times");
+                times == 1
+            }))
+            .collect();
+        assert_eq!(written.len(), 1, "{deed:?} happened in part");
+        written.contains(&true)
+    }
+}
+
+/// What was acknowledged has happened, and what was refused has not.
+fn acknowledgements_hold(world: &World, crowd: &Crowd) {
+    let mut held = Held::of(world);
+    for user in &crowd.users {
+        assert!(held.wallets.contains_key(user), "the account of {user} is lost");
+    }
+    for deed in &crowd.deeds {
+        match (held.has(deed), deed.fate) {
+            (false, Fate::Kept) => panic!("acknowledged, and lost: {deed:?}"),
+            (true, Fate::Refused) => panic!("refused, and done: {deed:?}"),
+            (_, Fate::Unknown) | (true, Fate::Kept) | (false, Fate::Refused) => {}
+        }
+    }
+    assert!(held.keys.is_empty(), "nobody wrote {:?}", held.keys);
+    assert!(held.wallets.values().all(BTreeMap::is_empty), "nobody paid {:?}", held.wallets);
+}
+
+fn sockets(players: &[Player]) -> impl Iterator<Item = &Socket> + Clone {
+    players.iter().flat_map(|player| &player.sockets).filter(|socket| socket.is_open())
+}
+
+/// Everybody in a match believes that those are in it who do.
+fn players_agree(players: &[Player]) {
+    let sockets = sockets(players);
+    let mut matches: BTreeMap<&String, BTreeSet<String>> = BTreeMap::new();
+    for socket in sockets.clone() {
+        for id in socket.matches.keys() {
+            let members = matches.entry(id).or_default();
+            members.insert(socket.session_id().unwrap().to_owned());
+        }
+    }
+    for (id, believed) in sockets.flat_map(|socket| &socket.matches) {
+        assert_eq!(*believed, matches[id], "members of {id}");
+    }
+}
+
+/// Everybody who stayed has his answers.
+pub(crate) fn everybody_is_answered(players: &[Player]) {
+    for player in players {
+        assert_eq!(player.waits_for(), "", "nobody answers");
+    }
+}
+
+/// What holds while players are still there.
+pub(crate) fn all_is_well(world: &World, players: &[Player], crowd: &Crowd) {
+    everybody_is_answered(players);
+    acknowledgements_hold(world, crowd);
+    players_agree(players);
+    let sockets = sockets(players);
+    let open = sockets.clone().count();
+    let presences: usize = sockets.clone().map(|socket| socket.matches.len()).sum();
+    let relayed: BTreeSet<&String> =
+        sockets.flat_map(|socket| socket.matches.keys()).filter(|id| id.ends_with('.')).collect();
+    let running = world.matches.borrow().len();
+    for (name, expected) in [
+        ("sessions", open),
+        ("presences", presences),
+        ("relayed_matches", relayed.len()),
+        ("authoritative_matches", running),
+        ("directory_matches", relayed.len() + running),
+    ] {
+        assert_eq!(world.stat(name), expected as u64, "{name}");
+    }
+    nothing_waits(world);
+}
+
+/// What holds when all have gone.
+pub(crate) fn nothing_is_left(world: &World) {
+    let running = world.matches.borrow().len() as u64;
+    for (name, expected) in [
+        ("sessions", 0),
+        ("presences", 0),
+        ("relayed_matches", 0),
+        ("authoritative_matches", running),
+        ("directory_matches", running),
+        ("directory_online_sessions", 0),
+    ] {
+        assert_eq!(world.stat(name), expected, "{name} at the end");
+    }
+    nothing_waits(world);
+}
+
+fn nothing_waits(world: &World) {
+    for name in ["jobs_waiting", "calls_waiting", "input_bytes_waiting", "dropped_mail"] {
+        assert_eq!(world.stat(name), 0, "{name}");
+    }
+    assert_eq!(world.mails(), 0, "mail lies about");
+}

@@ -1,0 +1,356 @@
+//! Guests: an RPC function that runs the program it is sent, hooks that change nothing, and a match
+//! that repeats what it is told. Each call has a budget of steps; where it is used up, the guest is
+//! stopped, as one that computes for too long would be.
+//!
+//! What a program may do is [`Op`]; it is plain data, so that what became of it can be known. Not
+//! here: a language (`edge/script` has tests of its own).
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use game::guest::{
+    Broadcast, CallContext, Host, HostError, JoinRequest, JoinVerdict, MatchContext, MatchInit,
+    MatchMessage, MatchScript, Presence, PresenceReason, Registered, ScriptError, ScriptFailure,
+    Scripts,
+};
+use game::host::{Args, Unmetered};
+use game::value::Value;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::world::{Owned, world};
+
+/// The module of matches.
+pub(crate) const ARENA: &str = "arena";
+/// The collection that everything is stored in.
+pub(crate) const COLLECTION: &str = "sim";
+/// Steps that a call has, if it is not to be stopped.
+const STEPS: u32 = 1_000;
+
+/// One thing that a program does.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) enum Op {
+    /// Writes objects, all or none.
+    Write(Vec<String>),
+    /// Adds one to an entry of the wallet.
+    Pay(String),
+    /// Creates a match, and returns its id.
+    Create,
+    /// Signals a match.
+    Signal(String, String),
+    /// Takes a while.
+    Slow,
+    /// Raises an error.
+    Fail,
+}
+
+/// What is left of a call's budget.
+struct Steps(u32);
+
+impl Steps {
+    fn new() -> Self {
+        let world = world();
+        let is_short = world.fails(world.profile.stops);
+        Self(if is_short { world.below(8) } else { STEPS })
+    }
+
+    fn spend(&mut self) -> Result<(), ScriptError> {
+        let Some(left) = self.0.checked_sub(1) else {
+            let world = world();
+            world.count(|happened| happened.guests_stopped += 1);
+            world.tell(format_args!("a guest is stopped"));
+            return Err(error("out of steps", ScriptFailure::OutOfTime));
+        };
+        self.0 = left;
+        Ok(())
+    }
+}
+
+fn error(message: &str, kind: ScriptFailure) -> ScriptError {
+    ScriptError { code: 13, message: message.to_owned(), location: "sim:1".to_owned(), kind }
+}
+
+fn raised(why: HostError) -> ScriptError {
+    error(&why.message, ScriptFailure::Raised)
+}
+
+/// Calls a function of the host.
+fn call(host: &mut dyn Host, name: &'static str, values: &[Value]) -> Result<Value, HostError> {
+    let function = game::host::find(name).unwrap();
+    let args = Args { function: name, values, meter: &Unmetered };
+    Ok((function.run)(host, &args)?.into_iter().next().unwrap_or_default())
+}
+
+fn map(members: Vec<(&'static str, Value)>) -> Value {
+    let member =
+        |(name, value): (&'static str, Value)| (Bytes::from_static(name.as_bytes()), value);
+    Value::Map(members.into_iter().map(member).collect())
+}
+
+fn write(host: &mut dyn Host, user_id: &str, keys: &[String]) -> Result<(), HostError> {
+    let object = |key: &String| {
+        map(vec![
+            ("collection", Value::text(COLLECTION)),
+            ("key", Value::text(key.as_str())),
+            ("user_id", Value::text(user_id)),
+            ("value", map(vec![("key", Value::text(key.as_str()))])),
+        ])
+    };
+    let objects = Value::List(keys.iter().map(object).collect());
+    call(host, "storage_write", &[objects]).map(drop)
+}
+
+/// One operation; what it returns to the client, if anything.
+fn run(host: &mut dyn Host, user_id: &str, op: &Op) -> Result<Option<String>, ScriptError> {
+    let value = match op {
+        Op::Write(keys) => write(host, user_id, keys).map(|()| Value::Nil),
+        Op::Pay(entry) => {
+            let change = Value::Map(vec![(entry.clone().into(), Value::Int(1))]);
+            let args = [Value::text(user_id), change, map(Vec::new()), Value::Bool(true)];
+            call(host, "wallet_update", &args).map(|_| Value::Nil)
+        }
+        Op::Create => call(host, "match_create", &[Value::text(ARENA), map(Vec::new())]),
+        Op::Signal(id, data) => {
+            call(host, "match_signal", &[Value::text(id.as_str()), Value::text(data.as_str())])
+        }
+        Op::Slow => {
+            // Nobody waits for what was written before, as with Lua.
+            host.db().rest(true);
+            world().stall();
+            Ok(Value::Nil)
+        }
+        Op::Fail => return Err(error("as I was told", ScriptFailure::Raised)),
+    };
+    Ok(value.map_err(raised)?.as_str().map(str::to_owned))
+}
+
+/// The scripts of one thread.
+pub(crate) struct Guests {
+    pub(crate) registered: Registered,
+}
+
+impl Guests {
+    pub(crate) fn new(has_hooks: bool) -> Self {
+        let names = |names: &[&str]| -> Vec<String> {
+            if has_hooks { names.iter().map(|name| (*name).to_owned()).collect() } else { vec![] }
+        };
+        let registered = Registered {
+            rpc: vec!["run".to_owned()],
+            before: names(&["rt:statusupdate", "writestorageobjects"]),
+            after: names(&["rt:matchjoin", "writestorageobjects", "authenticatedevice"]),
+            modules: vec![ARENA.to_owned()],
+            ..Registered::default()
+        };
+        Self { registered }
+    }
+}
+
+impl Scripts for Guests {
+    fn registered(&self) -> &Registered {
+        &self.registered
+    }
+
+    fn rpc(
+        &mut self,
+        host: &mut dyn Host,
+        context: &CallContext,
+        _id: &str,
+        payload: &[u8],
+    ) -> Result<Option<Bytes>, ScriptError> {
+        let mut steps = Steps::new();
+        let program: Vec<Op> = serde_json::from_slice(payload).unwrap();
+        let user_id = context.user_id.unwrap().to_string();
+        let mut answer = None;
+        for op in &program {
+            steps.spend()?;
+            answer = run(host, &user_id, op)?.or(answer);
+            steps.spend()?;
+        }
+        Ok(answer.map(Bytes::from))
+    }
+
+    fn before(
+        &mut self,
+        _host: &mut dyn Host,
+        _context: &CallContext,
+        _id: &str,
+        payload: Value,
+    ) -> Result<Option<Value>, ScriptError> {
+        Steps::new().spend()?;
+        Ok(Some(payload))
+    }
+
+    fn after(
+        &mut self,
+        _host: &mut dyn Host,
+        _context: &CallContext,
+        _id: &str,
+        _answer: Value,
+        _request: Value,
+    ) -> Result<(), ScriptError> {
+        Steps::new().spend()
+    }
+
+    fn event(
+        &mut self,
+        _host: &mut dyn Host,
+        _context: &CallContext,
+        _name: &str,
+        _argument: Value,
+    ) -> Result<(), ScriptError> {
+        Ok(())
+    }
+
+    fn match_new(
+        &mut self,
+        _host: &mut dyn Host,
+        context: &MatchContext,
+        module: &str,
+        _params: Value,
+    ) -> Result<(Box<dyn MatchScript>, MatchInit), ScriptError> {
+        assert_eq!(module, ARENA);
+        Steps::new().spend()?;
+        let (world, id) = (world(), context.match_id.clone());
+        let owned = Owned { thread: world.current(), is_running: false };
+        let other = world.matches.borrow_mut().insert(id.clone(), owned);
+        assert!(other.is_none(), "match {id} is made twice");
+        let init = MatchInit { tick_rate_hz: 10, label: String::new() };
+        Ok((Box::new(Arena { id, members: BTreeSet::new() }), init))
+    }
+}
+
+/// One match.
+struct Arena {
+    id: String,
+    /// Sessions that it was told have joined, and not that they have left.
+    members: BTreeSet<Uuid>,
+}
+
+impl Arena {
+    /// Runs a callback: where the match lives, and while no other one of it runs.
+    fn callback<R>(
+        &mut self,
+        act: impl FnOnce(&mut Self, &mut Steps) -> Result<R, ScriptError>,
+    ) -> Result<R, ScriptError> {
+        let (world, id) = (world(), self.id.clone());
+        let set_running = |is_running| {
+            let mut matches = world.matches.borrow_mut();
+            let owned = matches.get_mut(&id).unwrap();
+            assert_eq!(owned.thread, world.current(), "match {id} lives on two rooms");
+            assert!(owned.is_running != is_running, "callbacks of {id} overlap");
+            owned.is_running = is_running;
+        };
+        set_running(true);
+        let result = act(self, &mut Steps::new());
+        set_running(false);
+        result
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            super::world::if_played(|world| {
+                world.matches.borrow_mut().remove(&self.id);
+            });
+        }
+    }
+}
+
+impl MatchScript for Arena {
+    fn join_attempt(
+        &mut self,
+        _host: &mut dyn Host,
+        _context: &MatchContext,
+        _tick: i64,
+        _request: &JoinRequest,
+    ) -> Result<Option<JoinVerdict>, ScriptError> {
+        self.callback(|_, steps| {
+            steps.spend()?;
+            let allow = !world().once_in(8);
+            Ok(Some(JoinVerdict { allow, reason: String::new() }))
+        })
+    }
+
+    fn presences(
+        &mut self,
+        _host: &mut dyn Host,
+        _context: &MatchContext,
+        _tick: i64,
+        joined: bool,
+        presences: &[(Presence, PresenceReason)],
+    ) -> Result<bool, ScriptError> {
+        self.callback(|arena, steps| {
+            for (presence, _) in presences {
+                let id = presence.session_id;
+                let is_news =
+                    if joined { arena.members.insert(id) } else { arena.members.remove(&id) };
+                assert!(is_news, "match {} is told twice that {id} came or went", arena.id);
+            }
+            steps.spend()?;
+            Ok(true)
+        })
+    }
+
+    fn tick(
+        &mut self,
+        host: &mut dyn Host,
+        _context: &MatchContext,
+        _tick: i64,
+        messages: &[MatchMessage],
+    ) -> Result<bool, ScriptError> {
+        self.callback(|arena, steps| {
+            for message in messages {
+                let id = message.sender.session_id;
+                // Whoever has left since may have a message waiting.
+                let is_member = arena.members.contains(&id);
+                world()
+                    .tell(format_args!("{} says, a member: {is_member}", message.sender.username));
+                steps.spend()?;
+                let message = Broadcast {
+                    op_code: message.op_code,
+                    data: message.data.clone(),
+                    to: None,
+                    sender: Some(message.sender.clone()),
+                    reliable: true,
+                    deferred: false,
+                };
+                host.dispatcher().unwrap().broadcast(message).map_err(raised)?;
+            }
+            Ok(!world().fails(80))
+        })
+    }
+
+    fn signal(
+        &mut self,
+        host: &mut dyn Host,
+        _context: &MatchContext,
+        _tick: i64,
+        data: &[u8],
+    ) -> Result<Option<Bytes>, ScriptError> {
+        self.callback(|_, steps| {
+            steps.spend()?;
+            // `<user> <key>`: writes an object for the user.
+            let text = std::str::from_utf8(data).unwrap();
+            if let Some((user_id, key)) = text.split_once(' ') {
+                write(host, user_id, &[key.to_owned()]).map_err(raised)?;
+            }
+            steps.spend()?;
+            Ok(Some(Bytes::copy_from_slice(data)))
+        })
+    }
+
+    fn terminate(
+        &mut self,
+        _host: &mut dyn Host,
+        _context: &MatchContext,
+        _tick: i64,
+        _grace_s: u32,
+    ) -> Result<bool, ScriptError> {
+        Ok(true)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+}
