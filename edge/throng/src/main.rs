@@ -32,6 +32,7 @@ mod options;
 mod ping;
 mod reference;
 mod serve;
+mod side_by_side;
 mod signals;
 
 use std::io::Write as _;

@@ -3,7 +3,6 @@
 //! From flags to a plan, and from a result to a table, files and a page; what is measured and how is
 //! `lab::flow::styles`'s.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -15,9 +14,8 @@ use lab::measure::Span;
 use lab::ping::Size;
 
 use crate::load::Interrupt;
-use crate::load::files::{self, Claim};
 use crate::measured::value;
-use crate::{EXIT_FAILED, EXIT_WRONG, complain};
+use crate::side_by_side::{self, Compared};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -109,48 +107,30 @@ fn choices() -> [Arg; 3] {
 /// # Errors
 /// When the result cannot be written.
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    let interrupt = Interrupt::catch()?;
-    let asked = plan(matches, &interrupt).and_then(|plan| Ok(plan.check().map(|()| plan)?));
-    let plan = match asked {
-        Ok(plan) => plan,
-        Err(error) => {
-            complain(&format_args!("{error:#}"));
-            return Ok(EXIT_WRONG);
-        }
+    let checked = |matches: &ArgMatches, interrupt: &Interrupt| {
+        let plan = plan(matches, interrupt)?;
+        plan.check()?;
+        Ok(plan)
     };
-    // What cannot be written is found out before the run, not after it.
-    let folder: Option<&PathBuf> = matches.get_one("out");
-    let _claim = folder.map(|it| Claim::folder(it)).transpose()?;
-    let result = styles::run(&plan, &mut |step| {
-        // If nobody reads it, the result is what counts.
-        let _ = writeln!(std::io::stderr().lock(), "{step}");
-    })?;
-    if let Some(folder) = folder {
-        let written = [
-            ("series.csv", styles::csv(&result).into_bytes()),
-            ("report.html", styles::report(&result).into_bytes()),
-            ("result.json", lab::measure::json(&result)?),
-        ];
-        files::write(&written.map(|(name, bytes)| (folder.join(name), bytes)))?;
-    }
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(styles::text(&result).as_bytes())?;
-    if let Some(folder) = folder {
-        writeln!(stdout, "report: {}", folder.join("report.html").display())?;
-    }
-    Ok(code(&result, &interrupt))
+    side_by_side::run(matches, checked, |plan: &Plan, tell| Ok(styles::run(plan, tell)?))
 }
 
-fn code(result: &StylesResult, interrupt: &Interrupt) -> u8 {
-    if let Some((name, code)) = interrupt.signal() {
-        complain(&format_args!("ended by {name}"));
-        return code;
+impl Compared for StylesResult {
+    fn csv(&self) -> String {
+        styles::csv(self)
     }
-    if result.rows.iter().all(|row| row.rounds.is_empty()) {
-        complain(&"nothing could be measured");
-        return EXIT_FAILED;
+
+    fn report(&self) -> String {
+        styles::report(self)
     }
-    0
+
+    fn text(&self) -> String {
+        styles::text(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows.iter().all(|row| row.rounds.is_empty())
+    }
 }
 
 fn plan(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<Plan> {

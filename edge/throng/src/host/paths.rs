@@ -2,7 +2,6 @@
 //!
 //! From flags to a plan, and from a result to what is printed and written; what is measured is `lab::paths`'s.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -12,9 +11,8 @@ use lab::paths::{Path, PathsResult, Plan};
 use lab::ping::{Interval, Size};
 
 use crate::load::Interrupt;
-use crate::load::files::{self, Claim};
 use crate::measured::value;
-use crate::{EXIT_FAILED, EXIT_WRONG, complain};
+use crate::side_by_side::{self, Compared};
 
 const AFTER: &str = "\
 Round trips of UDP at each size, then TCP and UDP as fast as they go, over each path in turn:
@@ -70,48 +68,30 @@ pub(super) fn command() -> Command {
 
 /// Runs it. The exit code.
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    let interrupt = Interrupt::catch()?;
-    let asked = plan(matches, &interrupt).and_then(|plan| Ok(plan.check().map(|()| plan)?));
-    let plan = match asked {
-        Ok(plan) => plan,
-        Err(error) => {
-            complain(&format_args!("{error:#}"));
-            return Ok(EXIT_WRONG);
-        }
+    let checked = |matches: &ArgMatches, interrupt: &Interrupt| {
+        let plan = plan(matches, interrupt)?;
+        plan.check()?;
+        Ok(plan)
     };
-    // What cannot be written is found out before the run, not after it.
-    let out: Option<&PathBuf> = matches.get_one("out");
-    let _claim = out.map(|it| Claim::folder(it)).transpose()?;
-    let result = lab::paths::run(&plan, &mut |line| {
-        // If nobody reads it, the result is what counts.
-        let _ = writeln!(std::io::stderr().lock(), "{line}");
-    })?;
-    if let Some(out) = out {
-        let written = [
-            ("series.csv", lab::paths::csv(&result).into_bytes()),
-            ("report.html", lab::paths::report(&result).into_bytes()),
-            ("result.json", lab::measure::json(&result)?),
-        ];
-        files::write(&written.map(|(name, bytes)| (out.join(name), bytes)))?;
-    }
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(lab::paths::text(&result).as_bytes())?;
-    if let Some(out) = out {
-        writeln!(stdout, "report: {}", out.join("report.html").display())?;
-    }
-    Ok(code(&result, &interrupt))
+    side_by_side::run(matches, checked, |plan: &Plan, tell| Ok(lab::paths::run(plan, tell)?))
 }
 
-fn code(result: &PathsResult, interrupt: &Interrupt) -> u8 {
-    if let Some((name, code)) = interrupt.signal() {
-        complain(&format_args!("ended by {name}"));
-        return code;
+impl Compared for PathsResult {
+    fn csv(&self) -> String {
+        lab::paths::csv(self)
     }
-    if result.rows.iter().all(|row| row.rounds.is_empty()) {
-        complain(&"nothing could be measured");
-        return EXIT_FAILED;
+
+    fn report(&self) -> String {
+        lab::paths::report(self)
     }
-    0
+
+    fn text(&self) -> String {
+        lab::paths::text(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows.iter().all(|row| row.rounds.is_empty())
+    }
 }
 
 fn plan(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<Plan> {
