@@ -207,8 +207,8 @@ impl Tool {
                 "nft",
                 vec!["-f".to_owned(), "-".to_owned()],
                 format!(
-                    "table ip throng {{ chain in {{ type nat hook prerouting priority -100; \
-                     ip daddr {MACHINE} dnat to {INSIDE}; }} }}\n"
+                    "table ip throng {{\nchain in {{\ntype nat hook prerouting priority -100\n\
+                     ip daddr {MACHINE} dnat to {INSIDE}\n}}\n}}\n"
                 ),
             ),
             Self::Iptables => {
