@@ -333,10 +333,13 @@ fn resources(
     }
     if let Some(text) = limits.text("ephemeral-storage")? {
         match bytes(&text) {
-            Some(_) if wall < Wall::Files => {
-                note(&limits, "ephemeral-storage", "takes wall files, as root");
+            Some(bytes) => {
+                if wall < Wall::Files {
+                    let why = "of its home alone, and without root of each of its files";
+                    note(&limits, "ephemeral-storage", why);
+                }
+                ours.disk = Some(Bytes(bytes));
             }
-            Some(bytes) => ours.disk = Some(Bytes(bytes)),
             None => return Err(limits.wrong("ephemeral-storage", "a number of bytes: 512Mi, 2G")),
         }
     }

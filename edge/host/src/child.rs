@@ -17,7 +17,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use rustix::process::{Resource, Rlimit, setrlimit, setsid};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, setrlimit, setsid, umask};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,10 @@ pub(crate) use files::HOME;
 const SPEC_BYTES_MAX: u64 = 2 << 20;
 /// Open files that a server may have.
 const OPEN_FILES: u64 = 65_536;
+/// Who may do what with files that the walls are made of, and with those that the server makes: whatever
+/// holds of the shell that started the daemon. Of a server's own files others have nothing.
+const WALLS_MASK: Mode = Mode::from_raw_mode(0o022);
+const SERVER_MASK: Mode = Mode::from_raw_mode(0o027);
 
 /// What the process is to become.
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,6 +46,10 @@ pub(crate) struct Spec {
     /// Files that a process joins its groups by.
     pub(crate) groups: Vec<PathBuf>,
     pub(crate) files: Option<Files>,
+    /// Of a server that shares the machine's files.
+    pub(crate) home: Option<Home>,
+    /// Bytes of each of its files, where no disk of its own counts them.
+    pub(crate) file_bytes: Option<u64>,
     pub(crate) cores: Vec<usize>,
     pub(crate) realtime: Option<u8>,
     /// Processes of its user, where no group counts them.
@@ -63,6 +72,15 @@ pub(crate) struct Files {
     pub(crate) hidden: PathBuf,
 }
 
+/// A home of a bounded size, and nothing else, of its own.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Home {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// Bytes that may be written.
+    pub(crate) bytes: u64,
+}
+
 /// Why a server's program did not begin.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChildError {
@@ -70,12 +88,15 @@ pub(crate) enum ChildError {
     System { what: String, error: io::Error },
     #[error("the daemon's words: {0}")]
     Spec(#[from] serde_json::Error),
-    #[error("chrt: {0}")]
+    #[error(
+        "cpu.realtime: {0}; kernels with CONFIG_RT_GROUP_SCHED give it to no group of version 2: wall = \
+         \"process\", which has none, or no cpu.realtime"
+    )]
     Realtime(String),
     #[error("the filter of system calls: {0}")]
     Filter(String),
     #[error("`writable` holds more than {0} files")]
-    Entries(usize),
+    Entries(u64),
 }
 
 /// What was tried, for an error of the system.
@@ -105,6 +126,7 @@ fn becoming() -> Result<Infallible, ChildError> {
     let mut words = io::stdin().lock().take(SPEC_BYTES_MAX);
     words.read_to_string(&mut text).tried(|| "the daemon's words".to_owned())?;
     let spec: Spec = serde_json::from_str(&text)?;
+    umask(WALLS_MASK);
     // Of a session of its own, so that what a terminal sends the daemon is not sent to it.
     setsid().tried(|| "setsid".to_owned())?;
     for group in &spec.groups {
@@ -118,6 +140,9 @@ fn becoming() -> Result<Infallible, ChildError> {
     if let Some(files) = &spec.files {
         files::wall_in(files, &spec.name, spec.id)?;
     }
+    if let (Some(home), Some(id)) = (&spec.home, spec.id) {
+        files::bound(home, id)?;
+    }
     std::env::set_current_dir(&spec.dir).tried(|| format!("dir {}", spec.dir.display()))?;
     if let Some(id) = spec.id {
         drop_rights(id)?;
@@ -130,6 +155,9 @@ fn becoming() -> Result<Infallible, ChildError> {
         let error = io::Error::from(io::ErrorKind::InvalidInput);
         return Err(ChildError::System { what: "command".to_owned(), error });
     };
+    umask(SERVER_MASK);
+    // The daemon closes its own files by itself, but not those that it was started with.
+    engine::walls::close_on_exec().tried(|| "open files".to_owned())?;
     let envs = spec.env.iter().map(|(name, value)| (name, value));
     let error = Command::new(program)
         .args(args)
@@ -170,8 +198,13 @@ fn rlimits(spec: &Spec) -> Result<(), ChildError> {
         setrlimit(resource, limit).tried(|| name.to_owned())
     };
     set(Resource::Core, 0, "RLIMIT_CORE")?;
-    let files = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(OPEN_FILES);
-    set(Resource::Nofile, files.min(OPEN_FILES), "RLIMIT_NOFILE")?;
+    let most = |resource, value: u64| {
+        rustix::process::getrlimit(resource).maximum.map_or(value, |it| it.min(value))
+    };
+    set(Resource::Nofile, most(Resource::Nofile, OPEN_FILES), "RLIMIT_NOFILE")?;
+    if let Some(bytes) = spec.file_bytes {
+        set(Resource::Fsize, most(Resource::Fsize, bytes), "RLIMIT_FSIZE")?;
+    }
     // It counts all processes of a user, so that only a server with a user of its own can have it.
     if let (Some(processes), Some(_)) = (spec.processes, spec.id) {
         set(Resource::Nproc, u64::from(processes), "RLIMIT_NPROC")?;

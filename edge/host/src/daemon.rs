@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::api::Question;
-use crate::fleet::{Fleet, Wall};
+use crate::fleet::{Fleet, Subnet, Wall};
 use crate::groups::{Groups, Used};
 use crate::logs::Noticed;
 use crate::net::Network;
@@ -82,6 +82,18 @@ pub enum HostError {
         subnet: String,
         /// What failed.
         error: engine::NamespaceError,
+    },
+    /// Somebody has those addresses.
+    #[error(
+        "[host] subnet {subnet}: {taken}, so that these servers would not be reached, or others: {cure}"
+    )]
+    Taken {
+        /// The fleet's subnet.
+        subnet: Subnet,
+        /// Who.
+        taken: String,
+        /// What to write.
+        cure: String,
     },
     /// Its sockets.
     #[error("{what}: {error}")]
@@ -172,6 +184,9 @@ impl Daemon {
             return Err(HostError::NoGroups(wall.word()));
         }
         let network = Network::new(&folder.tag(), &options.fleet.host);
+        if wall == Wall::Network {
+            refuse_clash(&network)?;
+        }
         let network = is_root.then_some(network);
         let (sender, events) = channel();
         let (plans, found) =
@@ -189,8 +204,12 @@ impl Daemon {
             .map_err(|error| listen("the control socket", error))?;
         let sdk = Sdk::start().map_err(|error| listen("the SDK's thread", error))?;
         let servers = plans.into_iter().enumerate();
-        let servers =
-            servers.map(|(index, (plan, record))| One::new(index, plan, record, &sender)).collect();
+        let disk = |plan: &plan::Plan| is_root.then(|| plan.home(&folder.server(&plan.name)));
+        let servers = servers.map(|(index, (plan, record))| {
+            let disk = disk(&plan);
+            One::new(index, plan, record, disk, &sender)
+        });
+        let servers = servers.collect();
         let mut daemon = Self {
             folder,
             servers,
@@ -425,6 +444,16 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Before anything is made or taken away.
+fn refuse_clash(network: &Network) -> Result<(), HostError> {
+    let Some((taken, free)) = network.clash() else { return Ok(()) };
+    let cure = match free {
+        Some(free) => format!("nobody here uses {free}: write it there, or --subnet {free}"),
+        None => "write another, or --subnet".to_owned(),
+    };
+    Err(HostError::Taken { subnet: network.subnet(), taken: taken.to_string(), cure })
 }
 
 /// Takes away what a daemon left that was killed. What was found, in words.

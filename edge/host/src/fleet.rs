@@ -85,6 +85,8 @@ pub struct Host {
     pub macvlan: Option<String>,
     /// The router of the servers' network; with a bridge it is the machine.
     pub gateway: Option<Ipv4Addr>,
+    /// Whether servers behind `wall = "network"` are kept from reaching each other.
+    pub isolated: bool,
     /// Where the HTTP API listens, if it should.
     pub api: Option<SocketAddr>,
 }
@@ -92,7 +94,7 @@ pub struct Host {
 impl Default for Host {
     fn default() -> Self {
         let subnet = Subnet { first: Ipv4Addr::new(10, 213, 0, 0), bits: 16 };
-        Self { subnet, macvlan: None, gateway: None, api: None }
+        Self { subnet, macvlan: None, gateway: None, isolated: true, api: None }
     }
 }
 
@@ -179,7 +181,8 @@ pub struct Limits {
     pub memory: Option<Bytes>,
     /// Processes and threads.
     pub pids: Option<u32>,
-    /// What it may have written at one time, from `wall = "files"` on; it is memory.
+    /// What it may have written at one time: from `wall = "files"` on everywhere, before in its home; it is
+    /// memory. Without root the bytes of each of its files.
     pub disk: Option<Bytes>,
     /// Output in one second; a server that writes more waits.
     pub log: Option<Bytes>,
@@ -288,6 +291,16 @@ pub fn parse(text: &str) -> Result<Fleet, FleetError> {
 }
 
 impl Fleet {
+    /// With addresses from another subnet than its file says.
+    ///
+    /// # Errors
+    /// If it has fewer than there are servers.
+    pub fn over(mut self, subnet: Subnet) -> Result<Self, FleetError> {
+        self.host.subnet = subnet;
+        self.check()?;
+        Ok(self)
+    }
+
     /// What the types cannot say.
     pub(crate) fn check(&self) -> Result<(), FleetError> {
         let host = |key, what: String| Err(FleetError::Host { key, what });
@@ -411,9 +424,6 @@ impl Server {
         }
         if cpu.weight.is_some() && self.wall < Wall::Cgroup {
             return wrong("cpu.weight", "takes wall = \"cgroup\" or a higher one");
-        }
-        if limits.disk.is_some() && self.wall < Wall::Files {
-            return wrong("limits.disk", "takes wall = \"files\" or a higher one");
         }
         if !self.writable.is_empty() && self.wall < Wall::Files {
             return wrong("writable", "takes wall = \"files\" or a higher one");

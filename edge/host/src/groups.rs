@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -284,7 +285,8 @@ fn write(path: &Path, value: &str) -> Result<(), GroupError> {
 }
 
 fn make(path: &Path) -> Result<(), GroupError> {
-    match fs::create_dir(path) {
+    // Whatever the shell says that started the daemon (umask), nobody else makes groups in it.
+    match fs::DirBuilder::new().mode(0o755).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             Err(GroupError { path: path.display().to_string(), error })
         }

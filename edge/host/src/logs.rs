@@ -69,7 +69,7 @@ impl Reader {
         fcntl_setfl(&pipe, flags - OFlags::NONBLOCK)?;
         // Refused beyond /proc/sys/fs/pipe-user-pages-soft: then it stays as large as it was.
         let _ = rustix::pipe::fcntl_setpipe_size(&pipe, PIPE_BYTES_MAX);
-        let log = File::options().create(true).append(true).open(folder.join("log"))?;
+        let log = File::options().create(true).append(true).mode(0o600).open(folder.join("log"))?;
         let written = log.metadata()?.len();
         Ok(Self { pipe, log, folder: folder.to_owned(), written, rate, text, line: Vec::new() })
     }
@@ -111,7 +111,7 @@ impl Reader {
         if self.written + piece.len() as u64 > FILE_BYTES_MAX {
             let log = self.folder.join("log");
             fs::rename(&log, self.folder.join("log.1"))?;
-            self.log = File::options().create(true).append(true).open(&log)?;
+            self.log = File::options().create(true).append(true).mode(0o600).open(&log)?;
             self.written = 0;
         }
         self.log.write_all(piece)?;

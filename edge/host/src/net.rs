@@ -3,13 +3,17 @@
 //!
 //! In: a network namespace and an address. Out: the server's interface `eth0` in it. Links carry the
 //! daemon's tag in their names, so that what an earlier one left is found; those of a server go with its
-//! namespace. By `ip` of iproute2 (`engine::ip`). Not here: address translation. Source: veth(4), ip-link(8).
+//! namespace. Servers reach the machine and others, but not each other, unless they are to. By `ip` of
+//! iproute2 (`engine::ip`). Not here: address translation. Source: veth(4), ip-link(8), bridge(8).
+
+mod taken;
 
 use std::net::Ipv4Addr;
 
 use engine::{Namespace, NamespaceError};
 
-use crate::fleet::Host;
+use crate::fleet::{Host, Subnet};
+pub(crate) use taken::Taken;
 
 /// The interface in a server's namespace.
 const INTERFACE: &str = "eth0";
@@ -27,8 +31,25 @@ impl Network {
         Self { tag: tag.to_owned(), host: host.clone() }
     }
 
+    pub(crate) fn subnet(&self) -> Subnet {
+        self.host.subnet
+    }
+
     fn bridge(&self) -> String {
         format!("{}br", self.tag)
+    }
+
+    /// Who uses addresses already that servers are to get, and a subnet that nobody uses. Beside another
+    /// interface (macvlan) they have addresses of its network.
+    pub(crate) fn clash(&self) -> Option<(Taken, Option<Subnet>)> {
+        if self.host.macvlan.is_some() {
+            return None;
+        }
+        let bridge = self.bridge();
+        let mut all = taken::here();
+        all.retain(|it| it.interface != bridge);
+        let found = all.iter().find(|it| self.host.subnet.overlaps(it.subnet))?;
+        Some((found.clone(), taken::free(self.host.subnet, &all)))
     }
 
     /// Makes the bridge, if there is to be one and it is not there.
@@ -66,8 +87,9 @@ impl Network {
         let subnet = self.host.subnet;
         let gateway = match &self.host.macvlan {
             Some(parent) => {
+                let mode = if self.host.isolated { "private" } else { "bridge" };
                 engine::ip(&format!(
-                    "link add link {parent} name {INTERFACE} netns {there} type macvlan mode bridge\n"
+                    "link add link {parent} name {INTERFACE} netns {there} type macvlan mode {mode}\n"
                 ))?;
                 self.host.gateway
             }
@@ -75,7 +97,8 @@ impl Network {
                 let (near, bridge) = (self.link(slot), self.bridge());
                 engine::ip(&format!(
                     "link add {near} type veth peer name {INTERFACE} netns {there}\n\
-                     link set {near} master {bridge} up\n"
+                     link set {near} master {bridge}\n{}link set {near} up\n",
+                    self.isolated(slot)
                 ))?;
                 Some(self.host.gateway.unwrap_or(subnet.machine()))
             }
@@ -87,6 +110,20 @@ impl Network {
                 "address add {address}/{bits} dev {INTERFACE}\nlink set {INTERFACE} up\n{route}"
             ))
         })?
+    }
+
+    /// Sets whether a server that has its link reaches the others. By macvlan that is so for good.
+    ///
+    /// # Errors
+    /// Without the right to.
+    pub(crate) fn isolate(&self, slot: u32) -> Result<(), NamespaceError> {
+        if self.host.macvlan.is_some() { Ok(()) } else { engine::ip(&self.isolated(slot)) }
+    }
+
+    /// Ports of a bridge that are isolated pass nothing to each other; the bridge itself is none.
+    fn isolated(&self, slot: u32) -> String {
+        let word = if self.host.isolated { "on" } else { "off" };
+        format!("link set {} type bridge_slave isolated {word}\n", self.link(slot))
     }
 
     fn link(&self, slot: u32) -> String {

@@ -36,6 +36,7 @@ impl Identity {
 }
 
 struct Fields {
+    session: u64,
     start: u64,
     cpu_ticks: u64,
     is_ended: bool,
@@ -51,7 +52,8 @@ fn fields_of(stat: &str) -> Option<Fields> {
     let words: Vec<&str> = rest.split_whitespace().collect();
     let number = |field: usize| words.get(field - 3)?.parse::<u64>().ok();
     let is_ended = matches!(*words.first()?, "Z" | "X" | "x");
-    Some(Fields { start: number(22)?, cpu_ticks: number(14)? + number(15)?, is_ended })
+    let (session, start) = (number(6)?, number(22)?);
+    Some(Fields { session, start, cpu_ticks: number(14)? + number(15)?, is_ended })
 }
 
 /// Which start of the machine this is.
@@ -122,10 +124,35 @@ pub(crate) fn user(pid: u32) -> Option<u32> {
     ids.split_whitespace().next()?.parse().ok()
 }
 
+/// All processes.
+fn all() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|it| it.file_name().to_str()?.parse().ok()).take(PROCESSES_MAX)
+}
+
+/// The running processes of the session that a process began. That process may have ended: its number is
+/// nobody else's while others of its session are left.
+pub(crate) fn of_session(first: Identity) -> Vec<u32> {
+    if fields(first.pid).is_some_and(|it| it.start != first.start) {
+        return Vec::new();
+    }
+    let is_of = |it: &Fields| !it.is_ended && it.session == u64::from(first.pid);
+    all().filter(|pid| fields(*pid).as_ref().is_some_and(is_of)).collect()
+}
+
+/// The running processes that were started with this variable. Of users that are not ours nothing is known.
+pub(crate) fn with_variable(name: &str, value: &str) -> Vec<u32> {
+    let wanted = format!("{name}={value}");
+    let is_of = |pid: &u32| {
+        let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        variables.split(|byte| *byte == 0).any(|it| it == wanted.as_bytes())
+    };
+    // Who has ended has no variables any more.
+    all().filter(is_of).collect()
+}
+
 /// The running processes of a user.
 pub(crate) fn of_user(user: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
     let is_of = |pid: &u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         // Who has ended and is not waited for can do nothing, and cannot be ended again.
@@ -133,7 +160,7 @@ pub(crate) fn of_user(user: u32) -> Vec<u32> {
         let ids = text.lines().find_map(|line| line.strip_prefix("Uid:"));
         !has_ended && ids.and_then(|it| it.split_whitespace().next()?.parse().ok()) == Some(user)
     };
-    pids.filter(is_of).take(PROCESSES_MAX).collect()
+    all().filter(is_of).collect()
 }
 
 #[cfg(test)]
@@ -148,6 +175,7 @@ mod tests {
         let stat = "7 (a) b) c) S 4 5 6 7 8 9 10 11 12 13 20 30 16 17 18 19 20 21 4242 23 24";
         let fields = fields_of(stat).unwrap();
         assert_eq!((fields.start, fields.cpu_ticks, fields.is_ended), (4_242, 50, false));
+        assert_eq!(fields.session, 6);
         assert!(fields_of("7 (a) Z 1").is_none());
     }
 

@@ -6,7 +6,8 @@
 //! its own: groups, links, users.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
@@ -35,6 +36,9 @@ pub(crate) struct Record {
     pub(crate) boot: String,
     /// Its number among those of the daemon: user, address and link come from it.
     pub(crate) slot: u32,
+    /// Its own address, behind a wall of network.
+    #[serde(default)]
+    pub(crate) address: Option<Ipv4Addr>,
     /// Its process, once there is one.
     pub(crate) identity: Option<Identity>,
     pub(crate) state: State,
@@ -83,6 +87,12 @@ fn is_ours(path: &Path) -> io::Result<bool> {
     Ok(is_mine && (path.join("lock").is_file() || fs::read_dir(path)?.next().is_none()))
 }
 
+/// Makes a folder, unless it is there, that nobody else may enter: whatever the daemon was told by the shell
+/// that started it (umask).
+pub(crate) fn make_closed(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 impl Folder {
     /// Makes it, and holds it.
     pub(crate) fn hold(path: &Path) -> Result<Self, FolderError> {
@@ -93,7 +103,7 @@ impl Folder {
                 return Err(FolderError::NotOurs(path.to_owned()));
             }
         } else {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+            make_closed(path).map_err(failed)?;
             fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
         }
         let path = path.canonicalize().map_err(failed)?;
@@ -108,7 +118,7 @@ impl Folder {
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(FolderError::Held(path));
         }
-        fs::create_dir_all(path.join("servers")).map_err(failed)?;
+        make_closed(&path.join("servers")).map_err(failed)?;
         let number = fold(bytes) % TAGS;
         Ok(Self { path, number, _lock: lock })
     }
@@ -130,9 +140,12 @@ impl Folder {
 
     pub(crate) fn write(&self, record: &Record) -> io::Result<()> {
         let folder = self.server(&record.name);
-        fs::create_dir_all(&folder)?;
+        make_closed(&folder)?;
         let text = serde_json::to_vec(record)?;
-        fs::write(folder.join("record.new"), text)?;
+        let new = folder.join("record.new");
+        let mut file =
+            File::options().create(true).write(true).truncate(true).mode(0o600).open(new)?;
+        file.write_all(&text)?;
         fs::rename(folder.join("record.new"), folder.join("record.json"))
     }
 
@@ -185,6 +198,7 @@ mod tests {
             name: "a-1".to_owned(),
             boot: "b".to_owned(),
             slot: 3,
+            address: None,
             identity: None,
             state: State::Ready,
             wall: Wall::Cgroup,

@@ -51,6 +51,8 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("edge/host/src/logs.rs", "FILE_BYTES_MAX", "output of a server that is kept"),
     ("edge/host/src/logs.rs", "LINE_BYTES_MAX", "a line in which a text is looked for"),
     ("edge/host/src/logs.rs", "PIPE_BYTES_MAX", "output while no daemon runs"),
+    ("edge/host/src/net/taken.rs", "TAKEN_MAX", "addresses and routes that `subnet`"),
+    ("edge/host/src/net/taken.rs", "TRIES_MAX", "addresses and routes that `subnet`"),
     ("edge/host/src/sdk/desk/paper.rs", "PAPER_BYTES_MAX", "what a server has written down"),
     ("edge/host/src/sdk/door.rs", "CONNECTIONS_MAX", "connections of a server to the SDK"),
     ("edge/host/src/sdk/door.rs", "HEAD_BYTES_MAX", "a request of the SDK"),

@@ -1,5 +1,6 @@
 //! A server's own view of the files: the machine's, with its changes in an overlay that is memory of a
-//! bounded size and goes with the process.
+//! bounded size and goes with the process. Of a server that shares the machine's files the home alone is
+//! such memory.
 //!
 //! What is left out of the view: other servers' files and the daemon's, devices but the harmless ones,
 //! `/run`, `/tmp` and `/sys` of the machine. File systems besides the root are there, to read only.
@@ -16,13 +17,18 @@ use std::path::{Path, PathBuf};
 use engine::walls::{Apart, Mount, mount, unmount, unshare};
 use rustix::process::pivot_root;
 
-use super::{ChildError, Files, Tried as _};
+use super::{ChildError, Files, Home, Tried as _};
 
 /// Where a server's home is within its walls.
 pub(crate) const HOME: &str = "/run/home";
 
 /// Files and folders in `writable`, which all change their owner.
-const ENTRIES_MAX: usize = 200_000;
+const ENTRIES_MAX: u64 = 200_000;
+/// Bytes of a disk for each file and folder on it: their names and owners are the kernel's memory, which
+/// its size does not count.
+const BYTES_PER_ENTRY: u64 = 4_096;
+/// Files and folders that the smallest disk has room for.
+const ENTRIES_LEAST: u64 = 1_024;
 
 /// Devices that a server gets.
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
@@ -53,6 +59,22 @@ const PSEUDO: &[&str] = &[
     "tmpfs",
     "tracefs",
 ];
+
+/// Puts memory of a bounded size over the home of a server that shares the machine's files. Nobody else sees
+/// it there, and it goes with the process.
+pub(super) fn bound(home: &Home, id: u32) -> Result<(), ChildError> {
+    unshare(Apart::Mounts).tried(|| "unshare of mounts".to_owned())?;
+    // What the machine mounts and takes away later is so for the server, too.
+    mount(Mount::Following, Path::new("/")).tried(|| "mounts of its own".to_owned())?;
+    let (bytes, entries) = (home.bytes, entries(home.bytes));
+    tmpfs(&home.path, &format!("size={bytes},nr_inodes={entries},mode=700"))?;
+    chown(&home.path, Some(id), Some(id)).tried(|| home.path.display().to_string())
+}
+
+/// Files and folders on a disk of so many bytes.
+fn entries(bytes: u64) -> u64 {
+    ENTRIES_LEAST + bytes / BYTES_PER_ENTRY
+}
 
 /// Puts the process into its own view.
 pub(super) fn wall_in(files: &Files, name: &str, id: Option<u32>) -> Result<(), ChildError> {
@@ -98,7 +120,9 @@ fn inside(root: &Path, path: impl AsRef<Path>) -> PathBuf {
 fn overlay(files: &Files, disk: &Path, root: &Path, id: Option<u32>) -> Result<(), ChildError> {
     folder(disk)?;
     folder(root)?;
-    tmpfs(disk, &format!("size={},mode=755", files.bytes))?;
+    let given = if files.writable.is_empty() { 0 } else { ENTRIES_MAX };
+    let entries = entries(files.bytes) + given;
+    tmpfs(disk, &format!("size={},nr_inodes={entries},mode=755", files.bytes))?;
     for (name, mode) in
         [("upper", 0o755), ("work", 0o755), ("home", 0o700), ("tmp", 0o1777), ("shm", 0o1777)]
     {
@@ -127,6 +151,7 @@ fn system(root: &Path) -> Result<(), ChildError> {
         let to = at("/dev").join(name);
         fs::write(&to, "").tried(|| to.display().to_string())?;
         bind(&Path::new("/dev").join(name), &to)?;
+        mount(Mount::Device, &to).tried(|| to.display().to_string())?;
     }
     for (name, to) in [("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
         let from = at("/dev").join(name);
@@ -190,7 +215,7 @@ fn read_only(from: &Path, to: &Path) -> Result<(), ChildError> {
 }
 
 /// Makes a folder and all in it the server's. Links are changed, not followed.
-fn give(path: &Path, id: u32, left: &mut usize) -> Result<(), ChildError> {
+fn give(path: &Path, id: u32, left: &mut u64) -> Result<(), ChildError> {
     let tried = |error: io::Error| ChildError::System { what: path.display().to_string(), error };
     *left = left.checked_sub(1).ok_or(ChildError::Entries(ENTRIES_MAX))?;
     lchown(path, Some(id), Some(id)).map_err(tried)?;

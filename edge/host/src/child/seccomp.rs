@@ -5,15 +5,17 @@
 //! this is the second one.
 //!
 //! Refused calls fail with EPERM (clone3 and io_uring with ENOSYS, so that libraries take the older way).
-//! Programs of another architecture (32 bits) are ended by the filter: `seccomp = "off"`.
+//! Programs of another architecture (32 bits) are ended by the filter: `seccomp = "off"`. On x86_64 a kernel
+//! may have each call a second time, as x32 has it: with a bit more in its number, which no rule here
+//! names; all of those are refused.
 //!
-//! Source: seccomp(2); the groups follow the default profile that container engines document.
+//! Source: seccomp(2), NOTES on x32; the groups follow the default profile that container engines document.
 
 use std::collections::BTreeMap;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch,
+    SeccompRule, TargetArch, sock_filter,
 };
 
 use super::ChildError;
@@ -101,7 +103,34 @@ pub(super) fn apply() -> Result<(), ChildError> {
     let families = FAMILIES.iter().map(|family| rule(0, SeccompCmpOp::Eq, *family));
     rules.insert(libc::SYS_socket, families.collect::<Result<_, _>>()?);
     install(rules, libc::EPERM)?;
-    install(ABSENT.iter().map(|call| (*call, Vec::new())).collect(), libc::ENOSYS)
+    install(ABSENT.iter().map(|call| (*call, Vec::new())).collect(), libc::ENOSYS)?;
+    // Last, because installing takes calls; the kernel obeys the strictest of them all the same.
+    if cfg!(target_arch = "x86_64") {
+        let failed = |error: seccompiler::Error| ChildError::Filter(error.to_string());
+        seccompiler::apply_filter(&second_numbers()).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Refuses the calls of x32, whatever they are. The rules of the crate above compare whole numbers. Which
+/// architecture a number is of, its programs have asked before.
+#[expect(clippy::cast_possible_truncation, reason = "codes of instructions have 16 bits")]
+fn second_numbers() -> [sock_filter; 4] {
+    /// Where the number is. Source: seccomp(2), `struct seccomp_data`.
+    const NUMBER: u32 = 0;
+    /// `__X32_SYSCALL_BIT`. Source: the kernel's arch/x86/include/uapi/asm/unistd.h.
+    const X32: u32 = 0x4000_0000;
+    // Source: the kernel's include/uapi/linux/bpf_common.h.
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const IS_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+    const ANSWER: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, skipped, k| sock_filter { code, jt: 0, jf: skipped, k };
+    [
+        step(LOAD, 0, NUMBER),
+        step(IS_AT_LEAST, 1, X32),
+        step(ANSWER, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
+        step(ANSWER, 0, libc::SECCOMP_RET_ALLOW),
+    ]
 }
 
 fn rule(argument: u8, how: SeccompCmpOp, value: u64) -> Result<SeccompRule, ChildError> {

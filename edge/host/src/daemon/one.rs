@@ -15,6 +15,7 @@ mod sdk;
 
 use std::net::UdpSocket;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -24,9 +25,9 @@ use lab::games::query::{ANSWER_BYTES_MAX, Info, Step, ask, take};
 use rustix::process::Signal;
 
 use super::Event;
-use super::plan::Plan;
+use super::plan::{DISK_BYTES, Plan};
 use super::start::Alive;
-use crate::fleet::{Ready, Restart, Wall};
+use crate::fleet::{Bytes, Ready, Restart, Wall};
 use crate::groups::{Groups, Used};
 use crate::logs::Noticed;
 use crate::process::{self, Identity};
@@ -121,6 +122,8 @@ pub(super) struct One {
     /// What is kept of the past; and what is so now.
     what: String,
     limits_hit: Vec<String>,
+    /// Where its disk is, as it sees it; without root it has none.
+    disk: Option<PathBuf>,
     /// The state that was told last.
     told: Option<State>,
     is_slowed: bool,
@@ -141,6 +144,7 @@ impl One {
         index: usize,
         plan: Plan,
         record: Option<Record>,
+        disk: Option<PathBuf>,
         events: &Sender<Event>,
     ) -> Self {
         let now = Instant::now();
@@ -165,6 +169,7 @@ impl One {
             has_shown_text: false,
             what: String::new(),
             limits_hit: Vec::new(),
+            disk,
             told: None,
             is_slowed: false,
             probe: None,
@@ -233,6 +238,7 @@ impl One {
             name: self.plan.name.clone(),
             boot: process::boot(),
             slot: self.plan.slot,
+            address: self.plan.address,
             identity: self.alive.as_ref().map(|it| it.identity),
             state: self.state(),
             wall: self.plan.server.wall,
@@ -368,6 +374,13 @@ impl One {
         let what = match status {
             None => "ended; how is not known, as an earlier daemon had started it".to_owned(),
             Some(status) if status.signal() == Some(9) && out_of_memory => "killed".to_owned(),
+            Some(status) if status.signal() == Some(TOO_LARGE) => {
+                format!(
+                    "{}; a file of it grew to limits.disk = {}",
+                    ending(status),
+                    self.disk_limit()
+                )
+            }
             Some(status) => ending(status),
         };
         let what = format!("{what}{}", self.hits());
@@ -587,23 +600,25 @@ impl One {
             hits.push("its output waits: more than limits.log in a second".to_owned());
         }
         if self.is_disk_full() {
-            let limit = limits.disk.map_or_else(|| "256M".to_owned(), |it| it.to_string());
-            hits.push(format!("its disk is full at limits.disk = {limit}"));
+            hits.push(format!("its disk is full at limits.disk = {}", self.disk_limit()));
         }
         self.limits_hit = hits;
         self.used = used;
     }
 
-    /// Its files are memory of a fixed size, behind its root.
+    fn disk_limit(&self) -> Bytes {
+        self.plan.server.limits.disk.unwrap_or(Bytes(DISK_BYTES))
+    }
+
+    /// Its files are memory of a fixed size, which only it sees.
     fn is_disk_full(&self) -> bool {
         let was_full = self.limits_hit.iter().any(|it| it.contains("limits.disk"));
-        let Some(alive) = self.alive.as_ref().filter(|_| self.plan.server.wall >= Wall::Files)
-        else {
-            return was_full;
-        };
-        let root = std::path::Path::new("/proc").join(alive.identity.pid.to_string()).join("root");
-        rustix::fs::statvfs(root.join("run/home"))
-            .map_or(was_full, |it| was_full || it.f_bavail == 0)
+        let (Some(alive), Some(disk)) = (&self.alive, &self.disk) else { return was_full };
+        let disk = disk.strip_prefix("/").unwrap_or(disk);
+        let path = format!("/proc/{}/root", alive.identity.pid);
+        // Bytes, or names.
+        rustix::fs::statvfs(std::path::Path::new(&path).join(disk))
+            .map_or(was_full, |it| was_full || it.f_bavail == 0 || it.f_favail == 0)
     }
 
     /// Takes its numbers.
@@ -679,6 +694,9 @@ impl One {
     }
 }
 
+/// SIGXFSZ: it wrote beyond RLIMIT_FSIZE. Source: signal(7), setrlimit(2).
+const TOO_LARGE: i32 = 25;
+
 /// How a process ended, in words. Source: signal(7).
 fn ending(status: ExitStatus) -> String {
     const NAMES: &[(i32, &str)] = &[
@@ -690,6 +708,7 @@ fn ending(status: ExitStatus) -> String {
         (11, "SIGSEGV"),
         (13, "SIGPIPE"),
         (15, "SIGTERM"),
+        (TOO_LARGE, "SIGXFSZ"),
         (31, "SIGSYS"),
     ];
     match (status.code(), status.signal()) {

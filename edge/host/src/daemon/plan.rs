@@ -4,14 +4,17 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use crate::child::{Files, HOME, Spec};
+use crate::child::{Files, HOME, Home, Spec};
 use crate::fleet::{Fleet, Server, Wall};
 
 /// Where programs are looked for, those of Debian's games among them.
 const PATH: &str =
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games:/usr/local/games";
-/// What a server may write within its walls, if the file does not say.
-const DISK_BYTES: u64 = 256 << 20;
+/// The variable in which the processes of a server have its folder, where they have no user of their own to
+/// be known by.
+pub(super) const MARK: &str = "THRONG_HOST_SERVER";
+/// What a server may write, if the file does not say.
+pub(super) const DISK_BYTES: u64 = 256 << 20;
 /// What it may print in a second, if the file does not say.
 pub(super) const LOG_BYTES_PER_S: u64 = 256 << 10;
 /// Processes and threads, if the file does not say: enough for a run-time with many threads, and few
@@ -111,9 +114,15 @@ impl Plan {
         for (name, port) in [("AGONES_SDK_GRPC_PORT", doors.0), ("AGONES_SDK_HTTP_PORT", doors.1)] {
             env.push((name.to_owned(), port.to_string()));
         }
-        let files = (server.wall >= Wall::Files).then(|| Files {
+        if user.is_none() {
+            env.push((MARK.to_owned(), folder.display().to_string()));
+        }
+        let bytes = server.limits.disk.map_or(DISK_BYTES, |it| it.0);
+        let is_apart = server.wall >= Wall::Files;
+        let bound = (!is_apart && user.is_some()).then(|| Home { path: home.clone(), bytes });
+        let files = is_apart.then(|| Files {
             folder: folder.to_owned(),
-            bytes: server.limits.disk.map_or(DISK_BYTES, |it| it.0),
+            bytes,
             writable: server.writable.clone(),
             hidden: hidden.to_owned(),
         });
@@ -126,6 +135,8 @@ impl Plan {
             processes: server.limits.pids.filter(|_| groups.is_empty()),
             groups,
             files,
+            home: bound,
+            file_bytes: user.is_none().then_some(bytes),
             cores: server.cpu.cores.clone().map_or_else(Vec::new, |it| it.0),
             realtime: server.cpu.realtime,
             is_filtered: server.seccomp == crate::fleet::Seccomp::Default,
@@ -159,6 +170,13 @@ mod tests {
         assert!(spec.env.contains(&("AT".to_owned(), "127.0.0.1".to_owned())));
         assert_eq!((spec.processes, spec.dir.to_str().unwrap()), (Some(512), "/f/home"));
         assert!(spec.env.contains(&("AGONES_SDK_HTTP_PORT".to_owned(), "9358".to_owned())));
+        // Nobody's user is known by a variable, and has a limit of each file alone.
+        assert!(spec.env.contains(&("THRONG_HOST_SERVER".to_owned(), "/f".to_owned())));
+        assert_eq!((spec.file_bytes, spec.home.is_some()), (Some(256 << 20), false));
+        let spec = plans[1].spec(Path::new("/f"), Path::new("/d"), Some(1), Vec::new(), doors);
+        let home = spec.home.unwrap();
+        assert_eq!((home.path.to_str().unwrap(), home.bytes), ("/f/home", 256 << 20));
+        assert!(spec.file_bytes.is_none() && !spec.env.iter().any(|it| it.0 == super::MARK));
         let spec =
             plans[2].spec(Path::new("/f"), Path::new("/d"), Some(1), vec!["/g".into()], doors);
         assert_eq!((&*spec.argv, spec.processes), (&["y".to_owned(), "9".to_owned()][..], None));

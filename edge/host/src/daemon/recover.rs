@@ -2,7 +2,7 @@
 //! Nothing is touched that does not carry the folder's tag, its users, or stands in its folder.
 
 use super::plan::{Plan, plans};
-use super::start::sweep;
+use super::start::Left;
 use crate::fleet::{Fleet, Wall};
 use crate::groups::Groups;
 use crate::net::Network;
@@ -48,7 +48,11 @@ pub(super) fn recover(
     let mut all: Vec<(Plan, Option<Record>)> = Vec::new();
     for plan in plans(fleet) {
         let at = records.iter().position(|(name, record)| {
-            let is_it = |it: &Record| it.wall == plan.server.wall && goes_on(it, &boot);
+            // In another subnet nobody would reach it, nor it the machine.
+            let address = |it: &Record| fleet.host.subnet.server(it.slot);
+            let is_there = |it: &Record| it.address.is_none() || it.address == address(it);
+            let is_it =
+                |it: &Record| it.wall == plan.server.wall && is_there(it) && goes_on(it, &boot);
             *name == plan.name && record.as_ref().is_some_and(is_it)
         });
         let record = at.and_then(|at| records.remove(at).1);
@@ -63,16 +67,16 @@ pub(super) fn recover(
     for (name, record) in records {
         let is_root = rustix::process::geteuid().is_root();
         let user = record.as_ref().filter(|_| is_root).map(|it| folder.user(it.slot));
-        if let Some(record) = &record {
-            end_session(record, &boot);
-        }
-        sweep(&name, groups, user);
+        // Also of one whose first process has ended meanwhile.
+        let first = record.as_ref().filter(|it| it.boot == boot).and_then(|it| it.identity);
+        Left { name: &name, folder: &folder.server(&name), groups, user, first }.sweep();
         folder.forget(&name);
         found.ended.push(name);
     }
     for name in groups.map(Groups::servers).unwrap_or_default() {
         if !kept.contains(&name) && !found.ended.contains(&name) {
-            sweep(&name, groups, None);
+            let folder = folder.server(&name);
+            Left { name: &name, folder: &folder, groups, user: None, first: None }.sweep();
             found.ended.push(name);
         }
     }
@@ -93,13 +97,4 @@ pub(super) fn recover(
 /// Whether a record's process still runs.
 fn goes_on(record: &Record, boot: &str) -> bool {
     record.boot == boot && record.identity.is_some_and(|it| it.is_alive())
-}
-
-/// Ends the session of a server that is not to go on, where nothing else knows its processes.
-fn end_session(record: &Record, boot: &str) {
-    use rustix::process::{Pid, Signal, kill_process_group};
-    let Some(identity) = record.identity.filter(|_| goes_on(record, boot)) else { return };
-    if let Some(pid) = i32::try_from(identity.pid).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(pid, Signal::KILL);
-    }
 }

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -18,12 +18,12 @@ use engine::Namespace;
 use engine::walls::{Apart, unshare};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open,
-    pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal,
+    waitid,
 };
 
 use super::Event;
-use super::plan::{LOG_BYTES_PER_S, Plan};
+use super::plan::{LOG_BYTES_PER_S, MARK, Plan};
 use crate::fleet::Wall;
 use crate::groups::Groups;
 use crate::logs::{self, Reader};
@@ -31,6 +31,7 @@ use crate::net::Network;
 use crate::process::{self, Identity};
 use crate::sdk::desk::Desk;
 use crate::sdk::{Listeners, Open, Sdk};
+use crate::state::make_closed;
 
 /// Stack of a server's threads.
 pub(super) const STACK_BYTES: usize = 256 << 10;
@@ -61,6 +62,7 @@ pub(super) struct Order {
 /// A server that has begun.
 struct Begun {
     child: Child,
+    identity: Identity,
     namespace: Option<Namespace>,
     open: Open,
     doors: (u16, u16),
@@ -102,17 +104,19 @@ pub(super) fn run(order: &Order) {
     };
     match order.start() {
         Err(error) => {
-            order.sweep();
+            order.sweep(None);
             tell(Event::Refused { index, round, error });
         }
-        Ok(Begun { mut child, namespace, open, doors }) => {
+        Ok(Begun { mut child, identity, namespace, open, doors }) => {
             let probe = order.probe(namespace.as_ref()).ok();
             drop(namespace);
             tell(Event::Started { index, round, probe, doors });
-            let status = order.wait(&mut child);
+            until_ended(&child);
             let used = order.groups.as_ref().map(|it| it.used(&order.plan.name));
             drop(open);
-            order.sweep();
+            order.sweep(Some(identity));
+            // Only now: while it is not waited for, its number is nobody else's.
+            let status = child.wait().ok();
             tell(Event::Exited { index, round, status, used: used.unwrap_or_default() });
         }
     }
@@ -130,8 +134,12 @@ pub(super) fn adopt(
     }
     order.make_folder()?;
     order.copy_output()?;
-    let namespace = match order.network {
-        Some(_) => Some(Namespace::of_process(identity.pid).map_err(io::Error::other)?),
+    let namespace = match &order.network {
+        Some(network) => {
+            // The file may say otherwise now than when its link was made.
+            network.isolate(order.plan.slot).map_err(io::Error::other)?;
+            Some(Namespace::of_process(identity.pid).map_err(io::Error::other)?)
+        }
         None => None,
     };
     let probe = order.probe(namespace.as_ref()).ok();
@@ -143,13 +151,9 @@ pub(super) fn adopt(
     builder.stack_size(STACK_BYTES).spawn(move || {
         let mut ends = [PollFd::new(&*handle, PollFlags::IN)];
         while matches!(poll(&mut ends, None), Err(rustix::io::Errno::INTR)) {}
-        // Its number is nobody else's while processes of its session are left.
-        if let (Ok(pid), None) = (number(identity.pid), Identity::of(identity.pid)) {
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
         let used = order.groups.as_ref().map(|it| it.used(&order.plan.name));
         drop(open);
-        order.sweep();
+        order.sweep(Some(identity));
         let (index, round, used) = (order.index, order.round, used.unwrap_or_default());
         let _ = order.events.send(Event::Exited { index, round, status: None, used });
     })?;
@@ -163,7 +167,7 @@ impl Order {
             move |error: io::Error| format!("{what}: {error}")
         };
         // What an earlier start of it left would be in the way.
-        self.sweep();
+        self.sweep(None);
         self.make_folder().map_err(said("its folder"))?;
         logs::make_pipe(&self.folder.join("pipe"), self.user).map_err(said("its pipe"))?;
         let groups = match &self.groups {
@@ -186,10 +190,10 @@ impl Order {
         let spec = self.plan.spec(&self.folder, &self.hidden, self.user, groups, doors);
         let spec = serde_json::to_vec(&spec).map_err(|error| error.to_string())?;
         let mut child = self.spawn(namespace.as_ref())?;
-        let report = self.begin(&mut child, &spec);
-        match report {
-            Ok(report) if report.is_empty() => {}
-            Ok(report) => {
+        let begun = self.begin(&mut child, &spec);
+        let identity = match begun {
+            Ok((identity, report)) if report.is_empty() => identity,
+            Ok((_, report)) => {
                 let _ = child.wait();
                 return Err(report);
             }
@@ -198,9 +202,9 @@ impl Order {
                 let _ = child.wait();
                 return Err(error.to_string());
             }
-        }
+        };
         self.copy_output().map_err(said("its output"))?;
-        Ok(Begun { child, namespace, open, doors })
+        Ok(Begun { child, identity, namespace, open, doors })
     }
 
     /// Has the SDK listen in the server's network. Where others are in it, too, only the server's user may
@@ -221,15 +225,15 @@ impl Order {
 
     /// Its folder, closed to others; and of a server that shares the machine's files the home in it.
     fn make_folder(&self) -> io::Result<()> {
-        use std::fs::{Permissions, create_dir_all, set_permissions};
+        use std::fs::{Permissions, set_permissions};
         use std::os::unix::fs::{PermissionsExt as _, chown};
-        create_dir_all(&self.folder)?;
+        make_closed(&self.folder)?;
         set_permissions(&self.folder, Permissions::from_mode(0o700))?;
         if self.plan.server.wall >= Wall::Files {
             return Ok(());
         }
         let home = self.folder.join("home");
-        create_dir_all(&home)?;
+        make_closed(&home)?;
         set_permissions(&home, Permissions::from_mode(0o700))?;
         let Some(user) = self.user else { return Ok(()) };
         chown(&home, Some(user), Some(user))?;
@@ -267,8 +271,9 @@ impl Order {
     }
 
     /// Tells the process what to become. What it says before it does: nothing, or why it cannot.
-    fn begin(&self, child: &mut Child, spec: &[u8]) -> io::Result<String> {
+    fn begin(&self, child: &mut Child, spec: &[u8]) -> io::Result<(Identity, String)> {
         let alive = Alive::of(child.id())?;
+        let identity = alive.identity;
         let (index, round) = (self.index, self.round);
         let _ = self.events.send(Event::Spawned { index, round, alive });
         if let Some(mut stdin) = child.stdin.take() {
@@ -278,7 +283,7 @@ impl Order {
         if let Some(stdout) = child.stdout.take() {
             stdout.take(REPORT_BYTES_MAX).read_to_end(&mut report)?;
         }
-        Ok(String::from_utf8_lossy(&report).into_owned())
+        Ok((identity, String::from_utf8_lossy(&report).into_owned()))
     }
 
     fn copy_output(&self) -> io::Result<()> {
@@ -310,50 +315,70 @@ impl Order {
         }
     }
 
-    /// Waits for the end of the first process. While it is not waited for, its number is nobody else's,
-    /// so that its session can be ended by it.
-    fn wait(&self, child: &mut Child) -> Option<std::process::ExitStatus> {
-        if let Ok(pid) = number(child.id()) {
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
-        child.wait().ok()
-    }
-
-    /// Ends what is left of a server's processes, and takes its groups and its link away.
-    pub(super) fn sweep(&self) {
-        sweep(&self.plan.name, self.groups.as_ref(), self.user);
+    /// Ends what is left of a server's processes, and takes its groups and its link away. Of one that was
+    /// started, with its first process.
+    fn sweep(&self, first: Option<Identity>) {
+        let (groups, user) = (self.groups.as_ref(), self.user);
+        Left { name: &self.plan.name, folder: &self.folder, groups, user, first }.sweep();
         if let Some(network) = &self.network {
             network.detach(self.plan.slot);
         }
     }
 }
 
-/// Ends all processes of a server, whichever way they are known, and removes its groups.
-pub(super) fn sweep(name: &str, groups: Option<&Groups>, user: Option<u32>) {
-    let since = Instant::now();
-    let mut pause = Duration::from_millis(1);
-    loop {
-        let mut left = user.map_or_else(Vec::new, process::of_user);
-        if let Some(groups) = groups {
-            left.extend(groups.pids(name));
-            if !left.is_empty() {
-                groups.kill(name);
-            }
-        }
-        if left.is_empty() || since.elapsed() > KILL_PATIENCE {
-            break;
-        }
-        for pid in left {
-            if let Ok(pid) = number(pid) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(50));
+/// Waits for the end of a process, which has its number still.
+fn until_ended(child: &Child) {
+    let Ok(pid) = number(child.id()) else { return };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
+}
+
+/// What may be left of a server whose first process has ended, or is to end with the others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left<'a> {
+    pub(super) name: &'a str,
+    pub(super) folder: &'a Path,
+    pub(super) groups: Option<&'a Groups>,
+    pub(super) user: Option<u32>,
+    /// Its first process, if one is known.
+    pub(super) first: Option<Identity>,
+}
+
+impl Left<'_> {
+    /// Its processes, by whatever they can be known: a user of its own, groups; without those its session,
+    /// and a variable that its processes were given.
+    fn processes(&self) -> Vec<u32> {
+        let mut left = match self.user {
+            Some(user) => process::of_user(user),
+            None => process::with_variable(MARK, &self.folder.to_string_lossy()),
+        };
+        left.extend(self.first.map_or_else(Vec::new, process::of_session));
+        left.extend(self.groups.map_or_else(Vec::new, |it| it.pids(self.name)));
+        left
     }
-    if let Some(groups) = groups {
-        groups.remove(name);
+
+    /// Ends all of them, and removes its groups.
+    pub(super) fn sweep(&self) {
+        let since = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let left = self.processes();
+            if left.is_empty() || since.elapsed() > KILL_PATIENCE {
+                break;
+            }
+            if let Some(groups) = self.groups {
+                groups.kill(self.name);
+            }
+            for pid in left {
+                if let Ok(pid) = number(pid) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+        if let Some(groups) = self.groups {
+            groups.remove(self.name);
+        }
     }
 }

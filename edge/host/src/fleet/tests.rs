@@ -21,6 +21,9 @@ fn a_fleet_is_read() {
     assert_eq!((server.ready.query, server.restart), (Some(Query::Quake3), Restart::OnFailure));
     assert_eq!(server.names().collect::<Vec<_>>(), ["arena-1", "arena-2"]);
     assert_eq!(fleet.host.subnet.to_string(), "10.213.0.0/16");
+    assert!(fleet.host.isolated);
+    let fleet = fleet.over("10.9.0.0/24".parse().unwrap()).unwrap();
+    assert_eq!(fleet.host.subnet.to_string(), "10.9.0.0/24");
 }
 
 fn one(more: &str) -> Result<Fleet, String> {
@@ -55,7 +58,6 @@ fn mistakes_say_where_what_and_how() {
         ("count = 2\nport = 9", &["`port`: 2 servers share", "{port}", "wall = \"network\""]),
         ("limits = { memory = '1M' }", &["`limits.memory`: takes wall = \"cgroup\""]),
         ("limits = { memory = 'lots' }", &["line 4", "`lots` is not a number of bytes"]),
-        ("limits = { disk = '1M' }\nwall = 'cgroup'", &["`limits.disk`: takes wall = \"files\""]),
         ("cpu = { weight = 0 }\nwall = 'cgroup'", &["`cpu.weight`: 1 to 10000"]),
         ("cpu = { realtime = 100 }", &["`cpu.realtime`: a priority of 1 to 99"]),
         ("cpu = { cores = '1-0' }", &["line 4", "is not a set of processors"]),
@@ -88,6 +90,9 @@ fn mistakes_say_where_what_and_how() {
             assert!(error.contains(part), "{more}\n{part}\n{error}");
         }
     }
+    let fleet = one("count = 6\nwall = 'network'").unwrap();
+    let error = fleet.over("10.0.0.0/29".parse().unwrap()).unwrap_err().to_string();
+    assert!(error.contains("10.0.0.0/29 has 5 addresses"), "{error}");
     let error = parse("").unwrap_err().to_string();
     assert!(error.contains("[[server]]"), "{error}");
     assert!(parse("[[server]\n").unwrap_err().to_string().contains("line 1"));

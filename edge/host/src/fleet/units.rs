@@ -147,6 +147,13 @@ impl Subnet {
     pub fn holds(self, address: Ipv4Addr) -> bool {
         (address.to_bits() ^ self.first.to_bits()) >> (32 - u32::from(self.bits)) == 0
     }
+
+    /// Whether an address lies in both.
+    #[must_use]
+    pub fn overlaps(self, other: Self) -> bool {
+        let wider = if self.bits < other.bits { self } else { other };
+        wider.holds(self.first) && wider.holds(other.first)
+    }
 }
 
 impl FromStr for Subnet {
@@ -203,6 +210,15 @@ mod tests {
         assert_eq!((net.servers(), net.server(4).unwrap().to_string()), (5, "10.1.2.6".to_owned()));
         assert_eq!(net.server(5), None);
         assert!(net.holds("10.1.2.7".parse().unwrap()) && !net.holds("10.1.2.8".parse().unwrap()));
+        for (other, is_over) in [
+            ("10.1.2.0/28", true),
+            ("10.1.0.0/16", true),
+            ("10.1.2.8/29", false),
+            ("10.2.0.0/16", false),
+        ] {
+            let other: Subnet = other.parse().unwrap();
+            assert_eq!((net.overlaps(other), other.overlaps(net)), (is_over, is_over), "{other}");
+        }
         for text in ["10.1.2.0", "10.1.2.1/24", "10.0.0.0/30", "0.0.0.0/0", "x/24", "10.0.0.0/7"] {
             assert!(text.parse::<Subnet>().is_err(), "{text}");
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command, value_parser};
+use host::fleet::Subnet;
 
 const EXAMPLES: &str = r#"A fleet is a file:
 
@@ -125,6 +126,15 @@ fn measuring() -> [Command; 0] {
     []
 }
 
+/// The flag by which two daemons stand side by side, whatever their files say. Files of Agones cannot say it.
+pub(super) fn subnet() -> Arg {
+    Arg::new("subnet")
+        .long("subnet")
+        .value_name("NETWORK")
+        .value_parser(value_parser!(Subnet))
+        .help("Where servers behind wall = \"network\" have their addresses from, instead of [host] subnet")
+}
+
 fn run() -> Command {
     Command::new("run")
         .about("Start a fleet and look after it")
@@ -136,6 +146,7 @@ fn run() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The servers; or .yaml, a GameServer or Fleet of Agones"),
         )
+        .arg(subnet())
         .arg(
             Arg::new("keep")
                 .long("keep")

@@ -71,6 +71,7 @@ pub(super) fn command() -> Command {
                 .value_parser(value_parser!(PathBuf)),
         )
         .arg(value("server", "NAME", "Which table of the file, if it has several; the others run beside"))
+        .arg(super::flags::subnet())
         .arg(number("most", "N", "Servers, at most [256]"))
         .arg(
             value("steps", "N[,…]", "Measure these numbers of servers, all of them")
@@ -210,8 +211,7 @@ fn code(result: &RampResult, interrupt: &Interrupt) -> u8 {
 }
 
 fn asked(matches: &ArgMatches, interrupt: &Interrupt) -> anyhow::Result<(Plan, Chosen)> {
-    let path: &PathBuf = matches.get_one("fleet").context("no FLEET.toml")?;
-    let fleet = super::run::read(path)?;
+    let fleet = super::run::read(matches)??;
     let number = |name: &str| matches.get_one::<u32>(name).copied();
     let word = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let most = number("most").unwrap_or(256);

@@ -1,11 +1,11 @@
 //! `throng host run` and `clean`: the daemon itself.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::ArgMatches;
-use host::fleet::{Fleet, FleetError, Wall};
+use host::fleet::{Fleet, FleetError, Subnet, Wall};
 use host::{Daemon, Options};
 
 use super::CHILD;
@@ -22,16 +22,20 @@ pub(super) fn folder(matches: &ArgMatches) -> PathBuf {
     matches.get_one("folder").cloned().unwrap_or_else(|| host::FOLDER.into())
 }
 
-/// A fleet's file. Servers of one of Agones get as much of a wall as there is to be had.
-pub(super) fn read(path: &Path) -> Result<Fleet, FleetError> {
+/// The fleet that was typed. Servers of a file of Agones get as much of a wall as there is to be had.
+pub(super) fn read(matches: &ArgMatches) -> anyhow::Result<Result<Fleet, FleetError>> {
+    let path: &PathBuf = matches.get_one("fleet").context("no FLEET.toml")?;
     let is_root = rustix::process::geteuid().is_root();
-    host::fleet::read(path, if is_root { Wall::Network } else { Wall::Process })
+    let fleet = host::fleet::read(path, if is_root { Wall::Network } else { Wall::Process });
+    Ok(match matches.get_one::<Subnet>("subnet") {
+        Some(subnet) => fleet.and_then(|it| it.over(*subnet)),
+        None => fleet,
+    })
 }
 
 /// Runs a fleet.
 pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
-    let path: &PathBuf = matches.get_one("fleet").context("no FLEET.toml")?;
-    let fleet = match read(path) {
+    let fleet = match read(matches)? {
         Ok(fleet) => fleet,
         Err(error) => {
             complain(&error);

@@ -1,14 +1,18 @@
 //! `throng host` from outside: fleets of small servers that are this test's own program again, some of
 //! them hostile, with a well-behaved neighbour beside.
 //!
-//! What takes root is passed over without it. Every test has a folder and a network of its own.
+//! What takes root is passed over without it. Every test has a folder and a network of its own, none of which
+//! is in the subnet that a fleet has if its file names none: such a fleet may run here.
 
 mod faults;
+mod inherit;
+mod network;
 mod ramp;
 mod sdk;
 mod server;
 mod spy;
 mod traces;
+mod user;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -33,6 +37,17 @@ fn is_root() -> bool {
     is_root
 }
 
+/// `throng`, from a shell that does something before.
+fn after(before: &str) -> Command {
+    if before.is_empty() {
+        return Command::new(env!("CARGO_BIN_EXE_throng"));
+    }
+    let mut command = Command::new("/bin/sh");
+    let program = server::reachable(env!("CARGO_BIN_EXE_throng"));
+    command.args(["-c", &format!("{before}\nexec \"$@\""), "sh"]).arg(program);
+    command
+}
+
 /// A daemon with its fleet. Everything is taken down at the latest when it is dropped.
 struct Fleet {
     folder: PathBuf,
@@ -41,6 +56,8 @@ struct Fleet {
     out: Receiver<String>,
     /// Lines that nobody has asked for yet.
     said: Vec<String>,
+    /// What a shell does before it becomes the daemon.
+    before: &'static str,
 }
 
 impl Fleet {
@@ -55,16 +72,27 @@ impl Fleet {
 
     /// With a file whose name ends so.
     fn run_as(kind: &str, name: &str, text: &str, flags: &[&str]) -> Self {
+        Self::run_after("", kind, name, text, flags)
+    }
+
+    /// By a shell that does something before; `\"$@\"` in it is the daemon's command, which it becomes in the
+    /// end.
+    fn run_after(before: &'static str, kind: &str, name: &str, text: &str, flags: &[&str]) -> Self {
         let own = format!("throng-it-host-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(&own);
         let file = std::env::temp_dir().join(format!("{own}.{kind}"));
         std::fs::write(&file, text.replace("SERVER", &server::command())).unwrap();
-        let (child, out) = Self::start(&folder, &file, flags);
-        Self { folder, file, child, out, said: Vec::new() }
+        let (child, out) = Self::start(before, &folder, &file, flags);
+        Self { folder, file, child, out, said: Vec::new(), before }
     }
 
-    fn start(folder: &Path, file: &Path, flags: &[&str]) -> (Child, Receiver<String>) {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_throng"))
+    fn start(
+        before: &str,
+        folder: &Path,
+        file: &Path,
+        flags: &[&str],
+    ) -> (Child, Receiver<String>) {
+        let mut child = after(before)
             .args(["host", "run", "--folder"])
             .arg(folder)
             .arg(file)
@@ -88,7 +116,7 @@ impl Fleet {
     fn again(&mut self, flags: &[&str]) {
         let _ = self.child.wait();
         self.said.clear();
-        (self.child, self.out) = Self::start(&self.folder, &self.file, flags);
+        (self.child, self.out) = Self::start(self.before, &self.folder, &self.file, flags);
     }
 
     /// The first line with `part` in it that was not given before.
@@ -149,6 +177,8 @@ impl Fleet {
         self.signal(Signal::INT);
         assert!(self.child.wait().unwrap().success());
         assert!(!self.folder.exists(), "{}", self.folder.display());
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(self.folder.to_str().unwrap()), "{mounts}");
         assert_eq!(traces::of(&tag), [""; 0]);
     }
 
@@ -166,7 +196,9 @@ impl Drop for Fleet {
         let _ = self.child.kill();
         let _ = self.child.wait();
         // What the daemon had no time for.
-        let _ = throng(&["host", "clean", "--folder", self.folder.to_str().unwrap()]);
+        let mut clean = after(self.before);
+        clean.args(["host", "clean", "--folder"]).arg(&self.folder);
+        let _ = clean.stdout(Stdio::null()).stderr(Stdio::null()).status();
         let _ = std::fs::remove_file(&self.file);
     }
 }
@@ -176,13 +208,13 @@ fn two_servers_that_insist_on_one_port_stand_side_by_side() {
     if !is_root() {
         return;
     }
-    let text = "[host]\nsubnet = '10.213.16.0/24'\n\
+    let text = "[host]\nsubnet = '10.177.16.0/24'\n\
         [[server]]\nname = 'arena'\ncount = 2\ncommand = [SERVER 'quake3', '27960']\nport = 27960\n\
         wall = 'network'\nready = { query = 'quake3' }\n\
         limits = { memory = '256M', pids = 32, disk = '8M' }\ncpu = { weight = 200, cores = '0' }\n";
     let mut fleet = Fleet::run("twins", text);
-    fleet.line_with("ready at 10.213.16.");
-    fleet.line_with("ready at 10.213.16.");
+    fleet.line_with("ready at 10.177.16.");
+    fleet.line_with("ready at 10.177.16.");
     let (one, two) = (fleet.status("arena-1"), fleet.status("arena-2"));
     assert_ne!(one["address"], two["address"]);
     for status in [&one, &two] {
@@ -198,7 +230,7 @@ fn two_servers_that_insist_on_one_port_stand_side_by_side() {
     assert!(fleet.ask(&["logs", "arena-1"]).out.contains("up"));
     // One that is given away is nobody else's.
     let given = fleet.ask(&["allocate", "arena"]).out;
-    assert!(given.starts_with("arena-1 10.213.16."), "{given}");
+    assert!(given.starts_with("arena-1 10.177.16."), "{given}");
     assert_eq!(fleet.status("arena-1")["state"], "allocated");
     assert!(fleet.ask(&["allocate"]).out.starts_with("arena-2 "));
     assert!(fleet.ask(&["allocate"]).err.contains("no server is ready"));
@@ -216,7 +248,7 @@ fn servers_outlive_their_daemon_and_go_on_under_the_next() {
     if !is_root() {
         return;
     }
-    let text = "[host]\nsubnet = '10.213.17.0/24'\n\
+    let text = "[host]\nsubnet = '10.177.17.0/24'\n\
         [[server]]\nname = 'kept'\ncommand = [SERVER 'quake3', '27960']\nport = 27960\n\
         wall = 'network'\nready = { query = 'quake3' }\n\
         [[server]]\nname = 'plain'\ncommand = [SERVER 'quake3', '{port}']\nport = 27961\n\

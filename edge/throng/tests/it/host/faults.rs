@@ -7,7 +7,7 @@ use super::{Fleet, is_root, server};
 /// The neighbour, and behind it the table of a server called `bad`.
 fn beside(name: &str, net: u8, bad: &str) -> Fleet {
     let text = format!(
-        "[host]\nsubnet = '10.213.{net}.0/24'\n\
+        "[host]\nsubnet = '10.177.{net}.0/24'\n\
          [[server]]\nname = 'good'\ncommand = [SERVER 'quake3', '27960']\nport = 27960\n\
          wall = 'network'\nready = {{ query = 'quake3' }}\ncpu = {{ weight = 1000 }}\n\
          [[server]]\nname = 'bad'\n{bad}\n"
@@ -143,6 +143,29 @@ fn one_that_fills_its_disk_fills_its_own() {
     fleet.line_with("bad: ready");
     fleet.is_what("bad", "its disk is full at limits.disk = 4M");
     unharmed(fleet);
+}
+
+/// A home is memory of a bounded size behind every wall; names that hold nothing are memory, too.
+#[test]
+fn one_that_fills_its_home_fills_its_own() {
+    if !is_root() {
+        return;
+    }
+    for (net, wall, mode) in [
+        (31, "process", "disk"),
+        (32, "cgroup", "disk"),
+        (33, "process", "names"),
+        (34, "files", "names"),
+    ] {
+        let bad = format!(
+            "command = [SERVER '{mode}']\nwall = '{wall}'\nlimits = {{ disk = '4M' }}\n\
+             ready = {{ log = 'full: No space left' }}"
+        );
+        let mut fleet = beside(&format!("home-{wall}-{mode}"), net, &bad);
+        fleet.line_with("bad: ready");
+        fleet.is_what("bad", "its disk is full at limits.disk = 4M");
+        unharmed(fleet);
+    }
 }
 
 #[test]

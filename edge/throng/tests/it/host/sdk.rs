@@ -135,8 +135,8 @@ fn a_server_of_agones_lives_its_whole_life_here() {
         return;
     }
     for wall in ["network", "process"] {
-        let mut fleet =
-            Fleet::run_as("yaml", &format!("agones-{wall}"), &fleet_yaml("gs", wall), &[]);
+        let (name, text) = (format!("agones-{wall}"), fleet_yaml("gs", wall));
+        let mut fleet = Fleet::run_as("yaml", &name, &text, &["--subnet", "10.177.50.0/24"]);
         let said = fleet.line_with("image: example.com/a:1 is not run");
         assert!(said.contains("/bin/sh of this machine"), "{said}");
         fleet.line_with("scheduling: there is one machine");
@@ -210,7 +210,7 @@ fn what_was_said_by_the_sdk_outlives_the_daemon() {
     }
     let text = |wall| {
         format!(
-            "[host]\nsubnet = '10.213.41.0/24'\n\
+            "[host]\nsubnet = '10.177.41.0/24'\n\
              [[server]]\nname = 'a'\ncommand = [SERVER 'sdk', 'obeys']\nwall = '{wall}'\n\
              ready = {{ sdk = true }}\nagones.counters.rooms = {{ capacity = 9 }}\n\
              agones.health = {{ period = '1s', failures = 60 }}\n"

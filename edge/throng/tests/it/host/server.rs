@@ -1,7 +1,7 @@
 //! The servers of these tests: this test's program, told by a variable what to be.
 
 use std::io::Write as _;
-use std::net::UdpSocket;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -66,6 +66,9 @@ fn be_a_server() {
         ["memory"] => memory(),
         ["forks", most] => forks(most.parse().unwrap()),
         ["disk"] => disk(),
+        ["names"] => names(),
+        ["both", port] => both(port.parse().unwrap()),
+        ["meets", port, other] => meets(port.parse().unwrap(), other),
         ["floods"] => floods(),
         ["sdk", ref what @ ..] => super::sdk::serve(what),
         ["spy", ref what @ ..] => super::spy::look(what),
@@ -131,6 +134,36 @@ fn disk() {
     };
     say(&format!("full: {error}"));
     stay()
+}
+
+/// Files that hold nothing.
+fn names() {
+    let home = std::env::var("HOME").unwrap();
+    let mut all = (0..).map(|number| std::fs::File::create(format!("{home}/{number}")));
+    let error = all.find_map(Result::err).unwrap();
+    say(&format!("full: {error}"));
+    stay()
+}
+
+/// By UDP and by TCP.
+fn both(port: u16) {
+    let listener = TcpListener::bind(("0.0.0.0", port)).unwrap();
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    quake3(port, usize::MAX);
+}
+
+/// Tries to reach another one, and is one itself.
+fn meets(port: u16, other: &str) {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut bytes = [0; 1_500];
+    let is_heard = (0..5).any(|_| {
+        let _ = socket.send_to(b"\xff\xff\xff\xffgetinfo x", other);
+        socket.recv(&mut bytes).is_ok()
+    });
+    let connected = TcpStream::connect_timeout(&other.parse().unwrap(), Duration::from_secs(2));
+    say(&format!("met: UDP {is_heard}, TCP {}", connected.is_ok()));
+    both(port);
 }
 
 fn floods() {

@@ -52,6 +52,12 @@ pub(super) fn look(what: &[&str]) {
     tried("new privileges", value("NoNewPrivs:") != "1");
     tried("calls without a filter", value("Seccomp:") != "2");
     tried("other groups", !value("Groups:").is_empty());
+    for (point, flags) in mounts() {
+        let has = |flag: &str| flags.split(',').any(|it| it == flag);
+        let forbids =
+            if point.starts_with("/dev/") && point != "/dev/shm" { "noexec" } else { "nodev" };
+        tried(&format!("{point} {flags}"), !has("nosuid") || !has(forbids));
+    }
     let port = UdpSocket::bind(format!("0.0.0.0:{port}"));
     let taken = port.is_err_and(|it| it.kind() == ErrorKind::AddrInUse);
     let others = fs::read_dir("/proc")
@@ -60,6 +66,17 @@ pub(super) fn look(what: &[&str]) {
         .filter(|it| it.file_name().to_str().is_some_and(|it| it.parse::<u32>().is_ok()));
     println!("\nspy: {} processes, port taken: {taken}", others.count());
     println!("spy: seen: [{}]", seen.join(", "));
+}
+
+/// Where what is mounted, with what holds of it, where that is its own. Source: proc_pid_mountinfo(5).
+fn mounts() -> Vec<(String, String)> {
+    let text = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let split = |line: &str| {
+        let mut words = line.split(' ').skip(4).map(str::to_owned);
+        Some((words.next()?, words.next()?))
+    };
+    let is_own = std::env::var("HOME").unwrap() == "/run/home";
+    text.lines().filter(|_| is_own).filter_map(split).collect()
 }
 
 /// Containers often let everybody have them, which is a setting of the network namespace.
@@ -72,7 +89,7 @@ fn spied(name: &str, wall: &str, net: u8) -> (String, String) {
     // Of its own: at a port of another test that one's server would answer for ours.
     let port = 28_000 + u16::from(net);
     let good = format!(
-        "[host]\nsubnet = '10.213.{net}.0/24'\napi = '127.0.0.1:0'\n\
+        "[host]\nsubnet = '10.177.{net}.0/24'\napi = '127.0.0.1:0'\n\
          [[server]]\nname = 'good'\ncommand = [SERVER 'quake3', '{port}']\nport = {port}\n\
          wall = '{wall}'\nready = {{ query = 'quake3' }}\n"
     );
