@@ -82,7 +82,7 @@ pub struct Status {
 }
 
 /// What a server has said by the Agones SDK, and what was said to it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sdk {
     /// Its state in Agones' words.
     pub state: String,
@@ -129,7 +129,7 @@ pub struct Machine {
 }
 
 /// All servers and the machine.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Overview {
     /// In the order of the fleet's file.
     pub servers: Vec<Status>,
@@ -220,8 +220,19 @@ fn row(it: &Status) -> [String; 10] {
         it.memory_bytes.map_or_else(dash, bytes),
         it.ticks_late.map_or_else(dash, |it| it.to_string()),
         (it.restarts + 1).to_string(),
-        it.what.clone(),
+        what(it),
     ]
+}
+
+/// What happened to it; and what it asked of the SDK beyond its limits, if it did.
+fn what(it: &Status) -> String {
+    let Some(sdk) = it.sdk.as_ref().filter(|sdk| sdk.refused + sdk.waited > 0) else {
+        return it.what.clone();
+    };
+    let (refused, waited) = (sdk.refused, sdk.waited);
+    let pause = if it.what.is_empty() { "" } else { "; " };
+    let told = format!("SDK: {refused} connections or watches refused, {waited} times too fast");
+    format!("{}{pause}{told}", it.what)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
@@ -232,7 +243,7 @@ fn bytes(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Machine, Overview, State, Status, table};
+    use super::{Machine, Overview, Sdk, State, Status, table};
 
     #[test]
     fn a_table_has_a_row_for_each() {
@@ -272,6 +283,11 @@ mod tests {
             "{text}"
         );
         assert!(lines[2].ends_with("exit code 3"), "{text}");
+        let sdk = Sdk { refused: 3, waited: 40, ..Sdk::default() };
+        let greedy = Status { sdk: Some(sdk), ..overview.servers[1].clone() };
+        let text = table(&Overview { servers: vec![greedy], ..Overview::default() });
+        let told = "exit code 3; SDK: 3 connections or watches refused, 40 times too fast\n";
+        assert!(text.ends_with(told), "{text}");
         assert!(overview.total().starts_with("2 servers: 1 ready, 0 allocated"));
     }
 }

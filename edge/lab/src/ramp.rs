@@ -7,8 +7,8 @@
 //! The method: each number of servers is measured once, upwards, until the gates fail; then all of them
 //! again, in an order drawn from a seed. Before and after each step one server alone is measured, the
 //! control: a step whose controls differ, or from whose machine somebody else took time, is discarded and
-//! measured again. A step in which the players themselves were late does not count either. Nothing is left
-//! out of the result.
+//! measured again, twice at most. A step in which the players themselves were late does not count either. A
+//! number of servers of which no step counts passes no gate, and the result says so. Nothing is left out of it.
 //!
 //! Not here: how servers are started, and what stands between them.
 
@@ -32,7 +32,7 @@ pub use power::PowerSource;
 pub use report::report;
 pub use result::{
     GateResult, GeneratorFigures, MachineFigures, RAMP_VERSION, RampResult, Role, Second,
-    ServerFigures, Settings, Step,
+    ServerFigures, Settings, Step, Unmeasured,
 };
 pub use run::{RampError, Running, Servers, run};
 pub use text::text;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::Outcome;
 use super::count::{self, Counts};
-use crate::repository::{cargo, root};
+use crate::repository::{cargo, root, target_folder};
 use crate::{docs, tidy};
 
 /// One step.
@@ -116,7 +116,26 @@ fn e2e_uring() -> anyhow::Result<Outcome> {
 }
 
 fn e2e_poll() -> anyhow::Result<Outcome> {
-    node_tests("poll", &docs::built_throng()?, E2E)
+    let throng = docs::built_throng()?;
+    build_agones_client()?;
+    node_tests("poll", &throng, E2E)
+}
+
+/// The server with Agones' client for Rust: a package of its own, because throng does not depend on it. Its test
+/// builds it too, but has less time; without `protoc` it says that it is skipped.
+fn build_agones_client() -> anyhow::Result<()> {
+    let protoc = Command::new("protoc").arg("--version").stdout(Stdio::null()).status();
+    if !protoc.is_ok_and(|it| it.success()) {
+        return Ok(());
+    }
+    let mut command = cargo();
+    let target = target_folder()?.join("agones");
+    command.args(["build", "--quiet", "--locked", "--target-dir"]).arg(target);
+    command.current_dir(root().join(E2E).join("agones/rust"));
+    if count::run(&mut command, PATIENCE)?.failed > 0 {
+        bail!("dev/e2e/agones/rust does not compile");
+    }
+    Ok(())
 }
 
 /// A release build: how long neighbours wait is a promise of what people run.

@@ -258,10 +258,11 @@ impl Desk {
         inner.paper.players().filter(|_| inner.is_used)
     }
 
-    /// What is shown of it; nothing if it never spoke.
+    /// What is shown of it; nothing if it never spoke, and asked for no more than it may either.
     pub(crate) fn view(&self) -> Option<view::Sdk> {
         let inner = self.inner();
-        inner.is_used.then(|| inner.paper.view(inner.word.text(), inner.troubles))
+        let is_shown = inner.is_used || inner.troubles != Troubles::default();
+        is_shown.then(|| inner.paper.view(inner.word.text(), inner.troubles))
     }
 
     // The server's side.

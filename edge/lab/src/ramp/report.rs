@@ -8,7 +8,8 @@ use super::gate::REPORTED;
 use super::judge::judge;
 use super::result::{RampResult, Step};
 use super::text::{
-    HEADS, STEP_HEADS, gate_value, how, mean, power, rows, step_rows, verdict, worst,
+    HEADS, STEP_HEADS, gate_value, how, mean, never_measured, power, rows, step_rows, verdict,
+    worst,
 };
 use crate::measure::chart::{Axis, Chart, Dress, Line};
 use crate::measure::number::{bytes_f64, float, time_f64};
@@ -43,6 +44,9 @@ fn write_page(out: &mut String, result: &RampResult) -> std::fmt::Result {
     write!(out, "</ul><p class=\"how\">{}</p></header>", escape(&how(result)))?;
     if !result.ended.is_empty() {
         banner(out, Mood::Bad, "Ended early.", &result.ended)?;
+    }
+    for it in result.never_measured() {
+        banner(out, Mood::Warn, "Not measured.", &never_measured(&it))?;
     }
     charts(out, result)?;
     page::table(out, ("By number of servers", 1), &HEADS, &rows(result))?;
@@ -233,6 +237,15 @@ mod tests {
         let json = page.split_once("id=\"result\">").unwrap().1.split_once("</script>").unwrap().0;
         let read: RampResult = serde_json::from_str(json).unwrap();
         assert_eq!((read.steps.len(), read.gates.len()), (3, 1));
+    }
+
+    #[test]
+    fn a_number_that_was_always_disturbed_is_marked() {
+        let mut disturbed = step(2, 1, 100, 0);
+        disturbed.discarded = "the machine changed".to_owned();
+        let page = report(&made_up(vec![step(1, 1, 100, 0), disturbed]));
+        assert!(page.contains("</b> 2 servers were never measured undisturbed, in one try,"));
+        assert!(page.contains("none of 1"));
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub struct RampResult {
     pub settings: Settings,
     /// What each gate says, the one that was asked for first.
     pub gates: Vec<GateResult>,
+    /// Numbers of servers that were never measured undisturbed. They pass no gate, and fail none.
+    #[serde(default)]
+    pub unmeasured: Vec<Unmeasured>,
     /// All that was measured, in order, what was discarded too.
     pub steps: Vec<Step>,
     /// The machine over time.
@@ -85,7 +88,8 @@ pub struct Settings {
 pub struct GateResult {
     /// As it is written.
     pub gate: String,
-    /// The most servers of which all passed in every repeat, with all smaller numbers.
+    /// The most servers of which all passed in every repeat that counts, with all smaller numbers of
+    /// which a step counts; the others are [`RampResult::unmeasured`].
     pub servers: u32,
     /// The same for each processor of the machine.
     pub per_core: f64,
@@ -97,6 +101,17 @@ pub struct GateResult {
     pub players: u32,
     /// What a player's hour costs then.
     pub player_hour: Option<f64>,
+}
+
+/// A number of servers of which no step counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmeasured {
+    /// The number.
+    pub servers: u32,
+    /// Steps that were measured and discarded, in all repeats together.
+    pub tries: u32,
+    /// Why the last of them was.
+    pub why: String,
 }
 
 /// Why something was measured.
@@ -255,6 +270,21 @@ impl RampResult {
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// The numbers of servers whose steps were all discarded, in order.
+    pub(super) fn never_measured(&self) -> Vec<Unmeasured> {
+        let levels = self.levels();
+        let never = self.tried().into_iter().filter(|it| !levels.contains(it));
+        let of = |servers| {
+            let is_of = |it: &&Step| it.role == Role::Step && it.servers == servers;
+            let tries = self.steps.iter().filter(is_of).count();
+            let last = self.steps.iter().rfind(is_of);
+            let tries = u32::try_from(tries).unwrap_or(u32::MAX);
+            let why = last.map_or_else(String::new, |it| it.discarded.clone());
+            Unmeasured { servers, tries, why }
+        };
+        never.map(of).collect()
     }
 
     /// The numbers of servers that were measured at all, those whose steps were all discarded too.

@@ -91,6 +91,7 @@ pub fn run(
     all.ended = ended;
     all.settings.tick_ns = all.steps.iter().map(|it| it.tick_ns).max().unwrap_or(0);
     all.series = rig.into_series();
+    all.unmeasured = all.never_measured();
     all.gates = gates.iter().map(|gate| result(gate, &all)).collect();
     Ok((all, intervals))
 }
@@ -180,7 +181,8 @@ impl Ramp<'_> {
         next.filter(|it| *it <= self.plan.most)
     }
 
-    /// Measures a number of servers until it counts. Whether more of them make sense.
+    /// Measures a number of servers until it counts, or was disturbed in every try: then it is passed over,
+    /// and the result names it if no other repeat counts. Whether more of them make sense.
     fn level(&mut self, servers: u32, repeat: u32) -> Result<bool, Halt> {
         for _ in 0..=RETRIES_MAX {
             if self.control.is_none() {
@@ -202,6 +204,8 @@ impl Ramp<'_> {
                 return Ok(is_kept);
             }
         }
+        let tries = RETRIES_MAX + 1;
+        (self.tell)(&format!("{}: not measured: disturbed {tries} times", name(servers, repeat)));
         Ok(true)
     }
 
@@ -281,13 +285,9 @@ impl Ramp<'_> {
     }
 
     fn line(&self, step: &Step) -> String {
-        let count = step.servers;
         let name = match step.role {
             Role::Control => "control".to_owned(),
-            Role::Step => {
-                let plural = if count == 1 { "" } else { "s" };
-                format!("{count} server{plural}, repeat {}", step.repeat)
-            }
+            Role::Step => name(step.servers, step.repeat),
         };
         let (verdict, server) = judge(&self.plan.gate.beside(&self.all.steps), step);
         let worst = value(verdict.metric, verdict.value, step.tick_ns);
@@ -300,6 +300,12 @@ impl Ramp<'_> {
         let (metric, cpu) = (verdict.metric.name(), step.machine.cpu_percent);
         format!("{name}: {metric} {worst} ({server}), machine {cpu:.0} % busy{word}")
     }
+}
+
+/// A step for people.
+fn name(servers: u32, repeat: u32) -> String {
+    let plural = if servers == 1 { "" } else { "s" };
+    format!("{servers} server{plural}, repeat {repeat}")
 }
 
 /// What a control is compared by: the gate's time, at the highest percentile that it has values for.
@@ -403,11 +409,27 @@ mod tests {
         let steps: Vec<_> = result.steps.iter().map(|it| (it.role, it.servers)).collect();
         let is = |role, servers| steps.contains(&(role, servers));
         assert!(is(Role::Step, 1) && is(Role::Step, 2) && is(Role::Control, 1), "{told:?}");
+        // Besides a line for each step there may be one of a number that could not be measured.
+        told.retain(|it| !it.contains("not measured"));
         assert_eq!((told.len(), result.settings.tick_ns), (steps.len(), 20_000_000));
         let two = result.steps.iter().find(|it| it.servers == 2).unwrap();
         assert!(two.each.iter().all(|it| it.snapshots > 0 && it.commands > 0), "{two:?}");
         assert!(two.generator.sent > 0 && !result.series.is_empty());
         assert!(!intervals.log_of_ramp(&result).is_empty());
+    }
+
+    #[test]
+    fn a_number_that_was_always_disturbed_is_named_and_passes_nothing() {
+        // As if somebody always took something from the machine.
+        let disturbed = Plan { steal: -1.0, steps: vec![1], most: 1, ..plan() };
+        let mut told = Vec::new();
+        let mut tell = |line: &str| told.push(line.to_owned());
+        let (result, _) = run(&disturbed, &mut Here(Vec::new()), &mut tell).unwrap();
+        let [never] = &*result.unmeasured else { panic!("{:?}", result.unmeasured) };
+        assert_eq!((never.servers, never.tries), (1, 3));
+        assert!(never.why.contains("taken from this machine"), "{never:?}");
+        assert!(result.gates.iter().all(|it| it.servers == 0 && it.fails_at.is_none()));
+        assert!(told.iter().any(|it| it == "1 server, repeat 1: not measured: disturbed 3 times"));
     }
 
     #[test]

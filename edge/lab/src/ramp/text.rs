@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::judge::value;
 use super::power::PowerSource;
-use super::result::{GateResult, RampResult, Role, ServerFigures, Step};
+use super::result::{GateResult, RampResult, Role, ServerFigures, Step, Unmeasured};
 use crate::measure::number::{bytes_f64, float, seconds_text, time, time_f64};
 use crate::measure::percentiles::TOO_FEW;
 use crate::measure::spread::Spread;
@@ -42,9 +42,16 @@ pub(super) fn mean(step: &Step, of: fn(&ServerFigures) -> Option<f64>) -> Option
     Some(all.iter().sum::<f64>() / f64::from(count))
 }
 
-/// A row for every number of servers: the median of its repeats and their range.
+/// A row for every number of servers: the median of its repeats and their range. One of which no step counts
+/// says so.
 pub(super) fn rows(result: &RampResult) -> Vec<Vec<String>> {
+    let never = result.never_measured();
     let row = |level: u32| {
+        if let Some(it) = never.iter().find(|it| it.servers == level) {
+            let cells = [level.to_string(), format!("none of {}", it.tries)];
+            let rest = std::iter::repeat_n(TOO_FEW.to_owned(), HEADS.len() - cells.len());
+            return cells.into_iter().chain(rest).collect();
+        }
         let steps: Vec<&Step> = result.counted().filter(|it| it.servers == level).collect();
         let cell = |of: &dyn Fn(&Step) -> Option<f64>, write: fn(f64) -> String| {
             let spread = Spread::of(steps.iter().filter_map(|it| of(it)));
@@ -67,7 +74,17 @@ pub(super) fn rows(result: &RampResult) -> Vec<Vec<String>> {
             cell(&|it| Some(it.machine.watts), watts),
         ]
     };
-    result.levels().into_iter().map(row).collect()
+    result.tried().into_iter().map(row).collect()
+}
+
+/// A number of servers of which no step counts, as a sentence.
+pub(super) fn never_measured(it: &Unmeasured) -> String {
+    let plural = if it.servers == 1 { "server was" } else { "servers were" };
+    let tries = if it.tries == 1 { "one try".to_owned() } else { format!("{} tries", it.tries) };
+    format!(
+        "{} {plural} never measured undisturbed, in {tries}, which passes no gate (the last: {})",
+        it.servers, it.why
+    )
 }
 
 fn percent(value: f64) -> String {
@@ -125,6 +142,11 @@ pub(super) fn verdict(it: &GateResult, result: &RampResult) -> String {
         }
         None if it.servers > 0 => out.push_str("; more were not measured"),
         None => {}
+    }
+    let never: Vec<String> =
+        result.never_measured().iter().map(|it| it.servers.to_string()).collect();
+    if !never.is_empty() {
+        let _ = write!(out, "; never measured undisturbed: {}", never.join(", "));
     }
     if !result.ended.is_empty() {
         out.push_str(" (the ramp ended early)");
@@ -227,6 +249,9 @@ pub fn text(result: &RampResult) -> String {
     let discarded = result.steps.iter().filter(|it| !it.discarded.is_empty()).count();
     // Writing to a String cannot fail.
     let _ = writeln!(out, "{} stretches were measured, {discarded} discarded", result.steps.len());
+    for it in result.never_measured() {
+        let _ = writeln!(out, "{}", never_measured(&it));
+    }
     for gate in &result.gates {
         let _ = writeln!(out, "{}", verdict(gate, result));
     }
@@ -266,7 +291,30 @@ mod tests {
         ] {
             assert!(told.contains(wanted), "{wanted}\n{told}");
         }
+        assert!(!told.contains("undisturbed"), "{told}");
         all.ended = "interrupted".to_owned();
         assert!(text(&all).contains("ended early: interrupted"));
+    }
+
+    #[test]
+    fn a_number_that_was_always_disturbed_is_marked() {
+        let disturbed = |_| super::Step { discarded: "drift".to_owned(), ..step(2, 1, 100, 0) };
+        let mut all = made_up((0..3).map(disturbed).collect());
+        all.steps.push(step(1, 1, 100, 0));
+        all.gates = vec![result(&"lateness_p99 <= 10%".parse().unwrap(), &all)];
+        let told = text(&all);
+        for wanted in [
+            "2 servers were never measured undisturbed, in 3 tries, which passes no gate (the last: drift)",
+            "lateness_p99 <= 10%: 1 server, ",
+            "; more were not measured; never measured undisturbed: 2\n",
+            "2  none of 3  ",
+        ] {
+            assert!(told.contains(wanted), "{wanted}\n{told}");
+        }
+        // Nothing of it hides behind a larger number that passes.
+        all.steps.push(step(4, 1, 100, 0));
+        all.gates = vec![result(&"lateness_p99 <= 10%".parse().unwrap(), &all)];
+        assert_eq!(all.gates[0].servers, 4);
+        assert!(text(&all).contains("never measured undisturbed: 2\n"));
     }
 }

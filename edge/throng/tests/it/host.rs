@@ -243,6 +243,36 @@ fn two_servers_that_insist_on_one_port_stand_side_by_side() {
     fleet.ends();
 }
 
+/// What is tried with 64 of OpenArena by hand (docs/host.md), with fewer and smaller ones.
+#[test]
+fn many_come_up_are_reached_and_go_without_a_trace() {
+    if !is_root() {
+        return;
+    }
+    const COUNT: usize = 16;
+    let text = format!(
+        "[host]\nsubnet = '10.177.18.0/24'\n\
+         [[server]]\nname = 'many'\ncount = {COUNT}\ncommand = [SERVER 'quake3', '27960']\n\
+         port = 27960\nwall = 'network'\nready = {{ query = 'quake3' }}\n"
+    );
+    let mut fleet = Fleet::run("many", &text);
+    for _ in 0..COUNT {
+        fleet.line_with(": ready at 10.177.18.");
+    }
+    let mut addresses = std::collections::BTreeSet::new();
+    for index in 1..=COUNT {
+        let status = fleet.status(&format!("many-{index}"));
+        let address = status["address"].as_str().unwrap().to_owned();
+        assert!(server::answers(&address), "{status}");
+        assert!(addresses.insert(address), "{status}");
+    }
+    let own = fleet.folder.file_name().unwrap().to_str().unwrap().to_owned();
+    fleet.ends();
+    assert!(traces::processes_with(&own).is_empty());
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(&own), "{mounts}");
+}
+
 #[test]
 fn servers_outlive_their_daemon_and_go_on_under_the_next() {
     if !is_root() {

@@ -1,8 +1,8 @@
 //! When snapshots came, against the schedule that their ticks make.
 //!
 //! A player cannot know when a tick was due. But ticks are due at equal distances, and no snapshot comes
-//! before its tick: so the schedule is the earliest that any of them allows, and what comes behind it is
-//! late. Each player has a schedule of its own, because servers begin their ticks at different moments.
+//! before its tick: so the schedule is the earliest that any of them allows since the player joined, and what
+//! comes behind it is late. Each player has a schedule of its own, because servers begin their ticks at different moments.
 //!
 //! In: ticks and the moments at which they came. Out: how late they were.
 
@@ -22,9 +22,11 @@ pub(crate) struct Schedule {
     last: (u64, u64),
     /// Ticks from one snapshot to the next, at least; 0 until there were two.
     step: u64,
-    /// How much earlier than the first, by its tick, the earliest of all came: never above 0.
-    earliest_ns: i64,
-    /// Likewise of each snapshot of the stretch that counts.
+    /// A snapshot's offset is how much later it came than the first one and the ticks between them say.
+    /// This is the least of all since the player joined, what came before the stretch that counts
+    /// included: where the schedule stands. The first one's own is 0, so that it is never above that.
+    offset_ns_min: i64,
+    /// The offset of each snapshot of the stretch that counts.
     kept: Vec<i64>,
     is_counting: bool,
     counts: Counts,
@@ -65,11 +67,11 @@ impl Schedule {
         self.counts = Counts::default();
     }
 
-    /// It ends: adds how late each was.
+    /// It ends: adds how late each was, which is by how much its offset is above the least.
     pub(crate) fn end(&mut self, into: &mut Times) -> Counts {
         self.is_counting = false;
         for offset_ns in self.kept.drain(..) {
-            into.record(u64::try_from(offset_ns - self.earliest_ns).unwrap_or(0), 1);
+            into.record(u64::try_from(offset_ns - self.offset_ns_min).unwrap_or(0), 1);
         }
         self.counts
     }
@@ -90,7 +92,7 @@ impl Schedule {
         self.step = if self.step == 0 { ticks } else { self.step.min(ticks) };
         let due_ns = (tick - first).saturating_mul(self.tick_ns);
         let offset_ns = at_ns.cast_signed() - first_ns.saturating_add(due_ns).cast_signed();
-        self.earliest_ns = self.earliest_ns.min(offset_ns);
+        self.offset_ns_min = self.offset_ns_min.min(offset_ns);
         if !self.is_counting {
             return;
         }

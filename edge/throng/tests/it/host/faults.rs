@@ -1,5 +1,7 @@
 //! Servers that misbehave, each beside one that does not: who suffers, and what is said of it?
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use super::{Fleet, is_root, server};
@@ -166,6 +168,31 @@ fn one_that_fills_its_home_fills_its_own() {
         fleet.is_what("bad", "its disk is full at limits.disk = 4M");
         unharmed(fleet);
     }
+}
+
+/// The machine's processors carry what it sends, and take that from its part.
+#[test]
+fn one_that_floods_the_network_delays_nobody() {
+    if !is_root() {
+        return;
+    }
+    let bad = "command = [SERVER 'packets', '10.177.35.1:27960']\nwall = 'network'\n\
+        cpu = { weight = 10 }";
+    let fleet = beside("packets", 35, bad);
+    // Both of its threads are at it.
+    fleet.when("bad", |it| it["cpu_percent"].as_f64() > Some(20.0));
+    let good = fleet.status("good");
+    let address = good["address"].as_str().unwrap();
+    let mut longest = Duration::ZERO;
+    for _ in 0..50 {
+        let since = Instant::now();
+        assert!(server::answers(address), "{good}");
+        longest = longest.max(since.elapsed());
+    }
+    eprintln!("a status query beside a flood of datagrams: {longest:?} at most");
+    // A debug build with other tests beside.
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    unharmed(fleet);
 }
 
 #[test]

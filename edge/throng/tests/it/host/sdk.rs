@@ -283,7 +283,7 @@ fn one_that_floods_its_sdk_is_alone_with_it() {
         longest = longest.max(since.elapsed());
     }
     eprintln!("ps beside a flood: {longest:?} at most");
-    // A debug build with other tests beside: the release build is measured by hand (docs/host.md).
+    // A debug build with other tests beside; dev/e2e/attack/host.test.mjs looks at a release build.
     assert!(longest < 4 * WAIT_MAX, "{longest:?}");
     let good = fleet.status("good");
     assert_eq!((&good["state"], &good["restarts"]), (&"ready".into(), &0.into()), "{good}");

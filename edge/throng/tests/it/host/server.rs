@@ -1,7 +1,7 @@
 //! The servers of these tests: this test's program, told by a variable what to be.
 
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -70,6 +70,7 @@ fn be_a_server() {
         ["both", port] => both(port.parse().unwrap()),
         ["meets", port, other] => meets(port.parse().unwrap(), other),
         ["floods"] => floods(),
+        ["packets", ref targets @ ..] => packets(targets),
         ["sdk", ref what @ ..] => super::sdk::serve(what),
         ["spy", ref what @ ..] => super::spy::look(what),
         ref other => panic!("{other:?}"),
@@ -164,6 +165,30 @@ fn meets(port: u16, other: &str) {
     let connected = TcpStream::connect_timeout(&other.parse().unwrap(), Duration::from_secs(2));
     say(&format!("met: UDP {is_heard}, TCP {}", connected.is_ok()));
     both(port);
+}
+
+/// Sends as many datagrams as it can, from two threads, to some addresses in turn, for so long. Then it stays.
+fn packets(targets: &[&str]) {
+    const LENGTH: Duration = Duration::from_mins(1);
+    let targets: Vec<SocketAddr> = targets.iter().map(|it| it.parse().unwrap()).collect();
+    say("up");
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            let targets = targets.clone();
+            std::thread::spawn(move || {
+                let since = std::time::Instant::now();
+                while since.elapsed() < LENGTH {
+                    for target in &targets {
+                        // Nobody may be there; that is no reason to be quiet.
+                        let _ = socket.send_to(&[0xff; 1_200], target);
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|it| it.join().unwrap());
+    stay()
 }
 
 fn floods() {
