@@ -33,7 +33,23 @@ impl Default for Reporter {
 impl Reporter {
     /// Sorts what one of the game's own statements ran into.
     pub(crate) fn own(&self, error: &rusqlite::Error) -> DbError {
+        if is_stale(error) {
+            return self.conflict(error);
+        }
         exists(error).unwrap_or_else(|| self.machine(kind(error), &cause(error)))
+    }
+
+    /// The same where another writer may hold the database, and nobody waits for it.
+    pub(crate) fn unqueued(&self, error: &rusqlite::Error) -> DbError {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => self.conflict(error),
+            _ => self.own(error),
+        }
+    }
+
+    fn conflict(&self, error: &rusqlite::Error) -> DbError {
+        self.stats.db_conflicts.up();
+        DbError::Conflict { cause: cause(error) }
     }
 
     /// Sorts what a script's statement ran into. Errors of the statement itself are the script's
@@ -96,6 +112,12 @@ impl Reporter {
     }
 }
 
+/// Whether a transaction was to write that has read what another one has changed since.
+fn is_stale(error: &rusqlite::Error) -> bool {
+    matches!(error, rusqlite::Error::SqliteFailure(failure, _)
+        if failure.extended_code == rusqlite::ffi::SQLITE_BUSY_SNAPSHOT)
+}
+
 /// Whether a row was refused because its key exists already.
 fn exists(error: &rusqlite::Error) -> Option<DbError> {
     let rusqlite::Error::SqliteFailure(failure, Some(text)) = error else { return None };
@@ -155,7 +177,13 @@ mod tests {
         assert_eq!(guest(failure(ffi::SQLITE_CORRUPT, "malformed")), "database error");
         let exists = failure(ffi::SQLITE_CONSTRAINT, "UNIQUE constraint failed: t.a");
         assert_eq!(reporter.own(&exists).to_string(), "t.a exists already");
+        let stale = failure(ffi::SQLITE_BUSY_SNAPSHOT, "database is locked");
+        let conflict = DbError::Conflict { cause: "database is locked".into() };
+        assert_eq!(reporter.own(&stale), conflict);
+        let busy = failure(ffi::SQLITE_BUSY, "database is locked");
+        assert_eq!(reporter.unqueued(&busy), conflict);
         let samples = reporter.stats.samples();
+        assert!(samples.iter().any(|one| one.name == "db_conflicts" && one.value == 2));
         assert!(samples.iter().any(|one| one.name == "db_errors" && one.value == 3), "{samples:?}");
     }
 }

@@ -44,6 +44,9 @@ const PAGE_BYTES: u32 = 2_048;
 /// Memory for pages, per connection, KiB.
 const CACHE_KIB: u32 = 65_536;
 
+/// For how long a connection that does not queue waits for another writer, where it has not read yet.
+const UNQUEUED_PATIENCE: Duration = Duration::from_millis(20);
+
 /// After a checkpoint the log's file is cut to this, bytes.
 const LOG_KEPT_BYTES: u32 = 64 << 20;
 
@@ -299,6 +302,22 @@ impl Store {
     pub fn connect_with(&self, guest: GuestBudget) -> Result<Sqlite, OpenError> {
         let conn = self.shared.connect(&self.path).map_err(|error| failure(&self.path, &error))?;
         Ok(Sqlite::new(conn, Arc::clone(&self.shared), self.path.clone(), guest))
+    }
+
+    /// A connection that does not wait for other writers: it begins to write when it first writes, as
+    /// a transaction of another process may, and is told of a conflict
+    /// ([`DbError::Conflict`]) where what it has read has changed, or another one is writing. With it
+    /// tests show that what is right does not rest on the threads' queue. Scripts' statements wait all
+    /// the same.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn connect_unqueued(&self) -> Result<Sqlite, OpenError> {
+        let fail = |error: rusqlite::Error| failure(&self.path, &error);
+        let conn = self.shared.connect(&self.path).map_err(fail)?;
+        conn.busy_timeout(UNQUEUED_PATIENCE).map_err(fail)?;
+        let (shared, path) = (Arc::clone(&self.shared), self.path.clone());
+        Ok(Sqlite::new(conn, shared, path, self.guest).unqueued())
     }
 
     /// What has happened in the database since it was opened.

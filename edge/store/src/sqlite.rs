@@ -52,6 +52,9 @@ pub struct Sqlite {
     is_lost: bool,
     /// Whether it has read or written since the last [`Database::sync`].
     is_touched: bool,
+    /// Whether it waits for the write lock before it writes. Without, two write at once as far as
+    /// SQLite lets them, and one of the two is told of a conflict.
+    is_queued: bool,
 }
 
 impl std::fmt::Debug for Sqlite {
@@ -79,11 +82,22 @@ impl Sqlite {
             is_reading: false,
             is_lost: false,
             is_touched: false,
+            is_queued: true,
         }
     }
 
+    /// From now on it does not wait for the write lock.
+    pub(crate) fn unqueued(mut self) -> Self {
+        self.is_queued = false;
+        self
+    }
+
     fn sort(&self, error: &rusqlite::Error) -> DbError {
-        self.shared.reporter.own(error)
+        if self.is_queued {
+            self.shared.reporter.own(error)
+        } else {
+            self.shared.reporter.unqueued(error)
+        }
     }
 
     /// Takes the write lock, and SQLite's.
@@ -94,6 +108,9 @@ impl Sqlite {
 
     /// Runs a statement that takes SQLite's write lock.
     fn begin_writing(&self) -> Result<(), DbError> {
+        if !self.is_queued {
+            return self.control("BEGIN DEFERRED");
+        }
         let run = self
             .shared
             .patience
@@ -127,6 +144,9 @@ impl Sqlite {
     }
 
     fn acquire(&mut self) -> Result<(), DbError> {
+        if !self.is_queued {
+            return Ok(());
+        }
         if self.shared.lock.acquire(Writer::Server, BEGIN_PATIENCE) {
             // Whose commits do not gather writes little, or, like the batcher, most: for both their own
             // connection is best, which for the batcher has the pages that it has just written.
@@ -146,7 +166,9 @@ impl Sqlite {
         if let Some(writer) = self.writer.take() {
             self.shared.give_writer(writer);
         }
-        self.shared.lock.release();
+        if self.is_queued {
+            self.shared.lock.release();
+        }
     }
 
     /// Ends the transaction for this connection, however it ended in the database.
@@ -326,7 +348,7 @@ impl Database for Sqlite {
 
     fn group_commits(&mut self) {
         // In memory, where readers wait for writers, there is no wait to share.
-        if self.group == Group::Never && self.shared.has_log() {
+        if self.group == Group::Never && self.shared.has_log() && self.is_queued {
             self.group = Group::Closed;
         }
     }
@@ -379,6 +401,10 @@ impl Database for Sqlite {
 
     fn in_transaction(&self) -> bool {
         self.is_open
+    }
+
+    fn note_retry(&mut self) {
+        self.shared.reporter.stats.db_retries.up();
     }
 
     fn begin_reading(&mut self) -> Result<(), DbError> {

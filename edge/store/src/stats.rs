@@ -61,6 +61,10 @@ counters! {
     db_lock_timeouts,
     /// Transactions not begun because another process held the database.
     db_busy,
+    /// Statements that failed because another writer was in the way.
+    db_conflicts,
+    /// Jobs run once more because another writer was in the way.
+    db_retries,
     /// Transactions of scripts that joined the commit of the one before.
     db_commits_grouped,
     /// Such commits made because they had kept others from writing for long enough.

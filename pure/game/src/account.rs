@@ -10,11 +10,14 @@
 //! Many jobs share one transaction. A job that writes opens it if it is not open
 //! ([`begin_lazily`]) and never commits: its caller commits once for all jobs of a batch, and only
 //! then answers them. Every job is all or nothing by itself: one statement, or several within
-//! [`atomically`]. What was read before the transaction was opened may be stale and is read again.
+//! [`atomically`]. What was read before the transaction was opened, or without a lock, may be stale:
+//! what is decided by it is a condition of the write too ([`crate::db`]).
 
 mod authenticate;
 pub(crate) mod generated_name;
 mod identity;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use event::Now;
 use uuid::Uuid;
@@ -24,10 +27,10 @@ pub use authenticate::{
     Login, NewAccount, PASSWORD_COST, authenticate_custom, authenticate_device, authenticate_email,
     authenticate_username, id_of_login,
 };
-pub(crate) use authenticate::{hash_password, insert_device};
+pub(crate) use authenticate::{delete_device, hash_password, insert_device};
 pub use identity::{CustomId, DeviceId, Email, Password, Username};
 
-use crate::db::{Database, DbError, Param, Row};
+use crate::db::{Database, DbError, Param, Row, id_list, text_list};
 use crate::error::{ApiError, Code};
 use crate::session::{Revocation, stored};
 use crate::user::{self, COLUMNS, COLUMNS_COUNT, User};
@@ -95,14 +98,17 @@ pub fn atomically<T, E: From<DbError>>(
     job: impl FnOnce(&mut dyn Database) -> Result<T, E>,
 ) -> Result<T, E> {
     begin_lazily(db)?;
-    db.execute("SAVEPOINT job", &[])?;
+    db.savepoint()?;
     let result = job(db);
     if result.is_err() {
-        db.execute("ROLLBACK TO SAVEPOINT job", &[])?;
+        db.undo_to_savepoint()?;
     }
-    db.execute("RELEASE SAVEPOINT job", &[])?;
+    db.release_savepoint()?;
     result
 }
+
+/// What is read of an account.
+const ACCOUNT: &str = "u.wallet, u.email, u.devices, u.custom_id, u.verify_time";
 
 /// The account of a user; `None` when there is none.
 ///
@@ -110,25 +116,48 @@ pub fn atomically<T, E: From<DbError>>(
 /// Any [`DbError`].
 pub fn account(db: &mut dyn Database, user_id: Uuid) -> Result<Option<Account>, DbError> {
     let mut found = None;
-    let sql = format!(
-        "SELECT {COLUMNS}, u.wallet, u.email, u.devices, u.custom_id, u.verify_time \
-         FROM users u WHERE u.id = $1"
-    );
+    let sql = format!("SELECT {COLUMNS}, {ACCOUNT} FROM users u WHERE u.id = $1");
     db.query(&sql, &[Param::Blob(user_id.as_bytes())], &mut |row| {
         found = Some(read_account(row));
     })?;
     Ok(found)
 }
 
-/// The account that a device is linked to; `None` when there is none.
+/// The accounts of users and those that devices are linked to, in this order; as often as they are
+/// asked for, without those that there are not.
 ///
 /// # Errors
 /// Any [`DbError`].
-pub fn account_of_device(db: &mut dyn Database, device: &str) -> Result<Option<Account>, DbError> {
-    let mut owner = None;
-    let sql = "SELECT user_id FROM user_device WHERE id = $1";
-    db.query(sql, &[Param::Text(device)], &mut |row| owner = user::id_at(row, 0))?;
-    owner.map_or(Ok(None), |user_id| account(db, user_id))
+pub fn accounts(
+    db: &mut dyn Database,
+    user_ids: &[Uuid],
+    devices: &[String],
+) -> Result<Vec<Account>, DbError> {
+    let mut owners = BTreeMap::new();
+    if !devices.is_empty() {
+        let sql = "SELECT id, user_id FROM user_device \
+            WHERE id IN (SELECT value FROM json_each($1))";
+        db.query(sql, &[Param::Text(&text_list(devices))], &mut |row| {
+            owners.extend(user::id_at(row, 1).map(|owner| (row.text(0).to_owned(), owner)));
+        })?;
+    }
+    let of_devices = devices.iter().filter_map(|device| owners.get(device));
+    let wanted: Vec<Uuid> = user_ids.iter().chain(of_devices).copied().collect();
+    if let [id] = wanted[..] {
+        return Ok(account(db, id)?.into_iter().collect());
+    }
+    let mut found = BTreeMap::new();
+    if !wanted.is_empty() {
+        let sql = format!(
+            "SELECT {COLUMNS}, {ACCOUNT} FROM users u \
+             WHERE u.id IN (SELECT unhex(value) FROM json_each($1))"
+        );
+        db.query(&sql, &[Param::Text(&id_list(&wanted))], &mut |row| {
+            let account = read_account(row);
+            found.insert(account.user.id, account);
+        })?;
+    }
+    Ok(wanted.iter().filter_map(|id| found.get(id).cloned()).collect())
 }
 
 /// Changes an account.
@@ -149,7 +178,10 @@ pub fn update(
     begin_lazily(db).map_err(ApiError::database(UPDATE_FAILED))?;
     if let Some(username) = &update.username {
         let owner = user::owner_of_generated(db, username);
-        if owner.map_err(ApiError::database(UPDATE_FAILED))?.is_some_and(|id| id != user_id) {
+        let owner = owner.map_err(ApiError::database(UPDATE_FAILED))?;
+        let is_anothers =
+            owner.map_or_else(|| generated_name::is_being_made(username, now), |id| id != user_id);
+        if is_anothers {
             return Err(username_taken_by_update());
         }
     }
@@ -176,7 +208,7 @@ pub fn update(
         Ok(0) => Err(account_not_found()),
         Ok(_) => Ok(()),
         Err(DbError::Exists { .. }) => Err(username_taken_by_update()),
-        Err(_) => Err(ApiError::internal(UPDATE_FAILED)),
+        Err(error) => Err(ApiError::database(UPDATE_FAILED)(error)),
     }
 }
 
@@ -209,8 +241,8 @@ fn check_update(update: &AccountUpdate) -> Result<(), ApiError> {
 
 /// Deletes an account and everything that belongs to it, and ends its tokens. The caller passes the
 /// revocation on and closes the user's sockets. What the user's own calls write from then on is
-/// refused: every write looks for its user within its transaction, and there is one writer at a
-/// time. `lifetime_s` is [`crate::session::SessionSettings::lifetime_s`].
+/// refused: every write locks its user's row, so that it comes before this and is deleted with the
+/// user, or after it and finds nobody. `lifetime_s` is [`crate::session::SessionSettings::lifetime_s`].
 ///
 /// # Errors
 /// [`ApiError`]: code 5 when there is no such account.
@@ -222,16 +254,17 @@ pub fn delete(
 ) -> Result<Revocation, ApiError> {
     let id = Param::Blob(user_id.as_bytes());
     let deleted = atomically(db, |db| {
-        for device in devices(db, user_id)? {
-            db.execute("DELETE FROM user_device WHERE id = $1", &[Param::Text(&device)])?;
+        let Some(devices) = devices_to_delete(db, user_id)? else { return Ok(None) };
+        if !devices.is_empty() {
+            let sql = "DELETE FROM user_device WHERE user_id = $2 \
+                AND id IN (SELECT value FROM json_each($1))";
+            db.execute(sql, &[Param::Text(&text_list(&devices)), id])?;
         }
         db.execute("DELETE FROM storage WHERE user_id = $1", &[id])?;
         db.execute("DELETE FROM wallet_ledger WHERE user_id = $1", &[id])?;
         friends::forget(db, user_id)?;
         notifications::forget(db, user_id)?;
-        if db.execute("DELETE FROM users WHERE id = $1", &[id])? == 0 {
-            return Ok(None);
-        }
+        db.execute("DELETE FROM users WHERE id = $1", &[id])?;
         stored::bury(db, now, lifetime_s, user_id).map(Some)
     });
     deleted
@@ -253,12 +286,9 @@ pub fn ban(
 ) -> Result<(Vec<Uuid>, Vec<Revocation>), DbError> {
     atomically(db, |db| {
         let known = set_banned(db, now, user_ids, true)?;
-        let mut revocations = Vec::with_capacity(2 * known.len());
-        for user_id in &known {
-            revocations.push(Revocation::Banned { user_id: *user_id });
-            let all = stored::log_out_all(db, now, lifetime_s, *user_id, now.unix_ms)?;
-            revocations.push(all);
-        }
+        let banned = known.iter().map(|user_id| Revocation::Banned { user_id: *user_id });
+        let mut revocations: Vec<Revocation> = banned.collect();
+        revocations.extend(stored::log_out_users(db, now, lifetime_s, &known, now.unix_ms)?);
         Ok((known, revocations))
     })
 }
@@ -284,29 +314,30 @@ fn set_banned(
 ) -> Result<Vec<Uuid>, DbError> {
     let since = if banned { Param::Int(unix_ms(now)) } else { Param::Null };
     atomically(db, |db| {
-        let mut known = Vec::with_capacity(user_ids.len());
-        for user_id in user_ids {
-            let sql = "UPDATE users SET disable_time = $2 WHERE id = $1";
-            if db.execute(sql, &[Param::Blob(user_id.as_bytes()), since])? > 0 {
-                known.push(*user_id);
-            }
-        }
-        Ok(known)
+        let found = user::lock(db, user_ids)?;
+        let list = id_list(found.keys());
+        let sql = "UPDATE users SET disable_time = $2 \
+            WHERE id IN (SELECT unhex(value) FROM json_each($1))";
+        db.execute(sql, &[Param::Text(&list), since])?;
+        let mut seen = BTreeSet::new();
+        let is_known = |id: &&Uuid| found.contains_key(*id) && seen.insert(**id);
+        Ok(user_ids.iter().filter(is_known).copied().collect())
     })
 }
 
-/// Device ids of a user, in the order of linking; none for unknown users.
-pub(crate) fn devices(db: &mut dyn Database, user_id: Uuid) -> Result<Vec<String>, DbError> {
-    let mut devices = Vec::new();
-    let sql = "SELECT devices FROM users WHERE id = $1";
+/// Locks a user who is to be deleted; the device ids, `None` if there is no such user. From then on
+/// nobody else writes what belongs to the user.
+fn devices_to_delete(db: &mut dyn Database, user_id: Uuid) -> Result<Option<Vec<String>>, DbError> {
+    let mut devices = None;
+    let sql = "SELECT devices FROM users WHERE id = $1 /* FOR UPDATE */";
     db.query(sql, &[Param::Blob(user_id.as_bytes())], &mut |row| {
-        devices = split_devices(row.text(0));
+        devices = Some(split_devices(row.text(0)));
     })?;
     Ok(devices)
 }
 
 /// `users.devices`: ids have no spaces in them, so a space parts them.
-fn split_devices(joined: &str) -> Vec<String> {
+pub(crate) fn split_devices(joined: &str) -> Vec<String> {
     joined.split(' ').filter(|id| !id.is_empty()).map(str::to_owned).collect()
 }
 

@@ -4,8 +4,63 @@
 //! There are two doors in one: the game's own statements ([`Database::execute`]), which are trusted
 //! and bounded by what they are, and those of scripts ([`Database::guest_execute`]), which run under
 //! a [`GuestBudget`] and see less.
+//!
+//! # What the game relies on
+//!
+//! Two transactions may run at once, on two connections, of two processes. What is right then rests on
+//! the statements and on the promises below, and on no lock of the process: `docs/database.md` lists
+//! the rules that two writers at once must not break, with what keeps each.
+//!
+//! * Isolation: each statement sees at least what was committed before it began, and its own
+//!   transaction (READ COMMITTED of PostgreSQL; SQLite gives more). So what a rule has read and
+//!   decides on is locked, or is a condition of its write. Not SERIALIZABLE: dozens of calls share a
+//!   transaction, and one of them in another's way would undo all.
+//! * Locks: `/* FOR UPDATE */`, `/* FOR NO KEY UPDATE */`, `/* FOR SHARE */` and `/* FOR KEY SHARE */`
+//!   at the end of a SELECT lock its rows until the transaction ends, as in PostgreSQL, where the
+//!   comment's signs come off. On SQLite they stay a comment, because a transaction there either
+//!   is the only one that writes, or fails with [`DbError::Conflict`] once what it has read has
+//!   changed. Rows of `users` are locked before what belongs to them, several by rising id.
+//! * Whoever is first: unique keys decide. Inserts that may come second say `ON CONFLICT DO NOTHING`
+//!   and look at how many rows they made; updates fail with [`DbError::Exists`].
+//! * A statement that fails undoes itself alone, and the transaction goes on: on PostgreSQL with a
+//!   savepoint before each writing statement that stands outside of [`Database::savepoint`]. Within
+//!   one nothing follows a failure but [`Database::undo_to_savepoint`].
+//! * [`DbError::Conflict`] is the one error after which the same job may go well: in a new
+//!   transaction, at most [`TRIES_MAX`] times. Host functions of scripts try again by themselves
+//!   (`host`), calls of clients the worker runs anew, behind the commit of the batch they were in.
+//! * Lists are one statement, not one for each id: `IN (SELECT unhex(value) FROM json_each($1))`
+//!   ([`id_list`]), `IN (SELECT value FROM json_each($1))` ([`text_list`]); tuples come as
+//!   `json_each($1) AS item`, with `item.value ->> 0` and so on. PostgreSQL has
+//!   `jsonb_array_elements_text`, `jsonb_array_elements` and `decode(…, 'hex')` for these.
+
+use std::fmt::Write as _;
 
 use thiserror::Error;
+use uuid::Uuid;
+
+/// How often a job is run at most while other writers are in its way.
+pub const TRIES_MAX: u32 = 5;
+
+/// Ids as the text of a list parameter: `["00…", …]`, hexadecimal digits.
+#[must_use]
+pub fn id_list<'a>(ids: impl IntoIterator<Item = &'a Uuid>) -> String {
+    let mut list = String::from("[");
+    for id in ids {
+        let comma = if list.len() > 1 { "," } else { "" };
+        // Writing to a text does not fail.
+        let _ = write!(list, "{comma}\"{}\"", id.simple());
+    }
+    list.push(']');
+    list
+}
+
+/// Texts without NUL, which SQLite would take for their end, or tuples of them, as the text of a list
+/// parameter.
+#[must_use]
+pub fn text_list<T: serde::Serialize>(items: &[T]) -> String {
+    // Texts always can be written.
+    serde_json::to_string(items).unwrap_or_else(|_| "[]".to_owned())
+}
 
 /// A value bound to a `$1`-style parameter, borrowed for the call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,10 +172,30 @@ pub enum DbError {
         /// The setting that moves the limit.
         setting: &'static str,
     },
+    /// Another writer was in the way: the statement has not happened, and what its job did before is
+    /// to be undone. The same job may go well in a new transaction. Who has waited in vain for as
+    /// long as may be is told [`DbError::Machine`] instead.
+    #[error("another writer was in the way: try again")]
+    Conflict {
+        /// What the database says: a stale snapshot, a deadlock, a serialisation failure.
+        cause: String,
+    },
     /// Our side failed: disk full, input/output, a damaged file, a table that is not there. The
     /// cause is in the log already; who asked is told no more than this.
     #[error("database error")]
     Machine(String),
+}
+
+/// An error that may say that another writer was in the way.
+pub trait MayConflict {
+    /// Whether the same job may go well in a new transaction.
+    fn is_conflict(&self) -> bool;
+}
+
+impl MayConflict for DbError {
+    fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict { .. })
+    }
 }
 
 /// A connection to the database. One a thread; calls block.
@@ -135,7 +210,7 @@ pub trait Database {
     /// ([`Database::group_commits`]); power loss only after [`Database::sync`].
     ///
     /// # Errors
-    /// [`DbError::Machine`]; the transaction is then rolled back.
+    /// [`DbError::Machine`] or [`DbError::Conflict`]; the transaction is then rolled back.
     fn commit(&mut self) -> Result<(), DbError>;
 
     /// Makes durable what this connection has committed, and what it has seen of others' commits:
@@ -195,6 +270,34 @@ pub trait Database {
         Ok(())
     }
 
+    /// Marks a place in the open transaction, to which [`Database::undo_to_savepoint`] goes back. May
+    /// be done within another one.
+    ///
+    /// # Errors
+    /// Any [`DbError`].
+    fn savepoint(&mut self) -> Result<(), DbError> {
+        self.execute("SAVEPOINT job", &[]).map(drop)
+    }
+
+    /// Undoes what was done since the last [`Database::savepoint`], which stays.
+    ///
+    /// # Errors
+    /// Any [`DbError`]; the transaction can only be given up then.
+    fn undo_to_savepoint(&mut self) -> Result<(), DbError> {
+        self.execute("ROLLBACK TO SAVEPOINT job", &[]).map(drop)
+    }
+
+    /// Forgets the last [`Database::savepoint`], and keeps what was done since.
+    ///
+    /// # Errors
+    /// Any [`DbError`]; the transaction can only be given up then.
+    fn release_savepoint(&mut self) -> Result<(), DbError> {
+        self.execute("RELEASE SAVEPOINT job", &[]).map(drop)
+    }
+
+    /// Counts a job that is run once more after a [`DbError::Conflict`].
+    fn note_retry(&mut self) {}
+
     /// Runs one statement that returns no rows; returns how many rows it changed. Outside a
     /// transaction it is one of its own, committed when it returns. Statements are prepared once and
     /// kept.
@@ -232,4 +335,22 @@ pub trait Database {
         params: &[Param<'_>],
         each: &mut dyn FnMut(&dyn Row),
     ) -> Result<(), DbError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::{id_list, text_list};
+
+    #[test]
+    fn lists_are_json() {
+        assert_eq!(id_list(&[]), "[]");
+        let ids = [Uuid::nil(), Uuid::from_u128(0xab)];
+        let zeros = "0".repeat(30);
+        assert_eq!(id_list(&ids), format!("[\"00{zeros}\",\"{zeros}ab\"]"));
+        assert_eq!(text_list(&["a\"\n", ""]), r#"["a\"\n",""]"#);
+        assert_eq!(text_list(&[("a", "b")]), r#"[["a","b"]]"#);
+        assert_eq!(text_list(&[""; 0]), "[]");
+    }
 }

@@ -11,7 +11,7 @@ use thiserror::Error;
 use wire::nakama::api as dialect;
 pub use wire::nakama::api::Code;
 
-use crate::db::DbError;
+use crate::db::{DbError, MayConflict};
 
 /// A refusal for a client. With [`Code::Unauthenticated`] the HTTP answer also carries the message
 /// as `WWW-Authenticate`.
@@ -66,9 +66,14 @@ impl ApiError {
         Self::new(code.unwrap_or(Code::Internal), message)
     }
 
-    /// Turns a failure of the database into `message` with code 13, for use in `map_err`.
+    /// Turns a failure of the database into `message` with code 13, for use in `map_err`; code 10,
+    /// which no rule of the game's uses otherwise, if the same call may go well when it is tried
+    /// again.
     pub fn database(message: &'static str) -> impl Fn(DbError) -> Self {
-        move |_| Self::internal(message)
+        move |error| {
+            let code = if error.is_conflict() { Code::Aborted } else { Code::Internal };
+            Self::new(code, message)
+        }
     }
 
     /// Appends the body of a REST answer: `{"code":3,"message":"…"}`.
@@ -85,6 +90,12 @@ impl ApiError {
     /// `{"code":3,"error":{},"message":"…"}`.
     pub fn write_rpc_failure_body(&self, body: &mut Vec<u8>) {
         dialect::encode_rpc_failure(body, self.code.number(), &self.message);
+    }
+}
+
+impl MayConflict for ApiError {
+    fn is_conflict(&self) -> bool {
+        self.code == Code::Aborted
     }
 }
 
@@ -132,7 +143,7 @@ impl From<ApiError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::{ApiError, Code};
+    use super::{ApiError, Code, DbError, MayConflict as _};
 
     #[test]
     fn scripts_may_only_use_codes_of_errors() {
@@ -142,6 +153,15 @@ mod tests {
         for odd in [0, -1, 17, i64::MAX] {
             assert_eq!(ApiError::script(odd, "x").code, Code::Internal);
         }
+    }
+
+    #[test]
+    fn what_may_go_well_is_told_from_what_has_failed() {
+        let of = |error| ApiError::database("x")(error);
+        let conflict = of(DbError::Conflict { cause: "deadlock".into() });
+        assert!(conflict.is_conflict() && conflict.message == "x");
+        let failed = of(DbError::Machine("disk full".into()));
+        assert!(!failed.is_conflict() && failed.code == Code::Internal);
     }
 
     #[test]

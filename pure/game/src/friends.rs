@@ -8,6 +8,8 @@
 
 mod list;
 
+use std::collections::BTreeSet;
+
 use event::{Now, Random};
 use uuid::Uuid;
 
@@ -137,8 +139,9 @@ pub fn add(
     check_metadata(metadata)?;
     let added = atomically(db, |db| {
         let (mut drafts, mut flooded) = (Vec::new(), None);
+        let users = locked(db, by.user_id, friends)?;
         for friend in each_once(friends) {
-            match add_one(db, by.now, by.user_id, friend, metadata)? {
+            match add_one(db, by.now, (&users, by.user_id), friend, metadata)? {
                 Added::Told(code) => drafts.push(by.tell(friend, code)),
                 Added::Flooded => flooded = Some(friend),
                 Added::Nothing => {}
@@ -165,11 +168,11 @@ enum Added {
 fn add_one(
     db: &mut dyn Database,
     now: Now,
-    user_id: Uuid,
+    (users, user_id): (&BTreeSet<Uuid>, Uuid),
     friend: Uuid,
     metadata: &str,
 ) -> Result<Added, Failure> {
-    let (own, others) = (state(db, user_id, friend)?, state(db, friend, user_id)?);
+    let (own, others) = states(db, user_id, friend)?;
     if own == Some(FriendState::InvitationReceived) && others == Some(FriendState::InvitationSent) {
         let merged = merge(&metadata_of(db, user_id, friend)?, metadata);
         check_metadata(&merged)?;
@@ -185,9 +188,10 @@ fn add_one(
     if is_flooded(db, friend)? {
         return Ok(Added::Flooded);
     }
-    if !count(db, now, friend, 1)? {
+    if !users.contains(&friend) {
         return Ok(Added::Nothing);
     }
+    count(db, now, friend, 1)?;
     count_own(db, now, user_id)?;
     let metadata = if metadata.is_empty() { "{}" } else { metadata };
     insert(db, now, (user_id, friend), FriendState::InvitationSent, metadata)?;
@@ -208,6 +212,7 @@ pub fn delete(
     let (now, user_id) = (by.now, by.user_id);
     let deleted = atomically(db, |db| {
         let mut drafts = Vec::new();
+        locked(db, user_id, friends)?;
         for friend in each_once(friends) {
             let own = delete_edge(db, (user_id, friend), FriendState::Blocked)?;
             if own {
@@ -239,11 +244,12 @@ pub fn block(
     friends: &[Uuid],
 ) -> Result<(), ApiError> {
     let blocked = atomically(db, |db| {
+        let users = locked(db, user_id, friends)?;
         for friend in each_once(friends) {
             if set_state(db, now, (user_id, friend), FriendState::Blocked)? {
                 check_own(db, user_id)?;
             } else {
-                if !user::is_there(db, friend)? {
+                if !users.contains(&friend) {
                     continue;
                 }
                 count_own(db, now, user_id)?;
@@ -289,8 +295,18 @@ pub(crate) fn forget(db: &mut dyn Database, user_id: Uuid) -> Result<(), DbError
 }
 
 fn each_once(ids: &[Uuid]) -> impl Iterator<Item = Uuid> {
-    let ids: std::collections::BTreeSet<Uuid> = ids.iter().copied().collect();
-    ids.into_iter()
+    ids.iter().copied().collect::<BTreeSet<Uuid>>().into_iter()
+}
+
+/// Locks a user and others: what is between them, and how much of it each has, nobody else changes
+/// until the transaction ends. Those that exist.
+fn locked(
+    db: &mut dyn Database,
+    user_id: Uuid,
+    friends: &[Uuid],
+) -> Result<BTreeSet<Uuid>, DbError> {
+    let ids: Vec<Uuid> = friends.iter().copied().chain([user_id]).collect();
+    Ok(user::lock(db, &ids)?.into_keys().collect())
 }
 
 fn check_metadata(metadata: &str) -> Result<(), ApiError> {
@@ -326,16 +342,31 @@ fn params(edge: &Edge) -> [Param<'_>; 2] {
     [Param::Blob(edge.0.as_bytes()), Param::Blob(edge.1.as_bytes())]
 }
 
-fn state(db: &mut dyn Database, from: Uuid, to: Uuid) -> Result<Option<FriendState>, DbError> {
-    let mut found = None;
-    let sql = "SELECT state FROM friend WHERE user_id = $1 AND friend_id = $2";
-    db.query(sql, &params(&(from, to)), &mut |row| found = FriendState::from_number(row.int(0)))?;
+/// What the second is to the first, and the first to the second.
+fn states(
+    db: &mut dyn Database,
+    one: Uuid,
+    other: Uuid,
+) -> Result<(Option<FriendState>, Option<FriendState>), DbError> {
+    let mut found = (None, None);
+    let sql = "SELECT state, user_id FROM friend WHERE user_id = $1 AND friend_id = $2 \
+        UNION ALL SELECT state, user_id FROM friend WHERE user_id = $2 AND friend_id = $1";
+    db.query(sql, &params(&(one, other)), &mut |row| {
+        let state = FriendState::from_number(row.int(0));
+        if user::id_at(row, 1) == Some(one) {
+            found.0 = state;
+        } else {
+            found.1 = state;
+        }
+    })?;
     Ok(found)
 }
 
+/// Of an edge that stays as it is until the transaction ends.
 fn metadata_of(db: &mut dyn Database, from: Uuid, to: Uuid) -> Result<String, DbError> {
     let mut found = String::new();
-    let sql = "SELECT metadata FROM friend WHERE user_id = $1 AND friend_id = $2";
+    let sql = "SELECT metadata FROM friend WHERE user_id = $1 AND friend_id = $2 \
+        /* FOR NO KEY UPDATE */";
     db.query(sql, &params(&(from, to)), &mut |row| found.push_str(row.text(0)))?;
     Ok(found)
 }

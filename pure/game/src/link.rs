@@ -16,7 +16,6 @@ use crate::account::{
 };
 use crate::db::{Database, DbError, Param};
 use crate::error::{ApiError, Code, Failure};
-use crate::user;
 
 /// Most devices of one account: they are listed in its row.
 pub const DEVICES_MAX: usize = 100;
@@ -43,23 +42,21 @@ pub fn link_device(
 ) -> Result<(), ApiError> {
     let device = DeviceId::parse(device)?.as_str();
     atomically(db, |db| {
-        let mut owner = None;
-        let sql = "SELECT user_id FROM user_device WHERE id = $1";
-        db.query(sql, &[Param::Text(device)], &mut |row| owner = user::id_at(row, 0))?;
-        match owner {
-            Some(owner) if owner == user_id => return Ok(()),
-            Some(_) => return Err(in_use("Device ID already in use.")),
-            None => {}
+        let Some(mut linked) = locked(db, user_id)? else {
+            return Err(Failure::Refused(account_not_found()));
+        };
+        if linked.devices.iter().any(|known| known == device) {
+            return Ok(());
         }
-        let mut devices = account::devices(db, user_id)?;
-        if devices.len() >= DEVICES_MAX {
+        if linked.devices.len() >= DEVICES_MAX {
             let message = format!("Cannot link more than {DEVICES_MAX} devices.");
             return Err(Failure::Refused(ApiError::new(Code::ResourceExhausted, message)));
         }
-        devices.push(device.to_owned());
-        set_devices(db, now, user_id, &devices)?;
-        account::insert_device(db, device, user_id)?;
-        Ok(())
+        if !account::insert_device(db, device, user_id)? {
+            return Err(in_use("Device ID already in use."));
+        }
+        linked.devices.push(device.to_owned());
+        set_devices(db, now, user_id, &linked.devices)
     })
     .map_err(|failure| failure.into_error("Error linking Device ID."))
 }
@@ -118,7 +115,7 @@ fn link(
         Ok(0) => Err(account_not_found()),
         Ok(_) => Ok(()),
         Err(DbError::Exists { .. }) => Err(ApiError::new(Code::AlreadyExists, taken)),
-        Err(_) => Err(ApiError::internal(failed)),
+        Err(error) => Err(ApiError::database(failed)(error)),
     }
 }
 
@@ -136,15 +133,17 @@ pub fn unlink_device(
         return Err(ApiError::invalid("Device ID is required."));
     }
     atomically(db, |db| {
-        let mut devices = account::devices(db, user_id)?;
-        let before = devices.len();
-        devices.retain(|known| known != device);
-        let is_last = devices.is_empty() && identities(db, user_id)? < 2;
-        if devices.len() == before || is_last {
+        let Some(mut linked) = locked(db, user_id)? else {
+            return Err(Failure::Refused(last_identity()));
+        };
+        let before = linked.devices.len();
+        linked.devices.retain(|known| known != device);
+        let is_last = linked.devices.is_empty() && linked.identities < 2;
+        if linked.devices.len() == before || is_last {
             return Err(Failure::Refused(last_identity()));
         }
-        set_devices(db, now, user_id, &devices)?;
-        db.execute("DELETE FROM user_device WHERE id = $1", &[Param::Text(device)])?;
+        set_devices(db, now, user_id, &linked.devices)?;
+        account::delete_device(db, device, user_id)?;
         Ok(())
     })
     .map_err(|failure| failure.into_error("Error unlinking Device ID."))
@@ -201,16 +200,31 @@ fn unlink(
     match db.execute(sql, &params) {
         Ok(0) => Err(last_identity()),
         Ok(_) => Ok(()),
-        Err(_) => Err(ApiError::internal(failed)),
+        Err(error) => Err(ApiError::database(failed)(error)),
     }
 }
 
-/// How many kinds of identities an account has.
-fn identities(db: &mut dyn Database, user_id: Uuid) -> Result<i64, DbError> {
-    let mut count = 0;
-    let sql = concat!("SELECT ", identities!(), " FROM users WHERE id = $1");
-    db.query(sql, &[Param::Blob(user_id.as_bytes())], &mut |row| count = row.int(0))?;
-    Ok(count)
+/// What an account can be logged in to with.
+struct Linked {
+    /// In the order of linking.
+    devices: Vec<String>,
+    /// How many kinds of identities, devices counted as one.
+    identities: i64,
+}
+
+/// Locks an account whose devices are to change; `None` if there is none.
+fn locked(db: &mut dyn Database, user_id: Uuid) -> Result<Option<Linked>, DbError> {
+    let mut linked = None;
+    let sql = concat!(
+        "SELECT devices, ",
+        identities!(),
+        " FROM users WHERE id = $1 /* FOR NO KEY UPDATE */"
+    );
+    db.query(sql, &[Param::Blob(user_id.as_bytes())], &mut |row| {
+        let devices = account::split_devices(row.text(0));
+        linked = Some(Linked { devices, identities: row.int(1) });
+    })?;
+    Ok(linked)
 }
 
 fn set_devices(
@@ -222,9 +236,7 @@ fn set_devices(
     let joined = devices.join(" ");
     let sql = "UPDATE users SET devices = $2, update_time = $3 WHERE id = $1";
     let params = [Param::Blob(user_id.as_bytes()), Param::Text(&joined), Param::Int(unix_ms(now))];
-    if db.execute(sql, &params)? == 0 {
-        return Err(Failure::Refused(account_not_found()));
-    }
+    db.execute(sql, &params)?;
     Ok(())
 }
 

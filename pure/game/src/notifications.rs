@@ -14,14 +14,14 @@
 
 mod list;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Now, Random};
 use uuid::Uuid;
 use wire::nakama::{Timestamp, api};
 
 use crate::account::{atomically, text_or_null, unix_ms};
-use crate::db::{Database, DbError, Param, Row};
+use crate::db::{Database, DbError, Param, Row, id_list};
 use crate::error::{ApiError, Code, Failure};
 use crate::session::new_id;
 use crate::user::{id_at, is_there};
@@ -134,11 +134,13 @@ pub fn send(
         return collect(drafts, now, |draft| Ok((draft, new_id(now, random), 0)));
     }
     let sent = atomically(db, |db| {
+        let mut turn = Turn::take(db, &drafts)?;
         collect(drafts, now, |draft| {
+            let drawn = new_id(now, random);
             if !draft.is_persistent {
-                return Ok((draft, new_id(now, random), 0));
+                return Ok((draft, drawn, 0));
             }
-            let (id, forgotten) = keep(db, now, random, &draft)?;
+            let (id, forgotten) = turn.keep(db, now, drawn, &draft)?;
             Ok((draft, id, forgotten))
         })
     });
@@ -195,19 +197,86 @@ fn check_texts(subject: Option<&str>, content: Option<&str>) -> Result<(), ApiEr
     Ok(())
 }
 
-/// Writes a notification, and makes room for it; its id, and how many others went.
-fn keep(
-    db: &mut dyn Database,
-    now: Now,
-    random: &mut Random,
-    draft: &Draft,
-) -> Result<(Uuid, u64), Failure> {
-    let owner = draft.to.unwrap_or_default();
-    let user = Param::Blob(owner.as_bytes());
-    if draft.to.is_some() && !is_there(db, owner)? {
-        let text = format!("User '{owner}' not found.");
-        return Err(ApiError::new(Code::NotFound, text).into());
+/// Who keeps notifications takes turns with others who do so for the same user. Who does it for
+/// everybody has a turn alone. So what is kept stays within its bounds, and what a user sees later has
+/// the greater id: whoever keeps the last one as a cursor misses none, however many are made in a
+/// millisecond, and when the clock goes back.
+struct Turn {
+    /// Who of the receivers exists.
+    receivers: BTreeSet<Uuid>,
+    /// The greatest id that there is.
+    last: Uuid,
+}
+
+impl Turn {
+    /// Locks the receivers of those that are to be kept, and the row for everybody.
+    fn take(db: &mut dyn Database, drafts: &[Draft]) -> Result<Self, DbError> {
+        let kept = || drafts.iter().filter(|draft| draft.is_persistent);
+        if kept().any(|draft| draft.to.is_none()) {
+            let sql = "SELECT 1 FROM writer_turn WHERE name = 'notifications' /* FOR UPDATE */";
+            db.query(sql, &[], &mut |_| ())?;
+        }
+        let asked: BTreeSet<Uuid> = kept().filter_map(|draft| draft.to).collect();
+        let mut receivers = BTreeSet::new();
+        let mut add = |row: &dyn Row| receivers.extend(id_at(row, 0));
+        if asked.len() == 1 {
+            let sql = "SELECT u.id FROM users u, writer_turn t \
+                WHERE u.id = $1 AND t.name = 'notifications' \
+                /* FOR NO KEY UPDATE OF u FOR KEY SHARE OF t */";
+            for id in &asked {
+                db.query(sql, &[Param::Blob(id.as_bytes())], &mut add)?;
+            }
+        } else if !asked.is_empty() {
+            let sql = "SELECT u.id FROM users u, writer_turn t \
+                WHERE u.id IN (SELECT unhex(value) FROM json_each($1)) \
+                AND t.name = 'notifications' ORDER BY u.id \
+                /* FOR NO KEY UPDATE OF u FOR KEY SHARE OF t */";
+            db.query(sql, &[Param::Text(&id_list(&asked))], &mut add)?;
+        }
+        let mut last = Uuid::nil();
+        let sql = "SELECT id FROM notification ORDER BY id DESC LIMIT 1";
+        db.query(sql, &[], &mut |row| last = id_at(row, 0).unwrap_or_default())?;
+        Ok(Self { receivers, last })
     }
+
+    /// Writes a notification, and makes room for it; its id, the drawn one or one behind the last, and
+    /// how many others went.
+    fn keep(
+        &mut self,
+        db: &mut dyn Database,
+        now: Now,
+        drawn: Uuid,
+        draft: &Draft,
+    ) -> Result<(Uuid, u64), Failure> {
+        let owner = draft.to.unwrap_or_default();
+        let user = Param::Blob(owner.as_bytes());
+        if draft.to.is_some() && !self.receivers.contains(&owner) {
+            let text = format!("User '{owner}' not found.");
+            return Err(ApiError::new(Code::NotFound, text).into());
+        }
+        let forgotten = make_room(db, user, draft)?;
+        let id = behind(self.last, drawn);
+        self.last = id;
+        let sql = "INSERT INTO notification \
+            (user_id, id, sender_id, code, subject, content, create_time) \
+            VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        let sender = draft.sender.as_ref().map_or(Param::Null, |id| Param::Blob(id.as_bytes()));
+        let params = [
+            user,
+            Param::Blob(id.as_bytes()),
+            sender,
+            Param::Int(draft.code.into()),
+            Param::Text(&draft.subject),
+            Param::Text(&draft.content),
+            Param::Int(unix_ms(now)),
+        ];
+        db.execute(sql, &params)?;
+        Ok((id, forgotten))
+    }
+}
+
+/// Deletes what there is no room for beside one more; how many the bounds took.
+fn make_room(db: &mut dyn Database, user: Param<'_>, draft: &Draft) -> Result<u64, DbError> {
     let mut forgotten = 0;
     if let (true, Some(sender)) = (is_of_users(draft.code), draft.sender) {
         let sql = "DELETE FROM notification WHERE sender_id = $1 AND user_id = $2 AND code = $3";
@@ -223,31 +292,7 @@ fn keep(
     let sql = "DELETE FROM notification WHERE user_id = $1 AND id <= \
         (SELECT id FROM notification WHERE user_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)";
     forgotten += db.execute(sql, &[user, Param::Int(KEPT_MAX - 1)])?;
-    let id = next_id(db, now, random)?;
-    let sql = "INSERT INTO notification \
-        (user_id, id, sender_id, code, subject, content, create_time) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    let sender = draft.sender.as_ref().map_or(Param::Null, |id| Param::Blob(id.as_bytes()));
-    let params = [
-        user,
-        Param::Blob(id.as_bytes()),
-        sender,
-        Param::Int(draft.code.into()),
-        Param::Text(&draft.subject),
-        Param::Text(&draft.content),
-        Param::Int(unix_ms(now)),
-    ];
-    db.execute(sql, &params)?;
-    Ok((id, forgotten))
-}
-
-/// An id behind all that there are: who keeps the last one as a cursor misses none, however many are
-/// made in a millisecond, and when the clock goes back.
-fn next_id(db: &mut dyn Database, now: Now, random: &mut Random) -> Result<Uuid, DbError> {
-    let mut last = Uuid::nil();
-    let sql = "SELECT id FROM notification ORDER BY id DESC LIMIT 1";
-    db.query(sql, &[], &mut |row| last = id_at(row, 0).unwrap_or_default())?;
-    Ok(behind(last, new_id(now, random)))
+    Ok(forgotten)
 }
 
 /// `id`, or the time of `last` and one more in its place. The twelve bits behind the time of a version
@@ -271,15 +316,15 @@ pub fn delete(db: &mut dyn Database, user_id: Uuid, ids: &[Uuid]) -> Result<(), 
     let user = Param::Blob(user_id.as_bytes());
     let (system, last) = (Uuid::nil(), Uuid::max());
     let deleted = atomically(db, |db| {
-        for id in ids {
-            let params = [user, Param::Blob(id.as_bytes())];
-            let sql = "DELETE FROM notification WHERE user_id = $1 AND id = $2";
-            if db.execute(sql, &params)? > 0 {
-                continue;
-            }
+        if !ids.is_empty() && is_there(db, user_id)? {
+            let list = id_list(ids);
+            let params = [user, Param::Text(&list)];
+            let sql = "DELETE FROM notification WHERE user_id = $1 \
+                AND id IN (SELECT unhex(value) FROM json_each($2))";
+            db.execute(sql, &params)?;
             let sql = "INSERT INTO notification_hidden (user_id, id) \
-                SELECT u.id, n.id FROM users u, notification n \
-                WHERE u.id = $1 AND n.id = $2 AND n.user_id = $3 ON CONFLICT DO NOTHING";
+                SELECT $1, n.id FROM notification n WHERE n.user_id = $3 \
+                AND n.id IN (SELECT unhex(value) FROM json_each($2)) ON CONFLICT DO NOTHING";
             db.execute(sql, &[params[0], params[1], Param::Blob(system.as_bytes())])?;
         }
         // What is no longer there need not be hidden.
@@ -298,12 +343,11 @@ pub fn delete(db: &mut dyn Database, user_id: Uuid, ids: &[Uuid]) -> Result<(), 
 /// [`ApiError`] with code 13. Then nothing has happened.
 pub fn delete_any(db: &mut dyn Database, ids: &[Uuid]) -> Result<(), ApiError> {
     let deleted = atomically(db, |db| {
-        for id in ids {
-            db.execute("DELETE FROM notification WHERE id = $1", &[Param::Blob(id.as_bytes())])?;
-        }
-        Ok::<_, DbError>(())
+        let sql = "DELETE FROM notification \
+            WHERE id IN (SELECT unhex(value) FROM json_each($1))";
+        db.execute(sql, &[Param::Text(&id_list(ids))])
     });
-    deleted.map_err(ApiError::database("Error while deleting notifications."))
+    deleted.map(drop).map_err(ApiError::database("Error while deleting notifications."))
 }
 
 /// What of a kept notification is to change.

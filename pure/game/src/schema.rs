@@ -3,7 +3,7 @@
 //! changed, a new one is added.
 //!
 //! The SQL is common to SQLite and PostgreSQL but for one suffix, [`CLUSTERED`], which a store that
-//! does not know it takes off. Ids are 16-byte blobs, times unix milliseconds, booleans 0 and 1.
+//! does not know it takes off. Texts are compared byte by byte (PostgreSQL: collation `C`). Ids are 16-byte blobs, times unix milliseconds, booleans 0 and 1.
 //!
 //! The cost of registering a device decides the shape: a row of `users`, which grows at its end
 //! because ids begin with the time, and one of `user_device`. The devices of a user are listed in
@@ -44,6 +44,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, name: "revoked tokens", sql: REVOKED_TOKENS },
     Migration { version: 4, name: "friends", sql: FRIENDS },
     Migration { version: 5, name: "notifications", sql: NOTIFICATIONS },
+    Migration { version: 6, name: "turns", sql: TURNS },
 ];
 
 const ACCOUNTS_AND_STORAGE: &[&str] = &[
@@ -164,6 +165,15 @@ const NOTIFICATIONS: &[&str] = &[
         id BYTEA NOT NULL,
         PRIMARY KEY (user_id, id)
     ) WITHOUT ROWID",
+];
+
+/// Rows that are locked by who has to take turns with all others that do the same, where no row of a
+/// user's stands for it.
+const TURNS: &[&str] = &[
+    "CREATE TABLE writer_turn (
+        name TEXT PRIMARY KEY NOT NULL
+    ) WITHOUT ROWID",
+    "INSERT INTO writer_turn (name) VALUES ('notifications')",
 ];
 
 #[cfg(test)]

@@ -8,16 +8,19 @@
 //! Source: Nakama 3.40, `server/core_storage.go`, `server/api_storage.go`.
 
 mod list;
+mod write;
 
-use event::Now;
+use std::collections::BTreeMap;
+
 use md5::{Digest as _, Md5};
 use uuid::Uuid;
 use wire::nakama::{Timestamp, api};
 
 pub use list::{LIST_LIMIT_MAX, Listing, list};
+pub use write::write;
 
-use crate::account::{atomically, begin_lazily, unix_ms};
-use crate::db::{Database, DbError, Param, Row};
+use crate::account::atomically;
+use crate::db::{Database, DbError, Param, Row, text_list};
 use crate::error::{ApiError, Failure};
 use crate::json;
 
@@ -107,6 +110,15 @@ pub struct Ack {
     pub update_time_ms: i64,
 }
 
+/// Objects that one statement reads: their values together may have some megabytes.
+const READ_PIECE: usize = 64;
+
+/// Those of a list of owners, collections and keys.
+const SELECT_LIST: &str = "SELECT s.collection, s.key, s.user_id, s.value, s.version, s.read, \
+    s.write, s.create_time, s.update_time FROM json_each($1) AS item CROSS JOIN storage s \
+    WHERE s.user_id = unhex(item.value ->> 0) AND s.collection = item.value ->> 1 \
+    AND s.key = item.value ->> 2";
+
 const SELECT: &str = "SELECT collection, key, user_id, value, version, read, write, create_time, \
     update_time FROM storage WHERE user_id = $1 AND collection = $2 AND key = $3";
 
@@ -123,50 +135,74 @@ pub fn read(
 ) -> Result<Vec<Object>, ApiError> {
     check_count(ids.len())?;
     ids.iter().try_for_each(check_id)?;
-    let mut objects = Vec::with_capacity(ids.len());
-    let mut bytes = 0;
-    let mut seen = std::collections::BTreeSet::new();
-    for id in ids.iter().filter(|id| ids.len() == 1 || seen.insert(*id)) {
-        db.query(SELECT, &id.params(), &mut |row| {
-            let object = read_object(row);
-            if object.is_readable(caller) {
-                bytes += object.json_bytes();
-                objects.push(object);
+    let mut answer = Answer { caller, bytes_max, bytes: 0, objects: Vec::new() };
+    let failed = ApiError::database("Error reading storage objects.");
+    let mut seen = BTreeMap::new();
+    for (place, id) in ids.iter().enumerate() {
+        seen.entry(id).or_insert(place);
+    }
+    let mut asked: Vec<(usize, &ObjectId)> = seen.iter().map(|(id, place)| (*place, *id)).collect();
+    asked.sort_unstable();
+    // In pieces, so that what is too large for an answer is not read as a whole.
+    for piece in asked.chunks(READ_PIECE) {
+        if piece.len() > 1 && piece.iter().all(|(_, id)| id.may_be_listed()) {
+            read_list(db, &seen, piece, &mut answer).map_err(&failed)?;
+        } else {
+            for (_, id) in piece {
+                let mut add = |row: &dyn Row| answer.add(read_object(row));
+                db.query(SELECT, &id.params(), &mut add).map_err(&failed)?;
             }
-        })
-        .map_err(ApiError::database("Error reading storage objects."))?;
-        if bytes > bytes_max {
-            return Err(ApiError::answer_too_large(bytes_max));
+        }
+        if answer.bytes > bytes_max {
+            break;
         }
     }
-    Ok(objects)
+    answer.into_objects()
 }
 
-/// Writes objects, all or none; acknowledgements come in the same order.
-///
-/// # Errors
-/// [`ApiError`]: code 3 with the texts of Nakama's `server/api_storage.go`, 13.
-pub fn write(
+/// Reads several objects, in their order.
+fn read_list(
     db: &mut dyn Database,
-    now: Now,
-    caller: Caller,
-    writes: &[Write],
-) -> Result<Vec<Ack>, ApiError> {
-    check_count(writes.len())?;
-    writes.iter().try_for_each(check_write)?;
-    let mut owner = None;
-    let written = if let [write] = writes {
-        // One statement is all or nothing by itself.
-        begin_lazily(db)
-            .map_err(Failure::from)
-            .and_then(|_| write_one(db, now, caller, (write, &mut owner)))
-            .map(|ack| vec![ack])
-    } else {
-        atomically(db, |db| {
-            writes.iter().map(|write| write_one(db, now, caller, (write, &mut owner))).collect()
-        })
+    places: &BTreeMap<&ObjectId, usize>,
+    piece: &[(usize, &ObjectId)],
+    answer: &mut Answer,
+) -> Result<(), DbError> {
+    let list = ObjectId::list(piece.iter().map(|(_, id)| *id));
+    let mut found: Vec<(usize, Object)> = Vec::with_capacity(piece.len());
+    let mut add = |row: &dyn Row| {
+        let object = read_object(row);
+        found.extend(places.get(&object.id).map(|place| (*place, object)));
     };
-    written.map_err(|failure| failure.into_error("Error writing storage objects."))
+    db.query(SELECT_LIST, &[Param::Text(&list)], &mut add)?;
+    found.sort_unstable_by_key(|(place, _)| *place);
+    found.into_iter().for_each(|(_, object)| answer.add(object));
+    Ok(())
+}
+
+/// Objects that are put together for one answer.
+struct Answer {
+    caller: Caller,
+    bytes_max: usize,
+    bytes: usize,
+    objects: Vec<Object>,
+}
+
+impl Answer {
+    fn add(&mut self, object: Object) {
+        if object.is_readable(self.caller) {
+            self.bytes += object.json_bytes();
+            if self.bytes <= self.bytes_max {
+                self.objects.push(object);
+            }
+        }
+    }
+
+    fn into_objects(self) -> Result<Vec<Object>, ApiError> {
+        if self.bytes > self.bytes_max {
+            return Err(ApiError::answer_too_large(self.bytes_max));
+        }
+        Ok(self.objects)
+    }
 }
 
 /// Deletes objects, all or none.
@@ -197,93 +233,6 @@ pub fn delete(db: &mut dyn Database, caller: Caller, deletes: &[Delete]) -> Resu
     .map_err(|failure| failure.into_error("Error deleting storage objects."))
 }
 
-/// Writes one object, in an open transaction. `owner` is who was found in it last: whoever is
-/// there stays until it ends.
-fn write_one(
-    db: &mut dyn Database,
-    now: Now,
-    caller: Caller,
-    (write, owner): (&Write, &mut Option<Uuid>),
-) -> Result<Ack, Failure> {
-    let mut current: Option<Object> = None;
-    db.query(SELECT, &write.id.params(), &mut |row| current = Some(read_object(row)))?;
-    if !caller.owns(write.id.user_id)
-        || (caller != Caller::Script && current.as_ref().is_some_and(|c| c.permission_write == 0))
-    {
-        return Err(Failure::Refused(ApiError::invalid(
-            "Storage write rejected - permission denied.",
-        )));
-    }
-    let fits = match (write.version.as_str(), &current) {
-        ("", _) | ("*", None) => true,
-        (wanted, Some(current)) => wanted == current.version,
-        (_, None) => false,
-    };
-    if !fits {
-        return Err(Failure::Refused(ApiError::invalid(
-            "Storage write rejected - version check failed.",
-        )));
-    }
-    let version = version_of(&write.value);
-    let now_ms = unix_ms(now);
-    let [user_id, collection, key] = write.id.params();
-    let params = [
-        user_id,
-        collection,
-        key,
-        Param::Text(&write.value),
-        Param::Text(&version),
-        Param::Int(write.permission_read),
-        Param::Int(write.permission_write),
-        Param::Int(now_ms),
-    ];
-    let (create_time_ms, update_time_ms) = match &current {
-        Some(current) if write.changes_nothing(current, &version) => {
-            (current.create_time_ms, current.update_time_ms)
-        }
-        Some(current) => {
-            let sql = "UPDATE storage SET value = $4, version = $5, read = $6, write = $7, \
-                update_time = $8 WHERE user_id = $1 AND collection = $2 AND key = $3";
-            db.execute(sql, &params)?;
-            (current.create_time_ms, now_ms)
-        }
-        None => {
-            // An object that is there has an owner: deleting an account takes its objects along.
-            if *owner != Some(write.id.user_id) && !is_there(db, write.id.user_id)? {
-                return Err(Failure::Refused(ApiError::invalid(
-                    "Storage write rejected - user not found.",
-                )));
-            }
-            *owner = Some(write.id.user_id);
-            // Not INSERT … SELECT: SQLite prepares to undo such a statement by itself, which takes
-            // time in proportion to what the savepoint around it has changed so far.
-            let sql = "INSERT INTO storage (user_id, collection, key, value, version, read, \
-                write, create_time, update_time) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)";
-            db.execute(sql, &params)?;
-            (now_ms, now_ms)
-        }
-    };
-    Ok(Ack { id: write.id.clone(), version, create_time_ms, update_time_ms })
-}
-
-/// Whether an object may have this owner: the system, or a user who exists.
-fn is_there(db: &mut dyn Database, owner: Uuid) -> Result<bool, DbError> {
-    let mut is_there = owner.is_nil();
-    if !is_there {
-        let sql = "SELECT 1 FROM users WHERE id = $1";
-        db.query(sql, &[Param::Blob(owner.as_bytes())], &mut |_| is_there = true)?;
-    }
-    Ok(is_there)
-}
-
-impl Write {
-    fn changes_nothing(&self, current: &Object, version: &str) -> bool {
-        current.version == version
-            && i64::from(current.permission_read) == self.permission_read
-            && i64::from(current.permission_write) == self.permission_write
-    }
-}
-
 impl Caller {
     fn owns(self, owner: Uuid) -> bool {
         match self {
@@ -294,6 +243,20 @@ impl Caller {
 }
 
 impl ObjectId {
+    /// As a list parameter.
+    fn list<'a>(ids: impl Iterator<Item = &'a Self>) -> String {
+        let row = |id: &'a Self| {
+            let owner = id.user_id.simple().to_string();
+            (owner, id.collection.as_str(), id.key.as_str())
+        };
+        text_list(&ids.map(row).collect::<Vec<_>>())
+    }
+
+    /// SQLite takes a NUL for the end of a text of a list.
+    fn may_be_listed(&self) -> bool {
+        !self.collection.contains('\0') && !self.key.contains('\0')
+    }
+
     /// Bound in the order of the primary key.
     fn params(&self) -> [Param<'_>; 3] {
         [

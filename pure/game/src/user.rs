@@ -1,10 +1,12 @@
 //! Users as other users see them: found by id or name, and as the API shows them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use uuid::Uuid;
 use wire::nakama::{Timestamp, api};
 
 use crate::account::generated_name;
-use crate::db::{Database, DbError, Param, Row};
+use crate::db::{Database, DbError, Param, Row, id_list, text_list};
 
 /// The public part of an account. Empty texts are unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,12 +68,30 @@ pub(crate) fn id_at(row: &dyn Row, column: usize) -> Option<Uuid> {
     Uuid::from_slice(row.blob(column)).ok()
 }
 
-/// Whether there is a user with this id.
+/// Whether there is a user with this id. Who is there stays until the transaction ends.
 pub(crate) fn is_there(db: &mut dyn Database, user_id: Uuid) -> Result<bool, DbError> {
     let mut is_there = false;
-    let sql = "SELECT 1 FROM users WHERE id = $1";
+    let sql = "SELECT 1 FROM users WHERE id = $1 /* FOR KEY SHARE */";
     db.query(sql, &[Param::Blob(user_id.as_bytes())], &mut |_| is_there = true)?;
     Ok(is_there)
+}
+
+/// Locks users until the transaction ends: nobody else who counts what they have, or changes what
+/// only one may change at a time, goes on before. Those that exist, with the numbers of their edges.
+/// All at once and by rising id, so that two who lock the same users do not wait for each other.
+pub(crate) fn lock(db: &mut dyn Database, ids: &[Uuid]) -> Result<BTreeMap<Uuid, i64>, DbError> {
+    let mut found = BTreeMap::new();
+    let mut add = |row: &dyn Row| found.extend(id_at(row, 0).map(|id| (id, row.int(1))));
+    if let [id] = ids {
+        let sql = "SELECT id, edge_count FROM users WHERE id = $1 /* FOR NO KEY UPDATE */";
+        db.query(sql, &[Param::Blob(id.as_bytes())], &mut add)?;
+    } else {
+        let sql = "SELECT id, edge_count FROM users \
+            WHERE id IN (SELECT unhex(value) FROM json_each($1)) ORDER BY id \
+            /* FOR NO KEY UPDATE */";
+        db.query(sql, &[Param::Text(&id_list(ids))], &mut add)?;
+    }
+    Ok(found)
 }
 
 /// Finds names that somebody has chosen.
@@ -113,18 +133,59 @@ pub fn users(
     ids: &[Uuid],
     usernames: &[String],
 ) -> Result<Vec<User>, DbError> {
-    let mut named = Vec::with_capacity(usernames.len());
-    for username in usernames {
-        named.extend(id_of_username(db, username)?);
-    }
-    let mut users: Vec<User> = Vec::with_capacity(ids.len() + named.len());
-    let mut seen = std::collections::BTreeSet::new();
-    let sql = format!("SELECT {COLUMNS} FROM users u WHERE u.id = $1");
-    for id in ids.iter().chain(&named).filter(|id| seen.insert(**id)) {
+    let named = ids_of_usernames(db, usernames)?;
+    let mut seen = BTreeSet::new();
+    let asked = ids.iter().chain(named.iter().flatten());
+    let wanted: Vec<Uuid> = asked.filter(|id| seen.insert(**id)).copied().collect();
+    if let [id] = wanted[..] {
+        let mut users = Vec::with_capacity(1);
+        let sql = format!("SELECT {COLUMNS} FROM users u WHERE u.id = $1");
         let params = [Param::Blob(id.as_bytes())];
         db.query(&sql, &params, &mut |row| users.push(read_user(row)))?;
+        return Ok(users);
     }
-    Ok(users)
+    let mut found = BTreeMap::new();
+    if !wanted.is_empty() {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM users u WHERE u.id IN (SELECT unhex(value) FROM json_each($1))"
+        );
+        let mut add = |row: &dyn Row| {
+            let user = read_user(row);
+            found.insert(user.id, user);
+        };
+        db.query(&sql, &[Param::Text(&id_list(&wanted))], &mut add)?;
+    }
+    Ok(wanted.iter().filter_map(|id| found.remove(id)).collect())
+}
+
+/// The users with these names, in the order of the names.
+///
+/// # Errors
+/// Any [`DbError`].
+pub fn ids_of_usernames(
+    db: &mut dyn Database,
+    usernames: &[String],
+) -> Result<Vec<Option<Uuid>>, DbError> {
+    if let [username] = usernames {
+        return Ok(vec![id_of_username(db, username)?]);
+    }
+    if usernames.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut chosen = BTreeMap::new();
+    let sql = "SELECT username, id FROM users \
+        WHERE username IN (SELECT value FROM json_each($1)) AND generated IS NULL";
+    let mut add = |row: &dyn Row| {
+        chosen.extend(id_at(row, 1).map(|id| (row.text(0).to_owned(), id)));
+    };
+    db.query(sql, &[Param::Text(&text_list(usernames))], &mut add)?;
+    let mut ids = Vec::with_capacity(usernames.len());
+    for username in usernames {
+        let id = chosen.get(username).copied();
+        // Those made of ids have ranges of their own; few are asked for by name.
+        ids.push(if id.is_some() { id } else { owner_of_generated(db, username)? });
+    }
+    Ok(ids)
 }
 
 /// Some random users: `count`, or all if there are fewer. Neighbours in time of registration are
@@ -143,7 +204,7 @@ pub fn random_users(
     let (Some(oldest), Some(newest)) = (oldest, newest) else { return Ok(Vec::new()) };
     let span = (newest - oldest).saturating_add(1);
     let starts = draws.iter().map(|draw| oldest + draw % span);
-    let mut ids = std::collections::BTreeSet::new();
+    let mut ids = BTreeSet::new();
     let each = count.div_ceil(draws.len().max(1));
     // The last two find what the draws' shares have left: from the last place on, and round.
     let last = draws.last().map_or(oldest, |draw| oldest + draw % span);

@@ -9,7 +9,7 @@
 
 mod ledger;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use event::Now;
 use uuid::Uuid;
@@ -18,8 +18,9 @@ use wire::excerpt::excerpt;
 pub use ledger::{LEDGER_LIMIT_MAX, LedgerItem, ledger_list, ledger_update};
 
 use crate::account::{atomically, unix_ms};
-use crate::db::{Database, Param};
+use crate::db::{Database, DbError, Param, Row, id_list};
 use crate::error::{ApiError, Failure};
+use crate::user::id_at;
 
 /// Most different entries of a wallet: it is read and written as a whole.
 pub const WALLET_ENTRIES_MAX: usize = 1_000;
@@ -80,31 +81,53 @@ pub fn wallets_update(
         )));
     }
     let changes = atomically(db, |db| {
+        let mut wallets = locked(db, updates)?;
         let mut changes = Vec::with_capacity(updates.len());
         for update in updates {
-            changes.extend(update_one(db, now, update)?);
+            let Some(wallet) = wallets.get_mut(&update.user_id) else { continue };
+            changes.push(update_one(db, now, update, wallet)?);
         }
         Ok(changes)
     });
     changes.map_err(|failure: Failure| failure.into_error("Error updating user wallet."))
 }
 
-/// `None` if there is no such user.
+/// The wallets of those users that exist, as texts. They are locked, all at once and by rising id: what
+/// is computed from them stays true, and two who change the same wallets do not wait for each other.
+fn locked(
+    db: &mut dyn Database,
+    updates: &[WalletUpdate],
+) -> Result<BTreeMap<Uuid, String>, DbError> {
+    let mut wallets = BTreeMap::new();
+    let mut add = |row: &dyn Row| {
+        wallets.extend(id_at(row, 0).map(|id| (id, row.text(1).to_owned())));
+    };
+    let ids: BTreeSet<Uuid> = updates.iter().map(|update| update.user_id).collect();
+    if ids.len() == 1 {
+        let sql = "SELECT id, wallet FROM users WHERE id = $1 /* FOR NO KEY UPDATE */";
+        for id in &ids {
+            db.query(sql, &[Param::Blob(id.as_bytes())], &mut add)?;
+        }
+    } else if !ids.is_empty() {
+        let sql = "SELECT id, wallet FROM users \
+            WHERE id IN (SELECT unhex(value) FROM json_each($1)) ORDER BY id \
+            /* FOR NO KEY UPDATE */";
+        db.query(sql, &[Param::Text(&id_list(&ids))], &mut add)?;
+    }
+    Ok(wallets)
+}
+
+/// Changes one locked wallet, whose text `wallet` is.
 fn update_one(
     db: &mut dyn Database,
     now: Now,
     update: &WalletUpdate,
-) -> Result<Option<WalletChange>, Failure> {
-    let mut wallet: Option<String> = None;
-    let id = Param::Blob(update.user_id.as_bytes());
-    db.query("SELECT wallet FROM users WHERE id = $1", &[id], &mut |row| {
-        wallet = Some(row.text(0).into());
-    })?;
-    let Some(wallet) = wallet else { return Ok(None) };
+    wallet: &mut String,
+) -> Result<WalletChange, Failure> {
     let previous: BTreeMap<String, i64> = if wallet.is_empty() {
         BTreeMap::new()
     } else {
-        serde_json::from_str(&wallet).map_err(|_| ApiError::internal("Wallet is damaged."))?
+        serde_json::from_str(wallet).map_err(|_| ApiError::internal("Wallet is damaged."))?
     };
     let updated = changed(&previous, &update.changeset)?;
     let text = serde_json::to_string(&updated)
@@ -115,11 +138,13 @@ fn update_one(
         ))));
     }
     let sql = "UPDATE users SET wallet = $2, update_time = $3 WHERE id = $1";
+    let id = Param::Blob(update.user_id.as_bytes());
     db.execute(sql, &[id, Param::Text(&text), Param::Int(unix_ms(now))])?;
     if let Some(row) = &update.ledger {
         ledger::insert(db, now, update, row)?;
     }
-    Ok(Some(WalletChange { user_id: update.user_id, updated, previous }))
+    *wallet = text;
+    Ok(WalletChange { user_id: update.user_id, updated, previous })
 }
 
 fn changed(

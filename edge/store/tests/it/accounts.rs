@@ -1,6 +1,6 @@
 //! Logging in, accounts, links, sessions: through routing, with the answers' texts.
 
-use game::account::{self, Account, NewAccount};
+use game::account::{self, Account, AccountUpdate, NewAccount};
 use game::api::{ApiCall, Disconnect, Effect};
 use game::db::{Database as _, Param};
 use game::wallet::{WalletUpdate, wallets_update};
@@ -503,14 +503,26 @@ fn generated_names_are_as_unique_as_chosen_ones() {
     assert_eq!(world.ask(Some(&nameless), &rename(&name)), "200 {}");
     assert_eq!(find(&mut world, &name), 1);
     assert_eq!(world.ask(None, &taken), "409 6 Username is already in use.");
-    // Once it is given up, anybody may have it.
+    // Once it is given up, anybody may have it; not near the moment for which it is made, in which
+    // somebody may be given it whom nobody can see yet.
     assert_eq!(world.ask(Some(&nameless), &rename("other")), "200 {}");
     assert_eq!(find(&mut world, &name), 0);
+    assert_eq!(world.ask(Some(&ann), &rename(&name)), refused);
+    world.now.unix_ms += 2 * 3_600_000;
+    let ann = world.log_in(&format!("{DEVICE} {{\"id\":\"device-of-ann\"}}"));
+    let find = |world: &mut World, name: &str| {
+        let found = world.ask(Some(&ann), &format!("GET /v2/user?usernames={name}"));
+        found.matches("\"id\"").count()
+    };
     assert_eq!(world.ask(Some(&ann), &rename(&name)), "200 {}");
     assert_eq!((find(&mut world, &name), find(&mut world, "ann")), (1, 0));
     // A name that somebody has chosen before it was made: the newcomer gets another.
     let (new_account, name) = next_name(&world);
-    assert_eq!(world.ask(Some(&ann), &rename(&name)), "200 {}");
+    let mut early = world.now;
+    early.unix_ms -= 2 * 3_600_000;
+    let chosen = AccountUpdate { username: Some(name.clone()), ..AccountUpdate::default() };
+    account::update(&mut world.db, early, ann.claims.user_id, &chosen).unwrap();
+    world.db.commit().unwrap();
     let login = world.log_in(&format!("{DEVICE} {{\"id\":\"device-000003\"}}"));
     assert_ne!((login.claims.user_id, &*login.claims.username), (new_account.user_id, &*name));
     assert_eq!(find(&mut world, &login.claims.username), 1);
@@ -522,6 +534,17 @@ fn generated_names_are_as_unique_as_chosen_ones() {
         assert_eq!(login.err().map(|error| error.message.into_owned()).as_deref(), expected);
     }
     world.db.commit().unwrap();
+}
+
+/// As it is left where making the user failed, and undoing that as well.
+#[test]
+fn a_device_of_nobody_is_free() {
+    let mut world = World::new();
+    let sql = "INSERT INTO user_device (id, user_id) VALUES ('device-000001', $1)";
+    world.db.execute(sql, &[Param::Blob(&[7; 16])]).unwrap();
+    let request = format!("{DEVICE}?username=ann {{\"id\":\"device-000001\"}}");
+    assert!(world.log_in(&request).created);
+    assert!(!world.log_in(&request).created);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 #![allow(clippy::too_many_lines, reason = "tables of cases")]
 
 mod accounts;
+mod contract;
 mod crash;
 mod database;
 mod friends;
@@ -12,6 +13,8 @@ mod group;
 mod guest;
 mod notifications;
 mod opening;
+mod postgres;
 mod sessions;
+mod statements;
 mod storage;
 mod world;

@@ -229,3 +229,34 @@ fn an_answer_holds_an_object_once_and_so_many_bytes() {
         }
     }
 }
+
+/// A list of names is one parameter: none is taken for another.
+#[test]
+fn whatever_names_objects_have_they_are_told_apart() {
+    let mut world = World::new();
+    let owner = world.user("ann").claims.user_id;
+    let (db, now) = (&mut world.db, world.now);
+    // Not in PostgreSQL, whose texts have no NUL.
+    let is_sqlite = matches!(db, crate::world::Tables::Sqlite(..));
+    let strange = ["a\0b", "a\0"].into_iter().filter(|_| is_sqlite);
+    let keys: Vec<&str> =
+        ["a", "\"", "\\", "1", "null", "ä", "a b", "%"].into_iter().chain(strange).collect();
+    let write = |key: &&str| Write { value: "{}".into(), ..object(key, owner, 1, 1) };
+    let writes: Vec<Write> = keys.iter().map(write).collect();
+    storage::write(db, now, Caller::Script, &writes).unwrap();
+    let ids: Vec<ObjectId> = keys.iter().map(|key| id(key, owner)).collect();
+    for ids in [&ids[..], &ids[..2], &ids[5..]] {
+        let read = storage::read(db, Caller::Script, ids, usize::MAX).unwrap();
+        let read: Vec<&ObjectId> = read.iter().map(|object| &object.id).collect();
+        assert_eq!(read, ids.iter().collect::<Vec<_>>());
+    }
+    // What is there is found for each: only the version that it has fits.
+    let again: Vec<Write> = writes
+        .iter()
+        .map(|write| Write { version: version_of(&write.value), ..write.clone() })
+        .collect();
+    storage::write(db, now, Caller::Script, &again).unwrap();
+    let new: Vec<Write> =
+        writes.iter().map(|write| Write { version: "*".into(), ..write.clone() }).collect();
+    assert!(storage::write(db, now, Caller::Script, &new).is_err());
+}

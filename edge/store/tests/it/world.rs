@@ -1,16 +1,26 @@
-//! What the tests run calls with: a store in memory, a clock that stands still, seeded randomness.
+//! What the tests run calls with: a store in memory, a clock that stands still, seeded randomness. Where
+//! [`SERVER`] names a PostgreSQL, tables there in place of the store.
 
 use event::{Now, Random};
 use game::api::{Answer, ApiCall, Auth, CallLane, Cx, Effect, Route, finish_batch, route, run};
-use game::db::Database as _;
+use game::db::{Database, DbError, Param, Row};
 use game::directory::Directory;
 use game::error::ApiError;
 use game::notifications::Sent;
 use game::session::{Claims, Revocations, SessionSettings, Signer};
 use store::{Sqlite, Store};
 
+use crate::postgres::{Postgres, SERVER};
+
+/// The database of a test.
+pub(crate) enum Tables {
+    /// A connection, and what keeps the database in memory.
+    Sqlite(Sqlite, #[expect(dead_code, reason = "it is kept")] Store),
+    Postgres(Postgres),
+}
+
 pub(crate) struct World {
-    pub(crate) db: Sqlite,
+    pub(crate) db: Tables,
     pub(crate) signer: Signer,
     pub(crate) random: Random,
     pub(crate) now: Now,
@@ -18,7 +28,6 @@ pub(crate) struct World {
     pub(crate) directory: Directory,
     /// What sockets would be shown.
     pub(crate) notified: Vec<Sent>,
-    _store: Store,
 }
 
 /// A session as the client holds it.
@@ -32,7 +41,6 @@ pub(crate) struct Session {
 
 impl World {
     pub(crate) fn new() -> Self {
-        let store = Store::open_in_memory().unwrap();
         let settings = SessionSettings {
             encryption_key: "a".into(),
             refresh_encryption_key: "b".into(),
@@ -40,14 +48,13 @@ impl World {
             refresh_token_expiry_s: 3_600,
         };
         Self {
-            db: store.connect().unwrap(),
+            db: Tables::new(),
             signer: Signer::new(&settings),
             random: Random::from_number(1),
             now: Now { mono_ns: 0, unix_ms: 1_767_323_045_000 },
             revocations: Revocations::default(),
             directory: Directory::default(),
             notified: Vec::new(),
-            _store: store,
         }
     }
 
@@ -151,3 +158,98 @@ impl World {
 pub(crate) const DEVICE: &str = "POST /v2/account/authenticate/device";
 pub(crate) const CUSTOM: &str = "POST /v2/account/authenticate/custom";
 pub(crate) const EMAIL: &str = "POST /v2/account/authenticate/email";
+
+impl Tables {
+    fn new() -> Self {
+        if let Some(folder) = std::env::var_os(SERVER) {
+            return Self::Postgres(Postgres::fresh(folder.as_ref()));
+        }
+        let store = Store::open_in_memory().unwrap();
+        Self::Sqlite(store.connect().unwrap(), store)
+    }
+
+    fn db(&mut self) -> &mut dyn Database {
+        match self {
+            Self::Sqlite(db, _) => db,
+            Self::Postgres(db) => db,
+        }
+    }
+}
+
+impl Database for Tables {
+    fn begin(&mut self) -> Result<(), DbError> {
+        self.db().begin()
+    }
+
+    fn commit(&mut self) -> Result<(), DbError> {
+        self.db().commit()
+    }
+
+    fn sync(&mut self) {
+        self.db().sync();
+    }
+
+    fn is_synced(&self) -> bool {
+        match self {
+            Self::Sqlite(db, _) => db.is_synced(),
+            Self::Postgres(db) => db.is_synced(),
+        }
+    }
+
+    fn rollback(&mut self) -> Result<(), DbError> {
+        self.db().rollback()
+    }
+
+    fn in_transaction(&self) -> bool {
+        match self {
+            Self::Sqlite(db, _) => db.in_transaction(),
+            Self::Postgres(db) => db.in_transaction(),
+        }
+    }
+
+    fn begin_reading(&mut self) -> Result<(), DbError> {
+        self.db().begin_reading()
+    }
+
+    fn end_reading(&mut self) -> Result<(), DbError> {
+        self.db().end_reading()
+    }
+
+    fn savepoint(&mut self) -> Result<(), DbError> {
+        self.db().savepoint()
+    }
+
+    fn undo_to_savepoint(&mut self) -> Result<(), DbError> {
+        self.db().undo_to_savepoint()
+    }
+
+    fn release_savepoint(&mut self) -> Result<(), DbError> {
+        self.db().release_savepoint()
+    }
+
+    fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+        self.db().execute(sql, params)
+    }
+
+    fn query(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        each: &mut dyn FnMut(&dyn Row),
+    ) -> Result<(), DbError> {
+        self.db().query(sql, params, each)
+    }
+
+    fn guest_execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
+        self.db().guest_execute(sql, params)
+    }
+
+    fn guest_query(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        each: &mut dyn FnMut(&dyn Row),
+    ) -> Result<(), DbError> {
+        self.db().guest_query(sql, params, each)
+    }
+}

@@ -99,28 +99,50 @@ pub fn authenticate_device(
 ) -> Result<Login, ApiError> {
     let device = DeviceId::parse(device)?.as_str();
     check_username(username)?;
-    if let Some(known) = find_or_begin(db, BY_DEVICE, device, create)? {
+    if let Some(known) = find(db, BY_DEVICE, device)? {
         return known.login();
     }
-    let login =
-        insert_user(db, new_account, username, &Identity { device, ..Identity::default() })?;
-    if insert_device(db, device, login.user_id).is_err() {
-        let id = Param::Blob(login.user_id.as_bytes());
-        // No savepoint on this path: undoing by hand costs nothing when nothing fails.
-        let undone = db.execute("DELETE FROM users WHERE id = $1", &[id]);
-        return Err(undone
-            .map_or_else(ApiError::database(LOGIN_FAILED), |_| ApiError::internal(LOGIN_FAILED)));
+    check_create(create)?;
+    let identity = Identity { device, ..Identity::default() };
+    match insert(db, new_account, username, &identity)? {
+        Some(login) => Ok(login),
+        None => match find(db, BY_DEVICE, device)? {
+            Some(known) => known.login(),
+            None if delete_nobodys(db, device)? => {
+                insert(db, new_account, username, &identity)?.ok_or_else(|| not_made(""))
+            }
+            None => Err(not_made(username)),
+        },
     }
-    Ok(login)
 }
 
-/// Makes a device an identity of a user, whose own list of devices is the caller's to keep.
+/// Takes a device off a user who is not there, and never was: whoever made the row could not make the
+/// user, and then not undo it. Whether there was such a row.
+fn delete_nobodys(db: &mut dyn Database, device: &str) -> Result<bool, ApiError> {
+    let sql = "DELETE FROM user_device WHERE id = $1 \
+        AND NOT EXISTS (SELECT 1 FROM users u WHERE u.id = user_device.user_id)";
+    let deleted = db.execute(sql, &[Param::Text(device)]);
+    Ok(deleted.map_err(ApiError::database(LOGIN_FAILED))? > 0)
+}
+
+/// Makes a device an identity of a user, whose own list of devices is the caller's to keep; `false` if
+/// it is somebody's already.
 pub(crate) fn insert_device(
     db: &mut dyn Database,
     device: &str,
     user_id: Uuid,
+) -> Result<bool, DbError> {
+    let sql = "INSERT INTO user_device (id, user_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    Ok(db.execute(sql, &[Param::Text(device), Param::Blob(user_id.as_bytes())])? > 0)
+}
+
+/// Takes a device off a user.
+pub(crate) fn delete_device(
+    db: &mut dyn Database,
+    device: &str,
+    user_id: Uuid,
 ) -> Result<u64, DbError> {
-    let sql = "INSERT INTO user_device (id, user_id) VALUES ($1, $2)";
+    let sql = "DELETE FROM user_device WHERE id = $1 AND user_id = $2";
     db.execute(sql, &[Param::Text(device), Param::Blob(user_id.as_bytes())])
 }
 
@@ -137,10 +159,15 @@ pub fn authenticate_custom(
 ) -> Result<Login, ApiError> {
     let custom_id = CustomId::parse(custom_id)?.as_str();
     check_username(username)?;
-    if let Some(known) = find_or_begin(db, BY_CUSTOM_ID, custom_id, create)? {
+    if let Some(known) = find(db, BY_CUSTOM_ID, custom_id)? {
         return known.login();
     }
-    insert_user(db, new_account, username, &Identity { custom_id, ..Identity::default() })
+    check_create(create)?;
+    let identity = Identity { custom_id, ..Identity::default() };
+    match insert(db, new_account, username, &identity)? {
+        Some(login) => Ok(login),
+        None => find(db, BY_CUSTOM_ID, custom_id)?.ok_or_else(|| not_made(username))?.login(),
+    }
 }
 
 /// Logs in by email address and password. Slow; to be called without an open transaction. An empty
@@ -172,16 +199,15 @@ pub fn authenticate_email(
     if let Some(known) = find(db, BY_EMAIL, email.as_str())? {
         return known.login_with(password);
     }
-    if !create {
-        return Err(not_found());
-    }
+    check_create(create)?;
     let hash = hash_password(Password::parse(password)?, new_account.salt)?;
-    if let Some(known) = find_or_begin(db, BY_EMAIL, email.as_str(), true)? {
-        // Registered twice at once: whoever was first has set the password.
-        return known.login_with(password);
-    }
     let identity = Identity { email: email.as_str(), password: &hash, ..Identity::default() };
-    insert_user(db, new_account, username, &identity)
+    if let Some(login) = insert(db, new_account, username, &identity)? {
+        return Ok(login);
+    }
+    // Registered twice at once: whoever was first has set the password.
+    let known = find(db, BY_EMAIL, email.as_str())?.ok_or_else(|| not_made(username))?;
+    known.login_with(password)
 }
 
 /// Logs in by username and password; never makes an account. Slow; to be called without an open
@@ -252,26 +278,6 @@ fn find_by(
     Ok(known)
 }
 
-/// Looks for a user; if there is none and one is to be made, opens the transaction, in which the
-/// answer stays true.
-fn find_or_begin(
-    db: &mut dyn Database,
-    sql: &str,
-    identity: &str,
-    create: bool,
-) -> Result<Option<Known>, ApiError> {
-    if let Some(known) = find(db, sql, identity)? {
-        return Ok(Some(known));
-    }
-    if !create {
-        return Err(not_found());
-    }
-    if begin_lazily(db).map_err(ApiError::database(LOGIN_FAILED))? {
-        return find(db, sql, identity);
-    }
-    Ok(None)
-}
-
 /// What a new account is known by; empty texts are unset.
 #[derive(Default)]
 struct Identity<'a> {
@@ -281,20 +287,26 @@ struct Identity<'a> {
     password: &'a str,
 }
 
-/// Makes the account, within the open transaction.
-fn insert_user(
+/// Makes the account, unless somebody else has its identity or its name: that is decided by the keys
+/// of the tables, not by what was read before. Its device comes first: whoever has that row makes the
+/// account. Nothing is written if there is none in the end.
+fn insert(
     db: &mut dyn Database,
     new_account: &NewAccount,
     username: &str,
     identity: &Identity<'_>,
-) -> Result<Login, ApiError> {
+) -> Result<Option<Login>, ApiError> {
     let failed = ApiError::database(LOGIN_FAILED);
+    begin_lazily(db).map_err(&failed)?;
     if !username.is_empty() {
-        if user::owner_of_generated(db, username).map_err(&failed)?.is_some() {
+        let owner = user::owner_of_generated(db, username).map_err(&failed)?;
+        if owner.is_some() || generated_name::is_being_made(username, new_account.now) {
             return Err(username_taken());
         }
-        return insert_row(db, new_account, new_account.user_id, (username, false), identity);
+        let name = (username, false);
+        return insert_rows(db, new_account, new_account.user_id, name, identity).map_err(failed);
     }
+    let mut was_beaten = false;
     for user_id in new_account.ids() {
         let letters = generated_name::name(user_id);
         let Ok(name) = std::str::from_utf8(&letters) else { continue };
@@ -302,14 +314,42 @@ fn insert_user(
         if is_found && is_taken(db, name).map_err(&failed)? {
             continue;
         }
-        return insert_row(db, new_account, user_id, (name, is_found), identity);
+        let name = (name, is_found);
+        let made = insert_rows(db, new_account, user_id, name, identity).map_err(&failed)?;
+        if made.is_some() {
+            return Ok(made);
+        }
+        // The id is somebody's by now, or the identity: the latter is for the caller to find out.
+        was_beaten = true;
+        if !identity.device.is_empty() && find(db, BY_DEVICE, identity.device)?.is_some() {
+            break;
+        }
     }
-    Err(username_taken())
+    if was_beaten { Ok(None) } else { Err(username_taken()) }
+}
+
+fn insert_rows(
+    db: &mut dyn Database,
+    new_account: &NewAccount,
+    user_id: Uuid,
+    name: (&str, bool),
+    identity: &Identity<'_>,
+) -> Result<Option<Login>, DbError> {
+    let device = identity.device;
+    if !device.is_empty() && !insert_device(db, device, user_id)? {
+        return Ok(None);
+    }
+    let made = insert_user(db, new_account, user_id, name, identity);
+    if !device.is_empty() && !matches!(made, Ok(Some(_))) {
+        // No savepoint on this path: undoing by hand costs nothing when nothing fails.
+        delete_device(db, device, user_id)?;
+    }
+    made
 }
 
 impl NewAccount {
-    /// The id, and two more for when its name is taken: that needs another user of the same
-    /// millisecond with the same 16 random bits.
+    /// The id of a user who gives no name, and two more for when its name is taken: that needs another
+    /// user of the same millisecond with the same 16 random bits.
     fn ids(&self) -> [Uuid; 3] {
         let with = |random: &[u8]| {
             let mut bytes = *self.user_id.as_bytes();
@@ -318,7 +358,7 @@ impl NewAccount {
             }
             Uuid::from_bytes(bytes)
         };
-        [self.user_id, with(&self.salt[..8]), with(&self.salt[8..])]
+        [self.user_id, with(&self.salt[..8]), with(&self.salt[8..])].map(generated_name::own_id)
     }
 }
 
@@ -333,15 +373,17 @@ fn is_taken(db: &mut dyn Database, name: &str) -> Result<bool, DbError> {
     Ok(taken)
 }
 
-fn insert_row(
+/// `None` if a key of the table is another user's: the id, the name, the custom id or the address.
+fn insert_user(
     db: &mut dyn Database,
     new_account: &NewAccount,
     user_id: Uuid,
     (username, generated): (&str, bool),
     identity: &Identity<'_>,
-) -> Result<Login, ApiError> {
+) -> Result<Option<Login>, DbError> {
     let sql = "INSERT INTO users (id, username, create_time, update_time, generated, devices, \
-        custom_id, email, password) VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8)";
+        custom_id, email, password) VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8) \
+        ON CONFLICT DO NOTHING";
     let params = [
         Param::Blob(user_id.as_bytes()),
         Param::Text(username),
@@ -352,11 +394,21 @@ fn insert_row(
         filled_or_null(identity.email),
         filled_or_null(identity.password),
     ];
-    match db.execute(sql, &params) {
-        Ok(_) => Ok(Login { user_id, username: username.into(), created: true }),
-        Err(DbError::Exists { what }) if what.contains("username") => Err(username_taken()),
-        Err(_) => Err(ApiError::internal(LOGIN_FAILED)),
+    let is_made = db.execute(sql, &params)? > 0;
+    Ok(is_made.then(|| Login { user_id, username: username.into(), created: true }))
+}
+
+/// Why there is no account, if nobody has its identity: the name is taken, or, where none was given,
+/// who had the identity has just let it go.
+fn not_made(username: &str) -> ApiError {
+    if username.is_empty() {
+        return ApiError::new(Code::Aborted, LOGIN_FAILED);
     }
+    username_taken()
+}
+
+fn check_create(create: bool) -> Result<(), ApiError> {
+    if create { Ok(()) } else { Err(not_found()) }
 }
 
 fn username_taken() -> ApiError {

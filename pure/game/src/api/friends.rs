@@ -96,9 +96,8 @@ fn others(
     if users.contains(&caller.user_id) || names.iter().any(is_self) {
         return Err(ApiError::invalid(refusal));
     }
-    for name in names {
-        users.extend(user::id_of_username(cx.db, name).map_err(ApiError::database(failed))?);
-    }
+    let named = user::ids_of_usernames(cx.db, names).map_err(ApiError::database(failed))?;
+    users.extend(named.into_iter().flatten());
     // A token may be older than the user's name.
     users.retain(|id| *id != caller.user_id);
     Ok(Some(users))

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
 use super::{Friend, FriendState, read_friend};
-use crate::db::{Database, DbError, Param};
+use crate::db::{Database, DbError, Param, id_list};
 use crate::error::ApiError;
 use crate::user::{self, COLUMNS, User};
 
@@ -120,14 +120,13 @@ pub fn status(db: &mut dyn Database, user_id: Uuid, ids: &[Uuid]) -> Result<Vec<
     let sql = format!(
         "SELECT {COLUMNS}, f.state, f.update_time, f.metadata, f.position \
          FROM friend f JOIN users u ON u.id = f.friend_id \
-         WHERE f.user_id = $1 AND f.friend_id = $2"
+         WHERE f.user_id = $1 AND f.friend_id IN (SELECT unhex(value) FROM json_each($2))"
     );
     let mut friends = Vec::new();
-    for id in ids.iter().collect::<BTreeSet<_>>() {
-        let params = [Param::Blob(user_id.as_bytes()), Param::Blob(id.as_bytes())];
-        let found = db.query(&sql, &params, &mut |row| friends.push(read_friend(row).0));
-        found.map_err(ApiError::database(FAILED))?;
-    }
+    let ids = id_list(ids.iter().collect::<BTreeSet<_>>());
+    let params = [Param::Blob(user_id.as_bytes()), Param::Text(&ids)];
+    db.query(&sql, &params, &mut |row| friends.push(read_friend(row).0))
+        .map_err(ApiError::database(FAILED))?;
     Ok(friends)
 }
 

@@ -15,7 +15,7 @@ use super::read::{Arg, Read, Strings, Within, within_or};
 use super::{Args, json};
 use crate::account::{self, Account, AccountUpdate, Login, NewAccount};
 use crate::api::Disconnect;
-use crate::db::{Database, DbError};
+use crate::db::{Database, MayConflict, TRIES_MAX};
 use crate::directory::Directory;
 use crate::error::ApiError;
 use crate::guest::{Host, HostError};
@@ -26,20 +26,37 @@ use crate::value::Value;
 /// Places at which `users_get_random` begins to read.
 const RANDOM_DRAWS_MAX: usize = 8;
 
-/// Runs `job` and ends the transaction that it opened: committed if it went well, else undone.
-pub(super) fn committed<T, E: Display>(
+/// Runs `job` and ends the transaction that it opened: committed if it went well, else undone. If
+/// another writer was in its way, the job runs again, [`TRIES_MAX`] times in all.
+pub(super) fn committed<T, E: Display + MayConflict>(
     host: &mut dyn Host,
     what: &str,
-    job: impl FnOnce(&mut dyn Database) -> Result<T, E>,
+    mut job: impl FnMut(&mut dyn Database) -> Result<T, E>,
 ) -> Result<T, HostError> {
     let db = host.db();
-    let was_open = db.in_transaction();
-    let result = job(db).map_err(|error| HostError::new(format!("{what}: {error}")));
-    if !was_open && db.in_transaction() {
-        let ended = if result.is_ok() { db.commit() } else { db.rollback() };
-        ended.map_err(|error| HostError::new(format!("{what}: {error}")))?;
+    let failed = |error: &dyn Display| HostError::new(format!("{what}: {error}"));
+    if db.in_transaction() {
+        return job(db).map_err(|error| failed(&error));
     }
-    result
+    for tries_left in (0..TRIES_MAX).rev() {
+        let result = job(db);
+        let ended = match (&result, db.in_transaction()) {
+            (_, false) => Ok(()),
+            (Ok(_), true) => db.commit(),
+            (Err(_), true) => db.rollback(),
+        };
+        let is_conflict = match (&result, &ended) {
+            (_, Err(error)) => error.is_conflict(),
+            (Err(error), Ok(())) => error.is_conflict(),
+            (Ok(_), Ok(())) => false,
+        };
+        if !is_conflict || tries_left == 0 {
+            ended.map_err(|error| failed(&error))?;
+            return result.map_err(|error| failed(&error));
+        }
+        db.note_retry();
+    }
+    Err(failed(&"never run"))
 }
 
 /// A member of a table.
@@ -157,16 +174,8 @@ pub(super) fn accounts(
     user_ids: &[Uuid],
     devices: &[String],
 ) -> Result<Vec<Value>, HostError> {
-    let accounts = committed(host, "failed to get accounts", |db| {
-        let mut accounts: Vec<Account> = Vec::new();
-        for user_id in user_ids {
-            accounts.extend(account::account(db, *user_id)?);
-        }
-        for device in devices {
-            accounts.extend(account::account_of_device(db, device)?);
-        }
-        Ok::<_, DbError>(accounts)
-    })?;
+    let accounts =
+        committed(host, "failed to get accounts", |db| account::accounts(db, user_ids, devices))?;
     accounts.iter().map(|account| account_value(account, host.directory())).collect()
 }
 
@@ -240,7 +249,7 @@ pub(super) fn unban(host: &mut dyn Host, user_ids: &[Uuid]) -> Result<(), HostEr
 /// `user_id, username, created` of a login.
 pub(super) fn login(
     host: &mut dyn Host,
-    job: impl FnOnce(&mut dyn Database, &NewAccount) -> Result<Login, ApiError>,
+    job: impl Fn(&mut dyn Database, &NewAccount) -> Result<Login, ApiError>,
 ) -> Result<(String, String, bool), HostError> {
     let now = host.now();
     let new_account = NewAccount::draw(now, host.random());
@@ -265,13 +274,14 @@ pub(super) fn token(
     committed(host, "failed to generate a token", |db| {
         stored::expect(db, now, lifetime_s, expires_s)
     })?;
-    Ok(signer.issue_session(now, host.random(), user_id, username, vars, expires_s))
+    // Later than what was expected by now: who logs the user out before this sees that.
+    Ok(signer.issue_session(host.now(), host.random(), user_id, username, vars, expires_s))
 }
 
 /// Adds a way to log in.
 pub(super) fn linked(
     host: &mut dyn Host,
-    job: impl FnOnce(&mut dyn Database, Now) -> Result<(), ApiError>,
+    job: impl Fn(&mut dyn Database, Now) -> Result<(), ApiError>,
 ) -> Result<(), HostError> {
     let now = host.now();
     committed(host, "error linking", |db| job(db, now))
@@ -280,7 +290,7 @@ pub(super) fn linked(
 /// Takes a way to log in away.
 pub(super) fn unlinked(
     host: &mut dyn Host,
-    job: impl FnOnce(&mut dyn Database, Now) -> Result<(), ApiError>,
+    job: impl Fn(&mut dyn Database, Now) -> Result<(), ApiError>,
 ) -> Result<(), HostError> {
     let now = host.now();
     committed(host, "error unlinking", |db| job(db, now))

@@ -117,12 +117,10 @@ impl Whom<'_> {
             return Err(HostError::new(refusal));
         }
         let mut users = std::mem::take(&mut self.ids);
-        for name in &self.usernames {
-            let found = user::id_of_username(host.db(), name);
-            users.extend(
-                found.map_err(|error| HostError::new(format!("failed to find users: {error}")))?,
-            );
-        }
+        let found = user::ids_of_usernames(host.db(), &self.usernames);
+        let found =
+            found.map_err(|error| HostError::new(format!("failed to find users: {error}")))?;
+        users.extend(found.into_iter().flatten());
         users.retain(|id| *id != self.user_id);
         Ok(users)
     }
@@ -133,14 +131,15 @@ impl Whom<'_> {
         host: &mut dyn Host,
         what: &str,
         users: &[Uuid],
-        job: impl FnOnce(&mut dyn Database, By<'_>, &[Uuid]) -> Result<Vec<Sent>, ApiError>,
+        job: impl Fn(&mut dyn Database, By<'_>, &[Uuid]) -> Result<Vec<Sent>, ApiError>,
     ) -> Result<(), HostError> {
         host.may_notify(users.len(), 0)?;
         let now = host.now();
         let mut random = Random::from_seed(host.random().fork());
         let (user_id, username) = (self.user_id, &*self.username);
-        let by = By { now, random: &mut random, user_id, username };
-        let sent = committed(host, what, |db| job(db, by, users))?;
+        let sent = committed(host, what, |db| {
+            job(db, By { now, random: &mut random, user_id, username }, users)
+        })?;
         host.notify(sent);
         Ok(())
     }

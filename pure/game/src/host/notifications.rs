@@ -33,7 +33,8 @@ pub(super) fn send(host: &mut dyn Host, what: &str, drafts: Vec<Draft>) -> Resul
     host.may_notify(drafts.len(), bytes)?;
     let now = host.now();
     let mut random = Random::from_seed(host.random().fork());
-    let sent = committed(host, what, |db| notifications::send(db, now, &mut random, drafts))?;
+    let sent =
+        committed(host, what, |db| notifications::send(db, now, &mut random, drafts.clone()))?;
     host.notify(sent);
     Ok(())
 }

@@ -158,8 +158,8 @@ pub(super) fn update(
 ) -> Result<(Table, Table), HostError> {
     let now = host.now();
     let ledger = ledger.map(|metadata| ledger_row(host, now, metadata));
-    let update = WalletUpdate { user_id, changeset, ledger };
-    let changes = committed(host, UPDATE_FAILED, |db| wallet::wallets_update(db, now, &[update]))?;
+    let updates = [WalletUpdate { user_id, changeset, ledger }];
+    let changes = committed(host, UPDATE_FAILED, |db| wallet::wallets_update(db, now, &updates))?;
     let change = changes.into_iter().next().ok_or_else(|| HostError::new("user not found"))?;
     Ok((Table(amounts(change.updated)), Table(amounts(change.previous))))
 }

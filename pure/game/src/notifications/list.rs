@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
 use super::{COLUMNS, Notification, read};
-use crate::db::{Database, Param};
+use crate::db::{Database, Param, id_list};
 use crate::error::ApiError;
 
 /// Most notifications on one page, for scripts; clients get a tenth.
@@ -97,13 +97,14 @@ pub fn by_ids(
     user_id: Option<Uuid>,
     ids: &[Uuid],
 ) -> Result<Vec<Notification>, ApiError> {
-    let sql = format!("SELECT {COLUMNS} FROM notification WHERE id = $1");
+    let sql = format!(
+        "SELECT {COLUMNS} FROM notification \
+         WHERE id IN (SELECT unhex(value) FROM json_each($1)) ORDER BY id"
+    );
     let mut found = Vec::new();
-    for id in ids.iter().collect::<std::collections::BTreeSet<_>>() {
-        let looked =
-            db.query(&sql, &[Param::Blob(id.as_bytes())], &mut |row| found.push(read(row)));
-        looked.map_err(ApiError::database(FAILED))?;
-    }
+    let list = id_list(ids.iter().collect::<std::collections::BTreeSet<_>>());
+    db.query(&sql, &[Param::Text(&list)], &mut |row| found.push(read(row)))
+        .map_err(ApiError::database(FAILED))?;
     found.retain(|one| user_id.is_none() || one.user_id == user_id);
     Ok(found)
 }

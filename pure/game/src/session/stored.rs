@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::{Claims, Revocation, Revocations};
 use crate::account::{atomically, begin_lazily};
-use crate::db::{Database, DbError, Param, Row};
-use crate::user::id_at;
+use crate::db::{Database, DbError, Param, Row, id_list};
+use crate::user::{self, id_at};
 
 /// Log-outs of single logins that are kept of one user. One more, and all become one: every login
 /// of this user up to the latest of them is logged out. So nobody can fill the table alone.
@@ -25,6 +25,13 @@ const SWEPT_PER_WRITE: i64 = 4;
 
 /// `revocation.issued_until` of deleted accounts: whenever their tokens were made.
 const FOR_EVER: i64 = i64::MAX;
+
+/// Of two writes of one row the later times count, whichever comes first.
+const MOVE_ON: &str = "ON CONFLICT (user_id, token_id) DO UPDATE SET \
+    issued_until = CASE WHEN excluded.issued_until > revocation.issued_until \
+        THEN excluded.issued_until ELSE revocation.issued_until END, \
+    until_s = CASE WHEN excluded.until_s > revocation.until_s \
+        THEN excluded.until_s ELSE revocation.until_s END";
 
 /// In place of a token's id: the row is about all tokens of the user.
 const ALL: Uuid = Uuid::nil();
@@ -41,6 +48,8 @@ pub fn log_out(
 ) -> Result<Revocation, DbError> {
     atomically(db, |db| {
         let life = Life::read(db)?;
+        // Else several at once would each find room for one more.
+        user::lock(db, &[claims.user_id])?;
         let (user_id, token_id) = (claims.user_id, claims.token_id);
         let issued_ms = claims.issued_ms();
         let until_s = life.of_pair_s(now, lifetime_s).max(claims.expires_s);
@@ -76,6 +85,40 @@ pub fn log_out_all(
     atomically(db, |db| {
         let until_s = Life::read(db)?.of_all_s(now, lifetime_s);
         log_out_until(db, now, user_id, issued_until_ms, until_s)
+    })
+}
+
+/// The same for several users, as few statements.
+///
+/// # Errors
+/// Any [`DbError`]; then nothing is written.
+pub(crate) fn log_out_users(
+    db: &mut dyn Database,
+    now: Now,
+    lifetime_s: u64,
+    user_ids: &[Uuid],
+    issued_until_ms: u64,
+) -> Result<Vec<Revocation>, DbError> {
+    if user_ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (list, all) = (id_list(user_ids), Param::Blob(ALL.as_bytes()));
+    atomically(db, |db| {
+        let until_s = Life::read(db)?.of_all_s(now, lifetime_s);
+        sweep(db, now, user_ids.len())?;
+        // "WHERE 1 = 1": else SQLite takes ON CONFLICT for a join's condition.
+        let sql = format!(
+            "INSERT INTO revocation (user_id, token_id, issued_until, until_s) \
+             SELECT unhex(value), $2, $3, $4 FROM json_each($1) WHERE 1 = 1 {MOVE_ON}"
+        );
+        let (issued_until, until) = (int(issued_until_ms), int(until_s));
+        let params = [Param::Text(&list), all, Param::Int(issued_until), Param::Int(until)];
+        db.execute(&sql, &params)?;
+        let sql = "DELETE FROM revocation WHERE token_id <> $2 AND issued_until <= $3 \
+            AND user_id IN (SELECT unhex(value) FROM json_each($1))";
+        db.execute(sql, &[Param::Text(&list), all, Param::Int(issued_until)])?;
+        let one = |user_id: &Uuid| Revocation::User { user_id: *user_id, issued_until_ms, until_s };
+        Ok(user_ids.iter().map(one).collect())
     })
 }
 
@@ -138,7 +181,7 @@ pub fn expect(
     expires_s: u64,
 ) -> Result<(), DbError> {
     if expires_s <= now.unix_s().saturating_add(lifetime_s)
-        || Life::read(db)?.generated_s >= expires_s
+        || Life::read_to_change(db)?.generated_s >= expires_s
     {
         return Ok(());
     }
@@ -168,7 +211,7 @@ pub fn load(db: &mut dyn Database, now: Now, lifetime_s: u64) -> Result<Revocati
 }
 
 fn note_lifetime(db: &mut dyn Database, now: Now, lifetime_s: u64) -> Result<(), DbError> {
-    let life = Life::read(db)?;
+    let life = Life::read_to_change(db)?;
     if life.lifetime_s != lifetime_s {
         let former_s = if life.lifetime_s > lifetime_s {
             life.former_s.max(now.unix_s().saturating_add(life.lifetime_s))
@@ -217,17 +260,21 @@ fn put(
     issued_until: i64,
     until_s: u64,
 ) -> Result<(), DbError> {
+    sweep(db, now, 1)?;
+    let sql = format!(
+        "INSERT INTO revocation (user_id, token_id, issued_until, until_s) \
+         VALUES ($1, $2, $3, $4) {MOVE_ON}"
+    );
+    let (user, token) = (Param::Blob(user_id.as_bytes()), Param::Blob(token_id.as_bytes()));
+    db.execute(&sql, &[user, token, Param::Int(issued_until), Param::Int(int(until_s))]).map(drop)
+}
+
+/// Takes out a few that have lapsed, for so many that are written.
+fn sweep(db: &mut dyn Database, now: Now, written: usize) -> Result<(), DbError> {
     let sql = "DELETE FROM revocation WHERE (user_id, token_id) IN \
         (SELECT user_id, token_id FROM revocation WHERE until_s <= $1 ORDER BY until_s LIMIT $2)";
-    db.execute(sql, &[Param::Int(int(now.unix_s())), Param::Int(SWEPT_PER_WRITE)])?;
-    let sql = "INSERT INTO revocation (user_id, token_id, issued_until, until_s) \
-        VALUES ($1, $2, $3, $4) ON CONFLICT (user_id, token_id) DO UPDATE SET \
-        issued_until = CASE WHEN excluded.issued_until > revocation.issued_until \
-            THEN excluded.issued_until ELSE revocation.issued_until END, \
-        until_s = CASE WHEN excluded.until_s > revocation.until_s \
-            THEN excluded.until_s ELSE revocation.until_s END";
-    let (user, token) = (Param::Blob(user_id.as_bytes()), Param::Blob(token_id.as_bytes()));
-    db.execute(sql, &[user, token, Param::Int(issued_until), Param::Int(int(until_s))]).map(drop)
+    let most = i64::try_from(written).unwrap_or(i64::MAX).saturating_mul(SWEPT_PER_WRITE);
+    db.execute(sql, &[Param::Int(int(now.unix_s())), Param::Int(most)]).map(drop)
 }
 
 /// The one row of `token_life`.
@@ -242,9 +289,23 @@ struct Life {
 }
 
 impl Life {
+    /// For who revokes: who makes tokens that live longer, or starts with other lifetimes, waits
+    /// meanwhile, because what is revoked would lapse too early.
     fn read(db: &mut dyn Database) -> Result<Self, DbError> {
+        const SQL: &str = "SELECT lifetime_s, former_s, generated_s FROM token_life WHERE id = 1 \
+            /* FOR SHARE */";
+        Self::read_by(db, SQL)
+    }
+
+    /// For who is to change it.
+    fn read_to_change(db: &mut dyn Database) -> Result<Self, DbError> {
+        const SQL: &str = "SELECT lifetime_s, former_s, generated_s FROM token_life WHERE id = 1 \
+            /* FOR UPDATE */";
+        Self::read_by(db, SQL)
+    }
+
+    fn read_by(db: &mut dyn Database, sql: &str) -> Result<Self, DbError> {
         let mut life = Self::default();
-        let sql = "SELECT lifetime_s, former_s, generated_s FROM token_life WHERE id = 1";
         db.query(sql, &[], &mut |row| {
             let [lifetime_s, former_s, generated_s] = [0, 1, 2].map(|at| unsigned(row.int(at)));
             life = Self { lifetime_s, former_s, generated_s };

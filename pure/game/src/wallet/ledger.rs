@@ -139,7 +139,7 @@ pub fn ledger_update(
 ) -> Result<LedgerItem, ApiError> {
     let updated = atomically(db, |db| {
         let mut found = None;
-        let sql = format!("SELECT {COLUMNS} FROM wallet_ledger WHERE id = $1");
+        let sql = format!("SELECT {COLUMNS} FROM wallet_ledger WHERE id = $1 /* FOR UPDATE */");
         db.query(&sql, &[Param::Blob(id.as_bytes())], &mut |row| found = Some(read(row)))?;
         let mut item =
             found.ok_or_else(|| ApiError::new(Code::NotFound, "wallet ledger item not found"))?;
