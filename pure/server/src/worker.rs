@@ -8,6 +8,7 @@
 //! each, one at a time. The thread of *events* runs their handlers, one at a time, for nobody who
 //! waits. What deliberately is not here: sockets, matches.
 
+mod again;
 mod events;
 mod hooks;
 mod host;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 use event::{ConnId, Handler, Input, Now, Output, Requester, ThreadId};
 use game::api::{self, Effect};
-use game::db::DbError;
+use game::db::{DbError, MayConflict as _};
 use game::error::{ApiError, Code};
 use game::guest::{ScriptError, ScriptFailure, Scripts};
 use game::session::{Claims, Signer};
@@ -35,6 +36,7 @@ use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
+use again::Again;
 use events::EventQueue;
 use queues::Guesses;
 
@@ -75,6 +77,8 @@ pub struct Worker {
     /// What has happened and its handler has not heard of.
     events: EventQueue,
     guesses: Guesses,
+    /// Calls that another writer was in the way of.
+    again: Again,
     retries: RetryQueue,
     limit_log: LimitLog,
 }
@@ -105,6 +109,7 @@ impl Worker {
             is_heavys_turn: false,
             events: EventQueue::new(settings.runtime.event_queue_size),
             guesses: Guesses::new(&settings.limits),
+            again: Again::default(),
             topology,
             stats,
             scripts: context.scripts,
@@ -165,14 +170,22 @@ impl Worker {
 
     fn run(&mut self, now: Now, job: Job) {
         let line = job.line();
-        let Job { queue, address, stream, format, work, caller, .. } = job;
+        let Job { queue, address, stream, format, work, caller, group, client } = job;
         // Of others than callers nobody asks how long they took.
         let is_caller = matches!(self.me, WorkerAddress::Caller(_));
         if is_caller {
             self.resources.call_clock.begin();
         }
         let mut outcome = match work {
-            Work::Api(call) => Outcome::Api(self.api(now, &call, caller.as_deref(), format)),
+            Work::Api(call) => match self.api(now, &call, caller.as_deref(), format) {
+                Err(error) if error.is_conflict() && self.again.has_tries_left() => {
+                    self.resources.db.note_retry();
+                    let work = Work::Api(call);
+                    let job = Job { queue, address, stream, format, work, caller, group, client };
+                    return self.again.put(job);
+                }
+                result => Outcome::Api(result),
+            },
             Work::Rpc(call) => Outcome::Rpc(self.rpc(now, &call)),
             Work::FindUsers { ids, usernames } => {
                 let found = game::user::users(&mut *self.resources.db, &ids, &usernames);

@@ -83,7 +83,7 @@ impl Worker {
         debug_assert!(!self.resources.db.in_transaction(), "scripts run with nobody's writes open");
         let HookedCall { call, mut context, before, after } = job;
         let call = if before { self.before_call(now, call, &mut context)? } else { call };
-        let answer = self.api(now, &call, caller, format);
+        let answer = self.api_alone(now, &call, caller, format);
         self.commit().map_err(|_| ApiError::internal("database error"))?;
         let answer = answer?;
         if after {

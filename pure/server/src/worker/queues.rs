@@ -104,7 +104,8 @@ fn account_of(work: &Work) -> Option<u128> {
 impl Worker {
     /// Whether jobs wait here.
     pub(super) fn has_more(&self) -> bool {
-        self.has_light() || !self.heavy.is_empty() || !self.events.is_empty()
+        let has_new = self.has_light() || !self.heavy.is_empty() || !self.events.is_empty();
+        has_new || !self.again.is_empty()
     }
 
     /// Whether jobs wait here that are little work.
@@ -123,6 +124,9 @@ impl Worker {
 
     /// Does what waits, as much as one turn may take.
     pub(super) fn run_waiting(&mut self, now: Now) {
+        if self.run_again(now) {
+            return;
+        }
         match self.me {
             WorkerAddress::Batcher(_) => {
                 let is_heavys =

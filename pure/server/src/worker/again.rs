@@ -1,0 +1,83 @@
+//! API calls that another writer was in the way of ([`game::db::DbError::Conflict`]). What they did is
+//! undone; they run again when the batch that they were in is committed, each in a transaction of its
+//! own, and [`TRIES_MAX`] times in all. Nobody is answered before.
+//!
+//! Not here: functions of scripts, whose host tries again by itself (`game::host`).
+
+use std::collections::VecDeque;
+
+use event::Now;
+use game::api::{Answer, ApiCall};
+use game::db::{MayConflict as _, TRIES_MAX};
+use game::error::ApiError;
+use game::session::Claims;
+
+use super::Worker;
+use crate::mail::{Format, Job};
+
+/// Calls that run again. There are never more than one batch had: while there are any no other begins.
+#[derive(Debug)]
+pub(super) struct Again {
+    /// Each with the number of its next try.
+    waiting: VecDeque<(u32, Job)>,
+    /// The number of the try that runs.
+    running: u32,
+}
+
+impl Default for Again {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), running: 1 }
+    }
+}
+
+impl Again {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether what runs may run once more.
+    pub(super) fn has_tries_left(&self) -> bool {
+        self.running < TRIES_MAX
+    }
+
+    /// What has run is to run once more.
+    pub(super) fn put(&mut self, job: Job) {
+        self.waiting.push_back((self.running + 1, job));
+    }
+}
+
+impl Worker {
+    /// Runs a call again that was put off; `false` if there is none.
+    pub(super) fn run_again(&mut self, now: Now) -> bool {
+        let Some((number, job)) = self.again.waiting.pop_front() else { return false };
+        self.jobs_in_batch += 1;
+        self.again.running = number;
+        self.run(now, job);
+        self.again.running = 1;
+        true
+    }
+
+    /// An API call in a transaction of its own, which is left open for the caller to commit.
+    pub(super) fn api_alone(
+        &mut self,
+        now: Now,
+        call: &ApiCall,
+        caller: Option<&Claims>,
+        format: Format,
+    ) -> Result<Answer, ApiError> {
+        let mut result = self.api(now, call, caller, format);
+        for _ in 1..TRIES_MAX {
+            if !matches!(&result, Err(error) if error.is_conflict()) {
+                break;
+            }
+            let db = &mut self.resources.db;
+            if db.in_transaction() {
+                // Nothing of it is left but what it has seen.
+                let _ = db.rollback();
+            }
+            db.note_retry();
+            result = self.api(now, call, caller, format);
+        }
+        result
+    }
+}
