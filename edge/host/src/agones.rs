@@ -35,6 +35,8 @@ pub(crate) fn parse(text: &str, wall: Wall) -> Result<Fleet, FleetError> {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(text).map_err(|error| FleetError::Form(error.to_string()))?;
     let mut fleet = Fleet { host: Host::default(), server: Vec::new(), notes: Vec::new() };
+    // The next port that nobody has: servers of other documents share the machine's network, too.
+    let mut next = FIRST_PORT;
     for document in documents {
         let mut top = Table::new(String::new(), document)?;
         let (version, kind) = (top.text("apiVersion")?, top.text("kind")?);
@@ -42,7 +44,7 @@ pub(crate) fn parse(text: &str, wall: Wall) -> Result<Fleet, FleetError> {
         let is_ours = version.is_some_and(|it| it.starts_with("agones.dev/"));
         match &*kind {
             "GameServer" | "Fleet" if is_ours => {
-                let server = read(top, &kind, wall, &mut fleet.notes)?;
+                let server = read(top, &kind, wall, &mut next, &mut fleet.notes)?;
                 fleet.server.push(server);
             }
             _ => fleet
@@ -73,6 +75,7 @@ fn read(
     mut top: Table,
     kind: &str,
     wall: Wall,
+    next: &mut u16,
     notes: &mut Vec<String>,
 ) -> Result<Server, FleetError> {
     let mut meta = top.table("metadata")?;
@@ -113,13 +116,18 @@ fn read(
     meta.rest(notes);
     top.take("status");
     top.rest(notes);
-    server(Head { name, count, wall, namespace, labels, annotations }, spec, notes)
+    server(Head { name, count, wall, namespace, labels, annotations }, spec, next, notes)
 }
 
 /// From the `spec` of a `GameServer`.
-fn server(head: Head, mut spec: Table, notes: &mut Vec<String>) -> Result<Server, FleetError> {
+fn server(
+    head: Head,
+    mut spec: Table,
+    next: &mut u16,
+    notes: &mut Vec<String>,
+) -> Result<Server, FleetError> {
     let count = head.count.unwrap_or(1);
-    let ports = ports(&mut spec, head.wall, count, notes)?;
+    let ports = ports(&mut spec, head.wall, count, next, notes)?;
     let mut sdk = spec.table("sdkServer")?;
     let (grpc_port, http_port) = (sdk.port("grpcPort")?, sdk.port("httpPort")?);
     // How much it says; here it says what is wrong.
@@ -191,6 +199,7 @@ fn ports(
     spec: &mut Table,
     wall: Wall,
     count: u32,
+    next: &mut u16,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Port>, FleetError> {
     let mut all = Vec::new();
@@ -206,8 +215,9 @@ fn ports(
         table.take("container");
         let port = match (&*policy, inside) {
             ("Passthrough", _) => {
-                let port = u32::from(FIRST_PORT) + number * count;
-                u16::try_from(port).unwrap_or(u16::MAX)
+                let port = *next;
+                *next = next.saturating_add(u16::try_from(count).unwrap_or(u16::MAX));
+                port
             }
             ("Dynamic" | "Static" | "None", Some(port)) => port,
             ("Dynamic" | "Static" | "None", None) => {

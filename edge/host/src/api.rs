@@ -28,6 +28,7 @@ use crate::daemon::Event;
 use crate::fleet::sdk::{LABEL_CHARS_MAX, METADATA_MAX, VALUE_BYTES_MAX, is_key, is_label};
 use crate::http::{self, Answers, Asked, Told};
 use crate::sdk::desk::Metadata;
+use crate::view::servers;
 
 /// Connections at one time.
 const CONNECTIONS_MAX: usize = 64;
@@ -59,9 +60,15 @@ pub(crate) struct Question {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody listens.
-    #[error("{}: no daemon runs there: throng host run FLEET.toml starts one", .0.display())]
-    Absent(PathBuf),
+    /// Nobody listens; and how many servers of an earlier daemon still run.
+    #[error("{}: no daemon runs there{}", .0.display(), absent(*.1))]
+    Absent(PathBuf, usize),
+    /// It is another user's.
+    #[error(
+        "{}: only root, or the user whose daemon it is, may ask it; the folder of a daemon of yours is named by \
+         --folder", .0.display()
+    )]
+    Denied(PathBuf),
     /// The daemon went away, or does not speak as it should.
     #[error("{}: {error}", .path.display())]
     System {
@@ -75,6 +82,17 @@ pub enum AskError {
     Refused(String),
 }
 
+fn absent(left: usize) -> String {
+    if left == 0 {
+        return ": throng host run FLEET.toml starts one".to_owned();
+    }
+    let (left, verb) = (servers(left), if left == 1 { "runs" } else { "run" });
+    format!(
+        ", but {left} of an earlier one still {verb}: throng host run FLEET.toml goes on with what the file \
+         names, throng host clean ends and removes them"
+    )
+}
+
 /// Asks the daemon of a folder. The body of its answer.
 ///
 /// # Errors
@@ -83,8 +101,9 @@ pub fn ask(folder: &Path, method: &str, target: &str, body: &[u8]) -> Result<Vec
     let path = folder.join("control");
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            AskError::Absent(path.clone())
+            AskError::Absent(path.clone(), crate::state::left(folder))
         }
+        io::ErrorKind::PermissionDenied => AskError::Denied(path.clone()),
         _ => AskError::System { path: path.clone(), error },
     };
     let mut stream = UnixStream::connect(&path).map_err(failed)?;

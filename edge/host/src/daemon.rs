@@ -124,6 +124,8 @@ pub(crate) enum Event {
     Asked(Question),
     /// The daemon is to end.
     Stop,
+    /// It is to end, and its servers are to go on.
+    Leave,
 }
 
 /// Tells a daemon to end, from any thread.
@@ -135,6 +137,11 @@ impl Stopper {
     pub fn stop(&self) {
         // One that has ended already has nothing to be told.
         let _ = self.0.send(Event::Stop);
+    }
+
+    /// Leaves all servers running for the next daemon; then [`Daemon::run`] returns.
+    pub fn leave(&self) {
+        let _ = self.0.send(Event::Leave);
     }
 }
 
@@ -170,8 +177,6 @@ impl Daemon {
     /// # Errors
     /// When another daemon holds the folder; when a wall cannot be had here.
     pub fn new(options: Options) -> Result<Self, HostError> {
-        let folder =
-            Folder::hold(&options.folder).map_err(|it| HostError::Folder(it.to_string()))?;
         let is_root = rustix::process::geteuid().is_root();
         let highest = options.fleet.server.iter().max_by_key(|it| it.wall);
         let wall = highest.map_or(Wall::Process, |it| it.wall);
@@ -179,6 +184,8 @@ impl Daemon {
             let (name, wall) = (server.name.clone(), wall.word());
             return Err(HostError::Root { name, wall });
         }
+        let folder =
+            Folder::hold(&options.folder).map_err(|it| HostError::Folder(it.to_string()))?;
         let groups = is_root.then(|| Groups::here(&folder.tag())).flatten();
         if groups.is_none() && wall >= Wall::Cgroup {
             return Err(HostError::NoGroups(wall.word()));
@@ -292,10 +299,31 @@ impl Daemon {
             if self.is_ending && self.keeps {
                 // The socket tells that nobody is there; everything else is the next one's.
                 let _ = std::fs::remove_file(self.folder.path.join("control"));
+                if let Some(line) = self.leaves() {
+                    say(&line);
+                }
                 return;
             }
         }
         self.take_down();
+    }
+
+    /// What runs on, and how one comes back to it; nothing if nothing does.
+    fn leaves(&self) -> Option<String> {
+        let left = self.servers.iter().filter(|it| it.has_process()).count();
+        let (servers, verb) = (crate::view::servers(left), if left == 1 { "runs" } else { "run" });
+        let path = &self.folder.path;
+        let folder = if path == Path::new(crate::FOLDER) {
+            String::new()
+        } else {
+            format!(" --folder {}", path.display())
+        };
+        (left > 0).then(|| {
+            format!(
+                "{servers} {verb} on: `throng host run{folder} FLEET.toml` goes on with them, \
+                 `throng host clean{folder}` removes them"
+            )
+        })
     }
 
     /// The last of it.
@@ -314,6 +342,11 @@ impl Daemon {
         match event {
             Event::Asked(question) => self.answer(question, now),
             Event::Stop => self.end(now),
+            Event::Leave => {
+                // Not if it takes everything down already.
+                self.keeps |= !self.is_ending;
+                self.end(now);
+            }
             Event::Spawned { index, round, alive } => {
                 let Some(one) = self.servers.get_mut(index).filter(|it| it.round == round) else {
                     return;

@@ -1,9 +1,12 @@
 //! What a fleet is: the file FLEET.toml as types, and what must hold of it before anything starts.
 //!
-//! In: the file's text. Out: a [`Fleet`], or what is wrong with it, with line, key and cure. Not here:
-//! whether the machine can do it, which is found when it is started.
+//! In: the file's text. Out: a [`Fleet`], or what is wrong with it, with line, key and cure. What of the
+//! machine can be known by then is looked at as well (`here`); the rest is found when it is started.
 
+mod clash;
 mod form;
+#[cfg(target_os = "linux")]
+mod here;
 pub mod sdk;
 mod units;
 
@@ -273,6 +276,8 @@ pub fn read(path: &std::path::Path, wall: Wall) -> Result<Fleet, FleetError> {
     let text = std::fs::read_to_string(path).map_err(failed)?;
     let is_yaml = path.extension().is_some_and(|it| it == "yaml" || it == "yml");
     let fleet = if is_yaml { crate::agones::parse(&text, wall) } else { parse(&text) };
+    #[cfg(target_os = "linux")]
+    let fleet = fleet.and_then(|it| it.check_here().map(|()| it));
     fleet.map_err(|error| match error {
         FleetError::Form(what) => FleetError::Form(format!("{}: {what}", path.display())),
         other => other,
@@ -323,6 +328,7 @@ impl Fleet {
         if all > SERVERS_MAX {
             return host("server", format!("{all} servers: {SERVERS_MAX} are the most"));
         }
+        self.check_ports()?;
         // Every server has a number, and an address goes with it, whatever its wall.
         let is_networked = self.server.iter().any(|it| it.wall == Wall::Network);
         if is_networked && all > self.host.subnet.servers() {
@@ -379,6 +385,7 @@ impl Server {
         if let Some(agones) = &self.agones {
             agones.check(self.port).map_err(|(key, what)| self.wrong(key, what))?;
         }
+        self.check_words()?;
         self.check_port()?;
         self.check_limits()
     }

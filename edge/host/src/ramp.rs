@@ -44,7 +44,14 @@ pub enum RampFleetError {
     Macvlan(String),
     /// With so many servers it is no fleet.
     #[error("{0} (--most says how many servers there may be)")]
-    Fleet(#[from] FleetError),
+    Fleet(FleetError),
+}
+
+// Not a source: who prints those as well would say it twice.
+impl From<FleetError> for RampFleetError {
+    fn from(error: FleetError) -> Self {
+        Self::Fleet(error)
+    }
 }
 
 /// What is to be ramped.
@@ -112,7 +119,7 @@ impl Ramped {
 
     fn ask(&self, method: &str, target: &str) -> Result<Vec<u8>, String> {
         ask(&self.folder, method, target, b"").map_err(|error| match error {
-            AskError::Absent(_) => "the daemon has ended".to_owned(),
+            AskError::Absent(..) => "the daemon has ended".to_owned(),
             other => other.to_string(),
         })
     }

@@ -25,8 +25,9 @@ use crate::view::State;
 const FIRST_USER: u32 = 2_000_000_000;
 const TAGS: u32 = 100_000;
 const USERS: u32 = 1_024;
-/// Bytes of a path that a mount's options can hold safely, and letters in it.
-const FOLDER_BYTES_MAX: usize = 200;
+/// Bytes of a folder's path: with its socket's name behind it as many as a socket may have. Source: unix(7).
+const FOLDER_BYTES_MAX: usize = SOCKET_BYTES_MAX - "/control".len();
+const SOCKET_BYTES_MAX: usize = 107;
 
 /// What is kept of a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -76,8 +77,45 @@ pub(crate) enum FolderError {
          what is in a daemon's folder goes with it"
     )]
     NotOurs(PathBuf),
-    #[error("{0}: a folder's path has {FOLDER_BYTES_MAX} letters, digits and /._- at most")]
+    #[error(
+        "{0}: a daemon's folder has letters, digits and /._- in its path, and {FOLDER_BYTES_MAX} of them at \
+         most, as that of its socket in it may have {SOCKET_BYTES_MAX}: name a shorter one with --folder"
+    )]
     Path(PathBuf),
+    #[error(
+        "{0}: takes root; as another user name a folder of your own, --folder DIR, and wall = \"process\" in \
+         the file: all other walls take root"
+    )]
+    Denied(PathBuf),
+}
+
+/// Whether a folder has such a path.
+fn is_plain(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    bytes.len() <= FOLDER_BYTES_MAX && bytes.iter().all(|byte| is_plain(*byte))
+}
+
+/// How many servers run that a daemon has left; none if one may not look.
+pub(crate) fn left(folder: &Path) -> usize {
+    let boot = crate::process::boot();
+    let runs = |it: &Record| it.boot == boot && it.identity.is_some_and(|it| it.is_alive());
+    records(folder).iter().filter_map(|(_, it)| it.as_ref()).filter(|it| runs(it)).count()
+}
+
+/// The names of all servers that have a folder there, with the records of those that have a readable one.
+fn records(folder: &Path) -> Vec<(String, Option<Record>)> {
+    let servers = folder.join("servers");
+    let Ok(entries) = fs::read_dir(&servers) else { return Vec::new() };
+    let names = entries.flatten().filter_map(|it| it.file_name().into_string().ok());
+    let mut all: Vec<_> = names
+        .map(|name| {
+            let text = fs::read(servers.join(&name).join("record.json")).unwrap_or_default();
+            (name, serde_json::from_slice(&text).ok())
+        })
+        .collect();
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    all
 }
 
 /// Whether a folder that is there is a daemon's of this user, or empty and this user's.
@@ -96,7 +134,15 @@ pub(crate) fn make_closed(path: &Path) -> io::Result<()> {
 impl Folder {
     /// Makes it, and holds it.
     pub(crate) fn hold(path: &Path) -> Result<Self, FolderError> {
-        let failed = |error| FolderError::System { path: path.to_owned(), error };
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::PermissionDenied => FolderError::Denied(path.to_owned()),
+            _ => FolderError::System { path: path.to_owned(), error },
+        };
+        // Before it is made, so that none stays behind.
+        let whole = std::path::absolute(path).map_err(failed)?;
+        if !is_plain(&whole) {
+            return Err(FolderError::Path(whole));
+        }
         // Everything in it is taken away in the end: never what was there before.
         if path.exists() {
             if !is_ours(path).map_err(failed)? {
@@ -107,9 +153,7 @@ impl Folder {
             fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
         }
         let path = path.canonicalize().map_err(failed)?;
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
-        let bytes = path.as_os_str().as_encoded_bytes();
-        if bytes.len() > FOLDER_BYTES_MAX || !bytes.iter().all(|byte| is_plain(*byte)) {
+        if !is_plain(&path) {
             return Err(FolderError::Path(path));
         }
         let failed = |error| FolderError::System { path: path.clone(), error };
@@ -119,7 +163,7 @@ impl Folder {
             return Err(FolderError::Held(path));
         }
         make_closed(&path.join("servers")).map_err(failed)?;
-        let number = fold(bytes) % TAGS;
+        let number = fold(path.as_os_str().as_encoded_bytes()) % TAGS;
         Ok(Self { path, number, _lock: lock })
     }
 
@@ -151,16 +195,7 @@ impl Folder {
 
     /// The names of all that have a folder, with the records of those that have a readable one.
     pub(crate) fn records(&self) -> Vec<(String, Option<Record>)> {
-        let Ok(entries) = fs::read_dir(self.path.join("servers")) else { return Vec::new() };
-        let names = entries.flatten().filter_map(|it| it.file_name().into_string().ok());
-        let mut all: Vec<_> = names
-            .map(|name| {
-                let text = fs::read(self.server(&name).join("record.json")).unwrap_or_default();
-                (name, serde_json::from_slice(&text).ok())
-            })
-            .collect();
-        all.sort_by(|(a, _), (b, _)| a.cmp(b));
-        all
+        records(&self.path)
     }
 
     /// Takes a server's folder away.
@@ -217,6 +252,16 @@ mod tests {
         assert!(folder.user(0) >= 2_000_000_000 && folder.user(5) == folder.user(0) + 5);
         folder.remove();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_folder_that_is_too_long_for_its_socket_is_not_made() {
+        let base = std::env::temp_dir().join(format!("throng-host-long-{}", std::process::id()));
+        let path = base.join("x".repeat(100));
+        let refused = Folder::hold(&path).err().unwrap().to_string();
+        assert!(refused.contains("99 of them at most") && refused.contains("107"), "{refused}");
+        assert!(!base.exists());
+        assert_eq!(super::left(&base), 0);
     }
 
     #[test]

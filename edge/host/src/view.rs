@@ -146,9 +146,9 @@ impl Overview {
         let machine = &self.machine;
         let used = machine.memory_bytes.saturating_sub(machine.memory_available_bytes);
         format!(
-            "{} servers: {} ready, {} allocated, {} reserved, {} starting, {} stopped, {} failed; {players} \
+            "{}: {} ready, {} allocated, {} reserved, {} starting, {} stopped, {} failed; {players} \
              players; machine: {} CPUs {} busy, {} of {} memory in use",
-            self.servers.len(),
+            servers(self.servers.len()),
             count(State::Ready),
             count(State::Allocated),
             count(State::Reserved),
@@ -161,6 +161,27 @@ impl Overview {
             bytes(machine.memory_bytes),
         )
     }
+}
+
+/// So many servers.
+#[must_use]
+pub fn servers(count: usize) -> String {
+    if count == 1 { "1 server".to_owned() } else { format!("{count} servers") }
+}
+
+/// A text for a terminal: what would move its cursor or change its colours is written out. Lines and tabs stay.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' && c != '\t' {
+            // Those of Unicode are below U+00A0.
+            let _ = write!(out, "\\x{:02x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// A table of all servers.
@@ -179,7 +200,8 @@ pub fn table(overview: &Overview) -> String {
         "WHAT",
     ];
     let mut rows = vec![head.map(str::to_owned)];
-    rows.extend(overview.servers.iter().map(row));
+    let cell = |text: String| printable(&text).replace(['\n', '\t'], " ");
+    rows.extend(overview.servers.iter().map(|it| row(it).map(cell)));
     let mut widths = [0; 10];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -243,7 +265,7 @@ fn bytes(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Machine, Overview, Sdk, State, Status, table};
+    use super::{Machine, Overview, Sdk, State, Status, printable, servers, table};
 
     #[test]
     fn a_table_has_a_row_for_each() {
@@ -270,7 +292,7 @@ mod tests {
             state: State::Failed,
             address: None,
             players: None,
-            what: "exit code 3".to_owned(),
+            what: "\u{1b}[2J\nexit code 3".to_owned(),
             ..status.clone()
         };
         let machine = Machine { cpus: 2, cpu_percent: Some(10.0), ..Machine::default() };
@@ -282,7 +304,9 @@ mod tests {
             lines[1].starts_with("arena-1  ready   10.213.0.2:27960     8/16  2.5 %"),
             "{text}"
         );
-        assert!(lines[2].ends_with("exit code 3"), "{text}");
+        assert!(lines[2].ends_with("\\x1b[2J exit code 3"), "{text}");
+        assert_eq!(printable("a\tb\n\u{1b}\u{9b}\r\u{7f}ä"), "a\tb\n\\x1b\\x9b\\x0d\\x7fä");
+        assert_eq!((servers(1), servers(0)), ("1 server".to_owned(), "0 servers".to_owned()));
         let sdk = Sdk { refused: 3, waited: 40, ..Sdk::default() };
         let greedy = Status { sdk: Some(sdk), ..overview.servers[1].clone() };
         let text = table(&Overview { servers: vec![greedy], ..Overview::default() });

@@ -15,6 +15,8 @@ mod paths;
 mod ramp;
 #[cfg(target_os = "linux")]
 mod run;
+#[cfg(target_os = "linux")]
+mod screen;
 
 use clap::ArgMatches;
 

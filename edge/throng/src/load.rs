@@ -120,7 +120,7 @@ impl Interrupt {
 }
 
 /// Whether this process was started with SIGHUP ignored. Source: proc_pid_status(5), `SigIgn`.
-fn is_hangup_ignored() -> bool {
+pub fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

@@ -35,13 +35,15 @@ const REASONS: &[(&str, &str)] = &[
 pub(super) struct Table {
     pub(super) path: String,
     map: Map<String, Value>,
+    /// Keys that were looked for and are not there.
+    absent: Vec<String>,
 }
 
 impl Table {
     pub(super) fn new(path: String, value: Value) -> Result<Self, FleetError> {
         match value {
-            Value::Object(map) => Ok(Self { path, map }),
-            Value::Null => Ok(Self { path, map: Map::new() }),
+            Value::Object(map) => Ok(Self { path, map, absent: Vec::new() }),
+            Value::Null => Ok(Self { path, map: Map::new(), absent: Vec::new() }),
             Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
                 Err(FleetError::Form(format!("{path}: has to be a table")))
             }
@@ -57,7 +59,11 @@ impl Table {
     }
 
     pub(super) fn take(&mut self, key: &str) -> Option<Value> {
-        self.map.remove(key).filter(|it| !it.is_null())
+        let value = self.map.remove(key);
+        if value.is_none() {
+            self.absent.push(key.to_owned());
+        }
+        value.filter(|it| !it.is_null())
     }
 
     /// An empty one if there is none.
@@ -137,7 +143,9 @@ impl Table {
         for key in self.map.keys().filter(|key| !self.map[*key].is_null()) {
             let reason = REASONS.iter().find(|(name, _)| name == key);
             let why = reason.map_or("is not done here", |it| it.1);
-            notes.push(format!("{}: {why}", self.below(key)));
+            let absent = self.absent.iter().map(String::as_str);
+            let meant = wire::nearest::did_you_mean(key, absent.filter(|_| reason.is_none()));
+            notes.push(format!("{}: {why}{meant}", self.below(key)));
         }
     }
 }

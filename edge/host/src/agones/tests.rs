@@ -172,3 +172,11 @@ fn quantities_are_as_kubernetes_writes_them() {
         (Some(128_974_848), Some(1_000), None)
     );
 }
+
+#[test]
+fn a_key_that_is_nearly_one_is_asked_about() {
+    let fleet = read(&FLEET.replace("replicas: 2", "replica: 2"));
+    assert_eq!(fleet.server[0].count, Some(1));
+    let note = fleet.notes.iter().find(|it| it.contains("spec.replica")).unwrap();
+    assert!(note.contains("did you mean `replicas`?"), "{note}");
+}

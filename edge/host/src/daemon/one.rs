@@ -267,6 +267,11 @@ impl One {
         Some(format!("{}: {}{place}{what}", status.name, state.word()))
     }
 
+    /// Whether it runs.
+    pub(super) fn has_process(&self) -> bool {
+        self.alive.is_some()
+    }
+
     /// Whether nothing of it runs, and nothing will.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Stopped | Phase::Failed(None))
@@ -299,6 +304,7 @@ impl One {
         (self.alive, self.probe, self.info) = (None, None, None);
         (self.rates, self.used) = (Rates::default(), Used::default());
         self.limits_hit.clear();
+        self.what = before(std::mem::take(&mut self.what));
         (self.doors, self.has_said_ready) = (None, false);
         self.desk.begin(self.round, self.who());
     }
@@ -696,6 +702,13 @@ impl One {
 
 /// SIGXFSZ: it wrote beyond RLIMIT_FSIZE. Source: signal(7), setrlimit(2).
 const TOO_LARGE: i32 = 25;
+
+/// What happened in an earlier life, told in a new one.
+fn before(what: String) -> String {
+    if what.is_empty() || what.starts_with(BEFORE) { what } else { format!("{BEFORE}{what}") }
+}
+
+const BEFORE: &str = "before: ";
 
 /// How a process ended, in words. Source: signal(7).
 fn ending(status: ExitStatus) -> String {

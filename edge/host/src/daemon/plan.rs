@@ -74,9 +74,10 @@ impl Plan {
         }
     }
 
-    /// What it was started from, to be compared.
+    /// What it was started from, to be compared. How many there are besides it changes nothing of it.
     pub(super) fn description(&self) -> String {
-        format!("{:?} {:?} {:?}", self.server, self.port, self.address)
+        let server = Server { count: None, ..self.server.clone() };
+        format!("{server:?} {:?} {:?}", self.port, self.address)
     }
 
     fn fill(&self, text: &str) -> String {
@@ -151,6 +152,16 @@ mod tests {
 
     use super::plans;
     use crate::fleet::parse;
+
+    #[test]
+    fn a_description_is_of_one_server() {
+        let of = |more: &str| {
+            let text = format!("[[server]]\nname = 'a'\ncommand = ['x', '{{port}}']\n{more}\n");
+            plans(&parse(&text).unwrap())[0].description()
+        };
+        assert_eq!(of("count = 2\nport = 7"), of("count = 3\nport = 7"));
+        assert_ne!(of("count = 2\nport = 7"), of("count = 2\nport = 8"));
+    }
 
     #[test]
     fn what_a_server_is_told_is_filled_in() {

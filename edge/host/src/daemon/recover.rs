@@ -22,7 +22,9 @@ impl Found {
         if self.adopted == 0 && self.ended.is_empty() && self.links == 0 {
             return None;
         }
-        let mut parts = vec![format!("an earlier daemon left: {} servers go on", self.adopted)];
+        let verb = if self.adopted == 1 { "goes" } else { "go" };
+        let adopted = crate::view::servers(self.adopted);
+        let mut parts = vec![format!("an earlier daemon left: {adopted} {verb} on")];
         if !self.ended.is_empty() {
             parts.push(format!("ended and removed: {}", self.ended.join(", ")));
         }

@@ -63,7 +63,23 @@ fn mistakes_say_where_what_and_how() {
         ("cpu = { cores = '1-0' }", &["line 4", "is not a set of processors"]),
         ("cpu = { quota = 20 }", &["no key `quota` here, but cores, weight, realtime"]),
         ("writable = ['x']\nwall = 'files'", &["`writable`: folders as absolute paths"]),
-        ("stop_grace = 5", &["line 4: `stop_grace = 5`"]),
+        ("stop_grace = 5", &["line 4: `stop_grace = 5`", "write stop_grace = \"5s\""]),
+        ("ready = { timeout = 5 }", &["line 4", "write timeout = \"5s\""]),
+        ("port = '9'", &["line 4", "write port = 9, without quotes"]),
+        ("[host]\napi = '9400'", &["line 5", "write api = \"127.0.0.1:9400\""]),
+        ("[host]\napi = 9400", &["line 5", "write api = \"127.0.0.1:9400\""]),
+        ("[[server]]\nname = 'b'\ncommand = 'sleep 5'", &["write command = [\"sleep\", \"5\"]"]),
+        ("[[server]]\nname = 'b'\ncommand = ['x', '{prot}']", &["`command`", "mean {port}?"]),
+        ("env = { AT = '{adress}:1' }", &["`env`: there is no {adress}", "mean {address}?"]),
+        (
+            "port = 7001\n[[server]]\nname = 'b'\ncommand = ['x', '{port}']\nport = 7000\ncount = 2",
+            &["server `b`: `port`: `b-2` and `a` would both have 7001"],
+        ),
+        (
+            "port = 7000\ncount = 2\nready = { sdk = true }\n\
+             agones = { ports = [{ name = 'a', port = 7000 }, { name = 'b', port = 7001 }] }",
+            &["`port`: `a-2` and `a-1` would both have 7001"],
+        ),
         ("stop_grace = '5'", &["line 4", "`5` is not a length of time"]),
         ("[host]\nsubnet = '10.0.0.1/24'", &["line 5", "is not a network"]),
         ("[host]\napi = '0.0.0.0:1'", &["[host]: `api`", "no TLS"]),
@@ -93,6 +109,12 @@ fn mistakes_say_where_what_and_how() {
     let fleet = one("count = 6\nwall = 'network'").unwrap();
     let error = fleet.over("10.0.0.0/29".parse().unwrap()).unwrap_err().to_string();
     assert!(error.contains("10.0.0.0/29 has 5 addresses"), "{error}");
+    let error = parse("[server]\nname = 'a'\n").unwrap_err().to_string();
+    assert!(error.contains("line 1") && error.contains("write [[server]]"), "{error}");
+    // A network of one's own has all ports; other words in braces are the program's.
+    let apart =
+        "port = 7\n[[server]]\nname = 'b'\ncommand = ['x', '{map}']\nport = 7\nwall = 'network'";
+    assert!(one(apart).is_ok());
     let error = parse("").unwrap_err().to_string();
     assert!(error.contains("[[server]]"), "{error}");
     assert!(parse("[[server]\n").unwrap_err().to_string().contains("line 1"));

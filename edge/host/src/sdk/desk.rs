@@ -132,6 +132,8 @@ struct Inner {
     failures: u32,
     /// It has called something.
     is_used: bool,
+    /// Something was written down for it by who gave it away.
+    is_told_of: bool,
     troubles: Troubles,
 }
 
@@ -216,6 +218,7 @@ impl Desk {
         wire::date::write_rfc3339(&mut text, unix_s, 0);
         let text = String::from_utf8_lossy(&text).into_owned();
         inner.paper.annotations.insert("agones.dev/last-allocated".to_owned(), text);
+        inner.is_told_of |= !metadata.labels.is_empty() || !metadata.annotations.is_empty();
         inner.paper.labels.extend(metadata.labels.clone());
         inner.paper.annotations.extend(metadata.annotations.clone());
         inner.wanted = None;
@@ -241,10 +244,10 @@ impl Desk {
         })
     }
 
-    /// What the next daemon has to know; nothing if it never spoke.
+    /// What the next daemon has to know; nothing if it never spoke, nor anybody of it.
     pub(crate) fn paper(&self) -> Option<Paper> {
         let inner = self.inner();
-        inner.is_used.then(|| inner.paper.clone())
+        (inner.is_used || inner.is_told_of).then(|| inner.paper.clone())
     }
 
     /// A number that changes with what is written down.
@@ -258,10 +261,11 @@ impl Desk {
         inner.paper.players().filter(|_| inner.is_used)
     }
 
-    /// What is shown of it; nothing if it never spoke, and asked for no more than it may either.
+    /// What is shown of it; nothing if it never spoke, nor anybody of it, and it asked for no
+    /// more than it may.
     pub(crate) fn view(&self) -> Option<view::Sdk> {
         let inner = self.inner();
-        let is_shown = inner.is_used || inner.troubles != Troubles::default();
+        let is_shown = inner.is_used || inner.is_told_of || inner.troubles != Troubles::default();
         is_shown.then(|| inner.paper.view(inner.word.text(), inner.troubles))
     }
 

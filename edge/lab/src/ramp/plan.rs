@@ -79,7 +79,7 @@ pub struct Plan {
 pub enum PlanError {
     /// The gate.
     #[error("--gate: {0}")]
-    Gate(#[from] BadGate),
+    Gate(BadGate),
     /// A number.
     #[error("--{flag}: {what}")]
     Wrong {
@@ -88,6 +88,13 @@ pub enum PlanError {
         /// What is wrong, and what to write.
         what: String,
     },
+}
+
+// Not a source: who prints those as well would say it twice.
+impl From<BadGate> for PlanError {
+    fn from(error: BadGate) -> Self {
+        Self::Gate(error)
+    }
 }
 
 impl Plan {

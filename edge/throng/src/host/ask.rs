@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::ArgMatches;
 use host::api::{AskError, ask};
-use host::view::{Overview, Status, table};
+use host::view::{Overview, Status, printable, table};
 
 use super::run::folder;
+use super::screen::{self, Keys};
+use crate::load::Interrupt;
+use crate::{EXIT_WRONG, complain};
 
 /// How often the live screen is drawn.
 const PICTURE: Duration = Duration::from_secs(1);
@@ -28,9 +31,21 @@ pub(super) fn run(name: &str, matches: &ArgMatches) -> anyhow::Result<u8> {
         "logs" => {
             let lines = matches.get_one::<usize>("lines").copied().unwrap_or_default();
             let target = format!("/v1/servers/{}/logs?lines={lines}", path_of(word())?);
-            print(&ask(&folder, "GET", &target, b"")?)?;
+            let text = ask(&folder, "GET", &target, b"")?;
+            // A server may print what would write over the terminal's other lines.
+            if std::io::stdout().is_terminal() {
+                print(printable(&String::from_utf8_lossy(&text)).as_bytes())?;
+            } else {
+                print(&text)?;
+            }
         }
         "stop" if matches.get_flag("all") => stop_all(&folder)?,
+        "stop" if word().is_none() => {
+            complain(
+                &"name a server, or a table of the file; --all stops all of them, and the daemon",
+            );
+            return Ok(EXIT_WRONG);
+        }
         "stop" => stop(&folder, path_of(word())?)?,
         "start" => {
             let target = format!("/v1/servers/{}/start", path_of(word())?);
@@ -71,24 +86,33 @@ fn ps(folder: &Path, is_json: bool) -> anyhow::Result<()> {
 }
 
 fn top(folder: &Path, is_once: bool) -> anyhow::Result<()> {
-    let is_live = !is_once && std::io::stdout().is_terminal();
     overview(folder)?;
-    loop {
+    if is_once || !std::io::stdout().is_terminal() {
         std::thread::sleep(PICTURE);
-        let mut overview = overview(folder)?;
-        let cpu = |it: &Status| it.cpu_percent.unwrap_or(0.0);
-        overview.servers.sort_by(|a, b| cpu(b).total_cmp(&cpu(a)));
-        let total = overview.total();
-        if !is_live {
-            print(format!("{total}\n{}", table(&overview)).as_bytes())?;
-            return Ok(());
-        }
-        let rows = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(24, |it| it.ws_row);
-        let text = table(&overview);
-        let shown: Vec<&str> = text.lines().take(usize::from(rows.max(5)) - 2).collect();
-        // To the first place, and what is below the last line away. Source: ECMA-48, CUP and ED.
-        print(format!("\x1b[H\x1b[2J{total}\n{}\n", shown.join("\n")).as_bytes())?;
+        let (total, table) = picture(folder)?;
+        return print(format!("{total}\n{table}").as_bytes());
     }
+    // So that the terminal is as it was, however it ends.
+    let interrupt = Interrupt::catch()?;
+    let keys = Keys::take();
+    while !keys.quits_within(PICTURE) && interrupt.signal().is_none() {
+        let (total, table) = picture(folder)?;
+        let size = rustix::termios::tcgetwinsize(std::io::stdout());
+        let (rows, columns) = size.map_or((24, 80), |it| (it.ws_row, it.ws_col));
+        let head = format!("{} {total}", keys.hint());
+        let text = screen::fit(&format!("{head}\n{table}"), rows, columns);
+        // To the first place, and what is below the last line away. Source: ECMA-48, CUP and ED.
+        print(format!("\x1b[H\x1b[2J{text}").as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The totals, and the table with the busiest first.
+fn picture(folder: &Path) -> anyhow::Result<(String, String)> {
+    let mut overview = overview(folder)?;
+    let cpu = |it: &Status| it.cpu_percent.unwrap_or(0.0);
+    overview.servers.sort_by(|a, b| cpu(b).total_cmp(&cpu(a)));
+    Ok((overview.total(), table(&overview)))
 }
 
 /// Stops and waits until it has ended.
@@ -110,7 +134,7 @@ fn stop(folder: &Path, name: &str) -> anyhow::Result<()> {
 fn stop_all(folder: &Path) -> anyhow::Result<()> {
     match ask(folder, "POST", "/v1/stop", b"") {
         Ok(_) => {}
-        Err(AskError::Absent(_)) => {
+        Err(AskError::Absent(..)) => {
             let found = host::clean(folder)?;
             let found = found.as_deref().unwrap_or("nothing was left of an earlier one");
             return print(format!("no daemon runs; {found}\n").as_bytes());

@@ -31,7 +31,7 @@ Examples:
   throng host allocate arena      one that is ready, for a match
   throng host stop arena-1
   throng host stop --all          all of them, and the daemon
-  throng host ramp fleet.toml     how many of them does this machine carry?
+  throng host ramp game.toml      how many of them does this machine carry?
   throng host paths               what does a network of its own cost a server?
 
 Without root, --folder names a folder of your own. The guide is docs/host.md."#;
@@ -39,20 +39,35 @@ Without root, --folder names a folder of your own. The guide is docs/host.md."#;
 const RUN: &str = "\
 The daemon stays in the foreground. SIGINT and SIGTERM take everything down: processes, groups,
 mounts, networks. With --keep they leave the servers running, and the next `throng host run` goes on
-with them, as it does after a kill -9. What an earlier daemon left and the file does not name is
+with them, as it does after a kill -9. SIGHUP, of a terminal that goes away, always leaves them. What an earlier daemon left and the file does not name is
 ended and removed, and nothing else.
 
 Exit codes: 0 taken down. 1: could not do it. 2: the file is wrong.";
 
-/// The subcommand.
-pub fn command() -> Command {
-    let folder = Arg::new("folder")
+/// The flag of everything that has to do with a daemon.
+pub(super) fn folder(usual: &'static str) -> Arg {
+    Arg::new("folder")
         .long("folder")
         .value_name("DIR")
-        .default_value(host::FOLDER)
+        .default_value(usual)
         .value_parser(value_parser!(PathBuf))
-        .global(true)
-        .help("The daemon's folder: socket, records and logs; a daemon for each");
+        .help("The daemon's folder: socket, records and logs; a daemon for each")
+}
+
+/// The subcommand.
+pub fn command() -> Command {
+    Command::new("host")
+        .about("Run dedicated game servers, many on one machine, each in its own walls (Linux)")
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(run())
+        .subcommands(asking())
+        .subcommands(measuring())
+}
+
+/// What asks a daemon, or looks at what one has left.
+fn asking() -> Vec<Command> {
     let flag = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
@@ -61,57 +76,40 @@ pub fn command() -> Command {
         Arg::new(name).long(name).value_name("KEY=VALUE").action(ArgAction::Append).help(help)
     };
     let json = || flag("json", "As JSON, what the HTTP API gives");
-    Command::new("host")
-        .about("Run dedicated game servers, many on one machine, each in its own walls (Linux)")
-        .after_help(EXAMPLES)
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .arg(folder)
-        .subcommand(run())
-        .subcommand(Command::new("ps").about("Every server, and what happened to it").arg(json()))
-        .subcommand(
-            Command::new("top")
-                .about("The same as a live screen, the busiest first")
-                .arg(flag("once", "One picture over a second, and an end")),
-        )
-        .subcommand(
-            Command::new("logs")
-                .about("The last lines that a server has printed")
-                .arg(name("The server").required(true))
-                .arg(
-                    Arg::new("lines")
-                        .long("lines")
-                        .short('n')
-                        .value_name("N")
-                        .default_value("100")
-                        .value_parser(value_parser!(usize))
-                        .help("How many"),
-                ),
-        )
-        .subcommand(
-            Command::new("stop")
-                .about("Stop a server, or all of a table, or everything")
-                .arg(name("The server, or its table in the file").required_unless_present("all"))
-                .arg(flag("all", "All of them, and the daemon").conflicts_with("name")),
-        )
-        .subcommand(
-            Command::new("start")
-                .about("Start again what was stopped or has failed")
-                .arg(name("The server, or its table in the file").required(true)),
-        )
-        .subcommand(
-            Command::new("allocate")
-                .about("Give away a server that is ready; waits while one is being started")
-                .arg(name("The server, or its table in the file; else any"))
-                .arg(pairs("label", "A label that it is told by the SDK; may be repeated"))
-                .arg(pairs("annotation", "An annotation, likewise"))
-                .arg(json()),
-        )
-        .subcommand(
-            Command::new("clean")
-                .about("Remove what a daemon left that was killed, its servers included"),
-        )
-        .subcommands(measuring())
+    let all = [
+        Command::new("ps").about("Every server, and what happened to it").arg(json()),
+        Command::new("top")
+            .about("The same as a live screen, the busiest first; q ends it")
+            .arg(flag("once", "One picture over a second, and an end")),
+        Command::new("logs")
+            .about("The last lines that a server has printed")
+            .arg(name("The server").required(true))
+            .arg(
+                Arg::new("lines")
+                    .long("lines")
+                    .short('n')
+                    .value_name("N")
+                    .default_value("100")
+                    .value_parser(value_parser!(usize))
+                    .help("How many"),
+            ),
+        Command::new("stop")
+            .about("Stop a server, or all of a table, or everything")
+            .arg(name("The server, or its table in the file"))
+            .arg(flag("all", "All of them, and the daemon").conflicts_with("name")),
+        Command::new("start")
+            .about("Start again what was stopped or has failed")
+            .arg(name("The server, or its table in the file").required(true)),
+        Command::new("allocate")
+            .about("Give away a server that is ready; waits while one is being started")
+            .arg(name("The server, or its table in the file; else any"))
+            .arg(pairs("label", "A label that it is told by the SDK; may be repeated"))
+            .arg(pairs("annotation", "An annotation, likewise"))
+            .arg(json()),
+        Command::new("clean")
+            .about("Remove what a daemon left that was killed, its servers included"),
+    ];
+    all.into_iter().map(|it| it.arg(folder(host::FOLDER))).collect()
 }
 
 /// What measures is Linux's as a whole; elsewhere nothing else of it is there.
@@ -147,6 +145,7 @@ fn run() -> Command {
                 .help("The servers; or .yaml, a GameServer or Fleet of Agones"),
         )
         .arg(subnet())
+        .arg(folder(host::FOLDER))
         .arg(
             Arg::new("keep")
                 .long("keep")

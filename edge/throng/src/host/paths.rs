@@ -71,6 +71,11 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     let checked = |matches: &ArgMatches, interrupt: &Interrupt| {
         let plan = plan(matches, interrupt)?;
         plan.check()?;
+        let is_root = rustix::process::geteuid().is_root();
+        anyhow::ensure!(
+            is_root || plan.paths == [Path::Loopback],
+            "takes root, as it makes networks: without it there is --path loopback"
+        );
         Ok(plan)
     };
     side_by_side::run(matches, checked, |plan: &Plan, tell| Ok(lab::paths::run(plan, tell)?))

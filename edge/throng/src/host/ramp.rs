@@ -7,7 +7,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Command, value_parser};
 use host::ramp::Chosen;
 use host::{Daemon, Options};
@@ -45,9 +44,9 @@ A limit may be counted from what one server alone has: 'lateness_p99 <= alone + 
 Those of 10 % and 25 % of a tick, by themselves and above it, are told in any case.
 
 Examples:
-  throng host ramp fleet.toml --gate 'lateness_p99 <= 10%' --out DIR
-  throng host ramp fleet.toml --cores 0 --realtime --price 0.10 --out DIR
-  throng host ramp quake.toml --bots 8 --tick 50ms --gate 'status_p99 <= 10%' --out DIR
+  throng host ramp scenarios/host/game.toml --gate 'lateness_p99 <= 10%' --out DIR
+  throng host ramp scenarios/host/game.toml --cores 0 --realtime --price 0.10 --out DIR
+  throng host ramp scenarios/host/openarena.toml --bots 8 --tick 50ms --gate 'status_p99 <= 10%' --out DIR
 
 Exit codes: 0 done. 1: it ended early, or the gate does not hold of one server. 2: asked for
 wrongly. 128 + n: ended by signal n; what was measured until then is kept.";
@@ -72,6 +71,7 @@ pub(super) fn command() -> Command {
         )
         .arg(value("server", "NAME", "Which table of the file, if it has several; the others run beside"))
         .arg(super::flags::subnet())
+        .arg(super::flags::folder(FOLDER))
         .arg(number("most", "N", "Servers, at most [256]"))
         .arg(
             value("steps", "N[,…]", "Measure these numbers of servers, all of them")
@@ -137,9 +137,7 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
     // What cannot be written is found out before the run, not after it.
     let out: Option<&PathBuf> = matches.get_one("out");
     let _claim = out.map(|it| Claim::folder(it)).transpose()?;
-    let is_named = matches.value_source("folder") != Some(ValueSource::DefaultValue);
-    let own = if is_named { folder(matches) } else { PathBuf::from(FOLDER) };
-    let (result, intervals) = measure(&plan, chosen, own)?;
+    let (result, intervals) = measure(&plan, chosen, folder(matches))?;
     if let Some(out) = out {
         write(out, &result, &intervals)?;
     }

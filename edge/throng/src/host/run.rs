@@ -6,15 +6,19 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::ArgMatches;
 use host::fleet::{Fleet, FleetError, Subnet, Wall};
+use host::view::{printable, servers};
 use host::{Daemon, Options};
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::Signals;
 
 use super::CHILD;
+use crate::load::is_hangup_ignored;
 use crate::signals::StopSignals;
 use crate::{EXIT_WRONG, complain};
 
 /// A line for who looks at the terminal; the servers do not depend on it.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
+    let _ = writeln!(std::io::stdout().lock(), "{}", printable(line));
 }
 
 /// The daemon's folder.
@@ -56,12 +60,22 @@ pub(super) fn run(matches: &ArgMatches) -> anyhow::Result<u8> {
         say("of this file is not done here, or not as in Kubernetes:");
         notes.iter().for_each(|it| say(&format!("  {it}")));
     }
-    say(&format!("{} servers; control socket in {}", daemon.count(), daemon.folder().display()));
+    let count = servers(daemon.count());
+    say(&format!("{count}; control socket in {}", daemon.folder().display()));
     if let Some(api) = daemon.api() {
         let token = daemon.folder().join("token");
         say(&format!("HTTP API on http://{api}/v1/servers, token in {}", token.display()));
     }
     let stopper = daemon.stopper();
+    // A terminal that goes away is nobody's wish to end servers; `nohup` has its reasons.
+    if !is_hangup_ignored() {
+        let (mut hangups, stopper) = (Signals::new([SIGHUP])?, stopper.clone());
+        std::thread::Builder::new().name("hangup".to_owned()).spawn(move || {
+            if hangups.forever().next().is_some() {
+                stopper.leave();
+            }
+        })?;
+    }
     std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
         if signals.wait().is_ok() {
             stopper.stop();

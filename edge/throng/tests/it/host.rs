@@ -325,7 +325,7 @@ fn a_daemon_that_keeps_its_servers_leaves_them_to_the_next() {
     let pid = fleet.status("a")["pid"].clone();
     fleet.signal(Signal::TERM);
     fleet.again(&[]);
-    fleet.line_with("1 servers go on");
+    fleet.line_with("1 server goes on");
     assert_eq!(fleet.status("a")["pid"], pid);
     // What a killed daemon leaves is removed by who says that he wants nothing of it.
     fleet.signal(Signal::KILL);

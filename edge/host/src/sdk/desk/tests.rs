@@ -202,3 +202,19 @@ fn a_start_begins_anew_and_a_daemon_goes_on() {
     desk.set_word(Word::Ready);
     assert_eq!(desk.view().unwrap().state, "Ready");
 }
+
+#[test]
+fn what_is_told_of_a_server_that_never_called_is_kept_and_shown() {
+    let (desk, _events) = desk();
+    desk.allocated(1_700_000_000, &Metadata::default());
+    assert!(desk.view().is_none() && desk.paper().is_none());
+    let metadata = Metadata {
+        labels: [("map".to_owned(), "dm1".to_owned())].into(),
+        annotations: std::collections::BTreeMap::new(),
+    };
+    desk.allocated(1_700_000_000, &metadata);
+    assert_eq!(desk.view().unwrap().labels["map"], "dm1");
+    assert_eq!(desk.paper().unwrap().labels["map"], "dm1");
+    // Players are what a server says itself.
+    assert_eq!(desk.players(), None);
+}

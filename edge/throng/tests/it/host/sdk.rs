@@ -223,7 +223,7 @@ fn what_was_said_by_the_sdk_outlives_the_daemon() {
         fleet.signal(Signal::KILL);
         let _ = fleet.child.wait();
         fleet.again(&[]);
-        fleet.line_with("1 servers go on");
+        fleet.line_with("1 server goes on");
         let status = fleet.status("a");
         assert_eq!(
             (&status["state"], &status["sdk"]["state"]),

@@ -59,7 +59,7 @@ fn without_root_nothing_of_an_adopted_server_outlives_it() {
     are(number, 4);
     fleet.signal(Signal::KILL);
     fleet.again(&[]);
-    fleet.line_with("1 servers go on");
+    fleet.line_with("1 server goes on");
     are(number, 4);
     assert_eq!(fleet.ask(&["stop", "a"]).code, Some(0));
     fleet.when("a", |it| it["state"] == "stopped" && it["pid"] == Value::Null);
