@@ -26,8 +26,8 @@ const FIRST_USER: u32 = 2_000_000_000;
 const TAGS: u32 = 100_000;
 const USERS: u32 = 1_024;
 /// Bytes of a folder's path: with its socket's name behind it as many as a socket may have. Source: unix(7).
-const FOLDER_BYTES_MAX: usize = SOCKET_BYTES_MAX - "/control".len();
-const SOCKET_BYTES_MAX: usize = 107;
+const FOLDER_BYTES_MAX: usize = SOCKET_PATH_BYTES - "/control".len();
+const SOCKET_PATH_BYTES: usize = 107;
 
 /// What is kept of a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ pub(crate) enum FolderError {
     NotOurs(PathBuf),
     #[error(
         "{0}: a daemon's folder has letters, digits and /._- in its path, and {FOLDER_BYTES_MAX} of them at \
-         most, as that of its socket in it may have {SOCKET_BYTES_MAX}: name a shorter one with --folder"
+         most, as that of its socket in it may have {SOCKET_PATH_BYTES}: name a shorter one with --folder"
     )]
     Path(PathBuf),
     #[error(

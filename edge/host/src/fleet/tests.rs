@@ -109,13 +109,17 @@ fn mistakes_say_where_what_and_how() {
     let fleet = one("count = 6\nwall = 'network'").unwrap();
     let error = fleet.over("10.0.0.0/29".parse().unwrap()).unwrap_err().to_string();
     assert!(error.contains("10.0.0.0/29 has 5 addresses"), "{error}");
+    let error = parse("").unwrap_err().to_string();
+    assert!(error.contains("[[server]]"), "{error}");
+    assert!(parse("[[server]\n").unwrap_err().to_string().contains("line 1"));
+}
+
+#[test]
+fn a_table_of_one_and_ports_of_ones_own() {
     let error = parse("[server]\nname = 'a'\n").unwrap_err().to_string();
     assert!(error.contains("line 1") && error.contains("write [[server]]"), "{error}");
     // A network of one's own has all ports; other words in braces are the program's.
     let apart =
         "port = 7\n[[server]]\nname = 'b'\ncommand = ['x', '{map}']\nport = 7\nwall = 'network'";
     assert!(one(apart).is_ok());
-    let error = parse("").unwrap_err().to_string();
-    assert!(error.contains("[[server]]"), "{error}");
-    assert!(parse("[[server]\n").unwrap_err().to_string().contains("line 1"));
 }

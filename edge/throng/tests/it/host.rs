@@ -339,6 +339,34 @@ fn a_daemon_that_keeps_its_servers_leaves_them_to_the_next() {
 }
 
 #[test]
+fn a_terminal_that_goes_away_leaves_the_servers_running() {
+    if !is_root() {
+        return;
+    }
+    let text = "[[server]]\nname = 'a'\ncommand = ['sleep', '1000']\nwall = 'cgroup'\ncount = 1\n";
+    let mut fleet = Fleet::run("hangup", text);
+    fleet.line_with("a-1: ready");
+    // It never calls the SDK; what is written down for it is kept all the same.
+    assert_eq!(fleet.ask(&["allocate", "a", "--label", "map=dm1"]).code, Some(0));
+    let pid = fleet.status("a-1")["pid"].clone();
+    fleet.signal(Signal::HUP);
+    let line = fleet.line_with("runs on");
+    assert!(line.starts_with("1 server runs on: `throng host run --folder "), "{line}");
+    assert!(fleet.child.wait().unwrap().success());
+    let ran = fleet.ask(&["ps"]);
+    assert!(ran.err.contains("but 1 server of an earlier one still runs"), "{}", ran.err);
+    // One more of them changes nothing of the first.
+    std::fs::write(&fleet.file, text.replace("count = 1", "count = 2")).unwrap();
+    fleet.again(&[]);
+    fleet.line_with("1 server goes on");
+    fleet.line_with("a-2: ready");
+    let status = fleet.status("a-1");
+    assert_eq!((&status["pid"], &status["sdk"]["labels"]["map"]), (&pid, &"dm1".into()));
+    assert_eq!(status["what"], "adopted from an earlier daemon", "{status}");
+    fleet.ends();
+}
+
+#[test]
 fn stop_all_ends_the_daemon() {
     if !is_root() {
         return;
@@ -400,6 +428,36 @@ fn mistakes_end_with_their_cure() {
         "{}",
         ran.err
     );
+    for (text, part) in [
+        (
+            "command = ['/tmp/x']\nwall = 'network'",
+            "/tmp is the server's own there: put it in /opt",
+        ),
+        ("command = ['x']\ncpu = { cores = '1000' }", "this machine has no processor 1000"),
+    ] {
+        let text = format!("[[server]]\nname = 'a'\n{text}\n");
+        let file = crate::Config::new("here.toml", &text);
+        let ran = throng(&["host", "run", file.path(), "--folder", folder]);
+        assert!(ran.code == Some(2) && ran.err.contains(part), "{}", ran.err);
+    }
+    let file =
+        crate::Config::new("well.toml", "[[server]]\nname = 'a'\ncommand = ['sleep', '9']\n");
+    let long = format!("{folder}-{}", "x".repeat(100));
+    let ran = throng(&["host", "run", file.path(), "--folder", &long]);
+    assert!(ran.code == Some(1) && ran.err.contains("may have 107"), "{}", ran.err);
+    assert!(!Path::new(&long).exists());
+    let ran = throng(&["host", "stop", "--folder", folder]);
+    assert!(ran.code == Some(2) && ran.err.contains("--all stops all"), "{}", ran.err);
+    let text = "[[server]]\nname = 'a'\ncommand = ['x']\nport = 9\nwall = 'network'\n\
+        ready = { query = 'quake3' }\n";
+    let file = crate::Config::new("ramp.toml", text);
+    let ran = throng(&["host", "ramp", file.path(), "--gate", "lateness_p99 <= 10%"]);
+    let times = ran.err.matches("is not seen of").count();
+    assert_eq!((ran.code, times), (Some(2), 1), "{}", ran.err);
+    assert!(throng(&["host", "ramp", "--help"]).out.contains("[default: /run/throng-ramp]"));
+    for without in ["game", "paths"] {
+        assert!(!throng(&["host", without, "--help"]).out.contains("--folder"));
+    }
     let help = throng(&["host", "--help"]).out;
     assert!(help.contains("wall = \"network\"") && help.contains("throng host stop --all"));
 }

@@ -208,10 +208,8 @@ fn what_is_told_of_a_server_that_never_called_is_kept_and_shown() {
     let (desk, _events) = desk();
     desk.allocated(1_700_000_000, &Metadata::default());
     assert!(desk.view().is_none() && desk.paper().is_none());
-    let metadata = Metadata {
-        labels: [("map".to_owned(), "dm1".to_owned())].into(),
-        annotations: std::collections::BTreeMap::new(),
-    };
+    let metadata =
+        Metadata { labels: [("map".to_owned(), "dm1".to_owned())].into(), ..Metadata::default() };
     desk.allocated(1_700_000_000, &metadata);
     assert_eq!(desk.view().unwrap().labels["map"], "dm1");
     assert_eq!(desk.paper().unwrap().labels["map"], "dm1");
