@@ -5,14 +5,18 @@
 //! proc_pid_status(5), the kernel's Documentation/scheduler/sched-stats.rst, proc_pid_net(5).
 
 use std::fs;
+use std::io::Read as _;
 use std::time::Duration;
 
 /// SIGTERM's bit in the masks of `/proc/PID/status`.
 const TERM_BIT: u64 = 1 << 14;
 /// State of a TCP socket that listens. Source: the kernel's include/net/tcp_states.h.
 const LISTENING: &str = "0A";
-/// Processes that are looked at for their user, at most.
-const PROCESSES_MAX: usize = 100_000;
+/// Processes that are looked at, at most: all that there can be. Source: proc_sys_kernel(5), `pid_max`.
+const PROCESSES_MAX: usize = 4 << 20;
+/// Bytes of a process's variables that are read. The process says itself where they are and how many
+/// (prctl(2), `PR_SET_MM_MAP`); what exec(2) takes is a fraction of it.
+const VARIABLES_BYTES_MAX: u64 = 4 << 20;
 
 /// One process for good: numbers are given again, moments of a start are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -144,10 +148,12 @@ pub(crate) fn of_session(first: Identity) -> Vec<u32> {
 pub(crate) fn with_variable(name: &str, value: &str) -> Vec<u32> {
     let wanted = format!("{name}={value}");
     let is_of = |pid: &u32| {
-        let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut variables = Vec::new();
+        // Who has ended has none, or half of them: it is nobody who must be found.
+        let _ = fs::File::open(format!("/proc/{pid}/environ"))
+            .and_then(|file| file.take(VARIABLES_BYTES_MAX).read_to_end(&mut variables));
         variables.split(|byte| *byte == 0).any(|it| it == wanted.as_bytes())
     };
-    // Who has ended has no variables any more.
     all().filter(is_of).collect()
 }
 

@@ -623,8 +623,11 @@ impl One {
         let disk = disk.strip_prefix("/").unwrap_or(disk);
         let path = format!("/proc/{}/root", alive.identity.pid);
         // Bytes, or names.
-        rustix::fs::statvfs(std::path::Path::new(&path).join(disk))
-            .map_or(was_full, |it| was_full || it.f_bavail == 0 || it.f_favail == 0)
+        rustix::fs::statvfs(std::path::Path::new(&path).join(disk)).map_or(was_full, |it| {
+            // Some file systems count no names.
+            let has_no_names = it.f_files > 0 && it.f_favail == 0;
+            was_full || it.f_bavail == 0 || has_no_names
+        })
     }
 
     /// Takes its numbers.

@@ -69,8 +69,8 @@ pub(super) fn recover(
     for (name, record) in records {
         let is_root = rustix::process::geteuid().is_root();
         let user = record.as_ref().filter(|_| is_root).map(|it| folder.user(it.slot));
-        // Also of one whose first process has ended meanwhile.
-        let first = record.as_ref().filter(|it| it.boot == boot).and_then(|it| it.identity);
+        // Of one that has ended meanwhile the number may be somebody else's session by now.
+        let first = record.as_ref().filter(|it| goes_on(it, &boot)).and_then(|it| it.identity);
         Left { name: &name, folder: &folder.server(&name), groups, user, first }.sweep();
         folder.forget(&name);
         found.ended.push(name);

@@ -203,7 +203,11 @@ impl Order {
                 return Err(error.to_string());
             }
         };
-        self.copy_output().map_err(said("its output"))?;
+        if let Err(error) = self.copy_output() {
+            self.sweep(Some(identity));
+            let _ = child.wait();
+            return Err(said("its output")(error));
+        }
         Ok(Begun { child, identity, namespace, open, doors })
     }
 

@@ -16,7 +16,7 @@ use crate::fleet::Subnet;
 const TAKEN_MAX: usize = 100_000;
 /// Subnets that are tried in each of the private ranges.
 const TRIES_MAX: u32 = 4_096;
-/// Routes of fewer bits stand for the way to everywhere, in one piece or in two.
+/// Routes and addresses of fewer bits stand for the way to everywhere, in one piece or in two.
 const BITS_LEAST: u8 = 8;
 /// A route that refuses. Source: route(8), flag `!`; the kernel's include/uapi/linux/route.h, `RTF_REJECT`.
 const REJECTS: u32 = 0x200;
@@ -68,7 +68,7 @@ fn addresses(line: &str) -> Vec<Taken> {
     let read = |word: &&str| {
         let (first, bits) = word.split_once('/').unwrap_or((word, "32"));
         let subnet = Subnet { first: first.parse().ok()?, bits: bits.parse().ok()? };
-        (subnet.bits <= 32).then(|| Taken {
+        (BITS_LEAST..=32).contains(&subnet.bits).then(|| Taken {
             interface: (*interface).to_owned(),
             subnet,
             is_route: false,
@@ -138,9 +138,13 @@ mod tests {
             read("7: tun0    inet 10.8.0.2 peer 10.8.0.1/32 scope global tun0"),
             "interface tun0 has the address 10.8.0.2/32; interface tun0 has the address 10.8.0.1/32"
         );
-        for line in
-            ["", "2: eth0    inet6 fe80::1/64", "2: eth0 inet x/24", "2: eth0 inet 1.2.3.4/99"]
-        {
+        for line in [
+            "",
+            "2: eth0    inet6 fe80::1/64",
+            "2: eth0 inet x/24",
+            "2: eth0 inet 1.2.3.4/99",
+            "2: eth0 inet 1.2.3.4/0",
+        ] {
             assert_eq!(read(line), "", "{line}");
         }
         // As a machine of either order of bytes writes it.

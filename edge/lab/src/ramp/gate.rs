@@ -233,7 +233,8 @@ impl Gate {
         Self(vec![Condition { metric, is_or_equal: true, limit: Limit::Part(0.10), above }])
     }
 
-    /// The same gate, which knows what one server alone has: the median of the controls among these steps.
+    /// The same gate, which knows what one server alone has: the median of the controls among these steps, those
+    /// around a step that was discarded too.
     pub(crate) fn beside(&self, steps: &[Step]) -> Self {
         let mut gate = self.clone();
         for it in &mut gate.0 {
@@ -267,9 +268,9 @@ impl Gate {
         }
     }
 
-    /// What one server alone has, if that is what its first limit is counted from and is known.
+    /// What one server alone has, if that is what its first limit of a time is counted from and is known.
     pub(crate) fn alone(&self) -> Option<f64> {
-        match self.0.first()?.above {
+        match self.0.iter().find(|it| it.metric.is_time())?.above {
             Above::Nothing => None,
             Above::Alone(value) => value,
         }
