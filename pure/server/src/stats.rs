@@ -107,9 +107,6 @@ counters! {
         counter overall_message_recv_bytes,
         /// Bytes of socket frames sent.
         counter overall_message_sent_bytes,
-        /// Events sent before the answer of several rooms that is older than they are, because too many
-        /// waited behind it.
-        counter events_early,
         /// Requests refused before they reached a handler: not HTTP, too large, wrong credentials.
         counter refused_requests,
         /// Jobs refused because limit.calls_waiting were waiting, or a mailbox was full (503).

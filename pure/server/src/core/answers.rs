@@ -442,14 +442,10 @@ impl Core {
             (Outcome::Users(Ok(users)), WaitKind::Follow) => {
                 let member = self.member(conn, &session);
                 let room = self.topology.room_of(*users.first().unwrap_or(&session.user_id()));
-                let is_far = users.iter().any(|id| self.topology.room_of(*id) != room);
                 let follow = Follow { member, cid, users, found: Vec::new() };
                 self.request_room(room, RoomRequest::StatusFollow(Box::new(follow)));
-                let mut waiting =
+                let waiting =
                     super::socket::Waiting { observed, ..super::socket::Waiting::for_room() };
-                if is_far {
-                    waiting.kind = WaitKind::Rooms(Vec::new());
-                }
                 session.waiting = Some(Box::new(waiting));
                 return self.put(conn, State::Socket(session));
             }

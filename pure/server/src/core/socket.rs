@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use event::{ConnId, Now, Output};
 use game::guest::Presence;
 use game::session::Claims;
@@ -45,9 +44,6 @@ pub(super) struct Session {
     /// When we sent a close frame; from then on nothing else is sent.
     pub(super) closing: Option<Moment>,
 }
-
-/// Frames that wait behind an answer of several rooms; further ones are sent at once.
-const HELD_FRAMES_MAX: usize = 256;
 
 /// The language of a socket that names none.
 const LANG: &str = "en";
@@ -120,9 +116,6 @@ impl Waiting {
 pub(super) enum WaitKind {
     /// A room, with a finished frame.
     Room,
-    /// Several rooms, one after the other. What the first ones tell of their users before the last one
-    /// has answered comes behind the answer, which has what they said before.
-    Rooms(Vec<Bytes>),
     /// A caller, with the text for this RPC id.
     Rpc(String),
     /// The batcher finds the users, then a room follows them.
@@ -399,16 +392,6 @@ impl Core {
                 continue;
             }
             self.stats.overall_message_sent_bytes.add(delivery.frame.len() as u64);
-            if matches!(delivery.then, Then::Nothing | Then::DropIfBehind)
-                && let Some(waiting) = &mut session.waiting
-                && let WaitKind::Rooms(held) = &mut waiting.kind
-            {
-                if held.len() < HELD_FRAMES_MAX {
-                    held.push(delivery.frame.clone());
-                    continue;
-                }
-                self.stats.events_early.up();
-            }
             match delivery.then {
                 Then::DropIfBehind => out.offer_shared(conn, delivery.frame.clone()),
                 _ => out.send_shared(conn, delivery.frame.clone()),
@@ -439,10 +422,7 @@ impl Core {
     pub(super) fn answered(&mut self, now: Now, conn: ConnId, bytes: u64, out: &mut Output<Mail>) {
         match self.take(conn) {
             State::Socket(mut session) => {
-                let waiting = session.waiting.take().map(|waiting| waiting.kind);
-                if let Some(WaitKind::Rooms(held)) = waiting {
-                    held.into_iter().for_each(|frame| out.send_shared(conn, frame));
-                }
+                session.waiting = None;
                 self.note_said(conn, &mut session, bytes, out);
                 if session.backlog.is_empty() {
                     return self.socket_rests(now, conn, session, out);

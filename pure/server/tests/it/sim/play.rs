@@ -46,6 +46,8 @@ pub(crate) struct Profile {
     pub(crate) has_hooks: bool,
     single_socket: bool,
     calls_waiting: u32,
+    /// Players follow users of several rooms at once.
+    pub(crate) follows_afar: bool,
     /// From which ids are drawn.
     pub(crate) ids: u64,
     /// Something is broken on purpose, to see that it is found.
@@ -96,6 +98,7 @@ impl Profile {
             has_hooks: draw(0, 2) == 0,
             single_socket: draw(0, 4) == 0,
             calls_waiting: if draw(0, 4) == 0 { draw(2, 6) } else { 16_384 },
+            follows_afar: false,
             ids: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
             broken: None,
             is_loud: false,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use uuid::Uuid;
 use wire::websocket as ws;
 
 use super::player::{Crowd, Fate};
@@ -157,15 +158,17 @@ impl Socket {
         }
     }
 
-    /// Follows one other user, or all.
+    /// Follows other users: several at once only if they live on one room. What the rooms before the
+    /// last one tell of their users meanwhile comes before the answer that says how it was earlier.
     fn follow(&mut self, crowd: &Crowd) {
         let world = world();
+        let room_of = |id: &str| world.topology.room_of(Uuid::try_parse(id).unwrap());
         let others: Vec<&String> = crowd.users.iter().filter(|id| **id != self.user_id).collect();
-        if others.is_empty() {
-            return;
-        }
+        let Some(first) = others.first() else { return };
+        let near = room_of(first.as_str());
+        let is_near = |id: &&&String| world.profile.follows_afar || room_of(id.as_str()) == near;
         let users: Vec<String> = if world.once_in(2) {
-            others.iter().map(|id| (*id).clone()).collect()
+            others.iter().filter(is_near).map(|id| (*id).clone()).collect()
         } else {
             let count = u32::try_from(others.len()).unwrap();
             vec![others[world.below(count) as usize].clone()]
