@@ -17,7 +17,7 @@ use rustix::thread::UnshareFlags;
 pub enum Apart {
     /// Mounts, IPC and the host's name, of the calling thread; of a process that has one thread, of it.
     Files,
-    /// Mounts alone, likewise.
+    /// Mounts and IPC, likewise.
     Mounts,
     /// Process ids, of what the calling thread starts from now on.
     Processes,
@@ -30,7 +30,7 @@ pub enum Apart {
 pub fn unshare(apart: Apart) -> io::Result<()> {
     let flags = match apart {
         Apart::Files => UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS,
-        Apart::Mounts => UnshareFlags::NEWNS,
+        Apart::Mounts => UnshareFlags::NEWNS | UnshareFlags::NEWIPC,
         Apart::Processes => UnshareFlags::NEWPID,
     };
     // SAFETY: only the table of open files (CLONE_FILES) must stay shared, and no flag unshares it.

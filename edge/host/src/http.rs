@@ -1,7 +1,7 @@
 //! HTTP/1.1 on a thread for each connection: few clients, small questions. The bytes are `wire`'s.
 //!
 //! In: a listener, and a function from questions to answers. Out: answers. A listener has a bounded number
-//! of connections, and each a bounded time for a question, so that who holds some delays only others of
+//! of connections, and each a bounded time for a whole question, so that who holds some delays only others of
 //! the same listener.
 
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use wire::http1::{Connection, Decoder, Limits, ResponseHead, date, respond};
 
@@ -124,11 +124,17 @@ pub(crate) fn serve(listener: impl Listener, most: usize, answers: Answers) -> i
 }
 
 fn converse(mut stream: impl Stream, answers: &dyn Fn(&Asked) -> Told) -> io::Result<()> {
-    stream.set_patience(PATIENCE)?;
     let limits = Limits { body_bytes_max: BODY_BYTES_MAX, ..Limits::default() };
     let mut decoder = Decoder::new();
     let mut piece = [0; 8 << 10];
+    let mut since = Instant::now();
     loop {
+        // Of the whole question: else a byte now and then would hold a place for ever.
+        let left = PATIENCE.saturating_sub(since.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        stream.set_patience(left)?;
         let len = stream.read(&mut piece)?;
         if len == 0 {
             return Ok(());
@@ -150,7 +156,9 @@ fn converse(mut stream: impl Stream, answers: &dyn Fn(&Asked) -> Told) -> io::Re
                 Err(error) => (Told::error(error.status(), &error.to_string()), Connection::Close),
             };
             let is_last = matches!(connection, Connection::Close);
+            stream.set_patience(PATIENCE)?;
             send(&mut stream, &told, connection)?;
+            since = Instant::now();
             if is_last {
                 return Ok(());
             }

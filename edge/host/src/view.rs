@@ -102,6 +102,8 @@ pub struct Sdk {
     pub waited: u64,
     /// Connections and watches that were refused.
     pub refused: u64,
+    /// Connections of other users that were closed.
+    pub strangers: u64,
 }
 
 /// A list of a server's, or its players.

@@ -327,6 +327,10 @@ impl Room {
                 self.forget_follower(followed, *session_id);
             }
         }
+        // Before callbacks of matches run: none of them may find who is gone, and put it into a stream.
+        for (session_id, user_id) in closed.drain(..) {
+            self.user_socket_closed(session_id, user_id);
+        }
         for (id, sessions) in leavers {
             if id.authoritative {
                 self.authoritative_leave(now, &sessions, id, PresenceReason::Disconnect);
@@ -336,9 +340,6 @@ impl Room {
         }
         for (stream, sessions) in leavers_of_streams {
             self.streams_left(now, &stream, &sessions);
-        }
-        for (session_id, user_id) in closed.drain(..) {
-            self.user_socket_closed(session_id, user_id);
         }
     }
 

@@ -60,14 +60,18 @@ const PSEUDO: &[&str] = &[
     "tracefs",
 ];
 
-/// Puts memory of a bounded size over the home of a server that shares the machine's files. Nobody else sees
-/// it there, and it goes with the process.
+/// Puts memory of a bounded size over the home of a server that shares the machine's files, and over the place of
+/// shared memory. Nobody else sees it there, and it goes with the process, as does what it shares by IPC.
 pub(super) fn bound(home: &Home, id: u32) -> Result<(), ChildError> {
     unshare(Apart::Mounts).tried(|| "unshare of mounts".to_owned())?;
     // What the machine mounts and takes away later is so for the server, too.
     mount(Mount::Following, Path::new("/")).tried(|| "mounts of its own".to_owned())?;
     let (bytes, entries) = (home.bytes, entries(home.bytes));
     tmpfs(&home.path, &format!("size={bytes},nr_inodes={entries},mode=700"))?;
+    let shared = Path::new("/dev/shm");
+    if shared.is_dir() {
+        made("tmpfs", shared, &format!("size={bytes},nr_inodes={entries},mode=1777"), false)?;
+    }
     chown(&home.path, Some(id), Some(id)).tried(|| home.path.display().to_string())
 }
 

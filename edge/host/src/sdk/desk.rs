@@ -107,8 +107,10 @@ pub(crate) struct Who {
 pub(crate) struct Troubles {
     /// Times that it had to wait, because it asked for too much in too short a time.
     pub(crate) waited: u64,
-    /// Connections and watches beyond those that it may have, and connections of others.
+    /// Connections and watches beyond those that it may have.
     pub(crate) refused: u64,
+    /// Connections of others, which were closed.
+    pub(crate) strangers: u64,
 }
 
 #[derive(Debug, Default)]

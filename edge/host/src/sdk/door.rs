@@ -164,9 +164,13 @@ pub(super) async fn stand(
             sleep(Duration::from_millis(10)).await;
             continue;
         };
+        // Of strangers first: they may not make this server wait, nor take its seats.
+        if !door.is_its(&stream, peers.as_ref().as_ref()) {
+            door.desk.trouble(|it| it.strangers += 1);
+            continue;
+        }
         door.pay(CONNECTION_COST).await;
-        let seat = Arc::clone(&door.seats).try_acquire_owned();
-        let (Ok(seat), true) = (seat, door.is_its(&stream, peers.as_ref().as_ref())) else {
+        let Ok(seat) = Arc::clone(&door.seats).try_acquire_owned() else {
             door.desk.trouble(|it| it.refused += 1);
             continue;
         };

@@ -39,8 +39,8 @@ Without root, --folder names a folder of your own. The guide is docs/host.md."#;
 const RUN: &str = "\
 The daemon stays in the foreground. SIGINT and SIGTERM take everything down: processes, groups,
 mounts, networks. With --keep they leave the servers running, and the next `throng host run` goes on
-with them, as it does after a kill -9. SIGHUP, of a terminal that goes away, always leaves them. What
-an earlier daemon left and the file does not name is ended and removed, and nothing else.
+with them, as it does after a kill -9. SIGHUP, of a terminal that goes away, always leaves them.
+What an earlier daemon left and the file does not name is ended and removed, and nothing else.
 
 Exit codes: 0 taken down. 1: could not do it. 2: the file is wrong.";
 

@@ -194,7 +194,8 @@ pub(super) fn list(
 ) -> Result<Vec<Value>, HostError> {
     let request = StreamRequest::List { hidden, visible };
     let StreamAnswer::Found(found) = ask(host, stream, request)? else { return Ok(Vec::new()) };
-    args.produce(found.len().saturating_mul(PRESENCE_BYTES))?;
+    let of_one = |it: &StreamPresence| PRESENCE_BYTES + it.meta.status.len();
+    args.produce(found.iter().map(of_one).sum())?;
     let node = host.settings().node.clone();
     let value = |StreamPresence { presence, meta }| {
         Value::Map(vec![

@@ -55,7 +55,16 @@ const STREAMING: &str = "
     end
     local function init(context, params) call(params) return {}, 1, '' end
     local function loop(context, dispatcher, tick, state) return state end
-    return { match_init = init, match_loop = loop }
+    local function attempt(context, dispatcher, tick, state) return state, true end
+    local function join(context, dispatcher, tick, state) return state end
+    local function leave(context, dispatcher, tick, state, presences)
+        for _, one in ipairs(presences) do
+            pcall(nk.stream_user_join, one.user_id, one.session_id, { mode = 100, label = 'lobby' })
+        end
+        return state
+    end
+    return { match_init = init, match_loop = loop, match_join_attempt = attempt, match_join = join,
+        match_leave = leave }
 ";
 
 fn rig(tune: fn(&mut server::settings::Settings)) -> Rig {
@@ -331,6 +340,23 @@ fn who_has_gone_is_in_no_stream() {
     rig.mail(home, RoomMail::Streams(vec![join()]));
     rig.settle();
     assert_eq!(rig.stat("streams"), 0, "the session is another one");
+}
+
+/// Whoever leaves a match is put into the lobby by it: not if the session has ended, on whichever room it lived.
+#[test]
+fn a_match_puts_nobody_who_has_gone_into_a_stream() {
+    let rig = rig(|_| ());
+    let (_, token) = rig.login("ann");
+    for _ in 0..16 {
+        let client = rig.socket(0, &token, "&status=true");
+        let (made, _) = ask(&rig, client, "match", &lobby(1), &json!({}));
+        let id = made["answer"].as_str().unwrap();
+        rig.say(client, &format!(r#"{{"cid":"3","match_join":{{"match_id":"{id}"}}}}"#));
+        rig.settle();
+        rig.closed_only(client, CloseReason::Peer);
+        rig.settle();
+        assert_eq!((rig.stat("streams"), rig.stat("presences")), (0, 0), "{id}");
+    }
 }
 
 /// From a match callback: what needs no answer goes everywhere, what needs one is told where it can be

@@ -371,6 +371,7 @@ impl Paper {
             not_shown: room.not_shown,
             waited: troubles.waited,
             refused: troubles.refused,
+            strangers: troubles.strangers,
         }
     }
 }
