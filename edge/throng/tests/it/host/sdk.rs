@@ -257,7 +257,11 @@ fn nobody_else_comes_to_a_servers_sdk() {
     while !other.ask(&["logs", "b"]).out.contains("looked: None") {
         assert!(since.elapsed() < PATIENCE, "{}", other.ask(&["logs", "b"]).out);
     }
-    assert_eq!(fleet.status("a")["sdk"]["refused"], 1);
+    let sdk = &fleet.status("a")["sdk"];
+    assert_eq!(
+        (&sdk["strangers"], &sdk["refused"], &sdk["waited"]),
+        (&1.into(), &0.into(), &0.into())
+    );
     other.ends();
     fleet.ends();
 }

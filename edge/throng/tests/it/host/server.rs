@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const INFO: &[u8] =
@@ -23,6 +24,9 @@ pub(super) fn command() -> String {
 /// A program where a user without rights reaches it: a copy, if it lies where only we may go.
 pub(super) fn reachable(program: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
+    // One test copies it, and the others wait.
+    static COPY: Mutex<()> = Mutex::new(());
+    let _copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);
     let path = Path::new(program).canonicalize().unwrap();
     let is_open = |it: &Path| it.metadata().unwrap().permissions().mode() & 0o001 != 0;
     if path.ancestors().all(is_open) && !path.starts_with("/tmp") {
