@@ -15,8 +15,8 @@ const LISTENING: &str = "0A";
 /// Processes that are looked at, at most: all that there can be. Source: proc_sys_kernel(5), `pid_max`.
 const PROCESSES_MAX: usize = 4 << 20;
 /// Bytes of a process's variables that are read. The process says itself where they are and how many
-/// (prctl(2), `PR_SET_MM_MAP`); what exec(2) takes is a fraction of it.
-const VARIABLES_BYTES_MAX: u64 = 4 << 20;
+/// (prctl(2), `PR_SET_MM_MAP`); execve(2) takes no more, three quarters of 8 MiB.
+const VARIABLES_BYTES_MAX: u64 = 6 << 20;
 
 /// One process for good: numbers are given again, moments of a start are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -239,11 +239,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("edge/engine/src/datagram/xdp.rs", "PACKET_BYTES_MAX", "larger ones are refused at the start"),
     ("edge/host/src/child.rs", "SPEC_BYTES_MAX", "between the daemon and its own process"),
     ("edge/host/src/process.rs", "PROCESSES_MAX", "as many as the kernel has numbers for"),
-    (
-        "edge/host/src/process.rs",
-        "VARIABLES_BYTES_MAX",
-        "more than exec(2) takes; the rest names no server",
-    ),
+    ("edge/host/src/process.rs", "VARIABLES_BYTES_MAX", "as much as execve(2) takes"),
     ("edge/host/src/groups.rs", "REMOVALS_MAX", "tries to remove a group that is ending"),
     ("edge/engine/src/poll.rs", "ACCEPTS_PER_TURN_MAX", "the rest is taken in the next turn"),
     ("edge/engine/src/poll.rs", "SLICES_MAX", "the rest is sent in the next turn"),

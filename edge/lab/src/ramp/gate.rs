@@ -220,9 +220,8 @@ fn condition(text: &str) -> Result<Condition, BadGate> {
 }
 
 impl Gate {
-    /// The gate that is usual for servers of a kind. A Teeworlds server sleeps between ticks in whole
-    /// milliseconds (its engine/server/server.cpp, the end of `CServer::Run`): by itself it is late by a quarter of
-    /// a tick, and what counts is what neighbours add.
+    /// The gate that is usual for servers of a kind. A Teeworlds server that has a machine to itself is late by a
+    /// quarter of a tick: what counts is what neighbours add.
     #[must_use]
     pub fn usual(query: Query) -> Self {
         let (metric, above) = match query {

@@ -593,7 +593,7 @@ pub const BUILT: &[Opt] = &[
     .ours(),
     row(
         "limit.presences_per_session",
-        number(0, 1_000_000, "matches"),
+        number(0, 1_000_000, "matches and streams"),
         "256",
         "Matches and streams of scripts that one session is in, on each of `engine.rooms`. One \
          more is an error on the socket, or in the script. 0 is off.",

@@ -21,14 +21,14 @@ pub(super) fn write(records: &[Record], out: &Path) -> anyhow::Result<String> {
         });
         let [Some(process), Some(network)] = ramps else { continue };
         one(&mut text, server, &[process, network]);
-        for (name, title, upright, of) in pictures(server) {
-            let lines = WALLS.iter().zip([process, network]);
-            let points: Points =
-                lines.map(|(wall, ramp)| ((*wall).to_owned(), ramp.points(of))).collect();
-            let path = out.join(format!("{}-{name}.svg", server.name));
-            std::fs::write(&path, picture::svg(&title, "servers", &upright, &points))
-                .with_context(|| path.display().to_string())?;
-        }
+        let lines = WALLS.iter().zip([process, network]);
+        let points: Points =
+            lines.map(|(wall, ramp)| ((*wall).to_owned(), ramp.points(late(server)))).collect();
+        let title = format!("{}: {} of the worst server, p99", server.title, server.seen);
+        let upright = Upright { name: "part of a tick", unit: "%", per: 0.01 };
+        let path = out.join(format!("{}.svg", server.name));
+        std::fs::write(&path, picture::svg(&title, "servers", &upright, &points))
+            .with_context(|| path.display().to_string())?;
     }
     std::fs::write(out.join("table.md"), &text)?;
     Ok(text)
@@ -38,22 +38,9 @@ pub(super) fn write(records: &[Record], out: &Path) -> anyhow::Result<String> {
 type Column = (Of, fn(f64) -> String);
 type Of = fn(Step<'_>) -> Option<f64>;
 
-fn pictures(server: &Server) -> [(&'static str, String, Upright<'static>, Of); 2] {
-    let late: Of = if server.seen == "lateness" { |it| it.lateness() } else { |it| it.status() };
-    [
-        (
-            "late",
-            format!("{}: {} of the worst server, p99", server.title, server.seen),
-            Upright { name: "part of a tick", unit: "%", per: 0.01 },
-            late,
-        ),
-        (
-            "cpu",
-            format!("{}: processor time of a server", server.title),
-            Upright { name: "of one processor", unit: "%", per: 1.0 },
-            |it| it.own_cpu(),
-        ),
-    ]
+/// What players notice.
+fn late(server: &Server) -> Of {
+    if server.seen == "lateness" { |it| it.lateness() } else { |it| it.status() }
 }
 
 /// A ramp's result.
@@ -62,17 +49,12 @@ struct Ramp<'a>(&'a Value);
 
 /// A step of it that counts.
 #[derive(Clone, Copy)]
-struct Step<'a> {
-    it: &'a Value,
-    processors: f64,
-}
+struct Step<'a>(&'a Value);
 
 impl<'a> Ramp<'a> {
     fn counted(self) -> impl Iterator<Item = Step<'a>> {
-        let processors = self.0["settings"]["processors"].as_f64().unwrap_or(1.0);
         let all = self.0["steps"].as_array().into_iter().flatten();
-        all.filter(|it| it["role"] == "step" && it["discarded"] == "")
-            .map(move |it| Step { it, processors })
+        all.filter(|it| it["role"] == "step" && it["discarded"] == "").map(Step)
     }
 
     fn discarded(self) -> usize {
@@ -99,13 +81,13 @@ impl<'a> Ramp<'a> {
 
 impl Step<'_> {
     fn servers(self) -> Option<u32> {
-        u32::try_from(self.it["servers"].as_u64()?).ok()
+        u32::try_from(self.0["servers"].as_u64()?).ok()
     }
 
     /// Of the worst server, as a part of a tick; none if one had too few values.
     fn worst(self, name: &str) -> Option<f64> {
-        let tick_us = self.it["tick_ns"].as_f64()? / 1e3;
-        let list = |figure: &str| self.it["each"][format!("/{name}/{figure}")].as_array();
+        let tick_us = self.0["tick_ns"].as_f64()? / 1e3;
+        let list = |figure: &str| self.0["each"][format!("/{name}/{figure}")].as_array();
         let each = list("count")?.iter().zip(list("p99_ns")?);
         let of = |(count, p99_us): (&Value, &Value)| {
             (count.as_f64()? > 0.0).then(|| Some(p99_us.as_f64()? / tick_us))?
@@ -122,28 +104,20 @@ impl Step<'_> {
         self.worst("status")
     }
 
-    /// Percent of one processor that all but the players used, for a server: the kernel's part of the way of a
-    /// datagram too, whoever it was charged to.
-    fn cpu_each(self) -> Option<f64> {
-        let machine = self.it["machine"]["cpu_percent"].as_f64()? * self.processors;
-        let players = self.it["generator"]["cpu_percent"].as_f64()?;
-        Some((machine - players) / f64::from(self.servers()?))
-    }
-
     /// Percent of one processor that a server's own threads used, in the mean.
     fn own_cpu(self) -> Option<f64> {
-        let all = self.it["machine"]["servers_cpu_percent"].as_f64()?;
+        let all = self.0["machine"]["servers_cpu_percent"].as_f64()?;
         Some(all / f64::from(self.servers()?))
     }
 
     fn memory_mb(self) -> Option<f64> {
-        let all = self.it["machine"]["servers_memory_bytes"].as_f64()?;
+        let all = self.0["machine"]["servers_memory_bytes"].as_f64()?;
         Some(all / 1e6 / f64::from(self.servers()?))
     }
 }
 
-const HEADS: &str = "| servers | late, process | network | machine CPU a server, process | network | own CPU a server, process | network | memory a server, process | network |\n\
-|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
+const HEADS: &str = "| servers | late, process | network | CPU a server, process | network | memory a server, process | network |\n\
+|---:|---:|---:|---:|---:|---:|---:|\n";
 
 fn one(text: &mut String, server: &Server, ramps: &[Ramp<'_>; 2]) {
     // Writing to a String cannot fail.
@@ -166,14 +140,13 @@ fn one(text: &mut String, server: &Server, ramps: &[Ramp<'_>; 2]) {
     }
     let _ = write!(
         text,
-        "\nOf the worst server the 99th percentile of {} in percent of a tick, processors in percent of one, MB; \
+        "\nOf the worst server the 99th percentile of {} in percent of a tick, processor time of its own \
+         threads in percent of one processor, MB; \
          median (lowest–highest) of the repeats.\n\n{HEADS}",
         server.seen
     );
-    let late: Of = if server.seen == "lateness" { |it| it.lateness() } else { |it| it.status() };
-    let columns: [Column; 4] = [
-        (late, |part| format!("{:.1}", part * 100.0)),
-        (|it| it.cpu_each(), tenth),
+    let columns: [Column; 3] = [
+        (late(server), |part| format!("{:.1}", part * 100.0)),
         (|it| it.own_cpu(), tenth),
         (|it| it.memory_mb(), tenth),
     ];
@@ -203,12 +176,11 @@ mod tests {
     use super::super::SERVERS;
     use super::{Ramp, one};
 
-    fn step(servers: usize, p99_us: u64, cpu_percent: f64, discarded: &str) -> Value {
+    fn step(servers: usize, p99_us: u64, discarded: &str) -> Value {
         json!({
             "role": "step", "servers": servers, "discarded": discarded, "tick_ns": 1_000_000,
             "each": {"/lateness/count": vec![100; servers], "/lateness/p99_ns": vec![p99_us; servers]},
-            "machine": {"cpu_percent": cpu_percent, "servers_cpu_percent": 20.0, "servers_memory_bytes": 8_000_000},
-            "generator": {"cpu_percent": 10.0},
+            "machine": {"servers_cpu_percent": 20.0, "servers_memory_bytes": 8_000_000},
         })
     }
 
@@ -216,11 +188,11 @@ mod tests {
         let gates =
             json!([{"gate": "g", "servers": 2, "per_core": 1.0, "fails_at": null, "why": ""}]);
         let steps = [
-            step(2, late_us, 30.0, ""),
-            step(2, late_us + 20, 40.0, ""),
-            step(2, 9_000, 90.0, "the machine changed"),
+            step(2, late_us, ""),
+            step(2, late_us + 20, ""),
+            step(2, 9_000, "the machine changed"),
         ];
-        json!({"settings": {"processors": 2}, "gates": gates, "steps": steps})
+        json!({"gates": gates, "steps": steps})
     }
 
     #[test]
@@ -228,7 +200,7 @@ mod tests {
         let (process, network) = (ramp(100), ramp(150));
         let mut text = String::new();
         one(&mut text, &SERVERS[0], &[Ramp(&process), Ramp(&network)]);
-        let row = "| 2 | 11.0 (10.0–12.0) | 16.0 (15.0–17.0) | 30.0 (25.0–35.0) | 30.0 (25.0–35.0) | 10.0 | 10.0 | 4.0 | 4.0 |";
+        let row = "| 2 | 11.0 (10.0–12.0) | 16.0 (15.0–17.0) | 10.0 | 10.0 | 4.0 | 4.0 |";
         assert!(text.contains(row), "{text}");
         assert!(text.contains("- `network`: 1 stretches discarded"), "{text}");
         assert!(
