@@ -419,7 +419,7 @@ fn bind(lua: &Lua, function: &'static HostFunction) -> mlua::Result<Function> {
             if is_long {
                 host.db().rest(true);
             }
-            (function.run)(host, &args)
+            function.run(host, &args)
         };
         match lend::host(run) {
             Some(Ok(returns)) => {

@@ -363,14 +363,19 @@ pub enum LogLevel {
 }
 
 /// What a running script may ask of the server. Implemented by `pure/server` for workers and for
-/// rooms; the functions of `crate::host` are written against it.
-pub trait Host {
+/// rooms; the functions of `crate::host` are written against it: those whose row has no mark of the
+/// database against [`CommonHost`] alone.
+pub trait Host: CommonHost {
+    /// The thread's database connection.
+    fn db(&mut self) -> &mut dyn Database;
+}
+
+/// The part of [`Host`] that is at hand on every thread: all but the database.
+pub trait CommonHost {
     /// The time.
     fn now(&self) -> Now;
     /// The thread's randomness.
     fn random(&mut self) -> &mut Random;
-    /// The thread's database connection.
-    fn db(&mut self) -> &mut dyn Database;
     /// Settings that scripts may see.
     fn settings(&self) -> &HostSettings;
     /// What all matches are at the moment.

@@ -41,14 +41,37 @@ pub use declare::{Argument, Doc, Need, ReturnValue, ValueType};
 pub use meter::{Meter, Unmetered};
 pub use table::{AREAS, Area};
 
-use crate::guest::{Host, HostError};
+use crate::guest::{CommonHost, Host, HostError};
 use crate::value::Value;
 
 /// What a host function returns, nearly always one value.
 pub type Returns = SmallVec<[Value; 2]>;
 
-/// The code of a host function.
-pub type Run = fn(&mut dyn Host, &Args<'_>) -> Result<Returns, HostError>;
+/// What a call of a host function comes to.
+pub type RunResult = Result<Returns, HostError>;
+
+/// The code of a host function. Only a row that is marked with it is handed the database.
+#[derive(Clone, Copy)]
+enum Code {
+    Common(fn(&mut dyn CommonHost, &Args<'_>) -> RunResult),
+    Database(fn(&mut dyn Host, &Args<'_>) -> RunResult),
+}
+
+/// What a host function waits for, and so where it can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostLane {
+    /// For nothing that another thread has: it runs where it is called.
+    Here,
+    /// For queries of the database; nothing is changed.
+    Read,
+    /// For changes of the database.
+    Write,
+    /// For what may take long and cannot be interrupted: a password's hash, a statement that the
+    /// script wrote. It may use the database.
+    Slow,
+    /// For the room that another match or a stream lives on.
+    Room,
+}
 
 /// One function that scripts may call.
 #[derive(Clone, Copy)]
@@ -56,7 +79,9 @@ pub struct HostFunction {
     /// Its Lua name, unique.
     pub name: &'static str,
     /// What it does.
-    pub run: Run,
+    code: Code,
+    /// What it waits for.
+    pub lane: HostLane,
     /// Whether it works, and what a reader must know of it.
     pub kind: FunctionKind,
     /// Whether it runs a callback of a match before it returns.
@@ -71,7 +96,7 @@ pub struct HostFunction {
 pub enum FunctionKind {
     /// It does what it says.
     Built(Doc),
-    /// Each script language binds it itself; `run` only says that this was forgotten.
+    /// Each script language binds it itself; running it only says that this was forgotten.
     Language(Doc),
     /// Nakama has it, throng does not yet: calling it is an error.
     Missing,
@@ -84,6 +109,17 @@ impl std::fmt::Debug for HostFunction {
 }
 
 impl HostFunction {
+    /// Does what it does.
+    ///
+    /// # Errors
+    /// [`HostError`]: the script's mistake, a limit, or the database's failure.
+    pub fn run(&self, host: &mut dyn Host, args: &Args<'_>) -> RunResult {
+        match self.code {
+            Code::Common(run) => run(host, args),
+            Code::Database(run) => run(host, args),
+        }
+    }
+
     /// Arguments, results, meaning and example; `None` if it does not work yet.
     #[must_use]
     pub fn doc(&self) -> Option<&Doc> {
@@ -115,6 +151,6 @@ pub fn find(name: &str) -> Option<&'static HostFunction> {
 }
 
 /// Names of Nakama that throng knows but cannot do yet: calling one is an error that says so.
-fn missing(_: &mut dyn Host, args: &Args<'_>) -> Result<Returns, HostError> {
+fn missing(_: &mut dyn CommonHost, args: &Args<'_>) -> RunResult {
     Err(HostError::new(format!("nk.{} is not implemented in throng yet", args.function)))
 }

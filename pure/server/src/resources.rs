@@ -10,8 +10,8 @@ use game::db::Database;
 use game::directory::Directory;
 use game::events::{Event, EventJob, EventKind};
 use game::guest::{
-    CallContext, Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, NoMachine,
-    Registered, Scripts,
+    CallContext, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel, Machine,
+    NoMachine, Registered, Scripts,
 };
 use game::notifications::Sent;
 use game::session::Revocation;
@@ -351,7 +351,7 @@ impl Resources {
     }
 }
 
-/// The methods of [`Host`] that are the same everywhere: they hand out resources.
+/// The methods of [`CommonHost`] that are the same everywhere: they hand out resources.
 macro_rules! from_resources {
     ($($resources:tt).+) => {
         fn now(&self) -> event::Now {
@@ -360,10 +360,6 @@ macro_rules! from_resources {
 
         fn random(&mut self) -> &mut event::Random {
             &mut self.$($resources).+.random
-        }
-
-        fn db(&mut self) -> &mut dyn game::db::Database {
-            &mut *self.$($resources).+.db
         }
 
         fn settings(&self) -> &game::guest::HostSettings {
@@ -500,6 +496,12 @@ impl<'a> LoadingHost<'a> {
 const LOADING: &str = "not possible while modules load: the server has not started";
 
 impl Host for LoadingHost<'_> {
+    fn db(&mut self) -> &mut dyn Database {
+        &mut *self.resources.db
+    }
+}
+
+impl CommonHost for LoadingHost<'_> {
     from_resources!(resources);
 
     fn match_create(&mut self, _module: &str, _params: Value) -> Result<String, HostError> {

@@ -9,7 +9,8 @@ use game::cache::Cache;
 use game::db::{Cell, Database, DbError, Param, Row};
 use game::directory::Directory;
 use game::guest::{
-    Broadcast, Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, Metric, check_label,
+    Broadcast, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, Metric,
+    check_label,
 };
 use game::host::Meter;
 use game::session::SessionSettings;
@@ -119,17 +120,20 @@ fn found(session: SessionId) -> StreamAnswer {
 }
 
 impl Host for TestHost {
-    fn now(&self) -> Now {
-        self.now
-    }
-    fn random(&mut self) -> &mut Random {
-        &mut self.random
-    }
     fn db(&mut self) -> &mut dyn Database {
         match &mut self.real_db {
             Some(db) => db,
             None => &mut self.db,
         }
+    }
+}
+
+impl CommonHost for TestHost {
+    fn now(&self) -> Now {
+        self.now
+    }
+    fn random(&mut self) -> &mut Random {
+        &mut self.random
     }
     fn settings(&self) -> &HostSettings {
         &self.settings

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use wire::hex;
 
 use super::{Args, json, rsa};
-use crate::guest::{Host, HostError};
+use crate::guest::{CommonHost, Host, HostError};
 use crate::value::Value;
 
 const BLOCK_BYTES: usize = 16;
@@ -52,7 +52,7 @@ fn cipher<C: Cipher>(args: &Args<'_>, key: &[u8]) -> Result<C, HostError> {
 }
 
 pub(super) fn encrypt<C: Cipher>(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     args: &Args<'_>,
     text: Cow<'_, [u8]>,
     key: &[u8],

@@ -18,6 +18,11 @@
 //! (each script language binds it itself, and there is no call; its example is a module) or
 //! `missing` (Nakama has it, throng does not, and there is only a name).
 //!
+//! Between `built` and the name a mark says what the function waits for ([`HostLane`](super::HostLane)):
+//! `[reads]`, `[writes]`, `[slow]`, `[room]` (`[calls_a_match]` where a match's callback is run there),
+//! nothing if it waits for nobody. Code of a row whose mark does not name the database is lent
+//! [`CommonHost`](crate::guest::CommonHost), so that it cannot use it.
+//!
 //! [`Args`]: super::Args
 
 use std::fmt;
@@ -247,7 +252,8 @@ macro_rules! row {
     ($host:ident $args:ident [] missing [] $name:ident () -> ()) => {
         $crate::host::HostFunction {
             name: stringify!($name),
-            run: $crate::host::missing,
+            code: $crate::host::Code::Common($crate::host::missing),
+            lane: $crate::host::HostLane::Here,
             kind: $crate::host::FunctionKind::Missing,
             calls_a_match: false,
             #[cfg(test)]
@@ -260,7 +266,8 @@ macro_rules! row {
     ) => {
         $crate::host::HostFunction {
             name: stringify!($name),
-            run: $crate::host::missing,
+            code: $crate::host::Code::Common($crate::host::missing),
+            lane: $crate::host::HostLane::Here,
             kind: $crate::host::FunctionKind::Language($crate::host::declare::doc_of!(
                 [$($line)+] ($($arg: $how),*) -> ($($result: $returned),*)
             )),
@@ -270,7 +277,7 @@ macro_rules! row {
         }
     };
     (
-        $host:ident $args:ident [$($line:literal)+] built [$($calls_a_match:ident)?] $name:ident
+        $host:ident $args:ident [$($line:literal)+] built [$($mark:ident)?] $name:ident
         ($($arg:ident: $how:expr),*) -> ($($result:ident: $returned:ty),*) = $body:expr
     ) => {{
         #[allow(
@@ -279,9 +286,9 @@ macro_rules! row {
             reason = "what a row does not use, or has none of"
         )]
         fn run(
-            $host: &mut dyn $crate::guest::Host,
+            $host: $crate::host::declare::lent!($($mark)?),
             $args: &$crate::host::Args<'_>,
-        ) -> Result<$crate::host::Returns, $crate::guest::HostError> {
+        ) -> $crate::host::RunResult {
             let mut reader = $crate::host::declare::reader($args);
             $( let $arg = reader.next(&$how)?; )*
             let outcomes: $crate::host::declare::Outcomes<($($returned),*)> = $body;
@@ -292,11 +299,12 @@ macro_rules! row {
         }
         $crate::host::HostFunction {
             name: stringify!($name),
-            run,
+            code: $crate::host::declare::code!([$($mark)?] run),
+            lane: $crate::host::declare::lane!($($mark)?),
             kind: $crate::host::FunctionKind::Built($crate::host::declare::doc_of!(
                 [$($line)+] ($($arg: $how),*) -> ($($result: $returned),*)
             )),
-            calls_a_match: $crate::host::declare::is_set!($($calls_a_match)?),
+            calls_a_match: $crate::host::declare::calls_a_match!($($mark)?),
             #[cfg(test)]
             takes_nil: |args| {
                 #[allow(unused_variables, unused_mut, reason = "rows without arguments")]
@@ -320,13 +328,59 @@ macro_rules! doc_of {
     }};
 }
 
-/// Whether a mark stands there.
-macro_rules! is_set {
+/// What a mark says of where a function runs.
+macro_rules! lane {
     () => {
-        false
+        $crate::host::HostLane::Here
+    };
+    (reads) => {
+        $crate::host::HostLane::Read
+    };
+    (writes) => {
+        $crate::host::HostLane::Write
+    };
+    (slow) => {
+        $crate::host::HostLane::Slow
+    };
+    (room) => {
+        $crate::host::HostLane::Room
     };
     (calls_a_match) => {
+        $crate::host::HostLane::Room
+    };
+}
+
+/// What the code of a row with this mark is lent: the database only if the mark says so.
+macro_rules! lent {
+    (reads) => { &mut dyn $crate::guest::Host };
+    (writes) => { &mut dyn $crate::guest::Host };
+    (slow) => { &mut dyn $crate::guest::Host };
+    ($($other:ident)?) => { &mut dyn $crate::guest::CommonHost };
+}
+
+/// The code of a row with this mark.
+macro_rules! code {
+    ([reads] $run:ident) => {
+        $crate::host::Code::Database($run)
+    };
+    ([writes] $run:ident) => {
+        $crate::host::Code::Database($run)
+    };
+    ([slow] $run:ident) => {
+        $crate::host::Code::Database($run)
+    };
+    ([$($other:ident)?] $run:ident) => {
+        $crate::host::Code::Common($run)
+    };
+}
+
+/// Whether a function with this mark runs a callback of a match.
+macro_rules! calls_a_match {
+    (calls_a_match) => {
         true
+    };
+    ($($other:ident)?) => {
+        false
     };
 }
 
@@ -352,4 +406,4 @@ macro_rules! functions {
     };
 }
 
-pub(super) use {doc_of, functions, is_set, row};
+pub(super) use {calls_a_match, code, doc_of, functions, lane, lent, row};

@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 
 use super::read::Strings;
-use crate::guest::{Host, HostError, Metric, MetricKind};
+use crate::guest::{CommonHost, HostError, Metric, MetricKind};
 
 /// Bytes of a metric's name, of a tag's name and of a tag's value; more are an error.
 const NAME_BYTES_MAX: usize = 128;
@@ -28,7 +28,7 @@ pub(super) const TAGS: Strings<Vec<(String, String)>> = Strings {
 
 /// Takes a value of a metric; seconds for a timer.
 pub(super) fn record(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     kind: MetricKind,
     name: &str,
     tags: &[(String, String)],

@@ -10,7 +10,7 @@ use super::accounts::member;
 use super::declare::{Table, ValueType};
 use super::read::{Arg, Read};
 use crate::directory::{Directory, ListFilter, Listed};
-use crate::guest::{Host, HostError};
+use crate::guest::{CommonHost, HostError};
 use crate::match_id::{MatchId, MatchIdError};
 use crate::value::Value;
 
@@ -37,7 +37,7 @@ impl Read for Params {
 }
 
 pub(super) fn create(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     module: &str,
     params: &Value,
 ) -> Result<String, HostError> {
@@ -46,7 +46,7 @@ pub(super) fn create(
 }
 
 pub(super) fn signal(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     match_id: &str,
     data: Option<Cow<'_, [u8]>>,
 ) -> Result<Bytes, HostError> {

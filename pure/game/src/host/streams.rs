@@ -1,5 +1,5 @@
 //! `stream_*`: what scripts name streams, sessions and messages with, and what they are told. Who is in
-//! a stream its room knows ([`Host::stream`]).
+//! a stream its room knows ([`CommonHost::stream`]).
 //!
 //! Source: Nakama 3.40, `server/runtime_lua_nakama.go`, for arguments, texts and the members of
 //! results.
@@ -15,7 +15,7 @@ use super::accounts::member;
 use super::declare::{Table, ValueType};
 use super::json::encode_for;
 use super::read::{Arg, FilledId, Read, Record, filled_id};
-use crate::guest::{Host, HostError};
+use crate::guest::{CommonHost, HostError};
 use crate::stream::{
     STREAM_LABEL_BYTES_MAX, STREAM_STATUS_BYTES_MAX, SessionId, StreamAnswer, StreamId,
     StreamMessage, StreamMeta, StreamPresence, StreamRequest, no_session,
@@ -111,7 +111,7 @@ pub(super) fn meta(
 
 /// Wants something of a stream, if scripts may.
 fn ask(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     stream: &StreamId,
     request: StreamRequest,
 ) -> Result<StreamAnswer, HostError> {
@@ -121,7 +121,7 @@ fn ask(
 
 /// Asks for something that names a session, the second argument; `what` names the refusal.
 fn ask_for_session(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     args: &Args<'_>,
     stream: &StreamId,
     request: StreamRequest,
@@ -136,7 +136,7 @@ fn ask_for_session(
 }
 
 pub(super) fn join(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     args: &Args<'_>,
     stream: &StreamId,
     (session, meta): (SessionId, StreamMeta),
@@ -147,7 +147,7 @@ pub(super) fn join(
 }
 
 pub(super) fn update(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     args: &Args<'_>,
     stream: &StreamId,
     (session, meta): (SessionId, StreamMeta),
@@ -157,7 +157,7 @@ pub(super) fn update(
 }
 
 pub(super) fn leave(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     stream: &StreamId,
     session: SessionId,
     what: &str,
@@ -167,7 +167,7 @@ pub(super) fn leave(
 }
 
 pub(super) fn find(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     stream: &StreamId,
     session: SessionId,
 ) -> Result<Option<Table>, HostError> {
@@ -187,7 +187,7 @@ pub(super) fn find(
 }
 
 pub(super) fn list(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     args: &Args<'_>,
     stream: &StreamId,
     (hidden, visible): (bool, bool),
@@ -211,14 +211,14 @@ pub(super) fn list(
     Ok(found.into_iter().map(value).collect())
 }
 
-pub(super) fn count(host: &mut dyn Host, stream: &StreamId) -> Result<u64, HostError> {
+pub(super) fn count(host: &mut dyn CommonHost, stream: &StreamId) -> Result<u64, HostError> {
     match ask(host, stream, StreamRequest::Count)? {
         StreamAnswer::Count(count) => Ok(count),
         StreamAnswer::Done | StreamAnswer::IsNew(_) | StreamAnswer::Found(_) => Ok(0),
     }
 }
 
-pub(super) fn close(host: &mut dyn Host, stream: &StreamId) -> Result<(), HostError> {
+pub(super) fn close(host: &mut dyn CommonHost, stream: &StreamId) -> Result<(), HostError> {
     ask(host, stream, StreamRequest::Close).map(|_| ())
 }
 
@@ -256,7 +256,7 @@ fn receivers(
 
 /// Sends text as `stream_data`, which has no sender.
 pub(super) fn send(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     args: &Args<'_>,
     stream: &StreamId,
     (data, presences, is_reliable): (String, &[Record<'_>], bool),
@@ -272,7 +272,7 @@ pub(super) fn send(
 
 /// Sends any message that a server may send.
 pub(super) fn send_raw(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     args: &Args<'_>,
     stream: &StreamId,
     (envelope, presences, is_reliable): (&Value, &[Record<'_>], bool),

@@ -8,7 +8,7 @@ use super::accounts::committed;
 use super::declare::Text;
 use crate::account::atomically;
 use crate::db::DbError;
-use crate::guest::{Host, HostError, LogLevel};
+use crate::guest::{CommonHost, Host, HostError, LogLevel};
 use crate::session::{Claims, Signer, stored};
 use crate::value::Value;
 
@@ -16,7 +16,7 @@ use crate::value::Value;
 const LOG_LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// Logs a line. Returns what was given, as Nakama does.
-pub(super) fn log(host: &mut dyn Host, level: LogLevel, given: &Value, line: &[u8]) -> Text {
+pub(super) fn log(host: &mut dyn CommonHost, level: LogLevel, given: &Value, line: &[u8]) -> Text {
     let shown = line.get(..LOG_LINE_BYTES_MAX).unwrap_or(line);
     host.log(level, &String::from_utf8_lossy(shown));
     Text(given.clone())
@@ -24,7 +24,7 @@ pub(super) fn log(host: &mut dyn Host, level: LogLevel, given: &Value, line: &[u
 
 /// Milliseconds since 1970: now if there is no argument, else of the date in its table (`year`,
 /// `month`, `day`, `hour` = 12, `min`, `sec`, `msec`, in UTC).
-pub(super) fn time(host: &dyn Host, args: &Args<'_>, date: &Value) -> Result<i64, HostError> {
+pub(super) fn time(host: &dyn CommonHost, args: &Args<'_>, date: &Value) -> Result<i64, HostError> {
     if args.values.is_empty() {
         return Ok(i64::try_from(host.now().unix_ms).unwrap_or(i64::MAX));
     }
@@ -44,13 +44,13 @@ pub(super) fn time(host: &dyn Host, args: &Args<'_>, date: &Value) -> Result<i64
     Ok(seconds.saturating_mul(1_000).saturating_add(part("msec", Some(0))?))
 }
 
-pub(super) fn cache_get(host: &mut dyn Host, key: &str, default: &Value) -> Value {
+pub(super) fn cache_get(host: &mut dyn CommonHost, key: &str, default: &Value) -> Value {
     let now = host.now();
     host.cache().get(now, key).unwrap_or(default).clone()
 }
 
 pub(super) fn cache_put(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     key: &str,
     value: &Value,
     ttl_s: u64,
@@ -60,12 +60,12 @@ pub(super) fn cache_put(
     put.map_err(|error| HostError::new(error.to_string()))
 }
 
-pub(super) fn cache_delete(host: &mut dyn Host, key: &str) -> Result<(), HostError> {
+pub(super) fn cache_delete(host: &mut dyn CommonHost, key: &str) -> Result<(), HostError> {
     let now = host.now();
     host.cache().delete(now, key).map_err(|error| HostError::new(error.to_string()))
 }
 
-pub(super) fn cache_clear(host: &mut dyn Host) {
+pub(super) fn cache_clear(host: &mut dyn CommonHost) {
     let now = host.now();
     host.cache().clear(now);
 }
@@ -75,7 +75,7 @@ const REASONS: [&str; 5] =
     ["closed by the server's script", "join", "update", "leave", "disconnect"];
 
 pub(super) fn disconnect(
-    host: &mut dyn Host,
+    host: &mut dyn CommonHost,
     session_id: Uuid,
     reason: usize,
 ) -> Result<(), HostError> {

@@ -5,7 +5,8 @@
 
 use bytes::Bytes;
 use event::Now;
-use game::guest::{Broadcast, Dispatcher, Host, HostError, check_label};
+use game::db::Database;
+use game::guest::{Broadcast, CommonHost, Dispatcher, Host, HostError, check_label};
 use game::match_id::MatchId;
 use game::stream::{StreamAnswer, StreamId, StreamRequest, no_session};
 use game::value::Value;
@@ -113,6 +114,12 @@ impl<'a> RoomHost<'a> {
 }
 
 impl Host for RoomHost<'_> {
+    fn db(&mut self) -> &mut dyn Database {
+        &mut *self.room.resources.db
+    }
+}
+
+impl CommonHost for RoomHost<'_> {
     from_resources!(room.resources);
 
     fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {

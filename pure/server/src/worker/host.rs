@@ -5,7 +5,8 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 use event::{Now, Output, Requester, ThreadId};
-use game::guest::{Dispatcher, Host, HostError};
+use game::db::Database;
+use game::guest::{CommonHost, Dispatcher, Host, HostError};
 use game::match_id::MatchId;
 use game::stream::{StreamAnswer, StreamId, StreamRequest, no_session};
 use game::value::Value;
@@ -72,6 +73,12 @@ impl WorkerHost<'_> {
 }
 
 impl Host for WorkerHost<'_> {
+    fn db(&mut self) -> &mut dyn Database {
+        &mut *self.resources.db
+    }
+}
+
+impl CommonHost for WorkerHost<'_> {
     from_resources!(resources);
 
     fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {

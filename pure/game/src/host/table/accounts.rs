@@ -16,7 +16,7 @@ functions! {
         /// ```lua
         /// nk.account_delete_id(context.user_id)
         /// ```
-        built account_delete_id(user_id: user_id(), recorded: flag(false))
+        built [writes] account_delete_id(user_id: user_id(), recorded: flag(false))
             = accounts::delete(host, user_id);
         missing account_export_id;
         /// The account of a user: `user_id`, `username`, `display_name`, `metadata`, … and
@@ -25,14 +25,14 @@ functions! {
         /// local account = nk.account_get_id(context.user_id)
         /// return account.username
         /// ```
-        built account_get_id(user_id: user_id()) -> (account: Table)
+        built [reads] account_get_id(user_id: user_id()) -> (account: Table)
             = accounts::account(host, user_id);
         missing account_import_id;
         /// Changes what is not nil. `metadata` replaces the former one.
         /// ```lua
         /// nk.account_update_id(context.user_id, { level = 3 }, nil, "Ann the Great")
         /// ```
-        built account_update_id(
+        built [writes] account_update_id(
             user_id: user_id(), metadata: accounts::metadata(), username: some_text(),
             display_name: some_text(), timezone: some_text(), location: some_text(),
             lang_tag: some_text(), avatar_url: some_text(),
@@ -47,7 +47,7 @@ functions! {
         /// local accounts = nk.accounts_get_id({ context.user_id })
         /// return accounts[1].username
         /// ```
-        built accounts_get_id(
+        built [reads] accounts_get_id(
             user_ids: ids().or_empty(),
             device_ids: texts("each device id must be a string").or_empty(),
         ) -> (accounts: Vec<Value>)
@@ -57,7 +57,7 @@ functions! {
         /// ```lua
         /// local user_id, username, created = nk.authenticate_custom("partner-account-17")
         /// ```
-        built authenticate_custom(
+        built [writes] authenticate_custom(
             id: filled_text("expects ID string"), username: text_or_empty(), create: flag(true),
         ) -> (user_id: String, username: String, created: bool)
             = accounts::login(host, |db, new_account| {
@@ -67,7 +67,7 @@ functions! {
         /// ```lua
         /// local user_id, username, created = nk.authenticate_device("device-of-the-shop", "shop")
         /// ```
-        built authenticate_device(
+        built [writes] authenticate_device(
             id: filled_text("expects device ID string"), username: text_or_empty(),
             create: flag(true),
         ) -> (user_id: String, username: String, created: bool)
@@ -79,7 +79,7 @@ functions! {
         /// ```lua
         /// local user_id = nk.authenticate_email("ann@example.com", "correct horse", "ann_2")
         /// ```
-        built authenticate_email(
+        built [slow] authenticate_email(
             email: text_or_empty(), password: filled_text("expects password string"),
             username: text_or_empty(), create: flag(true),
         ) -> (user_id: String, username: String, created: bool) = {
@@ -101,7 +101,7 @@ functions! {
         /// ```lua
         /// local token, expires = nk.authenticate_token_generate(context.user_id, context.username)
         /// ```
-        built authenticate_token_generate(
+        built [writes] authenticate_token_generate(
             user_id: filled_id("expects user id", "expects valid user id"),
             username: text_or_empty(),
             expires: within_or::<u64>(0, 0, i64::MAX, "expects a time in unix seconds"),
@@ -113,19 +113,19 @@ functions! {
         /// ```lua
         /// nk.link_custom(context.user_id, "partner-account-18")
         /// ```
-        built link_custom(user_id: user_id(), id: text())
+        built [writes] link_custom(user_id: user_id(), id: text())
             = accounts::linked(host, |db, now| link::link_custom(db, now, user_id, &id));
         /// Lets a user log in from this device.
         /// ```lua
         /// nk.link_device(context.user_id, "a-second-device")
         /// ```
-        built link_device(user_id: user_id(), id: text())
+        built [writes] link_device(user_id: user_id(), id: text())
             = accounts::linked(host, |db, now| link::link_device(db, now, user_id, &id));
         /// Lets a user log in with this e-mail address and password.
         /// ```lua
         /// nk.link_email(context.user_id, "ann@example.com", "correct horse")
         /// ```
-        built link_email(user_id: user_id(), email: text(), password: text()) = {
+        built [slow] link_email(user_id: user_id(), email: text(), password: text()) = {
             args.slowly(host)?;
             let salt = host.random().bytes();
             accounts::linked(host, |db, now| {
@@ -143,21 +143,21 @@ functions! {
         /// nk.link_custom(context.user_id, "partner-account-19")
         /// nk.unlink_custom(context.user_id, "partner-account-19")
         /// ```
-        built unlink_custom(user_id: user_id(), id: text_or_empty())
+        built [writes] unlink_custom(user_id: user_id(), id: text_or_empty())
             = accounts::unlinked(host, |db, now| link::unlink_custom(db, now, user_id, &id));
         /// Removes a device. The last way to log in cannot be removed.
         /// ```lua
         /// nk.link_device(context.user_id, "a-third-device")
         /// nk.unlink_device(context.user_id, "a-third-device")
         /// ```
-        built unlink_device(user_id: user_id(), id: text())
+        built [writes] unlink_device(user_id: user_id(), id: text())
             = accounts::unlinked(host, |db, now| link::unlink_device(db, now, user_id, &id));
         /// Removes e-mail address and password. The last way to log in cannot be removed.
         /// ```lua
         /// nk.link_email(context.user_id, "bob@example.com", "correct horse")
         /// nk.unlink_email(context.user_id, "bob@example.com")
         /// ```
-        built unlink_email(user_id: user_id(), email: text_or_empty())
+        built [writes] unlink_email(user_id: user_id(), email: text_or_empty())
             = accounts::unlinked(host, |db, now| link::unlink_email(db, now, user_id, &email));
         missing unlink_facebook;
         missing unlink_facebook_instant_game;
@@ -168,21 +168,21 @@ functions! {
         /// ```lua
         /// nk.users_ban_id({ "2b4e12c6-5a0e-4c3c-9c0b-0a0b0c0d0e0f" })
         /// ```
-        built users_ban_id(user_ids: ids()) = accounts::ban(host, &user_ids);
+        built [writes] users_ban_id(user_ids: ids()) = accounts::ban(host, &user_ids);
         /// What a user has to do with others: rows as of `friends_list`, in no particular order.
         /// Those with whom the user has nothing to do are left out.
         /// ```lua
         /// local friends = nk.users_get_friend_status(context.user_id, { context.user_id })
         /// return #friends .. ""
         /// ```
-        built users_get_friend_status(user_id: user_id(), ids: ids()) -> (friends: Vec<Value>)
+        built [reads] users_get_friend_status(user_id: user_id(), ids: ids()) -> (friends: Vec<Value>)
             = friends::status(host, user_id, &ids);
         /// The users with these ids; unknown ones are left out.
         /// ```lua
         /// local users = nk.users_get_id({ context.user_id })
         /// return users[1].username
         /// ```
-        built users_get_id(
+        built [reads] users_get_id(
             user_ids: ids().or_empty(), facebook_ids: optional(list()),
         ) -> (users: Vec<Value>)
             = accounts::users(host, &user_ids, &[]);
@@ -190,14 +190,14 @@ functions! {
         /// ```lua
         /// local users = nk.users_get_random(5)
         /// ```
-        built users_get_random(count: accounts::random_count()) -> (users: Vec<Value>)
+        built [reads] users_get_random(count: accounts::random_count()) -> (users: Vec<Value>)
             = accounts::random_users(host, count);
         /// The users with these names; unknown ones are left out.
         /// ```lua
         /// local users = nk.users_get_username({ context.username })
         /// return users[1].user_id
         /// ```
-        built users_get_username(
+        built [reads] users_get_username(
             usernames: texts("each username must be a string"),
         ) -> (users: Vec<Value>)
             = accounts::users(host, &[], &usernames);
@@ -205,6 +205,6 @@ functions! {
         /// ```lua
         /// nk.users_unban_id({ context.user_id })
         /// ```
-        built users_unban_id(user_ids: ids()) = accounts::unban(host, &user_ids);
+        built [writes] users_unban_id(user_ids: ids()) = accounts::unban(host, &user_ids);
     }
 }

@@ -66,7 +66,7 @@ functions! {
         /// ```lua
         /// nk.session_logout(context.user_id)
         /// ```
-        built session_logout(
+        built [writes] session_logout(
             user_id: filled_id("expects user id", "expects valid user id"), token: some_text(),
             refresh_token: some_text(),
         )

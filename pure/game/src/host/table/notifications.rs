@@ -14,7 +14,7 @@ functions! {
         /// ```lua
         /// nk.notification_send(context.user_id, "You have won", { coins = 100 }, 1, nil, true)
         /// ```
-        built notification_send(
+        built [writes] notification_send(
             user_id: id("expects user_id to be a valid UUID"), subject: subject(),
             content: content(), code: code(),
             sender_id: id_or_none("expects sender_id to either be not set, empty string or a valid UUID"),
@@ -30,7 +30,7 @@ functions! {
         /// ```lua
         /// nk.notification_send_all("A new season begins", { season = 4 }, 2, true)
         /// ```
-        built notification_send_all(
+        built [writes] notification_send_all(
             subject: subject(), content: content(), code: code(), persistent: flag(false),
         ) = {
             let (to, sender, subject) = (None, None, subject.into_owned());
@@ -44,7 +44,7 @@ functions! {
         /// local kept = nk.notifications_list(context.user_id, 1)
         /// nk.notifications_delete({ { user_id = context.user_id, notification_id = kept[1].id } })
         /// ```
-        built notifications_delete(notifications: records("expects a valid set of notifications"))
+        built [writes] notifications_delete(notifications: records("expects a valid set of notifications"))
             = notifications::delete_of_users(host, args, &notifications);
         /// Deletes notifications, those of one user or whosever they are. What is for everybody
         /// goes for everybody without a user, and for this user alone with one.
@@ -53,7 +53,7 @@ functions! {
         /// local kept = nk.notifications_list(context.user_id, 1)
         /// nk.notifications_delete_id({ kept[1].id }, context.user_id)
         /// ```
-        built notifications_delete_id(
+        built [writes] notifications_delete_id(
             ids: ids_or("invalid notification ids list", "each notification id must be a valid id"),
             user_id: id_or_none("expects user_id to be a valid UUID"),
         )
@@ -67,7 +67,7 @@ functions! {
         /// local found = nk.notifications_get_id({ kept[1].id })
         /// nk.logger_info(found[1].content.coins)
         /// ```
-        built notifications_get_id(
+        built [reads] notifications_get_id(
             ids: ids_or("invalid notification ids list", "each notification id must be a valid id"),
             user_id: id_or_none("expects user_id to be a valid UUID"),
         ) -> (notifications: Vec<Value>)
@@ -80,7 +80,7 @@ functions! {
         /// local kept, cursor = nk.notifications_list(context.user_id, 10)
         /// for _, one in ipairs(kept) do nk.logger_info(one.subject) end
         /// ```
-        built notifications_list(
+        built [reads] notifications_list(
             user_id: id("expects user_id to be a valid uuid"), limit: limit(100, LIST_LIMIT_MAX),
             cursor: text_or_empty(),
         ) -> (notifications: Vec<Value>, cursor: Option<String>)
@@ -93,7 +93,7 @@ functions! {
         ///   { user_id = context.user_id, subject = "Again", content = {}, code = 2, persistent = true },
         /// })
         /// ```
-        built notifications_send(notifications: records("expects a valid set of notifications"))
+        built [writes] notifications_send(notifications: records("expects a valid set of notifications"))
             = notifications::send_all(host, &notifications);
         /// Changes kept notifications: each is `{ id, subject?, content?, sender? }`. Sockets are
         /// not told. Unknown ones are passed over.
@@ -102,7 +102,7 @@ functions! {
         /// local kept = nk.notifications_list(context.user_id, 1)
         /// nk.notifications_update({ { id = kept[1].id, content = { seen = true } } })
         /// ```
-        built notifications_update(updates: records("expects a valid set of data"))
+        built [writes] notifications_update(updates: records("expects a valid set of data"))
             = notifications::update(host, args, &updates);
     }
 }

@@ -20,7 +20,7 @@ functions! {
         /// nk.friends_add(context.user_id, context.username, { id }, {})
         /// nk.friend_metadata_update(context.user_id, id, { met = "arena" })
         /// ```
-        built friend_metadata_update(
+        built [writes] friend_metadata_update(
             user_id: user_id(), friend_id: id("expects friend ID to be a valid identifier"),
             metadata: friends::metadata(),
         )
@@ -31,7 +31,7 @@ functions! {
         /// local id = nk.authenticate_custom("friend-of-examples")
         /// nk.friends_add(context.user_id, context.username, { id }, {}, { met = "arena" })
         /// ```
-        built friends_add(
+        built [writes] friends_add(
             user_id: user_id(), username: text(), ids: ids().or_empty(),
             usernames: texts("each username must be a non-empty string").or_empty(),
             metadata: friends::metadata().or_nil(),
@@ -42,7 +42,7 @@ functions! {
         /// local id = nk.authenticate_custom("friend-of-examples")
         /// nk.friends_block(context.user_id, context.username, { id }, {})
         /// ```
-        built friends_block(
+        built [writes] friends_block(
             user_id: user_id(), username: text(), ids: ids().or_empty(),
             usernames: texts("each username must be a non-empty string").or_empty(),
         )
@@ -52,7 +52,7 @@ functions! {
         /// local id = nk.authenticate_custom("friend-of-examples")
         /// nk.friends_delete(context.user_id, context.username, { id }, {})
         /// ```
-        built friends_delete(
+        built [writes] friends_delete(
             user_id: user_id(), username: text(), ids: ids().or_empty(),
             usernames: texts("each username must be a non-empty string").or_empty(),
         )
@@ -65,7 +65,7 @@ functions! {
         /// local friends, cursor = nk.friends_list(context.user_id, 10, 0)
         /// for _, friend in ipairs(friends) do nk.logger_info(friend.user.username) end
         /// ```
-        built friends_list(
+        built [reads] friends_list(
             user_id: user_id(), limit: limit(100, LIST_LIMIT_MAX), state: friends::state(),
             cursor: text_or_empty(),
         ) -> (friends: Vec<Value>, cursor: Option<String>) = {
@@ -79,7 +79,7 @@ functions! {
         /// local found = nk.friends_of_friends_list(context.user_id, 5)
         /// for _, one in ipairs(found) do nk.logger_info(one.user.username) end
         /// ```
-        built friends_of_friends_list(
+        built [reads] friends_of_friends_list(
             user_id: user_id(), limit: limit(10, OF_FRIENDS_LIMIT_MAX), cursor: text_or_empty(),
         ) -> (list: Vec<Value>, cursor: Option<String>)
             = friends::of_friends(host, user_id, limit, &cursor);

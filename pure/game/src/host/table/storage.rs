@@ -14,7 +14,7 @@ functions! {
         /// local id = { collection = "scores", key = "best", user_id = context.user_id }
         /// if #nk.storage_read({ id }) > 0 then nk.storage_delete({ id }) end
         /// ```
-        built storage_delete(ids: records("expects a valid set of object IDs"))
+        built [writes] storage_delete(ids: records("expects a valid set of object IDs"))
             = storage::delete(host, &ids);
         missing storage_index_list;
         /// Objects of a collection: of one user, or of everybody if `user_id` is nil. The cursor
@@ -23,7 +23,7 @@ functions! {
         /// local objects, cursor = nk.storage_list(nil, "scores", 10)
         /// for _, object in ipairs(objects) do nk.logger_info(object.key) end
         /// ```
-        built storage_list(
+        built [reads] storage_list(
             user_id: id_or_none("expects empty or a valid user ID"),
             collection: text_or_empty(),
             limit: within_or::<usize>(100, 0, i64::MAX, "limit must not be negative"),
@@ -43,7 +43,7 @@ functions! {
         /// })
         /// local best = found[1] and found[1].value.points or 0
         /// ```
-        built storage_read(ids: records("expects a valid set of keys")) -> (objects: Vec<Value>)
+        built [reads] storage_read(ids: records("expects a valid set of keys")) -> (objects: Vec<Value>)
             = storage::read(host, &ids);
         /// Writes objects, all or none: `{ collection, key, value, user_id?, version?,
         /// permission_read? = 1, permission_write? = 1 }`. `value` is a table. With `version` the
@@ -54,7 +54,7 @@ functions! {
         /// })
         /// return acks[1].version
         /// ```
-        built storage_write(objects: records("expects a valid set of data")) -> (acks: Vec<Value>)
+        built [writes] storage_write(objects: records("expects a valid set of data")) -> (acks: Vec<Value>)
             = storage::write(host, &objects);
         /// Reads objects as `storage_read` does, gives them to `update(objects)` and writes what it
         /// returns as `storage_write` does. If an object has changed meanwhile, it begins again, 0

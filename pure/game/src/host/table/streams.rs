@@ -17,7 +17,7 @@ functions! {
         /// ```lua
         /// local count = nk.stream_count({ mode = 100, label = "lobby" })
         /// ```
-        built stream_count(stream: stream()) -> (count: u64) = streams::count(host, &stream);
+        built [room] stream_count(stream: stream()) -> (count: u64) = streams::count(host, &stream);
         /// Sends text to the members of a stream, or to those of these presences who are members.
         /// Clients get it as `stream_data`. Of what is not reliable nobody gets anything who is
         /// behind with reading.
@@ -47,7 +47,7 @@ functions! {
         /// local known = nk.stream_user_get(context.user_id, context.session_id, lobby)
         /// if known then nk.logger_info(known.status) end
         /// ```
-        built stream_user_get(user_id: user(), session_id: session(), stream: stream())
+        built [room] stream_user_get(user_id: user(), session_id: session(), stream: stream())
             -> (presence: Option<Table>)
             = streams::find(host, &stream, SessionId { user_id, session_id });
         /// Takes a session of a user into a stream, until it leaves or its socket closes; true if it
@@ -57,7 +57,7 @@ functions! {
         /// local lobby = { mode = 100, label = "lobby" }
         /// local is_new = nk.stream_user_join(context.user_id, context.session_id, lobby)
         /// ```
-        built stream_user_join(
+        built [room] stream_user_join(
             user_id: user(), session_id: session(), stream: stream(), hidden: flag(false),
             persistence: flag(true), status: text_or_empty(),
         ) -> (is_new: bool) = {
@@ -89,7 +89,7 @@ functions! {
         ///   nk.logger_info(presence.username .. " " .. presence.status)
         /// end
         /// ```
-        built stream_user_list(
+        built [room] stream_user_list(
             stream: stream(), include_hidden: flag(true), include_not_hidden: flag(true),
         ) -> (presences: Vec<Value>)
             = streams::list(host, args, &stream, (include_hidden, include_not_hidden));
@@ -100,7 +100,7 @@ functions! {
         /// local lobby = { mode = 100, label = "lobby" }
         /// nk.stream_user_update(context.user_id, context.session_id, lobby, false, false, "ready")
         /// ```
-        built stream_user_update(
+        built [room] stream_user_update(
             user_id: user(), session_id: session(), stream: stream(), hidden: flag(false),
             persistence: flag(true), status: text_or_empty(),
         ) = {

@@ -145,7 +145,7 @@ functions! {
         /// local count = nk.sql_exec("INSERT INTO visits VALUES (?1, 1)"
         ///   .. " ON CONFLICT DO UPDATE SET count = count + 1", { context.username })
         /// ```
-        built sql_exec(
+        built [slow] sql_exec(
             statement: filled_text("expects query string"), params: sql::params(),
         ) -> (count: u64)
             = sql::execute(host, &statement, params);
@@ -158,7 +158,7 @@ functions! {
         /// local rows = nk.sql_query("SELECT username FROM users ORDER BY username LIMIT 10", {})
         /// for _, row in ipairs(rows) do nk.logger_info(row.username) end
         /// ```
-        built sql_query(
+        built [slow] sql_query(
             query: filled_text("expects query string"), params: sql::params(),
         ) -> (rows: Vec<Value>)
             = sql::query(host, &query, params);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::AREAS;
-use crate::host::{Args, FunctionKind, Need, Unmetered, ValueType, find, functions};
+use crate::host::{Args, FunctionKind, HostLane, Need, Unmetered, ValueType, find, functions};
 use crate::value::Value;
 
 /// The names in Nakama's Lua module. Source: nakama 3.40, `server/runtime_lua_nakama.go`, `Loader`.
@@ -119,6 +119,49 @@ fn what_a_row_says_of_nil_is_so() {
     assert_eq!(["users_get_id", "accounts_get_id"].map(need), [Need::OrEmpty; 2]);
     let refusing = ["storage_read", "storage_write", "notifications_send", "users_ban_id"];
     assert_eq!(refusing.map(need), [Need::Required; 4]);
+}
+
+/// Where a function runs follows from its mark; what it may use follows from the mark too, by its
+/// type.
+#[test]
+fn lanes_are_what_functions_wait_for() {
+    let of = |lane| -> Vec<&str> {
+        let there = functions().filter(|it| matches!(it.kind, FunctionKind::Built(_)));
+        there.filter(|it| it.lane == lane).map(|it| it.name).collect()
+    };
+    assert_eq!(
+        of(HostLane::Slow),
+        [
+            "sql_exec",
+            "sql_query",
+            "bcrypt_compare",
+            "bcrypt_hash",
+            "authenticate_email",
+            "link_email"
+        ]
+    );
+    assert_eq!(
+        of(HostLane::Room),
+        [
+            "match_create",
+            "match_signal",
+            "stream_count",
+            "stream_user_get",
+            "stream_user_join",
+            "stream_user_list",
+            "stream_user_update"
+        ]
+    );
+    for name in of(HostLane::Read) {
+        assert!(
+            name.contains("_get_") || name.contains("_list") || name.contains("_read"),
+            "{name}"
+        );
+    }
+    for name in of(HostLane::Here) {
+        let of_rows = ["account", "users_", "friend", "wallet", "storage_", "notification", "sql_"];
+        assert!(!of_rows.iter().any(|of_row| name.starts_with(of_row)), "{name} has no mark");
+    }
 }
 
 #[test]

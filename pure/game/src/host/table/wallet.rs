@@ -19,7 +19,7 @@ functions! {
         ///   { { user_id = context.user_id, changeset = { coins = 50 }, metadata = { why = "level 4" } } },
         ///   true)
         /// ```
-        built multi_update(
+        built [writes] multi_update(
             accounts: records("expects a valid set of account update data").or_nil(),
             storage_writes: records("expects a valid set of storage data").or_nil(),
             storage_deletes: records("expects a valid set of storage data").or_nil(),
@@ -36,7 +36,7 @@ functions! {
         /// local items, cursor = nk.wallet_ledger_list(context.user_id, 10)
         /// for _, item in ipairs(items) do nk.logger_info(item.changeset.coins) end
         /// ```
-        built wallet_ledger_list(
+        built [reads] wallet_ledger_list(
             user_id: filled_id("expects a valid user id", "expects a valid user id"),
             limit: wallet::ledger_limit(), cursor: text_or_empty(),
         ) -> (items: Vec<Value>, cursor: String)
@@ -48,7 +48,7 @@ functions! {
         /// local item = nk.wallet_ledger_list(context.user_id, 1)[1]
         /// nk.wallet_ledger_update(item.id, { refunded = true })
         /// ```
-        built wallet_ledger_update(
+        built [writes] wallet_ledger_update(
             item_id: filled_id("expects a valid id", "expects a valid id"),
             metadata: shown_as(ValueType::Table),
         ) -> (item: Table)
@@ -59,7 +59,7 @@ functions! {
         /// local updated = nk.wallet_update(context.user_id, { coins = 100, gems = 2 })
         /// return tostring(updated.coins)
         /// ```
-        built wallet_update(
+        built [writes] wallet_update(
             user_id: filled_id("expects a valid user id", "expects a valid user id"),
             changes: wallet::changes(), metadata: wallet::metadata(), update_ledger: flag(false),
         ) -> (updated: Table, previous: Table) = {
@@ -74,7 +74,7 @@ functions! {
         ///   { user_id = context.user_id, changeset = { coins = 10 }, metadata = { why = "a gift" } },
         /// }, true)
         /// ```
-        built wallets_update(
+        built [writes] wallets_update(
             updates: records("expects a valid set of updates"), update_ledger: flag(false),
         ) -> (changes: Vec<Value>)
             = wallet::update_all(host, Updates { records: &updates, update_ledger });

@@ -78,7 +78,7 @@ fn raised(why: HostError) -> ScriptError {
 fn call(host: &mut dyn Host, name: &'static str, values: &[Value]) -> Result<Value, HostError> {
     let function = game::host::find(name).unwrap();
     let args = Args { function: name, values, meter: &Unmetered };
-    Ok((function.run)(host, &args)?.into_iter().next().unwrap_or_default())
+    Ok(function.run(host, &args)?.into_iter().next().unwrap_or_default())
 }
 
 fn map(members: Vec<(&'static str, Value)>) -> Value {
