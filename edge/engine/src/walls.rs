@@ -80,8 +80,8 @@ pub fn mount(what: Mount<'_>, at: &Path) -> io::Result<()> {
         Mount::ReadOnly => {
             // What is not said again, a remount takes away. Source: mount(2), MS_REMOUNT.
             let held = rustix::fs::statvfs(at)?.f_flag;
-            let is_plain = held.contains(rustix::fs::StatVfsMountFlags::NOEXEC);
-            let programs = if is_plain { libc::MS_NOEXEC } else { 0 };
+            let is_noexec = held.contains(rustix::fs::StatVfsMountFlags::NOEXEC);
+            let programs = if is_noexec { libc::MS_NOEXEC } else { 0 };
             (&b""[..], "", again | libc::MS_RDONLY | plain | programs, "")
         }
         Mount::Device => (&b""[..], "", again | libc::MS_NOSUID | libc::MS_NOEXEC, ""),

@@ -188,9 +188,9 @@ impl Folder {
         let text = serde_json::to_vec(record)?;
         let new = folder.join("record.new");
         let mut file =
-            File::options().create(true).write(true).truncate(true).mode(0o600).open(new)?;
+            File::options().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&text)?;
-        fs::rename(folder.join("record.new"), folder.join("record.json"))
+        fs::rename(new, folder.join("record.json"))
     }
 
     /// The names of all that have a folder, with the records of those that have a readable one.

@@ -13,7 +13,7 @@
 //!
 //! * Isolation: each statement sees at least what was committed before it began, and its own
 //!   transaction (READ COMMITTED of PostgreSQL; SQLite gives more). So what a rule has read and
-//!   decides on is locked, or is a condition of its write. Not SERIALIZABLE: dozens of calls share a
+//!   decides on is locked, or is a condition of its write. Not SERIALIZABLE: many calls share a
 //!   transaction, and one of them in another's way would undo all.
 //! * Locks: `/* FOR UPDATE */`, `/* FOR NO KEY UPDATE */`, `/* FOR SHARE */` and `/* FOR KEY SHARE */`
 //!   at the end of a SELECT lock its rows until the transaction ends, as in PostgreSQL, where the
@@ -52,6 +52,28 @@ pub fn id_list<'a>(ids: impl IntoIterator<Item = &'a Uuid>) -> String {
     }
     list.push(']');
     list
+}
+
+/// Runs the query of one id, or that of a list of them, and nothing for none: a list costs a text of
+/// its own, and most calls are about one user. `$1` is the id in the one, in the other the list.
+///
+/// # Errors
+/// Any [`DbError`].
+pub(crate) fn query_ids<'a>(
+    db: &mut dyn Database,
+    ids: impl IntoIterator<Item = &'a Uuid, IntoIter: ExactSizeIterator>,
+    (of_one, of_list): (&str, &str),
+    each: &mut dyn FnMut(&dyn Row),
+) -> Result<(), DbError> {
+    let mut ids = ids.into_iter();
+    match (ids.len(), ids.next()) {
+        (1, Some(id)) => db.query(of_one, &[Param::Blob(id.as_bytes())], each),
+        (_, Some(first)) => {
+            let list = id_list(std::iter::once(first).chain(ids));
+            db.query(of_list, &[Param::Text(&list)], each)
+        }
+        (_, None) => Ok(()),
+    }
 }
 
 /// Texts without NUL, which SQLite would take for their end, or tuples of them, as the text of a list

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use wire::nakama::{Timestamp, api};
 
 use crate::account::{atomically, text_or_null, unix_ms};
-use crate::db::{Database, DbError, Param, Row, id_list};
+use crate::db::{Database, DbError, Param, Row, id_list, query_ids};
 use crate::error::{ApiError, Code, Failure};
 use crate::session::new_id;
 use crate::user::{id_at, is_there};
@@ -218,21 +218,16 @@ impl Turn {
         }
         let asked: BTreeSet<Uuid> = kept().filter_map(|draft| draft.to).collect();
         let mut receivers = BTreeSet::new();
-        let mut add = |row: &dyn Row| receivers.extend(id_at(row, 0));
-        if asked.len() == 1 {
-            let sql = "SELECT u.id FROM users u, writer_turn t \
-                WHERE u.id = $1 AND t.name = 'notifications' \
-                /* FOR NO KEY UPDATE OF u FOR KEY SHARE OF t */";
-            for id in &asked {
-                db.query(sql, &[Param::Blob(id.as_bytes())], &mut add)?;
-            }
-        } else if !asked.is_empty() {
-            let sql = "SELECT u.id FROM users u, writer_turn t \
-                WHERE u.id IN (SELECT unhex(value) FROM json_each($1)) \
-                AND t.name = 'notifications' ORDER BY u.id \
-                /* FOR NO KEY UPDATE OF u FOR KEY SHARE OF t */";
-            db.query(sql, &[Param::Text(&id_list(&asked))], &mut add)?;
-        }
+        let of_one = "SELECT u.id FROM users u, writer_turn t \
+            WHERE u.id = $1 AND t.name = 'notifications' \
+            /* FOR NO KEY UPDATE OF u FOR KEY SHARE OF t */";
+        let of_list = "SELECT u.id FROM users u, writer_turn t \
+            WHERE u.id IN (SELECT unhex(value) FROM json_each($1)) \
+            AND t.name = 'notifications' ORDER BY u.id \
+            /* FOR NO KEY UPDATE OF u FOR KEY SHARE OF t */";
+        query_ids(db, &asked, (of_one, of_list), &mut |row| {
+            receivers.extend(id_at(row, 0));
+        })?;
         let mut last = Uuid::nil();
         let sql = "SELECT id FROM notification ORDER BY id DESC LIMIT 1";
         db.query(sql, &[], &mut |row| last = id_at(row, 0).unwrap_or_default())?;

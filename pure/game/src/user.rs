@@ -6,7 +6,7 @@ use uuid::Uuid;
 use wire::nakama::{Timestamp, api};
 
 use crate::account::generated_name;
-use crate::db::{Database, DbError, Param, Row, id_list, text_list};
+use crate::db::{Database, DbError, Param, Row, query_ids, text_list};
 
 /// The public part of an account. Empty texts are unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,16 +81,13 @@ pub(crate) fn is_there(db: &mut dyn Database, user_id: Uuid) -> Result<bool, DbE
 /// All at once and by rising id, so that two who lock the same users do not wait for each other.
 pub(crate) fn lock(db: &mut dyn Database, ids: &[Uuid]) -> Result<BTreeMap<Uuid, i64>, DbError> {
     let mut found = BTreeMap::new();
-    let mut add = |row: &dyn Row| found.extend(id_at(row, 0).map(|id| (id, row.int(1))));
-    if let [id] = ids {
-        let sql = "SELECT id, edge_count FROM users WHERE id = $1 /* FOR NO KEY UPDATE */";
-        db.query(sql, &[Param::Blob(id.as_bytes())], &mut add)?;
-    } else {
-        let sql = "SELECT id, edge_count FROM users \
-            WHERE id IN (SELECT unhex(value) FROM json_each($1)) ORDER BY id \
-            /* FOR NO KEY UPDATE */";
-        db.query(sql, &[Param::Text(&id_list(ids))], &mut add)?;
-    }
+    let of_one = "SELECT id, edge_count FROM users WHERE id = $1 /* FOR NO KEY UPDATE */";
+    let of_list = "SELECT id, edge_count FROM users \
+        WHERE id IN (SELECT unhex(value) FROM json_each($1)) ORDER BY id \
+        /* FOR NO KEY UPDATE */";
+    query_ids(db, ids, (of_one, of_list), &mut |row| {
+        found.extend(id_at(row, 0).map(|id| (id, row.int(1))));
+    })?;
     Ok(found)
 }
 
@@ -137,24 +134,15 @@ pub fn users(
     let mut seen = BTreeSet::new();
     let asked = ids.iter().chain(named.iter().flatten());
     let wanted: Vec<Uuid> = asked.filter(|id| seen.insert(**id)).copied().collect();
-    if let [id] = wanted[..] {
-        let mut users = Vec::with_capacity(1);
-        let sql = format!("SELECT {COLUMNS} FROM users u WHERE u.id = $1");
-        let params = [Param::Blob(id.as_bytes())];
-        db.query(&sql, &params, &mut |row| users.push(read_user(row)))?;
-        return Ok(users);
-    }
+    let of_one = format!("SELECT {COLUMNS} FROM users u WHERE u.id = $1");
+    let of_list = format!(
+        "SELECT {COLUMNS} FROM users u WHERE u.id IN (SELECT unhex(value) FROM json_each($1))"
+    );
     let mut found = BTreeMap::new();
-    if !wanted.is_empty() {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM users u WHERE u.id IN (SELECT unhex(value) FROM json_each($1))"
-        );
-        let mut add = |row: &dyn Row| {
-            let user = read_user(row);
-            found.insert(user.id, user);
-        };
-        db.query(&sql, &[Param::Text(&id_list(&wanted))], &mut add)?;
-    }
+    query_ids(db, &wanted, (&of_one, &of_list), &mut |row| {
+        let user = read_user(row);
+        found.insert(user.id, user);
+    })?;
     Ok(wanted.iter().filter_map(|id| found.remove(id)).collect())
 }
 

@@ -18,7 +18,7 @@ use wire::excerpt::excerpt;
 pub use ledger::{LEDGER_LIMIT_MAX, LedgerItem, ledger_list, ledger_update};
 
 use crate::account::{atomically, unix_ms};
-use crate::db::{Database, DbError, Param, Row, id_list};
+use crate::db::{Database, DbError, Param, query_ids};
 use crate::error::{ApiError, Failure};
 use crate::user::id_at;
 
@@ -99,21 +99,14 @@ fn locked(
     updates: &[WalletUpdate],
 ) -> Result<BTreeMap<Uuid, String>, DbError> {
     let mut wallets = BTreeMap::new();
-    let mut add = |row: &dyn Row| {
-        wallets.extend(id_at(row, 0).map(|id| (id, row.text(1).to_owned())));
-    };
     let ids: BTreeSet<Uuid> = updates.iter().map(|update| update.user_id).collect();
-    if ids.len() == 1 {
-        let sql = "SELECT id, wallet FROM users WHERE id = $1 /* FOR NO KEY UPDATE */";
-        for id in &ids {
-            db.query(sql, &[Param::Blob(id.as_bytes())], &mut add)?;
-        }
-    } else if !ids.is_empty() {
-        let sql = "SELECT id, wallet FROM users \
-            WHERE id IN (SELECT unhex(value) FROM json_each($1)) ORDER BY id \
-            /* FOR NO KEY UPDATE */";
-        db.query(sql, &[Param::Text(&id_list(&ids))], &mut add)?;
-    }
+    let of_one = "SELECT id, wallet FROM users WHERE id = $1 /* FOR NO KEY UPDATE */";
+    let of_list = "SELECT id, wallet FROM users \
+        WHERE id IN (SELECT unhex(value) FROM json_each($1)) ORDER BY id \
+        /* FOR NO KEY UPDATE */";
+    query_ids(db, &ids, (of_one, of_list), &mut |row| {
+        wallets.extend(id_at(row, 0).map(|id| (id, row.text(1).to_owned())));
+    })?;
     Ok(wallets)
 }
 

@@ -380,7 +380,8 @@ impl One {
         let what = match status {
             None => "ended; how is not known, as an earlier daemon had started it".to_owned(),
             Some(status) if status.signal() == Some(9) && out_of_memory => "killed".to_owned(),
-            Some(status) if status.signal() == Some(TOO_LARGE) => {
+            Some(status) if status.signal() == Some(libc::SIGXFSZ) => {
+                // It wrote beyond RLIMIT_FSIZE. Source: setrlimit(2).
                 format!(
                     "{}; a file of it grew to limits.disk = {}",
                     ending(status),
@@ -703,9 +704,6 @@ impl One {
     }
 }
 
-/// SIGXFSZ: it wrote beyond RLIMIT_FSIZE. Source: signal(7), setrlimit(2).
-const TOO_LARGE: i32 = 25;
-
 /// What happened in an earlier life, told in a new one.
 fn before(what: String) -> String {
     if what.is_empty() || what.starts_with(BEFORE) { what } else { format!("{BEFORE}{what}") }
@@ -724,7 +722,7 @@ fn ending(status: ExitStatus) -> String {
         (11, "SIGSEGV"),
         (13, "SIGPIPE"),
         (15, "SIGTERM"),
-        (TOO_LARGE, "SIGXFSZ"),
+        (libc::SIGXFSZ, "SIGXFSZ"),
         (31, "SIGSYS"),
     ];
     match (status.code(), status.signal()) {

@@ -75,7 +75,7 @@ impl Fleet {
         Self::run_after("", kind, name, text, flags)
     }
 
-    /// By a shell that does something before; `\"$@\"` in it is the daemon's command, which it becomes in the
+    /// By a shell that does something before; `"$@"` in it is the daemon's command, which it becomes in the
     /// end.
     fn run_after(before: &'static str, kind: &str, name: &str, text: &str, flags: &[&str]) -> Self {
         let own = format!("throng-it-host-{}-{name}", std::process::id());

@@ -38,7 +38,9 @@ pub(super) fn committed<T, E: Display + MayConflict>(
     if db.in_transaction() {
         return job(db).map_err(|error| failed(&error));
     }
-    for tries_left in (0..TRIES_MAX).rev() {
+    let mut tries = 0;
+    loop {
+        tries += 1;
         let result = job(db);
         let ended = match (&result, db.in_transaction()) {
             (_, false) => Ok(()),
@@ -50,13 +52,12 @@ pub(super) fn committed<T, E: Display + MayConflict>(
             (Err(error), Ok(())) => error.is_conflict(),
             (Ok(_), Ok(())) => false,
         };
-        if !is_conflict || tries_left == 0 {
+        if !is_conflict || tries >= TRIES_MAX {
             ended.map_err(|error| failed(&error))?;
             return result.map_err(|error| failed(&error));
         }
         db.note_retry();
     }
-    Err(failed(&"never run"))
 }
 
 /// A member of a table.
