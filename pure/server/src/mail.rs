@@ -35,7 +35,9 @@ pub use wire::nakama::Format;
 pub(crate) use address::Post;
 pub use address::{Address, Mail, SessionAddress, ThreadMail, Topology, WorkerAddress};
 pub(crate) use job::Line;
-pub use job::{AfterMessage, BeforeMessage, Done, HookedCall, Job, Outcome, Queue, RpcJob, Work};
+pub use job::{
+    AfterMessage, BeforeMessage, Done, HookStep, HookedCall, Job, Outcome, Queue, RpcJob, Work,
+};
 
 /// What cores take.
 #[derive(Debug)]

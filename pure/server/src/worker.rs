@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use event::{ConnId, Handler, Input, Now, Output, Requester, ThreadId};
 use game::api::{self, Effect};
-use game::db::{DbError, MayConflict as _};
+use game::db::DbError;
 use game::error::{ApiError, Code};
 use game::guest::{ScriptError, ScriptFailure, Scripts};
 use game::session::{Claims, Signer};
@@ -29,8 +29,9 @@ use game::session::{Claims, Signer};
 use crate::fair::FairQueue;
 use crate::limit_log::LimitLog;
 use crate::mail::{
-    Address, BatcherMail, CallerMail, CoreMail, Done, EventsMail, Format, HasherMail, Job, Line,
-    Mail, News, Outcome, Post as _, Queue, RoomMail, RpcJob, Topology, Work, WorkerAddress,
+    Address, BatcherMail, CallerMail, CoreMail, Done, EventsMail, Format, HasherMail, HookedCall,
+    Job, Line, Mail, News, Outcome, Post as _, Queue, RoomMail, RpcJob, Topology, Work,
+    WorkerAddress,
 };
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
@@ -38,6 +39,7 @@ use crate::settings::Settings;
 use crate::stats::WorkerStats;
 use again::Again;
 use events::EventQueue;
+use hooks::Stepped;
 use queues::Guesses;
 
 /// For how long a caller keeps answers that wait for the disk before it begins another call,
@@ -178,8 +180,7 @@ impl Worker {
         }
         let mut outcome = match work {
             Work::Api(call) => match self.api(now, &call, caller.as_deref(), format) {
-                Err(error) if error.is_conflict() && self.again.has_tries_left() => {
-                    self.resources.db.note_retry();
+                Err(error) if self.runs_again(&error) => {
                     let work = Work::Api(call);
                     let job = Job { queue, address, stream, format, work, caller, group, client };
                     return self.again.put(job);
@@ -192,8 +193,18 @@ impl Worker {
                 let ids = found.map(|users| users.iter().map(|user| user.id).collect());
                 Outcome::Users(ids.map_err(|_| ApiError::internal("Could not look up users.")))
             }
-            Work::HookedApi(call) => {
-                Outcome::Api(self.hooked(now, *call, caller.as_deref(), format))
+            Work::Hooked(hooked) => {
+                let stepped = self.hook_step(now, *hooked, caller.as_deref(), format);
+                let next = |hooked: HookedCall| {
+                    let work = Work::Hooked(Box::new(hooked));
+                    let queue = work.queue();
+                    Job { queue, address, stream, format, work, caller, group, client }
+                };
+                match stepped {
+                    Stepped::Answer(result) => Outcome::Api(result),
+                    Stepped::Next(hooked) => Outcome::Next(Box::new(next(hooked))),
+                    Stepped::Again(hooked) => return self.again.put(Job { queue, ..next(hooked) }),
+                }
             }
             Work::Before(hook) => Outcome::Before(self.before_message(now, *hook)),
             Work::After(hook) => {
@@ -460,7 +471,9 @@ impl Handler for Worker {
 fn fail(outcome: &mut Outcome) {
     let text = "database error";
     match outcome {
-        Outcome::Api(result) => *result = Err(ApiError::internal(text)),
+        Outcome::Api(_) | Outcome::Next(_) => {
+            *outcome = Outcome::Api(Err(ApiError::internal(text)));
+        }
         Outcome::Users(result) => *result = Err(ApiError::internal(text)),
         Outcome::Rpc(result) => *result = Err(script_error(Code::Internal, text)),
         Outcome::Before(result) => *result = Err(script_error(Code::Internal, text)),

@@ -17,7 +17,7 @@ use super::socket::WaitKind;
 use super::{Core, State};
 use crate::frames;
 use crate::mail::{
-    Address, Done, Follow, Job, Mail, Outcome, RoomError, RoomMail, RoomRequest, Work,
+    Address, Done, Follow, HookStep, Job, Mail, Outcome, RoomError, RoomMail, RoomRequest, Work,
 };
 use crate::settings::Settings;
 use crate::stats::Metered;
@@ -364,6 +364,24 @@ impl Core {
     pub(super) fn done(&mut self, now: Now, done: Done, out: &mut Output<Mail>) {
         self.job_done(&done);
         let Done { conn, stream, outcome, .. } = done;
+        match outcome {
+            Outcome::Next(job) => {
+                if let Err(error) = self.job(*job, out) {
+                    self.hand_over(now, (conn, stream), Outcome::Api(Err(error)), out);
+                }
+            }
+            outcome => self.hand_over(now, (conn, stream), outcome, out),
+        }
+        self.post_waiting(out);
+    }
+
+    fn hand_over(
+        &mut self,
+        now: Now,
+        (conn, stream): (ConnId, u32),
+        outcome: Outcome,
+        out: &mut Output<Mail>,
+    ) {
         let outcome = self.within_budget(now, outcome, out);
         match outcome {
             // Nobody waits for it.
@@ -376,7 +394,6 @@ impl Core {
                 other => self.put(conn, other),
             },
         }
-        self.post_waiting(out);
     }
 
     pub(super) fn answer_outcome(
@@ -417,7 +434,11 @@ impl Core {
                 self.respond_refusal(now, conn, manner, &refusal, &body, out);
             }
             // Only sockets ask for users and send messages; the rest never comes here.
-            Outcome::Users(Ok(_)) | Outcome::Before(_) | Outcome::After | Outcome::Shutdown => {}
+            Outcome::Users(Ok(_))
+            | Outcome::Before(_)
+            | Outcome::Next(_)
+            | Outcome::After
+            | Outcome::Shutdown => {}
         }
     }
 
@@ -482,7 +503,15 @@ impl Core {
         let error = busy();
         let script_error = || script_error(&error);
         let outcome = match job.work {
-            Work::Api(_) | Work::HookedApi(_) => Outcome::Api(Err(error)),
+            Work::Hooked(hooked) => match hooked.step {
+                HookStep::Before | HookStep::Call => Outcome::Api(Err(error)),
+                // It has happened; only its hook does not run.
+                HookStep::After(answer) => {
+                    self.stats.refused_after_hooks.up();
+                    Outcome::Api(Ok(answer))
+                }
+            },
+            Work::Api(_) => Outcome::Api(Err(error)),
             Work::FindUsers { .. } => Outcome::Users(Err(error)),
             Work::Rpc(_) => Outcome::Rpc(Err(script_error())),
             Work::Before(_) => Outcome::Before(Err(script_error())),

@@ -77,8 +77,8 @@ impl Core {
     /// The limit that stands against one more job, if one does.
     fn limit_met(&mut self, job: &Job, queue: Queue) -> Option<Limit> {
         let limits = &self.settings.limits;
-        // What ends the scripts is run however much they have to do.
-        if matches!(job.work, Work::Shutdown) {
+        // What ends the scripts, or a call that has happened, is run however much there is to do.
+        if job.work.is_owed() {
             return None;
         }
         let waiting = u32::try_from(self.jobs_waiting).unwrap_or(u32::MAX);
@@ -233,7 +233,7 @@ impl Core {
 
     /// Whether the connection that waits for it is gone.
     fn is_for_nobody(&self, job: &Job) -> bool {
-        if matches!(job.work, Work::After(_) | Work::Shutdown) {
+        if matches!(job.work, Work::After(_)) || job.work.is_owed() {
             return false;
         }
         let conn = job.address.conn;

@@ -1,5 +1,7 @@
 //! Hooks, as far as cores have to do with them: a message with a before-hook waits for a caller,
-//! one with an after-hook is kept until it is answered. API calls with hooks go to a caller whole.
+//! one with an after-hook is kept until it is answered. Of an API call with hooks each step is a job:
+//! the before-hook at a caller, the call in the batch with all others, the after-hook at a caller once
+//! the call is durable; its client is answered behind the last one, as in Nakama.
 //! Source: Nakama 3.40, `server/runtime.go`, `server/runtime_lua.go`.
 
 use std::net::SocketAddr;
@@ -19,7 +21,7 @@ use super::socket::{Session, Step, WaitKind, Waiting};
 use super::{Core, State};
 use crate::frames;
 use crate::limits::SHARED;
-use crate::mail::{AfterMessage, BeforeMessage, Format, HookedCall, Job, Mail, Work};
+use crate::mail::{AfterMessage, BeforeMessage, Format, HookStep, HookedCall, Job, Mail, Work};
 
 impl Core {
     /// The work for an API call of which `hooks` tells whether it has a before- and an after-hook.
@@ -32,7 +34,8 @@ impl Core {
     ) -> Work {
         // No headers and parameters: Nakama's hooks see none either.
         let context = self.request_context("before", request, who);
-        Work::HookedApi(Box::new(HookedCall { call, context, before, after }))
+        let step = if before { HookStep::Before } else { HookStep::Call };
+        Work::Hooked(Box::new(HookedCall { call, context, after, step }))
     }
 
     /// A message while some message has hooks.

@@ -76,8 +76,8 @@ pub enum Work {
     Rpc(Box<RpcJob>),
     /// Find users for `status_follow`.
     FindUsers { ids: Vec<Uuid>, usernames: Vec<String> },
-    /// An API call with hooks around it.
-    HookedApi(Box<HookedCall>),
+    /// The next step of an API call that has hooks.
+    Hooked(Box<HookedCall>),
     /// The before-hook of a realtime message.
     Before(Box<BeforeMessage>),
     /// The after-hook of a realtime message; nobody waits for it.
@@ -99,14 +99,28 @@ impl Work {
                 CallLane::Slow => Queue::Hasher,
             },
             Self::FindUsers { .. } => Queue::Batcher,
-            Self::HookedApi(job) if job.call.lane() == CallLane::Slow => Queue::Hasher,
-            Self::Rpc(_)
-            | Self::HookedApi(_)
-            | Self::Before(_)
-            | Self::After(_)
-            | Self::Shutdown => {
-                Queue::Caller { index: 0, closes: false, function: self.function() }
+            Self::Hooked(hooked) if hooked.step == HookStep::Call => match hooked.call.lane() {
+                // The lister answers calls alone, and a caller lists as well.
+                CallLane::Core => self.caller(),
+                CallLane::Read | CallLane::Write => Queue::Batcher,
+                CallLane::Slow => Queue::Hasher,
+            },
+            Self::Rpc(_) | Self::Hooked(_) | Self::Before(_) | Self::After(_) | Self::Shutdown => {
+                self.caller()
             }
+        }
+    }
+
+    fn caller(&self) -> Queue {
+        Queue::Caller { index: 0, closes: false, function: self.function() }
+    }
+
+    /// Whether it is done however much waits, and whoever is gone: what it belongs to has happened.
+    pub(crate) fn is_owed(&self) -> bool {
+        match self {
+            Self::Hooked(hooked) => matches!(hooked.step, HookStep::After(_)),
+            Self::Shutdown => true,
+            _ => false,
         }
     }
 }
@@ -117,11 +131,8 @@ impl Work {
         match self {
             Self::Api(call) => call.weight_rows(),
             Self::FindUsers { ids, usernames } => ids.len() + usernames.len(),
-            Self::Rpc(_)
-            | Self::HookedApi(_)
-            | Self::Before(_)
-            | Self::After(_)
-            | Self::Shutdown => 1,
+            Self::Hooked(hooked) if hooked.step == HookStep::Call => hooked.call.weight_rows(),
+            Self::Rpc(_) | Self::Hooked(_) | Self::Before(_) | Self::After(_) | Self::Shutdown => 1,
         }
     }
 
@@ -129,7 +140,7 @@ impl Work {
     fn function(&self) -> u16 {
         match self {
             Self::Rpc(job) => slot_of(0, &job.id),
-            Self::HookedApi(job) => slot_of(1, job.call.name()),
+            Self::Hooked(hooked) => slot_of(1, hooked.call.name()),
             Self::Before(job) => slot_of(2, name_of(&job.request)),
             Self::After(job) => slot_of(3, name_of(&job.request)),
             Self::Shutdown => slot_of(4, ""),
@@ -161,10 +172,22 @@ pub struct HookedCall {
     pub call: ApiCall,
     /// What the hooks see of the caller.
     pub context: CallContext,
-    /// Whether there is a before-hook.
-    pub before: bool,
     /// Whether there is an after-hook.
     pub after: bool,
+    /// What is to be done now.
+    pub step: HookStep,
+}
+
+/// A step of an API call that has hooks. Each is a job of its own, for the thread that is there for
+/// such work, so that hooks keep nobody's transaction open, and calls share theirs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HookStep {
+    /// The before-hook.
+    Before,
+    /// The call itself.
+    Call,
+    /// The after-hook, once this answer is durable.
+    After(Answer),
 }
 
 /// A realtime message on its way to its before-hook.
@@ -216,8 +239,10 @@ impl Done {
 /// What came of a job.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Of [`Work::Api`] and [`Work::HookedApi`].
+    /// Of [`Work::Api`] and of the last step of [`Work::Hooked`].
     Api(Result<Answer, ApiError>),
+    /// Of [`Work::Hooked`]: the next step, to be handed to whoever does it.
+    Next(Box<Job>),
     /// Of [`Work::Rpc`]; `None` is an empty answer.
     Rpc(Result<Option<Bytes>, ScriptError>),
     /// Of [`Work::FindUsers`].

@@ -7,13 +7,11 @@
 use std::collections::VecDeque;
 
 use event::Now;
-use game::api::{Answer, ApiCall};
 use game::db::{MayConflict as _, TRIES_MAX};
 use game::error::ApiError;
-use game::session::Claims;
 
 use super::Worker;
-use crate::mail::{Format, Job};
+use crate::mail::Job;
 
 /// Calls that run again. There are never more than one batch had: while there are any no other begins.
 #[derive(Debug)]
@@ -57,27 +55,12 @@ impl Worker {
         true
     }
 
-    /// An API call in a transaction of its own, which is left open for the caller to commit.
-    pub(super) fn api_alone(
-        &mut self,
-        now: Now,
-        call: &ApiCall,
-        caller: Option<&Claims>,
-        format: Format,
-    ) -> Result<Answer, ApiError> {
-        let mut result = self.api(now, call, caller, format);
-        for _ in 1..TRIES_MAX {
-            if !matches!(&result, Err(error) if error.is_conflict()) {
-                break;
-            }
-            let db = &mut self.resources.db;
-            if db.in_transaction() {
-                // Nothing of it is left but what it has seen.
-                let _ = db.rollback();
-            }
-            db.note_retry();
-            result = self.api(now, call, caller, format);
+    /// Whether a call that failed with this is to run again.
+    pub(super) fn runs_again(&mut self, error: &ApiError) -> bool {
+        let runs_again = error.is_conflict() && self.again.has_tries_left();
+        if runs_again {
+            self.resources.db.note_retry();
         }
-        result
+        runs_again
     }
 }

@@ -1,7 +1,8 @@
-//! Hooks: what scripts have to say before and after a call or a message. A hooked API call is one
-//! job from before-hook to after-hook, on a caller: its client is answered when all of it is done,
-//! as in Nakama. Of realtime messages only the hooks come here; the core waits for the
-//! before-hook and handles the message itself.
+//! Hooks: what scripts have to say before and after a call or a message. A hooked API call comes here
+//! three times: its before-hook at a caller, itself at the batcher, in the transaction with all other
+//! calls, and its after-hook at a caller, when what it wrote is durable; its client is answered when
+//! all of it is done, as in Nakama. What it wrote the after-hook sees, and cannot undo. Of realtime
+//! messages only the hooks come here; the core waits for the before-hook and handles the message itself.
 //!
 //! Not here: which names have hooks (`crate::hooks`), the form that hooks see of a call
 //! (`ApiCall::form`).
@@ -21,7 +22,7 @@ use super::Worker;
 use super::host::WorkerHost;
 use crate::frames;
 use crate::hooks::realtime_id;
-use crate::mail::{AfterMessage, BeforeMessage, Format, HookedCall};
+use crate::mail::{AfterMessage, BeforeMessage, Format, HookStep, HookedCall};
 use crate::resources::Spent;
 
 /// What a client is told when a before-hook returned something that is no message.
@@ -41,6 +42,16 @@ fn shortened(mut error: ScriptError) -> ScriptError {
         }
     }
     error
+}
+
+/// What a step of a hooked call comes to.
+pub(super) enum Stepped {
+    /// Its client is answered.
+    Answer(Result<Answer, ApiError>),
+    /// The next step.
+    Next(HookedCall),
+    /// The same step, because another writer was in the way.
+    Again(HookedCall),
 }
 
 impl Worker {
@@ -71,25 +82,37 @@ impl Worker {
         result
     }
 
-    /// An API call with its hooks around it. What it wrote the after-hook sees, and cannot undo;
-    /// what the hook says to others leaves when it is durable, as the answer does.
-    pub(super) fn hooked(
+    /// One step of an API call that has hooks.
+    pub(super) fn hook_step(
         &mut self,
         now: Now,
-        job: HookedCall,
+        hooked: HookedCall,
         caller: Option<&Claims>,
         format: Format,
-    ) -> Result<Answer, ApiError> {
-        debug_assert!(!self.resources.db.in_transaction(), "scripts run with nobody's writes open");
-        let HookedCall { call, mut context, before, after } = job;
-        let call = if before { self.before_call(now, call, &mut context)? } else { call };
-        let answer = self.api_alone(now, &call, caller, format);
-        self.commit().map_err(|_| ApiError::internal("database error"))?;
-        let answer = answer?;
-        if after {
-            self.after_call(now, &call, context, (&answer, format));
+    ) -> Stepped {
+        let HookedCall { call, mut context, after, step } = hooked;
+        match step {
+            HookStep::Before => match self.before_call(now, call, &mut context) {
+                Ok(call) => {
+                    Stepped::Next(HookedCall { call, context, after, step: HookStep::Call })
+                }
+                Err(error) => Stepped::Answer(Err(error)),
+            },
+            HookStep::Call => match self.api(now, &call, caller, format) {
+                Err(error) if self.runs_again(&error) => {
+                    Stepped::Again(HookedCall { call, context, after, step: HookStep::Call })
+                }
+                Ok(answer) if after => {
+                    let step = HookStep::After(answer);
+                    Stepped::Next(HookedCall { call, context, after, step })
+                }
+                result => Stepped::Answer(result),
+            },
+            HookStep::After(answer) => {
+                self.after_call(now, &call, context, (&answer, format));
+                Stepped::Answer(Ok(answer))
+            }
         }
-        Ok(answer)
     }
 
     fn before_call(

@@ -82,7 +82,7 @@ impl Guesses {
 fn login_of(work: &Work) -> Option<(&str, &str)> {
     let call = match work {
         Work::Api(call) => &**call,
-        Work::HookedApi(job) => &job.call,
+        Work::Hooked(hooked) => &hooked.call,
         _ => return None,
     };
     match call {
@@ -202,8 +202,13 @@ impl Worker {
         let core = job.address.core;
         self.run(now, job);
         let done = self.done.iter().find(|(to, _)| *to == core).and_then(|(_, list)| list.last());
-        if let Some(Outcome::Api(outcome)) = done.map(|done| &done.outcome) {
-            self.guesses.note(now, account, client, outcome.as_ref().err());
+        match done.map(|done| &done.outcome) {
+            Some(Outcome::Api(outcome)) => {
+                self.guesses.note(now, account, client, outcome.as_ref().err());
+            }
+            // The after-hook comes next.
+            Some(Outcome::Next(_)) => self.guesses.note(now, account, client, None),
+            _ => {}
         }
     }
 

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use event::CloseReason;
 use game::db::{Database, DbError, Param, Row, TRIES_MAX};
 use store::Sqlite;
 
-use crate::rig::{Client, Plan, Rig, request};
+use crate::rig::{Client, Plan, Rig, request, server_key};
 
 /// What the disk does, and has done.
 #[derive(Debug, Default)]
@@ -183,6 +184,60 @@ fn calls_that_write_wait_for_the_disk_together() {
     }
 }
 
+/// Registers an account, which has an after-hook; nobody but its core runs.
+fn register(rig: &Rig, from: u8) -> Client {
+    let client = rig.open_from(0, [10, 0, 0, from]);
+    let line = "POST /v2/account/authenticate/device?create=true";
+    let body = format!(r#"{{"id":"device-number-{from}"}}"#);
+    rig.bytes_only(client, &request(line, &server_key(), &body));
+    client
+}
+
+/// The call is in the batch with all others; its hook runs when it is on the disk, and its client is
+/// answered behind the hook.
+#[test]
+fn calls_with_hooks_are_committed_together() {
+    let disk = Arc::new(Disk::default());
+    let rig = rig(&disk);
+    let (syncs, commits) = (disk.syncs(), rig.stat("db_commits"));
+    let clients: Vec<Client> = (0..20).map(|from| register(&rig, from)).collect();
+    rig.turn(rig.topology.cores[0]);
+    rig.turn(rig.topology.batcher);
+    assert_eq!(disk.syncs() - syncs, 1, "one wait for all of them");
+    assert_eq!(rig.stat("db_commits") - commits, 1, "and one transaction");
+    assert_eq!(rig.stat("overall_after_count"), 0, "no hook before that");
+    assert!(clients.iter().all(|client| rig.take(*client).is_empty()));
+    rig.settle();
+    for client in clients {
+        let answer = rig.text(client);
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("token"), "{answer}");
+    }
+    assert_eq!(rig.stat("overall_after_count"), 20);
+}
+
+/// What has happened is answered so, even where its hook finds no room; and its hook runs even if its
+/// client is gone.
+#[test]
+fn a_call_that_is_committed_is_answered_so() {
+    let rig = rig(&Arc::new(Disk::default()));
+    for caller in &rig.topology.callers {
+        rig.set_full(*caller, true);
+    }
+    let client = register(&rig, 1);
+    rig.settle();
+    let answer = rig.text(client);
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("token"), "{answer}");
+    assert_eq!((rig.stat("refused_after_hooks"), rig.stat("overall_after_count")), (1, 0));
+    for caller in &rig.topology.callers {
+        rig.set_full(*caller, false);
+    }
+    let client = register(&rig, 2);
+    rig.turn(rig.topology.cores[0]);
+    rig.closed_only(client, CloseReason::Reset);
+    rig.settle();
+    assert_eq!(rig.stat("overall_after_count"), 1);
+}
+
 #[test]
 fn a_call_that_writes_nothing_does_not_wait() {
     let disk = Arc::new(Disk::default());
@@ -240,7 +295,7 @@ fn what_may_not_have_happened_is_told_to_nobody_but_bans_hold() {
 fn calls_that_meet_another_writer_run_again() {
     let disk = Arc::new(Disk::default());
     let rig = rig(&disk);
-    // With a hook behind it: on a caller.
+    // With a hook behind it.
     disk.conflicts.store(2, Ordering::Relaxed);
     let (_, token) = rig.login("somebody");
     let bearer = format!("Bearer {token}");

@@ -265,7 +265,11 @@ fn message_of(outcome: Outcome) -> Result<Bytes, ApiError> {
         }
         Outcome::Rpc(Err(error)) => Err(rpc_error(&error)),
         Outcome::Users(Err(error)) => Err(error),
-        Outcome::Users(Ok(_)) | Outcome::Before(_) | Outcome::After | Outcome::Shutdown => {
+        Outcome::Users(Ok(_))
+        | Outcome::Before(_)
+        | Outcome::Next(_)
+        | Outcome::After
+        | Outcome::Shutdown => {
             tracing::error!("an answer of a worker that no call over gRPC asks for");
             Err(ApiError::internal("Internal error."))
         }
