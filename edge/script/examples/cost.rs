@@ -5,13 +5,17 @@
 #[path = "../tests/it/host.rs"]
 #[allow(dead_code, reason = "shared with the tests")]
 mod host;
+#[path = "../tests/it/straight.rs"]
+#[allow(dead_code, reason = "shared with the tests")]
+mod straight;
 
 use std::sync::Arc;
 
-use game::guest::{CallContext, MatchContext, MatchMessage, Presence, Scripts as _};
+use game::guest::{CallContext, MatchContext, MatchMessage, Presence};
 use game::value::Value;
 use host::{TestDispatcher, TestHost};
 use script::{LuaLimits, LuaScripts, Sources};
+use straight::{Straight as _, StraightMatch as _};
 use uuid::Uuid;
 
 // The server's own, as it decides what small blocks cost.
@@ -205,7 +209,7 @@ fn measure_matches(scripts: &mut LuaScripts, host: &mut TestHost) {
     let before_kb = resident_kb();
     let start_s = cpu_s();
     let mut matches: Vec<_> = (0..MATCHES)
-        .map(|_| scripts.match_new(host, &context, "arena", Value::Nil).unwrap().0)
+        .map(|_| scripts.match_start(host, &context, "arena", Value::Nil).unwrap().0)
         .collect();
     println!(
         "a match: {:.0} us to make, {} KB resident, {} KB by Lua's count",

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use game::guest::{
-    CallContext, Finding, Host, MatchContext, MatchInit, MatchScript, Registered, ScriptError,
-    ScriptFailure, Scripts,
+    Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
+    Returned, ScriptError, ScriptFailure, Scripts, Step,
 };
 use game::value::Value;
 use mlua::{Function, Table, Value as LuaValue};
@@ -282,106 +282,100 @@ fn value_error(limits: &Limits, error: &convert::ConvertError) -> ScriptError {
     failure::raised(limits, &error.to_string(), None, None)
 }
 
+impl LuaScripts {
+    /// Runs a call to its end.
+    fn run(
+        &mut self,
+        host: &mut dyn Host,
+        context: &CallContext,
+        call: GuestCall<'_>,
+    ) -> Result<Returned, ScriptError> {
+        self.with_calls(host, |calls, limits, host| {
+            let lua = |value: &Value| {
+                convert::to_lua(&calls.vm.lua, value)
+                    .map_err(|error| failure::internal(limits, &error))
+            };
+            match call {
+                GuestCall::Rpc { id, payload } => {
+                    let Some(function) = find(&calls.rpc, id) else {
+                        return Err(failure::not_found("RPC function not found".to_owned()));
+                    };
+                    let payload = calls.vm.lua.create_string(payload);
+                    let payload = payload.map_err(|error| failure::internal(limits, &error))?;
+                    let arguments = (LuaValue::String(payload), LuaValue::Nil);
+                    match calls.run(limits, host, context, function, arguments)? {
+                        LuaValue::Nil => Ok(Returned::Rpc(None)),
+                        LuaValue::String(text) => {
+                            Ok(Returned::Rpc(Some(Bytes::copy_from_slice(&text.as_bytes()))))
+                        }
+                        _ => Err(failure::raised(limits, WRONG_RPC_RESULT, None, None)),
+                    }
+                }
+                GuestCall::Before { id, request } => {
+                    let Some(function) = find(&calls.before, id) else {
+                        return Err(failure::not_found(format!("no before-hook for {id}")));
+                    };
+                    let arguments = (lua(&request)?, LuaValue::Nil);
+                    match calls.run(limits, host, context, function, arguments)? {
+                        LuaValue::Nil => Ok(Returned::Before(None)),
+                        value => {
+                            let converted = convert::from_lua(&value, &VmMeter::new(&calls.vm.lua));
+                            let request = converted.map_err(|error| value_error(limits, &error))?;
+                            Ok(Returned::Before(Some(request)))
+                        }
+                    }
+                }
+                GuestCall::After { id, answer, request } => {
+                    let Some(function) = find(&calls.after, id) else {
+                        return Err(failure::not_found(format!("no after-hook for {id}")));
+                    };
+                    let arguments = (lua(&answer)?, lua(&request)?);
+                    calls.run(limits, host, context, function, arguments)?;
+                    Ok(Returned::Nothing)
+                }
+                GuestCall::Event { name, argument } => {
+                    if let Some(function) = calls.events.get(name) {
+                        let arguments = (lua(&argument)?, LuaValue::Nil);
+                        calls.run(limits, host, context, function, arguments)?;
+                    }
+                    Ok(Returned::Nothing)
+                }
+            }
+        })
+    }
+}
+
 impl Scripts for LuaScripts {
     fn registered(&self) -> &Registered {
         &self.registered
     }
 
-    fn rpc(
+    fn call(
         &mut self,
         host: &mut dyn Host,
+        _id: CallId,
         context: &CallContext,
-        id: &str,
-        payload: &[u8],
-    ) -> Result<Option<Bytes>, ScriptError> {
-        self.with_calls(host, |calls, limits, host| {
-            let Some(function) = find(&calls.rpc, id) else {
-                return Err(failure::not_found("RPC function not found".to_owned()));
-            };
-            let payload = calls.vm.lua.create_string(payload);
-            let payload = payload.map_err(|error| failure::internal(limits, &error))?;
-            let arguments = (LuaValue::String(payload), LuaValue::Nil);
-            match calls.run(limits, host, context, function, arguments)? {
-                LuaValue::Nil => Ok(None),
-                LuaValue::String(text) => Ok(Some(Bytes::copy_from_slice(&text.as_bytes()))),
-                _ => Err(failure::raised(limits, WRONG_RPC_RESULT, None, None)),
-            }
-        })
+        call: GuestCall<'_>,
+    ) -> Step<Returned> {
+        Step::Done(self.run(host, context, call))
     }
 
-    fn before(
-        &mut self,
-        host: &mut dyn Host,
-        context: &CallContext,
-        id: &str,
-        payload: Value,
-    ) -> Result<Option<Value>, ScriptError> {
-        self.with_calls(host, |calls, limits, host| {
-            let Some(function) = find(&calls.before, id) else {
-                return Err(failure::not_found(format!("no before-hook for {id}")));
-            };
-            let payload = convert::to_lua(&calls.vm.lua, &payload)
-                .map_err(|error| failure::internal(limits, &error))?;
-            match calls.run(limits, host, context, function, (payload, LuaValue::Nil))? {
-                LuaValue::Nil => Ok(None),
-                value => {
-                    let meter = VmMeter::new(&calls.vm.lua);
-                    let converted = convert::from_lua(&value, &meter);
-                    converted.map(Some).map_err(|error| value_error(limits, &error))
-                }
-            }
-        })
+    fn resume(&mut self, _host: &mut dyn Host, id: CallId, _answer: Answer) -> Step<Returned> {
+        unreachable!("{id:?} does not wait")
     }
 
-    fn after(
-        &mut self,
-        host: &mut dyn Host,
-        context: &CallContext,
-        id: &str,
-        answer: Value,
-        request: Value,
-    ) -> Result<(), ScriptError> {
-        self.with_calls(host, |calls, limits, host| {
-            let Some(function) = find(&calls.after, id) else {
-                return Err(failure::not_found(format!("no after-hook for {id}")));
-            };
-            let lua = |value| {
-                convert::to_lua(&calls.vm.lua, value)
-                    .map_err(|error| failure::internal(limits, &error))
-            };
-            let arguments = (lua(&answer)?, lua(&request)?);
-            calls.run(limits, host, context, function, arguments).map(|_| ())
-        })
-    }
-
-    fn event(
-        &mut self,
-        host: &mut dyn Host,
-        context: &CallContext,
-        name: &str,
-        argument: Value,
-    ) -> Result<(), ScriptError> {
-        self.with_calls(host, |calls, limits, host| {
-            let Some(function) = calls.events.get(name) else { return Ok(()) };
-            let argument = convert::to_lua(&calls.vm.lua, &argument)
-                .map_err(|error| failure::internal(limits, &error))?;
-            let arguments = (argument, LuaValue::Nil);
-            calls.run(limits, host, context, function, arguments).map(|_| ())
-        })
-    }
+    fn cancel(&mut self, _id: CallId) {}
 
     fn match_new(
         &mut self,
         host: &mut dyn Host,
         context: &MatchContext,
         module: &str,
-        params: Value,
-    ) -> Result<(Box<dyn MatchScript>, MatchInit), ScriptError> {
+    ) -> Result<Box<dyn MatchScript>, ScriptError> {
         if !self.sources.modules.contains_key(module) {
             return Err(failure::not_found("not found".to_owned()));
         }
-        let (running, init) =
-            LuaMatch::start(&self.sources, &self.limits, host, context, (module, &params))?;
-        Ok((Box::new(running), init))
+        let opened = LuaMatch::open(&self.sources, &self.limits, host, context, module)?;
+        Ok(Box::new(opened))
     }
 }

@@ -8,11 +8,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use game::guest::{
-    Host, JoinRequest, JoinVerdict, MatchContext, MatchInit, MatchMessage, MatchScript, Presence,
-    PresenceReason, ScriptError,
+    Answer, Host, JoinRequest, JoinVerdict, MatchCall, MatchContext, MatchInit, MatchMessage,
+    MatchReturned, MatchScript, Presence, PresenceReason, ScriptError, Step,
 };
-use game::value::Value;
-use mlua::{Function, IntoLuaMulti, Value as LuaValue};
+use mlua::{Function, IntoLuaMulti, MultiValue, Value as LuaValue};
 use smallvec::SmallVec;
 use uuid::Uuid;
 
@@ -87,14 +86,14 @@ struct Callbacks {
 }
 
 impl LuaMatch {
-    /// Loads the module in a new VM and runs `match_init`.
-    pub(crate) fn start(
+    /// Loads the module in a new VM.
+    pub(crate) fn open(
         sources: &Arc<Sources>,
         limits: &LuaLimits,
         host: &mut dyn Host,
         context: &MatchContext,
-        (module, params): (&str, &Value),
-    ) -> Result<(Self, MatchInit), ScriptError> {
+        module: &str,
+    ) -> Result<Self, ScriptError> {
         let all_memory_max_bytes = limits.all_memory_max_bytes;
         let used_bytes = sources.vm_bytes.load(Relaxed);
         if used_bytes.saturating_add(START_BYTES) > all_memory_max_bytes {
@@ -113,7 +112,7 @@ impl LuaMatch {
         };
         let internal = |error: mlua::Error| failure::internal(&limits, &error);
         let vm = Vm::new(sources, host, Some(module), limits.memory_bytes).map_err(internal)?;
-        let mut running = Self {
+        let running = Self {
             vm,
             limits,
             all_memory_max_bytes,
@@ -124,24 +123,14 @@ impl LuaMatch {
         };
 
         let open = running.vm.entry("match_open").map_err(internal)?;
-        running.call(host, &open, (module, context.match_id.as_str()))?;
+        running.run(host, &open, (module, context.match_id.as_str()))?;
         drop(open);
         running.vm.seal().map_err(internal)?;
-        let params = convert::to_lua(&running.vm.lua, params).map_err(internal)?;
-        let init = running.vm.entry("match_init").map_err(internal)?;
-        let (rate, label) = running.call(host, &init, params)?;
-        let tick_rate_hz = rate.as_i64().unwrap_or(0);
-        let label = label.as_string().map_or_else(String::new, |text| text.to_string_lossy());
-        running.label.clone_from(&label);
-        drop(init);
-        // What loading has left behind would stay until the match has made as much garbage again.
-        running.vm.lua.gc_collect().map_err(internal)?;
-        running.vm.count_memory();
-        Ok((running, MatchInit { tick_rate_hz, label }))
+        Ok(running)
     }
 
     /// One call into the prelude under a budget of its own.
-    fn call(
+    fn run(
         &self,
         host: &mut dyn Host,
         function: &Function,
@@ -265,90 +254,147 @@ impl LuaMatch {
     }
 }
 
-impl MatchScript for LuaMatch {
-    fn join_attempt(
-        &mut self,
-        host: &mut dyn Host,
-        context: &MatchContext,
-        tick: i64,
-        request: &JoinRequest,
-    ) -> Result<Option<JoinVerdict>, ScriptError> {
-        self.refresh(context)?;
-        let arguments = self.ask(tick, request).map_err(|error| self.internal(&error))?;
-        let attempt = self.callback(&self.callbacks.join_attempt, "match_join_attempt")?;
-        let (allow, reason) = self.call(host, attempt, arguments)?;
-        let reason = reason.as_string().map_or_else(String::new, |text| text.to_string_lossy());
-        Ok(allow.as_boolean().map(|allow| JoinVerdict { allow, reason }))
-    }
+/// Which callback was called, as its results are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Callback {
+    Init,
+    JoinAttempt,
+    Presences,
+    Loop,
+    Signal,
+    Terminate,
+}
 
-    fn presences(
+impl LuaMatch {
+    /// The prelude's function for a callback, with its arguments.
+    fn begin(
         &mut self,
-        host: &mut dyn Host,
         context: &MatchContext,
         tick: i64,
-        joined: bool,
-        presences: &[(Presence, PresenceReason)],
-    ) -> Result<bool, ScriptError> {
-        self.refresh(context)?;
-        let packed = self.pack_presences(presences)?;
-        if !joined {
-            for (presence, _) in presences {
-                self.senders.forget(presence.session_id);
-            }
+        call: MatchCall<'_>,
+    ) -> Result<(Callback, Function, MultiValue), ScriptError> {
+        let lua = self.vm.lua.clone();
+        if !matches!(call, MatchCall::Init { .. }) {
+            self.refresh(context)?;
         }
-        let callback = if joined {
-            self.callback(&self.callbacks.join, "match_join")?
-        } else {
-            self.callback(&self.callbacks.leave, "match_leave")?
+        let known = &self.callbacks;
+        let internal = |error: mlua::Error| failure::internal(&self.limits, &error);
+        let (callback, function, arguments) = match call {
+            MatchCall::Init { params } => {
+                // Once: the prelude throws it away.
+                let init = self.vm.entry("match_init").map_err(internal)?;
+                let params = convert::to_lua(&lua, params).map_err(internal)?;
+                return Ok((Callback::Init, init, MultiValue::from_iter([params])));
+            }
+            MatchCall::JoinAttempt(request) => {
+                let function = self.callback(&known.join_attempt, "match_join_attempt")?;
+                (Callback::JoinAttempt, function.clone(), self.ask(tick, request))
+            }
+            MatchCall::Presences { joined, presences } => {
+                let packed = self.pack_presences(presences)?;
+                if !joined {
+                    for (presence, _) in presences {
+                        self.senders.forget(presence.session_id);
+                    }
+                }
+                let function = if joined {
+                    self.callback(&self.callbacks.join, "match_join")?
+                } else {
+                    self.callback(&self.callbacks.leave, "match_leave")?
+                };
+                let arguments = (tick, packed, presences.len()).into_lua_multi(&lua);
+                (Callback::Presences, function.clone(), arguments)
+            }
+            MatchCall::Loop(messages) => {
+                let packed = (!messages.is_empty()).then(|| self.pack_messages(messages));
+                let (packed, new_count) = packed.transpose()?.unzip();
+                let function = self.callback(&self.callbacks.tick, "match_loop")?;
+                let arguments = (tick, packed, messages.len(), new_count).into_lua_multi(&lua);
+                (Callback::Loop, function.clone(), arguments)
+            }
+            MatchCall::Signal(data) => {
+                let function = self.callback(&known.signal, "match_signal")?;
+                let data = lua.create_string(data).map_err(internal)?;
+                (Callback::Signal, function.clone(), (tick, data).into_lua_multi(&lua))
+            }
+            MatchCall::Terminate { grace_s } => {
+                let function = self.callback(&known.terminate, "match_terminate")?;
+                (Callback::Terminate, function.clone(), (tick, grace_s).into_lua_multi(&lua))
+            }
         };
-        let (goes_on, _) = self.call(host, callback, (tick, packed, presences.len()))?;
-        Ok(goes_on.as_boolean().unwrap_or(false))
+        let arguments = arguments.map_err(|error| self.internal(&error))?;
+        Ok((callback, function, arguments))
     }
 
-    fn tick(
+    /// What a callback's results say.
+    fn end(
         &mut self,
-        host: &mut dyn Host,
-        context: &MatchContext,
-        tick: i64,
-        messages: &[MatchMessage],
-    ) -> Result<bool, ScriptError> {
-        self.refresh(context)?;
-        let packed = if messages.is_empty() { None } else { Some(self.pack_messages(messages)?) };
-        let (packed, new_count) = packed.unzip();
-        let callback = self.callback(&self.callbacks.tick, "match_loop")?;
-        let arguments = (tick, packed, messages.len(), new_count);
-        let (goes_on, _) = self.call(host, callback, arguments).inspect_err(|_| {
+        callback: Callback,
+        result: Result<(LuaValue, LuaValue), ScriptError>,
+    ) -> Result<MatchReturned, ScriptError> {
+        if callback == Callback::Loop && result.is_err() {
             // Perhaps before it had read who they are.
             self.senders.forget_all();
-        })?;
-        Ok(goes_on.as_boolean().unwrap_or(false))
+        }
+        let (first, second) = result?;
+        let text = |value: &LuaValue| value.as_string().map(|text| text.to_string_lossy());
+        Ok(match callback {
+            Callback::Init => {
+                let label = text(&second).unwrap_or_default();
+                self.label.clone_from(&label);
+                // What loading has left behind would stay until the match has made as much garbage
+                // again.
+                self.vm.lua.gc_collect().map_err(|error| self.internal(&error))?;
+                self.vm.count_memory();
+                let tick_rate_hz = first.as_i64().unwrap_or(0);
+                MatchReturned::Init(MatchInit { tick_rate_hz, label })
+            }
+            Callback::JoinAttempt => match first.as_boolean() {
+                Some(allow) => {
+                    let reason = text(&second).unwrap_or_default();
+                    MatchReturned::Verdict(JoinVerdict { allow, reason })
+                }
+                None => MatchReturned::Ends,
+            },
+            Callback::Signal => match first.as_string() {
+                Some(text) => MatchReturned::Signal(Bytes::copy_from_slice(&text.as_bytes())),
+                None => MatchReturned::Ends,
+            },
+            Callback::Presences | Callback::Loop | Callback::Terminate => {
+                if first.as_boolean().unwrap_or(false) {
+                    MatchReturned::GoesOn
+                } else {
+                    MatchReturned::Ends
+                }
+            }
+        })
     }
+}
 
-    fn signal(
+impl MatchScript for LuaMatch {
+    fn call(
         &mut self,
         host: &mut dyn Host,
         context: &MatchContext,
         tick: i64,
-        data: &[u8],
-    ) -> Result<Option<Bytes>, ScriptError> {
-        self.refresh(context)?;
-        let data = self.vm.lua.create_string(data).map_err(|error| self.internal(&error))?;
-        let callback = self.callback(&self.callbacks.signal, "match_signal")?;
-        let (answer, _) = self.call(host, callback, (tick, data))?;
-        Ok(answer.as_string().map(|text| Bytes::copy_from_slice(&text.as_bytes())))
+        call: MatchCall<'_>,
+    ) -> Step<MatchReturned> {
+        let (callback, function, arguments) = match self.begin(context, tick, call) {
+            Ok(begun) => begun,
+            Err(error) => return Step::Done(Err(error)),
+        };
+        let result = self.run(host, &function, arguments);
+        drop(function);
+        Step::Done(self.end(callback, result))
     }
 
-    fn terminate(
+    fn resume(
         &mut self,
-        host: &mut dyn Host,
-        context: &MatchContext,
-        tick: i64,
-        grace_s: u32,
-    ) -> Result<bool, ScriptError> {
-        self.refresh(context)?;
-        let callback = self.callback(&self.callbacks.terminate, "match_terminate")?;
-        let (goes_on, _) = self.call(host, callback, (tick, grace_s))?;
-        Ok(goes_on.as_boolean().unwrap_or(false))
+        _host: &mut dyn Host,
+        _context: &MatchContext,
+        _answer: Answer,
+    ) -> Step<MatchReturned> {
+        unreachable!("no callback waits")
     }
 
     fn memory_bytes(&self) -> usize {

@@ -2,7 +2,10 @@
 //! what running scripts may ask of the server ([`Host`], which the host table in `crate::host` is
 //! written against). `edge/script` implements the first two, `pure/server` the last.
 //!
-//! Everything here runs on one thread: a script never outlives the `&mut dyn Host` it was lent.
+//! A call runs on one thread, in pieces: until it ends, or waits for something ([`Step`]). While it
+//! waits others run. A piece never outlives the `&mut dyn Host` that it was lent.
+
+mod wait;
 
 use bytes::Bytes;
 use event::{Now, Random};
@@ -16,8 +19,10 @@ use crate::events::Event;
 use crate::host::Meter;
 use crate::notifications::Sent;
 use crate::pairs::Pairs;
-use crate::stream::{StreamAnswer, StreamId, StreamRequest};
+use crate::stream::{StreamId, StreamRequest};
 use crate::value::Value;
+
+pub use wait::{Allowance, Answer, Ask, CallId, Reply, Step};
 
 /// A user's presence in a match or stream, as scripts see it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,6 +115,8 @@ pub enum ScriptFailure {
     OutOfMemory,
     /// There is no such function or module.
     NotFound,
+    /// What it waited for did not come in time, or nobody is there any more who could take it up.
+    Cancelled,
 }
 
 /// What `match_init` returned. The caller checks tick rate (1–60) and label (≤ 2,048 bytes).
@@ -202,57 +209,26 @@ pub trait Scripts {
         Style::SNAKE
     }
 
-    /// Runs an RPC function. `None` is an empty answer.
-    ///
-    /// # Errors
-    /// [`ScriptError`], with [`ScriptFailure::NotFound`] when the id is not registered.
-    fn rpc(
+    /// Begins a call under a number of its own, and runs it until it ends or waits. One that has no
+    /// function ends with [`ScriptFailure::NotFound`]; of an event that nobody handles nothing comes.
+    fn call(
         &mut self,
         host: &mut dyn Host,
+        id: CallId,
         context: &CallContext,
-        id: &str,
-        payload: &[u8],
-    ) -> Result<Option<Bytes>, ScriptError>;
+        call: GuestCall<'_>,
+    ) -> Step<Returned>;
 
-    /// Runs a before-hook on the request's JSON form; `None` means that the request is refused.
+    /// Goes on with a call that waits.
     ///
-    /// # Errors
-    /// [`ScriptError`].
-    fn before(
-        &mut self,
-        host: &mut dyn Host,
-        context: &CallContext,
-        id: &str,
-        payload: Value,
-    ) -> Result<Option<Value>, ScriptError>;
+    /// # Panics
+    /// No such call waits.
+    fn resume(&mut self, host: &mut dyn Host, id: CallId, answer: Answer) -> Step<Returned>;
 
-    /// Runs an after-hook; its result does not reach the client.
-    ///
-    /// # Errors
-    /// [`ScriptError`], for the log.
-    fn after(
-        &mut self,
-        host: &mut dyn Host,
-        context: &CallContext,
-        id: &str,
-        answer: Value,
-        request: Value,
-    ) -> Result<(), ScriptError>;
+    /// Ends a call that waits: nothing more of it runs. Of one that does not wait nothing happens.
+    fn cancel(&mut self, id: CallId);
 
-    /// Runs the function that is registered for something that has happened, such as `shutdown` or
-    /// [`crate::events::EventKind::handler`], with what is to be known of it; nothing, if there is none.
-    ///
-    /// # Errors
-    /// [`ScriptError`], for the log.
-    fn event(
-        &mut self,
-        host: &mut dyn Host,
-        context: &CallContext,
-        name: &str,
-        argument: Value,
-    ) -> Result<(), ScriptError>;
-
-    /// Makes a match of `module` in a VM of its own and runs `match_init`.
+    /// Loads `module` for a match, in a VM of its own; [`MatchCall::Init`] is to be called first.
     ///
     /// # Errors
     /// [`ScriptError`], with [`ScriptFailure::NotFound`] when there is no such module.
@@ -261,77 +237,96 @@ pub trait Scripts {
         host: &mut dyn Host,
         context: &MatchContext,
         module: &str,
-        params: Value,
-    ) -> Result<(Box<dyn MatchScript>, MatchInit), ScriptError>;
+    ) -> Result<Box<dyn MatchScript>, ScriptError>;
 }
 
-/// One running authoritative match. In every method `Ok(None)` (or `Ok(false)`) means that the
-/// callback returned nil: the match ends quietly. An error ends it and closes its players' sockets.
+/// What is called of the guest code of a thread.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
+pub enum GuestCall<'a> {
+    /// The RPC function `id` with what the client sent.
+    Rpc { id: &'a str, payload: &'a [u8] },
+    /// The before-hook `id` with the request's JSON form.
+    Before { id: &'a str, request: Value },
+    /// The after-hook `id`; its result does not reach the client.
+    After { id: &'a str, answer: Value, request: Value },
+    /// What is registered for something that has happened, such as `shutdown` or
+    /// [`crate::events::EventKind::handler`], with what is to be known of it.
+    Event { name: &'a str, argument: Value },
+}
+
+/// What came of a [`GuestCall`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Returned {
+    /// Of an RPC function: its answer, if it has one.
+    Rpc(Option<Bytes>),
+    /// Of a before-hook: the request that takes its place; `None` refuses it.
+    Before(Option<Value>),
+    /// Of an after-hook or an event.
+    Nothing,
+}
+
+/// One running authoritative match. An error of a callback ends it and closes its players' sockets.
 /// Dispatcher calls made inside go to [`Host::dispatcher`].
 pub trait MatchScript {
-    /// `match_join_attempt`.
+    /// Begins a callback and runs it until it ends or waits.
     ///
-    /// # Errors
-    /// [`ScriptError`].
-    fn join_attempt(
+    /// # Panics
+    /// Another one waits: callbacks of a match never overlap.
+    fn call(
         &mut self,
         host: &mut dyn Host,
         context: &MatchContext,
         tick: i64,
-        request: &JoinRequest,
-    ) -> Result<Option<JoinVerdict>, ScriptError>;
+        call: MatchCall<'_>,
+    ) -> Step<MatchReturned>;
 
-    /// `match_join` (`joined` true) or `match_leave`.
+    /// Goes on with the callback that waits.
     ///
-    /// # Errors
-    /// [`ScriptError`].
-    fn presences(
+    /// # Panics
+    /// None does.
+    fn resume(
         &mut self,
         host: &mut dyn Host,
         context: &MatchContext,
-        tick: i64,
-        joined: bool,
-        presences: &[(Presence, PresenceReason)],
-    ) -> Result<bool, ScriptError>;
-
-    /// `match_loop`.
-    ///
-    /// # Errors
-    /// [`ScriptError`].
-    fn tick(
-        &mut self,
-        host: &mut dyn Host,
-        context: &MatchContext,
-        tick: i64,
-        messages: &[MatchMessage],
-    ) -> Result<bool, ScriptError>;
-
-    /// `match_signal`; the inner option is the text for the caller.
-    ///
-    /// # Errors
-    /// [`ScriptError`].
-    fn signal(
-        &mut self,
-        host: &mut dyn Host,
-        context: &MatchContext,
-        tick: i64,
-        data: &[u8],
-    ) -> Result<Option<Bytes>, ScriptError>;
-
-    /// `match_terminate`.
-    ///
-    /// # Errors
-    /// [`ScriptError`].
-    fn terminate(
-        &mut self,
-        host: &mut dyn Host,
-        context: &MatchContext,
-        tick: i64,
-        grace_s: u32,
-    ) -> Result<bool, ScriptError>;
+        answer: Answer,
+    ) -> Step<MatchReturned>;
 
     /// Memory of this match's VM, bytes, for metrics.
     fn memory_bytes(&self) -> usize;
+}
+
+/// A callback of a match.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
+pub enum MatchCall<'a> {
+    /// `match_init`, once and first.
+    Init { params: &'a Value },
+    /// `match_join_attempt`.
+    JoinAttempt(&'a JoinRequest),
+    /// `match_join` (`joined` true) or `match_leave`.
+    Presences { joined: bool, presences: &'a [(Presence, PresenceReason)] },
+    /// `match_loop`.
+    Loop(&'a [MatchMessage]),
+    /// `match_signal`.
+    Signal(&'a [u8]),
+    /// `match_terminate`.
+    Terminate { grace_s: u32 },
+}
+
+/// What came of a [`MatchCall`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MatchReturned {
+    /// Of `match_init`.
+    Init(MatchInit),
+    /// Of `match_join_attempt`.
+    Verdict(JoinVerdict),
+    /// Of `match_signal`: the text for the caller.
+    Signal(Bytes),
+    /// Of the others: the match goes on.
+    GoesOn,
+    /// It returned nil: the match ends quietly.
+    Ends,
 }
 
 /// Why a host function refused; becomes an error in the script.
@@ -386,27 +381,18 @@ pub trait CommonHost {
     fn machine(&self) -> &dyn Machine;
     /// A log line of the script.
     fn log(&mut self, level: LogLevel, text: &str);
-    /// Creates an authoritative match; returns its id `<uuid>.<node>`.
+    /// Does what a call would wait for, and keeps the thread until it is done; for calls that cannot
+    /// wait where they are.
     ///
     /// # Errors
-    /// [`HostError`] with Nakama's texts.
-    fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError>;
-    /// Signals a match and waits for its answer.
+    /// [`HostError`] with Nakama's texts, or that it is not possible here.
+    fn ask(&mut self, ask: Ask) -> Answer;
+    /// Wants something of a stream of which no answer comes ([`StreamRequest::is_answered`]). It
+    /// happens in the order of these calls, when the call ends or before it waits.
     ///
     /// # Errors
-    /// [`HostError`]: `match not found`, `match busy`, or the callback's own.
-    fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError>;
-    /// Wants something of a stream, and waits if its answer says anything
-    /// ([`StreamRequest::is_answered`]); else it happens in the order of these calls, when the call
-    /// ends or before the next one that waits.
-    ///
-    /// # Errors
-    /// [`HostError`]: a limit, or [`crate::stream::no_session`].
-    fn stream(
-        &mut self,
-        stream: &StreamId,
-        request: StreamRequest,
-    ) -> Result<StreamAnswer, HostError>;
+    /// [`HostError`]: a limit.
+    fn stream(&mut self, stream: &StreamId, request: StreamRequest) -> Result<(), HostError>;
     /// To be asked before `count` sessions, tokens or users are cut off by the three functions
     /// below: every core hears of each of them.
     ///

@@ -41,7 +41,7 @@ pub use declare::{Argument, Doc, Need, ReturnValue, ValueType};
 pub use meter::{Meter, Unmetered};
 pub use table::{AREAS, Area};
 
-use crate::guest::{CommonHost, Host, HostError};
+use crate::guest::{Answer, Ask, CommonHost, Host, HostError, Reply};
 use crate::value::Value;
 
 /// What a host function returns, nearly always one value.
@@ -55,6 +55,20 @@ pub type RunResult = Result<Returns, HostError>;
 enum Code {
     Common(fn(&mut dyn CommonHost, &Args<'_>) -> RunResult),
     Database(fn(&mut dyn Host, &Args<'_>) -> RunResult),
+    /// It waits for somebody else: what it asks, and what it makes of the answer.
+    Asks {
+        ask: fn(&mut dyn CommonHost, &Args<'_>) -> Result<Ask, HostError>,
+        answered: fn(&mut dyn CommonHost, &Args<'_>, Answer) -> RunResult,
+    },
+}
+
+/// How far a call of a host function has come.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ran {
+    /// It is over.
+    Returned(Returns),
+    /// It waits for this; [`HostFunction::answered`] ends it.
+    Waits(Ask),
 }
 
 /// What a host function waits for, and so where it can run.
@@ -109,14 +123,49 @@ impl std::fmt::Debug for HostFunction {
 }
 
 impl HostFunction {
-    /// Does what it does.
+    /// Runs it until it is over or waits.
     ///
     /// # Errors
     /// [`HostError`]: the script's mistake, a limit, or the database's failure.
-    pub fn run(&self, host: &mut dyn Host, args: &Args<'_>) -> RunResult {
+    pub fn begin(&self, host: &mut dyn Host, args: &Args<'_>) -> Result<Ran, HostError> {
         match self.code {
-            Code::Common(run) => run(host, args),
-            Code::Database(run) => run(host, args),
+            Code::Common(run) => run(host, args).map(Ran::Returned),
+            Code::Database(run) => run(host, args).map(Ran::Returned),
+            Code::Asks { ask, .. } => ask(host, args).map(Ran::Waits),
+        }
+    }
+
+    /// Ends it when what it waited for has come. The arguments are gone by then: of [`Args`] there is
+    /// the function's name, and the meter.
+    ///
+    /// # Errors
+    /// [`HostError`]: it was refused, or the result is too large.
+    pub fn answered(
+        &self,
+        host: &mut dyn CommonHost,
+        args: &Args<'_>,
+        answer: Answer,
+    ) -> RunResult {
+        match (self.code, answer) {
+            (Code::Asks { answered, .. }, answer) => answered(host, args, answer),
+            // As a whole it ran elsewhere.
+            (Code::Common(_) | Code::Database(_), Ok(Reply::Returns(returns))) => Ok(returns),
+            (Code::Common(_) | Code::Database(_), Err(error)) => Err(error),
+            (Code::Common(_) | Code::Database(_), Ok(_)) => Err(declare::wrong_answer()),
+        }
+    }
+
+    /// Runs it to its end, and keeps the thread while it waits.
+    ///
+    /// # Errors
+    /// As [`Self::begin`] and [`Self::answered`].
+    pub fn run(&self, host: &mut dyn Host, args: &Args<'_>) -> RunResult {
+        match self.begin(host, args)? {
+            Ran::Returned(returns) => Ok(returns),
+            Ran::Waits(ask) => {
+                let answer = host.ask(ask);
+                self.answered(host, args, answer)
+            }
         }
     }
 

@@ -3,20 +3,18 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use event::{CallClock, Now, Output, Random, ThreadId};
 use game::cache::{Cache, CacheChange};
 use game::db::Database;
 use game::directory::Directory;
 use game::events::{Event, EventJob, EventKind};
 use game::guest::{
-    CallContext, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel, Machine,
-    NoMachine, Registered, Scripts,
+    Answer, Ask, CallContext, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel,
+    Machine, NoMachine, Registered, Scripts,
 };
 use game::notifications::Sent;
 use game::session::Revocation;
-use game::stream::{StreamAnswer, StreamId, StreamRequest};
-use game::value::Value;
+use game::stream::{StreamId, StreamRequest};
 
 use crate::hooks;
 use crate::mail::{
@@ -504,15 +502,11 @@ impl Host for LoadingHost<'_> {
 impl CommonHost for LoadingHost<'_> {
     from_resources!(resources);
 
-    fn match_create(&mut self, _module: &str, _params: Value) -> Result<String, HostError> {
+    fn ask(&mut self, _: Ask) -> Answer {
         Err(HostError::new(LOADING))
     }
 
-    fn match_signal(&mut self, _match_id: &str, _data: Bytes) -> Result<Bytes, HostError> {
-        Err(HostError::new(LOADING))
-    }
-
-    fn stream(&mut self, _: &StreamId, _: StreamRequest) -> Result<StreamAnswer, HostError> {
+    fn stream(&mut self, _: &StreamId, _: StreamRequest) -> Result<(), HostError> {
         Err(HostError::new(LOADING))
     }
 

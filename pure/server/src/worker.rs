@@ -23,7 +23,7 @@ use event::{ConnId, Handler, Input, Now, Output, Requester, ThreadId};
 use game::api::{self, Effect};
 use game::db::DbError;
 use game::error::{ApiError, Code};
-use game::guest::{ScriptError, ScriptFailure, Scripts};
+use game::guest::{GuestCall, Returned, ScriptError, ScriptFailure, Scripts};
 use game::session::{Claims, Signer};
 
 use crate::fair::FairQueue;
@@ -58,6 +58,8 @@ pub struct Worker {
     /// For matches: they live on rooms.
     requester: Box<dyn Requester<Mail>>,
     requests: u64,
+    /// How many calls the scripts have had.
+    calls: u64,
     /// Answers of this turn that wait for the disk.
     done: Vec<(Address<CoreMail>, Vec<Done>)>,
     /// Since when the first of them waits; it counts for callers only.
@@ -119,6 +121,7 @@ impl Worker {
             signer,
             requester,
             requests: 0,
+            calls: 0,
             done: Vec::new(),
             waits_since_ns: None,
             effects: Vec::new(),
@@ -272,8 +275,10 @@ impl Worker {
         call: &RpcJob,
     ) -> Result<Option<bytes::Bytes>, game::guest::ScriptError> {
         self.stats.rpc_count.up();
-        let result = self.guest(now, &call.id, |scripts, host| {
-            scripts.rpc(host, &call.context, &call.id, &call.payload)
+        let of = GuestCall::Rpc { id: &call.id, payload: &call.payload };
+        let result = self.guest(now, &call.id, &call.context, of).map(|returned| match returned {
+            Returned::Rpc(answer) => answer,
+            other => unreachable!("an RPC function returned {other:?}"),
         });
         let is_meant = matches!(&result, Err(error) if hooks::is_answer(error));
         let bytes_max = self.settings.answers.bytes_max;
@@ -286,7 +291,7 @@ impl Worker {
             match error.kind {
                 ScriptFailure::OutOfTime => self.stats.rpc_out_of_time.up(),
                 ScriptFailure::OutOfMemory => self.stats.rpc_out_of_memory.up(),
-                ScriptFailure::Raised | ScriptFailure::NotFound => {}
+                ScriptFailure::Raised | ScriptFailure::NotFound | ScriptFailure::Cancelled => {}
             }
             let location = &error.location;
             if is_meant {

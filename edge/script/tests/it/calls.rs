@@ -6,6 +6,7 @@ use script::LoadError;
 use uuid::Uuid;
 
 use crate::host::TestHost;
+use crate::straight::Straight as _;
 use crate::{context, load, run, run_on};
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use game::guest::{ScriptFailure, Scripts as _};
+use game::guest::ScriptFailure;
 
 use crate::host::TestHost;
+use crate::straight::Straight as _;
 use crate::{context, run, run_on, scripts_of, tight};
 
 fn check(cases: &[(&str, &str)]) {

@@ -9,6 +9,7 @@ use game::value::Value;
 use script::{LuaScripts, Sources};
 
 use crate::host::{TestDispatcher, TestHost};
+use crate::straight::{Straight as _, StraightMatch as _};
 use crate::{context, load_with, roomy, run};
 
 #[test]
@@ -37,7 +38,7 @@ fn load_and_run(ordered: bool) {
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 5 };
-    let (mut lobby, init) = scripts.match_new(&mut host, &context, "lobby", Value::Nil).unwrap();
+    let (mut lobby, init) = scripts.match_start(&mut host, &context, "lobby", Value::Nil).unwrap();
     assert_eq!((init.tick_rate_hz, &*init.label), (5, "{\"mode\":\"casual\",\"open\":1}"));
     for tick in 1..=51 {
         assert_eq!(lobby.tick(&mut host, &context, tick, &[]).unwrap(), tick <= 50);
@@ -56,7 +57,7 @@ fn matches_may_lack_what_has_an_obvious_default() {
     let list = |items: &[Value]| Value::List(items.to_vec());
     let inner = list(&[Value::Nil, Value::Nil, Value::Nil, Value::Nil, Value::text("X")]);
     let params = list(&[Value::Nil, Value::text("two"), inner]);
-    let (mut running, init) = scripts.match_new(&mut host, &context, "m", params).unwrap();
+    let (mut running, init) = scripts.match_start(&mut host, &context, "m", params).unwrap();
     assert_eq!(&*init.label, "two");
     assert!(running.tick(&mut host, &context, 1, &[]).unwrap());
     assert_eq!(running.signal(&mut host, &context, 2, b"hello").unwrap().unwrap()[..], *b"");
@@ -64,7 +65,7 @@ fn matches_may_lack_what_has_an_obvious_default() {
 
     let text = "return {match_init = function() return {}, 5, '' end}";
     let mut scripts = load_with(&[("m.lua", text)], roomy(), &mut host).unwrap();
-    let error = scripts.match_new(&mut host, &context, "m", Value::Nil).err().unwrap();
+    let error = scripts.match_start(&mut host, &context, "m", Value::Nil).err().unwrap();
     assert_eq!(error.message, "match_loop not found or not a function");
 }
 

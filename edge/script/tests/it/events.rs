@@ -5,6 +5,7 @@ use game::guest::{CallContext, Scripts as _};
 use game::value::Value;
 
 use crate::host::TestHost;
+use crate::straight::Straight as _;
 use crate::{load, run, run_on};
 
 #[test]

@@ -9,8 +9,8 @@ use game::cache::Cache;
 use game::db::{Cell, Database, DbError, Param, Row};
 use game::directory::Directory;
 use game::guest::{
-    Broadcast, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel, Machine, Metric,
-    check_label,
+    Answer, Ask, Broadcast, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel,
+    Machine, Metric, Reply, check_label,
 };
 use game::host::Meter;
 use game::session::SessionSettings;
@@ -119,6 +119,27 @@ fn found(session: SessionId) -> StreamAnswer {
     StreamAnswer::Found(vec![StreamPresence { presence, meta }])
 }
 
+fn answer_of(request: &StreamRequest) -> Result<StreamAnswer, HostError> {
+    match request {
+        StreamRequest::Join(session, _) | StreamRequest::Update(session, _)
+            if session.user_id.is_nil() =>
+        {
+            Err(no_session())
+        }
+        StreamRequest::Join(..) => Ok(StreamAnswer::IsNew(true)),
+        StreamRequest::Find(session) => Ok(found(*session)),
+        StreamRequest::List { hidden, visible: true } if !hidden => {
+            Ok(found(SessionId { user_id: Uuid::nil(), session_id: Uuid::max() }))
+        }
+        StreamRequest::List { .. } => Ok(StreamAnswer::Found(Vec::new())),
+        StreamRequest::Count => Ok(StreamAnswer::Count(3)),
+        StreamRequest::Update(..) => Ok(StreamAnswer::Done),
+        StreamRequest::Leave(_) | StreamRequest::Close | StreamRequest::Send(_) => {
+            panic!("{request:?} is not asked")
+        }
+    }
+}
+
 impl Host for TestHost {
     fn db(&mut self) -> &mut dyn Database {
         match &mut self.real_db {
@@ -151,41 +172,31 @@ impl CommonHost for TestHost {
         self.logs.push(format!("{level:?} {text}"));
         std::thread::sleep(self.log_takes);
     }
-    fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
-        if module == "missing" {
-            return Err(HostError::new("not found"));
+    fn ask(&mut self, ask: Ask) -> Answer {
+        match ask {
+            Ask::MatchCreate { module, .. } if module == "missing" => {
+                Err(HostError::new("not found"))
+            }
+            Ask::MatchCreate { module, params } => {
+                self.created.push((module, params));
+                Ok(Reply::Text("00000000-0000-4000-8000-000000000001.node1".into()))
+            }
+            Ask::MatchSignal { match_id, .. } if match_id == "busy" => {
+                Err(HostError::new("match busy"))
+            }
+            Ask::MatchSignal { data, .. } => Ok(Reply::Text(data)),
+            Ask::Stream { stream, request } => {
+                let answer = answer_of(&request);
+                self.streams.push((stream, request));
+                answer.map(Reply::Stream)
+            }
+            Ask::Run { function, .. } => Err(HostError::new(format!("{function} is run here"))),
         }
-        self.created.push((module.to_owned(), params));
-        Ok("00000000-0000-4000-8000-000000000001.node1".to_owned())
     }
-    fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError> {
-        if match_id == "busy" { Err(HostError::new("match busy")) } else { Ok(data) }
-    }
-    fn stream(
-        &mut self,
-        stream: &StreamId,
-        request: StreamRequest,
-    ) -> Result<StreamAnswer, HostError> {
-        let answer = match &request {
-            StreamRequest::Join(session, _) | StreamRequest::Update(session, _)
-                if session.user_id.is_nil() =>
-            {
-                Err(no_session())
-            }
-            StreamRequest::Join(..) => Ok(StreamAnswer::IsNew(true)),
-            StreamRequest::Find(session) => Ok(found(*session)),
-            StreamRequest::List { hidden, visible: true } if !hidden => {
-                Ok(found(SessionId { user_id: Uuid::nil(), session_id: Uuid::max() }))
-            }
-            StreamRequest::List { .. } => Ok(StreamAnswer::Found(Vec::new())),
-            StreamRequest::Count => Ok(StreamAnswer::Count(3)),
-            StreamRequest::Update(..)
-            | StreamRequest::Leave(_)
-            | StreamRequest::Close
-            | StreamRequest::Send(_) => Ok(StreamAnswer::Done),
-        };
+    fn stream(&mut self, stream: &StreamId, request: StreamRequest) -> Result<(), HostError> {
+        assert!(!request.is_answered(), "{request:?}");
         self.streams.push((stream.clone(), request));
-        answer
+        Ok(())
     }
 
     fn may_cut_off(&mut self, _count: usize) -> Result<(), HostError> {

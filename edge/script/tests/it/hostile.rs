@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use game::guest::{MatchContext, ScriptFailure, Scripts as _};
+use game::guest::{MatchContext, ScriptFailure};
 use game::value::Value;
 
 use crate::host::{TestDispatcher, TestHost};
+use crate::straight::{Straight as _, StraightMatch as _};
 use script::{LuaLimits, LuaScripts, Sources};
 
 use crate::{context, load_with, roomy, run_on, scripts_of, tight};
@@ -199,7 +200,7 @@ fn a_match_that_misbehaves_ends_alone() {
     host.dispatcher = Some(TestDispatcher::default());
     let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };
     let mut new =
-        |host: &mut TestHost| scripts.match_new(host, &context, "m", Value::Nil).unwrap().0;
+        |host: &mut TestHost| scripts.match_start(host, &context, "m", Value::Nil).unwrap().0;
     let (mut bad, mut good) = (new(&mut host), new(&mut host));
     let error = bad.tick(&mut host, &context, 1, &[]).unwrap_err();
     assert_eq!(error.message, "m.lua:9: script used up its 500 ms (match.callback_budget_ms)");
@@ -294,7 +295,7 @@ fn a_match_may_not_hash_passwords() {
         let mut host = TestHost::default();
         let mut scripts = load_with(&[("m.lua", &text)], roomy(), &mut host).unwrap();
         let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };
-        let init = scripts.match_new(&mut host, &context, "m", Value::Nil).unwrap().1;
+        let init = scripts.match_start(&mut host, &context, "m", Value::Nil).unwrap().1;
         assert!(init.label.contains("call it from an RPC function"), "{call}: {}", init.label);
     }
 }
@@ -344,7 +345,7 @@ fn all_vms_together_have_a_limit() {
     let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };
     let mut running = Vec::new();
     let refused = loop {
-        match scripts.match_new(&mut host, &context, "m", Value::Nil) {
+        match scripts.match_start(&mut host, &context, "m", Value::Nil) {
             Ok((made, _)) if running.len() < 1_000 => running.push(made),
             Ok(_) => panic!("a thousand matches fit"),
             Err(refused) => break refused.message,
@@ -358,7 +359,7 @@ fn all_vms_together_have_a_limit() {
     assert_eq!(error.kind, ScriptFailure::OutOfMemory);
     assert!(error.message.ends_with("(runtime.all_memory_max_bytes)"), "{error}");
     running.clear();
-    assert!(scripts.match_new(&mut host, &context, "m", Value::Nil).is_ok());
+    assert!(scripts.match_start(&mut host, &context, "m", Value::Nil).is_ok());
 }
 
 #[test]
@@ -366,6 +367,6 @@ fn an_empty_match_is_small() {
     let mut host = TestHost::default();
     let mut scripts = load_with(&[("m.lua", GROWING)], roomy(), &mut host).unwrap();
     let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };
-    let made = scripts.match_new(&mut host, &context, "m", Value::Nil).unwrap().0;
+    let made = scripts.match_start(&mut host, &context, "m", Value::Nil).unwrap().0;
     assert!(made.memory_bytes() < 150 * 1024, "{}", made.memory_bytes());
 }

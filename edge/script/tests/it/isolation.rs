@@ -1,10 +1,11 @@
 //! What one call does to globals, libraries, `nk` and `package` is gone in the next; what a module
 //! keeps in its own locals stays.
 
-use game::guest::{MatchContext, Scripts as _};
+use game::guest::MatchContext;
 use game::value::Value;
 
 use crate::host::TestHost;
+use crate::straight::{Straight as _, StraightMatch as _};
 use crate::{context, load_with, roomy};
 
 /// Runs `act` in one call and `look` in two: in the same call behind `act`, and in the next.
@@ -117,7 +118,7 @@ fn a_module_that_is_loaded_in_a_callback_stays() {
     let files = [("arena.lua", arena), ("late.lua", late)];
     let mut scripts = load_with(&files, roomy(), &mut host).unwrap();
     let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };
-    let mut running = scripts.match_new(&mut host, &context, "arena", Value::Nil).unwrap().0;
+    let mut running = scripts.match_start(&mut host, &context, "arena", Value::Nil).unwrap().0;
     let mut signal = |data: &[u8]| {
         let answer = running.signal(&mut host, &context, 1, data).unwrap().unwrap();
         String::from_utf8_lossy(&answer).into_owned()

@@ -20,14 +20,16 @@ mod notifications;
 mod pages;
 mod reference;
 mod stand_ins;
+mod straight;
 mod streams;
 mod wallets;
 
 use std::sync::Arc;
 
-use game::guest::{CallContext, ScriptError, Scripts as _};
+use game::guest::{CallContext, ScriptError};
 use host::TestHost;
 use script::{LoadError, LuaLimits, LuaScripts, Sources};
+use straight::Straight as _;
 
 /// Limits that make hostile scripts end quickly.
 fn tight() -> LuaLimits {

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::host::{TestDispatcher, TestHost};
 use crate::load;
+use crate::straight::{Straight as _, StraightMatch as _};
 
 fn match_context() -> MatchContext {
     MatchContext { match_id: "m.node1".into(), label: "first".into(), tick_rate_hz: 10 }
@@ -58,7 +59,7 @@ fn start(
     let text = module(callbacks);
     let mut scripts = load(&[("game/arena.lua", &text)], host).unwrap();
     host.dispatcher = Some(TestDispatcher { keep: true, ..TestDispatcher::default() });
-    scripts.match_new(host, &match_context(), "game.arena", params)
+    scripts.match_start(host, &match_context(), "game.arena", params)
 }
 
 fn started(callbacks: &str, host: &mut TestHost) -> Box<dyn MatchScript> {
@@ -108,7 +109,7 @@ fn init_gets_params_and_its_result_is_checked() {
     }
     let mut scripts = load(&[("a.lua", "return 5")], &mut host).unwrap();
     let mut new = |name: &str| {
-        scripts.match_new(&mut host, &match_context(), name, Value::Nil).err().unwrap()
+        scripts.match_start(&mut host, &match_context(), name, Value::Nil).err().unwrap()
     };
     assert_eq!(new("b").message, "not found");
     assert_eq!(
@@ -356,7 +357,7 @@ fn matches_share_nothing_and_do_not_register() {
     assert_eq!(scripts.registered().rpc, ["arena"]);
     host.dispatcher = Some(TestDispatcher::default());
     let mut new = |host: &mut TestHost| {
-        scripts.match_new(host, &match_context(), "arena", Value::Nil).unwrap().0
+        scripts.match_start(host, &match_context(), "arena", Value::Nil).unwrap().0
     };
     let (mut a, mut b) = (new(&mut host), new(&mut host));
     a.tick(&mut host, &match_context(), 0, &[]).unwrap();

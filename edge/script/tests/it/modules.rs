@@ -3,15 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use game::guest::{
-    JoinRequest, MatchContext, MatchMessage, MatchScript, Presence, PresenceReason, Scripts as _,
-};
+use game::guest::{JoinRequest, MatchContext, MatchMessage, MatchScript, Presence, PresenceReason};
 use game::value::Value;
 use script::{LuaLimits, LuaScripts, Sources};
 use uuid::Uuid;
 
 use crate::context;
 use crate::host::{TestDispatcher, TestHost};
+use crate::straight::{Straight as _, StraightMatch as _};
 
 fn examples(host: &mut TestHost) -> LuaScripts {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -38,7 +37,7 @@ fn start(module: &str, host: &mut TestHost) -> (Box<dyn MatchScript>, MatchConte
     let mut scripts = examples(host);
     let mut context =
         MatchContext { match_id: "m.node1".into(), label: String::new(), tick_rate_hz: 0 };
-    let (running, init) = scripts.match_new(host, &context, module, Value::Nil).unwrap();
+    let (running, init) = scripts.match_start(host, &context, module, Value::Nil).unwrap();
     context.label = init.label;
     (running, context)
 }

@@ -1,10 +1,11 @@
 //! The host table describes what scripts find: every example of the reference runs as it stands.
 
-use game::guest::{CallContext, Scripts as _};
+use game::guest::CallContext;
 use game::host::{FunctionKind, HostFunction, functions};
 use store::Store;
 
 use crate::host::TestHost;
+use crate::straight::Straight as _;
 use crate::{context, load_with, roomy, run_on, scripts_of};
 
 /// Runs the example as a player would cause it to run.

@@ -1,10 +1,11 @@
 //! A match whose modules name none of the libraries' functions that differ from Luau's begins without
 //! them, and is small; who finds one without its name gets it all the same.
 
-use game::guest::{MatchContext, MatchScript, ScriptFailure, Scripts as _};
+use game::guest::{MatchContext, MatchScript, ScriptFailure};
 use game::value::Value;
 
 use crate::host::TestHost;
+use crate::straight::{Straight as _, StraightMatch as _};
 use crate::{load_with, tight};
 
 /// What an empty match may hold by Lua's count; what is resident is more, and bounded by
@@ -34,7 +35,7 @@ fn open(before: &str, body: &str, host: &mut TestHost) -> Box<dyn MatchScript> {
         return M"
     );
     let mut scripts = load_with(&[("m.lua", &text)], tight(), host).unwrap();
-    scripts.match_new(host, &context(), "m", Value::Nil).unwrap().0
+    scripts.match_start(host, &context(), "m", Value::Nil).unwrap().0
 }
 
 fn signal(running: &mut dyn MatchScript, host: &mut TestHost) -> String {
@@ -48,7 +49,7 @@ fn signal(running: &mut dyn MatchScript, host: &mut TestHost) -> String {
 fn an_empty_match_is_small() {
     let mut host = TestHost::default();
     let mut scripts = load_with(&[("m.lua", EMPTY)], tight(), &mut host).unwrap();
-    let mut running = scripts.match_new(&mut host, &context(), "m", Value::Nil).unwrap().0;
+    let mut running = scripts.match_start(&mut host, &context(), "m", Value::Nil).unwrap().0;
     let bytes = running.memory_bytes();
     assert!(bytes < EMPTY_MATCH_BYTES_MAX, "{bytes}");
     running.tick(&mut host, &context(), 1, &[]).unwrap();
@@ -182,7 +183,7 @@ fn a_module_that_is_required_may_name_them() {
         ),
     ];
     let mut scripts = load_with(&files, tight(), &mut host).unwrap();
-    let mut running = scripts.match_new(&mut host, &context(), "m", Value::Nil).unwrap().0;
+    let mut running = scripts.match_start(&mut host, &context(), "m", Value::Nil).unwrap().0;
     assert_eq!(signal(&mut *running, &mut host), "7");
     assert!(running.memory_bytes() > EMPTY_MATCH_BYTES_MAX);
 }

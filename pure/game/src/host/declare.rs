@@ -14,7 +14,14 @@
 //!
 //! where `kind` is an expression such as `text()` or `flag(false)`, `Type` a [`Returned`], and the
 //! call a `Result` of these types. It sees the host and the [`Args`] by the names that the head of
-//! the table gives them, and each argument by its own. Instead of `built` a row may be `language`
+//! the table gives them, and each argument by its own. A row that waits for somebody else is
+//!
+//! ```text
+//! asks name(argument: kind, …) -> (result: Type, …) = the call of a function => another function;
+//! ```
+//!
+//! where the first gives what is asked (`Result<Ask, _>`), and the second, a `fn(&mut dyn
+//! CommonHost, &Args, Answer)`, makes the results of the answer. Instead of `built` a row may be `language`
 //! (each script language binds it itself, and there is no call; its example is a module) or
 //! `missing` (Nakama has it, throng does not, and there is only a name).
 //!
@@ -242,6 +249,12 @@ pub(super) fn reader<'r, 'a>(args: &'r Args<'a>) -> Reader<'r, 'a> {
 /// What the code of a host function gives, before it is made of [`Value`]s.
 pub(super) type Outcomes<T> = Result<T, HostError>;
 
+/// What a function is told that was answered something else than it asked: our own mistake.
+pub(super) fn wrong_answer() -> HostError {
+    debug_assert!(false, "an answer to another question");
+    HostError::new("internal error: an answer to another question")
+}
+
 /// What a host function hands over; none yet.
 pub(super) fn returns() -> Returns {
     Returns::new()
@@ -308,6 +321,51 @@ macro_rules! row {
             #[cfg(test)]
             takes_nil: |args| {
                 #[allow(unused_variables, unused_mut, reason = "rows without arguments")]
+                let mut reader = $crate::host::declare::reader(args);
+                vec![$( reader.next(&$how).is_ok() ),*]
+            },
+        }
+    }};
+    (
+        $host:ident $args:ident [$($line:literal)+] asks [$($mark:ident)?] $name:ident
+        ($($arg:ident: $how:expr),*) -> ($($result:ident: $returned:ty),*)
+        = $body:expr => $answered:expr
+    ) => {{
+        #[allow(unused_variables, unused_mut, reason = "what a row does not use, or has none of")]
+        fn ask(
+            $host: &mut dyn $crate::guest::CommonHost,
+            $args: &$crate::host::Args<'_>,
+        ) -> Result<$crate::guest::Ask, $crate::guest::HostError> {
+            let mut reader = $crate::host::declare::reader($args);
+            $( let $arg = reader.next(&$how)?; )*
+            $body
+        }
+        #[allow(
+            unused_mut, unused_parens, clippy::let_unit_value, clippy::ignored_unit_patterns,
+            reason = "rows without results"
+        )]
+        fn answered(
+            host: &mut dyn $crate::guest::CommonHost,
+            args: &$crate::host::Args<'_>,
+            answer: $crate::guest::Answer,
+        ) -> $crate::host::RunResult {
+            let outcomes: $crate::host::declare::Outcomes<($($returned),*)> =
+                $answered(host, args, answer);
+            let ($($result),*) = outcomes?;
+            let mut returns = $crate::host::declare::returns();
+            $( returns.push($crate::host::declare::Returned::into_value($result)); )*
+            Ok(returns)
+        }
+        $crate::host::HostFunction {
+            name: stringify!($name),
+            code: $crate::host::Code::Asks { ask, answered },
+            lane: $crate::host::declare::lane!($($mark)?),
+            kind: $crate::host::FunctionKind::Built($crate::host::declare::doc_of!(
+                [$($line)+] ($($arg: $how),*) -> ($($result: $returned),*)
+            )),
+            calls_a_match: $crate::host::declare::calls_a_match!($($mark)?),
+            #[cfg(test)]
+            takes_nil: |args| {
                 let mut reader = $crate::host::declare::reader(args);
                 vec![$( reader.next(&$how).is_ok() ),*]
             },
@@ -393,14 +451,14 @@ macro_rules! functions {
                 $kind:ident $([$mark:ident])? $name:ident
                     $( ($($arg:ident: $how:expr),* $(,)?) )?
                     $( -> ($($result:ident: $returned:ty),+ $(,)?) )?
-                    $( = $body:expr )?;
+                    $( = $body:expr $(=> $answered:expr)? )?;
             )+
         }
     ) => {
         pub(super) const $rows: &[$crate::host::HostFunction] = &[$(
             $crate::host::declare::row! {
                 $host $args [$($line)*] $kind [$($mark)?] $name
-                ($($($arg: $how),*)?) -> ($($($result: $returned),+)?) $(= $body)?
+                ($($($arg: $how),*)?) -> ($($($result: $returned),+)?) $(= $body $(=> $answered)?)?
             }
         ),+];
     };

@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::Args;
 use super::accounts::member;
-use super::declare::{Table, ValueType};
+use super::declare::{Table, ValueType, wrong_answer};
 use super::read::{Arg, Read};
 use crate::directory::{Directory, ListFilter, Listed};
-use crate::guest::{CommonHost, HostError};
+use crate::guest::{Answer, Ask, CommonHost, HostError, Reply};
 use crate::match_id::{MatchId, MatchIdError};
 use crate::value::Value;
 
@@ -36,23 +36,42 @@ impl Read for Params {
     }
 }
 
-pub(super) fn create(
-    host: &mut dyn CommonHost,
-    module: &str,
-    params: &Value,
-) -> Result<String, HostError> {
-    host.match_create(module, params.clone())
-        .map_err(|error| HostError::new(format!("error creating match: {error}")))
+/// A match of this module.
+pub(super) fn create(module: Cow<'_, str>, params: &Value) -> Ask {
+    Ask::MatchCreate { module: module.into_owned(), params: params.clone() }
 }
 
-pub(super) fn signal(
-    host: &mut dyn CommonHost,
-    match_id: &str,
-    data: Option<Cow<'_, [u8]>>,
-) -> Result<Bytes, HostError> {
+/// Its id.
+pub(super) fn created(
+    _: &mut dyn CommonHost,
+    _: &Args<'_>,
+    answer: Answer,
+) -> Result<String, HostError> {
+    let id = text_of(answer);
+    let id = id.map_err(|error| HostError::new(format!("error creating match: {error}")))?;
+    Ok(String::from_utf8_lossy(&id).into_owned())
+}
+
+/// What a match says to this.
+pub(super) fn signal(match_id: Cow<'_, str>, data: Option<Cow<'_, [u8]>>) -> Ask {
     let data = data.map_or_else(Bytes::new, |data| data.into_owned().into());
-    host.match_signal(match_id, data)
-        .map_err(|error| HostError::new(format!("failed to signal match: {error}")))
+    Ask::MatchSignal { match_id: match_id.into_owned(), data }
+}
+
+/// What it says.
+pub(super) fn signalled(
+    _: &mut dyn CommonHost,
+    _: &Args<'_>,
+    answer: Answer,
+) -> Result<Bytes, HostError> {
+    text_of(answer).map_err(|error| HostError::new(format!("failed to signal match: {error}")))
+}
+
+fn text_of(answer: Answer) -> Result<Bytes, HostError> {
+    match answer? {
+        Reply::Text(text) => Ok(text),
+        Reply::Stream(_) | Reply::Returns(_) => Err(wrong_answer()),
+    }
 }
 
 pub(super) fn get(directory: &Directory, match_id: &str) -> Result<Option<Table>, HostError> {

@@ -12,10 +12,10 @@ use wire::nakama::realtime::{Message, StreamData};
 
 use super::Args;
 use super::accounts::member;
-use super::declare::{Table, ValueType};
+use super::declare::{Table, ValueType, wrong_answer};
 use super::json::encode_for;
 use super::read::{Arg, FilledId, Read, Record, filled_id};
-use crate::guest::{CommonHost, HostError};
+use crate::guest::{Answer, Ask, CommonHost, HostError, Reply};
 use crate::stream::{
     STREAM_LABEL_BYTES_MAX, STREAM_STATUS_BYTES_MAX, SessionId, StreamAnswer, StreamId,
     StreamMessage, StreamMeta, StreamPresence, StreamRequest, no_session,
@@ -109,51 +109,77 @@ pub(super) fn meta(
     Ok(StreamMeta { is_hidden, is_persistent, status: status.into() })
 }
 
-/// Wants something of a stream, if scripts may.
-fn ask(
+/// What is asked of a stream, if scripts may ask it.
+fn ask(host: &dyn CommonHost, stream: StreamId, request: StreamRequest) -> Result<Ask, HostError> {
+    stream.kind(&host.settings().node).check(&request)?;
+    Ok(Ask::Stream { stream, request })
+}
+
+/// Wants something of a stream of which no answer comes, if scripts may.
+fn want(
     host: &mut dyn CommonHost,
     stream: &StreamId,
     request: StreamRequest,
-) -> Result<StreamAnswer, HostError> {
+) -> Result<(), HostError> {
     stream.kind(&host.settings().node).check(&request)?;
     host.stream(stream, request)
 }
 
-/// Asks for something that names a session, the second argument; `what` names the refusal.
-fn ask_for_session(
-    host: &mut dyn CommonHost,
-    args: &Args<'_>,
-    stream: &StreamId,
-    request: StreamRequest,
-    what: &str,
-) -> Result<StreamAnswer, HostError> {
-    ask(host, stream, request).map_err(|error| {
-        if error == no_session() {
-            return args.wrong(1, &error.message);
-        }
-        HostError::new(format!("{what}: {error}"))
-    })
+/// What a stream's room says.
+fn answer_of(answer: Answer) -> Result<StreamAnswer, HostError> {
+    match answer? {
+        Reply::Stream(answer) => Ok(answer),
+        Reply::Text(_) | Reply::Returns(_) => Err(wrong_answer()),
+    }
 }
 
+/// The refusal of something that names a session, the second argument; `what` names others.
+fn refusal(args: &Args<'_>, error: &HostError, what: &str) -> HostError {
+    if *error == no_session() {
+        return args.wrong(1, &error.message);
+    }
+    HostError::new(format!("{what}: {error}"))
+}
+
+const JOIN_FAILED: &str = "stream user join failed";
+const UPDATE_FAILED: &str = "stream user update failed";
+
 pub(super) fn join(
-    host: &mut dyn CommonHost,
+    host: &dyn CommonHost,
     args: &Args<'_>,
-    stream: &StreamId,
+    stream: StreamId,
     (session, meta): (SessionId, StreamMeta),
+) -> Result<Ask, HostError> {
+    let asked = ask(host, stream, StreamRequest::Join(session, meta));
+    asked.map_err(|error| refusal(args, &error, JOIN_FAILED))
+}
+
+/// Whether the session is new there.
+pub(super) fn joined(
+    _: &mut dyn CommonHost,
+    args: &Args<'_>,
+    answer: Answer,
 ) -> Result<bool, HostError> {
-    let request = StreamRequest::Join(session, meta);
-    let answer = ask_for_session(host, args, stream, request, "stream user join failed")?;
+    let answer = answer_of(answer).map_err(|error| refusal(args, &error, JOIN_FAILED))?;
     Ok(answer == StreamAnswer::IsNew(true))
 }
 
 pub(super) fn update(
-    host: &mut dyn CommonHost,
+    host: &dyn CommonHost,
     args: &Args<'_>,
-    stream: &StreamId,
+    stream: StreamId,
     (session, meta): (SessionId, StreamMeta),
+) -> Result<Ask, HostError> {
+    let asked = ask(host, stream, StreamRequest::Update(session, meta));
+    asked.map_err(|error| refusal(args, &error, UPDATE_FAILED))
+}
+
+pub(super) fn updated(
+    _: &mut dyn CommonHost,
+    args: &Args<'_>,
+    answer: Answer,
 ) -> Result<(), HostError> {
-    let request = StreamRequest::Update(session, meta);
-    ask_for_session(host, args, stream, request, "stream user update failed").map(|_| ())
+    answer_of(answer).map(drop).map_err(|error| refusal(args, &error, UPDATE_FAILED))
 }
 
 pub(super) fn leave(
@@ -162,18 +188,25 @@ pub(super) fn leave(
     session: SessionId,
     what: &str,
 ) -> Result<(), HostError> {
-    let left = ask(host, stream, StreamRequest::Leave(session));
-    left.map(|_| ()).map_err(|error| HostError::new(format!("stream user {what} failed: {error}")))
+    let left = want(host, stream, StreamRequest::Leave(session));
+    left.map_err(|error| HostError::new(format!("stream user {what} failed: {error}")))
 }
 
 pub(super) fn find(
-    host: &mut dyn CommonHost,
-    stream: &StreamId,
+    host: &dyn CommonHost,
+    stream: StreamId,
     session: SessionId,
+) -> Result<Ask, HostError> {
+    ask(host, stream, StreamRequest::Find(session))
+}
+
+/// What there is to know of the session.
+pub(super) fn found(
+    _: &mut dyn CommonHost,
+    _: &Args<'_>,
+    answer: Answer,
 ) -> Result<Option<Table>, HostError> {
-    let StreamAnswer::Found(found) = ask(host, stream, StreamRequest::Find(session))? else {
-        return Ok(None);
-    };
+    let StreamAnswer::Found(found) = answer_of(answer)? else { return Ok(None) };
     let value = |one: StreamPresence| {
         let StreamMeta { is_hidden, is_persistent, status } = one.meta;
         Table(Value::Map(vec![
@@ -187,21 +220,28 @@ pub(super) fn find(
 }
 
 pub(super) fn list(
+    host: &dyn CommonHost,
+    stream: StreamId,
+    (hidden, visible): (bool, bool),
+) -> Result<Ask, HostError> {
+    ask(host, stream, StreamRequest::List { hidden, visible })
+}
+
+/// Who is in it.
+pub(super) fn listed(
     host: &mut dyn CommonHost,
     args: &Args<'_>,
-    stream: &StreamId,
-    (hidden, visible): (bool, bool),
+    answer: Answer,
 ) -> Result<Vec<Value>, HostError> {
-    let request = StreamRequest::List { hidden, visible };
-    let StreamAnswer::Found(found) = ask(host, stream, request)? else { return Ok(Vec::new()) };
+    let StreamAnswer::Found(found) = answer_of(answer)? else { return Ok(Vec::new()) };
     let of_one = |it: &StreamPresence| PRESENCE_BYTES + it.meta.status.len();
     args.produce(found.iter().map(of_one).sum())?;
-    let node = host.settings().node.clone();
+    let node = &host.settings().node;
     let value = |StreamPresence { presence, meta }| {
         Value::Map(vec![
             member("user_id", Value::text(presence.user_id.to_string())),
             member("session_id", Value::text(presence.session_id.to_string())),
-            member("node", Value::text(&*node)),
+            member("node", Value::text(&**node)),
             member("hidden", Value::Bool(meta.is_hidden)),
             member("persistence", Value::Bool(meta.is_persistent)),
             member("username", Value::text(&*presence.username)),
@@ -211,15 +251,24 @@ pub(super) fn list(
     Ok(found.into_iter().map(value).collect())
 }
 
-pub(super) fn count(host: &mut dyn CommonHost, stream: &StreamId) -> Result<u64, HostError> {
-    match ask(host, stream, StreamRequest::Count)? {
+pub(super) fn count(host: &dyn CommonHost, stream: StreamId) -> Result<Ask, HostError> {
+    ask(host, stream, StreamRequest::Count)
+}
+
+/// How many are in it.
+pub(super) fn counted(
+    _: &mut dyn CommonHost,
+    _: &Args<'_>,
+    answer: Answer,
+) -> Result<u64, HostError> {
+    match answer_of(answer)? {
         StreamAnswer::Count(count) => Ok(count),
         StreamAnswer::Done | StreamAnswer::IsNew(_) | StreamAnswer::Found(_) => Ok(0),
     }
 }
 
 pub(super) fn close(host: &mut dyn CommonHost, stream: &StreamId) -> Result<(), HostError> {
-    ask(host, stream, StreamRequest::Close).map(|_| ())
+    want(host, stream, StreamRequest::Close)
 }
 
 /// The sessions of presences, the third argument; none of them is everybody. Those of another node are
@@ -267,7 +316,7 @@ pub(super) fn send(
     let message = StreamData { stream: stream_name, data, reliable: is_reliable, sender: None };
     let envelope = Envelope { cid: String::new(), message: Some(Message::StreamData(message)) };
     let message = Box::new(StreamMessage { envelope, bytes, to, is_reliable });
-    ask(host, stream, StreamRequest::Send(message)).map(|_| ())
+    want(host, stream, StreamRequest::Send(message))
 }
 
 /// Sends any message that a server may send.
@@ -285,5 +334,5 @@ pub(super) fn send_raw(
         Envelope::decode_json(&json).map_err(|error| wrong("not a valid envelope", &error))?;
     let to = receivers(args, presences, &host.settings().node)?;
     let message = Box::new(StreamMessage { envelope, bytes: json.len(), to, is_reliable });
-    ask(host, stream, StreamRequest::Send(message)).map(|_| ())
+    want(host, stream, StreamRequest::Send(message))
 }

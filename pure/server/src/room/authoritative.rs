@@ -11,8 +11,8 @@ use bytes::Bytes;
 use event::Now;
 use game::directory::DirectoryEvent;
 use game::guest::{
-    Broadcast, JoinRequest, JoinVerdict, MatchContext, MatchMessage, MatchScript, Presence,
-    PresenceReason, ScriptError, ScriptFailure, check_label,
+    Broadcast, JoinRequest, JoinVerdict, MatchCall, MatchContext, MatchMessage, MatchReturned,
+    MatchScript, Presence, PresenceReason, ScriptError, ScriptFailure, Step, check_label,
 };
 use game::match_id::MatchId;
 use game::value::Value;
@@ -60,6 +60,16 @@ pub(super) struct Match {
     empty_since: Option<Now>,
 }
 
+/// What came of a callback: it does not wait, because it asks its host ([`Host::ask`]).
+///
+/// [`Host::ask`]: game::guest::Host::ask
+fn done(step: Step<MatchReturned>) -> Result<MatchReturned, ScriptError> {
+    match step {
+        Step::Done(result) => result,
+        Step::Waits(ask) => unreachable!("a callback waits for {ask:?}"),
+    }
+}
+
 /// The part of a match that its callbacks need.
 struct Running {
     script: Box<dyn MatchScript>,
@@ -87,9 +97,12 @@ impl Room {
         let mut context =
             MatchContext { match_id: text.clone(), label: String::new(), tick_rate_hz: 0 };
         let mut host = RoomHost::new(self, now, None);
-        let made = scripts.match_new(&mut host, &context, module, params);
+        let made = scripts.match_new(&mut host, &context, module).and_then(|mut script| {
+            let init = MatchCall::Init { params: &params };
+            Ok((done(script.call(&mut host, &context, 0, init))?, script))
+        });
         self.scripts = Some(scripts);
-        let (script, init) = made.map_err(|error| {
+        let (returned, script) = made.map_err(|error| {
             if error.kind == ScriptFailure::NotFound {
                 return "error creating match: not found".to_owned();
             }
@@ -97,6 +110,9 @@ impl Room {
             tracing::error!(module, location = error.location, "match_init failed: {error}");
             format!("error creating match: {error}")
         })?;
+        let MatchReturned::Init(init) = returned else {
+            unreachable!("match_init returned {returned:?}")
+        };
         let rate = u8::try_from(init.tick_rate_hz).ok();
         let Some(tick_rate_hz) =
             rate.filter(|_| (1..=TICK_RATE_HZ_MAX).contains(&init.tick_rate_hz))
@@ -167,11 +183,10 @@ impl Room {
             }
             Some(_) => {}
         }
-        let answer = self.call(now, (id, "match_signal"), |running, host| {
-            let Running { script, context, tick } = running;
-            script.signal(host, context, *tick, data)
-        });
-        answer.ok_or(RoomError::Failed("match stopped".to_owned()))
+        match self.call(now, (id, "match_signal"), MatchCall::Signal(data)) {
+            Some(MatchReturned::Signal(text)) => Ok(text),
+            _ => Err(RoomError::Failed("match stopped".to_owned())),
+        }
     }
 
     pub(super) fn authoritative_join(
@@ -191,14 +206,16 @@ impl Room {
         if found.members.has(session_id) {
             return self.join_answer(member, cid, id, None);
         }
-        let verdict = self.call(now, (id.uuid, "match_join_attempt"), |running, host| {
-            let Running { script, context, tick } = running;
-            script.join_attempt(host, context, *tick, request)
-        });
-        match verdict {
-            Some(JoinVerdict { allow: true, .. }) => self.enter(now, member, cid, id),
+        let call = MatchCall::JoinAttempt(request);
+        match self.call(now, (id.uuid, "match_join_attempt"), call) {
+            Some(MatchReturned::Verdict(JoinVerdict { allow: true, .. })) => {
+                self.enter(now, member, cid, id);
+            }
             refused => {
-                let reason = refused.map(|verdict| verdict.reason).unwrap_or_default();
+                let reason = match refused {
+                    Some(MatchReturned::Verdict(verdict)) => verdict.reason,
+                    _ => String::new(),
+                };
                 let text = if reason.is_empty() { "Match join rejected" } else { &reason };
                 let frame =
                     frames::error(member.format, cid, error_code::MATCH_JOIN_REJECTED, text);
@@ -308,11 +325,7 @@ impl Room {
         presences: &[(Presence, PresenceReason)],
     ) {
         let callback = if joined { "match_join" } else { "match_leave" };
-        self.call(now, (id, callback), |running, host| {
-            let Running { script, context, tick } = running;
-            let goes_on = script.presences(host, context, *tick, joined, presences)?;
-            Ok(goes_on.then_some(()))
-        });
+        self.call(now, (id, callback), MatchCall::Presences { joined, presences });
     }
 
     /// `match_data_send`: waits for the next tick.
@@ -350,13 +363,7 @@ impl Room {
             }
         }
         self.stats.match_ticks.up();
-        let goes_on = self.call(now, (id, "match_loop"), |running, host| {
-            let Running { script, context, tick } = running;
-            let goes_on = script.tick(host, context, *tick, &messages)?;
-            *tick += 1;
-            Ok(goes_on.then_some(()))
-        });
-        if goes_on.is_none() {
+        if self.call(now, (id, "match_loop"), MatchCall::Loop(&messages)).is_none() {
             return;
         }
         self.tell_left(now, id);
@@ -373,28 +380,30 @@ impl Room {
 
     /// `match_terminate`, while the server stops.
     pub(super) fn terminate(&mut self, now: Now, id: Uuid, grace_s: u32) {
-        self.call(now, (id, "match_terminate"), |running, host| {
-            let Running { script, context, tick } = running;
-            let goes_on = script.terminate(host, context, *tick, grace_s)?;
-            Ok(goes_on.then_some(()))
-        });
+        self.call(now, (id, "match_terminate"), MatchCall::Terminate { grace_s });
     }
 
     /// Runs one callback and then does what it asked for. `None`: the match is over, or was not
     /// there; callers need not care which.
-    fn call<R>(
+    fn call(
         &mut self,
         now: Now,
         (id, name): (Uuid, &'static str),
-        callback: impl FnOnce(&mut Running, &mut RoomHost) -> Result<Option<R>, ScriptError>,
-    ) -> Option<R> {
+        call: MatchCall<'_>,
+    ) -> Option<MatchReturned> {
         let found = self.matches.get_mut(&id)?;
         let mut running = found.running.take()?;
         let mut effects = Effects::new(&self.settings.matches);
         let result = {
             self.callbacks_running += 1;
             let mut host = RoomHost::new(self, now, Some(&mut effects));
-            callback(&mut running, &mut host)
+            let is_tick = matches!(call, MatchCall::Loop(_));
+            let Running { script, context, tick } = &mut running;
+            let result = done(script.call(&mut host, context, *tick, call));
+            if is_tick && result.is_ok() {
+                *tick += 1;
+            }
+            result
         };
         self.callbacks_running -= 1;
         let found = self.matches.get_mut(&id)?;
@@ -406,12 +415,12 @@ impl Room {
         }
         self.apply(id, effects);
         match result {
-            Ok(Some(value)) => Some(value),
-            Ok(None) => {
+            Ok(MatchReturned::Ends) => {
                 self.say_ended(id, name);
                 self.end_match(id, None);
                 None
             }
+            Ok(returned) => Some(returned),
             Err(error) => {
                 self.end_match(id, Some(&error));
                 None
@@ -506,7 +515,7 @@ impl Room {
         match error.kind {
             ScriptFailure::OutOfTime => self.stats.match_out_of_time.up(),
             ScriptFailure::OutOfMemory => self.stats.match_out_of_memory.up(),
-            ScriptFailure::Raised | ScriptFailure::NotFound => {}
+            ScriptFailure::Raised | ScriptFailure::NotFound | ScriptFailure::Cancelled => {}
         }
         self.stats.match_errors.up();
     }

@@ -3,12 +3,13 @@
 //! A room never waits for another thread: matches are created and signalled here and now when they
 //! live on this room; what would need another room says so.
 
-use bytes::Bytes;
 use event::Now;
 use game::db::Database;
-use game::guest::{Broadcast, CommonHost, Dispatcher, Host, HostError, check_label};
+use game::guest::{
+    Answer, Ask, Broadcast, CommonHost, Dispatcher, Host, HostError, Reply, check_label,
+};
 use game::match_id::MatchId;
-use game::stream::{StreamAnswer, StreamId, StreamRequest, no_session};
+use game::stream::{StreamId, StreamRequest, no_session};
 use game::value::Value;
 use uuid::Uuid;
 
@@ -113,16 +114,13 @@ impl<'a> RoomHost<'a> {
     }
 }
 
-impl Host for RoomHost<'_> {
-    fn db(&mut self) -> &mut dyn Database {
-        &mut *self.room.resources.db
-    }
-}
+/// Why a stream that answers cannot be asked.
+const ELSEWHERE: &str = "functions of streams that answer reach, from a match callback, only \
+     streams and users of the same room: call them from an RPC function, choose the match's id as \
+     the stream's subject, or set engine.rooms to 1";
 
-impl CommonHost for RoomHost<'_> {
-    from_resources!(room.resources);
-
-    fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
+impl RoomHost<'_> {
+    fn match_create(&mut self, module: &str, params: Value) -> Answer {
         let created_max = self.room.settings.matches.created_per_call_max;
         self.spent.create(created_max, &mut self.room.resources)?;
         // An id that lives here: with r rooms, r tries on average.
@@ -133,10 +131,11 @@ impl CommonHost for RoomHost<'_> {
                 break id;
             }
         };
-        self.room.create_match(self.now, id, module, params).map_err(HostError::new)
+        let created = self.room.create_match(self.now, id, module, params);
+        created.map(|id| Reply::Text(id.into())).map_err(HostError::new)
     }
 
-    fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError> {
+    fn match_signal(&mut self, match_id: &str, data: &[u8]) -> Answer {
         let id = MatchId::parse(match_id, &self.room.settings.node)
             .map_err(|error| HostError::new(error.to_string()))?;
         if self.room.topology.room_of(id.uuid) != self.room.me {
@@ -145,31 +144,19 @@ impl CommonHost for RoomHost<'_> {
                  signal from an RPC function, or set engine.rooms to 1",
             ));
         }
-        self.room.signal(self.now, id.uuid, &data).map_err(|error| match error {
+        let answer = self.room.signal(self.now, id.uuid, data);
+        answer.map(Reply::Text).map_err(|error| match error {
             RoomError::NotFound => HostError::new("match not found"),
             RoomError::Busy => HostError::new("match busy"),
             RoomError::Failed(text) => HostError::new(text),
         })
     }
 
-    fn stream(
-        &mut self,
-        stream: &StreamId,
-        request: StreamRequest,
-    ) -> Result<StreamAnswer, HostError> {
-        const ELSEWHERE: &str = "functions of streams that answer reach, from a match callback, only \
-             streams and users of the same room: call them from an RPC function, choose the match's \
-             id as the stream's subject, or set engine.rooms to 1";
+    fn ask_stream(&mut self, stream: &StreamId, request: StreamRequest) -> Answer {
         self.spent.stream(request.bytes(), &mut self.room.resources)?;
         let (topology, me) = (&self.room.topology, self.room.me);
         if topology.room_of(stream.home()) != me {
-            if request.is_answered() {
-                return Err(HostError::new(ELSEWHERE));
-            }
-            let stream = stream.clone();
-            let mail = StreamMail { stream, request, member: None, reply: None };
-            self.room.resources.post_stream(mail);
-            return Ok(StreamAnswer::Done);
+            return Err(HostError::new(ELSEWHERE));
         }
         let mut member = None;
         if let Some(session) = request.joiner() {
@@ -179,7 +166,40 @@ impl CommonHost for RoomHost<'_> {
                 return Err(if is_known { no_session() } else { HostError::new(ELSEWHERE) });
             }
         }
-        self.room.stream(self.now, stream, request, member)
+        self.room.stream(self.now, stream, request, member).map(Reply::Stream)
+    }
+}
+
+impl Host for RoomHost<'_> {
+    fn db(&mut self) -> &mut dyn Database {
+        &mut *self.room.resources.db
+    }
+}
+
+impl CommonHost for RoomHost<'_> {
+    from_resources!(room.resources);
+
+    fn ask(&mut self, ask: Ask) -> Answer {
+        match ask {
+            Ask::MatchCreate { module, params } => self.match_create(&module, params),
+            Ask::MatchSignal { match_id, data } => self.match_signal(&match_id, &data),
+            Ask::Stream { stream, request } => self.ask_stream(&stream, request),
+            Ask::Run { function, .. } => {
+                Err(HostError::new(format!("{function}: not possible here")))
+            }
+        }
+    }
+
+    fn stream(&mut self, stream: &StreamId, request: StreamRequest) -> Result<(), HostError> {
+        debug_assert!(!request.is_answered(), "{request:?} is asked");
+        self.spent.stream(request.bytes(), &mut self.room.resources)?;
+        if self.room.topology.room_of(stream.home()) == self.room.me {
+            return self.room.stream(self.now, stream, request, None).map(drop);
+        }
+        let stream = stream.clone();
+        let mail = StreamMail { stream, request, member: None, reply: None };
+        self.room.resources.post_stream(mail);
+        Ok(())
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use event::Now;
 use game::events::EventJob;
+use game::guest::GuestCall;
 use uuid::Uuid;
 
 use super::{Worker, hooks};
@@ -102,8 +103,8 @@ impl Worker {
         self.stats.events_waiting.set(self.events.queue.len() as u64);
         let (name, value) = (kind.handler(), event.value());
         self.stats.event_count.up();
-        let result =
-            self.guest(now, name, |scripts, host| scripts.event(host, &context, name, value));
+        let call = GuestCall::Event { name, argument: value };
+        let result = self.guest(now, name, &context, call);
         if let Err(error) = result {
             self.stats.event_errors.up();
             if hooks::is_answer(&error) {

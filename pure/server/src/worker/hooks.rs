@@ -9,7 +9,7 @@
 
 use game::api::{Answer, ApiCall, Auth, Style};
 use game::error::{ApiError, Code};
-use game::guest::{CallContext, Host, ScriptError, ScriptFailure, Scripts};
+use game::guest::{CallContext, CallId, GuestCall, Returned, ScriptError, ScriptFailure, Step};
 use game::host::json;
 use game::session::Claims;
 use game::value::Value;
@@ -56,12 +56,15 @@ pub(super) enum Stepped {
 
 impl Worker {
     /// Lends the scripts what they may ask for, for one call of theirs.
-    pub(super) fn guest<R>(
+    pub(super) fn guest(
         &mut self,
         now: Now,
         id: &str,
-        call: impl FnOnce(&mut dyn Scripts, &mut dyn Host) -> Result<R, ScriptError>,
-    ) -> Result<R, ScriptError> {
+        context: &CallContext,
+        call: GuestCall<'_>,
+    ) -> Result<Returned, ScriptError> {
+        self.calls += 1;
+        let call_id = CallId(self.calls);
         let mut host = WorkerHost {
             now,
             me: self.me,
@@ -73,7 +76,10 @@ impl Worker {
             mails: &mut self.mails,
             spent: Spent::default(),
         };
-        let result = call(&mut *self.scripts, &mut host).map_err(shortened);
+        let result = match self.scripts.call(&mut host, call_id, context, call) {
+            Step::Done(result) => result.map_err(shortened),
+            Step::Waits(ask) => unreachable!("a call waits for {ask:?}"),
+        };
         if self.resources.db.in_transaction() {
             // Cannot be: host functions close their own. Left open it would lock everybody out.
             tracing::error!(id, "a script left a transaction open; it was rolled back");
@@ -206,9 +212,8 @@ impl Worker {
     /// The scripts' function for the end of the server.
     pub(super) fn shutdown(&mut self, now: Now) {
         let context = CallContext { execution_mode: "shutdown", ..CallContext::default() };
-        let result = self.guest(now, "shutdown", |scripts, host| {
-            scripts.event(host, &context, "shutdown", Value::Nil)
-        });
+        let call = GuestCall::Event { name: "shutdown", argument: Value::Nil };
+        let result = self.guest(now, "shutdown", &context, call);
         if let Err(error) = result {
             tracing::warn!(location = error.location, "the shutdown function failed: {error}");
         }
@@ -222,7 +227,11 @@ impl Worker {
         form: Value,
     ) -> Result<Option<Value>, ScriptError> {
         self.stats.overall_before_count.up();
-        let result = self.guest(now, id, |scripts, host| scripts.before(host, context, id, form));
+        let call = GuestCall::Before { id, request: form };
+        let result = self.guest(now, id, context, call).map(|returned| match returned {
+            Returned::Before(request) => request,
+            other => unreachable!("a before-hook returned {other:?}"),
+        });
         if let Err(error) = &result {
             self.stats.overall_before_errors.up();
             log(id, "before", error);
@@ -239,8 +248,7 @@ impl Worker {
         request: Value,
     ) {
         self.stats.overall_after_count.up();
-        let result =
-            self.guest(now, id, |scripts, host| scripts.after(host, context, id, answer, request));
+        let result = self.guest(now, id, context, GuestCall::After { id, answer, request });
         if let Err(error) = &result {
             self.stats.overall_after_errors.up();
             log(id, "after", error);

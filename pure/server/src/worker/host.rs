@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use event::{Now, Output, Requester, ThreadId};
 use game::db::Database;
-use game::guest::{CommonHost, Dispatcher, Host, HostError};
+use game::guest::{Answer, Ask, CommonHost, Dispatcher, Host, HostError, Reply};
 use game::match_id::MatchId;
 use game::stream::{StreamAnswer, StreamId, StreamRequest, no_session};
 use game::value::Value;
@@ -72,23 +72,15 @@ impl WorkerHost<'_> {
     }
 }
 
-impl Host for WorkerHost<'_> {
-    fn db(&mut self) -> &mut dyn Database {
-        &mut *self.resources.db
-    }
-}
-
-impl CommonHost for WorkerHost<'_> {
-    from_resources!(resources);
-
-    fn match_create(&mut self, module: &str, params: Value) -> Result<String, HostError> {
+impl WorkerHost<'_> {
+    fn match_create(&mut self, module: String, params: Value) -> Answer {
         self.spent.create(self.settings.matches.created_per_call_max, self.resources)?;
         let id = uuid::Builder::from_random_bytes(self.resources.random.bytes()).into_uuid();
-        let (room, from, module) = (self.topology.room_of(id), self.me, module.to_owned());
+        let (room, from) = (self.topology.room_of(id), self.me);
         let answer =
             self.request(room, |request| RoomMail::Create { request, from, id, module, params });
         match answer {
-            Ok(id) => Ok(String::from_utf8_lossy(&id.into_text()).into_owned()),
+            Ok(id) => Ok(Reply::Text(id.into_text())),
             Err(RoomError::Failed(text)) => Err(HostError::new(text)),
             Err(RoomError::Busy | RoomError::NotFound) => {
                 // The request may be waiting still: what comes of it nobody would know of.
@@ -98,42 +90,62 @@ impl CommonHost for WorkerHost<'_> {
         }
     }
 
-    fn match_signal(&mut self, match_id: &str, data: Bytes) -> Result<Bytes, HostError> {
+    fn match_signal(&mut self, match_id: &str, data: Bytes) -> Answer {
         let id = MatchId::parse(match_id, &self.settings.node)
             .map_err(|error| HostError::new(error.to_string()))?;
         let (room, from, id) = (self.topology.room_of(id.uuid), self.me, id.uuid);
         let answer = self.request(room, |request| RoomMail::Signal { request, from, id, data });
-        answer.map(RoomAnswer::into_text).map_err(|error| match error {
+        answer.map(|answer| Reply::Text(answer.into_text())).map_err(|error| match error {
             RoomError::NotFound => HostError::new("match not found"),
             RoomError::Busy => HostError::new("match busy"),
             RoomError::Failed(text) => HostError::new(text),
         })
     }
 
-    fn stream(
-        &mut self,
-        stream: &StreamId,
-        request: StreamRequest,
-    ) -> Result<StreamAnswer, HostError> {
+    fn ask_stream(&mut self, stream: StreamId, request: StreamRequest) -> Answer {
         self.spent.stream(request.bytes(), self.resources)?;
-        let stream = stream.clone();
         let mut mail = StreamMail { stream, request, member: None, reply: None };
-        if !mail.request.is_answered() {
-            self.resources.post_stream(mail);
-            return Ok(StreamAnswer::Done);
-        }
         let (room, from) = (mail.room(self.topology), self.me);
         let answer = self.request(room, |request| {
             mail.reply = Some((from, request));
             RoomMail::Streams(vec![mail])
         });
         match answer {
-            Ok(RoomAnswer::Stream(answer)) => Ok(answer),
-            Ok(RoomAnswer::Text(_)) => Ok(StreamAnswer::Done),
+            Ok(RoomAnswer::Stream(answer)) => Ok(Reply::Stream(answer)),
+            Ok(RoomAnswer::Text(_)) => Ok(Reply::Stream(StreamAnswer::Done)),
             Err(RoomError::NotFound) => Err(no_session()),
             Err(RoomError::Busy) => Err(HostError::new("the room did not answer within 10 s")),
             Err(RoomError::Failed(text)) => Err(HostError::new(text)),
         }
+    }
+}
+
+impl Host for WorkerHost<'_> {
+    fn db(&mut self) -> &mut dyn Database {
+        &mut *self.resources.db
+    }
+}
+
+impl CommonHost for WorkerHost<'_> {
+    from_resources!(resources);
+
+    fn ask(&mut self, ask: Ask) -> Answer {
+        match ask {
+            Ask::MatchCreate { module, params } => self.match_create(module, params),
+            Ask::MatchSignal { match_id, data } => self.match_signal(&match_id, data),
+            Ask::Stream { stream, request } => self.ask_stream(stream, request),
+            Ask::Run { function, .. } => {
+                Err(HostError::new(format!("{function}: not possible here")))
+            }
+        }
+    }
+
+    fn stream(&mut self, stream: &StreamId, request: StreamRequest) -> Result<(), HostError> {
+        debug_assert!(!request.is_answered(), "{request:?} is asked");
+        self.spent.stream(request.bytes(), self.resources)?;
+        let stream = stream.clone();
+        self.resources.post_stream(StreamMail { stream, request, member: None, reply: None });
+        Ok(())
     }
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {

@@ -17,10 +17,10 @@ functions! {
         /// local match_id = nk.match_create("tic_tac_toe", { seats = 2 })
         /// return match_id
         /// ```
-        built [calls_a_match] match_create(
+        asks [calls_a_match] match_create(
             module: filled_text("expects module name"), params: matches::params(),
         ) -> (match_id: String)
-            = matches::create(host, &module, params);
+            = Ok(matches::create(module, params)) => matches::created;
         /// A running match as `match_list` shows it, or nil.
         /// ```lua
         /// local found = nk.match_get(nk.match_create("tic_tac_toe", nil))
@@ -49,10 +49,10 @@ functions! {
         /// ```lua
         /// return nk.match_signal(nk.match_create("tic_tac_toe", nil), "who plays?")
         /// ```
-        built [calls_a_match] match_signal(
+        asks [calls_a_match] match_signal(
             match_id: text(), data: optional(string()),
         ) -> (answer: Bytes)
-            = matches::signal(host, &match_id, data);
+            = Ok(matches::signal(match_id, data)) => matches::signalled;
         /// Closes a socket. Its token stays valid.
         /// ```lua
         /// if context.session_id then nk.session_disconnect(context.session_id) end

@@ -17,7 +17,8 @@ functions! {
         /// ```lua
         /// local count = nk.stream_count({ mode = 100, label = "lobby" })
         /// ```
-        built [room] stream_count(stream: stream()) -> (count: u64) = streams::count(host, &stream);
+        asks [room] stream_count(stream: stream()) -> (count: u64)
+            = streams::count(host, stream) => streams::counted;
         /// Sends text to the members of a stream, or to those of these presences who are members.
         /// Clients get it as `stream_data`. Of what is not reliable nobody gets anything who is
         /// behind with reading.
@@ -47,9 +48,9 @@ functions! {
         /// local known = nk.stream_user_get(context.user_id, context.session_id, lobby)
         /// if known then nk.logger_info(known.status) end
         /// ```
-        built [room] stream_user_get(user_id: user(), session_id: session(), stream: stream())
+        asks [room] stream_user_get(user_id: user(), session_id: session(), stream: stream())
             -> (presence: Option<Table>)
-            = streams::find(host, &stream, SessionId { user_id, session_id });
+            = streams::find(host, stream, SessionId { user_id, session_id }) => streams::found;
         /// Takes a session of a user into a stream, until it leaves or its socket closes; true if it
         /// was not in it. Members are told by a `stream_presence_event`, of hidden ones nobody. For a
         /// function that is called over a socket, `context.session_id` is that socket's.
@@ -57,13 +58,13 @@ functions! {
         /// local lobby = { mode = 100, label = "lobby" }
         /// local is_new = nk.stream_user_join(context.user_id, context.session_id, lobby)
         /// ```
-        built [room] stream_user_join(
+        asks [room] stream_user_join(
             user_id: user(), session_id: session(), stream: stream(), hidden: flag(false),
             persistence: flag(true), status: text_or_empty(),
         ) -> (is_new: bool) = {
             let meta = meta(args, hidden, persistence, &status)?;
-            streams::join(host, args, &stream, (SessionId { user_id, session_id }, meta))
-        };
+            streams::join(host, args, stream, (SessionId { user_id, session_id }, meta))
+        } => streams::joined;
         /// As `stream_user_leave`, of a presence `{ user_id, session_id }`.
         /// ```lua
         /// local lobby = { mode = 100, label = "lobby" }
@@ -89,10 +90,10 @@ functions! {
         ///   nk.logger_info(presence.username .. " " .. presence.status)
         /// end
         /// ```
-        built [room] stream_user_list(
+        asks [room] stream_user_list(
             stream: stream(), include_hidden: flag(true), include_not_hidden: flag(true),
         ) -> (presences: Vec<Value>)
-            = streams::list(host, args, &stream, (include_hidden, include_not_hidden));
+            = streams::list(host, stream, (include_hidden, include_not_hidden)) => streams::listed;
         /// As `stream_user_join`, and changes what there is to know of a session that is in the
         /// stream: members are told of the former presence as one that leaves, and of the new one as
         /// one that joins.
@@ -100,12 +101,12 @@ functions! {
         /// local lobby = { mode = 100, label = "lobby" }
         /// nk.stream_user_update(context.user_id, context.session_id, lobby, false, false, "ready")
         /// ```
-        built [room] stream_user_update(
+        asks [room] stream_user_update(
             user_id: user(), session_id: session(), stream: stream(), hidden: flag(false),
             persistence: flag(true), status: text_or_empty(),
         ) = {
             let meta = meta(args, hidden, persistence, &status)?;
-            streams::update(host, args, &stream, (SessionId { user_id, session_id }, meta))
-        };
+            streams::update(host, args, stream, (SessionId { user_id, session_id }, meta))
+        } => streams::updated;
     }
 }

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use game::guest::{
-    Broadcast, CallContext, Host, HostError, JoinRequest, JoinVerdict, MatchContext, MatchInit,
-    MatchMessage, MatchScript, Presence, PresenceReason, Registered, ScriptError, ScriptFailure,
-    Scripts,
+    Answer, Broadcast, CallContext, CallId, GuestCall, Host, HostError, JoinVerdict, MatchCall,
+    MatchContext, MatchInit, MatchMessage, MatchReturned, MatchScript, Presence, PresenceReason,
+    Registered, Returned, ScriptError, ScriptFailure, Scripts, Step,
 };
 use game::host::{Args, Unmetered};
 use game::value::Value;
@@ -145,77 +145,67 @@ impl Guests {
     }
 }
 
+fn called(
+    host: &mut dyn Host,
+    context: &CallContext,
+    call: GuestCall<'_>,
+) -> Result<Returned, ScriptError> {
+    match call {
+        GuestCall::Rpc { payload, .. } => {
+            let mut steps = Steps::new();
+            let program: Vec<Op> = serde_json::from_slice(payload).unwrap();
+            let user_id = context.user_id.unwrap().to_string();
+            let mut answer = None;
+            for op in &program {
+                steps.spend()?;
+                answer = run(host, &user_id, op)?.or(answer);
+                steps.spend()?;
+            }
+            Ok(Returned::Rpc(answer.map(Bytes::from)))
+        }
+        GuestCall::Before { request, .. } => {
+            Steps::new().spend()?;
+            Ok(Returned::Before(Some(request)))
+        }
+        GuestCall::After { .. } => Steps::new().spend().map(|()| Returned::Nothing),
+        GuestCall::Event { .. } => Ok(Returned::Nothing),
+    }
+}
+
 impl Scripts for Guests {
     fn registered(&self) -> &Registered {
         &self.registered
     }
 
-    fn rpc(
+    fn call(
         &mut self,
         host: &mut dyn Host,
+        _id: CallId,
         context: &CallContext,
-        _id: &str,
-        payload: &[u8],
-    ) -> Result<Option<Bytes>, ScriptError> {
-        let mut steps = Steps::new();
-        let program: Vec<Op> = serde_json::from_slice(payload).unwrap();
-        let user_id = context.user_id.unwrap().to_string();
-        let mut answer = None;
-        for op in &program {
-            steps.spend()?;
-            answer = run(host, &user_id, op)?.or(answer);
-            steps.spend()?;
-        }
-        Ok(answer.map(Bytes::from))
+        call: GuestCall<'_>,
+    ) -> Step<Returned> {
+        Step::Done(called(host, context, call))
     }
 
-    fn before(
-        &mut self,
-        _host: &mut dyn Host,
-        _context: &CallContext,
-        _id: &str,
-        payload: Value,
-    ) -> Result<Option<Value>, ScriptError> {
-        Steps::new().spend()?;
-        Ok(Some(payload))
+    fn resume(&mut self, _host: &mut dyn Host, id: CallId, _answer: Answer) -> Step<Returned> {
+        unreachable!("{id:?} does not wait")
     }
 
-    fn after(
-        &mut self,
-        _host: &mut dyn Host,
-        _context: &CallContext,
-        _id: &str,
-        _answer: Value,
-        _request: Value,
-    ) -> Result<(), ScriptError> {
-        Steps::new().spend()
-    }
-
-    fn event(
-        &mut self,
-        _host: &mut dyn Host,
-        _context: &CallContext,
-        _name: &str,
-        _argument: Value,
-    ) -> Result<(), ScriptError> {
-        Ok(())
-    }
+    fn cancel(&mut self, _id: CallId) {}
 
     fn match_new(
         &mut self,
         _host: &mut dyn Host,
         context: &MatchContext,
         module: &str,
-        _params: Value,
-    ) -> Result<(Box<dyn MatchScript>, MatchInit), ScriptError> {
+    ) -> Result<Box<dyn MatchScript>, ScriptError> {
         assert_eq!(module, ARENA);
         Steps::new().spend()?;
         let (world, id) = (world(), context.match_id.clone());
         let owned = Owned { thread: world.current(), is_running: false };
         let other = world.matches.borrow_mut().insert(id.clone(), owned);
         assert!(other.is_none(), "match {id} is made twice");
-        let init = MatchInit { tick_rate_hz: 10, label: String::new() };
-        Ok((Box::new(Arena { id, members: BTreeSet::new() }), init))
+        Ok(Box::new(Arena { id, members: BTreeSet::new() }))
     }
 }
 
@@ -257,97 +247,89 @@ impl Drop for Arena {
     }
 }
 
-impl MatchScript for Arena {
-    fn join_attempt(
-        &mut self,
-        _host: &mut dyn Host,
-        _context: &MatchContext,
-        _tick: i64,
-        _request: &JoinRequest,
-    ) -> Result<Option<JoinVerdict>, ScriptError> {
-        self.callback(|_, steps| {
-            steps.spend()?;
-            let allow = !world().once_in(8);
-            Ok(Some(JoinVerdict { allow, reason: String::new() }))
-        })
-    }
-
+impl Arena {
     fn presences(
         &mut self,
-        _host: &mut dyn Host,
-        _context: &MatchContext,
-        _tick: i64,
         joined: bool,
         presences: &[(Presence, PresenceReason)],
-    ) -> Result<bool, ScriptError> {
-        self.callback(|arena, steps| {
-            for (presence, _) in presences {
-                let id = presence.session_id;
-                let is_news =
-                    if joined { arena.members.insert(id) } else { arena.members.remove(&id) };
-                assert!(is_news, "match {} is told twice that {id} came or went", arena.id);
-            }
-            steps.spend()?;
-            Ok(true)
-        })
+        steps: &mut Steps,
+    ) -> Result<MatchReturned, ScriptError> {
+        for (presence, _) in presences {
+            let id = presence.session_id;
+            let is_news = if joined { self.members.insert(id) } else { self.members.remove(&id) };
+            assert!(is_news, "match {} is told twice that {id} came or went", self.id);
+        }
+        steps.spend()?;
+        Ok(MatchReturned::GoesOn)
     }
 
     fn tick(
         &mut self,
         host: &mut dyn Host,
-        _context: &MatchContext,
-        _tick: i64,
         messages: &[MatchMessage],
-    ) -> Result<bool, ScriptError> {
-        self.callback(|arena, steps| {
-            for message in messages {
-                let id = message.sender.session_id;
-                // Whoever has left since may have a message waiting.
-                let is_member = arena.members.contains(&id);
-                world()
-                    .tell(format_args!("{} says, a member: {is_member}", message.sender.username));
-                steps.spend()?;
-                let message = Broadcast {
-                    op_code: message.op_code,
-                    data: message.data.clone(),
-                    to: None,
-                    sender: Some(message.sender.clone()),
-                    reliable: true,
-                    deferred: false,
-                };
-                host.dispatcher().unwrap().broadcast(message).map_err(raised)?;
-            }
-            Ok(!world().fails(80))
-        })
+        steps: &mut Steps,
+    ) -> Result<MatchReturned, ScriptError> {
+        for message in messages {
+            let id = message.sender.session_id;
+            // Whoever has left since may have a message waiting.
+            let is_member = self.members.contains(&id);
+            world().tell(format_args!("{} says, a member: {is_member}", message.sender.username));
+            steps.spend()?;
+            let message = Broadcast {
+                op_code: message.op_code,
+                data: message.data.clone(),
+                to: None,
+                sender: Some(message.sender.clone()),
+                reliable: true,
+                deferred: false,
+            };
+            host.dispatcher().unwrap().broadcast(message).map_err(raised)?;
+        }
+        Ok(if world().fails(80) { MatchReturned::Ends } else { MatchReturned::GoesOn })
     }
+}
 
-    fn signal(
+impl MatchScript for Arena {
+    fn call(
         &mut self,
         host: &mut dyn Host,
         _context: &MatchContext,
         _tick: i64,
-        data: &[u8],
-    ) -> Result<Option<Bytes>, ScriptError> {
-        self.callback(|_, steps| {
-            steps.spend()?;
-            // `<user> <key>`: writes an object for the user.
-            let text = std::str::from_utf8(data).unwrap();
-            if let Some((user_id, key)) = text.split_once(' ') {
-                write(host, user_id, &[key.to_owned()]).map_err(raised)?;
+        call: MatchCall<'_>,
+    ) -> Step<MatchReturned> {
+        Step::Done(self.callback(|arena, steps| match call {
+            MatchCall::Init { .. } => {
+                let init = MatchInit { tick_rate_hz: 10, label: String::new() };
+                Ok(MatchReturned::Init(init))
             }
-            steps.spend()?;
-            Ok(Some(Bytes::copy_from_slice(data)))
-        })
+            MatchCall::JoinAttempt(_) => {
+                steps.spend()?;
+                let allow = !world().once_in(8);
+                Ok(MatchReturned::Verdict(JoinVerdict { allow, reason: String::new() }))
+            }
+            MatchCall::Presences { joined, presences } => arena.presences(joined, presences, steps),
+            MatchCall::Loop(messages) => arena.tick(host, messages, steps),
+            MatchCall::Signal(data) => {
+                steps.spend()?;
+                // `<user> <key>`: writes an object for the user.
+                let text = std::str::from_utf8(data).unwrap();
+                if let Some((user_id, key)) = text.split_once(' ') {
+                    write(host, user_id, &[key.to_owned()]).map_err(raised)?;
+                }
+                steps.spend()?;
+                Ok(MatchReturned::Signal(Bytes::copy_from_slice(data)))
+            }
+            MatchCall::Terminate { .. } => Ok(MatchReturned::GoesOn),
+        }))
     }
 
-    fn terminate(
+    fn resume(
         &mut self,
         _host: &mut dyn Host,
         _context: &MatchContext,
-        _tick: i64,
-        _grace_s: u32,
-    ) -> Result<bool, ScriptError> {
-        Ok(true)
+        _answer: Answer,
+    ) -> Step<MatchReturned> {
+        unreachable!("no callback of {} waits", self.id)
     }
 
     fn memory_bytes(&self) -> usize {
