@@ -1,0 +1,46 @@
+//! One seamless zone that is larger than a core: entities, cells and their borders, hand-over, and
+//! when to split or merge.
+//!
+//! ```text
+//!             Orders                    Published                    packets
+//! Director ───────────▶ Cell … Cell ───────────────▶ fan-out ───────────────▶ clients
+//!     ▲                  └─Border─▲                      controls ◀───────────────┘
+//!     └───── Report ─────────┘
+//! ```
+//!
+//! The simulation is partitioned by space ([`Cell`], [`Tree`]), what clients are sent by viewer; so
+//! a crowd in one cell still occupies every core with what costs most. Everything is a plain struct
+//! that owns its state and is told what happens, so that a whole zone plays from a seed in one
+//! thread (`tests/it`), and a partitioned world is the same as one that is computed in one cell,
+//! hash for hash.
+//!
+//! What is deliberately not here: threads, sockets, clocks, and any idea of the backend around it.
+
+#![forbid(unsafe_code)]
+
+mod audit;
+mod balance;
+mod cell;
+mod controls;
+mod director;
+mod entity;
+mod ids;
+mod mail;
+mod near;
+mod space;
+mod tree;
+
+pub use audit::{Fault, Ledger, Sums, tiles};
+pub use balance::{Balance, Rates};
+pub use cell::{AHEAD_TICKS_MAX, BAND, Cell, CellCounters, KEEP, REACH, Stepped};
+pub use controls::{Controls, Resend, UNACKNOWLEDGED_MAX};
+pub use director::{Director, Released, Settings};
+pub use entity::{
+    CONTROLS_MAX, Control, Downed, Effects, Entity, HEALTH_FULL, Numbered, RANGE, SPEED_MAX, Seen,
+    direction,
+};
+pub use ids::{EntityId, Slots, mix};
+pub use mail::{Border, Orders, Published, Report, Shown};
+pub use near::Near;
+pub use space::{Area, Axis, BIN_SIDE, BINS_MAX, Point, UNITS_PER_METRE, units};
+pub use tree::{CELL_SIDE_MIN, CELLS_MAX, CellId, Change, Refused, Tree};
