@@ -25,16 +25,6 @@ pub(crate) fn user_presence(presence: &Presence) -> realtime::UserPresence {
     }
 }
 
-/// Who has come to a match and who has gone, as its members are told.
-pub(crate) fn match_presences(
-    match_id: &str,
-) -> impl Fn(Vec<realtime::UserPresence>, Vec<realtime::UserPresence>) -> Message {
-    move |joins, leaves| {
-        let match_id = match_id.to_owned();
-        Message::MatchPresenceEvent(realtime::MatchPresenceEvent { match_id, joins, leaves })
-    }
-}
-
 /// An event or answer as a frame.
 pub(crate) fn frame(format: Format, cid: &str, message: Option<Message>) -> Bytes {
     let envelope = Envelope { cid: cid.to_owned(), message };
@@ -123,31 +113,6 @@ impl Outbox {
         make: impl FnMut(Format) -> Bytes,
     ) -> u64 {
         self.many_then(to, Then::Nothing, make)
-    }
-
-    /// Tells a group who has come and who has gone, in events that `make` makes of them; many leavers
-    /// in several. Returns how many events.
-    pub(crate) fn presences<'a>(
-        &mut self,
-        to: impl Iterator<Item = &'a Member> + Clone,
-        (joins, leaves): (&[Presence], &[Presence]),
-        make: impl Fn(Vec<realtime::UserPresence>, Vec<realtime::UserPresence>) -> Message,
-    ) -> u64 {
-        let list = |presences: &[Presence]| presences.iter().map(user_presence).collect();
-        let mut tell = |joins, leaves| {
-            let message = Some(make(joins, leaves));
-            self.many(to.clone(), |format| frame(format, "", message.clone()));
-        };
-        let mut count = 0;
-        if !joins.is_empty() {
-            tell(list(joins), Vec::new());
-            count += 1;
-        }
-        for leavers in leaves.chunks(PRESENCES_PER_EVENT_MAX) {
-            tell(Vec::new(), list(leavers));
-            count += 1;
-        }
-        count
     }
 
     /// As [`Self::many`], with what follows.

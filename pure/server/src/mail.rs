@@ -22,7 +22,7 @@ use game::api::Disconnect;
 use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::events::EventJob;
-use game::guest::{JoinRequest, Presence};
+use game::guest::{HostError, JoinRequest, Presence};
 use game::match_id::MatchId;
 use game::notifications::Sent;
 use game::session::Revocation;
@@ -291,6 +291,9 @@ pub struct Delivery {
 pub enum Then {
     /// Nothing: it is an event.
     Nothing,
+    /// Nothing either. It is about users, and older than nothing that the session has been told: it waits
+    /// behind the answer that several rooms give to a `status_follow`.
+    NewsOfUsers,
     /// Nothing either, and a receiver who is behind does not get it.
     DropIfBehind,
     /// It answers the request that the session is waiting for.
@@ -327,6 +330,17 @@ pub enum RoomError {
     Busy,
     /// Anything else, as the script should see it.
     Failed(String),
+}
+
+impl RoomError {
+    /// As a script sees it that has signalled a match.
+    pub(crate) fn of_signal(self) -> HostError {
+        HostError::new(match self {
+            Self::NotFound => "match not found".to_owned(),
+            Self::Busy => "match busy".to_owned(),
+            Self::Failed(text) => text,
+        })
+    }
 }
 
 impl CoreMail {

@@ -9,26 +9,26 @@ mod authoritative;
 mod flow;
 mod host;
 mod inbox;
+mod registry;
 mod relayed;
 mod status;
+mod stream_requests;
 mod streams;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use event::{Handler, Input, Now, Output, ThreadId, Timers};
 use game::directory::DirectoryEvent;
-use game::guest::{Presence, PresenceReason, Scripts};
+use game::guest::{PresenceReason, Scripts};
 use game::match_id::MatchId;
-use game::stream::StreamId;
-use smallvec::SmallVec;
+use game::stream::StreamPresence;
 use uuid::Uuid;
 use wire::nakama::realtime::error_code;
 
+use self::registry::{Key, Streams};
 use crate::frames::Outbox;
-use crate::group::Group;
 use crate::limit_log::LimitLog;
-use crate::limits::Limit;
 use crate::mail::{
     Address, CoreMail, EventsMail, ListerMail, Mail, Member, News, Post as _, RoomAnswer,
     RoomError, RoomMail, RoomRequest, Then, Topology,
@@ -51,19 +51,11 @@ pub struct Room {
     /// `None` while `match_init` runs.
     scripts: Option<Box<dyn Scripts + Send>>,
     resources: Resources,
+    /// Who is in what; the players of these matches, too.
+    streams: Streams,
     matches: BTreeMap<Uuid, authoritative::Match>,
-    relayed: BTreeMap<Uuid, relayed::Relayed>,
-    /// In how many relayed matches the sessions of each user are.
-    relayed_of: BTreeMap<Uuid, u32>,
-    /// In boxes, because a tree has room for twice of what is in it.
-    users: BTreeMap<Uuid, Box<status::User>>,
-    /// Those of scripts.
-    streams: BTreeMap<StreamId, streams::Stream>,
-    /// In how many of them the sessions of each user are.
-    streams_of: BTreeMap<Uuid, u32>,
-    /// Streams whose members are to be told who has come in this turn.
-    arrivals: Vec<StreamId>,
-    sessions: BTreeMap<Uuid, Joined>,
+    /// Who has come into streams of scripts in this turn, of whom their members are to be told.
+    arrivals: BTreeMap<Key, Vec<StreamPresence>>,
     ticks: Timers<Uuid>,
     outbox: Outbox,
     /// Counts this room's directory changes.
@@ -89,25 +81,6 @@ pub struct Room {
     limit_log: LimitLog,
 }
 
-/// What a session has joined on this room, so that all is left when its socket closes.
-#[derive(Debug, Default)]
-struct Joined {
-    matches: SmallVec<[MatchId; 2]>,
-    streams: Vec<StreamId>,
-    follows: BTreeSet<Uuid>,
-}
-
-impl Joined {
-    /// In how many matches and streams it is.
-    fn presences(&self) -> usize {
-        self.matches.len() + self.streams.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.presences() == 0 && self.follows.is_empty()
-    }
-}
-
 impl Room {
     /// A room with nothing in it.
     #[must_use]
@@ -124,18 +97,13 @@ impl Room {
         Self {
             me,
             topology,
+            streams: Streams::new(stats.clone()),
             stats,
             scripts: Some(context.scripts),
             resources,
             settings,
             matches: BTreeMap::new(),
-            relayed: BTreeMap::new(),
-            relayed_of: BTreeMap::new(),
-            users: BTreeMap::new(),
-            streams: BTreeMap::new(),
-            streams_of: BTreeMap::new(),
-            arrivals: Vec::new(),
-            sessions: BTreeMap::new(),
+            arrivals: BTreeMap::new(),
             ticks: Timers::default(),
             outbox: Outbox::default(),
             version: 0,
@@ -209,7 +177,7 @@ impl Room {
     fn request(&mut self, now: Now, request: RoomRequest) {
         match request {
             RoomRequest::MatchData(input) => self.match_data(now, &input),
-            RoomRequest::Opened { member, online } => self.opened(member, online),
+            RoomRequest::Opened { member, online } => self.opened(now, &member, online),
             RoomRequest::Closed { session_id, user_id } => {
                 self.closed(now, &mut vec![(session_id, user_id)]);
             }
@@ -226,7 +194,8 @@ impl Room {
                 }
             }
             RoomRequest::MatchLeave { member, cid, id } => {
-                self.leave_match(now, member.presence.session_id, id);
+                let session = [member.presence.session_id];
+                self.leave(now, &id.into(), &session, PresenceReason::Leave);
                 self.outbox.one(
                     &member,
                     crate::frames::frame(member.format, &cid, None),
@@ -234,7 +203,7 @@ impl Room {
                 );
             }
             RoomRequest::StatusUpdate { member, cid, status } => {
-                self.status_update(member, &cid, status);
+                self.status_update(now, &member, &cid, status);
             }
             RoomRequest::StatusFollow(follow) => self.status_follow(*follow),
             RoomRequest::StatusUnfollow { member, cid, users } => {
@@ -253,93 +222,26 @@ impl Room {
         }
     }
 
-    /// A session leaves one match; nothing happens if it is not in it.
-    fn leave_match(&mut self, now: Now, session_id: Uuid, id: MatchId) {
-        if let Some(joined) = self.sessions.get_mut(&session_id) {
-            joined.matches.retain(|joined| *joined != id);
-            if joined.is_empty() {
-                self.sessions.remove(&session_id);
-            }
-        }
-        if id.authoritative {
-            self.authoritative_leave(now, &[session_id], id, PresenceReason::Leave);
-        } else {
-            self.relayed_leave(&[session_id], id);
-        }
-    }
-
-    /// Whether a session may enter another match; if not, it is answered. A session that is in the
-    /// match already may always.
+    /// Whether a session may enter another match; if not, it is answered.
     fn may_enter(&mut self, now: Now, member: &Member, cid: &str, id: MatchId) -> bool {
-        let limits = &self.settings.limits;
-        let joined = self.sessions.get(&member.presence.session_id);
-        if joined.is_some_and(|joined| joined.matches.contains(&id)) {
-            return true;
-        }
-        let count = joined.map_or(0, Joined::presences);
-        let limit = if Limit::PresencesPerSession.is_met(limits, count_u32(count)) {
-            self.stats.joins_refused.up();
-            Limit::PresencesPerSession
-        } else if !id.authoritative && self.has_too_many_relayed(member.presence.user_id) {
-            self.stats.limited_relayed_matches_per_user.up();
-            Limit::RelayedMatchesPerUser
-        } else {
-            return true;
-        };
-        let text = limit.refusal(limits).message;
-        let what = format_args!("user {} is refused: {text}", member.presence.user_id);
-        self.limit_log.hit(now, limit.setting(), what);
+        let Err(text) = self.may_join(now, &id.into(), member) else { return true };
         let frame = crate::frames::error(member.format, cid, error_code::BAD_INPUT, &text);
         self.outbox.one(member, frame, Then::Answered);
         false
     }
 
-    fn has_too_many_relayed(&self, user_id: Uuid) -> bool {
-        let count = self.relayed_of.get(&user_id).copied().unwrap_or(0);
-        Limit::RelayedMatchesPerUser.is_met(&self.settings.limits, count)
-    }
-
-    fn joined(&mut self, session_id: Uuid, id: MatchId) {
-        let matches = &mut self.sessions.entry(session_id).or_default().matches;
-        if !matches.contains(&id) {
-            matches.push(id);
-        }
-    }
-
     /// Sockets have closed: (session, user) of each; leaves the list empty. When thousands go at
-    /// once, each match hears of all of its own in one event instead of each of each.
+    /// once, each stream hears of all of its own in one event instead of each of each.
     fn closed(&mut self, now: Now, closed: &mut Vec<(Uuid, Uuid)>) {
-        if closed.is_empty() {
-            return;
-        }
-        let mut leavers: BTreeMap<MatchId, Vec<Uuid>> = BTreeMap::new();
-        let mut leavers_of_streams: BTreeMap<StreamId, Vec<Uuid>> = BTreeMap::new();
-        closed.sort_unstable();
-        for (session_id, _) in &*closed {
-            let Some(joined) = self.sessions.remove(session_id) else { continue };
-            for id in joined.matches {
-                leavers.entry(id).or_default().push(*session_id);
-            }
-            for stream in joined.streams {
-                leavers_of_streams.entry(stream).or_default().push(*session_id);
-            }
-            for followed in joined.follows {
-                self.forget_follower(followed, *session_id);
-            }
-        }
-        // Before callbacks of matches run: none of them may find who is gone, and put it into a stream.
+        let mut leavers: BTreeMap<Key, Vec<Uuid>> = BTreeMap::new();
         for (session_id, user_id) in closed.drain(..) {
-            self.user_socket_closed(session_id, user_id);
-        }
-        for (id, sessions) in leavers {
-            if id.authoritative {
-                self.authoritative_leave(now, &sessions, id, PresenceReason::Disconnect);
-            } else {
-                self.relayed_leave(&sessions, id);
+            leavers.entry(Key::User(user_id)).or_default().push(session_id);
+            for key in self.streams.forget(session_id) {
+                leavers.entry(key).or_default().push(session_id);
             }
         }
-        for (stream, sessions) in leavers_of_streams {
-            self.streams_left(now, &stream, &sessions);
+        for (key, sessions) in leavers {
+            self.leave(now, &key, &sessions, PresenceReason::Disconnect);
         }
     }
 
@@ -528,19 +430,4 @@ impl Handler for Room {
 
 fn count_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-/// Takes those of these sessions out of a match who are in it.
-fn take_leavers<M>(members: &mut Group<M>, sessions: &[Uuid]) -> Vec<Presence> {
-    let leavers = sessions.iter().filter_map(|session_id| members.take(*session_id));
-    leavers.map(|left| left.member.presence).collect()
-}
-
-/// The members of a match as the wire lists them, without one of them.
-fn presences_without<M>(
-    members: &Group<M>,
-    session_id: Uuid,
-) -> Vec<wire::nakama::realtime::UserPresence> {
-    let others = members.members().filter(|member| member.presence.session_id != session_id);
-    others.map(|member| crate::frames::user_presence(&member.presence)).collect()
 }

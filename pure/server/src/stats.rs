@@ -107,6 +107,9 @@ counters! {
         counter overall_message_recv_bytes,
         /// Bytes of socket frames sent.
         counter overall_message_sent_bytes,
+        /// News of users sent before the answer to a status_follow that is older than they are, because
+        /// too many waited behind it.
+        counter news_early,
         /// Requests refused before they reached a handler: not HTTP, too large, wrong credentials.
         counter refused_requests,
         /// Jobs refused because limit.calls_waiting were waiting, or a mailbox was full (503).

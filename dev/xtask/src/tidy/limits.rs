@@ -186,6 +186,7 @@ const ROWS: &[(&str, &str, &str)] = &[
         "open connections of an address that",
     ),
     ("pure/server/src/core/messages.rs", "STATUS_CHARS_MAX", "a status"),
+    ("pure/server/src/core/socket.rs", "NEWS_HELD_MAX", "news of users behind the answer"),
     ("pure/server/src/resources.rs", "CUT_OFF_PER_CALL_MAX", "sessions, tokens and users"),
     ("pure/server/src/resources.rs", "EVENTS_PER_CALL_MAX", "events of one call"),
     ("pure/server/src/resources.rs", "EVENT_BYTES_PER_CALL_MAX", "events of one call"),

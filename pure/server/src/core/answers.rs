@@ -13,7 +13,7 @@ use wire::http1::{self, Connection, HttpError, ResponseHead};
 use wire::nakama::realtime::{self, Message, error_code};
 
 use super::http::{AnswerKind, Pending};
-use super::socket::WaitKind;
+use super::socket::{WaitKind, Waiting};
 use super::{Core, State};
 use crate::frames;
 use crate::mail::{
@@ -455,7 +455,7 @@ impl Core {
             return self.put(conn, State::Socket(session));
         };
         let before = out.unsent();
-        let super::socket::Waiting { cid, kind, observed } = *waiting;
+        let Waiting { cid, kind, observed } = *waiting;
         match (outcome, kind) {
             (Outcome::Before(outcome), WaitKind::Before) => {
                 return self.before_done(now, conn, (session, cid), outcome, out);
@@ -463,11 +463,11 @@ impl Core {
             (Outcome::Users(Ok(users)), WaitKind::Follow) => {
                 let member = self.member(conn, &session);
                 let room = self.topology.room_of(*users.first().unwrap_or(&session.user_id()));
+                let is_far = users.iter().any(|id| self.topology.room_of(*id) != room);
                 let follow = Follow { member, cid, users, found: Vec::new() };
                 self.request_room(room, RoomRequest::StatusFollow(Box::new(follow)));
-                let waiting =
-                    super::socket::Waiting { observed, ..super::socket::Waiting::for_room() };
-                session.waiting = Some(Box::new(waiting));
+                let waiting = if is_far { Waiting::for_rooms() } else { Waiting::for_room() };
+                session.waiting = Some(Box::new(Waiting { observed, ..waiting }));
                 return self.put(conn, State::Socket(session));
             }
             (Outcome::Rpc(Ok(answer)), WaitKind::Rpc(id)) => {

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use event::{ConnId, Now, Output};
 use game::guest::Presence;
 use game::session::Claims;
@@ -18,6 +19,7 @@ use super::backlog::{Backlog, SOCKET_UNTAKEN_BYTES_MAX};
 use super::{Core, State};
 use crate::frames;
 use crate::mail::{Delivery, Format, Mail, Member, Then};
+use crate::stats::Counter;
 
 /// The state of a socket. Most sockets are idle, and what they weigh is what a server can hold: what
 /// only some have is in a box, and nothing is here that the claims hold too.
@@ -109,13 +111,25 @@ impl Waiting {
     pub(super) fn for_room() -> Self {
         Self::new(String::new(), WaitKind::Room)
     }
+
+    /// The same, where several rooms are asked one after the other.
+    pub(super) fn for_rooms() -> Self {
+        Self::new(String::new(), WaitKind::Rooms(Some(Vec::new())))
+    }
 }
+
+/// Frames with news of users that wait behind the answer of several rooms; with more, all of them are
+/// sent before it.
+const NEWS_HELD_MAX: usize = 256;
 
 /// Who answers.
 #[derive(Debug)]
 pub(super) enum WaitKind {
     /// A room, with a finished frame.
     Room,
+    /// Several rooms, one after the other. What the first ones tell of their users before the last one
+    /// has answered is newer than the answer, and waits behind it. `None`: it was too much.
+    Rooms(Option<Vec<Bytes>>),
     /// A caller, with the text for this RPC id.
     Rpc(String),
     /// The batcher finds the users, then a room follows them.
@@ -143,6 +157,31 @@ impl Step {
 }
 
 impl Session {
+    /// Keeps a frame with news of users until several rooms have answered; `false` if it may go at once.
+    /// When it is one too many, all that were kept go, in their order, and no more are kept.
+    fn holds_news(
+        &mut self,
+        conn: ConnId,
+        frame: &Bytes,
+        early_count: &Counter,
+        out: &mut Output<Mail>,
+    ) -> bool {
+        let Some(waiting) = &mut self.waiting else { return false };
+        let WaitKind::Rooms(held) = &mut waiting.kind else { return false };
+        if let Some(held) = held
+            && held.len() < NEWS_HELD_MAX
+        {
+            held.push(frame.clone());
+            return true;
+        }
+        early_count.up();
+        for frame in held.take().into_iter().flatten() {
+            early_count.up();
+            out.send_shared(conn, frame);
+        }
+        false
+    }
+
     /// A session that has just been let in.
     pub(super) fn new(
         now: Now,
@@ -392,6 +431,11 @@ impl Core {
                 continue;
             }
             self.stats.overall_message_sent_bytes.add(delivery.frame.len() as u64);
+            if delivery.then == Then::NewsOfUsers
+                && session.holds_news(conn, &delivery.frame, &self.stats.news_early, out)
+            {
+                continue;
+            }
             match delivery.then {
                 Then::DropIfBehind => out.offer_shared(conn, delivery.frame.clone()),
                 _ => out.send_shared(conn, delivery.frame.clone()),
@@ -402,7 +446,7 @@ impl Core {
                 self.observed_answer(conn, &delivery.frame, out);
             }
             match delivery.then {
-                Then::Nothing | Then::DropIfBehind => {}
+                Then::Nothing | Then::NewsOfUsers | Then::DropIfBehind => {}
                 Then::Answered => self.answered(now, conn, delivery.frame.len() as u64, out),
                 Then::Close(reason) => self.close_socket(now, conn, 1000, reason, out),
             }
@@ -422,7 +466,10 @@ impl Core {
     pub(super) fn answered(&mut self, now: Now, conn: ConnId, bytes: u64, out: &mut Output<Mail>) {
         match self.take(conn) {
             State::Socket(mut session) => {
-                session.waiting = None;
+                let waiting = session.waiting.take().map(|waiting| waiting.kind);
+                if let Some(WaitKind::Rooms(Some(held))) = waiting {
+                    held.into_iter().for_each(|frame| out.send_shared(conn, frame));
+                }
                 self.note_said(conn, &mut session, bytes, out);
                 if session.backlog.is_empty() {
                     return self.socket_rests(now, conn, session, out);

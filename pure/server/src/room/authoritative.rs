@@ -15,15 +15,18 @@ use game::guest::{
     MatchScript, Presence, PresenceReason, ScriptError, ScriptFailure, Step, check_label,
 };
 use game::match_id::MatchId;
+use game::stream::StreamMeta;
 use game::value::Value;
 use uuid::Uuid;
 use wire::nakama::realtime::{self, Message, error_code};
 
+use super::Room;
 use super::host::{Effects, RoomHost};
 use super::inbox::Inbox;
-use super::{Room, presences_without, take_leavers};
+use super::registry::{Key, Known};
+use super::streams::told;
 use crate::frames;
-use crate::group::Group;
+use crate::group::GroupMember;
 use crate::mail::{MatchInput, Member, RoomError, Then};
 
 /// Ticks a second that `match_init` may ask for.
@@ -50,7 +53,6 @@ pub(super) struct Match {
     module: Arc<str>,
     /// `None` while one of its callbacks runs.
     running: Option<Running>,
-    pub(super) members: Group<()>,
     inbox: Inbox,
     /// Those who left and whom the script has not been told about yet.
     left: Vec<(Presence, PresenceReason)>,
@@ -142,7 +144,6 @@ impl Room {
                 id,
                 module,
                 running: Some(Running { script, context, tick: 0 }),
-                members: Group::default(),
                 inbox: Inbox::default(),
                 left: Vec::new(),
                 tick_rate_hz,
@@ -198,12 +199,12 @@ impl Room {
         request: &JoinRequest,
     ) {
         let session_id = member.presence.session_id;
-        let Some(found) = self.matches.get(&id.uuid) else {
+        if !self.matches.contains_key(&id.uuid) {
             let frame =
                 frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
-        };
-        if found.members.has(session_id) {
+        }
+        if self.streams.find(&id.into(), session_id).is_some() {
             return self.join_answer(member, cid, id, None);
         }
         let call = MatchCall::JoinAttempt(request);
@@ -234,14 +235,11 @@ impl Room {
                 frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         };
-        found.members.put(member.clone(), ());
         found.empty_since = None;
-        let size = found.members.len();
-        self.stats.presences.up();
-        self.resized(id, size);
-        self.joined(member.presence.session_id, id);
-        self.join_answer(member, cid, id, Some(size - 1));
-        self.presence_event(id.uuid, std::slice::from_ref(&member.presence), &[]);
+        let key = Key::from(id);
+        self.join(now, &key, member, StreamMeta::default());
+        self.join_answer(member, cid, id, Some(self.streams.count(&key) - 1));
+        self.tell(now, &key, told(member, &StreamMeta::default()).as_slice(), &[]);
         let joined = [(member.presence.clone(), PresenceReason::Unknown)];
         self.tell_presences(now, id.uuid, true, &joined);
         self.tell_left(now, id.uuid);
@@ -254,60 +252,33 @@ impl Room {
         let Some(running) = &found.running else { return };
         let session_id = member.presence.session_id;
         let left_out = if others.is_some() { session_id } else { Uuid::nil() };
-        let size = others.unwrap_or(found.members.len());
+        let size = others.unwrap_or(self.streams.count(&id.into()));
         let answer = realtime::Match {
             match_id: running.context.match_id.clone(),
             authoritative: true,
             label: Some(running.context.label.clone()),
             size: i32::try_from(size).unwrap_or(i32::MAX),
-            presences: presences_without(&found.members, left_out),
+            presences: self.presences_without(&id.into(), left_out),
             own: Some(frames::user_presence(&member.presence)),
         };
         let frame = frames::frame(member.format, cid, Some(Message::Match(answer)));
         self.outbox.one(member, frame, Then::Answered);
     }
 
-    pub(super) fn authoritative_leave(
+    /// Players are gone; the script is to be told, by [`Room::tell_left`].
+    pub(super) fn note_left(
         &mut self,
-        now: Now,
-        sessions: &[Uuid],
-        id: MatchId,
+        id: Uuid,
+        left: &[GroupMember<Known>],
         reason: PresenceReason,
     ) {
-        self.remove_members(id.uuid, sessions, reason);
-        self.tell_left(now, id.uuid);
-    }
-
-    /// Takes members out and tells the others; the script is told by [`Room::tell_left`].
-    fn remove_members(&mut self, id: Uuid, sessions: &[Uuid], reason: PresenceReason) {
         let Some(found) = self.matches.get_mut(&id) else { return };
-        let leavers = take_leavers(&mut found.members, sessions);
-        if leavers.is_empty() {
-            return;
-        }
-        found.left.extend(leavers.iter().map(|presence| (presence.clone(), reason)));
-        let (match_id, size) = (found.id, found.members.len());
-        for leaver in &leavers {
-            self.stats.presences.down();
-            if let Some(joined) = self.sessions.get_mut(&leaver.session_id) {
-                joined.matches.retain(|joined| *joined != match_id);
-            }
-        }
-        self.resized(match_id, size);
-        self.presence_event(id, &[], &leavers);
-    }
-
-    fn presence_event(&mut self, id: Uuid, joins: &[Presence], leaves: &[Presence]) {
-        let Some(found) = self.matches.get(&id) else { return };
-        let match_id = found.id.text(&self.settings.node);
-        let make = frames::match_presences(&match_id);
-        let told = self.outbox.presences(found.members.members(), (joins, leaves), make);
-        self.stats.presence_event_count.add(told);
+        found.left.extend(left.iter().map(|joined| (joined.member.presence.clone(), reason)));
     }
 
     /// Runs `match_leave` for those who left since, until nobody is left to tell about: the
     /// callback itself may kick.
-    fn tell_left(&mut self, now: Now, id: Uuid) {
+    pub(super) fn tell_left(&mut self, now: Now, id: Uuid) {
         while let Some(found) = self.matches.get_mut(&id) {
             let left = std::mem::take(&mut found.left);
             if left.is_empty() {
@@ -333,7 +304,7 @@ impl Room {
         let Some(found) = self.matches.get_mut(&input.id.uuid) else {
             return self.stats.match_messages_unroutable.up();
         };
-        let Some(sender) = found.members.get(input.session_id) else {
+        let Some(sender) = self.streams.find(&input.id.into(), input.session_id) else {
             return self.stats.match_messages_unroutable.up();
         };
         let message = MatchMessage {
@@ -356,7 +327,7 @@ impl Room {
         let Some(found) = self.matches.get_mut(&id) else { return };
         let messages = found.inbox.take();
         let empty_s_max = self.settings.matches.empty_s_max;
-        if found.members.is_empty() {
+        if self.streams.get(&Key::Authoritative(id)).is_none() {
             let since = *found.empty_since.get_or_insert(now);
             if empty_s_max > 0 && now.ms_since(since) >= empty_s_max * 1_000 {
                 return self.end_match(id, None);
@@ -413,7 +384,7 @@ impl Room {
             let what = format_args!("match {id} of {} may not send more at once", found.module);
             self.limit_log.hit(now, "match.broadcast_bytes_max", what);
         }
-        self.apply(id, effects);
+        self.apply(now, id, effects);
         match result {
             Ok(MatchReturned::Ends) => {
                 self.say_ended(id, name);
@@ -434,7 +405,7 @@ impl Room {
         let Some(found) = self.matches.get(&id) else { return };
         let tick = found.running.as_ref().map_or(0, |running| running.tick);
         let is_usual = callback == "match_terminate" || (callback == "match_loop" && tick > 1);
-        let (module, players) = (&found.module, found.members.len());
+        let (module, players) = (&found.module, self.streams.count(&Key::Authoritative(id)));
         if is_usual {
             tracing::debug!(match_id = %id, %module, players, "match ended: {callback} returned nil");
         } else {
@@ -447,7 +418,7 @@ impl Room {
     }
 
     /// Does what a callback asked for, in order; the deferred broadcasts last.
-    fn apply(&mut self, id: Uuid, effects: Effects) {
+    fn apply(&mut self, now: Now, id: Uuid, effects: Effects) {
         let (messages, kicks, label) = effects.into_parts();
         if let Some(label) = label
             && let Some(found) = self.matches.get_mut(&id)
@@ -463,7 +434,7 @@ impl Room {
         for (at, kicked) in kicks {
             messages.by_ref().take(at - sent).for_each(|message| self.broadcast(id, message));
             sent = at;
-            self.remove_members(id, &kicked, PresenceReason::Leave);
+            self.take_out(now, &Key::Authoritative(id), &kicked, PresenceReason::Leave);
         }
         messages.for_each(|message| self.broadcast(id, message));
     }
@@ -473,10 +444,11 @@ impl Room {
         let Some(running) = &found.running else { return };
         let match_id = &running.context.match_id;
         let make = |format| frames::match_data(format, match_id, message);
+        let Some(players) = self.streams.get(&Key::Authoritative(id)) else { return };
         let delivered = match &message.to {
-            None => self.outbox.many(found.members.members(), make),
+            None => self.outbox.many(players.members.members(), make),
             Some(to) => {
-                let to = found.members.among(to).map(|joined| &joined.member);
+                let to = players.members.among(to).map(|joined| &joined.member);
                 self.outbox.many(to, make)
             }
         };
@@ -491,21 +463,16 @@ impl Room {
             *count = count.saturating_sub(1);
         }
         self.tell_tick_rate();
-        for member in ended.members.members() {
-            self.stats.presences.down();
-            if let Some(joined) = self.sessions.get_mut(&member.presence.session_id) {
-                joined.matches.retain(|joined| *joined != ended.id);
-            }
-        }
+        let players = self.streams.close(&Key::Authoritative(id));
         self.ended(ended.id);
         if let Some(error) = error {
             self.count_failure(error);
             tracing::error!(
                 match_id = %ended.id.uuid, module = %ended.module, location = error.location,
-                players = ended.members.len(),
+                players = players.len(),
                 "a match callback failed, the match is stopped: {error}"
             );
-            for member in ended.members.members() {
+            for member in players.members() {
                 self.outbox.one(member, Bytes::new(), Then::Close(MATCH_FAILED));
             }
         }

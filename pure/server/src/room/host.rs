@@ -145,11 +145,7 @@ impl RoomHost<'_> {
             ));
         }
         let answer = self.room.signal(self.now, id.uuid, data);
-        answer.map(Reply::Text).map_err(|error| match error {
-            RoomError::NotFound => HostError::new("match not found"),
-            RoomError::Busy => HostError::new("match busy"),
-            RoomError::Failed(text) => HostError::new(text),
-        })
+        answer.map(Reply::Text).map_err(RoomError::of_signal)
     }
 
     fn ask_stream(&mut self, stream: &StreamId, request: StreamRequest) -> Answer {

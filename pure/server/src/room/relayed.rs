@@ -1,31 +1,18 @@
 //! Relayed matches: members talk to each other through the server, which knows no rules.
 //! Source: Nakama 3.40, `server/pipeline_match.go`.
 
-use std::sync::Arc;
-
 use event::Now;
-use game::directory::DirectoryEvent;
 use game::guest::Broadcast;
 use game::match_id::MatchId;
+use game::stream::StreamMeta;
 use uuid::Uuid;
 use wire::nakama::realtime::{Match, Message, error_code};
 
-use super::flow::Flow;
-use super::{Room, presences_without, take_leavers};
+use super::Room;
+use super::registry::{Key, Stream};
+use super::streams::told;
 use crate::frames;
-use crate::group::Group;
 use crate::mail::{MatchInput, Member, Then};
-
-/// A relayed match: it lives as long as it has members.
-#[derive(Debug)]
-pub(super) struct Relayed {
-    /// `<uuid>.`
-    text: String,
-    /// With what each of them sends.
-    pub(super) members: Group<Flow>,
-    /// What all of them send together.
-    all: Flow,
-}
 
 /// What a message counts beside its data, about as much as its frame has.
 const MESSAGE_BYTES: u64 = 128;
@@ -35,11 +22,7 @@ const SENDERS_AT_ONCE: u64 = 2;
 impl Room {
     /// `match_create`: makes the match, or joins the one that has the name already.
     pub(super) fn relayed_create(&mut self, now: Now, member: &Member, cid: &str, id: MatchId) {
-        let is_new = self.relayed_enter(now, member, id);
-        self.relayed_answer(member, cid, id, is_new, true);
-        if is_new {
-            self.relayed_joined(member, id);
-        }
+        self.relayed_enter(now, member, cid, id, true);
     }
 
     /// `match_join` by id or by a matchmaker's token.
@@ -51,60 +34,34 @@ impl Room {
         id: MatchId,
         by_token: bool,
     ) {
-        if !by_token && !self.relayed.contains_key(&id.uuid) {
+        if !by_token && self.streams.get(&id.into()).is_none() {
             let frame =
                 frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
             return self.outbox.one(member, frame, Then::Answered);
         }
-        let is_new = self.relayed_enter(now, member, id);
-        self.relayed_answer(member, cid, id, is_new, false);
+        self.relayed_enter(now, member, cid, id, false);
+    }
+
+    /// Adds a member; then all members are told of it, itself too. After its answer: clients look at
+    /// events of a match only when they have been told that they are in it.
+    fn relayed_enter(
+        &mut self,
+        now: Now,
+        member: &Member,
+        cid: &str,
+        id: MatchId,
+        counts_all: bool,
+    ) {
+        let key = Key::from(id);
+        let is_new = self.streams.find(&key, member.presence.session_id).is_none();
         if is_new {
-            self.relayed_joined(member, id);
+            self.join(now, &key, member, StreamMeta::default());
         }
-    }
-
-    /// Adds a member, of whom nobody is told yet; returns whether he is new.
-    fn relayed_enter(&mut self, now: Now, member: &Member, id: MatchId) -> bool {
-        let is_new_match = !self.relayed.contains_key(&id.uuid);
-        let relayed = self.relayed.entry(id.uuid).or_insert_with(|| Relayed {
-            text: id.text(""),
-            members: Group::default(),
-            all: Flow::default(),
-        });
-        let session_id = member.presence.session_id;
-        let is_member = relayed.members.has(session_id);
-        if !is_member {
-            relayed.members.put(member.clone(), Flow::default());
-            *self.relayed_of.entry(member.presence.user_id).or_default() += 1;
-            self.stats.presences.up();
+        self.relayed_answer(member, cid, id, is_new, counts_all);
+        if is_new {
+            let joins = told(member, &StreamMeta::default());
+            self.tell(now, &key, joins.as_slice(), &[]);
         }
-        let size = relayed.members.len();
-        if is_new_match {
-            self.stats.relayed_matches.up();
-            self.change(|version| DirectoryEvent::MatchCreated {
-                id,
-                version,
-                handler_name: Arc::from(""),
-                tick_rate_hz: 0,
-                label: Arc::from(""),
-                size: 1,
-                create_time_ms: now.unix_ms,
-            });
-        } else if !is_member {
-            self.resized(id, size);
-        }
-        self.joined(session_id, id);
-        !is_member
-    }
-
-    /// Tells all members of a new one, him too. After his answer: clients look at events of a
-    /// match only when they have been told that they are in it.
-    fn relayed_joined(&mut self, member: &Member, id: MatchId) {
-        let Some(relayed) = self.relayed.get(&id.uuid) else { return };
-        let joins = std::slice::from_ref(&member.presence);
-        let make = frames::match_presences(&relayed.text);
-        let told = self.outbox.presences(relayed.members.members(), (joins, &[]), make);
-        self.stats.presence_event_count.add(told);
     }
 
     /// The answer: a new member finds only the others in it, one who was there already himself
@@ -117,12 +74,11 @@ impl Room {
         is_new: bool,
         counts_all: bool,
     ) {
-        let Some(relayed) = self.relayed.get(&id.uuid) else { return };
         let left_out = if is_new { member.presence.session_id } else { Uuid::nil() };
-        let presences = presences_without(&relayed.members, left_out);
-        let size = if counts_all { relayed.members.len() } else { presences.len() };
+        let presences = self.presences_without(&id.into(), left_out);
+        let size = if counts_all { self.streams.count(&id.into()) } else { presences.len() };
         let answer = Match {
-            match_id: relayed.text.clone(),
+            match_id: id.text(""),
             size: i32::try_from(size).unwrap_or(i32::MAX),
             presences,
             own: Some(frames::user_presence(&member.presence)),
@@ -136,18 +92,18 @@ impl Room {
     /// more than its sender, or all members together, may send, members who are behind do not get it:
     /// a flood is its sender's fault, not that of who reads slowly.
     pub(super) fn relayed_data(&mut self, now: Now, input: &MatchInput) {
-        let Some(relayed) = self.relayed.get_mut(&input.id.uuid) else {
+        let Some(Stream { members, sent }) = self.streams.get_mut(&input.id.into()) else {
             return self.stats.match_messages_unroutable.up();
         };
-        let Some(sender) = relayed.members.get_mut(input.session_id) else {
+        let Some(sender) = members.get_mut(input.session_id) else {
             return self.stats.match_messages_unroutable.up();
         };
         let bytes = MESSAGE_BYTES + input.data.len() as u64;
         let bytes_max = self.settings.matches.relayed_bytes_per_s;
         let all_max = bytes_max.saturating_mul(SENDERS_AT_ONCE);
         let is_excess = [
-            relayed.all.is_excess(now, bytes, all_max),
-            sender.meta.is_excess(now, bytes, bytes_max),
+            sent.is_excess(now, bytes, all_max),
+            sender.meta.sent.is_excess(now, bytes, bytes_max),
         ];
         let mut then = Then::Nothing;
         if is_excess.contains(&true) {
@@ -164,43 +120,15 @@ impl Room {
             reliable: input.reliable,
             deferred: false,
         };
-        let relayed = &*relayed;
-        let make = |format| frames::match_data(format, &relayed.text, &message);
+        let (members, match_id) = (&*members, input.id.text(""));
+        let make = |format| frames::match_data(format, &match_id, &message);
         let delivered = if input.to.is_empty() {
             let is_other = |member: &&Member| member.presence.session_id != input.session_id;
-            self.outbox.many_then(relayed.members.members().filter(is_other), then, make)
+            self.outbox.many_then(members.members().filter(is_other), then, make)
         } else {
-            let to = relayed.members.among(&input.to).map(|joined| &joined.member);
+            let to = members.among(&input.to).map(|joined| &joined.member);
             self.outbox.many_then(to, then, make)
         };
         self.stats.match_messages_delivered.add(delivered);
-    }
-
-    /// Members go (their sessions, sorted); the others are told, the last one closes the match.
-    pub(super) fn relayed_leave(&mut self, sessions: &[Uuid], id: MatchId) {
-        let Some(relayed) = self.relayed.get_mut(&id.uuid) else { return };
-        let leavers = take_leavers(&mut relayed.members, sessions);
-        if leavers.is_empty() {
-            return;
-        }
-        for leaver in &leavers {
-            self.stats.presences.down();
-            if let Some(count) = self.relayed_of.get_mut(&leaver.user_id) {
-                *count = count.saturating_sub(1);
-                if *count == 0 {
-                    self.relayed_of.remove(&leaver.user_id);
-                }
-            }
-        }
-        if relayed.members.is_empty() {
-            self.relayed.remove(&id.uuid);
-            self.stats.relayed_matches.down();
-            return self.ended(id);
-        }
-        let make = frames::match_presences(&relayed.text);
-        let told = self.outbox.presences(relayed.members.members(), (&[], &leavers), make);
-        self.stats.presence_event_count.add(told);
-        let size = relayed.members.len();
-        self.resized(id, size);
     }
 }

@@ -95,11 +95,8 @@ impl WorkerHost<'_> {
             .map_err(|error| HostError::new(error.to_string()))?;
         let (room, from, id) = (self.topology.room_of(id.uuid), self.me, id.uuid);
         let answer = self.request(room, |request| RoomMail::Signal { request, from, id, data });
-        answer.map(|answer| Reply::Text(answer.into_text())).map_err(|error| match error {
-            RoomError::NotFound => HostError::new("match not found"),
-            RoomError::Busy => HostError::new("match busy"),
-            RoomError::Failed(text) => HostError::new(text),
-        })
+        let answer = answer.map(|answer| Reply::Text(answer.into_text()));
+        answer.map_err(RoomError::of_signal)
     }
 
     fn ask_stream(&mut self, stream: StreamId, request: StreamRequest) -> Answer {

@@ -121,6 +121,29 @@ fn a_large_match_loses_nearly_all_its_members() {
     assert_eq!((rig.stat("presences"), rig.stat("relayed_matches")), (0, 0));
 }
 
+/// Whoever stays hears of all who go at once together, once from each match that he is in: that costs as
+/// much for eight times as many, but for the events that are eight times as long.
+#[test]
+fn those_who_go_at_once_are_told_together_by_each_match() {
+    let events = |count: u32| {
+        let rig = Rig::new();
+        for at in 0..4 {
+            let id = MatchId { uuid: Uuid::from_u128(at), authoritative: false };
+            let create = |number| RoomRequest::MatchCreate {
+                member: member(number),
+                cid: String::new(),
+                id,
+            };
+            ask(&rig, (0..count).map(create).collect());
+        }
+        let before = rig.stat("presence_event_count");
+        ask(&rig, (1..count).map(closed).collect());
+        assert_eq!(rig.stat("presences"), 4);
+        rig.stat("presence_event_count") - before
+    };
+    assert_eq!([events(50), events(400)], [4, 4 * 2]);
+}
+
 /// A script takes a session into a stream.
 fn enter(number: u32, is_hidden: bool) -> StreamMail {
     let member = member(number);

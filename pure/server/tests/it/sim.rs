@@ -17,7 +17,8 @@
 //! What must hold: whoever stayed has one answer to each request, in order, or a reason why he was
 //! closed; what was acknowledged is in the database, once and whole, and what was refused is not;
 //! who logged out is logged out on every core; what players believe of matches and of who is online is
-//! what the server says; a match lives on one room, and one callback of it runs at a time; messages
+//! what the server says; who is in a stream was told of who came and went, and hears what is said there,
+//! and nobody else does; a match lives on one room, and one callback of it runs at a time; messages
 //! come in order and once; no mail is lost, and when all have gone, nothing is left of them.
 //!
 //! ```text

@@ -1,9 +1,12 @@
 //! Who is online, and who follows whom, across rooms and through the end of sockets.
 
+use bytes::Bytes;
 use event::{CloseReason, ThreadId};
+use server::mail::{CoreMail, Delivery, Then};
+use smallvec::SmallVec;
 use uuid::Uuid;
 
-use crate::rig::{Plan, Rig};
+use crate::rig::{Client, Plan, Rig};
 
 /// Logs users in until there is one on each of two rooms: (id, token) of both.
 fn on_both_rooms(rig: &Rig) -> [(String, String); 2] {
@@ -89,4 +92,71 @@ fn who_has_gone_follows_nobody() {
     let before = rig.posted(ThreadId(1), "deliver");
     rig.say(user, r#"{"cid":"1","status_update":{"status":"busy"}}"#);
     assert_eq!(rig.posted(ThreadId(1), "deliver"), before, "an event for a socket that is gone");
+}
+
+/// A follower of two users, one on each of two rooms, of which one takes no mail while `meanwhile` happens;
+/// what the follower hears. Whichever room is asked first, one of the two tries stops the other one.
+fn heard_while_a_room_rests(meanwhile: impl Fn(&Rig, Client, &[Client; 2])) -> [Vec<String>; 2] {
+    [(0, 1), (1, 0)].map(|(near, far)| {
+        let rig = Rig::with(&Plan { rooms: 2, ..Plan::default() });
+        let users = on_both_rooms(&rig);
+        let (_, token) = rig.login("follower");
+        let follower = rig.socket(0, &token, "");
+        let sockets = [near, far].map(|at| rig.socket(0, &users[at].1, "&status=true"));
+        rig.freeze(rig.topology.rooms[far], true);
+        rig.say(follower, &follow(&[&users[0].0, &users[1].0]));
+        meanwhile(&rig, follower, &sockets);
+        rig.freeze(rig.topology.rooms[far], false);
+        rig.settle();
+        rig.frames(follower)
+    })
+}
+
+/// Two rooms are asked one after the other. What the first one's user does meanwhile is news to a client
+/// that has the answer, and would be lost on one that has not: it believed for ever what the room had
+/// said before.
+#[test]
+fn news_of_users_come_behind_the_answer_that_is_older() {
+    let heard = heard_while_a_room_rests(|rig, _, [goes, _]| rig.closed(*goes, CloseReason::Peer));
+    let mut seen = 0;
+    for frames in heard {
+        assert!(frames[0].contains("\"cid\":\"9\""), "{frames:?}");
+        seen += frames.iter().filter(|frame| frame.contains("leaves")).count();
+    }
+    assert_eq!(seen, 1);
+}
+
+/// What is no news of users waits for no answer: pongs, matches, notifications.
+#[test]
+fn nothing_but_news_of_users_waits_for_the_answer() {
+    let heard = heard_while_a_room_rests(|rig, follower, _| {
+        let mail = CoreMail::Deliver(vec![Delivery {
+            frame: Bytes::from_static(b"\x81\x02{}"),
+            to: SmallVec::from_slice(&[follower.conn]),
+            then: Then::Nothing,
+        }]);
+        rig.mail(rig.topology.cores[0], mail);
+        let at_once = rig.frames(follower);
+        assert!(at_once.iter().any(|frame| frame == "{}"), "{at_once:?}");
+    });
+    assert!(heard.iter().flatten().all(|frame| frame != "{}"));
+}
+
+/// A user who changes its status again and again makes nobody hold more than a few frames.
+#[test]
+fn too_many_news_are_told_before_the_answer_in_their_order() {
+    let status = |number: u32| format!(r#"{{"cid":"1","status_update":{{"status":"s{number}"}}}}"#);
+    let heard = heard_while_a_room_rests(|rig, follower, [changes, _]| {
+        (0..300).for_each(|number| {
+            rig.say(*changes, &status(number));
+        });
+        let early = rig.frames(follower);
+        // Where the other room is asked first, nobody has told this one yet.
+        assert!(early.is_empty() || early.len() == 300, "{}", early.len());
+        for (number, frame) in early.iter().enumerate() {
+            assert!(frame.contains(&format!("\"s{number}\"")), "{number}: {frame}");
+        }
+        assert_eq!(rig.stat("news_early"), early.len() as u64);
+    });
+    assert!(heard.iter().flatten().any(|frame| frame.contains("\"cid\":\"9\"")));
 }

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use game::db::Database as _;
 use uuid::Uuid;
 
+use super::guest::Look;
 use super::player::{Crowd, Deed, Fate, Player};
-use super::socket::Socket;
-use super::world::World;
+use super::socket::{PROBE, Socket};
+use super::world::{World, world};
 
 /// What the database holds: objects with their owners, and wallets.
 struct Held {
@@ -89,6 +90,41 @@ fn players_agree(players: &[Player]) {
     }
 }
 
+/// What members of streams were told of each other is what scripts are told of them; who is in hears what
+/// is said, once, and nobody else does. Returns how many are in how many.
+fn streams_converge(players: &[Player], crowd: &Crowd) -> (usize, usize) {
+    let by_session: BTreeMap<&str, &Socket> =
+        sockets(players).map(|socket| (socket.session_id().unwrap(), socket)).collect();
+    for Look { label, count, members } in &crowd.looks {
+        assert_eq!(usize::try_from(*count).unwrap(), members.len(), "members of {label}");
+        let visible: BTreeSet<&String> =
+            members.iter().filter(|(_, is_hidden)| !is_hidden).map(|(id, _)| id).collect();
+        let told = |id: &str| {
+            let Some(socket) = by_session.get(id) else { panic!("{id}, gone, is in {label}") };
+            socket.streams.get(label).cloned().unwrap_or_default()
+        };
+        for id in &visible {
+            let believed = told(id);
+            assert!(believed.contains(*id), "{id} was not told that it is in {label}");
+            let ghosts: Vec<_> = believed.iter().filter(|other| !visible.contains(other)).collect();
+            assert!(ghosts.is_empty(), "{id} was not told that {ghosts:?} left {label}");
+            for other in &visible {
+                // Whoever came first was told of the other.
+                let is_known = believed.contains(*other) || told(other).contains(*id);
+                assert!(is_known, "neither of {id} and {other} was told of the other in {label}");
+            }
+        }
+        let is_member = |id: &str| members.iter().any(|(member, _)| member == id);
+        for (id, socket) in &by_session {
+            let has_heard = socket.said.contains(&(label.clone(), PROBE.to_owned()));
+            assert_eq!(has_heard, is_member(id), "what {id} heard in {label}");
+        }
+    }
+    let sizes = crowd.looks.iter().map(|look| look.members.len()).filter(|size| *size > 0);
+    world().count(|happened| happened.in_streams += sizes.clone().sum::<usize>() as u64);
+    (sizes.clone().sum(), sizes.count())
+}
+
 /// Everybody who stayed has his answers.
 pub(crate) fn everybody_is_answered(players: &[Player]) {
     for player in players {
@@ -101,15 +137,18 @@ pub(crate) fn all_is_well(world: &World, players: &[Player], crowd: &Crowd) {
     everybody_is_answered(players);
     acknowledgements_hold(world, crowd);
     players_agree(players);
+    let (in_streams, streams) = streams_converge(players, crowd);
     let sockets = sockets(players);
     let open = sockets.clone().count();
-    let presences: usize = sockets.clone().map(|socket| socket.matches.len()).sum();
+    let in_matches: usize = sockets.clone().map(|socket| socket.matches.len()).sum();
+    let presences = in_matches + in_streams;
     let relayed: BTreeSet<&String> =
         sockets.flat_map(|socket| socket.matches.keys()).filter(|id| id.ends_with('.')).collect();
     let running = world.matches.borrow().len();
     for (name, expected) in [
         ("sessions", open),
         ("presences", presences),
+        ("streams", streams),
         ("relayed_matches", relayed.len()),
         ("authoritative_matches", running),
         ("directory_matches", relayed.len() + running),
@@ -125,6 +164,7 @@ pub(crate) fn nothing_is_left(world: &World) {
     for (name, expected) in [
         ("sessions", 0),
         ("presences", 0),
+        ("streams", 0),
         ("relayed_matches", 0),
         ("authoritative_matches", running),
         ("directory_matches", running),

@@ -2,7 +2,8 @@
 //! that repeats what it is told. Each call has a budget of steps; where it is used up, the guest is
 //! stopped, as one that computes for too long would be.
 //!
-//! What a program may do is [`Op`]; it is plain data, so that what became of it can be known. Not
+//! What a program may do is [`Op`]; it is plain data, so that what became of it can be known. It uses streams
+//! for the session that calls. Not
 //! here: a language (`edge/script` has tests of its own).
 
 use std::collections::BTreeSet;
@@ -38,10 +39,35 @@ pub(crate) enum Op {
     Create,
     /// Signals a match.
     Signal(String, String),
+    /// Says which session asks.
+    Me,
+    /// Takes the session that asks into a stream, hidden or not.
+    Join(String, bool),
+    /// The same, or changes whether it is hidden.
+    Update(String, bool),
+    /// Takes it out.
+    Leave(String),
+    /// Takes somebody out.
+    Kick(String),
+    /// Takes everybody out.
+    Close(String),
+    /// Sends something to a stream.
+    Say(String, String),
+    /// Says who is in a stream: a [`Look`].
+    Look(String),
     /// Takes a while.
     Slow,
     /// Raises an error.
     Fail,
+}
+
+/// What there is to see of a stream.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Look {
+    pub(crate) label: String,
+    pub(crate) count: i64,
+    /// Sessions, and whether they are hidden.
+    pub(crate) members: Vec<(String, bool)>,
 }
 
 /// What is left of a call's budget.
@@ -100,8 +126,65 @@ fn write(host: &mut dyn Host, user_id: &str, keys: &[String]) -> Result<(), Host
     call(host, "storage_write", &[objects]).map(drop)
 }
 
+fn stream(label: &str) -> Value {
+    map(vec![("mode", Value::Int(100)), ("label", Value::text(label))])
+}
+
+/// Who is in a stream, as scripts see it.
+fn members(host: &mut dyn Host, label: &str) -> Result<Vec<Value>, HostError> {
+    match call(host, "stream_user_list", &[stream(label)])? {
+        Value::List(members) => Ok(members),
+        // Of nobody.
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn look(host: &mut dyn Host, label: &str) -> Result<Value, HostError> {
+    let members = members(host, label)?;
+    let count = call(host, "stream_count", &[stream(label)])?.as_int().unwrap();
+    let member = |one: &Value| {
+        let session_id = one.member("session_id").and_then(Value::as_str).unwrap();
+        (session_id.to_owned(), one.member("hidden") == Some(&Value::Bool(true)))
+    };
+    let members = members.iter().map(member).collect();
+    let look = Look { label: label.to_owned(), count, members };
+    Ok(Value::text(serde_json::to_string(&look).unwrap()))
+}
+
+/// What it does with streams; `me` are the user and the session that ask.
+fn run_stream(host: &mut dyn Host, me: [&str; 2], op: &Op) -> Result<Value, HostError> {
+    let me = me.map(Value::text);
+    let mut enter = |name, label: &str, is_hidden: bool| {
+        let [user, session] = me.clone();
+        let args = [user, session, stream(label), Value::Bool(is_hidden)];
+        call(host, name, &args).map(|_| Value::Nil)
+    };
+    match op {
+        Op::Join(label, is_hidden) => enter("stream_user_join", label, *is_hidden),
+        Op::Update(label, is_hidden) => enter("stream_user_update", label, *is_hidden),
+        Op::Leave(label) => {
+            let [user, session] = me;
+            call(host, "stream_user_leave", &[user, session, stream(label)])
+        }
+        Op::Kick(label) => match members(host, label)?.into_iter().next() {
+            Some(first) => call(host, "stream_user_kick", &[first, stream(label)]),
+            None => Ok(Value::Nil),
+        },
+        Op::Close(label) => call(host, "stream_close", &[stream(label)]),
+        Op::Say(label, text) => {
+            call(host, "stream_send", &[stream(label), Value::text(text.as_str())])
+        }
+        Op::Look(label) => look(host, label),
+        _ => Ok(Value::Nil),
+    }
+}
+
 /// One operation; what it returns to the client, if anything.
-fn run(host: &mut dyn Host, user_id: &str, op: &Op) -> Result<Option<String>, ScriptError> {
+fn run(
+    host: &mut dyn Host,
+    [user_id, session_id]: [&str; 2],
+    op: &Op,
+) -> Result<Option<String>, ScriptError> {
     let value = match op {
         Op::Write(keys) => write(host, user_id, keys).map(|()| Value::Nil),
         Op::Pay(entry) => {
@@ -120,6 +203,14 @@ fn run(host: &mut dyn Host, user_id: &str, op: &Op) -> Result<Option<String>, Sc
             Ok(Value::Nil)
         }
         Op::Fail => return Err(error("as I was told", ScriptFailure::Raised)),
+        Op::Me => Ok(Value::text(session_id)),
+        Op::Join(..)
+        | Op::Update(..)
+        | Op::Leave(_)
+        | Op::Kick(_)
+        | Op::Close(_)
+        | Op::Say(..)
+        | Op::Look(_) => run_stream(host, [user_id, session_id], op),
     };
     Ok(value.map_err(raised)?.as_str().map(str::to_owned))
 }
@@ -155,10 +246,11 @@ fn called(
             let mut steps = Steps::new();
             let program: Vec<Op> = serde_json::from_slice(payload).unwrap();
             let user_id = context.user_id.unwrap().to_string();
+            let session_id = context.session_id.unwrap_or_default().to_string();
             let mut answer = None;
             for op in &program {
                 steps.spend()?;
-                answer = run(host, &user_id, op)?.or(answer);
+                answer = run(host, [&user_id, &session_id], op)?.or(answer);
                 steps.spend()?;
             }
             Ok(Returned::Rpc(answer.map(Bytes::from)))

@@ -46,8 +46,6 @@ pub(crate) struct Profile {
     pub(crate) has_hooks: bool,
     single_socket: bool,
     calls_waiting: u32,
-    /// Players follow users of several rooms at once.
-    pub(crate) follows_afar: bool,
     /// From which ids are drawn.
     pub(crate) ids: u64,
     /// Something is broken on purpose, to see that it is found.
@@ -70,6 +68,8 @@ pub(crate) enum Broken {
     Misroutes,
     /// Nobody is told that a client is gone.
     HidesLeavers,
+    /// Members of streams are not told of some who come and go.
+    HidesPresences,
 }
 
 impl Profile {
@@ -98,7 +98,6 @@ impl Profile {
             has_hooks: draw(0, 2) == 0,
             single_socket: draw(0, 4) == 0,
             calls_waiting: if draw(0, 4) == 0 { draw(2, 6) } else { 16_384 },
-            follows_afar: false,
             ids: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
             broken: None,
             is_loud: false,
@@ -147,6 +146,11 @@ fn play(seed: u64, change: impl FnOnce(&mut Profile)) -> Rc<World> {
             .iter_mut()
             .filter(|socket| socket.is_open())
             .for_each(|socket| socket.probe());
+    }
+    settle(&world, &mut players, &mut crowd, PROBED_MS);
+    let mut sockets = players.iter_mut().flat_map(|player| &mut player.sockets);
+    if let Some(socket) = sockets.find(|socket| socket.is_open()) {
+        socket.probe_streams();
     }
     settle(&world, &mut players, &mut crowd, PROBED_MS);
     world.wake_all();
@@ -252,13 +256,14 @@ type Count = fn(&Happened) -> u64;
 #[test]
 fn much_goes_wrong_and_much_well() {
     let all: Vec<Happened> = (0..40).map(|seed| play(seed, |_| ()).happened.get()).collect();
-    let kinds: [(&str, Count); 6] = [
+    let kinds: [(&str, Count); 7] = [
         ("mail is refused", |it| it.refused),
         ("the database fails", |it| it.db_faults),
         ("the database stalls", |it| it.db_stalls),
         ("guests are stopped", |it| it.guests_stopped),
         ("answers come too late", |it| it.gave_up),
         ("clients vanish", |it| it.vanished),
+        ("somebody is in a stream at the end", |it| it.in_streams),
     ];
     for (what, of) in kinds {
         let count: u64 = all.iter().map(of).sum();
@@ -292,6 +297,7 @@ fn a_broken_world_is_found() {
         Broken::LosesCommits,
         Broken::Misroutes,
         Broken::HidesLeavers,
+        Broken::HidesPresences,
     ];
     for broken in broken {
         assert!(finds(broken), "{broken:?} goes unnoticed");

@@ -6,13 +6,15 @@ use std::collections::VecDeque;
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use super::guest::{COLLECTION, Op};
+use super::guest::{COLLECTION, Look, Op};
 use super::socket::Socket;
 use super::world::world;
 use crate::rig::{Client, request, server_key};
 
 /// Requests that a player sends ahead of their answers.
 const AHEAD_MAX: usize = 3;
+/// Streams have a few names, so that players meet.
+pub(crate) const STREAMS: u32 = 3;
 /// Sockets that a player has.
 const SOCKETS_MAX: usize = 2;
 
@@ -47,6 +49,8 @@ pub(crate) struct Crowd {
     pub(crate) deeds: Vec<Deed>,
     /// Tokens whose logout was acknowledged.
     pub(crate) revoked: Vec<String>,
+    /// Who is in which stream, as scripts see it at the end.
+    pub(crate) looks: Vec<Look>,
     serial: u32,
 }
 
@@ -105,6 +109,24 @@ impl Crowd {
             });
         }
         (ops, deeds)
+    }
+
+    /// A program that does something with streams, for a socket.
+    pub(crate) fn stream_program(&mut self) -> Vec<Op> {
+        let world = world();
+        let mut op = || {
+            let label = format!("stream{}", world.below(STREAMS));
+            match world.below(12) {
+                0..=4 => Op::Join(label, world.once_in(4)),
+                5 => Op::Update(label, world.once_in(2)),
+                6..=7 => Op::Leave(label),
+                8 => Op::Kick(label),
+                9 if world.once_in(2) => Op::Close(label),
+                10 => Op::Slow,
+                _ => Op::Say(label, format!("said{}", self.serial())),
+            }
+        };
+        (0..=world.below(2)).map(|_| op()).collect()
     }
 
     /// What a program has returned: the id of a match, if it made one.

@@ -1,20 +1,22 @@
-//! One socket of a player: what it asked, in order; what it believes of matches, and of users whom it
-//! follows; what it has heard from whom.
+//! One socket of a player: what it asked, in order; what it believes of matches, of streams, and of users
+//! whom it follows; what it has heard from whom.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use uuid::Uuid;
 use wire::websocket as ws;
 
-use super::player::{Crowd, Fate};
+use super::guest::Op;
+use super::player::{Crowd, Fate, STREAMS};
 use super::world::world;
 use crate::rig::{Client, close_frame, text_frame, upgrade};
 
 /// Messages that a socket sends ahead of their answers.
 const AHEAD_MAX: usize = 4;
+/// What is said to streams at the end.
+pub(crate) const PROBE: &str = "probe";
 /// Relayed matches have a few names, so that players meet.
 const NAMES: u32 = 3;
 
@@ -27,11 +29,16 @@ enum Want {
     Follow(Vec<String>),
     Unfollow(Vec<String>),
     Program(Vec<usize>),
+    /// Which session it is.
+    Me,
+    Streams,
     Ping,
     /// Joins again, to see who is there.
     ProbeMatch(String),
     /// Follows again, to see who is online.
     ProbeUser(String),
+    /// Runs a program at the end, of which something is to be learned.
+    ProbeStreams(Vec<Op>),
 }
 
 /// How far its end has come.
@@ -65,6 +72,10 @@ pub(crate) struct Socket {
     follows: BTreeSet<String>,
     /// Who of those is online: user, session, and status.
     online: BTreeMap<(String, String), String>,
+    /// Who is in its streams, by what it was told since it came itself.
+    pub(crate) streams: BTreeMap<String, BTreeSet<String>>,
+    /// What it has heard in streams, with their names.
+    pub(crate) said: BTreeSet<(String, String)>,
     sent: u32,
     /// The last number heard in each match from each socket.
     heard: BTreeMap<(String, u32), u32>,
@@ -90,6 +101,8 @@ impl Socket {
             matches: BTreeMap::new(),
             follows: BTreeSet::new(),
             online: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            said: BTreeSet::new(),
             sent: 0,
             heard: BTreeMap::new(),
         }
@@ -119,7 +132,7 @@ impl Socket {
         if !self.is_open() || self.asked.len() >= AHEAD_MAX {
             return;
         }
-        match world.below(20) {
+        match world.below(25) {
             0..=2 => {
                 let name = format!("name{}", world.below(NAMES));
                 self.ask(Want::Enter, &json!({"match_create": {"name": name}}));
@@ -154,21 +167,27 @@ impl Socket {
                 let text = json!({"rpc": {"id": "run", "payload": payload}});
                 self.ask(Want::Program(deeds), &text);
             }
+            19..=23 if self.session_id.is_none() => self.run(Want::Me, &[Op::Me]),
+            19..=23 => self.run(Want::Streams, &crowd.stream_program()),
             _ => self.ask(Want::Ping, &json!({"ping": {}})),
         }
     }
 
-    /// Follows other users: several at once only if they live on one room. What the rooms before the
-    /// last one tell of their users meanwhile comes before the answer that says how it was earlier.
+    /// Has a program run.
+    fn run(&mut self, want: Want, program: &[Op]) {
+        let payload = serde_json::to_string(program).unwrap();
+        self.ask(want, &json!({"rpc": {"id": "run", "payload": payload}}));
+    }
+
+    /// Follows one other user, or all of them.
     fn follow(&mut self, crowd: &Crowd) {
         let world = world();
-        let room_of = |id: &str| world.topology.room_of(Uuid::try_parse(id).unwrap());
         let others: Vec<&String> = crowd.users.iter().filter(|id| **id != self.user_id).collect();
-        let Some(first) = others.first() else { return };
-        let near = room_of(first.as_str());
-        let is_near = |id: &&&String| world.profile.follows_afar || room_of(id.as_str()) == near;
+        if others.is_empty() {
+            return;
+        }
         let users: Vec<String> = if world.once_in(2) {
-            others.iter().filter(is_near).map(|id| (*id).clone()).collect()
+            others.into_iter().cloned().collect()
         } else {
             let count = u32::try_from(others.len()).unwrap();
             vec![others[world.below(count) as usize].clone()]
@@ -204,6 +223,23 @@ impl Socket {
         let matches: Vec<String> = self.matches.keys().cloned().collect();
         matches.into_iter().for_each(|id| self.probe_match(id));
         self.follows.clone().into_iter().for_each(|user| self.probe_user(user));
+        if self.session_id.is_none() {
+            self.run(Want::Me, &[Op::Me]);
+        }
+    }
+
+    /// Asks who is in which stream, and says something to all who are.
+    pub(crate) fn probe_streams(&mut self) {
+        for number in 0..STREAMS {
+            let label = format!("stream{number}");
+            let program = vec![Op::Say(label.clone(), PROBE.to_owned()), Op::Look(label)];
+            self.probe_stream(program);
+        }
+    }
+
+    fn probe_stream(&mut self, program: Vec<Op>) {
+        let text = program.clone();
+        self.run(Want::ProbeStreams(program), &text);
     }
 
     fn probe_match(&mut self, id: String) {
@@ -338,6 +374,12 @@ impl Socket {
             self.note_online(&event["joins"]);
         } else if let Some(data) = message.get("match_data") {
             self.hear_data(data);
+        } else if let Some(event) = message.get("stream_presence_event") {
+            self.note_stream(event);
+        } else if let Some(data) = message.get("stream_data") {
+            let (label, said) = (text(&data["stream"], "label"), text(data, "data"));
+            let is_new = self.said.insert((label, said));
+            assert!(is_new, "s{} hears twice: {data}", self.number);
         } else {
             // Told before the end by a server that has one socket for each user.
             assert!(message.get("notifications").is_some(), "s{}: {message}", self.number);
@@ -352,6 +394,20 @@ impl Socket {
                 self.online.insert((user, session), text(joined, "status"));
             }
         }
+    }
+
+    /// Who has come and gone. When that is the socket itself, it begins anew: it may have been out without
+    /// a word.
+    fn note_stream(&mut self, event: &Value) {
+        let members = self.streams.entry(text(&event["stream"], "label")).or_default();
+        let (joins, leaves) = (sessions(&event["joins"]), sessions(&event["leaves"]));
+        let is_own =
+            |all: &BTreeSet<String>| self.session_id.as_ref().is_some_and(|id| all.contains(id));
+        if is_own(&joins) && !is_own(&leaves) {
+            members.clear();
+        }
+        members.retain(|id| !leaves.contains(id));
+        members.extend(joins);
     }
 
     fn hear_data(&mut self, data: &Value) {
@@ -397,6 +453,16 @@ impl Socket {
                 crowd.set_fate(&deeds, Fate::Kept);
             }
             Want::Program(deeds) if is_busy => crowd.set_fate(&deeds, Fate::Refused),
+            Want::Me if error.is_none() => {
+                self.session_id = Some(text(&message["rpc"], "payload"));
+            }
+            Want::ProbeStreams(program) if is_busy => self.probe_stream(program),
+            Want::ProbeStreams(program) => {
+                assert!(error.is_none(), "s{}: {program:?}: {message}", self.number);
+                let look = serde_json::from_str(message["rpc"]["payload"].as_str().unwrap());
+                crowd.looks.push(look.unwrap());
+            }
+            Want::Me if world().is_healed() => self.run(Want::Me, &[Op::Me]),
             Want::ProbeMatch(id) if is_busy => self.probe_match(id),
             Want::ProbeUser(user) if is_busy => self.probe_user(user),
             Want::ProbeMatch(id) => self.match_probed(&id, message),
@@ -416,6 +482,8 @@ impl Socket {
             | Want::Follow(_)
             | Want::Unfollow(_)
             | Want::Program(_)
+            | Want::Me
+            | Want::Streams
             | Want::Ping => {}
         }
     }

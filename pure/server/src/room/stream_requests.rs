@@ -1,0 +1,222 @@
+//! What scripts want of streams: of their own, who is in which they say themselves, and of the server's
+//! (sockets of users, statuses, players of matches), which are the same kind of group and can be listed,
+//! counted and sent to.
+//!
+//! A session that is to join is looked for on the room of its user, and goes on to the stream's room by
+//! way of its core, which alone knows whether it still is. Not here: names and arguments (`game::stream`,
+//! `game::host`), how sessions come in and out and what members are told of it (`streams`).
+//!
+//! Source: Nakama 3.40, `server/stream_manager.go`, `server/message_router.go`.
+
+use event::Now;
+use game::guest::{HostError, PresenceReason};
+use game::stream::{
+    SessionId, StreamAnswer, StreamId, StreamKind, StreamMessage, StreamMeta, StreamPresence,
+    StreamRequest, no_session, of_the_server,
+};
+use uuid::Uuid;
+
+use super::Room;
+use super::registry::{Key, Known};
+use super::streams::told;
+use crate::frames;
+use crate::group::{GroupMember, Meta as _};
+use crate::mail::{Member, News, Reply, RoomAnswer, RoomError, RoomRequest, StreamMail, Then};
+
+impl Room {
+    /// What scripts on workers and other rooms want of streams.
+    pub(super) fn stream_mail(&mut self, now: Now, mail: StreamMail) {
+        let StreamMail { stream, request, member, reply } = mail;
+        let member = match (request.joiner(), member) {
+            (Some(session), None) => match self.member_of(session) {
+                Some(member) if self.topology.room_of(stream.home()) == self.me => Some(member),
+                Some(member) => {
+                    let core = member.address.core;
+                    let mail = StreamMail { stream, request, member: Some(member), reply };
+                    return self.forward(core, RoomRequest::Stream(Box::new(mail)));
+                }
+                None => return self.answer_stream(reply, Err(no_session())),
+            },
+            (_, member) => member,
+        };
+        let outcome = self.stream(now, &stream, request, member);
+        self.answer_stream(reply, outcome);
+    }
+
+    fn answer_stream(&mut self, reply: Reply, outcome: Result<StreamAnswer, HostError>) {
+        let Some((from, request)) = reply else {
+            if let Err(error) = outcome {
+                tracing::debug!("a script's wish for a stream is refused: {error}");
+            }
+            return;
+        };
+        let outcome = outcome.map(RoomAnswer::Stream).map_err(|error| {
+            if error == no_session() {
+                RoomError::NotFound
+            } else {
+                RoomError::Failed(error.message)
+            }
+        });
+        self.mails.push(from.seal(News::Answer { request, outcome }));
+    }
+
+    /// A session of a user that is known here: because the user is, or because the session is in a
+    /// stream that is.
+    pub(super) fn member_of(&self, session: SessionId) -> Option<Member> {
+        self.streams.member(session.user_id, session.session_id).cloned()
+    }
+
+    /// Does what a script wants of a stream that lives here. `member` is who is to join.
+    pub(super) fn stream(
+        &mut self,
+        now: Now,
+        stream: &StreamId,
+        request: StreamRequest,
+        member: Option<Member>,
+    ) -> Result<StreamAnswer, HostError> {
+        let kind = stream.kind(&self.settings.node);
+        kind.check(&request)?;
+        let Some(key) = Key::of(stream, kind) else { return Err(of_the_server()) };
+        let key = (&key, kind);
+        match request {
+            StreamRequest::Join(_, meta) => self.stream_enter(now, key, member, meta, false),
+            StreamRequest::Update(_, meta) => self.stream_enter(now, key, member, meta, true),
+            StreamRequest::Leave(session) => self.stream_leave(now, key, session),
+            StreamRequest::Find(session) => {
+                let mut found = self.found(key, Some(session.session_id));
+                found.retain(|one| one.presence.user_id == session.user_id);
+                Ok(StreamAnswer::Found(found))
+            }
+            StreamRequest::List { hidden, visible } => {
+                let mut found = self.found(key, None);
+                found.retain(|one| if one.meta.is_hidden { hidden } else { visible });
+                Ok(StreamAnswer::Found(found))
+            }
+            StreamRequest::Count => {
+                let seen = self.streams.get(key.0).into_iter().flat_map(|it| it.members.iter());
+                Ok(StreamAnswer::Count(seen.filter(|joined| is_seen(kind, joined)).count() as u64))
+            }
+            StreamRequest::Close => {
+                // Nobody is told, as in Nakama.
+                self.arrivals.remove(key.0);
+                self.streams.close(key.0);
+                Ok(StreamAnswer::Done)
+            }
+            StreamRequest::Send(message) => {
+                self.stream_send(now, key, &message);
+                Ok(StreamAnswer::Done)
+            }
+        }
+    }
+
+    /// Who is in a stream, or whether this session is, as scripts see them.
+    fn found(&self, (key, kind): (&Key, StreamKind), only: Option<Uuid>) -> Vec<StreamPresence> {
+        let Some(stream) = self.streams.get(key) else { return Vec::new() };
+        let seen = |joined: &GroupMember<Known>| {
+            let meta = match kind {
+                StreamKind::Notifications(_) => {
+                    StreamMeta { is_hidden: true, ..StreamMeta::default() }
+                }
+                _ => joined.meta.meta.clone(),
+            };
+            let presence = joined.member.presence.clone();
+            is_seen(kind, joined).then_some(StreamPresence { presence, meta })
+        };
+        match only {
+            Some(session_id) => stream.members.get(session_id).and_then(seen).into_iter().collect(),
+            None => stream.members.iter().filter_map(seen).collect(),
+        }
+    }
+
+    fn stream_send(&mut self, now: Now, (key, kind): (&Key, StreamKind), message: &StreamMessage) {
+        self.tell_arrived(now, key);
+        let Some(stream) = self.streams.get(key) else { return };
+        let then = if message.is_reliable { Then::Nothing } else { Then::DropIfBehind };
+        let make = |format| {
+            let (cid, message) = (&message.envelope.cid, message.envelope.message.clone());
+            frames::frame(format, cid, message)
+        };
+        let seen = |joined: &&GroupMember<Known>| is_seen(kind, joined);
+        let sent = match &message.to {
+            None => {
+                let to = stream.members.iter().filter(seen).map(|joined| &joined.member);
+                self.outbox.many_then(to, then, make)
+            }
+            Some(to) => {
+                let to = stream.members.among(to).filter(seen).map(|joined| &joined.member);
+                self.outbox.many_then(to, then, make)
+            }
+        };
+        self.stats.stream_messages_delivered.add(sent);
+    }
+
+    /// A session joins, or is known by something else from now on if `updates`.
+    fn stream_enter(
+        &mut self,
+        now: Now,
+        (key, kind): (&Key, StreamKind),
+        member: Option<Member>,
+        meta: StreamMeta,
+        updates: bool,
+    ) -> Result<StreamAnswer, HostError> {
+        let Some(member) = member else { return Err(no_session()) };
+        let is_status = matches!(kind, StreamKind::Status(id) if id == member.presence.user_id);
+        if !is_status && kind != StreamKind::Scripts {
+            return Err(of_the_server());
+        }
+        let joined = self.streams.find(key, member.presence.session_id);
+        let is_new = !joined.is_some_and(|joined| is_seen(kind, joined));
+        if !is_new && !updates {
+            return Ok(StreamAnswer::IsNew(false));
+        }
+        if is_status {
+            self.set_status(now, &member, (!meta.is_hidden).then_some(meta.status));
+        } else if is_new {
+            self.may_join(now, key, &member).map_err(HostError::new)?;
+            let told = told(&member, &meta);
+            self.join(now, key, &member, meta);
+            told.into_iter().for_each(|told| self.arrives(key, told));
+        } else {
+            self.tell_arrived(now, key);
+            self.join_and_tell(now, key, &member, meta);
+        }
+        Ok(StreamAnswer::IsNew(is_new))
+    }
+
+    fn stream_leave(
+        &mut self,
+        now: Now,
+        (key, kind): (&Key, StreamKind),
+        session: SessionId,
+    ) -> Result<StreamAnswer, HostError> {
+        let SessionId { user_id, session_id } = session;
+        if self.callbacks_running > 0 && matches!(kind, StreamKind::Authoritative(_)) {
+            let text = "a match callback takes players out of a match by dispatcher.match_kick";
+            return Err(HostError::new(text));
+        }
+        let joined = self.streams.find(key, session_id).filter(|joined| is_seen(kind, joined));
+        let Some(member) = joined.map(|joined| &joined.member) else {
+            return Ok(StreamAnswer::Done);
+        };
+        if member.presence.user_id != user_id {
+            return Ok(StreamAnswer::Done);
+        }
+        match kind {
+            StreamKind::Status(_) => {
+                let member = member.clone();
+                self.set_status(now, &member, None);
+            }
+            StreamKind::Scripts | StreamKind::Relayed(_) | StreamKind::Authoritative(_) => {
+                self.leave(now, key, &[session_id], PresenceReason::Leave);
+            }
+            StreamKind::Notifications(_) | StreamKind::Missing => return Err(of_the_server()),
+        }
+        Ok(StreamAnswer::Done)
+    }
+}
+
+/// Whether a member is in the stream that a script names: sockets that do not appear online have no
+/// status.
+fn is_seen(kind: StreamKind, joined: &GroupMember<Known>) -> bool {
+    !matches!(kind, StreamKind::Status(_)) || !joined.meta.is_hidden()
+}
