@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::api::Style;
-use crate::db::Database;
+use crate::db::{Database, MayConflict};
 use crate::directory::Directory;
 use crate::events::Event;
 use crate::host::Meter;
@@ -267,7 +267,7 @@ pub enum Returned {
 }
 
 /// One running authoritative match. An error of a callback ends it and closes its players' sockets.
-/// Dispatcher calls made inside go to [`Host::dispatcher`].
+/// Dispatcher calls made inside go to [`CommonHost::dispatcher`].
 pub trait MatchScript {
     /// Begins a callback and runs it until it ends or waits.
     ///
@@ -335,12 +335,24 @@ pub enum MatchReturned {
 pub struct HostError {
     /// The text that the script sees.
     pub message: String,
+    is_conflict: bool,
 }
 
 impl HostError {
     /// An error with this text.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self { message: message.into(), is_conflict: false }
+    }
+
+    /// The same where another writer was in the way.
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_conflict: true }
+    }
+}
+
+impl MayConflict for HostError {
+    fn is_conflict(&self) -> bool {
+        self.is_conflict
     }
 }
 
@@ -363,6 +375,12 @@ pub enum LogLevel {
 pub trait Host: CommonHost {
     /// The thread's database connection.
     fn db(&mut self) -> &mut dyn Database;
+
+    /// Whether a function commits what it wrote before it returns. Else whoever lent this host does, for
+    /// several calls at once, and answers them then.
+    fn commits(&self) -> bool {
+        true
+    }
 }
 
 /// The part of [`Host`] that is at hand on every thread: all but the database.

@@ -38,7 +38,7 @@ use smallvec::SmallVec;
 
 pub use args::Args;
 pub use declare::{Argument, Doc, Need, ReturnValue, ValueType};
-pub use meter::{Meter, Unmetered};
+pub use meter::{Meter, Remaining, Unmetered};
 pub use table::{AREAS, Area};
 
 use crate::guest::{Answer, Ask, CommonHost, Host, HostError, Reply};
@@ -80,8 +80,9 @@ pub enum HostLane {
     Read,
     /// For changes of the database.
     Write,
-    /// For what may take long and cannot be interrupted: a password's hash, a statement that the
-    /// script wrote. It may use the database.
+    /// For a password's hash, which takes long on purpose. It may use the database.
+    Hash,
+    /// For what may take long: a statement that the script wrote.
     Slow,
     /// For the room that another match or a stream lives on.
     Room,

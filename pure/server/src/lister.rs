@@ -89,7 +89,7 @@ impl Lister {
         while steps < self.settings.matches.list_steps_max / 2 {
             let Some(job) = self.next() else { return };
             let mut own_steps = 0;
-            let (core, group) = job.line();
+            let (core, group) = (job.address.core, job.group);
             let outcome = Outcome::Api(self.list(now, &job, &mut own_steps));
             steps += own_steps;
             self.stats.listing_steps.add(own_steps);

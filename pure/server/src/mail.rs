@@ -12,6 +12,7 @@
 //! ```
 
 mod address;
+mod host_call;
 mod job;
 
 use std::sync::Arc;
@@ -34,7 +35,8 @@ pub use wire::nakama::Format;
 
 pub(crate) use address::Post;
 pub use address::{Address, Mail, SessionAddress, ThreadMail, Topology, WorkerAddress};
-pub(crate) use job::Line;
+pub use host_call::{Asker, HostCall, HostReturn};
+pub use job::Line;
 pub use job::{
     AfterMessage, BeforeMessage, Done, HookStep, HookedCall, Job, Outcome, Queue, RpcJob, Work,
 };
@@ -82,6 +84,8 @@ pub enum RoomMail {
     Notify(Vec<Sent>),
     /// From workers and other rooms: what scripts want of streams, in order.
     Streams(Vec<StreamMail>),
+    /// From workers: what came of functions that matches wait for.
+    Returned(Vec<HostReturn>),
     /// From a core, while stopping: end your matches within the grace, and tell this core.
     Drain { core: Address<CoreMail> },
 }
@@ -91,6 +95,8 @@ pub enum RoomMail {
 pub enum BatcherMail {
     /// From a core: all API calls of one turn.
     Jobs(Vec<Job>),
+    /// From workers and rooms: functions that guests wait for, all of one turn.
+    Calls(Vec<HostCall>),
     /// What it has to know besides.
     News(News),
 }
@@ -100,6 +106,8 @@ pub enum BatcherMail {
 pub enum CallerMail {
     /// From a core: one call, alone, so that its answer need not wait for others.
     Job(Box<Job>),
+    /// From a room: a function that a guest waits for, and that may take long.
+    Call(Box<HostCall>),
     /// What it has to know besides.
     News(News),
 }
@@ -109,6 +117,8 @@ pub enum CallerMail {
 pub enum HasherMail {
     /// From a core: one call with a password.
     Job(Box<Job>),
+    /// From workers and rooms: a function that hashes a password, for a guest that waits.
+    Call(Box<HostCall>),
     /// What it has to know besides.
     News(News),
 }
@@ -133,6 +143,8 @@ pub enum News {
     /// From a room: what became of a `Create` or `Signal`, or of a wish for a stream; from a core, if
     /// that was for a session that has ended.
     Answer { request: u64, outcome: Result<RoomAnswer, RoomError> },
+    /// From workers: what came of functions that its guests wait for.
+    Returned(Vec<HostReturn>),
 }
 
 /// What the lister takes.
@@ -369,6 +381,7 @@ impl RoomMail {
             Self::Cache(_) => "cache",
             Self::Notify(_) => "notify",
             Self::Streams(_) => "streams",
+            Self::Returned(_) => "returned",
             Self::Drain { .. } => "drain",
         }
     }
@@ -378,6 +391,7 @@ impl BatcherMail {
     fn kind(&self) -> &'static str {
         match self {
             Self::Jobs(_) => "jobs",
+            Self::Calls(_) => "calls",
             Self::News(news) => news.kind(),
         }
     }
@@ -387,6 +401,7 @@ impl CallerMail {
     fn kind(&self) -> &'static str {
         match self {
             Self::Job(_) => "job",
+            Self::Call(_) => "call",
             Self::News(news) => news.kind(),
         }
     }
@@ -396,6 +411,7 @@ impl HasherMail {
     fn kind(&self) -> &'static str {
         match self {
             Self::Job(_) => "job",
+            Self::Call(_) => "call",
             Self::News(news) => news.kind(),
         }
     }
@@ -416,6 +432,7 @@ impl News {
             Self::Directory(_) => "directory",
             Self::Cache(_) => "cache",
             Self::Answer { .. } => "answer",
+            Self::Returned(_) => "returned",
         }
     }
 }

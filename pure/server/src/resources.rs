@@ -96,7 +96,7 @@ pub const EVENT_BYTES_PER_CALL_MAX: usize = 16 << 20;
 
 /// What one RPC, hook or callback has had of what is counted by the call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spent {
+pub struct Spent {
     created: usize,
     cut_off: usize,
     notified: usize,

@@ -145,6 +145,8 @@ impl Room {
                 changes.iter().for_each(|one| self.resources.cache.apply(one));
             }
             RoomMail::Notify(sent) => self.notify(sent),
+            // Of calls that nobody waits for any more.
+            RoomMail::Returned(_) => {}
             RoomMail::Streams(wishes) => {
                 wishes.into_iter().for_each(|wish| self.stream_mail(now, wish));
             }

@@ -300,6 +300,10 @@ counters! {
         counter api_count,
         /// API calls that failed.
         counter api_errors,
+        /// Functions run for guests that wait for them on other threads.
+        counter host_calls,
+        /// Of these, those that ended with an error.
+        counter host_calls_failed,
         /// RPC calls run.
         counter rpc_count,
         /// RPC calls that failed.

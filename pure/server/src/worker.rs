@@ -13,6 +13,7 @@ mod events;
 mod hooks;
 mod host;
 mod queues;
+mod shipped;
 
 pub use host::NoRequester;
 
@@ -23,15 +24,15 @@ use event::{ConnId, Handler, Input, Now, Output, Requester, ThreadId};
 use game::api::{self, Effect};
 use game::db::DbError;
 use game::error::{ApiError, Code};
-use game::guest::{GuestCall, Returned, ScriptError, ScriptFailure, Scripts};
+use game::guest::{GuestCall, HostError, Returned, ScriptError, ScriptFailure, Scripts};
 use game::session::{Claims, Signer};
 
 use crate::fair::FairQueue;
 use crate::limit_log::LimitLog;
 use crate::mail::{
-    Address, BatcherMail, CallerMail, CoreMail, Done, EventsMail, Format, HasherMail, HookedCall,
-    Job, Line, Mail, News, Outcome, Post as _, Queue, RoomMail, RpcJob, Topology, Work,
-    WorkerAddress,
+    Address, Asker, BatcherMail, CallerMail, CoreMail, Done, EventsMail, Format, HasherMail,
+    HookedCall, HostReturn, Job, Line, Mail, News, Outcome, Post as _, Queue, RoomMail, RpcJob,
+    Topology, Work, WorkerAddress,
 };
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
@@ -41,6 +42,7 @@ use again::Again;
 use events::EventQueue;
 use hooks::Stepped;
 use queues::Guesses;
+use shipped::Task;
 
 /// For how long a caller keeps answers that wait for the disk before it begins another call,
 /// nanoseconds: time for some dozens of calls that write to share one wait.
@@ -64,6 +66,8 @@ pub struct Worker {
     done: Vec<(Address<CoreMail>, Vec<Done>)>,
     /// Since when the first of them waits; it counts for callers only.
     waits_since_ns: Option<u64>,
+    /// What came of functions that guests on other threads wait for, in this turn.
+    returned: Vec<(Asker, Vec<HostReturn>)>,
     /// What the answers' calls want besides, once they are durable.
     effects: Vec<Effect>,
     /// Other mail of this turn.
@@ -72,11 +76,11 @@ pub struct Worker {
     to_wake: Vec<Address<CoreMail>>,
     jobs_in_batch: u64,
     /// Jobs as they came.
-    incoming: VecDeque<Job>,
+    incoming: VecDeque<Task>,
     /// Jobs that take turns, because there are too many for one batch.
-    queue: FairQueue<Line, Job>,
+    queue: FairQueue<Line, Task>,
     /// Of the batcher's jobs those that are much work; they have batches of their own.
-    heavy: FairQueue<Line, Job>,
+    heavy: FairQueue<Line, Task>,
     is_heavys_turn: bool,
     /// What has happened and its handler has not heard of.
     events: EventQueue,
@@ -123,6 +127,7 @@ impl Worker {
             requests: 0,
             calls: 0,
             done: Vec::new(),
+            returned: Vec::new(),
             waits_since_ns: None,
             effects: Vec::new(),
             mails: Vec::new(),
@@ -138,7 +143,12 @@ impl Worker {
     fn mail(&mut self, now: Now, mail: Mail, out: &mut Output<Mail>) {
         match self.me {
             WorkerAddress::Batcher(me) => match me.open(mail) {
-                BatcherMail::Jobs(jobs) => jobs.into_iter().for_each(|job| self.take_in(job)),
+                BatcherMail::Jobs(jobs) => {
+                    jobs.into_iter().for_each(|job| self.take_in(Task::Job(job)));
+                }
+                BatcherMail::Calls(calls) => {
+                    calls.into_iter().for_each(|call| self.take_in(Task::Call(call)));
+                }
                 BatcherMail::News(news) => self.news(news),
             },
             WorkerAddress::Caller(me) => match me.open(mail) {
@@ -147,10 +157,18 @@ impl Worker {
                     self.run(now, *job);
                     self.finish_call(now, out);
                 }
+                CallerMail::Call(call) => {
+                    // It may take long: nobody's answer waits for it.
+                    self.finish_batch();
+                    self.post(now, out, false);
+                    self.run_call(now, *call);
+                    self.finish_call(now, out);
+                }
                 CallerMail::News(news) => self.news(news),
             },
             WorkerAddress::Hasher(me) => match me.open(mail) {
-                HasherMail::Job(job) => self.queue.push(job.line(), *job),
+                HasherMail::Job(job) => self.queue.push(job.line(), Task::Job(*job)),
+                HasherMail::Call(call) => self.queue.push(call.line, Task::Call(*call)),
                 HasherMail::News(news) => self.news(news),
             },
             WorkerAddress::Events(me) => match me.open(mail) {
@@ -167,14 +185,13 @@ impl Worker {
             }
             News::Cache(changes) => changes.iter().for_each(|one| self.resources.cache.apply(one)),
             // Late, to a request that was given up: of no use to anybody.
-            News::Answer { .. } => {}
+            News::Answer { .. } | News::Returned(_) => {}
         }
         // There may be much of it, and a call before it may have written.
         self.resources.db.rest(false);
     }
 
     fn run(&mut self, now: Now, job: Job) {
-        let line = job.line();
         let Job { queue, address, stream, format, work, caller, group, client } = job;
         // Of others than callers nobody asks how long they took.
         let is_caller = matches!(self.me, WorkerAddress::Caller(_));
@@ -186,7 +203,7 @@ impl Worker {
                 Err(error) if self.runs_again(&error) => {
                     let work = Work::Api(call);
                     let job = Job { queue, address, stream, format, work, caller, group, client };
-                    return self.again.put(job);
+                    return self.again.put(Task::Job(job));
                 }
                 result => Outcome::Api(result),
             },
@@ -206,7 +223,9 @@ impl Worker {
                 match stepped {
                     Stepped::Answer(result) => Outcome::Api(result),
                     Stepped::Next(hooked) => Outcome::Next(Box::new(next(hooked))),
-                    Stepped::Again(hooked) => return self.again.put(Job { queue, ..next(hooked) }),
+                    Stepped::Again(hooked) => {
+                        return self.again.put(Task::Job(Job { queue, ..next(hooked) }));
+                    }
                 }
             }
             Work::Before(hook) => Outcome::Before(self.before_message(now, *hook)),
@@ -223,13 +242,13 @@ impl Worker {
             fail(&mut outcome);
         }
         let took_ms = if is_caller { self.resources.call_clock.kept_ms() } else { 0 };
-        self.answer(line, (queue, address.conn, stream, took_ms), outcome);
+        self.answer((address.core, group), (queue, address.conn, stream, took_ms), outcome);
     }
 
     /// Keeps an answer until the commit.
     fn answer(
         &mut self,
-        (core, group): Line,
+        (core, group): (Address<CoreMail>, u32),
         (queue, conn, stream, took_ms): (Queue, ConnId, u32, u32),
         outcome: Outcome,
     ) {
@@ -373,6 +392,8 @@ impl Worker {
 
     fn fail_all(&mut self) {
         self.done.iter_mut().flat_map(|(_, list)| list).for_each(|done| fail(&mut done.outcome));
+        let returned = self.returned.iter_mut().flat_map(|(_, list)| list);
+        returned.for_each(|returned| returned.result = Err(HostError::new(DATABASE_ERROR)));
     }
 
     /// What the replicas hold. They are alike on all threads, so one tells of them.
@@ -419,6 +440,10 @@ impl Worker {
             out.post(room, RoomMail::Streams(streams));
         }
         for (to, mail) in self.mails.drain(..) {
+            out.mail(to, mail);
+        }
+        for (asker, list) in self.returned.drain(..) {
+            let (to, mail) = asker.seal(list);
             out.mail(to, mail);
         }
         for (core, list) in self.done.drain(..) {
@@ -472,9 +497,12 @@ impl Handler for Worker {
     }
 }
 
+/// What is said when the database did not keep what a call has done.
+const DATABASE_ERROR: &str = "database error";
+
 /// What is answered when the database did not keep what a call has done.
 fn fail(outcome: &mut Outcome) {
-    let text = "database error";
+    let text = DATABASE_ERROR;
     match outcome {
         Outcome::Api(_) | Outcome::Next(_) => {
             *outcome = Outcome::Api(Err(ApiError::internal(text)));

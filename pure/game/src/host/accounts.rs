@@ -27,16 +27,22 @@ use crate::value::Value;
 const RANDOM_DRAWS_MAX: usize = 8;
 
 /// Runs `job` and ends the transaction that it opened: committed if it went well, else undone. If
-/// another writer was in its way, the job runs again, [`TRIES_MAX`] times in all.
+/// another writer was in its way, the job runs again, [`TRIES_MAX`] times in all. Where the host does
+/// not commit ([`Host::commits`]) it runs once, in the transaction that is open or that it opens, and
+/// undoes itself alone if it fails, as all jobs do ([`crate::account`]).
 pub(super) fn committed<T, E: Display + MayConflict>(
     host: &mut dyn Host,
     what: &str,
     mut job: impl FnMut(&mut dyn Database) -> Result<T, E>,
 ) -> Result<T, HostError> {
+    let commits = host.commits();
     let db = host.db();
     let failed = |error: &dyn Display| HostError::new(format!("{what}: {error}"));
-    if db.in_transaction() {
-        return job(db).map_err(|error| failed(&error));
+    if !commits || db.in_transaction() {
+        return job(db).map_err(|error| {
+            let text = format!("{what}: {error}");
+            if error.is_conflict() { HostError::conflict(text) } else { HostError::new(text) }
+        });
     }
     let mut tries = 0;
     loop {

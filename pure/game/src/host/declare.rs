@@ -26,7 +26,7 @@
 //! `missing` (Nakama has it, throng does not, and there is only a name).
 //!
 //! Between `built` and the name a mark says what the function waits for ([`HostLane`](super::HostLane)):
-//! `[reads]`, `[writes]`, `[slow]`, `[room]` (`[calls_a_match]` where a match's callback is run there),
+//! `[reads]`, `[writes]`, `[hashes]`, `[slow]`, `[room]` (`[calls_a_match]` where a match's callback is run there),
 //! nothing if it waits for nobody. Code of a row whose mark does not name the database is lent
 //! [`CommonHost`](crate::guest::CommonHost), so that it cannot use it.
 //!
@@ -397,6 +397,9 @@ macro_rules! lane {
     (writes) => {
         $crate::host::HostLane::Write
     };
+    (hashes) => {
+        $crate::host::HostLane::Hash
+    };
     (slow) => {
         $crate::host::HostLane::Slow
     };
@@ -412,6 +415,7 @@ macro_rules! lane {
 macro_rules! lent {
     (reads) => { &mut dyn $crate::guest::Host };
     (writes) => { &mut dyn $crate::guest::Host };
+    (hashes) => { &mut dyn $crate::guest::Host };
     (slow) => { &mut dyn $crate::guest::Host };
     ($($other:ident)?) => { &mut dyn $crate::guest::CommonHost };
 }
@@ -422,6 +426,9 @@ macro_rules! code {
         $crate::host::Code::Database($run)
     };
     ([writes] $run:ident) => {
+        $crate::host::Code::Database($run)
+    };
+    ([hashes] $run:ident) => {
         $crate::host::Code::Database($run)
     };
     ([slow] $run:ident) => {

@@ -315,9 +315,9 @@ impl Mail {
             | Sealed::Caller(CallerMail::News(news))
             | Sealed::Hasher(HasherMail::News(news))
             | Sealed::Events(EventsMail::News(news)) => Some(news),
-            Sealed::Batcher(BatcherMail::Jobs(_))
-            | Sealed::Caller(CallerMail::Job(_))
-            | Sealed::Hasher(HasherMail::Job(_))
+            Sealed::Batcher(BatcherMail::Jobs(_) | BatcherMail::Calls(_))
+            | Sealed::Caller(CallerMail::Job(_) | CallerMail::Call(_))
+            | Sealed::Hasher(HasherMail::Job(_) | HasherMail::Call(_))
             | Sealed::Events(EventsMail::Events(_))
             | Sealed::Core(_)
             | Sealed::Room(_)

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use event::ConnId;
+use event::{ConnId, ThreadId};
 use game::api::{Answer, ApiCall, CallLane};
 use game::error::ApiError;
 use game::guest::{CallContext, ScriptError, ScriptFailure};
@@ -12,11 +12,11 @@ use game::session::Claims;
 use uuid::Uuid;
 use wire::nakama::{Envelope, Format};
 
-use super::{Address, CoreMail, SessionAddress};
+use super::SessionAddress;
 use crate::limits::slot_of;
 
-/// Between whom workers are fair: a core's user or address.
-pub(crate) type Line = (Address<CoreMail>, u32);
+/// Between whom workers are fair: a user or address of this core, a match of this room.
+pub type Line = (ThreadId, u32);
 
 /// Where a job went, so that the core can count what waits where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub struct Job {
 impl Job {
     /// Whose it is.
     pub(crate) fn line(&self) -> Line {
-        (self.address.core, self.group)
+        (self.address.core.thread(), self.group)
     }
 }
 

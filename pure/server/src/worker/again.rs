@@ -1,8 +1,9 @@
-//! API calls that another writer was in the way of ([`game::db::DbError::Conflict`]). What they did is
+//! API calls, and functions that guests wait for, that another writer was in the way of ([`game::db::DbError::Conflict`]). What they did is
 //! undone; they run again when the batch that they were in is committed, each in a transaction of its
 //! own, and [`TRIES_MAX`] times in all. Nobody is answered before.
 //!
-//! Not here: functions of scripts, whose host tries again by itself (`game::host`).
+//! Not here: functions that run where their guest does, whose host tries again by itself
+//! (`game::host`).
 
 use std::collections::VecDeque;
 
@@ -11,13 +12,13 @@ use game::db::{MayConflict as _, TRIES_MAX};
 use game::error::ApiError;
 
 use super::Worker;
-use crate::mail::Job;
+use super::shipped::Task;
 
 /// Calls that run again. There are never more than one batch had: while there are any no other begins.
 #[derive(Debug)]
 pub(super) struct Again {
     /// Each with the number of its next try.
-    waiting: VecDeque<(u32, Job)>,
+    waiting: VecDeque<(u32, Task)>,
     /// The number of the try that runs.
     running: u32,
 }
@@ -39,18 +40,18 @@ impl Again {
     }
 
     /// What has run is to run once more.
-    pub(super) fn put(&mut self, job: Job) {
-        self.waiting.push_back((self.running + 1, job));
+    pub(super) fn put(&mut self, task: Task) {
+        self.waiting.push_back((self.running + 1, task));
     }
 }
 
 impl Worker {
     /// Runs a call again that was put off; `false` if there is none.
     pub(super) fn run_again(&mut self, now: Now) -> bool {
-        let Some((number, job)) = self.again.waiting.pop_front() else { return false };
+        let Some((number, task)) = self.again.waiting.pop_front() else { return false };
         self.jobs_in_batch += 1;
         self.again.running = number;
-        self.run(now, job);
+        self.run_task(now, task);
         self.again.running = 1;
         true
     }

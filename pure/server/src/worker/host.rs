@@ -53,7 +53,7 @@ impl WorkerHost<'_> {
                 false
             }
             Some(News::Answer { request, .. }) => *request == id,
-            Some(News::Cache(_)) | None => false,
+            Some(News::Cache(_) | News::Returned(_)) | None => false,
         };
         // Who is asked may tell others of what was written.
         let committed = self.resources.db.commit_group();

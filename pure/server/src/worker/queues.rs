@@ -6,6 +6,7 @@
 //!   batches of their own, of [`HEAVY_BATCH_ROWS`], which take turns with the others': whoever
 //!   registers waits for one of them, however many users send such calls.
 //! * A caller has one job at a time; who is next its cores decide (`core::dispatch`).
+//!   Functions that guests wait for are in these batches as calls of clients are, by the same rules.
 //! * The hasher looks at one password at a time, the users and addresses in turns, and at none of
 //!   an account or address that was wrong too often.
 
@@ -16,6 +17,7 @@ use game::error::{ApiError, Code};
 use uuid::Uuid;
 
 use super::Worker;
+use super::shipped::Task;
 use crate::limits::{Limit, client_text};
 use crate::mail::{Job, Outcome, Work, WorkerAddress};
 use crate::settings::LimitSettings;
@@ -113,12 +115,12 @@ impl Worker {
         !self.incoming.is_empty() || !self.queue.is_empty()
     }
 
-    /// One more job of the batcher's.
-    pub(super) fn take_in(&mut self, job: Job) {
-        if job.work.weight_rows() < HEAVY_ROWS_MIN {
-            self.incoming.push_back(job);
+    /// One more for the batcher.
+    pub(super) fn take_in(&mut self, task: Task) {
+        if task.weight_rows() < HEAVY_ROWS_MIN {
+            self.incoming.push_back(task);
         } else {
-            self.heavy.push(job.line(), job);
+            self.heavy.push(task.line(), task);
         }
     }
 
@@ -149,11 +151,11 @@ impl Worker {
         let mut rows = 0;
         while rows < HEAVY_BATCH_ROWS
             && (self.resources.unix_ms)().saturating_sub(began_ms) < BATCH_MS_MAX
-            && let Some(job) = self.heavy.pop()
+            && let Some(task) = self.heavy.pop()
         {
-            rows += job.work.weight_rows();
+            rows += task.weight_rows();
             self.jobs_in_batch += 1;
-            self.run(now, job);
+            self.run_task(now, task);
         }
         self.stats.db_batches_heavy.up();
         if !self.heavy.is_empty() {
@@ -173,9 +175,9 @@ impl Worker {
         let began_ms = (self.resources.unix_ms)();
         for _ in 0..BATCH_CALLS_MAX {
             let next = if is_sorted { self.queue.pop() } else { self.incoming.pop_front() };
-            let Some(job) = next else { break };
+            let Some(task) = next else { break };
             self.jobs_in_batch += 1;
-            self.run(now, job);
+            self.run_task(now, task);
             if (self.resources.unix_ms)().saturating_sub(began_ms) >= BATCH_MS_MAX {
                 break;
             }
@@ -187,13 +189,17 @@ impl Worker {
     }
 
     fn sort_incoming(&mut self) {
-        for job in self.incoming.drain(..) {
-            self.queue.push(job.line(), job);
+        for task in self.incoming.drain(..) {
+            self.queue.push(task.line(), task);
         }
     }
 
     fn hash_next(&mut self, now: Now) {
-        let Some(job) = self.queue.pop() else { return };
+        let job = match self.queue.pop() {
+            None => return,
+            Some(Task::Call(call)) => return self.run_call(now, call),
+            Some(Task::Job(job)) => job,
+        };
         let Some(account) = account_of(&job.work) else { return self.run(now, job) };
         let client = job.client;
         if let Some((limit, left_s)) = self.guesses.limit_met(now, account, client) {
@@ -233,6 +239,6 @@ impl Worker {
             format!("a login of {user} from {from} is refused: {message}")
         });
         let of = (job.queue, job.address.conn, job.stream, 0);
-        self.answer(job.line(), of, Outcome::Api(Err(refusal)));
+        self.answer((job.address.core, job.group), of, Outcome::Api(Err(refusal)));
     }
 }

@@ -146,8 +146,17 @@ fn rig(disk: &Arc<Disk>) -> Rig {
 }
 
 impl Disk {
-    fn syncs(&self) -> u64 {
+    pub(crate) fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// So many statements will find another writer in their way.
+    pub(crate) fn meet_writers(&self, count: u64) {
+        self.conflicts.store(count, Ordering::Relaxed);
     }
 }
 

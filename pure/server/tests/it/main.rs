@@ -14,6 +14,7 @@ mod fair;
 mod full;
 mod grpc;
 mod guests;
+mod host_calls;
 mod http;
 mod matches;
 mod notifications;

@@ -473,6 +473,17 @@ impl Rig {
         self.input(to, Input::Mail(mail));
     }
 
+    /// Puts mail into a thread's mailbox; nobody runs.
+    pub(crate) fn post(&self, to: ThreadId, mail: Mail) {
+        self.world.post(to, to, mail);
+    }
+
+    /// Takes all mail that waits for a thread, most likely a frozen one.
+    pub(crate) fn take_mail(&self, thread: impl Into<ThreadId>) -> Vec<Mail> {
+        let thread = &self.world.threads[usize::from(thread.into().0)];
+        thread.mail.borrow_mut().drain(..).collect()
+    }
+
     /// One turn of one thread.
     pub(crate) fn turn(&self, thread: impl Into<ThreadId>) {
         self.world.turn(thread.into().0);

@@ -79,7 +79,7 @@ functions! {
         /// ```lua
         /// local user_id = nk.authenticate_email("ann@example.com", "correct horse", "ann_2")
         /// ```
-        built [slow] authenticate_email(
+        built [hashes] authenticate_email(
             email: text_or_empty(), password: filled_text("expects password string"),
             username: text_or_empty(), create: flag(true),
         ) -> (user_id: String, username: String, created: bool) = {
@@ -125,7 +125,7 @@ functions! {
         /// ```lua
         /// nk.link_email(context.user_id, "ann@example.com", "correct horse")
         /// ```
-        built [slow] link_email(user_id: user_id(), email: text(), password: text()) = {
+        built [hashes] link_email(user_id: user_id(), email: text(), password: text()) = {
             args.slowly(host)?;
             let salt = host.random().bytes();
             accounts::linked(host, |db, now| {

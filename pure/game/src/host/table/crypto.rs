@@ -44,7 +44,7 @@ functions! {
         /// local hash = nk.bcrypt_hash("secret")
         /// return tostring(nk.bcrypt_compare(hash, "secret")) -- true
         /// ```
-        built [slow] bcrypt_compare(
+        built [hashes] bcrypt_compare(
             hash: filled_text("expects string"), plain: filled("expects string"),
         ) -> (same: bool)
             = crypto::bcrypt_compare(host, args, &hash, &plain);
@@ -53,7 +53,7 @@ functions! {
         /// ```lua
         /// local hash = nk.bcrypt_hash("secret")
         /// ```
-        built [slow] bcrypt_hash(plain: filled("expects string")) -> (hash: String)
+        built [hashes] bcrypt_hash(plain: filled("expects string")) -> (hash: String)
             = crypto::bcrypt_hash(host, args, &plain);
         /// HMAC-SHA256, as 32 raw bytes.
         /// ```lua
