@@ -24,11 +24,17 @@ mod cell;
 mod controls;
 mod director;
 mod entity;
+mod fanout;
+mod frames;
 mod ids;
+mod interest;
 mod mail;
 mod near;
+mod packet;
+mod record;
 mod space;
 mod tree;
+mod view;
 
 pub use audit::{Fault, Ledger, Sums, tiles};
 pub use balance::{Balance, Rates};
@@ -39,8 +45,16 @@ pub use entity::{
     CONTROLS_MAX, Control, Downed, Effects, Entity, HEALTH_FULL, Numbered, RANGE, SPEED_MAX, Seen,
     direction,
 };
+pub use fanout::Fanout;
+pub use frames::Frames;
 pub use ids::{EntityId, Slots, mix};
+pub use interest::{Interest, KNOWN_MAX, RADIUS_BINS_MAX, SLOW_TICKS, SUMMARIES_MAX, Told, Viewer};
 pub use mail::{Border, Orders, Published, Report, Shown};
 pub use near::Near;
+pub use packet::{
+    AGE_MAX, FromClient, Malformed, RECORD_BYTES_MAX, Snapshot, Summary, Update, delta,
+};
+pub use record::{COORDINATE_END, Record};
 pub use space::{Area, Axis, BIN_SIDE, BINS_MAX, Point, UNITS_PER_METRE, units};
 pub use tree::{CELL_SIDE_MIN, CELLS_MAX, CellId, Change, Refused, Tree};
+pub use view::{Applied, BadPacket, Known, View};

@@ -8,6 +8,8 @@
 
 mod balance;
 mod cells;
+mod fuzz;
+mod interest;
 mod script;
 mod seeds;
 mod zone;
