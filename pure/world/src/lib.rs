@@ -8,6 +8,9 @@
 //!     └───── Report ─────────┘
 //! ```
 //!
+//! [`Frames`] are what all viewers see of a tick, a [`Viewer`] chooses what its client is told, a
+//! [`View`] is what that client knows; [`Overload`] says what is done when there is too much to do.
+//!
 //! The simulation is partitioned by space ([`Cell`], [`Tree`]), what clients are sent by viewer; so
 //! a crowd in one cell still occupies every core with what costs most. Everything is a plain struct
 //! that owns its state and is told what happens, so that a whole zone plays from a seed in one
@@ -30,6 +33,7 @@ mod ids;
 mod interest;
 mod mail;
 mod near;
+mod overload;
 mod packet;
 mod record;
 mod space;
@@ -51,6 +55,9 @@ pub use ids::{EntityId, Slots, mix};
 pub use interest::{Interest, KNOWN_MAX, RADIUS_BINS_MAX, SLOW_TICKS, SUMMARIES_MAX, Told, Viewer};
 pub use mail::{Border, Orders, Published, Report, Shown};
 pub use near::Near;
+pub use overload::{
+    Admission, Bounds, Load, Overload, Steps, Taken, Turned, WAITING_MAX, WAITING_OF_ADDRESS_MAX,
+};
 pub use packet::{
     AGE_MAX, FromClient, Malformed, RECORD_BYTES_MAX, Snapshot, Summary, Update, delta,
 };

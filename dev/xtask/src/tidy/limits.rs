@@ -297,6 +297,13 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("pure/world/src/interest.rs", "KNOWN_MAX", "of the zone, which no server has yet"),
     ("pure/world/src/interest.rs", "RADIUS_BINS_MAX", "of the zone, which no server has yet"),
     ("pure/world/src/interest.rs", "SUMMARIES_MAX", "of the zone, which no server has yet"),
+    ("pure/world/src/overload.rs", "HALVINGS_MAX", "of the zone, which no server has yet"),
+    ("pure/world/src/overload.rs", "WAITING_MAX", "of the zone, which no server has yet"),
+    (
+        "pure/world/src/overload.rs",
+        "WAITING_OF_ADDRESS_MAX",
+        "of the zone, which no server has yet",
+    ),
     ("pure/world/src/packet.rs", "AGE_MAX", "of the zone, which no server has yet"),
     ("pure/world/src/packet.rs", "RECORD_BYTES_MAX", "of the zone, which no server has yet"),
     ("pure/world/src/space.rs", "BINS_MAX", "of the zone, which no server has yet"),

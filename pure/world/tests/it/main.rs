@@ -10,6 +10,7 @@ mod balance;
 mod cells;
 mod fuzz;
 mod interest;
+mod overload;
 mod script;
 mod seeds;
 mod zone;
