@@ -1,9 +1,8 @@
 /**
  * Players of a game whose functions let them join, change and leave streams, as fast as the server answers: what
  * one account can be in is bounded, a member who does not read is not cut off for others' coming and going, and a
- * neighbour plays on.
- *
- * Not here: what scripts send to streams, which is for the game to bound.
+ * neighbour plays on. And one who has a function send to a crowd as often as the server answers: what it costs is
+ * weighed by who gets it.
  */
 import { test } from "node:test";
 import assert from "node:assert/strict";
@@ -110,6 +109,38 @@ test("a crowd comes, changes and goes in one stream", throngOnly, async (context
     await until(async () => (await ask(victim, "count", stream)).count === 1);
   } finally {
     [...raws, victim].forEach((raw) => raw?.close());
+    await server.stop();
+  }
+});
+
+test("one account has a function send to a crowd, again and again", throngOnly, async (context) => {
+  const server = await startVictim();
+  let raws = [];
+  const senders = [];
+  try {
+    const stream = { mode: 100, label: unique("crowd") };
+    raws = await attackers(server);
+    await inParallel(raws.length, 8, (at) => ask(raws[at], "join", stream));
+    const { session } = await newPlayer(server);
+    for (let i = 0; i < SOCKETS; i += 1) senders.push(await RawSocket.open(server, session.token));
+    const flood = async () => {
+      const end = Date.now() + FLOOD_MS;
+      let count = 0;
+      await inParallel(SOCKETS, SOCKETS, async (at) => {
+        while (Date.now() < end) {
+          await ask(senders[at], "send_many", stream, { count: 100, data: "x".repeat(100) });
+          count += 1;
+        }
+      });
+      return count;
+    };
+    const { result, report } = await besideNeighbour(server, flood);
+    const counters = await server.counters();
+    const [sent, refused] = ["stream_messages_delivered", "stream_messages_refused"].map((name) => counters.of(name));
+    context.diagnostic(`${result} calls, ${sent} sent, ${refused} refused, beside ${JSON.stringify(report)}`);
+    assert.ok(refused > 0, `${result} calls, ${sent} sent`);
+  } finally {
+    [...raws, ...senders].forEach((raw) => raw.close());
     await server.stop();
   }
 });

@@ -46,6 +46,13 @@ function ops.send_raw(p)
   nk.stream_send_raw(p.stream, p.envelope, p.presences, p.reliable)
 end
 
+-- Sends so often.
+function ops.send_many(p)
+  for _ = 1, p.count do
+    nk.stream_send(p.stream, p.data)
+  end
+end
+
 -- Joins so many streams, each with a name of its own, until one is refused.
 function ops.join_many(p)
   for i = 1, p.count do

@@ -463,6 +463,16 @@ impl Meter for VmMeter<'_> {
         if is_room(self.lua, bytes) { Ok(()) } else { Err(HostError::new(NO_MEMORY)) }
     }
 
+    fn bytes_left(&self) -> usize {
+        let memory_bytes = CALL.with(|call| call.allowed.get().memory_bytes);
+        let held = self.lua.used_memory().saturating_add(self.bytes.get());
+        let left = memory_bytes.saturating_sub(held);
+        let free = FREE_BYTES.saturating_sub(self.bytes.get());
+        // A byte that is produced costs a step, which is about a nanosecond.
+        let steps = (left_ms().0 as usize).saturating_mul(1_000_000);
+        left.max(free).min(steps)
+    }
+
     fn time_left_ms(&self) -> u32 {
         left_ms().0
     }

@@ -17,6 +17,9 @@ use crate::guest::{HostError, Presence};
 /// Bytes of a stream's label.
 pub const STREAM_LABEL_BYTES_MAX: usize = 256;
 
+/// Bytes that a presence takes as a script's table, about.
+pub const PRESENCE_BYTES: usize = 512;
+
 /// Bytes of a member's status in a stream of a script.
 pub const STREAM_STATUS_BYTES_MAX: usize = 2_048;
 
@@ -137,6 +140,9 @@ pub enum StreamRequest {
         hidden: bool,
         /// Whether the others are.
         visible: bool,
+        /// How much the script can pay for: what is more is refused before it is copied. Each counts
+        /// [`PRESENCE_BYTES`] and its status.
+        bytes_max: usize,
     },
     /// How many are in it, hidden or not.
     Count,
@@ -155,6 +161,17 @@ pub struct SessionId {
     pub session_id: Uuid,
 }
 
+/// Who pays for what a script sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Payer {
+    /// The user who calls the script, if one does.
+    pub user_id: Option<Uuid>,
+    /// The number of the thread that runs it.
+    pub thread: u16,
+    /// The number of the call on that thread.
+    pub call: u64,
+}
+
 /// What a script sends to the members of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamMessage {
@@ -166,6 +183,8 @@ pub struct StreamMessage {
     pub to: Option<Vec<Uuid>>,
     /// If not, members who are behind do not get it.
     pub is_reliable: bool,
+    /// On whose account. Filled in by the thread that runs the script.
+    pub payer: Payer,
 }
 
 /// What comes of a [`StreamRequest`].
@@ -179,6 +198,14 @@ pub enum StreamAnswer {
     Count(u64),
     /// Sessions that are in it.
     Found(Vec<StreamPresence>),
+}
+
+impl StreamPresence {
+    /// About how many bytes it takes as a script's table.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        PRESENCE_BYTES + self.meta.status.len()
+    }
 }
 
 impl StreamRequest {
@@ -253,6 +280,15 @@ pub fn of_the_server() -> HostError {
     HostError::new(
         "streams of notifications, statuses and matches are filled by the server: they can be listed, \
          counted and sent to, a status can be set, and players can be taken out of matches",
+    )
+}
+
+/// What a script is told that asks for more members than it can pay for.
+#[must_use]
+pub fn too_many_members() -> HostError {
+    HostError::new(
+        "the list of members takes more memory or time than this call has left: stream_count says how \
+         many they are, stream_user_get finds one",
     )
 }
 

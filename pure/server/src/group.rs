@@ -1,5 +1,5 @@
-//! A group: sessions that are in something together, and what there is to know of each. Those who
-//! follow a user, a user's own sockets, the members of a match and of a script's stream are groups.
+//! A group: sessions that are in something together, and what there is to know of each. The members of
+//! a stream are a group (`room/registry.rs`), and those who follow a user.
 //!
 //! Data in: members with their [`Meta`], by session. Data out: who is there, in the order of joining.
 //! Finding a member takes a look at each of the few, or a search in an index of the many; sending to
@@ -22,12 +22,6 @@ const INDEXED_FROM: usize = 17;
 pub trait Meta {
     /// Whether nobody is told of it. It is told of others all the same.
     fn is_hidden(&self) -> bool;
-}
-
-impl Meta for () {
-    fn is_hidden(&self) -> bool {
-        false
-    }
 }
 
 /// A session in a group.

@@ -14,7 +14,7 @@ use game::guest::{
 };
 use game::notifications::Sent;
 use game::session::Revocation;
-use game::stream::{StreamId, StreamRequest};
+use game::stream::{Payer, StreamId, StreamRequest};
 
 use crate::hooks;
 use crate::mail::{
@@ -97,6 +97,8 @@ pub const EVENT_BYTES_PER_CALL_MAX: usize = 16 << 20;
 /// What one RPC, hook or callback has had of what is counted by the call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent {
+    /// On whose account it sends.
+    payer: Payer,
     created: usize,
     cut_off: usize,
     notified: usize,
@@ -108,6 +110,18 @@ pub struct Spent {
 }
 
 impl Spent {
+    /// Of a call that begins.
+    pub(crate) fn of(payer: Payer) -> Self {
+        Self { payer, ..Self::default() }
+    }
+
+    /// Says in what is sent who pays for it.
+    pub(crate) fn pays(&self, request: &mut StreamRequest) {
+        if let StreamRequest::Send(message) = request {
+            message.payer = self.payer;
+        }
+    }
+
     /// One more match, if the call may have it.
     pub(crate) fn create(
         &mut self,

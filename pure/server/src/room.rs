@@ -11,6 +11,7 @@ mod host;
 mod inbox;
 mod registry;
 mod relayed;
+mod sends;
 mod status;
 mod stream_requests;
 mod streams;
@@ -56,6 +57,8 @@ pub struct Room {
     matches: BTreeMap<Uuid, authoritative::Match>,
     /// Who has come into streams of scripts in this turn, of whom their members are to be told.
     arrivals: BTreeMap<Key, Vec<StreamPresence>>,
+    /// What scripts send to streams, on whose account.
+    sends: sends::Sends,
     ticks: Timers<Uuid>,
     outbox: Outbox,
     /// Counts this room's directory changes.
@@ -104,6 +107,7 @@ impl Room {
             settings,
             matches: BTreeMap::new(),
             arrivals: BTreeMap::new(),
+            sends: sends::Sends::default(),
             ticks: Timers::default(),
             outbox: Outbox::default(),
             version: 0,

@@ -155,6 +155,10 @@ pub struct LimitSettings {
     /// `limit.stream_events_per_s`: presences of which the members of one stream are told, before those
     /// who are behind are not.
     pub stream_events_per_s: u32,
+    /// `limit.stream_deliveries_per_call`: members that get what one call of a script sends, in a second.
+    pub stream_deliveries_per_call: u32,
+    /// `limit.stream_deliveries_per_user_per_s`: of all calls of a user.
+    pub stream_deliveries_per_user_per_s: u32,
     /// `limit.password_attempts_per_account`: wrong ones, within the lockout time.
     pub password_attempts_per_account: u32,
     /// `limit.password_lockout_account_sec`.
@@ -186,6 +190,8 @@ impl Default for LimitSettings {
             streams_per_user: 1_024,
             presences_per_stream: 65_536,
             stream_events_per_s: 256,
+            stream_deliveries_per_call: 8_192,
+            stream_deliveries_per_user_per_s: 16_384,
             password_attempts_per_account: 5,
             password_lockout_account_s: 60,
             password_attempts_per_address: 10,

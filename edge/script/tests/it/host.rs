@@ -128,7 +128,7 @@ fn answer_of(request: &StreamRequest) -> Result<StreamAnswer, HostError> {
         }
         StreamRequest::Join(..) => Ok(StreamAnswer::IsNew(true)),
         StreamRequest::Find(session) => Ok(found(*session)),
-        StreamRequest::List { hidden, visible: true } if !hidden => {
+        StreamRequest::List { hidden, visible: true, .. } if !hidden => {
             Ok(found(SessionId { user_id: Uuid::nil(), session_id: Uuid::max() }))
         }
         StreamRequest::List { .. } => Ok(StreamAnswer::Found(Vec::new())),

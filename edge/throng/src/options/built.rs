@@ -624,6 +624,21 @@ pub const BUILT: &[Opt] = &[
     )
     .ours(),
     row(
+        "limit.stream_deliveries_per_call",
+        number(0, 100_000_000, "members"),
+        "8192",
+        "Members who get what one call of a script sends to streams within a second, on each of \
+         `engine.rooms`. When it is reached, what more the call sends is not sent. 0 is off.",
+    )
+    .ours(),
+    row(
+        "limit.stream_deliveries_per_user_per_s",
+        number(0, 100_000_000, "members"),
+        "16384",
+        "The same for all calls of one user together.",
+    )
+    .ours(),
+    row(
         "limit.password_attempts_per_account",
         number(0, 1_000_000, "attempts"),
         "5",

@@ -23,6 +23,11 @@ pub trait Meter {
     /// They do not fit into the script's memory besides what it holds; hand the error on.
     fn hold(&self, bytes: usize) -> Result<(), HostError>;
 
+    /// How many bytes may be produced before memory or time of the call are used up, about.
+    fn bytes_left(&self) -> usize {
+        usize::MAX
+    }
+
     /// How long a statement or a question to another thread may take, milliseconds; 0 when the
     /// time is over.
     fn time_left_ms(&self) -> u32;

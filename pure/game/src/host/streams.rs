@@ -17,13 +17,10 @@ use super::json::encode_for;
 use super::read::{Arg, FilledId, Read, Record, filled_id};
 use crate::guest::{Answer, Ask, CommonHost, HostError, Reply};
 use crate::stream::{
-    STREAM_LABEL_BYTES_MAX, STREAM_STATUS_BYTES_MAX, SessionId, StreamAnswer, StreamId,
+    Payer, STREAM_LABEL_BYTES_MAX, STREAM_STATUS_BYTES_MAX, SessionId, StreamAnswer, StreamId,
     StreamMessage, StreamMeta, StreamPresence, StreamRequest, no_session,
 };
 use crate::value::Value;
-
-/// Bytes that a presence takes as a script's table, about.
-const PRESENCE_BYTES: usize = 512;
 
 /// A stream: `{ mode, subject?, subcontext?, label? }`.
 #[derive(Clone, Copy)]
@@ -221,10 +218,12 @@ pub(super) fn found(
 
 pub(super) fn list(
     host: &dyn CommonHost,
+    args: &Args<'_>,
     stream: StreamId,
     (hidden, visible): (bool, bool),
 ) -> Result<Ask, HostError> {
-    ask(host, stream, StreamRequest::List { hidden, visible })
+    let bytes_max = args.meter.bytes_left();
+    ask(host, stream, StreamRequest::List { hidden, visible, bytes_max })
 }
 
 /// Who is in it.
@@ -234,8 +233,7 @@ pub(super) fn listed(
     answer: Answer,
 ) -> Result<Vec<Value>, HostError> {
     let StreamAnswer::Found(found) = answer_of(answer)? else { return Ok(Vec::new()) };
-    let of_one = |it: &StreamPresence| PRESENCE_BYTES + it.meta.status.len();
-    args.produce(found.iter().map(of_one).sum())?;
+    args.produce(found.iter().map(StreamPresence::bytes).sum())?;
     let node = &host.settings().node;
     let value = |StreamPresence { presence, meta }| {
         Value::Map(vec![
@@ -315,7 +313,8 @@ pub(super) fn send(
     let stream_name = Some(stream.message());
     let message = StreamData { stream: stream_name, data, reliable: is_reliable, sender: None };
     let envelope = Envelope { cid: String::new(), message: Some(Message::StreamData(message)) };
-    let message = Box::new(StreamMessage { envelope, bytes, to, is_reliable });
+    let payer = Payer::default();
+    let message = Box::new(StreamMessage { envelope, bytes, to, is_reliable, payer });
     want(host, stream, StreamRequest::Send(message))
 }
 
@@ -333,6 +332,7 @@ pub(super) fn send_raw(
     let envelope =
         Envelope::decode_json(&json).map_err(|error| wrong("not a valid envelope", &error))?;
     let to = receivers(args, presences, &host.settings().node)?;
-    let message = Box::new(StreamMessage { envelope, bytes: json.len(), to, is_reliable });
+    let (bytes, payer) = (json.len(), Payer::default());
+    let message = Box::new(StreamMessage { envelope, bytes, to, is_reliable, payer });
     want(host, stream, StreamRequest::Send(message))
 }

@@ -110,7 +110,8 @@ pub(super) struct RoomHost<'a> {
 
 impl<'a> RoomHost<'a> {
     pub(super) fn new(room: &'a mut Room, now: Now, effects: Option<&'a mut Effects>) -> Self {
-        Self { room, now, effects, spent: Spent::default() }
+        let payer = room.sends.callback(room.me.thread().0);
+        Self { room, now, effects, spent: Spent::of(payer) }
     }
 }
 
@@ -186,7 +187,8 @@ impl CommonHost for RoomHost<'_> {
         }
     }
 
-    fn stream(&mut self, stream: &StreamId, request: StreamRequest) -> Result<(), HostError> {
+    fn stream(&mut self, stream: &StreamId, mut request: StreamRequest) -> Result<(), HostError> {
+        self.spent.pays(&mut request);
         debug_assert!(!request.is_answered(), "{request:?} is asked");
         self.spent.stream(request.bytes(), &mut self.room.resources)?;
         if self.room.topology.room_of(stream.home()) == self.room.me {

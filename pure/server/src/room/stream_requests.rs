@@ -12,15 +12,14 @@ use event::Now;
 use game::guest::{HostError, PresenceReason};
 use game::stream::{
     SessionId, StreamAnswer, StreamId, StreamKind, StreamMessage, StreamMeta, StreamPresence,
-    StreamRequest, no_session, of_the_server,
+    StreamRequest, no_session, of_the_server, too_many_members,
 };
-use uuid::Uuid;
 
 use super::Room;
 use super::registry::{Key, Known};
 use super::streams::told;
 use crate::frames;
-use crate::group::{GroupMember, Meta as _};
+use crate::group::{Group, GroupMember, Meta as _};
 use crate::mail::{Member, News, Reply, RoomAnswer, RoomError, RoomRequest, StreamMail, Then};
 
 impl Room {
@@ -83,14 +82,15 @@ impl Room {
             StreamRequest::Update(_, meta) => self.stream_enter(now, key, member, meta, true),
             StreamRequest::Leave(session) => self.stream_leave(now, key, session),
             StreamRequest::Find(session) => {
-                let mut found = self.found(key, Some(session.session_id));
-                found.retain(|one| one.presence.user_id == session.user_id);
-                Ok(StreamAnswer::Found(found))
+                let found = self.streams.find(key.0, session.session_id);
+                let found = found.and_then(|joined| seen(key.1, joined));
+                let of_user = |one: &StreamPresence| one.presence.user_id == session.user_id;
+                Ok(StreamAnswer::Found(found.filter(of_user).into_iter().collect()))
             }
-            StreamRequest::List { hidden, visible } => {
-                let mut found = self.found(key, None);
-                found.retain(|one| if one.meta.is_hidden { hidden } else { visible });
-                Ok(StreamAnswer::Found(found))
+            StreamRequest::List { hidden, visible, bytes_max } => {
+                let members = self.streams.get(key.0).map(|stream| &stream.members);
+                let found = members.map(|all| listed(all, key.1, (hidden, visible), bytes_max));
+                found.unwrap_or(Ok(Vec::new())).map(StreamAnswer::Found)
             }
             StreamRequest::Count => {
                 let seen = self.streams.get(key.0).into_iter().flat_map(|it| it.members.iter());
@@ -103,51 +103,48 @@ impl Room {
                 Ok(StreamAnswer::Done)
             }
             StreamRequest::Send(message) => {
-                self.stream_send(now, key, &message);
-                Ok(StreamAnswer::Done)
+                self.stream_send(now, key, &message).map(|()| StreamAnswer::Done)
             }
         }
     }
 
-    /// Who is in a stream, or whether this session is, as scripts see them.
-    fn found(&self, (key, kind): (&Key, StreamKind), only: Option<Uuid>) -> Vec<StreamPresence> {
-        let Some(stream) = self.streams.get(key) else { return Vec::new() };
-        let seen = |joined: &GroupMember<Known>| {
-            let meta = match kind {
-                StreamKind::Notifications(_) => {
-                    StreamMeta { is_hidden: true, ..StreamMeta::default() }
-                }
-                _ => joined.meta.meta.clone(),
-            };
-            let presence = joined.member.presence.clone();
-            is_seen(kind, joined).then_some(StreamPresence { presence, meta })
-        };
-        match only {
-            Some(session_id) => stream.members.get(session_id).and_then(seen).into_iter().collect(),
-            None => stream.members.iter().filter_map(seen).collect(),
+    fn stream_send(
+        &mut self,
+        now: Now,
+        (key, kind): (&Key, StreamKind),
+        message: &StreamMessage,
+    ) -> Result<(), HostError> {
+        let limits = &self.settings.limits;
+        if let Some((setting, max)) = self.sends.refusal(now, message.payer, limits) {
+            self.stats.stream_messages_refused.up();
+            self.limit_log.hit(now, setting, "a script sends too much to streams; it is not sent");
+            let text = format!("too much is sent to streams ({setting} is {max})");
+            return Err(HostError::new(text));
         }
-    }
-
-    fn stream_send(&mut self, now: Now, (key, kind): (&Key, StreamKind), message: &StreamMessage) {
         self.tell_arrived(now, key);
-        let Some(stream) = self.streams.get(key) else { return };
+        let Some(stream) = self.streams.get(key) else {
+            self.sends.note(message.payer, 0);
+            return Ok(());
+        };
         let then = if message.is_reliable { Then::Nothing } else { Then::DropIfBehind };
         let make = |format| {
             let (cid, message) = (&message.envelope.cid, message.envelope.message.clone());
             frames::frame(format, cid, message)
         };
-        let seen = |joined: &&GroupMember<Known>| is_seen(kind, joined);
+        let is_meant = |joined: &&GroupMember<Known>| is_seen(kind, joined);
         let sent = match &message.to {
             None => {
-                let to = stream.members.iter().filter(seen).map(|joined| &joined.member);
+                let to = stream.members.iter().filter(is_meant).map(|joined| &joined.member);
                 self.outbox.many_then(to, then, make)
             }
             Some(to) => {
-                let to = stream.members.among(to).filter(seen).map(|joined| &joined.member);
+                let to = stream.members.among(to).filter(is_meant).map(|joined| &joined.member);
                 self.outbox.many_then(to, then, make)
             }
         };
         self.stats.stream_messages_delivered.add(sent);
+        self.sends.note(message.payer, sent);
+        Ok(())
     }
 
     /// A session joins, or is known by something else from now on if `updates`.
@@ -219,4 +216,74 @@ impl Room {
 /// status.
 fn is_seen(kind: StreamKind, joined: &GroupMember<Known>) -> bool {
     !matches!(kind, StreamKind::Status(_)) || !joined.meta.is_hidden()
+}
+
+/// A member as scripts see it: all sockets of a user are hidden in its notifications.
+fn seen(kind: StreamKind, joined: &GroupMember<Known>) -> Option<StreamPresence> {
+    let meta = || match kind {
+        StreamKind::Notifications(_) => StreamMeta { is_hidden: true, ..StreamMeta::default() },
+        _ => joined.meta.meta.clone(),
+    };
+    let presence = || joined.member.presence.clone();
+    is_seen(kind, joined).then(|| StreamPresence { presence: presence(), meta: meta() })
+}
+
+/// Who is in a stream, of the hidden and of the others: all, or nobody if the script cannot pay for all.
+fn listed(
+    members: &Group<Known>,
+    kind: StreamKind,
+    (hidden, visible): (bool, bool),
+    bytes_max: usize,
+) -> Result<Vec<StreamPresence>, HostError> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for one in members.iter().filter_map(|joined| seen(kind, joined)) {
+        if (one.meta.is_hidden && hidden) || (!one.meta.is_hidden && visible) {
+            bytes += one.bytes();
+            if bytes > bytes_max {
+                return Err(too_many_members());
+            }
+            found.push(one);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use event::ConnId;
+    use game::guest::Presence;
+    use game::stream::{PRESENCE_BYTES, StreamKind, StreamMeta};
+    use uuid::Uuid;
+
+    use super::listed;
+    use crate::group::Group;
+    use crate::mail::{Format, Member, SessionAddress, Topology};
+    use crate::room::registry::Known;
+
+    #[test]
+    fn a_script_lists_no_more_than_it_can_pay_for() {
+        let (mut members, core) = (Group::default(), Topology::new(1, 1, 1).cores[0]);
+        for number in 0..10 {
+            let id = Uuid::from_u128(number + 1);
+            let presence = Presence { user_id: id, session_id: id, username: Arc::from("n") };
+            let address = SessionAddress { core, conn: ConnId { slot: 1, generation: 1 } };
+            let meta = StreamMeta {
+                is_hidden: number == 0,
+                status: "x".repeat(100).into(),
+                ..StreamMeta::default()
+            };
+            let known = Known { meta, ..Known::default() };
+            members.put(Member { presence, address, format: Format::Json }, known);
+        }
+        let list = |whom, bytes_max| listed(&members, StreamKind::Scripts, whom, bytes_max);
+        let each = PRESENCE_BYTES + 100;
+        assert_eq!(list((true, true), each * 10).unwrap().len(), 10);
+        assert!(list((true, true), each * 10 - 1).unwrap_err().message.contains("stream_count"));
+        // Who is not wanted costs nothing.
+        assert_eq!(list((false, true), each * 9).unwrap().len(), 9);
+        assert_eq!(list((true, false), each).unwrap().len(), 1);
+        assert!(list((true, true), 0).is_err());
+    }
 }

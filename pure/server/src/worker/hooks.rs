@@ -12,6 +12,7 @@ use game::error::{ApiError, Code};
 use game::guest::{CallContext, CallId, GuestCall, Returned, ScriptError, ScriptFailure, Step};
 use game::host::json;
 use game::session::Claims;
+use game::stream::Payer;
 use game::value::Value;
 use wire::nakama::realtime::Message;
 use wire::nakama::{DecodeError, Envelope};
@@ -74,7 +75,11 @@ impl Worker {
             requester: &mut *self.requester,
             requests: &mut self.requests,
             mails: &mut self.mails,
-            spent: Spent::default(),
+            spent: Spent::of(Payer {
+                user_id: context.user_id,
+                thread: self.me.thread().0,
+                call: self.calls,
+            }),
         };
         let result = match self.scripts.call(&mut host, call_id, context, call) {
             Step::Done(result) => result.map_err(shortened),

@@ -137,7 +137,8 @@ impl CommonHost for WorkerHost<'_> {
         }
     }
 
-    fn stream(&mut self, stream: &StreamId, request: StreamRequest) -> Result<(), HostError> {
+    fn stream(&mut self, stream: &StreamId, mut request: StreamRequest) -> Result<(), HostError> {
+        self.spent.pays(&mut request);
         debug_assert!(!request.is_answered(), "{request:?} is asked");
         self.spent.stream(request.bytes(), self.resources)?;
         let stream = stream.clone();

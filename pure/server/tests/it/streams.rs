@@ -36,6 +36,9 @@ const MODULE: &str = "
     function ops.send_too_often(p)
         for i = 1, 1025 do nk.stream_send(p.stream, 'x') end
     end
+    function ops.send_times(p)
+        for i = 1, p.times do nk.stream_send(p.stream, 'x') end
+    end
     function ops.match(p) return nk.match_create('streaming', p) end
     nk.register_rpc(function(context, payload)
         local p = nk.json_decode(payload)
@@ -285,6 +288,34 @@ fn streams_are_bounded_by_session_user_and_stream() {
     // What was left counts no more.
     ask(&rig, ann[0], "leave", &stream(1), &json!({}));
     assert_eq!(answer(&rig, ann[0], "join", &stream(9)), true);
+}
+
+/// Whoever has a script send too much is stopped, by the call and by the user; a neighbour sends on.
+#[test]
+fn what_scripts_send_is_weighed_by_who_gets_it() {
+    let rig = rig(|settings| {
+        settings.limits.stream_deliveries_per_call = 10;
+        settings.limits.stream_deliveries_per_user_per_s = 15;
+    });
+    let players: Vec<(String, String)> = ["ann", "bob", "eve"].map(|name| rig.login(name)).into();
+    let [ann, bob, eve] = [0, 1, 2].map(|at| rig.socket(at % 2, &players[usize::from(at)].1, ""));
+    let stream = &lobby(1);
+    for client in [ann, bob, eve] {
+        ask(&rig, client, "join", stream, &json!({}));
+    }
+    for client in [ann, bob, eve] {
+        told(&rig, client);
+    }
+    let heard = |by: Client| {
+        ask(&rig, by, "send_times", stream, &json!({ "times": 100 }));
+        [ann, bob, eve].map(|client| told(&rig, client).len()).into_iter().max().unwrap()
+    };
+    // Three get each: four times of the call, once more of the user, and then nothing until it is later.
+    assert_eq!([heard(ann), heard(ann), heard(ann)], [4, 1, 0]);
+    assert_eq!(rig.stat("stream_messages_refused"), 96 + 99 + 100);
+    assert_eq!(heard(bob), 4, "a neighbour");
+    rig.advance(1_000);
+    assert_eq!(heard(ann), 4);
 }
 
 /// Members who are behind are told of some of those who come and go, and are not cut off.

@@ -93,7 +93,7 @@ functions! {
         asks [room] stream_user_list(
             stream: stream(), include_hidden: flag(true), include_not_hidden: flag(true),
         ) -> (presences: Vec<Value>)
-            = streams::list(host, stream, (include_hidden, include_not_hidden)) => streams::listed;
+            = streams::list(host, args, stream, (include_hidden, include_not_hidden)) => streams::listed;
         /// As `stream_user_join`, and changes what there is to know of a session that is in the
         /// stream: members are told of the former presence as one that leaves, and of the new one as
         /// one that joins.

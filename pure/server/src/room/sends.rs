@@ -1,0 +1,116 @@
+//! What scripts send to streams in a second, weighed by how many members get it: by the call that sends
+//! and by the user who made that call. So whoever has scripts send to large streams again and again is
+//! stopped before the others of the room and of the cores wait for it.
+//!
+//! Data in: who pays, and how much it was. Data out: the setting that says no. Not here: sending.
+
+use std::collections::BTreeMap;
+
+use event::Now;
+use game::stream::Payer;
+use uuid::Uuid;
+
+use crate::settings::LimitSettings;
+
+/// Deliveries of this second. What is kept of it is bounded by what a room gets done in a second.
+#[derive(Debug, Default)]
+pub(super) struct Sends {
+    second: u64,
+    of_calls: BTreeMap<(u16, u64), u64>,
+    of_users: BTreeMap<Uuid, u64>,
+    callbacks: u64,
+}
+
+impl Sends {
+    /// Who pays for a callback of a match: itself alone.
+    pub(super) fn callback(&mut self, thread: u16) -> Payer {
+        self.callbacks += 1;
+        Payer { user_id: None, thread, call: self.callbacks }
+    }
+
+    /// The setting by which nothing more may be sent on this account in this second, and its value.
+    pub(super) fn refusal(
+        &mut self,
+        now: Now,
+        payer: Payer,
+        limits: &LimitSettings,
+    ) -> Option<(&'static str, u32)> {
+        let second = now.mono_ns / 1_000_000_000;
+        if second != self.second {
+            self.second = second;
+            self.of_calls.clear();
+            self.of_users.clear();
+        }
+        let of_call = self.of_calls.get(&(payer.thread, payer.call)).copied().unwrap_or(0);
+        let of_user = payer.user_id.and_then(|id| self.of_users.get(&id)).copied().unwrap_or(0);
+        let (call_max, user_max) =
+            (limits.stream_deliveries_per_call, limits.stream_deliveries_per_user_per_s);
+        let is_met = |count: u64, max: u32| max > 0 && count >= u64::from(max);
+        if is_met(of_call, call_max) {
+            Some(("limit.stream_deliveries_per_call", call_max))
+        } else if is_met(of_user, user_max) {
+            Some(("limit.stream_deliveries_per_user_per_s", user_max))
+        } else {
+            None
+        }
+    }
+
+    /// So many members were sent something. A message that nobody gets counts, too.
+    pub(super) fn note(&mut self, payer: Payer, count: u64) {
+        let count = count.max(1);
+        *self.of_calls.entry((payer.thread, payer.call)).or_default() += count;
+        if let Some(user_id) = payer.user_id {
+            *self.of_users.entry(user_id).or_default() += count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Now;
+    use game::stream::Payer;
+    use uuid::Uuid;
+
+    use super::Sends;
+    use crate::settings::LimitSettings;
+
+    #[test]
+    fn calls_and_users_pay_for_themselves_each_second() {
+        let limits = LimitSettings {
+            stream_deliveries_per_call: 10,
+            stream_deliveries_per_user_per_s: 15,
+            ..LimitSettings::default()
+        };
+        let (mut sends, now) = (Sends::default(), Now::default());
+        let of = |user: u128, call| Payer {
+            user_id: (user > 0).then(|| Uuid::from_u128(user)),
+            thread: 3,
+            call,
+        };
+        let by = |sends: &mut Sends, now, payer| sends.refusal(now, payer, &limits);
+        // What begins below the limit is sent to all.
+        sends.note(of(1, 1), 12);
+        let of_call = Some(("limit.stream_deliveries_per_call", 10));
+        assert_eq!(by(&mut sends, now, of(1, 1)), of_call);
+        assert_eq!(by(&mut sends, now, Payer { thread: 4, ..of(1, 1) }), None, "another call");
+        sends.note(of(1, 2), 3);
+        let of_user = Some(("limit.stream_deliveries_per_user_per_s", 15));
+        assert_eq!(by(&mut sends, now, of(1, 3)), of_user);
+        // Neighbours pay nothing, with a user or without.
+        assert_eq!(by(&mut sends, now, of(2, 4)), None);
+        assert_eq!(by(&mut sends, now, of(0, 5)), None);
+        (0..10).for_each(|_| sends.note(of(0, 5), 0));
+        assert_eq!(by(&mut sends, now, of(0, 5)), of_call, "what nobody gets costs, too");
+        let later = now.after_ms(1_000);
+        assert_eq!(by(&mut sends, later, of(1, 1)), None);
+        let mine = (sends.callback(1), sends.callback(1));
+        assert_ne!(mine.0, mine.1);
+        let off = LimitSettings {
+            stream_deliveries_per_call: 0,
+            stream_deliveries_per_user_per_s: 0,
+            ..LimitSettings::default()
+        };
+        sends.note(of(1, 1), 1_000);
+        assert_eq!(sends.refusal(later, of(1, 1), &off), None);
+    }
+}
