@@ -13,7 +13,8 @@
 //!
 //! **A client that is slow has one packet in flight.** How many may be is what its best round trip
 //! needs; when its packets come back later than that, by [`SLOW_TICKS`], it is one. Nothing is ever
-//! queued: when there is room again, a packet is made of what is newest then.
+//! queued: when there is room again, a packet is made of what is newest then. What has been on its
+//! way for twice the last round trip and [`SLOW_TICKS`] is taken for lost.
 //!
 //! Over a stream a packet is lost only with its connection; who drives a viewer there asks for a
 //! packet only when the last one has left. What is deliberately not here: sockets, sequence numbers
@@ -113,7 +114,12 @@ pub struct Viewer {
     /// Bit `i`: a packet was sent `i` ticks ago; and which of them are acknowledged.
     packets: u32,
     acked: u32,
+    /// Which are taken for lost; an acknowledgement still counts.
+    lost: u32,
+    /// Ticks from a packet to its acknowledgement: of the last one, or longer if one is later than
+    /// that; as the last one told; the best.
     round_trip: u32,
+    round_trip_told: u32,
     round_trip_best: u32,
     /// Bytes of a record of late, in 16ths.
     record_bytes: usize,
@@ -132,7 +138,9 @@ impl Viewer {
             table: Table::default(),
             packets: 0,
             acked: 0,
+            lost: 0,
             round_trip: 0,
+            round_trip_told: 32,
             round_trip_best: u32::MAX,
             record_bytes: 16 * 16,
             summary_from: 0,
@@ -145,13 +153,17 @@ impl Viewer {
         self.table.slots.len()
     }
 
-    /// Packets on their way: sent, not acknowledged, and none later acknowledged.
+    /// Packets on their way: sent, not acknowledged, none later acknowledged, not taken for lost.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
+        self.on_their_way().count_ones()
+    }
+
+    /// The bits of packets on their way.
+    fn on_their_way(&self) -> u32 {
         // After the newest acknowledged one: lower bits.
-        let newer = self.acked.trailing_zeros();
-        let mask = if newer == 32 { u32::MAX } else { (1 << newer) - 1 };
-        (self.packets & mask).count_ones()
+        let newer = 1_u32.checked_shl(self.acked.trailing_zeros()).map_or(u32::MAX, |bit| bit - 1);
+        self.packets & newer & !self.lost
     }
 
     /// How many packets may be on their way.
@@ -174,7 +186,7 @@ impl Viewer {
         let named = 1_u64 << age | u64::from(bits) << (age + 1);
         let named = u32::try_from(named & u64::from(u32::MAX)).unwrap_or(0) & self.packets;
         if named & !self.acked & 1 << age != 0 {
-            self.round_trip = age;
+            (self.round_trip, self.round_trip_told) = (age, age);
             self.round_trip_best = self.round_trip_best.min(age).max(1);
         }
         self.acked |= named;
@@ -197,9 +209,13 @@ impl Viewer {
             self.round_trip_best = self.round_trip_best.saturating_add(1);
         }
         if self.in_flight() >= self.window() {
-            // What is late by more than was known is not over sooner than it has lasted.
-            self.round_trip = self.round_trip.max(self.oldest_in_flight());
-            return None;
+            let waited = self.on_their_way().ilog2();
+            if waited <= 2 * self.round_trip_told + SLOW_TICKS {
+                // What is late by more than was known is not over sooner than it has lasted.
+                self.round_trip = self.round_trip.max(waited);
+                return None;
+            }
+            self.lost |= self.on_their_way();
         }
         fanout.begin(frames);
         let look = u32::from(LOOK_TICKS);
@@ -227,16 +243,10 @@ impl Viewer {
         Some(told)
     }
 
-    /// Ticks since the oldest packet on its way was sent.
-    fn oldest_in_flight(&self) -> u32 {
-        let newer = self.acked.trailing_zeros();
-        let mask = if newer == 32 { u32::MAX } else { (1 << newer) - 1 };
-        (self.packets & mask | 1).ilog2()
-    }
-
     fn pass(&mut self, ticks: u32) {
         let shift = |bits: u32| bits.checked_shl(ticks).unwrap_or(0);
         (self.packets, self.acked) = (shift(self.packets), shift(self.acked));
+        self.lost = shift(self.lost);
         for sent in &mut self.table.sent {
             *sent = shift(*sent);
         }

@@ -199,12 +199,12 @@ fn play(seed: u64, link: Link, sabotage: impl Fn(&mut Client, u32)) -> Result<Cl
 
 #[test]
 fn a_view_is_true_fresh_and_whole_whatever_the_link_does() {
-    for seed in 0..40 {
+    for seed in 0..100 {
         let mut random = Random::from_number(seed);
         let jitter = random.below(4);
         let link = Link { loss_percent: random.below(25), delay: random.below(6), jitter };
         let client = play(seed, link, |_, _| {}).unwrap_or_else(|it| panic!("seed {seed}: {it}"));
-        assert!(client.updates > 1_000, "seed {seed}: {} updates", client.updates);
+        assert!(client.updates > 300, "seed {seed}: {} updates", client.updates);
     }
 }
 
