@@ -143,7 +143,7 @@ counters! {
         gauge calls_waiting,
         /// Waiting calls dropped because their client was gone.
         counter dropped_calls,
-        /// After-hooks of socket messages not run because too many jobs were waiting.
+        /// After-hooks not run: too many jobs were waiting, or for one of a call a mailbox was full.
         counter refused_after_hooks,
         /// Jobs handed to workers and not yet answered.
         gauge jobs_waiting,
