@@ -20,9 +20,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use event::Network;
 use game::db::GuestBudget;
 use game::session::SessionSettings;
-use server::limits::Network;
 use server::settings::{
     AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings,
 };

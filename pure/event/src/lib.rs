@@ -12,6 +12,7 @@
 mod address;
 mod attempts;
 mod datagrams;
+mod network;
 mod once;
 mod output;
 mod progress;
@@ -25,6 +26,7 @@ pub use address::{address_bits, client_bits};
 pub use attempts::{Allowed, Attempts};
 pub use bytes::Bytes;
 pub use datagrams::{Datagrams, Each};
+pub use network::Network;
 pub use once::OncePerSecond;
 pub use output::{Op, Output, Urgency};
 pub use progress::Progress;

@@ -8,13 +8,12 @@
 //! Threads share nothing, so that all of it holds for each core, room or worker by itself.
 
 mod groups;
-mod network;
+
+use std::net::Ipv6Addr;
 
 use game::error::{ApiError, Code};
 
 pub(crate) use groups::{Class, FAST_NS_MAX, Functions, Groups, SHARED, key_of, slot_of};
-pub use network::Network;
-pub(crate) use network::client_text;
 
 use crate::settings::LimitSettings;
 
@@ -154,11 +153,23 @@ impl Limit {
     }
 }
 
+/// How the number of a client ([`event::client_bits`]) is read in the log; 0 is nobody whom limits of
+/// addresses hold for.
+pub(crate) fn client_text(bits: u128) -> String {
+    let address = Ipv6Addr::from_bits(bits);
+    match address.to_ipv4_mapped() {
+        _ if bits == 0 => "an address of limit.exempt_addresses".to_owned(),
+        Some(address) => format!("address {address}"),
+        None => format!("address {address}/64"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use event::client_bits;
     use game::error::Code::{self, ResourceExhausted, Unavailable};
 
-    use super::Limit;
+    use super::{Limit, client_text};
     use crate::settings::LimitSettings;
 
     /// A limit, its value, and how a refusal reads: what clients are told.
@@ -298,5 +309,13 @@ mod tests {
             assert_eq!(refusal.message, text);
             assert_eq!(refusal.retry_after_s.map(u32::from), Some(9));
         }
+    }
+
+    #[test]
+    fn clients_are_read_as_addresses() {
+        let text = |text: &str| client_text(client_bits(text.parse().unwrap()));
+        assert_eq!(text("10.0.0.1"), "address 10.0.0.1");
+        assert_eq!(text("2001:db8::1"), "address 2001:db8::/64");
+        assert_eq!(client_text(0), "an address of limit.exempt_addresses");
     }
 }

@@ -1,9 +1,8 @@
 //! What the handlers need to know before they start: the limits, keys and intervals, already
 //! checked by the wiring (`edge/throng/src/config.rs`), named as Nakama's options are.
 
+use event::Network;
 use game::session::SessionSettings;
-
-use crate::limits::Network;
 
 /// Settings of cores, rooms and workers. Units are in the names; defaults are set by the wiring.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use server::limits::Network;
+use event::Network;
 
 use crate::options::{Entry, Kind, LIST_ITEMS_MAX, TEXT_BYTES_MAX};
 

@@ -1,8 +1,7 @@
 //! Nobody takes it all: what one user may have of sockets, requests, matches and workers, and who is
 //! served next.
 
-use event::ThreadId;
-use server::limits::Network;
+use event::{Network, ThreadId};
 use server::settings::Settings;
 
 use crate::rig::{Client, Plan, Rig, member, request, server_key, upgrade};

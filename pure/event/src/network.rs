@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use event::address_bits;
+use crate::address_bits;
 
 /// A block of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +38,6 @@ impl Network {
     }
 }
 
-/// How the number of a client ([`event::client_bits`]) is read in the log; 0 is nobody whom limits of
-/// addresses hold for.
-pub(crate) fn client_text(bits: u128) -> String {
-    let address = Ipv6Addr::from_bits(bits);
-    match address.to_ipv4_mapped() {
-        _ if bits == 0 => "an address of limit.exempt_addresses".to_owned(),
-        Some(address) => format!("address {address}"),
-        None => format!("address {address}/64"),
-    }
-}
-
 impl std::fmt::Display for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", Ipv6Addr::from_bits(self.bits), self.prefix)
@@ -57,9 +46,7 @@ impl std::fmt::Display for Network {
 
 #[cfg(test)]
 mod tests {
-    use event::client_bits;
-
-    use super::{Network, client_text};
+    use super::Network;
 
     #[test]
     fn networks_hold_their_addresses() {
@@ -85,11 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_read_as_addresses() {
-        let text = |text: &str| client_text(client_bits(text.parse().unwrap()));
-        assert_eq!(text("10.0.0.1"), "address 10.0.0.1");
-        assert_eq!(text("2001:db8::1"), "address 2001:db8::/64");
-        assert_eq!(client_text(0), "an address of limit.exempt_addresses");
+    fn networks_are_told_in_their_ipv6_form() {
         assert_eq!(Network::parse("10.0.0.0/8").unwrap().to_string(), "::ffff:10.0.0.0/104");
     }
 }
