@@ -21,6 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use event::Network;
+use fetch::{FetchSettings, HostPattern};
 use game::db::GuestBudget;
 use game::session::SessionSettings;
 use server::settings::{
@@ -88,6 +89,8 @@ pub struct Config {
     pub write_timeout_ms: u32,
     /// `engine.*`.
     pub engine: EngineConfig,
+    /// `fetch.*`.
+    pub fetch: FetchConfig,
     /// What the operator should know before anything starts, the worst first.
     pub notices: Vec<Notice>,
 }
@@ -188,6 +191,15 @@ pub struct EngineConfig {
     pub pin: bool,
     /// `engine.connections_max`, of the whole process.
     pub connections_max: usize,
+}
+
+/// `fetch.*`.
+#[derive(Clone, Debug)]
+pub struct FetchConfig {
+    /// `fetch.enabled`.
+    pub enabled: bool,
+    /// The rest of it.
+    pub settings: FetchSettings,
 }
 
 /// `engine.driver`.
@@ -416,6 +428,7 @@ impl Config {
                 pin: values.switch("engine.pin"),
                 connections_max: values.number("engine.connections_max"),
             },
+            fetch: FetchConfig { enabled: values.switch("fetch.enabled"), settings: fetch(values) },
             data_dir,
             notices: notice::notices(values),
         }
@@ -541,8 +554,36 @@ fn matches(values: &Effective) -> MatchConfig {
     }
 }
 
+fn fetch(values: &Effective) -> FetchSettings {
+    let hosts = |name| {
+        let list = values.list(name);
+        list.iter().filter_map(|(text, _)| HostPattern::parse(text)).collect()
+    };
+    FetchSettings {
+        allow: hosts("fetch.allow"),
+        deny: hosts("fetch.deny"),
+        networks: networks(values, "fetch.networks"),
+        requests_max: values.number("fetch.requests_max"),
+        requests_per_user: values.number("fetch.requests_per_user"),
+        requests_per_host: values.number("fetch.requests_per_host"),
+        waiting_max: values.number("fetch.waiting_max"),
+        request_bytes_max: values.number("fetch.request_max_bytes"),
+        answer_bytes_max: values.number("fetch.answer_max_bytes"),
+        memory_bytes_max: values.number("fetch.memory_max_bytes"),
+        connect_timeout_ms: values.number("fetch.connect_timeout_ms"),
+        timeout_max_ms: values.number("fetch.timeout_max_ms"),
+        redirects_max: values.number("fetch.redirects_max"),
+        allows_downgrade: values.switch("fetch.downgrade"),
+        allows_insecure: values.switch("fetch.insecure"),
+        ca_file: path(values.text("fetch.ca_file")),
+    }
+}
+
+fn networks(values: &Effective, name: &str) -> Vec<Network> {
+    values.list(name).iter().filter_map(|(text, _)| Network::parse(text)).collect()
+}
+
 fn limits(values: &Effective) -> LimitSettings {
-    let networks = values.list("limit.exempt_addresses");
     LimitSettings {
         requests_per_user_per_s: values.number("limit.requests_per_user_per_s"),
         requests_per_address_per_s: values.number("limit.requests_per_address_per_s"),
@@ -565,7 +606,7 @@ fn limits(values: &Effective) -> LimitSettings {
         password_lockout_account_s: values.number("limit.password_lockout_account_sec"),
         password_attempts_per_address: values.number("limit.password_attempts_per_address"),
         password_lockout_address_s: values.number("limit.password_lockout_address_sec"),
-        exempt_addresses: networks.iter().filter_map(|(text, _)| Network::parse(text)).collect(),
+        exempt_addresses: networks(values, "limit.exempt_addresses"),
     }
 }
 

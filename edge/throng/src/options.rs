@@ -15,6 +15,7 @@ pub use built::BUILT;
 pub use unbuilt::UNBUILT;
 
 /// One option that throng obeys.
+#[derive(Clone, Copy)]
 pub struct Opt {
     /// The dotted name, in the file and as a flag: `socket.port`.
     pub name: &'static str,
@@ -60,6 +61,8 @@ pub enum Entry {
     Header,
     /// An IP address, or a network such as `10.0.0.0/8`.
     Network,
+    /// A host, `*.domain` or `*`, and maybe `:port`.
+    Host,
 }
 
 /// Entries of one list option.
@@ -191,6 +194,7 @@ impl Kind {
             Self::List(Entry::Variable) => format!("up to {LIST_ITEMS_MAX} × KEY=value"),
             Self::List(Entry::Header) => format!("up to {LIST_ITEMS_MAX} × Name=value"),
             Self::List(Entry::Network) => format!("up to {LIST_ITEMS_MAX} addresses or networks"),
+            Self::List(Entry::Host) => format!("up to {LIST_ITEMS_MAX} hosts"),
         }
     }
 
@@ -210,6 +214,7 @@ impl Kind {
             Self::List(Entry::Variable) => "KEY=VALUE",
             Self::List(Entry::Header) => "NAME=VALUE",
             Self::List(Entry::Network) => "NETWORK",
+            Self::List(Entry::Host) => "HOST",
         }
     }
 }

@@ -140,8 +140,10 @@ fn plain(opt: &Opt, value: &OptionValue) -> String {
         OptionValue::Address(address) => address.to_string(),
         OptionValue::Text(text) if text.is_empty() => "\"\"".to_owned(),
         OptionValue::Text(text) => text.clone(),
-        // Networks are names without a value.
-        OptionValue::List(pairs) if matches!(opt.kind, Kind::List(Entry::Network)) => {
+        // Networks and hosts are names without a value.
+        OptionValue::List(pairs)
+            if matches!(opt.kind, Kind::List(Entry::Network | Entry::Host)) =>
+        {
             let names: Vec<_> = pairs.iter().map(|(name, _)| name.as_str()).collect();
             format!("[{}]", names.join(", "))
         }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use engine::{Engine, Running, Start, ThreadPlan};
 use event::{Now, Random, ThreadId};
+use fetch::Fetcher;
 use game::db::Database as _;
 use game::guest::{Finding, HostSettings, Registered};
 use game::session::{Revocations, stored};
@@ -57,6 +58,8 @@ struct Parts {
     store: Store,
     machine: ScriptMachine,
     sql: SqlBudgets,
+    /// Requests of scripts to other servers, if there may be any.
+    fetcher: Option<Fetcher>,
     /// What was revoked before this process began.
     revoked: Revocations,
 }
@@ -81,6 +84,7 @@ impl Parts {
         let mut resources =
             Resources::new(thread.0, Box::new(db), random, host, clocks.0, clocks.1);
         resources.machine = Box::new(self.machine.clone());
+        resources.fetch = self.fetcher.as_ref().map(|fetcher| Box::new(fetcher.door(thread)) as _);
         let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut resources);
         let scripts = LuaScripts::load(self.sources.clone(), self.limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
@@ -116,6 +120,9 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     let mut parts = parts(&config, &gauges.custom)?;
     gauges.store = parts.store.stats();
     gauges.sources = parts.sources.clone();
+    if let Some(fetcher) = &parts.fetcher {
+        gauges.fetch = fetcher.stats();
+    }
     let contexts = contexts(&mut parts)?;
     let engine = threads(&config, &parts, (contexts, &gauges), listeners)?;
     // Not before the modules are loaded: until then a signal ends the process by itself.
@@ -140,6 +147,9 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
         grace_s = config.shutdown_grace_s,
         "stopping: no new connections; a second signal ends at once"
     );
+    if let Some(fetcher) = &parts.fetcher {
+        fetcher.stop();
+    }
     let watched = watchdog::Watched {
         running: Arc::downgrade(&running),
         cores: core_stats,
@@ -220,8 +230,19 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
         store,
         machine: ScriptMachine::new(config, metrics.clone()),
         sql: SqlBudgets::new(config),
+        fetcher: fetcher(config)?,
         revoked,
     })
+}
+
+/// The thread of requests of scripts to other servers.
+fn fetcher(config: &Config) -> anyhow::Result<Option<Fetcher>> {
+    if !config.fetch.enabled {
+        return Ok(None);
+    }
+    // No thread orders by mail: a call waits where it is.
+    let fetcher = Fetcher::start(config.fetch.settings.clone(), Arc::new(Err));
+    fetcher.map(Some).context("scripts cannot be let ask other servers (`fetch.enabled`)")
 }
 
 fn custom_metrics(config: &Config) -> Arc<CustomMetrics> {
@@ -467,6 +488,7 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
         store: Store::open_in_memory()?,
         machine: ScriptMachine::new(config, custom_metrics(config)),
         sql: SqlBudgets::new(config),
+        fetcher: None,
         revoked: Revocations::default(),
     };
     let count = parts.sources.names().count();

@@ -20,6 +20,7 @@ mod declare;
 mod encode;
 mod events;
 mod friends;
+mod http;
 pub mod json;
 mod machine;
 mod matches;
@@ -86,6 +87,8 @@ pub enum HostLane {
     Slow,
     /// For the room that another match or a stream lives on.
     Room,
+    /// For a server somewhere else.
+    Network,
 }
 
 /// One function that scripts may call.

@@ -13,6 +13,7 @@ pub mod db;
 pub mod directory;
 pub mod error;
 pub mod events;
+pub mod fetch;
 pub mod friends;
 pub mod guest;
 pub mod host;

@@ -8,6 +8,7 @@ use game::cache::{Cache, CacheChange};
 use game::db::Database;
 use game::directory::Directory;
 use game::events::{Event, EventJob, EventKind};
+use game::fetch::Fetch;
 use game::guest::{
     Answer, Ask, CallContext, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel,
     Machine, NoMachine, Registered, Scripts,
@@ -35,6 +36,8 @@ pub struct Resources {
     pub call_clock: Box<dyn CallClock + Send>,
     /// What its scripts may have of the machine; nothing, unless the wiring says otherwise.
     pub machine: Box<dyn Machine + Send>,
+    /// Its way to other servers; none, unless the wiring gives one (`fetch.enabled`).
+    pub fetch: Option<Box<dyn Fetch + Send>>,
     /// Its replica of the directory.
     pub directory: Directory,
     /// Its replica of the scripts' cache.
@@ -235,6 +238,7 @@ impl Resources {
             unix_ms,
             call_clock,
             machine: Box::new(NoMachine),
+            fetch: None,
             directory: Directory::new(&host.node),
             cache: Cache::new(thread),
             script_log: ScriptLog::new(host.log_lines_max),
@@ -360,6 +364,18 @@ impl Resources {
             }
         }
         rooms
+    }
+}
+
+impl Resources {
+    /// The way to other servers.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn network(&self) -> Result<&(dyn Fetch + Send), HostError> {
+        self.fetch.as_deref().ok_or_else(|| {
+            HostError::new("requests to other servers are off: fetch.enabled is not set")
+        })
     }
 }
 

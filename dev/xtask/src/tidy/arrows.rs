@@ -8,6 +8,7 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("engine", "wire", "the engine knows no protocol"),
     ("engine", "game", "the engine knows no game"),
     ("engine", "server", "the engine knows no server"),
+    ("fetch", "server", "requests know no threads' handlers"),
     ("store", "server", "a database knows no threads"),
     ("script", "server", "a script knows no threads"),
     ("wire", "game", "bytes and messages know no rules"),

@@ -138,6 +138,31 @@ fn logs_cache_sessions_and_sql_reach_the_host() {
 }
 
 #[test]
+fn another_server_is_asked_as_in_nakama() {
+    const METHODS: &str = "'get', 'post', 'put', 'patch', 'delete', 'head'";
+    let told = "local code, headers, content = nk.http_request(ARGS)
+        return code .. ' ' .. (headers['X-A'] or '-') .. ' ' .. content";
+    let no_method =
+        format!("!13 bad argument #2 to http_request (expects method to be one of: {METHODS})");
+    for (arguments, wanted) in [
+        ("'http://a', 'get', {['X-A'] = 'b'}, nil", "200 b GET 5000 "),
+        ("'http://a', 'PoST', {}, 'x\\0y', 70", "200 - POST 70 x\0y"),
+        ("'http://a', 'head', nil, '', 0", "200 - HEAD 5000 "),
+        ("'http://a', 'put', {}, 5, -1, true", "200 - PUT 5000 5"),
+        ("'', 'get'", "!13 bad argument #1 to http_request (expects URL string)"),
+        ("'http://a', 'trace'", &*no_method),
+        ("'http://a', 'get', {a = 1}", "!13 HTTP header values must be strings"),
+        (
+            "'http://a', 'get', 'a'",
+            "!13 bad argument #3 to http_request (table expected, got string)",
+        ),
+        ("'nowhere', 'get'", "!13 HTTP request error: no such place"),
+    ] {
+        assert_eq!(run(&told.replace("ARGS", arguments)), wanted, "{arguments}");
+    }
+}
+
+#[test]
 fn the_machine_is_reached_through_its_door_only() {
     let mut host = TestHost::default();
     for (body, wanted) in [

@@ -8,6 +8,7 @@ use event::{Now, Random};
 use game::cache::Cache;
 use game::db::{Cell, Database, DbError, Param, Row};
 use game::directory::Directory;
+use game::fetch::FetchAnswer;
 use game::guest::{
     Answer, Ask, Broadcast, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel,
     Machine, Metric, Reply, check_label,
@@ -190,6 +191,17 @@ impl CommonHost for TestHost {
                 self.streams.push((stream, request));
                 answer.map(Reply::Stream)
             }
+            // What was asked comes back.
+            Ask::Fetch(asked) if asked.url.starts_with("http") => {
+                let told = |(name, value): (Bytes, Bytes)| {
+                    (String::from_utf8_lossy(&name).into_owned(), value)
+                };
+                let headers = asked.headers.into_iter().map(told).collect();
+                let told = format!("{} {} ", asked.method.name(), asked.timeout_ms);
+                let body = [told.as_bytes(), &asked.body].concat().into();
+                Ok(Reply::Fetched(Box::new(FetchAnswer { code: 200, headers, body })))
+            }
+            Ask::Fetch(_) => Err(HostError::new("no such place")),
             Ask::Run { function, .. } => Err(HostError::new(format!("{function} is run here"))),
         }
     }

@@ -92,7 +92,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
             (c.runtime.call_budget_ms, c.runtime.load_budget_ms, c.runtime.stacktrace),
             c.matches,
             (c.runtime.memory_bytes_max, c.runtime.all_memory_bytes_max, c.runtime.sql, c.check),
-            (c.engine, c.write_timeout_ms, c.runtime.insertion_order),
+            (c.engine, c.write_timeout_ms, c.runtime.insertion_order, c.fetch),
         )
     };
     for opt in BUILT {
@@ -118,6 +118,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
             (_, Kind::Choice(words)) => words[words.len() - 1],
             (_, Kind::Address) => "10.0.0.1",
             (_, Kind::List(Entry::Network)) => "10.0.0.0/8",
+            (_, Kind::List(Entry::Host)) => "example.com",
             (_, Kind::List(_)) => "A=b",
             _ => "other",
         };

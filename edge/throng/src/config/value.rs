@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use event::Network;
+use fetch::HostPattern;
 
 use crate::options::{Entry, Kind, LIST_ITEMS_MAX, TEXT_BYTES_MAX};
 
@@ -81,6 +82,7 @@ fn entry_form(form: Entry) -> &'static str {
         Entry::Variable => "KEY=value",
         Entry::Header => "Name=value",
         Entry::Network => "10.0.0.0/8 or 10.1.2.3",
+        Entry::Host => "example.com, *.example.com or *, and maybe :port",
     }
 }
 
@@ -165,11 +167,17 @@ fn list(form: Entry, items: &[String]) -> Result<OptionValue, BadValue> {
     }
     let mut pairs = Vec::with_capacity(items.len());
     for (item, text) in (1..).zip(items) {
-        if form == Entry::Network {
+        if matches!(form, Entry::Network | Entry::Host) {
             let text = text.trim();
             // An empty text is an empty list, for those who want no exemption.
             if !text.is_empty() {
-                Network::parse(text).ok_or(BadValue::NotPair { item, form })?;
+                let is_one = match form {
+                    Entry::Host => HostPattern::parse(text).is_some(),
+                    _ => Network::parse(text).is_some(),
+                };
+                if !is_one {
+                    return Err(BadValue::NotPair { item, form });
+                }
                 pairs.push((text.to_owned(), String::new()));
             }
             continue;

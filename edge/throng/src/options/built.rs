@@ -3,6 +3,8 @@
 //! Names, defaults and meanings are Nakama's unless a row says otherwise. Source: the structs and
 //! constructors of heroiclabs/nakama server/config.go, 3.40, and its published configuration page.
 
+mod fetch;
+
 use super::{Default, Default::Fixed, Entry, Kind, Opt, Origin};
 
 const YEAR_S_10: u64 = 315_360_000;
@@ -42,7 +44,18 @@ impl Opt {
 }
 
 /// The options that throng obeys.
-pub const BUILT: &[Opt] = &[
+pub const BUILT: &[Opt] = &{
+    let mut all = [FIRST[0]; FIRST.len() + fetch::ROWS.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < FIRST.len() { FIRST[at] } else { fetch::ROWS[at - FIRST.len()] };
+        at += 1;
+    }
+    all
+};
+
+/// All but those of `fetch.*`.
+const FIRST: &[Opt] = &[
     // The process.
     row(
         "name",

@@ -6,6 +6,7 @@ mod calls;
 use std::sync::Arc;
 
 use engine::{COUNTERS, Running};
+use fetch::FetchStats;
 use script::Sources;
 use server::mail::Mail;
 use server::stats::{CoreStats, ListerStats, RoomStats, Sample as Counted, WorkerStats};
@@ -28,6 +29,8 @@ pub(super) struct Gauges {
     pub(super) custom: Arc<CustomMetrics>,
     /// The database's, once it is open.
     pub(super) store: Arc<StoreStats>,
+    /// Of requests of scripts to other servers, if there may be any.
+    pub(super) fetch: Arc<FetchStats>,
     /// The modules, once they are read: they know what their VMs hold.
     pub(super) sources: Arc<Sources>,
 }
@@ -42,6 +45,7 @@ impl Gauges {
             events: Arc::default(),
             custom,
             store: Arc::default(),
+            fetch: Arc::default(),
             sources: Arc::default(),
         }
     }
@@ -66,6 +70,10 @@ impl Gauges {
             sum([self.lister.samples()].into_iter(), "lister", out);
             let store = self.store.samples().into_iter();
             out.extend(store.map(|one| Sample::counter(one.name, one.help, one.value)));
+            for one in self.fetch.samples() {
+                let sample = if one.rises { Sample::counter } else { Sample::gauge };
+                out.push(sample(one.name, one.help, one.value));
+            }
             scripts(&self.sources, out);
         });
         registry.add(move |out| self.custom.samples(out));

@@ -13,6 +13,7 @@
 use bytes::Bytes;
 
 use super::{HostError, ScriptError};
+use crate::fetch::{FetchAnswer, FetchRequest};
 use crate::host::Returns;
 use crate::stream::{StreamAnswer, StreamId, StreamRequest};
 use crate::value::Value;
@@ -52,6 +53,8 @@ pub enum Ask {
     MatchSignal { match_id: String, data: Bytes },
     /// A wish for a stream that is answered ([`StreamRequest::is_answered`]): [`Reply::Stream`].
     Stream { stream: StreamId, request: StreamRequest },
+    /// An answer of another server: [`Reply::Fetched`].
+    Fetch(Box<FetchRequest>),
     /// A function of the host table as a whole, for a thread that has what this one has not, such as
     /// a connection to the database, or time: [`Reply::Returns`].
     Run { function: &'static str, values: Vec<Value>, allowance: Allowance },
@@ -73,6 +76,8 @@ pub enum Reply {
     Text(Bytes),
     /// Of a stream.
     Stream(StreamAnswer),
+    /// Of another server.
+    Fetched(Box<FetchAnswer>),
     /// Of a function of the host table.
     Returns(Returns),
 }

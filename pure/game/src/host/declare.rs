@@ -26,7 +26,8 @@
 //! `missing` (Nakama has it, throng does not, and there is only a name).
 //!
 //! Between `built` and the name a mark says what the function waits for ([`HostLane`](super::HostLane)):
-//! `[reads]`, `[writes]`, `[hashes]`, `[slow]`, `[room]` (`[calls_a_match]` where a match's callback is run there),
+//! `[reads]`, `[writes]`, `[hashes]`, `[slow]`, `[room]` (`[calls_a_match]` where a match's callback is
+//! run there), `[network]`,
 //! nothing if it waits for nobody. Code of a row whose mark does not name the database is lent
 //! [`CommonHost`](crate::guest::CommonHost), so that it cannot use it.
 //!
@@ -408,6 +409,9 @@ macro_rules! lane {
     };
     (calls_a_match) => {
         $crate::host::HostLane::Room
+    };
+    (network) => {
+        $crate::host::HostLane::Network
     };
 }
 

@@ -104,7 +104,11 @@ impl Topology {
         let mut batched = Vec::with_capacity(calls.len());
         for call in calls {
             match call.function.lane {
-                HostLane::Here | HostLane::Room | HostLane::Read | HostLane::Write => {
+                HostLane::Here
+                | HostLane::Room
+                | HostLane::Network
+                | HostLane::Read
+                | HostLane::Write => {
                     batched.push(call);
                 }
                 HostLane::Hash => mails.push(self.hasher.seal(HasherMail::Call(Box::new(call)))),

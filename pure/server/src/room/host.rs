@@ -181,6 +181,12 @@ impl CommonHost for RoomHost<'_> {
             Ask::MatchCreate { module, params } => self.match_create(&module, params),
             Ask::MatchSignal { match_id, data } => self.match_signal(&match_id, &data),
             Ask::Stream { stream, request } => self.ask_stream(&stream, request),
+            Ask::Fetch(_) => {
+                self.room.resources.network()?;
+                Err(HostError::new(
+                    "not possible in a match, whose neighbours would wait: call it from an RPC function",
+                ))
+            }
             Ask::Run { function, .. } => {
                 Err(HostError::new(format!("{function}: not possible here")))
             }

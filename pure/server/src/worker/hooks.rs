@@ -20,7 +20,7 @@ use wire::nakama::{DecodeError, Envelope};
 use event::Now;
 
 use super::Worker;
-use super::host::WorkerHost;
+use super::host::{WorkerHost, payer};
 use crate::frames;
 use crate::hooks::realtime_id;
 use crate::mail::{AfterMessage, BeforeMessage, Format, HookStep, HookedCall};
@@ -75,6 +75,7 @@ impl Worker {
             requester: &mut *self.requester,
             requests: &mut self.requests,
             mails: &mut self.mails,
+            payer: payer(&self.settings, context),
             spent: Spent::of(Payer {
                 user_id: context.user_id,
                 thread: self.me.thread().0,

@@ -2,11 +2,13 @@
 //! request and waits; rooms never wait for workers, so this cannot lock up.
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 
 use bytes::Bytes;
-use event::{Now, Output, Requester, ThreadId};
+use event::{Now, Output, Requester, ThreadId, client_bits};
 use game::db::Database;
-use game::guest::{Answer, Ask, CommonHost, Dispatcher, Host, HostError, Reply};
+use game::fetch::{FetchRequest, Principal};
+use game::guest::{Answer, Ask, CallContext, CommonHost, Dispatcher, Host, HostError, Reply};
 use game::match_id::MatchId;
 use game::stream::{StreamAnswer, StreamId, StreamRequest, no_session};
 use game::value::Value;
@@ -32,6 +34,8 @@ pub(super) struct WorkerHost<'a> {
     pub(super) requester: &'a mut dyn Requester<Mail>,
     pub(super) requests: &'a mut u64,
     pub(super) mails: &'a mut Vec<(ThreadId, Mail)>,
+    /// Who pays for what it asks of other servers.
+    pub(super) payer: Principal,
     /// What this call has had so far.
     pub(super) spent: Spent,
 }
@@ -117,6 +121,19 @@ impl WorkerHost<'_> {
     }
 }
 
+impl WorkerHost<'_> {
+    fn fetch(&mut self, request: FetchRequest) -> Answer {
+        // Nobody waits for what was written meanwhile, and who is asked may tell others of it.
+        let committed = self.resources.db.commit_group();
+        committed.map_err(|error| HostError::new(error.to_string()))?;
+        self.resources.db.sync();
+        let answer = self.resources.network()?.wait(self.payer, request);
+        answer
+            .map(|answer| Reply::Fetched(Box::new(answer)))
+            .map_err(|error| HostError::new(error.0))
+    }
+}
+
 impl Host for WorkerHost<'_> {
     fn db(&mut self) -> &mut dyn Database {
         &mut *self.resources.db
@@ -131,6 +148,7 @@ impl CommonHost for WorkerHost<'_> {
             Ask::MatchCreate { module, params } => self.match_create(module, params),
             Ask::MatchSignal { match_id, data } => self.match_signal(&match_id, data),
             Ask::Stream { stream, request } => self.ask_stream(stream, request),
+            Ask::Fetch(request) => self.fetch(*request),
             Ask::Run { function, .. } => {
                 Err(HostError::new(format!("{function}: not possible here")))
             }
@@ -148,6 +166,19 @@ impl CommonHost for WorkerHost<'_> {
 
     fn dispatcher(&mut self) -> Option<&mut dyn Dispatcher> {
         None
+    }
+}
+
+/// Who pays for a call: its user, else its client's address where limits of addresses hold for it.
+pub(super) fn payer(settings: &Settings, context: &CallContext) -> Principal {
+    if let Some(user_id) = context.user_id {
+        return Principal::User(user_id);
+    }
+    let address = context.client_ip.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
+    let exempt = &settings.limits.exempt_addresses;
+    match address.filter(|address| !exempt.iter().any(|network| network.contains(*address))) {
+        Some(address) => Principal::Address(client_bits(address)),
+        None => Principal::Server,
     }
 }
 

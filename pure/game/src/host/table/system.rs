@@ -6,9 +6,10 @@ use crate::events::Event;
 use crate::guest::{LogLevel, MetricKind};
 use crate::host::declare::{Need, Table, Text, ValueType, functions};
 use crate::host::read::{
-    filled, filled_text, flag, float, int, optional, shown_as, strings, value, within_or,
+    filled, filled_text, flag, float, int, int_or, optional, shown_as, string, strings, value,
+    within_or,
 };
-use crate::host::{cron, events, machine, sql, system};
+use crate::host::{cron, events, http, machine, sql, system};
 use crate::value::Value;
 
 functions! {
@@ -56,7 +57,26 @@ functions! {
         /// ```
         built get_config() -> (config: Table) = Ok(Table(host.machine().config()));
         missing get_satori;
-        missing http_request;
+        /// Asks another server over HTTP and returns the status, the headers and the content of its
+        /// answer; what keeps it from answering is an error. The method is one of `get`, `post`, `put`,
+        /// `patch`, `delete`, `head`; the timeout counts everything, redirects included. `insecure`
+        /// does not check the server's certificate, if `fetch.insecure` is set. Off unless
+        /// `fetch.enabled` is set, and not in a match; which servers may be asked, and how much, is said by `fetch.*`.
+        /// ```lua
+        /// local headers = { ["Content-Type"] = "application/json", ["Accept"] = "application/json" }
+        /// local content = nk.json_encode({ player = context.username })
+        /// local ok, code, _, answer =
+        ///   pcall(nk.http_request, "https://api.example.com/welcome", "post", headers, content, 2000)
+        /// if ok and code == 200 then return answer end
+        /// ```
+        asks [network] http_request(
+            url: filled_text("expects URL string"), method: http::method(),
+            headers: http::headers(), content: optional(string()), timeout_ms: int_or(http::TIMEOUT_MS),
+            insecure: flag(false),
+        ) -> (code: i64, headers: Table, content: Bytes)
+            = Ok(http::request(http::Wanted {
+                url, method, headers, content, timeout_ms, is_insecure: insecure,
+            })) => http::answered;
         /// Empties the cache.
         /// ```lua
         /// nk.localcache_clear()

@@ -1,0 +1,105 @@
+//! Why a request of a script has no answer, in words for its author. Who may be shown the text is
+//! the script's choice, so that it holds neither addresses that a name leads to nor paths.
+
+use crate::target::BadUrl;
+
+/// Why a request was not made, or came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FetchError {
+    #[error(transparent)]
+    Url(#[from] BadUrl),
+    #[error("{host} may not be reached: fetch.allow does not name it")]
+    NotAllowed { host: String },
+    #[error("{host} may not be reached: fetch.deny names it")]
+    Denied { host: String },
+    #[error(
+        "{host} may not be reached: it has {what}, and fetch.networks does not name its network"
+    )]
+    Address { host: String, what: &'static str },
+    #[error("header {name:?}: {why}")]
+    Header { name: String, why: &'static str },
+    #[error("more than {most} headers, or {bytes} bytes of them")]
+    Headers { most: usize, bytes: usize },
+    #[error("insecure requests are off (fetch.insecure)")]
+    Insecure,
+    #[error("a timeout of {wanted_ms} ms is more than fetch.timeout_max_ms, {most_ms}")]
+    LongTimeout { wanted_ms: u64, most_ms: u64 },
+    #[error("{bytes} bytes of content are more than fetch.request_max_bytes, {most}")]
+    RequestTooLarge { bytes: usize, most: usize },
+
+    #[error("redirected more than {most} times (fetch.redirects_max)")]
+    Redirects { most: u32 },
+    #[error("redirected from https to http: {host} (fetch.downgrade)")]
+    Downgrade { host: String },
+    #[error("redirected without a Location that could be read")]
+    NoLocation,
+    #[error("redirected: {0}")]
+    BadRedirect(BadUrl),
+
+    #[error("too many requests of {payer}: {most} at one time (fetch.requests_per_user)")]
+    PerUser { payer: String, most: usize },
+    #[error("too many requests: {most} wait already (fetch.waiting_max)")]
+    Waiting { most: usize },
+    #[error("too many requests to {host}: {most} at one time (fetch.requests_per_host)")]
+    PerHost { host: String, most: usize },
+
+    #[error("the answer has more than {most} bytes (fetch.answer_max_bytes)")]
+    AnswerTooLarge { most: usize },
+    #[error("all requests together have more than {most} bytes (fetch.memory_max_bytes)")]
+    Memory { most: usize },
+
+    #[error("no answer within {timeout_ms} ms")]
+    TimedOut { timeout_ms: u64 },
+    #[error("no connection to {host} within {timeout_ms} ms (fetch.connect_timeout_ms)")]
+    NoConnection { host: String, timeout_ms: u64 },
+
+    #[error("no address for {host}: {why}")]
+    NoAddress { host: String, why: String },
+    #[error("cannot connect to {host}: {why}")]
+    Connect { host: String, why: String },
+    #[error("no TLS with {host}: {why}")]
+    Tls { host: String, why: String },
+    #[error("{host}: {why}")]
+    Http { host: String, why: String },
+    #[error("the server is stopping")]
+    Stopping,
+}
+
+/// Which counter an error belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Refused,
+    Limited,
+    TooLarge,
+    TimedOut,
+    Failed,
+}
+
+impl FetchError {
+    pub(crate) fn class(&self) -> Class {
+        match self {
+            Self::Url(_)
+            | Self::NotAllowed { .. }
+            | Self::Denied { .. }
+            | Self::Address { .. }
+            | Self::Header { .. }
+            | Self::Headers { .. }
+            | Self::Insecure
+            | Self::LongTimeout { .. }
+            | Self::Redirects { .. }
+            | Self::Downgrade { .. }
+            | Self::NoLocation
+            | Self::BadRedirect(_) => Class::Refused,
+            Self::PerUser { .. } | Self::Waiting { .. } | Self::PerHost { .. } => Class::Limited,
+            Self::RequestTooLarge { .. } | Self::AnswerTooLarge { .. } | Self::Memory { .. } => {
+                Class::TooLarge
+            }
+            Self::TimedOut { .. } | Self::NoConnection { .. } => Class::TimedOut,
+            Self::NoAddress { .. }
+            | Self::Connect { .. }
+            | Self::Tls { .. }
+            | Self::Http { .. }
+            | Self::Stopping => Class::Failed,
+        }
+    }
+}

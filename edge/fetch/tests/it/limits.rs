@@ -1,0 +1,141 @@
+//! How many at one time, and who waits for whom.
+
+use std::io::Read as _;
+use std::sync::mpsc::channel;
+
+use fetch::FetchSettings;
+use game::fetch::{Fetch as _, Principal};
+use uuid::Uuid;
+
+use crate::rig::{ANN, BOB, PATIENCE, Rig, Server, request, settings};
+
+fn quick(host: &'static str) -> Server {
+    Server::at(host, |mut stream, _| {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        let _ = std::io::Write::write_all(&mut stream, answer);
+    })
+}
+
+#[test]
+fn one_user_has_so_many_and_the_neighbour_does_not_wait() {
+    let (slow, server) = (Server::silent("127.0.0.1"), quick("127.0.0.2"));
+    let mut rig = Rig::new(FetchSettings { requests_per_user: 4, ..settings() });
+    let tickets: Vec<u64> = (0..20).map(|_| rig.start(ANN, request(slow.url("/")))).collect();
+    for _ in 0..16 {
+        let (ticket, result) = rig.next();
+        let text = result.unwrap_err().0;
+        assert!(tickets[4..].contains(&ticket), "{ticket}");
+        assert!(text.contains("fetch.requests_per_user"), "{text}");
+    }
+    for _ in 0..20 {
+        let ticket = rig.start(BOB, request(server.url("/")));
+        let (of, result) = rig.next();
+        assert_eq!((of, result.unwrap().code), (ticket, 200));
+    }
+    assert_eq!((rig.count("fetch_limited"), rig.count("fetch_requests_now")), (16, 4));
+}
+
+#[test]
+fn a_slow_host_takes_its_places_only() {
+    let (slow, server) = (Server::silent("127.0.0.1"), quick("127.0.0.2"));
+    let mut rig = Rig::new(FetchSettings {
+        requests_max: 3,
+        requests_per_host: 2,
+        requests_per_user: 10,
+        ..settings()
+    });
+    (0..10).for_each(|_| _ = rig.start(ANN, request(slow.url("/"))));
+    (0..2).for_each(|_| drop(slow.request()));
+    for _ in 0..5 {
+        let ticket = rig.start(BOB, request(server.url("/")));
+        assert_eq!(rig.next().0, ticket);
+    }
+    assert_eq!(slow.connections(), 2);
+}
+
+#[test]
+fn who_waits_is_next_and_what_is_cancelled_leaves_its_place() {
+    let (slow, server) = (Server::silent("127.0.0.1"), quick("127.0.0.2"));
+    let mut rig = Rig::new(FetchSettings { requests_max: 2, waiting_max: 1, ..settings() });
+    let first = rig.start(ANN, request(slow.url("/")));
+    rig.start(ANN, request(slow.url("/")));
+    (0..2).for_each(|_| drop(slow.request()));
+    let waits = rig.start(BOB, request(server.url("/")));
+    let excess = rig.start(BOB, request(server.url("/")));
+    let (ticket, result) = rig.next();
+    assert_eq!(ticket, excess);
+    assert!(result.unwrap_err().0.contains("fetch.waiting_max"));
+    assert_eq!(server.connections(), 0);
+    rig.door.cancel(first);
+    let (ticket, result) = rig.next();
+    assert_eq!((ticket, result.unwrap().code), (waits, 200));
+    assert_eq!((rig.count("fetch_cancelled"), rig.count("fetch_requests_now")), (1, 1));
+    // Once more is nothing.
+    rig.door.cancel(first);
+    rig.door.cancel(waits);
+    rig.door.cancel(99);
+    assert!(rig.is_quiet());
+}
+
+#[test]
+fn calls_of_nobody_in_particular_leave_half_of_the_places() {
+    let (slow, server) = (Server::silent("127.0.0.1"), quick("127.0.0.2"));
+    let mut rig = Rig::new(FetchSettings { requests_max: 4, ..settings() });
+    (0..10).for_each(|_| _ = rig.start(Principal::Server, request(slow.url("/"))));
+    (0..2).for_each(|_| drop(slow.request()));
+    for payer in [ANN, Principal::Match(Uuid::from_u128(9)), Principal::Address(5)] {
+        let ticket = rig.start(payer, request(server.url("/")));
+        assert_eq!(rig.next().0, ticket);
+    }
+    assert_eq!(slow.connections(), 2);
+}
+
+#[test]
+fn a_redirect_does_not_go_around_the_limit_of_a_host() {
+    let slow = Server::silent("127.0.0.2");
+    let to = slow.url("/");
+    let server = Server::saying(format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\n\r\n"));
+    let mut rig = Rig::new(FetchSettings { requests_per_host: 1, ..settings() });
+    rig.start(ANN, request(slow.url("/")));
+    drop(slow.request());
+    assert_eq!(rig.start(BOB, request(server.url("/"))), 2);
+    let (ticket, result) = rig.next();
+    assert_eq!(ticket, 2);
+    assert!(result.unwrap_err().0.contains("fetch.requests_per_host"));
+}
+
+#[test]
+fn a_thread_may_wait_for_its_request() {
+    let server = quick("127.0.0.1");
+    let rig = Rig::new(settings());
+    assert_eq!(rig.door.wait(ANN, request(server.url("/"))).unwrap().code, 200);
+    assert!(rig.door.wait(ANN, request("nowhere")).is_err());
+    assert!(rig.is_quiet());
+}
+
+#[test]
+fn who_waits_when_the_server_stops_is_told() {
+    let slow = Server::silent("127.0.0.1");
+    let mut rig = Rig::new(settings());
+    rig.start(ANN, request(slow.url("/")));
+    drop(slow.request());
+    rig.stop();
+    assert_eq!(rig.next().1.unwrap_err().0, "the server is stopping");
+    assert_eq!(rig.fail(request(slow.url("/"))), "the server is stopping");
+    assert_eq!(rig.count("fetch_requests_now"), 0);
+}
+
+#[test]
+fn what_is_under_way_ends_with_the_thread() {
+    let (sender, ended) = channel();
+    let sender = std::sync::Mutex::new(sender);
+    let slow = Server::new(move |mut stream, _| {
+        let end = stream.read(&mut [0]).unwrap_or(0);
+        sender.lock().unwrap().send(end).unwrap();
+    });
+    let mut rig = Rig::new(settings());
+    rig.start(ANN, request(slow.url("/")));
+    drop(slow.request());
+    drop(rig);
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(0));
+}
