@@ -17,6 +17,9 @@
 //! others do. The wall clock, which is cheap to read, says
 //! when a look at the other clocks can matter at all.
 //!
+//! A call that waits for another thread runs in pieces ([`Running::pause`], [`go_on`]); the time in
+//! between is not charged.
+//!
 //! Calls nest when a match signals its neighbour: the inner call has what is left of the outer
 //! one's time at most, because both keep the same thread.
 //!
@@ -244,8 +247,12 @@ struct Outer {
 
 /// Starts a call on this thread.
 pub(crate) fn begin(allowed: Allowed) -> Running {
+    go_on(allowed, u64::from(allowed.time_ms) * 1_000_000)
+}
+
+/// Starts a piece of a call that has so much left of its time, nanoseconds.
+pub(crate) fn go_on(allowed: Allowed, mut budget_ns: u64) -> Running {
     CALL.with(|call| {
-        let mut budget_ns = u64::from(allowed.time_ms) * 1_000_000;
         let outer = call.is_running.get().then(|| {
             budget_ns = budget_ns.min(call.left_ns());
             call.suspend()
@@ -263,6 +270,15 @@ pub(crate) fn begin(allowed: Allowed) -> Running {
 }
 
 impl Running {
+    /// Ends a piece of the call, which waits. Returns what it has left of its time, nanoseconds.
+    ///
+    /// # Errors
+    /// Where its time was used up.
+    pub(crate) fn pause(self) -> Result<u64, String> {
+        let left_ns = CALL.with(Call::left_after_piece_ns);
+        self.end().map_or(Ok(left_ns), Err)
+    }
+
     /// Ends the call. Returns where its time was used up, if it was; empty if that is not known.
     pub(crate) fn end(self) -> Option<String> {
         CALL.with(|call| {
@@ -309,6 +325,21 @@ impl Call {
         }
         CLOCKS.with(|clocks| {
             let used_ns = clocks.used_ns(self.start.get(), clocks.wall_ns());
+            self.budget_ns.get().saturating_sub(used_ns)
+        })
+    }
+
+    /// What is left when a piece of the call ends. A short one is charged as well, by the wall's
+    /// clock, because there may be many.
+    fn left_after_piece_ns(&self) -> u64 {
+        CLOCKS.with(|clocks| {
+            let (start, wall_ns) = (self.start.get(), clocks.wall_ns());
+            let passed_ns = wall_ns.saturating_sub(start.wall_ns);
+            let used_ns = if passed_ns < READING_NS {
+                passed_ns
+            } else {
+                clocks.used_ns(start, wall_ns).max(READING_NS)
+            };
             self.budget_ns.get().saturating_sub(used_ns)
         })
     }

@@ -7,6 +7,8 @@ local native, nk, entry, outcome, handler, wrong, is_match, loading_ends, is_loa
 local error, pairs, pcall, tostring = native.error, native.pairs, native.pcall, native.tostring
 local type, xpcall, lower, sub = native.type, native.xpcall, native.lower, native.sub
 local unpack_bytes = native.unpack
+-- A match has no coroutines, and makes no calls.
+local yield, isyieldable = not is_match and native.yield, not is_match and native.isyieldable
 local env, node, version = native.env, native.node, native.version
 
 local registered = { rpc = {}, before = {}, after = {}, event = {} }
@@ -173,10 +175,41 @@ local function call_context(mode, packed, expiry, var_count, header_count, param
   return context
 end
 
-function entry.call(fn, first, second, mode, packed, ...)
+local function call(fn, first, second, mode, packed, ...)
   local context = packed and call_context(mode, packed, ...) or base_context(mode)
   if second == nil then
     return outcome(xpcall(fn, handler, context, first))
   end
   return outcome(xpcall(fn, handler, context, first, second))
+end
+
+-- The function that asks by way of `raw`, which is told first whether the call may wait. It may not while
+-- a module loads, which others would find half made.
+function entry.asking(raw, finish)
+  -- What it returns: nothing, if the call is to wait for the answer.
+  local function answered(ok, ...)
+    if ok == nil then
+      return yield()
+    end
+    return ok, ...
+  end
+  return function(...)
+    local _, is_late = is_loading()
+    return finish(answered(raw(not is_late and isyieldable(), ...)))
+  end
+end
+
+-- What runs in a coroutine: one call after the other. It yields what came of each, true or false first,
+-- and is resumed with the next one; in the middle of a call it yields nothing, and is resumed with what
+-- the function that asked returns.
+function entry.serve(fn, first, second, mode, packed, expiry, var_count, header_count, param_count)
+  local function run()
+    local a, b, c = first, second, packed
+    -- Not kept until the next call.
+    first, second, packed = nil, nil, nil
+    return call(fn, a, b, mode, c, expiry, var_count, header_count, param_count)
+  end
+  while true do
+    fn, first, second, mode, packed, expiry, var_count, header_count, param_count = yield(run())
+  end
 end

@@ -1,8 +1,8 @@
-//! One thread's instance of all modules: loads them, and runs RPCs and hooks. Matches are made
-//! here and live in `matches`.
+//! One thread's instance of all modules: loads them, and finds the functions of RPCs, hooks and events,
+//! which run in `pieces`. Matches are made here and live in `matches`.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,13 +12,14 @@ use game::guest::{
     Returned, ScriptError, ScriptFailure, Scripts, Step,
 };
 use game::value::Value;
-use mlua::{Function, Table, Value as LuaValue};
+use mlua::{Function, IntoLuaMulti as _, Lua, Table, Value as LuaValue};
 
 use crate::budget::{self, Running, VmMeter};
 use crate::context::Packer;
 use crate::failure::{self, Limits};
 use crate::lint::{self, Handler};
 use crate::matches::LuaMatch;
+use crate::pieces::{self, Piece, Pieces};
 use crate::sources::{LoadError, Sources};
 use crate::vm::Vm;
 use crate::{LuaLimits, context, convert, lend};
@@ -38,13 +39,26 @@ pub struct LuaScripts {
     registered: Registered,
     /// `None` after a script left the VM without memory: the next call makes a new one.
     calls: Option<Calls>,
+    /// What is called by the calls that wait: how their results are to be read.
+    waiting: BTreeMap<CallId, Kind>,
+    /// Of these, those whose VM is gone.
+    lost: BTreeSet<CallId>,
+}
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Rpc,
+    Before,
+    /// An after-hook or an event.
+    Other,
 }
 
 /// The VM for RPCs and hooks with what was registered in it.
 #[derive(Debug)]
 struct Calls {
     vm: Vm,
-    call: Function,
+    pieces: Pieces,
     /// Reused for every call's context.
     packer: RefCell<Packer>,
     rpc: BTreeMap<String, Function>,
@@ -82,7 +96,14 @@ impl LuaScripts {
                 found
             },
         };
-        Ok(Self { sources, limits, registered, calls: Some(calls) })
+        Ok(Self {
+            sources,
+            limits,
+            registered,
+            calls: Some(calls),
+            waiting: BTreeMap::new(),
+            lost: BTreeSet::new(),
+        })
     }
 
     /// Memory of the VM for calls, bytes.
@@ -101,27 +122,66 @@ impl LuaScripts {
         }
     }
 
-    /// Runs `call` on the VM for calls, which is made anew if need be, and clears up after it.
-    fn with_calls<R>(
+    /// Runs a piece of a call on the VM for calls, which is made anew if need be.
+    fn piece(
         &mut self,
         host: &mut dyn Host,
-        call: impl FnOnce(&Calls, &Limits, &mut dyn Host) -> Result<R, ScriptError>,
-    ) -> Result<R, ScriptError> {
+        (id, kind): (CallId, Kind),
+        piece: impl FnOnce(&Calls, &Limits, &mut dyn Host) -> Result<Piece, ScriptError>,
+    ) -> Step<Returned> {
         let limits = self.call_limits();
         let calls = match self.calls.take() {
             Some(calls) => calls,
-            None => Calls::load(&self.sources, &self.limits, host)
-                .map_err(|error| failure::raised(&limits, &error.to_string(), None, None))?,
+            None => match Calls::load(&self.sources, &self.limits, host) {
+                Ok(calls) => calls,
+                Err(error) => {
+                    let error = failure::raised(&limits, &error.to_string(), None, None);
+                    return Step::Done(Err(error));
+                }
+            },
         };
-        let result = call(&calls, &limits, host);
-        let out_of_memory =
-            matches!(&result, Err(error) if error.kind == ScriptFailure::OutOfMemory);
+        let step = match piece(&calls, &limits, host) {
+            Ok(Piece::Waits(ask)) => {
+                self.waiting.insert(id, kind);
+                Step::Waits(ask)
+            }
+            Ok(Piece::Ended(ended)) => {
+                Step::Done(ended.and_then(|value| kind.read(&calls.vm.lua, &limits, &value)))
+            }
+            Err(error) => Step::Done(Err(error)),
+        };
+        let out_of_memory = matches!(&step, Step::Done(Err(error))
+            if error.kind == ScriptFailure::OutOfMemory);
+        if out_of_memory {
+            calls.pieces.clear_idle();
+        }
         if out_of_memory && !calls.vm.recover_memory() {
             self.sources.rebuilt_count.fetch_add(1, Relaxed);
+            self.lost.extend(calls.pieces.into_waiting());
         } else {
             self.calls = Some(calls);
         }
-        result
+        step
+    }
+}
+
+impl Kind {
+    /// What a function's result means.
+    fn read(self, lua: &Lua, limits: &Limits, value: &LuaValue) -> Result<Returned, ScriptError> {
+        match (self, value) {
+            (Self::Rpc, LuaValue::Nil) => Ok(Returned::Rpc(None)),
+            (Self::Rpc, LuaValue::String(text)) => {
+                Ok(Returned::Rpc(Some(Bytes::copy_from_slice(&text.as_bytes()))))
+            }
+            (Self::Rpc, _) => Err(failure::raised(limits, WRONG_RPC_RESULT, None, None)),
+            (Self::Before, LuaValue::Nil) => Ok(Returned::Before(None)),
+            (Self::Before, value) => {
+                let converted = convert::from_lua(value, &VmMeter::new(lua));
+                let request = converted.map_err(|error| value_error(limits, &error))?;
+                Ok(Returned::Before(Some(request)))
+            }
+            (Self::Other, _) => Ok(Returned::Nothing),
+        }
     }
 }
 
@@ -158,10 +218,10 @@ impl Calls {
         type Registries = (Table, Table, Table, Table, Table);
         let (rpc, before, after, event, again) = vm.entry("loaded")?.call::<Registries>(())?;
         let functions = |table: Table| table.pairs().collect::<mlua::Result<BTreeMap<_, _>>>();
-        let call = vm.entry("call")?;
+        let pieces = Pieces::new(vm.entry("serve")?);
         vm.seal()?;
         Ok(Self {
-            call,
+            pieces,
             packer: RefCell::default(),
             rpc: functions(rpc)?,
             before: functions(before)?,
@@ -187,29 +247,61 @@ impl Calls {
         &self,
         limits: &Limits,
         host: &mut dyn Host,
-        context: &CallContext,
+        (id, context): (CallId, &CallContext),
         function: &Function,
-        arguments: (LuaValue, LuaValue),
-    ) -> Result<LuaValue, ScriptError> {
+        (first, second): (LuaValue, LuaValue),
+    ) -> Result<Piece, ScriptError> {
+        let internal = |error: mlua::Error| failure::internal(limits, &error);
         let mut packer = self.packer.take();
         let packed = context::args(&self.vm.lua, &mut packer, context);
         self.packer.replace(packer);
-        let (packed, expiry, vars, headers, params) =
-            packed.map_err(|error| failure::internal(limits, &error))?;
+        let (packed, expiry, vars, headers, params) = packed.map_err(internal)?;
         let mode = context.execution_mode;
-        let (first, second) = arguments;
-        let running = budget::begin(limits.allowed());
-        let pacing = self.vm.begin_gc_pacing();
-        let returned = lend::lend(host, || {
-            self.call.call::<Outcome>((
-                function, first, second, mode, packed, expiry, vars, headers, params,
-            ))
-        });
-        let settled = settle(running, limits, returned);
-        self.vm.end_gc_pacing(pacing);
-        self.vm.clear_up().map_err(|error| failure::internal(limits, &error))?;
-        self.vm.count_memory();
-        settled.map(|(value, ..)| value)
+        let arguments = (function, first, second, mode, packed, expiry, vars, headers, params);
+        let arguments = arguments.into_lua_multi(&self.vm.lua).map_err(internal)?;
+        Ok(self.pieces.begin(&self.vm, limits, host, id, arguments))
+    }
+
+    /// Begins a call; `None` if there is no function for it, and none is missed.
+    fn begin(
+        &self,
+        limits: &Limits,
+        host: &mut dyn Host,
+        (id, context): (CallId, &CallContext),
+        call: GuestCall<'_>,
+    ) -> Result<Piece, ScriptError> {
+        let lua = |value: &Value| {
+            convert::to_lua(&self.vm.lua, value).map_err(|error| failure::internal(limits, &error))
+        };
+        let (function, arguments) = match call {
+            GuestCall::Rpc { id, payload } => {
+                let Some(function) = find(&self.rpc, id) else {
+                    return Err(failure::not_found("RPC function not found".to_owned()));
+                };
+                let payload = self.vm.lua.create_string(payload);
+                let payload = payload.map_err(|error| failure::internal(limits, &error))?;
+                (function, (LuaValue::String(payload), LuaValue::Nil))
+            }
+            GuestCall::Before { id, request } => {
+                let Some(function) = find(&self.before, id) else {
+                    return Err(failure::not_found(format!("no before-hook for {id}")));
+                };
+                (function, (lua(&request)?, LuaValue::Nil))
+            }
+            GuestCall::After { id, answer, request } => {
+                let Some(function) = find(&self.after, id) else {
+                    return Err(failure::not_found(format!("no after-hook for {id}")));
+                };
+                (function, (lua(&answer)?, lua(&request)?))
+            }
+            GuestCall::Event { name, argument } => {
+                let Some(function) = self.events.get(name) else {
+                    return Ok(Piece::Ended(Ok(LuaValue::Nil)));
+                };
+                (function, (lua(&argument)?, LuaValue::Nil))
+            }
+        };
+        self.run(limits, host, (id, context), function, arguments)
     }
 }
 
@@ -282,69 +374,6 @@ fn value_error(limits: &Limits, error: &convert::ConvertError) -> ScriptError {
     failure::raised(limits, &error.to_string(), None, None)
 }
 
-impl LuaScripts {
-    /// Runs a call to its end.
-    fn run(
-        &mut self,
-        host: &mut dyn Host,
-        context: &CallContext,
-        call: GuestCall<'_>,
-    ) -> Result<Returned, ScriptError> {
-        self.with_calls(host, |calls, limits, host| {
-            let lua = |value: &Value| {
-                convert::to_lua(&calls.vm.lua, value)
-                    .map_err(|error| failure::internal(limits, &error))
-            };
-            match call {
-                GuestCall::Rpc { id, payload } => {
-                    let Some(function) = find(&calls.rpc, id) else {
-                        return Err(failure::not_found("RPC function not found".to_owned()));
-                    };
-                    let payload = calls.vm.lua.create_string(payload);
-                    let payload = payload.map_err(|error| failure::internal(limits, &error))?;
-                    let arguments = (LuaValue::String(payload), LuaValue::Nil);
-                    match calls.run(limits, host, context, function, arguments)? {
-                        LuaValue::Nil => Ok(Returned::Rpc(None)),
-                        LuaValue::String(text) => {
-                            Ok(Returned::Rpc(Some(Bytes::copy_from_slice(&text.as_bytes()))))
-                        }
-                        _ => Err(failure::raised(limits, WRONG_RPC_RESULT, None, None)),
-                    }
-                }
-                GuestCall::Before { id, request } => {
-                    let Some(function) = find(&calls.before, id) else {
-                        return Err(failure::not_found(format!("no before-hook for {id}")));
-                    };
-                    let arguments = (lua(&request)?, LuaValue::Nil);
-                    match calls.run(limits, host, context, function, arguments)? {
-                        LuaValue::Nil => Ok(Returned::Before(None)),
-                        value => {
-                            let converted = convert::from_lua(&value, &VmMeter::new(&calls.vm.lua));
-                            let request = converted.map_err(|error| value_error(limits, &error))?;
-                            Ok(Returned::Before(Some(request)))
-                        }
-                    }
-                }
-                GuestCall::After { id, answer, request } => {
-                    let Some(function) = find(&calls.after, id) else {
-                        return Err(failure::not_found(format!("no after-hook for {id}")));
-                    };
-                    let arguments = (lua(&answer)?, lua(&request)?);
-                    calls.run(limits, host, context, function, arguments)?;
-                    Ok(Returned::Nothing)
-                }
-                GuestCall::Event { name, argument } => {
-                    if let Some(function) = calls.events.get(name) {
-                        let arguments = (lua(&argument)?, LuaValue::Nil);
-                        calls.run(limits, host, context, function, arguments)?;
-                    }
-                    Ok(Returned::Nothing)
-                }
-            }
-        })
-    }
-}
-
 impl Scripts for LuaScripts {
     fn registered(&self) -> &Registered {
         &self.registered
@@ -353,18 +382,40 @@ impl Scripts for LuaScripts {
     fn call(
         &mut self,
         host: &mut dyn Host,
-        _id: CallId,
+        id: CallId,
         context: &CallContext,
         call: GuestCall<'_>,
     ) -> Step<Returned> {
-        Step::Done(self.run(host, context, call))
+        let kind = match call {
+            GuestCall::Rpc { .. } => Kind::Rpc,
+            GuestCall::Before { .. } => Kind::Before,
+            GuestCall::After { .. } | GuestCall::Event { .. } => Kind::Other,
+        };
+        self.piece(host, (id, kind), |calls, limits, host| {
+            calls.begin(limits, host, (id, context), call)
+        })
     }
 
-    fn resume(&mut self, _host: &mut dyn Host, id: CallId, _answer: Answer) -> Step<Returned> {
-        unreachable!("{id:?} does not wait")
+    fn resume(&mut self, host: &mut dyn Host, id: CallId, answer: Answer) -> Step<Returned> {
+        let kind = self.waiting.remove(&id);
+        let Some(kind) = kind else { unreachable!("{id:?} does not wait") };
+        if self.lost.remove(&id) {
+            return Step::Done(Err(pieces::lost()));
+        }
+        self.piece(host, (id, kind), |calls, limits, host| {
+            let piece = calls.pieces.resume(&calls.vm, limits, host, (id, answer));
+            Ok(piece.unwrap_or_else(|| Piece::Ended(Err(pieces::lost()))))
+        })
     }
 
-    fn cancel(&mut self, _id: CallId) {}
+    fn cancel(&mut self, id: CallId) {
+        if self.waiting.remove(&id).is_some()
+            && !self.lost.remove(&id)
+            && let Some(calls) = &self.calls
+        {
+            calls.pieces.cancel(id);
+        }
+    }
 
     fn match_new(
         &mut self,

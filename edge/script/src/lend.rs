@@ -2,7 +2,10 @@
 //! code of ours: Lua's callbacks must own what they hold, so they find the host in a scoped
 //! thread-local instead.
 
-use game::guest::Host;
+use std::cell::Cell;
+
+use game::guest::{Ask, Host};
+use game::host::HostFunction;
 use scoped_tls_hkt::{ReborrowMut, scoped_thread_local};
 
 struct Lent<'a>(&'a mut (dyn Host + 'a));
@@ -16,6 +19,26 @@ impl<'a> ReborrowMut<'a> for Lent<'_> {
 }
 
 scoped_thread_local!(static mut HOST: for<'a> Lent<'a>);
+
+thread_local! {
+    static ASKED: Cell<Option<Asked>> = const { Cell::new(None) };
+}
+
+/// What a call is about to wait for, and the function that asks it.
+pub(crate) struct Asked {
+    pub(crate) function: &'static HostFunction,
+    pub(crate) ask: Ask,
+}
+
+/// Keeps what a call asks until its coroutine has yielded.
+pub(crate) fn put_asked(asked: Asked) {
+    ASKED.set(Some(asked));
+}
+
+/// What the call that has yielded asks.
+pub(crate) fn take_asked() -> Option<Asked> {
+    ASKED.take()
+}
 
 /// Runs `call` with `host` lent to this thread's scripts.
 pub(crate) fn lend<R>(host: &mut dyn Host, call: impl FnOnce() -> R) -> R {

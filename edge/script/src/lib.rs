@@ -24,6 +24,7 @@ mod lend;
 mod library;
 mod lint;
 mod matches;
+mod pieces;
 mod seal;
 mod sources;
 mod vm;

@@ -19,6 +19,11 @@ native.select, native.clone = select, table.clone
 
 string.pack, string.unpack, string.packsize = nil, nil, nil
 debug = nil
+if coroutine then
+  native.yield, native.isyieldable = coroutine.yield, coroutine.isyieldable
+  -- What a script's coroutine did would be taken for a wait of the call; Nakama has none either.
+  coroutine = nil
+end
 
 -- Errors.
 
@@ -83,6 +88,9 @@ local function finish(ok, first, ...)
   error(first, 3)
 end
 
+-- Modules that load in the middle of a call.
+local late_count = 0
+
 -- The functions of calls.lua: a match seldom needs them, so its VM loads them when they are asked for.
 local has_calls, is_loading = false, true
 
@@ -94,7 +102,7 @@ local function load_calls(module)
   has_calls = true
   local part = native.part("calls")
   part(native, module, entry, outcome, handler, wrong, is_match, loading_ends, function()
-    return is_loading
+    return is_loading, late_count > 0
   end)
 end
 
@@ -111,12 +119,15 @@ setmetatable(nk, {
         return found
       end
     end
-    local raw = native.find(name)
+    local raw, asks = native.find(name)
     if not raw then
       return nil
     end
     local function bound(...)
       return finish(raw(...))
+    end
+    if asks then
+      bound = entry.asking(raw, finish)
     end
     rawset(module, name, bound)
     return bound
@@ -158,10 +169,12 @@ end
 -- A module that is loaded in the middle of a call: it stays, and so does what it defines.
 local function load_late(name, chunk)
   native.loading(1)
+  late_count += 1
   local ok, value = pcall(chunk, name)
   if ok then
     value = keep(name, value)
   end
+  late_count -= 1
   native.loading(-1)
   if not ok then
     error(value, 0)

@@ -155,6 +155,38 @@ function seals.clean()
   moved_count = 0
 end
 
+-- Takes away what the call that waits from now on has left, to be put back when it goes on: metatables
+-- of sealed tables and their overlays, functions and their environments.
+function seals.set_aside()
+  local overlays, environments = {}, {}
+  for index = 1, overlaid_count do
+    local meta = overlaid[index]
+    overlays[2 * index - 1], overlays[2 * index] = meta, meta.__index
+  end
+  for index = 1, moved_count - 1, 2 do
+    environments[index], environments[index + 1] = moved[index], getfenv(moved[index])
+  end
+  seals.clean()
+  return { overlays, environments }
+end
+
+function seals.put_back(kept)
+  touched()
+  local overlays, environments = kept[1], kept[2]
+  for index = 1, #overlays, 2 do
+    local meta = overlays[index]
+    meta.__index = overlays[index + 1]
+    overlaid_count += 1
+    overlaid[overlaid_count] = meta
+  end
+  for index = 1, #environments, 2 do
+    local target = environments[index]
+    moved[moved_count + 1], moved[moved_count + 2] = target, getfenv(target)
+    moved_count += 2
+    set_environment(target, environments[index + 1])
+  end
+end
+
 -- A module begins or ends loading, in a call.
 function seals.load(step)
   if step > 0 then

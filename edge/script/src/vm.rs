@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use game::guest::{Host, LogLevel};
-use game::host::{Args, HostFunction};
+use game::host::{Args, HostFunction, Ran, RunResult};
 use game::value::Value;
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
@@ -154,6 +154,11 @@ impl Vm {
             | StdLib::BIT
             | StdLib::UTF8
             | StdLib::DEBUG;
+        let libraries = match purpose {
+            // For the prelude alone, which takes it away.
+            Purpose::Calls => libraries | StdLib::COROUTINE,
+            Purpose::Match => libraries,
+        };
         // No script can leave Rust's panics uncaught, as we abort on them anyway.
         let options = LuaOptions::new().catch_rust_panics(true);
         let lua = Lua::new_with(libraries, options)?;
@@ -163,8 +168,8 @@ impl Vm {
             // Its pages are large: see luau/small_states.h.
             lua.set_memory_category("calls")?;
         }
-        let seal = Seal::new(&lua)?;
-        let native = natives(&lua, sources, memory_max_bytes)?;
+        let seal = Seal::new(&lua, purpose == Purpose::Calls)?;
+        let native = natives(&lua, sources, memory_max_bytes, purpose)?;
         native.raw_set("loading", seal.load.clone())?;
         describe_host(&lua, &native, host)?;
         let seed = i64::from_le_bytes(host.random().bytes::<8>()) >> 11;
@@ -200,6 +205,16 @@ impl Vm {
     /// Clears up after a call that is over: what it did to globals is gone.
     pub(crate) fn clear_up(&self) -> mlua::Result<()> {
         self.seal.clean(&self.lua)
+    }
+
+    /// Sets aside what a call that waits did to globals.
+    pub(crate) fn set_aside(&self) -> mlua::Result<Option<Table>> {
+        self.seal.set_aside(&self.lua)
+    }
+
+    /// Puts it back.
+    pub(crate) fn put_back(&self, kept: &Table) -> mlua::Result<()> {
+        self.seal.put_back(kept)
     }
 
     /// Tells this thread, before a call, whether the VM's collector is lazy. To be ended with
@@ -301,11 +316,17 @@ fn describe_host(lua: &Lua, native: &Table, host: &dyn Host) -> mlua::Result<()>
 }
 
 /// What our Lua code needs from Rust: a table that makes each function when it is asked for first.
-fn natives(lua: &Lua, sources: &Arc<Sources>, memory_max_bytes: usize) -> mlua::Result<Table> {
+fn natives(
+    lua: &Lua,
+    sources: &Arc<Sources>,
+    memory_max_bytes: usize,
+    purpose: Purpose,
+) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     let sources = Arc::clone(sources);
     let find = lua.create_function(move |lua, (native, name): (Table, LuaString)| {
-        let function = native_function(lua, &sources, memory_max_bytes, &name.to_str()?)?;
+        let function =
+            native_function(lua, &sources, (memory_max_bytes, purpose), &name.to_str()?)?;
         native.raw_set(name, &function)?;
         Ok(function)
     })?;
@@ -319,14 +340,16 @@ fn natives(lua: &Lua, sources: &Arc<Sources>, memory_max_bytes: usize) -> mlua::
 fn native_function(
     lua: &Lua,
     sources: &Arc<Sources>,
-    memory_max_bytes: usize,
+    (memory_max_bytes, purpose): (usize, Purpose),
     name: &str,
 ) -> mlua::Result<Function> {
     let sources = Arc::clone(sources);
     match name {
-        "find" => lua.create_function(|lua, name: LuaString| {
+        "find" => lua.create_function(move |lua, name: LuaString| {
             let name = name.to_str()?;
-            game::host::find(&name).map(|function| bind(lua, function)).transpose()
+            let Some(function) = game::host::find(&name) else { return Ok((None, false)) };
+            let asks = function.asks() && purpose == Purpose::Calls;
+            Ok((Some(bind(lua, function, asks)?), asks))
         }),
         "part" => lua.create_function(|lua, name: LuaString| match &*name.as_bytes() {
             b"calls" => Part::Calls.load(lua),
@@ -388,9 +411,12 @@ fn collectgarbage(lua: &Lua, option: Option<LuaString>) -> mlua::Result<f64> {
 }
 
 /// A host function as Lua sees it: returns true and its results, or false and the error's text.
-/// What is passed beyond its arguments is left alone, as Lua does.
-fn bind(lua: &Lua, function: &'static HostFunction) -> mlua::Result<Function> {
-    lua.create_function(move |lua, values: MultiValue| {
+/// What is passed beyond its arguments is left alone, as Lua does. One that asks is told first
+/// whether the call may wait: then it returns nothing, and the prelude lets the coroutine yield.
+fn bind(lua: &Lua, function: &'static HostFunction, asks: bool) -> mlua::Result<Function> {
+    lua.create_function(move |lua, mut values: MultiValue| {
+        let may_wait =
+            asks && values.pop_front().is_some_and(|value| value == LuaValue::Boolean(true));
         if function.calls_a_match && !budget::may_nest() {
             return refused(lua, &format!("{}: {TOO_LATE_TO_NEST}", function.name));
         }
@@ -419,21 +445,40 @@ fn bind(lua: &Lua, function: &'static HostFunction) -> mlua::Result<Function> {
             if is_long {
                 host.db().rest(true);
             }
-            function.run(host, &args)
+            match function.begin(host, &args)? {
+                Ran::Waits(ask) if may_wait => {
+                    lend::put_asked(lend::Asked { function, ask });
+                    Ok(None)
+                }
+                Ran::Waits(ask) => {
+                    let answer = host.ask(ask);
+                    function.answered(host, &args, answer).map(Some)
+                }
+                Ran::Returned(returns) => Ok(Some(returns)),
+            }
         };
         match lend::host(run) {
-            Some(Ok(returns)) => {
-                let mut results = MultiValue::with_capacity(returns.len() + 1);
-                results.push_back(LuaValue::Boolean(true));
-                for value in &returns {
-                    results.push_back(convert::to_lua(lua, value)?);
-                }
-                Ok(results)
-            }
-            Some(Err(error)) => refused(lua, &error.message),
+            Some(Ok(None)) => Ok(MultiValue::new()),
+            Some(Ok(Some(returns))) => results(lua, Ok(returns)),
+            Some(Err(error)) => results(lua, Err(error)),
             None => refused(lua, "no host to call"),
         }
     })
+}
+
+/// What a host function comes to, as the prelude reads it.
+pub(crate) fn results(lua: &Lua, result: RunResult) -> mlua::Result<MultiValue> {
+    match result {
+        Ok(returns) => {
+            let mut results = MultiValue::with_capacity(returns.len() + 1);
+            results.push_back(LuaValue::Boolean(true));
+            for value in &returns {
+                results.push_back(convert::to_lua(lua, value)?);
+            }
+            Ok(results)
+        }
+        Err(error) => refused(lua, &error.message),
+    }
 }
 
 /// Why a match may not call another one now.

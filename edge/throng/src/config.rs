@@ -157,6 +157,12 @@ pub struct RuntimeConfig {
     pub all_memory_bytes_max: usize,
     /// `runtime.log_lines_per_second_max`.
     pub log_lines_max: u32,
+    /// `runtime.call_wait_max_ms`.
+    pub call_wait_max_ms: u32,
+    /// `runtime.waiting_calls_max`.
+    pub waiting_calls_max: usize,
+    /// `runtime.waiting_calls_per_user`.
+    pub waiting_calls_per_user: u32,
     /// `runtime.event_queue_size`.
     pub event_queue_size: usize,
     /// `runtime.lua_insertion_order`.
@@ -449,6 +455,9 @@ impl Config {
                 http_key: self.runtime.http_key.clone(),
                 env: self.runtime.env.clone(),
                 log_lines_max: self.runtime.log_lines_max,
+                call_wait_max_ms: self.runtime.call_wait_max_ms,
+                waiting_calls_max: self.runtime.waiting_calls_max,
+                waiting_calls_per_user: self.runtime.waiting_calls_per_user,
                 event_queue_size: self.runtime.event_queue_size,
             },
             limits: self.limits.clone(),
@@ -533,6 +542,9 @@ fn runtime(values: &Effective, data_dir: &Path) -> RuntimeConfig {
         memory_bytes_max: values.number("runtime.memory_max_bytes"),
         all_memory_bytes_max: values.number("runtime.all_memory_max_bytes"),
         log_lines_max: values.number("runtime.log_lines_per_second_max"),
+        call_wait_max_ms: values.number("runtime.call_wait_max_ms"),
+        waiting_calls_max: values.number("runtime.waiting_calls_max"),
+        waiting_calls_per_user: values.number("runtime.waiting_calls_per_user"),
         event_queue_size: values.number("runtime.event_queue_size"),
     }
 }

@@ -422,10 +422,7 @@ fn worker(
         WorkerAddress::Hasher(_) => "hasher".to_owned(),
         WorkerAddress::Events(_) => "events".to_owned(),
     };
-    let build = move |start: Start<Mail>| {
-        let requester = start.requester.unwrap_or_else(|| Box::new(server::worker::NoRequester));
-        Worker::new(me, topology, settings, stats, context, requester)
-    };
+    let build = move |_: Start<Mail>| Worker::new(me, topology, settings, stats, context);
     ThreadPlan::plain(name, build)
 }
 

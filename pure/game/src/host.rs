@@ -127,6 +127,12 @@ impl std::fmt::Debug for HostFunction {
 }
 
 impl HostFunction {
+    /// Whether it may wait.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        matches!(self.code, Code::Asks { .. })
+    }
+
     /// Runs it until it is over or waits.
     ///
     /// # Errors
@@ -153,7 +159,10 @@ impl HostFunction {
         match (self.code, answer) {
             (Code::Asks { answered, .. }, answer) => answered(host, args, answer),
             // As a whole it ran elsewhere.
-            (Code::Common(_) | Code::Database(_), Ok(Reply::Returns(returns))) => Ok(returns),
+            (Code::Common(_) | Code::Database(_), Ok(Reply::Returns { returns, steps })) => {
+                args.meter.spend(u32::try_from(steps).unwrap_or(u32::MAX))?;
+                Ok(returns)
+            }
             (Code::Common(_) | Code::Database(_), Err(error)) => Err(error),
             (Code::Common(_) | Code::Database(_), Ok(_)) => Err(declare::wrong_answer()),
         }

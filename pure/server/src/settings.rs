@@ -115,6 +115,12 @@ pub struct RuntimeSettings {
     pub env: Vec<(String, String)>,
     /// `runtime.log_lines_per_second_max`: of the scripts of one thread.
     pub log_lines_max: u32,
+    /// `runtime.call_wait_max_ms`: for so long a call may wait for other threads, in all.
+    pub call_wait_max_ms: u32,
+    /// `runtime.waiting_calls_max`: calls of one thread that may wait.
+    pub waiting_calls_max: usize,
+    /// `runtime.waiting_calls_per_user`: of these, of one user or address.
+    pub waiting_calls_per_user: u32,
     /// `runtime.event_queue_size`: events that may wait for their handlers.
     pub event_queue_size: usize,
 }

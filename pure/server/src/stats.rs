@@ -333,6 +333,16 @@ counters! {
         counter dropped_events,
         /// Kept notifications that made room for newer ones, because a user had too many.
         counter notifications_forgotten,
+        /// Times that a call of a script began to wait for another thread.
+        counter calls_suspended,
+        /// Calls of scripts that wait for other threads.
+        gauge calls_waiting_now,
+        /// Waits refused because of runtime.waiting_calls_max or runtime.waiting_calls_per_user.
+        counter waiting_calls_refused,
+        /// Calls ended because they had waited for runtime.call_wait_max_ms.
+        counter calls_waited_too_long,
+        /// Answers that came when nobody waited for them any more.
+        counter late_answers,
         /// Before-hooks run.
         counter overall_before_count,
         /// Before-hooks that failed or refused with an error.

@@ -4,7 +4,8 @@
 //! in one transaction, commits once and then answers each: the group commit needs no timer. A
 //! *caller* takes one RPC at a time and answers it at once, unless it has written: then the answer
 //! waits, while further quick calls run and what they write gathers, until all of it is committed and
-//! the disk has it. The *hasher* runs calls that carry a password, which take tens of milliseconds
+//! the disk has it. A call of guest code that waits for another thread is put aside, and others run
+//! meanwhile (`waiting`). The *hasher* runs calls that carry a password, which take tens of milliseconds
 //! each, one at a time. The thread of *events* runs their handlers, one at a time, for nobody who
 //! waits. What deliberately is not here: sockets, matches.
 
@@ -14,13 +15,12 @@ mod hooks;
 mod host;
 mod queues;
 mod shipped;
-
-pub use host::NoRequester;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use event::{ConnId, Handler, Input, Now, Output, Requester, ThreadId};
+use event::{ConnId, Handler, Input, Now, Output, ThreadId};
 use game::api::{self, Effect};
 use game::db::DbError;
 use game::error::{ApiError, Code};
@@ -31,8 +31,8 @@ use crate::fair::FairQueue;
 use crate::limit_log::LimitLog;
 use crate::mail::{
     Address, Asker, BatcherMail, CallerMail, CoreMail, Done, EventsMail, Format, HasherMail,
-    HookedCall, HostReturn, Job, Line, Mail, News, Outcome, Post as _, Queue, RoomMail, RpcJob,
-    Topology, Work, WorkerAddress,
+    HostReturn, Job, Line, Mail, News, Outcome, Post as _, Queue, RoomMail, RpcJob, Topology, Work,
+    WorkerAddress,
 };
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
@@ -40,9 +40,10 @@ use crate::settings::Settings;
 use crate::stats::WorkerStats;
 use again::Again;
 use events::EventQueue;
-use hooks::Stepped;
+use hooks::Then;
 use queues::Guesses;
 use shipped::Task;
+use waiting::{Origin, WaitingCalls};
 
 /// For how long a caller keeps answers that wait for the disk before it begins another call,
 /// nanoseconds: time for some dozens of calls that write to share one wait.
@@ -57,11 +58,8 @@ pub struct Worker {
     scripts: Box<dyn Scripts + Send>,
     resources: Resources,
     signer: Signer,
-    /// For matches: they live on rooms.
-    requester: Box<dyn Requester<Mail>>,
-    requests: u64,
-    /// How many calls the scripts have had.
-    calls: u64,
+    /// Calls of its scripts that wait for others.
+    waiting: WaitingCalls,
     /// Answers of this turn that wait for the disk.
     done: Vec<(Address<CoreMail>, Vec<Done>)>,
     /// Since when the first of them waits; it counts for callers only.
@@ -100,7 +98,6 @@ impl Worker {
         settings: Arc<Settings>,
         stats: Arc<WorkerStats>,
         context: ThreadContext,
-        requester: Box<dyn Requester<Mail>>,
     ) -> Self {
         let signer = Signer::new(&settings.session);
         let mut resources = context.resources;
@@ -123,9 +120,7 @@ impl Worker {
             scripts: context.scripts,
             resources,
             signer,
-            requester,
-            requests: 0,
-            calls: 0,
+            waiting: WaitingCalls::default(),
             done: Vec::new(),
             returned: Vec::new(),
             waits_since_ns: None,
@@ -149,100 +144,91 @@ impl Worker {
                 BatcherMail::Calls(calls) => {
                     calls.into_iter().for_each(|call| self.take_in(Task::Call(call)));
                 }
-                BatcherMail::News(news) => self.news(news),
+                BatcherMail::News(news) => self.news(now, news),
             },
             WorkerAddress::Caller(me) => match me.open(mail) {
                 CallerMail::Job(job) => {
-                    self.release(now, &job, out);
+                    let may_be_slow = matches!(job.queue, Queue::Caller { closes: true, .. });
+                    self.release(now, may_be_slow, out);
                     self.run(now, *job);
                     self.finish_call(now, out);
                 }
                 CallerMail::Call(call) => {
                     // It may take long: nobody's answer waits for it.
-                    self.finish_batch();
+                    self.finish_batch(now);
                     self.post(now, out, false);
                     self.run_call(now, *call);
                     self.finish_call(now, out);
                 }
-                CallerMail::News(news) => self.news(news),
+                CallerMail::News(news @ (News::Answer { .. } | News::Returned(_))) => {
+                    self.release(now, false, out);
+                    self.news(now, news);
+                    self.finish_call(now, out);
+                }
+                CallerMail::News(news) => self.news(now, news),
             },
             WorkerAddress::Hasher(me) => match me.open(mail) {
                 HasherMail::Job(job) => self.queue.push(job.line(), Task::Job(*job)),
                 HasherMail::Call(call) => self.queue.push(call.line, Task::Call(*call)),
-                HasherMail::News(news) => self.news(news),
+                HasherMail::News(news) => self.news(now, news),
             },
             WorkerAddress::Events(me) => match me.open(mail) {
                 EventsMail::Events(jobs) => self.take_in_events(now, jobs),
-                EventsMail::News(news) => self.news(news),
+                EventsMail::News(news) => self.news(now, news),
             },
         }
     }
 
-    fn news(&mut self, news: News) {
+    fn news(&mut self, now: Now, news: News) {
         match news {
             News::Directory(events) => {
                 events.iter().for_each(|event| self.resources.directory.apply(event));
             }
             News::Cache(changes) => changes.iter().for_each(|one| self.resources.cache.apply(one)),
-            // Late, to a request that was given up: of no use to anybody.
-            News::Answer { .. } | News::Returned(_) => {}
+            News::Answer { request, outcome } => self.room_answered(now, request, outcome),
+            News::Returned(list) => list.into_iter().for_each(|one| self.returned(now, one)),
         }
         // There may be much of it, and a call before it may have written.
         self.resources.db.rest(false);
     }
 
     fn run(&mut self, now: Now, job: Job) {
-        let Job { queue, address, stream, format, work, caller, group, client } = job;
         // Of others than callers nobody asks how long they took.
-        let is_caller = matches!(self.me, WorkerAddress::Caller(_));
-        if is_caller {
+        if matches!(self.me, WorkerAddress::Caller(_)) {
             self.resources.call_clock.begin();
         }
-        let mut outcome = match work {
-            Work::Api(call) => match self.api(now, &call, caller.as_deref(), format) {
+        let (work, origin) = Origin::of(job);
+        let (caller, format) = (origin.caller.as_deref(), origin.format);
+        let outcome = match work {
+            Work::Api(call) => match self.api(now, &call, caller, format) {
                 Err(error) if self.runs_again(&error) => {
-                    let work = Work::Api(call);
-                    let job = Job { queue, address, stream, format, work, caller, group, client };
-                    return self.again.put(Task::Job(job));
+                    return self.again.put(Task::Job(origin.job(Work::Api(call))));
                 }
                 result => Outcome::Api(result),
             },
-            Work::Rpc(call) => Outcome::Rpc(self.rpc(now, &call)),
             Work::FindUsers { ids, usernames } => {
                 let found = game::user::users(&mut *self.resources.db, &ids, &usernames);
                 let ids = found.map(|users| users.iter().map(|user| user.id).collect());
                 Outcome::Users(ids.map_err(|_| ApiError::internal("Could not look up users.")))
             }
-            Work::Hooked(hooked) => {
-                let stepped = self.hook_step(now, *hooked, caller.as_deref(), format);
-                let next = |hooked: HookedCall| {
-                    let work = Work::Hooked(Box::new(hooked));
-                    let queue = work.queue();
-                    Job { queue, address, stream, format, work, caller, group, client }
-                };
-                match stepped {
-                    Stepped::Answer(result) => Outcome::Api(result),
-                    Stepped::Next(hooked) => Outcome::Next(Box::new(next(hooked))),
-                    Stepped::Again(hooked) => {
-                        return self.again.put(Task::Job(Job { queue, ..next(hooked) }));
-                    }
-                }
-            }
-            Work::Before(hook) => Outcome::Before(self.before_message(now, *hook)),
-            Work::After(hook) => {
-                self.after_message(now, *hook);
-                Outcome::After
-            }
-            Work::Shutdown => {
-                self.shutdown(now);
-                Outcome::Shutdown
-            }
+            Work::Rpc(call) => return self.rpc(now, origin, &call),
+            Work::Hooked(hooked) => return self.hook_step(now, origin, *hooked),
+            Work::Before(hook) => return self.before_message(now, origin, *hook),
+            Work::After(hook) => return self.after_message(now, origin, *hook),
+            Work::Shutdown => return self.shutdown(now, origin),
         };
+        self.finish(&origin, outcome);
+    }
+
+    /// A job is done.
+    fn finish(&mut self, origin: &Origin, mut outcome: Outcome) {
+        let is_caller = matches!(self.me, WorkerAddress::Caller(_));
         if is_caller && self.commit().is_err() {
             fail(&mut outcome);
         }
         let took_ms = if is_caller { self.resources.call_clock.kept_ms() } else { 0 };
-        self.answer((address.core, group), (queue, address.conn, stream, took_ms), outcome);
+        let to = (origin.queue, origin.address.conn, origin.stream, took_ms);
+        self.answer((origin.address.core, origin.group), to, outcome);
     }
 
     /// Keeps an answer until the commit.
@@ -288,22 +274,27 @@ impl Worker {
         result
     }
 
-    fn rpc(
-        &mut self,
-        now: Now,
-        call: &RpcJob,
-    ) -> Result<Option<bytes::Bytes>, game::guest::ScriptError> {
+    fn rpc(&mut self, now: Now, origin: Origin, call: &RpcJob) {
         self.stats.rpc_count.up();
         let of = GuestCall::Rpc { id: &call.id, payload: &call.payload };
-        let result = self.guest(now, &call.id, &call.context, of).map(|returned| match returned {
-            Returned::Rpc(answer) => answer,
-            other => unreachable!("an RPC function returned {other:?}"),
-        });
+        let kept = (Some(origin), Then::AnswerRpc);
+        self.begin(now, kept, (&call.id, &call.context), of);
+    }
+
+    /// What an RPC function has returned, as its client gets it.
+    fn rpc_result(
+        &self,
+        id: &str,
+        result: Result<Returned, ScriptError>,
+    ) -> Result<Option<bytes::Bytes>, ScriptError> {
         let is_meant = matches!(&result, Err(error) if hooks::is_answer(error));
         let bytes_max = self.settings.answers.bytes_max;
-        let result = result.and_then(|answer| match &answer {
-            Some(bytes) if bytes.len() > bytes_max => Err(answer_too_large(bytes_max)),
-            _ => Ok(answer),
+        let result = result.and_then(|returned| match returned {
+            Returned::Rpc(Some(answer)) if answer.len() > bytes_max => {
+                Err(answer_too_large(bytes_max))
+            }
+            Returned::Rpc(answer) => Ok(answer),
+            other => unreachable!("an RPC function returned {other:?}"),
         });
         if let Err(error) = &result {
             self.stats.rpc_errors.up();
@@ -314,9 +305,9 @@ impl Worker {
             }
             let location = &error.location;
             if is_meant {
-                tracing::debug!(id = call.id, location, "rpc answered: {error}");
+                tracing::debug!(id, location, "rpc answered: {error}");
             } else if error.kind != ScriptFailure::NotFound {
-                tracing::warn!(id = call.id, location, "rpc failed: {error}");
+                tracing::warn!(id, location, "rpc failed: {error}");
             }
         }
         result
@@ -324,7 +315,7 @@ impl Worker {
 
     /// One commit for all jobs of the batch, and the disk has it. If it fails, none of them has
     /// happened.
-    fn finish_batch(&mut self) {
+    fn finish_batch(&mut self, now: Now) {
         let committed = self.commit();
         let grouped = self.resources.db.commit_group();
         if grouped.is_err() {
@@ -333,6 +324,7 @@ impl Worker {
         if committed.is_err() || grouped.is_err() {
             self.fail_all();
             self.resources.say_nothing();
+            self.ask_nobody(now);
         }
         self.waits_since_ns = None;
         self.resources.db.sync();
@@ -340,11 +332,10 @@ impl Worker {
 
     /// Answers that wait for the disk leave before a call that may be slow runs, and before any once
     /// they have waited for [`PARKED_NS_MAX`].
-    fn release(&mut self, now: Now, next: &Job, out: &mut Output<Mail>) {
+    fn release(&mut self, now: Now, may_be_slow: bool, out: &mut Output<Mail>) {
         let Some(since_ns) = self.waits_since_ns else { return };
-        let may_be_slow = matches!(next.queue, Queue::Caller { closes: true, .. });
         if may_be_slow || now.mono_ns.saturating_sub(since_ns) >= PARKED_NS_MAX {
-            self.finish_batch();
+            self.finish_batch(now);
             self.post(now, out, false);
         }
     }
@@ -355,7 +346,7 @@ impl Worker {
     fn finish_call(&mut self, now: Now, out: &mut Output<Mail>) {
         self.resources.db.rest(false);
         if self.resources.db.is_synced() {
-            self.finish_batch();
+            self.finish_batch(now);
             self.post(now, out, false);
         } else {
             self.waits_since_ns.get_or_insert(now.mono_ns);
@@ -439,7 +430,8 @@ impl Worker {
         for (room, streams) in self.resources.take_streams(&self.topology) {
             out.post(room, RoomMail::Streams(streams));
         }
-        for (to, mail) in self.mails.drain(..) {
+        // Behind what calls wanted of streams before they asked.
+        for (to, mail) in self.mails.drain(..).chain(self.waiting.take_unasked(&self.topology)) {
             out.mail(to, mail);
         }
         for (asker, list) in self.returned.drain(..) {
@@ -468,22 +460,29 @@ impl Handler for Worker {
             Input::Mail(mail) => self.mail(now, mail, out),
             Input::TurnEnd => {
                 self.run_waiting(now);
-                self.finish_batch();
+                self.finish_batch(now);
                 self.post(now, out, true);
                 self.tell_replicas();
                 for core in self.to_wake.drain(..) {
                     out.post(core, CoreMail::WakeUp);
                 }
                 let more = self.has_more().then_some(now.mono_ns);
-                out.wake_at(more.or(self.retries.due_ns()));
+                let next = [more, self.retries.due_ns(), self.waiting.due_ns()];
+                out.wake_at(next.into_iter().flatten().min());
             }
-            Input::Wake => self.retries.post_due(now, out),
+            Input::Wake => {
+                self.retries.post_due(now, out);
+                self.expire(now);
+            }
             // Sessions wait for answers, and replicas for news.
             Input::Refused { to, mail } => {
                 let counters = (&self.stats.refused_mail, &self.stats.dropped_mail);
                 self.retries.given_back(now, (to, mail), counters, &mut self.limit_log);
             }
-            Input::Stop => out.stop(),
+            Input::Stop => {
+                self.cancel_all();
+                out.stop();
+            }
             // A worker has no sockets.
             Input::Opened { .. }
             | Input::Connected { .. }
@@ -511,7 +510,7 @@ fn fail(outcome: &mut Outcome) {
         Outcome::Rpc(result) => *result = Err(script_error(Code::Internal, text)),
         Outcome::Before(result) => *result = Err(script_error(Code::Internal, text)),
         // Nobody is answered.
-        Outcome::After | Outcome::Shutdown => {}
+        Outcome::Waits | Outcome::After | Outcome::Shutdown => {}
     }
 }
 

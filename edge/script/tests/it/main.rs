@@ -22,6 +22,7 @@ mod reference;
 mod stand_ins;
 mod straight;
 mod streams;
+mod waiting;
 mod wallets;
 
 use std::sync::Arc;

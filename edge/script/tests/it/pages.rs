@@ -8,8 +8,16 @@ use crate::host::TestHost;
 use crate::{load_with, roomy};
 
 /// The pages and examples whose blocks are modules; functions.md has a test of its own.
-const PAGES: &[&str] =
-    &["context.md", "errors.md", "guide.md", "hooks.md", "matches.md", "storage.md", "streams.md"];
+const PAGES: &[&str] = &[
+    "context.md",
+    "errors.md",
+    "guide.md",
+    "hooks.md",
+    "matches.md",
+    "storage.md",
+    "streams.md",
+    "waiting.md",
+];
 
 fn blocks(text: &str) -> Vec<String> {
     let parts = text.split("```lua\n").skip(1);

@@ -354,6 +354,30 @@ const FIRST: &[Opt] = &[
     )
     .ours(),
     row(
+        "runtime.call_wait_max_ms",
+        number(1, 3_600_000, "ms"),
+        "60000",
+        "For how long one RPC, hook or event handler may wait, in all, for what other threads do \
+         for it, such as `nk.match_signal`; that is not counted as computing. Then it is ended, and \
+         the caller gets an error.",
+    )
+    .ours(),
+    row(
+        "runtime.waiting_calls_max",
+        number(1, 1_000_000, "calls"),
+        "1024",
+        "Calls of one worker's scripts that may wait at one time. What further ones ask is an error \
+         in the script.",
+    )
+    .ours(),
+    row(
+        "runtime.waiting_calls_per_user",
+        number(1, 1_000_000, "calls"),
+        "16",
+        "Of these, calls of one user or address.",
+    )
+    .ours(),
+    row(
         "runtime.event_queue_size",
         number(1, 1_000_000, "events"),
         "65536",

@@ -78,8 +78,10 @@ pub enum Reply {
     Stream(StreamAnswer),
     /// Of another server.
     Fetched(Box<FetchAnswer>),
-    /// Of a function of the host table.
-    Returns(Returns),
+    /// Of a function of the host table: what it returned, and how much of the call's time it used, in
+    /// steps of about a nanosecond.
+    #[allow(missing_docs, reason = "the text names the fields")]
+    Returns { returns: Returns, steps: u64 },
 }
 
 /// What a call that waited is resumed with.

@@ -70,7 +70,7 @@ pub(super) fn signalled(
 fn text_of(answer: Answer) -> Result<Bytes, HostError> {
     match answer? {
         Reply::Text(text) => Ok(text),
-        Reply::Stream(_) | Reply::Fetched(_) | Reply::Returns(_) => Err(wrong_answer()),
+        Reply::Stream(_) | Reply::Fetched(_) | Reply::Returns { .. } => Err(wrong_answer()),
     }
 }
 

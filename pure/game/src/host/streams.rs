@@ -126,7 +126,7 @@ fn want(
 fn answer_of(answer: Answer) -> Result<StreamAnswer, HostError> {
     match answer? {
         Reply::Stream(answer) => Ok(answer),
-        Reply::Text(_) | Reply::Fetched(_) | Reply::Returns(_) => Err(wrong_answer()),
+        Reply::Text(_) | Reply::Fetched(_) | Reply::Returns { .. } => Err(wrong_answer()),
     }
 }
 

@@ -365,6 +365,7 @@ impl Core {
         self.job_done(&done);
         let Done { conn, stream, outcome, .. } = done;
         match outcome {
+            Outcome::Waits => {}
             Outcome::Next(job) => {
                 if let Err(error) = self.job(*job, out) {
                     self.hand_over(now, (conn, stream), Outcome::Api(Err(error)), out);
@@ -437,6 +438,7 @@ impl Core {
             Outcome::Users(Ok(_))
             | Outcome::Before(_)
             | Outcome::Next(_)
+            | Outcome::Waits
             | Outcome::After
             | Outcome::Shutdown => {}
         }

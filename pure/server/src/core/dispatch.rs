@@ -12,7 +12,9 @@ use super::callers::Callers;
 use super::{Core, State};
 use crate::fair::Turn;
 use crate::limits::{Class, Limit, SHARED};
-use crate::mail::{CallerMail, Done, HasherMail, Job, ListerMail, Mail, Post as _, Queue, Work};
+use crate::mail::{
+    CallerMail, Done, HasherMail, Job, ListerMail, Mail, Outcome, Post as _, Queue, Work,
+};
 
 /// Of the passwords that may wait one user or address has this part at most, so that nobody keeps
 /// all others from logging in.
@@ -23,7 +25,7 @@ const LOOK_AGAIN_NS: u64 = 100_000_000;
 /// The record of the function that a call at the callers, or on its way there, is for.
 fn function_of(job: &Job) -> u16 {
     match job.queue {
-        Queue::Caller { function, .. } => function,
+        Queue::Caller { function, .. } | Queue::Waiting { function } => function,
         Queue::Batcher | Queue::Hasher | Queue::Lister => 0,
     }
 }
@@ -54,6 +56,7 @@ impl Core {
                 group.listings = group.listings.saturating_add(1);
                 out.post(self.topology.lister, ListerMail::Job(Box::new(job)));
             }
+            Queue::Waiting { .. } => unreachable!("no work begins by waiting"),
             Queue::Caller { .. } => {
                 // What may go goes: whoever waits could not.
                 if !self.has_line(job.group)
@@ -129,13 +132,16 @@ impl Core {
         job.queue = Queue::Caller { index, closes, function };
     }
 
-    /// A worker has answered, or its mailbox was full.
+    /// A worker has answered, or its mailbox was full, or its call waits for another thread: then the
+    /// job is not done, but no caller's any more.
     pub(super) fn job_done(&mut self, done: &Done) {
-        self.jobs_waiting = self.jobs_waiting.saturating_sub(1);
-        self.stats.jobs_waiting.set(self.jobs_waiting);
         let now = self.now;
         let group = self.groups.get(done.group);
-        group.waiting = group.waiting.saturating_sub(1);
+        if !matches!(done.outcome, Outcome::Waits) {
+            self.jobs_waiting = self.jobs_waiting.saturating_sub(1);
+            self.stats.jobs_waiting.set(self.jobs_waiting);
+            group.waiting = group.waiting.saturating_sub(1);
+        }
         match done.queue {
             Queue::Batcher => {}
             Queue::Hasher => {
@@ -154,6 +160,13 @@ impl Core {
                     }
                 }
                 self.callers.end(now, index, function, closes);
+            }
+            // What it took since it was gone on with.
+            Queue::Waiting { function } => {
+                self.callers.functions.note_cost(now, function, done.took_ms);
+                if done.group != SHARED {
+                    group.note_cost(now, done.took_ms);
+                }
             }
         }
     }

@@ -32,6 +32,11 @@ pub enum Queue {
         /// The core's record of the function that is called (`limits`).
         function: u16,
     },
+    /// It was at a caller, and waits for another thread: nobody waits behind it there.
+    Waiting {
+        /// As of the caller.
+        function: u16,
+    },
     /// To the thread that hashes passwords.
     Hasher,
     /// To the thread that lists matches.
@@ -254,4 +259,6 @@ pub enum Outcome {
     After,
     /// Of [`Work::Shutdown`].
     Shutdown,
+    /// The job is not done: its function waits for another thread, and the caller is free for others.
+    Waits,
 }

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 
 use event::Now;
 use game::events::EventJob;
-use game::guest::GuestCall;
+use game::guest::{GuestCall, Returned, ScriptError};
 use uuid::Uuid;
 
+use super::hooks::Then;
 use super::{Worker, hooks};
 use crate::fair::FairQueue;
 
@@ -104,7 +105,11 @@ impl Worker {
         let (name, value) = (kind.handler(), event.value());
         self.stats.event_count.up();
         let call = GuestCall::Event { name, argument: value };
-        let result = self.guest(now, name, &context, call);
+        self.begin(now, (None, Then::Forget), (name, &context), call);
+    }
+
+    /// A handler has heard of its event.
+    pub(super) fn event_ended(&self, name: &str, result: Result<Returned, ScriptError>) {
         if let Err(error) = result {
             self.stats.event_errors.up();
             if hooks::is_answer(&error) {

@@ -9,10 +9,8 @@
 
 use game::api::{Answer, ApiCall, Auth, Style};
 use game::error::{ApiError, Code};
-use game::guest::{CallContext, CallId, GuestCall, Returned, ScriptError, ScriptFailure, Step};
+use game::guest::{CallContext, GuestCall, Returned, ScriptError, ScriptFailure};
 use game::host::json;
-use game::session::Claims;
-use game::stream::Payer;
 use game::value::Value;
 use wire::nakama::realtime::Message;
 use wire::nakama::{DecodeError, Envelope};
@@ -20,11 +18,11 @@ use wire::nakama::{DecodeError, Envelope};
 use event::Now;
 
 use super::Worker;
-use super::host::{WorkerHost, payer};
+use super::shipped::Task;
+use super::waiting::Origin;
 use crate::frames;
 use crate::hooks::realtime_id;
-use crate::mail::{AfterMessage, BeforeMessage, Format, HookStep, HookedCall};
-use crate::resources::Spent;
+use crate::mail::{AfterMessage, BeforeMessage, HookStep, HookedCall, Job, Outcome, Work};
 
 /// What a client is told when a before-hook returned something that is no message.
 const NO_MESSAGE: &str = "Could not complete runtime Before function.";
@@ -45,120 +43,141 @@ fn shortened(mut error: ScriptError) -> ScriptError {
     error
 }
 
-/// What a step of a hooked call comes to.
-pub(super) enum Stepped {
-    /// Its client is answered.
-    Answer(Result<Answer, ApiError>),
-    /// The next step.
-    Next(HookedCall),
-    /// The same step, because another writer was in the way.
-    Again(HookedCall),
+/// What is to be done when a function of the scripts is over.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// An RPC function: its client is answered.
+    AnswerRpc,
+    /// The before-hook of a call: the call is next, if it may be.
+    Call(Box<HookedCall>),
+    /// The after-hook of a call: its client gets this.
+    AnswerCall(Box<Answer>),
+    /// The before-hook of a message of this name: the message is next, if it may be.
+    Message(&'static str),
+    /// The after-hook of a message.
+    MessageDone,
+    /// The handler of an event, or nothing is to be done.
+    Forget,
+    /// The function for the end of the server.
+    Shutdown,
 }
 
 impl Worker {
-    /// Lends the scripts what they may ask for, for one call of theirs.
-    pub(super) fn guest(
-        &mut self,
-        now: Now,
-        id: &str,
-        context: &CallContext,
-        call: GuestCall<'_>,
-    ) -> Result<Returned, ScriptError> {
-        self.calls += 1;
-        let call_id = CallId(self.calls);
-        let mut host = WorkerHost {
-            now,
-            me: self.me,
-            topology: &self.topology,
-            settings: &self.settings,
-            resources: &mut self.resources,
-            requester: &mut *self.requester,
-            requests: &mut self.requests,
-            mails: &mut self.mails,
-            payer: payer(&self.settings, context),
-            spent: Spent::of(Payer {
-                user_id: context.user_id,
-                thread: self.me.thread().0,
-                call: self.calls,
-            }),
-        };
-        let result = match self.scripts.call(&mut host, call_id, context, call) {
-            Step::Done(result) => result.map_err(shortened),
-            Step::Waits(ask) => unreachable!("a call waits for {ask:?}"),
-        };
-        if self.resources.db.in_transaction() {
-            // Cannot be: host functions close their own. Left open it would lock everybody out.
-            tracing::error!(id, "a script left a transaction open; it was rolled back");
-            let _ = self.resources.db.rollback();
-        }
-        result
-    }
-
     /// One step of an API call that has hooks.
-    pub(super) fn hook_step(
-        &mut self,
-        now: Now,
-        hooked: HookedCall,
-        caller: Option<&Claims>,
-        format: Format,
-    ) -> Stepped {
-        let HookedCall { call, mut context, after, step } = hooked;
+    pub(super) fn hook_step(&mut self, now: Now, origin: Origin, hooked: HookedCall) {
+        let HookedCall { call, context, after, step } = hooked;
         match step {
-            HookStep::Before => match self.before_call(now, call, &mut context) {
-                Ok(call) => {
-                    Stepped::Next(HookedCall { call, context, after, step: HookStep::Call })
-                }
-                Err(error) => Stepped::Answer(Err(error)),
-            },
-            HookStep::Call => match self.api(now, &call, caller, format) {
-                Err(error) if self.runs_again(&error) => {
-                    Stepped::Again(HookedCall { call, context, after, step: HookStep::Call })
-                }
-                Ok(answer) if after => {
-                    let step = HookStep::After(answer);
-                    Stepped::Next(HookedCall { call, context, after, step })
-                }
-                result => Stepped::Answer(result),
-            },
-            HookStep::After(answer) => {
-                self.after_call(now, &call, context, (&answer, format));
-                Stepped::Answer(Ok(answer))
+            HookStep::Before => {
+                let hooked = HookedCall { call, context, after, step: HookStep::Call };
+                self.before_call(now, origin, hooked);
             }
+            HookStep::Call => {
+                let outcome = match self.api(now, &call, origin.caller.as_deref(), origin.format) {
+                    Err(error) if self.runs_again(&error) => {
+                        let hooked = HookedCall { call, context, after, step: HookStep::Call };
+                        let job = origin.job(Work::Hooked(Box::new(hooked)));
+                        return self.again.put(Task::Job(job));
+                    }
+                    Ok(answer) if after => {
+                        let step = HookStep::After(answer);
+                        let hooked = HookedCall { call, context, after, step };
+                        return self.next_step(origin, hooked);
+                    }
+                    result => Outcome::Api(result),
+                };
+                self.finish(&origin, outcome);
+            }
+            HookStep::After(answer) => self.after_call(now, origin, (call, context), answer),
         }
     }
 
-    fn before_call(
-        &mut self,
-        now: Now,
-        call: ApiCall,
-        context: &mut CallContext,
-    ) -> Result<ApiCall, ApiError> {
-        let id = call.name().to_ascii_lowercase();
-        context.execution_mode = "before";
-        let form = decoded(&call.form(self.scripts.form_style()));
-        match self.before(now, &id, context, form) {
-            Ok(Some(form)) => call.reformed(&form),
-            Ok(None) if !call.has_form() => Ok(call),
-            Ok(None) => Err(ApiError::new(Code::NotFound, "Requested resource was not found.")),
-            Err(error) => Err(ApiError::script(i64::from(error.code), error.message)),
-        }
+    /// The next step of a hooked call is whose it is.
+    fn next_step(&mut self, origin: Origin, hooked: HookedCall) {
+        let work = Work::Hooked(Box::new(hooked));
+        let Origin { queue, address, stream, format, ref caller, group, client } = origin;
+        let (to, caller) = (work.queue(), caller.clone());
+        let next = Job { queue: to, address, stream, format, work, caller, group, client };
+        let origin = Origin { queue, ..origin };
+        self.finish(&origin, Outcome::Next(Box::new(next)));
+    }
+
+    fn before_call(&mut self, now: Now, origin: Origin, mut hooked: HookedCall) {
+        let id = hooked.call.name().to_ascii_lowercase();
+        hooked.context.execution_mode = "before";
+        let request = decoded(&hooked.call.form(self.scripts.form_style()));
+        let context = hooked.context.clone();
+        self.before(now, (origin, Then::Call(Box::new(hooked))), (&id, &context), request);
     }
 
     fn after_call(
         &mut self,
         now: Now,
-        call: &ApiCall,
-        context: CallContext,
-        (answer, format): (&Answer, Format),
+        origin: Origin,
+        (call, context): (ApiCall, CallContext),
+        answer: Answer,
     ) {
         let mut context = CallContext { execution_mode: "after", ..context };
         let style = self.scripts.form_style();
-        let value = decoded(&call.answer_form(&answer.body, format, style));
+        let value = decoded(&call.answer_form(&answer.body, origin.format, style));
         if call.auth() == Auth::ServerKey {
             self.name_user(now, &mut context, &value);
         }
-        let id = call.name().to_ascii_lowercase();
-        self.run_after(now, &id, &context, value, decoded(&call.form(style)));
+        let (id, request) = (call.name().to_ascii_lowercase(), decoded(&call.form(style)));
+        let kept = (origin, Then::AnswerCall(Box::new(answer)));
+        self.after(now, kept, (&id, &context), (value, request));
+    }
+
+    /// Does what is to be done with what a function has returned.
+    pub(super) fn then(
+        &mut self,
+        (origin, name): (Option<Origin>, &str),
+        then: Then,
+        result: Result<Returned, ScriptError>,
+    ) {
+        let result = result.map_err(shortened);
+        let Some(origin) = origin else { return self.event_ended(name, result) };
+        let outcome = match then {
+            Then::AnswerRpc => Outcome::Rpc(self.rpc_result(name, result)),
+            Then::Call(hooked) => {
+                let HookedCall { call, context, after, step } = *hooked;
+                let call = match self.before_result(name, result) {
+                    Ok(Some(form)) => call.reformed(&form),
+                    Ok(None) if !call.has_form() => Ok(call),
+                    Ok(None) => {
+                        Err(ApiError::new(Code::NotFound, "Requested resource was not found."))
+                    }
+                    Err(error) => Err(ApiError::script(i64::from(error.code), error.message)),
+                };
+                match call {
+                    Ok(call) => {
+                        let hooked = HookedCall { call, context, after, step };
+                        return self.next_step(origin, hooked);
+                    }
+                    Err(error) => Outcome::Api(Err(error)),
+                }
+            }
+            Then::AnswerCall(answer) => {
+                self.after_result(name, result);
+                Outcome::Api(Ok(*answer))
+            }
+            Then::Message(of) => {
+                let request = self.before_result(name, result);
+                Outcome::Before(request.and_then(|form| message_of(form.as_ref(), of)))
+            }
+            Then::MessageDone => {
+                self.after_result(name, result);
+                Outcome::After
+            }
+            Then::Forget => Outcome::After,
+            Then::Shutdown => {
+                if let Err(error) = result {
+                    let location = error.location.as_str();
+                    tracing::warn!(location, "the shutdown function failed: {error}");
+                }
+                Outcome::Shutdown
+            }
+        };
+        self.finish(&origin, outcome);
     }
 
     /// Whoever logged in is the caller for the after-hook, as in Nakama.
@@ -174,92 +193,102 @@ impl Worker {
     }
 
     /// The before-hook of a realtime message: what is to be handled in its place.
-    pub(super) fn before_message(
-        &mut self,
-        now: Now,
-        job: BeforeMessage,
-    ) -> Result<Option<Box<Envelope>>, ScriptError> {
+    pub(super) fn before_message(&mut self, now: Now, origin: Origin, job: BeforeMessage) {
         let BeforeMessage { request, context } = job;
         let name = request.message.as_ref().map_or("", Message::name);
         let form = form_of(&request, self.scripts.form_style());
-        let Some(form) = self.before(now, &realtime_id(name), &context, form)? else {
-            return Ok(None);
-        };
-        let changed = json::encode(&form).ok().and_then(|json| Envelope::decode_json(&json).ok());
-        // Another kind of message is not what the client waits for.
-        let same = |changed: &Envelope| changed.message.as_ref().is_some_and(|m| m.name() == name);
-        changed.filter(same).map(|changed| Some(Box::new(changed))).ok_or_else(|| ScriptError {
-            code: 13,
-            message: NO_MESSAGE.to_owned(),
-            location: String::new(),
-            kind: ScriptFailure::Raised,
-        })
+        self.before(now, (origin, Then::Message(name)), (&realtime_id(name), &context), form);
     }
 
     /// The after-hook of a realtime message, unless it was answered with an error.
-    pub(super) fn after_message(&mut self, now: Now, job: AfterMessage) {
+    pub(super) fn after_message(&mut self, now: Now, origin: Origin, job: AfterMessage) {
         let AfterMessage { request, answer, format, context } = job;
         let style = self.scripts.form_style();
         let answer = match answer.map(|frame| frames::envelope(format, &frame)) {
-            Some(Ok(Envelope { message: Some(Message::Error(_)), .. })) => return,
+            Some(Ok(Envelope { message: Some(Message::Error(_)), .. })) => {
+                return self.finish(&origin, Outcome::After);
+            }
             Some(Ok(envelope)) => form_of(&envelope, style),
             // The plain acknowledgement.
             Some(Err(DecodeError::Missing { cid })) => form_of(&Envelope::ack(cid), style),
             Some(Err(error)) => {
                 tracing::error!("an answer of our own cannot be read: {error}");
-                return;
+                return self.finish(&origin, Outcome::After);
             }
             None => Value::Map(Vec::new()),
         };
-        let name = request.message.as_ref().map_or("", Message::name);
-        self.run_after(now, &realtime_id(name), &context, answer, form_of(&request, style));
+        let id = realtime_id(request.message.as_ref().map_or("", Message::name));
+        let values = (answer, form_of(&request, style));
+        self.after(now, (origin, Then::MessageDone), (&id, &context), values);
     }
 
     /// The scripts' function for the end of the server.
-    pub(super) fn shutdown(&mut self, now: Now) {
+    pub(super) fn shutdown(&mut self, now: Now, origin: Origin) {
         let context = CallContext { execution_mode: "shutdown", ..CallContext::default() };
         let call = GuestCall::Event { name: "shutdown", argument: Value::Nil };
-        let result = self.guest(now, "shutdown", &context, call);
-        if let Err(error) = result {
-            tracing::warn!(location = error.location, "the shutdown function failed: {error}");
-        }
+        self.begin(now, (Some(origin), Then::Shutdown), ("shutdown", &context), call);
     }
 
     fn before(
         &mut self,
         now: Now,
-        id: &str,
-        context: &CallContext,
-        form: Value,
-    ) -> Result<Option<Value>, ScriptError> {
-        self.stats.overall_before_count.up();
-        let call = GuestCall::Before { id, request: form };
-        let result = self.guest(now, id, context, call).map(|returned| match returned {
-            Returned::Before(request) => request,
-            other => unreachable!("a before-hook returned {other:?}"),
-        });
-        if let Err(error) = &result {
-            self.stats.overall_before_errors.up();
-            log(id, "before", error);
-        }
-        result
-    }
-
-    fn run_after(
-        &mut self,
-        now: Now,
-        id: &str,
-        context: &CallContext,
-        answer: Value,
+        (origin, then): (Origin, Then),
+        (id, context): (&str, &CallContext),
         request: Value,
     ) {
+        self.stats.overall_before_count.up();
+        let call = GuestCall::Before { id, request };
+        self.begin(now, (Some(origin), then), (id, context), call);
+    }
+
+    fn before_result(
+        &self,
+        id: &str,
+        result: Result<Returned, ScriptError>,
+    ) -> Result<Option<Value>, ScriptError> {
+        match result {
+            Ok(Returned::Before(request)) => Ok(request),
+            Ok(other) => unreachable!("a before-hook returned {other:?}"),
+            Err(error) => {
+                self.stats.overall_before_errors.up();
+                log(id, "before", &error);
+                Err(error)
+            }
+        }
+    }
+
+    fn after(
+        &mut self,
+        now: Now,
+        (origin, then): (Origin, Then),
+        (id, context): (&str, &CallContext),
+        (answer, request): (Value, Value),
+    ) {
         self.stats.overall_after_count.up();
-        let result = self.guest(now, id, context, GuestCall::After { id, answer, request });
+        let call = GuestCall::After { id, answer, request };
+        self.begin(now, (Some(origin), then), (id, context), call);
+    }
+
+    fn after_result(&self, id: &str, result: Result<Returned, ScriptError>) {
         if let Err(error) = &result {
             self.stats.overall_after_errors.up();
             log(id, "after", error);
         }
     }
+}
+
+/// What a before-hook has made of a message of this name; `None` if it refuses it.
+fn message_of(form: Option<&Value>, name: &str) -> Result<Option<Box<Envelope>>, ScriptError> {
+    let Some(form) = form else { return Ok(None) };
+    let changed = json::encode(form).ok().and_then(|json| Envelope::decode_json(&json).ok());
+    // Another kind of message is not what the client waits for.
+    let same = |changed: &Envelope| changed.message.as_ref().is_some_and(|m| m.name() == name);
+    changed.filter(same).map(|changed| Some(Box::new(changed))).ok_or_else(|| ScriptError {
+        code: 13,
+        message: NO_MESSAGE.to_owned(),
+        location: String::new(),
+        kind: ScriptFailure::Raised,
+    })
 }
 
 /// Whether a script words this error itself, with a code of its own: it is its everyday work, not

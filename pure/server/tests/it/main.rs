@@ -25,3 +25,4 @@ mod sim;
 mod sockets;
 mod status;
 mod streams;
+mod waiting;

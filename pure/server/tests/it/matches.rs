@@ -3,7 +3,7 @@
 use event::CloseReason;
 use server::settings::Settings;
 
-use crate::rig::{Client, Plan, Rig, member};
+use crate::rig::{Client, Plan, Rig, member, request};
 
 /// A module of matches whose callbacks return their state, save those given.
 fn arena(callbacks: &str) -> String {
@@ -281,7 +281,12 @@ fn a_match_made_by_a_callback_runs_and_one_made_by_init_is_refused() {
 fn a_match_that_was_made_too_late_ends() {
     let rig = rig("");
     rig.freeze(rig.topology.rooms[0], true);
-    let refused = rig.rpc("create", "{}");
+    let client = rig.open(0);
+    rig.bytes(client, &request("POST /v2/rpc/create?http_key=httpkey&unwrap", "", "{}"));
+    rig.advance(9_990);
+    assert_eq!((rig.text(client), rig.stat("calls_waiting_now")), (String::new(), 1));
+    rig.advance(20);
+    let refused = rig.text(client);
     assert!(refused.contains("did not answer"), "{refused}");
     rig.freeze(rig.topology.rooms[0], false);
     rig.settle();

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use event::{
-    CallClock, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random, Requester,
-    ThreadId,
+    CallClock, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random, ThreadId,
 };
 use game::db::Database;
 use game::guest::HostSettings;
@@ -127,43 +126,6 @@ impl Plan<'_> {
             Some(disk) => Box::new(OnDisk { db, disk, is_dirty: false }),
             None => Box::new(db),
         }
-    }
-}
-
-struct RigRequester {
-    world: std::rc::Weak<World>,
-    topology: Arc<Topology>,
-    me: u16,
-}
-
-impl Requester<Mail> for RigRequester {
-    fn request(
-        &mut self,
-        before: &mut Output<Mail>,
-        to: ThreadId,
-        mail: Mail,
-        is_answer: &dyn Fn(&Mail) -> bool,
-        _patience_ms: u32,
-    ) -> Option<Mail> {
-        let world = self.world.upgrade()?;
-        for (to, mail, _) in before.take_posts() {
-            world.post(ThreadId(self.me), to, mail);
-        }
-        world.post(ThreadId(self.me), to, mail);
-        world.turn(to.0);
-        let answer = || {
-            let mut mine = world.threads[usize::from(self.me)].mail.borrow_mut();
-            let index = mine.iter().position(is_answer)?;
-            mine.remove(index)
-        };
-        // Who is asked may hand it on, to a core and from there to another room.
-        let others = 0..self.topology.lister.thread().0;
-        answer().or_else(|| {
-            others.clone().chain(others).find_map(|id| {
-                world.turn(id);
-                answer()
-            })
-        })
     }
 }
 
@@ -324,6 +286,9 @@ pub(crate) fn settings() -> Settings {
             http_key: "httpkey".into(),
             env: Vec::new(),
             log_lines_max: 5,
+            call_wait_max_ms: 60_000,
+            waiting_calls_max: 64,
+            waiting_calls_per_user: 16,
             event_queue_size: 128,
         },
         limits: LimitSettings::default(),
@@ -355,7 +320,7 @@ impl Rig {
             (0..plan.callers + 3).map(|_| Arc::default()).collect();
         let lister_stats: Arc<ListerStats> = Arc::default();
         let mut contexts = contexts.into_iter();
-        let world = Rc::new_cyclic(|world| {
+        let world = Rc::new({
             let mut handlers: Vec<Boxed> = Vec::new();
             for (id, stats) in topology.cores.iter().zip(&core_stats) {
                 let random = Random::from_number(u64::from(id.thread().0) + 1);
@@ -372,11 +337,9 @@ impl Rig {
             let lister = Lister::new(topology.lister, settings.clone(), lister_stats.clone());
             handlers.push(Box::new(lister));
             for (id, stats) in topology.workers().zip(&worker_stats) {
-                let (world, me) = (world.clone(), id.thread().0);
-                let requester = Box::new(RigRequester { world, topology: topology.clone(), me });
                 let (topology, settings) = (topology.clone(), settings.clone());
                 let context = contexts.next().unwrap();
-                let worker = Worker::new(id, topology, settings, stats.clone(), context, requester);
+                let worker = Worker::new(id, topology, settings, stats.clone(), context);
                 handlers.push(Box::new(worker));
             }
             World {

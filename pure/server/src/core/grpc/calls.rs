@@ -268,6 +268,7 @@ fn message_of(outcome: Outcome) -> Result<Bytes, ApiError> {
         Outcome::Users(Ok(_))
         | Outcome::Before(_)
         | Outcome::Next(_)
+        | Outcome::Waits
         | Outcome::After
         | Outcome::Shutdown => {
             tracing::error!("an answer of a worker that no call over gRPC asks for");

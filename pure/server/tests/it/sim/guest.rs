@@ -6,15 +6,16 @@
 //! for the session that calls. Not
 //! here: a language (`edge/script` has tests of its own).
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use game::guest::{
-    Answer, Broadcast, CallContext, CallId, GuestCall, Host, HostError, JoinVerdict, MatchCall,
-    MatchContext, MatchInit, MatchMessage, MatchReturned, MatchScript, Presence, PresenceReason,
-    Registered, Returned, ScriptError, ScriptFailure, Scripts, Step,
+    Answer, Ask, Broadcast, CallContext, CallId, GuestCall, Host, HostError, JoinVerdict,
+    MatchCall, MatchContext, MatchInit, MatchMessage, MatchReturned, MatchScript, Presence,
+    PresenceReason, Registered, Returned, ScriptError, ScriptFailure, Scripts, Step,
 };
-use game::host::{Args, Unmetered};
+use game::host::{Args, Ran, Unmetered};
 use game::value::Value;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -100,11 +101,39 @@ fn raised(why: HostError) -> ScriptError {
     error(&why.message, ScriptFailure::Raised)
 }
 
-/// Calls a function of the host.
+/// What an operation waits for. It runs again from its beginning when an answer has come, and is given
+/// those that have come already; before it asks it changes nothing.
+#[derive(Default)]
+struct Asking {
+    answers: Vec<Answer>,
+    given: usize,
+    ask: Option<Ask>,
+}
+
+thread_local! {
+    /// Of the operation that runs.
+    static ASKING: RefCell<Asking> = RefCell::default();
+}
+
+/// Calls a function of the host. Where it waits, the error says nothing, and what is asked is in
+/// [`ASKING`].
 fn call(host: &mut dyn Host, name: &'static str, values: &[Value]) -> Result<Value, HostError> {
     let function = game::host::find(name).unwrap();
     let args = Args { function: name, values, meter: &Unmetered };
-    Ok(function.run(host, &args)?.into_iter().next().unwrap_or_default())
+    let returns = match function.begin(host, &args)? {
+        Ran::Returned(returns) => returns,
+        Ran::Waits(ask) => {
+            let answer = ASKING.with_borrow_mut(|asking| {
+                let answer = asking.answers.get(asking.given).cloned();
+                asking.given += 1;
+                asking.ask = answer.is_none().then_some(ask);
+                answer
+            });
+            let answer = answer.ok_or_else(|| HostError::new("it waits"))?;
+            function.answered(host, &args, answer)?
+        }
+    };
+    Ok(returns.into_iter().next().unwrap_or_default())
 }
 
 fn map(members: Vec<(&'static str, Value)>) -> Value {
@@ -194,7 +223,13 @@ fn run(
         }
         Op::Create => call(host, "match_create", &[Value::text(ARENA), map(Vec::new())]),
         Op::Signal(id, data) => {
-            call(host, "match_signal", &[Value::text(id.as_str()), Value::text(data.as_str())])
+            let args = [Value::text(id.as_str()), Value::text(data.as_str())];
+            let answer = call(host, "match_signal", &args);
+            if let Ok(answer) = &answer {
+                // Matches repeat what they are told.
+                assert_eq!(answer.as_str(), Some(data.as_str()), "an answer to another signal");
+            }
+            answer
         }
         Op::Slow => {
             // Nobody waits for what was written before, as with Lua.
@@ -218,6 +253,44 @@ fn run(
 /// The scripts of one thread.
 pub(crate) struct Guests {
     pub(crate) registered: Registered,
+    waiting: BTreeMap<CallId, Running>,
+}
+
+/// An RPC function's call: what is left of its program.
+struct Running {
+    me: [String; 2],
+    ops: VecDeque<Op>,
+    steps: Steps,
+    asking: Asking,
+    answer: Option<String>,
+}
+
+impl Running {
+    /// Runs operations until there are no more, or one waits.
+    fn go_on(&mut self, host: &mut dyn Host) -> Result<Option<Ask>, ScriptError> {
+        while let Some(op) = self.ops.front() {
+            self.steps.spend()?;
+            // One that is slow lets others run meanwhile.
+            let outer = ASKING.replace(std::mem::take(&mut self.asking));
+            let [user_id, session_id] = &self.me;
+            let done = run(host, [user_id, session_id], op);
+            self.asking = ASKING.replace(outer);
+            if let Some(ask) = self.asking.ask.take() {
+                return Ok(Some(ask));
+            }
+            self.answer = done?.or(self.answer.take());
+            self.asking = Asking::default();
+            self.ops.pop_front();
+            self.steps.spend()?;
+        }
+        Ok(None)
+    }
+
+    /// What it waits for has come.
+    fn answered(&mut self, answer: Answer) {
+        self.asking.answers.push(answer);
+        self.asking.given = 0;
+    }
 }
 
 impl Guests {
@@ -232,35 +305,23 @@ impl Guests {
             modules: vec![ARENA.to_owned()],
             ..Registered::default()
         };
-        Self { registered }
+        Self { registered, waiting: BTreeMap::new() }
     }
 }
 
-fn called(
-    host: &mut dyn Host,
-    context: &CallContext,
-    call: GuestCall<'_>,
-) -> Result<Returned, ScriptError> {
-    match call {
-        GuestCall::Rpc { payload, .. } => {
-            let mut steps = Steps::new();
-            let program: Vec<Op> = serde_json::from_slice(payload).unwrap();
-            let user_id = context.user_id.unwrap().to_string();
-            let session_id = context.session_id.unwrap_or_default().to_string();
-            let mut answer = None;
-            for op in &program {
-                steps.spend()?;
-                answer = run(host, [&user_id, &session_id], op)?.or(answer);
-                steps.spend()?;
+impl Guests {
+    fn step(&mut self, host: &mut dyn Host, id: CallId, mut running: Running) -> Step<Returned> {
+        match running.go_on(host) {
+            Ok(Some(ask)) => {
+                let other = self.waiting.insert(id, running);
+                assert!(other.is_none(), "{id:?} waits twice");
+                world().count(|happened| happened.waited += 1);
+                world().tell(format_args!("{id:?} waits for {ask:?}"));
+                Step::Waits(ask)
             }
-            Ok(Returned::Rpc(answer.map(Bytes::from)))
+            Ok(None) => Step::Done(Ok(Returned::Rpc(running.answer.map(Bytes::from)))),
+            Err(error) => Step::Done(Err(error)),
         }
-        GuestCall::Before { request, .. } => {
-            Steps::new().spend()?;
-            Ok(Returned::Before(Some(request)))
-        }
-        GuestCall::After { .. } => Steps::new().spend().map(|()| Returned::Nothing),
-        GuestCall::Event { .. } => Ok(Returned::Nothing),
     }
 }
 
@@ -272,18 +333,41 @@ impl Scripts for Guests {
     fn call(
         &mut self,
         host: &mut dyn Host,
-        _id: CallId,
+        id: CallId,
         context: &CallContext,
         call: GuestCall<'_>,
     ) -> Step<Returned> {
-        Step::Done(called(host, context, call))
+        if !self.waiting.is_empty() {
+            world().count(|happened| happened.interleaved += 1);
+        }
+        match call {
+            GuestCall::Rpc { payload, .. } => {
+                let ops = serde_json::from_slice(payload).unwrap();
+                let text = |id: Option<Uuid>| id.unwrap_or_default().to_string();
+                let me = [text(context.user_id), text(context.session_id)];
+                let (steps, asking, answer) = (Steps::new(), Asking::default(), None);
+                self.step(host, id, Running { me, ops, steps, asking, answer })
+            }
+            GuestCall::Before { request, .. } => {
+                let spent = Steps::new().spend();
+                Step::Done(spent.map(|()| Returned::Before(Some(request))))
+            }
+            GuestCall::After { .. } => Step::Done(Steps::new().spend().map(|()| Returned::Nothing)),
+            GuestCall::Event { .. } => Step::Done(Ok(Returned::Nothing)),
+        }
     }
 
-    fn resume(&mut self, _host: &mut dyn Host, id: CallId, _answer: Answer) -> Step<Returned> {
-        unreachable!("{id:?} does not wait")
+    fn resume(&mut self, host: &mut dyn Host, id: CallId, answer: Answer) -> Step<Returned> {
+        let mut running = self.waiting.remove(&id).unwrap();
+        running.answered(answer);
+        self.step(host, id, running)
     }
 
-    fn cancel(&mut self, _id: CallId) {}
+    fn cancel(&mut self, id: CallId) {
+        self.waiting.remove(&id).unwrap();
+        world().count(|happened| happened.gave_up += 1);
+        world().tell(format_args!("{id:?} is cancelled"));
+    }
 
     fn match_new(
         &mut self,

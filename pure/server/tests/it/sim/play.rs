@@ -46,6 +46,9 @@ pub(crate) struct Profile {
     pub(crate) has_hooks: bool,
     single_socket: bool,
     calls_waiting: u32,
+    /// For so long guests wait, and so many at a time.
+    wait_max_ms: u32,
+    waiting_calls: u32,
     /// From which ids are drawn.
     pub(crate) ids: u64,
     /// Something is broken on purpose, to see that it is found.
@@ -68,6 +71,10 @@ pub(crate) enum Broken {
     Misroutes,
     /// Nobody is told that a client is gone.
     HidesLeavers,
+    /// What a guest waits for is given to another one.
+    MisplacesAnswers,
+    /// What a guest waits for never comes, and nobody looks at the time.
+    ForgetsCalls,
     /// Members of streams are not told of some who come and go.
     HidesPresences,
 }
@@ -99,6 +106,8 @@ impl Profile {
             single_socket: draw(0, 4) == 0,
             calls_waiting: if draw(0, 4) == 0 { draw(2, 6) } else { 16_384 },
             ids: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            wait_max_ms: if draw(0, 2) == 0 { draw(1, 20) } else { 60_000 },
+            waiting_calls: if draw(0, 3) == 0 { draw(1, 3) } else { 1_024 },
             broken: None,
             is_loud: false,
             is_recorded: false,
@@ -109,6 +118,8 @@ impl Profile {
     pub(crate) fn tune(&self, settings: &mut Settings) {
         settings.single_socket = self.single_socket;
         settings.limits.calls_waiting = self.calls_waiting;
+        settings.runtime.call_wait_max_ms = self.wait_max_ms;
+        settings.runtime.waiting_calls_max = self.waiting_calls as usize;
         // Over before it is looked whether anything waits.
         settings.socket.close_ack_wait_ms = HEALED_MS / 2;
     }
@@ -256,12 +267,14 @@ type Count = fn(&Happened) -> u64;
 #[test]
 fn much_goes_wrong_and_much_well() {
     let all: Vec<Happened> = (0..40).map(|seed| play(seed, |_| ()).happened.get()).collect();
-    let kinds: [(&str, Count); 7] = [
+    let kinds: [(&str, Count); 9] = [
         ("mail is refused", |it| it.refused),
         ("the database fails", |it| it.db_faults),
         ("the database stalls", |it| it.db_stalls),
         ("guests are stopped", |it| it.guests_stopped),
         ("answers come too late", |it| it.gave_up),
+        ("guests wait", |it| it.waited),
+        ("others run while a guest waits", |it| it.interleaved),
         ("clients vanish", |it| it.vanished),
         ("somebody is in a stream at the end", |it| it.in_streams),
     ];
@@ -283,6 +296,7 @@ fn finds(broken: Broken) -> bool {
             play(seed, |profile| {
                 profile.broken = Some(broken);
                 (profile.rooms, profile.fills, profile.vanishes) = (2, 2, 15);
+                profile.wait_max_ms = 60_000;
             });
         });
         played.is_err()
@@ -297,6 +311,8 @@ fn a_broken_world_is_found() {
         Broken::LosesCommits,
         Broken::Misroutes,
         Broken::HidesLeavers,
+        Broken::MisplacesAnswers,
+        Broken::ForgetsCalls,
         Broken::HidesPresences,
     ];
     for broken in broken {

@@ -324,7 +324,7 @@ impl Player {
         let (world, name) = (world(), &self.name);
         world.tell(format_args!("{name} is answered {status} to {ask:?}"));
         world.count(|happened| happened.answers += 1);
-        let is_known = matches!(status, 200 | 401 | 429 | 500 | 503);
+        let is_known = matches!(status, 200 | 401 | 429 | 500 | 503 | 504);
         assert!(is_known, "{name} is answered {status} to {ask:?}: {body}");
         match ask {
             Ask::Login if status == 200 => self.logged_in(body, crowd),

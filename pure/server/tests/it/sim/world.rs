@@ -11,14 +11,14 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use event::{
-    CallClock, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random, Requester,
-    ThreadId, Urgency,
+    CallClock, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random, ThreadId,
+    Urgency,
 };
 use game::guest::HostSettings;
 use server::core::Core;
 use server::hooks::Hooks;
 use server::lister::Lister;
-use server::mail::{Mail, Topology};
+use server::mail::{CallerMail, Mail, News, Topology};
 use server::resources::{Resources, ThreadContext};
 use server::room::Room;
 use server::settings::Settings;
@@ -33,8 +33,6 @@ use crate::rig::{Client, UNIX_MS, settings};
 
 /// Turns of others from within one turn, while its thread waits.
 const DEPTH_MAX: usize = 6;
-/// Looks of a thread that waits for another one, before it gives up.
-const LOOKS_MAX: u32 = 200;
 
 type Boxed = Box<dyn Handler<Mail = Mail>>;
 
@@ -65,8 +63,6 @@ enum Event {
 struct Thread {
     handler: RefCell<Option<Boxed>>,
     mail: RefCell<VecDeque<Mail>>,
-    /// Mail that came while the thread waited for an answer.
-    kept: RefCell<VecDeque<Mail>>,
     refused: RefCell<VecDeque<(ThreadId, Mail)>>,
     events: RefCell<VecDeque<(ConnId, Event)>>,
     /// Connections that are to be told closed, or, without a reason, that all is sent.
@@ -106,6 +102,8 @@ pub(crate) struct Happened {
     pub(crate) db_stalls: u64,
     pub(crate) guests_stopped: u64,
     pub(crate) gave_up: u64,
+    pub(crate) waited: u64,
+    pub(crate) interleaved: u64,
     pub(crate) vanished: u64,
     pub(crate) answers: u64,
     pub(crate) kept: u64,
@@ -264,9 +262,7 @@ impl World {
 
     /// How much mail lies about.
     pub(crate) fn mails(&self) -> usize {
-        let of = |thread: &Thread| {
-            thread.kept.borrow().len() + thread.mail.borrow().len() + thread.refused.borrow().len()
-        };
+        let of = |thread: &Thread| thread.mail.borrow().len() + thread.refused.borrow().len();
         self.threads.iter().map(of).sum()
     }
 }
@@ -298,11 +294,34 @@ impl World {
     }
 
     fn post_or_refuse(&self, from: u16, to: ThreadId, mail: Mail, urgency: Urgency) {
+        let Some(mail) = self.misplaced(to, mail) else { return };
         if let Err(mail) = self.post(from, to, mail, urgency)
             && !self.is_broken(Broken::DropsRefused, 2)
         {
             self.threads[usize::from(from)].refused.borrow_mut().push_back((to, mail));
         }
+    }
+
+    /// In a world that is broken so, an answer goes to another call than the one that waits for it, or
+    /// to none.
+    fn misplaced(&self, to: ThreadId, mail: Mail) -> Option<Mail> {
+        let mut callers = self.topology.callers.iter();
+        let caller =
+            callers.find(|caller| caller.thread() == to).filter(|_| mail.kind() == "answer");
+        let Some(caller) = caller else { return Some(mail) };
+        if self.is_broken(Broken::ForgetsCalls, 4) {
+            return None;
+        }
+        if !self.is_broken(Broken::MisplacesAnswers, 4) {
+            return Some(mail);
+        }
+        Some(match caller.open(mail) {
+            CallerMail::News(News::Answer { request, outcome }) => {
+                let request = request.saturating_sub(1);
+                caller.seal(CallerMail::News(News::Answer { request, outcome })).1
+            }
+            other => caller.seal(other).1,
+        })
     }
 
     /// In a world that is broken so, mail for a room goes to another one.
@@ -384,12 +403,11 @@ impl World {
     fn turn(&self, id: u16) {
         let thread = &self.threads[usize::from(id)];
         self.count(|happened| happened.turns += 1);
-        let waiting = thread.kept.borrow().len() + thread.mail.borrow().len();
+        let waiting = thread.mail.borrow().len();
         let taken = if waiting > 1 && self.fails(3) { self.part_of(waiting) } else { waiting };
         let mut was_busy = taken > 0;
         for _ in 0..taken {
-            let kept = thread.kept.borrow_mut().pop_front();
-            let Some(mail) = kept.or_else(|| thread.next_mail()) else { break };
+            let Some(mail) = thread.next_mail() else { break };
             self.handle(id, Input::Mail(mail));
         }
         let events = thread.events.borrow().len();
@@ -420,7 +438,7 @@ impl World {
         if was_busy {
             self.handle(id, Input::TurnEnd);
         }
-        let has_mail = !thread.mail.borrow().is_empty() || !thread.kept.borrow().is_empty();
+        let has_mail = !thread.mail.borrow().is_empty();
         thread.is_awake.set(has_mail);
     }
 
@@ -481,7 +499,7 @@ impl World {
 
     fn is_runnable(&self, thread: &Thread) -> bool {
         let is_due = thread.wake_ns.get().is_some_and(|due_ns| due_ns <= self.now.get().mono_ns);
-        let has_mail = !thread.mail.borrow().is_empty() || !thread.kept.borrow().is_empty();
+        let has_mail = !thread.mail.borrow().is_empty();
         thread.handler.borrow().is_some()
             && (is_due
                 || thread.is_awake.get() && has_mail
@@ -624,47 +642,6 @@ impl World {
     }
 }
 
-/// Waits for another thread from within a turn.
-struct Asker(u16);
-
-impl Requester<Mail> for Asker {
-    fn request(
-        &mut self,
-        before: &mut Output<Mail>,
-        to: ThreadId,
-        mail: Mail,
-        is_answer: &dyn Fn(&Mail) -> bool,
-        _patience_ms: u32,
-    ) -> Option<Mail> {
-        let (world, me) = (world(), self.0);
-        let posts: Vec<_> = before.take_posts().collect();
-        for (to, mail, urgency) in posts {
-            world.post_or_refuse(me, to, mail, urgency);
-        }
-        world.post(me, to, mail, Urgency::Wake).ok()?;
-        let mine = &world.threads[usize::from(me)];
-        for _ in 0..LOOKS_MAX {
-            while let Some(mail) = mine.next_mail() {
-                if is_answer(&mail) {
-                    return Some(mail);
-                }
-                mine.kept.borrow_mut().push_back(mail);
-            }
-            let is_deep = world.running.borrow().len() >= DEPTH_MAX;
-            if is_deep || world.fails(30) {
-                break;
-            }
-            let soon_ns = world.now().after_ms(50).mono_ns;
-            if !world.run_somebody() && !world.pass_to_wake(soon_ns) {
-                break;
-            }
-        }
-        world.count(|happened| happened.gave_up += 1);
-        world.tell(format_args!("{me} gives up waiting for {}", to.0));
-        None
-    }
-}
-
 /// How long calls take: as long as others ran meanwhile.
 #[derive(Default)]
 struct Clock(Now);
@@ -718,9 +695,9 @@ fn handlers(
     let lister = Lister::new(topology.lister, settings.clone(), stats.lister.clone());
     handlers.push(Box::new(lister));
     for (id, stats) in topology.workers().zip(&stats.workers) {
-        let (context, asker) = (context(id.thread()), Box::new(Asker(id.thread().0)));
+        let context = context(id.thread());
         let (topology, settings) = (topology.clone(), settings.clone());
-        handlers.push(Box::new(Worker::new(id, topology, settings, stats.clone(), context, asker)));
+        handlers.push(Box::new(Worker::new(id, topology, settings, stats.clone(), context)));
     }
     handlers
 }
@@ -729,7 +706,6 @@ fn thread(handler: Boxed) -> Thread {
     Thread {
         handler: RefCell::new(Some(handler)),
         mail: RefCell::default(),
-        kept: RefCell::default(),
         refused: RefCell::default(),
         events: RefCell::default(),
         put_off: RefCell::default(),

@@ -1,0 +1,185 @@
+//! Calls in pieces: each runs in a coroutine of the VM for calls, until it ends or a host function
+//! asks for something that another thread has. Then its coroutine is kept with what the call did to
+//! globals and what is left of its time, and other calls run in the same VM; the answer becomes what
+//! the host function returns.
+//!
+//! A coroutine whose call is over takes the next one (`entry.serve` in calls.lua), because making one
+//! costs as much as a small call. Not here: which function is called, and what its results mean
+//! (`calls`).
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use game::guest::{Answer, Ask, CallId, Host, ScriptError, ScriptFailure};
+use game::host::{Args, HostFunction};
+use mlua::{Function, MultiValue, Table, Thread, Value as LuaValue};
+
+use crate::budget::{self, VmMeter};
+use crate::calls::settle;
+use crate::failure::{self, Limits};
+use crate::lend::{self, Asked};
+use crate::vm::{self, Vm};
+
+/// Coroutines that are kept for calls to come.
+const IDLE_MAX: usize = 16;
+
+/// What a coroutine yields: what came of a call (`calls::Outcome`), or nothing if it waits.
+type Yielded = (Option<bool>, LuaValue, LuaValue, LuaValue);
+
+/// The coroutines of one VM.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    /// What each of them runs.
+    serve: Function,
+    idle: RefCell<Vec<Thread>>,
+    waiting: RefCell<BTreeMap<CallId, Waiting>>,
+}
+
+/// A call that waits.
+#[derive(Debug)]
+struct Waiting {
+    coroutine: Thread,
+    /// Which function of the host asked.
+    function: &'static HostFunction,
+    left_ns: u64,
+    /// What it did to globals, if it did.
+    written: Option<Table>,
+}
+
+/// How far a call has come.
+pub(crate) enum Piece {
+    Ended(Result<LuaValue, ScriptError>),
+    Waits(Ask),
+}
+
+impl Pieces {
+    pub(crate) fn new(serve: Function) -> Self {
+        Self { serve, idle: RefCell::default(), waiting: RefCell::default() }
+    }
+
+    /// Runs a call with these arguments of `entry.serve`.
+    pub(crate) fn begin(
+        &self,
+        vm: &Vm,
+        limits: &Limits,
+        host: &mut dyn Host,
+        id: CallId,
+        arguments: MultiValue,
+    ) -> Piece {
+        let idle = self.idle.borrow_mut().pop();
+        let coroutine = idle.map_or_else(|| vm.lua.create_thread(self.serve.clone()), Ok);
+        match coroutine {
+            Ok(coroutine) => {
+                let left_ns = u64::from(limits.budget_ms) * 1_000_000;
+                self.run(vm, limits, host, (id, coroutine, left_ns), || Ok(arguments))
+            }
+            Err(error) => Piece::Ended(Err(failure::internal(limits, &error))),
+        }
+    }
+
+    /// Goes on with a call that waits; `None` if none of this number does.
+    pub(crate) fn resume(
+        &self,
+        vm: &Vm,
+        limits: &Limits,
+        host: &mut dyn Host,
+        (id, answer): (CallId, Answer),
+    ) -> Option<Piece> {
+        let waiting = self.waiting.borrow_mut().remove(&id)?;
+        let Waiting { coroutine, function, left_ns, written } = waiting;
+        if let Some(written) = written
+            && let Err(error) = vm.put_back(&written)
+        {
+            return Some(Piece::Ended(Err(failure::internal(limits, &error))));
+        }
+        Some(self.run(vm, limits, host, (id, coroutine, left_ns), || {
+            let meter = VmMeter::new(&vm.lua);
+            let args = Args { function: function.name, values: &[], meter: &meter };
+            match lend::host(|host| function.answered(host, &args, answer)) {
+                Some(result) => vm::results(&vm.lua, result),
+                None => Err(mlua::Error::runtime("no host to call")),
+            }
+        }))
+    }
+
+    /// Forgets a call that waits.
+    pub(crate) fn cancel(&self, id: CallId) {
+        self.waiting.borrow_mut().remove(&id);
+    }
+
+    /// The calls that wait, which nobody can go on with once the VM is gone.
+    pub(crate) fn into_waiting(self) -> impl Iterator<Item = CallId> {
+        self.waiting.into_inner().into_keys()
+    }
+
+    /// Gives back the memory of coroutines that have nothing to do.
+    pub(crate) fn clear_idle(&self) {
+        self.idle.borrow_mut().clear();
+    }
+
+    /// Runs a coroutine until its call is over or waits. `arguments` are made when its budget runs
+    /// and its host is lent.
+    fn run(
+        &self,
+        vm: &Vm,
+        limits: &Limits,
+        host: &mut dyn Host,
+        (id, coroutine, left_ns): (CallId, Thread, u64),
+        arguments: impl FnOnce() -> mlua::Result<MultiValue>,
+    ) -> Piece {
+        let running = budget::go_on(limits.allowed(), left_ns);
+        let pacing = vm.begin_gc_pacing();
+        let returned = lend::lend(host, || coroutine.resume::<Yielded>(arguments()?));
+        let asked = lend::take_asked();
+        let piece = match (returned, asked) {
+            (Ok((None, ..)), Some(Asked { function, ask })) => match running.pause() {
+                Ok(left_ns) => match vm.set_aside() {
+                    Ok(written) => {
+                        let waiting = Waiting { coroutine, function, left_ns, written };
+                        let other = self.waiting.borrow_mut().insert(id, waiting);
+                        assert!(other.is_none(), "{id:?} waits twice");
+                        Piece::Waits(ask)
+                    }
+                    Err(error) => Piece::Ended(Err(failure::internal(limits, &error))),
+                },
+                Err(location) => {
+                    Piece::Ended(Err(failure::out_of_time(limits, location, &Ok(NOTHING))))
+                }
+            },
+            (returned, _) => {
+                let returned = returned.and_then(|(is_ok, first, second, third)| match is_ok {
+                    Some(is_ok) => Ok((is_ok, first, second, third)),
+                    None => Err(mlua::Error::runtime("a call has yielded by itself")),
+                });
+                let is_kept = returned.is_ok();
+                let ended = settle(running, limits, returned);
+                let mut idle = self.idle.borrow_mut();
+                if is_kept && idle.len() < IDLE_MAX {
+                    idle.push(coroutine);
+                }
+                Piece::Ended(ended.map(|(value, _)| value))
+            }
+        };
+        vm.end_gc_pacing(pacing);
+        if let Err(error) = vm.clear_up() {
+            return Piece::Ended(Err(failure::internal(limits, &error)));
+        }
+        vm.count_memory();
+        piece
+    }
+}
+
+/// What came of a call that was stopped while it asked.
+const NOTHING: crate::calls::Outcome = (true, LuaValue::Nil, LuaValue::Nil, LuaValue::Nil);
+
+/// The error of a call that waited in a VM that is gone.
+pub(crate) fn lost() -> ScriptError {
+    ScriptError {
+        code: failure::INTERNAL,
+        message: "the scripts' memory was used up by another call while this one waited \
+                  (runtime.memory_max_bytes)"
+            .to_owned(),
+        location: String::new(),
+        kind: ScriptFailure::Cancelled,
+    }
+}

@@ -1,0 +1,226 @@
+//! Calls that wait: several in one VM, each with what is its own; where a call cannot wait, and what
+//! becomes of those whose VM is gone.
+
+use game::guest::{
+    Ask, CallContext, CallId, GuestCall, HostError, Reply, Returned, ScriptError, ScriptFailure,
+    Scripts as _, Step,
+};
+use script::LuaScripts;
+
+use crate::host::TestHost;
+use crate::straight::next_id;
+use crate::{load_with, roomy, tight};
+
+/// A module with RPC functions of these names and bodies.
+fn scripts(functions: &[(&str, &str)], host: &mut TestHost) -> LuaScripts {
+    scripts_with(functions, roomy(), host)
+}
+
+fn scripts_with(
+    functions: &[(&str, &str)],
+    limits: script::LuaLimits,
+    host: &mut TestHost,
+) -> LuaScripts {
+    let each = functions.iter().map(|(name, body)| {
+        format!("nk.register_rpc(function(context, payload) {body}\nend, \"{name}\")\n")
+    });
+    let text = format!("local nk = require(\"nakama\")\n{}", each.collect::<String>());
+    load_with(&[("m.lua", &text)], limits, host).unwrap()
+}
+
+fn begin(
+    scripts: &mut LuaScripts,
+    host: &mut TestHost,
+    (id, user): (&str, u128),
+    payload: &str,
+) -> (CallId, Step<Returned>) {
+    let context = CallContext {
+        execution_mode: "rpc",
+        user_id: Some(uuid::Uuid::from_u128(user)),
+        username: Some(format!("user{user}")),
+        ..CallContext::default()
+    };
+    let call = next_id();
+    let payload = payload.as_bytes();
+    (call, scripts.call(host, call, &context, GuestCall::Rpc { id, payload }))
+}
+
+/// The data of the signal that is waited for.
+fn asked(step: Step<Returned>) -> String {
+    match step {
+        Step::Waits(Ask::MatchSignal { data, .. }) => String::from_utf8_lossy(&data).into_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn answer(text: &str) -> Result<Reply, HostError> {
+    Ok(Reply::Text(text.to_owned().into()))
+}
+
+/// What a call has come to, its error as `!code message`.
+fn ended(step: Step<Returned>) -> String {
+    match step {
+        Step::Done(Ok(Returned::Rpc(answer))) => {
+            String::from_utf8_lossy(&answer.unwrap_or_default()).into_owned()
+        }
+        Step::Done(Err(ScriptError { code, message, .. })) => format!("!{code} {message}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn calls_wait_side_by_side_and_keep_what_is_theirs() {
+    let mut host = TestHost::default();
+    let body = "mine = context.username
+        local first = nk.match_signal('m', payload .. '1')
+        local second = nk.match_signal('m', payload .. '2')
+        return table.concat({ first, second, mine, context.username, payload }, ' ')";
+    let mut scripts = scripts(&[("wait", body), ("look", "return tostring(mine)")], &mut host);
+    let (one, step) = begin(&mut scripts, &mut host, ("wait", 1), "a");
+    assert_eq!(asked(step), "a1");
+    let (two, step) = begin(&mut scripts, &mut host, ("wait", 2), "b");
+    assert_eq!(asked(step), "b1");
+    // Nobody else sees what they did to globals.
+    assert_eq!(ended(begin(&mut scripts, &mut host, ("look", 3), "").1), "nil");
+    assert_eq!(asked(scripts.resume(&mut host, one, answer("x"))), "a2");
+    assert_eq!(asked(scripts.resume(&mut host, two, answer("y"))), "b2");
+    assert_eq!(ended(scripts.resume(&mut host, two, answer("z"))), "y z user2 user2 b");
+    assert_eq!(ended(scripts.resume(&mut host, one, answer("w"))), "x w user1 user1 a");
+    assert_eq!(ended(begin(&mut scripts, &mut host, ("look", 3), "").1), "nil");
+}
+
+#[test]
+fn errors_cross_a_wait_as_they_do_without_one() {
+    let mut host = TestHost::default();
+    let mut scripts = scripts(
+        &[
+            ("bare", "nk.match_signal('m', 'a')"),
+            ("caught", "local ok, why = pcall(nk.match_signal, 'm', 'a') return why"),
+            (
+                "handled",
+                "local _, why = xpcall(function() return nk.match_signal('m', 'a') .. nil end,
+                    function(why) return 'handled: ' .. why end) return why",
+            ),
+            (
+                "around",
+                "local ok, text = pcall(function() return nk.match_signal('m', 'a') end)
+                return tostring(ok) .. text",
+            ),
+        ],
+        &mut host,
+    );
+    let busy = || Err(HostError::new("match busy"));
+    let (call, _) = begin(&mut scripts, &mut host, ("bare", 1), "");
+    assert_eq!(
+        ended(scripts.resume(&mut host, call, busy())),
+        "!13 failed to signal match: match busy"
+    );
+    let (call, _) = begin(&mut scripts, &mut host, ("caught", 1), "");
+    let caught = ended(scripts.resume(&mut host, call, busy()));
+    assert!(caught.ends_with("failed to signal match: match busy"), "{caught}");
+    let (call, _) = begin(&mut scripts, &mut host, ("handled", 1), "");
+    let handled = ended(scripts.resume(&mut host, call, answer("text")));
+    assert!(handled.starts_with("handled: m.lua:"), "{handled}");
+    let (call, _) = begin(&mut scripts, &mut host, ("around", 1), "");
+    assert_eq!(ended(scripts.resume(&mut host, call, answer("text"))), "truetext");
+}
+
+/// Iterators and the functions of gsub may wait; metamethods and comparators may not, and say so.
+#[test]
+fn a_call_waits_wherever_lua_can_be_interrupted() {
+    let mut host = TestHost::default();
+    let signal = "nk.match_signal('busy', 'a')";
+    let bodies = [
+        ("sort", format!("table.sort({{2, 1}}, function(a, b) {signal} return a < b end)")),
+        (
+            "meta",
+            format!(
+                "local t = setmetatable({{}}, {{__add = function() {signal} end}}) local _ = t + 1"
+            ),
+        ),
+    ];
+    for (name, body) in &bodies {
+        let mut scripts = scripts(&[(name, body.as_str())], &mut host);
+        // The host of the test answers who cannot wait there and then.
+        let step = begin(&mut scripts, &mut host, (name, 1), "").1;
+        assert!(matches!(step, Step::Done(_)), "{name} waits");
+        let text = ended(step);
+        assert_eq!(text, "!13 failed to signal match: match busy", "{name}");
+    }
+    let body = "local function each() return nk.match_signal('m', 'next') end
+        local all = {} for word in each do all[#all + 1] = word if #all == 2 then break end end
+        return table.concat(all, ' ')";
+    let replace = "return (string.gsub('a', 'a', function(c) return nk.match_signal('m', c) end))";
+    let mut scripts = scripts(&[("iterate", body), ("gsub", replace)], &mut host);
+    let (call, step) = begin(&mut scripts, &mut host, ("gsub", 1), "");
+    assert_eq!(asked(step), "a");
+    assert_eq!(ended(scripts.resume(&mut host, call, answer("b"))), "b");
+    let (call, step) = begin(&mut scripts, &mut host, ("iterate", 1), "");
+    assert_eq!(asked(step), "next");
+    assert_eq!(asked(scripts.resume(&mut host, call, answer("a"))), "next");
+    assert_eq!(ended(scripts.resume(&mut host, call, answer("b"))), "a b");
+}
+
+/// Time counts while it runs, in all pieces together.
+#[test]
+fn the_budget_is_that_of_all_pieces() {
+    let mut host = TestHost::default();
+    let body = "while true do
+            local start = os.clock()
+            while os.clock() - start < 0.008 do end
+            nk.match_signal('m', 'a')
+        end";
+    let mut scripts = scripts_with(&[("spin", body)], tight(), &mut host);
+    let (call, mut step) = begin(&mut scripts, &mut host, ("spin", 1), "");
+    let mut pieces = 1;
+    // Each alone is far from its 20 ms.
+    while matches!(step, Step::Waits(_)) && pieces < 200 {
+        // Waiting is free.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        step = scripts.resume(&mut host, call, answer("x"));
+        pieces += 1;
+    }
+    let Step::Done(Err(error)) = step else { panic!("{step:?}") };
+    assert_eq!(error.kind, ScriptFailure::OutOfTime, "{error:?}");
+    assert!((2..200).contains(&pieces), "{pieces} pieces");
+}
+
+#[test]
+fn a_cancelled_call_runs_no_more() {
+    let mut host = TestHost::default();
+    let body = "nk.match_signal('m', 'a') nk.logger_info('went on')";
+    let mut scripts = scripts(&[("wait", body)], &mut host);
+    let (call, step) = begin(&mut scripts, &mut host, ("wait", 1), "");
+    assert_eq!(asked(step), "a");
+    scripts.cancel(call);
+    scripts.cancel(call);
+    let (call, _) = begin(&mut scripts, &mut host, ("wait", 1), "");
+    assert_eq!(ended(scripts.resume(&mut host, call, answer("x"))), "");
+    assert_eq!(host.logs, ["Info went on"]);
+}
+
+/// A VM that is made anew takes along who waited in it.
+#[test]
+fn who_waited_in_a_vm_that_is_gone_hears_so() {
+    let mut host = TestHost::default();
+    let leak = "local leaked = {} nk.register_rpc(function()
+            for i = 1, 1e9 do leaked[i] = string.rep('x', 65536) .. i end
+        end, 'leak')
+        nk.register_rpc(function() return nk.match_signal('m', 'a') end, 'wait')";
+    let text = format!("local nk = require(\"nakama\") {leak}");
+    let limits = script::LuaLimits { call_budget_ms: 10_000, ..roomy() };
+    let mut scripts = load_with(&[("m.lua", &text)], limits, &mut host).unwrap();
+    let (waiting, step) = begin(&mut scripts, &mut host, ("wait", 1), "");
+    assert_eq!(asked(step), "a");
+    let (_, step) = begin(&mut scripts, &mut host, ("leak", 2), "");
+    let Step::Done(Err(error)) = step else { panic!("{step:?}") };
+    assert_eq!(error.kind, ScriptFailure::OutOfMemory, "{error:?}");
+    let Step::Done(Err(error)) = scripts.resume(&mut host, waiting, answer("x")) else {
+        panic!("it went on")
+    };
+    assert_eq!(error.kind, ScriptFailure::Cancelled);
+    assert!(error.message.contains("runtime.memory_max_bytes"), "{error}");
+    let (call, step) = begin(&mut scripts, &mut host, ("wait", 1), "");
+    assert_eq!(asked(step), "a");
+    assert_eq!(ended(scripts.resume(&mut host, call, answer("again"))), "again");
+}

@@ -1,0 +1,475 @@
+//! Calls of guest code: begun, kept while they wait for somebody else, gone on with when the answer
+//! comes, ended. While one waits, its thread runs others, and its core counts it as no call of the
+//! thread's any more ([`Outcome::Waits`]).
+//!
+//! ```text
+//! begin ─▶ step ─▶ Done ──▶ `hooks`: what is to be done with what was returned
+//!            ▲└──▶ Waits ─▶ a question to a room, posted when what the call wrote is on the disk
+//!            │                   │
+//!            └── News::Answer ◀──┘   or nothing for as long as questions wait, or calls at all
+//! ```
+//!
+//! Each question has a number of its own, so that an answer that comes too late is nobody's. How many
+//! calls may wait, in all and of one user, and for how long, are settings; who is refused sees an error
+//! in the script. Not here: what rooms do (`room`), and how a language keeps a call (`edge/script`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use event::{Now, ThreadId};
+use game::fetch::{FetchRequest, Principal};
+use game::guest::{
+    Answer, Ask, CallContext, CallId, GuestCall, HostError, Reply, Returned, ScriptError,
+    ScriptFailure, Scripts, Step,
+};
+use game::match_id::MatchId;
+use game::session::Claims;
+use game::stream::{Payer, StreamAnswer, no_session};
+use uuid::Uuid;
+
+use super::Worker;
+use super::hooks::Then;
+use super::host::{WorkerHost, payer};
+use crate::limits::SHARED;
+use crate::mail::{
+    Address, Asker, Format, HostCall, HostReturn, Job, Line, Mail, Outcome, Queue, RoomAnswer,
+    RoomError, RoomMail, SessionAddress, StreamMail, Topology, Work,
+};
+use crate::resources::Spent;
+
+/// How long a script waits for a room (Nakama 3.40, `server/match_registry.go`:
+/// signals and joins wait 10 s).
+const PATIENCE_MS: u64 = 10_000;
+
+/// Whose call it is and where its answer goes: a [`Job`] without its work.
+#[derive(Debug)]
+pub(super) struct Origin {
+    pub(super) queue: Queue,
+    pub(super) address: SessionAddress,
+    pub(super) stream: u32,
+    pub(super) format: Format,
+    pub(super) caller: Option<Arc<Claims>>,
+    pub(super) group: u32,
+    pub(super) client: u128,
+}
+
+impl Origin {
+    pub(super) fn of(job: Job) -> (Work, Self) {
+        let Job { queue, address, stream, format, work, caller, group, client } = job;
+        (work, Self { queue, address, stream, format, caller, group, client })
+    }
+
+    pub(super) fn job(self, work: Work) -> Job {
+        let Self { queue, address, stream, format, caller, group, client } = self;
+        Job { queue, address, stream, format, work, caller, group, client }
+    }
+
+    pub(super) fn line(&self) -> Line {
+        (self.address.core.thread(), self.group)
+    }
+}
+
+/// A call of guest code under way.
+#[derive(Debug)]
+pub(super) struct Guest {
+    id: CallId,
+    /// Nobody waits for an event's handler.
+    pub(super) origin: Option<Origin>,
+    /// What is to be done when it is over.
+    pub(super) then: Then,
+    /// What it has had of what is counted by the call.
+    spent: Spent,
+    /// Who pays for what it asks of other servers.
+    payer: Principal,
+    /// Of `runtime.call_wait_max_ms`, what is left.
+    wait_left_ms: u64,
+    /// What it is called, for logs.
+    pub(super) name: String,
+}
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    Create { room: Address<RoomMail>, id: Uuid },
+    Signal,
+    Stream,
+    Run,
+}
+
+/// A call that waits.
+#[derive(Debug)]
+struct Waiting {
+    guest: Guest,
+    question: Question,
+    since: Now,
+    due: Now,
+}
+
+/// The calls of one thread that wait.
+#[derive(Debug, Default)]
+pub(super) struct WaitingCalls {
+    /// By the number of their question.
+    calls: BTreeMap<u64, Waiting>,
+    due: BTreeSet<(u64, u64)>,
+    /// How many of each user or address.
+    of_line: BTreeMap<Line, u32>,
+    /// Numbers of questions, and of calls.
+    last_question: u64,
+    last_call: u64,
+    /// Questions of this turn that nobody has been asked yet.
+    unasked: Vec<(u64, (ThreadId, Mail))>,
+    /// And functions that others are to run.
+    unasked_calls: Vec<HostCall>,
+    /// Calls to go on with in the next turn, and what with.
+    answered: Vec<(Guest, Answer)>,
+}
+
+impl WaitingCalls {
+    /// Whether calls are to be gone on with at once.
+    pub(super) fn has_answered(&self) -> bool {
+        !self.answered.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// When the next one has waited long enough, nanoseconds.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        self.due.first().map(|(due_ns, _)| *due_ns)
+    }
+
+    /// Questions to be posted.
+    pub(super) fn take_unasked(
+        &mut self,
+        topology: &Topology,
+    ) -> impl Iterator<Item = (ThreadId, Mail)> {
+        let calls = topology.seal_calls(std::mem::take(&mut self.unasked_calls));
+        std::mem::take(&mut self.unasked).into_iter().map(|(_, mail)| mail).chain(calls)
+    }
+
+    fn put(&mut self, number: u64, waiting: Waiting) {
+        if let Some(origin) = &waiting.guest.origin {
+            *self.of_line.entry(origin.line()).or_default() += 1;
+        }
+        self.due.insert((waiting.due.mono_ns, number));
+        let other = self.calls.insert(number, waiting);
+        assert!(other.is_none(), "two calls wait for question {number}");
+    }
+
+    fn take(&mut self, number: u64) -> Option<Waiting> {
+        let waiting = self.calls.remove(&number)?;
+        let was_due = self.due.remove(&(waiting.due.mono_ns, number));
+        assert!(was_due, "question {number} has no deadline");
+        if let Some(origin) = &waiting.guest.origin
+            && let Some(count) = self.of_line.get_mut(&origin.line())
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.of_line.remove(&origin.line());
+            }
+        }
+        Some(waiting)
+    }
+
+    fn of_line(&self, line: Line) -> u32 {
+        self.of_line.get(&line).copied().unwrap_or(0)
+    }
+}
+
+impl Worker {
+    /// Begins a call of guest code.
+    pub(super) fn begin(
+        &mut self,
+        now: Now,
+        (origin, then): (Option<Origin>, Then),
+        (name, context): (&str, &CallContext),
+        call: GuestCall<'_>,
+    ) {
+        self.waiting.last_call += 1;
+        let id = CallId(self.waiting.last_call);
+        let wait_left_ms = u64::from(self.settings.runtime.call_wait_max_ms);
+        let of = Payer { user_id: context.user_id, thread: self.me.thread().0, call: id.0 };
+        let (spent, name) = (Spent::of(of), name.to_owned());
+        let mut guest = Guest {
+            id,
+            origin,
+            then,
+            spent,
+            payer: payer(&self.settings, context),
+            wait_left_ms,
+            name,
+        };
+        let step =
+            self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, context, call));
+        self.step(now, guest, step);
+    }
+
+    /// Lends the scripts what they may ask for, for a piece of a call.
+    fn piece(
+        &mut self,
+        now: Now,
+        guest: &mut Guest,
+        run: impl FnOnce(&mut dyn Scripts, &mut WorkerHost<'_>) -> Step<Returned>,
+    ) -> Step<Returned> {
+        let (resources, spent) = (&mut self.resources, &mut guest.spent);
+        let mut host = WorkerHost { now, resources, spent };
+        let step = run(&mut *self.scripts, &mut host);
+        if self.resources.db.in_transaction() {
+            // Cannot be: host functions close their own. Left open it would lock everybody out.
+            let name = &guest.name;
+            tracing::error!(name, "a script left a transaction open; it was rolled back");
+            let _ = self.resources.db.rollback();
+        }
+        step
+    }
+
+    /// A piece of a call has run: it is over, or it waits.
+    fn step(&mut self, now: Now, mut guest: Guest, mut step: Step<Returned>) {
+        loop {
+            let ask = match step {
+                Step::Done(result) => return self.ended(guest, result),
+                Step::Waits(ask) => ask,
+            };
+            let answer = match ask {
+                Ask::Fetch(request) => self.fetch(&guest, *request),
+                ask => match self.question(&mut guest, ask) {
+                    Ok(asked) => return self.park(now, guest, asked),
+                    Err(refusal) => Err(refusal),
+                },
+            };
+            let id = guest.id;
+            step = self.piece(now, &mut guest, |scripts, host| scripts.resume(host, id, answer));
+        }
+    }
+
+    /// Asks another server, and keeps the thread until it answers.
+    fn fetch(&mut self, guest: &Guest, request: FetchRequest) -> Answer {
+        // Nobody waits for what was written meanwhile, and who is asked may tell others of it.
+        let committed = self.resources.db.commit_group();
+        committed.map_err(|error| HostError::new(error.to_string()))?;
+        self.resources.db.sync();
+        let answer = self.resources.network()?.wait(guest.payer, request);
+        answer
+            .map(|answer| Reply::Fetched(Box::new(answer)))
+            .map_err(|error| HostError::new(error.0))
+    }
+
+    /// Makes a question of what a call asks, if one more may wait.
+    fn question(&mut self, guest: &mut Guest, ask: Ask) -> Result<(u64, Question), HostError> {
+        self.check_places(guest)?;
+        let number = self.waiting.last_question + 1;
+        let (from, topology, resources) = (self.me, &self.topology, &mut self.resources);
+        let (question, mail) = match ask {
+            Ask::MatchCreate { module, params } => {
+                guest.spent.create(self.settings.matches.created_per_call_max, resources)?;
+                let id = uuid::Builder::from_random_bytes(resources.random.bytes()).into_uuid();
+                let room = topology.room_of(id);
+                let mail = RoomMail::Create { request: number, from, id, module, params };
+                (Question::Create { room, id }, room.seal(mail))
+            }
+            Ask::MatchSignal { match_id, data } => {
+                let id = MatchId::parse(&match_id, &self.settings.node)
+                    .map_err(|error| HostError::new(error.to_string()))?;
+                let mail = RoomMail::Signal { request: number, from, id: id.uuid, data };
+                (Question::Signal, topology.room_of(id.uuid).seal(mail))
+            }
+            Ask::Stream { stream, request } => {
+                guest.spent.stream(request.bytes(), resources)?;
+                let reply = Some((from, number));
+                let mail = StreamMail { stream, request, member: None, reply };
+                let room = mail.room(topology);
+                (Question::Stream, room.seal(RoomMail::Streams(vec![mail])))
+            }
+            Ask::Fetch(_) => return Err(HostError::new("it is asked here")),
+            Ask::Run { function, values, allowance } => {
+                let Some(function) = game::host::find(function) else {
+                    return Err(HostError::new(format!("no function {function}")));
+                };
+                let line = guest.origin.as_ref().map_or((from.thread(), 0), Origin::line);
+                let (from, spent) = (Asker::Worker(from), guest.spent);
+                let call = HostCall { from, number, line, function, values, allowance, spent };
+                self.waiting.last_question = number;
+                self.waiting.unasked_calls.push(call);
+                return Ok((number, Question::Run));
+            }
+        };
+        self.waiting.last_question = number;
+        self.waiting.unasked.push((number, mail));
+        Ok((number, question))
+    }
+
+    /// Whether one more call may wait here, and one more of this user.
+    fn check_places(&mut self, guest: &Guest) -> Result<(), HostError> {
+        let (all_max, of_one_max) =
+            (self.settings.runtime.waiting_calls_max, self.settings.runtime.waiting_calls_per_user);
+        if self.waiting.len() >= all_max {
+            self.stats.waiting_calls_refused.up();
+            return Err(HostError::new(format!(
+                "{all_max} calls of this thread wait already (runtime.waiting_calls_max)"
+            )));
+        }
+        let line = guest.origin.as_ref().filter(|origin| origin.group != SHARED).map(Origin::line);
+        if line.is_some_and(|line| self.waiting.of_line(line) >= of_one_max) {
+            self.stats.waiting_calls_refused.up();
+            return Err(HostError::new(format!(
+                "{of_one_max} calls of this user or address wait already (runtime.waiting_calls_per_user)"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Keeps a call until it is answered. Its core hears, once, that its thread is free for others.
+    fn park(&mut self, now: Now, mut guest: Guest, (number, question): (u64, Question)) {
+        if let Some(origin) = &mut guest.origin
+            && let Queue::Caller { function, .. } = origin.queue
+        {
+            let took_ms = self.resources.call_clock.kept_ms();
+            let to = (origin.queue, origin.address.conn, origin.stream, took_ms);
+            let line = (origin.address.core, origin.group);
+            origin.queue = Queue::Waiting { function };
+            self.answer(line, to, Outcome::Waits);
+        }
+        // What a room is asked may be lost with its match. A function that another thread runs is over
+        // some time, and it may have written.
+        let patience_ms = if question == Question::Run { u64::MAX } else { PATIENCE_MS };
+        let due = now.after_ms(patience_ms.min(guest.wait_left_ms));
+        self.waiting.put(number, Waiting { guest, question, since: now, due });
+        self.stats.calls_suspended.up();
+        self.stats.calls_waiting_now.set(self.waiting.len() as u64);
+    }
+
+    /// A room has answered.
+    pub(super) fn room_answered(
+        &mut self,
+        now: Now,
+        number: u64,
+        outcome: Result<RoomAnswer, RoomError>,
+    ) {
+        let Some(waiting) = self.unpark(now, number) else {
+            // Too late: the question was given up.
+            return self.stats.late_answers.up();
+        };
+        let Waiting { guest, question, .. } = waiting;
+        let answer = match (question, outcome) {
+            (Question::Create { .. } | Question::Signal, Ok(answer)) => {
+                Ok(Reply::Text(answer.into_text()))
+            }
+            (Question::Run, _) => unreachable!("a room has answered what it was not asked"),
+            (Question::Stream, Ok(RoomAnswer::Stream(answer))) => Ok(Reply::Stream(answer)),
+            (Question::Stream, Ok(RoomAnswer::Text(_))) => Ok(Reply::Stream(StreamAnswer::Done)),
+            (Question::Stream, Err(RoomError::NotFound)) => Err(no_session()),
+            (_, Err(RoomError::NotFound)) => Err(HostError::new("match not found")),
+            (_, Err(RoomError::Busy)) => Err(self.gave_up(question)),
+            (_, Err(RoomError::Failed(text))) => Err(HostError::new(text)),
+        };
+        self.go_on(now, guest, answer);
+    }
+
+    /// Another thread has run a function.
+    pub(super) fn returned(&mut self, now: Now, returned: HostReturn) {
+        let HostReturn { number, result, steps, spent } = returned;
+        let Some(Waiting { mut guest, question, .. }) = self.unpark(now, number) else {
+            return self.stats.late_answers.up();
+        };
+        assert_eq!(question, Question::Run, "a thread has run what it was not asked");
+        guest.spent = spent;
+        self.go_on(now, guest, result.map(|returns| Reply::Returns { returns, steps }));
+    }
+
+    /// What a script is told that was not answered. Of a match that may be made still nobody would
+    /// know, so that it is ended.
+    fn gave_up(&mut self, question: Question) -> HostError {
+        match question {
+            Question::Create { room, id } => {
+                self.mails.push(room.seal(RoomMail::Cancel { id }));
+                HostError::new("error creating match: the room did not answer within 10 s")
+            }
+            Question::Signal => HostError::new("match busy"),
+            Question::Stream => HostError::new("the room did not answer within 10 s"),
+            Question::Run => HostError::new("it did not end in time"),
+        }
+    }
+
+    /// Takes out a call that waits no more, and counts for how long it did.
+    fn unpark(&mut self, now: Now, number: u64) -> Option<Waiting> {
+        let mut waiting = self.waiting.take(number)?;
+        self.stats.calls_waiting_now.set(self.waiting.len() as u64);
+        let waited_ms = now.ms_since(waiting.since);
+        waiting.guest.wait_left_ms = waiting.guest.wait_left_ms.saturating_sub(waited_ms);
+        Some(waiting)
+    }
+
+    /// Runs the next piece of a call.
+    fn go_on(&mut self, now: Now, mut guest: Guest, answer: Answer) {
+        if matches!(guest.origin, Some(Origin { queue: Queue::Waiting { .. }, .. })) {
+            self.resources.call_clock.begin();
+        }
+        let id = guest.id;
+        let step = self.piece(now, &mut guest, |scripts, host| scripts.resume(host, id, answer));
+        self.step(now, guest, step);
+    }
+
+    /// Goes on with calls whose question could not be asked.
+    pub(super) fn run_answered(&mut self, now: Now) {
+        for (guest, answer) in std::mem::take(&mut self.waiting.answered) {
+            self.go_on(now, guest, answer);
+        }
+    }
+
+    /// What calls have written is not committed: their questions are not asked.
+    pub(super) fn ask_nobody(&mut self, now: Now) {
+        let questions = std::mem::take(&mut self.waiting.unasked).into_iter().map(|(it, _)| it);
+        let calls = std::mem::take(&mut self.waiting.unasked_calls).into_iter().map(|it| it.number);
+        for number in questions.chain(calls).collect::<Vec<_>>() {
+            if let Some(Waiting { guest, .. }) = self.unpark(now, number) {
+                self.waiting.answered.push((guest, Err(HostError::new("database error"))));
+            }
+        }
+    }
+
+    /// Ends what has waited for too long: the question, or with `runtime.call_wait_max_ms` the call.
+    pub(super) fn expire(&mut self, now: Now) {
+        while let Some(&(due_ns, number)) = self.waiting.due.first()
+            && due_ns <= now.mono_ns
+            && let Some(Waiting { guest, question, .. }) = self.unpark(now, number)
+        {
+            let refusal = self.gave_up(question);
+            if guest.wait_left_ms > 0 {
+                self.go_on(now, guest, Err(refusal));
+            } else {
+                self.stats.calls_waited_too_long.up();
+                let wait_max_ms = self.settings.runtime.call_wait_max_ms;
+                let text = format!("waited for {wait_max_ms} ms (runtime.call_wait_max_ms)");
+                self.cancel(guest, text);
+            }
+        }
+    }
+
+    /// Ends a call that waits, with an error.
+    fn cancel(&mut self, guest: Guest, message: String) {
+        self.resources.call_clock.begin();
+        self.scripts.cancel(guest.id);
+        let (code, location, kind) = (4, String::new(), ScriptFailure::Cancelled);
+        self.ended(guest, Err(ScriptError { code, message, location, kind }));
+    }
+
+    /// A call is over: what is left of its job is done, and answered.
+    fn ended(&mut self, guest: Guest, result: Result<Returned, ScriptError>) {
+        let Guest { origin, then, name, .. } = guest;
+        self.then((origin, &name), then, result);
+    }
+
+    /// Ends all calls that wait, because the thread does.
+    pub(super) fn cancel_all(&mut self) {
+        for waiting in std::mem::take(&mut self.waiting.calls).into_values() {
+            let name = waiting.guest.name;
+            self.scripts.cancel(waiting.guest.id);
+            tracing::warn!(name, "a call that waited is cancelled: the server stops");
+        }
+        self.waiting.due.clear();
+        self.waiting.of_line.clear();
+        self.waiting.unasked.clear();
+        self.waiting.unasked_calls.clear();
+    }
+}

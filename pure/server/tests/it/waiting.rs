@@ -1,0 +1,173 @@
+//! Calls of guest code that wait for a room: who runs meanwhile, who may wait and for how long, and what
+//! becomes of a call whose answer does not come. One caller and one room, so that whoever keeps them is
+//! noticed.
+
+use server::settings::Settings;
+
+use crate::rig::{Client, Plan, Rig, request};
+
+const ARENA: &str = "local M = {}
+    function M.match_init() return {}, 10, '' end
+    function M.match_join_attempt(context, dispatcher, tick, state) return state, true end
+    function M.match_join(context, dispatcher, tick, state) return state end
+    function M.match_leave(context, dispatcher, tick, state) return state end
+    function M.match_loop(context, dispatcher, tick, state) return state end
+    function M.match_terminate(context, dispatcher, tick, state) return state end
+    function M.match_signal(context, dispatcher, tick, state, data) return state, data end
+    return M";
+
+const RPCS: &str = "local nk = require('nakama')
+    local arena
+    nk.register_rpc(function() arena = nk.match_create('arena', nil) return arena end, 'create')
+    nk.register_rpc(function(context, payload)
+        local ok, answer = pcall(nk.match_signal, arena, payload)
+        return answer .. ' for ' .. tostring(context.username)
+    end, 'signal')
+    nk.register_rpc(function(context, payload) return payload end, 'echo')
+    nk.register_rpc(function()
+        local lobby = { mode = 100, label = 'lobby' }
+        nk.stream_send(lobby, 'before')
+        return tostring(nk.stream_count(lobby))
+    end, 'count')
+    nk.register_req_before(function(context, request)
+        request.account.vars = { before = nk.match_signal(arena, 'b') }
+        return request
+    end, 'AuthenticateDevice')
+    nk.register_req_after(function() nk.match_signal(arena, 'a') end, 'AuthenticateDevice')";
+
+fn rig_with(tune: fn(&mut Settings)) -> Rig {
+    let rig = Rig::with(&Plan {
+        rooms: 1,
+        callers: 1,
+        modules: &[("arena.lua", ARENA), ("rpcs.lua", RPCS)],
+        tune,
+        ..Plan::default()
+    });
+    assert!(rig.rpc("create", "").contains(".node1"));
+    rig
+}
+
+/// Begins an RPC of a user, or of somebody with the HTTP key.
+fn begin(rig: &Rig, token: Option<&str>, id: &str, payload: &str) -> Client {
+    let client = rig.open(0);
+    let (line, auth) = match token {
+        Some(token) => (format!("POST /v2/rpc/{id}?unwrap"), format!("Bearer {token}")),
+        None => (format!("POST /v2/rpc/{id}?http_key=httpkey&unwrap"), String::new()),
+    };
+    rig.bytes(client, &request(&line, &auth, payload));
+    client
+}
+
+/// The body of the answer, empty if there is none yet.
+fn answer(rig: &Rig, client: Client) -> String {
+    let text = rig.text(client);
+    text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()
+}
+
+#[test]
+fn whoever_waits_keeps_nobody_else() {
+    let rig = rig_with(|_| ());
+    rig.freeze(rig.topology.rooms[0], true);
+    let waiting = ["one", "two"].map(|payload| begin(&rig, None, "signal", payload));
+    assert_eq!(rig.stat("calls_waiting_now"), 2);
+    for number in 0..20 {
+        assert_eq!(rig.rpc("echo", &number.to_string()), number.to_string());
+    }
+    assert_eq!(waiting.map(|client| answer(&rig, client)), ["", ""]);
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    assert_eq!(waiting.map(|client| answer(&rig, client)), ["one for nil", "two for nil"]);
+    assert_eq!((rig.stat("calls_waiting_now"), rig.stat("late_answers")), (0, 0));
+}
+
+#[test]
+fn one_user_cannot_take_all_places() {
+    let rig = rig_with(|settings| {
+        settings.runtime.waiting_calls_max = 7;
+        settings.runtime.waiting_calls_per_user = 3;
+    });
+    let [(_, greedy), (_, other)] = ["greedy", "other"].map(|name| rig.login(name));
+    rig.freeze(rig.topology.rooms[0], true);
+    let of_greedy: Vec<Client> =
+        (0..5).map(|_| begin(&rig, Some(&greedy), "signal", "g")).collect();
+    assert_eq!(rig.stat("calls_waiting_now"), 3);
+    for client in &of_greedy[3..] {
+        let refused = answer(&rig, *client);
+        assert!(
+            refused.contains(
+                "3 calls of this user or address wait already (runtime.waiting_calls_per_user)"
+            ),
+            "{refused}"
+        );
+    }
+    let of_other = begin(&rig, Some(&other), "signal", "o");
+    assert_eq!((rig.stat("calls_waiting_now"), rig.stat("waiting_calls_refused")), (4, 2));
+    // Who calls with the key of the server is an address.
+    let of_all: Vec<Client> = (0..5).map(|_| begin(&rig, None, "signal", "k")).collect();
+    assert_eq!(rig.stat("calls_waiting_now"), 7);
+    let refused = answer(&rig, of_all[3]);
+    assert!(refused.contains("7 calls of this thread wait already"), "{refused}");
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    assert_eq!(answer(&rig, of_other), "o for other");
+    assert_eq!(answer(&rig, of_greedy[0]), "g for greedy");
+    assert_eq!(answer(&rig, begin(&rig, Some(&greedy), "signal", "again")), "again for greedy");
+}
+
+#[test]
+fn a_call_that_waits_too_long_is_ended_and_its_answer_is_nobodys() {
+    let rig = rig_with(|settings| settings.runtime.call_wait_max_ms = 2_000);
+    rig.freeze(rig.topology.rooms[0], true);
+    let client = begin(&rig, None, "signal", "late");
+    rig.advance(1_990);
+    assert_eq!(answer(&rig, client), "");
+    rig.advance(20);
+    let refused = rig.text(client);
+    assert!(refused.starts_with("HTTP/1.1 504"), "{refused}");
+    assert!(refused.contains("waited for 2000 ms (runtime.call_wait_max_ms)"), "{refused}");
+    assert_eq!((rig.stat("calls_waited_too_long"), rig.stat("calls_waiting_now")), (1, 0));
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    assert_eq!((rig.stat("late_answers"), rig.text(client)), (1, String::new()));
+}
+
+/// A before-hook waits, then the call happens, then the after-hook waits, then the client is answered.
+#[test]
+fn hooks_wait_on_both_sides_of_a_call() {
+    let rig = rig_with(|_| ());
+    rig.freeze(rig.topology.rooms[0], true);
+    let client = rig.open(0);
+    let line = "POST /v2/account/authenticate/device?username=ada";
+    let body = r#"{"id":"device-of-ada"}"#;
+    rig.bytes(client, &request(line, &crate::rig::server_key(), body));
+    assert_eq!((rig.stat("calls_suspended"), rig.stat("overall_after_count")), (2, 0));
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    let answer = rig.text(client);
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("token"), "{answer}");
+    assert_eq!((rig.stat("calls_suspended"), rig.stat("overall_after_count")), (3, 1));
+}
+
+/// What a call wanted of a stream before it asks reaches the room before the question does, even when
+/// its mailbox is full at first.
+#[test]
+fn a_question_stays_behind_what_was_wanted_before() {
+    let rig = rig_with(|_| ());
+    let room = rig.topology.rooms[0];
+    rig.set_full(room, true);
+    let client = begin(&rig, None, "count", "");
+    assert_eq!(answer(&rig, client), "");
+    rig.set_full(room, false);
+    rig.advance(5);
+    assert_eq!(answer(&rig, client), "0");
+}
+
+#[test]
+fn the_end_of_the_server_ends_calls_that_wait() {
+    let rig = rig_with(|_| ());
+    rig.freeze(rig.topology.rooms[0], true);
+    begin(&rig, None, "signal", "never");
+    assert_eq!(rig.stat("calls_waiting_now"), 1);
+    rig.stop(rig.topology.callers[0]);
+    assert!(rig.is_stopped(rig.topology.callers[0]));
+}
