@@ -5,9 +5,10 @@ use game::host::{Argument, FunctionKind, ValueType, functions};
 use crate::host::TestHost;
 use crate::run_on;
 
-/// An argument of this type in Lua; any id will do as a string.
-fn fitting(value_type: ValueType) -> &'static str {
-    match value_type {
+/// An argument in Lua that fits this one; any id will do as a string that is not one of a few words.
+fn fitting(argument: &Argument) -> &'static str {
+    match argument.value_type {
+        ValueType::String if argument.name == "method" => "'get'",
         ValueType::Any => "nil",
         ValueType::Boolean => "true",
         ValueType::Function => "print",
@@ -32,7 +33,7 @@ fn unfitting(value_type: ValueType) -> Option<&'static str> {
 
 /// A call of `name` with fitting arguments before the last, which does not fit.
 fn call(name: &str, before: &[Argument], last: &str) -> String {
-    let mut arguments: Vec<&str> = before.iter().map(|it| fitting(it.value_type)).collect();
+    let mut arguments: Vec<&str> = before.iter().map(fitting).collect();
     arguments.push(last);
     format!("return tostring(select(2, pcall(nk.{name}, {})))", arguments.join(", "))
 }

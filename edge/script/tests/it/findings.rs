@@ -42,18 +42,18 @@ fn functions_that_are_not_built_and_typos_are_named_with_their_places() {
     for (lines, wanted) in [
         ("nk.json_encode({})", &[][..]),
         (
-            "function f() nk.http_request('x') end",
-            &["a.lua:3: nk.http_request is not built yet: calling it is an error"],
+            "function f() nk.group_create('x') end",
+            &["a.lua:3: nk.group_create is not built yet: calling it is an error"],
         ),
         (
-            "local request = nk.http_request",
-            &["a.lua:3: nk.http_request is not built yet: calling it is an error"],
+            "local request = nk.group_create",
+            &["a.lua:3: nk.group_create is not built yet: calling it is an error"],
         ),
         (
-            "function f() nk[\"http_request\"]() end\nfunction g() nk.http_request {} end\n\
-             function h() nk.http_request() end function i() nk.http_request() end\n\
-             function j() nk.http_request() end",
-            &["a.lua:3: nk.http_request is not built yet: calling it is an error (also a.lua:4, \
+            "function f() nk[\"group_create\"]() end\nfunction g() nk.group_create {} end\n\
+             function h() nk.group_create() end function i() nk.group_create() end\n\
+             function j() nk.group_create() end",
+            &["a.lua:3: nk.group_create is not built yet: calling it is an error (also a.lua:4, \
                a.lua:5, 2 more)"],
         ),
         (
@@ -68,27 +68,27 @@ fn functions_that_are_not_built_and_typos_are_named_with_their_places() {
         ),
         // Aliases of all kinds.
         (
-            "local n = nk function f() n.http_request() end",
-            &["a.lua:3: nk.http_request is not built yet: calling it is an error"],
+            "local n = nk function f() n.group_create() end",
+            &["a.lua:3: nk.group_create is not built yet: calling it is an error"],
         ),
         (
-            "local a, m = 1, require 'nakama' function f() m.http_request() end",
-            &["a.lua:3: nk.http_request is not built yet: calling it is an error"],
+            "local a, m = 1, require 'nakama' function f() m.group_create() end",
+            &["a.lua:3: nk.group_create is not built yet: calling it is an error"],
         ),
         (
-            "local send = require('nakama').http_request",
-            &["a.lua:3: nk.http_request is not built yet: calling it is an error"],
+            "local send = require('nakama').group_create",
+            &["a.lua:3: nk.group_create is not built yet: calling it is an error"],
         ),
         (
-            "local m = m or require('nakama') function f() m.http_request() end",
-            &["a.lua:3: nk.http_request is not built yet: calling it is an error"],
+            "local m = m or require('nakama') function f() m.group_create() end",
+            &["a.lua:3: nk.group_create is not built yet: calling it is an error"],
         ),
         // What only looks like it.
-        ("-- nk.http_request()\nlocal s = 'nk.http_request()' .. [[nk.http_request()]]", &[]),
-        ("local o = { nk = {} } function f() o.nk.http_request() end", &[]),
+        ("-- nk.group_create()\nlocal s = 'nk.group_create()' .. [[nk.group_create()]]", &[]),
+        ("local o = { nk = {} } function f() o.nk.group_create() end", &[]),
         ("function nk.mine() end function f() nk.mine() end nk.own = 1 g = nk.own", &[]),
-        ("local nk2 = { x = 1 } function f() return nk2.http_request end", &[]),
-        ("local m = require('nakama') m = { } function f() return m.http_request end", &[]),
+        ("local nk2 = { x = 1 } function f() return nk2.group_create end", &[]),
+        ("local m = require('nakama') m = { } function f() return m.group_create end", &[]),
     ] {
         assert_eq!(of_lines(lines), wanted, "{lines}");
     }
