@@ -270,6 +270,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("edge/script/src/failure.rs", "FRAMES_MAX", "lines of a traceback"),
     ("edge/script/src/lint.rs", "PLACES_NAMED_MAX", "places that one warning names"),
     ("edge/script/src/sources.rs", "OTHERS_NAMED_MAX", "files that one warning names"),
+    ("edge/script/src/pieces.rs", "IDLE_MAX", "coroutines kept to be used again"),
     ("edge/store/src/check.rs", "FINDINGS_MAX", "findings that one error names"),
     ("edge/store/src/guest.rs", "KEPT_SQL_BYTES_MAX", "longer statements are compiled each time"),
     ("edge/store/src/checkpoint.rs", "LOG_PAGES_MAX", "in the table, as a multiple"),
