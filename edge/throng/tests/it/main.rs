@@ -236,8 +236,8 @@ fn check_fails_for_what_is_certain_to_fail_and_if_strict_for_warnings() {
             1,
             "warning: a.lua:2: the RPC a is registered again",
         ),
-        ("nk.http_request('x')", &[], 0, "warning: a.lua:2: nk.http_request is not built yet"),
-        ("nk.http_request('x')", &["--strict"], 1, "warning: a.lua:2: nk.http_request"),
+        ("nk.group_create('x')", &[], 0, "warning: a.lua:2: nk.group_create is not built yet"),
+        ("nk.group_create('x')", &["--strict"], 1, "warning: a.lua:2: nk.group_create"),
         (
             "nk.tiem()",
             &[],
