@@ -20,8 +20,7 @@
 //! A call that waits for another thread runs in pieces ([`Running::pause`], [`go_on`]); the time in
 //! between is not charged.
 //!
-//! Calls nest when a match signals its neighbour: the inner call has what is left of the outer
-//! one's time at most, because both keep the same thread.
+//! Calls nest while modules load: the inner one has what is left of the outer one's time at most.
 //!
 //! Source: Linux `Documentation/scheduler/sched-stats.rst` for `/proc/<pid>/schedstat`.
 
@@ -30,7 +29,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
-use game::guest::HostError;
+use game::guest::{Allowance, HostError};
 use game::host::Meter;
 use mlua::Lua;
 
@@ -451,19 +450,16 @@ fn left_ms() -> (u32, u32) {
     })
 }
 
+/// What the running call may still use, for what another thread does for it.
+pub(crate) fn allowance(lua: &Lua) -> Allowance {
+    let memory_bytes = CALL.with(|call| call.allowed.get().memory_bytes);
+    let memory_bytes = memory_bytes.saturating_sub(lua.used_memory());
+    Allowance { time_ms: left_ms().0, memory_bytes }
+}
+
 /// Whether a match's callback runs on this thread.
 fn is_match() -> bool {
     CALL.with(|call| call.is_running.get() && call.allowed.get().is_match)
-}
-
-/// Whether the running call may make another one on this thread: a match's callback that signals
-/// another match hands it what is left of its own time, so that must be worth something.
-pub(crate) fn may_nest() -> bool {
-    if !is_match() {
-        return true;
-    }
-    let (left_ms, of_ms) = left_ms();
-    left_ms >= of_ms / 2
 }
 
 /// The meter of one call of a host function: what it holds is counted until it is dropped.

@@ -7,9 +7,7 @@ local native, nk, entry, outcome, handler, wrong, is_match, loading_ends, is_loa
 local error, pairs, pcall, tostring = native.error, native.pairs, native.pcall, native.tostring
 local type, xpcall, lower, sub = native.type, native.xpcall, native.lower, native.sub
 local unpack_bytes = native.unpack
--- A match has no coroutines, and makes no calls.
-local yield, isyieldable = not is_match and native.yield, not is_match and native.isyieldable
-local env, node, version = native.env, native.node, native.version
+local env, node, version, yield = native.env, native.node, native.version, native.yield
 
 local registered = { rpc = {}, before = {}, after = {}, event = {} }
 -- What was registered again: { kind, id, the function before, the function now }.
@@ -181,22 +179,6 @@ local function call(fn, first, second, mode, packed, ...)
     return outcome(xpcall(fn, handler, context, first))
   end
   return outcome(xpcall(fn, handler, context, first, second))
-end
-
--- The function that asks by way of `raw`, which is told first whether the call may wait. It may not while
--- a module loads, which others would find half made.
-function entry.asking(raw, finish)
-  -- What it returns: nothing, if the call is to wait for the answer.
-  local function answered(ok, ...)
-    if ok == nil then
-      return yield()
-    end
-    return ok, ...
-  end
-  return function(...)
-    local _, is_late = is_loading()
-    return finish(answered(raw(not is_late and isyieldable(), ...)))
-  end
 end
 
 -- What runs in a coroutine: one call after the other. It yields what came of each, true or false first,

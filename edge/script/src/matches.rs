@@ -9,18 +9,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 use game::guest::{
     Answer, Host, JoinRequest, JoinVerdict, MatchCall, MatchContext, MatchInit, MatchMessage,
-    MatchReturned, MatchScript, Presence, PresenceReason, ScriptError, Step,
+    MatchReturned, MatchScript, Presence, PresenceReason, ScriptError, ScriptFailure, Step,
 };
-use mlua::{Function, IntoLuaMulti, MultiValue, Value as LuaValue};
+use game::host::{Args, HostFunction};
+use mlua::{Function, IntoLuaMulti, MultiValue, Thread, Value as LuaValue};
 use smallvec::SmallVec;
 use uuid::Uuid;
 
+use crate::budget::VmMeter;
 use crate::calls::{Outcome, settle};
 use crate::context::{Packer, id, number, table, text};
 use crate::failure::{self, Limits};
 use crate::sources::Sources;
 use crate::vm::Vm;
-use crate::{LuaLimits, budget, convert, lend};
+use crate::{LuaLimits, budget, convert, lend, vm};
 
 /// The setting that bounds the memory of all VMs together.
 const ALL_MEMORY: &str = "runtime.all_memory_max_bytes";
@@ -41,6 +43,18 @@ pub(crate) struct LuaMatch {
     /// Reused for every call's presences or messages.
     packer: Packer,
     senders: Senders,
+    /// Where callbacks run, from the first one on.
+    coroutine: Option<Thread>,
+    waiting: Option<Waiting>,
+}
+
+/// A callback that waits.
+struct Waiting {
+    callback: Callback,
+    /// What is left of its time, nanoseconds.
+    left_ns: u64,
+    /// Which function of the host asked.
+    function: &'static HostFunction,
 }
 
 /// Those whom the VM knows because they have sent already, with where it has them.
@@ -120,6 +134,8 @@ impl LuaMatch {
             label: String::new(),
             packer: Packer::default(),
             senders: Senders::default(),
+            coroutine: None,
+            waiting: None,
         };
 
         let open = running.vm.entry("match_open").map_err(internal)?;
@@ -129,32 +145,111 @@ impl LuaMatch {
         Ok(running)
     }
 
-    /// One call into the prelude under a budget of its own.
+    /// One call into the prelude under a budget of its own, which cannot wait.
     fn run(
         &self,
         host: &mut dyn Host,
         function: &Function,
         arguments: impl IntoLuaMulti,
     ) -> Result<(LuaValue, LuaValue), ScriptError> {
+        let budget_ns = u64::from(self.limits.budget_ms) * 1_000_000;
+        match self.piece(host, budget_ns, || function.call::<Yielded>(arguments)) {
+            Piece::Done(result) => result,
+            Piece::Waits(..) => unreachable!("a call waits outside of a coroutine"),
+        }
+    }
+
+    /// Runs a piece of a call, for which so much of its time is left.
+    fn piece(
+        &self,
+        host: &mut dyn Host,
+        budget_ns: u64,
+        run: impl FnOnce() -> mlua::Result<Yielded>,
+    ) -> Piece {
+        let internal = |error: mlua::Error| Piece::Done(Err(self.internal(&error)));
         let mut limits = self.limits;
-        let is_less = self.vm.limit_memory(self.all_memory_max_bytes);
-        let is_less = is_less.map_err(|error| self.internal(&error))?;
+        let is_less = match self.vm.limit_memory(self.all_memory_max_bytes) {
+            Ok(is_less) => is_less,
+            Err(error) => return internal(error),
+        };
         if is_less {
             limits.memory_setting = ALL_MEMORY;
         }
-        let running = budget::begin(limits.allowed());
+        let running = budget::go_on(limits.allowed(), budget_ns);
         let pacing = self.vm.begin_gc_pacing();
-        let returned = lend::lend(host, || function.call::<Outcome>(arguments));
-        let result = settle(running, &limits, returned);
+        let returned = lend::lend(host, run);
+        let piece = match (returned, lend::take_asked()) {
+            (Ok((None, ..)), Some(asked)) => match running.pause() {
+                Ok(left_ns) => Piece::Waits(asked, left_ns),
+                Err(location) => {
+                    Piece::Done(Err(failure::out_of_time(&limits, location, &Ok(NOTHING))))
+                }
+            },
+            (returned, _) => {
+                let returned = returned.and_then(|(is_ok, first, second, third)| match is_ok {
+                    Some(is_ok) => Ok((is_ok, first, second, third)),
+                    None => Err(mlua::Error::runtime("a callback has yielded by itself")),
+                });
+                Piece::Done(settle(running, &limits, returned))
+            }
+        };
         self.vm.end_gc_pacing(pacing);
-        if matches!(&result, Err(error) if error.kind == game::guest::ScriptFailure::OutOfMemory) {
+        let is_out_of_memory = matches!(&piece, Piece::Done(Err(error))
+            if error.kind == ScriptFailure::OutOfMemory);
+        if is_out_of_memory {
             self.vm.recover_memory();
-        } else if is_less {
-            self.vm.own_limit().map_err(|error| self.internal(&error))?;
+        } else if is_less && let Err(error) = self.vm.own_limit() {
+            return internal(error);
         }
-        self.vm.clear_up().map_err(|error| self.internal(&error))?;
+        // What a callback did to globals is there until it ends: no other one runs meanwhile.
+        if matches!(piece, Piece::Done(_))
+            && let Err(error) = self.vm.clear_up()
+        {
+            return internal(error);
+        }
         self.vm.count_memory();
-        result
+        piece
+    }
+
+    /// The coroutine in which callbacks run.
+    fn coroutine(&mut self) -> mlua::Result<Thread> {
+        if let Some(coroutine) = &self.coroutine {
+            return Ok(coroutine.clone());
+        }
+        let coroutine = self.vm.lua.create_thread(self.vm.entry("match_run")?)?;
+        // To where it takes the first callback.
+        coroutine.resume::<()>(())?;
+        self.coroutine = Some(coroutine.clone());
+        Ok(coroutine)
+    }
+
+    /// Runs a callback on, from its beginning or from an answer; what it is given is made when its
+    /// budget runs and its host is lent.
+    fn go_on(
+        &mut self,
+        host: &mut dyn Host,
+        (callback, left_ns): (Callback, u64),
+        given: impl FnOnce(&Vm) -> mlua::Result<MultiValue>,
+    ) -> Step<MatchReturned> {
+        let coroutine = match self.coroutine() {
+            Ok(coroutine) => coroutine,
+            Err(error) => return Step::Done(Err(self.internal(&error))),
+        };
+        let run = || coroutine.resume::<Yielded>(given(&self.vm)?);
+        match self.piece(host, left_ns, run) {
+            Piece::Waits(lend::Asked { function, ask }, left_ns) => {
+                self.waiting = Some(Waiting { callback, left_ns, function });
+                Step::Waits(ask)
+            }
+            Piece::Done(result) => {
+                drop(coroutine);
+                // It may have ended with an error, and of the beginning of a match nothing is to stay.
+                if result.is_err() || callback == Callback::Init {
+                    self.coroutine = None;
+                }
+                Step::Done(self.end(callback, result))
+            }
+        }
     }
 
     /// Tells the context's label, if it has changed.
@@ -254,6 +349,19 @@ impl LuaMatch {
     }
 }
 
+/// What an entry point returns, or nothing when its coroutine has yielded to wait.
+type Yielded = (Option<bool>, LuaValue, LuaValue, LuaValue);
+
+/// What came of a callback that was stopped while it asked.
+const NOTHING: Outcome = (true, LuaValue::Nil, LuaValue::Nil, LuaValue::Nil);
+
+/// What a piece of a call has come to.
+enum Piece {
+    Done(Result<(LuaValue, LuaValue), ScriptError>),
+    /// It waits; so much of its time is left, in nanoseconds.
+    Waits(lend::Asked, u64),
+}
+
 /// Which callback was called, as its results are to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Callback {
@@ -272,7 +380,7 @@ impl LuaMatch {
         context: &MatchContext,
         tick: i64,
         call: MatchCall<'_>,
-    ) -> Result<(Callback, Function, MultiValue), ScriptError> {
+    ) -> Result<(Callback, MultiValue), ScriptError> {
         let lua = self.vm.lua.clone();
         if !matches!(call, MatchCall::Init { .. }) {
             self.refresh(context)?;
@@ -284,7 +392,10 @@ impl LuaMatch {
                 // Once: the prelude throws it away.
                 let init = self.vm.entry("match_init").map_err(internal)?;
                 let params = convert::to_lua(&lua, params).map_err(internal)?;
-                return Ok((Callback::Init, init, MultiValue::from_iter([params])));
+                return Ok((
+                    Callback::Init,
+                    (init, params).into_lua_multi(&lua).map_err(internal)?,
+                ));
             }
             MatchCall::JoinAttempt(request) => {
                 let function = self.callback(&known.join_attempt, "match_join_attempt")?;
@@ -322,8 +433,9 @@ impl LuaMatch {
                 (Callback::Terminate, function.clone(), (tick, grace_s).into_lua_multi(&lua))
             }
         };
-        let arguments = arguments.map_err(|error| self.internal(&error))?;
-        Ok((callback, function, arguments))
+        let mut arguments = arguments.map_err(|error| self.internal(&error))?;
+        arguments.push_front(LuaValue::Function(function));
+        Ok((callback, arguments))
     }
 
     /// What a callback's results say.
@@ -379,22 +491,31 @@ impl MatchScript for LuaMatch {
         tick: i64,
         call: MatchCall<'_>,
     ) -> Step<MatchReturned> {
-        let (callback, function, arguments) = match self.begin(context, tick, call) {
+        assert!(self.waiting.is_none(), "a callback of the match waits");
+        let (callback, arguments) = match self.begin(context, tick, call) {
             Ok(begun) => begun,
             Err(error) => return Step::Done(Err(error)),
         };
-        let result = self.run(host, &function, arguments);
-        drop(function);
-        Step::Done(self.end(callback, result))
+        let budget_ns = u64::from(self.limits.budget_ms) * 1_000_000;
+        self.go_on(host, (callback, budget_ns), |_| Ok(arguments))
     }
 
     fn resume(
         &mut self,
-        _host: &mut dyn Host,
+        host: &mut dyn Host,
         _context: &MatchContext,
-        _answer: Answer,
+        answer: Answer,
     ) -> Step<MatchReturned> {
-        unreachable!("no callback waits")
+        let Some(waiting) = self.waiting.take() else { panic!("no callback of the match waits") };
+        let Waiting { callback, left_ns, function } = waiting;
+        self.go_on(host, (callback, left_ns), |vm| {
+            let meter = VmMeter::new(&vm.lua);
+            let args = Args { function: function.name, values: &[], meter: &meter };
+            match lend::host(|host| function.answered(host, &args, answer)) {
+                Some(result) => vm::results(&vm.lua, result),
+                None => Err(mlua::Error::runtime("no host to call")),
+            }
+        })
     }
 
     fn memory_bytes(&self) -> usize {

@@ -19,11 +19,10 @@ native.select, native.clone = select, table.clone
 
 string.pack, string.unpack, string.packsize = nil, nil, nil
 debug = nil
-if coroutine then
-  native.yield, native.isyieldable = coroutine.yield, coroutine.isyieldable
-  -- What a script's coroutine did would be taken for a wait of the call; Nakama has none either.
-  coroutine = nil
-end
+local yield, isyieldable = coroutine.yield, coroutine.isyieldable
+native.yield = yield
+-- What a script's coroutine did would be taken for a wait of the call; Nakama has none either.
+coroutine = nil
 
 -- Errors.
 
@@ -88,8 +87,16 @@ local function finish(ok, first, ...)
   error(first, 3)
 end
 
--- Modules that load in the middle of a call.
+-- Modules that load in the middle of a call: others would find them half made, so that it cannot wait.
 local late_count = 0
+
+-- A function that asks has returned: nothing, if the call is to wait for the answer.
+local function answered(ok, ...)
+  if ok == nil then
+    return yield()
+  end
+  return ok, ...
+end
 
 -- The functions of calls.lua: a match seldom needs them, so its VM loads them when they are asked for.
 local has_calls, is_loading = false, true
@@ -102,7 +109,7 @@ local function load_calls(module)
   has_calls = true
   local part = native.part("calls")
   part(native, module, entry, outcome, handler, wrong, is_match, loading_ends, function()
-    return is_loading, late_count > 0
+    return is_loading
   end)
 end
 
@@ -127,7 +134,9 @@ setmetatable(nk, {
       return finish(raw(...))
     end
     if asks then
-      bound = entry.asking(raw, finish)
+      bound = function(...)
+        return finish(answered(raw(late_count == 0 and isyieldable(), ...)))
+      end
     end
     rawset(module, name, bound)
     return bound

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use game::guest::{Host, LogLevel};
-use game::host::{Args, HostFunction, Ran, RunResult};
+use game::guest::{Ask, Host, LogLevel};
+use game::host::{Args, HostFunction, HostLane, Ran, RunResult};
 use game::value::Value;
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
@@ -154,11 +154,8 @@ impl Vm {
             | StdLib::BIT
             | StdLib::UTF8
             | StdLib::DEBUG;
-        let libraries = match purpose {
-            // For the prelude alone, which takes it away.
-            Purpose::Calls => libraries | StdLib::COROUTINE,
-            Purpose::Match => libraries,
-        };
+        // For the prelude alone, which takes it away.
+        let libraries = libraries | StdLib::COROUTINE;
         // No script can leave Rust's panics uncaught, as we abort on them anyway.
         let options = LuaOptions::new().catch_rust_panics(true);
         let lua = Lua::new_with(libraries, options)?;
@@ -348,8 +345,8 @@ fn native_function(
         "find" => lua.create_function(move |lua, name: LuaString| {
             let name = name.to_str()?;
             let Some(function) = game::host::find(&name) else { return Ok((None, false)) };
-            let asks = function.asks() && purpose == Purpose::Calls;
-            Ok((Some(bind(lua, function, asks)?), asks))
+            let asks = function.asks() || runs_elsewhere(function, purpose);
+            Ok((Some(bind(lua, function, purpose)?), asks))
         }),
         "part" => lua.create_function(|lua, name: LuaString| match &*name.as_bytes() {
             b"calls" => Part::Calls.load(lua),
@@ -413,13 +410,12 @@ fn collectgarbage(lua: &Lua, option: Option<LuaString>) -> mlua::Result<f64> {
 /// A host function as Lua sees it: returns true and its results, or false and the error's text.
 /// What is passed beyond its arguments is left alone, as Lua does. One that asks is told first
 /// whether the call may wait: then it returns nothing, and the prelude lets the coroutine yield.
-fn bind(lua: &Lua, function: &'static HostFunction, asks: bool) -> mlua::Result<Function> {
+fn bind(lua: &Lua, function: &'static HostFunction, purpose: Purpose) -> mlua::Result<Function> {
+    let runs_elsewhere = runs_elsewhere(function, purpose);
+    let asks = function.asks() || runs_elsewhere;
     lua.create_function(move |lua, mut values: MultiValue| {
         let may_wait =
             asks && values.pop_front().is_some_and(|value| value == LuaValue::Boolean(true));
-        if function.calls_a_match && !budget::may_nest() {
-            return refused(lua, &format!("{}: {TOO_LATE_TO_NEST}", function.name));
-        }
         let meter = VmMeter::new(lua);
         let mut values_read: SmallVec<[Value; 6]> = SmallVec::new();
         for (index, (value, argument)) in values.iter().zip(function.arguments()).enumerate() {
@@ -438,6 +434,12 @@ fn bind(lua: &Lua, function: &'static HostFunction, asks: bool) -> mlua::Result<
                 (Err(ConvertError::Budget(refusal)), _) => return refused(lua, &refusal.message),
                 (Err(error), _) => return wrong(&error.to_string()),
             }
+        }
+        if may_wait && runs_elsewhere {
+            let (values, allowance) = (values_read.into_vec(), budget::allowance(lua));
+            let ask = Ask::Run { function: function.name, values, allowance };
+            lend::put_asked(lend::Asked { function, ask });
+            return Ok(MultiValue::new());
         }
         let args = Args { function: function.name, values: &values_read, meter: &meter };
         let is_long = meter.holds_much();
@@ -481,9 +483,16 @@ pub(crate) fn results(lua: &Lua, result: RunResult) -> mlua::Result<MultiValue> 
     }
 }
 
-/// Why a match may not call another one now.
-const TOO_LATE_TO_NEST: &str = "more than half of this callback's time is used up already, what \
-                                is left is too little for another match's callback";
+/// Whether another thread runs a function as a whole: for a match, which keeps its room, all that a worker
+/// can do for it.
+fn runs_elsewhere(function: &HostFunction, purpose: Purpose) -> bool {
+    match function.lane {
+        HostLane::Read | HostLane::Write | HostLane::Slow | HostLane::Hash => {
+            purpose == Purpose::Match
+        }
+        HostLane::Here | HostLane::Room | HostLane::Network => false,
+    }
+}
 
 /// Says that a table was written as a list without its named members: at most once a second, all
 /// scripts together.

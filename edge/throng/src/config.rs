@@ -553,6 +553,8 @@ fn matches(values: &Effective) -> MatchConfig {
     MatchConfig {
         queues: MatchSettings {
             input_queue_size: values.number("match.input_queue_size"),
+            join_attempt_queue_size: values.number("match.join_attempt_queue_size"),
+            signal_queue_size: values.number("match.signal_queue_size"),
             deferred_queue_size: values.number("match.deferred_queue_size"),
             broadcast_bytes_max: values.number("match.broadcast_bytes_max"),
             empty_s_max: values.number("match.max_empty_sec"),

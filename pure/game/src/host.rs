@@ -102,8 +102,6 @@ pub struct HostFunction {
     pub lane: HostLane,
     /// Whether it works, and what a reader must know of it.
     pub kind: FunctionKind,
-    /// Whether it runs a callback of a match before it returns.
-    pub calls_a_match: bool,
     /// Which of its arguments may be nil, by reading these, all of which are.
     #[cfg(test)]
     takes_nil: fn(&Args<'_>) -> Vec<bool>,

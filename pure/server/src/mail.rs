@@ -5,7 +5,8 @@
 //! ```text
 //! core ── Jobs, Job ──▶ worker, lister ── Done ──▶ core
 //! core ── Requests ──▶ room ── Deliver, Forward ──▶ core
-//! worker ── Create, Signal, Cancel ──▶ room, core ── Answer ──▶ worker
+//! worker, room ── Create, Signal, Cancel, TakeBack ──▶ room, core ── Answer ──▶ worker, room
+//! room ── Chase ──▶ room
 //! room ── Directory ──▶ every thread that lists        worker, room ── Sever ──▶ every core
 //! worker, room ── Notify, Streams ──▶ room             worker, room ── Cache ──▶ worker, room
 //! core, worker, room ── Events ──▶ thread of events
@@ -23,7 +24,7 @@ use game::api::Disconnect;
 use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::events::EventJob;
-use game::guest::{HostError, JoinRequest, Presence};
+use game::guest::{JoinRequest, Presence};
 use game::match_id::MatchId;
 use game::notifications::Sent;
 use game::session::Revocation;
@@ -69,12 +70,20 @@ pub enum CoreMail {
 pub enum RoomMail {
     /// From a core: what the sessions of one turn want, in order.
     Requests(Vec<RoomRequest>),
-    /// From a worker: create an authoritative match.
-    Create { request: u64, from: WorkerAddress, id: Uuid, module: String, params: Value },
-    /// From a worker: signal an authoritative match.
-    Signal { request: u64, from: WorkerAddress, id: Uuid, data: Bytes },
-    /// From a worker: whoever asked to create this match has given up waiting; end it.
+    /// From workers and rooms: create an authoritative match.
+    Create { from: Waiter, id: Uuid, module: String, params: Value },
+    /// From workers and rooms: signal an authoritative match. `by`: the match that waits for it.
+    Signal { from: Waiter, by: Option<Uuid>, id: Uuid, data: Bytes },
+    /// From workers and rooms: whoever asked to create this match has given up waiting; end it.
     Cancel { id: Uuid },
+    /// From rooms: whoever signals this match has given up waiting; the signal is not to be played.
+    TakeBack { from: Waiter, id: Uuid },
+    /// From rooms: the match `by` waits for one that waits for the match `id`: do they wait for each
+    /// other in a circle?
+    Chase { from: Waiter, by: Uuid, id: Uuid, steps_left: u8 },
+    /// From a room: what became of a `Create` or `Signal`, or of a wish for a stream; from a core, if
+    /// that was for a session that has ended.
+    Answer { request: u64, outcome: Result<RoomAnswer, RoomError> },
     /// From other rooms: matches and online users changed, all of a turn. It waits until its
     /// receiver wakes for something else, so that it must be small.
     Directory(Arc<[DirectoryEvent]>),
@@ -235,8 +244,29 @@ pub struct StreamMail {
     pub reply: Reply,
 }
 
-/// A worker that waits, and the number of what it waits for.
-pub type Reply = Option<(WorkerAddress, u64)>;
+/// Who waits for a room's answer, and the number of what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    /// The thread.
+    pub who: Asker,
+    /// Comes back in the answer.
+    pub request: u64,
+}
+
+impl Waiter {
+    /// The answer, and where it goes.
+    #[must_use]
+    pub fn answer(self, outcome: Result<RoomAnswer, RoomError>) -> (event::ThreadId, Mail) {
+        let request = self.request;
+        match self.who {
+            Asker::Worker(to) => to.seal(News::Answer { request, outcome }),
+            Asker::Room(to) => to.seal(RoomMail::Answer { request, outcome }),
+        }
+    }
+}
+
+/// Who waits for an answer, if anybody does.
+pub type Reply = Option<Waiter>;
 
 impl StreamMail {
     /// The room that deals with it first.
@@ -250,8 +280,7 @@ impl StreamMail {
 
     /// What is told to who waits for it when it cannot be done.
     pub(crate) fn refusal(&self, error: RoomError) -> Option<(event::ThreadId, Mail)> {
-        let (from, request) = self.reply?;
-        Some(from.seal(News::Answer { request, outcome: Err(error) }))
+        Some(self.reply?.answer(Err(error)))
     }
 }
 
@@ -344,17 +373,6 @@ pub enum RoomError {
     Failed(String),
 }
 
-impl RoomError {
-    /// As a script sees it that has signalled a match.
-    pub(crate) fn of_signal(self) -> HostError {
-        HostError::new(match self {
-            Self::NotFound => "match not found".to_owned(),
-            Self::Busy => "match busy".to_owned(),
-            Self::Failed(text) => text,
-        })
-    }
-}
-
 impl CoreMail {
     /// Its kind, for logs.
     fn kind(&self) -> &'static str {
@@ -377,6 +395,9 @@ impl RoomMail {
             Self::Create { .. } => "create",
             Self::Signal { .. } => "signal",
             Self::Cancel { .. } => "cancel",
+            Self::TakeBack { .. } => "take back",
+            Self::Chase { .. } => "chase",
+            Self::Answer { .. } => "answer",
             Self::Directory(_) => "directory",
             Self::Cache(_) => "cache",
             Self::Notify(_) => "notify",

@@ -5,7 +5,9 @@
 //! sessions come in as [`RoomRequest`]s, frames leave as [`crate::mail::Delivery`]s, one mail per core
 //! and turn. Guest code runs here, under the budgets that `edge/script` enforces.
 
+mod asks;
 mod authoritative;
+mod callbacks;
 mod flow;
 mod host;
 mod inbox;
@@ -16,7 +18,7 @@ mod status;
 mod stream_requests;
 mod streams;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use event::{Handler, Input, Now, Output, ThreadId, Timers};
@@ -27,12 +29,13 @@ use game::stream::StreamPresence;
 use uuid::Uuid;
 use wire::nakama::realtime::error_code;
 
+use self::callbacks::Callback;
 use self::registry::{Key, Streams};
 use crate::frames::Outbox;
 use crate::limit_log::LimitLog;
 use crate::mail::{
-    Address, CoreMail, EventsMail, ListerMail, Mail, Member, News, Post as _, RoomAnswer,
-    RoomError, RoomMail, RoomRequest, Then, Topology,
+    Address, CoreMail, EventsMail, HostCall, ListerMail, Mail, Member, News, Post as _, RoomMail,
+    RoomRequest, Then, Topology,
 };
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
@@ -49,7 +52,7 @@ pub struct Room {
     topology: Arc<Topology>,
     settings: Arc<Settings>,
     stats: Arc<RoomStats>,
-    /// `None` while `match_init` runs.
+    /// `None` while it makes a match.
     scripts: Option<Box<dyn Scripts + Send>>,
     resources: Resources,
     /// Who is in what; the players of these matches, too.
@@ -59,7 +62,17 @@ pub struct Room {
     arrivals: BTreeMap<Key, Vec<StreamPresence>>,
     /// What scripts send to streams, on whose account.
     sends: sends::Sends,
-    ticks: Timers<Uuid>,
+    timers: Timers<Due>,
+    /// Matches that have callbacks to play which have waited for their turn.
+    ready: VecDeque<Uuid>,
+    /// Which match each session that wants to join one waits for.
+    joining: BTreeMap<Uuid, Uuid>,
+    /// Which match waits for the answer to each question.
+    asks: BTreeMap<u64, Uuid>,
+    /// Counts questions.
+    requests: u64,
+    /// Functions that callbacks wait for and that no worker has been posted yet.
+    calls: Vec<HostCall>,
     outbox: Outbox,
     /// Counts this room's directory changes.
     version: u64,
@@ -78,10 +91,19 @@ pub struct Room {
     grace_ends: Option<Now>,
     /// Cores that wait to hear that no match is left.
     drain_for: Vec<Address<CoreMail>>,
-    /// Callbacks that run inside one another just now: a match may signal its neighbours.
-    callbacks_running: usize,
+    /// Whether a piece of a callback runs just now.
+    is_in_callback: bool,
     retries: RetryQueue,
     limit_log: LimitLog,
+}
+
+/// What is due for a match.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    /// Its next tick.
+    Tick(Uuid),
+    /// The end of its callback's patience.
+    Patience(Uuid),
 }
 
 impl Room {
@@ -108,7 +130,12 @@ impl Room {
             matches: BTreeMap::new(),
             arrivals: BTreeMap::new(),
             sends: sends::Sends::default(),
-            ticks: Timers::default(),
+            timers: Timers::default(),
+            ready: VecDeque::new(),
+            joining: BTreeMap::new(),
+            asks: BTreeMap::new(),
+            requests: 0,
+            calls: Vec::new(),
             outbox: Outbox::default(),
             version: 0,
             changes: Vec::new(),
@@ -119,7 +146,7 @@ impl Room {
             to_wake: Vec::new(),
             grace_ends: None,
             drain_for: Vec::new(),
-            callbacks_running: 0,
+            is_in_callback: false,
             retries: RetryQueue::default(),
             limit_log: LimitLog::default(),
         }
@@ -128,16 +155,13 @@ impl Room {
     fn mail(&mut self, now: Now, mail: RoomMail) {
         match mail {
             RoomMail::Requests(requests) => self.requests(now, requests),
-            RoomMail::Create { request, from, id, module, params } => {
-                let outcome = self.create_match(now, id, &module, params);
-                let outcome = outcome.map(|id| RoomAnswer::Text(id.into()));
-                let outcome = outcome.map_err(RoomError::Failed);
-                self.mails.push(from.seal(News::Answer { request, outcome }));
+            RoomMail::Create { from, id, module, params } => {
+                self.create_match(now, id, from, (module, params));
             }
-            RoomMail::Signal { request, from, id, data } => {
-                let outcome = self.signal(now, id, &data).map(RoomAnswer::Text);
-                self.mails.push(from.seal(News::Answer { request, outcome }));
-            }
+            RoomMail::Signal { from, by, id, data } => self.signal(now, (id, by), from, data),
+            RoomMail::TakeBack { from, id } => self.taken_back(id, from),
+            RoomMail::Chase { from, by, id, steps_left } => self.chased(from, by, id, steps_left),
+            RoomMail::Answer { request, outcome } => self.answered(now, request, outcome),
             RoomMail::Cancel { id } if self.matches.contains_key(&id) => {
                 tracing::warn!(match_id = %id, "ended: its creator had given up waiting");
                 self.end_match(id, None);
@@ -149,8 +173,9 @@ impl Room {
                 changes.iter().for_each(|one| self.resources.cache.apply(one));
             }
             RoomMail::Notify(sent) => self.notify(sent),
-            // Of calls that nobody waits for any more.
-            RoomMail::Returned(_) => {}
+            RoomMail::Returned(returns) => {
+                returns.into_iter().for_each(|returned| self.returned(now, returned));
+            }
             RoomMail::Streams(wishes) => {
                 wishes.into_iter().for_each(|wish| self.stream_mail(now, wish));
             }
@@ -195,7 +220,7 @@ impl Room {
             RoomRequest::MatchJoin { member, cid, id, by_token, request } => {
                 match (self.may_enter(now, &member, &cid, id), id.authoritative) {
                     (false, _) => {}
-                    (true, true) => self.authoritative_join(now, &member, &cid, id, &request),
+                    (true, true) => self.authoritative_join(now, (member, cid), id, request),
                     (true, false) => self.relayed_join(now, &member, &cid, id, by_token),
                 }
             }
@@ -242,6 +267,9 @@ impl Room {
         let mut leavers: BTreeMap<Key, Vec<Uuid>> = BTreeMap::new();
         for (session_id, user_id) in closed.drain(..) {
             leavers.entry(Key::User(user_id)).or_default().push(session_id);
+            if let Some(id) = self.joining.remove(&session_id) {
+                self.forget_joiner(id, session_id);
+            }
             for key in self.streams.forget(session_id) {
                 leavers.entry(key).or_default().push(session_id);
             }
@@ -290,7 +318,7 @@ impl Room {
                 if grace_s == 0 {
                     self.end_match(id, None);
                 } else {
-                    self.terminate(now, id, grace_s);
+                    self.arrive(now, id, Callback::Terminate { grace_s });
                 }
             }
         }
@@ -308,15 +336,20 @@ impl Room {
         self.grace_ends.filter(|_| !self.matches.is_empty())
     }
 
-    /// One due tick a call: between two matches the mailbox is looked at and what they said goes
+    /// One due tick a call, and one callback that has waited for its turn: between two matches the mailbox is looked at and what they said goes
     /// out, so that a slow match delays its neighbours by its own budget at most.
     fn wake(&mut self, now: Now, out: &mut Output<Mail>) {
         self.retries.post_due(now, out);
         if self.grace_ends().is_some_and(|ends| now >= ends) {
             let ids: Vec<Uuid> = self.matches.keys().copied().collect();
             ids.into_iter().for_each(|id| self.end_match(id, None));
-        } else if let Some(id) = self.ticks.pop_due(now) {
-            self.tick(now, id);
+        } else {
+            self.play_ready(now);
+            match self.timers.pop_due(now) {
+                Some(Due::Tick(id)) => self.tick(now, id),
+                Some(Due::Patience(id)) => self.lose_patience(now, id),
+                None => {}
+            }
         }
         self.tell_if_drained();
     }
@@ -355,7 +388,7 @@ impl Room {
         // hears of it.
         self.resources.db.sync();
         self.tell_arrivals(now);
-        let is_more_due = self.ticks.next_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
+        let is_more_due = self.timers.next_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
         self.tell_listers(out);
         self.resources.post_cache(self.me.thread(), &self.topology, out);
         self.stats.script_log_dropped.set(self.resources.script_log.dropped_count);
@@ -400,9 +433,13 @@ impl Room {
         for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);
         }
+        for (to, mail) in self.topology.seal_calls(std::mem::take(&mut self.calls)) {
+            out.mail(to, mail);
+        }
         self.retries.hold_back(now, out, &self.stats.dropped_mail);
         let grace_ends = self.grace_ends().map(|ends| ends.mono_ns);
-        let next = [self.ticks.next_ns(), grace_ends, self.retries.due_ns()];
+        let ready = (!self.ready.is_empty()).then_some(now.mono_ns);
+        let next = [ready, self.timers.next_ns(), grace_ends, self.retries.due_ns()];
         out.wake_at(next.into_iter().flatten().min());
     }
 }

@@ -89,6 +89,10 @@ pub struct SocketSettings {
 pub struct MatchSettings {
     /// `match.input_queue_size`: messages waiting for a tick.
     pub input_queue_size: usize,
+    /// `match.join_attempt_queue_size`: joins of a match that wait because one of its callbacks does.
+    pub join_attempt_queue_size: usize,
+    /// `match.signal_queue_size`: the same of signals.
+    pub signal_queue_size: usize,
     /// `match.deferred_queue_size`.
     pub deferred_queue_size: usize,
     /// `match.broadcast_bytes_max`: payloads that one callback may send.

@@ -283,6 +283,17 @@ counters! {
         counter match_ticks,
         /// Ticks skipped because the one before was late.
         counter match_ticks_skipped,
+        /// Callbacks that wait just now, for other matches or rooms.
+        gauge match_callbacks_waiting,
+        /// How often callbacks had to wait.
+        counter match_callbacks_waited,
+        /// Joins and signals refused because match.join_attempt_queue_size or match.signal_queue_size of
+        /// them waited already, behind a callback that waits.
+        counter match_calls_refused,
+        /// Signals answered "match busy" because matches waited for one another in a circle.
+        counter match_circles,
+        /// Matches stopped because a callback waited for longer than runtime.call_wait_max_ms.
+        counter match_waits_cancelled,
         /// Matches stopped because a callback failed.
         counter match_errors,
         /// Matches stopped because a callback used up its time.

@@ -213,11 +213,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/event/src/attempts.rs", "REMEMBERED_MAX", "accounts and addresses with wrong"),
     ("pure/server/src/limits/groups.rs", "GROUPS_MAX", "users and addresses that are counted"),
     ("pure/server/src/frames.rs", "PRESENCES_PER_EVENT_MAX", "presences in one presence event"),
-    (
-        "pure/server/src/room/authoritative.rs",
-        "CALLBACKS_NESTED_MAX",
-        "matches that signal one another",
-    ),
+    ("pure/server/src/room/asks.rs", "CHASE_MAX", "matches, each waiting for the next one"),
     ("pure/game/src/guest.rs", "LABEL_BYTES_MAX", "label of a match"),
     ("pure/server/src/room/authoritative.rs", "TICK_RATE_HZ_MAX", "ticks of a match"),
     ("pure/server/src/room/host.rs", "BROADCASTS_PER_CALLBACK_MAX", "broadcasts per callback"),

@@ -13,7 +13,7 @@ use game::guest::{
     Answer, Ask, Broadcast, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel,
     Machine, Metric, Reply, check_label,
 };
-use game::host::Meter;
+use game::host::{Args, Meter, Remaining};
 use game::session::SessionSettings;
 use game::stream::{
     SessionId, StreamAnswer, StreamId, StreamMeta, StreamPresence, StreamRequest, no_session,
@@ -202,7 +202,13 @@ impl CommonHost for TestHost {
                 Ok(Reply::Fetched(Box::new(FetchAnswer { code: 200, headers, body })))
             }
             Ask::Fetch(_) => Err(HostError::new("no such place")),
-            Ask::Run { function, .. } => Err(HostError::new(format!("{function} is run here"))),
+            Ask::Run { function, values, allowance } => {
+                let function = game::host::find(function).unwrap();
+                let meter = Remaining::new(allowance);
+                let args = Args { function: function.name, values: &values, meter: &meter };
+                let returns = function.run(self, &args)?;
+                Ok(Reply::Returns { returns, steps: meter.used_steps() })
+            }
         }
     }
     fn stream(&mut self, stream: &StreamId, request: StreamRequest) -> Result<(), HostError> {

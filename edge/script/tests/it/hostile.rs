@@ -276,8 +276,9 @@ fn hashing_passwords_is_paid_for() {
     assert_eq!(answer.as_deref(), Some("false"));
 }
 
+/// Its room does not: another thread hashes.
 #[test]
-fn a_match_may_not_hash_passwords() {
+fn a_match_waits_for_a_passwords_hash() {
     for call in [
         "nk.bcrypt_hash('x')".to_owned(),
         format!("nk.bcrypt_compare('{SLOW_HASH}', 'x')"),
@@ -295,8 +296,14 @@ fn a_match_may_not_hash_passwords() {
         let mut host = TestHost::default();
         let mut scripts = load_with(&[("m.lua", &text)], roomy(), &mut host).unwrap();
         let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };
-        let init = scripts.match_start(&mut host, &context, "m", Value::Nil).unwrap().1;
-        assert!(init.label.contains("call it from an RPC function"), "{call}: {}", init.label);
+        let made = game::guest::Scripts::match_new(&mut scripts, &mut host, &context, "m");
+        let mut running = made.unwrap();
+        let init = game::guest::MatchCall::Init { params: &Value::Nil };
+        let step = running.call(&mut host, &context, 0, init);
+        let game::guest::Step::Waits(game::guest::Ask::Run { function, .. }) = step else {
+            panic!("{call}: {step:?}")
+        };
+        assert!(call.contains(function), "{call}: {function}");
     }
 }
 

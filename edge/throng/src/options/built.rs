@@ -357,9 +357,10 @@ const FIRST: &[Opt] = &[
         "runtime.call_wait_max_ms",
         number(1, 3_600_000, "ms"),
         "60000",
-        "For how long one RPC, hook or event handler may wait, in all, for what other threads do \
-         for it, such as `nk.match_signal`; that is not counted as computing. Then it is ended, and \
-         the caller gets an error.",
+        "For how long one RPC, hook, event handler or callback of a match may wait, in all, for what \
+         other threads do for it, such as `nk.match_signal`; that is not counted as computing. Then \
+         it is ended, and the caller gets an error. With a callback ends its match: its players' \
+         sockets are closed, and the reason is in the log.",
     )
     .ours(),
     row(
@@ -468,6 +469,20 @@ const FIRST: &[Opt] = &[
         "128",
         "Messages to a match that may wait for its next tick. More are dropped and \
          counted.",
+    ),
+    row(
+        "match.join_attempt_queue_size",
+        number(1, 65_536, "joins"),
+        "128",
+        "Players who want to join a match and wait because one of its callbacks does. One more is \
+         refused.",
+    ),
+    row(
+        "match.signal_queue_size",
+        number(1, 65_536, "signals"),
+        "10",
+        "Signals to a match that wait because one of its callbacks does. One more is an error to \
+         the script that sends it: `match busy`.",
     ),
     row(
         "match.deferred_queue_size",

@@ -19,7 +19,8 @@ const POOL: Why = Pointless("`engine.workers` and `runtime.memory_max_bytes` siz
 const JAVASCRIPT: Why = Missing("JavaScript is", "modules are written in Lua");
 const EVENTS: Why =
     Pointless("handlers of events run one after the other on a thread of their own");
-const AT_ONCE: Why = Pointless("callbacks run one after another as they come, none waits");
+const AT_ONCE: Why =
+    Pointless("joins and signals that wait have limits of their own, and nothing else is queued");
 const MATCHMAKER: Why = Missing(
     "the matchmaker is",
     "an RPC that calls `nk.match_list` and `nk.match_create` finds players a match",
@@ -82,8 +83,6 @@ pub const UNBUILT: &[Unbuilt] = &[
     row("runtime.js_entrypoint", "", JAVASCRIPT),
     row("runtime.event_queue_workers", "8", EVENTS),
     row("match.call_queue_size", "128", AT_ONCE),
-    row("match.join_attempt_queue_size", "128", AT_ONCE),
-    row("match.signal_queue_size", "10", AT_ONCE),
     row(
         "match.join_marker_deadline_ms",
         "15000",

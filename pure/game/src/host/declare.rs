@@ -26,9 +26,7 @@
 //! `missing` (Nakama has it, throng does not, and there is only a name).
 //!
 //! Between `built` and the name a mark says what the function waits for ([`HostLane`](super::HostLane)):
-//! `[reads]`, `[writes]`, `[hashes]`, `[slow]`, `[room]` (`[calls_a_match]` where a match's callback is
-//! run there), `[network]`,
-//! nothing if it waits for nobody. Code of a row whose mark does not name the database is lent
+//! `[reads]`, `[writes]`, `[hashes]`, `[slow]`, `[room]`, `[network]`, nothing if it waits for nobody. Code of a row whose mark does not name the database is lent
 //! [`CommonHost`](crate::guest::CommonHost), so that it cannot use it.
 //!
 //! [`Args`]: super::Args
@@ -269,7 +267,6 @@ macro_rules! row {
             code: $crate::host::Code::Common($crate::host::missing),
             lane: $crate::host::HostLane::Here,
             kind: $crate::host::FunctionKind::Missing,
-            calls_a_match: false,
             #[cfg(test)]
             takes_nil: |_| Vec::new(),
         }
@@ -285,7 +282,6 @@ macro_rules! row {
             kind: $crate::host::FunctionKind::Language($crate::host::declare::doc_of!(
                 [$($line)+] ($($arg: $how),*) -> ($($result: $returned),*)
             )),
-            calls_a_match: false,
             #[cfg(test)]
             takes_nil: |_| Vec::new(),
         }
@@ -318,7 +314,6 @@ macro_rules! row {
             kind: $crate::host::FunctionKind::Built($crate::host::declare::doc_of!(
                 [$($line)+] ($($arg: $how),*) -> ($($result: $returned),*)
             )),
-            calls_a_match: $crate::host::declare::calls_a_match!($($mark)?),
             #[cfg(test)]
             takes_nil: |args| {
                 #[allow(unused_variables, unused_mut, reason = "rows without arguments")]
@@ -364,7 +359,6 @@ macro_rules! row {
             kind: $crate::host::FunctionKind::Built($crate::host::declare::doc_of!(
                 [$($line)+] ($($arg: $how),*) -> ($($result: $returned),*)
             )),
-            calls_a_match: $crate::host::declare::calls_a_match!($($mark)?),
             #[cfg(test)]
             takes_nil: |args| {
                 let mut reader = $crate::host::declare::reader(args);
@@ -407,9 +401,6 @@ macro_rules! lane {
     (room) => {
         $crate::host::HostLane::Room
     };
-    (calls_a_match) => {
-        $crate::host::HostLane::Room
-    };
     (network) => {
         $crate::host::HostLane::Network
     };
@@ -443,16 +434,6 @@ macro_rules! code {
     };
 }
 
-/// Whether a function with this mark runs a callback of a match.
-macro_rules! calls_a_match {
-    (calls_a_match) => {
-        true
-    };
-    ($($other:ident)?) => {
-        false
-    };
-}
-
 /// Declares the functions of one area, sorted by name; see the head of this file.
 macro_rules! functions {
     (
@@ -475,4 +456,4 @@ macro_rules! functions {
     };
 }
 
-pub(super) use {calls_a_match, code, doc_of, functions, lane, lent, row};
+pub(super) use {code, doc_of, functions, lane, lent, row};

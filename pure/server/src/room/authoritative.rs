@@ -1,9 +1,9 @@
 //! Authoritative matches: a script decides. Source: Nakama 3.40,
 //! `server/match_handler.go`, `server/runtime_lua_match_core.go`.
 //!
-//! One callback at a time: joins, leaves, signals and ticks of a match never overlap, because its
-//! room runs them one after the other. What a callback sends is collected while it runs and leaves
-//! when it returns. An error ends the match and closes its players' sockets; nil ends it quietly.
+//! What is here: what a match is, who is in it, when it ticks and how it ends. How its callbacks are
+//! played, one at a time, is in `callbacks`. What a callback sends is collected while it runs and leaves
+//! when it waits or returns. An error ends the match and closes its players' sockets; nil ends it quietly.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use bytes::Bytes;
 use event::Now;
 use game::directory::DirectoryEvent;
 use game::guest::{
-    Broadcast, JoinRequest, JoinVerdict, MatchCall, MatchContext, MatchMessage, MatchReturned,
-    MatchScript, Presence, PresenceReason, ScriptError, ScriptFailure, Step, check_label,
+    Broadcast, JoinRequest, MatchContext, MatchInit, MatchMessage, Presence, PresenceReason,
+    ScriptError, ScriptFailure, check_label,
 };
 use game::match_id::MatchId;
 use game::stream::StreamMeta;
@@ -20,20 +20,18 @@ use game::value::Value;
 use uuid::Uuid;
 use wire::nakama::realtime::{self, Message, error_code};
 
-use super::Room;
+use super::callbacks::{Attempt, Callback, Queue, Running, Waiting};
 use super::host::{Effects, RoomHost};
 use super::inbox::Inbox;
 use super::registry::{Key, Known};
 use super::streams::told;
+use super::{Due, Room};
 use crate::frames;
 use crate::group::GroupMember;
-use crate::mail::{MatchInput, Member, RoomError, Then};
+use crate::mail::{MatchInput, Member, RoomAnswer, RoomError, Then, Waiter};
 
 /// Ticks a second that `match_init` may ask for.
 pub(super) const TICK_RATE_HZ_MAX: i64 = 60;
-/// Callbacks that may run inside one another, because each signals the next match: every one of
-/// them takes its part of the thread's stack.
-const CALLBACKS_NESTED_MAX: usize = 8;
 /// What the sockets of a failed match are told.
 const MATCH_FAILED: &str = "server-side session disconnect";
 
@@ -47,116 +45,160 @@ fn in_phase(ns: u64, period_ns: u64) -> u64 {
     ns.next_multiple_of((period_ns / PHASES).max(1))
 }
 
-/// A running authoritative match.
+/// An authoritative match.
 pub(super) struct Match {
     id: MatchId,
-    module: Arc<str>,
+    pub(super) module: Arc<str>,
     /// `None` while one of its callbacks runs.
-    running: Option<Running>,
+    pub(super) running: Option<Running>,
+    /// Its callback that waits.
+    pub(super) waiting: Option<Waiting>,
+    /// What has come since.
+    pub(super) queue: Queue,
+    /// Whether `match_init` has returned; before, nobody finds it.
+    is_open: bool,
     inbox: Inbox,
     /// Those who left and whom the script has not been told about yet.
-    left: Vec<(Presence, PresenceReason)>,
+    pub(super) left: Vec<(Presence, PresenceReason)>,
     tick_rate_hz: u8,
     period_ns: u64,
     due: Now,
     empty_since: Option<Now>,
 }
 
-/// What came of a callback: it does not wait, because it asks its host ([`Host::ask`]).
-///
-/// [`Host::ask`]: game::guest::Host::ask
-fn done(step: Step<MatchReturned>) -> Result<MatchReturned, ScriptError> {
-    match step {
-        Step::Done(result) => result,
-        Step::Waits(ask) => unreachable!("a callback waits for {ask:?}"),
+impl Match {
+    /// Whether what comes for it has to wait.
+    pub(super) fn is_busy(&self) -> bool {
+        self.waiting.is_some() || !self.queue.is_empty()
     }
 }
 
-/// The part of a match that its callbacks need.
-struct Running {
-    script: Box<dyn MatchScript>,
-    context: MatchContext,
-    tick: i64,
-}
-
 impl Room {
-    /// Makes a match of `module`; returns its id `<uuid>.<node>`, listed already.
-    ///
-    /// The error is the text that the creating script sees.
+    /// Makes a match of `module` and begins its `match_init`. The creator is answered when that is over:
+    /// with the match's id `<uuid>.<node>`, listed already, or with the text that its script sees.
     pub(super) fn create_match(
         &mut self,
         now: Now,
         uuid: Uuid,
-        module: &str,
-        params: Value,
-    ) -> Result<String, String> {
-        self.check_room()?;
+        creator: Waiter,
+        (module, params): (String, Value),
+    ) {
         let id = MatchId { uuid, authoritative: true };
-        let text = id.text(&self.settings.node);
-        let Some(mut scripts) = self.scripts.take() else {
-            return Err("error creating match: not possible inside match_init".to_owned());
-        };
-        let mut context =
-            MatchContext { match_id: text.clone(), label: String::new(), tick_rate_hz: 0 };
-        let mut host = RoomHost::new(self, now, None);
-        let made = scripts.match_new(&mut host, &context, module).and_then(|mut script| {
-            let init = MatchCall::Init { params: &params };
-            Ok((done(script.call(&mut host, &context, 0, init))?, script))
-        });
-        self.scripts = Some(scripts);
-        let (returned, script) = made.map_err(|error| {
-            if error.kind == ScriptFailure::NotFound {
-                return "error creating match: not found".to_owned();
+        let match_id = id.text(&self.settings.node);
+        let context = MatchContext { match_id, label: String::new(), tick_rate_hz: 0 };
+        let script = match self.check_room() {
+            Err(text) => return self.answer(creator, Err(RoomError::Failed(text))),
+            Ok(()) => {
+                let Self { scripts, .. } = self;
+                let mut scripts = scripts.take();
+                let mut host = RoomHost::new(self, now, None, crate::resources::Spent::default());
+                let script =
+                    scripts.as_mut().map(|scripts| scripts.match_new(&mut host, &context, &module));
+                self.scripts = scripts;
+                script
             }
-            self.count_failure(&error);
-            tracing::error!(module, location = error.location, "match_init failed: {error}");
-            format!("error creating match: {error}")
-        })?;
-        let MatchReturned::Init(init) = returned else {
-            unreachable!("match_init returned {returned:?}")
         };
+        let script = match script {
+            Some(Ok(script)) => script,
+            Some(Err(error)) => {
+                let text = self.say_unmade(&module, &error);
+                return self.answer(creator, Err(RoomError::Failed(text)));
+            }
+            None => unreachable!("a module creates a match while it loads"),
+        };
+        let begun = Match {
+            id,
+            module: module.into(),
+            running: Some(Running { script, context, tick: 0 }),
+            waiting: None,
+            queue: Queue::default(),
+            is_open: false,
+            inbox: Inbox::default(),
+            left: Vec::new(),
+            tick_rate_hz: 0,
+            period_ns: 0,
+            due: now,
+            empty_since: Some(now),
+        };
+        let other = self.matches.insert(uuid, begun);
+        assert!(other.is_none(), "match {uuid} is made twice");
+        self.run(now, uuid, Callback::Init { params, creator });
+        self.settle(now, uuid);
+    }
+
+    /// `match_init` has returned: the match is listed, and ticks. Gives its id for its creator; if it
+    /// cannot be as the script wants it, it ends.
+    pub(super) fn open_match(
+        &mut self,
+        now: Now,
+        uuid: Uuid,
+        init: &MatchInit,
+    ) -> Result<RoomAnswer, RoomError> {
         let rate = u8::try_from(init.tick_rate_hz).ok();
-        let Some(tick_rate_hz) =
-            rate.filter(|_| (1..=TICK_RATE_HZ_MAX).contains(&init.tick_rate_hz))
-        else {
-            return Err("error creating match: match_init returned unexpected second value, must \
-                        be a tick rate between 1 and 60"
-                .to_owned());
+        let rate = rate.filter(|_| (1..=TICK_RATE_HZ_MAX).contains(&init.tick_rate_hz));
+        let wrong = match (rate, check_label(&init.label)) {
+            (None, _) => {
+                "match_init returned unexpected second value, must be a tick rate between \
+                          1 and 60"
+                    .to_owned()
+            }
+            (Some(_), Err(error)) => error.message,
+            (Some(tick_rate_hz), Ok(())) => {
+                return Ok(RoomAnswer::Text(self.start_match(
+                    now,
+                    uuid,
+                    tick_rate_hz,
+                    &init.label,
+                )));
+            }
         };
-        check_label(&init.label).map_err(|error| format!("error creating match: {error}"))?;
-        context.label = init.label;
-        context.tick_rate_hz = tick_rate_hz;
+        self.end_match(uuid, None);
+        Err(RoomError::Failed(format!("error creating match: {wrong}")))
+    }
+
+    fn start_match(&mut self, now: Now, uuid: Uuid, tick_rate_hz: u8, label: &str) -> Bytes {
+        let Some(found) = self.matches.get_mut(&uuid) else { unreachable!("match {uuid} is gone") };
+        let Some(running) = &mut found.running else { unreachable!("a callback of it runs") };
+        assert!(!found.is_open, "match {uuid} begins twice");
+        label.clone_into(&mut running.context.label);
+        running.context.tick_rate_hz = tick_rate_hz;
+        let text = running.context.match_id.clone();
         let period_ns = 1_000_000_000 / u64::from(tick_rate_hz);
         let due = Now { mono_ns: in_phase(now.mono_ns + period_ns, period_ns), ..now };
-        let (module, label): (Arc<str>, Arc<str>) = (module.into(), context.label.as_str().into());
+        (found.is_open, found.tick_rate_hz, found.period_ns) = (true, tick_rate_hz, period_ns);
+        found.due = due;
+        found.empty_since = Some(now);
+        let (id, handler_name, label) = (found.id, found.module.clone(), Arc::from(label));
         self.change(|version| DirectoryEvent::MatchCreated {
             id,
             version,
-            handler_name: module.clone(),
+            handler_name,
             tick_rate_hz,
             label,
             size: 0,
             create_time_ms: now.unix_ms,
         });
-        self.matches.insert(
-            uuid,
-            Match {
-                id,
-                module,
-                running: Some(Running { script, context, tick: 0 }),
-                inbox: Inbox::default(),
-                left: Vec::new(),
-                tick_rate_hz,
-                period_ns,
-                due,
-                empty_since: Some(now),
-            },
-        );
-        self.ticks.arm(due, uuid);
+        self.timers.arm(due, Due::Tick(uuid));
         self.rates[usize::from(tick_rate_hz)] += 1;
         self.tell_tick_rate();
         self.stats.authoritative_matches.up();
-        Ok(text)
+        text.into()
+    }
+
+    /// `match_init` has failed. Gives what the creator's script sees.
+    pub(super) fn abandon_match(&mut self, id: Uuid, error: &ScriptError) -> String {
+        let module = self.matches.get(&id).map(|found| found.module.clone());
+        self.end_match(id, None);
+        self.say_unmade(&module.unwrap_or_default(), error)
+    }
+
+    fn say_unmade(&mut self, module: &str, error: &ScriptError) -> String {
+        if error.kind == ScriptFailure::NotFound {
+            return "error creating match: not found".to_owned();
+        }
+        self.count_failure(error);
+        tracing::error!(module, location = error.location, "match_init failed: {error}");
+        format!("error creating match: {error}")
     }
 
     /// Whether one more match may run.
@@ -171,78 +213,44 @@ impl Room {
         ))
     }
 
-    /// `match_signal` from a script.
-    pub(super) fn signal(&mut self, now: Now, id: Uuid, data: &[u8]) -> Result<Bytes, RoomError> {
-        match self.matches.get(&id) {
-            None => return Err(RoomError::NotFound),
-            Some(found) if found.running.is_none() => return Err(RoomError::Busy),
-            Some(_) if self.callbacks_running >= CALLBACKS_NESTED_MAX => {
-                let text = format!(
-                    "match_signal inside match_signal goes {CALLBACKS_NESTED_MAX} deep at most"
-                );
-                return Err(RoomError::Failed(text));
-            }
-            Some(_) => {}
-        }
-        match self.call(now, (id, "match_signal"), MatchCall::Signal(data)) {
-            Some(MatchReturned::Signal(text)) => Ok(text),
-            _ => Err(RoomError::Failed("match stopped".to_owned())),
-        }
-    }
-
     pub(super) fn authoritative_join(
         &mut self,
         now: Now,
-        member: &Member,
-        cid: &str,
+        (member, cid): (Member, String),
         id: MatchId,
-        request: &JoinRequest,
+        request: Box<JoinRequest>,
     ) {
         let session_id = member.presence.session_id;
         if !self.matches.contains_key(&id.uuid) {
-            let frame =
-                frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
-            return self.outbox.one(member, frame, Then::Answered);
+            let text = "Match not found";
+            let frame = frames::error(member.format, &cid, error_code::MATCH_NOT_FOUND, text);
+            return self.outbox.one(&member, frame, Then::Answered);
         }
         if self.streams.find(&id.into(), session_id).is_some() {
-            return self.join_answer(member, cid, id, None);
+            return self.join_answer(&member, &cid, id, None);
         }
-        let call = MatchCall::JoinAttempt(request);
-        match self.call(now, (id.uuid, "match_join_attempt"), call) {
-            Some(MatchReturned::Verdict(JoinVerdict { allow: true, .. })) => {
-                self.enter(now, member, cid, id);
-            }
-            refused => {
-                let reason = match refused {
-                    Some(MatchReturned::Verdict(verdict)) => verdict.reason,
-                    _ => String::new(),
-                };
-                let text = if reason.is_empty() { "Match join rejected" } else { &reason };
-                let frame =
-                    frames::error(member.format, cid, error_code::MATCH_JOIN_REJECTED, text);
-                self.outbox.one(member, frame, Then::Answered);
-            }
-        }
+        let other = self.joining.insert(session_id, id.uuid);
+        assert!(other.is_none(), "session {session_id} joins two matches at a time");
+        let attempt = Box::new(Attempt { member, cid, request, is_gone: false });
+        self.arrive(now, id.uuid, Callback::Attempt(attempt));
     }
 
     /// Adds an allowed member: it gets its answer, all members see it join, then the script hears.
     /// In this order, because clients look at events of a match only when they have been told that
     /// they are in it. The script is told without a reason, as Nakama does (3.40,
     /// `match_handler.go`: `QueueJoinAttempt`).
-    fn enter(&mut self, now: Now, member: &Member, cid: &str, id: MatchId) {
-        let Some(found) = self.matches.get_mut(&id.uuid) else {
-            let frame =
-                frames::error(member.format, cid, error_code::MATCH_NOT_FOUND, "Match not found");
-            return self.outbox.one(member, frame, Then::Answered);
-        };
+    pub(super) fn enter(&mut self, now: Now, uuid: Uuid, attempt: &Attempt) {
+        let Attempt { member, cid, is_gone, .. } = attempt;
+        let Some(found) = self.matches.get_mut(&uuid).filter(|_| !is_gone) else { return };
+        self.joining.remove(&member.presence.session_id);
         found.empty_since = None;
+        let id = found.id;
         let key = Key::from(id);
         self.join(now, &key, member, StreamMeta::default());
         self.join_answer(member, cid, id, Some(self.streams.count(&key) - 1));
         self.tell(now, &key, told(member, &StreamMeta::default()).as_slice(), &[]);
         let joined = [(member.presence.clone(), PresenceReason::Unknown)];
-        self.tell_presences(now, id.uuid, true, &joined);
-        self.tell_left(now, id.uuid);
+        self.run(now, uuid, Callback::Join(joined));
     }
 
     /// The answer to `match_join`: without the joiner if he is new (`others` of them), else with
@@ -265,7 +273,19 @@ impl Room {
         self.outbox.one(member, frame, Then::Answered);
     }
 
-    /// Players are gone; the script is to be told, by [`Room::tell_left`].
+    /// A session that wants to join is gone.
+    pub(super) fn forget_joiner(&mut self, id: Uuid, session_id: Uuid) {
+        let Some(found) = self.matches.get_mut(&id) else { return };
+        found.queue.forget_joiner(session_id);
+        if let Some(Waiting { begun, .. }) = &mut found.waiting
+            && let Callback::Attempt(attempt) = &mut begun.callback
+            && attempt.member.presence.session_id == session_id
+        {
+            attempt.is_gone = true;
+        }
+    }
+
+    /// Players are gone; the script is to be told, by [`Room::settle`].
     pub(super) fn note_left(
         &mut self,
         id: Uuid,
@@ -274,29 +294,6 @@ impl Room {
     ) {
         let Some(found) = self.matches.get_mut(&id) else { return };
         found.left.extend(left.iter().map(|joined| (joined.member.presence.clone(), reason)));
-    }
-
-    /// Runs `match_leave` for those who left since, until nobody is left to tell about: the
-    /// callback itself may kick.
-    pub(super) fn tell_left(&mut self, now: Now, id: Uuid) {
-        while let Some(found) = self.matches.get_mut(&id) {
-            let left = std::mem::take(&mut found.left);
-            if left.is_empty() {
-                return;
-            }
-            self.tell_presences(now, id, false, &left);
-        }
-    }
-
-    fn tell_presences(
-        &mut self,
-        now: Now,
-        id: Uuid,
-        joined: bool,
-        presences: &[(Presence, PresenceReason)],
-    ) {
-        let callback = if joined { "match_join" } else { "match_leave" };
-        self.call(now, (id, callback), MatchCall::Presences { joined, presences });
     }
 
     /// `match_data_send`: waits for the next tick.
@@ -322,8 +319,18 @@ impl Room {
         }
     }
 
-    /// Runs `match_loop` and arms the next tick; a tick that is late is skipped, not piled up.
+    /// A tick is due.
     pub(super) fn tick(&mut self, now: Now, id: Uuid) {
+        let Some(found) = self.matches.get(&id) else { return };
+        if found.is_busy() {
+            return self.arrive(now, id, Callback::Loop(Vec::new()));
+        }
+        self.play_tick(now, id);
+        self.settle(now, id);
+    }
+
+    /// Runs `match_loop` with what has come in since the last one.
+    pub(super) fn play_tick(&mut self, now: Now, id: Uuid) {
         let Some(found) = self.matches.get_mut(&id) else { return };
         let messages = found.inbox.take();
         let empty_s_max = self.settings.matches.empty_s_max;
@@ -334,11 +341,16 @@ impl Room {
             }
         }
         self.stats.match_ticks.up();
-        if self.call(now, (id, "match_loop"), MatchCall::Loop(&messages)).is_none() {
-            return;
-        }
-        self.tell_left(now, id);
+        self.run(now, id, Callback::Loop(messages));
+    }
+
+    /// `match_loop` has returned: arms the next tick. Those that it is too late for are skipped, not
+    /// piled up.
+    pub(super) fn end_tick(&mut self, now: Now, id: Uuid, messages: Vec<MatchMessage>) {
         let Some(found) = self.matches.get_mut(&id) else { return };
+        if let Some(running) = &mut found.running {
+            running.tick += 1;
+        }
         found.inbox.reuse(messages);
         found.due.mono_ns += found.period_ns;
         if found.due.mono_ns <= now.mono_ns {
@@ -346,62 +358,12 @@ impl Room {
             self.stats.match_ticks_skipped.add(late_ns / found.period_ns + 1);
             found.due.mono_ns = in_phase(now.mono_ns + found.period_ns, found.period_ns);
         }
-        self.ticks.arm(found.due, id);
-    }
-
-    /// `match_terminate`, while the server stops.
-    pub(super) fn terminate(&mut self, now: Now, id: Uuid, grace_s: u32) {
-        self.call(now, (id, "match_terminate"), MatchCall::Terminate { grace_s });
-    }
-
-    /// Runs one callback and then does what it asked for. `None`: the match is over, or was not
-    /// there; callers need not care which.
-    fn call(
-        &mut self,
-        now: Now,
-        (id, name): (Uuid, &'static str),
-        call: MatchCall<'_>,
-    ) -> Option<MatchReturned> {
-        let found = self.matches.get_mut(&id)?;
-        let mut running = found.running.take()?;
-        let mut effects = Effects::new(&self.settings.matches);
-        let result = {
-            self.callbacks_running += 1;
-            let mut host = RoomHost::new(self, now, Some(&mut effects));
-            let is_tick = matches!(call, MatchCall::Loop(_));
-            let Running { script, context, tick } = &mut running;
-            let result = done(script.call(&mut host, context, *tick, call));
-            if is_tick && result.is_ok() {
-                *tick += 1;
-            }
-            result
-        };
-        self.callbacks_running -= 1;
-        let found = self.matches.get_mut(&id)?;
-        found.running = Some(running);
-        if effects.is_full {
-            self.stats.match_broadcasts_refused.up();
-            let what = format_args!("match {id} of {} may not send more at once", found.module);
-            self.limit_log.hit(now, "match.broadcast_bytes_max", what);
-        }
-        self.apply(now, id, effects);
-        match result {
-            Ok(MatchReturned::Ends) => {
-                self.say_ended(id, name);
-                self.end_match(id, None);
-                None
-            }
-            Ok(returned) => Some(returned),
-            Err(error) => {
-                self.end_match(id, Some(&error));
-                None
-            }
-        }
+        self.timers.arm(found.due, Due::Tick(id));
     }
 
     /// A callback returned nil. That is how a match ends itself in `match_loop` and
     /// `match_terminate`; elsewhere, and before anything has happened, it is rather a mistake.
-    fn say_ended(&self, id: Uuid, callback: &'static str) {
+    pub(super) fn say_ended(&self, id: Uuid, callback: &'static str) {
         let Some(found) = self.matches.get(&id) else { return };
         let tick = found.running.as_ref().map_or(0, |running| running.tick);
         let is_usual = callback == "match_terminate" || (callback == "match_loop" && tick > 1);
@@ -417,9 +379,16 @@ impl Room {
         }
     }
 
-    /// Does what a callback asked for, in order; the deferred broadcasts last.
-    fn apply(&mut self, now: Now, id: Uuid, effects: Effects) {
-        let (messages, kicks, label) = effects.into_parts();
+    /// Does what a callback has asked for, in order; the deferred broadcasts when it is over.
+    pub(super) fn apply(&mut self, now: Now, id: Uuid, effects: &mut Effects, is_over: bool) {
+        if effects.take_fullness() {
+            self.stats.match_broadcasts_refused.up();
+            let module = self.matches.get(&id).map(|found| found.module.clone());
+            let module = module.unwrap_or_default();
+            let what = format_args!("match {id} of {module} may not send more at once");
+            self.limit_log.hit(now, "match.broadcast_bytes_max", what);
+        }
+        let (messages, kicks, label) = effects.take(is_over);
         if let Some(label) = label
             && let Some(found) = self.matches.get_mut(&id)
             && let Some(running) = &mut found.running
@@ -455,16 +424,19 @@ impl Room {
         self.stats.match_messages_delivered.add(delivered);
     }
 
-    /// Ends a match: quietly, or with an error, which also closes its players' sockets.
+    /// Ends a match: quietly, or with an error, which also closes its players' sockets. Who waits for
+    /// something of it is told.
     pub(super) fn end_match(&mut self, id: Uuid, error: Option<&ScriptError>) {
-        let Some(ended) = self.matches.remove(&id) else { return };
-        self.stats.authoritative_matches.down();
-        if let Some(count) = self.rates.get_mut(usize::from(ended.tick_rate_hz)) {
-            *count = count.saturating_sub(1);
+        let Some(mut ended) = self.matches.remove(&id) else { return };
+        if ended.is_open {
+            self.stats.authoritative_matches.down();
+            if let Some(count) = self.rates.get_mut(usize::from(ended.tick_rate_hz)) {
+                *count = count.saturating_sub(1);
+            }
+            self.tell_tick_rate();
+            self.ended(ended.id);
         }
-        self.tell_tick_rate();
         let players = self.streams.close(&Key::Authoritative(id));
-        self.ended(ended.id);
         if let Some(error) = error {
             self.count_failure(error);
             tracing::error!(
@@ -476,13 +448,22 @@ impl Room {
                 self.outbox.one(member, Bytes::new(), Then::Close(MATCH_FAILED));
             }
         }
+        if let Some(waiting) = ended.waiting {
+            let (begun, asked) = self.take_waiting(waiting);
+            self.take_back(asked);
+            self.refuse(begun.callback, &super::callbacks::stopped());
+        }
+        for callback in ended.queue.take_all() {
+            self.refuse(callback, &RoomError::NotFound);
+        }
     }
 
-    fn count_failure(&mut self, error: &ScriptError) {
+    pub(super) fn count_failure(&mut self, error: &ScriptError) {
         match error.kind {
             ScriptFailure::OutOfTime => self.stats.match_out_of_time.up(),
             ScriptFailure::OutOfMemory => self.stats.match_out_of_memory.up(),
-            ScriptFailure::Raised | ScriptFailure::NotFound | ScriptFailure::Cancelled => {}
+            ScriptFailure::Cancelled => self.stats.match_waits_cancelled.up(),
+            ScriptFailure::Raised | ScriptFailure::NotFound => {}
         }
         self.stats.match_errors.up();
     }

@@ -1,21 +1,19 @@
-//! What a script that runs on a room may ask for: [`RoomHost`] is lent to it for one callback.
-//!
-//! A room never waits for another thread: matches are created and signalled here and now when they
-//! live on this room; what would need another room says so.
+//! What a script that runs on a room may ask for at once: [`RoomHost`] is lent to it for one piece of a
+//! callback. What needs another thread, or a callback of a match, it has to wait for (`asks`).
 
 use event::Now;
 use game::db::Database;
 use game::guest::{
     Answer, Ask, Broadcast, CommonHost, Dispatcher, Host, HostError, Reply, check_label,
 };
-use game::match_id::MatchId;
-use game::stream::{StreamId, StreamRequest, no_session};
-use game::value::Value;
+use game::host::{Args, HostLane, Remaining};
+use game::stream::{StreamId, StreamRequest};
 use uuid::Uuid;
 
 use super::Room;
-use crate::mail::{RoomError, StreamMail};
-use crate::resources::{Spent, from_resources};
+use super::asks::no_fetch;
+use crate::mail::StreamMail;
+use crate::resources::{CANNOT_WAIT, Spent, from_resources};
 use crate::settings::MatchSettings;
 
 /// Sessions to be removed, and how many of the callback's messages they still get.
@@ -25,12 +23,14 @@ pub(super) type Kicks = Vec<(usize, Vec<Uuid>)>;
 #[derive(Debug)]
 pub(super) struct Effects {
     messages: Vec<Broadcast>,
+    /// How many were taken away already.
+    sent: usize,
     deferred: Vec<Broadcast>,
     deferred_max: usize,
     /// Of all messages together.
     bytes_left: usize,
     /// Whether a message was refused because of its bytes.
-    pub(super) is_full: bool,
+    is_full: bool,
     kicks: Kicks,
     label: Option<String>,
 }
@@ -39,6 +39,7 @@ impl Effects {
     pub(super) fn new(settings: &MatchSettings) -> Self {
         Self {
             messages: Vec::new(),
+            sent: 0,
             deferred: Vec::new(),
             deferred_max: settings.deferred_queue_size,
             bytes_left: settings.broadcast_bytes_max,
@@ -48,10 +49,20 @@ impl Effects {
         }
     }
 
-    /// Messages in the order of sending; kicks, each behind so many of them; the new label.
-    pub(super) fn into_parts(mut self) -> (Vec<Broadcast>, Kicks, Option<String>) {
-        self.messages.append(&mut self.deferred);
-        (self.messages, self.kicks, self.label)
+    /// What there is to do now: messages in the order of sending; kicks, each behind so many of them;
+    /// the new label. When the callback `is_over`, the deferred messages come last.
+    pub(super) fn take(&mut self, is_over: bool) -> (Vec<Broadcast>, Kicks, Option<String>) {
+        self.sent += self.messages.len();
+        let mut messages = std::mem::take(&mut self.messages);
+        if is_over {
+            messages.append(&mut self.deferred);
+        }
+        (messages, std::mem::take(&mut self.kicks), self.label.take())
+    }
+
+    /// Whether a message was refused since the last look, because of its bytes.
+    pub(super) fn take_fullness(&mut self) -> bool {
+        std::mem::take(&mut self.is_full)
     }
 }
 
@@ -77,7 +88,7 @@ impl Dispatcher for Effects {
             }
             self.deferred.push(message);
         } else {
-            if self.messages.len() >= BROADCASTS_PER_CALLBACK_MAX {
+            if self.sent + self.messages.len() >= BROADCASTS_PER_CALLBACK_MAX {
                 return Err(HostError::new("too many message broadcasts per tick"));
             }
             self.messages.push(message);
@@ -109,61 +120,18 @@ pub(super) struct RoomHost<'a> {
 }
 
 impl<'a> RoomHost<'a> {
-    pub(super) fn new(room: &'a mut Room, now: Now, effects: Option<&'a mut Effects>) -> Self {
-        let payer = room.sends.callback(room.me.thread().0);
-        Self { room, now, effects, spent: Spent::of(payer) }
-    }
-}
-
-/// Why a stream that answers cannot be asked.
-const ELSEWHERE: &str = "functions of streams that answer reach, from a match callback, only \
-     streams and users of the same room: call them from an RPC function, choose the match's id as \
-     the stream's subject, or set engine.rooms to 1";
-
-impl RoomHost<'_> {
-    fn match_create(&mut self, module: &str, params: Value) -> Answer {
-        let created_max = self.room.settings.matches.created_per_call_max;
-        self.spent.create(created_max, &mut self.room.resources)?;
-        // An id that lives here: with r rooms, r tries on average.
-        let id = loop {
-            let id =
-                uuid::Builder::from_random_bytes(self.room.resources.random.bytes()).into_uuid();
-            if self.room.topology.room_of(id) == self.room.me {
-                break id;
-            }
-        };
-        let created = self.room.create_match(self.now, id, module, params);
-        created.map(|id| Reply::Text(id.into())).map_err(HostError::new)
+    pub(super) fn new(
+        room: &'a mut Room,
+        now: Now,
+        effects: Option<&'a mut Effects>,
+        spent: Spent,
+    ) -> Self {
+        Self { room, now, effects, spent }
     }
 
-    fn match_signal(&mut self, match_id: &str, data: &[u8]) -> Answer {
-        let id = MatchId::parse(match_id, &self.room.settings.node)
-            .map_err(|error| HostError::new(error.to_string()))?;
-        if self.room.topology.room_of(id.uuid) != self.room.me {
-            return Err(HostError::new(
-                "match_signal from a match callback reaches only matches of the same room: \
-                 signal from an RPC function, or set engine.rooms to 1",
-            ));
-        }
-        let answer = self.room.signal(self.now, id.uuid, data);
-        answer.map(Reply::Text).map_err(RoomError::of_signal)
-    }
-
-    fn ask_stream(&mut self, stream: &StreamId, request: StreamRequest) -> Answer {
-        self.spent.stream(request.bytes(), &mut self.room.resources)?;
-        let (topology, me) = (&self.room.topology, self.room.me);
-        if topology.room_of(stream.home()) != me {
-            return Err(HostError::new(ELSEWHERE));
-        }
-        let mut member = None;
-        if let Some(session) = request.joiner() {
-            member = self.room.member_of(session);
-            if member.is_none() {
-                let is_known = topology.room_of(session.user_id) == me;
-                return Err(if is_known { no_session() } else { HostError::new(ELSEWHERE) });
-            }
-        }
-        self.room.stream(self.now, stream, request, member).map(Reply::Stream)
+    /// What the callback has had so far.
+    pub(super) fn into_spent(self) -> Spent {
+        self.spent
     }
 }
 
@@ -176,21 +144,24 @@ impl Host for RoomHost<'_> {
 impl CommonHost for RoomHost<'_> {
     from_resources!(room.resources);
 
+    /// What cannot be left runs here, as long as others wait for nothing but it.
     fn ask(&mut self, ask: Ask) -> Answer {
-        match ask {
-            Ask::MatchCreate { module, params } => self.match_create(&module, params),
-            Ask::MatchSignal { match_id, data } => self.match_signal(&match_id, &data),
-            Ask::Stream { stream, request } => self.ask_stream(&stream, request),
-            Ask::Fetch(_) => {
-                self.room.resources.network()?;
-                Err(HostError::new(
-                    "not possible in a match, whose neighbours would wait: call it from an RPC function",
-                ))
-            }
-            Ask::Run { function, .. } => {
-                Err(HostError::new(format!("{function}: not possible here")))
-            }
+        if let Ask::Fetch(_) = ask {
+            return Err(no_fetch());
         }
+        let Ask::Run { function, values, allowance } = ask else {
+            return Err(HostError::new(CANNOT_WAIT));
+        };
+        let Some(function) = game::host::find(function) else {
+            unreachable!("a script calls {function}, which is no function")
+        };
+        if !matches!(function.lane, HostLane::Read | HostLane::Write) {
+            return Err(HostError::new(CANNOT_WAIT));
+        }
+        let meter = Remaining::new(allowance);
+        let args = Args { function: function.name, values: &values, meter: &meter };
+        let returns = function.run(self, &args)?;
+        Ok(Reply::Returns { returns, steps: meter.used_steps() })
     }
 
     fn stream(&mut self, stream: &StreamId, mut request: StreamRequest) -> Result<(), HostError> {
@@ -200,8 +171,7 @@ impl CommonHost for RoomHost<'_> {
         if self.room.topology.room_of(stream.home()) == self.room.me {
             return self.room.stream(self.now, stream, request, None).map(drop);
         }
-        let stream = stream.clone();
-        let mail = StreamMail { stream, request, member: None, reply: None };
+        let mail = StreamMail { stream: stream.clone(), request, member: None, reply: None };
         self.room.resources.post_stream(mail);
         Ok(())
     }

@@ -20,7 +20,7 @@ use super::registry::{Key, Known};
 use super::streams::told;
 use crate::frames;
 use crate::group::{Group, GroupMember, Meta as _};
-use crate::mail::{Member, News, Reply, RoomAnswer, RoomError, RoomRequest, StreamMail, Then};
+use crate::mail::{Member, Reply, RoomAnswer, RoomError, RoomRequest, StreamMail, Then};
 
 impl Room {
     /// What scripts on workers and other rooms want of streams.
@@ -43,7 +43,7 @@ impl Room {
     }
 
     fn answer_stream(&mut self, reply: Reply, outcome: Result<StreamAnswer, HostError>) {
-        let Some((from, request)) = reply else {
+        let Some(waiter) = reply else {
             if let Err(error) = outcome {
                 tracing::debug!("a script's wish for a stream is refused: {error}");
             }
@@ -56,7 +56,7 @@ impl Room {
                 RoomError::Failed(error.message)
             }
         });
-        self.mails.push(from.seal(News::Answer { request, outcome }));
+        self.answer(waiter, outcome);
     }
 
     /// A session of a user that is known here: because the user is, or because the session is in a
@@ -187,7 +187,7 @@ impl Room {
         session: SessionId,
     ) -> Result<StreamAnswer, HostError> {
         let SessionId { user_id, session_id } = session;
-        if self.callbacks_running > 0 && matches!(kind, StreamKind::Authoritative(_)) {
+        if self.is_in_callback && matches!(kind, StreamKind::Authoritative(_)) {
             let text = "a match callback takes players out of a match by dispatcher.match_kick";
             return Err(HostError::new(text));
         }

@@ -122,11 +122,11 @@ impl Room {
     pub(super) fn leave(&mut self, now: Now, key: &Key, sessions: &[Uuid], reason: PresenceReason) {
         self.take_out(now, key, sessions, reason);
         if let Key::Authoritative(id) = *key {
-            self.tell_left(now, id);
+            self.settle(now, id);
         }
     }
 
-    /// The same, but a match's script is told later, by [`Room::tell_left`].
+    /// The same, but a match's script is told later, by [`Room::settle`].
     pub(super) fn take_out(
         &mut self,
         now: Now,

@@ -10,13 +10,8 @@ use game::guest::{Answer, Ask, CallContext, CommonHost, Dispatcher, Host, HostEr
 use game::stream::{StreamId, StreamRequest};
 
 use crate::mail::StreamMail;
-use crate::resources::{Resources, Spent, from_resources};
+use crate::resources::{CANNOT_WAIT, Resources, Spent, from_resources};
 use crate::settings::Settings;
-
-/// Why something is refused that is not asked by way of a wait.
-const CANNOT_WAIT: &str = "this function waits for another thread, which is not possible where Lua \
-     cannot be interrupted: in a metamethod, in a function that table.sort calls, or in a module that \
-     is loaded in the middle of a call";
 
 /// The host of a piece of a call on a worker.
 pub(super) struct WorkerHost<'a> {

@@ -33,7 +33,7 @@ use super::host::{WorkerHost, payer};
 use crate::limits::SHARED;
 use crate::mail::{
     Address, Asker, Format, HostCall, HostReturn, Job, Line, Mail, Outcome, Queue, RoomAnswer,
-    RoomError, RoomMail, SessionAddress, StreamMail, Topology, Work,
+    RoomError, RoomMail, SessionAddress, StreamMail, Topology, Waiter, Work,
 };
 use crate::resources::Spent;
 
@@ -259,25 +259,25 @@ impl Worker {
     fn question(&mut self, guest: &mut Guest, ask: Ask) -> Result<(u64, Question), HostError> {
         self.check_places(guest)?;
         let number = self.waiting.last_question + 1;
-        let (from, topology, resources) = (self.me, &self.topology, &mut self.resources);
+        let (me, topology, resources) = (self.me, &self.topology, &mut self.resources);
+        let from = Waiter { who: Asker::Worker(me), request: number };
         let (question, mail) = match ask {
             Ask::MatchCreate { module, params } => {
                 guest.spent.create(self.settings.matches.created_per_call_max, resources)?;
                 let id = uuid::Builder::from_random_bytes(resources.random.bytes()).into_uuid();
                 let room = topology.room_of(id);
-                let mail = RoomMail::Create { request: number, from, id, module, params };
+                let mail = RoomMail::Create { from, id, module, params };
                 (Question::Create { room, id }, room.seal(mail))
             }
             Ask::MatchSignal { match_id, data } => {
                 let id = MatchId::parse(&match_id, &self.settings.node)
                     .map_err(|error| HostError::new(error.to_string()))?;
-                let mail = RoomMail::Signal { request: number, from, id: id.uuid, data };
+                let mail = RoomMail::Signal { from, by: None, id: id.uuid, data };
                 (Question::Signal, topology.room_of(id.uuid).seal(mail))
             }
             Ask::Stream { stream, request } => {
                 guest.spent.stream(request.bytes(), resources)?;
-                let reply = Some((from, number));
-                let mail = StreamMail { stream, request, member: None, reply };
+                let mail = StreamMail { stream, request, member: None, reply: Some(from) };
                 let room = mail.room(topology);
                 (Question::Stream, room.seal(RoomMail::Streams(vec![mail])))
             }
@@ -286,8 +286,8 @@ impl Worker {
                 let Some(function) = game::host::find(function) else {
                     return Err(HostError::new(format!("no function {function}")));
                 };
-                let line = guest.origin.as_ref().map_or((from.thread(), 0), Origin::line);
-                let (from, spent) = (Asker::Worker(from), guest.spent);
+                let line = guest.origin.as_ref().map_or((me.thread(), 0), Origin::line);
+                let (from, spent) = (from.who, guest.spent);
                 let call = HostCall { from, number, line, function, values, allowance, spent };
                 self.waiting.last_question = number;
                 self.waiting.unasked_calls.push(call);

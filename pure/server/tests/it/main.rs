@@ -16,6 +16,7 @@ mod grpc;
 mod guests;
 mod host_calls;
 mod http;
+mod match_waits;
 mod matches;
 mod notifications;
 mod rig;

@@ -274,6 +274,8 @@ pub(crate) fn settings() -> Settings {
         },
         matches: MatchSettings {
             input_queue_size: 128,
+            join_attempt_queue_size: 4,
+            signal_queue_size: 4,
             deferred_queue_size: 128,
             broadcast_bytes_max: 1 << 20,
             created_per_call_max: 3,

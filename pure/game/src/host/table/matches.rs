@@ -17,7 +17,7 @@ functions! {
         /// local match_id = nk.match_create("tic_tac_toe", { seats = 2 })
         /// return match_id
         /// ```
-        asks [calls_a_match] match_create(
+        asks [room] match_create(
             module: filled_text("expects module name"), params: matches::params(),
         ) -> (match_id: String)
             = Ok(matches::create(module, params)) => matches::created;
@@ -49,7 +49,7 @@ functions! {
         /// ```lua
         /// return nk.match_signal(nk.match_create("tic_tac_toe", nil), "who plays?")
         /// ```
-        asks [calls_a_match] match_signal(
+        asks [room] match_signal(
             match_id: text(), data: optional(string()),
         ) -> (answer: Bytes)
             = Ok(matches::signal(match_id, data)) => matches::signalled;

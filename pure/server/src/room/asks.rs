@@ -1,0 +1,327 @@
+//! What callbacks of matches wait for: a match is made or signalled, wherever it lives, a stream of
+//! another room says something, or a worker runs a function for it that this thread must not wait for.
+//! The question goes to who can do it as mail with a number; the answer comes back with the number, and
+//! the callback goes on. A question to a match of the same room takes the same way, so that neighbours
+//! are served in between.
+//!
+//! In: what a callback waits for ([`Room::ask`]), answers ([`Room::answered`]), and the questions of
+//! others. Nobody waits forever: a question is given up after [`PATIENCE_MS`], a callback that has waited
+//! for `runtime.call_wait_max_ms` in all is cancelled, and matches that wait for one another in a circle
+//! are told so ([`Room::chase`]). Not here: callbacks (`callbacks`).
+//!
+//! Source: Nakama 3.40, `server/match_registry.go`, for how long a signal waits.
+
+use bytes::Bytes;
+use event::Now;
+use game::guest::{Answer, Ask, HostError, Reply, ScriptError, ScriptFailure};
+use game::match_id::MatchId;
+use game::stream::{StreamId, StreamRequest, no_session};
+use uuid::Uuid;
+
+use super::callbacks::{Begun, Callback, Waiting};
+use super::{Due, Room};
+use crate::mail::{
+    Asker, HostCall, HostReturn, RoomAnswer, RoomError, RoomMail, StreamMail, Waiter,
+};
+
+/// How long a callback waits for another room.
+const PATIENCE_MS: u64 = 10_000;
+
+/// Matches, each of which waits for the next one, that are looked at for a circle. A longer circle ends
+/// when the first of them loses its patience.
+const CHASE_MAX: u8 = 64;
+
+/// A question that was asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    request: u64,
+    about: About,
+}
+
+/// What a question is about.
+#[derive(Clone, Copy, Debug)]
+enum About {
+    /// A match that is being made.
+    Creation(Uuid),
+    /// A match that is signalled.
+    Signal(Uuid),
+    Stream,
+    /// A function of the host table, which another thread runs.
+    Run,
+}
+
+impl Asked {
+    /// The match that is waited for.
+    fn target(&self) -> Option<Uuid> {
+        match self.about {
+            About::Creation(id) | About::Signal(id) => Some(id),
+            About::Stream | About::Run => None,
+        }
+    }
+
+    /// What the script is told.
+    fn answer(&self, outcome: Result<RoomAnswer, RoomError>) -> Answer {
+        match outcome {
+            Ok(RoomAnswer::Text(text)) => Ok(Reply::Text(text)),
+            Ok(RoomAnswer::Stream(answer)) => Ok(Reply::Stream(answer)),
+            Err(RoomError::Failed(text)) => Err(HostError::new(text)),
+            Err(why) => Err(match (self.about, why) {
+                (About::Signal(_), RoomError::NotFound) => HostError::new("match not found"),
+                (About::Stream, RoomError::NotFound) => no_session(),
+                (About::Signal(_), _) => match_busy(),
+                (About::Creation(_) | About::Stream | About::Run, _) => HostError::new(NO_ANSWER),
+            }),
+        }
+    }
+}
+
+const NO_ANSWER: &str = "the room did not answer within 10 s";
+
+/// Why a match asks no other server.
+pub(super) fn no_fetch() -> HostError {
+    HostError::new("not possible in a match: call it from an RPC function")
+}
+
+fn match_busy() -> HostError {
+    HostError::new("match busy")
+}
+
+impl Room {
+    /// Asks for what a callback waits for. What is known at once comes as the error.
+    pub(super) fn ask(
+        &mut self,
+        now: Now,
+        id: Uuid,
+        begun: &mut Begun,
+        ask: Ask,
+    ) -> Result<Asked, Answer> {
+        match ask {
+            Ask::MatchCreate { module, params } => {
+                let created_max = self.settings.matches.created_per_call_max;
+                begun.spent.create(created_max, &mut self.resources).map_err(Err)?;
+                let bytes = self.resources.random.bytes();
+                let new = uuid::Builder::from_random_bytes(bytes).into_uuid();
+                let (asked, from) = self.question(About::Creation(new));
+                let mail = RoomMail::Create { from, id: new, module, params };
+                self.mails.push(self.topology.room_of(new).seal(mail));
+                Ok(asked)
+            }
+            Ask::MatchSignal { match_id, data } => {
+                let to = MatchId::parse(&match_id, &self.settings.node);
+                let to = to.map_err(|error| Err(HostError::new(error.to_string())))?;
+                if to.uuid == id {
+                    return Err(Err(match_busy()));
+                }
+                let (asked, from) = self.question(About::Signal(to.uuid));
+                let mail = RoomMail::Signal { from, by: Some(id), id: to.uuid, data };
+                self.mails.push(self.topology.room_of(to.uuid).seal(mail));
+                Ok(asked)
+            }
+            Ask::Stream { stream, request } => self.ask_stream(now, begun, stream, request),
+            Ask::Fetch(_) => Err(Err(no_fetch())),
+            Ask::Run { function, values, allowance } => {
+                let Some(function) = game::host::find(function) else {
+                    unreachable!("a script calls {function}, which is no function")
+                };
+                let (asked, Waiter { who: from, request: number }) = self.question(About::Run);
+                let line = (self.me.thread(), line_of(id));
+                let spent = begun.spent;
+                self.calls.push(HostCall {
+                    from,
+                    number,
+                    line,
+                    function,
+                    values,
+                    allowance,
+                    spent,
+                });
+                Ok(asked)
+            }
+        }
+    }
+
+    /// A function that a callback waits for has run elsewhere.
+    pub(super) fn returned(&mut self, now: Now, returned: HostReturn) {
+        let HostReturn { number, result, spent, steps } = returned;
+        let Some((id, mut begun, _)) = self.take_asker(number) else { return };
+        begun.spent = spent;
+        let answer = result.map(|returns| Reply::Returns { returns, steps });
+        self.go_on(now, id, begun, Some(answer));
+        self.settle(now, id);
+    }
+
+    /// A question about a stream; what this room knows is answered at once.
+    fn ask_stream(
+        &mut self,
+        now: Now,
+        begun: &mut Begun,
+        stream: StreamId,
+        mut request: StreamRequest,
+    ) -> Result<Asked, Answer> {
+        begun.spent.pays(&mut request);
+        begun.spent.stream(request.bytes(), &mut self.resources).map_err(Err)?;
+        let member = request.joiner().map(|session| self.member_of(session));
+        let is_here = self.topology.room_of(stream.home()) == self.me;
+        if is_here && !matches!(member, Some(None)) {
+            let answer = self.stream(now, &stream, request, member.flatten());
+            return Err(answer.map(Reply::Stream));
+        }
+        let (asked, from) = self.question(About::Stream);
+        let mail = StreamMail { stream, request, member: None, reply: Some(from) };
+        self.mails.push(mail.room(&self.topology).seal(RoomMail::Streams(vec![mail])));
+        Ok(asked)
+    }
+
+    fn waiter(&self, request: u64) -> Waiter {
+        Waiter { who: Asker::Room(self.me), request }
+    }
+
+    fn question(&mut self, about: About) -> (Asked, Waiter) {
+        self.requests += 1;
+        let request = self.requests;
+        (Asked { request, about }, self.waiter(request))
+    }
+
+    /// A callback waits from now on.
+    pub(super) fn wait(&mut self, now: Now, id: Uuid, mut begun: Begun, asked: Asked) {
+        let wait_max_ms = self.settings.runtime.call_wait_max_ms;
+        let until = *begun.until.get_or_insert(now.after_ms(u64::from(wait_max_ms)));
+        // What a worker has begun it ends, and says how.
+        let patience = match asked.about {
+            About::Run => until,
+            About::Creation(_) | About::Signal(_) | About::Stream => now.after_ms(PATIENCE_MS),
+        };
+        let due = if until.mono_ns < patience.mono_ns { until } else { patience };
+        let Some(found) = self.matches.get_mut(&id) else {
+            unreachable!("match {id} ended inside a callback")
+        };
+        let timer = self.timers.arm(due, Due::Patience(id));
+        found.waiting = Some(Waiting { begun, asked, timer });
+        let other = self.asks.insert(asked.request, id);
+        assert!(other.is_none(), "two questions with one number");
+        self.stats.match_callbacks_waited.up();
+        self.stats.match_callbacks_waiting.up();
+    }
+
+    /// Takes a callback that waits, which is to go on, or to end.
+    pub(super) fn take_waiting(&mut self, waiting: Waiting) -> (Begun, Asked) {
+        let Waiting { begun, asked, timer } = waiting;
+        self.timers.disarm(timer);
+        let known = self.asks.remove(&asked.request);
+        assert!(known.is_some(), "a callback waits for nothing");
+        self.stats.match_callbacks_waiting.down();
+        (begun, asked)
+    }
+
+    /// Who waits for the answer to a question; nobody, if it was given up.
+    fn take_asker(&mut self, request: u64) -> Option<(Uuid, Begun, Asked)> {
+        let id = self.asks.get(&request).copied()?;
+        let waiting = self.matches.get_mut(&id).and_then(|found| found.waiting.take());
+        let Some(waiting) = waiting else { unreachable!("match {id} waits for nothing") };
+        let (begun, asked) = self.take_waiting(waiting);
+        assert_eq!(asked.request, request, "match {id} waits for something else");
+        Some((id, begun, asked))
+    }
+
+    /// An answer has come. One that nobody waits for any more is of no use.
+    pub(super) fn answered(
+        &mut self,
+        now: Now,
+        request: u64,
+        outcome: Result<RoomAnswer, RoomError>,
+    ) {
+        let Some((id, begun, asked)) = self.take_asker(request) else { return };
+        if outcome == Err(RoomError::Busy) {
+            self.take_back(asked);
+        }
+        self.go_on(now, id, begun, Some(asked.answer(outcome)));
+        self.settle(now, id);
+    }
+
+    /// A callback has waited for too long for an answer, or in all.
+    pub(super) fn lose_patience(&mut self, now: Now, id: Uuid) {
+        let waiting = self.matches.get_mut(&id).and_then(|found| found.waiting.take());
+        let Some(waiting) = waiting else { unreachable!("match {id} waits for nothing") };
+        let (begun, asked) = self.take_waiting(waiting);
+        self.take_back(asked);
+        if begun.until.is_some_and(|until| until.mono_ns <= now.mono_ns) {
+            let error = waited_too_long(&begun.callback, self.settings.runtime.call_wait_max_ms);
+            return self.fail(id, begun.callback, &error);
+        }
+        self.go_on(now, id, begun, Some(asked.answer(Err(RoomError::Busy))));
+        self.settle(now, id);
+    }
+
+    /// Nobody will take up the answer: what has not been begun is not to be, and a match that nobody
+    /// would know of ends.
+    pub(super) fn take_back(&mut self, asked: Asked) {
+        let (id, mail) = match asked.about {
+            About::Creation(id) => (id, RoomMail::Cancel { id }),
+            About::Signal(id) => (id, RoomMail::TakeBack { from: self.waiter(asked.request), id }),
+            About::Stream | About::Run => return,
+        };
+        self.mails.push(self.topology.room_of(id).seal(mail));
+    }
+
+    /// Somebody signals a match of this room, perhaps the match `by`.
+    pub(super) fn signal(
+        &mut self,
+        now: Now,
+        (id, by): (Uuid, Option<Uuid>),
+        from: Waiter,
+        data: Bytes,
+    ) {
+        let is_circle = by.is_some_and(|by| self.chase(from, by, id, CHASE_MAX));
+        if is_circle {
+            return self.answer(from, Err(RoomError::Busy));
+        }
+        self.arrive(now, id, Callback::Signal { data, from });
+    }
+
+    /// Whether match `id` waits for the match `by`, which waits for it. If it waits for yet another
+    /// match, that one is asked the same. Of matches that wait in a circle the last one to do so finds
+    /// all others waiting, so that one of them is always told.
+    fn chase(&mut self, from: Waiter, by: Uuid, id: Uuid, steps_left: u8) -> bool {
+        let waiting = self.matches.get(&id).and_then(|found| found.waiting.as_ref());
+        let Some(target) = waiting.and_then(|waiting| waiting.asked.target()) else { return false };
+        if target == by {
+            self.stats.match_circles.up();
+            return true;
+        }
+        if let Some(steps_left) = steps_left.checked_sub(1) {
+            let mail = RoomMail::Chase { from, by, id: target, steps_left };
+            self.mails.push(self.topology.room_of(target).seal(mail));
+        }
+        false
+    }
+
+    /// As [`Self::chase`], for a question that waits elsewhere.
+    pub(super) fn chased(&mut self, from: Waiter, by: Uuid, id: Uuid, steps_left: u8) {
+        if self.chase(from, by, id, steps_left) {
+            self.answer(from, Err(RoomError::Busy));
+        }
+    }
+
+    /// A signal that waits for its turn is not to be played any more.
+    pub(super) fn taken_back(&mut self, id: Uuid, from: Waiter) {
+        if let Some(found) = self.matches.get_mut(&id) {
+            found.queue.forget_signal(from);
+        }
+    }
+}
+
+/// Which matches of a room take turns with one another at workers.
+fn line_of(id: Uuid) -> u32 {
+    let (_, low) = id.as_u64_pair();
+    u32::try_from(low & u64::from(u32::MAX)).unwrap_or(0)
+}
+
+fn waited_too_long(callback: &Callback, wait_max_ms: u32) -> ScriptError {
+    let name = callback.name();
+    ScriptError {
+        code: 13,
+        message: format!("{name} waited for {wait_max_ms} ms (runtime.call_wait_max_ms)"),
+        location: String::new(),
+        kind: ScriptFailure::Cancelled,
+    }
+}
