@@ -12,6 +12,7 @@ mod straight;
 use std::sync::Arc;
 
 use game::guest::{CallContext, MatchContext, MatchMessage, Presence};
+use game::node::NodeId;
 use game::value::Value;
 use host::{TestDispatcher, TestHost};
 use script::{LuaLimits, LuaScripts, Sources};
@@ -229,6 +230,7 @@ fn measure_matches(scripts: &mut LuaScripts, host: &mut TestHost) {
             user_id: Uuid::from_u128(1),
             session_id: Uuid::from_u128(2),
             username: "someuser".into(),
+            node: NodeId::default(),
         },
         op_code,
         data: "a payload of 35 characters for all.".into(),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use game::guest::{Broadcast, Dispatcher, HostError, Presence};
+use game::node::NodeId;
 use mlua::{Function, Lua, LuaString, Table, Value as LuaValue};
 use smallvec::SmallVec;
 use uuid::Uuid;
@@ -136,7 +137,8 @@ fn read_sender(presence: &Table) -> Result<Presence, Wrong> {
         Ok(name) => Arc::from(name.to_string_lossy()),
         Err(_) => return Err(Wrong(4, "expects username to be string")),
     };
-    Ok(Presence { user_id, session_id, username })
+    // Who gets the message is not told of a node.
+    Ok(Presence { user_id, session_id, username, node: NodeId::default() })
 }
 
 fn kick(presences: &LuaValue) -> Option<String> {

@@ -21,6 +21,7 @@ use event::{Now, Random, ThreadId};
 use fetch::Fetcher;
 use game::db::Database as _;
 use game::guest::{Finding, HostSettings, Registered};
+use game::node::Nodes;
 use game::session::{Revocations, stored};
 use script::{LuaLimits, LuaScripts, Sources, ThreadClock};
 use server::core::Core;
@@ -81,8 +82,8 @@ impl Parts {
         let random = fresh_random()?;
         let host = self.host.clone();
         let clocks = (Box::new(unix_ms), Box::new(ThreadClock::default()));
-        let mut resources =
-            Resources::new(thread.0, Box::new(db), random, host, clocks.0, clocks.1);
+        let me = (&self.topology.nodes, thread.0);
+        let mut resources = Resources::new(me, Box::new(db), random, host, clocks.0, clocks.1);
         resources.machine = Box::new(self.machine.clone());
         resources.fetch = self.fetcher.as_ref().map(|fetcher| Box::new(fetcher.door(thread)) as _);
         let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut resources);
@@ -222,7 +223,7 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
         .context("cannot read which tokens are revoked")?;
     db.sync();
     Ok(Parts {
-        topology: Arc::new(topology(&config.engine)),
+        topology: Arc::new(topology(&config.name, &config.engine)),
         host: Arc::new(host_settings(&settings)),
         settings,
         sources: Arc::new(sources),
@@ -251,9 +252,10 @@ fn custom_metrics(config: &Config) -> Arc<CustomMetrics> {
 }
 
 /// The threads that the settings ask for, all of which are bounded by far less than there are numbers.
-fn topology(engine: &EngineConfig) -> Topology {
+fn topology(name: &str, engine: &EngineConfig) -> Topology {
     let count = |threads: usize| u16::try_from(threads).unwrap_or(u16::MAX / 4);
-    Topology::new(count(engine.cores), count(engine.rooms), count(engine.workers))
+    let threads = (count(engine.cores), count(engine.rooms), count(engine.workers));
+    Topology::of_node(Nodes::alone(name), threads)
 }
 
 fn host_settings(settings: &Settings) -> HostSettings {
@@ -384,8 +386,8 @@ fn threads(
         let build = move |_: Start<Mail>| Room::new(me, topology, settings, stats, context);
         add(&mut engine, me, ThreadPlan::plain(format!("room-{index}"), build))?;
     }
-    let (me, (_, settings, stats)) = (*lister, parts.shared(&gauges.lister));
-    let build = move |_: Start<Mail>| Lister::new(me, settings, stats);
+    let (me, (topology, settings, stats)) = (*lister, parts.shared(&gauges.lister));
+    let build = move |_: Start<Mail>| Lister::new(topology, settings, stats);
     add(&mut engine, me, ThreadPlan::plain("lister", build))?;
     let stats = gauges.workers.iter().chain([&gauges.events]);
     for (me, stats) in parts.topology.workers().zip(stats) {
@@ -476,7 +478,7 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
     let path = &config.runtime.path;
     let settings = config.settings();
     let parts = Parts {
-        topology: Arc::new(topology(&config.engine)),
+        topology: Arc::new(topology(&config.name, &config.engine)),
         host: Arc::new(host_settings(&settings)),
         settings: Arc::new(settings),
         sources: Arc::new(load_modules(config)?),

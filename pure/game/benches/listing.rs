@@ -6,9 +6,14 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use event::Random;
-use game::directory::{Directory, DirectoryEvent, ListFilter};
+use game::directory::{Directory, DirectoryEvent, ListFilter, Version};
 use game::match_id::MatchId;
+use game::node::Nodes;
 use game::query::{Fields, Query};
+
+fn version(number: u64) -> Version {
+    Version { node: Nodes::default().here(), number }
+}
 
 /// `count` matches of 0 to 10 players with labels as games use them.
 fn directory(count: u32) -> (Directory, Vec<MatchId>) {
@@ -16,7 +21,8 @@ fn directory(count: u32) -> (Directory, Vec<MatchId>) {
     let mut directory = Directory::default();
     let mut ids = Vec::new();
     for number in 0..count {
-        let id = MatchId::authoritative(&mut random);
+        let uuid = uuid::Uuid::from_bytes(random.bytes());
+        let id = MatchId::authoritative(uuid, directory.nodes().here());
         let mode = ["ctf", "duel", "free for all", "race"][random.below(4) as usize];
         let rank = random.below(100);
         let label = format!(
@@ -24,7 +30,7 @@ fn directory(count: u32) -> (Directory, Vec<MatchId>) {
         );
         directory.apply(&DirectoryEvent::MatchCreated {
             id,
-            version: u64::from(number) + 1,
+            version: version(u64::from(number) + 1),
             handler_name: "arena".into(),
             tick_rate_hz: 10,
             label: label.into(),
@@ -79,11 +85,15 @@ fn main() {
             });
         }
         let mut random = Random::from_number(2);
-        let mut version = u64::from(count);
+        let mut number = u64::from(count);
         report(&format!("{count}: apply Resized"), 10_000, || {
-            version += 1;
+            number += 1;
             let id = ids[random.below(count) as usize];
-            directory.apply(&DirectoryEvent::Resized { id, version, size: random.below(11) });
+            directory.apply(&DirectoryEvent::Resized {
+                id,
+                version: version(number),
+                size: random.below(11),
+            });
             1
         });
     }

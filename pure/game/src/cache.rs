@@ -1,4 +1,4 @@
-//! The scripts' `localcache_*`: shared by all threads of the process through replication. Every
+//! The scripts' `localcache_*`: shared by all threads of all nodes through replication. Every
 //! thread owns a replica; what its scripts change is taken with [`Cache::take_changes`] and posted
 //! to the others, which [`Cache::apply`] it.
 //!
@@ -6,15 +6,18 @@
 //! write that crosses a delete may survive it, and what does not fit is dropped, oldest first. But
 //! who writes after it has seen a write is always the later one, whatever the clock says: stamps
 //! are hybrid logical clocks (Kulkarni et al., "Logical Physical Clocks", 2014), which never go back.
-//! Nothing here reaches the database or another process.
+//! Nothing here reaches the database. A node that starts begins with an empty one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use event::Now;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::node::NodeId;
+use crate::plain;
 use crate::value::Value;
 
 /// Entries of the cache; the oldest makes room for a new one.
@@ -37,24 +40,41 @@ const ENTRY_OVERHEAD_BYTES: usize = 96;
 
 /// When a write was made, and by whom: orders the writes of all threads. `serial` counts the writes
 /// for which the clock had not moved on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Stamp {
     unix_ms: u64,
     serial: u64,
-    thread: u16,
+    writer: Writer,
+}
+
+/// A thread of any node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Writer {
+    /// The node.
+    pub node: NodeId,
+    /// The number of the thread there.
+    pub thread: u16,
 }
 
 /// One change on its way to another thread's replica.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CacheChange {
     stamp: Stamp,
     kind: ChangeKind,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum ChangeKind {
-    Put { key: Arc<str>, value: Value, expires_ms: Option<u64> },
-    Delete { key: Arc<str> },
+    Put {
+        #[serde(with = "plain::text")]
+        key: Arc<str>,
+        value: Value,
+        expires_ms: Option<u64>,
+    },
+    Delete {
+        #[serde(with = "plain::text")]
+        key: Arc<str>,
+    },
     Clear,
 }
 
@@ -83,7 +103,7 @@ struct Entry {
 /// One thread's replica of the cache.
 #[derive(Debug, Default)]
 pub struct Cache {
-    thread: u16,
+    writer: Writer,
     /// The latest stamp that was given or seen here.
     latest: Stamp,
     entries: BTreeMap<Arc<str>, Entry>,
@@ -97,9 +117,9 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty replica of thread number `thread`.
-    pub fn new(thread: u16) -> Self {
-        Self { thread, ..Self::default() }
+    /// An empty replica of a thread.
+    pub fn new(writer: Writer) -> Self {
+        Self { writer, ..Self::default() }
     }
 
     /// The value of `key`, unless its time is up.
@@ -229,7 +249,7 @@ impl Cache {
         let Stamp { unix_ms, serial, .. } = self.latest;
         let (unix_ms, serial) =
             if now.unix_ms > unix_ms { (now.unix_ms, 0) } else { (unix_ms, serial + 1) };
-        self.latest = Stamp { unix_ms, serial, thread: self.thread };
+        self.latest = Stamp { unix_ms, serial, writer: self.writer };
         self.latest
     }
 
@@ -274,8 +294,13 @@ mod tests {
 
     use super::{
         BYTES_MAX, CHANGES_BYTES_MAX, CHANGES_MAX, Cache, CacheError, ENTRIES_MAX, ENTRY_BYTES_MAX,
+        Writer,
     };
     use crate::value::Value;
+
+    fn cache(thread: u16) -> Cache {
+        Cache::new(Writer { thread, ..Writer::default() })
+    }
 
     fn at(unix_ms: u64) -> Now {
         Now { mono_ns: 0, unix_ms }
@@ -283,7 +308,7 @@ mod tests {
 
     #[test]
     fn entries_expire_and_replicas_agree() {
-        let (mut a, mut b) = (Cache::new(1), Cache::new(2));
+        let (mut a, mut b) = (cache(1), cache(2));
         a.put(at(1_000), "k", Value::Int(1), 2).unwrap();
         a.put(at(1_000), "gone", Value::Int(9), 0).unwrap();
         a.delete(at(1_001), "gone").unwrap();
@@ -307,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_later_write_wins_on_every_replica() {
-        let (mut a, mut b) = (Cache::new(1), Cache::new(2));
+        let (mut a, mut b) = (cache(1), cache(2));
         a.put(at(5), "k", Value::Int(1), 0).unwrap();
         b.put(at(6), "k", Value::Int(2), 0).unwrap();
         let (from_a, from_b) = (a.take_changes(), b.take_changes());
@@ -324,7 +349,7 @@ mod tests {
     /// overwrites it, on every replica.
     #[test]
     fn a_write_is_never_older_than_what_its_writer_has_seen() {
-        let (mut a, mut b) = (Cache::new(1), Cache::new(2));
+        let (mut a, mut b) = (cache(1), cache(2));
         for number in 0..100 {
             b.put(at(5), &format!("other{number}"), Value::Nil, 0).unwrap();
         }
@@ -348,7 +373,7 @@ mod tests {
 
     #[test]
     fn the_oldest_entries_make_room_and_limits_are_errors() {
-        let mut cache = Cache::new(1);
+        let mut cache = self::cache(1);
         for number in 0..=ENTRIES_MAX {
             cache.put(at(1), &format!("k{number}"), Value::Bool(true), 0).unwrap();
             cache.take_changes();
@@ -378,7 +403,7 @@ mod tests {
     /// What waits for the other threads is bounded in bytes: also if it overwrites itself.
     #[test]
     fn the_changes_of_a_call_are_bounded_in_bytes() {
-        let mut cache = Cache::new(1);
+        let mut cache = self::cache(1);
         let large = Value::Bytes(vec![0; ENTRY_BYTES_MAX - 100].into());
         let full = CacheError::TooManyChanges;
         for round in 1..4 {

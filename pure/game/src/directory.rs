@@ -1,4 +1,4 @@
-//! The directory: all matches of the node, and who is online. Every thread that lists keeps a
+//! The directory: all matches of all nodes, and who is online. Every thread that lists keeps a
 //! replica, fed by [`DirectoryEvent`]s that rooms and cores mail to it; nobody else writes it.
 //!
 //! Events go in ([`Directory::apply`]), lists come out ([`Directory::list`]). Of sessions, the room
@@ -16,36 +16,51 @@ mod online;
 mod tests;
 
 pub use list::{ListError, ListFilter};
-pub use online::OnlinePage;
+pub use online::{OnlinePage, RoomKey};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use index::{Index, Key};
 use online::Online;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::match_id::MatchId;
+use crate::node::{NodeId, Nodes};
+use crate::plain;
 use crate::query::Fields;
+
+/// Orders the events of one match. They all come from one node, whose rooms count theirs: the number
+/// must rise with each of them, also from one life of a named relayed match to its next. Another life
+/// of the node begins anew, once what came of the older one is forgotten ([`Directory::set_nodes`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Version {
+    /// Whose news it is.
+    pub node: NodeId,
+    /// Rises.
+    pub number: u64,
+}
 
 /// News of a match or a session. Cheap to clone: one is mailed to every replica.
 ///
-/// `version` orders the events of one match id and must rise with each of them, also from one
-/// life of a named relayed match to its next: a room counts all its events. What is not newer
-/// than what is known is ignored, so events may be repeated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `version` orders the events of one match id. What is not newer than what is known is ignored, so
+/// events may be repeated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DirectoryEvent {
     /// A match began; or, if it is known already, this is all that is to be known of it.
     MatchCreated {
         /// Its id; whether it is authoritative is part of it.
         id: MatchId,
         /// See [`DirectoryEvent`].
-        version: u64,
+        version: Version,
         /// The script's module; empty for relayed matches.
+        #[serde(with = "plain::text")]
         handler_name: Arc<str>,
         /// Ticks a second, 1–60; 0 for relayed matches.
         tick_rate_hz: u8,
         /// Up to 2,048 bytes, JSON by convention; empty for relayed matches.
+        #[serde(with = "plain::text")]
         label: Arc<str>,
         /// Members.
         size: u32,
@@ -57,7 +72,7 @@ pub enum DirectoryEvent {
         /// Which match.
         id: MatchId,
         /// See [`DirectoryEvent`].
-        version: u64,
+        version: Version,
         /// Members now.
         size: u32,
     },
@@ -66,8 +81,9 @@ pub enum DirectoryEvent {
         /// Which match.
         id: MatchId,
         /// See [`DirectoryEvent`].
-        version: u64,
+        version: Version,
         /// The label now, up to 2,048 bytes.
+        #[serde(with = "plain::text")]
         label: Arc<str>,
     },
     /// The match is over.
@@ -75,7 +91,7 @@ pub enum DirectoryEvent {
         /// Which match.
         id: MatchId,
         /// See [`DirectoryEvent`].
-        version: u64,
+        version: Version,
     },
     /// A session made its user appear online.
     UserOnline {
@@ -126,17 +142,17 @@ pub struct DirectoryCounters {
     pub label_values_skipped_count: u64,
 }
 
-/// All matches of the node and who is online.
+/// All matches of all nodes and who is online.
 #[derive(Debug)]
 pub struct Directory {
-    node: Arc<str>,
+    nodes: Nodes,
     /// Each kind by itself: relayed matches, which any client can make, take no room from the
     /// others, and whoever looks through those does not meet them.
     authoritative: Matches,
     relayed: Matches,
     index: Index,
     /// Versions of the newest matches that ended, so that late events do not revive them.
-    ended: BTreeMap<MatchId, u64>,
+    ended: BTreeMap<MatchId, Version>,
     ended_order: VecDeque<MatchId>,
     online: Online,
     counters: DirectoryCounters,
@@ -150,15 +166,15 @@ type Matches = BTreeMap<MatchId, Entry>;
 struct Entry {
     listed: Listed,
     key: Key,
-    version: u64,
+    version: Version,
     /// What queries see; `None` for relayed matches, which they never find.
     fields: Option<Fields>,
 }
 
 impl Default for Directory {
-    /// The directory of a node with Nakama's default name, `nakama`.
+    /// The directory of a node that is alone and has Nakama's default name, `nakama`.
     fn default() -> Self {
-        Self::new("nakama")
+        Self::new(Nodes::default())
     }
 }
 
@@ -174,10 +190,10 @@ impl Directory {
     /// taken as news; mail between two threads is in order, so that this needs a repeated event.
     pub const ENDED_MAX: usize = 4_096;
 
-    /// An empty directory of the node with that name.
-    pub fn new(node: &str) -> Self {
+    /// An empty directory of that cluster.
+    pub fn new(nodes: Nodes) -> Self {
         Self {
-            node: node.into(),
+            nodes,
             authoritative: Matches::new(),
             relayed: Matches::new(),
             index: Index::default(),
@@ -189,9 +205,24 @@ impl Directory {
         }
     }
 
-    /// The node's name.
-    pub fn node(&self) -> &str {
-        &self.node
+    /// The cluster's nodes.
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// Other nodes live from now on: what came of those that do not any more is forgotten.
+    pub fn set_nodes(&mut self, nodes: Nodes) {
+        self.nodes = nodes;
+        let nodes = &self.nodes;
+        for matches in [&mut self.authoritative, &mut self.relayed] {
+            for (_, gone) in matches.extract_if(.., |_, entry| !nodes.is_living(entry.version.node))
+            {
+                self.index.remove(gone.listed.size, &gone.key);
+            }
+        }
+        self.ended.retain(|_, version| nodes.is_living(version.node));
+        self.ended_order.retain(|id| self.ended.contains_key(id));
+        self.online.retain_rooms(|room| nodes.is_living(room.node));
     }
 
     /// Takes an event. Repeated and late ones change nothing.
@@ -208,7 +239,7 @@ impl Directory {
             } => {
                 let listed = Listed {
                     id: *id,
-                    label: id.authoritative.then(|| Arc::clone(label)),
+                    label: id.is_authoritative().then(|| Arc::clone(label)),
                     size: *size,
                     tick_rate_hz: *tick_rate_hz,
                     handler_name: Arc::clone(handler_name),
@@ -268,8 +299,16 @@ impl Directory {
 
     /// What has become, since the last call, of the sessions that this directory was told of one by
     /// one, for all other directories. `room` tells it from others that hand theirs on.
-    pub fn take_online_changes(&mut self, room: u16) -> impl Iterator<Item = DirectoryEvent> + '_ {
+    pub fn take_online_changes(
+        &mut self,
+        room: RoomKey,
+    ) -> impl Iterator<Item = DirectoryEvent> + '_ {
         self.online.take_changes(room).map(DirectoryEvent::Online)
+    }
+
+    /// Hands on all of these sessions again, to directories that are new.
+    pub fn retell_online(&mut self) {
+        self.online.retell();
     }
 
     /// Sets what one listing may cost, in steps of very roughly a nanosecond.
@@ -278,27 +317,27 @@ impl Directory {
     }
 
     fn of(&self, id: MatchId) -> &Matches {
-        if id.authoritative { &self.authoritative } else { &self.relayed }
+        if id.is_authoritative() { &self.authoritative } else { &self.relayed }
     }
 
     fn of_mut(&mut self, id: MatchId) -> &mut Matches {
-        if id.authoritative { &mut self.authoritative } else { &mut self.relayed }
+        if id.is_authoritative() { &mut self.authoritative } else { &mut self.relayed }
     }
 
-    fn create(&mut self, listed: Listed, version: u64) -> bool {
+    fn create(&mut self, listed: Listed, version: Version) -> bool {
         let id = listed.id;
         let known = self.of(id).get(&id).map(|entry| entry.version);
         if known.or_else(|| self.ended.get(&id).copied()).is_some_and(|known| version <= known) {
             return false;
         }
         let matches_max =
-            if id.authoritative { Self::AUTHORITATIVE_MAX } else { Self::RELAYED_MAX };
+            if id.is_authoritative() { Self::AUTHORITATIVE_MAX } else { Self::RELAYED_MAX };
         if known.is_none() && self.of(id).len() >= matches_max {
             self.counters.matches_refused_count += 1;
             return true;
         }
         let key = Key { create_time_ms: listed.create_time_ms, version, id };
-        let fields = id.authoritative.then(|| self.fields_of(&listed));
+        let fields = id.is_authoritative().then(|| self.fields_of(&listed));
         self.index.insert(listed.size, key);
         let entry = Entry { listed, key, version, fields };
         if let Some(old) = self.of_mut(id).insert(id, entry) {
@@ -307,7 +346,7 @@ impl Directory {
         true
     }
 
-    fn resize(&mut self, id: MatchId, version: u64, size: u32) -> bool {
+    fn resize(&mut self, id: MatchId, version: Version, size: u32) -> bool {
         let Some(entry) = newer(self.of_mut(id), id, version) else { return false };
         let (key, old_size) = (entry.key, std::mem::replace(&mut entry.listed.size, size));
         if old_size != size {
@@ -317,9 +356,9 @@ impl Directory {
         true
     }
 
-    fn relabel(&mut self, id: MatchId, version: u64, label: &Arc<str>) -> bool {
+    fn relabel(&mut self, id: MatchId, version: Version, label: &Arc<str>) -> bool {
         let Some(entry) = newer(self.of_mut(id), id, version) else { return false };
-        if !id.authoritative || entry.listed.label.as_ref() == Some(label) {
+        if !id.is_authoritative() || entry.listed.label.as_ref() == Some(label) {
             return true;
         }
         entry.listed.label = Some(Arc::clone(label));
@@ -331,7 +370,7 @@ impl Directory {
         true
     }
 
-    fn end(&mut self, id: MatchId, version: u64) -> bool {
+    fn end(&mut self, id: MatchId, version: Version) -> bool {
         if newer(self.of_mut(id), id, version).is_none() {
             return false;
         }
@@ -357,7 +396,8 @@ impl Directory {
     fn fields_of(&mut self, listed: &Listed) -> Fields {
         let mut fields = Fields::default();
         let label = listed.label.as_deref().unwrap_or_default();
-        fields.add_keyword("node", &self.node);
+        let node = listed.id.node.map_or("", |node| self.nodes.name_of(node));
+        fields.add_keyword("node", node);
         fields.add_keyword("label_string", label);
         fields.add_keyword("handler_name", &listed.handler_name);
         fields.add_number("tick_rate", f64::from(listed.tick_rate_hz));
@@ -377,7 +417,7 @@ impl Directory {
 }
 
 /// The match, if it is known and `version` is news; then that is its version now.
-fn newer(matches: &mut Matches, id: MatchId, version: u64) -> Option<&mut Entry> {
+fn newer(matches: &mut Matches, id: MatchId, version: Version) -> Option<&mut Entry> {
     let entry = matches.get_mut(&id).filter(|entry| version > entry.version)?;
     entry.version = version;
     Some(entry)

@@ -9,6 +9,7 @@ mod wait;
 
 use bytes::Bytes;
 use event::{Now, Random};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use thiserror::Error;
 
@@ -17,6 +18,7 @@ use crate::db::{Database, MayConflict};
 use crate::directory::Directory;
 use crate::events::Event;
 use crate::host::Meter;
+use crate::node::NodeId;
 use crate::notifications::Sent;
 use crate::pairs::Pairs;
 use crate::stream::{StreamId, StreamRequest};
@@ -25,14 +27,17 @@ use crate::value::Value;
 pub use wait::{Allowance, Answer, Ask, CallId, Reply, Step};
 
 /// A user's presence in a match or stream, as scripts see it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Presence {
     /// The user's id.
     pub user_id: uuid::Uuid,
     /// The socket's session id.
     pub session_id: uuid::Uuid,
     /// The user's name when the session token was made.
+    #[serde(with = "crate::plain::text")]
     pub username: std::sync::Arc<str>,
+    /// Where the socket is.
+    pub node: NodeId,
 }
 
 /// Why presences came or went; the number is what scripts see as `reason`.
@@ -129,7 +134,7 @@ pub struct MatchInit {
 }
 
 /// Who asks to join a match, for `match_join_attempt`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinRequest {
     /// The user.
     pub presence: Presence,

@@ -1,81 +1,88 @@
 //! Ids of matches and parties: text in, [`MatchId`] or [`PartyId`] out, and back.
 //!
 //! Source: nakama 3.40, `<uuid>.` for relayed matches (trailing dot), `<uuid>.<node>` for
-//! authoritative ones and for parties. Ids of other nodes parse, but name nothing that can be
-//! found here, so they are an error of their own. Which thread owns an id is not decided here.
+//! authoritative ones and for parties. Ids of nodes that the cluster does not have, and of those
+//! that are away, name nothing that can be found, so they are an error of their own. Which thread
+//! owns an id is not decided here.
 
 use std::fmt;
 
 use event::Random;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
-/// A match of this node. Orders by uuid; the same uuid may name a relayed and an authoritative
-/// match, which are different.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+use crate::node::{NodeId, Nodes};
+
+/// A match. Orders by uuid; the same uuid may name a relayed and an authoritative match, which are
+/// different, as are those of a node's different lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MatchId {
     /// The id without its node part.
     pub uuid: Uuid,
-    /// Whether a script runs the match; else the server only relays.
-    pub authoritative: bool,
+    /// Where a script runs the match; `None` of one that the server only relays.
+    pub node: Option<NodeId>,
 }
 
 /// A party of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartyId(pub Uuid);
 
-/// Why a text names no match or party of this node.
+/// Why a text names no match, or no party of this node.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum MatchIdError {
     /// No uuid, or no dot behind it. Clients are told code 3, `Invalid match ID`.
     #[error("match id invalid")]
     Malformed,
-    /// A well-formed id of another node. Clients are told code 4, `Match not found`.
+    /// A well-formed id of a node that is away, or that there is not. Clients are told code 4,
+    /// `Match not found`.
     #[error("match not found")]
     OtherNode,
 }
 
 impl MatchId {
-    /// A fresh relayed match without a name.
-    pub fn relayed(random: &mut Random) -> Self {
-        Self { uuid: fresh(random), authoritative: false }
+    /// A relayed match.
+    pub fn relayed(uuid: Uuid) -> Self {
+        Self { uuid, node: None }
     }
 
     /// The relayed match of that name: the same on every node and at any time (uuid version 5
     /// in the DNS namespace).
     pub fn named(name: &str) -> Self {
-        let uuid = Uuid::new_v5(&Uuid::NAMESPACE_DNS, name.as_bytes());
-        Self { uuid, authoritative: false }
+        Self::relayed(Uuid::new_v5(&Uuid::NAMESPACE_DNS, name.as_bytes()))
     }
 
-    /// A fresh authoritative match.
-    pub fn authoritative(random: &mut Random) -> Self {
-        Self { uuid: fresh(random), authoritative: true }
+    /// An authoritative match of a node.
+    pub fn authoritative(uuid: Uuid, node: NodeId) -> Self {
+        Self { uuid, node: Some(node) }
     }
 
-    /// Reads `<uuid>.` or `<uuid>.<node>`, where `node` is this node's name.
+    /// Whether a script runs the match; else the server only relays.
+    pub fn is_authoritative(self) -> bool {
+        self.node.is_some()
+    }
+
+    /// Reads `<uuid>.` or `<uuid>.<node>`.
     ///
     /// # Errors
-    /// [`MatchIdError`]: the text is no id, or is another node's.
-    pub fn parse(text: &str, node: &str) -> Result<Self, MatchIdError> {
-        let (uuid, node_part) = split(text)?;
-        if node_part.is_empty() {
-            return Ok(Self { uuid, authoritative: false });
+    /// [`MatchIdError`]: the text is no id, or is that of a node that is away or that there is not.
+    pub fn parse(text: &str, nodes: &Nodes) -> Result<Self, MatchIdError> {
+        let (uuid, name) = split(text)?;
+        if name.is_empty() {
+            return Ok(Self::relayed(uuid));
         }
-        if node_part != node {
-            return Err(MatchIdError::OtherNode);
-        }
-        Ok(Self { uuid, authoritative: true })
+        let node = nodes.named(name).filter(|node| nodes.is_living(*node));
+        node.map(|node| Self::authoritative(uuid, node)).ok_or(MatchIdError::OtherNode)
     }
 
     /// The id as clients see it.
-    pub fn text(self, node: &str) -> String {
-        self.display(node).to_string()
+    pub fn text(self, nodes: &Nodes) -> String {
+        self.display(nodes).to_string()
     }
 
     /// The id as clients see it, to be written without an allocation.
-    pub fn display(self, node: &str) -> impl fmt::Display {
-        IdText { uuid: self.uuid, node: if self.authoritative { node } else { "" } }
+    pub fn display(self, nodes: &Nodes) -> impl fmt::Display {
+        IdText { uuid: self.uuid, node: self.node.map_or("", |node| nodes.name_of(node)) }
     }
 }
 
@@ -126,16 +133,20 @@ fn split(text: &str) -> Result<(Uuid, &str), MatchIdError> {
 #[cfg(test)]
 mod tests {
     use super::{MatchId, MatchIdError, PartyId};
+    use crate::node::{Incarnation, Nodes};
     use event::Random;
 
     const ID: &str = "4ec4f126-3f9d-11e7-84ef-b7c182b36521";
 
     #[test]
     fn texts_and_what_they_name() {
+        let mut nodes = Nodes::new(&["n1", "n2", "n3"], "n1", Incarnation(1)).unwrap();
+        assert!(nodes.set(nodes.named("n3").unwrap(), Incarnation(5)));
         let cases = [
             (format!("{ID}."), Ok(false)),
             (format!("{ID}.n1"), Ok(true)),
             (format!("{ID}.n2"), Err(MatchIdError::OtherNode)),
+            (format!("{ID}.n3"), Ok(true)),
             (format!("{ID}.n1.x"), Err(MatchIdError::OtherNode)),
             (ID.to_owned(), Err(MatchIdError::Malformed)),
             (String::new(), Err(MatchIdError::Malformed)),
@@ -145,10 +156,10 @@ mod tests {
             ("zz.n1".to_owned(), Err(MatchIdError::Malformed)),
         ];
         for (text, expected) in cases {
-            let parsed = MatchId::parse(&text, "n1");
-            assert_eq!(parsed.map(|id| id.authoritative), expected, "{text}");
+            let parsed = MatchId::parse(&text, &nodes);
+            assert_eq!(parsed.map(MatchId::is_authoritative), expected, "{text}");
             if let Ok(id) = parsed {
-                assert_eq!(id.text("n1"), text);
+                assert_eq!(id.text(&nodes), text);
             }
         }
     }
@@ -164,14 +175,12 @@ mod tests {
     #[test]
     fn fresh_ids_differ_and_named_ones_do_not() {
         let mut random = Random::from_number(1);
-        let (a, b) = (MatchId::relayed(&mut random), MatchId::relayed(&mut random));
+        let (a, b) = (PartyId::fresh(&mut random), PartyId::fresh(&mut random));
         assert_ne!(a, b);
-        assert_eq!(a.uuid.get_version_num(), 4);
-        assert!(MatchId::authoritative(&mut random).authoritative);
-        assert_ne!(PartyId::fresh(&mut random), PartyId::fresh(&mut random));
+        assert_eq!(a.0.get_version_num(), 4);
         // The well-known example of RFC 9562, appendix A.4.
         assert_eq!(
-            MatchId::named("www.example.com").text("n1"),
+            MatchId::named("www.example.com").text(&Nodes::default()),
             "2ed6657d-e927-568b-95e1-2665a8aea6a2."
         );
     }

@@ -17,6 +17,7 @@ mod list;
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Now, Random};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use wire::nakama::{Timestamp, api};
 
@@ -101,11 +102,12 @@ pub struct Draft {
 }
 
 /// Notifications on their way to the sockets of one user, or of everybody.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
     /// To whom; `None` is everybody.
     pub to: Option<Uuid>,
     /// In the order in which they were made.
+    #[serde(with = "crate::plain::notifications")]
     pub notifications: Vec<api::Notification>,
     /// Whether another user caused them: then sockets that are behind do not get them, so that nobody
     /// can have somebody else's socket closed for too much that it has not taken.

@@ -9,10 +9,12 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use wire::nakama::{Envelope, realtime};
 
 use crate::guest::{HostError, Presence};
+use crate::node::{NodeId, Nodes};
 
 /// Bytes of a stream's label.
 pub const STREAM_LABEL_BYTES_MAX: usize = 256;
@@ -24,7 +26,7 @@ pub const PRESENCE_BYTES: usize = 512;
 pub const STREAM_STATUS_BYTES_MAX: usize = 2_048;
 
 /// What names a stream. The order is that of its parts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StreamId {
     /// The kind of stream: below 8 they are the server's, others are for scripts to choose.
     pub mode: u8,
@@ -33,6 +35,7 @@ pub struct StreamId {
     /// Another id; zero for none.
     pub subcontext: Uuid,
     /// Text, at most [`STREAM_LABEL_BYTES_MAX`].
+    #[serde(with = "crate::plain::text")]
     pub label: Arc<str>,
 }
 
@@ -56,12 +59,15 @@ pub enum StreamKind {
 impl StreamId {
     /// Whose it is. Those of the server have no parts but those that name a user or match.
     #[must_use]
-    pub fn kind(&self, node: &str) -> StreamKind {
-        let label = if self.mode == 6 { node } else { "" };
+    pub fn kind(&self, nodes: &Nodes) -> StreamKind {
         if matches!(self.mode, 2 | 3 | 4 | 7) {
             return StreamKind::Missing;
         }
-        if !self.subcontext.is_nil() || *self.label != *label {
+        let is_labelled = match self.mode {
+            6 => self.node(nodes).is_some(),
+            _ => self.label.is_empty(),
+        };
+        if !self.subcontext.is_nil() || !is_labelled {
             return StreamKind::Scripts;
         }
         match self.mode {
@@ -71,6 +77,12 @@ impl StreamId {
             6 => StreamKind::Authoritative(self.subject),
             _ => StreamKind::Scripts,
         }
+    }
+
+    /// The node that it is of by its name: that of an authoritative match.
+    #[must_use]
+    pub fn node(&self, nodes: &Nodes) -> Option<NodeId> {
+        if self.mode == 6 { nodes.named(&self.label) } else { None }
     }
 
     /// The id that decides on which thread it lives. What is about a user or match lives where that
@@ -104,7 +116,7 @@ impl StreamId {
 }
 
 /// What there is to know of a session in a stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamMeta {
     /// Whether others are not told of it; it is told of them all the same.
     pub is_hidden: bool,
@@ -115,7 +127,7 @@ pub struct StreamMeta {
 }
 
 /// A session in a stream, as scripts see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamPresence {
     /// Who it is.
     pub presence: Presence,
@@ -124,7 +136,7 @@ pub struct StreamPresence {
 }
 
 /// What a script wants of a stream.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum StreamRequest {
     /// Takes a session in, unless it is; it is told with [`StreamAnswer::IsNew`].
     Join(SessionId, StreamMeta),
@@ -153,7 +165,7 @@ pub enum StreamRequest {
 }
 
 /// A user's session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionId {
     /// The user.
     pub user_id: Uuid,
@@ -162,7 +174,7 @@ pub struct SessionId {
 }
 
 /// Who pays for what a script sends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payer {
     /// The user who calls the script, if one does.
     pub user_id: Option<Uuid>,
@@ -173,9 +185,10 @@ pub struct Payer {
 }
 
 /// What a script sends to the members of a stream.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamMessage {
     /// What they get: `stream_data`, or anything that a server may send.
+    #[serde(with = "crate::plain::envelope")]
     pub envelope: Envelope,
     /// About so many bytes.
     pub bytes: usize,
@@ -188,7 +201,7 @@ pub struct StreamMessage {
 }
 
 /// What comes of a [`StreamRequest`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamAnswer {
     /// It is done, or will be.
     Done,
@@ -305,6 +318,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::{StreamId, StreamKind};
+    use crate::node::Nodes;
 
     fn stream(mode: u8, subject: u128, label: &str) -> StreamId {
         let (subject, subcontext) = (Uuid::from_u128(subject), Uuid::nil());
@@ -324,7 +338,7 @@ mod tests {
             (stream(6, 7, "node2"), StreamKind::Scripts),
             (stream(8, 7, ""), StreamKind::Scripts),
         ] {
-            assert_eq!(stream.kind("node1"), kind, "{stream:?}");
+            assert_eq!(stream.kind(&Nodes::alone("node1")), kind, "{stream:?}");
         }
     }
 

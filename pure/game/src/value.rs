@@ -1,7 +1,9 @@
 //! A value on its way between guest code and the host, the same for every script language.
 //!
 //! Lua strings are bytes, so text travels as [`Value::Bytes`]. No functions, no references into a
-//! script's memory: a `Value` can be sent to another thread.
+//! script's memory: a `Value` can be sent to another thread, and to another node.
+
+mod flat;
 
 use bytes::Bytes;
 

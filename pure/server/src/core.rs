@@ -254,13 +254,15 @@ impl Core {
 
     /// A request of a session to the room where the group lives.
     fn request_room(&mut self, room: Address<RoomMail>, request: RoomRequest) {
-        let Some((_, requests, urgent)) =
-            self.room_requests.iter_mut().find(|(id, ..)| *id == room)
-        else {
-            return;
+        let known = self.room_requests.iter_mut().find(|(id, ..)| *id == room);
+        let Some((_, requests, urgent)) = known else {
+            // Texts that name other nodes are refused when they are read, and no node is known to
+            // live but this one.
+            unreachable!("a request to {room:?}, which is no room of this node");
         };
         // A message to an authoritative match waits for the next tick anyway.
-        *urgent |= !matches!(&request, RoomRequest::MatchData(input) if input.id.authoritative);
+        *urgent |=
+            !matches!(&request, RoomRequest::MatchData(input) if input.id.is_authoritative());
         requests.push(request);
     }
 
@@ -282,6 +284,7 @@ impl Core {
             CoreMail::TickRate { room, tick_rate_hz } => {
                 self.tick_rate_changed(room, tick_rate_hz, out);
             }
+            CoreMail::Nodes(topology) => self.topology = topology,
             // It did its work by waking us.
             CoreMail::WakeUp => {}
         }
@@ -311,19 +314,24 @@ impl Core {
 
     fn turn_end(&mut self, now: Now, out: &mut Output<Mail>) {
         if !self.jobs.is_empty() {
-            out.post(self.topology.batcher, BatcherMail::Jobs(std::mem::take(&mut self.jobs)));
+            let jobs = BatcherMail::Jobs(std::mem::take(&mut self.jobs));
+            out.post(&self.topology, self.topology.batcher, jobs);
         }
         for (room, requests, urgent) in &mut self.room_requests {
             if requests.is_empty() {
                 continue;
             }
             let mail = RoomMail::Requests(std::mem::take(requests));
-            if std::mem::take(urgent) { out.post(*room, mail) } else { out.post_lazy(*room, mail) }
+            if std::mem::take(urgent) {
+                out.post(&self.topology, *room, mail);
+            } else {
+                out.post_lazy(&self.topology, *room, mail);
+            }
         }
         if !self.events.is_empty()
             && let Some(to) = self.topology.events
         {
-            out.post(to, EventsMail::Events(std::mem::take(&mut self.events)));
+            out.post(&self.topology, to, EventsMail::Events(std::mem::take(&mut self.events)));
         }
         self.turn = self.turn.wrapping_add(1);
         self.stats.limit_groups.set(self.groups.len() as u64);
@@ -344,7 +352,7 @@ impl Core {
             }
             Err(mail) => mail,
         };
-        match mail.into_requests(to) {
+        match mail.into_requests(to, &self.topology) {
             Ok((room, requests)) => {
                 for request in requests {
                     self.request_refused(now, room, request, out);
@@ -362,7 +370,7 @@ impl Core {
     /// Posts again what met a full mailbox.
     fn post_retries(&mut self, now: Now, out: &mut Output<Mail>) {
         for (to, mail) in self.retries.take_due(now) {
-            match mail.into_requests(to) {
+            match mail.into_requests(to, &self.topology) {
                 Ok((room, requests)) => {
                     for request in requests {
                         self.request_if_open(room, request, out);
@@ -389,7 +397,9 @@ impl Core {
             }
             RoomRequest::Stream(wish) => {
                 let is_late = !wish.member.as_ref().is_some_and(|member| self.is_open(member));
-                if is_late && let Some((to, mail)) = wish.refusal(RoomError::NotFound) {
+                if is_late
+                    && let Some((to, mail)) = wish.refusal(&self.topology, RoomError::NotFound)
+                {
                     out.mail(to, mail);
                 }
                 is_late

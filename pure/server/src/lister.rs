@@ -16,7 +16,9 @@ use wire::nakama::api::ListMatchesRequest;
 
 use crate::fair::FairQueue;
 use crate::limit_log::LimitLog;
-use crate::mail::{Address, CoreMail, Done, Job, Line, ListerMail, Mail, Outcome, Post as _, Work};
+use crate::mail::{
+    Address, CoreMail, Done, Job, Line, ListerMail, Mail, Outcome, Post as _, Topology, Work,
+};
 use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::ListerStats;
@@ -29,6 +31,7 @@ const CHEAP_IN_A_ROW_MAX: u32 = 8;
 /// The handler of a lister thread.
 pub struct Lister {
     me: Address<ListerMail>,
+    topology: Arc<Topology>,
     settings: Arc<Settings>,
     stats: Arc<ListerStats>,
     directory: Directory,
@@ -44,11 +47,13 @@ pub struct Lister {
 impl Lister {
     /// A lister that knows of no match.
     #[must_use]
-    pub fn new(me: Address<ListerMail>, settings: Arc<Settings>, stats: Arc<ListerStats>) -> Self {
-        let mut directory = Directory::new(&settings.node);
+    pub fn new(topology: Arc<Topology>, settings: Arc<Settings>, stats: Arc<ListerStats>) -> Self {
+        let me = topology.lister;
+        let mut directory = Directory::new(topology.nodes.clone());
         directory.set_list_steps_max(settings.matches.list_steps_max);
         Self {
             me,
+            topology,
             settings,
             stats,
             directory,
@@ -65,6 +70,10 @@ impl Lister {
         match mail {
             ListerMail::Directory(events) => {
                 events.iter().for_each(|event| self.directory.apply(event));
+            }
+            ListerMail::Nodes(topology) => {
+                self.directory.set_nodes(topology.nodes.clone());
+                self.topology = topology;
             }
             ListerMail::Job(job) => {
                 let queue = if is_cheap(&job) { &mut self.cheap } else { &mut self.dear };
@@ -121,7 +130,7 @@ impl Lister {
     fn turn_end(&mut self, now: Now, out: &mut Output<Mail>) {
         self.run(now);
         for (core, list) in self.done.drain(..) {
-            out.post(core, CoreMail::Done(list));
+            out.post(&self.topology, core, CoreMail::Done(list));
         }
         self.retries.hold_back(now, out, &self.stats.dropped_mail);
         let has_more = !self.cheap.is_empty() || !self.dear.is_empty();

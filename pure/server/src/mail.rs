@@ -10,7 +10,13 @@
 //! room ── Directory ──▶ every thread that lists        worker, room ── Sever ──▶ every core
 //! worker, room ── Notify, Streams ──▶ room             worker, room ── Cache ──▶ worker, room
 //! core, worker, room ── Events ──▶ thread of events
+//! core, worker, room ── Parcel, Directory, Cache, Sever ──▶ gate ── to other nodes, and from them
+//! gate ── Nodes ──▶ every thread
 //! ```
+//!
+//! What may go to another node is plain data that can be written as bytes (`serde`); what of a kind of
+//! mail never does is marked to be skipped, and comes last: who reads counts the others only. The gate
+//! is to come, with what writes the bytes: no thread knows of another node yet.
 
 mod address;
 mod host_call;
@@ -19,23 +25,26 @@ mod job;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use event::ConnId;
+use event::{ConnId, ThreadId};
 use game::api::Disconnect;
 use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::events::EventJob;
 use game::guest::{JoinRequest, Presence};
 use game::match_id::MatchId;
+use game::node::NodeId;
 use game::notifications::Sent;
+use game::plain;
 use game::session::Revocation;
 use game::stream::{StreamAnswer, StreamId, StreamRequest};
 use game::value::Value;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use uuid::Uuid;
 pub use wire::nakama::Format;
 
 pub(crate) use address::Post;
-pub use address::{Address, Mail, SessionAddress, ThreadMail, Topology, WorkerAddress};
+pub use address::{Address, Mail, Peer, SessionAddress, ThreadMail, Topology, WorkerAddress};
 pub use host_call::{Asker, HostCall, HostReturn};
 pub use job::Line;
 pub use job::{
@@ -43,29 +52,36 @@ pub use job::{
 };
 
 /// What cores take.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum CoreMail {
-    /// From workers and the lister: finished jobs, in the order in which they came.
-    Done(Vec<Done>),
     /// From workers and rooms: look into the mailbox, something was posted without waking.
     WakeUp,
     /// From rooms: frames to send, in order.
     Deliver(Vec<Delivery>),
-    /// From workers and rooms, to every core: tokens that count no more, sockets that are to be
-    /// closed.
-    Sever(Arc<Severed>),
     /// From a room: this request is done there and goes on to the next room, unless the session has
     /// ended meanwhile.
     Forward(Box<RoomRequest>),
+    /// From workers and the lister: finished jobs, in the order in which they came.
+    #[serde(skip)]
+    Done(Vec<Done>),
+    /// From workers and rooms, to every core: tokens that count no more, sockets that are to be
+    /// closed.
+    #[serde(skip)]
+    Sever(Arc<Severed>),
     /// From a room: the highest tick rate of its matches; 0 when it has none.
+    #[serde(skip)]
     TickRate { room: Address<RoomMail>, tick_rate_hz: u8 },
     /// From a room: no match is left.
+    #[serde(skip)]
     Drained,
+    /// From the gate: a node has come or gone.
+    #[serde(skip)]
+    Nodes(Arc<Topology>),
 }
 
 /// What rooms take.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum RoomMail {
     /// From a core: what the sessions of one turn want, in order.
@@ -73,7 +89,13 @@ pub enum RoomMail {
     /// From workers and rooms: create an authoritative match.
     Create { from: Waiter, id: Uuid, module: String, params: Value },
     /// From workers and rooms: signal an authoritative match. `by`: the match that waits for it.
-    Signal { from: Waiter, by: Option<Uuid>, id: Uuid, data: Bytes },
+    Signal {
+        from: Waiter,
+        by: Option<Uuid>,
+        id: Uuid,
+        #[serde(with = "plain::bytes")]
+        data: Bytes,
+    },
     /// From workers and rooms: whoever asked to create this match has given up waiting; end it.
     Cancel { id: Uuid },
     /// From rooms: whoever signals this match has given up waiting; the signal is not to be played.
@@ -84,19 +106,26 @@ pub enum RoomMail {
     /// From a room: what became of a `Create` or `Signal`, or of a wish for a stream; from a core, if
     /// that was for a session that has ended.
     Answer { request: u64, outcome: Result<RoomAnswer, RoomError> },
-    /// From other rooms: matches and online users changed, all of a turn. It waits until its
-    /// receiver wakes for something else, so that it must be small.
-    Directory(Arc<[DirectoryEvent]>),
-    /// From workers and other rooms: the scripts' cache changed, all of a turn.
-    Cache(Arc<[CacheChange]>),
     /// From workers and other rooms: notifications for the sockets of its users.
     Notify(Vec<Sent>),
     /// From workers and other rooms: what scripts want of streams, in order.
     Streams(Vec<StreamMail>),
+    /// From other rooms: matches and online users changed, all of a turn. It waits until its
+    /// receiver wakes for something else, so that it must be small.
+    #[serde(skip)]
+    Directory(Arc<[DirectoryEvent]>),
+    /// From workers and other rooms: the scripts' cache changed, all of a turn.
+    #[serde(skip)]
+    Cache(Arc<[CacheChange]>),
     /// From workers: what came of functions that matches wait for.
+    #[serde(skip)]
     Returned(Vec<HostReturn>),
     /// From a core, while stopping: end your matches within the grace, and tell this core.
+    #[serde(skip)]
     Drain { core: Address<CoreMail> },
+    /// From the gate: a node has come or gone.
+    #[serde(skip)]
+    Nodes(Arc<Topology>),
 }
 
 /// What the batcher takes.
@@ -142,17 +171,23 @@ pub enum EventsMail {
 }
 
 /// What every worker takes besides its work.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum News {
-    /// As [`RoomMail::Directory`].
-    Directory(Arc<[DirectoryEvent]>),
-    /// As [`RoomMail::Cache`].
-    Cache(Arc<[CacheChange]>),
     /// From a room: what became of a `Create` or `Signal`, or of a wish for a stream; from a core, if
     /// that was for a session that has ended.
     Answer { request: u64, outcome: Result<RoomAnswer, RoomError> },
+    /// As [`RoomMail::Directory`].
+    #[serde(skip)]
+    Directory(Arc<[DirectoryEvent]>),
+    /// As [`RoomMail::Cache`].
+    #[serde(skip)]
+    Cache(Arc<[CacheChange]>),
+    /// As [`RoomMail::Nodes`].
+    #[serde(skip)]
+    Nodes(Arc<Topology>),
     /// From workers: what came of functions that its guests wait for.
+    #[serde(skip)]
     Returned(Vec<HostReturn>),
 }
 
@@ -163,11 +198,38 @@ pub enum ListerMail {
     Job(Box<Job>),
     /// As [`RoomMail::Directory`].
     Directory(Arc<[DirectoryEvent]>),
+    /// As [`RoomMail::Nodes`].
+    Nodes(Arc<Topology>),
+}
+
+/// What the gate takes.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
+pub enum GateMail {
+    /// From any thread: mail for a thread of another node.
+    Parcel(Box<Parcel>),
+    /// From rooms: as [`RoomMail::Directory`], for every thread of every other node that lists.
+    Directory(Arc<[DirectoryEvent]>),
+    /// From workers and rooms: as [`RoomMail::Cache`], for every thread of every other node with scripts.
+    Cache(Arc<[CacheChange]>),
+    /// From workers and rooms: as [`CoreMail::Sever`], for every core of every other node.
+    Sever(Arc<Severed>),
+}
+
+/// Mail for a thread of another node.
+#[derive(Debug)]
+pub struct Parcel {
+    /// The node, in the life that is meant.
+    pub node: NodeId,
+    /// The thread there.
+    pub thread: ThreadId,
+    /// As the thread is to get it.
+    pub mail: Mail,
 }
 
 /// What the calls of one turn have cut off, in the order in which cores deal with it. One mail to
 /// each core, however much it is.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Severed {
     /// What tokens count no more, or again.
     pub revocations: Vec<Revocation>,
@@ -186,19 +248,20 @@ impl Severed {
 }
 
 /// A session as rooms know it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Who it is.
     pub presence: Presence,
     /// Where its socket is.
     pub address: SessionAddress,
     /// How it wants its messages.
+    #[serde(with = "format")]
     pub format: Format,
 }
 
 /// What a session wants of a room. Those with a `cid` are answered with exactly one
 /// [`Delivery`] whose `answers` is set.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum RoomRequest {
     /// A socket opened; `online` when it asked to appear online.
@@ -232,7 +295,7 @@ pub enum RoomRequest {
 }
 
 /// What a script wants of a stream.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct StreamMail {
     /// The stream.
     pub stream: StreamId,
@@ -245,7 +308,7 @@ pub struct StreamMail {
 }
 
 /// Who waits for a room's answer, and the number of what it waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiter {
     /// The thread.
     pub who: Asker,
@@ -256,11 +319,15 @@ pub struct Waiter {
 impl Waiter {
     /// The answer, and where it goes.
     #[must_use]
-    pub fn answer(self, outcome: Result<RoomAnswer, RoomError>) -> (event::ThreadId, Mail) {
+    pub fn answer(
+        self,
+        topology: &Topology,
+        outcome: Result<RoomAnswer, RoomError>,
+    ) -> (ThreadId, Mail) {
         let request = self.request;
         match self.who {
-            Asker::Worker(to) => to.seal(News::Answer { request, outcome }),
-            Asker::Room(to) => to.seal(RoomMail::Answer { request, outcome }),
+            Asker::Worker(to) => to.seal(topology, News::Answer { request, outcome }),
+            Asker::Room(to) => to.seal(topology, RoomMail::Answer { request, outcome }),
         }
     }
 }
@@ -274,18 +341,22 @@ impl StreamMail {
     pub fn room(&self, topology: &Topology) -> Address<RoomMail> {
         match (self.request.joiner(), &self.member) {
             (Some(session), None) => topology.room_of(session.user_id),
-            _ => topology.room_of(self.stream.home()),
+            _ => topology.room_of_stream(&self.stream),
         }
     }
 
     /// What is told to who waits for it when it cannot be done.
-    pub(crate) fn refusal(&self, error: RoomError) -> Option<(event::ThreadId, Mail)> {
-        Some(self.reply?.answer(Err(error)))
+    pub(crate) fn refusal(
+        &self,
+        topology: &Topology,
+        error: RoomError,
+    ) -> Option<(ThreadId, Mail)> {
+        Some(self.reply?.answer(topology, Err(error)))
     }
 }
 
 /// A message of a client to its match.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct MatchInput {
     /// The sender's session.
     pub session_id: Uuid,
@@ -294,8 +365,10 @@ pub struct MatchInput {
     /// The opcode.
     pub op_code: i64,
     /// The payload, decoded.
+    #[serde(with = "plain::bytes")]
     pub data: Bytes,
     /// Sessions to send to, for relayed matches, sorted and each once; empty for all others.
+    #[serde(with = "plain::list")]
     pub to: SmallVec<[Uuid; 2]>,
     /// The client's flag.
     pub reliable: bool,
@@ -304,7 +377,7 @@ pub struct MatchInput {
 }
 
 /// A `status_follow` on its way through the rooms.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Follow {
     /// Who follows.
     pub member: Member,
@@ -317,18 +390,20 @@ pub struct Follow {
 }
 
 /// A WebSocket frame for one or more sockets of one core.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Delivery {
     /// Header and payload, ready to send.
+    #[serde(with = "plain::bytes")]
     pub frame: Bytes,
     /// To whom.
+    #[serde(with = "conns")]
     pub to: SmallVec<[ConnId; 2]>,
     /// What the receivers' state machines should do besides sending.
     pub then: Then,
 }
 
 /// What follows a delivered frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Then {
     /// Nothing: it is an event.
     Nothing,
@@ -339,15 +414,69 @@ pub enum Then {
     DropIfBehind,
     /// It answers the request that the session is waiting for.
     Answered,
-    /// The session's socket closes after it, with this text as the reason.
-    Close(&'static str),
+    /// The session's socket closes after it.
+    Close(CloseCause),
+}
+
+/// Why a room has a socket closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CloseCause {
+    /// The user has another socket now.
+    Replaced,
+    /// Its match has failed.
+    MatchFailed,
+}
+
+impl CloseCause {
+    /// What the client is told.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            // Nakama says no more either (3.40, `server/session_registry.go`).
+            Self::Replaced | Self::MatchFailed => "server-side session disconnect",
+        }
+    }
+}
+
+/// Formats as numbers.
+mod format {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::Format;
+
+    pub(super) fn serialize<S: Serializer>(format: &Format, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bool(*format == Format::Protobuf)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Format, D::Error> {
+        let is_protobuf = bool::deserialize(from)?;
+        Ok(if is_protobuf { Format::Protobuf } else { Format::Json })
+    }
+}
+
+/// Connections as pairs of numbers.
+mod conns {
+    use event::ConnId;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+    use smallvec::SmallVec;
+
+    type Conns = SmallVec<[ConnId; 2]>;
+
+    pub(super) fn serialize<S: Serializer>(conns: &Conns, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(conns.iter().map(|conn| (conn.slot, conn.generation)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Conns, D::Error> {
+        let conns = Vec::<(u32, u32)>::deserialize(from)?.into_iter();
+        Ok(conns.map(|(slot, generation)| ConnId { slot, generation }).collect())
+    }
 }
 
 /// What a room has done for a worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RoomAnswer {
     /// The id of a match, or what its script says.
-    Text(Bytes),
+    Text(#[serde(with = "plain::bytes")] Bytes),
     /// Of a stream.
     Stream(StreamAnswer),
 }
@@ -363,7 +492,7 @@ impl RoomAnswer {
 }
 
 /// Why a room could not do what a worker asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RoomError {
     /// No such match, or session.
     NotFound,
@@ -384,6 +513,7 @@ impl CoreMail {
             Self::Forward(_) => "forward",
             Self::TickRate { .. } => "tick rate",
             Self::Drained => "drained",
+            Self::Nodes(_) => "nodes",
         }
     }
 }
@@ -404,6 +534,7 @@ impl RoomMail {
             Self::Streams(_) => "streams",
             Self::Returned(_) => "returned",
             Self::Drain { .. } => "drain",
+            Self::Nodes(_) => "nodes",
         }
     }
 }
@@ -452,6 +583,7 @@ impl News {
         match self {
             Self::Directory(_) => "directory",
             Self::Cache(_) => "cache",
+            Self::Nodes(_) => "nodes",
             Self::Answer { .. } => "answer",
             Self::Returned(_) => "returned",
         }
@@ -463,6 +595,18 @@ impl ListerMail {
         match self {
             Self::Job(_) => "job",
             Self::Directory(_) => "directory",
+            Self::Nodes(_) => "nodes",
+        }
+    }
+}
+
+impl GateMail {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Parcel(_) => "parcel",
+            Self::Directory(_) => "directory",
+            Self::Cache(_) => "cache",
+            Self::Sever(_) => "sever",
         }
     }
 }

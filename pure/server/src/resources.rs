@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use event::{CallClock, Now, Output, Random, ThreadId};
-use game::cache::{Cache, CacheChange};
+use game::cache::{Cache, CacheChange, Writer};
 use game::db::Database;
 use game::directory::Directory;
 use game::events::{Event, EventJob, EventKind};
@@ -13,13 +13,15 @@ use game::guest::{
     Answer, Ask, CallContext, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel,
     Machine, NoMachine, Registered, Scripts,
 };
+use game::node::Nodes;
 use game::notifications::Sent;
 use game::session::Revocation;
 use game::stream::{Payer, StreamId, StreamRequest};
 
 use crate::hooks;
 use crate::mail::{
-    Address, CoreMail, EventsMail, Mail, News, Post as _, RoomMail, Severed, StreamMail, Topology,
+    Address, CoreMail, EventsMail, GateMail, Mail, News, Post as _, RoomMail, Severed, StreamMail,
+    Topology,
 };
 
 /// What a script's thread works with.
@@ -227,10 +229,10 @@ pub struct ThreadContext {
 }
 
 impl Resources {
-    /// Resources with empty replicas for thread number `thread`.
+    /// Resources with empty replicas for thread number `thread` of this node.
     #[must_use]
     pub fn new(
-        thread: u16,
+        (nodes, thread): (&Nodes, u16),
         db: Box<dyn Database + Send>,
         random: Random,
         host: Arc<HostSettings>,
@@ -244,8 +246,8 @@ impl Resources {
             call_clock,
             machine: Box::new(NoMachine),
             fetch: None,
-            directory: Directory::new(&host.node),
-            cache: Cache::new(thread),
+            directory: Directory::new(nodes.clone()),
+            cache: Cache::new(Writer { node: nodes.here(), thread }),
             script_log: ScriptLog::new(host.log_lines_max),
             severed: Severed::default(),
             notices: Vec::new(),
@@ -269,11 +271,14 @@ impl Resources {
         }
         let changes: Arc<[CacheChange]> = changes.into();
         for room in topology.rooms.iter().filter(|room| room.thread() != me) {
-            out.post_lazy(*room, RoomMail::Cache(Arc::clone(&changes)));
+            out.post_lazy(topology, *room, RoomMail::Cache(Arc::clone(&changes)));
         }
         for worker in topology.workers().filter(|worker| worker.thread() != me) {
-            let (to, mail) = worker.seal(News::Cache(Arc::clone(&changes)));
+            let (to, mail) = worker.seal(topology, News::Cache(Arc::clone(&changes)));
             out.mail_lazy(to, mail);
+        }
+        if let Some(gate) = topology.gate() {
+            out.post(topology, gate, GateMail::Cache(changes));
         }
     }
 
@@ -285,7 +290,10 @@ impl Resources {
         }
         let severed = Arc::new(std::mem::take(&mut self.severed));
         for core in &topology.cores {
-            out.post(*core, CoreMail::Sever(Arc::clone(&severed)));
+            out.post(topology, *core, CoreMail::Sever(Arc::clone(&severed)));
+        }
+        if let Some(gate) = topology.gate() {
+            out.post(topology, gate, GateMail::Sever(severed));
         }
     }
 }
@@ -365,7 +373,7 @@ impl Resources {
         for sent in self.notices.drain(..) {
             match sent.to {
                 Some(user_id) => add(topology.room_of(user_id), sent),
-                None => topology.rooms.iter().for_each(|room| add(*room, sent.clone())),
+                None => topology.all_rooms().for_each(|room| add(room, sent.clone())),
             }
         }
         rooms

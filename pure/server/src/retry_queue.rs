@@ -122,7 +122,7 @@ mod tests {
         let (start, later) = (Now::default(), Now::default().after_ms(1));
         let topology = Topology::new(1_000, 1, 0);
         for id in 0..=RETRIES_MAX {
-            let (to, mail) = topology.cores[id % 1_000].seal(CoreMail::WakeUp);
+            let (to, mail) = topology.cores[id % 1_000].seal(&topology, CoreMail::WakeUp);
             assert_eq!(retries.keep(start, to, mail), id < RETRIES_MAX);
         }
         assert_eq!((retries.due_ns(), retries.take_due(start).len()), (Some(later.mono_ns), 0));
@@ -136,22 +136,23 @@ mod tests {
     /// What is posted to a thread that has not taken older mail waits behind that mail.
     #[test]
     fn no_mail_overtakes_what_is_kept_and_what_is_lost_is_counted() {
-        let Topology { cores, rooms, .. } = Topology::new(2, 1, 0);
+        let topology = Topology::new(2, 1, 0);
+        let Topology { cores, rooms, .. } = &topology;
         let rate = |hz| CoreMail::TickRate { room: rooms[0], tick_rate_hz: hz };
         let (mut retries, dropped, mut out) =
             (RetryQueue::default(), Counter::default(), Output::default());
         let (start, later) = (Now::default(), Now::default().after_ms(1));
         let (behind, other) = (cores[0], cores[1]);
-        out.post(behind, rate(1));
+        out.post(&topology, behind, rate(1));
         retries.hold_back(start, &mut out, &dropped);
         assert_eq!(out.drain().len(), 1, "nothing is kept");
-        retries.keep_or_count(start, behind.seal(CoreMail::WakeUp), &dropped);
+        retries.keep_or_count(start, behind.seal(&topology, CoreMail::WakeUp), &dropped);
         assert_eq!(retries.due_ns(), None, "whose mailbox is full is awake");
         let mut log = LimitLog::default();
         let refused = Counter::default();
-        retries.given_back(start, behind.seal(rate(2)), (&refused, &dropped), &mut log);
-        out.post(behind, rate(3));
-        out.post(other, rate(4));
+        retries.given_back(start, behind.seal(&topology, rate(2)), (&refused, &dropped), &mut log);
+        out.post(&topology, behind, rate(3));
+        out.post(&topology, other, rate(4));
         retries.hold_back(start, &mut out, &dropped);
         retries.post_due(start, &mut out);
         let rates = |out: &mut Output<Mail>| {
@@ -168,7 +169,8 @@ mod tests {
         retries.post_due(later, &mut out);
         assert_eq!(rates(&mut out), [(behind, 2), (behind, 3)]);
         assert_eq!((refused.read(), dropped.read()), (1, 0));
-        (0..=RETRIES_MAX).for_each(|_| retries.keep_or_count(later, other.seal(rate(5)), &dropped));
+        let keep = |_| retries.keep_or_count(later, other.seal(&topology, rate(5)), &dropped);
+        (0..=RETRIES_MAX).for_each(keep);
         assert_eq!(dropped.read(), 1);
     }
 }

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use event::{Handler, Input, Now, Output, ThreadId, Timers};
-use game::directory::DirectoryEvent;
+use game::directory::{DirectoryEvent, RoomKey, Version};
 use game::guest::{PresenceReason, Scripts};
 use game::match_id::MatchId;
 use game::stream::StreamPresence;
@@ -34,8 +34,8 @@ use self::registry::{Key, Streams};
 use crate::frames::Outbox;
 use crate::limit_log::LimitLog;
 use crate::mail::{
-    Address, CoreMail, EventsMail, HostCall, ListerMail, Mail, Member, News, Post as _, RoomMail,
-    RoomRequest, Then, Topology,
+    Address, CoreMail, EventsMail, GateMail, HostCall, ListerMail, Mail, Member, News, Post as _,
+    RoomMail, RoomRequest, Then, Topology,
 };
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
@@ -180,6 +180,10 @@ impl Room {
                 wishes.into_iter().for_each(|wish| self.stream_mail(now, wish));
             }
             RoomMail::Drain { core } => self.drain(now, core),
+            RoomMail::Nodes(topology) => {
+                self.resources.directory.set_nodes(topology.nodes.clone());
+                self.topology = topology;
+            }
             // It was never made, or has ended.
             RoomMail::Cancel { .. } => {}
         }
@@ -218,7 +222,7 @@ impl Room {
                 }
             }
             RoomRequest::MatchJoin { member, cid, id, by_token, request } => {
-                match (self.may_enter(now, &member, &cid, id), id.authoritative) {
+                match (self.may_enter(now, &member, &cid, id), id.is_authoritative()) {
                     (false, _) => {}
                     (true, true) => self.authoritative_join(now, (member, cid), id, request),
                     (true, false) => self.relayed_join(now, &member, &cid, id, by_token),
@@ -246,7 +250,7 @@ impl Room {
 
     fn match_data(&mut self, now: Now, input: &crate::mail::MatchInput) {
         self.stats.match_messages_received.up();
-        if input.id.authoritative {
+        if input.id.is_authoritative() {
             self.authoritative_data(now, input);
         } else {
             self.relayed_data(now, input);
@@ -286,14 +290,20 @@ impl Room {
         if self.told_rate_hz != tick_rate_hz {
             self.told_rate_hz = tick_rate_hz;
             let mail = || CoreMail::TickRate { room: self.me, tick_rate_hz };
-            self.mails.extend(self.topology.cores.iter().map(|core| core.seal(mail())));
+            let seal = |core: &Address<CoreMail>| core.seal(&self.topology, mail());
+            self.mails.extend(self.topology.cores.iter().map(seal));
         }
     }
 
+    /// What tells it from other rooms of all nodes.
+    fn key(&self) -> RoomKey {
+        RoomKey { node: self.me.node(), thread: self.me.thread().0 }
+    }
+
     /// A change of a match that everybody who lists must hear of. `make` is given its version.
-    fn change(&mut self, make: impl FnOnce(u64) -> DirectoryEvent) {
+    fn change(&mut self, make: impl FnOnce(Version) -> DirectoryEvent) {
         self.version += 1;
-        let event = make(self.version);
+        let event = make(Version { node: self.me.node(), number: self.version });
         self.resources.directory.apply(&event);
         self.changes.push(event);
     }
@@ -327,7 +337,8 @@ impl Room {
 
     fn tell_if_drained(&mut self) {
         if self.matches.is_empty() {
-            self.mails.extend(self.drain_for.drain(..).map(|core| core.seal(CoreMail::Drained)));
+            let seal = |core: Address<CoreMail>| core.seal(&self.topology, CoreMail::Drained);
+            self.mails.extend(self.drain_for.drain(..).map(seal));
         }
     }
 
@@ -358,7 +369,7 @@ impl Room {
     /// then: the pages that they have not seen are kept as they were.
     fn tell_listers(&mut self, out: &mut Output<Mail>) {
         let matches = self.changes.len();
-        self.changes.extend(self.resources.directory.take_online_changes(self.me.thread().0));
+        self.changes.extend(self.resources.directory.take_online_changes(self.key()));
         if self.changes.is_empty() {
             return;
         }
@@ -372,12 +383,15 @@ impl Room {
             if is_urgent { out.mail(to, mail) } else { out.mail_lazy(to, mail) }
         };
         for room in self.topology.rooms.iter().filter(|room| **room != self.me) {
-            tell(room.seal(RoomMail::Directory(changes.clone())));
+            tell(room.seal(&self.topology, RoomMail::Directory(changes.clone())));
         }
         for worker in self.topology.workers() {
-            tell(worker.seal(News::Directory(changes.clone())));
+            tell(worker.seal(&self.topology, News::Directory(changes.clone())));
         }
-        tell(self.topology.lister.seal(ListerMail::Directory(changes)));
+        tell(self.topology.lister.seal(&self.topology, ListerMail::Directory(changes.clone())));
+        if let Some(gate) = self.topology.gate() {
+            out.post(&self.topology, gate, GateMail::Directory(changes));
+        }
     }
 
     /// Posts what the turn has brought. Answers to workers come after the directory, so that
@@ -401,33 +415,33 @@ impl Room {
         self.stats.dropped_events.set(self.resources.refused.events);
         self.resources.post_severed(&self.topology, out);
         if let Some((to, jobs)) = self.resources.take_events(&self.topology) {
-            out.post(to, EventsMail::Events(jobs));
+            out.post(&self.topology, to, EventsMail::Events(jobs));
         }
         for (room, sent) in self.resources.take_notices(&self.topology) {
             if room == self.me {
                 self.notify(sent);
             } else {
-                out.post(room, RoomMail::Notify(sent));
+                out.post(&self.topology, room, RoomMail::Notify(sent));
             }
         }
         for (room, wishes) in self.resources.take_streams(&self.topology) {
-            out.post(room, RoomMail::Streams(wishes));
+            out.post(&self.topology, room, RoomMail::Streams(wishes));
         }
         for (core, deliveries) in self.outbox.take() {
             let mail = CoreMail::Deliver(deliveries);
             if is_more_due {
-                out.post_lazy(core, mail);
+                out.post_lazy(&self.topology, core, mail);
                 if !self.to_wake.contains(&core) {
                     self.to_wake.push(core);
                 }
             } else {
                 self.to_wake.retain(|waking| *waking != core);
-                out.post(core, mail);
+                out.post(&self.topology, core, mail);
             }
         }
         if !is_more_due {
             for core in self.to_wake.drain(..) {
-                out.post(core, CoreMail::WakeUp);
+                out.post(&self.topology, core, CoreMail::WakeUp);
             }
         }
         for (to, mail) in self.mails.drain(..) {

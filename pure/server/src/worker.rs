@@ -185,6 +185,10 @@ impl Worker {
                 events.iter().for_each(|event| self.resources.directory.apply(event));
             }
             News::Cache(changes) => changes.iter().for_each(|one| self.resources.cache.apply(one)),
+            News::Nodes(topology) => {
+                self.resources.directory.set_nodes(topology.nodes.clone());
+                self.topology = topology;
+            }
             News::Answer { request, outcome } => self.room_answered(now, request, outcome),
             News::Returned(list) => list.into_iter().for_each(|one| self.returned(now, one)),
         }
@@ -421,28 +425,28 @@ impl Worker {
             Some((to, jobs)) if self.me == WorkerAddress::Events(to) => {
                 self.take_in_events(now, jobs);
             }
-            Some((to, jobs)) => out.post(to, EventsMail::Events(jobs)),
+            Some((to, jobs)) => out.post(&self.topology, to, EventsMail::Events(jobs)),
             None => {}
         }
         for (room, sent) in self.resources.take_notices(&self.topology) {
-            out.post(room, RoomMail::Notify(sent));
+            out.post(&self.topology, room, RoomMail::Notify(sent));
         }
         for (room, streams) in self.resources.take_streams(&self.topology) {
-            out.post(room, RoomMail::Streams(streams));
+            out.post(&self.topology, room, RoomMail::Streams(streams));
         }
         // Behind what calls wanted of streams before they asked.
         for (to, mail) in self.mails.drain(..).chain(self.waiting.take_unasked(&self.topology)) {
             out.mail(to, mail);
         }
         for (asker, list) in self.returned.drain(..) {
-            let (to, mail) = asker.seal(list);
+            let (to, mail) = asker.seal(&self.topology, list);
             out.mail(to, mail);
         }
         for (core, list) in self.done.drain(..) {
             if wake {
-                out.post(core, CoreMail::Done(list));
+                out.post(&self.topology, core, CoreMail::Done(list));
             } else {
-                out.post_lazy(core, CoreMail::Done(list));
+                out.post_lazy(&self.topology, core, CoreMail::Done(list));
                 if !self.to_wake.contains(&core) {
                     self.to_wake.push(core);
                 }
@@ -464,7 +468,7 @@ impl Handler for Worker {
                 self.post(now, out, true);
                 self.tell_replicas();
                 for core in self.to_wake.drain(..) {
-                    out.post(core, CoreMail::WakeUp);
+                    out.post(&self.topology, core, CoreMail::WakeUp);
                 }
                 let more = self.has_more().then_some(now.mono_ns);
                 let next = [more, self.retries.due_ns(), self.waiting.due_ns()];

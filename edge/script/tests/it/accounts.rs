@@ -1,7 +1,7 @@
 //! Accounts, storage and the list of matches, through Lua and a real database.
 
 use game::db::Database as _;
-use game::directory::DirectoryEvent;
+use game::directory::{DirectoryEvent, Version};
 use game::guest::ScriptError;
 use game::match_id::MatchId;
 use store::Store;
@@ -237,10 +237,11 @@ fn nested_values_are_read_whole_or_not_at_all() {
 #[test]
 fn matches_are_listed_and_found() {
     let mut host = host();
-    let id = MatchId { uuid: Uuid::from_u128(1), authoritative: true };
+    let node = host.directory.nodes().here();
+    let id = MatchId::authoritative(Uuid::from_u128(1), node);
     host.directory.apply(&DirectoryEvent::MatchCreated {
         id,
-        version: 1,
+        version: Version { node, number: 1 },
         handler_name: "arena".into(),
         tick_rate_hz: 10,
         label: r#"{"mode":"ctf"}"#.into(),

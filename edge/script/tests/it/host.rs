@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 use event::{Now, Random};
-use game::cache::Cache;
+use game::cache::{Cache, Writer};
 use game::db::{Cell, Database, DbError, Param, Row};
 use game::directory::Directory;
 use game::fetch::FetchAnswer;
@@ -14,6 +14,7 @@ use game::guest::{
     Machine, Metric, Reply, check_label,
 };
 use game::host::{Args, Meter, Remaining};
+use game::node::Nodes;
 use game::session::SessionSettings;
 use game::stream::{
     SessionId, StreamAnswer, StreamId, StreamMeta, StreamPresence, StreamRequest, no_session,
@@ -96,8 +97,8 @@ impl Default for TestHost {
                 log_lines_max: 1_000,
                 session,
             },
-            directory: Directory::new("node1"),
-            cache: Cache::new(1),
+            directory: Directory::new(Nodes::alone("node1")),
+            cache: Cache::new(Writer::default()),
             machine: TestMachine::default(),
             logs: Vec::new(),
             log_takes: std::time::Duration::ZERO,
@@ -115,7 +116,8 @@ impl Default for TestHost {
 /// One session, named ann, hidden.
 fn found(session: SessionId) -> StreamAnswer {
     let SessionId { user_id, session_id } = session;
-    let presence = game::guest::Presence { user_id, session_id, username: "ann".into() };
+    let node = Nodes::default().here();
+    let presence = game::guest::Presence { user_id, session_id, username: "ann".into(), node };
     let meta = StreamMeta { is_hidden: true, is_persistent: false, status: "busy".into() };
     StreamAnswer::Found(vec![StreamPresence { presence, meta }])
 }

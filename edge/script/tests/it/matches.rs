@@ -4,6 +4,7 @@ use game::guest::{
     JoinRequest, MatchContext, MatchInit, MatchMessage, MatchScript, Presence, PresenceReason,
     ScriptError, Scripts as _,
 };
+use game::node::NodeId;
 use game::value::Value;
 use uuid::Uuid;
 
@@ -20,6 +21,7 @@ fn presence(number: u128) -> Presence {
         user_id: Uuid::from_u128(number),
         session_id: Uuid::from_u128(number + 100),
         username: format!("user{number}").into(),
+        node: NodeId::default(),
     }
 }
 

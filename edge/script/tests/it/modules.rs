@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use game::guest::{JoinRequest, MatchContext, MatchMessage, MatchScript, Presence, PresenceReason};
+use game::node::NodeId;
 use game::value::Value;
 use script::{LuaLimits, LuaScripts, Sources};
 use uuid::Uuid;
@@ -30,7 +31,8 @@ fn examples(host: &mut TestHost) -> LuaScripts {
 
 fn presence(number: u128) -> Presence {
     let user_id = Uuid::from_u128(number);
-    Presence { user_id, session_id: user_id, username: "player".into() }
+    let node = NodeId::default();
+    Presence { user_id, session_id: user_id, username: "player".into(), node }
 }
 
 fn start(module: &str, host: &mut TestHost) -> (Box<dyn MatchScript>, MatchContext) {

@@ -436,22 +436,23 @@ fn wallets_add_up_and_never_fall_below_zero() {
 
 #[test]
 fn matches_are_listed_as_clients_see_them() {
-    use game::directory::DirectoryEvent;
+    use game::directory::{DirectoryEvent, Version};
     use game::match_id::MatchId;
     let mut world = World::new();
     let ann = world.user("ann");
     let mut random = event::Random::from_number(2);
-    let id = MatchId::authoritative(&mut random);
+    let node = world.directory.nodes().here();
+    let id = MatchId::authoritative(uuid::Uuid::from_bytes(random.bytes()), node);
     world.directory.apply(&DirectoryEvent::MatchCreated {
         id,
-        version: 1,
+        version: Version { node, number: 1 },
         handler_name: "arena".into(),
         tick_rate_hz: 10,
         label: "".into(),
         size: 0,
         create_time_ms: 1,
     });
-    let text = id.text("nakama");
+    let text = id.text(world.directory.nodes());
     for (query, expected) in [
         (
             "",

@@ -47,8 +47,8 @@ fn listed(
     filter.check_request().map_err(refusal)?;
     let found = directory.list_counting(&filter, steps).map_err(refusal)?;
     let matches = found.into_iter().map(|one| Match {
-        match_id: one.id.text(directory.node()),
-        authoritative: one.id.authoritative,
+        match_id: one.id.text(directory.nodes()),
+        authoritative: one.id.is_authoritative(),
         label: one.label.as_deref().map(str::to_owned),
         size: i32::try_from(one.size).unwrap_or(i32::MAX),
         tick_rate: i32::from(one.tick_rate_hz),

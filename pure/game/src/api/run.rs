@@ -2,6 +2,7 @@
 //! batches in [`super`].
 
 use event::{Now, Random};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use wire::nakama::Format;
 
@@ -90,7 +91,7 @@ pub enum Effect {
 }
 
 /// Why a user's sockets are closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Disconnect {
     /// The account is gone.
     Deleted,

@@ -5,6 +5,7 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::RangeInclusive;
 
+use super::Version;
 use crate::match_id::MatchId;
 
 /// Orders matches by age, oldest first. Those of one room and one millisecond are ordered by the
@@ -13,7 +14,7 @@ use crate::match_id::MatchId;
 pub(super) struct Key {
     pub(super) create_time_ms: u64,
     /// The version of the event that told of the match.
-    pub(super) version: u64,
+    pub(super) version: Version,
     pub(super) id: MatchId,
 }
 
@@ -47,7 +48,7 @@ impl Index {
     }
 
     fn partition(&mut self, id: MatchId) -> &mut Partition {
-        if id.authoritative { &mut self.authoritative } else { &mut self.relayed }
+        if id.is_authoritative() { &mut self.authoritative } else { &mut self.relayed }
     }
 }
 

@@ -8,7 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use crate::node::NodeId;
+use crate::plain;
 
 /// Pages of one room: with 10,000 sessions a page has two or three, with two million about 500, which
 /// are 16 KB to be copied.
@@ -17,16 +21,26 @@ const PAGES: u16 = 4_096;
 /// Sessions as (user, session), sorted. A change makes a new list: others share the old one.
 type Sessions = Arc<[(Uuid, Uuid)]>;
 
+/// A room of any node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RoomKey {
+    /// The node.
+    pub node: NodeId,
+    /// The number of its thread there.
+    pub thread: u16,
+}
+
 /// A page as it is handed on. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnlinePage {
     /// Whose.
-    room: u16,
+    room: RoomKey,
     /// Which of its pages.
     page: u16,
     /// Rises with every page that the room hands on.
     version: u64,
     /// What is in it now.
+    #[serde(with = "plain::maybe_list")]
     sessions: Option<Sessions>,
     /// Sessions that there was no room for, in all pages since the start.
     refused_count: u64,
@@ -40,7 +54,7 @@ pub(super) struct Online {
     /// Which of the own pages are not handed on yet.
     changed: BTreeSet<u16>,
     /// Those that rooms have handed on.
-    of_rooms: BTreeMap<u16, Pages>,
+    of_rooms: BTreeMap<RoomKey, Pages>,
     len: usize,
 }
 
@@ -127,8 +141,22 @@ impl Online {
         true
     }
 
+    /// Forgets the pages of rooms that are not to be kept.
+    pub(super) fn retain_rooms(&mut self, is_kept: impl Fn(RoomKey) -> bool) {
+        for (_, gone) in self.of_rooms.extract_if(.., |room, _| !is_kept(*room)) {
+            let sessions = gone.pages.iter().flatten();
+            self.len -= sessions.map(|sessions| sessions.len()).sum::<usize>();
+        }
+    }
+
+    /// All own pages that somebody is in are to be handed on again, to who does not know them yet.
+    pub(super) fn retell(&mut self) {
+        let pages = (0..).zip(&self.own.pages);
+        self.changed.extend(pages.filter(|(_, page)| page.is_some()).map(|(page, _)| page));
+    }
+
     /// The own pages that have changed since the last call.
-    pub(super) fn take_changes(&mut self, room: u16) -> impl Iterator<Item = OnlinePage> + '_ {
+    pub(super) fn take_changes(&mut self, room: RoomKey) -> impl Iterator<Item = OnlinePage> + '_ {
         let Self { own, changed, .. } = self;
         std::mem::take(changed).into_iter().map(move |page| {
             own.version += 1;
@@ -150,14 +178,18 @@ fn page_of(user_id: Uuid) -> u16 {
 mod tests {
     use uuid::Uuid;
 
-    use super::{Online, OnlinePage, PAGES, page_of};
+    use super::{Online, OnlinePage, PAGES, RoomKey, page_of};
+
+    fn key() -> RoomKey {
+        RoomKey { thread: 7, ..RoomKey::default() }
+    }
 
     fn ids(user: u128, session: u128) -> (Uuid, Uuid) {
         (Uuid::from_u128(user), Uuid::from_u128(session))
     }
 
     fn hand_on(from: &mut Online, to: &mut [Online]) -> usize {
-        let changes: Vec<OnlinePage> = from.take_changes(7).collect();
+        let changes: Vec<OnlinePage> = from.take_changes(key()).collect();
         for to in to {
             assert!(changes.iter().all(|page| to.replace(page)));
         }
@@ -174,7 +206,7 @@ mod tests {
         assert_eq!(hand_on(&mut room, &mut replicas), 1, "one page has changed");
         assert_eq!(hand_on(&mut room, &mut replicas), 0);
         let page = page_of(user);
-        let there = |online: &Online| online.of_rooms[&7].of(page).as_ptr();
+        let there = |online: &Online| online.of_rooms[&key()].of(page).as_ptr();
         assert_eq!(there(&replicas[0]), room.own.of(page).as_ptr());
         assert_eq!(there(&replicas[0]), there(&replicas[1]));
         // The room goes on; what replicas hold stays until they are told.
@@ -192,9 +224,9 @@ mod tests {
         let (mut room, mut replica) = (Online::default(), Online::default());
         let (user, session) = ids(5, 1);
         room.insert(user, session, 9);
-        let mut changes: Vec<OnlinePage> = room.take_changes(7).collect();
+        let mut changes: Vec<OnlinePage> = room.take_changes(key()).collect();
         room.remove(user, session);
-        changes.extend(room.take_changes(7));
+        changes.extend(room.take_changes(key()));
         assert_eq!(
             [0, 1, 0, 1].map(|index: usize| replica.replace(&changes[index])),
             [true, true, false, false]

@@ -7,22 +7,27 @@ use event::Random;
 use expect_test::{Expect, expect};
 use uuid::Uuid;
 
-use super::{Directory, DirectoryEvent, ListError, ListFilter};
+use super::{Directory, DirectoryEvent, ListError, ListFilter, Version};
 use crate::match_id::MatchId;
+use crate::node::Nodes;
 
 fn authoritative(number: u128) -> MatchId {
-    MatchId { uuid: Uuid::from_u128(number), authoritative: true }
+    MatchId::authoritative(Uuid::from_u128(number), Nodes::default().here())
 }
 
 fn relayed(number: u128) -> MatchId {
-    MatchId { uuid: Uuid::from_u128(number), authoritative: false }
+    MatchId::relayed(Uuid::from_u128(number))
 }
 
-fn created(id: MatchId, version: u64, label: &str, size: u32, at_ms: u64) -> DirectoryEvent {
-    let (handler_name, tick_rate_hz) = if id.authoritative { ("arena", 10) } else { ("", 0) };
+fn version(number: u64) -> Version {
+    Version { node: Nodes::default().here(), number }
+}
+
+fn created(id: MatchId, number: u64, label: &str, size: u32, at_ms: u64) -> DirectoryEvent {
+    let (handler_name, tick_rate_hz) = if id.is_authoritative() { ("arena", 10) } else { ("", 0) };
     DirectoryEvent::MatchCreated {
         id,
-        version,
+        version: version(number),
         handler_name: handler_name.into(),
         tick_rate_hz,
         label: label.into(),
@@ -33,7 +38,7 @@ fn created(id: MatchId, version: u64, label: &str, size: u32, at_ms: u64) -> Dir
 
 /// Four authoritative matches, 1 to 4, and two relayed ones, 8 and 9; the higher the newer.
 fn sample() -> Directory {
-    let mut directory = Directory::new("n1");
+    let mut directory = Directory::new(Nodes::alone("n1"));
     for event in [
         created(authoritative(1), 1, r#"{"mode":"ctf","rank":10}"#, 3, 1_000),
         created(authoritative(3), 2, "plain text", 0, 3_000),
@@ -153,7 +158,11 @@ fn labels_change_what_queries_find() {
     let mut directory = sample();
     let red = ListFilter { limit: 9, query: Some("label.c:red".into()), ..ListFilter::default() };
     let label: Arc<str> = r#"{"c":"red"}"#.into();
-    let relabelled = |id, version| DirectoryEvent::Relabelled { id, version, label: label.clone() };
+    let relabelled = |id, number| DirectoryEvent::Relabelled {
+        id,
+        version: version(number),
+        label: label.clone(),
+    };
     assert_eq!(text_of(&directory, &red), "");
     directory.apply(&relabelled(authoritative(1), 7));
     directory.apply(&relabelled(authoritative(3), 2));
@@ -163,7 +172,11 @@ fn labels_change_what_queries_find() {
     assert_eq!(directory.counters().events_stale_count, 1);
     for text in ["", "[1]", "{", r#""label.c:red""#, " ", "null"] {
         let label = text.into();
-        directory.apply(&DirectoryEvent::Relabelled { id: authoritative(2), version: 8, label });
+        directory.apply(&DirectoryEvent::Relabelled {
+            id: authoritative(2),
+            version: version(8),
+            label,
+        });
         assert_eq!(text_of(&directory, &red), "1", "{text}");
     }
 }
@@ -172,10 +185,10 @@ fn labels_change_what_queries_find() {
 fn an_ended_match_stays_ended_until_it_truly_begins_again() {
     let mut directory = sample();
     let again = created(relayed(8), 5, "", 2, 500);
-    directory.apply(&DirectoryEvent::Ended { id: relayed(8), version: 9 });
+    directory.apply(&DirectoryEvent::Ended { id: relayed(8), version: version(9) });
     directory.apply(&again);
-    directory.apply(&DirectoryEvent::Resized { id: relayed(8), version: 10, size: 1 });
-    directory.apply(&DirectoryEvent::Ended { id: relayed(8), version: 11 });
+    directory.apply(&DirectoryEvent::Resized { id: relayed(8), version: version(10), size: 1 });
+    directory.apply(&DirectoryEvent::Ended { id: relayed(8), version: version(11) });
     assert_eq!(directory.find(&relayed(8)), None);
     assert_eq!(directory.counters().events_stale_count, 3);
     // A named match may begin again under the same id.
@@ -189,7 +202,7 @@ fn only_so_many_ended_matches_are_remembered() {
     let mut directory = Directory::default();
     for number in 0..Directory::ENDED_MAX as u128 + 10 {
         directory.apply(&created(relayed(number), 1, "", 1, 1));
-        directory.apply(&DirectoryEvent::Ended { id: relayed(number), version: 2 });
+        directory.apply(&DirectoryEvent::Ended { id: relayed(number), version: version(2) });
     }
     assert!(directory.is_empty());
     assert_eq!(directory.ended.len(), Directory::ENDED_MAX);
@@ -237,7 +250,7 @@ fn an_expensive_query_gives_up() {
 
 #[test]
 fn relayed_matches_take_no_room_from_authoritative_ones() {
-    let mut directory = Directory::new("n1");
+    let mut directory = Directory::new(Nodes::alone("n1"));
     let relayed_max = u128::try_from(Directory::RELAYED_MAX).unwrap();
     for number in 0..relayed_max + 5 {
         directory.apply(&created(relayed(number), 1, "", 1, 1));
@@ -258,7 +271,7 @@ fn relayed_matches_take_no_room_from_authoritative_ones() {
 
 #[test]
 fn what_a_listing_costs_is_counted() {
-    let mut directory = Directory::new("n1");
+    let mut directory = Directory::new(Nodes::alone("n1"));
     let label = format!(r#"{{"word":"wors","text":"{}"}}"#, "a".repeat(1_900));
     for number in 0..1_500 {
         directory.apply(&created(authoritative(number), 1, &label, 1, 1));
@@ -297,12 +310,12 @@ fn expected(model: &Model, filter: &ListFilter) -> Vec<MatchId> {
             && filter.max_size.is_none_or(|max| i64::from(size) <= i64::from(max))
     };
     let mut all: Vec<_> = model.iter().filter(|(_, (_, _, size))| fits(*size)).collect();
-    all.sort_by_key(|(id, (at_ms, version, _))| (id.authoritative, *at_ms, *version, **id));
+    all.sort_by_key(|(id, (at_ms, version, _))| (id.is_authoritative(), *at_ms, *version, **id));
     all.iter()
         .rev()
         .map(|(id, _)| **id)
-        .filter(|id| filter.authoritative.is_none_or(|wanted| wanted == id.authoritative))
-        .filter(|id| filter.query.is_none() || id.authoritative)
+        .filter(|id| filter.authoritative.is_none_or(|wanted| wanted == id.is_authoritative()))
+        .filter(|id| filter.query.is_none() || id.is_authoritative())
         .take(filter.limit as usize)
         .collect()
 }
@@ -314,18 +327,18 @@ fn random_lives_agree_with_the_model() {
     let mut model = Model::new();
     let mut history: Vec<DirectoryEvent> = Vec::new();
     let mut listed_count = 0;
-    for version in 1..4_000 {
-        let number = u128::from(random.below(120));
-        let id = MatchId { uuid: Uuid::from_u128(number), authoritative: random.below(3) > 0 };
+    for step in 1..4_000 {
+        let (version, uuid) = (version(step), u128::from(random.below(120)));
+        let id = if random.below(3) > 0 { authoritative(uuid) } else { relayed(uuid) };
         let size = random.below(12);
         let event = match random.below(5) {
             0 => DirectoryEvent::Ended { id, version },
             1 | 2 => DirectoryEvent::Resized { id, version, size },
-            _ => created(id, version, "{}", size, u64::from(random.below(50))),
+            _ => created(id, step, "{}", size, u64::from(random.below(50))),
         };
         match &event {
             DirectoryEvent::MatchCreated { create_time_ms, .. } => {
-                model.insert(id, (*create_time_ms, version, size));
+                model.insert(id, (*create_time_ms, step, size));
             }
             DirectoryEvent::Resized { .. } => {
                 model.entry(id).and_modify(|known| known.2 = size);
@@ -352,7 +365,7 @@ fn random_lives_agree_with_the_model() {
         };
         let found = directory.list(&filter).unwrap();
         let found: Vec<_> = found.iter().map(|listed| listed.id).collect();
-        assert_eq!(found, expected(&model, &filter), "{version} {filter:?}");
+        assert_eq!(found, expected(&model, &filter), "{step} {filter:?}");
         listed_count += found.len();
         assert_eq!(directory.len(), model.len());
     }

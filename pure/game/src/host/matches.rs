@@ -12,6 +12,7 @@ use super::read::{Arg, Read};
 use crate::directory::{Directory, ListFilter, Listed};
 use crate::guest::{Answer, Ask, CommonHost, HostError, Reply};
 use crate::match_id::{MatchId, MatchIdError};
+use crate::node::Nodes;
 use crate::value::Value;
 
 /// What a match is told when it begins; nil is nothing.
@@ -75,10 +76,10 @@ fn text_of(answer: Answer) -> Result<Bytes, HostError> {
 }
 
 pub(super) fn get(directory: &Directory, match_id: &str) -> Result<Option<Table>, HostError> {
-    match MatchId::parse(match_id, directory.node()) {
+    match MatchId::parse(match_id, directory.nodes()) {
         Ok(id) => {
             let found = directory.find(&id);
-            Ok(found.map(|listed| Table(listed_value(listed, directory.node()))))
+            Ok(found.map(|listed| Table(listed_value(listed, directory.nodes()))))
         }
         Err(MatchIdError::OtherNode) => Ok(None),
         Err(error) => Err(HostError::new(format!("failed to get match: {error}"))),
@@ -156,13 +157,13 @@ pub(super) fn list(directory: &Directory, filter: &ListFilter) -> Result<Vec<Val
     let found = directory
         .list(filter)
         .map_err(|error| HostError::new(format!("failed to list matches: {error}")))?;
-    Ok(found.iter().map(|listed| listed_value(listed, directory.node())).collect())
+    Ok(found.iter().map(|listed| listed_value(listed, directory.nodes())).collect())
 }
 
-fn listed_value(listed: &Listed, node: &str) -> Value {
+fn listed_value(listed: &Listed, nodes: &Nodes) -> Value {
     let mut members = vec![
-        member("match_id", Value::text(listed.id.text(node))),
-        member("authoritative", Value::Bool(listed.id.authoritative)),
+        member("match_id", Value::text(listed.id.text(nodes))),
+        member("authoritative", Value::Bool(listed.id.is_authoritative())),
         member("size", Value::Int(i64::from(listed.size))),
     ];
     if let Some(label) = &listed.label {

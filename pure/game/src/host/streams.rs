@@ -16,6 +16,7 @@ use super::declare::{Table, ValueType, wrong_answer};
 use super::json::encode_for;
 use super::read::{Arg, FilledId, Read, Record, filled_id};
 use crate::guest::{Answer, Ask, CommonHost, HostError, Reply};
+use crate::node::Nodes;
 use crate::stream::{
     Payer, STREAM_LABEL_BYTES_MAX, STREAM_STATUS_BYTES_MAX, SessionId, StreamAnswer, StreamId,
     StreamMessage, StreamMeta, StreamPresence, StreamRequest, no_session,
@@ -108,7 +109,7 @@ pub(super) fn meta(
 
 /// What is asked of a stream, if scripts may ask it.
 fn ask(host: &dyn CommonHost, stream: StreamId, request: StreamRequest) -> Result<Ask, HostError> {
-    stream.kind(&host.settings().node).check(&request)?;
+    stream.kind(host.directory().nodes()).check(&request)?;
     Ok(Ask::Stream { stream, request })
 }
 
@@ -118,7 +119,7 @@ fn want(
     stream: &StreamId,
     request: StreamRequest,
 ) -> Result<(), HostError> {
-    stream.kind(&host.settings().node).check(&request)?;
+    stream.kind(host.directory().nodes()).check(&request)?;
     host.stream(stream, request)
 }
 
@@ -234,12 +235,12 @@ pub(super) fn listed(
 ) -> Result<Vec<Value>, HostError> {
     let StreamAnswer::Found(found) = answer_of(answer)? else { return Ok(Vec::new()) };
     args.produce(found.iter().map(StreamPresence::bytes).sum())?;
-    let node = &host.settings().node;
+    let nodes = host.directory().nodes();
     let value = |StreamPresence { presence, meta }| {
         Value::Map(vec![
             member("user_id", Value::text(presence.user_id.to_string())),
             member("session_id", Value::text(presence.session_id.to_string())),
-            member("node", Value::text(&**node)),
+            member("node", Value::text(nodes.name_of(presence.node))),
             member("hidden", Value::Bool(meta.is_hidden)),
             member("persistence", Value::Bool(meta.is_persistent)),
             member("username", Value::text(&*presence.username)),
@@ -269,12 +270,12 @@ pub(super) fn close(host: &mut dyn CommonHost, stream: &StreamId) -> Result<(), 
     want(host, stream, StreamRequest::Close)
 }
 
-/// The sessions of presences, the third argument; none of them is everybody. Those of another node are
-/// nobody's here.
+/// The sessions of presences, the third argument; none of them is everybody. Those of a node that there
+/// is not are nobody's.
 fn receivers(
     args: &Args<'_>,
     presences: &[Record<'_>],
-    node: &str,
+    nodes: &Nodes,
 ) -> Result<Option<Vec<Uuid>>, HostError> {
     if presences.is_empty() {
         return Ok(None);
@@ -292,7 +293,7 @@ fn receivers(
         let of_node = text(presence, "node", "presence node must be a string")?;
         let wrong = |_| args.wrong(2, "presence session id must be a valid identifier");
         let id = id.map(|id| Uuid::try_parse(&id)).transpose().map_err(wrong)?;
-        if of_node.is_none_or(|other| other.is_empty() || other == node) {
+        if of_node.is_none_or(|other| other.is_empty() || nodes.named(&other).is_some()) {
             sessions.extend(id);
         }
     }
@@ -308,7 +309,7 @@ pub(super) fn send(
     stream: &StreamId,
     (data, presences, is_reliable): (String, &[Record<'_>], bool),
 ) -> Result<(), HostError> {
-    let to = receivers(args, presences, &host.settings().node)?;
+    let to = receivers(args, presences, host.directory().nodes())?;
     let bytes = data.len() + stream.label.len();
     let stream_name = Some(stream.message());
     let message = StreamData { stream: stream_name, data, reliable: is_reliable, sender: None };
@@ -331,7 +332,7 @@ pub(super) fn send_raw(
         .map_err(|error| wrong("failed to convert envelope", &error))?;
     let envelope =
         Envelope::decode_json(&json).map_err(|error| wrong("not a valid envelope", &error))?;
-    let to = receivers(args, presences, &host.settings().node)?;
+    let to = receivers(args, presences, host.directory().nodes())?;
     let (bytes, payer) = (json.len(), Payer::default());
     let message = Box::new(StreamMessage { envelope, bytes, to, is_reliable, payer });
     want(host, stream, StreamRequest::Send(message))

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::Now;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Claims;
@@ -23,7 +24,7 @@ pub const LOG_OUTS_MAX: usize = 1 << 18;
 pub const DELETIONS_MAX: usize = 1 << 18;
 
 /// Tokens that are no longer good. Small: it is mailed to every core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Revocation {
     /// The tokens with this id.
     Token {

@@ -545,10 +545,11 @@ impl Core {
             | RoomRequest::StatusUnfollow { member, cid, .. } => (member, cid),
             RoomRequest::StatusFollow(follow) => (&follow.member, &follow.cid),
             RoomRequest::Opened { .. } | RoomRequest::Closed { .. } => {
-                return self.keep(now, room.seal(RoomMail::Requests(vec![request])));
+                let mail = room.seal(&self.topology, RoomMail::Requests(vec![request]));
+                return self.keep(now, mail);
             }
             RoomRequest::Stream(wish) => {
-                let refusal = wish.refusal(RoomError::Busy);
+                let refusal = wish.refusal(&self.topology, RoomError::Busy);
                 return refusal.into_iter().for_each(|(to, mail)| out.mail(to, mail));
             }
             RoomRequest::MatchData(_) => return,

@@ -50,11 +50,11 @@ impl Core {
             Queue::Hasher => {
                 self.passwords_waiting += 1;
                 group.passwords = group.passwords.saturating_add(1);
-                out.post(self.topology.hasher, HasherMail::Job(Box::new(job)));
+                out.post(&self.topology, self.topology.hasher, HasherMail::Job(Box::new(job)));
             }
             Queue::Lister => {
                 group.listings = group.listings.saturating_add(1);
-                out.post(self.topology.lister, ListerMail::Job(Box::new(job)));
+                out.post(&self.topology, self.topology.lister, ListerMail::Job(Box::new(job)));
             }
             Queue::Waiting { .. } => unreachable!("no work begins by waiting"),
             Queue::Caller { .. } => {
@@ -63,7 +63,11 @@ impl Core {
                     && let Some((index, class)) = self.place_for(&job)
                 {
                     self.post_call(&mut job, index, class);
-                    out.post(self.topology.callers[index], CallerMail::Job(Box::new(job)));
+                    out.post(
+                        &self.topology,
+                        self.topology.callers[index],
+                        CallerMail::Job(Box::new(job)),
+                    );
                 } else {
                     // One user has one line, so that its calls stay in order.
                     let is_slow = self.callers.slow.contains(job.group);
@@ -197,7 +201,7 @@ impl Core {
                 continue;
             }
             self.post_call(&mut job, index, class);
-            out.post(self.topology.callers[index], CallerMail::Job(Box::new(job)));
+            out.post(&self.topology, self.topology.callers[index], CallerMail::Job(Box::new(job)));
         }
         self.stats.jobs_waiting.set(self.jobs_waiting);
         self.stats.calls_waiting.set(self.callers.waiting() as u64);

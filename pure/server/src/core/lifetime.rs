@@ -264,7 +264,7 @@ impl Core {
             sockets_until: None,
         });
         for room in &self.topology.rooms {
-            out.post(*room, RoomMail::Drain { core: self.me });
+            out.post(&self.topology, *room, RoomMail::Drain { core: self.me });
         }
     }
 

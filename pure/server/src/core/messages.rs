@@ -61,7 +61,7 @@ impl Core {
                     Err(error) => return self.bad_match_id(conn, session, &cid, error, out),
                 };
                 let member = self.member(conn, session);
-                let room = self.topology.room_of(id.uuid);
+                let room = self.topology.room_of_match(id);
                 self.request_room(room, RoomRequest::MatchLeave { member, cid, id });
                 Step::wait(Waiting::for_room())
             }
@@ -157,7 +157,7 @@ impl Core {
     }
 
     fn match_id(&self, text: &str) -> Result<MatchId, MatchIdError> {
-        MatchId::parse(text, &self.settings.node)
+        MatchId::parse(text, &self.topology.nodes)
     }
 
     /// Answers for an id that names no match of this node: text that is no id is refused, another
@@ -222,7 +222,7 @@ impl Core {
             reliable: send.reliable,
             receive_time_ms: now.unix_ms,
         };
-        self.request_room(self.topology.room_of(id.uuid), RoomRequest::MatchData(Box::new(input)));
+        self.request_room(self.topology.room_of_match(id), RoomRequest::MatchData(Box::new(input)));
         Step::Done
     }
 
@@ -235,12 +235,12 @@ impl Core {
     ) -> Step {
         let id = if create.name.is_empty() {
             let uuid = uuid::Builder::from_random_bytes(self.random.bytes()).into_uuid();
-            MatchId { uuid, authoritative: false }
+            MatchId::relayed(uuid)
         } else {
             MatchId::named(&create.name)
         };
         let member = self.member(conn, session);
-        let room = self.topology.room_of(id.uuid);
+        let room = self.topology.room_of_match(id);
         self.request_room(room, RoomRequest::MatchCreate { member, cid, id });
         Step::wait(Waiting::for_room())
     }
@@ -280,7 +280,7 @@ impl Core {
             client_ip: Some(session.client.ip()),
             client_port: Some(session.client.port()),
         });
-        let room = self.topology.room_of(id.uuid);
+        let room = self.topology.room_of_match(id);
         self.request_room(room, RoomRequest::MatchJoin { member, cid, id, by_token, request });
         Step::wait(Waiting::for_room())
     }

@@ -448,7 +448,7 @@ impl Core {
             match delivery.then {
                 Then::Nothing | Then::NewsOfUsers | Then::DropIfBehind => {}
                 Then::Answered => self.answered(now, conn, delivery.frame.len() as u64, out),
-                Then::Close(reason) => self.close_socket(now, conn, 1000, reason, out),
+                Then::Close(cause) => self.close_socket(now, conn, 1000, cause.text(), out),
             }
         }
     }
@@ -552,6 +552,7 @@ impl Core {
                 user_id: session.user_id(),
                 session_id: session.session_id,
                 username: session.claims.username.clone(),
+                node: self.me.node(),
             },
             address: self.address(conn),
             format: session.format,

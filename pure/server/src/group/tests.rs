@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use event::{ConnId, Random};
 use game::guest::Presence;
+use game::node::NodeId;
 use uuid::Uuid;
 
 use super::{Group, GroupMember, Meta};
@@ -29,6 +30,7 @@ fn member(number: u32) -> Member {
         user_id: Uuid::from_u128(u128::from(number / 2)),
         session_id: session(number),
         username: Arc::from("n"),
+        node: NodeId::default(),
     };
     let conn = ConnId { slot: number, generation: 1 };
     let core = Topology::new(1, 1, 1).cores[0];

@@ -3,6 +3,10 @@
 //! carries, [`Mail`], with its address only, and opened in the handler of that kind. So mail of
 //! another kind does not compile, and no handler has a case for mail that is not its own.
 //!
+//! An address names a node too, and means the same on all of them. Mail to a thread of another node is
+//! handed to this node's gate, sealed and as it is: only there it is to be written as bytes. There is no
+//! gate yet, and no thread knows of another node.
+//!
 //! Addresses are made in one place, [`Topology::new`]; the wiring starts each thread under its own.
 
 use std::cmp::Ordering;
@@ -10,19 +14,23 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use event::{ConnId, Output, ThreadId};
+use game::match_id::MatchId;
+use game::node::{Incarnation, NodeId, Nodes};
+use game::stream::StreamId;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use super::{
-    BatcherMail, CallerMail, CoreMail, EventsMail, HasherMail, Job, ListerMail, News, RoomMail,
-    RoomRequest,
+    BatcherMail, CallerMail, CoreMail, EventsMail, GateMail, HasherMail, Job, ListerMail, News,
+    Parcel, RoomMail, RoomRequest,
 };
 
-/// A thread that takes mail of type `M`.
+/// A thread of some node that takes mail of type `M`.
 ///
 /// ```
 /// use server::mail::{CoreMail, RoomMail, Topology};
 /// let topology = Topology::new(1, 1, 1);
-/// topology.cores[0].seal(CoreMail::WakeUp);
+/// topology.cores[0].seal(&topology, CoreMail::WakeUp);
 /// ```
 ///
 /// What is meant for a core cannot be posted to a room:
@@ -30,30 +38,46 @@ use super::{
 /// ```compile_fail
 /// use server::mail::{CoreMail, RoomMail, Topology};
 /// let topology = Topology::new(1, 1, 1);
-/// topology.rooms[0].seal(CoreMail::WakeUp);
+/// topology.rooms[0].seal(&topology, CoreMail::WakeUp);
 /// ```
 pub struct Address<M> {
+    node: NodeId,
     thread: ThreadId,
     mail: PhantomData<fn(M)>,
 }
 
 impl<M> Address<M> {
-    fn new(thread: u16) -> Self {
-        Self { thread: ThreadId(thread), mail: PhantomData }
+    fn new(node: NodeId, thread: u16) -> Self {
+        Self { node, thread: ThreadId(thread), mail: PhantomData }
     }
 
-    /// The engine's number of the thread.
+    /// The number that the engine of its node has for the thread.
     #[must_use]
     pub fn thread(self) -> ThreadId {
         self.thread
     }
+
+    /// The node.
+    #[must_use]
+    pub fn node(self) -> NodeId {
+        self.node
+    }
 }
 
 impl<M: ThreadMail> Address<M> {
-    /// Mail to this thread as the engine carries it, and where it goes.
+    /// Mail to this thread as the engine carries it, and where it goes: to the thread, or to the gate
+    /// of the node that `topology` is of, if the thread is of another one.
     #[must_use]
-    pub fn seal(self, mail: M) -> (ThreadId, Mail) {
-        (self.thread, mail.seal())
+    pub fn seal(self, topology: &Topology, mail: M) -> (ThreadId, Mail) {
+        if self.node == topology.here {
+            return (self.thread, mail.seal());
+        }
+        let Self { node, thread, .. } = self;
+        topology.gate.thread_and(GateMail::Parcel(Box::new(Parcel {
+            node,
+            thread,
+            mail: mail.seal(),
+        })))
     }
 
     /// What was posted to this thread, as mail of its kind.
@@ -84,7 +108,7 @@ impl<M> Copy for Address<M> {}
 
 impl<M> PartialEq for Address<M> {
     fn eq(&self, other: &Self) -> bool {
-        self.thread == other.thread
+        (self.node, self.thread) == (other.node, other.thread)
     }
 }
 
@@ -98,13 +122,25 @@ impl<M> PartialOrd for Address<M> {
 
 impl<M> Ord for Address<M> {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.thread.cmp(&other.thread)
+        (self.node, self.thread).cmp(&(other.node, other.thread))
     }
 }
 
 impl<M> fmt::Debug for Address<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.thread.fmt(f)
+        (self.node, self.thread).fmt(f)
+    }
+}
+
+impl<M> Serialize for Address<M> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        (self.node, self.thread.0).serialize(to)
+    }
+}
+
+impl<'de, M> Deserialize<'de> for Address<M> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        <(NodeId, u16)>::deserialize(from).map(|(node, thread)| Self::new(node, thread))
     }
 }
 
@@ -115,16 +151,37 @@ impl<M> From<Address<M>> for ThreadId {
 }
 
 /// Where a session's socket is: enough to send to it from any thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionAddress {
     /// The core that owns the socket.
     pub core: Address<CoreMail>,
     /// The connection on that core.
+    #[serde(with = "conn")]
     pub conn: ConnId,
 }
 
+/// Connections as numbers.
+pub(super) mod conn {
+    use event::ConnId;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(in crate::mail) fn serialize<S: Serializer>(
+        conn: &ConnId,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        (conn.slot, conn.generation).serialize(to)
+    }
+
+    pub(in crate::mail) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<ConnId, D::Error> {
+        let (slot, generation) = <(u32, u32)>::deserialize(from)?;
+        Ok(ConnId { slot, generation })
+    }
+}
+
 /// A worker of any kind, for what all of them take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkerAddress {
     /// [`Topology::batcher`].
     Batcher(Address<BatcherMail>),
@@ -137,7 +194,7 @@ pub enum WorkerAddress {
 }
 
 impl WorkerAddress {
-    /// The engine's number of the thread.
+    /// The number that the engine of its node has for the thread.
     #[must_use]
     pub fn thread(self) -> ThreadId {
         match self {
@@ -150,22 +207,49 @@ impl WorkerAddress {
 
     /// As [`Address::seal`].
     #[must_use]
-    pub fn seal(self, news: News) -> (ThreadId, Mail) {
+    pub fn seal(self, topology: &Topology, news: News) -> (ThreadId, Mail) {
         match self {
-            Self::Batcher(to) => to.seal(BatcherMail::News(news)),
-            Self::Caller(to) => to.seal(CallerMail::News(news)),
-            Self::Hasher(to) => to.seal(HasherMail::News(news)),
-            Self::Events(to) => to.seal(EventsMail::News(news)),
+            Self::Batcher(to) => to.seal(topology, BatcherMail::News(news)),
+            Self::Caller(to) => to.seal(topology, CallerMail::News(news)),
+            Self::Hasher(to) => to.seal(topology, HasherMail::News(news)),
+            Self::Events(to) => to.seal(topology, EventsMail::News(news)),
         }
     }
 }
 
-/// Which threads there are. The same on every thread, fixed at start.
+/// How many threads with sockets, and how many rooms, another node has: all of it that mail is posted to
+/// without having come from there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    /// Threads with sockets, numbered from 0.
+    pub cores: u16,
+    /// Rooms, numbered behind them; at least one.
+    pub rooms: u16,
+}
+
+/// Where mail to other nodes goes.
+#[derive(Clone, Copy, Debug)]
+struct Gate(Address<GateMail>);
+
+impl Gate {
+    fn thread_and(self, mail: GateMail) -> (ThreadId, Mail) {
+        (self.0.thread, mail.seal())
+    }
+}
+
+/// Which threads this node has, and which nodes there are beside it. The same on every thread. The
+/// threads are fixed at start; when a node comes or goes, the gate mails every thread a new one.
 #[derive(Clone, Debug)]
 pub struct Topology {
+    /// The cluster's nodes, and which of them this is.
+    pub nodes: Nodes,
+    here: NodeId,
+    gate: Gate,
+    /// By the node's number; nothing of this node, and of those that are away.
+    peers: Vec<Option<Peer>>,
     /// Threads with sockets.
     pub cores: Vec<Address<CoreMail>>,
-    /// Threads with matches and presences; at least one.
+    /// This node's threads with matches and presences; at least one.
     pub rooms: Vec<Address<RoomMail>>,
     /// The thread that lists matches.
     pub lister: Address<ListerMail>,
@@ -187,34 +271,145 @@ impl Topology {
     /// Without rooms, or when the numbers do not suffice.
     #[must_use]
     pub fn new(cores: u16, rooms: u16, callers: u16) -> Self {
+        Self::of_node(Nodes::default(), (cores, rooms, callers))
+    }
+
+    /// The same of a node of a cluster.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    #[must_use]
+    pub fn of_node(nodes: Nodes, (cores, rooms, callers): (u16, u16, u16)) -> Self {
         assert!(rooms > 0, "a match has to live somewhere");
         let lister = cores + rooms;
         let batcher = lister + 1;
         let hasher = batcher + 1 + callers;
+        let here = nodes.here();
         Self {
-            cores: (0..cores).map(Address::new).collect(),
-            rooms: (cores..lister).map(Address::new).collect(),
-            lister: Address::new(lister),
-            batcher: Address::new(batcher),
-            callers: (batcher + 1..hasher).map(Address::new).collect(),
-            hasher: Address::new(hasher),
+            cores: (0..cores).map(|core| Address::new(here, core)).collect(),
+            rooms: (cores..lister).map(|room| Address::new(here, room)).collect(),
+            lister: Address::new(here, lister),
+            batcher: Address::new(here, batcher),
+            callers: (batcher + 1..hasher).map(|caller| Address::new(here, caller)).collect(),
+            hasher: Address::new(here, hasher),
             events: None,
+            // Behind the thread of events, whether there is one or not.
+            gate: Gate(Address::new(here, hasher + 2)),
+            peers: vec![None; nodes.all().count()],
+            here,
+            nodes,
         }
     }
 
     /// The same with a thread for the handlers of events, behind all others.
     #[must_use]
     pub fn with_events(&self) -> Self {
-        Self { events: Some(Address::new(self.hasher.thread.0 + 1)), ..self.clone() }
+        let events = Some(Address::new(self.here, self.hasher.thread.0 + 1));
+        Self { events, ..self.clone() }
     }
 
-    /// The room on which the group with this id lives. Every bit of the id counts, because ids of
-    /// users and matches made by other programs need not be random in any part.
+    /// The same after a node has come in a new incarnation, with these threads, or has gone.
+    /// `None` if that is no news ([`Nodes::set`]).
+    #[must_use]
+    pub fn with_node(&self, node: NodeId, life: Incarnation, peer: Option<Peer>) -> Option<Self> {
+        let mut topology = self.clone();
+        let life = if peer.is_some_and(|peer| peer.rooms > 0) { life } else { Incarnation(0) };
+        if !topology.nodes.set(node, life) {
+            return None;
+        }
+        topology.peers[usize::from(node.number())] = peer.filter(|_| life != Incarnation(0));
+        Some(topology)
+    }
+
+    /// What other nodes have to know of this one's threads.
+    #[must_use]
+    pub fn as_peer(&self) -> Peer {
+        let count = |threads: usize| u16::try_from(threads).unwrap_or(u16::MAX);
+        Peer { cores: count(self.cores.len()), rooms: count(self.rooms.len()) }
+    }
+
+    /// Whether a thread is one of this node's.
+    #[must_use]
+    pub fn is_here<M>(&self, address: Address<M>) -> bool {
+        address.node == self.here
+    }
+
+    /// The gate, if there are other nodes.
+    #[must_use]
+    pub fn gate(&self) -> Option<Address<GateMail>> {
+        (!self.nodes.is_alone()).then_some(self.gate.0)
+    }
+
+    /// The room on which the group with this id lives, on whichever node. That of a node that is away
+    /// is where it would live: no home moves because a node goes or comes.
     #[must_use]
     pub fn room_of(&self, id: Uuid) -> Address<RoomMail> {
+        if self.nodes.is_alone() { self.room_here(id) } else { self.room_at(self.home_of(id), id) }
+    }
+
+    /// The room of a match: on the node that its id names, or, of one that is only relayed, where its id
+    /// says.
+    #[must_use]
+    pub fn room_of_match(&self, id: MatchId) -> Address<RoomMail> {
+        id.node.map_or_else(|| self.room_of(id.uuid), |node| self.room_at(node, id.uuid))
+    }
+
+    /// The room of a stream: that of the match that it is of, or where its name says.
+    #[must_use]
+    pub fn room_of_stream(&self, stream: &StreamId) -> Address<RoomMail> {
+        let home = stream.home();
+        let node = stream.node(&self.nodes);
+        node.map_or_else(|| self.room_of(home), |node| self.room_at(node, home))
+    }
+
+    /// All rooms of all nodes that are not away.
+    pub fn all_rooms(&self) -> impl Iterator<Item = Address<RoomMail>> + '_ {
+        let others = self.nodes.others().flat_map(|node| self.rooms_at(node));
+        self.rooms.iter().copied().chain(others)
+    }
+
+    /// The rooms of another node; none of one that is away.
+    pub fn rooms_at(&self, node: NodeId) -> impl Iterator<Item = Address<RoomMail>> + use<> {
+        let Peer { cores, rooms } = self.peer(node).unwrap_or_default();
+        (cores..cores.saturating_add(rooms)).map(move |room| Address::new(node, room))
+    }
+
+    fn peer(&self, node: NodeId) -> Option<Peer> {
+        let peer = self.peers.get(usize::from(node.number())).copied().flatten();
+        peer.filter(|_| self.nodes.is_living(node))
+    }
+
+    fn room_here(&self, id: Uuid) -> Address<RoomMail> {
+        self.rooms[mixed(id) % self.rooms.len()]
+    }
+
+    fn room_at(&self, node: NodeId, id: Uuid) -> Address<RoomMail> {
+        if node == self.here {
+            return self.room_here(id);
+        }
+        match self.peer(node) {
+            Some(Peer { cores, rooms }) => {
+                let index = u16::try_from(mixed(id) % usize::from(rooms)).unwrap_or(0);
+                Address::new(node, cores.saturating_add(index))
+            }
+            // Of a life that has ended: nothing reaches it.
+            None => Address::new(node, 0),
+        }
+    }
+
+    /// By the highest score of all names (rendezvous hashing; Thaler and Ravishankar, 1998), so that
+    /// one name more takes its share of each of the others and moves nothing between them.
+    fn home_of(&self, id: Uuid) -> NodeId {
         let (high, low) = id.as_u64_pair();
-        let mixed = (high ^ low.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        self.rooms[usize::try_from(mixed).unwrap_or(0) % self.rooms.len()]
+        let score = |node: &NodeId| {
+            let name = self.nodes.name_of(*node).bytes();
+            // FNV-1a over the name, from where the id has brought it.
+            let hash = name.fold(high ^ low.rotate_left(32), |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
+        };
+        self.nodes.all().max_by_key(score).unwrap_or(self.here)
     }
 
     /// All workers, by their numbers. They and the rooms have scripts, and so a replica of the cache and one of the
@@ -239,6 +434,14 @@ impl Topology {
         let workers = self.workers().map(WorkerAddress::thread);
         cores.chain(rooms).chain([self.lister.thread]).chain(workers)
     }
+}
+
+/// Every bit of the id counts, because ids of users and matches made by other programs need not be
+/// random in any part.
+fn mixed(id: Uuid) -> usize {
+    let (high, low) = id.as_u64_pair();
+    let mixed = (high ^ low.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    usize::try_from(mixed).unwrap_or(0)
 }
 
 /// The type of mail of one kind of thread.
@@ -304,6 +507,7 @@ kinds_of_threads! {
     Hasher(HasherMail),
     Events(EventsMail),
     Lister(ListerMail),
+    Gate(GateMail),
 }
 
 impl Mail {
@@ -323,9 +527,18 @@ impl Mail {
     pub(crate) fn into_requests(
         self,
         to: ThreadId,
+        topology: &Topology,
     ) -> Result<(Address<RoomMail>, Vec<RoomRequest>), Self> {
         match self.0 {
-            Sealed::Room(RoomMail::Requests(requests)) => Ok((Address::new(to.0), requests)),
+            Sealed::Room(RoomMail::Requests(requests)) => {
+                Ok((Address::new(topology.here, to.0), requests))
+            }
+            Sealed::Gate(GateMail::Parcel(parcel)) => match *parcel {
+                Parcel { node, thread, mail: Self(Sealed::Room(RoomMail::Requests(requests))) } => {
+                    Ok((Address::new(node, thread.0), requests))
+                }
+                other => Err(Self(Sealed::Gate(GateMail::Parcel(Box::new(other))))),
+            },
             other => Err(Self(other)),
         }
     }
@@ -339,21 +552,22 @@ impl Mail {
 /// Posting to an address.
 pub(crate) trait Post {
     /// As [`Output::mail`].
-    fn post<M: ThreadMail>(&mut self, to: Address<M>, mail: M);
+    fn post<M: ThreadMail>(&mut self, topology: &Topology, to: Address<M>, mail: M);
 
-    /// As [`Output::mail_lazy`].
-    fn post_lazy<M: ThreadMail>(&mut self, to: Address<M>, mail: M);
+    /// As [`Output::mail_lazy`]; the gate wakes for nothing of its own, so it is woken.
+    fn post_lazy<M: ThreadMail>(&mut self, topology: &Topology, to: Address<M>, mail: M);
 }
 
 impl Post for Output<Mail> {
-    fn post<M: ThreadMail>(&mut self, to: Address<M>, mail: M) {
-        let (to, mail) = to.seal(mail);
+    fn post<M: ThreadMail>(&mut self, topology: &Topology, to: Address<M>, mail: M) {
+        let (to, mail) = to.seal(topology, mail);
         self.mail(to, mail);
     }
 
-    fn post_lazy<M: ThreadMail>(&mut self, to: Address<M>, mail: M) {
-        let (to, mail) = to.seal(mail);
-        self.mail_lazy(to, mail);
+    fn post_lazy<M: ThreadMail>(&mut self, topology: &Topology, to: Address<M>, mail: M) {
+        let is_here = topology.is_here(to);
+        let (to, mail) = to.seal(topology, mail);
+        if is_here { self.mail_lazy(to, mail) } else { self.mail(to, mail) }
     }
 }
 
@@ -378,7 +592,7 @@ mod tests {
     #[test]
     fn what_is_sealed_with_an_address_is_opened_with_it() {
         let topology = Topology::new(1, 1, 1);
-        let (to, mail) = topology.cores[0].seal(CoreMail::WakeUp);
+        let (to, mail) = topology.cores[0].seal(&topology, CoreMail::WakeUp);
         assert_eq!((to, mail.kind()), (ThreadId(0), "wake-up"));
         assert!(matches!(topology.cores[0].open(mail), CoreMail::WakeUp));
     }
@@ -387,7 +601,7 @@ mod tests {
     #[should_panic(expected = "thread 1 was started under another kind's address")]
     fn a_thread_that_is_wired_wrong_does_not_go_on() {
         let topology = Topology::new(1, 1, 1);
-        let (_, mail) = topology.cores[0].seal(CoreMail::WakeUp);
+        let (_, mail) = topology.cores[0].seal(&topology, CoreMail::WakeUp);
         drop(topology.rooms[0].open(mail));
     }
 }

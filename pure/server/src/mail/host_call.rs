@@ -9,6 +9,7 @@ use event::ThreadId;
 use game::guest::{Allowance, HostError};
 use game::host::{HostFunction, HostLane, Returns};
 use game::value::Value;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Address, BatcherMail, CallerMail, HasherMail, Line, Mail, News, RoomMail, Topology,
@@ -52,7 +53,7 @@ pub struct HostReturn {
 }
 
 /// A thread on which guests wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Asker {
     /// Their calls.
     Worker(WorkerAddress),
@@ -62,10 +63,10 @@ pub enum Asker {
 
 impl Asker {
     /// What came of its calls, as mail.
-    pub(crate) fn seal(self, returned: Vec<HostReturn>) -> (ThreadId, Mail) {
+    pub(crate) fn seal(self, topology: &Topology, returned: Vec<HostReturn>) -> (ThreadId, Mail) {
         match self {
-            Self::Worker(to) => to.seal(News::Returned(returned)),
-            Self::Room(to) => to.seal(RoomMail::Returned(returned)),
+            Self::Worker(to) => to.seal(topology, News::Returned(returned)),
+            Self::Room(to) => to.seal(topology, RoomMail::Returned(returned)),
         }
     }
 }
@@ -111,12 +112,14 @@ impl Topology {
                 | HostLane::Write => {
                     batched.push(call);
                 }
-                HostLane::Hash => mails.push(self.hasher.seal(HasherMail::Call(Box::new(call)))),
+                HostLane::Hash => {
+                    mails.push(self.hasher.seal(self, HasherMail::Call(Box::new(call))));
+                }
                 HostLane::Slow => mails.push(self.seal_slow(call)),
             }
         }
         if !batched.is_empty() {
-            mails.push(self.batcher.seal(BatcherMail::Calls(batched)));
+            mails.push(self.batcher.seal(self, BatcherMail::Calls(batched)));
         }
         mails
     }
@@ -126,8 +129,8 @@ impl Topology {
         let (ThreadId(thread), number) = call.line;
         let at = (usize::from(thread) + number as usize) % self.callers.len().max(1);
         match self.callers.get(at) {
-            Some(caller) => caller.seal(CallerMail::Call(Box::new(call))),
-            None => self.hasher.seal(HasherMail::Call(Box::new(call))),
+            Some(caller) => caller.seal(self, CallerMail::Call(Box::new(call))),
+            None => self.hasher.seal(self, HasherMail::Call(Box::new(call))),
         }
     }
 }

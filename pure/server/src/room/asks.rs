@@ -42,9 +42,9 @@ pub(super) struct Asked {
 #[derive(Clone, Copy, Debug)]
 enum About {
     /// A match that is being made.
-    Creation(Uuid),
+    Creation(MatchId),
     /// A match that is signalled.
-    Signal(Uuid),
+    Signal(MatchId),
     Stream,
     /// A function of the host table, which another thread runs.
     Run,
@@ -52,7 +52,7 @@ enum About {
 
 impl Asked {
     /// The match that is waited for.
-    fn target(&self) -> Option<Uuid> {
+    fn target(&self) -> Option<MatchId> {
         match self.about {
             About::Creation(id) | About::Signal(id) => Some(id),
             About::Stream | About::Run => None,
@@ -100,21 +100,22 @@ impl Room {
                 let created_max = self.settings.matches.created_per_call_max;
                 begun.spent.create(created_max, &mut self.resources).map_err(Err)?;
                 let bytes = self.resources.random.bytes();
-                let new = uuid::Builder::from_random_bytes(bytes).into_uuid();
+                let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
+                let new = MatchId::authoritative(uuid, self.me.node());
                 let (asked, from) = self.question(About::Creation(new));
-                let mail = RoomMail::Create { from, id: new, module, params };
-                self.mails.push(self.topology.room_of(new).seal(mail));
+                let mail = RoomMail::Create { from, id: uuid, module, params };
+                self.post_to_match(new, mail);
                 Ok(asked)
             }
             Ask::MatchSignal { match_id, data } => {
-                let to = MatchId::parse(&match_id, &self.settings.node);
+                let to = MatchId::parse(&match_id, &self.topology.nodes);
                 let to = to.map_err(|error| Err(HostError::new(error.to_string())))?;
                 if to.uuid == id {
                     return Err(Err(match_busy()));
                 }
-                let (asked, from) = self.question(About::Signal(to.uuid));
+                let (asked, from) = self.question(About::Signal(to));
                 let mail = RoomMail::Signal { from, by: Some(id), id: to.uuid, data };
-                self.mails.push(self.topology.room_of(to.uuid).seal(mail));
+                self.post_to_match(to, mail);
                 Ok(asked)
             }
             Ask::Stream { stream, request } => self.ask_stream(now, begun, stream, request),
@@ -161,14 +162,15 @@ impl Room {
         begun.spent.pays(&mut request);
         begun.spent.stream(request.bytes(), &mut self.resources).map_err(Err)?;
         let member = request.joiner().map(|session| self.member_of(session));
-        let is_here = self.topology.room_of(stream.home()) == self.me;
+        let is_here = self.topology.room_of_stream(&stream) == self.me;
         if is_here && !matches!(member, Some(None)) {
             let answer = self.stream(now, &stream, request, member.flatten());
             return Err(answer.map(Reply::Stream));
         }
         let (asked, from) = self.question(About::Stream);
         let mail = StreamMail { stream, request, member: None, reply: Some(from) };
-        self.mails.push(mail.room(&self.topology).seal(RoomMail::Streams(vec![mail])));
+        let room = mail.room(&self.topology);
+        self.mails.push(room.seal(&self.topology, RoomMail::Streams(vec![mail])));
         Ok(asked)
     }
 
@@ -256,11 +258,19 @@ impl Room {
     /// would know of ends.
     pub(super) fn take_back(&mut self, asked: Asked) {
         let (id, mail) = match asked.about {
-            About::Creation(id) => (id, RoomMail::Cancel { id }),
-            About::Signal(id) => (id, RoomMail::TakeBack { from: self.waiter(asked.request), id }),
+            About::Creation(id) => (id, RoomMail::Cancel { id: id.uuid }),
+            About::Signal(id) => {
+                let from = self.waiter(asked.request);
+                (id, RoomMail::TakeBack { from, id: id.uuid })
+            }
             About::Stream | About::Run => return,
         };
-        self.mails.push(self.topology.room_of(id).seal(mail));
+        self.post_to_match(id, mail);
+    }
+
+    /// Mail to the room of a match.
+    fn post_to_match(&mut self, id: MatchId, mail: RoomMail) {
+        self.mails.push(self.topology.room_of_match(id).seal(&self.topology, mail));
     }
 
     /// Somebody signals a match of this room, perhaps the match `by`.
@@ -284,13 +294,13 @@ impl Room {
     fn chase(&mut self, from: Waiter, by: Uuid, id: Uuid, steps_left: u8) -> bool {
         let waiting = self.matches.get(&id).and_then(|found| found.waiting.as_ref());
         let Some(target) = waiting.and_then(|waiting| waiting.asked.target()) else { return false };
-        if target == by {
+        if target.uuid == by {
             self.stats.match_circles.up();
             return true;
         }
         if let Some(steps_left) = steps_left.checked_sub(1) {
-            let mail = RoomMail::Chase { from, by, id: target, steps_left };
-            self.mails.push(self.topology.room_of(target).seal(mail));
+            let mail = RoomMail::Chase { from, by, id: target.uuid, steps_left };
+            self.post_to_match(target, mail);
         }
         false
     }

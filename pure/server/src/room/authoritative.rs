@@ -28,12 +28,10 @@ use super::streams::told;
 use super::{Due, Room};
 use crate::frames;
 use crate::group::GroupMember;
-use crate::mail::{MatchInput, Member, RoomAnswer, RoomError, Then, Waiter};
+use crate::mail::{CloseCause, MatchInput, Member, RoomAnswer, RoomError, Then, Waiter};
 
 /// Ticks a second that `match_init` may ask for.
 pub(super) const TICK_RATE_HZ_MAX: i64 = 60;
-/// What the sockets of a failed match are told.
-const MATCH_FAILED: &str = "server-side session disconnect";
 
 /// Matches of one rate tick in this many groups, spread over the period.
 const PHASES: u64 = 4;
@@ -83,8 +81,8 @@ impl Room {
         creator: Waiter,
         (module, params): (String, Value),
     ) {
-        let id = MatchId { uuid, authoritative: true };
-        let match_id = id.text(&self.settings.node);
+        let id = MatchId::authoritative(uuid, self.me.node());
+        let match_id = id.text(&self.topology.nodes);
         let context = MatchContext { match_id, label: String::new(), tick_rate_hz: 0 };
         let script = match self.check_room() {
             Err(text) => return self.answer(creator, Err(RoomError::Failed(text))),
@@ -445,7 +443,7 @@ impl Room {
                 "a match callback failed, the match is stopped: {error}"
             );
             for member in players.members() {
-                self.outbox.one(member, Bytes::new(), Then::Close(MATCH_FAILED));
+                self.outbox.one(member, Bytes::new(), Then::Close(CloseCause::MatchFailed));
             }
         }
         if let Some(waiting) = ended.waiting {

@@ -386,7 +386,7 @@ impl Room {
 
     /// Tells who waits for something that it is done, or why not.
     pub(super) fn answer(&mut self, waiter: Waiter, outcome: Result<RoomAnswer, RoomError>) {
-        self.mails.push(waiter.answer(outcome));
+        self.mails.push(waiter.answer(&self.topology, outcome));
     }
 }
 

@@ -168,7 +168,7 @@ impl CommonHost for RoomHost<'_> {
         self.spent.pays(&mut request);
         debug_assert!(!request.is_answered(), "{request:?} is asked");
         self.spent.stream(request.bytes(), &mut self.room.resources)?;
-        if self.room.topology.room_of(stream.home()) == self.room.me {
+        if self.room.topology.room_of_stream(stream) == self.room.me {
             return self.room.stream(self.now, stream, request, None).map(drop);
         }
         let mail = StreamMail { stream: stream.clone(), request, member: None, reply: None };

@@ -99,13 +99,15 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use game::guest::{MatchMessage, Presence};
+    use game::node::NodeId;
     use uuid::Uuid;
 
     use super::Inbox;
 
     fn message(user: u8, op_code: i64) -> MatchMessage {
         let id = Uuid::from_u128(u128::from(user));
-        let sender = Presence { user_id: id, session_id: id, username: "x".into() };
+        let (username, node) = ("x".into(), NodeId::default());
+        let sender = Presence { user_id: id, session_id: id, username, node };
         let data = vec![user].into();
         MatchMessage { sender, op_code, data, reliable: true, receive_time_ms: 0 }
     }

@@ -49,8 +49,9 @@ impl Key {
 }
 
 impl From<MatchId> for Key {
-    fn from(MatchId { uuid, authoritative }: MatchId) -> Self {
-        if authoritative { Self::Authoritative(uuid) } else { Self::Relayed(uuid) }
+    fn from(id: MatchId) -> Self {
+        let make = if id.is_authoritative() { Self::Authoritative } else { Self::Relayed };
+        make(id.uuid)
     }
 }
 

@@ -78,7 +78,7 @@ impl Room {
         let presences = self.presences_without(&id.into(), left_out);
         let size = if counts_all { self.streams.count(&id.into()) } else { presences.len() };
         let answer = Match {
-            match_id: id.text(""),
+            match_id: id.text(&self.topology.nodes),
             size: i32::try_from(size).unwrap_or(i32::MAX),
             presences,
             own: Some(frames::user_presence(&member.presence)),
@@ -120,7 +120,7 @@ impl Room {
             reliable: input.reliable,
             deferred: false,
         };
-        let (members, match_id) = (&*members, input.id.text(""));
+        let (members, match_id) = (&*members, input.id.text(&self.topology.nodes));
         let make = |format| frames::match_data(format, &match_id, &message);
         let delivered = if input.to.is_empty() {
             let is_other = |member: &&Member| member.presence.session_id != input.session_id;

@@ -14,7 +14,7 @@ use wire::nakama::realtime::{Message, Notifications, Status, UserPresence};
 use super::Room;
 use super::registry::Key;
 use crate::frames;
-use crate::mail::{Address, CoreMail, Follow, Member, RoomRequest, Then};
+use crate::mail::{Address, CloseCause, CoreMail, Follow, Member, RoomRequest, Then};
 
 /// Users of one room that a session may follow; further ones are not followed, and counted.
 const FOLLOWS_MAX: usize = 16_384;
@@ -43,7 +43,7 @@ impl Room {
     /// `session.single_socket`: the older socket is told why, then closed.
     fn replace(&mut self, older: &Member) {
         let frame = frames::notification(older.format, code::SINGLE_SOCKET, "single_socket");
-        self.outbox.one(older, frame, Then::Close("server-side session disconnect"));
+        self.outbox.one(older, frame, Then::Close(CloseCause::Replaced));
     }
 
     /// Shows notifications to the sockets of their users, whether these appear online or not.
@@ -121,7 +121,7 @@ impl Room {
     /// To the next room by way of the session's core: it alone knows whether the session still
     /// is, and its mail to that room comes before the news that it is not.
     pub(super) fn forward(&mut self, core: Address<CoreMail>, request: RoomRequest) {
-        self.mails.push(core.seal(CoreMail::Forward(Box::new(request))));
+        self.mails.push(core.seal(&self.topology, CoreMail::Forward(Box::new(request))));
     }
 
     pub(super) fn status_unfollow(&mut self, member: Member, cid: String, users: Vec<Uuid>) {

@@ -28,7 +28,7 @@ impl Room {
         let StreamMail { stream, request, member, reply } = mail;
         let member = match (request.joiner(), member) {
             (Some(session), None) => match self.member_of(session) {
-                Some(member) if self.topology.room_of(stream.home()) == self.me => Some(member),
+                Some(member) if self.topology.room_of_stream(&stream) == self.me => Some(member),
                 Some(member) => {
                     let core = member.address.core;
                     let mail = StreamMail { stream, request, member: Some(member), reply };
@@ -73,7 +73,7 @@ impl Room {
         request: StreamRequest,
         member: Option<Member>,
     ) -> Result<StreamAnswer, HostError> {
-        let kind = stream.kind(&self.settings.node);
+        let kind = stream.kind(&self.topology.nodes);
         kind.check(&request)?;
         let Some(key) = Key::of(stream, kind) else { return Err(of_the_server()) };
         let key = (&key, kind);
@@ -267,7 +267,8 @@ mod tests {
         let (mut members, core) = (Group::default(), Topology::new(1, 1, 1).cores[0]);
         for number in 0..10 {
             let id = Uuid::from_u128(number + 1);
-            let presence = Presence { user_id: id, session_id: id, username: Arc::from("n") };
+            let (username, node) = (Arc::from("n"), game::node::NodeId::default());
+            let presence = Presence { user_id: id, session_id: id, username, node };
             let address = SessionAddress { core, conn: ConnId { slot: 1, generation: 1 } };
             let meta = StreamMeta {
                 is_hidden: number == 0,

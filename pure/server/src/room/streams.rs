@@ -86,7 +86,7 @@ impl Room {
                 }
             }
             Key::Relayed(uuid) if was.is_none() => {
-                let id = MatchId { uuid, authoritative: false };
+                let id = MatchId::relayed(uuid);
                 match self.streams.count(key) {
                     1 => self.change(|version| DirectoryEvent::MatchCreated {
                         id,
@@ -101,7 +101,7 @@ impl Room {
                 }
             }
             Key::Authoritative(uuid) if was.is_none() => {
-                let id = MatchId { uuid, authoritative: true };
+                let id = MatchId::authoritative(uuid, self.me.node());
                 self.resized(id, self.streams.count(key));
             }
             Key::Relayed(_) | Key::Authoritative(_) | Key::Scripts(_) => {}
@@ -148,12 +148,12 @@ impl Room {
                 });
             }
             Key::Relayed(uuid) if size == 0 => {
-                self.ended(MatchId { uuid, authoritative: false });
+                self.ended(MatchId::relayed(uuid));
             }
-            Key::Relayed(uuid) => self.resized(MatchId { uuid, authoritative: false }, size),
+            Key::Relayed(uuid) => self.resized(MatchId::relayed(uuid), size),
             Key::Authoritative(uuid) => {
                 self.note_left(uuid, &left, reason);
-                self.resized(MatchId { uuid, authoritative: true }, size);
+                self.resized(MatchId::authoritative(uuid, self.me.node()), size);
             }
             Key::Scripts(_) => {}
         }
@@ -255,8 +255,9 @@ impl Room {
                 Message::StreamPresenceEvent(StreamPresenceEvent { stream, joins, leaves })
             }
             Key::Relayed(uuid) | Key::Authoritative(uuid) => {
-                let authoritative = matches!(key, Key::Authoritative(_));
-                let match_id = MatchId { uuid: *uuid, authoritative }.text(&self.settings.node);
+                let is_authoritative = matches!(key, Key::Authoritative(_));
+                let id = MatchId { uuid: *uuid, node: is_authoritative.then_some(self.me.node()) };
+                let match_id = id.text(&self.topology.nodes);
                 Message::MatchPresenceEvent(MatchPresenceEvent { match_id, joins, leaves })
             }
         };

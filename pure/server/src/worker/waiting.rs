@@ -265,21 +265,22 @@ impl Worker {
             Ask::MatchCreate { module, params } => {
                 guest.spent.create(self.settings.matches.created_per_call_max, resources)?;
                 let id = uuid::Builder::from_random_bytes(resources.random.bytes()).into_uuid();
-                let room = topology.room_of(id);
+                let match_id = MatchId::authoritative(id, topology.nodes.here());
+                let room = topology.room_of_match(match_id);
                 let mail = RoomMail::Create { from, id, module, params };
-                (Question::Create { room, id }, room.seal(mail))
+                (Question::Create { room, id }, room.seal(topology, mail))
             }
             Ask::MatchSignal { match_id, data } => {
-                let id = MatchId::parse(&match_id, &self.settings.node)
+                let id = MatchId::parse(&match_id, &topology.nodes)
                     .map_err(|error| HostError::new(error.to_string()))?;
                 let mail = RoomMail::Signal { from, by: None, id: id.uuid, data };
-                (Question::Signal, topology.room_of(id.uuid).seal(mail))
+                (Question::Signal, topology.room_of_match(id).seal(topology, mail))
             }
             Ask::Stream { stream, request } => {
                 guest.spent.stream(request.bytes(), resources)?;
                 let mail = StreamMail { stream, request, member: None, reply: Some(from) };
                 let room = mail.room(topology);
-                (Question::Stream, room.seal(RoomMail::Streams(vec![mail])))
+                (Question::Stream, room.seal(topology, RoomMail::Streams(vec![mail])))
             }
             Ask::Fetch(_) => return Err(HostError::new("it is asked here")),
             Ask::Run { function, values, allowance } => {
@@ -382,7 +383,7 @@ impl Worker {
     fn gave_up(&mut self, question: Question) -> HostError {
         match question {
             Question::Create { room, id } => {
-                self.mails.push(room.seal(RoomMail::Cancel { id }));
+                self.mails.push(room.seal(&self.topology, RoomMail::Cancel { id }));
                 HostError::new("error creating match: the room did not answer within 10 s")
             }
             Question::Signal => HostError::new("match busy"),

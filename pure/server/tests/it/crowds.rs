@@ -9,6 +9,7 @@ use event::ConnId;
 use game::api::Disconnect;
 use game::guest::Presence;
 use game::match_id::MatchId;
+use game::node::NodeId;
 use game::stream::{SessionId, StreamId, StreamMeta, StreamRequest};
 use server::mail::{
     CoreMail, Follow, Format, Member, RoomMail, RoomRequest, SessionAddress, Severed, StreamMail,
@@ -22,7 +23,8 @@ use crate::rig::{Plan, Rig};
 /// A session of a user of its own.
 fn member(number: u32) -> Member {
     let id = |kind: u128| Uuid::from_u128(kind << 64 | u128::from(number));
-    let presence = Presence { user_id: id(1), session_id: id(2), username: Arc::from("n") };
+    let (username, node) = (Arc::from("n"), NodeId::default());
+    let presence = Presence { user_id: id(1), session_id: id(2), username, node };
     let conn = ConnId { slot: number, generation: 7 };
     let core = Topology::new(1, 1, 1).cores[0];
     let address = SessionAddress { core, conn };
@@ -107,7 +109,7 @@ fn one_user_opens_and_closes_sockets() {
 #[test]
 fn a_large_match_loses_nearly_all_its_members() {
     let rig = Rig::new();
-    let (count, id) = (300, MatchId { uuid: Uuid::from_u128(5), authoritative: false });
+    let (count, id) = (300, MatchId::relayed(Uuid::from_u128(5)));
     let create =
         |number| RoomRequest::MatchCreate { member: member(number), cid: String::new(), id };
     ask(&rig, (0..count).map(create).collect());
@@ -128,7 +130,7 @@ fn those_who_go_at_once_are_told_together_by_each_match() {
     let events = |count: u32| {
         let rig = Rig::new();
         for at in 0..4 {
-            let id = MatchId { uuid: Uuid::from_u128(at), authoritative: false };
+            let id = MatchId::relayed(Uuid::from_u128(at));
             let create = |number| RoomRequest::MatchCreate {
                 member: member(number),
                 cid: String::new(),

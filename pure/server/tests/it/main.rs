@@ -18,6 +18,7 @@ mod host_calls;
 mod http;
 mod match_waits;
 mod matches;
+mod nodes;
 mod notifications;
 mod rig;
 mod sessions;

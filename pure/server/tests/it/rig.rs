@@ -13,6 +13,7 @@ use event::{
 };
 use game::db::Database;
 use game::guest::HostSettings;
+use game::node::Nodes;
 use game::session::SessionSettings;
 use script::{LuaLimits, LuaScripts, Sources};
 use server::core::Core;
@@ -311,11 +312,13 @@ impl Rig {
         let store = Store::open_in_memory().unwrap();
         let sources = Arc::new(Sources::from_texts(plan.modules.iter().copied()).unwrap());
         let clock = WorkerClock::default();
+        let nodes = Nodes::alone(&settings.node);
         let random = |id: ThreadId| Random::from_number(u64::from(id.0) + 100);
         let connect = || plan.connect(&store);
-        let context = |id| context((id, random(id), &clock), &settings, connect(), &sources);
+        let context =
+            |id| context((&nodes, id, random(id), &clock), &settings, connect(), &sources);
         let (topology, contexts, hooks) =
-            contexts(Topology::new(cores, rooms, plan.callers), context);
+            contexts(Topology::of_node(nodes.clone(), (cores, rooms, plan.callers)), context);
         let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();
         let room_stats: Vec<Arc<RoomStats>> = (0..rooms).map(|_| Arc::default()).collect();
         let worker_stats: Vec<Arc<WorkerStats>> =
@@ -336,7 +339,7 @@ impl Rig {
                 let context = contexts.next().unwrap();
                 handlers.push(Box::new(Room::new(*id, topology, settings, stats.clone(), context)));
             }
-            let lister = Lister::new(topology.lister, settings.clone(), lister_stats.clone());
+            let lister = Lister::new(topology.clone(), settings.clone(), lister_stats.clone());
             handlers.push(Box::new(lister));
             for (id, stats) in topology.workers().zip(&worker_stats) {
                 let (topology, settings) = (topology.clone(), settings.clone());
@@ -434,7 +437,7 @@ impl Rig {
 
     /// The same of one mail.
     pub(crate) fn mail<M: ThreadMail>(&self, to: Address<M>, mail: M) {
-        let (to, mail) = to.seal(mail);
+        let (to, mail) = to.seal(&self.topology, mail);
         self.input(to, Input::Mail(mail));
     }
 
@@ -669,7 +672,7 @@ fn thread(handler: Boxed) -> Thread {
 }
 
 fn context(
-    (id, random, clock): (ThreadId, Random, &WorkerClock),
+    (nodes, id, random, clock): (&Nodes, ThreadId, Random, &WorkerClock),
     settings: &Settings,
     db: Box<dyn Database + Send>,
     sources: &Arc<Sources>,
@@ -685,7 +688,7 @@ fn context(
     let wall =
         move || UNIX_MS + passed_ms.fetch_add(look_ms.load(Ordering::Relaxed), Ordering::Relaxed);
     let (wall, call_clock) = (Box::new(wall), Box::new(clock.clone()));
-    let mut resources = Resources::new(id.0, db, random, host, wall, call_clock);
+    let mut resources = Resources::new((nodes, id.0), db, random, host, wall, call_clock);
     let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: UNIX_MS }, &mut resources);
     // A debug build on a busy machine is slow: budgets are tested elsewhere.
     let limits =

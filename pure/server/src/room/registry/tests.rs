@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use event::{ConnId, Random};
 use game::guest::Presence;
+use game::node::NodeId;
 use game::stream::{StreamId, StreamMeta};
 use uuid::Uuid;
 
@@ -24,7 +25,8 @@ fn session(number: u32) -> Uuid {
 
 fn member(number: u32) -> Member {
     let (user_id, session_id) = (user(number), session(number));
-    let presence = Presence { user_id, session_id, username: Arc::from("n") };
+    let (username, node) = (Arc::from("n"), NodeId::default());
+    let presence = Presence { user_id, session_id, username, node };
     let conn = ConnId { slot: number, generation: 1 };
     let core = Topology::new(1, 1, 1).cores[0];
     Member { presence, address: SessionAddress { core, conn }, format: Format::Json }

@@ -15,6 +15,7 @@ use event::{
     Urgency,
 };
 use game::guest::HostSettings;
+use game::node::Nodes;
 use server::core::Core;
 use server::hooks::Hooks;
 use server::lister::Lister;
@@ -150,7 +151,8 @@ impl World {
         let mut settings = settings();
         profile.tune(&mut settings);
         let settings = Arc::new(settings);
-        let topology = Arc::new(Topology::new(profile.cores, profile.rooms, profile.callers));
+        let threads = (profile.cores, profile.rooms, profile.callers);
+        let topology = Arc::new(Topology::of_node(Nodes::alone(&settings.node), threads));
         let store = Store::open_in_memory().unwrap();
         let workers = topology.workers().count();
         let stats = Stats {
@@ -318,9 +320,9 @@ impl World {
         Some(match caller.open(mail) {
             CallerMail::News(News::Answer { request, outcome }) => {
                 let request = request.saturating_sub(1);
-                caller.seal(CallerMail::News(News::Answer { request, outcome })).1
+                caller.seal(&self.topology, CallerMail::News(News::Answer { request, outcome })).1
             }
-            other => caller.seal(other).1,
+            other => caller.seal(&self.topology, other).1,
         })
     }
 
@@ -676,7 +678,8 @@ fn handlers(
         let db = Box::new(Faulty::new(store.connect().unwrap()));
         let unix_ms = Box::new(|| world().now().unix_ms);
         let (random, clock) = (random(id, 1), Box::<Clock>::default());
-        let resources = Resources::new(id.0, db, random, host.clone(), unix_ms, clock);
+        let resources =
+            Resources::new((&topology.nodes, id.0), db, random, host.clone(), unix_ms, clock);
         ThreadContext { scripts: Box::new(Guests::new(profile.has_hooks)), resources }
     };
     let hooks = Arc::new(Hooks::new(&Guests::new(profile.has_hooks).registered));
@@ -692,7 +695,7 @@ fn handlers(
         let (topology, settings) = (topology.clone(), settings.clone());
         handlers.push(Box::new(Room::new(*id, topology, settings, stats.clone(), context)));
     }
-    let lister = Lister::new(topology.lister, settings.clone(), stats.lister.clone());
+    let lister = Lister::new(topology.clone(), settings.clone(), stats.lister.clone());
     handlers.push(Box::new(lister));
     for (id, stats) in topology.workers().zip(&stats.workers) {
         let context = context(id.thread());
