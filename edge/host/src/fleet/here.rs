@@ -179,7 +179,7 @@ mod tests {
         }
         for well in [
             "command = ['/bin/sh']\nwall = 'network'\ncpu = { cores = '0' }\n[host]\nmacvlan = 'lo'",
-            "command = ['/tmp/x']\ndir = '/tmp'",
+            "command = ['/tmp/throng-nobody-made-this/x']\ndir = '/tmp'",
             "command = ['/nowhere/x']\nwall = 'files'\ndir = '/tmp'\nwritable = ['/srv']",
         ] {
             assert_eq!(refused(well), None, "{well}");
