@@ -26,6 +26,8 @@ before(async () => {
       "engine.rooms": 1,
       "runtime.call_budget_ms": 50,
       "match.callback_budget_ms": 50,
+      // Sixteen passwords, which a match has hashed by another thread, take a second.
+      "runtime.call_wait_max_ms": 300,
       "session.token_expiry_sec": 3_600,
     },
   });
@@ -46,7 +48,7 @@ async function withAll(work) {
   const answers = await inParallel(names.length * values, 2, async (at) => {
     const [name, index] = [names[Math.floor(at / values)], (at % values) + 1];
     const answer = await work({ name, index });
-    assert.ok([200, 400, 429, 500].includes(answer.status), `${name} ${index}: ${JSON.stringify(answer)}`);
+    assert.ok([200, 400, 429, 500, 504].includes(answer.status), `${name} ${index}: ${JSON.stringify(answer)}`);
     return answer;
   });
   const counted = answers.filter(({ status, text }) => status === 200 && / of 16$/.test(text));
