@@ -26,7 +26,7 @@ before(async () => {
       "engine.rooms": 1,
       "runtime.call_budget_ms": 50,
       "match.callback_budget_ms": 50,
-      // Sixteen passwords, which a match has hashed by another thread, take a second.
+      // A match has passwords hashed by another thread: some seconds for sixteen of them.
       "runtime.call_wait_max_ms": 300,
       "session.token_expiry_sec": 3_600,
     },

@@ -6,7 +6,7 @@ local nk = require("nakama")
 local HARM = {
   hash = function()
     return select(2, pcall(function()
-      for _ = 1, 20 do
+      for _ = 1, 3 do
         nk.bcrypt_hash("password")
       end
     end))
