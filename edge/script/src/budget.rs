@@ -2,13 +2,13 @@
 //! and ends with [`Running::end`]; while it runs, everything on this thread that works for it pays
 //! here, without being handed anything:
 //!
-//! - Luau asks at every loop turn and call ([`tick`]), nothing to be done for it;
-//! - a **library function in Rust that loops over its input** calls [`spend`] with the steps that
+//! - Luau asks at every loop turn and call (`tick`), nothing to be done for it;
+//! - a **library function in Rust that loops over its input** calls `spend` with the steps that
 //!   it is about to take (a step is about a nanosecond of work: a byte compared, a node visited)
 //!   and hands the error on with `?`; cheap enough for every turn of an inner loop;
-//! - whoever holds **memory outside the VM** for the call asks [`check_bytes`] before it is
+//! - whoever holds **memory outside the VM** for the call asks `check_bytes` before it is
 //!   allocated; strings and tables made through `Lua` are counted by the VM itself;
-//! - a **host function** does both through `Args::meter` ([`VmMeter`]), which also tells how long a
+//! - a **host function** does both through `Args::meter` (`VmMeter`), which also tells how long a
 //!   statement may take.
 //!
 //! Time is what the call keeps its thread from its neighbours: CPU time, or half the time that it
@@ -17,7 +17,7 @@
 //! others do. The wall clock, which is cheap to read, says
 //! when a look at the other clocks can matter at all.
 //!
-//! A call that waits for another thread runs in pieces ([`Running::pause`], [`go_on`]); the time in
+//! A call that waits for another thread runs in pieces (`Running::pause`, `go_on`); the time in
 //! between is not charged.
 //!
 //! Calls nest while modules load: the inner one has what is left of the outer one's time at most.
@@ -70,13 +70,13 @@ const FREE_BYTES: usize = 64 * 1024;
 
 /// What one call may use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Allowed {
+pub struct Allowed {
     /// Milliseconds.
-    pub(crate) time_ms: u32,
+    pub time_ms: u32,
     /// Bytes, of the VM and of what is held outside for the call, together.
-    pub(crate) memory_bytes: usize,
+    pub memory_bytes: usize,
     /// Whether others wait for this thread while it runs: a match's callback on its room.
-    pub(crate) is_match: bool,
+    pub is_match: bool,
 }
 
 /// The call that runs on this thread.
@@ -230,7 +230,7 @@ fn cpu_ns() -> u64 {
 /// A call that has begun; holds what the call around it had, if there is one.
 #[derive(Debug)]
 #[must_use = "a call that does not end is charged for what runs after it"]
-pub(crate) struct Running {
+pub struct Running {
     outer: Option<Outer>,
 }
 
@@ -245,7 +245,7 @@ struct Outer {
 }
 
 /// Starts a call on this thread.
-pub(crate) fn begin(allowed: Allowed) -> Running {
+pub fn begin(allowed: Allowed) -> Running {
     go_on(allowed, u64::from(allowed.time_ms) * 1_000_000)
 }
 
@@ -279,7 +279,7 @@ impl Running {
     }
 
     /// Ends the call. Returns where its time was used up, if it was; empty if that is not known.
-    pub(crate) fn end(self) -> Option<String> {
+    pub fn end(self) -> Option<String> {
         CALL.with(|call| {
             let location = call.exceeded.get().then(|| call.location.take());
             match self.outer {
@@ -404,7 +404,10 @@ pub(crate) fn tick(lua: &Lua) -> mlua::Result<mlua::VmState> {
     })
 }
 
-fn may_go_on(steps: u32) -> bool {
+/// Pays for so many steps of about a nanosecond each; tells whether the running call's time lasts. To be
+/// asked with `u32::MAX` for a look at the clock.
+#[must_use]
+pub fn may_go_on(steps: u32) -> bool {
     CALL.with(|call| match call.steps_left.get().checked_sub(steps) {
         Some(left @ 1..) => {
             call.steps_left.set(left);
@@ -439,8 +442,16 @@ fn is_room(lua: &Lua, bytes: usize) -> bool {
     bytes <= FREE_BYTES || lua.used_memory().saturating_add(bytes) <= memory_bytes
 }
 
+/// [`Allowed::memory_bytes`] of the running call; for a VM that does not tell at any time what it holds,
+/// what it did not hold when the call began.
+#[must_use]
+pub fn memory_bytes() -> usize {
+    CALL.with(|call| call.allowed.get().memory_bytes)
+}
+
 /// Milliseconds that the running call has left, rounded up, and of how many; zeros outside of one.
-fn left_ms() -> (u32, u32) {
+#[must_use]
+pub fn left_ms() -> (u32, u32) {
     CALL.with(|call| {
         if !call.is_running.get() {
             return (0, 0);
@@ -458,7 +469,8 @@ pub(crate) fn allowance(lua: &Lua) -> Allowance {
 }
 
 /// Whether a match's callback runs on this thread.
-fn is_match() -> bool {
+#[must_use]
+pub fn is_match() -> bool {
     CALL.with(|call| call.is_running.get() && call.allowed.get().is_match)
 }
 

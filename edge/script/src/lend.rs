@@ -1,5 +1,5 @@
-//! Lends the `&mut dyn Host` of a call to the Lua functions that run inside it, without unsafe
-//! code of ours: Lua's callbacks must own what they hold, so they find the host in a scoped
+//! Lends the `&mut dyn Host` of a call to the functions of a script that run inside it, without unsafe
+//! code of ours: a VM's callbacks must own what they hold, so they find the host in a scoped
 //! thread-local instead.
 
 use std::cell::Cell;
@@ -41,12 +41,12 @@ pub(crate) fn take_asked() -> Option<Asked> {
 }
 
 /// Runs `call` with `host` lent to this thread's scripts.
-pub(crate) fn lend<R>(host: &mut dyn Host, call: impl FnOnce() -> R) -> R {
+pub fn lend<R>(host: &mut dyn Host, call: impl FnOnce() -> R) -> R {
     HOST.set(Lent(host), call)
 }
 
 /// Runs `with` on the lent host; `None` outside of [`lend`], and when a host function is running
 /// already.
-pub(crate) fn host<R>(with: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+pub fn host<R>(with: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
     if HOST.is_set() { Some(HOST.with(|lent| with(&mut *lent.0))) } else { None }
 }

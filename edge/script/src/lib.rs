@@ -2,7 +2,8 @@
 //!
 //! [`Sources`] reads and compiles the modules of a folder once; [`LuaScripts`] is one thread's
 //! instance of them and implements `game::guest::Scripts`; every match gets a fresh VM of its own.
-//! Calls run under a budget of time and memory. Data enters as `game::guest` calls, and leaves
+//! Calls run under a budget of time and memory ([`budget`], [`lend`]: other languages share them, because
+//! calls of several languages may nest on one thread). Data enters as `game::guest` calls, and leaves
 //! as their results and through the `Host` that is lent for each call.
 //!
 //! What is deliberately not here: the functions that scripts may call (they are `game::host`'s),
@@ -10,7 +11,7 @@
 
 #![forbid(unsafe_code)]
 
-mod budget;
+pub mod budget;
 mod callee;
 mod calls;
 mod case;
@@ -20,7 +21,7 @@ mod convert;
 mod dialect;
 mod dispatcher;
 mod failure;
-mod lend;
+pub mod lend;
 mod library;
 mod lint;
 mod matches;

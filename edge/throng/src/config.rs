@@ -165,6 +165,8 @@ pub struct RuntimeConfig {
     pub waiting_calls_per_user: u32,
     /// `runtime.event_queue_size`.
     pub event_queue_size: usize,
+    /// `runtime.js_entrypoint`; empty for `index.js`, if there is one.
+    pub js_entrypoint: String,
     /// `runtime.lua_insertion_order`.
     pub insertion_order: bool,
     /// `runtime.memory_max_bytes`.
@@ -538,6 +540,7 @@ fn runtime(values: &Effective, data_dir: &Path) -> RuntimeConfig {
             opens_own_tables: values.switch("runtime.sql_write_own_tables"),
         },
         stacktrace: values.switch("runtime.lua_api_stacktrace"),
+        js_entrypoint: values.text("runtime.js_entrypoint").to_owned(),
         insertion_order: values.switch("runtime.lua_insertion_order"),
         memory_bytes_max: values.number("runtime.memory_max_bytes"),
         all_memory_bytes_max: values.number("runtime.all_memory_max_bytes"),

@@ -5,6 +5,7 @@
 //! [`server::mail::Topology`] tells every handler which is which.
 
 mod gauges;
+mod languages;
 mod machine;
 mod sql;
 mod watchdog;
@@ -23,6 +24,7 @@ use game::db::Database as _;
 use game::guest::{Finding, HostSettings, Registered};
 use game::node::Nodes;
 use game::session::{Revocations, stored};
+use javascript::{Bundle, JsLimits, JsScripts};
 use script::{LuaLimits, LuaScripts, Sources, ThreadClock};
 use server::core::Core;
 use server::hooks::{self, Hooks};
@@ -40,6 +42,7 @@ use crate::memory;
 use crate::metrics::CustomMetrics;
 use crate::signals::StopSignals;
 use gauges::Gauges;
+use languages::Languages;
 use machine::ScriptMachine;
 use sql::SqlBudgets;
 
@@ -55,6 +58,7 @@ struct Parts {
     settings: Arc<Settings>,
     host: Arc<HostSettings>,
     sources: Arc<Sources>,
+    bundle: Arc<Bundle>,
     limits: LuaLimits,
     store: Store,
     machine: ScriptMachine,
@@ -87,12 +91,20 @@ impl Parts {
         resources.machine = Box::new(self.machine.clone());
         resources.fetch = self.fetcher.as_ref().map(|fetcher| Box::new(fetcher.door(thread)) as _);
         let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut resources);
-        let scripts = LuaScripts::load(self.sources.clone(), self.limits, &mut host)
+        let lua = LuaScripts::load(self.sources.clone(), self.limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
+        let javascript = JsScripts::load(self.bundle.clone(), js_limits(&self.limits), &mut host)
+            .context("cannot load the JavaScript (`runtime.js_entrypoint`)")?;
         // What modules have written and read while they loaded they may tell of later, by themselves.
         resources.db.sync();
         resources.db = Box::new(connect(running)?);
-        Ok(ThreadContext { scripts: Box::new(scripts), resources })
+        let scripts = Box::new(match self.bundle.file() {
+            None => Languages::new(vec![("Lua", Box::new(lua))]),
+            Some(_) => {
+                Languages::new(vec![("Lua", Box::new(lua)), ("JavaScript", Box::new(javascript))])
+            }
+        });
+        Ok(ThreadContext { scripts, resources })
     }
 }
 
@@ -124,6 +136,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     if let Some(fetcher) = &parts.fetcher {
         gauges.fetch = fetcher.stats();
     }
+    gauges.bundle = parts.bundle.clone();
     let contexts = contexts(&mut parts)?;
     let engine = threads(&config, &parts, (contexts, &gauges), listeners)?;
     // Not before the modules are loaded: until then a signal ends the process by itself.
@@ -210,7 +223,8 @@ fn cannot_listen(
 fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts> {
     let settings = Arc::new(config.settings());
     let sources = load_modules(config)?;
-    for module in sources.names() {
+    let bundle = load_bundle(config)?;
+    for module in sources.names().chain(bundle.file()) {
         tracing::info!(module, "found");
     }
     let opening = StoreSettings { check: config.check, ..StoreSettings::default() };
@@ -227,6 +241,7 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
         host: Arc::new(host_settings(&settings)),
         settings,
         sources: Arc::new(sources),
+        bundle: Arc::new(bundle),
         limits: lua_limits(config),
         store,
         machine: ScriptMachine::new(config, metrics.clone()),
@@ -285,17 +300,30 @@ fn load_modules(config: &Config) -> anyhow::Result<Sources> {
         .with_context(|| format!("cannot load modules from {} (`runtime.path`)", path.display()))
 }
 
+fn load_bundle(config: &Config) -> anyhow::Result<Bundle> {
+    let (path, entrypoint) = (&config.runtime.path, &config.runtime.js_entrypoint);
+    Bundle::read(path, entrypoint).with_context(|| {
+        format!("cannot load JavaScript from {} (`runtime.js_entrypoint`)", path.display())
+    })
+}
+
 /// What the modules' author should know, the certain failures first: what was found in them, hooks
 /// that never run, and files that Nakama would run and this server does not.
 fn findings(parts: &Parts, registered: &Registered) -> Vec<Finding> {
-    const WHY: &str = "not run: of all languages only Lua is, so far";
+    const WHY: &str =
+        "not run: only Lua is, and one file of JavaScript (`runtime.js_entrypoint`), so far";
     let (named, count) = parts.sources.others();
+    let bundle = parts.bundle.file().map(Path::new);
+    let is_bundle = |path: &&std::path::PathBuf| bundle.is_some_and(|file| path.ends_with(file));
     let why = |path: &Path| {
         let is_luau = path.extension().is_some_and(|ending| ending == "luau");
         if is_luau { "not run: name it .lua" } else { WHY }
     };
-    let mut lines: Vec<String> =
-        named.iter().map(|path| format!("{} is {}", path.display(), why(path))).collect();
+    let mut lines: Vec<String> = named
+        .iter()
+        .filter(|path| !is_bundle(path))
+        .map(|path| format!("{} is {}", path.display(), why(path)))
+        .collect();
     if count > named.len() {
         lines.push(format!("{} more files are {WHY}", count - named.len()));
     }
@@ -332,6 +360,18 @@ fn lua_limits(config: &Config) -> LuaLimits {
             0 => memory::of_machine_bytes() / 2,
             bytes => bytes,
         },
+    }
+}
+
+/// The same for JavaScript.
+fn js_limits(limits: &LuaLimits) -> JsLimits {
+    JsLimits {
+        call_budget_ms: limits.call_budget_ms,
+        memory_max_bytes: limits.memory_max_bytes,
+        callback_budget_ms: limits.callback_budget_ms,
+        match_memory_max_bytes: limits.match_memory_max_bytes,
+        load_budget_ms: limits.load_budget_ms,
+        all_memory_max_bytes: limits.all_memory_max_bytes,
     }
 }
 
@@ -424,7 +464,9 @@ fn worker(
         WorkerAddress::Hasher(_) => "hasher".to_owned(),
         WorkerAddress::Events(_) => "events".to_owned(),
     };
-    let build = move |_: Start<Mail>| Worker::new(me, topology, settings, stats, context);
+    let build = move |start: Start<Mail>| {
+        Worker::new(me, topology, settings, stats, context).with_requester(start.requester)
+    };
     ThreadPlan::plain(name, build)
 }
 
@@ -482,6 +524,7 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
         host: Arc::new(host_settings(&settings)),
         settings: Arc::new(settings),
         sources: Arc::new(load_modules(config)?),
+        bundle: Arc::new(load_bundle(config)?),
         limits: lua_limits(config),
         // A check changes nothing: what modules write while they load goes to a scratch database.
         store: Store::open_in_memory()?,
@@ -490,7 +533,7 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
         fetcher: None,
         revoked: Revocations::default(),
     };
-    let count = parts.sources.names().count();
+    let count = parts.sources.names().chain(parts.bundle.file()).count();
     let mut lines = vec![format!("modules: {count} from {}", path.display())];
     let context = match parts.context(ThreadId(0)) {
         Ok(context) => context,

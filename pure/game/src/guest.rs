@@ -209,8 +209,9 @@ pub trait Scripts {
     /// What the modules registered.
     fn registered(&self) -> &Registered;
 
-    /// How hooks in this language see messages: with zero fields, and how names are spelled.
-    fn form_style(&self) -> Style {
+    /// How a hook's language sees messages: with zero fields, and how names are spelled. The hook is
+    /// named as in [`Registered::locations`], such as `before getaccount`.
+    fn form_style(&self, _hook: &str) -> Style {
         Style::SNAKE
     }
 
@@ -410,6 +411,13 @@ pub trait CommonHost {
     /// # Errors
     /// [`HostError`] with Nakama's texts, or that it is not possible here.
     fn ask(&mut self, ask: Ask) -> Answer;
+    /// The same for a language none of whose calls can wait, and which keeps its thread for all.
+    ///
+    /// # Errors
+    /// [`HostError`], as of [`CommonHost::ask`].
+    fn ask_and_wait(&mut self, ask: Ask) -> Answer {
+        self.ask(ask)
+    }
     /// Wants something of a stream of which no answer comes ([`StreamRequest::is_answered`]). It
     /// happens in the order of these calls, when the call ends or before it waits.
     ///

@@ -20,7 +20,7 @@ mod waiting;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use event::{ConnId, Handler, Input, Now, Output, ThreadId};
+use event::{ConnId, Handler, Input, Now, Output, Requester, ThreadId};
 use game::api::{self, Effect};
 use game::db::DbError;
 use game::error::{ApiError, Code};
@@ -56,6 +56,8 @@ pub struct Worker {
     settings: Arc<Settings>,
     stats: Arc<WorkerStats>,
     scripts: Box<dyn Scripts + Send>,
+    /// For languages whose calls keep the thread when they wait.
+    requester: Option<Box<dyn Requester<Mail>>>,
     resources: Resources,
     signer: Signer,
     /// Calls of its scripts that wait for others.
@@ -118,6 +120,7 @@ impl Worker {
             topology,
             stats,
             scripts: context.scripts,
+            requester: None,
             resources,
             signer,
             waiting: WaitingCalls::default(),
@@ -132,6 +135,12 @@ impl Worker {
             limit_log: LimitLog::default(),
             settings,
         }
+    }
+
+    /// Lets calls keep the thread while they wait, in languages that cannot do otherwise.
+    #[must_use]
+    pub fn with_requester(self, requester: Option<Box<dyn Requester<Mail>>>) -> Self {
+        Self { requester, ..self }
     }
 
     /// Each kind opens mail of its own.

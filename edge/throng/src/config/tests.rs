@@ -81,7 +81,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
         let c = Config::new(values);
         let settings = c.settings();
         format!(
-            "{settings:?} {} {} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?} {:?}",
+            "{settings:?} {} {} {:?} {:?} {:?} {:?} {} {:?} {} {:?} {:?} {:?}",
             settings.session.encryption_key,
             settings.session.refresh_encryption_key,
             c.data_dir,
@@ -90,6 +90,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
             (c.listen, c.grpc),
             c.runtime.path.display(),
             (c.runtime.call_budget_ms, c.runtime.load_budget_ms, c.runtime.stacktrace),
+            c.runtime.js_entrypoint,
             c.matches,
             (c.runtime.memory_bytes_max, c.runtime.all_memory_bytes_max, c.runtime.sql, c.check),
             (c.engine, c.write_timeout_ms, c.runtime.insertion_order, c.fetch),

@@ -448,6 +448,12 @@ const FIRST: &[Opt] = &[
     )
     .ours(),
     row(
+        "runtime.js_entrypoint",
+        Kind::Text { min: 0, max: 256 },
+        "",
+        "The one file of JavaScript below `runtime.path`; `index.js`, if there is one, when it is empty.",
+    ),
+    row(
         "runtime.lua_api_stacktrace",
         Kind::Switch,
         "false",

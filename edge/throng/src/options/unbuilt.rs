@@ -16,7 +16,7 @@ const TLS: Why =
     Unsafe("TLS is", "put a proxy such as nginx or Caddy in front, and remove this option");
 const POSTGRES: Why = Missing("PostgreSQL is", "the database is SQLite, in `data_dir`");
 const POOL: Why = Pointless("`engine.workers` and `runtime.memory_max_bytes` size the scripts");
-const JAVASCRIPT: Why = Missing("JavaScript is", "modules are written in Lua");
+const FROZEN: Why = Pointless("globals in JavaScript are read-only for calls");
 const EVENTS: Why =
     Pointless("handlers of events run one after the other on a thread of their own");
 const AT_ONCE: Why =
@@ -77,10 +77,9 @@ pub const UNBUILT: &[Unbuilt] = &[
     row("runtime.lua_registry_size", "512", POOL),
     row("runtime.read_only_globals", "true", Pointless("modules share read-only globals")),
     row("runtime.lua_read_only_globals", "true", Pointless("modules share read-only globals")),
-    row("runtime.js_min_count", "16", JAVASCRIPT),
-    row("runtime.js_max_count", "32", JAVASCRIPT),
-    row("runtime.js_read_only_globals", "true", JAVASCRIPT),
-    row("runtime.js_entrypoint", "", JAVASCRIPT),
+    row("runtime.js_min_count", "16", POOL),
+    row("runtime.js_max_count", "32", POOL),
+    row("runtime.js_read_only_globals", "true", FROZEN),
     row("runtime.event_queue_workers", "8", EVENTS),
     row("match.call_queue_size", "128", AT_ONCE),
     row(

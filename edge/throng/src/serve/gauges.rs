@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use engine::{COUNTERS, Running};
 use fetch::FetchStats;
+use javascript::Bundle;
 use script::Sources;
 use server::mail::Mail;
 use server::stats::{CoreStats, ListerStats, RoomStats, Sample as Counted, WorkerStats};
@@ -33,6 +34,8 @@ pub(super) struct Gauges {
     pub(super) fetch: Arc<FetchStats>,
     /// The modules, once they are read: they know what their VMs hold.
     pub(super) sources: Arc<Sources>,
+    /// The same of JavaScript.
+    pub(super) bundle: Arc<Bundle>,
 }
 
 impl Gauges {
@@ -47,6 +50,7 @@ impl Gauges {
             store: Arc::default(),
             fetch: Arc::default(),
             sources: Arc::default(),
+            bundle: Arc::default(),
         }
     }
 
@@ -74,7 +78,7 @@ impl Gauges {
                 let sample = if one.rises { Sample::counter } else { Sample::gauge };
                 out.push(sample(one.name, one.help, one.value));
             }
-            scripts(&self.sources, out);
+            scripts(&self.sources, &self.bundle, out);
         });
         registry.add(move |out| self.custom.samples(out));
         // Weak, so that the last owner can join the threads while the port still answers.
@@ -99,13 +103,16 @@ impl Gauges {
 }
 
 /// What the scripts' VMs hold.
-fn scripts(sources: &Sources, out: &mut Vec<Sample>) {
+fn scripts(sources: &Sources, bundle: &Bundle, out: &mut Vec<Sample>) {
+    let of_matches = sources.match_memory_bytes() + bundle.match_memory_bytes();
+    let of_all = sources.memory_bytes() + bundle.memory_bytes();
+    let rebuilt = sources.rebuilt_count() + bundle.rebuilt_count();
     let help = "Memory of all VMs of scripts, bytes.";
-    out.push(Sample::gauge("scripts_memory_bytes", help, sources.memory_bytes() as u64));
+    out.push(Sample::gauge("scripts_memory_bytes", help, of_all as u64));
     let help = "Memory of the VMs of matches, bytes.";
-    out.push(Sample::gauge("match_memory_bytes", help, sources.match_memory_bytes() as u64));
+    out.push(Sample::gauge("match_memory_bytes", help, of_matches as u64));
     let help = "VMs thrown away because a script left them without memory.";
-    out.push(Sample::counter("scripts_rebuilt", help, sources.rebuilt_count()));
+    out.push(Sample::counter("scripts_rebuilt", help, rebuilt));
 }
 
 /// Adds up the counters of threads of one kind. Names that more than one kind has are told apart

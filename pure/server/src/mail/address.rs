@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use super::{
     BatcherMail, CallerMail, CoreMail, EventsMail, GateMail, HasherMail, Job, ListerMail, News,
-    Parcel, RoomMail, RoomRequest,
+    Parcel, RoomAnswer, RoomError, RoomMail, RoomRequest,
 };
 
 /// A thread of some node that takes mail of type `M`.
@@ -511,6 +511,36 @@ kinds_of_threads! {
 }
 
 impl Mail {
+    /// What a worker was told besides its work.
+    #[must_use]
+    pub(crate) fn news(&self) -> Option<&News> {
+        match &self.0 {
+            Sealed::Batcher(BatcherMail::News(news))
+            | Sealed::Caller(CallerMail::News(news))
+            | Sealed::Hasher(HasherMail::News(news))
+            | Sealed::Events(EventsMail::News(news)) => Some(news),
+            Sealed::Batcher(BatcherMail::Jobs(_) | BatcherMail::Calls(_))
+            | Sealed::Caller(CallerMail::Job(_) | CallerMail::Call(_))
+            | Sealed::Hasher(HasherMail::Job(_) | HasherMail::Call(_))
+            | Sealed::Events(EventsMail::Events(_))
+            | Sealed::Core(_)
+            | Sealed::Room(_)
+            | Sealed::Lister(_)
+            | Sealed::Gate(_) => None,
+        }
+    }
+
+    /// The outcome of an answer from a room, which a worker of any kind may have waited for.
+    pub(crate) fn into_answer(self) -> Option<Result<RoomAnswer, RoomError>> {
+        match self.0 {
+            Sealed::Batcher(BatcherMail::News(News::Answer { outcome, .. }))
+            | Sealed::Caller(CallerMail::News(News::Answer { outcome, .. }))
+            | Sealed::Hasher(HasherMail::News(News::Answer { outcome, .. }))
+            | Sealed::Events(EventsMail::News(News::Answer { outcome, .. })) => Some(outcome),
+            _ => None,
+        }
+    }
+
     /// The jobs of a core's mail; the mail as it was, if it is of something else.
     pub(crate) fn into_jobs(self) -> Result<Vec<Job>, Self> {
         match self.0 {

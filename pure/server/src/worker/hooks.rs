@@ -104,7 +104,8 @@ impl Worker {
     fn before_call(&mut self, now: Now, origin: Origin, mut hooked: HookedCall) {
         let id = hooked.call.name().to_ascii_lowercase();
         hooked.context.execution_mode = "before";
-        let request = decoded(&hooked.call.form(self.scripts.form_style()));
+        let style = self.scripts.form_style(&format!("before {id}"));
+        let request = decoded(&hooked.call.form(style));
         let context = hooked.context.clone();
         self.before(now, (origin, Then::Call(Box::new(hooked))), (&id, &context), request);
     }
@@ -117,12 +118,13 @@ impl Worker {
         answer: Answer,
     ) {
         let mut context = CallContext { execution_mode: "after", ..context };
-        let style = self.scripts.form_style();
+        let id = call.name().to_ascii_lowercase();
+        let style = self.scripts.form_style(&format!("after {id}"));
         let value = decoded(&call.answer_form(&answer.body, origin.format, style));
         if call.auth() == Auth::ServerKey {
             self.name_user(now, &mut context, &value);
         }
-        let (id, request) = (call.name().to_ascii_lowercase(), decoded(&call.form(style)));
+        let request = decoded(&call.form(style));
         let kept = (origin, Then::AnswerCall(Box::new(answer)));
         self.after(now, kept, (&id, &context), (value, request));
     }
@@ -196,14 +198,16 @@ impl Worker {
     pub(super) fn before_message(&mut self, now: Now, origin: Origin, job: BeforeMessage) {
         let BeforeMessage { request, context } = job;
         let name = request.message.as_ref().map_or("", Message::name);
-        let form = form_of(&request, self.scripts.form_style());
-        self.before(now, (origin, Then::Message(name)), (&realtime_id(name), &context), form);
+        let id = realtime_id(name);
+        let form = form_of(&request, self.scripts.form_style(&format!("before {id}")));
+        self.before(now, (origin, Then::Message(name)), (&id, &context), form);
     }
 
     /// The after-hook of a realtime message, unless it was answered with an error.
     pub(super) fn after_message(&mut self, now: Now, origin: Origin, job: AfterMessage) {
         let AfterMessage { request, answer, format, context } = job;
-        let style = self.scripts.form_style();
+        let id = realtime_id(request.message.as_ref().map_or("", Message::name));
+        let style = self.scripts.form_style(&format!("after {id}"));
         let answer = match answer.map(|frame| frames::envelope(format, &frame)) {
             Some(Ok(Envelope { message: Some(Message::Error(_)), .. })) => {
                 return self.finish(&origin, Outcome::After);
@@ -217,7 +221,6 @@ impl Worker {
             }
             None => Value::Map(Vec::new()),
         };
-        let id = realtime_id(request.message.as_ref().map_or("", Message::name));
         let values = (answer, form_of(&request, style));
         self.after(now, (origin, Then::MessageDone), (&id, &context), values);
     }

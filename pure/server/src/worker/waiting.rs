@@ -29,17 +29,18 @@ use uuid::Uuid;
 
 use super::Worker;
 use super::hooks::Then;
-use super::host::{WorkerHost, payer};
+use super::host::{Blocking, WorkerHost, payer};
 use crate::limits::SHARED;
 use crate::mail::{
     Address, Asker, Format, HostCall, HostReturn, Job, Line, Mail, Outcome, Queue, RoomAnswer,
     RoomError, RoomMail, SessionAddress, StreamMail, Topology, Waiter, Work,
 };
-use crate::resources::Spent;
+use crate::resources::{Resources, Spent};
+use crate::settings::Settings;
 
 /// How long a script waits for a room (Nakama 3.40, `server/match_registry.go`:
 /// signals and joins wait 10 s).
-const PATIENCE_MS: u64 = 10_000;
+pub(super) const PATIENCE_MS: u64 = 10_000;
 
 /// Whose call it is and where its answer goes: a [`Job`] without its work.
 #[derive(Debug)]
@@ -89,7 +90,7 @@ pub(super) struct Guest {
 
 /// What a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
+pub(super) enum Question {
     Create { room: Address<RoomMail>, id: Uuid },
     Signal,
     Stream,
@@ -212,8 +213,17 @@ impl Worker {
         guest: &mut Guest,
         run: impl FnOnce(&mut dyn Scripts, &mut WorkerHost<'_>) -> Step<Returned>,
     ) -> Step<Returned> {
+        let blocking = Blocking {
+            me: self.me,
+            topology: &self.topology,
+            settings: &self.settings,
+            requester: self.requester.as_deref_mut().map(|requester| requester as _),
+            last_question: &mut self.waiting.last_question,
+            mails: &mut self.mails,
+            payer: guest.payer,
+        };
         let (resources, spent) = (&mut self.resources, &mut guest.spent);
-        let mut host = WorkerHost { now, resources, spent };
+        let mut host = WorkerHost { now, resources, spent, blocking };
         let step = run(&mut *self.scripts, &mut host);
         if self.resources.db.in_transaction() {
             // Cannot be: host functions close their own. Left open it would lock everybody out.
@@ -232,7 +242,7 @@ impl Worker {
                 Step::Waits(ask) => ask,
             };
             let answer = match ask {
-                Ask::Fetch(request) => self.fetch(&guest, *request),
+                Ask::Fetch(request) => fetch(&mut self.resources, guest.payer, *request),
                 ask => match self.question(&mut guest, ask) {
                     Ok(asked) => return self.park(now, guest, asked),
                     Err(refusal) => Err(refusal),
@@ -243,58 +253,25 @@ impl Worker {
         }
     }
 
-    /// Asks another server, and keeps the thread until it answers.
-    fn fetch(&mut self, guest: &Guest, request: FetchRequest) -> Answer {
-        // Nobody waits for what was written meanwhile, and who is asked may tell others of it.
-        let committed = self.resources.db.commit_group();
-        committed.map_err(|error| HostError::new(error.to_string()))?;
-        self.resources.db.sync();
-        let answer = self.resources.network()?.wait(guest.payer, request);
-        answer
-            .map(|answer| Reply::Fetched(Box::new(answer)))
-            .map_err(|error| HostError::new(error.0))
-    }
-
     /// Makes a question of what a call asks, if one more may wait.
     fn question(&mut self, guest: &mut Guest, ask: Ask) -> Result<(u64, Question), HostError> {
         self.check_places(guest)?;
         let number = self.waiting.last_question + 1;
         let (me, topology, resources) = (self.me, &self.topology, &mut self.resources);
+        if let Ask::Run { function, values, allowance } = ask {
+            let Some(function) = game::host::find(function) else {
+                return Err(HostError::new(format!("no function {function}")));
+            };
+            let line = guest.origin.as_ref().map_or((me.thread(), 0), Origin::line);
+            let (from, spent) = (Asker::Worker(me), guest.spent);
+            let call = HostCall { from, number, line, function, values, allowance, spent };
+            self.waiting.last_question = number;
+            self.waiting.unasked_calls.push(call);
+            return Ok((number, Question::Run));
+        }
         let from = Waiter { who: Asker::Worker(me), request: number };
-        let (question, mail) = match ask {
-            Ask::MatchCreate { module, params } => {
-                guest.spent.create(self.settings.matches.created_per_call_max, resources)?;
-                let id = uuid::Builder::from_random_bytes(resources.random.bytes()).into_uuid();
-                let match_id = MatchId::authoritative(id, topology.nodes.here());
-                let room = topology.room_of_match(match_id);
-                let mail = RoomMail::Create { from, id, module, params };
-                (Question::Create { room, id }, room.seal(topology, mail))
-            }
-            Ask::MatchSignal { match_id, data } => {
-                let id = MatchId::parse(&match_id, &topology.nodes)
-                    .map_err(|error| HostError::new(error.to_string()))?;
-                let mail = RoomMail::Signal { from, by: None, id: id.uuid, data };
-                (Question::Signal, topology.room_of_match(id).seal(topology, mail))
-            }
-            Ask::Stream { stream, request } => {
-                guest.spent.stream(request.bytes(), resources)?;
-                let mail = StreamMail { stream, request, member: None, reply: Some(from) };
-                let room = mail.room(topology);
-                (Question::Stream, room.seal(topology, RoomMail::Streams(vec![mail])))
-            }
-            Ask::Fetch(_) => return Err(HostError::new("it is asked here")),
-            Ask::Run { function, values, allowance } => {
-                let Some(function) = game::host::find(function) else {
-                    return Err(HostError::new(format!("no function {function}")));
-                };
-                let line = guest.origin.as_ref().map_or((me.thread(), 0), Origin::line);
-                let (from, spent) = (from.who, guest.spent);
-                let call = HostCall { from, number, line, function, values, allowance, spent };
-                self.waiting.last_question = number;
-                self.waiting.unasked_calls.push(call);
-                return Ok((number, Question::Run));
-            }
-        };
+        let (question, mail) =
+            room_question(from, topology, &self.settings, resources, &mut guest.spent, ask)?;
         self.waiting.last_question = number;
         self.waiting.unasked.push((number, mail));
         Ok((number, question))
@@ -352,18 +329,7 @@ impl Worker {
             return self.stats.late_answers.up();
         };
         let Waiting { guest, question, .. } = waiting;
-        let answer = match (question, outcome) {
-            (Question::Create { .. } | Question::Signal, Ok(answer)) => {
-                Ok(Reply::Text(answer.into_text()))
-            }
-            (Question::Run, _) => unreachable!("a room has answered what it was not asked"),
-            (Question::Stream, Ok(RoomAnswer::Stream(answer))) => Ok(Reply::Stream(answer)),
-            (Question::Stream, Ok(RoomAnswer::Text(_))) => Ok(Reply::Stream(StreamAnswer::Done)),
-            (Question::Stream, Err(RoomError::NotFound)) => Err(no_session()),
-            (_, Err(RoomError::NotFound)) => Err(HostError::new("match not found")),
-            (_, Err(RoomError::Busy)) => Err(self.gave_up(question)),
-            (_, Err(RoomError::Failed(text))) => Err(HostError::new(text)),
-        };
+        let answer = answered(question, outcome, &self.topology, &mut self.mails);
         self.go_on(now, guest, answer);
     }
 
@@ -376,20 +342,6 @@ impl Worker {
         assert_eq!(question, Question::Run, "a thread has run what it was not asked");
         guest.spent = spent;
         self.go_on(now, guest, result.map(|returns| Reply::Returns { returns, steps }));
-    }
-
-    /// What a script is told that was not answered. Of a match that may be made still nobody would
-    /// know, so that it is ended.
-    fn gave_up(&mut self, question: Question) -> HostError {
-        match question {
-            Question::Create { room, id } => {
-                self.mails.push(room.seal(&self.topology, RoomMail::Cancel { id }));
-                HostError::new("error creating match: the room did not answer within 10 s")
-            }
-            Question::Signal => HostError::new("match busy"),
-            Question::Stream => HostError::new("the room did not answer within 10 s"),
-            Question::Run => HostError::new("it did not end in time"),
-        }
     }
 
     /// Takes out a call that waits no more, and counts for how long it did.
@@ -435,7 +387,7 @@ impl Worker {
             && due_ns <= now.mono_ns
             && let Some(Waiting { guest, question, .. }) = self.unpark(now, number)
         {
-            let refusal = self.gave_up(question);
+            let refusal = gave_up(question, &self.topology, &mut self.mails);
             if guest.wait_left_ms > 0 {
                 self.go_on(now, guest, Err(refusal));
             } else {
@@ -473,4 +425,91 @@ impl Worker {
         self.waiting.unasked.clear();
         self.waiting.unasked_calls.clear();
     }
+}
+
+/// Makes a question to a room of what a call asks.
+pub(super) fn room_question(
+    from: Waiter,
+    topology: &Topology,
+    settings: &Settings,
+    resources: &mut Resources,
+    spent: &mut Spent,
+    ask: Ask,
+) -> Result<(Question, (ThreadId, Mail)), HostError> {
+    Ok(match ask {
+        Ask::MatchCreate { module, params } => {
+            spent.create(settings.matches.created_per_call_max, resources)?;
+            let id = uuid::Builder::from_random_bytes(resources.random.bytes()).into_uuid();
+            let match_id = MatchId::authoritative(id, topology.nodes.here());
+            let room = topology.room_of_match(match_id);
+            let mail = RoomMail::Create { from, id, module, params };
+            (Question::Create { room, id }, room.seal(topology, mail))
+        }
+        Ask::MatchSignal { match_id, data } => {
+            let id = MatchId::parse(&match_id, &topology.nodes)
+                .map_err(|error| HostError::new(error.to_string()))?;
+            let mail = RoomMail::Signal { from, by: None, id: id.uuid, data };
+            (Question::Signal, topology.room_of_match(id).seal(topology, mail))
+        }
+        Ask::Stream { stream, request } => {
+            spent.stream(request.bytes(), resources)?;
+            let mail = StreamMail { stream, request, member: None, reply: Some(from) };
+            let room = mail.room(topology);
+            (Question::Stream, room.seal(topology, RoomMail::Streams(vec![mail])))
+        }
+        Ask::Fetch(_) | Ask::Run { .. } => return Err(HostError::new("no room does that")),
+    })
+}
+
+/// What a call is told of what a room has said.
+pub(super) fn answered(
+    question: Question,
+    outcome: Result<RoomAnswer, RoomError>,
+    topology: &Topology,
+    mails: &mut Vec<(ThreadId, Mail)>,
+) -> Answer {
+    match (question, outcome) {
+        (Question::Create { .. } | Question::Signal, Ok(answer)) => {
+            Ok(Reply::Text(answer.into_text()))
+        }
+        (Question::Run, _) => unreachable!("a room has answered what it was not asked"),
+        (Question::Stream, Ok(RoomAnswer::Stream(answer))) => Ok(Reply::Stream(answer)),
+        (Question::Stream, Ok(RoomAnswer::Text(_))) => Ok(Reply::Stream(StreamAnswer::Done)),
+        (Question::Stream, Err(RoomError::NotFound)) => Err(no_session()),
+        (_, Err(RoomError::NotFound)) => Err(HostError::new("match not found")),
+        (_, Err(RoomError::Busy)) => Err(gave_up(question, topology, mails)),
+        (_, Err(RoomError::Failed(text))) => Err(HostError::new(text)),
+    }
+}
+
+/// What a script is told that was not answered. Of a match that may be made still nobody would
+/// know, so that it is ended.
+fn gave_up(
+    question: Question,
+    topology: &Topology,
+    mails: &mut Vec<(ThreadId, Mail)>,
+) -> HostError {
+    match question {
+        Question::Create { room, id } => {
+            mails.push(room.seal(topology, RoomMail::Cancel { id }));
+            HostError::new("error creating match: the room did not answer within 10 s")
+        }
+        Question::Signal => HostError::new("match busy"),
+        Question::Stream => HostError::new("the room did not answer within 10 s"),
+        Question::Run => HostError::new("it did not end in time"),
+    }
+}
+
+/// Puts on the disk what the batch has written: who is asked may tell others of it.
+pub(super) fn commit(resources: &mut Resources) -> Result<(), HostError> {
+    resources.db.commit_group().map_err(|error| HostError::new(error.to_string()))?;
+    resources.db.sync();
+    Ok(())
+}
+
+/// Asks another server, and keeps the thread until it answers.
+pub(super) fn fetch(resources: &mut Resources, payer: Principal, request: FetchRequest) -> Answer {
+    commit(resources)?;
+    let answer = resources.network()?.wait(payer, request);
+    answer.map(|answer| Reply::Fetched(Box::new(answer))).map_err(|error| HostError::new(error.0))
 }

@@ -1,0 +1,241 @@
+//! The functions of the host table as functions of `nk`: arguments are read, the function is run, its
+//! results are shaped as Nakama's JavaScript shapes them. A refusal is thrown as an `Error`, or as a
+//! `TypeError` if an argument is wrong.
+//!
+//! What must wait keeps its thread: QuickJS has one stack for a VM, which cannot be put aside.
+
+use std::cell::Cell;
+
+use game::guest::{Host, HostError};
+use game::host::{Args, HostFunction, Meter, Ran, Returns};
+use game::value::Value;
+use rquickjs::function::Rest;
+use rquickjs::{Ctx, Exception, Function, IntoJs as _, Object, Value as JsValue};
+use script::budget;
+use smallvec::SmallVec;
+
+use crate::convert::{self, ConvertError, Names};
+use crate::names::{self, Binding, Shape};
+
+/// Bytes outside the VM that nobody needs to be asked for: most calls of host functions hold less.
+const FREE_BYTES: usize = 64 * 1024;
+
+/// What a refusal says when the memory of the call is used up.
+pub(crate) const NO_MEMORY: &str = "out of memory";
+
+/// The meter of one call of a host function: what it holds is counted until it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct VmMeter {
+    bytes: Cell<usize>,
+}
+
+impl Meter for VmMeter {
+    fn spend(&self, steps: u32) -> Result<(), HostError> {
+        if budget::may_go_on(steps) { Ok(()) } else { Err(HostError::new("out of time")) }
+    }
+
+    fn hold(&self, bytes: usize) -> Result<(), HostError> {
+        let bytes = self.bytes.get().saturating_add(bytes);
+        self.bytes.set(bytes);
+        if bytes <= FREE_BYTES || bytes <= budget::memory_bytes() {
+            Ok(())
+        } else {
+            Err(HostError::new(NO_MEMORY))
+        }
+    }
+
+    fn time_left_ms(&self) -> u32 {
+        budget::left_ms().0
+    }
+
+    fn keeps_others_waiting(&self) -> bool {
+        budget::is_match()
+    }
+}
+
+/// The function `nk.<name>`; undefined if Nakama has none.
+pub(crate) fn bind<'js>(ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<JsValue<'js>> {
+    let Some(binding) = names::find(name) else {
+        return match name {
+            "binaryToString" => Function::new(ctx.clone(), binary_to_string)?.into_js(ctx),
+            "stringToBinary" => Function::new(ctx.clone(), string_to_binary)?.into_js(ctx),
+            _ => Ok(JsValue::new_undefined(ctx.clone())),
+        };
+    };
+    let call = move |ctx: Ctx<'js>, args: Rest<JsValue<'js>>| run(&ctx, binding, &args.0);
+    Function::new(ctx.clone(), call)?.with_name(binding.name)?.into_js(ctx)
+}
+
+fn binary_to_string<'js>(
+    ctx: Ctx<'js>,
+    args: Rest<JsValue<'js>>,
+) -> rquickjs::Result<JsValue<'js>> {
+    let bytes = args.0.first().map(convert::binary).transpose()?.flatten();
+    let Some(bytes) = bytes else {
+        return Err(Exception::throw_type(&ctx, "expects a ArrayBuffer object"));
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => text.into_js(&ctx),
+        Err(_) => Err(Exception::throw_type(&ctx, "expects data to be UTF-8 encoded")),
+    }
+}
+
+fn string_to_binary<'js>(
+    ctx: Ctx<'js>,
+    args: Rest<JsValue<'js>>,
+) -> rquickjs::Result<JsValue<'js>> {
+    let Some(text) = args.0.first().and_then(JsValue::as_string) else {
+        return Err(Exception::throw_type(&ctx, "expects a string"));
+    };
+    convert::buffer(&ctx, text.to_string()?.as_bytes())
+}
+
+fn run<'js>(
+    ctx: &Ctx<'js>,
+    binding: &Binding,
+    given: &[JsValue<'js>],
+) -> rquickjs::Result<JsValue<'js>> {
+    if !binding.is_built() {
+        let text = format!("nk.{} is not implemented in throng yet", binding.name);
+        return Err(Exception::throw_message(ctx, &text));
+    }
+    let meter = VmMeter::default();
+    let values = read(ctx, binding, given, &meter)?;
+    let args = Args { function: binding.function.name, values: &values, meter: &meter };
+    let is_long = meter.bytes.get() > FREE_BYTES;
+    let returns = script::lend::host(|host| call(host, binding.function, &args, is_long));
+    match returns {
+        Some(Ok(returns)) => shaped(ctx, binding, &returns),
+        Some(Err(error)) => Err(refused(ctx, binding, &error)),
+        None => Err(Exception::throw_message(ctx, "not possible outside of a call")),
+    }
+}
+
+fn call(
+    host: &mut dyn Host,
+    function: &'static HostFunction,
+    args: &Args<'_>,
+    is_long: bool,
+) -> Result<Returns, HostError> {
+    if is_long {
+        host.db().rest(true);
+    }
+    match function.begin(host, args)? {
+        Ran::Returned(returns) => Ok(returns),
+        Ran::Waits(ask) => {
+            let answer = host.ask_and_wait(ask);
+            function.answered(host, args, answer)
+        }
+    }
+}
+
+/// The arguments in the table's order; what is missing at the end stays missing.
+fn read<'js>(
+    ctx: &Ctx<'js>,
+    binding: &Binding,
+    given: &[JsValue<'js>],
+    meter: &VmMeter,
+) -> rquickjs::Result<SmallVec<[Value; 8]>> {
+    let declared = binding.function.arguments();
+    let mut values = SmallVec::<[Value; 8]>::new();
+    for (index, value) in given.iter().take(declared.len()).enumerate() {
+        let at = binding.order.get(index).copied().unwrap_or(index);
+        let is_data = declared.get(at).is_some_and(|argument| names::is_user_data(argument.name));
+        let spelling = if is_data { Names::Kept } else { Names::Spelled };
+        let value = convert::from_js(value, spelling, meter).map_err(|error| match error {
+            ConvertError::Thrown(error) => error,
+            other => {
+                let text = format!("{}: argument {}: {other}", binding.name, index + 1);
+                Exception::throw_type(ctx, &text)
+            }
+        })?;
+        while values.len() <= at {
+            values.push(Value::Nil);
+        }
+        if let Some(place) = values.get_mut(at) {
+            *place = value;
+        }
+    }
+    Ok(values)
+}
+
+/// A refusal as an exception: Lua's `bad argument #1 to users_ban_id (…)` names what JavaScript has.
+fn refused(ctx: &Ctx<'_>, binding: &Binding, error: &HostError) -> rquickjs::Error {
+    let parts = error.message.strip_prefix("bad argument #").and_then(|rest| {
+        let (number, rest) = rest.split_once(" to ")?;
+        let (_, what) = rest.split_once(" (")?;
+        Some((number.parse::<usize>().ok()?.checked_sub(1)?, what.strip_suffix(')')?))
+    });
+    let Some((index, what)) = parts else {
+        return Exception::throw_message(ctx, &error.message);
+    };
+    let place = binding.order.iter().position(|at| *at == index).unwrap_or(index);
+    let text = format!("{}: argument {}: {}", binding.name, place + 1, in_words(what));
+    Exception::throw_type(ctx, &text)
+}
+
+/// What Lua calls a table, nil or `user_id`.
+fn in_words(what: &str) -> String {
+    let words = what.split(' ').map(|word| match word {
+        "table" => "object".to_owned(),
+        "nil" => "null".to_owned(),
+        word if word.contains('_') => names::camel_case(word),
+        word => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn shaped<'js>(
+    ctx: &Ctx<'js>,
+    binding: &Binding,
+    returns: &Returns,
+) -> rquickjs::Result<JsValue<'js>> {
+    let results = binding.function.doc().map_or(&[][..], |doc| doc.results);
+    let spelling = |index: usize| {
+        let is_data = results.get(index).is_some_and(|result| names::is_users_result(result.name));
+        if is_data { Names::Kept } else { Names::Spelled }
+    };
+    let value = |index: usize| match returns.get(index) {
+        Some(value) => convert::to_js(ctx, value, spelling(index)),
+        None => Ok(JsValue::new_undefined(ctx.clone())),
+    };
+    let named = |names: &[&str]| {
+        let object = Object::new(ctx.clone())?;
+        for (index, name) in names.iter().enumerate() {
+            object.set(*name, value(index)?)?;
+        }
+        Ok(object.into_value())
+    };
+    match binding.shape {
+        Shape::Bytes => match returns.first() {
+            Some(Value::Bytes(bytes)) => convert::buffer(ctx, bytes),
+            _ => value(0),
+        },
+        Shape::Named(names) => named(names),
+        Shape::Account => match returns.first() {
+            Some(found) => convert::to_js(ctx, &account(found), Names::Spelled),
+            None => value(0),
+        },
+        Shape::Plain if results.len() > 1 => {
+            let camel: Vec<String> =
+                results.iter().map(|result| names::camel_case(result.name)).collect();
+            named(&camel.iter().map(String::as_str).collect::<Vec<_>>())
+        }
+        Shape::Plain => value(0),
+    }
+}
+
+/// An account without the fields that stand in its `user` as well.
+fn account(value: &Value) -> Value {
+    const OWN: &[&str] =
+        &["user", "wallet", "email", "devices", "custom_id", "verify_time", "disable_time"];
+    match value {
+        Value::List(accounts) => Value::List(accounts.iter().map(account).collect()),
+        Value::Map(members) => {
+            let own =
+                members.iter().filter(|(name, _)| OWN.iter().any(|own| own.as_bytes() == name));
+            Value::Map(own.cloned().collect())
+        }
+        other => other.clone(),
+    }
+}

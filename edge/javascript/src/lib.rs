@@ -1,0 +1,42 @@
+//! Guest code in JavaScript, bound to the one host table of `game::host`.
+//!
+//! [`Bundle`] reads the one file of a folder; [`JsScripts`] is one thread's instance of it and
+//! implements `game::guest::Scripts`; every match gets a VM of its own. Calls run under the budgets that
+//! Lua's have (`script::budget`). Data enters as `game::guest` calls, and leaves as their results and
+//! through the `Host` that is lent for each call.
+//!
+//! What is deliberately not here: the functions that scripts may call (they are `game::host`'s),
+//! modules and packages (a bundle is one file), threads, and calls that wait: a VM of QuickJS has one
+//! stack, so that who waits keeps the thread.
+
+#![forbid(unsafe_code)]
+
+mod bind;
+mod calls;
+mod convert;
+mod dispatcher;
+mod failure;
+mod matches;
+mod names;
+mod sources;
+mod vm;
+
+pub use calls::JsScripts;
+pub use sources::{Bundle, LoadError};
+
+/// How much a script may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JsLimits {
+    /// Milliseconds of one RPC or hook (`runtime.call_budget_ms`), at least 1.
+    pub call_budget_ms: u32,
+    /// Bytes of a thread's VM for RPCs and hooks (`runtime.memory_max_bytes`).
+    pub memory_max_bytes: usize,
+    /// Milliseconds of one match callback (`match.callback_budget_ms`), at least 1.
+    pub callback_budget_ms: u32,
+    /// Bytes of one match's VM (`match.memory_max_bytes`).
+    pub match_memory_max_bytes: usize,
+    /// Milliseconds for running the bundle and `InitModule` (`runtime.load_budget_ms`).
+    pub load_budget_ms: u32,
+    /// Bytes of all VMs of the process (`runtime.all_memory_max_bytes`).
+    pub all_memory_max_bytes: usize,
+}

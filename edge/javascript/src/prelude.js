@@ -1,0 +1,622 @@
+// What every VM has before the bundle is run: the logger, `nk`, the initializer, and the entry points that
+// Rust calls. What it needs of the language it takes before anybody can change it. Stack traces do not show
+// it (it is compiled under the name [throng]).
+//
+// native: log(level, text), bind(name) → function of nk or undefined, isHook(name), isProxy(value),
+// config(), dispatcher().
+
+(function (native, node, version, env) {
+  'use strict';
+
+  const { create, defineProperty, freeze, getOwnPropertyDescriptor, keys, preventExtensions } = Object;
+  const { ownKeys } = Reflect;
+  const { stringify } = JSON;
+  const text = String;
+  const isArray = Array.isArray;
+  const Pattern = RegExp;
+  const FailedType = TypeError;
+  const Failed = Error;
+  const lower = (id) => id.toLowerCase();
+
+  freeze(env);
+
+  // What the engine does in one piece, without asking whether the call's time is over, is bounded here: loops
+  // over arrays that have a length and no elements, and searches for long texts, which are quadratic. What the
+  // engine would read again after it was checked (a length, a text) is refused or replaced if it may change.
+
+  const LENGTH_MAX = 1 << 20;
+  const SEARCH_MAX = 2 ** 30;
+  const FailedRange = RangeError;
+  const Obj = Object;
+  const { apply, construct } = Reflect;
+  const { getPrototypeOf } = Object;
+  const { get: viewLength } = getOwnPropertyDescriptor(getPrototypeOf(Uint8Array.prototype), 'length');
+
+  // Puts `make(original)` in the place of a method; `make` returns a method, which has no `prototype`.
+  function replace(owner, name, make) {
+    const original = owner[name];
+    const made = make(original);
+    defineProperty(made, 'name', { value: name });
+    defineProperty(made, 'length', { value: original.length });
+    defineProperty(owner, name, { value: made });
+  }
+
+  function tooLong(length) {
+    throw new FailedRange(`an array of the length ${length} is too long for this: ${LENGTH_MAX} at most`);
+  }
+
+  // The length that the engine is going to see.
+  function checkedLength(list) {
+    if (list === null || list === undefined) return 0;
+    let length = 0;
+    if (isArray(list) && !native.isProxy(list)) {
+      ({ length } = list);
+    } else {
+      for (let at = Obj(list); at !== null; at = getPrototypeOf(at)) {
+        if (native.isProxy(at)) throw new FailedType('this method does not take a Proxy');
+        const own = getOwnPropertyDescriptor(at, 'length');
+        if (own === undefined) continue;
+        if (own.get === viewLength) return 0;
+        if (typeof own.value !== 'number') throw new FailedType('the length is to be a plain number');
+        length = own.value;
+        break;
+      }
+    }
+    if (length > LENGTH_MAX) tooLong(length);
+    return length;
+  }
+
+  for (const name of [
+    'copyWithin', 'every', 'fill', 'filter', 'find', 'findIndex', 'findLast', 'findLastIndex', 'forEach',
+    'join', 'map', 'reduce', 'reduceRight', 'reverse', 'shift', 'slice', 'some',
+    'sort', 'splice', 'toLocaleString', 'toReversed', 'toSorted', 'toSpliced', 'toString', 'unshift', 'with',
+  ]) {
+    replace(Array.prototype, name, (original) => ({
+      method(...args) {
+        checkedLength(this);
+        return apply(original, this, args);
+      },
+    }).method);
+  }
+  // These compare texts, each to its end.
+  for (const name of ['includes', 'indexOf', 'lastIndexOf']) {
+    replace(Array.prototype, name, (original) => ({
+      method(...args) {
+        const length = checkedLength(this);
+        if (typeof args[0] === 'string' && args[0].length > 64) checkSearch(args[0].length * length);
+        return apply(original, this, args);
+      },
+    }).method);
+  }
+  replace(Array.prototype, 'flatMap', (original) => ({
+    method(callback, self) {
+      checkedLength(this);
+      if (typeof callback !== 'function') return apply(original, this, [callback, self]);
+      const checked = (value, index, list) => {
+        const mapped = apply(callback, self, [value, index, list]);
+        if (isArray(mapped)) checkedLength(mapped);
+        return mapped;
+      };
+      return apply(original, this, [checked]);
+    },
+  }).method);
+  function there(list) {
+    if (list === null || list === undefined) throw new FailedType('cannot convert to object');
+    return Obj(list);
+  }
+
+  // In JavaScript, because elements and arguments may change those after them. They make plain arrays, of
+  // whatever class they are asked.
+  replace(Array.prototype, 'flat', () => {
+    const flatten = (into, list, depth) => {
+      const length = checkedLength(list);
+      for (let at = 0; at < length; at++) {
+        if (!(at in list)) continue;
+        const value = list[at];
+        if (depth >= 1 && isArray(value)) flatten(into, value, depth - 1);
+        else into[into.length] = value;
+      }
+      return into;
+    };
+    return { method(depth = 1) { return flatten([], there(this), +depth); } }.method;
+  });
+  const { isConcatSpreadable } = Symbol;
+  replace(Array.prototype, 'concat', () => ({
+    method(...args) {
+      const into = [];
+      let end = 0;
+      for (let from = -1; from < args.length; from++) {
+        const list = from < 0 ? there(this) : args[from];
+        const isObject = list !== null && (typeof list === 'object' || typeof list === 'function');
+        if (!isObject || !(list[isConcatSpreadable] ?? isArray(list))) {
+          into[end++] = list;
+          continue;
+        }
+        const length = checkedLength(list);
+        for (let at = 0; at < length; at++) if (at in list) into[end + at] = list[at];
+        end += length;
+        into.length = end;
+      }
+      return into;
+    },
+  }).method);
+  replace(JSON, 'stringify', (original) => ({
+    method(value, replacer, space) {
+      if (isArray(replacer)) checkedLength(replacer);
+      return original(value, replacer, space);
+    },
+  }).method);
+
+  function checkSearch(steps) {
+    if (steps > SEARCH_MAX) throw new FailedRange('the text to search for is too long');
+  }
+
+  for (const [name, symbol] of [
+    ['includes', Symbol.match], ['indexOf'], ['lastIndexOf'], ['replace', Symbol.replace],
+    ['replaceAll', Symbol.replace], ['split', Symbol.split],
+  ]) {
+    replace(String.prototype, name, (original) => ({
+      method(...args) {
+        if (this === null || this === undefined) return apply(original, this, args);
+        let [what] = args;
+        if (what !== null && typeof what === 'object' && symbol !== undefined) {
+          if (name === 'replaceAll' && what instanceof Pattern && !text(what.flags).includes('g')) {
+            throw new FailedType('replaceAll must be called with a global RegExp');
+          }
+          const own = what[symbol];
+          if (own !== null && own !== undefined) {
+            if (name === 'includes') throw new FailedType('regexp not supported');
+            return apply(own, what, [this, args[1]]);
+          }
+        }
+        const where = text(this);
+        if (what !== null && (typeof what === 'object' || typeof what === 'function')) {
+          what = args[0] = text(what);
+        }
+        if (typeof what === 'string' && what.length > 64) checkSearch(what.length * where.length);
+        return apply(original, where, args);
+      },
+    }).method);
+  }
+
+  replace(String, 'raw', () => ({
+    method(template, ...values) {
+      const { raw } = there(template);
+      const length = checkedLength(there(raw));
+      let made = '';
+      for (let at = 0; at < length; at++) {
+        made += text(raw[at]);
+        if (at + 1 < length && at < values.length) made += text(values[at]);
+      }
+      return made;
+    },
+  }).method);
+
+  // Collections are filled step by step from what is iterable.
+  for (const [name, adder] of [['Map', 'set'], ['Set', 'add'], ['WeakMap', 'set'], ['WeakSet', 'add']]) {
+    const Original = globalThis[name];
+    const Filled = function (items) {
+      if (new.target === undefined) throw new FailedType(`constructor ${name} requires 'new'`);
+      const made = construct(Original, [], new.target);
+      if (items === null || items === undefined) return made;
+      const add = made[adder];
+      for (const item of items) {
+        if (adder === 'add') apply(add, made, [item]);
+        else if (item === null || typeof item !== 'object') throw new FailedType('not an object');
+        else apply(add, made, [item[0], item[1]]);
+      }
+      return made;
+    };
+    for (const key of ownKeys(Original)) defineProperty(Filled, key, getOwnPropertyDescriptor(Original, key));
+    defineProperty(Original.prototype, 'constructor', { value: Filled });
+    globalThis[name] = Filled;
+  }
+  // What came after ES2023 and iterates in one piece.
+  const iterators = getPrototypeOf(getPrototypeOf([][Symbol.iterator]()));
+  for (const [owner, kept] of [
+    [iterators, [Symbol.iterator, Symbol.toStringTag, 'constructor']],
+    [iterators.constructor, ['length', 'name', 'prototype']],
+  ]) {
+    if (owner !== Obj) for (const key of ownKeys(owner)) if (!kept.includes(key)) delete owner[key];
+  }
+  delete globalThis.Iterator;
+  for (const name of [
+    'difference', 'intersection', 'isDisjointFrom', 'isSubsetOf', 'isSupersetOf', 'symmetricDifference', 'union',
+  ]) {
+    delete Set.prototype[name];
+  }
+  delete Math.sumPrecise;
+
+  // The logger.
+
+  function shown(value, verb) {
+    if (typeof value === 'string') return verb === 'q' ? stringify(value) : value;
+    if (value === null || typeof value !== 'object' || value instanceof Failed) return text(value);
+    try {
+      return stringify(value) ?? text(value);
+    } catch {
+      return text(value);
+    }
+  }
+
+  function printf(format, args) {
+    if (typeof format !== 'string') throw new FailedType('invalid format argument: must be a string');
+    let next = 0;
+    let line = format.replace(/%[-+# 0]*[\d.]*([a-zA-Z%])/g, (whole, verb) => {
+      if (verb === '%') return '%';
+      if (args.length === 0) return whole;
+      return next < args.length ? shown(args[next++], verb) : `%!${verb}(MISSING)`;
+    });
+    while (next < args.length) line += ` ${shown(args[next++], 'v')}`;
+    return line;
+  }
+
+  class Logger {
+    #fields;
+    constructor(fields) {
+      this.#fields = fields;
+      freeze(this);
+    }
+    #write(level, format, args) {
+      let line = printf(format, args);
+      for (const name of keys(this.#fields)) line += ` ${name}=${shown(this.#fields[name], 'v')}`;
+      native.log(level, line);
+    }
+    debug(format, ...args) { this.#write(0, format, args); }
+    info(format, ...args) { this.#write(1, format, args); }
+    warn(format, ...args) { this.#write(2, format, args); }
+    error(format, ...args) { this.#write(3, format, args); }
+    withField(key, value) {
+      if (typeof key !== 'string') throw new FailedType('key argument must be a string');
+      if (typeof value !== 'string') throw new FailedType('value argument must be a string');
+      return new Logger({ ...this.#fields, [key]: value });
+    }
+    withFields(pairs) {
+      if (pairs === null || typeof pairs !== 'object') throw new FailedType('argument must be a map');
+      return new Logger({ ...this.#fields, ...pairs });
+    }
+    getFields() { return { ...this.#fields }; }
+  }
+  freeze(Logger);
+  freeze(Logger.prototype);
+  const logger = new Logger({});
+
+  // nk: a function is made when it is asked for first.
+
+  const refuse = () => false;
+  const readOnly = {
+    set: refuse, defineProperty: refuse, deleteProperty: refuse, setPrototypeOf: refuse, preventExtensions: refuse,
+  };
+  const made = create(null);
+  const nk = new Proxy(made, {
+    ...readOnly,
+    get(_, name) {
+      if (typeof name !== 'string') return undefined;
+      return made[name] ?? (made[name] = native.bind(name));
+    },
+    has: (_, name) => typeof name === 'string' && nk[name] !== undefined,
+  });
+
+  // What InitModule registers: { id: function } by kind.
+
+  const kinds = () => ({ rpc: create(null), before: create(null), after: create(null), event: create(null) });
+  let registered = kinds();
+  let matches = create(null);
+  let isLoading = true;
+  const again = [];
+  const CALLBACKS = [
+    'matchInit', 'matchJoinAttempt', 'matchJoin', 'matchLeave', 'matchLoop', 'matchTerminate', 'matchSignal',
+  ];
+
+  function place(fn) {
+    const { fileName, lineNumber } = fn;
+    return fileName === undefined ? '' : `${fileName}:${lineNumber}`;
+  }
+
+  function register(kind, id, fn) {
+    if (typeof fn !== 'function') throw new FailedType('expects a function');
+    if (!isLoading) throw new Failed('can only be called by InitModule');
+    const before = registered[kind][id];
+    if (before !== undefined && before !== fn) again.push([kind, id, place(before), place(fn)]);
+    registered[kind][id] = fn;
+  }
+
+  function named(id) {
+    if (typeof id !== 'string' || id === '') throw new FailedType('expects a non empty string');
+    return lower(id);
+  }
+
+  function registerMatch(name, callbacks) {
+    if (typeof name !== 'string' || name === '') throw new FailedType('expects a non empty string');
+    if (callbacks === null || typeof callbacks !== 'object') throw new FailedType('expects an object');
+    if (!isLoading) throw new Failed('can only be called by InitModule');
+    const found = {};
+    for (const callback of CALLBACKS) {
+      const fn = callbacks[callback];
+      if (fn === undefined) throw new FailedType(`${callback} not found`);
+      if (typeof fn !== 'function') throw new FailedType(`${callback} value not a valid function`);
+      found[callback] = fn;
+    }
+    matches[name] = found;
+  }
+
+  const event = (id) => (fn) => register('event', id, fn);
+  const registrations = {
+    __proto__: null,
+    getConfig: () => native.config(),
+    registerRpc: (id, fn) => register('rpc', named(id), fn),
+    registerRtBefore: (id, fn) => register('before', `rt:${named(id)}`, fn),
+    registerRtAfter: (id, fn) => register('after', `rt:${named(id)}`, fn),
+    registerMatch,
+    registerMatchmakerMatched: event('matchmaker_matched'),
+    registerTournamentEnd: event('tournament_end'),
+    registerTournamentReset: event('tournament_reset'),
+    registerLeaderboardReset: event('leaderboard_reset'),
+    registerShutdown: event('shutdown'),
+    registerPurchaseNotificationApple: event('purchase_notification_apple'),
+    registerSubscriptionNotificationApple: event('subscription_notification_apple'),
+    registerPurchaseNotificationGoogle: event('purchase_notification_google'),
+    registerSubscriptionNotificationGoogle: event('subscription_notification_google'),
+    registerEvent: event('event'),
+    registerEventSessionStart: event('event_session_start'),
+    registerEventSessionEnd: event('event_session_end'),
+    registerStorageIndex: (name) => register('event', `storage_index:${text(name)}`, refuse),
+    registerStorageIndexFilter: (name, fn) => register('event', `storage_index_filter:${text(name)}`, fn),
+  };
+
+  const initializer = new Proxy(registrations, {
+    ...readOnly,
+    get(_, name) {
+      if (typeof name !== 'string') return undefined;
+      const known = registrations[name];
+      if (known !== undefined) return known;
+      const parts = /^register(Before|After)(.+)$/.exec(name);
+      if (parts === null || !native.isHook(parts[2])) return undefined;
+      return (fn) => register(lower(parts[1]), lower(parts[2]), fn);
+    },
+  });
+
+  // The global name of a function, by which another VM finds it; undefined if it has none.
+  function globalName(fn) {
+    const { name } = fn;
+    if (typeof name === 'string' && globalThis[name] === fn) return name;
+    return ownKeys(globalThis).find((key) => typeof key === 'string' && globalThis[key] === fn);
+  }
+
+  const context = (mode) => ({ env, executionMode: mode, node, version });
+
+  const entry = { __proto__: null };
+
+  entry.init = () => {
+    const init = globalThis.InitModule;
+    if (typeof init !== 'function') {
+      throw new Failed('InitModule function not found. Function must be defined at top level.');
+    }
+    init.call(null, context('run_once'), logger, nk, initializer);
+  };
+
+  // What was registered: as names of global functions if all of it has some (`byName`).
+  entry.plan = () => {
+    let byName = true;
+    const name = (fn) => {
+      const found = fn === refuse ? '' : globalName(fn);
+      if (found === undefined) byName = false;
+      return found ?? null;
+    };
+    const plan = { again, locations: [], matches: {} };
+    for (const kind of keys(registered)) {
+      plan[kind] = {};
+      for (const id of keys(registered[kind])) {
+        const fn = registered[kind][id];
+        plan[kind][id] = name(fn);
+        if (fn !== refuse) plan.locations.push([kind === 'event' ? id : `${kind} ${id}`, place(fn)]);
+      }
+    }
+    for (const id of keys(matches)) {
+      plan.matches[id] = {};
+      for (const callback of CALLBACKS) plan.matches[id][callback] = name(matches[id][callback]);
+    }
+    plan.byName = byName;
+    return stringify(plan);
+  };
+
+  // Finds what another VM's InitModule has registered.
+  entry.restore = (json) => {
+    const plan = JSON.parse(json);
+    for (const kind of keys(registered)) {
+      for (const id of keys(plan[kind])) {
+        const name = plan[kind][id];
+        registered[kind][id] = name === '' ? refuse : globalThis[name];
+      }
+    }
+    for (const id of keys(plan.matches)) {
+      matches[id] = {};
+      for (const callback of CALLBACKS) matches[id][callback] = globalThis[plan.matches[id][callback]];
+    }
+  };
+
+  function assignable(prototype, member) {
+    const first = prototype[member];
+    defineProperty(prototype, member, {
+      get: () => first,
+      set(value) {
+        defineProperty(this, member, { value, writable: true, enumerable: false, configurable: true });
+      },
+    });
+  }
+
+  // Ends the start: what one call does to globals no other call sees. As Nakama, and beyond it: names cannot
+  // be given to other things, and none can be added. Not in a match: its VM is nobody else's, and every frozen
+  // object costs memory, a third of what a small match holds.
+  entry.seal = (isMatch) => {
+    isLoading = false;
+    if (isMatch) return;
+    // An assignment to a member that a frozen prototype has is refused, and every error gets a message.
+    for (const key of ownKeys(globalThis)) {
+      const { value } = getOwnPropertyDescriptor(globalThis, key);
+      if (typeof value === 'function' && (value === Failed || Object.getPrototypeOf(value) === Failed)) {
+        assignable(value.prototype, 'message');
+        assignable(value.prototype, 'name');
+      }
+    }
+    for (const key of ownKeys(globalThis)) {
+      const { value } = getOwnPropertyDescriptor(globalThis, key);
+      if (value === null || (typeof value !== 'object' && typeof value !== 'function')) continue;
+      if (value !== globalThis) freeze(value);
+      if (typeof value === 'function') {
+        defineProperty(globalThis, key, { writable: false, configurable: false });
+        if (value.prototype) freeze(value.prototype);
+      }
+      const base = Object.getPrototypeOf(value);
+      if (base !== null) freeze(base);
+    }
+    preventExtensions(globalThis);
+  };
+
+  // RPC functions, hooks and events.
+
+  entry.call = (kind, id, mode, user, more, first, second) => {
+    const ctx = context(mode);
+    ctx.headers = {};
+    ctx.queryParams = {};
+    if (user !== undefined) {
+      const [userId, username, exp, sessionId, lang, clientIp, clientPort] = user;
+      if (userId !== undefined) {
+        ctx.userId = userId;
+        ctx.username = username;
+        ctx.vars = more === undefined ? {} : more[0];
+        ctx.userSessionExp = exp;
+      }
+      if (sessionId !== undefined) ctx.sessionId = sessionId;
+      if (lang !== undefined) ctx.lang = lang;
+      if (clientIp !== undefined) ctx.clientIp = clientIp;
+      if (clientPort !== undefined) ctx.clientPort = clientPort;
+    }
+    if (more !== undefined) [, ctx.headers, ctx.queryParams] = more;
+    const fn = registered[kind][id];
+    return fn.call(null, ctx, logger, nk, first, second);
+  };
+
+  // Matches: one in a VM. Its state stays here.
+
+  let callbacks, state, matchId, label, tickRate, dispatcher;
+
+  function matchContext() {
+    const ctx = context('match');
+    ctx.matchId = matchId;
+    ctx.matchNode = node;
+    if (tickRate !== undefined) {
+      ctx.matchLabel = label;
+      ctx.matchTickRate = tickRate;
+    }
+    return ctx;
+  }
+
+  const presences = (flat) => {
+    const list = [];
+    for (let at = 0; at < flat.length; at += 4) {
+      list.push({ userId: flat[at], sessionId: flat[at + 1], username: flat[at + 2], node, reason: flat[at + 3] });
+    }
+    return list;
+  };
+
+  const isObject = (value) => value !== null && typeof value === 'object' && !isArray(value);
+
+  // Takes the state out of what a callback returned; false if the match is to end.
+  function goesOn(callback, returned) {
+    if (returned === null || returned === undefined) return false;
+    if (!isObject(returned) || !isObject(returned.state)) {
+      throw new Failed(`${callback} is expected to return an object with 'state' object property`);
+    }
+    state = returned.state;
+    return true;
+  }
+
+  entry.matchOpen = (name, id) => {
+    callbacks = matches[name];
+    matchId = id;
+    dispatcher = freeze(native.dispatcher());
+    registered = matches = undefined;
+  };
+
+  entry.matchInit = (params) => {
+    const { matchInit } = callbacks;
+    const returned = matchInit.call(null, matchContext(), logger, nk, params);
+    if (!isObject(returned)) {
+      throw new Failed("matchInit is expected to return an object with 'state', 'tickRate' and 'label' properties");
+    }
+    const rate = returned.tickRate;
+    if (rate === undefined) throw new Failed("matchInit return value has no 'tickRate' property");
+    if (!Number.isInteger(rate) || rate < 1 || rate > 60) {
+      throw new Failed("matchInit 'tickRate' must be a number between 1 and 60");
+    }
+    const given = returned.label ?? '';
+    if (typeof given !== 'string') throw new Failed("matchInit 'label' value must be a string");
+    if (!isObject(returned.state)) {
+      throw new Failed("matchInit is expected to return an object with a 'state' property");
+    }
+    state = returned.state;
+    tickRate = rate;
+    label = given;
+    return [rate, given];
+  };
+
+  entry.matchLabel = (now) => {
+    label = now;
+  };
+
+  entry.matchJoinAttempt = (tick, user, vars, metadata) => {
+    const [userId, sessionId, username, exp, clientIp, clientPort] = user;
+    const ctx = matchContext();
+    ctx.userId = userId;
+    ctx.username = username;
+    if (vars !== undefined) ctx.vars = vars;
+    ctx.userSessionExp = exp;
+    ctx.sessionId = sessionId;
+    if (clientIp !== undefined) ctx.clientIp = clientIp;
+    if (clientPort !== undefined) ctx.clientPort = clientPort;
+    const { matchJoinAttempt } = callbacks;
+    const presence = { userId, sessionId, username, node };
+    const returned =
+      matchJoinAttempt.call(null, ctx, logger, nk, dispatcher, tick, state, presence, metadata);
+    if (!goesOn('matchJoinAttempt', returned)) return null;
+    const { accept, rejectMessage } = returned;
+    if (typeof accept !== 'boolean') throw new Failed("matchJoinAttempt 'accept' property must be a boolean");
+    if (rejectMessage !== undefined && typeof rejectMessage !== 'string') {
+      throw new Failed("matchJoinAttempt 'rejectMessage' property must be a string");
+    }
+    return [accept, rejectMessage ?? ''];
+  };
+
+  const run = (name, tick, argument) => {
+    const callback = callbacks[name];
+    return callback.call(null, matchContext(), logger, nk, dispatcher, tick, state, argument);
+  };
+
+  entry.matchJoin = (tick, flat) => goesOn('matchJoin', run('matchJoin', tick, presences(flat)));
+  entry.matchLeave = (tick, flat) => goesOn('matchLeave', run('matchLeave', tick, presences(flat)));
+  entry.matchTerminate = (tick, graceSeconds) =>
+    goesOn('matchTerminate', run('matchTerminate', tick, graceSeconds));
+
+  entry.matchLoop = (tick, flat) => {
+    const messages = [];
+    for (let at = 0; at < flat.length; at += 7) {
+      const sender = { userId: flat[at], sessionId: flat[at + 1], username: flat[at + 2], node };
+      messages.push({
+        sender, persistence: true, status: '', opCode: flat[at + 3], data: flat[at + 4], reliable: flat[at + 5],
+        receiveTimeMs: flat[at + 6],
+      });
+    }
+    return goesOn('matchLoop', run('matchLoop', tick, messages));
+  };
+
+  entry.matchSignal = (tick, data) => {
+    const returned = run('matchSignal', tick, data);
+    if (!goesOn('matchSignal', returned)) return null;
+    const answer = returned.data ?? '';
+    if (typeof answer !== 'string') throw new Failed("matchSignal 'data' property must be a string");
+    return answer;
+  };
+
+  return freeze(entry);
+})

@@ -1,0 +1,344 @@
+//! One JavaScript VM: its limits, the prelude, and the bundle. The VM for calls runs the bundle at start,
+//! a match's VM when the match begins.
+//!
+//! The first VM of a process runs `InitModule` and keeps what it registers as names of global functions.
+//! Every other VM finds the functions by these names, as in Nakama; only if something has no global name,
+//! `InitModule` is run there as well.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use game::api::{BUILT, NOT_BUILT};
+use game::guest::{Host, LogLevel};
+use rquickjs::context::{EvalOptions, intrinsic};
+use rquickjs::promise::PromiseState;
+use rquickjs::{Context, Ctx, Function, IntoJs as _, Object, Runtime, Value as JsValue};
+use script::{budget, lend};
+
+use crate::convert::{self, Names};
+use crate::failure::{self, Limits, PRELUDE, Thrown};
+use crate::sources::Bundle;
+use crate::{bind, dispatcher};
+
+/// Bytes of a thread's stack that a script may use. Threads have 2 MiB, and what runs below a script
+/// needs some as well.
+const STACK_BYTES_MAX: usize = 512 * 1024;
+
+/// Calls between two looks at how much memory a VM holds: a look collects garbage and visits every object.
+const CALLS_PER_LOOK: u32 = 256;
+
+/// A threshold at which garbage is never collected.
+const NEVER: usize = usize::MAX;
+
+/// What Nakama's scripts find, and promises. Nothing of the machine: no time but `Date`, no files.
+type Intrinsics = (
+    intrinsic::Date,
+    intrinsic::Eval,
+    intrinsic::RegExpCompiler,
+    intrinsic::RegExp,
+    intrinsic::Json,
+    intrinsic::Proxy,
+    intrinsic::MapSet,
+    intrinsic::TypedArrays,
+    intrinsic::Promise,
+    intrinsic::WeakRef,
+);
+
+/// What a VM is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Calls,
+    Match,
+}
+
+/// One VM with the prelude loaded.
+pub(crate) struct Vm {
+    // In this order: a context goes before its runtime.
+    context: Context,
+    runtime: Runtime,
+    purpose: Purpose,
+    bundle: Arc<Bundle>,
+    memory_max_bytes: usize,
+    /// What it held when it was looked at last, which is what it is counted with among all.
+    counted_bytes: Cell<usize>,
+    /// Garbage is collected after a call that leaves the VM with more than this.
+    collect_above_bytes: Cell<usize>,
+    calls_to_look: Cell<u32>,
+}
+
+impl Vm {
+    /// A VM with its own memory limit, with the bundle run in it. `host` is lent to what runs.
+    ///
+    /// # Errors
+    /// What the bundle or `InitModule` threw.
+    pub(crate) fn new(
+        bundle: &Arc<Bundle>,
+        host: &mut dyn Host,
+        limits: &Limits,
+        purpose: Purpose,
+    ) -> Result<Self, (Thrown, bool)> {
+        let made = || {
+            let runtime = Runtime::new()?;
+            runtime.set_memory_limit(limits.memory_bytes);
+            runtime.set_max_stack_size(STACK_BYTES_MAX);
+            runtime.set_gc_threshold(NEVER);
+            runtime.set_interrupt_handler(Some(Box::new(|| !budget::may_go_on(u32::MAX))));
+            let context = Context::custom::<Intrinsics>(&runtime)?;
+            Ok((runtime, context))
+        };
+        let (runtime, context) =
+            made().map_err(|error: rquickjs::Error| (Thrown::says(error.to_string()), false))?;
+        let vm = Self {
+            context,
+            runtime,
+            purpose,
+            bundle: Arc::clone(bundle),
+            memory_max_bytes: limits.memory_bytes,
+            counted_bytes: Cell::new(0),
+            collect_above_bytes: Cell::new(NEVER),
+            calls_to_look: Cell::new(CALLS_PER_LOOK),
+        };
+        vm.run(host, limits, |ctx| vm.start(ctx))?;
+        vm.look();
+        Ok(vm)
+    }
+
+    /// Runs `job` under a budget. What it leaves to be done by promises is done before it returns.
+    ///
+    /// # Errors
+    /// What was thrown, and whether its time was used up.
+    pub(crate) fn run<R>(
+        &self,
+        host: &mut dyn Host,
+        limits: &Limits,
+        job: impl for<'js> FnOnce(&Ctx<'js>) -> Result<R, Fault>,
+    ) -> Result<R, (Thrown, bool)> {
+        let mut allowed = limits.allowed();
+        allowed.memory_bytes = allowed.memory_bytes.saturating_sub(self.counted_bytes.get());
+        let running = budget::begin(allowed);
+        let result = lend::lend(host, || {
+            self.context.with(|ctx| {
+                let result = job(&ctx);
+                let result = result.map_err(|fault| match fault {
+                    Fault::Js(error) => failure::caught(&ctx, &error),
+                    Fault::Thrown(thrown) => thrown,
+                });
+                while ctx.execute_pending_job() {}
+                result
+            })
+        });
+        let is_out_of_time = running.end().is_some();
+        self.collect();
+        let calls_left = self.calls_to_look.get().saturating_sub(1);
+        self.calls_to_look.set(calls_left);
+        if calls_left == 0 {
+            self.look();
+        }
+        match result {
+            Ok(returned) if !is_out_of_time => Ok(returned),
+            Ok(_) => Err((Thrown::default(), true)),
+            Err(thrown) => Err((thrown, is_out_of_time)),
+        }
+    }
+
+    fn start(&self, ctx: &Ctx<'_>) -> Result<(), Fault> {
+        let mut options = EvalOptions::default();
+        options.strict = true;
+        options.filename = Some(PRELUDE.to_owned());
+        let prelude: Function<'_> = ctx.eval_with_options(include_str!("prelude.js"), options)?;
+        let (node, version, env) = lend::host(|host| {
+            let settings = host.settings();
+            (settings.node.clone(), settings.version.clone(), settings.env.clone())
+        })
+        .unwrap_or_default();
+        let pairs = Object::new(ctx.clone())?;
+        for (name, value) in env {
+            pairs.set(name, value)?;
+        }
+        let entry: Object<'_> = prelude.call((natives(ctx)?, node, version, pairs))?;
+        // Out of the scripts' reach, and known to every later call.
+        let _ = ctx.store_userdata(entry.clone());
+        if let Some((file, text)) = &self.bundle.code {
+            let mut options = EvalOptions::default();
+            options.strict = true;
+            options.filename = Some(file.clone());
+            ctx.eval_with_options::<(), _>(text.as_str(), options)?;
+            let plan = self.bundle.plan.get();
+            match plan.filter(|plan| plan.contains(BY_NAME)) {
+                Some(plan) => entry.get::<_, Function<'_>>("restore")?.call::<_, ()>((plan,))?,
+                None => entry.get::<_, Function<'_>>("init")?.call::<_, ()>(())?,
+            }
+            if plan.is_none() {
+                let made: String = entry.get::<_, Function<'_>>("plan")?.call(())?;
+                self.bundle.plan.get_or_init(|| made);
+            }
+        }
+        let is_match = self.purpose == Purpose::Match;
+        entry.get::<_, Function<'_>>("seal")?.call::<_, ()>((is_match,))?;
+        Ok(())
+    }
+
+    /// Collects garbage if the call has left much.
+    ///
+    /// Never while a script runs: when memory runs out, QuickJS makes an error object, whose making may
+    /// collect garbage; but an object that was about to grow is not in the collector's list at that moment,
+    /// and the process dies (quickjs-ng 0.16.2, `resize_properties`). What is no cycle is freed at once anyway.
+    fn collect(&self) {
+        self.runtime.set_gc_threshold(self.collect_above_bytes.get());
+        // The engine looks at the threshold when an object is made, and only then.
+        self.context.with(|ctx| {
+            if Object::new(ctx.clone()).is_err() {
+                let _ = ctx.catch();
+            }
+        });
+        self.runtime.set_gc_threshold(NEVER);
+    }
+
+    /// Counts what the VM holds now, for the limit on all VMs together.
+    pub(crate) fn look(&self) {
+        self.calls_to_look.set(CALLS_PER_LOOK);
+        self.runtime.run_gc();
+        let now = usize::try_from(self.runtime.memory_usage().malloc_size).unwrap_or(0);
+        // As the engine does by itself, but so that it is done before the memory is used up.
+        let half_of_free = self.memory_max_bytes.saturating_sub(now) / 2;
+        self.collect_above_bytes.set(now.saturating_add(half_of_free.min(now / 2)));
+        // Two's complement: adding the difference takes away what has become free.
+        self.count(now.wrapping_sub(self.counted_bytes.replace(now)));
+    }
+
+    fn count(&self, more: usize) {
+        self.bundle.vm_bytes.fetch_add(more, Relaxed);
+        if self.purpose == Purpose::Match {
+            self.bundle.match_vm_bytes.fetch_add(more, Relaxed);
+        }
+    }
+
+    /// What it held when it was looked at last, bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.counted_bytes.get()
+    }
+
+    /// Gives the VM no more memory than all VMs together may still have. Returns whether that is less
+    /// than its own limit.
+    pub(crate) fn limit_memory(&self, all_max_bytes: usize) -> bool {
+        let left_bytes = all_max_bytes.saturating_sub(self.bundle.vm_bytes.load(Relaxed));
+        let bytes = self.counted_bytes.get().saturating_add(left_bytes);
+        let is_less = bytes < self.memory_max_bytes;
+        if is_less {
+            self.runtime.set_memory_limit(bytes);
+        }
+        is_less
+    }
+
+    /// Puts the VM's own memory limit back.
+    pub(crate) fn own_limit(&self) {
+        self.runtime.set_memory_limit(self.memory_max_bytes);
+    }
+
+    /// Clears up after a call that ran into a limit. Returns whether the VM can go on: at least half of
+    /// its memory is free, and nothing of that call is still to be done.
+    pub(crate) fn recover(&self) -> bool {
+        self.look();
+        self.counted_bytes.get() < self.memory_max_bytes / 2 && !self.runtime.is_job_pending()
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        self.count(self.counted_bytes.get().wrapping_neg());
+    }
+}
+
+/// As it stands in a plan all of whose functions have a global name.
+const BY_NAME: &str = "\"byName\":true";
+
+/// What ends a job early.
+pub(crate) enum Fault {
+    /// The engine's: an exception is pending, or a value is not what it must be.
+    Js(rquickjs::Error),
+    /// One of our own words, or one that was taken already.
+    Thrown(Thrown),
+}
+
+impl From<rquickjs::Error> for Fault {
+    fn from(error: rquickjs::Error) -> Self {
+        Self::Js(error)
+    }
+}
+
+impl From<Thrown> for Fault {
+    fn from(thrown: Thrown) -> Self {
+        Self::Thrown(thrown)
+    }
+}
+
+/// An entry point of the prelude.
+pub(crate) fn entry<'js>(ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Function<'js>> {
+    match ctx.userdata::<Object<'js>>() {
+        Some(entry) => entry.get(name),
+        None => Err(rquickjs::Error::Unknown),
+    }
+}
+
+/// What a function of the script's came to: of an async function, what its promise is settled with.
+/// Nothing that scripts call is asynchronous, so that a promise of which nothing comes is an error.
+pub(crate) fn settled<'js>(ctx: &Ctx<'js>, value: JsValue<'js>) -> Result<JsValue<'js>, Fault> {
+    let Some(promise) = value.as_promise() else { return Ok(value) };
+    while promise.state() == PromiseState::Pending && ctx.execute_pending_job() {}
+    match promise.result::<JsValue<'js>>() {
+        Some(result) => Ok(result?),
+        None if budget::may_go_on(u32::MAX) => {
+            Err(Thrown::says("the promise that was returned is never settled").into())
+        }
+        None => Err(Thrown::default().into()),
+    }
+}
+
+/// What the prelude needs from Rust.
+fn natives<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
+    let native = Object::new(ctx.clone())?;
+    native.set("log", Function::new(ctx.clone(), log)?)?;
+    native.set("bind", Function::new(ctx.clone(), bind_named)?)?;
+    native.set("isHook", Function::new(ctx.clone(), is_hook)?)?;
+    native.set("isProxy", Function::new(ctx.clone(), is_proxy)?)?;
+    native.set("config", Function::new(ctx.clone(), config)?)?;
+    native.set("dispatcher", Function::new(ctx.clone(), dispatcher::make)?)?;
+    Ok(native)
+}
+
+fn bind_named(ctx: Ctx<'_>, name: String) -> rquickjs::Result<JsValue<'_>> {
+    bind::bind(&ctx, &name)
+}
+
+fn is_proxy(value: JsValue<'_>) -> bool {
+    value.is_proxy()
+}
+
+fn log(level: u8, text: String) {
+    let level = match level {
+        0 => LogLevel::Debug,
+        1 => LogLevel::Info,
+        2 => LogLevel::Warn,
+        _ => LogLevel::Error,
+    };
+    lend::host(|host| host.log(level, &text));
+}
+
+/// Whether an API call has this name.
+fn is_hook(name: String) -> bool {
+    let same = |snake: &&str| {
+        let mut letters = snake.chars().filter(|letter| *letter != '_');
+        name.chars().all(|letter| letters.next().is_some_and(|it| it.eq_ignore_ascii_case(&letter)))
+            && letters.next().is_none()
+    };
+    BUILT.iter().chain(NOT_BUILT).any(same)
+}
+
+fn config(ctx: Ctx<'_>) -> rquickjs::Result<JsValue<'_>> {
+    let config = lend::host(|host| host.machine().config());
+    match config {
+        Some(config) => convert::to_js(&ctx, &config, Names::Kept),
+        None => ().into_js(&ctx),
+    }
+}

@@ -1,0 +1,235 @@
+//! The guest code of one thread in all languages: each function runs in the language that registered it.
+//! Where two have registered the same, it is Lua's that runs, as in Nakama, and the author is told.
+//!
+//! Calls keep their number in whatever language they run; a match is of the first language that has one
+//! of its name.
+//!
+//! Source: nakama 3.40, `server/runtime.go`, `NewRuntime`: Go before Lua before JavaScript.
+
+use std::collections::BTreeMap;
+
+use game::api::Style;
+use game::guest::{
+    Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
+    Returned, ScriptError, ScriptFailure, Scripts, Step,
+};
+
+/// A language by its name, as it is on one thread.
+pub(super) type Language = (&'static str, Box<dyn Scripts + Send>);
+
+/// All languages, the one that goes first before the others.
+pub(super) struct Languages {
+    languages: Vec<Language>,
+    registered: Registered,
+    /// The languages of calls that wait.
+    waiting: BTreeMap<CallId, usize>,
+}
+
+impl Languages {
+    pub(super) fn new(languages: Vec<Language>) -> Self {
+        let mut all = Registered::default();
+        for (name, scripts) in &languages {
+            let one = scripts.registered();
+            for (what, known, ids) in [
+                ("the RPC", &mut all.rpc, &one.rpc),
+                ("the before-hook of", &mut all.before, &one.before),
+                ("the after-hook of", &mut all.after, &one.after),
+                ("the function for", &mut all.events, &one.events),
+            ] {
+                for id in ids {
+                    if known.contains(id) {
+                        all.findings.push(twice(&languages, name, what, id));
+                    } else {
+                        known.push(id.clone());
+                    }
+                }
+            }
+            all.modules.extend(one.modules.iter().cloned());
+            let new = one
+                .locations
+                .iter()
+                .filter(|(name, _)| !all.locations.iter().any(|(known, _)| known == name));
+            let new: Vec<_> = new.cloned().collect();
+            all.locations.extend(new);
+            all.findings.extend(one.findings.iter().cloned());
+        }
+        Self { languages, registered: all, waiting: BTreeMap::new() }
+    }
+
+    /// The first language for which this holds; the first of all if there is none, so that it words the
+    /// refusal.
+    fn of(&self, is: impl Fn(&Registered) -> bool) -> usize {
+        let found = self.languages.iter().position(|(_, scripts)| is(scripts.registered()));
+        found.unwrap_or(0)
+    }
+
+    fn of_call(&self, call: &GuestCall<'_>) -> usize {
+        let has = |ids: &[String], id: &str| {
+            ids.iter().any(|known| known == id) || ids.contains(&id.to_lowercase())
+        };
+        match call {
+            GuestCall::Rpc { id, .. } => self.of(|registered| has(&registered.rpc, id)),
+            GuestCall::Before { id, .. } => self.of(|registered| has(&registered.before, id)),
+            GuestCall::After { id, .. } => self.of(|registered| has(&registered.after, id)),
+            GuestCall::Event { name, .. } => self.of(|registered| has(&registered.events, name)),
+        }
+    }
+
+    /// Keeps in mind which language a call waits in.
+    fn note(&mut self, id: CallId, language: usize, step: Step<Returned>) -> Step<Returned> {
+        match &step {
+            Step::Waits(_) => self.waiting.insert(id, language),
+            Step::Done(_) => self.waiting.remove(&id),
+        };
+        step
+    }
+}
+
+/// The line about what a language registers that another one before it has.
+fn twice(languages: &[Language], name: &str, what: &str, id: &str) -> Finding {
+    let first = languages.iter().map(|(first, _)| *first).next().unwrap_or(name);
+    let text = format!(
+        "{what} {id} is registered in {first} and in {name}: the one in {first} runs, as in Nakama"
+    );
+    Finding { is_certain: false, text }
+}
+
+impl Scripts for Languages {
+    fn registered(&self) -> &Registered {
+        &self.registered
+    }
+
+    fn form_style(&self, hook: &str) -> Style {
+        let is = |registered: &Registered| match hook.split_once(' ') {
+            Some(("before", id)) => registered.before.iter().any(|known| known == id),
+            Some((_, id)) => registered.after.iter().any(|known| known == id),
+            None => false,
+        };
+        let language = self.languages.get(self.of(is));
+        language.map_or(Style::SNAKE, |(_, scripts)| scripts.form_style(hook))
+    }
+
+    fn call(
+        &mut self,
+        host: &mut dyn Host,
+        id: CallId,
+        context: &CallContext,
+        call: GuestCall<'_>,
+    ) -> Step<Returned> {
+        let language = self.of_call(&call);
+        let Some((_, scripts)) = self.languages.get_mut(language) else {
+            return Step::Done(Err(missing()));
+        };
+        let step = scripts.call(host, id, context, call);
+        self.note(id, language, step)
+    }
+
+    fn resume(&mut self, host: &mut dyn Host, id: CallId, answer: Answer) -> Step<Returned> {
+        let language = self.waiting.get(&id).copied().unwrap_or(0);
+        let Some((_, scripts)) = self.languages.get_mut(language) else {
+            return Step::Done(Err(missing()));
+        };
+        let step = scripts.resume(host, id, answer);
+        self.note(id, language, step)
+    }
+
+    fn cancel(&mut self, id: CallId) {
+        let language = self.waiting.remove(&id);
+        if let Some((_, scripts)) = language.and_then(|language| self.languages.get_mut(language)) {
+            scripts.cancel(id);
+        }
+    }
+
+    fn match_new(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        module: &str,
+    ) -> Result<Box<dyn MatchScript>, ScriptError> {
+        let mut refused = missing();
+        for (_, scripts) in &mut self.languages {
+            match scripts.match_new(host, context, module) {
+                Err(error) if error.kind == ScriptFailure::NotFound => refused = error,
+                other => return other,
+            }
+        }
+        Err(refused)
+    }
+}
+
+/// The error of a server without any language.
+fn missing() -> ScriptError {
+    ScriptError {
+        code: 5,
+        message: "not found".to_owned(),
+        location: String::new(),
+        kind: ScriptFailure::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A language that has registered things.
+    struct Fake(Registered, Style);
+
+    impl Scripts for Fake {
+        fn registered(&self) -> &Registered {
+            &self.0
+        }
+
+        fn form_style(&self, _hook: &str) -> Style {
+            self.1
+        }
+
+        fn call(
+            &mut self,
+            _: &mut dyn Host,
+            _: CallId,
+            _: &CallContext,
+            _: GuestCall<'_>,
+        ) -> Step<Returned> {
+            Step::Done(Ok(Returned::Nothing))
+        }
+
+        fn resume(&mut self, _: &mut dyn Host, _: CallId, _: Answer) -> Step<Returned> {
+            Step::Done(Ok(Returned::Nothing))
+        }
+
+        fn cancel(&mut self, _: CallId) {}
+
+        fn match_new(
+            &mut self,
+            _: &mut dyn Host,
+            _: &MatchContext,
+            _: &str,
+        ) -> Result<Box<dyn MatchScript>, ScriptError> {
+            Err(missing())
+        }
+    }
+
+    fn registering(rpc: &[&str], before: &[&str], style: Style) -> Box<dyn Scripts + Send> {
+        let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
+        let registered = Registered { rpc: ids(rpc), before: ids(before), ..Registered::default() };
+        Box::new(Fake(registered, style))
+    }
+
+    #[test]
+    fn the_first_language_that_has_a_function_runs_it() {
+        let languages = Languages::new(vec![
+            ("Lua", registering(&["a", "both"], &["getaccount"], Style::SNAKE)),
+            ("JavaScript", registering(&["b", "both"], &["updateaccount"], Style::FULL)),
+        ]);
+        let of = |id| languages.of_call(&GuestCall::Rpc { id, payload: b"" });
+        assert_eq!([of("a"), of("b"), of("B"), of("both"), of("none")], [0, 1, 1, 0, 0]);
+        assert_eq!(languages.form_style("before getaccount"), Style::SNAKE);
+        assert_eq!(languages.form_style("before updateaccount"), Style::FULL);
+        assert_eq!(languages.registered().rpc, ["a", "both", "b"]);
+        let [finding] = languages.registered().findings.as_slice() else { panic!() };
+        assert_eq!(
+            finding.text,
+            "the RPC both is registered in Lua and in JavaScript: the one in Lua runs, as in Nakama"
+        );
+    }
+}
