@@ -11,6 +11,7 @@ use event::Random;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use crate::node::{NodeId, Nodes};
 
@@ -77,11 +78,15 @@ impl MatchId {
 
     /// The id as clients see it.
     pub fn text(self, nodes: &Nodes) -> String {
-        self.display(nodes).to_string()
+        self.id_text(nodes).text()
     }
 
     /// The id as clients see it, to be written without an allocation.
     pub fn display(self, nodes: &Nodes) -> impl fmt::Display {
+        self.id_text(nodes)
+    }
+
+    fn id_text(self, nodes: &Nodes) -> IdText<'_> {
         IdText { uuid: self.uuid, node: self.node.map_or("", |node| nodes.name_of(node)) }
     }
 }
@@ -104,13 +109,24 @@ impl PartyId {
 
     /// The id as clients see it.
     pub fn text(self, node: &str) -> String {
-        IdText { uuid: self.0, node }.to_string()
+        IdText { uuid: self.0, node }.text()
     }
 }
 
 struct IdText<'a> {
     uuid: Uuid,
     node: &'a str,
+}
+
+impl IdText<'_> {
+    /// Written for each message of a match, so without the machinery of formatting.
+    fn text(&self) -> String {
+        let mut text = String::with_capacity(Hyphenated::LENGTH + 1 + self.node.len());
+        text.push_str(self.uuid.as_hyphenated().encode_lower(&mut [0; Hyphenated::LENGTH]));
+        text.push('.');
+        text.push_str(self.node);
+        text
+    }
 }
 
 impl fmt::Display for IdText<'_> {

@@ -4,9 +4,10 @@
 use bytes::Bytes;
 use game::guest::{Broadcast, Presence};
 use smallvec::SmallVec;
+use uuid::fmt::Hyphenated;
 use wire::nakama::realtime::{self, Message};
 use wire::nakama::{
-    DecodeError, Envelope, api, encode_match_data_json, encode_match_data_protobuf,
+    DecodeError, Envelope, Sender, api, encode_match_data_json, encode_match_data_protobuf,
 };
 use wire::websocket as ws;
 
@@ -27,26 +28,33 @@ pub(crate) fn user_presence(presence: &Presence) -> realtime::UserPresence {
 
 /// An event or answer as a frame.
 pub(crate) fn frame(format: Format, cid: &str, message: Option<Message>) -> Bytes {
-    let envelope = Envelope { cid: cid.to_owned(), message };
-    let mut payload = Vec::with_capacity(256);
-    match format {
-        Format::Json => envelope.encode_json(&mut payload),
-        Format::Protobuf => envelope.encode_protobuf(&mut payload),
-    }
-    in_frame(format, &payload)
+    encoded(format, &Envelope { cid: cid.to_owned(), message })
 }
 
-/// A message of a match as a frame: straight from its parts, because this is the hot path.
+/// An envelope as a frame, for those that are written in more than one format.
+pub(crate) fn encoded(format: Format, envelope: &Envelope) -> Bytes {
+    framed(format, 256, |payload| match format {
+        Format::Json => envelope.encode_json(payload),
+        Format::Protobuf => envelope.encode_protobuf(payload),
+    })
+}
+
+/// A message of a match as a frame: straight from its parts, because this is the hot path. Nothing is
+/// allocated but the frame.
 pub(crate) fn match_data(format: Format, match_id: &str, message: &Broadcast) -> Bytes {
-    let sender = message.sender.as_ref().map(user_presence);
+    let (mut user, mut session) = ([0; Hyphenated::LENGTH], [0; Hyphenated::LENGTH]);
+    let sender = message.sender.as_ref().map(|sender| Sender {
+        user_id: sender.user_id.as_hyphenated().encode_lower(&mut user),
+        session_id: sender.session_id.as_hyphenated().encode_lower(&mut session),
+        username: &sender.username,
+    });
     let (op_code, data, reliable) = (message.op_code, &message.data[..], message.reliable);
-    let mut payload = Vec::with_capacity(128 + match_id.len() + data.len() * 4 / 3);
     let encode = match format {
         Format::Json => encode_match_data_json,
         Format::Protobuf => encode_match_data_protobuf,
     };
-    encode(&mut payload, match_id, sender.as_ref(), op_code, data, reliable);
-    in_frame(format, &payload)
+    let bytes = 340 + data.len().div_ceil(3) * 4;
+    framed(format, bytes, |payload| encode(payload, match_id, sender, op_code, data, reliable))
 }
 
 /// An error answer, or an error event when `cid` is empty.
@@ -83,14 +91,16 @@ pub(crate) fn envelope(format: Format, frame: &[u8]) -> Result<Envelope, DecodeE
     }
 }
 
-fn in_frame(format: Format, payload: &[u8]) -> Bytes {
+/// A frame of what `write` appends, about so many bytes. It keeps no more memory than it has bytes,
+/// because it may have to wait for a slow reader.
+fn framed(format: Format, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     let opcode = match format {
         Format::Json => ws::Opcode::Text,
         Format::Protobuf => ws::Opcode::Binary,
     };
-    let mut frame = Vec::with_capacity(payload.len() + 10);
-    ws::encode(&mut frame, opcode, payload);
-    Bytes::from(frame)
+    let mut frame = Vec::with_capacity(bytes);
+    ws::encode_with(&mut frame, opcode, write);
+    Bytes::from(frame.into_boxed_slice())
 }
 
 /// Frames collected for each core, posted in one mail a turn.

@@ -10,8 +10,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use wire::http1;
-use wire::nakama::realtime::UserPresence;
-use wire::nakama::{Envelope, encode_match_data_json, encode_match_data_protobuf};
+use wire::nakama::{Envelope, Sender, encode_match_data_json, encode_match_data_protobuf};
 use wire::websocket::{self, Decoder, Opcode, Role};
 
 const REQUEST: &str = "GET /plaintext HTTP/1.1\r\nHost: localhost:8080\r\nAccept: text/plain,\
@@ -125,12 +124,6 @@ fn frames() -> usize {
 }
 
 fn match_data() -> usize {
-    let presence = UserPresence {
-        user_id: MATCH_ID[..36].to_owned(),
-        session_id: MATCH_ID[..36].to_owned(),
-        username: "username".to_owned(),
-        ..UserPresence::default()
-    };
     let mut json = Vec::new();
     encode_match_data_json(&mut json, MATCH_ID, None, 2, DATA, true);
     let json = String::from_utf8_lossy(&json).replace("match_data", "match_data_send");
@@ -139,7 +132,8 @@ fn match_data() -> usize {
         envelope.encode_protobuf(&mut protobuf);
     }
     let mut out = Vec::new();
-    let sender = Some(&presence);
+    let id = &MATCH_ID[..36];
+    let sender = Some(Sender { user_id: id, session_id: id, username: "username" });
     let mut sum = measure("match_data_send in json", 1, || {
         usize::from(Envelope::decode_json(black_box(json.as_bytes())).is_ok())
     });

@@ -16,7 +16,7 @@ pub mod realtime;
 mod timestamp;
 
 pub use envelope::{DecodeError, Envelope};
-pub use match_data::{encode_match_data_json, encode_match_data_protobuf};
+pub use match_data::{Sender, encode_match_data_json, encode_match_data_protobuf};
 pub use message::{FieldInfo, FieldType, MessageInfo, ProtoMessage};
 pub use timestamp::Timestamp;
 

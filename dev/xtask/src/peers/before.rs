@@ -103,6 +103,24 @@ const ROWS: &[Row] = &[
         true,
         &["rpc-lua", "--rate", "12000", "--players", "64"],
     ),
+    row(
+        "rpc-write",
+        "RPC in Lua that writes one object, durable, 2,000/s",
+        true,
+        &["rpc-write", "--rate", "2000", "--players", "64"],
+    ),
+    row(
+        "transfer",
+        "transfers in Lua, durable, uniform, 2,000/s",
+        true,
+        &["transfer", "--rate", "2000", "--players", "64", "--set", "accounts=10000"],
+    ),
+    row(
+        "relayed",
+        "messages of a relayed match delivered, 8 listeners, 8,000/s sent",
+        true,
+        &["ws-broadcast", "--players", "9", "--rate", "8000"],
+    ),
     Row {
         counted_s: 20,
         ..row(

@@ -246,7 +246,7 @@ impl Room {
         let key = Key::from(id);
         self.join(now, &key, member, StreamMeta::default());
         self.join_answer(member, cid, id, Some(self.streams.count(&key) - 1));
-        self.tell(now, &key, told(member, &StreamMeta::default()).as_slice(), &[]);
+        self.tell(now, &key, told(member, StreamMeta::default()).as_slice(), &[]);
         let joined = [(member.presence.clone(), PresenceReason::Unknown)];
         self.run(now, uuid, Callback::Join(joined));
     }

@@ -59,7 +59,7 @@ impl Room {
         }
         self.relayed_answer(member, cid, id, is_new, counts_all);
         if is_new {
-            let joins = told(member, &StreamMeta::default());
+            let joins = told(member, StreamMeta::default());
             self.tell(now, &key, joins.as_slice(), &[]);
         }
     }

@@ -9,6 +9,7 @@ use game::guest::Presence;
 use game::notifications::{Sent, code};
 use game::stream::StreamMeta;
 use uuid::Uuid;
+use wire::nakama::Envelope;
 use wire::nakama::realtime::{Message, Notifications, Status, UserPresence};
 
 use super::Room;
@@ -54,10 +55,10 @@ impl Room {
                 None => self.streams.sockets().collect(),
             };
             let then = if is_of_users { Then::DropIfBehind } else { Then::Nothing };
-            let message = Some(Message::Notifications(Notifications { notifications }));
-            let count = self.outbox.many_then(members.iter().copied(), then, |format| {
-                frames::frame(format, "", message.clone())
-            });
+            let message = Message::Notifications(Notifications { notifications });
+            let envelope = Envelope::new("", message);
+            let make = |format| frames::encoded(format, &envelope);
+            let count = self.outbox.many_then(members.iter().copied(), then, make);
             self.stats.notifications_shown.add(count);
         }
     }

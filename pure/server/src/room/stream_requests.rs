@@ -170,7 +170,7 @@ impl Room {
             self.set_status(now, &member, (!meta.is_hidden).then_some(meta.status));
         } else if is_new {
             self.may_join(now, key, &member).map_err(HostError::new)?;
-            let told = told(&member, &meta);
+            let told = told(&member, meta.clone());
             self.join(now, key, &member, meta);
             told.into_iter().for_each(|told| self.arrives(key, told));
         } else {

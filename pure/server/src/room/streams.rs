@@ -16,6 +16,7 @@ use game::guest::PresenceReason;
 use game::match_id::MatchId;
 use game::stream::{StreamMeta, StreamPresence};
 use uuid::Uuid;
+use wire::nakama::Envelope;
 use wire::nakama::realtime::{
     MatchPresenceEvent, Message, StatusPresenceEvent, StreamPresenceEvent, UserPresence,
 };
@@ -28,9 +29,8 @@ use crate::limits::Limit;
 use crate::mail::{Member, Then};
 
 /// A presence as others are told of it; `None` of who is hidden.
-pub(super) fn told(member: &Member, meta: &StreamMeta) -> Option<StreamPresence> {
-    let (presence, meta) = (member.presence.clone(), meta.clone());
-    (!meta.is_hidden).then_some(StreamPresence { presence, meta })
+pub(super) fn told(member: &Member, meta: StreamMeta) -> Option<StreamPresence> {
+    (!meta.is_hidden).then(|| StreamPresence { presence: member.presence.clone(), meta })
 }
 
 impl Room {
@@ -111,9 +111,9 @@ impl Room {
 
     /// The same, and members are told at once of what they did not know.
     pub(super) fn join_and_tell(&mut self, now: Now, key: &Key, member: &Member, meta: StreamMeta) {
-        let joins = told(member, &meta);
+        let joins = told(member, meta.clone());
         let was = self.join(now, key, member, meta);
-        let leaves = was.and_then(|was| told(member, &was));
+        let leaves = was.and_then(|was| told(member, was));
         self.tell(now, key, joins.as_slice(), leaves.as_slice());
     }
 
@@ -157,8 +157,8 @@ impl Room {
             }
             Key::Scripts(_) => {}
         }
-        let leaves = |GroupMember { member, meta }: &GroupMember<Known>| told(member, &meta.meta);
-        let leaves: Vec<StreamPresence> = left.iter().filter_map(leaves).collect();
+        let leaves = |GroupMember { member, meta }: GroupMember<Known>| told(&member, meta.meta);
+        let leaves: Vec<StreamPresence> = left.into_iter().filter_map(leaves).collect();
         self.tell(now, key, &[], &leaves);
     }
 
@@ -261,8 +261,8 @@ impl Room {
                 Message::MatchPresenceEvent(MatchPresenceEvent { match_id, joins, leaves })
             }
         };
-        let event = Some(event);
-        let make = |format| frames::frame(format, "", event.clone());
+        let event = Envelope::new("", event);
+        let make = |format| frames::encoded(format, &event);
         match key {
             Key::User(user_id) => {
                 self.outbox.many_then(self.streams.listeners(*user_id), then, make)

@@ -4,9 +4,9 @@
 use bytes::Bytes;
 use memchr::memchr;
 
-use super::field::{Field as _, Object};
+use super::field::Object;
 use super::json::{Style, read_base64, write_base64, write_string};
-use super::realtime::{MatchDataSend, UserPresence};
+use super::realtime::MatchDataSend;
 
 /// Field numbers of the envelope and of match_data, as protobuf keys (number × 8 + wire type).
 mod key {
@@ -19,11 +19,51 @@ mod key {
     pub(super) const RELIABLE: u8 = 5 << 3;
 }
 
-/// Appends the JSON envelope of a `match_data`. `presence` is the sender; none for the server.
+/// Who has sent a message of a match, as far as its receivers are told: lent, so that nothing is copied
+/// but into the message.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sender<'a> {
+    /// Its user, as text.
+    pub user_id: &'a str,
+    /// Its session, as text.
+    pub session_id: &'a str,
+    /// Its user's name.
+    pub username: &'a str,
+}
+
+impl Sender<'_> {
+    /// The fields of the message `UserPresence` that are set, in their order, with their numbers below 16.
+    fn fields(&self) -> [&str; 3] {
+        [self.user_id, self.session_id, self.username]
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        let names = ["\"user_id\":", "\"session_id\":", "\"username\":"];
+        let mut object = Object::open(out, Style::SNAKE);
+        for (name, text) in names.into_iter().zip(self.fields()) {
+            if !text.is_empty() {
+                write_string(object.name(name), text);
+            }
+        }
+        object.close();
+    }
+
+    fn protobuf_len(&self) -> usize {
+        self.fields().iter().map(|text| field_len(text.len())).sum()
+    }
+
+    fn write_protobuf(&self, out: &mut Vec<u8>) {
+        for (number, text) in (1..).zip(self.fields()) {
+            write_bytes(out, (number << 3) | 2, text.as_bytes());
+        }
+    }
+}
+
+/// Appends the JSON envelope of a `match_data`; the server's own have no sender.
 pub fn encode_match_data_json(
     out: &mut Vec<u8>,
     match_id: &str,
-    presence: Option<&UserPresence>,
+    sender: Option<Sender<'_>>,
     op_code: i64,
     data: &[u8],
     reliable: bool,
@@ -34,8 +74,8 @@ pub fn encode_match_data_json(
     if !match_id.is_empty() {
         write_string(object.name("\"match_id\":"), match_id);
     }
-    if let Some(presence) = presence {
-        presence.write(object.name("\"presence\":"), Style::SNAKE);
+    if let Some(sender) = sender {
+        sender.write_json(object.name("\"presence\":"));
     }
     if op_code != 0 {
         let out = object.name("\"op_code\":\"");
@@ -128,19 +168,18 @@ fn plain_number(json: &[u8]) -> Option<(i64, &[u8])> {
     Some((number, if quoted { rest.strip_prefix(b"\"")? } else { rest }))
 }
 
-/// Appends the protobuf envelope of a `match_data`. `presence` is the sender; none for the server.
+/// Appends the protobuf envelope of a `match_data`; the server's own have no sender.
 pub fn encode_match_data_protobuf(
     out: &mut Vec<u8>,
     match_id: &str,
-    presence: Option<&UserPresence>,
+    sender: Option<Sender<'_>>,
     op_code: i64,
     data: &[u8],
     reliable: bool,
 ) {
-    let presence_len = presence.map(prost::Message::encoded_len);
-    let field_len = |len: usize| if len == 0 { 0 } else { 1 + varint_len(len as u64) + len };
+    let sender_len = sender.map(|sender| sender.protobuf_len());
     let len = field_len(match_id.len())
-        + presence_len.map_or(0, |len| 1 + varint_len(len as u64) + len)
+        + sender_len.map_or(0, |len| 1 + varint_len(len as u64) + len)
         + if op_code == 0 { 0 } else { 1 + varint_len(op_code.cast_unsigned()) }
         + field_len(data.len())
         + if reliable { 2 } else { 0 };
@@ -148,10 +187,10 @@ pub fn encode_match_data_protobuf(
     out.push(key::MATCH_DATA);
     write_varint(out, len as u64);
     write_bytes(out, key::MATCH_ID, match_id.as_bytes());
-    if let (Some(presence), Some(len)) = (presence, presence_len) {
+    if let (Some(sender), Some(len)) = (sender, sender_len) {
         out.push(key::PRESENCE);
         write_varint(out, len as u64);
-        prost::Message::encode_raw(presence, out);
+        sender.write_protobuf(out);
     }
     if op_code != 0 {
         out.push(key::OP_CODE);
@@ -161,6 +200,11 @@ pub fn encode_match_data_protobuf(
     if reliable {
         out.extend_from_slice(&[key::RELIABLE, 1]);
     }
+}
+
+/// What a field of bytes or text takes whose key is a byte; nothing if it is empty.
+fn field_len(len: usize) -> usize {
+    if len == 0 { 0 } else { 1 + varint_len(len as u64) + len }
 }
 
 fn write_bytes(out: &mut Vec<u8>, key: u8, bytes: &[u8]) {
