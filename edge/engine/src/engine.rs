@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use event::{Handler, Now, Requester, ThreadId, Urgency};
 use polling::Poller;
-use reactor::{Counters, Limits, Plain, Process, Reactor, Scarce};
+use reactor::{Companion, Counters, Limits, Plain, Process, Reactor, Scarce};
 use socket2::SockRef;
 
 use crate::choice::{DriverChoice, Missing, probe};
@@ -48,6 +48,12 @@ pub enum ThreadKind {
     },
     /// Owns no socket and may block.
     Plain,
+}
+
+impl ThreadKind {
+    fn is_core(&self) -> bool {
+        matches!(self, Self::Core { .. })
+    }
 }
 
 /// One thread of an engine.
@@ -115,6 +121,38 @@ impl<M> ThreadPlan<M> {
     }
 }
 
+/// A second handler on a core's thread ([`reactor::Companion`]): a thread to all others, with a number
+/// and a mailbox of its own.
+pub struct CompanionPlan<M> {
+    /// Its name, for people; no system shows it.
+    pub name: String,
+    /// Mail it can have waiting; more is refused, and its sender told.
+    pub mailbox_max: usize,
+    /// How long it may keep the core in one turn before it begins something else, microseconds. What it
+    /// has begun by then it ends.
+    pub turn_us: u32,
+    build: Build<M>,
+}
+
+impl<M> CompanionPlan<M> {
+    /// A companion whose turns last for so many microseconds.
+    pub fn new<H, B>(name: impl Into<String>, turn_us: u32, build: B) -> Self
+    where
+        H: Handler<Mail = M> + 'static,
+        B: FnOnce(Start<M>) -> H + Send + 'static,
+    {
+        let build: Build<M> = Box::new(|start| Box::new(build(start)));
+        Self { name: name.into(), mailbox_max: MAILBOX_MAX, turn_us, build }
+    }
+}
+
+/// A companion on its way to its thread.
+struct Passenger<M> {
+    me: ThreadId,
+    turn_us: u32,
+    build: Build<M>,
+}
+
 /// Why an engine did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -159,7 +197,14 @@ pub enum ThreadFailed {
 /// Threads that share one type of mail, before they run.
 pub struct Engine<M> {
     choice: DriverChoice,
-    plans: Vec<ThreadPlan<M>>,
+    plans: Vec<Plan<M>>,
+}
+
+/// What has a number in an engine.
+enum Plan<M> {
+    Thread(ThreadPlan<M>),
+    /// With the thread that hosts it.
+    Companion(ThreadId, CompanionPlan<M>),
 }
 
 impl<M: Send + 'static> Engine<M> {
@@ -171,6 +216,23 @@ impl<M: Send + 'static> Engine<M> {
 
     /// Adds a thread. Ids count up from 0; the 65,536th cannot be started.
     pub fn add(&mut self, plan: ThreadPlan<M>) -> ThreadId {
+        self.number(Plan::Thread(plan))
+    }
+
+    /// Adds a second handler to a core's thread. It is numbered as threads are.
+    ///
+    /// # Panics
+    /// `core` is no core's thread, or has a companion already.
+    pub fn add_companion(&mut self, core: ThreadId, plan: CompanionPlan<M>) -> ThreadId {
+        let host = self.plans.get(usize::from(core.0));
+        let is_core = matches!(host, Some(Plan::Thread(host)) if host.kind.is_core());
+        assert!(is_core, "thread {} has no turns to share", core.0);
+        let is_second = |plan: &Plan<M>| matches!(plan, Plan::Companion(of, _) if *of == core);
+        assert!(!self.plans.iter().any(is_second), "thread {} has a companion", core.0);
+        self.number(Plan::Companion(core, plan))
+    }
+
+    fn number(&mut self, plan: Plan<M>) -> ThreadId {
         let id = u16::try_from(self.plans.len()).unwrap_or(u16::MAX);
         self.plans.push(plan);
         ThreadId(id)
@@ -188,29 +250,37 @@ impl<M: Send + 'static> Engine<M> {
         let driver = choose(self.choice)?;
         let clock = Clock::start();
         let mut boxes = Vec::with_capacity(self.plans.len());
-        let mut sleepers = Vec::with_capacity(self.plans.len());
-        for plan in self.plans {
-            let (sleeper, waker) = Sleeper::new(&plan, driver)
-                .map_err(|error| StartError::Thread { name: plan.name.clone(), error })?;
-            boxes.push(Mailbox::new(plan.mailbox_max, waker));
-            sleepers.push((plan, sleeper));
+        let mut hosts: Vec<Host<M>> = Vec::with_capacity(self.plans.len());
+        let mut threads = Vec::with_capacity(self.plans.len());
+        for (id, plan) in (0..).map(ThreadId).zip(self.plans) {
+            let (host, thread) = match plan {
+                Plan::Thread(plan) => {
+                    let sleeper = Sleeper::new(&plan, driver)
+                        .map_err(|error| StartError::Thread { name: plan.name.clone(), error })?;
+                    boxes.push(Mailbox::new(plan.mailbox_max, sleeper.waker()));
+                    let name = plan.name.clone();
+                    hosts.push(Host { me: id, plan, sleeper, passenger: None });
+                    (id, name)
+                }
+                Plan::Companion(core, CompanionPlan { name, mailbox_max, turn_us, build }) => {
+                    let host = hosts.iter_mut().find(|host| host.me == core);
+                    let Some(host) = host else { unreachable!("looked at when it was added") };
+                    boxes.push(Mailbox::new(mailbox_max, host.sleeper.waker()));
+                    host.passenger = Some(Passenger { me: id, turn_us, build });
+                    (core, name)
+                }
+            };
+            threads.push(Thread { name: thread, host, handle: None });
         }
         let exchange = Arc::new(Exchange { boxes });
-        let mut running = Running {
-            driver,
-            exchange: exchange.clone(),
-            threads: Vec::with_capacity(sleepers.len()),
-        };
-        let cores = sleepers
-            .iter()
-            .filter(|(plan, _)| matches!(plan.kind, ThreadKind::Core { .. }))
-            .count();
-        for (id, (mut plan, sleeper)) in (0..).zip(sleepers) {
-            plan.threads_with_sockets = cores;
-            let home = Home { exchange: exchange.clone(), me: ThreadId(id), clock };
-            let name = plan.name.clone();
-            match spawn(plan, sleeper, home) {
-                Ok(thread) => running.threads.push(thread),
+        let mut running = Running { driver, exchange: exchange.clone(), threads };
+        let cores = hosts.iter().filter(|host| host.plan.kind.is_core()).count();
+        for mut host in hosts {
+            host.plan.threads_with_sockets = cores;
+            let home = Home { exchange: exchange.clone(), clock };
+            let (id, name) = (host.me, host.plan.name.clone());
+            match spawn(host, home) {
+                Ok(handle) => running.threads[usize::from(id.0)].handle = Some(handle),
                 Err(error) => {
                     running.stop();
                     return Err(StartError::Thread { name, error });
@@ -250,43 +320,52 @@ enum Sleeper {
 }
 
 impl Sleeper {
-    fn new<M>(plan: &ThreadPlan<M>, driver: DriverChoice) -> io::Result<(Self, Box<dyn Wake>)> {
+    fn new<M>(plan: &ThreadPlan<M>, driver: DriverChoice) -> io::Result<Self> {
         match (&plan.kind, driver) {
-            (ThreadKind::Plain, _) => {
-                let parker = Arc::new(Parker::default());
-                Ok((Self::Parker(parker.clone()), Box::new(parker)))
-            }
+            (ThreadKind::Plain, _) => Ok(Self::Parker(Arc::default())),
             #[cfg(target_os = "linux")]
             (ThreadKind::Core { .. }, DriverChoice::Uring) => {
-                let eventfd = Arc::new(EventFd::new()?);
-                Ok((Self::Ring(eventfd.clone()), Box::new(eventfd)))
+                Ok(Self::Ring(Arc::new(EventFd::new()?)))
             }
-            (ThreadKind::Core { .. }, _) => {
-                let poller = Arc::new(Poller::new()?);
-                Ok((Self::Poller(poller.clone()), Box::new(poller)))
-            }
+            (ThreadKind::Core { .. }, _) => Ok(Self::Poller(Arc::new(Poller::new()?))),
         }
     }
+
+    /// What wakes the thread, for each of its mailboxes.
+    fn waker(&self) -> Box<dyn Wake> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Ring(eventfd) => Box::new(eventfd.clone()),
+            Self::Poller(poller) => Box::new(poller.clone()),
+            Self::Parker(parker) => Box::new(parker.clone()),
+        }
+    }
+}
+
+/// A thread that is about to be started.
+struct Host<M> {
+    me: ThreadId,
+    plan: ThreadPlan<M>,
+    sleeper: Sleeper,
+    passenger: Option<Passenger<M>>,
 }
 
 /// Where in the process a thread belongs.
 struct Home<M> {
     exchange: Arc<Exchange<M>>,
-    me: ThreadId,
     clock: Clock,
 }
 
 /// Starts one thread and waits until it has what it needs of the system.
 fn spawn<M: Send + 'static>(
-    plan: ThreadPlan<M>,
-    sleeper: Sleeper,
+    host: Host<M>,
     home: Home<M>,
-) -> io::Result<Thread> {
-    let name = plan.name.clone();
+) -> io::Result<JoinHandle<io::Result<()>>> {
     let (ready, is_ready) = mpsc::sync_channel(1);
-    let handle = std::thread::Builder::new().name(plan.name.clone()).spawn(move || {
-        pin(&plan);
-        let result = run(plan, sleeper, home, &ready);
+    let name = host.plan.name.clone();
+    let handle = std::thread::Builder::new().name(name).spawn(move || {
+        pin(&host.plan);
+        let result = run(host, home, &ready);
         if let Err(error) = &result {
             tracing::error!(%error, "a thread failed");
         }
@@ -297,18 +376,14 @@ fn spawn<M: Send + 'static>(
         let ended = handle.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
         return Err(ended.err().unwrap_or_else(|| io::Error::other("it ended at once")));
     }
-    Ok(Thread { name, handle: Some(handle) })
+    Ok(handle)
 }
 
-fn run<M: Send + 'static>(
-    plan: ThreadPlan<M>,
-    sleeper: Sleeper,
-    home: Home<M>,
-    ready: &SyncSender<()>,
-) -> io::Result<()> {
-    let Home { exchange, me, clock } = home;
+fn run<M: Send + 'static>(host: Host<M>, home: Home<M>, ready: &SyncSender<()>) -> io::Result<()> {
+    let Host { me, plan, sleeper, passenger } = host;
+    let clock = home.clock;
     let mut start = Start { thread: me, now: clock.now(), requester: None };
-    let process: Rc<dyn Process<M>> = Rc::new(Place::new(exchange, me));
+    let process: Rc<dyn Process<M>> = Rc::new(Place::new(home.exchange.clone(), me));
     let (listeners, sockets) = match plan.kind {
         ThreadKind::Core { listeners, sockets } => (listeners, sockets),
         ThreadKind::Plain => (Vec::new(), Vec::new()),
@@ -337,18 +412,30 @@ fn run<M: Send + 'static>(
             limits.connections_max = limits.connections_max.min(files);
             let bounded_by = scarce(&plan.limits, &limits);
             let handler = build(start);
+            let companion = passenger.map(|passenger| board(passenger, &home));
             let reactor = Reactor::new(handler, clock.now(), limits, bounded_by, process);
-            reactor::run(reactor.with_sockets(ports), driver)
+            reactor::run(reactor.with_sockets(ports).with_companion(companion), driver)
         }
         #[cfg(target_os = "linux")]
         Sleeper::Ring(eventfd) => {
             let driver = Uring::new(eventfd, listeners, Ports::open(sockets)?, &mut limits, clock)?;
             let bounded_by = scarce(&plan.limits, &limits);
             let handler = build(start);
+            let companion = passenger.map(|passenger| board(passenger, &home));
             let reactor = Reactor::new(handler, clock.now(), limits, bounded_by, process);
-            reactor::run(reactor.with_sockets(ports), driver)
+            reactor::run(reactor.with_sockets(ports).with_companion(companion), driver)
         }
     }
+}
+
+/// Builds a companion on the thread of its core.
+fn board<M: Send + 'static>(passenger: Passenger<M>, home: &Home<M>) -> Companion<M> {
+    let Passenger { me, turn_us, build } = passenger;
+    let Home { exchange, clock } = home;
+    let handler = build(Start { thread: me, now: clock.now(), requester: None });
+    let process = Rc::new(Place::new(exchange.clone(), me));
+    let bed = Bed { parker: Arc::default(), clock: *clock };
+    Companion::new(handler, process, Rc::new(bed), u64::from(turn_us) * 1_000)
 }
 
 /// What bounds the connections of a thread that may have fewer than were wished for.
@@ -379,9 +466,12 @@ fn pin<M>(plan: &ThreadPlan<M>) {
     }
 }
 
+/// What has a number: a thread, or a companion.
 struct Thread {
     name: String,
-    /// Until it has been waited for.
+    /// The thread that it runs on: itself, or its core's.
+    host: ThreadId,
+    /// Until it has been waited for; a companion is not waited for by itself.
     handle: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -414,14 +504,15 @@ impl<M: Send + 'static> Running<M> {
         self.driver
     }
 
-    /// Gives every thread `Input::Stop`. Each ends when its handler says so.
+    /// Gives every thread `Input::Stop`. Each ends when its handler says so; a companion is told when its
+    /// core has ended.
     pub fn stop(&self) {
         for mailbox in &self.exchange.boxes {
             mailbox.stop();
         }
     }
 
-    /// Gives one thread `Input::Stop`, for stopping in an order.
+    /// Gives one thread `Input::Stop`, for stopping in an order. Companions end with their cores.
     pub fn stop_thread(&self, thread: ThreadId) {
         if let Some(mailbox) = self.exchange.mailbox(thread) {
             mailbox.stop();
@@ -431,8 +522,9 @@ impl<M: Send + 'static> Running<M> {
     /// Whether a thread has ended, well or badly. A thread that was never there has.
     #[must_use]
     pub fn is_finished(&self, thread: ThreadId) -> bool {
-        let thread = self.threads.get(usize::from(thread.0));
-        let handle = thread.and_then(|thread| thread.handle.as_ref());
+        let host = self.threads.get(usize::from(thread.0)).map(|thread| thread.host);
+        let host = host.and_then(|host| self.threads.get(usize::from(host.0)));
+        let handle = host.and_then(|host| host.handle.as_ref());
         handle.is_none_or(JoinHandle::is_finished)
     }
 

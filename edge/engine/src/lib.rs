@@ -1,7 +1,7 @@
 //! Runs handlers on pinned threads: io_uring where the kernel has it, readiness polling elsewhere.
 //!
-//! A **core** thread owns sockets: one loop, one handler, no lock. A **plain** thread owns no
-//! socket and may block. Threads are coupled by bounded mailboxes only. What a connection does
+//! A **core** thread owns sockets: one loop, one handler, no lock; a second handler may share its
+//! turns, its companion. A **plain** thread owns no socket and may block. Threads are coupled by bounded mailboxes only. What a connection does
 //! (output queues, limits, backpressure, fairness, closing in order) is decided in one place, the
 //! crate `reactor`, and the two drivers only carry it out; so nothing above can tell which one runs.
 //!
@@ -60,7 +60,8 @@ pub mod walls;
 pub use accounting::{TCP_INFO_BYTES, Usage, tcp_info, thread_usage};
 pub use choice::{BadChoice, DriverChoice, Missing, probe};
 pub use engine::{
-    Engine, Running, Start, StartError, ThreadCounters, ThreadFailed, ThreadKind, ThreadPlan,
+    CompanionPlan, Engine, Running, Start, StartError, ThreadCounters, ThreadFailed, ThreadKind,
+    ThreadPlan,
 };
 #[cfg(unix)]
 pub use files::raise_file_limit;

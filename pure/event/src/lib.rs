@@ -81,7 +81,9 @@ pub struct AttemptId(pub u64);
 ///    mail, [`Input::Sent`], [`Input::ConnectFailed`], [`Input::Closed`].
 /// 6. Input that was held back while reading was stopped, for connections that are read again.
 /// 7. [`Input::Wake`], in the first turn that begins at the time asked for or later.
-/// 8. [`Input::TurnEnd`], once, if there was any other input. Then the kernel is handed all that
+/// 8. On a core's thread that hosts a second handler, its companion: a turn of that one, which lasts
+///    so long and no longer, and then [`Input::Mail`] once more.
+/// 9. [`Input::TurnEnd`], once, if there was any other input. Then the kernel is handed all that
 ///    the turn's operations want of it; many sends on one connection become one, and so do
 ///    datagrams of one size to one address.
 ///
@@ -95,7 +97,7 @@ pub trait Handler {
     type Mail: Send + 'static;
 
     /// Takes one input. Everything the handler wants done goes into `out`; it never blocks, save
-    /// on a worker thread, which owns the database and the scripts.
+    /// on a worker thread of its own, which owns the database and the scripts.
     fn handle(&mut self, now: Now, input: Input<'_, Self::Mail>, out: &mut Output<Self::Mail>);
 }
 

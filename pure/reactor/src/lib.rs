@@ -3,7 +3,7 @@
 //!
 //! A **core** thread is a [`Reactor`] (the handler and everything around it) and a [`Driver`] (the
 //! kernel side), run by [`run`]. A **plain** thread, which owns no socket and may block, is a
-//! [`Plain`]. Both see the rest of the process through [`Process`].
+//! [`Plain`]. A core's thread may host a second handler, its [`Companion`]. All see the rest of the process through [`Process`].
 //!
 //! What is deliberately not here: system calls, clocks, sleeping, and the queues that threads
 //! share. A driver says what time it is and what the kernel has brought (`on_…`), and asks what the
@@ -14,6 +14,7 @@
 
 mod attempts;
 mod burst;
+mod companion;
 mod conns;
 mod counters;
 mod datagrams;
@@ -28,6 +29,7 @@ mod stall;
 mod stop;
 mod turn;
 
+pub use companion::Companion;
 pub use conns::{Conn, Conns, NO_FILE, Phase};
 pub use counters::{COUNTERS, COUNTERS_LEN, Count, CounterInfo, Counters};
 pub use datagrams::{Bundle, Outbox, Taken};

@@ -124,6 +124,8 @@ pub struct Plain<M> {
     shared: Rc<RefCell<Shared<M>>>,
     out: Output<M>,
     wake_ns: Option<u64>,
+    /// When the handler was last told something.
+    told_ns: u64,
     is_stopped: bool,
 }
 
@@ -142,6 +144,7 @@ impl<M: Send + 'static> Plain<M> {
             shared: Rc::new(RefCell::new(shared)),
             out: Output::default(),
             wake_ns: None,
+            told_ns: 0,
             is_stopped: false,
         }
     }
@@ -157,9 +160,21 @@ impl<M: Send + 'static> Plain<M> {
     pub fn run(&mut self, mut handler: Box<dyn Handler<Mail = M>>) {
         while !self.is_stopped {
             self.rest();
-            self.turn(&mut *handler);
-            self.process.publish(&self.shared.borrow().counters);
+            // Told behind all mail that was posted before: what is there now, and no more than that.
+            let wants_stop = self.process.take_stop();
+            self.turn(&mut *handler, wants_stop, u64::MAX);
+            self.publish();
         }
+        self.end();
+    }
+
+    /// Leaves the counters for others to read.
+    pub(crate) fn publish(&self) {
+        self.process.publish(&self.shared.borrow().counters);
+    }
+
+    /// Nobody can post any more, and what was posted before and not handled is counted.
+    pub(crate) fn end(&mut self) {
         self.process.close();
         let process = self.process.clone();
         let waiting = std::iter::from_fn(|| process.pop()).count();
@@ -169,8 +184,14 @@ impl<M: Send + 'static> Plain<M> {
         self.process.publish(&shared.counters);
     }
 
-    /// Tells all that is waiting.
-    fn turn(&mut self, handler: &mut dyn Handler<Mail = M>) {
+    /// Tells all that is waiting; of the mail, no more once `until_ns` has passed. Says whether there
+    /// was anything.
+    pub(crate) fn turn(
+        &mut self,
+        handler: &mut dyn Handler<Mail = M>,
+        wants_stop: bool,
+        until_ns: u64,
+    ) -> bool {
         let mut was_busy = false;
         let refused = self.shared.borrow().postman.refused();
         for _ in 0..refused {
@@ -179,8 +200,6 @@ impl<M: Send + 'static> Plain<M> {
             self.handle(handler, Input::Refused { to, mail });
             was_busy = true;
         }
-        // Told behind all mail that was posted before: what is there now, and no more than that.
-        let wants_stop = self.process.take_stop();
         let mail_max = self.shared.borrow().stash.len() + self.process.mail_max();
         for _ in 0..mail_max {
             let stashed = self.shared.borrow_mut().stash.pop_front();
@@ -188,6 +207,9 @@ impl<M: Send + 'static> Plain<M> {
             self.shared.borrow_mut().counters.add(Count::MailIn, 1);
             self.handle(handler, Input::Mail(mail));
             was_busy = true;
+            if self.told_ns >= until_ns {
+                break;
+            }
         }
         if wants_stop {
             self.handle(handler, Input::Stop);
@@ -202,14 +224,23 @@ impl<M: Send + 'static> Plain<M> {
             self.handle(handler, Input::TurnEnd);
         }
         self.shared.borrow_mut().counters.add(Count::Turns, 1);
+        was_busy
+    }
+
+    /// Whether something is to be told besides mail and a wake-up.
+    pub(crate) fn has_leftovers(&self) -> bool {
+        let shared = self.shared.borrow();
+        shared.postman.refused() > 0 || !shared.stash.is_empty()
+    }
+
+    /// When the handler wants to be woken.
+    pub(crate) fn wake_ns(&self) -> Option<u64> {
+        self.wake_ns
     }
 
     fn rest(&mut self) {
-        {
-            let shared = self.shared.borrow();
-            if shared.postman.refused() > 0 || !shared.stash.is_empty() {
-                return;
-            }
+        if self.has_leftovers() {
+            return;
         }
         let now_ns = self.sleep.now().mono_ns;
         let patience =
@@ -231,7 +262,9 @@ impl<M: Send + 'static> Plain<M> {
             }
             return;
         }
-        handler.handle(self.sleep.now(), input, &mut self.out);
+        let now = self.sleep.now();
+        self.told_ns = now.mono_ns;
+        handler.handle(now, input, &mut self.out);
         if let Some(wake_ns) = self.out.take_wake() {
             self.wake_ns = wake_ns;
         }

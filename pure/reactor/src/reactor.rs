@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use event::{CloseReason, Handler, Input, ListenerId, Now, Output};
 
+use crate::companion::Companion;
 use crate::conns::Phase;
 use crate::counters::Count;
 use crate::fair::INPUT_COST;
@@ -29,6 +30,7 @@ const INPUTS_PER_WAKE: u32 = 32;
 /// The handler of a core thread and everything around it.
 pub struct Reactor<M> {
     handler: Box<dyn Handler<Mail = M>>,
+    companion: Option<Companion<M>>,
     out: Output<M>,
     was_busy: bool,
     inputs_since_wake: u32,
@@ -51,12 +53,19 @@ impl<M: Send + 'static> Reactor<M> {
     ) -> Self {
         Self {
             handler,
+            companion: None,
             out: Output::default(),
             was_busy: false,
             inputs_since_wake: 0,
             wants_stop: false,
             net: Net::new(now, limits, bounded_by, Postman::new(process)),
         }
+    }
+
+    /// The same with a second handler on the thread.
+    #[must_use]
+    pub fn with_companion(self, companion: Option<Companion<M>>) -> Self {
+        Self { companion, ..self }
     }
 
     /// Gives the handler one input and does what it asks for.
@@ -96,18 +105,26 @@ impl<M: Send + 'static> Reactor<M> {
     /// Announces the sleep, so that whoever posts mail from now on wakes the thread.
     pub(crate) fn fall_asleep(&mut self) -> Option<Duration> {
         let patience = self.patience();
-        if patience != Some(Duration::ZERO) && !self.net.postman.process.try_sleep() {
-            return Some(Duration::ZERO);
+        if patience == Some(Duration::ZERO) {
+            return patience;
         }
-        patience
+        // Awake again, whatever is announced here, when the turn begins.
+        let may_sleep = self.net.postman.process.try_sleep()
+            && self.companion.as_ref().is_none_or(Companion::try_sleep);
+        if may_sleep { patience } else { Some(Duration::ZERO) }
     }
 
     /// As of the beginning of the turn, which is late by its length at most: a bounded one.
     fn patience(&self) -> Option<Duration> {
-        if self.net.has_leftovers() || self.wants_stop {
+        let companion = self.companion.as_ref();
+        if self.net.has_leftovers()
+            || self.wants_stop
+            || companion.is_some_and(Companion::has_leftovers)
+        {
             return Some(Duration::ZERO);
         }
-        let due_ns = self.net.next_due_ns()?;
+        let dues = [self.net.next_due_ns(), companion.and_then(Companion::wake_ns)];
+        let due_ns = dues.into_iter().flatten().min()?;
         Some(Duration::from_nanos(due_ns.saturating_sub(self.net.now.mono_ns)))
     }
 
@@ -119,6 +136,18 @@ impl<M: Send + 'static> Reactor<M> {
         self.net.turn += u64::from(!has_more);
         self.net.begin_turns();
         self.net.postman.process.awake();
+        if let Some(companion) = &self.companion {
+            companion.awake();
+        }
+    }
+
+    /// The companion's part of the turn, if there is one. What it has said is told at once: whoever
+    /// waits for it is answered in this turn.
+    pub(crate) fn take_companions_turn(&mut self) {
+        let Some(companion) = &mut self.companion else { return };
+        if companion.turn(self.net.now) {
+            self.take_mail();
+        }
     }
 
     /// Takes all mail that is waiting, and the wish to stop: that is told behind all mail that was
@@ -279,6 +308,9 @@ impl<M: Send + 'static> Reactor<M> {
     /// The thread ends: nobody can post to it any more, and what was posted before and not handled
     /// is counted.
     pub(crate) fn end(&mut self) {
+        if let Some(companion) = &mut self.companion {
+            companion.end();
+        }
         let process = self.net.postman.process.clone();
         process.close();
         let late = std::iter::from_fn(|| process.pop()).count() + self.net.postman.refused();

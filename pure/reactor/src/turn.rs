@@ -1,6 +1,6 @@
 //! What a driver has to do for a core thread, and the loop of one: wait, reap, mail, bytes, datagrams,
-//! wake, end of turn, submit. The order inside a turn is what the rest of the server relies on; it is
-//! promised by [`event::Handler`].
+//! wake, the companion's turn, end of turn, submit. The order inside a turn is what the rest of the
+//! server relies on; it is promised by [`event::Handler`].
 
 use std::time::Duration;
 
@@ -119,6 +119,7 @@ pub(crate) fn take_turn<M: Send + 'static, D: Driver<M>>(
     reactor.take_deferred();
     reactor.resume_held();
     reactor.take_timers();
+    reactor.take_companions_turn();
     reactor.end_turn();
     driver.reconcile(&mut reactor.net);
     reactor.publish();

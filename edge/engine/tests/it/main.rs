@@ -5,6 +5,7 @@
 
 mod behaviours;
 mod chaos;
+mod companion;
 mod crowd;
 mod datagrams;
 mod ends;
@@ -50,6 +51,14 @@ fn on(driver: DriverChoice, behaviour: fn(DriverChoice)) {
 }
 
 on_both_drivers! {
+    companion {
+        a_companion_answers_in_the_turn_that_asks,
+        a_companion_is_heard_and_woken_by_all_as_a_thread_is,
+        a_companion_without_rest_leaves_the_core_its_turns,
+        a_companion_that_has_had_its_turn_waits_for_the_next,
+        a_companion_refuses_what_it_has_no_room_for,
+        a_companion_ends_with_its_core,
+    }
     behaviours {
         every_size_comes_back_whole,
         a_request_split_at_every_byte_is_the_same_request,
