@@ -256,7 +256,7 @@ impl Directory {
             DirectoryEvent::UserOffline { user_id, session_id } => {
                 self.online.remove(*user_id, *session_id)
             }
-            DirectoryEvent::Online(page) => self.online.replace(page),
+            DirectoryEvent::Online(page) => self.online.replace(page, Self::ONLINE_MAX),
         };
         self.counters.events_stale_count += u64::from(!is_news);
     }

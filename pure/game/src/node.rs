@@ -15,8 +15,8 @@ pub const NODES_MAX: usize = 256;
 
 /// A node in one of its lives. Two bytes, because it stands in every address.
 ///
-/// Of the incarnation the last byte is kept: nothing that names a life outlives 255 further ones.
-/// Mail between nodes has the whole of it.
+/// Of the incarnation a byte is kept, which is 0 of a node that is away alone: nothing that names a
+/// life outlives 254 further ones. Mail between nodes has the whole of it.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -43,6 +43,23 @@ pub enum NodesError {
     /// This node is not one of them.
     #[error("this node, {0:?}, is not one of the cluster's")]
     NotNamed(String),
+    /// This node would be away.
+    #[error("the first incarnation of a node is 1, and this one's is 0")]
+    NotBegun,
+}
+
+/// What is known of a node's lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Life {
+    /// The newest one; it is known of a node that is away, too, so that no older one comes back.
+    newest: Incarnation,
+    is_away: bool,
+}
+
+impl Life {
+    fn present(self) -> Incarnation {
+        if self.is_away { Incarnation::default() } else { self.newest }
+    }
 }
 
 /// All nodes of the cluster, and which of them this is.
@@ -51,14 +68,15 @@ pub struct Nodes {
     /// By number, sorted.
     names: Arc<[Arc<str>]>,
     here: u8,
-    /// By number; 0 is away.
-    lives: Vec<Incarnation>,
+    /// By number.
+    lives: Vec<Life>,
 }
 
 impl NodeId {
     /// The same node in another life.
     fn at(self, life: Incarnation) -> Self {
-        let [.., life] = life.0.to_be_bytes();
+        let from_one = life.0.checked_sub(1).map(|life| life % u32::from(u8::MAX) + 1);
+        let life = from_one.and_then(|life| u8::try_from(life).ok()).unwrap_or(0);
         Self { life, ..self }
     }
 
@@ -73,7 +91,8 @@ impl Nodes {
     /// A node that is alone.
     #[must_use]
     pub fn alone(name: &str) -> Self {
-        Self { names: [name.into()].into(), here: 0, lives: vec![Incarnation(1)] }
+        let life = Life { newest: Incarnation(1), is_away: false };
+        Self { names: [name.into()].into(), here: 0, lives: vec![life] }
     }
 
     /// This node of a cluster, all others of which are away.
@@ -84,6 +103,9 @@ impl Nodes {
         if names.len() > NODES_MAX {
             return Err(NodesError::TooMany(names.len()));
         }
+        if life == Incarnation::default() {
+            return Err(NodesError::NotBegun);
+        }
         let mut names = names.to_vec();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
@@ -91,8 +113,8 @@ impl Nodes {
         }
         let place = names.binary_search(&here).ok().and_then(|place| u8::try_from(place).ok());
         let here = place.ok_or_else(|| NodesError::NotNamed(here.to_owned()))?;
-        let mut lives = vec![Incarnation(0); names.len()];
-        lives[usize::from(here)] = life;
+        let mut lives = vec![Life::default(); names.len()];
+        lives[usize::from(here)].newest = life;
         Ok(Self { names: names.into_iter().map(Arc::from).collect(), here, lives })
     }
 
@@ -154,20 +176,25 @@ impl Nodes {
     /// The present incarnation of a node, whichever its id names; 0 of one that is away.
     #[must_use]
     pub fn incarnation(&self, node: NodeId) -> Incarnation {
-        self.lives.get(usize::from(node.number)).copied().unwrap_or_default()
+        self.lives.get(usize::from(node.number)).copied().unwrap_or_default().present()
     }
 
     /// A node lives from now on in this incarnation; 0 is that it is away. Tells whether that is
-    /// news: an incarnation that is not newer is not, nor is anything of this node or of one that is
-    /// not named.
+    /// news: an incarnation that is not newer than all before is not, nor is anything of this node or of
+    /// one that is not named. So a node that others have taken for gone has to begin anew.
     pub fn set(&mut self, node: NodeId, life: Incarnation) -> bool {
         if node.number == self.here {
             return false;
         }
         let Some(known) = self.lives.get_mut(usize::from(node.number)) else { return false };
-        let is_news = if life == Incarnation(0) { *known != life } else { life > *known };
+        if life == Incarnation::default() {
+            let was_here = known.present() != life;
+            known.is_away = true;
+            return was_here;
+        }
+        let is_news = life > known.newest;
         if is_news {
-            *known = life;
+            *known = Life { newest: life, is_away: false };
         }
         is_news
     }
@@ -202,6 +229,7 @@ mod tests {
         assert_eq!(refused(&["a", "a"]), NodesError::Twice("a".into()));
         assert_eq!(refused(&["b"]), NodesError::NotNamed("a".into()));
         assert_eq!(refused(&["b"; 257]), NodesError::TooMany(257));
+        assert_eq!(Nodes::new(&["a"], "a", Incarnation(0)), Err(NodesError::NotBegun));
     }
 
     #[test]
@@ -218,7 +246,23 @@ mod tests {
         assert!(nodes.is_living(third) && !nodes.is_living(second));
         assert!(nodes.set(third, Incarnation(0)) && !nodes.set(third, Incarnation(0)));
         assert!(!nodes.is_living(third) && nodes.incarnation(third) == Incarnation(0));
+        assert!(!nodes.set(third, Incarnation(3)), "a life that is over does not come back");
+        assert!(nodes.set(third, Incarnation(4)) && !nodes.is_living(third));
         assert!(!nodes.set(nodes.here(), Incarnation(9)), "who this is, it knows itself");
         assert_eq!(nodes.name_of(second), "b");
+    }
+
+    #[test]
+    fn no_life_looks_like_none() {
+        let mut nodes = Nodes::new(&["a", "b"], "a", Incarnation(256)).unwrap();
+        assert!(nodes.is_living(nodes.here()));
+        let away = nodes.named("b").unwrap();
+        for life in 1..1_000 {
+            let before = nodes.named("b").unwrap();
+            assert!(nodes.set(away, Incarnation(life)));
+            let now = nodes.named("b").unwrap();
+            assert!(nodes.is_living(now) && now != away && now != before, "life {life}");
+            assert!(!nodes.is_living(away), "life {life} is that of who is away");
+        }
     }
 }

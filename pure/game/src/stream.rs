@@ -178,7 +178,9 @@ pub struct SessionId {
 pub struct Payer {
     /// The user who calls the script, if one does.
     pub user_id: Option<Uuid>,
-    /// The number of the thread that runs it.
+    /// The node that runs it.
+    pub node: NodeId,
+    /// The number of the thread there.
     pub thread: u16,
     /// The number of the call on that thread.
     pub call: u64,

@@ -18,6 +18,7 @@ mod http;
 mod lifetime;
 mod limits;
 mod messages;
+mod nodes;
 mod packing;
 mod places;
 mod requests;
@@ -71,7 +72,8 @@ pub struct Core {
     windows: grpc::Windows,
     /// API calls of this turn.
     jobs: Vec<Job>,
-    /// Requests of this turn, a list for each room, with whether one of them is worth waking for.
+    /// Requests of this turn, a list for each room of this node, and for each of another one that was
+    /// asked something; with whether one of them is worth waking for.
     room_requests: Vec<(Address<RoomMail>, Vec<RoomRequest>, bool)>,
     /// Events of this turn.
     events: Vec<EventJob>,
@@ -254,16 +256,17 @@ impl Core {
 
     /// A request of a session to the room where the group lives.
     fn request_room(&mut self, room: Address<RoomMail>, request: RoomRequest) {
-        let known = self.room_requests.iter_mut().find(|(id, ..)| *id == room);
-        let Some((_, requests, urgent)) = known else {
-            // Texts that name other nodes are refused when they are read, and no node is known to
-            // live but this one.
-            unreachable!("a request to {room:?}, which is no room of this node");
-        };
         // A message to an authoritative match waits for the next tick anyway.
-        *urgent |=
+        let is_urgent =
             !matches!(&request, RoomRequest::MatchData(input) if input.id.is_authoritative());
-        requests.push(request);
+        match self.room_requests.iter_mut().find(|(id, ..)| *id == room) {
+            Some((_, requests, urgent)) => {
+                *urgent |= is_urgent;
+                requests.push(request);
+            }
+            // Of another node, and the first to it since it began.
+            None => self.room_requests.push((room, vec![request], is_urgent)),
+        }
     }
 
     fn mail(&mut self, now: Now, mail: CoreMail, out: &mut Output<Mail>) {
@@ -313,6 +316,7 @@ impl Core {
     }
 
     fn turn_end(&mut self, now: Now, out: &mut Output<Mail>) {
+        self.refuse_unreachable(now, out);
         if !self.jobs.is_empty() {
             let jobs = BatcherMail::Jobs(std::mem::take(&mut self.jobs));
             out.post(&self.topology, self.topology.batcher, jobs);

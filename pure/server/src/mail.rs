@@ -491,6 +491,9 @@ impl RoomAnswer {
     }
 }
 
+/// What is told to who asks for something that lives on a node that is away.
+pub(crate) const AWAY: &str = "the node that this lives on is away";
+
 /// Why a room could not do what a worker asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RoomError {

@@ -429,7 +429,8 @@ impl Room {
         }
         for (core, deliveries) in self.outbox.take() {
             let mail = CoreMail::Deliver(deliveries);
-            if is_more_due {
+            // The gate is woken anyway.
+            if is_more_due && self.topology.is_here(core) {
                 out.post_lazy(&self.topology, core, mail);
                 if !self.to_wake.contains(&core) {
                     self.to_wake.push(core);

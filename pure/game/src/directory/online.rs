@@ -56,6 +56,8 @@ pub(super) struct Online {
     /// Those that rooms have handed on.
     of_rooms: BTreeMap<RoomKey, Pages>,
     len: usize,
+    /// Sessions of pages that there was no room for here.
+    left_out_count: u64,
 }
 
 /// All pages of one room; none before the first session.
@@ -88,7 +90,7 @@ impl Online {
 
     pub(super) fn refused_count(&self) -> u64 {
         let rooms = self.of_rooms.values().map(|pages| pages.refused_count);
-        self.own.refused_count + rooms.sum::<u64>()
+        self.own.refused_count + self.left_out_count + rooms.sum::<u64>()
     }
 
     pub(super) fn has(&self, user_id: Uuid) -> bool {
@@ -127,17 +129,25 @@ impl Online {
         true
     }
 
-    /// A room's page as it is now. Tells whether that is news: pages may be repeated.
-    pub(super) fn replace(&mut self, new: &OnlinePage) -> bool {
+    /// A room's page as it is now, or as much of it as there is room for: what is left out is counted.
+    /// Tells whether that is news: pages may be repeated.
+    pub(super) fn replace(&mut self, new: &OnlinePage, len_max: usize) -> bool {
         let pages = self.of_rooms.entry(new.room).or_default();
         if new.version <= pages.version {
             return false;
         }
         pages.version = new.version;
-        let old = std::mem::replace(pages.place(new.page), new.sessions.clone());
-        pages.refused_count = new.refused_count;
+        let place = pages.place(new.page);
         let len = |sessions: &Option<Sessions>| sessions.as_ref().map_or(0, |list| list.len());
-        self.len = self.len + len(&new.sessions) - len(&old);
+        let (room, new_len) = (len_max - (self.len - len(place)).min(len_max), len(&new.sessions));
+        self.len -= len(place);
+        *place = match &new.sessions {
+            Some(sessions) if new_len > room => Some(Arc::from(&sessions[..room])),
+            sessions => sessions.clone(),
+        };
+        self.len += new_len.min(room);
+        pages.refused_count = new.refused_count;
+        self.left_out_count += new_len.saturating_sub(room) as u64;
         true
     }
 
@@ -191,7 +201,7 @@ mod tests {
     fn hand_on(from: &mut Online, to: &mut [Online]) -> usize {
         let changes: Vec<OnlinePage> = from.take_changes(key()).collect();
         for to in to {
-            assert!(changes.iter().all(|page| to.replace(page)));
+            assert!(changes.iter().all(|page| to.replace(page, 9)));
         }
         changes.len()
     }
@@ -228,7 +238,7 @@ mod tests {
         room.remove(user, session);
         changes.extend(room.take_changes(key()));
         assert_eq!(
-            [0, 1, 0, 1].map(|index: usize| replica.replace(&changes[index])),
+            [0, 1, 0, 1].map(|index: usize| replica.replace(&changes[index], 9)),
             [true, true, false, false]
         );
         assert!(!replica.has(user) && replica.len() == 0);
@@ -244,6 +254,22 @@ mod tests {
         hand_on(&mut room, &mut replicas);
         assert_eq!((room.refused_count(), replicas[0].refused_count()), (2, 2));
         assert_eq!((room.len(), replicas[0].len()), (3, 3));
+    }
+
+    #[test]
+    fn a_replica_is_bounded_whatever_it_is_told() {
+        let (mut room, mut replica) = (Online::default(), Online::default());
+        let tell = |room: &mut Online, replica: &mut Online| {
+            let pages: Vec<OnlinePage> = room.take_changes(key()).collect();
+            assert!(pages.iter().all(|page| replica.replace(page, 3)));
+        };
+        (0..5).for_each(|session| assert!(room.insert(ids(7, 0).0, ids(7, session).1, 9)));
+        tell(&mut room, &mut replica);
+        assert_eq!((replica.len(), replica.refused_count()), (3, 2));
+        // What is taken away makes room.
+        (0..4).for_each(|session| assert!(room.remove(ids(7, 0).0, ids(7, session).1)));
+        tell(&mut room, &mut replica);
+        assert_eq!((replica.len(), replica.refused_count()), (1, 2));
     }
 
     #[test]

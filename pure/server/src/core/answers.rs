@@ -17,7 +17,8 @@ use super::socket::{WaitKind, Waiting};
 use super::{Core, State};
 use crate::frames;
 use crate::mail::{
-    Address, Done, Follow, HookStep, Job, Mail, Outcome, RoomError, RoomMail, RoomRequest, Work,
+    AWAY, Address, Done, Follow, HookStep, Job, Mail, Outcome, RoomError, RoomMail, RoomRequest,
+    Work,
 };
 use crate::settings::Settings;
 use crate::stats::Metered;
@@ -528,8 +529,8 @@ impl Core {
         self.done(now, done, out);
     }
 
-    /// A room's mailbox was full: the session that waits for it is told; what nobody waits for but
-    /// the room must know is posted again.
+    /// A room's mailbox was full, or its node is away: the session that waits for it is told. What
+    /// nobody waits for but the room must know is posted again; a node that comes is told anew.
     pub(super) fn request_refused(
         &mut self,
         now: Now,
@@ -537,6 +538,7 @@ impl Core {
         request: RoomRequest,
         out: &mut Output<Mail>,
     ) {
+        let is_away = !self.topology.is_reachable(room);
         let (member, cid) = match &request {
             RoomRequest::MatchCreate { member, cid, .. }
             | RoomRequest::MatchJoin { member, cid, .. }
@@ -544,12 +546,14 @@ impl Core {
             | RoomRequest::StatusUpdate { member, cid, .. }
             | RoomRequest::StatusUnfollow { member, cid, .. } => (member, cid),
             RoomRequest::StatusFollow(follow) => (&follow.member, &follow.cid),
+            RoomRequest::Opened { .. } | RoomRequest::Closed { .. } if is_away => return,
             RoomRequest::Opened { .. } | RoomRequest::Closed { .. } => {
                 let mail = room.seal(&self.topology, RoomMail::Requests(vec![request]));
                 return self.keep(now, mail);
             }
             RoomRequest::Stream(wish) => {
-                let refusal = wish.refusal(&self.topology, RoomError::Busy);
+                let why = if is_away { RoomError::Failed(AWAY.into()) } else { RoomError::Busy };
+                let refusal = wish.refusal(&self.topology, why);
                 return refusal.into_iter().for_each(|(to, mail)| out.mail(to, mail));
             }
             RoomRequest::MatchData(_) => return,
@@ -557,7 +561,7 @@ impl Core {
         if !self.is_open(member) {
             return;
         }
-        let error = busy();
+        let error = if is_away { away() } else { busy() };
         let error = (error_code::RUNTIME_EXCEPTION, &*error.message);
         let before = out.unsent();
         self.reply_error(member.address.conn, member.format, cid, error, out);
@@ -568,6 +572,11 @@ impl Core {
 /// What is answered when too much is waiting already.
 pub(super) fn busy() -> ApiError {
     ApiError::new(Code::Unavailable, "the server is busy: too many calls are waiting")
+}
+
+/// What is answered when what is asked for lives on a node that is away.
+pub(super) fn away() -> ApiError {
+    ApiError::new(Code::Unavailable, AWAY)
 }
 
 /// What is answered in place of a large answer when clients have too much unsent.

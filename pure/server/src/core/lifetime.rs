@@ -209,8 +209,8 @@ impl Core {
         self.stats.socket_ws_closed.up();
         let (session_id, user_id) = (session.session_id, session.user_id());
         let topology = self.topology.clone();
-        for room in &topology.rooms {
-            self.request_room(*room, RoomRequest::Closed { session_id, user_id });
+        for room in topology.all_rooms() {
+            self.request_room(room, RoomRequest::Closed { session_id, user_id });
         }
         self.session_event(EventKind::SessionEnd, session, reason);
     }

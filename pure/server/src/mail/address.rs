@@ -334,6 +334,12 @@ impl Topology {
         address.node == self.here
     }
 
+    /// Whether mail may reach a thread: whether its node lives.
+    #[must_use]
+    pub fn is_reachable<M>(&self, address: Address<M>) -> bool {
+        self.is_here(address) || self.nodes.is_living(address.node)
+    }
+
     /// The gate, if there are other nodes.
     #[must_use]
     pub fn gate(&self) -> Option<Address<GateMail>> {

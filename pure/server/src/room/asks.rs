@@ -162,8 +162,13 @@ impl Room {
         begun.spent.pays(&mut request);
         begun.spent.stream(request.bytes(), &mut self.resources).map_err(Err)?;
         let member = request.joiner().map(|session| self.member_of(session));
-        let is_here = self.topology.room_of_stream(&stream) == self.me;
-        if is_here && !matches!(member, Some(None)) {
+        let is_near = match &member {
+            None => true,
+            Some(joiner) => {
+                joiner.as_ref().is_some_and(|joiner| self.topology.is_here(joiner.address.core))
+            }
+        };
+        if is_near && self.topology.room_of_stream(&stream) == self.me {
             let answer = self.stream(now, &stream, request, member.flatten());
             return Err(answer.map(Reply::Stream));
         }

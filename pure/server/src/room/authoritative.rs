@@ -81,6 +81,10 @@ impl Room {
         creator: Waiter,
         (module, params): (String, Value),
     ) {
+        if self.matches.contains_key(&uuid) {
+            let text = "error creating match: there is one of that id";
+            return self.answer(creator, Err(RoomError::Failed(text.to_owned())));
+        }
         let id = MatchId::authoritative(uuid, self.me.node());
         let match_id = id.text(&self.topology.nodes);
         let context = MatchContext { match_id, label: String::new(), tick_rate_hz: 0 };
@@ -118,8 +122,7 @@ impl Room {
             due: now,
             empty_since: Some(now),
         };
-        let other = self.matches.insert(uuid, begun);
-        assert!(other.is_none(), "match {uuid} is made twice");
+        self.matches.insert(uuid, begun);
         self.run(now, uuid, Callback::Init { params, creator });
         self.settle(now, uuid);
     }
@@ -227,8 +230,14 @@ impl Room {
         if self.streams.find(&id.into(), session_id).is_some() {
             return self.join_answer(&member, &cid, id, None);
         }
-        let other = self.joining.insert(session_id, id.uuid);
-        assert!(other.is_none(), "session {session_id} joins two matches at a time");
+        if self.joining.contains_key(&session_id) {
+            // Cores of this node ask for one match at a time; what other nodes do is not ours to assert.
+            let text = "Match join rejected";
+            let code = error_code::MATCH_JOIN_REJECTED;
+            let frame = frames::error(member.format, &cid, code, text);
+            return self.outbox.one(&member, frame, Then::Answered);
+        }
+        self.joining.insert(session_id, id.uuid);
         let attempt = Box::new(Attempt { member, cid, request, is_gone: false });
         self.arrive(now, id.uuid, Callback::Attempt(attempt));
     }

@@ -238,7 +238,7 @@ impl Room {
     /// Runs a callback of a match of which none runs or waits.
     pub(super) fn run(&mut self, now: Now, id: Uuid, callback: Callback) {
         let effects = Effects::new(&self.settings.matches);
-        let spent = Spent::of(self.sends.callback(self.me.thread().0));
+        let spent = Spent::of(self.sends.callback((self.me.node(), self.me.thread().0)));
         let begun = Begun { callback, effects, spent, until: None };
         self.go_on(now, id, begun, None);
     }

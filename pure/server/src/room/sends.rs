@@ -7,25 +7,33 @@
 use std::collections::BTreeMap;
 
 use event::Now;
+use game::node::NodeId;
 use game::stream::Payer;
 use uuid::Uuid;
 
 use crate::settings::LimitSettings;
 
+/// A call: the node and the thread that run it, and its number there.
+type Call = (NodeId, u16, u64);
+
+fn call_of(payer: Payer) -> Call {
+    (payer.node, payer.thread, payer.call)
+}
+
 /// Deliveries of this second. What is kept of it is bounded by what a room gets done in a second.
 #[derive(Debug, Default)]
 pub(super) struct Sends {
     second: u64,
-    of_calls: BTreeMap<(u16, u64), u64>,
+    of_calls: BTreeMap<Call, u64>,
     of_users: BTreeMap<Uuid, u64>,
     callbacks: u64,
 }
 
 impl Sends {
     /// Who pays for a callback of a match: itself alone.
-    pub(super) fn callback(&mut self, thread: u16) -> Payer {
+    pub(super) fn callback(&mut self, (node, thread): (NodeId, u16)) -> Payer {
         self.callbacks += 1;
-        Payer { user_id: None, thread, call: self.callbacks }
+        Payer { user_id: None, node, thread, call: self.callbacks }
     }
 
     /// The setting by which nothing more may be sent on this account in this second, and its value.
@@ -41,7 +49,7 @@ impl Sends {
             self.of_calls.clear();
             self.of_users.clear();
         }
-        let of_call = self.of_calls.get(&(payer.thread, payer.call)).copied().unwrap_or(0);
+        let of_call = self.of_calls.get(&call_of(payer)).copied().unwrap_or(0);
         let of_user = payer.user_id.and_then(|id| self.of_users.get(&id)).copied().unwrap_or(0);
         let (call_max, user_max) =
             (limits.stream_deliveries_per_call, limits.stream_deliveries_per_user_per_s);
@@ -58,7 +66,7 @@ impl Sends {
     /// So many members were sent something. A message that nobody gets counts, too.
     pub(super) fn note(&mut self, payer: Payer, count: u64) {
         let count = count.max(1);
-        *self.of_calls.entry((payer.thread, payer.call)).or_default() += count;
+        *self.of_calls.entry(call_of(payer)).or_default() += count;
         if let Some(user_id) = payer.user_id {
             *self.of_users.entry(user_id).or_default() += count;
         }
@@ -68,6 +76,7 @@ impl Sends {
 #[cfg(test)]
 mod tests {
     use event::Now;
+    use game::node::{NodeId, Nodes};
     use game::stream::Payer;
     use uuid::Uuid;
 
@@ -84,6 +93,7 @@ mod tests {
         let (mut sends, now) = (Sends::default(), Now::default());
         let of = |user: u128, call| Payer {
             user_id: (user > 0).then(|| Uuid::from_u128(user)),
+            node: NodeId::default(),
             thread: 3,
             call,
         };
@@ -93,6 +103,9 @@ mod tests {
         let of_call = Some(("limit.stream_deliveries_per_call", 10));
         assert_eq!(by(&mut sends, now, of(1, 1)), of_call);
         assert_eq!(by(&mut sends, now, Payer { thread: 4, ..of(1, 1) }), None, "another call");
+        let node = Nodes::default().here();
+        let elsewhere = Payer { node, ..of(1, 1) };
+        assert_eq!(by(&mut sends, now, elsewhere), None, "the same numbers on another node");
         sends.note(of(1, 2), 3);
         let of_user = Some(("limit.stream_deliveries_per_user_per_s", 15));
         assert_eq!(by(&mut sends, now, of(1, 3)), of_user);
@@ -103,8 +116,8 @@ mod tests {
         assert_eq!(by(&mut sends, now, of(0, 5)), of_call, "what nobody gets costs, too");
         let later = now.after_ms(1_000);
         assert_eq!(by(&mut sends, later, of(1, 1)), None);
-        let mine = (sends.callback(1), sends.callback(1));
-        assert_ne!(mine.0, mine.1);
+        let mine = [(); 2].map(|()| sends.callback((node, 1)));
+        assert_ne!(mine[0], mine[1]);
         let off = LimitSettings {
             stream_deliveries_per_call: 0,
             stream_deliveries_per_user_per_s: 0,

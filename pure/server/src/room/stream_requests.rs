@@ -28,7 +28,13 @@ impl Room {
         let StreamMail { stream, request, member, reply } = mail;
         let member = match (request.joiner(), member) {
             (Some(session), None) => match self.member_of(session) {
-                Some(member) if self.topology.room_of_stream(&stream) == self.me => Some(member),
+                // A core of another node has to know what it has there, should the other one go.
+                Some(member)
+                    if self.topology.room_of_stream(&stream) == self.me
+                        && self.topology.is_here(member.address.core) =>
+                {
+                    Some(member)
+                }
                 Some(member) => {
                     let core = member.address.core;
                     let mail = StreamMail { stream, request, member: Some(member), reply };

@@ -190,7 +190,12 @@ impl Worker {
         self.waiting.last_call += 1;
         let id = CallId(self.waiting.last_call);
         let wait_left_ms = u64::from(self.settings.runtime.call_wait_max_ms);
-        let of = Payer { user_id: context.user_id, thread: self.me.thread().0, call: id.0 };
+        let of = Payer {
+            user_id: context.user_id,
+            node: self.topology.nodes.here(),
+            thread: self.me.thread().0,
+            call: id.0,
+        };
         let (spent, name) = (Spent::of(of), name.to_owned());
         let mut guest = Guest {
             id,
@@ -324,8 +329,10 @@ impl Worker {
         number: u64,
         outcome: Result<RoomAnswer, RoomError>,
     ) {
-        let Some(waiting) = self.unpark(now, number) else {
-            // Too late: the question was given up.
+        let is_of_rooms = |waiting: &Waiting| waiting.question != Question::Run;
+        let is_awaited = self.waiting.calls.get(&number).is_some_and(is_of_rooms);
+        let Some(waiting) = is_awaited.then(|| self.unpark(now, number)).flatten() else {
+            // Too late: the question was given up. Or no room was asked it, whatever another node says.
             return self.stats.late_answers.up();
         };
         let Waiting { guest, question, .. } = waiting;

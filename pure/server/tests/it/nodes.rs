@@ -25,6 +25,8 @@ use wire::nakama::Envelope;
 use wire::nakama::api::Notification;
 use wire::nakama::realtime::{Message, StreamData};
 
+use crate::rig::{Plan, Rig};
+
 /// A node of the cluster a, b, c, all of which live; a has one core and room, b two, c three.
 fn topology(here: &str) -> Topology {
     let names = ["a", "b", "c"];
@@ -195,4 +197,26 @@ fn mail_to_another_node_goes_to_the_gate_and_mail_to_this_one_does_not() {
     let (to, mail) = topology.rooms[0].seal(&topology, mail());
     assert_eq!((to, mail.kind()), (topology.rooms[0].thread(), "cancel"));
     assert!(Topology::new(1, 1, 1).gate().is_none(), "a node that is alone has no gate");
+}
+
+#[test]
+fn what_lives_on_a_node_that_is_away_is_refused_at_once() {
+    let nodes = Nodes::new(&["node1", "node2"], "node1", Incarnation(1)).unwrap();
+    let rig = Rig::with(&Plan { nodes: Some(nodes), ..Plan::default() });
+    let (_, token) = rig.login("ada");
+    let socket = rig.socket(0, &token, "");
+    let is_here = |name: &String| {
+        let id = MatchId::named(name);
+        rig.topology.is_here(rig.topology.room_of_match(id))
+    };
+    let names = || (0..).map(|number| format!("name{number}"));
+    let (ours, theirs) = (names().find(is_here).unwrap(), names().find(|name| !is_here(name)));
+    let create = |name: &str| {
+        rig.say(socket, &format!(r#"{{"cid":"1","match_create":{{"name":"{name}"}}}}"#))
+    };
+    let refused = create(&theirs.unwrap());
+    assert!(refused.len() == 1 && refused[0].contains("is away"), "{refused:?}");
+    assert!(refused[0].contains(r#""cid":"1""#), "{refused:?}");
+    let made = create(&ours);
+    assert!(made[0].contains(r#""cid":"1","match""#), "{made:?}");
 }

@@ -112,11 +112,13 @@ pub(crate) struct Plan<'a> {
     pub(crate) tune: fn(&mut Settings),
     /// Where the database is; in memory, which needs no syncing, if none is given.
     pub(crate) disk: Option<Arc<Disk>>,
+    /// The cluster; without it the node is alone.
+    pub(crate) nodes: Option<Nodes>,
 }
 
 impl Default for Plan<'_> {
     fn default() -> Self {
-        Self { cores: 1, rooms: 1, callers: 1, modules: &[], tune: |_| {}, disk: None }
+        Self { cores: 1, rooms: 1, callers: 1, modules: &[], tune: |_| {}, disk: None, nodes: None }
     }
 }
 
@@ -312,7 +314,7 @@ impl Rig {
         let store = Store::open_in_memory().unwrap();
         let sources = Arc::new(Sources::from_texts(plan.modules.iter().copied()).unwrap());
         let clock = WorkerClock::default();
-        let nodes = Nodes::alone(&settings.node);
+        let nodes = plan.nodes.clone().unwrap_or_else(|| Nodes::alone(&settings.node));
         let random = |id: ThreadId| Random::from_number(u64::from(id.0) + 100);
         let connect = || plan.connect(&store);
         let context =
@@ -346,6 +348,10 @@ impl Rig {
                 let context = contexts.next().unwrap();
                 let worker = Worker::new(id, topology, settings, stats.clone(), context);
                 handlers.push(Box::new(worker));
+            }
+            if let Some(gate) = topology.gate() {
+                // The thread of events has a number, whether there is one or not.
+                handlers.resize_with(usize::from(gate.thread().0) + 1, || Box::new(Nobody));
             }
             World {
                 threads: handlers.into_iter().map(thread).collect(),
@@ -695,6 +701,15 @@ fn context(
         LuaLimits { call_budget_ms: 10_000, callback_budget_ms: 10_000, ..Default::default() };
     let scripts = LuaScripts::load(sources.clone(), limits, &mut host).unwrap();
     ThreadContext { scripts: Box::new(scripts), resources }
+}
+
+/// In the place of a thread that there is not.
+struct Nobody;
+
+impl Handler for Nobody {
+    type Mail = Mail;
+
+    fn handle(&mut self, _now: Now, _input: Input<'_, Mail>, _out: &mut Output<Mail>) {}
 }
 
 pub(crate) fn server_key() -> String {
