@@ -366,7 +366,10 @@ impl Scripts for JsScripts {
         context: &CallContext,
         call: GuestCall<'_>,
     ) -> Step<Returned> {
-        Step::Done(self.begin(host, context, call))
+        Step::Done(match host.keeps_thread() {
+            Ok(()) => self.begin(host, context, call),
+            Err(refusal) => Err(failure::elsewhere(refusal.message)),
+        })
     }
 
     fn resume(&mut self, _host: &mut dyn Host, id: CallId, _answer: Answer) -> Step<Returned> {

@@ -162,6 +162,11 @@ pub(crate) fn not_found(message: String) -> ScriptError {
     ScriptError { code: 5, message, location: String::new(), kind: ScriptFailure::NotFound }
 }
 
+/// The error of a call that does not run here.
+pub(crate) fn elsewhere(message: String) -> ScriptError {
+    ScriptError { code: INTERNAL, message, location: String::new(), kind: ScriptFailure::Raised }
+}
+
 /// The error of a match that does not fit into the memory of all scripts.
 pub(crate) fn refused(message: String) -> ScriptError {
     ScriptError {

@@ -176,12 +176,13 @@ impl Clocks {
         Reading { wall_ns, cpu_ns: self.cpu_ns.get(), waited_ns: self.waited_ns.get() }
     }
 
-    /// How long a call that began at `start` has kept its thread, blocked time counted in full.
-    fn kept_ns(&self, start: Reading) -> u64 {
+    /// How long a call that began at `start` has kept its thread, blocked time counted in full, and how
+    /// long it has computed at least: of one that took no millisecond nobody asks what it did with it.
+    fn spent_ns(&self, start: Reading) -> (u64, u64) {
         let wall_ns = self.wall_ns();
         let passed_ns = wall_ns.saturating_sub(start.wall_ns);
         if passed_ns < READING_NS {
-            return passed_ns;
+            return (passed_ns, 0);
         }
         let cpu_ns = cpu_ns();
         let waited_ns = self.waited_ns();
@@ -190,11 +191,12 @@ impl Clocks {
         self.cpu_ns.set(cpu_ns);
         self.waited_at_ns.set(wall_ns);
         self.waited_ns.set(waited_ns);
-        let (Some(before_ns), Some(now_ns)) = (start.waited_ns, waited_ns) else {
-            return passed_ns;
-        };
         let computed_ns = cpu_ns.saturating_sub(start.cpu_ns).saturating_sub(READING_NS);
-        passed_ns.saturating_sub(now_ns.saturating_sub(before_ns)).max(computed_ns)
+        let (Some(before_ns), Some(now_ns)) = (start.waited_ns, waited_ns) else {
+            return (passed_ns, computed_ns);
+        };
+        let kept_ns = passed_ns.saturating_sub(now_ns.saturating_sub(before_ns));
+        (kept_ns.max(computed_ns), computed_ns)
     }
 
     /// How long a call that began at `start` has used of its budget.
@@ -211,14 +213,15 @@ impl Clocks {
     }
 }
 
-/// All clocks as of just now, for [`kept_ns`].
+/// All clocks as of just now, for [`spent_ns`].
 pub(crate) fn reading() -> Reading {
     CLOCKS.with(Clocks::start)
 }
 
-/// How long this thread has computed or was blocked since a reading of its own.
-pub(crate) fn kept_ns(start: Reading) -> u64 {
-    CLOCKS.with(|clocks| clocks.kept_ns(start))
+/// How long this thread has computed or was blocked since a reading of its own, and of that, how long it
+/// has computed at least.
+pub(crate) fn spent_ns(start: Reading) -> (u64, u64) {
+    CLOCKS.with(|clocks| clocks.spent_ns(start))
 }
 
 fn cpu_ns() -> u64 {

@@ -490,7 +490,7 @@ fn runs_elsewhere(function: &HostFunction, purpose: Purpose) -> bool {
         HostLane::Read | HostLane::Write | HostLane::Slow | HostLane::Hash => {
             purpose == Purpose::Match
         }
-        HostLane::Here | HostLane::Room | HostLane::Network => false,
+        HostLane::Here | HostLane::Shared | HostLane::Room | HostLane::Network => false,
     }
 }
 

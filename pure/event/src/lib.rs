@@ -31,7 +31,7 @@ pub use once::OncePerSecond;
 pub use output::{Op, Output, Urgency};
 pub use progress::Progress;
 pub use random::Random;
-pub use time::{CallClock, Now};
+pub use time::{CallClock, CallTime, Now};
 pub use timers::{TimerId, Timers};
 
 /// One connection of one core thread. Never reused: `generation` rises when `slot` is taken again,

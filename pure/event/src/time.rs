@@ -39,10 +39,18 @@ pub trait CallClock {
     /// A call begins; they do not nest.
     fn begin(&mut self);
 
-    /// Milliseconds since then that the thread computed or was blocked. What it waited for a
-    /// processor is no part of it: that is what others do, and would make every call slow on a busy
-    /// machine.
-    fn kept_ms(&mut self) -> u32;
+    /// What the thread has spent since then.
+    fn spent(&mut self) -> CallTime;
+}
+
+/// What a call has had of its thread's time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallTime {
+    /// Microseconds that the thread computed or was blocked. What it waited for a processor is no part
+    /// of it: that is what others do, and would make every call slow on a busy machine.
+    pub kept_us: u32,
+    /// Microseconds that it computed, at least: a part of the first millisecond may be missing.
+    pub computed_us: u32,
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::api::Style;
 use crate::db::{Database, MayConflict};
 use crate::directory::Directory;
 use crate::events::Event;
-use crate::host::Meter;
+use crate::host::{Args, HostFunction, Meter};
 use crate::node::NodeId;
 use crate::notifications::Sent;
 use crate::pairs::Pairs;
@@ -386,6 +386,22 @@ pub trait Host: CommonHost {
     /// several calls at once, and answers them then.
     fn commits(&self) -> bool {
         true
+    }
+
+    /// Hears of each function of the table before it runs.
+    ///
+    /// # Errors
+    /// [`HostError`]: it cannot run here. What becomes of the call is the host's business then.
+    fn begins(&mut self, _function: &HostFunction, _args: &Args<'_>) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    /// Hears of a call whose language keeps the thread while it waits, before anything of it runs.
+    ///
+    /// # Errors
+    /// [`HostError`]: not on this thread.
+    fn keeps_thread(&mut self) -> Result<(), HostError> {
+        Ok(())
     }
 }
 

@@ -77,6 +77,8 @@ pub enum Ran {
 pub enum HostLane {
     /// For nothing that another thread has: it runs where it is called.
     Here,
+    /// For nothing either; but it changes what all threads have, which nobody takes back.
+    Shared,
     /// For queries of the database; nothing is changed.
     Read,
     /// For changes of the database.
@@ -136,6 +138,7 @@ impl HostFunction {
     /// # Errors
     /// [`HostError`]: the script's mistake, a limit, or the database's failure.
     pub fn begin(&self, host: &mut dyn Host, args: &Args<'_>) -> Result<Ran, HostError> {
+        host.begins(self, args)?;
         match self.code {
             Code::Common(run) => run(host, args).map(Ran::Returned),
             Code::Database(run) => run(host, args).map(Ran::Returned),

@@ -103,7 +103,7 @@ impl Lister {
             steps += own_steps;
             self.stats.listing_steps.add(own_steps);
             let (queue, conn, stream) = (job.queue, job.address.conn, job.stream);
-            let done = Done { queue, conn, stream, group, took_ms: 0, outcome };
+            let done = Done { queue, conn, stream, group, used: None, outcome };
             match self.done.iter_mut().find(|(to, _)| *to == core) {
                 Some((_, list)) => list.push(done),
                 None => self.done.push((core, vec![done])),

@@ -45,10 +45,12 @@ pub use wire::nakama::Format;
 
 pub(crate) use address::Post;
 pub use address::{Address, Mail, Peer, SessionAddress, ThreadMail, Topology, WorkerAddress};
+pub(crate) use host_call::weight_rows;
 pub use host_call::{Asker, HostCall, HostReturn};
 pub use job::Line;
 pub use job::{
-    AfterMessage, BeforeMessage, Done, HookStep, HookedCall, Job, Outcome, Queue, RpcJob, Work,
+    AfterMessage, BeforeMessage, Done, HookStep, HookedCall, Job, Outcome, Queue, RpcJob, Used,
+    Work,
 };
 
 /// What cores take.

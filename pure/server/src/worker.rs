@@ -31,8 +31,8 @@ use crate::fair::FairQueue;
 use crate::limit_log::LimitLog;
 use crate::mail::{
     Address, Asker, BatcherMail, CallerMail, CoreMail, Done, EventsMail, Format, HasherMail,
-    HostReturn, Job, Line, Mail, News, Outcome, Post as _, Queue, RoomMail, RpcJob, Topology, Work,
-    WorkerAddress,
+    HostReturn, Job, Line, Mail, News, Outcome, Post as _, Queue, RoomMail, RpcJob, Topology, Used,
+    Work, WorkerAddress,
 };
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
@@ -75,6 +75,8 @@ pub struct Worker {
     /// Cores with answers in their mailbox that they have not been woken for.
     to_wake: Vec<Address<CoreMail>>,
     jobs_in_batch: u64,
+    /// What the call of guest code that runs has used, but for its time.
+    used: Used,
     /// Jobs as they came.
     incoming: VecDeque<Task>,
     /// Jobs that take turns, because there are too many for one batch.
@@ -131,6 +133,7 @@ impl Worker {
             mails: Vec::new(),
             to_wake: Vec::new(),
             jobs_in_batch: 0,
+            used: Used::default(),
             retries: RetryQueue::default(),
             limit_log: LimitLog::default(),
             settings,
@@ -210,6 +213,7 @@ impl Worker {
         if matches!(self.me, WorkerAddress::Caller(_)) {
             self.resources.call_clock.begin();
         }
+        self.used = Used::default();
         let (work, origin) = Origin::of(job);
         let (caller, format) = (origin.caller.as_deref(), origin.format);
         let outcome = match work {
@@ -239,19 +243,24 @@ impl Worker {
         if is_caller && self.commit().is_err() {
             fail(&mut outcome);
         }
-        let took_ms = if is_caller { self.resources.call_clock.kept_ms() } else { 0 };
-        let to = (origin.queue, origin.address.conn, origin.stream, took_ms);
+        let used = is_caller.then(|| self.used_now());
+        let to = (origin.queue, origin.address.conn, origin.stream, used);
         self.answer((origin.address.core, origin.group), to, outcome);
+    }
+
+    /// What the call of guest code that runs has used.
+    fn used_now(&mut self) -> Used {
+        Used { time: self.resources.call_clock.spent(), ..self.used }
     }
 
     /// Keeps an answer until the commit.
     fn answer(
         &mut self,
         (core, group): (Address<CoreMail>, u32),
-        (queue, conn, stream, took_ms): (Queue, ConnId, u32, u32),
+        (queue, conn, stream, used): (Queue, ConnId, u32, Option<Used>),
         outcome: Outcome,
     ) {
-        let done = Done { queue, conn, stream, group, took_ms, outcome };
+        let done = Done { queue, conn, stream, group, used, outcome };
         match self.done.iter_mut().find(|(to, _)| *to == core) {
             Some((_, list)) => list.push(done),
             None => self.done.push((core, vec![done])),

@@ -26,7 +26,8 @@
 //! `missing` (Nakama has it, throng does not, and there is only a name).
 //!
 //! Between `built` and the name a mark says what the function waits for ([`HostLane`](super::HostLane)):
-//! `[reads]`, `[writes]`, `[hashes]`, `[slow]`, `[room]`, `[network]`, nothing if it waits for nobody. Code of a row whose mark does not name the database is lent
+//! `[reads]`, `[writes]`, `[hashes]`, `[slow]`, `[room]`, `[network]`, nothing if it waits for nobody;
+//! `[shares]` if what it does then is everybody's and cannot be taken back. Code of a row whose mark does not name the database is lent
 //! [`CommonHost`](crate::guest::CommonHost), so that it cannot use it.
 //!
 //! [`Args`]: super::Args
@@ -385,6 +386,9 @@ macro_rules! doc_of {
 macro_rules! lane {
     () => {
         $crate::host::HostLane::Here
+    };
+    (shares) => {
+        $crate::host::HostLane::Shared
     };
     (reads) => {
         $crate::host::HostLane::Read

@@ -525,7 +525,7 @@ impl Core {
             Work::Shutdown => Outcome::Shutdown,
         };
         let Job { queue, address, stream, group, .. } = job;
-        let done = Done { queue, conn: address.conn, stream, group, took_ms: 0, outcome };
+        let done = Done { queue, conn: address.conn, stream, group, used: None, outcome };
         self.done(now, done, out);
     }
 

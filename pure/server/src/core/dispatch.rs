@@ -158,20 +158,21 @@ impl Core {
                 // Names that nobody has defined would make slow functions that share their place,
                 // and whoever calls them, look fast.
                 if !done.is_of_no_function() {
-                    self.callers.functions.note_cost(now, function, done.took_ms);
-                    if done.group != SHARED {
-                        group.note_cost(now, done.took_ms);
-                    }
+                    self.note_used(function, done);
                 }
                 self.callers.end(now, index, function, closes);
             }
             // What it took since it was gone on with.
-            Queue::Waiting { function } => {
-                self.callers.functions.note_cost(now, function, done.took_ms);
-                if done.group != SHARED {
-                    group.note_cost(now, done.took_ms);
-                }
-            }
+            Queue::Waiting { function } => self.note_used(function, done),
+        }
+    }
+
+    /// Learns of a function, and of who called it, from what a call has used.
+    fn note_used(&mut self, function: u16, done: &Done) {
+        let Some(used) = done.used else { return };
+        self.callers.functions.note(self.now, function, used);
+        if done.group != SHARED {
+            self.groups.get(done.group).note_cost(self.now, used.time.kept_us / 1_000);
         }
     }
 

@@ -10,6 +10,8 @@ use std::net::IpAddr;
 use event::{Now, client_bits};
 use uuid::Uuid;
 
+use crate::mail::Used;
+
 /// The record of what has none of its own: calls of the server itself, and clients that there is no
 /// room for. Nothing is limited there.
 pub(crate) const SHARED: u32 = 0;
@@ -64,6 +66,12 @@ struct Function {
     /// Long calls of it, and until when they are remembered.
     long_calls: u32,
     long_until_ns: u64,
+    /// The share of its calls that changed the database, in parts of [`WRITES_ALL`].
+    writes: u16,
+    /// The mean of what its calls computed, microseconds.
+    computed_us: u32,
+    /// Until when its calls are for callers alone.
+    callers_only_until_ns: u64,
 }
 
 /// Functions that are told apart; names that share a place share a record.
@@ -82,6 +90,11 @@ const LONG_CALLS_MIN: u32 = 2;
 const LONG_KEPT_TIMES: u64 = 64;
 /// But not for longer.
 const LONG_KEPT_MS_MAX: u64 = 60_000;
+/// The share of a function all of whose calls change the database.
+const WRITES_ALL: u16 = 256;
+/// For so long a function is for callers alone once a call of it needed one. If that happens in the
+/// batch, others have waited for as long as a call may compute there: so rarely that none of them minds.
+pub(crate) const CALLERS_ONLY_MS: u64 = 60_000;
 
 /// The place of a function, by the name of what is called and a number for what kind of call it is
 /// (FNV-1a, RFC 9923).
@@ -103,13 +116,50 @@ impl Function {
     }
 }
 
+/// The mean with one more.
+fn mean_with(mean: u32, is_first: bool, last: u32) -> u32 {
+    if is_first { last } else { mean - mean / MEAN_OF + last / MEAN_OF }
+}
+
 impl Functions {
+    /// What a call of it has used.
+    pub(crate) fn note(&mut self, now: Now, slot: u16, used: Used) {
+        let Some(function) = self.functions.get_mut(usize::from(slot)) else { return };
+        let is_first = function.mean == 0;
+        let writes = if used.writes { u32::from(WRITES_ALL) } else { 0 };
+        let writes = mean_with(function.writes.into(), is_first, writes);
+        function.writes = u16::try_from(writes).unwrap_or(WRITES_ALL);
+        let computed_us = used.time.computed_us.min(CALL_COUNTS_MS * 1_000);
+        function.computed_us = mean_with(function.computed_us, is_first, computed_us);
+        if used.needs_caller {
+            function.callers_only_until_ns = now.after_ms(CALLERS_ONLY_MS).mono_ns;
+        }
+        self.note_cost(now, slot, used.time.kept_us / 1_000);
+    }
+
+    /// Whether most of its calls of late changed the database.
+    #[cfg_attr(not(test), expect(dead_code, reason = "where a call goes is to be decided by it"))]
+    pub(crate) fn writes(&self, slot: u16) -> bool {
+        let function = self.of(slot);
+        function.mean != 0 && function.writes >= WRITES_ALL / 2
+    }
+
+    /// Whether its calls compute for no longer than this on the mean, are never long, and need no caller,
+    /// as far as is known.
+    #[cfg_attr(not(test), expect(dead_code, reason = "where a call goes is to be decided by it"))]
+    pub(crate) fn is_quick(&self, now: Now, slot: u16, computed_us_max: u32) -> bool {
+        let function = self.of(slot);
+        function.mean != 0
+            && function.computed_us <= computed_us_max
+            && now.mono_ns >= function.callers_only_until_ns
+            && !function.is_long_now_and_then(now)
+    }
+
     /// A call of it took so long.
-    pub(crate) fn note_cost(&mut self, now: Now, slot: u16, took_ms: u32) {
+    fn note_cost(&mut self, now: Now, slot: u16, took_ms: u32) {
         let Some(function) = self.functions.get_mut(usize::from(slot)) else { return };
         let last = took_ms.min(CALL_COUNTS_MS).saturating_mul(16).max(1);
-        let mean = function.mean;
-        function.mean = if mean == 0 { last } else { mean - mean / MEAN_OF + last / MEAN_OF };
+        function.mean = mean_with(function.mean, function.mean == 0, last);
         if took_ms <= u32::from(FAST_MS_MAX) {
             function.fast_ns = now.mono_ns;
         }
@@ -316,10 +366,11 @@ impl Groups {
 
 #[cfg(test)]
 mod tests {
-    use event::Now;
+    use event::{CallTime, Now};
     use uuid::Uuid;
 
-    use super::{Class, Functions, Groups, SHARED, slot_of};
+    use super::{CALLERS_ONLY_MS, Class, Functions, Groups, SHARED, slot_of};
+    use crate::mail::Used;
 
     #[test]
     fn a_slow_function_is_slow_for_everybody_and_a_hiccup_is_not() {
@@ -343,6 +394,40 @@ mod tests {
         (0..40).for_each(|_| functions.note_cost(now, spin, 0));
         let later = now.after_ms(60_000);
         assert_eq!(functions.class(later, spin, Class::Unknown), Class::New);
+    }
+
+    /// A call that computed for so long, and wrote or not.
+    fn call(computed_us: u32, writes: bool) -> Used {
+        Used { time: CallTime { kept_us: 0, computed_us }, writes, needs_caller: false }
+    }
+
+    #[test]
+    fn what_a_function_does_is_learned_from_its_calls() {
+        let (mut functions, now) = (Functions::default(), Now::default());
+        let [pay, look] = [slot_of(0, "pay"), slot_of(0, "look")];
+        assert!(!functions.writes(pay) && !functions.is_quick(now, pay, 250), "never called");
+        functions.note(now, pay, call(200, true));
+        functions.note(now, look, call(200, false));
+        assert!(functions.writes(pay) && !functions.writes(look));
+        assert!(functions.is_quick(now, pay, 250) && functions.is_quick(now, look, 250));
+        // One that is seldom needed to write, or to compute for long, is no other function for it.
+        functions.note(now, pay, call(400, false));
+        functions.note(now, look, call(400, true));
+        assert!(functions.writes(pay) && !functions.writes(look));
+        assert!(functions.is_quick(now, pay, 250));
+        (0..16).for_each(|_| functions.note(now, pay, call(400, false)));
+        assert!(!functions.writes(pay) && !functions.is_quick(now, pay, 250));
+    }
+
+    #[test]
+    fn a_function_that_needed_a_caller_is_for_callers_for_a_while() {
+        let (mut functions, now) = (Functions::default(), Now::default());
+        let slot = slot_of(0, "any");
+        functions.note(now, slot, Used { needs_caller: true, ..call(0, true) });
+        (0..60).for_each(|_| functions.note(now, slot, call(0, true)));
+        assert!(functions.writes(slot) && !functions.is_quick(now, slot, 250));
+        assert!(!functions.is_quick(now.after_ms(CALLERS_ONLY_MS - 1), slot, 250));
+        assert!(functions.is_quick(now.after_ms(CALLERS_ONLY_MS), slot, 250));
     }
 
     #[test]

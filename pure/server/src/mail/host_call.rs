@@ -72,17 +72,22 @@ impl Asker {
 }
 
 impl HostCall {
-    /// About how much work it is for the database, in rows: those of its lists, and one for each KiB
-    /// of its arguments.
+    /// About how much work it is for the database ([`weight_rows`]).
     pub(crate) fn weight_rows(&self) -> usize {
-        let rows = |value: &Value| match value {
-            Value::List(items) => items.len(),
-            _ => 0,
-        };
-        let rows: usize = self.values.iter().map(rows).sum();
-        let bytes: usize = self.values.iter().map(bytes_of).sum();
-        (rows + bytes / ROW_BYTES).max(1)
+        weight_rows(&self.values)
     }
+}
+
+/// About how much work a function with these arguments is for the database, in rows: those of its
+/// lists, and one for each KiB.
+pub(crate) fn weight_rows(values: &[Value]) -> usize {
+    let rows = |value: &Value| match value {
+        Value::List(items) => items.len(),
+        _ => 0,
+    };
+    let rows: usize = values.iter().map(rows).sum();
+    let bytes: usize = values.iter().map(bytes_of).sum();
+    (rows + bytes / ROW_BYTES).max(1)
 }
 
 fn bytes_of(value: &Value) -> usize {
@@ -106,6 +111,7 @@ impl Topology {
         for call in calls {
             match call.function.lane {
                 HostLane::Here
+                | HostLane::Shared
                 | HostLane::Room
                 | HostLane::Network
                 | HostLane::Read

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use event::{ConnId, ThreadId};
+use event::{CallTime, ConnId, ThreadId};
 use game::api::{Answer, ApiCall, CallLane};
 use game::error::ApiError;
 use game::guest::{CallContext, ScriptError, ScriptFailure};
@@ -228,10 +228,22 @@ pub struct Done {
     pub stream: u32,
     /// The job's.
     pub group: u32,
-    /// How long the worker was at it, milliseconds.
-    pub took_ms: u32,
+    /// What a caller's call of a function has used; nothing where none has run.
+    pub used: Option<Used>,
     /// What came of it.
     pub outcome: Outcome,
+}
+
+/// What a call of a function of the scripts has used, or a piece of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Of its thread's time.
+    pub time: CallTime,
+    /// It has called a function that changes the database.
+    pub writes: bool,
+    /// It can only be done by a caller: it waited for another thread, hashed, ran SQL of its own, wrote
+    /// much at once or what all threads share, or it is in a language that keeps its thread.
+    pub needs_caller: bool,
 }
 
 impl Done {

@@ -10,11 +10,14 @@ use event::{Now, Output, Requester, ThreadId, client_bits};
 use game::db::Database;
 use game::fetch::Principal;
 use game::guest::{Answer, Ask, CallContext, CommonHost, Dispatcher, Host, HostError};
+use game::host::{Args, HostFunction, HostLane};
 use game::stream::{StreamId, StreamRequest};
 
+use super::queues::HEAVY_ROWS_MIN;
 use super::waiting::{PATIENCE_MS, answered, commit, fetch, room_question};
 use crate::mail::{
-    Asker, Mail, News, Post as _, RoomError, RoomMail, StreamMail, Topology, Waiter, WorkerAddress,
+    Asker, Mail, News, Post as _, RoomError, RoomMail, StreamMail, Topology, Used, Waiter,
+    WorkerAddress, weight_rows,
 };
 use crate::resources::{CANNOT_WAIT, Resources, Spent, from_resources};
 use crate::settings::Settings;
@@ -25,6 +28,8 @@ pub(super) struct WorkerHost<'a> {
     pub(super) resources: &'a mut Resources,
     /// What the call has had so far.
     pub(super) spent: &'a mut Spent,
+    /// What this piece has used, but for its time.
+    pub(super) used: &'a mut Used,
     /// For a language that keeps its thread.
     pub(super) blocking: Blocking<'a>,
 }
@@ -82,6 +87,27 @@ impl WorkerHost<'_> {
 impl Host for WorkerHost<'_> {
     fn db(&mut self) -> &mut dyn Database {
         &mut *self.resources.db
+    }
+
+    fn begins(&mut self, function: &HostFunction, args: &Args<'_>) -> Result<(), HostError> {
+        match function.lane {
+            HostLane::Here => {}
+            HostLane::Read | HostLane::Write => {
+                self.used.writes |= function.lane == HostLane::Write;
+                self.used.needs_caller |= weight_rows(args.values) >= HEAVY_ROWS_MIN;
+            }
+            HostLane::Shared
+            | HostLane::Hash
+            | HostLane::Slow
+            | HostLane::Room
+            | HostLane::Network => self.used.needs_caller = true,
+        }
+        Ok(())
+    }
+
+    fn keeps_thread(&mut self) -> Result<(), HostError> {
+        self.used.needs_caller = true;
+        Ok(())
     }
 }
 

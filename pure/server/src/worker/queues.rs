@@ -31,7 +31,7 @@ const UNSORTED_MAX: usize = 64;
 
 /// Calls of so many rows ([`ApiCall::weight_rows`]) or more are much work: about a millisecond, as
 /// long as thirty registrations.
-const HEAVY_ROWS_MIN: usize = 32;
+pub(super) const HEAVY_ROWS_MIN: usize = 32;
 /// A batch of such calls begins no other one once it has had so many rows: a quarter of what one
 /// call may have, because nobody but their senders gains by a longer one.
 const HEAVY_BATCH_ROWS: usize = 256;
@@ -239,7 +239,7 @@ impl Worker {
             let (from, message) = (client_text(job.client), &refusal.message);
             format!("a login of {user} from {from} is refused: {message}")
         });
-        let of = (job.queue, job.address.conn, job.stream, 0);
+        let of = (job.queue, job.address.conn, job.stream, None);
         self.answer((job.address.core, job.group), of, Outcome::Api(Err(refusal)));
     }
 }

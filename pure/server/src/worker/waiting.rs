@@ -33,7 +33,7 @@ use super::host::{Blocking, WorkerHost, payer};
 use crate::limits::SHARED;
 use crate::mail::{
     Address, Asker, Format, HostCall, HostReturn, Job, Line, Mail, Outcome, Queue, RoomAnswer,
-    RoomError, RoomMail, SessionAddress, StreamMail, Topology, Waiter, Work,
+    RoomError, RoomMail, SessionAddress, StreamMail, Topology, Used, Waiter, Work,
 };
 use crate::resources::{Resources, Spent};
 use crate::settings::Settings;
@@ -228,7 +228,7 @@ impl Worker {
             payer: guest.payer,
         };
         let (resources, spent) = (&mut self.resources, &mut guest.spent);
-        let mut host = WorkerHost { now, resources, spent, blocking };
+        let mut host = WorkerHost { now, resources, spent, used: &mut self.used, blocking };
         let step = run(&mut *self.scripts, &mut host);
         if self.resources.db.in_transaction() {
             // Cannot be: host functions close their own. Left open it would lock everybody out.
@@ -307,8 +307,8 @@ impl Worker {
         if let Some(origin) = &mut guest.origin
             && let Queue::Caller { function, .. } = origin.queue
         {
-            let took_ms = self.resources.call_clock.kept_ms();
-            let to = (origin.queue, origin.address.conn, origin.stream, took_ms);
+            let used = Some(Used { needs_caller: true, ..self.used_now() });
+            let to = (origin.queue, origin.address.conn, origin.stream, used);
             let line = (origin.address.core, origin.group);
             origin.queue = Queue::Waiting { function };
             self.answer(line, to, Outcome::Waits);
@@ -365,6 +365,7 @@ impl Worker {
         if matches!(guest.origin, Some(Origin { queue: Queue::Waiting { .. }, .. })) {
             self.resources.call_clock.begin();
         }
+        self.used = Used::default();
         let id = guest.id;
         let step = self.piece(now, &mut guest, |scripts, host| scripts.resume(host, id, answer));
         self.step(now, guest, step);
@@ -409,6 +410,7 @@ impl Worker {
     /// Ends a call that waits, with an error.
     fn cancel(&mut self, guest: Guest, message: String) {
         self.resources.call_clock.begin();
+        self.used = Used::default();
         self.scripts.cancel(guest.id);
         let (code, location, kind) = (4, String::new(), ScriptFailure::Cancelled);
         self.ended(guest, Err(ScriptError { code, message, location, kind }));

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use event::{
-    CallClock, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random, ThreadId,
+    CallClock, CallTime, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random,
+    ThreadId,
 };
 use game::db::Database;
 use game::guest::HostSettings;
@@ -97,9 +98,10 @@ struct WorkerClock {
 impl CallClock for WorkerClock {
     fn begin(&mut self) {}
 
-    fn kept_ms(&mut self) -> u32 {
+    fn spent(&mut self) -> CallTime {
         let [wall, waited] = [&self.look_ms, &self.waited_ms].map(|ms| ms.load(Ordering::Relaxed));
-        u32::try_from(wall - waited).unwrap()
+        let kept_us = u32::try_from((wall - waited) * 1_000).unwrap();
+        CallTime { kept_us, computed_us: kept_us }
     }
 }
 

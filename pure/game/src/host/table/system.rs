@@ -81,12 +81,12 @@ functions! {
         /// ```lua
         /// nk.localcache_clear()
         /// ```
-        built localcache_clear() = { system::cache_clear(host); Ok(()) };
+        built [shares] localcache_clear() = { system::cache_clear(host); Ok(()) };
         /// Removes an entry of the cache; an unknown key is no error.
         /// ```lua
         /// nk.localcache_delete("today")
         /// ```
-        built localcache_delete(key: filled_text("expects key string"))
+        built [shares] localcache_delete(key: filled_text("expects key string"))
             = system::cache_delete(host, &key);
         /// An entry of the cache that all scripts of this server share, or `default`.
         /// ```lua
@@ -101,7 +101,7 @@ functions! {
         /// ```lua
         /// nk.localcache_put("today", { event = "double coins" }, 3600)
         /// ```
-        built localcache_put(
+        built [shares] localcache_put(
             key: filled_text("expects key string"), value: value(),
             ttl_sec: within_or::<u64>(0, 0, i64::MAX, "ttl must be 0 or more"),
         )

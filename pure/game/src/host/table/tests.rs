@@ -134,6 +134,8 @@ fn lanes_are_what_functions_wait_for() {
         ["bcrypt_compare", "bcrypt_hash", "authenticate_email", "link_email"]
     );
     assert_eq!(of(HostLane::Slow), ["sql_exec", "sql_query"]);
+    let shared = ["localcache_clear", "localcache_delete", "localcache_put"];
+    assert_eq!(of(HostLane::Shared), shared);
     assert_eq!(of(HostLane::Network), ["http_request"]);
     assert_eq!(
         of(HostLane::Room),

@@ -11,8 +11,8 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use event::{
-    CallClock, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random, ThreadId,
-    Urgency,
+    CallClock, CallTime, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random,
+    ThreadId, Urgency,
 };
 use game::guest::HostSettings;
 use game::node::Nodes;
@@ -653,8 +653,9 @@ impl CallClock for Clock {
         self.0 = world().now();
     }
 
-    fn kept_ms(&mut self) -> u32 {
-        u32::try_from(world().now().ms_since(self.0)).unwrap()
+    fn spent(&mut self) -> CallTime {
+        let kept_ms = u32::try_from(world().now().ms_since(self.0)).unwrap();
+        CallTime { kept_us: kept_ms * 1_000, computed_us: 0 }
     }
 }
 
