@@ -90,6 +90,9 @@ impl Pieces {
         if let Some(written) = written
             && let Err(error) = vm.put_back(&written)
         {
+            // What was put back before is not the next call's to see.
+            let cleared = vm.clear_up();
+            let error = cleared.err().unwrap_or(error);
             return Some(Piece::Ended(Err(failure::internal(limits, &error))));
         }
         Some(self.run(vm, limits, host, (id, coroutine, left_ns), || {
@@ -162,6 +165,8 @@ impl Pieces {
         };
         vm.end_gc_pacing(pacing);
         if let Err(error) = vm.clear_up() {
+            // It has its error, so nobody will go on with it.
+            self.waiting.borrow_mut().remove(&id);
             return Piece::Ended(Err(failure::internal(limits, &error)));
         }
         vm.count_memory();

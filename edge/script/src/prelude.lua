@@ -181,7 +181,8 @@ local function load_late(name, chunk)
   late_count += 1
   local ok, value = pcall(chunk, name)
   if ok then
-    value = keep(name, value)
+    -- It may find no memory: then what is counted is counted down all the same.
+    ok, value = pcall(keep, name, value)
   end
   late_count -= 1
   native.loading(-1)

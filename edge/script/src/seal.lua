@@ -37,9 +37,10 @@ local function write(t, key, value)
   if overlay == base then
     touched()
     overlay = setmetatable({}, { __index = base })
-    meta.__index = overlay
+    -- Memory may run out at each step: nothing is changed that would not be changed back.
+    overlaid[overlaid_count + 1] = meta
     overlaid_count += 1
-    overlaid[overlaid_count] = meta
+    meta.__index = overlay
   end
   overlay[key] = value
 end

@@ -80,8 +80,10 @@ impl Parts {
         let connect = |budget| {
             self.store.connect_with(budget).context("cannot open another database connection")
         };
+        // The hasher runs the statements of matches.
+        let is_hasher = self.topology.hasher.thread() == thread;
         let is_room = self.topology.rooms.iter().any(|room| room.thread() == thread);
-        let running = if is_room { self.sql.room } else { self.sql.caller };
+        let running = if is_room || is_hasher { self.sql.room } else { self.sql.caller };
         let db = connect(self.sql.loading)?;
         let random = fresh_random()?;
         let host = self.host.clone();

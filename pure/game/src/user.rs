@@ -1,6 +1,7 @@
 //! Users as other users see them: found by id or name, and as the API shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use uuid::Uuid;
 use wire::nakama::{Timestamp, api};
@@ -40,6 +41,12 @@ pub struct User {
 /// What [`read_user`] reads, of a table of users that is called `u`.
 pub(crate) const COLUMNS: &str = "u.id, u.username, u.display_name, u.avatar_url, u.lang_tag, \
     u.location, u.timezone, u.metadata, u.create_time, u.update_time, u.disable_time, u.edge_count";
+
+static OF_ONE: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {COLUMNS} FROM users u WHERE u.id = $1"));
+static OF_LIST: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT {COLUMNS} FROM users u WHERE u.id IN (SELECT unhex(value) FROM json_each($1))")
+});
 
 /// How many columns that are.
 pub(crate) const COLUMNS_COUNT: usize = 12;
@@ -134,12 +141,8 @@ pub fn users(
     let mut seen = BTreeSet::new();
     let asked = ids.iter().chain(named.iter().flatten());
     let wanted: Vec<Uuid> = asked.filter(|id| seen.insert(**id)).copied().collect();
-    let of_one = format!("SELECT {COLUMNS} FROM users u WHERE u.id = $1");
-    let of_list = format!(
-        "SELECT {COLUMNS} FROM users u WHERE u.id IN (SELECT unhex(value) FROM json_each($1))"
-    );
     let mut found = BTreeMap::new();
-    query_ids(db, &wanted, (&of_one, &of_list), &mut |row| {
+    query_ids(db, &wanted, (&OF_ONE, &OF_LIST), &mut |row| {
         let user = read_user(row);
         found.insert(user.id, user);
     })?;

@@ -332,9 +332,10 @@ impl Room {
                 }
             }
         }
-        self.tell_if_drained();
     }
 
+    /// Tells the cores that wait for it that no match is left: the last one may have ended by its grace,
+    /// by itself, or by what it was answered.
     fn tell_if_drained(&mut self) {
         if self.matches.is_empty() {
             let seal = |core: Address<CoreMail>| core.seal(&self.topology, CoreMail::Drained);
@@ -347,8 +348,9 @@ impl Room {
         self.grace_ends.filter(|_| !self.matches.is_empty())
     }
 
-    /// One due tick a call, and one callback that has waited for its turn: between two matches the mailbox is looked at and what they said goes
-    /// out, so that a slow match delays its neighbours by its own budget at most.
+    /// One due tick a call, and one callback that has waited for its turn: between two matches the mailbox
+    /// is looked at and what they said goes out, so that a slow match delays its neighbours by its own
+    /// budget at most.
     fn wake(&mut self, now: Now, out: &mut Output<Mail>) {
         self.retries.post_due(now, out);
         if self.grace_ends().is_some_and(|ends| now >= ends) {
@@ -362,7 +364,6 @@ impl Room {
                 None => {}
             }
         }
-        self.tell_if_drained();
     }
 
     /// Posts what has become of matches and online users. Listers need not wake for it, save now and
@@ -402,6 +403,7 @@ impl Room {
         // hears of it.
         self.resources.db.sync();
         self.tell_arrivals(now);
+        self.tell_if_drained();
         let is_more_due = self.timers.next_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
         self.tell_listers(out);
         self.resources.post_cache(self.me.thread(), &self.topology, out);

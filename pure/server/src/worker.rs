@@ -5,8 +5,8 @@
 //! *caller* takes one RPC at a time and answers it at once, unless it has written: then the answer
 //! waits, while further quick calls run and what they write gathers, until all of it is committed and
 //! the disk has it. A call of guest code that waits for another thread is put aside, and others run
-//! meanwhile (`waiting`). The *hasher* runs calls that carry a password, which take tens of milliseconds
-//! each, one at a time. The thread of *events* runs their handlers, one at a time, for nobody who
+//! meanwhile (`waiting`). The *hasher* runs calls that carry a password, which take a third of a second
+//! each, one at a time, and what matches want that takes long: hashes, and SQL of their own. The thread of *events* runs their handlers, one at a time, for nobody who
 //! waits. What deliberately is not here: sockets, matches.
 
 mod again;

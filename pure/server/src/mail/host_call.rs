@@ -118,9 +118,7 @@ impl Topology {
                 | HostLane::Write => {
                     batched.push(call);
                 }
-                HostLane::Hash => {
-                    mails.push(self.hasher.seal(self, HasherMail::Call(Box::new(call))));
-                }
+                HostLane::Hash => mails.push(self.seal_to_hasher(call)),
                 HostLane::Slow => mails.push(self.seal_slow(call)),
             }
         }
@@ -130,13 +128,27 @@ impl Topology {
         mails
     }
 
-    /// One caller for each who asks, so that who asks much keeps one of them from its work.
+    /// All matches of a room take turns as one with those who log in: else each of many matches would
+    /// be as much to wait for as all of these.
+    fn seal_to_hasher(&self, mut call: HostCall) -> (ThreadId, Mail) {
+        if let Asker::Room(room) = call.from {
+            call.line = (room.thread(), 0);
+        }
+        self.hasher.seal(self, HasherMail::Call(Box::new(call)))
+    }
+
+    /// What matches want goes to the hasher: cores do not know of it, and so would place users' calls
+    /// behind it if it were with a caller. What a call wants goes to one caller for each who calls, so that
+    /// who asks much keeps one of them from its work.
     fn seal_slow(&self, call: HostCall) -> (ThreadId, Mail) {
+        if matches!(call.from, Asker::Room(_)) {
+            return self.seal_to_hasher(call);
+        }
         let (ThreadId(thread), number) = call.line;
         let at = (usize::from(thread) + number as usize) % self.callers.len().max(1);
         match self.callers.get(at) {
             Some(caller) => caller.seal(self, CallerMail::Call(Box::new(call))),
-            None => self.hasher.seal(self, HasherMail::Call(Box::new(call))),
+            None => self.seal_to_hasher(call),
         }
     }
 }

@@ -91,12 +91,14 @@ impl Room {
         let script = match self.check_room() {
             Err(text) => return self.answer(creator, Err(RoomError::Failed(text))),
             Ok(()) => {
-                let Self { scripts, .. } = self;
-                let mut scripts = scripts.take();
+                // Nor does a callback of another match run while the module is loaded.
+                self.is_in_callback = true;
+                let mut scripts = self.scripts.take();
                 let mut host = RoomHost::new(self, now, None, crate::resources::Spent::default());
                 let script =
                     scripts.as_mut().map(|scripts| scripts.match_new(&mut host, &context, &module));
                 self.scripts = scripts;
+                self.is_in_callback = false;
                 script
             }
         };

@@ -133,10 +133,7 @@ impl Room {
             return Ok(());
         };
         let then = if message.is_reliable { Then::Nothing } else { Then::DropIfBehind };
-        let make = |format| {
-            let (cid, message) = (&message.envelope.cid, message.envelope.message.clone());
-            frames::frame(format, cid, message)
-        };
+        let make = |format| frames::encoded(format, &message.envelope);
         let is_meant = |joined: &&GroupMember<Known>| is_seen(kind, joined);
         let sent = match &message.to {
             None => {

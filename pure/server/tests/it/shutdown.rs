@@ -53,6 +53,32 @@ fn every_match_has_its_grace_once_however_many_cores_stop() {
     assert!(rig.is_stopped(ThreadId(1)));
 }
 
+/// Its last callback waits for what it writes, so that it ends neither in a tick nor by its grace.
+#[test]
+fn a_match_that_ends_when_it_is_answered_keeps_nobody_for_its_grace() {
+    let ends = "local nk = require('nakama')
+        local M = require('arena')
+        function M.match_terminate(context, dispatcher, tick, state) return {ends = true} end
+        function M.match_loop(context, dispatcher, tick, state, messages)
+            if not state.ends then return state end
+            local user_id = '00000000-0000-0000-0000-000000000000'
+            nk.storage_write({{collection = 'c', key = 'k', user_id = user_id, value = {}}})
+            return nil
+        end
+        return M";
+    let rpcs = RPCS.replace("'arena'", "'ends'");
+    let modules = &[("arena.lua", ARENA), ("ends.lua", ends), ("rpcs.lua", rpcs.as_str())];
+    let tune: fn(&mut server::settings::Settings) = |settings| settings.shutdown_grace_s = 5;
+    let rig = Rig::with(&Plan { modules, tune, ..Plan::default() });
+    let socket = player(&rig, 0);
+    rig.stop(ThreadId(0));
+    rig.settle();
+    assert_eq!((rig.stat("authoritative_matches"), rig.frames(socket).len()), (1, 0));
+    rig.advance(200);
+    assert_eq!((rig.stat("authoritative_matches"), rig.stat("match_errors")), (0, 0));
+    assert_eq!(rig.frames(socket), ["close 1001 server shutting down"]);
+}
+
 #[test]
 fn a_core_that_stops_later_does_not_wait_in_vain() {
     let rig = rig(2, 2, false);

@@ -38,8 +38,8 @@ functions! {
         /// ```
         built aes256_encrypt(text: filled("expects string"), key: string()) -> (sealed: Vec<u8>)
             = crypto::encrypt::<Aes256>(host, args, text, &key);
-        /// Whether a hash of `bcrypt_hash` is of this text. Slow on purpose: it is charged to the
-        /// call's budget, and refused in a match.
+        /// Whether a hash of `bcrypt_hash` is of this text. Slow on purpose: a call pays for it with its
+        /// budget; a match's callback waits for it, in turns with all other hashes.
         /// ```lua
         /// local hash = nk.bcrypt_hash("secret")
         /// return tostring(nk.bcrypt_compare(hash, "secret")) -- true
@@ -48,8 +48,8 @@ functions! {
             hash: filled_text("expects string"), plain: filled("expects string"),
         ) -> (same: bool)
             = crypto::bcrypt_compare(host, args, &hash, &plain);
-        /// A bcrypt hash of cost 13. Slow on purpose: it is charged to the call's budget, and
-        /// refused in a match.
+        /// A bcrypt hash of cost 13. Slow on purpose: a call pays for it with its budget; a match's
+        /// callback waits for it, in turns with all other hashes.
         /// ```lua
         /// local hash = nk.bcrypt_hash("secret")
         /// ```
