@@ -78,6 +78,15 @@ enum ChangeKind {
     Clear,
 }
 
+impl CacheChange {
+    /// Whether a thread of this node made it, no later than then.
+    pub fn is_of(&self, node: NodeId, until_unix_ms: u64) -> bool {
+        let Stamp { unix_ms, serial, writer } = self.stamp;
+        // No thread counts that far within a millisecond.
+        writer.node == node && unix_ms <= until_unix_ms && serial < u64::MAX / 2
+    }
+}
+
 /// Why a change was refused.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CacheError {
@@ -207,6 +216,13 @@ impl Cache {
         }
     }
 
+    /// Forgets what nodes have written that do not live, or not in that life, any more.
+    pub fn retain_nodes(&mut self, is_living: impl Fn(NodeId) -> bool) {
+        let gone = self.by_age.iter().filter(|(stamp, _)| !is_living(stamp.writer.node));
+        let gone: Vec<Arc<str>> = gone.map(|(_, key)| Arc::clone(key)).collect();
+        gone.iter().for_each(|key| self.remove(key));
+    }
+
     /// How many entries there are, expired ones included until they are pushed out.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -296,6 +312,7 @@ mod tests {
         BYTES_MAX, CHANGES_BYTES_MAX, CHANGES_MAX, Cache, CacheError, ENTRIES_MAX, ENTRY_BYTES_MAX,
         Writer,
     };
+    use crate::node::{Incarnation, Nodes};
     use crate::value::Value;
 
     fn cache(thread: u16) -> Cache {
@@ -304,6 +321,30 @@ mod tests {
 
     fn at(unix_ms: u64) -> Now {
         Now { mono_ns: 0, unix_ms }
+    }
+
+    #[test]
+    fn what_a_gone_node_has_written_counts_no_more() {
+        let mut nodes = Nodes::new(&["a", "b"], "a", Incarnation(1)).unwrap();
+        let away = nodes.named("b").unwrap();
+        assert!(nodes.set(away, Incarnation(1)));
+        let (here, there) = (nodes.here(), nodes.named("b").unwrap());
+        let [mut a, mut b] = [here, there].map(|node| Cache::new(Writer { node, thread: 1 }));
+        a.put(at(1_000), "ours", Value::Int(1), 0).unwrap();
+        // Its clock is far ahead, so that nobody writes after it.
+        b.put(at(9_000_000), "theirs", Value::Int(2), 0).unwrap();
+        for change in b.take_changes() {
+            assert!(change.is_of(there, 9_000_000) && !change.is_of(there, 8_999_999));
+            assert!(!change.is_of(here, u64::MAX) && !change.is_of(away, u64::MAX));
+            a.apply(&change);
+        }
+        assert!(nodes.set(there, Incarnation(0)));
+        a.retain_nodes(|node| nodes.is_living(node));
+        assert_eq!(
+            (a.get(at(1_000), "ours"), a.get(at(1_000), "theirs")),
+            (Some(&Value::Int(1)), None)
+        );
+        assert_eq!((a.entries.len(), a.by_age.len()), (1, 1));
     }
 
     #[test]

@@ -111,6 +111,24 @@ pub enum DirectoryEvent {
     Online(OnlinePage),
 }
 
+impl DirectoryEvent {
+    /// Whether a node may say this: of matches that live there, and of sessions by the word of one of
+    /// its rooms, which `is_room` knows by their threads.
+    pub fn is_of(&self, node: NodeId, is_room: impl Fn(u16) -> bool) -> bool {
+        match self {
+            Self::MatchCreated { id, version, .. }
+            | Self::Resized { id, version, .. }
+            | Self::Relabelled { id, version, .. }
+            | Self::Ended { id, version } => {
+                version.node == node && id.node.is_none_or(|home| home == node)
+            }
+            // Rooms tell their own directory alone so.
+            Self::UserOnline { .. } | Self::UserOffline { .. } => false,
+            Self::Online(page) => page.room().node == node && is_room(page.room().thread),
+        }
+    }
+}
+
 /// A match in a list. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
@@ -304,6 +322,12 @@ impl Directory {
         room: RoomKey,
     ) -> impl Iterator<Item = DirectoryEvent> + '_ {
         self.online.take_changes(room).map(DirectoryEvent::Online)
+    }
+
+    /// The matches of which a node's rooms have told.
+    pub fn told_by(&self, node: NodeId) -> impl Iterator<Item = &Listed> {
+        let all = self.authoritative.values().chain(self.relayed.values());
+        all.filter(move |entry| entry.version.node == node).map(|entry| &entry.listed)
     }
 
     /// Hands on all of these sessions again, to directories that are new.

@@ -166,6 +166,11 @@ impl Nodes {
         self.all().filter(|node| node.number != self.here)
     }
 
+    /// All that live, this one among them.
+    pub fn living(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.all().filter(|node| self.is_living(*node))
+    }
+
     /// Whether a node lives, and this is its present life.
     #[must_use]
     pub fn is_living(&self, node: NodeId) -> bool {

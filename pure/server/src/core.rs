@@ -60,6 +60,7 @@ pub struct Core {
     conns_open: usize,
     /// Where the sockets of a session and of a user are.
     places: places::Places,
+    abroad: nodes::Abroad,
     deadlines: deadlines::Deadlines,
     /// The `Date` header's value and the second it is for.
     date: (u64, [u8; 29]),
@@ -155,6 +156,7 @@ impl Core {
             conns: Vec::new(),
             conns_open: 0,
             places: places::Places::default(),
+            abroad: nodes::Abroad::default(),
             deadlines: deadlines::Deadlines::default(),
             date: (u64::MAX, [0; 29]),
             fixed_headers: answers::fixed_headers(&settings),
@@ -287,7 +289,7 @@ impl Core {
             CoreMail::TickRate { room, tick_rate_hz } => {
                 self.tick_rate_changed(room, tick_rate_hz, out);
             }
-            CoreMail::Nodes(topology) => self.topology = topology,
+            CoreMail::Nodes(topology) => self.nodes_changed(now, topology, out),
             // It did its work by waking us.
             CoreMail::WakeUp => {}
         }
@@ -411,6 +413,7 @@ impl Core {
             _ => true,
         };
         if !is_late {
+            self.note_forward(room, &request);
             self.request_room(room, request);
         }
     }

@@ -159,6 +159,11 @@ impl Outbox {
         count
     }
 
+    /// Forgets cores that nothing is sent to any more, and what was collected for them.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(Address<CoreMail>) -> bool) {
+        self.cores.retain(|(core, _)| is_kept(*core));
+    }
+
     /// Takes everything collected.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = (Address<CoreMail>, Vec<Delivery>)> + '_ {
         let filled = self.cores.iter_mut().filter(|(_, deliveries)| !deliveries.is_empty());

@@ -10,6 +10,7 @@ pub mod core;
 pub mod echo;
 mod fair;
 mod frames;
+pub mod gate;
 pub mod group;
 pub mod hooks;
 pub mod limit_log;

@@ -11,12 +11,12 @@
 //! worker, room ── Notify, Streams ──▶ room             worker, room ── Cache ──▶ worker, room
 //! core, worker, room ── Events ──▶ thread of events
 //! core, worker, room ── Parcel, Directory, Cache, Sever ──▶ gate ── to other nodes, and from them
-//! gate ── Nodes ──▶ every thread
+//! a transport ── Letter, Node ──▶ gate ── Nodes ──▶ every thread
 //! ```
 //!
 //! What may go to another node is plain data that can be written as bytes (`serde`); what of a kind of
-//! mail never does is marked to be skipped, and comes last: who reads counts the others only. The gate
-//! is to come, with what writes the bytes: no thread knows of another node yet.
+//! mail never does is marked to be skipped, and comes last: who reads counts the others only. How it is
+//! written, and what of it another node believes, is `gate`'s.
 
 mod address;
 mod host_call;
@@ -43,8 +43,10 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 pub use wire::nakama::Format;
 
-pub(crate) use address::Post;
+use crate::gate::NodeNews;
+
 pub use address::{Address, Mail, Peer, SessionAddress, ThreadMail, Topology, WorkerAddress};
+pub(crate) use address::{Crossing, Post};
 pub(crate) use host_call::weight_rows;
 pub use host_call::{Asker, HostCall, HostReturn};
 pub use job::Line;
@@ -88,8 +90,6 @@ pub enum CoreMail {
 pub enum RoomMail {
     /// From a core: what the sessions of one turn want, in order.
     Requests(Vec<RoomRequest>),
-    /// From workers and rooms: create an authoritative match.
-    Create { from: Waiter, id: Uuid, module: String, params: Value },
     /// From workers and rooms: signal an authoritative match. `by`: the match that waits for it.
     Signal {
         from: Waiter,
@@ -98,8 +98,6 @@ pub enum RoomMail {
         #[serde(with = "plain::bytes")]
         data: Bytes,
     },
-    /// From workers and rooms: whoever asked to create this match has given up waiting; end it.
-    Cancel { id: Uuid },
     /// From rooms: whoever signals this match has given up waiting; the signal is not to be played.
     TakeBack { from: Waiter, id: Uuid },
     /// From rooms: the match `by` waits for one that waits for the match `id`: do they wait for each
@@ -112,6 +110,12 @@ pub enum RoomMail {
     Notify(Vec<Sent>),
     /// From workers and other rooms: what scripts want of streams, in order.
     Streams(Vec<StreamMail>),
+    /// From workers and rooms: create an authoritative match.
+    #[serde(skip)]
+    Create { from: Waiter, id: Uuid, module: String, params: Value },
+    /// From workers and rooms: whoever asked to create this match has given up waiting; end it.
+    #[serde(skip)]
+    Cancel { id: Uuid },
     /// From other rooms: matches and online users changed, all of a turn. It waits until its
     /// receiver wakes for something else, so that it must be small.
     #[serde(skip)]
@@ -216,6 +220,10 @@ pub enum GateMail {
     Cache(Arc<[CacheChange]>),
     /// From workers and rooms: as [`CoreMail::Sever`], for every core of every other node.
     Sever(Arc<Severed>),
+    /// From a transport: what has come from a node.
+    Letter { from: NodeId, bytes: Vec<u8> },
+    /// From who knows: a node lives, or is gone.
+    Node(Box<NodeNews>),
 }
 
 /// Mail for a thread of another node.
@@ -231,7 +239,7 @@ pub struct Parcel {
 
 /// What the calls of one turn have cut off, in the order in which cores deal with it. One mail to
 /// each core, however much it is.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Severed {
     /// What tokens count no more, or again.
     pub revocations: Vec<Revocation>,
@@ -266,8 +274,8 @@ pub struct Member {
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each variant's text names its fields")]
 pub enum RoomRequest {
-    /// A socket opened; `online` when it asked to appear online.
-    Opened { member: Member, online: bool },
+    /// A socket opened, or the room has begun anew since; with the status text of who appears online.
+    Opened { member: Member, status: Option<Box<str>> },
     /// A socket closed: leave everything.
     Closed { session_id: Uuid, user_id: Uuid },
     /// `match_create`, already with its id.
@@ -612,6 +620,8 @@ impl GateMail {
             Self::Directory(_) => "directory",
             Self::Cache(_) => "cache",
             Self::Sever(_) => "sever",
+            Self::Letter { .. } => "letter",
+            Self::Node(_) => "node",
         }
     }
 }

@@ -381,6 +381,12 @@ impl Resources {
 }
 
 impl Resources {
+    /// Other nodes live from now on: what came of those that do not counts no more.
+    pub(crate) fn nodes_changed(&mut self, nodes: &Nodes) {
+        self.directory.set_nodes(nodes.clone());
+        self.cache.retain_nodes(|node| nodes.is_living(node));
+    }
+
     /// The way to other servers.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ mod callbacks;
 mod flow;
 mod host;
 mod inbox;
+mod nodes;
 mod registry;
 mod relayed;
 mod sends;
@@ -180,10 +181,7 @@ impl Room {
                 wishes.into_iter().for_each(|wish| self.stream_mail(now, wish));
             }
             RoomMail::Drain { core } => self.drain(now, core),
-            RoomMail::Nodes(topology) => {
-                self.resources.directory.set_nodes(topology.nodes.clone());
-                self.topology = topology;
-            }
+            RoomMail::Nodes(topology) => self.nodes_changed(now, topology),
             // It was never made, or has ended.
             RoomMail::Cancel { .. } => {}
         }
@@ -212,7 +210,7 @@ impl Room {
     fn request(&mut self, now: Now, request: RoomRequest) {
         match request {
             RoomRequest::MatchData(input) => self.match_data(now, &input),
-            RoomRequest::Opened { member, online } => self.opened(now, &member, online),
+            RoomRequest::Opened { member, status } => self.opened(now, &member, status),
             RoomRequest::Closed { session_id, user_id } => {
                 self.closed(now, &mut vec![(session_id, user_id)]);
             }

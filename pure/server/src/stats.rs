@@ -112,6 +112,8 @@ counters! {
         counter news_early,
         /// Requests refused before they reached a handler: not HTTP, too large, wrong credentials.
         counter refused_requests,
+        /// Sockets closed because what they were in lived on a node that is gone.
+        counter closed_with_node,
         /// Jobs refused because limit.calls_waiting were waiting, or a mailbox was full (503).
         counter refused_jobs,
         /// Requests and messages refused by limit.requests_per_user_per_s.
@@ -416,6 +418,28 @@ counters! {
         counter listings_refused,
         /// What listings have cost, in steps of very roughly a nanosecond.
         counter listing_steps,
+        /// Mail that could not be posted because a mailbox was full.
+        counter refused_mail,
+        /// Refused mail that was lost: too much of it waited for another try.
+        counter dropped_mail,
+    }
+}
+
+counters! {
+    /// Of the gate to other nodes.
+    GateStats {
+        /// Letters to other nodes written.
+        counter node_letters_sent,
+        /// Letters of other nodes read.
+        counter node_letters_opened,
+        /// Letters of or for a life of a node that is over: dropped.
+        counter node_letters_late,
+        /// Letters that are malformed, too long, or say what their node may not say: dropped.
+        counter node_letters_refused,
+        /// Mail for nodes that are away: dropped.
+        counter node_mail_lost,
+        /// Mail for other nodes that was too long for a letter: dropped.
+        counter node_mail_too_long,
         /// Mail that could not be posted because a mailbox was full.
         counter refused_mail,
         /// Refused mail that was lost: too much of it waited for another try.

@@ -172,7 +172,9 @@ impl Worker {
                     self.run_call(now, *call);
                     self.finish_call(now, out);
                 }
-                CallerMail::News(news @ (News::Answer { .. } | News::Returned(_))) => {
+                CallerMail::News(
+                    news @ (News::Answer { .. } | News::Returned(_) | News::Nodes(_)),
+                ) => {
                     self.release(now, false, out);
                     self.news(now, news);
                     self.finish_call(now, out);
@@ -197,10 +199,7 @@ impl Worker {
                 events.iter().for_each(|event| self.resources.directory.apply(event));
             }
             News::Cache(changes) => changes.iter().for_each(|one| self.resources.cache.apply(one)),
-            News::Nodes(topology) => {
-                self.resources.directory.set_nodes(topology.nodes.clone());
-                self.topology = topology;
-            }
+            News::Nodes(topology) => self.nodes_changed(now, topology),
             News::Answer { request, outcome } => self.room_answered(now, request, outcome),
             News::Returned(list) => list.into_iter().for_each(|one| self.returned(now, one)),
         }

@@ -218,6 +218,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/game/src/stream.rs", "STREAM_STATUS_BYTES_MAX", "a stream of a script"),
     ("pure/server/src/retry_queue.rs", "RETRIES_MAX", "mail that a full mailbox"),
     ("pure/event/src/attempts.rs", "REMEMBERED_MAX", "accounts and addresses with wrong"),
+    ("pure/server/src/gate/letter.rs", "LETTER_BYTES_MAX", "a letter of mail for another node"),
     ("pure/server/src/limits/groups.rs", "GROUPS_MAX", "users and addresses that are counted"),
     ("pure/server/src/frames.rs", "PRESENCES_PER_EVENT_MAX", "presences in one presence event"),
     ("pure/server/src/room/asks.rs", "CHASE_MAX", "matches, each waiting for the next one"),

@@ -46,6 +46,13 @@ pub struct OnlinePage {
     refused_count: u64,
 }
 
+impl OnlinePage {
+    /// Whose it is.
+    pub(super) fn room(&self) -> RoomKey {
+        self.room
+    }
+}
+
 /// The sessions that make their users appear online.
 #[derive(Debug, Default)]
 pub(super) struct Online {

@@ -458,7 +458,7 @@ impl Core {
             return self.put(conn, State::Socket(session));
         };
         let before = out.unsent();
-        let Waiting { cid, kind, observed } = *waiting;
+        let Waiting { cid, kind, observed, .. } = *waiting;
         match (outcome, kind) {
             (Outcome::Before(outcome), WaitKind::Before) => {
                 return self.before_done(now, conn, (session, cid), outcome, out);
@@ -467,9 +467,10 @@ impl Core {
                 let member = self.member(conn, &session);
                 let room = self.topology.room_of(*users.first().unwrap_or(&session.user_id()));
                 let is_far = users.iter().any(|id| self.topology.room_of(*id) != room);
+                let mut waiting = if is_far { Waiting::for_rooms() } else { Waiting::for_room() };
+                waiting.goes_to(&self.topology, room, &cid, true);
                 let follow = Follow { member, cid, users, found: Vec::new() };
                 self.request_room(room, RoomRequest::StatusFollow(Box::new(follow)));
-                let waiting = if is_far { Waiting::for_rooms() } else { Waiting::for_room() };
                 session.waiting = Some(Box::new(Waiting { observed, ..waiting }));
                 return self.put(conn, State::Socket(session));
             }

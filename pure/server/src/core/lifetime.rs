@@ -204,6 +204,7 @@ impl Core {
     pub(super) fn session_over(&mut self, conn: ConnId, session: &Session, reason: &str) {
         self.places.remove(session.session_id, conn.slot);
         self.places.remove(session.user_id(), conn.slot);
+        self.abroad.forget(conn.slot);
         self.forget_socket((session.group, session.address));
         self.stats.sessions.down();
         self.stats.socket_ws_closed.up();

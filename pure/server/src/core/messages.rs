@@ -62,8 +62,9 @@ impl Core {
                 };
                 let member = self.member(conn, session);
                 let room = self.topology.room_of_match(id);
+                let waiting = self.waiting_at(room, &cid, false);
                 self.request_room(room, RoomRequest::MatchLeave { member, cid, id });
-                Step::wait(Waiting::for_room())
+                Step::wait(waiting)
             }
             Some(Message::StatusUpdate(update)) => {
                 self.status_update(conn, session, cid, update, out)
@@ -80,8 +81,9 @@ impl Core {
                     self.reply(conn, &frames::frame(session.format, &cid, None), out);
                     return Step::Done;
                 };
+                let waiting = self.waiting_at(room, &cid, false);
                 self.request_room(room, RoomRequest::StatusUnfollow { member, cid, users });
-                Step::wait(Waiting::for_room())
+                Step::wait(waiting)
             }
             Some(other) => self.not_here(conn, session, &cid, &other, out),
             // Decoding leaves no envelope without a message.
@@ -241,8 +243,9 @@ impl Core {
         };
         let member = self.member(conn, session);
         let room = self.topology.room_of_match(id);
+        let waiting = self.waiting_at(room, &cid, true);
         self.request_room(room, RoomRequest::MatchCreate { member, cid, id });
-        Step::wait(Waiting::for_room())
+        Step::wait(waiting)
     }
 
     fn match_join(
@@ -281,8 +284,9 @@ impl Core {
             client_port: Some(session.client.port()),
         });
         let room = self.topology.room_of_match(id);
+        let waiting = self.waiting_at(room, &cid, true);
         self.request_room(room, RoomRequest::MatchJoin { member, cid, id, by_token, request });
-        Step::wait(Waiting::for_room())
+        Step::wait(waiting)
     }
 
     fn status_update(
@@ -302,8 +306,12 @@ impl Core {
         }
         let member = self.member(conn, session);
         let room = self.topology.room_of(session.user_id());
+        let waiting = self.waiting_at(room, &cid, false);
+        if self.topology.is_reachable(room) {
+            self.note_status(conn, room, update.status.as_deref());
+        }
         self.request_room(room, RoomRequest::StatusUpdate { member, cid, status: update.status });
-        Step::wait(Waiting::for_room())
+        Step::wait(waiting)
     }
 
     /// The users must exist: the batcher looks them up, then their rooms are asked.

@@ -319,7 +319,9 @@ impl Core {
         self.arm(now.after_ms(settings.ping_period_ms), conn);
         let member = self.member(conn, session);
         let room = self.topology.room_of(session.user_id());
-        self.request_room(room, RoomRequest::Opened { member, online });
+        let status = online.then(Box::<str>::default);
+        self.note_status(conn, room, status.as_deref());
+        self.request_room(room, RoomRequest::Opened { member, status });
         self.session_event(EventKind::SessionStart, session, "");
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use event::{ConnId, Now, Output};
 use game::guest::Presence;
+use game::node::NodeId;
 use game::session::Claims;
 use uuid::Uuid;
 use wire::nakama::Envelope;
@@ -18,7 +19,7 @@ use wire::websocket::{self as ws, Message};
 use super::backlog::{Backlog, SOCKET_UNTAKEN_BYTES_MAX};
 use super::{Core, State};
 use crate::frames;
-use crate::mail::{Delivery, Format, Mail, Member, Then};
+use crate::mail::{Address, Delivery, Format, Mail, Member, RoomMail, Then, Topology};
 use crate::stats::Counter;
 
 /// The state of a socket. Most sockets are idle, and what they weigh is what a server can hold: what
@@ -101,15 +102,50 @@ pub(super) struct Waiting {
     pub(super) kind: WaitKind,
     /// The message itself, if a room answers it and an after-hook is to see both.
     pub(super) observed: Option<Box<Envelope>>,
+    /// If rooms of other nodes are asked.
+    pub(super) far: Option<Box<Far>>,
+}
+
+/// What a core keeps of a message that rooms of other nodes are asked for: they may go.
+#[derive(Debug)]
+pub(super) struct Far {
+    /// The message's.
+    pub(super) cid: String,
+    /// The node that it is at; `None` is this one.
+    pub(super) at: Option<NodeId>,
+    /// Nodes where the session is in something when it is answered.
+    pub(super) entered: Vec<NodeId>,
 }
 
 impl Waiting {
     pub(super) fn new(cid: String, kind: WaitKind) -> Self {
-        Self { cid, kind, observed: None }
+        Self { cid, kind, observed: None, far: None }
     }
 
     pub(super) fn for_room() -> Self {
         Self::new(String::new(), WaitKind::Room)
+    }
+
+    /// A room is asked, by itself or as the next one.
+    pub(super) fn goes_to(
+        &mut self,
+        topology: &Topology,
+        room: Address<RoomMail>,
+        cid: &str,
+        enters: bool,
+    ) {
+        if topology.is_here(room) {
+            if let Some(far) = &mut self.far {
+                far.at = None;
+            }
+            return;
+        }
+        let new = || Box::new(Far { cid: cid.to_owned(), at: None, entered: Vec::new() });
+        let far = self.far.get_or_insert_with(new);
+        far.at = Some(room.node());
+        if enters {
+            far.entered.push(room.node());
+        }
     }
 
     /// The same, where several rooms are asked one after the other.
@@ -466,8 +502,11 @@ impl Core {
     pub(super) fn answered(&mut self, now: Now, conn: ConnId, bytes: u64, out: &mut Output<Mail>) {
         match self.take(conn) {
             State::Socket(mut session) => {
-                let waiting = session.waiting.take().map(|waiting| waiting.kind);
-                if let Some(WaitKind::Rooms(Some(held))) = waiting {
+                let waiting = session.waiting.take();
+                if let Some(far) = waiting.as_ref().and_then(|waiting| waiting.far.as_ref()) {
+                    self.note_answered(conn, far);
+                }
+                if let Some(WaitKind::Rooms(Some(held))) = waiting.map(|waiting| waiting.kind) {
                     held.into_iter().for_each(|frame| out.send_shared(conn, frame));
                 }
                 self.note_said(conn, &mut session, bytes, out);

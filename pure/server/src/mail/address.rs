@@ -4,8 +4,7 @@
 //! another kind does not compile, and no handler has a case for mail that is not its own.
 //!
 //! An address names a node too, and means the same on all of them. Mail to a thread of another node is
-//! handed to this node's gate, sealed and as it is: only there it is to be written as bytes. There is no
-//! gate yet, and no thread knows of another node.
+//! handed to this node's gate, sealed and as it is: only there it is written as bytes.
 //!
 //! Addresses are made in one place, [`Topology::new`]; the wiring starts each thread under its own.
 
@@ -205,6 +204,17 @@ impl WorkerAddress {
         }
     }
 
+    /// The node.
+    #[must_use]
+    pub fn node(self) -> NodeId {
+        match self {
+            Self::Batcher(to) => to.node,
+            Self::Caller(to) => to.node,
+            Self::Hasher(to) => to.node,
+            Self::Events(to) => to.node,
+        }
+    }
+
     /// As [`Address::seal`].
     #[must_use]
     pub fn seal(self, topology: &Topology, news: News) -> (ThreadId, Mail) {
@@ -334,6 +344,15 @@ impl Topology {
         address.node == self.here
     }
 
+    /// Whether that is a core, of this node or of another one that lives.
+    #[must_use]
+    pub fn is_core(&self, address: Address<CoreMail>) -> bool {
+        if self.is_here(address) {
+            return self.cores.contains(&address);
+        }
+        self.peer(address.node).is_some_and(|peer| address.thread.0 < peer.cores)
+    }
+
     /// Whether mail may reach a thread: whether its node lives.
     #[must_use]
     pub fn is_reachable<M>(&self, address: Address<M>) -> bool {
@@ -452,6 +471,17 @@ fn mixed(id: Uuid) -> usize {
 
 /// The type of mail of one kind of thread.
 pub trait ThreadMail: Seal {}
+
+/// Mail that may go to another node, and where to.
+#[derive(Debug)]
+pub(crate) enum Crossing {
+    /// For a core.
+    Core(Address<CoreMail>, CoreMail),
+    /// For a room.
+    Room(Address<RoomMail>, RoomMail),
+    /// For a worker.
+    Worker(WorkerAddress, News),
+}
 
 /// Not to be named elsewhere: without an address nobody seals mail.
 mod seal {
@@ -577,6 +607,46 @@ impl Mail {
             },
             other => Err(Self(other)),
         }
+    }
+
+    /// What of it may go to a thread of another node.
+    ///
+    /// # Errors
+    /// It stays on its node, as work and news of its threads do; says what it is.
+    pub(crate) fn into_crossing(
+        self,
+        node: NodeId,
+        ThreadId(thread): ThreadId,
+    ) -> Result<Crossing, &'static str> {
+        let kind = self.kind();
+        let (to, news) = match self.0 {
+            Sealed::Core(
+                mail @ (CoreMail::WakeUp | CoreMail::Deliver(_) | CoreMail::Forward(_)),
+            ) => return Ok(Crossing::Core(Address::new(node, thread), mail)),
+            Sealed::Room(
+                mail @ (RoomMail::Requests(_)
+                | RoomMail::Signal { .. }
+                | RoomMail::TakeBack { .. }
+                | RoomMail::Chase { .. }
+                | RoomMail::Answer { .. }
+                | RoomMail::Notify(_)
+                | RoomMail::Streams(_)),
+            ) => return Ok(Crossing::Room(Address::new(node, thread), mail)),
+            Sealed::Batcher(BatcherMail::News(news @ News::Answer { .. })) => {
+                (WorkerAddress::Batcher(Address::new(node, thread)), news)
+            }
+            Sealed::Caller(CallerMail::News(news @ News::Answer { .. })) => {
+                (WorkerAddress::Caller(Address::new(node, thread)), news)
+            }
+            Sealed::Hasher(HasherMail::News(news @ News::Answer { .. })) => {
+                (WorkerAddress::Hasher(Address::new(node, thread)), news)
+            }
+            Sealed::Events(EventsMail::News(news @ News::Answer { .. })) => {
+                (WorkerAddress::Events(Address::new(node, thread)), news)
+            }
+            _ => return Err(kind),
+        };
+        Ok(Crossing::Worker(to, news))
     }
 
     /// Whether it does its work by waking.

@@ -8,6 +8,7 @@
 use event::ThreadId;
 use game::guest::{Allowance, HostError};
 use game::host::{HostFunction, HostLane, Returns};
+use game::node::NodeId;
 use game::value::Value;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,14 @@ pub enum Asker {
 }
 
 impl Asker {
+    /// The node.
+    pub(crate) fn node(self) -> NodeId {
+        match self {
+            Self::Worker(to) => to.node(),
+            Self::Room(to) => to.node(),
+        }
+    }
+
     /// What came of its calls, as mail.
     pub(crate) fn seal(self, topology: &Topology, returned: Vec<HostReturn>) -> (ThreadId, Mail) {
         match self {

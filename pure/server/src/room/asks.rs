@@ -15,13 +15,14 @@ use bytes::Bytes;
 use event::Now;
 use game::guest::{Answer, Ask, HostError, Reply, ScriptError, ScriptFailure};
 use game::match_id::MatchId;
+use game::node::NodeId;
 use game::stream::{StreamId, StreamRequest, no_session};
 use uuid::Uuid;
 
 use super::callbacks::{Begun, Callback, Waiting};
 use super::{Due, Room};
 use crate::mail::{
-    Asker, HostCall, HostReturn, RoomAnswer, RoomError, RoomMail, StreamMail, Waiter,
+    AWAY, Asker, HostCall, HostReturn, RoomAnswer, RoomError, RoomMail, StreamMail, Waiter,
 };
 
 /// How long a callback waits for another room.
@@ -45,7 +46,8 @@ enum About {
     Creation(MatchId),
     /// A match that is signalled.
     Signal(MatchId),
-    Stream,
+    /// A stream, of which a room of this node is asked. `is_joined`: by way of the joiner's node, too.
+    Stream { node: NodeId, is_joined: bool },
     /// A function of the host table, which another thread runs.
     Run,
 }
@@ -55,7 +57,7 @@ impl Asked {
     fn target(&self) -> Option<MatchId> {
         match self.about {
             About::Creation(id) | About::Signal(id) => Some(id),
-            About::Stream | About::Run => None,
+            About::Stream { .. } | About::Run => None,
         }
     }
 
@@ -67,9 +69,11 @@ impl Asked {
             Err(RoomError::Failed(text)) => Err(HostError::new(text)),
             Err(why) => Err(match (self.about, why) {
                 (About::Signal(_), RoomError::NotFound) => HostError::new("match not found"),
-                (About::Stream, RoomError::NotFound) => no_session(),
+                (About::Stream { .. }, RoomError::NotFound) => no_session(),
                 (About::Signal(_), _) => match_busy(),
-                (About::Creation(_) | About::Stream | About::Run, _) => HostError::new(NO_ANSWER),
+                (About::Creation(_) | About::Stream { .. } | About::Run, _) => {
+                    HostError::new(NO_ANSWER)
+                }
             }),
         }
     }
@@ -172,9 +176,15 @@ impl Room {
             let answer = self.stream(now, &stream, request, member.flatten());
             return Err(answer.map(Reply::Stream));
         }
-        let (asked, from) = self.question(About::Stream);
-        let mail = StreamMail { stream, request, member: None, reply: Some(from) };
+        let is_joined = request.joiner().is_some();
+        let mut mail = StreamMail { stream, request, member: None, reply: None };
         let room = mail.room(&self.topology);
+        let home = self.topology.room_of_stream(&mail.stream);
+        if !self.topology.is_reachable(room) || !self.topology.is_reachable(home) {
+            return Err(Err(HostError::new(AWAY)));
+        }
+        let (asked, from) = self.question(About::Stream { node: room.node(), is_joined });
+        mail.reply = Some(from);
         self.mails.push(room.seal(&self.topology, RoomMail::Streams(vec![mail])));
         Ok(asked)
     }
@@ -196,7 +206,9 @@ impl Room {
         // What a worker has begun it ends, and says how.
         let patience = match asked.about {
             About::Run => until,
-            About::Creation(_) | About::Signal(_) | About::Stream => now.after_ms(PATIENCE_MS),
+            About::Creation(_) | About::Signal(_) | About::Stream { .. } => {
+                now.after_ms(PATIENCE_MS)
+            }
         };
         let due = if until.mono_ns < patience.mono_ns { until } else { patience };
         let Some(found) = self.matches.get_mut(&id) else {
@@ -245,6 +257,29 @@ impl Room {
         self.settle(now, id);
     }
 
+    /// A node has gone: what was asked there is not answered any more, nor may what was asked by way of
+    /// any other node.
+    pub(super) fn lose_answers(&mut self, now: Now) {
+        let nodes = &self.topology.nodes;
+        let lost = |id: &Uuid| {
+            let asked = self.matches.get(id)?.waiting.as_ref()?.asked;
+            let why = match asked.about {
+                About::Signal(id) if !id.node.is_some_and(|node| nodes.is_living(node)) => {
+                    RoomError::NotFound
+                }
+                About::Stream { node, is_joined } if is_joined || !nodes.is_living(node) => {
+                    RoomError::Failed(AWAY.to_owned())
+                }
+                _ => return None,
+            };
+            Some((asked.request, why))
+        };
+        let lost: Vec<(u64, RoomError)> = self.asks.values().filter_map(lost).collect();
+        for (request, why) in lost {
+            self.answered(now, request, Err(why));
+        }
+    }
+
     /// A callback has waited for too long for an answer, or in all.
     pub(super) fn lose_patience(&mut self, now: Now, id: Uuid) {
         let waiting = self.matches.get_mut(&id).and_then(|found| found.waiting.take());
@@ -268,7 +303,7 @@ impl Room {
                 let from = self.waiter(asked.request);
                 (id, RoomMail::TakeBack { from, id: id.uuid })
             }
-            About::Stream | About::Run => return,
+            About::Stream { .. } | About::Run => return,
         };
         self.post_to_match(id, mail);
     }

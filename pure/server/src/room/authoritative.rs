@@ -69,6 +69,15 @@ impl Match {
     pub(super) fn is_busy(&self) -> bool {
         self.waiting.is_some() || !self.queue.is_empty()
     }
+
+    /// Who wants to join, and has not been answered.
+    pub(super) fn joiners(&self) -> impl Iterator<Item = &Member> {
+        let waiting = self.waiting.iter().map(|waiting| &waiting.begun.callback);
+        waiting.chain(self.queue.iter()).filter_map(|callback| match callback {
+            Callback::Attempt(attempt) => Some(&attempt.member),
+            _ => None,
+        })
+    }
 }
 
 impl Room {

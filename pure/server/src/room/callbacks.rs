@@ -175,6 +175,19 @@ impl Queue {
         });
     }
 
+    /// Forgets signals whose senders are not to be answered.
+    pub(super) fn retain_signals(&mut self, is_kept: impl Fn(Waiter) -> bool) {
+        self.callbacks.retain(|callback| {
+            let is_gone = matches!(callback, Callback::Signal { from, .. } if !is_kept(*from));
+            self.signals -= usize::from(is_gone);
+            !is_gone
+        });
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Callback> {
+        self.callbacks.iter()
+    }
+
     /// All that waits, when the match has ended.
     pub(super) fn take_all(&mut self) -> VecDeque<Callback> {
         std::mem::take(&mut self.callbacks)

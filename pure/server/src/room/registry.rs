@@ -158,6 +158,12 @@ impl Streams {
         self.members(&Key::User(user_id)).chain(followers)
     }
 
+    /// Everybody who has part in anything here, once for each.
+    pub(super) fn everybody(&self) -> impl Iterator<Item = &Member> {
+        let streams = self.all.values().flat_map(|stream| stream.members.members());
+        streams.chain(self.followers.values().flat_map(Group::members))
+    }
+
     /// A session that is known here, whatever by.
     pub(super) fn member(&self, user_id: Uuid, session_id: Uuid) -> Option<&Member> {
         let of_session = |key: &Key| self.find(key, session_id);

@@ -25,7 +25,7 @@ fn with_status(presence: &Presence, status: &str) -> UserPresence {
 }
 
 impl Room {
-    pub(super) fn opened(&mut self, now: Now, member: &Member, online: bool) {
+    pub(super) fn opened(&mut self, now: Now, member: &Member, status: Option<Box<str>>) {
         let Presence { user_id, session_id, .. } = member.presence;
         let key = Key::User(user_id);
         if self.settings.single_socket {
@@ -34,8 +34,8 @@ impl Room {
             let older: Vec<Member> = self.streams.members(&key).filter(is_other).cloned().collect();
             older.iter().for_each(|older| self.replace(older));
         }
-        if online {
-            self.set_status(now, member, Some(Box::default()));
+        if status.is_some() {
+            self.set_status(now, member, status);
         } else if self.streams.find(&key, session_id).is_none() {
             self.set_status(now, member, None);
         }

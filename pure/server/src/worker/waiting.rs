@@ -23,6 +23,7 @@ use game::guest::{
     ScriptFailure, Scripts, Step,
 };
 use game::match_id::MatchId;
+use game::node::{NodeId, Nodes};
 use game::session::Claims;
 use game::stream::{Payer, StreamAnswer, no_session};
 use uuid::Uuid;
@@ -32,8 +33,8 @@ use super::hooks::Then;
 use super::host::{Blocking, WorkerHost, payer};
 use crate::limits::SHARED;
 use crate::mail::{
-    Address, Asker, Format, HostCall, HostReturn, Job, Line, Mail, Outcome, Queue, RoomAnswer,
-    RoomError, RoomMail, SessionAddress, StreamMail, Topology, Used, Waiter, Work,
+    AWAY, Address, Asker, Format, HostCall, HostReturn, Job, Line, Mail, Outcome, Queue,
+    RoomAnswer, RoomError, RoomMail, SessionAddress, StreamMail, Topology, Used, Waiter, Work,
 };
 use crate::resources::{Resources, Spent};
 use crate::settings::Settings;
@@ -91,10 +92,36 @@ pub(super) struct Guest {
 /// What a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    Create { room: Address<RoomMail>, id: Uuid },
-    Signal,
-    Stream,
+    Create {
+        room: Address<RoomMail>,
+        id: Uuid,
+    },
+    /// A match of that node.
+    Signal {
+        node: NodeId,
+    },
+    /// A stream, of which a room of that node is asked. `is_joined`: by way of the joiner's node, too.
+    Stream {
+        node: NodeId,
+        is_joined: bool,
+    },
     Run,
+}
+
+impl Question {
+    /// What is told to who asked it, if a node has gone and with it the answer. Of a joiner's node nothing is
+    /// known here, so that any one may have been it.
+    fn lost(self, nodes: &Nodes) -> Option<HostError> {
+        match self {
+            Self::Signal { node } if !nodes.is_living(node) => {
+                Some(HostError::new("match not found"))
+            }
+            Self::Stream { node, is_joined } if is_joined || !nodes.is_living(node) => {
+                Some(HostError::new(AWAY))
+            }
+            Self::Create { .. } | Self::Signal { .. } | Self::Stream { .. } | Self::Run => None,
+        }
+    }
 }
 
 /// A call that waits.
@@ -389,6 +416,25 @@ impl Worker {
         }
     }
 
+    /// Other nodes live from now on: who waits for an answer of one that has gone is told so.
+    pub(super) fn nodes_changed(&mut self, now: Now, topology: Arc<Topology>) {
+        let before = std::mem::replace(&mut self.topology, topology);
+        let topology = Arc::clone(&self.topology);
+        self.resources.nodes_changed(&topology.nodes);
+        if before.nodes.living().all(|node| topology.nodes.is_living(node)) {
+            return;
+        }
+        let waiting = self.waiting.calls.iter();
+        let lost = waiting.filter_map(|(number, waiting)| {
+            Some((*number, waiting.question.lost(&topology.nodes)?))
+        });
+        for (number, why) in lost.collect::<Vec<_>>() {
+            if let Some(Waiting { guest, .. }) = self.unpark(now, number) {
+                self.go_on(now, guest, Err(why));
+            }
+        }
+    }
+
     /// Ends what has waited for too long: the question, or with `runtime.call_wait_max_ms` the call.
     pub(super) fn expire(&mut self, now: Now) {
         while let Some(&(due_ns, number)) = self.waiting.due.first()
@@ -458,13 +504,19 @@ pub(super) fn room_question(
             let id = MatchId::parse(&match_id, &topology.nodes)
                 .map_err(|error| HostError::new(error.to_string()))?;
             let mail = RoomMail::Signal { from, by: None, id: id.uuid, data };
-            (Question::Signal, topology.room_of_match(id).seal(topology, mail))
+            let room = topology.room_of_match(id);
+            (Question::Signal { node: room.node() }, room.seal(topology, mail))
         }
         Ask::Stream { stream, request } => {
             spent.stream(request.bytes(), resources)?;
             let mail = StreamMail { stream, request, member: None, reply: Some(from) };
-            let room = mail.room(topology);
-            (Question::Stream, room.seal(topology, RoomMail::Streams(vec![mail])))
+            let (room, home) = (mail.room(topology), topology.room_of_stream(&mail.stream));
+            if !topology.is_reachable(room) || !topology.is_reachable(home) {
+                return Err(HostError::new(AWAY));
+            }
+            let is_joined = mail.request.joiner().is_some();
+            let question = Question::Stream { node: room.node(), is_joined };
+            (question, room.seal(topology, RoomMail::Streams(vec![mail])))
         }
         Ask::Fetch(_) | Ask::Run { .. } => return Err(HostError::new("no room does that")),
     })
@@ -478,13 +530,13 @@ pub(super) fn answered(
     mails: &mut Vec<(ThreadId, Mail)>,
 ) -> Answer {
     match (question, outcome) {
-        (Question::Create { .. } | Question::Signal, Ok(answer)) => {
+        (Question::Create { .. } | Question::Signal { .. }, Ok(answer)) => {
             Ok(Reply::Text(answer.into_text()))
         }
         (Question::Run, _) => unreachable!("a room has answered what it was not asked"),
-        (Question::Stream, Ok(RoomAnswer::Stream(answer))) => Ok(Reply::Stream(answer)),
-        (Question::Stream, Ok(RoomAnswer::Text(_))) => Ok(Reply::Stream(StreamAnswer::Done)),
-        (Question::Stream, Err(RoomError::NotFound)) => Err(no_session()),
+        (Question::Stream { .. }, Ok(RoomAnswer::Stream(answer))) => Ok(Reply::Stream(answer)),
+        (Question::Stream { .. }, Ok(RoomAnswer::Text(_))) => Ok(Reply::Stream(StreamAnswer::Done)),
+        (Question::Stream { .. }, Err(RoomError::NotFound)) => Err(no_session()),
         (_, Err(RoomError::NotFound)) => Err(HostError::new("match not found")),
         (_, Err(RoomError::Busy)) => Err(gave_up(question, topology, mails)),
         (_, Err(RoomError::Failed(text))) => Err(HostError::new(text)),
@@ -503,8 +555,8 @@ fn gave_up(
             mails.push(room.seal(topology, RoomMail::Cancel { id }));
             HostError::new("error creating match: the room did not answer within 10 s")
         }
-        Question::Signal => HostError::new("match busy"),
-        Question::Stream => HostError::new("the room did not answer within 10 s"),
+        Question::Signal { .. } => HostError::new("match busy"),
+        Question::Stream { .. } => HostError::new("the room did not answer within 10 s"),
         Question::Run => HostError::new("it did not end in time"),
     }
 }

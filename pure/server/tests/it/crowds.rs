@@ -107,7 +107,7 @@ fn one_user_opens_and_closes_sockets() {
         own
     };
     check("sockets", |rig, count| {
-        let opened = |number| RoomRequest::Opened { member: own(number), online: false };
+        let opened = |number| RoomRequest::Opened { member: own(number), status: None };
         let closed = |number| {
             let session_id = own(number).presence.session_id;
             RoomRequest::Closed { session_id, user_id: STAR }

@@ -6,6 +6,7 @@
 
 mod answers;
 mod backlog;
+mod cluster;
 #[allow(clippy::disallowed_methods, reason = "CPU time is read from /proc")]
 mod crowds;
 mod disk;

@@ -1,6 +1,6 @@
 //! Several nodes, as far as one of them can be looked at by itself: they agree on where a group lives,
-//! mail to another one goes to the gate, and what may go there is read as it was written. Not here: a
-//! gate, and servers that talk to one another.
+//! mail to another one goes to the gate, and what may go there is read as it was written. Not here: two
+//! that talk to one another (`cluster`).
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use game::match_id::MatchId;
 use game::node::{Incarnation, Nodes};
 use game::notifications::Sent;
 use game::stream::{Payer, SessionId, StreamId, StreamMessage, StreamMeta, StreamRequest};
-use game::value::Value;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use server::mail::{
@@ -113,7 +112,7 @@ fn requests(topology: &Topology) -> Vec<RoomRequest> {
         found: Vec::new(),
     };
     vec![
-        RoomRequest::Opened { member: member.clone(), online: true },
+        RoomRequest::Opened { member: member.clone(), status: Some(Box::from("s")) },
         RoomRequest::MatchLeave { member: member.clone(), cid: cid.clone(), id },
         RoomRequest::MatchData(Box::new(input)),
         RoomRequest::StatusUpdate { member, cid, status: Some("s".to_owned()) },
@@ -126,17 +125,11 @@ fn requests(topology: &Topology) -> Vec<RoomRequest> {
 fn what_goes_to_another_node_is_read_as_it_was_written() {
     let topology = topology("b");
     let from = Waiter { who: Asker::Room(topology.rooms[1]), request: 1 };
-    let params = Value::Map(vec![
-        (Bytes::from_static(b"k"), Value::List(vec![Value::Nil, Value::Float(0.5)])),
-        (Bytes::from_static(b"l"), Value::Bytes(Bytes::from_static(b"\xff"))),
-    ]);
-    let (id, module, data) = (Uuid::from_u128(6), "m".to_owned(), Bytes::from_static(b"d"));
+    let (id, data) = (Uuid::from_u128(6), Bytes::from_static(b"d"));
     let notifications = vec![Notification { subject: "s".to_owned(), ..Notification::default() }];
     let sent = Sent { to: Some(id), notifications, is_of_users: true, forgotten: 2 };
     there(&RoomMail::Requests(requests(&topology)));
-    there(&RoomMail::Create { from, id, module, params });
     there(&RoomMail::Signal { from, by: Some(id), id, data });
-    there(&RoomMail::Cancel { id });
     there(&RoomMail::TakeBack { from, id });
     there(&RoomMail::Chase { from, by: Uuid::nil(), id, steps_left: 1 });
     there(&RoomMail::Answer { request: 4, outcome: Err(RoomError::Busy) });

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 
 use base64::Engine as _;
 use event::{
@@ -26,18 +27,19 @@ use server::room::Room;
 use server::settings::{
     AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings,
 };
-use server::stats::{CoreStats, ListerStats, RoomStats, Sample, WorkerStats};
+use server::stats::{CoreStats, GateStats, ListerStats, RoomStats, Sample, WorkerStats};
 use server::worker::Worker;
 use store::Store;
 use wire::websocket as ws;
 
+use crate::cluster::{Letter, Post, add_gate, salt};
 use crate::disk::{Disk, OnDisk};
 
 pub(crate) const UNIX_MS: u64 = 1_700_000_000_000;
 /// Turns until everything must be at rest.
 const TURNS_MAX: usize = 10_000;
 
-type Boxed = Box<dyn Handler<Mail = Mail>>;
+pub(crate) type Boxed = Box<dyn Handler<Mail = Mail>>;
 
 /// One thread: its handler is taken out while it runs.
 struct Thread {
@@ -82,6 +84,9 @@ pub(crate) struct Rig {
     pub(crate) room_stats: Vec<Arc<RoomStats>>,
     pub(crate) worker_stats: Vec<Arc<WorkerStats>>,
     pub(crate) lister_stats: Arc<ListerStats>,
+    pub(crate) gate_stats: Arc<GateStats>,
+    /// What leaves for other nodes.
+    pub(crate) letters: Receiver<Letter>,
     slots: Cell<u32>,
     clock: WorkerClock,
 }
@@ -116,11 +121,22 @@ pub(crate) struct Plan<'a> {
     pub(crate) disk: Option<Arc<Disk>>,
     /// The cluster; without it the node is alone.
     pub(crate) nodes: Option<Nodes>,
+    /// The database, if it is another node's, too.
+    pub(crate) store: Option<&'a Store>,
 }
 
 impl Default for Plan<'_> {
     fn default() -> Self {
-        Self { cores: 1, rooms: 1, callers: 1, modules: &[], tune: |_| {}, disk: None, nodes: None }
+        Self {
+            cores: 1,
+            rooms: 1,
+            callers: 1,
+            modules: &[],
+            tune: |_| {},
+            disk: None,
+            nodes: None,
+            store: None,
+        }
     }
 }
 
@@ -313,12 +329,14 @@ impl Rig {
         (plan.tune)(&mut settings);
         let settings = Arc::new(settings);
         let (cores, rooms) = (plan.cores, plan.rooms);
-        let store = Store::open_in_memory().unwrap();
+        let own = plan.store.is_none().then(|| Store::open_in_memory().unwrap());
+        let store = plan.store.or(own.as_ref()).unwrap();
         let sources = Arc::new(Sources::from_texts(plan.modules.iter().copied()).unwrap());
         let clock = WorkerClock::default();
         let nodes = plan.nodes.clone().unwrap_or_else(|| Nodes::alone(&settings.node));
-        let random = |id: ThreadId| Random::from_number(u64::from(id.0) + 100);
-        let connect = || plan.connect(&store);
+        let salt = plan.nodes.as_ref().map_or(0, salt);
+        let random = |id: ThreadId| Random::from_number(salt + u64::from(id.0) + 100);
+        let connect = || plan.connect(store);
         let context =
             |id| context((&nodes, id, random(id), &clock), &settings, connect(), &sources);
         let (topology, contexts, hooks) =
@@ -329,10 +347,11 @@ impl Rig {
             (0..plan.callers + 3).map(|_| Arc::default()).collect();
         let lister_stats: Arc<ListerStats> = Arc::default();
         let mut contexts = contexts.into_iter();
+        let (gate_stats, (to_letters, letters)) = (Arc::<GateStats>::default(), channel());
         let world = Rc::new({
             let mut handlers: Vec<Boxed> = Vec::new();
             for (id, stats) in topology.cores.iter().zip(&core_stats) {
-                let random = Random::from_number(u64::from(id.thread().0) + 1);
+                let random = Random::from_number(salt + u64::from(id.thread().0) + 1);
                 let (topology, settings) = (topology.clone(), settings.clone());
                 let hooks = hooks.clone();
                 let core = Core::new(*id, topology, settings, stats.clone(), random, hooks);
@@ -351,10 +370,7 @@ impl Rig {
                 let worker = Worker::new(id, topology, settings, stats.clone(), context);
                 handlers.push(Box::new(worker));
             }
-            if let Some(gate) = topology.gate() {
-                // The thread of events has a number, whether there is one or not.
-                handlers.resize_with(usize::from(gate.thread().0) + 1, || Box::new(Nobody));
-            }
+            add_gate(&mut handlers, &topology, Post(to_letters), &gate_stats);
             World {
                 threads: handlers.into_iter().map(thread).collect(),
                 now: Cell::new(Now { mono_ns: 0, unix_ms: UNIX_MS }),
@@ -374,6 +390,8 @@ impl Rig {
             room_stats,
             worker_stats,
             lister_stats,
+            gate_stats,
+            letters,
             slots: Cell::new(0),
             clock,
         }
@@ -645,6 +663,7 @@ impl Rig {
         let rooms = self.room_stats.iter().map(|stats| of(stats.samples())).sum::<u64>();
         let lister = of(self.lister_stats.samples());
         lister
+            + of(self.gate_stats.samples())
             + cores
             + rooms
             + self.worker_stats.iter().map(|stats| of(stats.samples())).sum::<u64>()
@@ -703,15 +722,6 @@ fn context(
         LuaLimits { call_budget_ms: 10_000, callback_budget_ms: 10_000, ..Default::default() };
     let scripts = LuaScripts::load(sources.clone(), limits, &mut host).unwrap();
     ThreadContext { scripts: Box::new(scripts), resources }
-}
-
-/// In the place of a thread that there is not.
-struct Nobody;
-
-impl Handler for Nobody {
-    type Mail = Mail;
-
-    fn handle(&mut self, _now: Now, _input: Input<'_, Mail>, _out: &mut Output<Mail>) {}
 }
 
 pub(crate) fn server_key() -> String {
