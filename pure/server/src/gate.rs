@@ -227,9 +227,12 @@ impl Handler for Gate {
 
     fn handle(&mut self, now: Now, input: Input<'_, Mail>, out: &mut Output<Mail>) {
         match input {
-            Input::Mail(mail) => self.mail(now, self.me.open(mail), out),
-            Input::TurnEnd => {
+            Input::Mail(mail) => {
+                self.mail(now, self.me.open(mail), out);
+                // It leaves at once: nothing overtakes what a thread has not taken yet.
                 self.retries.hold_back(now, out, &self.stats.dropped_mail);
+            }
+            Input::TurnEnd => {
                 out.wake_at(self.retries.due_ns());
             }
             Input::Wake => self.retries.post_due(now, out),

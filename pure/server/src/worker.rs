@@ -89,6 +89,8 @@ pub struct Worker {
     guesses: Guesses,
     /// Calls that another writer was in the way of.
     again: Again,
+    /// Whether cores may not know of all that is revoked, because a node has gone.
+    rereads_revoked: bool,
     retries: RetryQueue,
     limit_log: LimitLog,
 }
@@ -119,6 +121,7 @@ impl Worker {
             events: EventQueue::new(settings.runtime.event_queue_size),
             guesses: Guesses::new(&settings.limits),
             again: Again::default(),
+            rereads_revoked: false,
             topology,
             stats,
             scripts: context.scripts,

@@ -227,19 +227,23 @@ fn note_lifetime(db: &mut dyn Database, now: Now, lifetime_s: u64) -> Result<(),
 
 fn read(db: &mut dyn Database, now: Now) -> Result<Revocations, DbError> {
     let mut revocations = Revocations::default();
+    all(db)?.iter().for_each(|revocation| revocations.apply(now, revocation));
+    Ok(revocations)
+}
+
+/// All that is revoked, for cores that may have missed some of it.
+///
+/// # Errors
+/// Any [`DbError`].
+pub fn all(db: &mut dyn Database) -> Result<Vec<Revocation>, DbError> {
+    let mut all = Vec::new();
     let sql = "SELECT id FROM users WHERE disable_time IS NOT NULL";
     db.query(sql, &[], &mut |row| {
-        if let Some(user_id) = id_at(row, 0) {
-            revocations.apply(now, &Revocation::Banned { user_id });
-        }
+        all.extend(id_at(row, 0).map(|user_id| Revocation::Banned { user_id }));
     })?;
     let sql = "SELECT user_id, token_id, issued_until, until_s FROM revocation";
-    db.query(sql, &[], &mut |row| {
-        if let Some(revocation) = revocation(row) {
-            revocations.apply(now, &revocation);
-        }
-    })?;
-    Ok(revocations)
+    db.query(sql, &[], &mut |row| all.extend(revocation(row)))?;
+    Ok(all)
 }
 
 fn revocation(row: &dyn Row) -> Option<Revocation> {

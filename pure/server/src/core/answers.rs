@@ -562,6 +562,10 @@ impl Core {
         if !self.is_open(member) {
             return;
         }
+        // It may have been answered since, because its node has gone.
+        if !self.topology.is_here(room) && !self.forget_far(member.address.conn, cid) {
+            return;
+        }
         let error = if is_away { away() } else { busy() };
         let error = (error_code::RUNTIME_EXCEPTION, &*error.message);
         let before = out.unsent();

@@ -91,6 +91,15 @@ impl Core {
         }
     }
 
+    /// A request of this message to another node is not answered there. Tells whether the session waits for
+    /// that.
+    pub(super) fn forget_far(&mut self, conn: ConnId, cid: &str) -> bool {
+        let Some(place) = self.conns.get_mut(conn.slot as usize) else { return false };
+        let State::Socket(session) = &mut place.state else { return false };
+        let Some(waiting) = &mut session.waiting else { return false };
+        waiting.far.take_if(|far| far.at.is_some() && far.cid == cid).is_some()
+    }
+
     /// A message is answered that rooms of other nodes were asked for.
     pub(super) fn note_answered(&mut self, conn: ConnId, far: &Far) {
         for node in &far.entered {
@@ -106,6 +115,8 @@ impl Core {
         out: &mut Output<Mail>,
     ) {
         let before = std::mem::replace(&mut self.topology, topology);
+        // What has not left yet is refused, and not answered for who is gone.
+        self.refuse_unreachable(now, out);
         for (conn, format, cid) in self.waits_for_gone() {
             let bytes = out.unsent();
             self.reply_error(conn, format, &cid, (error_code::RUNTIME_EXCEPTION, AWAY), out);

@@ -339,6 +339,19 @@ fn nothing_of_a_life_that_is_over_is_taken_for_the_present_one() {
 }
 
 #[test]
+fn no_letter_overtakes_mail_that_a_full_mailbox_gave_back() {
+    let [mut a, mut b] = sides();
+    let (letters, from) = (samples(&mut a, &b), a.here());
+    let (to, mail) = b.open(from, &letters[0]).remove(0);
+    let mut out = Output::default();
+    b.gate.handle(NOW, Input::Refused { to, mail }, &mut out);
+    assert_eq!(b.open(from, &letters[0]).len(), 0, "it waits behind the first one");
+    assert_eq!(b.open(from, &letters[2]).len(), 1, "for another thread");
+    b.gate.handle(NOW.after_ms(1), Input::Wake, &mut out);
+    assert_eq!(out.take_posts().map(|(to, ..)| to.0).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[test]
 fn what_is_too_long_goes_in_pieces_in_order() {
     let (a, b) = (alone("a", 1), alone("b", 1));
     let long = |count: usize| {

@@ -107,7 +107,8 @@ impl Worker {
     /// Whether jobs wait here.
     pub(super) fn has_more(&self) -> bool {
         let has_new = self.has_light() || !self.heavy.is_empty() || !self.events.is_empty();
-        has_new || !self.again.is_empty() || self.waiting.has_answered()
+        let has_old = !self.again.is_empty() || self.waiting.has_answered();
+        has_new || has_old || self.rereads_revoked
     }
 
     /// Whether jobs wait here that are little work.
@@ -126,6 +127,7 @@ impl Worker {
 
     /// Does what waits, as much as one turn may take.
     pub(super) fn run_waiting(&mut self, now: Now) {
+        self.reread_revoked();
         self.run_answered(now);
         if self.run_again(now) {
             return;

@@ -33,8 +33,9 @@ use super::hooks::Then;
 use super::host::{Blocking, WorkerHost, payer};
 use crate::limits::SHARED;
 use crate::mail::{
-    AWAY, Address, Asker, Format, HostCall, HostReturn, Job, Line, Mail, Outcome, Queue,
-    RoomAnswer, RoomError, RoomMail, SessionAddress, StreamMail, Topology, Used, Waiter, Work,
+    AWAY, Address, Asker, CoreMail, Format, HostCall, HostReturn, Job, Line, Mail, Outcome, Queue,
+    RoomAnswer, RoomError, RoomMail, SessionAddress, Severed, StreamMail, Topology, Used, Waiter,
+    Work, WorkerAddress,
 };
 use crate::resources::{Resources, Spent};
 use crate::settings::Settings;
@@ -424,6 +425,7 @@ impl Worker {
         if before.nodes.living().all(|node| topology.nodes.is_living(node)) {
             return;
         }
+        self.rereads_revoked = matches!(self.me, WorkerAddress::Batcher(_));
         let waiting = self.waiting.calls.iter();
         let lost = waiting.filter_map(|(number, waiting)| {
             Some((*number, waiting.question.lost(&topology.nodes)?))
@@ -432,6 +434,26 @@ impl Worker {
             if let Some(Waiting { guest, .. }) = self.unpark(now, number) {
                 self.go_on(now, guest, Err(why));
             }
+        }
+    }
+
+    /// What a node that is gone has revoked, and acknowledged, it may have told nobody: the database knows.
+    pub(super) fn reread_revoked(&mut self) {
+        if !self.rereads_revoked {
+            return;
+        }
+        match game::session::stored::all(&mut *self.resources.db) {
+            Ok(revocations) => {
+                self.rereads_revoked = false;
+                let severed = Arc::new(Severed { revocations, ..Severed::default() });
+                let topology = &self.topology;
+                let seal = |core: &Address<CoreMail>| {
+                    core.seal(topology, CoreMail::Sever(Arc::clone(&severed)))
+                };
+                self.mails.extend(topology.cores.iter().map(seal));
+            }
+            // It is tried again in the next turn.
+            Err(error) => tracing::error!("cannot read which tokens are revoked: {error}"),
         }
     }
 

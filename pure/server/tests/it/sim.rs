@@ -4,8 +4,9 @@
 //! finds, what is refused because a mailbox is full, what the database and the guests do, and how
 //! time passes: nothing else moves it.
 //!
-//! * `world` has the threads, their mailboxes, the connections and the time. It keeps what the engine
-//!   promises (`event::Handler`: the order of a turn, mail in order, who is woken), and no more.
+//! * `world` has the threads of one node or two, their mailboxes, the connections and the time. It keeps
+//!   what the engine promises (`event::Handler`: the order of a turn, mail in order, who is woken), and no
+//!   more. `world::nodes` is what is between two nodes, and how one of them is lost.
 //! * `db` is SQLite in memory behind a connection that fails, stalls and gathers commits.
 //! * `guest` are the scripts: programs that players send along, and a match. Their budget is counted
 //!   in steps.
@@ -26,7 +27,7 @@
 //! THRONG_SEEDS=100000 cargo test -p server --test it seeds                as many from 0
 //! ```
 //!
-//! Left out: nodes that vanish (there is one node), gRPC, passwords, events, the shutdown, and real
+//! Left out: gRPC, passwords, events, the shutdown, and real
 //! scripts, sockets and files (`script`, `engine` and `store` have tests of their own).
 
 mod check;

@@ -151,7 +151,8 @@ pub(crate) fn all_is_well(world: &World, players: &[Player], crowd: &Crowd) {
         ("streams", streams),
         ("relayed_matches", relayed.len()),
         ("authoritative_matches", running),
-        ("directory_matches", relayed.len() + running),
+        // Every node lists those of all.
+        ("directory_matches", (relayed.len() + running) * world.living()),
     ] {
         assert_eq!(world.stat(name), expected as u64, "{name}");
     }
@@ -167,7 +168,7 @@ pub(crate) fn nothing_is_left(world: &World) {
         ("streams", 0),
         ("relayed_matches", 0),
         ("authoritative_matches", running),
-        ("directory_matches", running),
+        ("directory_matches", running * world.living() as u64),
         ("directory_online_sessions", 0),
     ] {
         assert_eq!(world.stat(name), expected, "{name} at the end");
@@ -176,7 +177,14 @@ pub(crate) fn nothing_is_left(world: &World) {
 }
 
 fn nothing_waits(world: &World) {
-    for name in ["jobs_waiting", "calls_waiting", "input_bytes_waiting", "dropped_mail"] {
+    for name in [
+        "jobs_waiting",
+        "calls_waiting",
+        "input_bytes_waiting",
+        "dropped_mail",
+        "node_letters_refused",
+        "node_mail_too_long",
+    ] {
         assert_eq!(world.stat(name), 0, "{name}");
     }
     assert_eq!(world.mails(), 0, "mail lies about");

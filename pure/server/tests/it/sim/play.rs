@@ -29,6 +29,9 @@ pub(crate) struct Profile {
     pub(crate) cores: u16,
     pub(crate) rooms: u16,
     pub(crate) callers: u16,
+    pub(crate) nodes: u16,
+    /// A node is lost; it begins anew some time after.
+    losses: u32,
     players: u32,
     steps: u32,
     /// Mail that a mailbox holds.
@@ -77,6 +80,8 @@ pub(crate) enum Broken {
     ForgetsCalls,
     /// Members of streams are not told of some who come and go.
     HidesPresences,
+    /// Rooms do not hear that a node is gone, and keep who was there.
+    KeepsTheGone,
 }
 
 impl Profile {
@@ -108,6 +113,8 @@ impl Profile {
             ids: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
             wait_max_ms: if draw(0, 2) == 0 { draw(1, 20) } else { 60_000 },
             waiting_calls: if draw(0, 3) == 0 { draw(1, 3) } else { 1_024 },
+            nodes: if draw(0, 2) == 0 { 2 } else { 1 },
+            losses: [0, 4, 20][draw(0, 2) as usize],
             broken: None,
             is_loud: false,
             is_recorded: false,
@@ -141,14 +148,24 @@ fn play(seed: u64, change: impl FnOnce(&mut Profile)) -> Rc<World> {
             }
             8 => world.pass(u64::from(world.below(3_000)) * 1_000),
             _ if world.fails(world.profile.fills) => world.fill_a_mailbox(),
+            _ if world.profile.nodes > 1 && world.living() < 2 => {
+                if world.once_in(3) {
+                    world.begin_anew();
+                }
+            }
+            _ if world.profile.nodes > 1 && world.fails(world.profile.losses) => {
+                world.lose_a_node();
+            }
             _ => {
                 world.pass_to_wake(world.now().after_ms(50).mono_ns);
             }
         }
     }
+    world.begin_anew();
     world.heal();
     world.tell(format_args!("healed"));
     settle(&world, &mut players, &mut crowd, HEALED_MS);
+    world.is_settled.set(true);
     check::everybody_is_answered(&players);
     for player in &mut players {
         player.probe_revoked(&crowd);
@@ -267,7 +284,7 @@ type Count = fn(&Happened) -> u64;
 #[test]
 fn much_goes_wrong_and_much_well() {
     let all: Vec<Happened> = (0..40).map(|seed| play(seed, |_| ()).happened.get()).collect();
-    let kinds: [(&str, Count); 9] = [
+    let kinds: [(&str, Count); 11] = [
         ("mail is refused", |it| it.refused),
         ("the database fails", |it| it.db_faults),
         ("the database stalls", |it| it.db_stalls),
@@ -277,6 +294,8 @@ fn much_goes_wrong_and_much_well() {
         ("others run while a guest waits", |it| it.interleaved),
         ("clients vanish", |it| it.vanished),
         ("somebody is in a stream at the end", |it| it.in_streams),
+        ("nodes are lost", |it| it.nodes_lost),
+        ("nodes say something to each other", |it| it.letters),
     ];
     for (what, of) in kinds {
         let count: u64 = all.iter().map(of).sum();
@@ -297,6 +316,9 @@ fn finds(broken: Broken) -> bool {
                 profile.broken = Some(broken);
                 (profile.rooms, profile.fills, profile.vanishes) = (2, 2, 15);
                 profile.wait_max_ms = 60_000;
+                if broken == Broken::KeepsTheGone {
+                    (profile.nodes, profile.losses) = (2, 20);
+                }
             });
         });
         played.is_err()
@@ -314,6 +336,7 @@ fn a_broken_world_is_found() {
         Broken::MisplacesAnswers,
         Broken::ForgetsCalls,
         Broken::HidesPresences,
+        Broken::KeepsTheGone,
     ];
     for broken in broken {
         assert!(finds(broken), "{broken:?} goes unnoticed");

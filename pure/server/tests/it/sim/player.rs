@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::guest::{COLLECTION, Look, Op};
 use super::socket::Socket;
-use super::world::world;
+use super::world::{NAMES, world};
 use crate::rig::{Client, request, server_key};
 
 /// Requests that a player sends ahead of their answers.
@@ -131,7 +131,7 @@ impl Crowd {
 
     /// What a program has returned: the id of a match, if it made one.
     pub(crate) fn note_match(&mut self, text: &str) {
-        let is_id = text.split_once('.').is_some_and(|(_, node)| node == "node1");
+        let is_id = text.split_once('.').is_some_and(|(_, node)| NAMES.contains(&node));
         if is_id && !self.matches.contains(&text.into()) {
             self.matches.push(text.to_owned());
         }
@@ -301,6 +301,9 @@ impl Player {
 
     fn read_http(&mut self, crowd: &mut Crowd) {
         let Some(mut http) = self.http.take() else { return };
+        if world().is_lost(http.client) {
+            return world().leave(http.client);
+        }
         http.bytes.extend(world().take(http.client));
         while let Some((status, body)) = take_answer(&mut http.bytes) {
             let Some(ask) = http.asked.pop_front() else {
@@ -350,7 +353,10 @@ impl Player {
             Ask::Logout(token) if status == 200 => crowd.revoked.push(token),
             Ask::Revoked if matches!(status, 401 | 200) => {
                 // To a full mailbox of a core the news comes later.
-                let is_late = status == 200 && world.was_refused("sever") && !world.is_healed();
+                let is_refused = world.was_refused("sever") && !world.is_healed();
+                // What one node says the other one hears later.
+                let is_on_its_way = world.profile.nodes > 1 && !world.is_settled.get();
+                let is_late = status == 200 && (is_refused || is_on_its_way);
                 assert!(status == 401 || is_late, "who has logged out is answered {status}");
             }
             Ask::Login | Ask::Look | Ask::Logout(_) | Ask::Revoked => {}

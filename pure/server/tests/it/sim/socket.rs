@@ -285,6 +285,9 @@ impl Socket {
         if self.is_over() {
             return;
         }
+        if world().is_lost(self.client) {
+            return self.leave();
+        }
         self.bytes.extend(world().take(self.client));
         if !self.is_upgraded && !self.read_upgrade() {
             return;

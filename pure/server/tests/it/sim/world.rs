@@ -1,8 +1,11 @@
-//! The threads with their mailboxes, the connections, the time, and what happens to them.
+//! The threads with their mailboxes, the connections, the time, and what happens to them: on one node, or
+//! on two with links between their gates, which may be late and keep their order, until a node is lost.
 //!
 //! Out of here handlers are called as the engine would: a turn is mail, what came of connections, what
 //! was refused, who is gone, the wake-up, the end (`event::Handler`). A thread that waits for another
 //! one, or for the database, lets others run from within its turn.
+
+mod nodes;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,21 +17,13 @@ use event::{
     CallClock, CallTime, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random,
     ThreadId, Urgency,
 };
-use game::guest::HostSettings;
-use game::node::Nodes;
-use server::core::Core;
-use server::hooks::Hooks;
-use server::lister::Lister;
-use server::mail::{CallerMail, Mail, News, Topology};
-use server::resources::{Resources, ThreadContext};
-use server::room::Room;
+use server::mail::{CallerMail, Mail, News};
 use server::settings::Settings;
-use server::stats::{CoreStats, ListerStats, RoomStats, Sample, WorkerStats};
-use server::worker::Worker;
+use server::stats::Sample;
 use store::Store;
 
-use super::db::Faulty;
-use super::guest::Guests;
+pub(crate) use self::nodes::NAMES;
+use self::nodes::{Carried, Node, Stats, topology};
 use super::play::{Broken, Profile};
 use crate::rig::{Client, UNIX_MS, settings};
 
@@ -86,6 +81,8 @@ struct Conn {
     /// The server has closed it; its client has.
     is_closed: bool,
     is_left: bool,
+    /// Its node is: nobody says why.
+    is_lost: bool,
 }
 
 /// A match that runs, and where.
@@ -110,13 +107,19 @@ pub(crate) struct Happened {
     pub(crate) kept: u64,
     /// Sessions that are in streams at the end.
     pub(crate) in_streams: u64,
+    pub(crate) nodes_lost: u64,
+    /// Letters that one node has read of another one.
+    pub(crate) letters: u64,
 }
 
 /// All of it.
 pub(crate) struct World {
     pub(crate) profile: Profile,
-    pub(crate) topology: Arc<Topology>,
     pub(crate) store: Store,
+    settings: Arc<Settings>,
+    nodes: Vec<Node>,
+    /// By the nodes from which and to which.
+    links: RefCell<BTreeMap<(usize, usize), VecDeque<Carried>>>,
     random: RefCell<Random>,
     threads: Vec<Thread>,
     now: Cell<Now>,
@@ -127,6 +130,8 @@ pub(crate) struct World {
     /// The threads that run just now, each from within the one before.
     running: RefCell<Vec<u16>>,
     is_healed: Cell<bool>,
+    /// Whether nothing is on its way from before it was healed.
+    pub(crate) is_settled: Cell<bool>,
     /// Whether some connection may write to the database.
     pub(crate) is_db_locked: Cell<bool>,
     /// Authoritative matches that run.
@@ -136,53 +141,57 @@ pub(crate) struct World {
     pub(crate) happened: Cell<Happened>,
     /// What has happened, if somebody wants to know.
     pub(crate) told: RefCell<Vec<String>>,
-    stats: Stats,
-}
-
-struct Stats {
-    cores: Vec<Arc<CoreStats>>,
-    rooms: Vec<Arc<RoomStats>>,
-    workers: Vec<Arc<WorkerStats>>,
-    lister: Arc<ListerStats>,
 }
 
 impl World {
     pub(crate) fn new(seed: u64, profile: Profile) -> Rc<Self> {
         let mut settings = settings();
         profile.tune(&mut settings);
-        let settings = Arc::new(settings);
-        let threads = (profile.cores, profile.rooms, profile.callers);
-        let topology = Arc::new(Topology::of_node(Nodes::alone(&settings.node), threads));
-        let store = Store::open_in_memory().unwrap();
-        let workers = topology.workers().count();
-        let stats = Stats {
-            cores: (0..profile.cores).map(|_| Arc::default()).collect(),
-            rooms: (0..profile.rooms).map(|_| Arc::default()).collect(),
-            workers: (0..workers).map(|_| Arc::default()).collect(),
-            lister: Arc::default(),
-        };
-        let handlers = handlers(&profile, &topology, &settings, &store, &stats);
+        let (settings, store) = (Arc::new(settings), Store::open_in_memory().unwrap());
+        let (mut nodes, mut threads) = (Vec::new(), Vec::new());
+        for (index, name) in NAMES.into_iter().enumerate().take(usize::from(profile.nodes)) {
+            let topology = topology(&profile, index, 1);
+            let base = u16::try_from(threads.len()).unwrap();
+            let last = topology.gate().map(ThreadId::from).or(topology.everybody().last());
+            threads.extend((0..=last.unwrap().0).map(|_| thread()));
+            let stats = RefCell::new(Stats::new(&profile, &topology));
+            let (topology, life) = (RefCell::new(topology), Cell::new(1));
+            nodes.push(Node { name, base, topology, stats, life, is_alive: Cell::new(true) });
+        }
         let world = Rc::new(Self {
             profile,
-            topology,
             store,
+            settings,
+            nodes,
+            links: RefCell::default(),
             random: RefCell::new(Random::from_number(seed)),
-            threads: handlers.into_iter().map(thread).collect(),
+            threads,
             now: Cell::new(Now { mono_ns: 0, unix_ms: UNIX_MS }),
             conns: RefCell::default(),
             free: RefCell::default(),
             slots: Cell::new(0),
             running: RefCell::default(),
             is_healed: Cell::new(false),
+            is_settled: Cell::new(false),
             is_db_locked: Cell::new(false),
             matches: RefCell::default(),
             refused_kinds: RefCell::default(),
             happened: Cell::default(),
             told: RefCell::default(),
-            stats,
         });
         WORLD.with_borrow_mut(|current| *current = Rc::downgrade(&world));
+        for (index, node) in world.nodes.iter().enumerate() {
+            world.start(index);
+            for other in 0..world.nodes.len() {
+                world.put(index, other, Carried::News(world.news_of(node, true)));
+            }
+        }
         world
+    }
+
+    /// How many nodes live.
+    pub(crate) fn living(&self) -> usize {
+        self.nodes.iter().filter(|node| node.is_alive.get()).count()
     }
 
     pub(crate) fn now(&self) -> Now {
@@ -255,25 +264,36 @@ impl World {
         let of = |samples: Vec<Sample>| -> u64 {
             samples.iter().filter(|sample| sample.name == name).map(|sample| sample.value).sum()
         };
-        let Stats { cores, rooms, workers, lister } = &self.stats;
-        cores.iter().map(|stats| of(stats.samples())).sum::<u64>()
-            + rooms.iter().map(|stats| of(stats.samples())).sum::<u64>()
-            + workers.iter().map(|stats| of(stats.samples())).sum::<u64>()
-            + of(lister.samples())
+        let of_node = |node: &Node| {
+            let Stats { cores, rooms, workers, lister, gate } = &*node.stats.borrow();
+            cores.iter().map(|stats| of(stats.samples())).sum::<u64>()
+                + rooms.iter().map(|stats| of(stats.samples())).sum::<u64>()
+                + workers.iter().map(|stats| of(stats.samples())).sum::<u64>()
+                + of(lister.samples())
+                + of(gate.samples())
+        };
+        self.nodes.iter().map(of_node).sum()
     }
 
     /// How much mail lies about.
     pub(crate) fn mails(&self) -> usize {
         let of = |thread: &Thread| thread.mail.borrow().len() + thread.refused.borrow().len();
-        self.threads.iter().map(of).sum()
+        self.threads.iter().map(of).sum::<usize>()
+            + self.links.borrow().values().map(VecDeque::len).sum::<usize>()
     }
 }
 
 /// Mail.
 impl World {
+    /// The node of a thread.
+    fn node_of(&self, id: u16) -> &Node {
+        self.nodes.iter().rfind(|node| node.base <= id).unwrap()
+    }
+
+    /// `to` is a thread of the node of `from`.
     fn post(&self, from: u16, to: ThreadId, mail: Mail, urgency: Urgency) -> Result<(), Mail> {
-        let to = self.misrouted(to);
-        let receiver = &self.threads[usize::from(to.0)];
+        let to = self.misrouted(from, to);
+        let receiver = &self.threads[usize::from(self.node_of(from).base + to.0)];
         let sender = &self.threads[usize::from(from)];
         let is_behind = sender.refused.borrow().iter().any(|(other, _)| *other == to);
         let waiting = receiver.mail.borrow().len();
@@ -296,7 +316,7 @@ impl World {
     }
 
     fn post_or_refuse(&self, from: u16, to: ThreadId, mail: Mail, urgency: Urgency) {
-        let Some(mail) = self.misplaced(to, mail) else { return };
+        let Some(mail) = self.misplaced(from, to, mail) else { return };
         if let Err(mail) = self.post(from, to, mail, urgency)
             && !self.is_broken(Broken::DropsRefused, 2)
         {
@@ -306,8 +326,14 @@ impl World {
 
     /// In a world that is broken so, an answer goes to another call than the one that waits for it, or
     /// to none.
-    fn misplaced(&self, to: ThreadId, mail: Mail) -> Option<Mail> {
-        let mut callers = self.topology.callers.iter();
+    fn misplaced(&self, from: u16, to: ThreadId, mail: Mail) -> Option<Mail> {
+        let topology = self.node_of(from).topology.borrow();
+        let is_room = topology.rooms.iter().any(|room| room.thread() == to);
+        if is_room && mail.kind() == "nodes" && self.profile.broken == Some(Broken::KeepsTheGone) {
+            // From the first loss on no room hears of nodes any more.
+            return (self.happened.get().nodes_lost == 0).then_some(mail);
+        }
+        let mut callers = topology.callers.iter();
         let caller =
             callers.find(|caller| caller.thread() == to).filter(|_| mail.kind() == "answer");
         let Some(caller) = caller else { return Some(mail) };
@@ -320,15 +346,16 @@ impl World {
         Some(match caller.open(mail) {
             CallerMail::News(News::Answer { request, outcome }) => {
                 let request = request.saturating_sub(1);
-                caller.seal(&self.topology, CallerMail::News(News::Answer { request, outcome })).1
+                caller.seal(&topology, CallerMail::News(News::Answer { request, outcome })).1
             }
-            other => caller.seal(&self.topology, other).1,
+            other => caller.seal(&topology, other).1,
         })
     }
 
     /// In a world that is broken so, mail for a room goes to another one.
-    fn misrouted(&self, to: ThreadId) -> ThreadId {
-        let rooms = &self.topology.rooms;
+    fn misrouted(&self, from: u16, to: ThreadId) -> ThreadId {
+        let topology = self.node_of(from).topology.borrow();
+        let rooms = &topology.rooms;
         let index = rooms.iter().position(|room| room.thread() == to);
         match index {
             Some(index) if self.is_broken(Broken::Misroutes, 20) => {
@@ -515,6 +542,11 @@ impl World {
         let ids = (0_u16..).zip(&self.threads);
         let ready: Vec<u16> =
             ids.filter(|(_, thread)| self.is_runnable(thread)).map(|(id, _)| id).collect();
+        // What is between nodes comes when it comes.
+        let is_carried = !self.links.borrow().is_empty() && (ready.is_empty() || self.once_in(4));
+        if is_carried && self.carry() {
+            return true;
+        }
         if ready.is_empty() {
             return false;
         }
@@ -576,13 +608,22 @@ impl World {
     }
 
     fn kernel_event(&self, client: Client, event: Event) {
+        if self.is_lost(client) {
+            return;
+        }
         let thread = &self.threads[usize::from(client.core)];
         thread.events.borrow_mut().push_back((client.conn, event));
     }
 
     /// A client connects to some core.
     pub(crate) fn connect(&self) -> Client {
+        let alive: Vec<&Node> = self.nodes.iter().filter(|node| node.is_alive.get()).collect();
+        let node = match alive.len() {
+            1 => alive[0],
+            count => alive[self.below(u32::try_from(count).unwrap()) as usize],
+        };
         let core = u16::try_from(self.below(u32::from(self.profile.cores))).unwrap();
+        let core = node.base + core;
         let mut free = self.free.borrow_mut();
         let client = match free.iter().position(|client| client.core == core) {
             Some(index) => free.swap_remove(index),
@@ -615,6 +656,11 @@ impl World {
     /// Whether the server has closed it.
     pub(crate) fn is_closed(&self, client: Client) -> bool {
         self.conns.borrow().get(&client).is_none_or(|conn| conn.is_closed)
+    }
+
+    /// Whether its node is gone: then nobody has said anything.
+    pub(crate) fn is_lost(&self, client: Client) -> bool {
+        self.conns.borrow().get(&client).is_some_and(|conn| conn.is_lost)
     }
 
     /// A client sends no more, and waits for the end.
@@ -659,56 +705,9 @@ impl CallClock for Clock {
     }
 }
 
-fn handlers(
-    profile: &Profile,
-    topology: &Arc<Topology>,
-    settings: &Arc<Settings>,
-    store: &Store,
-    stats: &Stats,
-) -> Vec<Boxed> {
-    let host = Arc::new(HostSettings {
-        node: settings.node.clone(),
-        env: Vec::new(),
-        version: settings.version.clone(),
-        log_lines_max: 5,
-        session: settings.session.clone(),
-    });
-    let random =
-        |id: ThreadId, of: u64| Random::from_number(profile.ids ^ (u64::from(id.0) << 8) ^ of);
-    let context = |id: ThreadId| {
-        let db = Box::new(Faulty::new(store.connect().unwrap()));
-        let unix_ms = Box::new(|| world().now().unix_ms);
-        let (random, clock) = (random(id, 1), Box::<Clock>::default());
-        let resources =
-            Resources::new((&topology.nodes, id.0), db, random, host.clone(), unix_ms, clock);
-        ThreadContext { scripts: Box::new(Guests::new(profile.has_hooks)), resources }
-    };
-    let hooks = Arc::new(Hooks::new(&Guests::new(profile.has_hooks).registered));
-    let mut handlers: Vec<Boxed> = Vec::new();
-    for (id, stats) in topology.cores.iter().zip(&stats.cores) {
-        let (topology, settings, random) =
-            (topology.clone(), settings.clone(), random(id.thread(), 0));
-        let core = Core::new(*id, topology, settings, stats.clone(), random, hooks.clone());
-        handlers.push(Box::new(core));
-    }
-    for (id, stats) in topology.rooms.iter().zip(&stats.rooms) {
-        let context = context(id.thread());
-        let (topology, settings) = (topology.clone(), settings.clone());
-        handlers.push(Box::new(Room::new(*id, topology, settings, stats.clone(), context)));
-    }
-    let lister = Lister::new(topology.clone(), settings.clone(), stats.lister.clone());
-    handlers.push(Box::new(lister));
-    for (id, stats) in topology.workers().zip(&stats.workers) {
-        let context = context(id.thread());
-        let (topology, settings) = (topology.clone(), settings.clone());
-        handlers.push(Box::new(Worker::new(id, topology, settings, stats.clone(), context)));
-    }
-    handlers
-}
-
-fn thread(handler: Boxed) -> Thread {
+fn thread() -> Thread {
     Thread {
-        handler: RefCell::new(Some(handler)),
+        handler: RefCell::new(None),
         mail: RefCell::default(),
         refused: RefCell::default(),
         events: RefCell::default(),
