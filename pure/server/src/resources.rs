@@ -79,8 +79,8 @@ pub(crate) struct Refused {
 
 /// Why something is refused that a script asks where its call cannot wait.
 pub(crate) const CANNOT_WAIT: &str = "this function waits for another thread, which is not possible \
-     where Lua cannot be interrupted: in a metamethod, in a function that table.sort calls, or in a \
-     module that is loaded in the middle of a call";
+     here: in a match in JavaScript, and in Lua in a metamethod, in a function that table.sort calls, or \
+     in a module that is loaded by require in the middle of a call";
 
 /// Sessions, tokens and users that one call of a script may cut off: some milliseconds of work for
 /// every core, which gets all of them in one mail.

@@ -103,7 +103,7 @@ pub(crate) fn say_refused(limit_log: &mut LimitLog, now: Now, to: ThreadId, mail
     limit_log.note(
         now,
         "mailbox",
-        format_args!("the mailbox of thread {to} is full: {kind} refused"),
+        format_args!("thread {to} takes no more mail, or has ended: {kind} refused"),
     );
 }
 

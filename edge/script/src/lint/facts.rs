@@ -263,9 +263,11 @@ impl<'a> Module<'a> {
             let Some(name) = self.name(index).filter(|_| !self.is_member(index)) else { continue };
             if self.names.get(name) == Some(&Meaning::Nakama) {
                 let found = self.member(index, index + 1);
+                // The whole argument: of a text that is made of parts nobody knows what it comes to.
                 if found.as_ref().is_some_and(|it| it.name == "match_create")
                     && let (true, Some(Token::Text(module))) =
                         (self.is(index + 3, b'('), self.at(index + 4))
+                    && (self.is(index + 5, b',') || self.is(index + 5, b')'))
                 {
                     facts.creates.push((module.to_owned(), self.line(index)));
                 }

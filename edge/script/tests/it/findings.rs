@@ -121,6 +121,14 @@ fn match_modules_are_looked_at() {
                instead of a point?"],
         ),
         (
+            vec![
+                ("m.lua", whole.clone()),
+                ("r.lua", create("m").replace("'m'", "'arena_' .. mode")),
+                ("s.lua", create("m").replace("'m'", "('arena_'):rep(2)")),
+            ],
+            &[],
+        ),
+        (
             vec![("arena.lua", whole.clone()), ("r.lua", create("arean"))],
             &["!r.lua:2: nk.match_create: there is no module \"arean\"; did you mean `arena`?"],
         ),

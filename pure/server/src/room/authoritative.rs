@@ -469,6 +469,12 @@ impl Room {
         if let Some(waiting) = ended.waiting {
             let (begun, asked) = self.take_waiting(waiting);
             self.take_back(asked);
+            if error.is_none() {
+                tracing::warn!(
+                    match_id = %ended.id.uuid, module = %ended.module, callback = begun.callback.name(),
+                    "a match is ended while a callback of it waits: nothing more of it is run"
+                );
+            }
             self.refuse(begun.callback, &super::callbacks::stopped());
         }
         for callback in ended.queue.take_all() {
