@@ -4,54 +4,16 @@
 //!
 //! What must wait keeps its thread: QuickJS has one stack for a VM, which cannot be put aside.
 
-use std::cell::Cell;
-
 use game::guest::{Host, HostError};
-use game::host::{Args, HostFunction, Meter, Ran, Returns};
+use game::host::{Args, HostFunction, Ran, Returns};
 use game::value::Value;
 use rquickjs::function::Rest;
 use rquickjs::{Ctx, Exception, Function, IntoJs as _, Object, Value as JsValue};
-use script::budget;
+use script::budget::CallMeter;
 use smallvec::SmallVec;
 
 use crate::convert::{self, ConvertError, Names};
 use crate::names::{self, Binding, Shape};
-
-/// Bytes outside the VM that nobody needs to be asked for: most calls of host functions hold less.
-const FREE_BYTES: usize = 64 * 1024;
-
-/// What a refusal says when the memory of the call is used up.
-pub(crate) const NO_MEMORY: &str = "out of memory";
-
-/// The meter of one call of a host function: what it holds is counted until it is dropped.
-#[derive(Debug, Default)]
-pub(crate) struct VmMeter {
-    bytes: Cell<usize>,
-}
-
-impl Meter for VmMeter {
-    fn spend(&self, steps: u32) -> Result<(), HostError> {
-        if budget::may_go_on(steps) { Ok(()) } else { Err(HostError::new("out of time")) }
-    }
-
-    fn hold(&self, bytes: usize) -> Result<(), HostError> {
-        let bytes = self.bytes.get().saturating_add(bytes);
-        self.bytes.set(bytes);
-        if bytes <= FREE_BYTES || bytes <= budget::memory_bytes() {
-            Ok(())
-        } else {
-            Err(HostError::new(NO_MEMORY))
-        }
-    }
-
-    fn time_left_ms(&self) -> u32 {
-        budget::left_ms().0
-    }
-
-    fn keeps_others_waiting(&self) -> bool {
-        budget::is_match()
-    }
-}
 
 /// The function `nk.<name>`; undefined if Nakama has none.
 pub(crate) fn bind<'js>(ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<JsValue<'js>> {
@@ -99,10 +61,10 @@ fn run<'js>(
         let text = format!("nk.{} is not implemented in throng yet", binding.name);
         return Err(Exception::throw_message(ctx, &text));
     }
-    let meter = VmMeter::default();
+    let meter = CallMeter::default();
     let values = read(ctx, binding, given, &meter)?;
     let args = Args { function: binding.function.name, values: &values, meter: &meter };
-    let is_long = meter.bytes.get() > FREE_BYTES;
+    let is_long = meter.holds_much();
     let returns = script::lend::host(|host| call(host, binding.function, &args, is_long));
     match returns {
         Some(Ok(returns)) => shaped(ctx, binding, &returns),
@@ -134,7 +96,7 @@ fn read<'js>(
     ctx: &Ctx<'js>,
     binding: &Binding,
     given: &[JsValue<'js>],
-    meter: &VmMeter,
+    meter: &CallMeter,
 ) -> rquickjs::Result<SmallVec<[Value; 8]>> {
     let declared = binding.function.arguments();
     let mut values = SmallVec::<[Value; 8]>::new();

@@ -14,10 +14,10 @@ use game::host::json;
 use game::pairs::Pairs;
 use game::value::Value;
 use rquickjs::{Array, Ctx, IntoJs as _, Object, Value as JsValue};
+use script::budget::CallMeter;
 use uuid::Uuid;
 
 use crate::JsLimits;
-use crate::bind::VmMeter;
 use crate::convert::{self, ConvertError, Names};
 use crate::failure::{self, Limits, Thrown};
 use crate::matches::JsMatch;
@@ -292,7 +292,7 @@ fn read_before(_: &Ctx<'_>, returned: JsValue<'_>) -> Result<Option<Value>, Faul
     if returned.is_null() || returned.is_undefined() {
         return Ok(None);
     }
-    let converted = convert::from_js(&returned, Names::Kept, &VmMeter::default());
+    let converted = convert::from_js(&returned, Names::Kept, &CallMeter::default());
     converted.map(Some).map_err(|error| match error {
         ConvertError::Thrown(error) => Fault::Js(error),
         other => Thrown::says(other.to_string()).into(),

@@ -5,9 +5,7 @@
 
 use game::guest::{ScriptError, ScriptFailure};
 use rquickjs::{Ctx, Value as JsValue};
-use script::budget::Allowed;
-
-use crate::bind::NO_MEMORY;
+use script::budget::{Allowed, OUT_OF_MEMORY};
 
 /// gRPC code INTERNAL: an error without a code of the script's own.
 const INTERNAL: u8 = 13;
@@ -64,7 +62,7 @@ pub(crate) fn caught(ctx: &Ctx<'_>, error: &rquickjs::Error) -> Thrown {
 pub(crate) fn of_value(value: &JsValue<'_>) -> Thrown {
     let Some(object) = value.as_object() else {
         // The engine throws null where it has no memory for an error.
-        let message = if value.is_null() { NO_MEMORY.to_owned() } else { plain(value) };
+        let message = if value.is_null() { OUT_OF_MEMORY.to_owned() } else { plain(value) };
         return Thrown { message, ..Thrown::default() };
     };
     let text = |name: &str| {
@@ -122,7 +120,7 @@ impl Thrown {
 
     /// Whether the engine ran out of memory.
     pub(crate) fn is_out_of_memory(&self) -> bool {
-        self.message.ends_with(NO_MEMORY)
+        self.message.ends_with(OUT_OF_MEMORY)
     }
 
     /// As the caller of the script is told.

@@ -253,7 +253,7 @@ pub fn begin(allowed: Allowed) -> Running {
 }
 
 /// Starts a piece of a call that has so much left of its time, nanoseconds.
-pub(crate) fn go_on(allowed: Allowed, mut budget_ns: u64) -> Running {
+pub fn go_on(allowed: Allowed, mut budget_ns: u64) -> Running {
     CALL.with(|call| {
         let outer = call.is_running.get().then(|| {
             budget_ns = budget_ns.min(call.left_ns());
@@ -276,7 +276,7 @@ impl Running {
     ///
     /// # Errors
     /// Where its time was used up.
-    pub(crate) fn pause(self) -> Result<u64, String> {
+    pub fn pause(self) -> Result<u64, String> {
         let left_ns = CALL.with(Call::left_after_piece_ns);
         self.end().map_or(Ok(left_ns), Err)
     }
@@ -475,6 +475,47 @@ pub(crate) fn allowance(lua: &Lua) -> Allowance {
 #[must_use]
 pub fn is_match() -> bool {
     CALL.with(|call| call.is_running.get() && call.allowed.get().is_match)
+}
+
+/// What a refusal of [`CallMeter`] says when the memory of the call is used up.
+pub const OUT_OF_MEMORY: &str = "out of memory";
+
+/// The meter of one call of a host function, for languages that do not tell at any time what they hold:
+/// what the function holds is counted until it is dropped, and has to fit into [`memory_bytes`].
+#[derive(Debug, Default)]
+pub struct CallMeter {
+    bytes: Cell<usize>,
+}
+
+impl CallMeter {
+    /// Whether the arguments are so large that the function may take milliseconds.
+    pub fn holds_much(&self) -> bool {
+        self.bytes.get() > FREE_BYTES
+    }
+}
+
+impl Meter for CallMeter {
+    fn spend(&self, steps: u32) -> Result<(), HostError> {
+        if may_go_on(steps) { Ok(()) } else { Err(HostError::new(OUT_OF_TIME)) }
+    }
+
+    fn hold(&self, bytes: usize) -> Result<(), HostError> {
+        let bytes = self.bytes.get().saturating_add(bytes);
+        self.bytes.set(bytes);
+        if bytes <= FREE_BYTES || bytes <= memory_bytes() {
+            Ok(())
+        } else {
+            Err(HostError::new(OUT_OF_MEMORY))
+        }
+    }
+
+    fn time_left_ms(&self) -> u32 {
+        left_ms().0
+    }
+
+    fn keeps_others_waiting(&self) -> bool {
+        is_match()
+    }
 }
 
 /// The meter of one call of a host function: what it holds is counted until it is dropped.

@@ -20,6 +20,7 @@ const FOLDERS: &[&str] = &[
     "edge/store/src/",
     "edge/script/src/",
     "edge/throng/src/",
+    "edge/wasm/src/",
 ];
 
 /// Why a row has no counter; the page says what they mean.
@@ -81,6 +82,19 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("edge/javascript/src/failure.rs", "FRAMES_MAX", "a stack in JavaScript"),
     ("edge/javascript/src/sources.rs", "BUNDLE_BYTES_MAX", "a bundle of JavaScript"),
     ("edge/javascript/src/vm.rs", "STACK_BYTES_MAX", "a stack in JavaScript"),
+    ("edge/wasm/src/calls.rs", "IDLE_MAX", "instances of a module that are kept"),
+    ("edge/wasm/src/failure.rs", "FRAMES_MAX", "a stack in WebAssembly"),
+    ("edge/wasm/src/failure.rs", "STACK_BYTES_MAX", "a stack in WebAssembly"),
+    ("edge/wasm/src/instance.rs", "KEPT_BYTES_MAX", "instances of a module that are kept"),
+    ("edge/wasm/src/local.rs", "NAME_BYTES_MAX", "functions that a module in WebAssembly"),
+    ("edge/wasm/src/local.rs", "PRESENCES_MAX", "presences of one call"),
+    ("edge/wasm/src/local.rs", "REGISTERED_MAX", "functions that a module in WebAssembly"),
+    ("edge/wasm/src/modules.rs", "MODULES_MAX", "modules in WebAssembly"),
+    ("edge/wasm/src/modules.rs", "MODULE_BYTES_MAX", "modules in WebAssembly"),
+    ("edge/wasm/src/wasi.rs", "LAST_WORDS_BYTES_MAX", "output of a guest"),
+    ("edge/wasm/src/wasi.rs", "LINE_BYTES_MAX", "output of a guest"),
+    ("edge/wasm/src/wasi.rs", "PIECES_MAX", "output of a guest"),
+    ("edge/wasm/src/wasi.rs", "SUBSCRIPTIONS_MAX", "output of a guest"),
     ("edge/script/src/convert.rs", "BYTES_MAX", "values, bytes and keys"),
     ("edge/script/src/convert.rs", "LIST_INDEX_MAX", "values, bytes and keys"),
     ("edge/script/src/convert.rs", "VALUES_MAX", "values, bytes and keys"),

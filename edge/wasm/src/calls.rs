@@ -1,0 +1,374 @@
+//! One thread's instances of all modules: starts them, and runs RPCs, hooks and events. Each call has an
+//! instance of its own while it runs or waits; those that have nothing to do are kept for calls to come.
+//! Matches are made here and live in `matches`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use bytes::Bytes;
+use game::guest::{
+    Answer, CallContext, CallId, Finding, GuestCall, Host, MatchContext, MatchScript, Registered,
+    Returned, ScriptError, Scripts, Step,
+};
+use game::value::Value;
+
+use crate::WasmLimits;
+use crate::encoding::Writer;
+use crate::failure::{self, Limits};
+use crate::instance::{self, Instance, Piece, Waiting};
+use crate::local::Kind;
+use crate::matches::WasmMatch;
+use crate::memory::Bound;
+use crate::modules::{LoadError, Module, Modules};
+
+/// Instances of a module that are kept for calls to come.
+const IDLE_MAX: usize = 4;
+
+const WRONG_RPC_RESULT: &str = "Runtime function returned invalid data - only allowed one return \
+                                value of type string.";
+
+/// The guest code in WebAssembly of one thread.
+pub struct WasmScripts {
+    modules: Arc<Modules>,
+    limits: WasmLimits,
+    registered: Registered,
+    /// Which module each function is of, by its place among them.
+    owners: BTreeMap<(Kind, String), usize>,
+    /// Of each module.
+    idle: Vec<Vec<Instance>>,
+    waiting: BTreeMap<CallId, (Caller, Waiting)>,
+    /// What all instances for calls hold together.
+    held: Arc<AtomicUsize>,
+}
+
+impl std::fmt::Debug for WasmScripts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WasmScripts")
+            .field("modules", &self.modules.modules)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call is of, and how its result is to be read.
+#[derive(Clone, Copy, Debug)]
+struct Caller {
+    module: usize,
+    kind: Kind,
+}
+
+impl WasmScripts {
+    /// Starts every module on this thread.
+    ///
+    /// # Errors
+    /// [`LoadError::Run`] when one fails.
+    pub fn load(
+        modules: Arc<Modules>,
+        limits: WasmLimits,
+        host: &mut dyn Host,
+    ) -> Result<Self, LoadError> {
+        let mut scripts = Self {
+            limits,
+            registered: Registered::default(),
+            owners: BTreeMap::new(),
+            idle: Vec::new(),
+            waiting: BTreeMap::new(),
+            held: Arc::default(),
+            modules,
+        };
+        let modules = Arc::clone(&scripts.modules);
+        for (index, module) in modules.modules.iter().enumerate() {
+            let (instance, registered) =
+                scripts.start(module, host).map_err(|error| LoadError::Run(error.message))?;
+            for (kind, name) in registered {
+                scripts.note(index, kind, name);
+            }
+            scripts.registered.modules.push(module.file.clone());
+            scripts.idle.push(vec![instance]);
+        }
+        Ok(scripts)
+    }
+
+    /// Notes what a module has registered.
+    fn note(&mut self, index: usize, kind: Kind, name: String) {
+        let files =
+            |index: usize| self.modules.modules.get(index).map_or("", |it| it.file.as_str());
+        let file = files(index);
+        if let Some(first) = self.owners.get(&(kind, name.clone())) {
+            let first = files(*first);
+            let what = match kind {
+                Kind::Rpc => "the RPC",
+                Kind::Before => "the before-hook of",
+                Kind::After => "the after-hook of",
+                Kind::Event => "the function for",
+                Kind::Match => "the match",
+            };
+            let text =
+                format!("{file}: {what} {name} is registered again: the one in {first} runs");
+            self.registered.findings.push(Finding { is_certain: false, text });
+            return;
+        }
+        let location = match kind {
+            Kind::Before => Some(format!("before {name}")),
+            Kind::After => Some(format!("after {name}")),
+            Kind::Event => Some(name.clone()),
+            Kind::Rpc | Kind::Match => None,
+        };
+        let location = location.map(|what| (what, file.to_owned()));
+        self.registered.locations.extend(location);
+        let Registered { rpc, before, after, events, .. } = &mut self.registered;
+        match kind {
+            Kind::Rpc => rpc.push(name.clone()),
+            Kind::Before => before.push(name.clone()),
+            Kind::After => after.push(name.clone()),
+            Kind::Event => events.push(name.clone()),
+            Kind::Match => {}
+        }
+        self.owners.insert((kind, name), index);
+    }
+
+    fn start(
+        &self,
+        module: &Arc<Module>,
+        host: &mut dyn Host,
+    ) -> Result<(Instance, Vec<(Kind, String)>), ScriptError> {
+        let limits = Limits {
+            budget_ms: self.limits.load_budget_ms,
+            budget_setting: "runtime.load_budget_ms",
+            is_match: false,
+        };
+        let bound = Bound {
+            held: Arc::clone(&self.held),
+            max_bytes: self.limits.memory_max_bytes,
+            setting: "runtime.memory_max_bytes",
+            all: Arc::clone(&self.modules.counters),
+            all_max_bytes: self.limits.all_memory_max_bytes,
+            is_match: false,
+        };
+        instance::start(module, host, &limits, bound)
+    }
+
+    fn call_limits(&self) -> Limits {
+        Limits {
+            budget_ms: self.limits.call_budget_ms,
+            budget_setting: "runtime.call_budget_ms",
+            is_match: false,
+        }
+    }
+
+    /// The module of a function, by its place.
+    fn owner(&self, kind: Kind, name: &str) -> Option<(Caller, String)> {
+        let name = name.to_lowercase();
+        let key = (kind, name);
+        let module = *self.owners.get(&key)?;
+        Some((Caller { module, kind }, key.1))
+    }
+
+    /// Runs a call on an instance that has nothing to do, or on a new one.
+    fn run(
+        &mut self,
+        host: &mut dyn Host,
+        (id, caller): (CallId, Caller),
+        call: Writer,
+    ) -> Step<Returned> {
+        let modules = Arc::clone(&self.modules);
+        let Some(module) = modules.modules.get(caller.module) else {
+            return Step::Done(Err(failure::not_found("not found")));
+        };
+        let idle = self.idle.get_mut(caller.module).and_then(Vec::pop);
+        let instance = match idle {
+            Some(instance) => instance,
+            None => match self.start(module, host) {
+                Ok((instance, _)) => instance,
+                Err(error) => return Step::Done(Err(error)),
+            },
+        };
+        let piece = instance.run(host, &self.call_limits(), call.into_bytes());
+        self.piece((id, caller), piece)
+    }
+
+    /// Keeps what a piece of a call has left behind.
+    fn piece(&mut self, (id, caller): (CallId, Caller), piece: Piece) -> Step<Returned> {
+        match piece {
+            Piece::Waits(waiting, ask) => {
+                let other = self.waiting.insert(id, (caller, waiting));
+                assert!(other.is_none(), "{id:?} waits twice");
+                Step::Waits(ask)
+            }
+            Piece::Ended(instance, result) => {
+                if let (Some(instance), Some(idle)) = (instance, self.idle.get_mut(caller.module))
+                    && idle.len() < IDLE_MAX
+                {
+                    idle.push(instance);
+                }
+                let title = || self.modules.modules.get(caller.module).map_or("", |it| &it.title);
+                Step::Done(result.and_then(|value| returned(caller.kind, value, title())))
+            }
+        }
+    }
+}
+
+/// What a call has come to, of what its function gave.
+fn returned(kind: Kind, value: Value, title: &str) -> Result<Returned, ScriptError> {
+    match (kind, value) {
+        (Kind::Rpc, Value::Nil) => Ok(Returned::Rpc(None)),
+        (Kind::Rpc, Value::Bytes(bytes)) if std::str::from_utf8(&bytes).is_ok() => {
+            Ok(Returned::Rpc(Some(bytes)))
+        }
+        (Kind::Rpc, _) => Err(failure::raised(title, WRONG_RPC_RESULT)),
+        (Kind::Before, Value::Nil) => Ok(Returned::Before(None)),
+        (Kind::Before, value) => Ok(Returned::Before(Some(value))),
+        (Kind::After | Kind::Event | Kind::Match, _) => Ok(Returned::Nothing),
+    }
+}
+
+/// The beginning of a call: `[kind, name, context, …]` with so many arguments behind.
+fn head(kind: &str, name: &str, context: &CallContext, arguments: usize) -> Writer {
+    let mut writer = Writer::default();
+    writer.list(3 + arguments).text(kind).text(name);
+    self::context(&mut writer, context);
+    writer
+}
+
+/// What a call knows of its caller; what is not known is not there.
+fn context(to: &mut Writer, context: &CallContext) {
+    let CallContext { vars, headers, query_params, .. } = context;
+    let ids = [("user_id", context.user_id), ("session_id", context.session_id)];
+    let texts = [
+        ("username", context.username.as_deref()),
+        ("lang", context.lang.as_deref()),
+        ("client_ip", context.client_ip.as_deref()),
+        ("client_port", context.client_port.as_deref()),
+    ];
+    let lists = [("headers", headers), ("query_params", query_params)];
+    let count = 1
+        + ids.iter().filter(|(_, id)| id.is_some()).count()
+        + texts.iter().filter(|(_, text)| text.is_some()).count()
+        + usize::from(context.user_session_exp.is_some())
+        + usize::from(!vars.is_empty())
+        + lists.iter().filter(|(_, pairs)| !pairs.is_empty()).count();
+    to.map(count).name(b"execution_mode").text(context.execution_mode);
+    for (name, id) in ids {
+        if let Some(id) = id {
+            to.name(name.as_bytes()).id(id);
+        }
+    }
+    for (name, text) in texts {
+        if let Some(text) = text {
+            to.name(name.as_bytes()).text(text);
+        }
+    }
+    if let Some(expiry) = context.user_session_exp {
+        to.name(b"user_session_exp").whole(expiry);
+    }
+    if !vars.is_empty() {
+        to.name(b"vars");
+        self::texts(to, vars);
+    }
+    for (name, pairs) in lists {
+        if !pairs.is_empty() {
+            to.name(name.as_bytes()).list(pairs.count());
+            for (name, text) in pairs.iter() {
+                to.list(2).bytes(name).bytes(text);
+            }
+        }
+    }
+}
+
+/// Texts by name.
+pub(crate) fn texts(to: &mut Writer, pairs: &[(String, String)]) {
+    to.map(pairs.len());
+    for (name, text) in pairs {
+        to.name(name.as_bytes()).text(text);
+    }
+}
+
+impl Scripts for WasmScripts {
+    fn registered(&self) -> &Registered {
+        &self.registered
+    }
+
+    fn call(
+        &mut self,
+        host: &mut dyn Host,
+        id: CallId,
+        context: &CallContext,
+        call: GuestCall<'_>,
+    ) -> Step<Returned> {
+        let missing = |what: String| Step::Done(Err(failure::not_found(what)));
+        match call {
+            GuestCall::Rpc { id: name, payload } => {
+                let Some((caller, name)) = self.owner(Kind::Rpc, name) else {
+                    return missing("RPC function not found".to_owned());
+                };
+                let mut call = head("rpc", &name, context, 1);
+                call.bytes(payload);
+                self.run(host, (id, caller), call)
+            }
+            GuestCall::Before { id: name, request } => {
+                let Some((caller, name)) = self.owner(Kind::Before, name) else {
+                    return missing(format!("no before-hook for {name}"));
+                };
+                let mut call = head("before", &name, context, 1);
+                call.value(&request);
+                self.run(host, (id, caller), call)
+            }
+            GuestCall::After { id: name, answer, request } => {
+                let Some((caller, name)) = self.owner(Kind::After, name) else {
+                    return missing(format!("no after-hook for {name}"));
+                };
+                let mut call = head("after", &name, context, 2);
+                call.value(&answer).value(&request);
+                self.run(host, (id, caller), call)
+            }
+            GuestCall::Event { name, argument } => {
+                let Some((caller, name)) = self.owner(Kind::Event, name) else {
+                    return Step::Done(Ok(Returned::Nothing));
+                };
+                let mut call = head("event", &name, context, 1);
+                call.value(&argument);
+                self.run(host, (id, caller), call)
+            }
+        }
+    }
+
+    fn resume(&mut self, host: &mut dyn Host, id: CallId, answer: Answer) -> Step<Returned> {
+        let Some((caller, waiting)) = self.waiting.remove(&id) else {
+            panic!("{id:?} does not wait");
+        };
+        let modules = Arc::clone(&self.modules);
+        let Some(module) = modules.modules.get(caller.module) else {
+            unreachable!("{id:?} waits in a module that is not there");
+        };
+        let piece = instance::resume(module, host, &self.call_limits(), (waiting, answer));
+        self.piece((id, caller), piece)
+    }
+
+    fn cancel(&mut self, id: CallId) {
+        self.waiting.remove(&id);
+    }
+
+    fn match_new(
+        &mut self,
+        host: &mut dyn Host,
+        context: &MatchContext,
+        module: &str,
+    ) -> Result<Box<dyn MatchScript>, ScriptError> {
+        let owner = self.owners.get(&(Kind::Match, module.to_owned()));
+        let Some(of) = owner.and_then(|index| self.modules.modules.get(*index)) else {
+            return Err(failure::not_found("not found"));
+        };
+        let opened = WasmMatch::open(of, &self.limits, host, (module, &context.match_id))?;
+        Ok(Box::new(opened))
+    }
+}
+
+/// The text in a value, as far as it is text.
+pub(crate) fn text(value: Option<&Value>) -> Option<String> {
+    value.and_then(Value::as_str).map(str::to_owned)
+}
+
+/// The bytes in a value.
+pub(crate) fn bytes(value: Value) -> Option<Bytes> {
+    if let Value::Bytes(bytes) = value { Some(bytes) } else { None }
+}

@@ -1,0 +1,147 @@
+//! What went wrong in a guest, as its author needs it: the text for the client, the module with its version
+//! and the functions for the log, and which budget was used up with the setting that moves it.
+
+use game::guest::{ScriptError, ScriptFailure};
+use script::budget::Allowed;
+use thiserror::Error;
+use wasmtime::{Trap, WasmBacktrace};
+
+/// gRPC code INTERNAL: an error without a code of the guest's own.
+pub(crate) const INTERNAL: u8 = 13;
+
+/// Functions of a stack that the log gets.
+const FRAMES_MAX: usize = 16;
+
+/// Bytes of a guest's stack. A fiber has 2 MiB; what the host does for the guest needs the rest.
+pub(crate) const STACK_BYTES_MAX: usize = 512 * 1024;
+
+/// A limit that a call ran into, for texts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) budget_ms: u32,
+    pub(crate) budget_setting: &'static str,
+    pub(crate) is_match: bool,
+}
+
+impl Limits {
+    /// What the call is given, with so much memory.
+    pub(crate) fn allowed(&self, memory_bytes: usize) -> Allowed {
+        Allowed { time_ms: self.budget_ms, memory_bytes, is_match: self.is_match }
+    }
+}
+
+/// Why the host stops a guest.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Its time is over.
+    #[error("out of time")]
+    OutOfTime,
+    /// It has ended itself (`proc_exit`).
+    #[error("the guest has ended itself with code {0}")]
+    Exit(i32),
+    /// It breaks the convention between host and guest.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+impl Stop {
+    /// It breaks the convention.
+    pub(crate) fn wrong(text: impl Into<String>) -> wasmtime::Error {
+        wasmtime::Error::new(Self::Wrong(text.into()))
+    }
+}
+
+/// What is known of a call that has ended with an error, besides the error.
+#[derive(Debug, Default)]
+pub(crate) struct Circumstances {
+    /// Its time was used up.
+    pub(crate) is_late: bool,
+    /// The bound of memory that it came to, bytes and setting.
+    pub(crate) refused: Option<(usize, &'static str)>,
+    /// What it wrote to its standard error last, as a panic does.
+    pub(crate) last_words: String,
+}
+
+/// The error of a call that a trap has ended; `module` is its name and version.
+pub(crate) fn of_trap(
+    error: &wasmtime::Error,
+    module: &str,
+    limits: &Limits,
+    circumstances: &Circumstances,
+) -> ScriptError {
+    let functions = functions(error);
+    let location = match functions.as_slice() {
+        [] => module.to_owned(),
+        functions => format!("{module}: {}", functions.join("\n")),
+    };
+    let place = match functions.first() {
+        Some(function) => format!("{module}: {function}"),
+        None => module.to_owned(),
+    };
+    let error_of = |message: String, kind| ScriptError {
+        code: INTERNAL,
+        message: format!("{place}: {message}"),
+        location,
+        kind,
+    };
+    if circumstances.is_late {
+        let Limits { budget_ms, budget_setting, .. } = limits;
+        let used_up = format!("script used up its {budget_ms} ms ({budget_setting})");
+        return error_of(used_up, ScriptFailure::OutOfTime);
+    }
+    if let Some((bytes, setting)) = circumstances.refused {
+        let used_up = format!("script used up its {bytes} bytes ({setting})");
+        return error_of(used_up, ScriptFailure::OutOfMemory);
+    }
+    let words = circumstances.last_words.trim();
+    let text = match (error.downcast_ref::<Stop>(), error.downcast_ref::<Trap>()) {
+        (Some(Stop::Wrong(text)), _) => text.clone(),
+        (_, Some(Trap::StackOverflow)) => format!("stack overflow ({STACK_BYTES_MAX} bytes)"),
+        _ if !words.is_empty() => words.to_owned(),
+        (Some(stop), _) => stop.to_string(),
+        (None, Some(trap)) => trap.to_string(),
+        (None, None) => error.root_cause().to_string(),
+    };
+    error_of(text, ScriptFailure::Raised)
+}
+
+/// The functions that ran, the innermost first.
+fn functions(error: &wasmtime::Error) -> Vec<String> {
+    let Some(trace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
+    let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
+        Some(name) => format!("{:#}", rustc_demangle::demangle(name)),
+        None => format!("function {}", frame.func_index()),
+    };
+    trace.frames().iter().take(FRAMES_MAX).map(name).collect()
+}
+
+/// The error of a call that was stopped while it asked.
+pub(crate) fn late_asker(module: &str, limits: &Limits) -> ScriptError {
+    let Limits { budget_ms, budget_setting, .. } = limits;
+    ScriptError {
+        code: INTERNAL,
+        message: format!("{module}: script used up its {budget_ms} ms ({budget_setting})"),
+        location: module.to_owned(),
+        kind: ScriptFailure::OutOfTime,
+    }
+}
+
+/// An error of our own words.
+pub(crate) fn raised(module: &str, message: impl Into<String>) -> ScriptError {
+    ScriptError {
+        code: INTERNAL,
+        message: message.into(),
+        location: module.to_owned(),
+        kind: ScriptFailure::Raised,
+    }
+}
+
+/// The error of something that is not there.
+pub(crate) fn not_found(message: impl Into<String>) -> ScriptError {
+    ScriptError {
+        code: 5,
+        message: message.into(),
+        location: String::new(),
+        kind: ScriptFailure::NotFound,
+    }
+}

@@ -1,0 +1,278 @@
+//! One instance of a module: its start, and its calls in pieces, until they end or wait. While a call waits
+//! its instance is part of it, with the stack that wasmtime has put aside.
+//!
+//! A trap leaves a guest in the middle of something: its instance is thrown away, and so is that of a call
+//! that is cancelled. A call that ends with an error of its own leaves its instance whole.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker};
+
+use game::guest::{Answer, Ask, Host, ScriptError, ScriptFailure};
+use game::value::Value;
+use script::budget::{self, CallMeter};
+use script::lend;
+use wasmtime::{Memory, Result, Store, TypedFunc, UpdateDeadline};
+
+use crate::encoding::{self, Writer};
+use crate::failure::{self, Circumstances, Limits, Stop};
+use crate::imports;
+use crate::local::Kind;
+use crate::memory::{Bound, Held};
+use crate::modules::Module;
+use crate::wasi::Wasi;
+
+/// The versions of the convention that this host speaks.
+const VERSIONS: std::ops::RangeInclusive<u32> = 1..=1;
+
+/// What `throng_call` returns: it has given its result, or an error.
+const RETURNED: u32 = 0;
+
+/// What the functions of the host know of the guest that calls them.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) module: Arc<Module>,
+    pub(crate) held: Held,
+    pub(crate) wasi: Wasi,
+    pub(crate) memory: Option<Memory>,
+    /// What the guest is to take next.
+    pub(crate) pending: Vec<u8>,
+    /// What it has given.
+    pub(crate) given: Vec<u8>,
+    /// What it has registered; `None` once it has started.
+    pub(crate) registering: Option<Vec<(Kind, String)>>,
+    pub(crate) is_match: bool,
+    pub(crate) may_wait: bool,
+}
+
+/// An instance that has started, and that nothing runs in.
+pub(crate) struct Instance {
+    store: Store<State>,
+    call: TypedFunc<u32, u32>,
+}
+
+type Outcome = (Store<State>, Result<(TypedFunc<u32, u32>, u32)>);
+
+/// A call that runs or waits; whoever drops it throws its instance away.
+type Fiber = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// A call that waits, and what is left of its time in nanoseconds.
+pub(crate) struct Waiting {
+    fiber: Fiber,
+    bound: Bound,
+    left_ns: u64,
+}
+
+/// How far a call has come. An instance comes back if it can run another one.
+pub(crate) enum Piece {
+    Ended(Option<Instance>, std::result::Result<Value, ScriptError>),
+    Waits(Waiting, Ask),
+}
+
+/// Starts an instance, and lets it register what it has.
+///
+/// # Errors
+/// It has failed, broken the convention, or come to a limit.
+pub(crate) fn start(
+    module: &Arc<Module>,
+    host: &mut dyn Host,
+    limits: &Limits,
+    bound: Bound,
+) -> std::result::Result<(Instance, Vec<(Kind, String)>), ScriptError> {
+    let of_start = bound.clone();
+    let state = State {
+        module: Arc::clone(module),
+        is_match: bound.is_match,
+        held: Held::new(bound),
+        wasi: Wasi::default(),
+        memory: None,
+        pending: about_server(host),
+        given: Vec::new(),
+        registering: Some(Vec::new()),
+        may_wait: false,
+    };
+    let mut store = Store::new(module.engine(), state);
+    store.limiter(|state| &mut state.held);
+    store.epoch_deadline_callback(|_| {
+        if budget::may_go_on(u32::MAX) {
+            Ok(UpdateDeadline::Continue(1))
+        } else {
+            Err(wasmtime::Error::new(Stop::OutOfTime))
+        }
+    });
+    let budget_ns = u64::from(limits.budget_ms) * 1_000_000;
+    let waiting = Waiting { fiber: Box::pin(begin(store)), bound: of_start, left_ns: budget_ns };
+    match go_on(module, host, limits, waiting) {
+        Piece::Ended(Some(mut instance), Ok(_)) => {
+            let state = instance.store.data_mut();
+            state.may_wait = true;
+            let registered = state.registering.take().unwrap_or_default();
+            Ok((instance, registered))
+        }
+        Piece::Ended(_, Err(error)) => Err(error),
+        Piece::Ended(None, Ok(_)) | Piece::Waits(..) => {
+            unreachable!("a start that is over leaves its instance, and none waits")
+        }
+    }
+}
+
+/// What every module is told when it starts: `["init", "", {env, node, version}]`.
+fn about_server(host: &dyn Host) -> Vec<u8> {
+    let settings = host.settings();
+    let mut writer = Writer::default();
+    writer.list(3).text("init").text("").map(3);
+    writer.name(b"env").map(settings.env.len());
+    for (name, value) in &settings.env {
+        writer.name(name.as_bytes()).text(value);
+    }
+    writer.name(b"node").text(&settings.node).name(b"version").text(&settings.version);
+    writer.into_bytes()
+}
+
+async fn begin(mut store: Store<State>) -> Outcome {
+    let result = enter(&mut store).await;
+    (store, result)
+}
+
+/// Instantiates the module, asks for its version, and calls it for the first time.
+async fn enter(store: &mut Store<State>) -> Result<(TypedFunc<u32, u32>, u32)> {
+    store.set_epoch_deadline(1);
+    let module = Arc::clone(&store.data().module);
+    let instance = module.prepared().instantiate_async(&mut *store).await?;
+    let missing = |what: &str| {
+        Stop::wrong(format!("exports no {what}: is it built with throng's SDK for its language?"))
+    };
+    let memory = instance.get_memory(&mut *store, "memory");
+    store.data_mut().memory = Some(memory.ok_or_else(|| missing("memory"))?);
+    if let Ok(initialize) = instance.get_typed_func::<(), ()>(&mut *store, "_initialize") {
+        initialize.call_async(&mut *store, ()).await?;
+    }
+    let version = instance.get_typed_func::<(), u32>(&mut *store, "throng_version");
+    let version = version.map_err(|_| missing("function throng_version() -> i32"))?;
+    let version = version.call_async(&mut *store, ()).await?;
+    if !VERSIONS.contains(&version) {
+        let (first, last) = (VERSIONS.start(), VERSIONS.end());
+        return Err(Stop::wrong(format!(
+            "speaks version {version} of the convention between guests and server; this server speaks \
+             {first} to {last}"
+        )));
+    }
+    let call = instance.get_typed_func::<u32, u32>(&mut *store, "throng_call");
+    let call = call.map_err(|_| missing("function throng_call(i32) -> i32"))?;
+    let length = u32::try_from(store.data().pending.len()).unwrap_or(u32::MAX);
+    let status = call.call_async(&mut *store, length).await?;
+    Ok((call, status))
+}
+
+async fn serve(mut store: Store<State>, call: TypedFunc<u32, u32>, length: u32) -> Outcome {
+    store.set_epoch_deadline(1);
+    let status = call.call_async(&mut store, length).await;
+    (store, status.map(|status| (call, status)))
+}
+
+impl Instance {
+    /// What it holds, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.store.data().held.bytes()
+    }
+
+    /// Runs a call of these bytes.
+    pub(crate) fn run(mut self, host: &mut dyn Host, limits: &Limits, call: Vec<u8>) -> Piece {
+        let module = Arc::clone(&self.store.data().module);
+        let Ok(length) = u32::try_from(call.len()) else {
+            let error = failure::raised(&module.title, "the arguments are too large");
+            return Piece::Ended(Some(self), Err(error));
+        };
+        let state = self.store.data_mut();
+        state.pending = call;
+        state.given.clear();
+        state.held.refused = None;
+        state.wasi.take_last_words();
+        let left_ns = u64::from(limits.budget_ms) * 1_000_000;
+        let bound = state.held.bound().clone();
+        let fiber = Box::pin(serve(self.store, self.call, length));
+        go_on(&module, host, limits, Waiting { fiber, bound, left_ns })
+    }
+}
+
+/// Goes on with a call whose answer has come.
+pub(crate) fn resume(
+    module: &Module,
+    host: &mut dyn Host,
+    limits: &Limits,
+    (waiting, answer): (Waiting, Answer),
+) -> Piece {
+    imports::put_answer(answer);
+    go_on(module, host, limits, waiting)
+}
+
+fn go_on(module: &Module, host: &mut dyn Host, limits: &Limits, waiting: Waiting) -> Piece {
+    let Waiting { mut fiber, bound, left_ns } = waiting;
+    let running = budget::go_on(limits.allowed(bound.left_bytes()), left_ns);
+    let ticking = module.ticker().run();
+    let polled = lend::lend(host, || fiber.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+    drop(ticking);
+    let (store, result) = match (polled, imports::take_asked()) {
+        (Poll::Ready(outcome), _) => outcome,
+        (Poll::Pending, Some(ask)) => {
+            return match running.pause() {
+                Ok(left_ns) => Piece::Waits(Waiting { fiber, bound, left_ns }, ask),
+                Err(_) => Piece::Ended(None, Err(failure::late_asker(&module.title, limits))),
+            };
+        }
+        (Poll::Pending, None) => unreachable!("a guest is put aside, and has asked for nothing"),
+    };
+    let is_late = running.end().is_some();
+    ended(module, limits, (store, result), is_late)
+}
+
+/// What a call has come to: its result, its own error, or that of its trap.
+fn ended(module: &Module, limits: &Limits, (mut store, result): Outcome, is_late: bool) -> Piece {
+    let (call, status) = match result {
+        Ok(returned) if !is_late => returned,
+        result => {
+            let state = store.data_mut();
+            let refused = state.held.refused;
+            let last_words = state.wasi.take_last_words();
+            let circumstances = Circumstances { is_late, refused, last_words };
+            let error = result.err().unwrap_or_else(|| wasmtime::Error::new(Stop::OutOfTime));
+            let error = failure::of_trap(&error, &module.title, limits, &circumstances);
+            module.counters.rebuilt.fetch_add(1, Relaxed);
+            return Piece::Ended(None, Err(error));
+        }
+    };
+    let meter = CallMeter::default();
+    let given = encoding::decode(&store.data().given, &meter);
+    let state = store.data_mut();
+    state.given.clear();
+    // What one call needed much of is not kept for the next one.
+    state.given.shrink_to(KEPT_BYTES_MAX);
+    let instance = Instance { store, call };
+    let result = match given {
+        Err(error) => Err(failure::raised(&module.title, format!("throng.give: {error}"))),
+        Ok(value) if status == RETURNED => Ok(value),
+        Ok(value) => Err(own_error(&module.title, &value)),
+    };
+    Piece::Ended(Some(instance), result)
+}
+
+/// Memory that is kept from one call to the next.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+/// The error that a guest's function has returned: `[code, text]`, or a text.
+fn own_error(title: &str, given: &Value) -> ScriptError {
+    let (code, text) = match given {
+        Value::List(parts) => (parts.first().and_then(Value::as_int), parts.get(1)),
+        other => (None, Some(other)),
+    };
+    let code = code.and_then(|code| u8::try_from(code).ok()).filter(|code| (1..=16).contains(code));
+    let message = text.and_then(Value::as_str).unwrap_or("an error without a text").to_owned();
+    ScriptError {
+        code: code.unwrap_or(failure::INTERNAL),
+        message,
+        location: title.to_owned(),
+        kind: ScriptFailure::Raised,
+    }
+}
