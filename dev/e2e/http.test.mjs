@@ -7,10 +7,7 @@ import assert from "node:assert/strict";
 import { startVictim } from "./attack/rig.mjs";
 import { startServer, throngOnly } from "./server.mjs";
 import { http, newPlayer, unique } from "./client.mjs";
-import { Target } from "./target.mjs";
-
-/** Scripts may ask this machine, at any port. */
-export const OPEN = { "fetch.enabled": true, "fetch.allow": "*", "fetch.networks": "127.0.0.1" };
+import { OPEN, Target } from "./target.mjs";
 
 describe("scripts ask other servers", throngOnly, () => {
   let server;

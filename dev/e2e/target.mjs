@@ -2,11 +2,15 @@
  * A server on loopback that scripts ask: it answers what the path says, and holds back what a test has not let go.
  *
  * `/echo` tells the request; `/status/418` answers so; `/to?url` redirects there; `/hold/name` waits for
- * `release(name)`. Not here: anything about the server under test.
+ * `releaseAll()`; `/late/5000` answers so many milliseconds later. Not here: anything about the server under test.
  */
 import { createServer } from "node:http";
 import { once } from "node:events";
 import { until } from "./client.mjs";
+
+
+/** Options of a server whose scripts may ask this machine, at any port. */
+export const OPEN = { "fetch.enabled": true, "fetch.allow": "*", "fetch.networks": "127.0.0.1" };
 
 export class Target {
   /** Requests that have come, in order: `{method, url, headers, content}`. */
@@ -56,6 +60,8 @@ export class Target {
     if (path.startsWith("/hold/")) {
       this.#held.set(path, response);
       response.once("close", () => this.#held.delete(path));
+    } else if (path.startsWith("/late/")) {
+      setTimeout(() => response.end("late"), Number(path.split("/")[2]));
     } else if (path === "/to") {
       response.writeHead(302, { location: decodeURIComponent(rest) }).end();
     } else if (path.startsWith("/status/")) {

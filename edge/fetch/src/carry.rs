@@ -76,13 +76,13 @@ enum Reply {
 }
 
 /// Bytes of content in memory, until this is dropped.
-struct Held<'a> {
-    stats: &'a FetchStats,
+struct Held {
+    stats: Arc<FetchStats>,
     most: usize,
     bytes: u64,
 }
 
-impl Held<'_> {
+impl Held {
     fn add(&mut self, bytes: usize) -> Result<(), FetchError> {
         let bytes = bytes as u64;
         if self.stats.fetch_bytes_now.read() + bytes > self.most as u64 {
@@ -94,9 +94,22 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
         self.stats.fetch_bytes_now.take(self.bytes);
+    }
+}
+
+/// An answer's content. It counts until nobody has it any more: answers may wait in the mailbox of a
+/// thread that is busy.
+struct Content {
+    bytes: Vec<u8>,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Content {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -156,8 +169,9 @@ impl Carrier {
         }
     }
 
-    fn held(&self) -> Held<'_> {
-        Held { stats: &self.stats, most: self.settings.memory_bytes_max, bytes: 0 }
+    fn held(&self) -> Held {
+        let stats = Arc::clone(&self.stats);
+        Held { stats, most: self.settings.memory_bytes_max, bytes: 0 }
     }
 
     /// The first hop, if the request may be made at all.
@@ -353,7 +367,7 @@ impl Carrier {
             return Err(too_large());
         }
         let mut held = self.held();
-        let mut body: Vec<u8> = Vec::new();
+        let mut bytes: Vec<u8> = Vec::new();
         while let Some(frame) = content.frame().await {
             let frame = frame.map_err(|error| FetchError::Http {
                 host: hop.target.to_string(),
@@ -361,13 +375,13 @@ impl Carrier {
             })?;
             // Trailers are nothing that scripts see.
             let Ok(data) = frame.into_data() else { continue };
-            if body.len() + data.len() > most {
+            if bytes.len() + data.len() > most {
                 return Err(too_large());
             }
             held.add(data.len())?;
-            body.extend_from_slice(&data);
+            bytes.extend_from_slice(&data);
         }
-        Ok(body.into())
+        Ok(Bytes::from_owner(Content { bytes, _held: held }))
     }
 }
 

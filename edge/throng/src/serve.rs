@@ -7,6 +7,7 @@
 mod gauges;
 mod languages;
 mod machine;
+mod network;
 mod sql;
 mod watchdog;
 
@@ -19,7 +20,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use engine::{Engine, Running, Start, ThreadPlan};
 use event::{Now, Random, ThreadId};
-use fetch::Fetcher;
 use game::db::Database as _;
 use game::guest::{Finding, HostSettings, Registered};
 use game::node::Nodes;
@@ -44,6 +44,7 @@ use crate::signals::StopSignals;
 use gauges::Gauges;
 use languages::Languages;
 use machine::ScriptMachine;
+use network::Network;
 use sql::SqlBudgets;
 
 /// How often is looked whether the cores have ended.
@@ -64,7 +65,7 @@ struct Parts {
     machine: ScriptMachine,
     sql: SqlBudgets,
     /// Requests of scripts to other servers, if there may be any.
-    fetcher: Option<Fetcher>,
+    network: Option<Network>,
     /// What was revoked before this process began.
     revoked: Revocations,
 }
@@ -91,7 +92,7 @@ impl Parts {
         let me = (&self.topology.nodes, thread.0);
         let mut resources = Resources::new(me, Box::new(db), random, host, clocks.0, clocks.1);
         resources.machine = Box::new(self.machine.clone());
-        resources.fetch = self.fetcher.as_ref().map(|fetcher| Box::new(fetcher.door(thread)) as _);
+        resources.fetch = self.network.as_ref().map(|network| Box::new(network.door(thread)) as _);
         let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut resources);
         let lua = LuaScripts::load(self.sources.clone(), self.limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
@@ -135,8 +136,8 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     let mut parts = parts(&config, &gauges.custom)?;
     gauges.store = parts.store.stats();
     gauges.sources = parts.sources.clone();
-    if let Some(fetcher) = &parts.fetcher {
-        gauges.fetch = fetcher.stats();
+    if let Some(network) = &parts.network {
+        gauges.fetch = network.stats();
     }
     gauges.bundle = parts.bundle.clone();
     let contexts = contexts(&mut parts)?;
@@ -144,6 +145,9 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     // Not before the modules are loaded: until then a signal ends the process by itself.
     let stop = StopSignals::catch().context("cannot catch signals")?;
     let running = Arc::new(engine.start().context("cannot start the engine (`engine.driver`)")?);
+    if let Some(network) = &parts.network {
+        network.connect(&running, &parts.topology);
+    }
     let (core_stats, room_stats) = (gauges.cores.clone(), gauges.rooms.clone());
     let _metrics = gauges.serve(&config, &running)?;
     if let Some(grpc) = config.grpc {
@@ -163,8 +167,8 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
         grace_s = config.shutdown_grace_s,
         "stopping: no new connections; a second signal ends at once"
     );
-    if let Some(fetcher) = &parts.fetcher {
-        fetcher.stop();
+    if let Some(network) = &parts.network {
+        network.stop();
     }
     let watched = watchdog::Watched {
         running: Arc::downgrade(&running),
@@ -248,19 +252,9 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
         store,
         machine: ScriptMachine::new(config, metrics.clone()),
         sql: SqlBudgets::new(config),
-        fetcher: fetcher(config)?,
+        network: Network::start(config)?,
         revoked,
     })
-}
-
-/// The thread of requests of scripts to other servers.
-fn fetcher(config: &Config) -> anyhow::Result<Option<Fetcher>> {
-    if !config.fetch.enabled {
-        return Ok(None);
-    }
-    // No thread orders by mail: a call waits where it is.
-    let fetcher = Fetcher::start(config.fetch.settings.clone(), Arc::new(Err));
-    fetcher.map(Some).context("scripts cannot be let ask other servers (`fetch.enabled`)")
 }
 
 fn custom_metrics(config: &Config) -> Arc<CustomMetrics> {
@@ -532,7 +526,7 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
         store: Store::open_in_memory()?,
         machine: ScriptMachine::new(config, custom_metrics(config)),
         sql: SqlBudgets::new(config),
-        fetcher: None,
+        network: None,
         revoked: Revocations::default(),
     };
     let count = parts.sources.names().chain(parts.bundle.file()).count();

@@ -106,13 +106,14 @@ impl fmt::Display for Principal {
     }
 }
 
-/// The way of one thread to the network. What comes of a request is mail to this thread.
+/// The way of one thread to the network. What comes of a request is mail to this thread; a thread that
+/// is told of a request that it has given up forgets it.
 pub trait Fetch {
     /// Makes a request; `ticket`, which is the thread's own and not used twice, names its outcome.
     fn start(&self, ticket: u64, payer: Principal, request: FetchRequest);
 
-    /// Makes a request and keeps the thread until it is done; for calls that cannot wait where they
-    /// are.
+    /// Makes a request and keeps the thread until it is done; for languages whose calls cannot be put
+    /// aside.
     ///
     /// # Errors
     /// As the request's outcome.

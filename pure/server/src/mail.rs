@@ -9,7 +9,7 @@
 //! room ── Chase ──▶ room
 //! room ── Directory ──▶ every thread that lists        worker, room ── Sever ──▶ every core
 //! worker, room ── Notify, Streams ──▶ room             worker, room ── Cache ──▶ worker, room
-//! core, worker, room ── Events ──▶ thread of events
+//! core, worker, room ── Events ──▶ thread of events     the network ── Fetched ──▶ worker, room
 //! core, worker, room ── Parcel, Directory, Cache, Sever ──▶ gate ── to other nodes, and from them
 //! a transport ── Letter, Node ──▶ gate ── Nodes ──▶ every thread
 //! ```
@@ -30,6 +30,7 @@ use game::api::Disconnect;
 use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::events::EventJob;
+use game::fetch::{FetchAnswer, FetchFailed};
 use game::guest::{JoinRequest, Presence};
 use game::match_id::MatchId;
 use game::node::NodeId;
@@ -126,6 +127,9 @@ pub enum RoomMail {
     /// From workers: what came of functions that matches wait for.
     #[serde(skip)]
     Returned(Vec<HostReturn>),
+    /// From outside: what came of a request to another server that a match waits for.
+    #[serde(skip)]
+    Fetched(Box<Fetched>),
     /// From a core, while stopping: end your matches within the grace, and tell this core.
     #[serde(skip)]
     Drain { core: Address<CoreMail> },
@@ -195,6 +199,18 @@ pub enum News {
     /// From workers: what came of functions that its guests wait for.
     #[serde(skip)]
     Returned(Vec<HostReturn>),
+    /// From outside: what came of a request to another server that one of them waits for.
+    #[serde(skip)]
+    Fetched(Box<Fetched>),
+}
+
+/// What came of a request to another server ([`game::fetch::Fetch`]).
+#[derive(Debug)]
+pub struct Fetched {
+    /// Under which its guest waits: the request's ticket.
+    pub number: u64,
+    /// The answer, or the text for the script.
+    pub result: Result<FetchAnswer, FetchFailed>,
 }
 
 /// What the lister takes.
@@ -546,6 +562,7 @@ impl RoomMail {
             Self::Notify(_) => "notify",
             Self::Streams(_) => "streams",
             Self::Returned(_) => "returned",
+            Self::Fetched(_) => "fetched",
             Self::Drain { .. } => "drain",
             Self::Nodes(_) => "nodes",
         }
@@ -599,6 +616,7 @@ impl News {
             Self::Nodes(_) => "nodes",
             Self::Answer { .. } => "answer",
             Self::Returned(_) => "returned",
+            Self::Fetched(_) => "fetched",
         }
     }
 }

@@ -8,7 +8,7 @@ use game::cache::{Cache, CacheChange, Writer};
 use game::db::Database;
 use game::directory::Directory;
 use game::events::{Event, EventJob, EventKind};
-use game::fetch::Fetch;
+use game::fetch::{Fetch, FetchRequest, Principal};
 use game::guest::{
     Answer, Ask, CallContext, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel,
     Machine, NoMachine, Registered, Scripts,
@@ -395,6 +395,22 @@ impl Resources {
         self.fetch.as_deref().ok_or_else(|| {
             HostError::new("requests to other servers are off: fetch.enabled is not set")
         })
+    }
+
+    /// Asks another server; what comes of it is mail with this number.
+    ///
+    /// # Panics
+    /// There is no way to other servers.
+    pub(crate) fn start_fetch(&self, number: u64, payer: Principal, request: FetchRequest) {
+        let Some(fetch) = &self.fetch else { unreachable!("a request without a network") };
+        fetch.start(number, payer, request);
+    }
+
+    /// Gives a request up, of which nobody wants to hear any more.
+    pub(crate) fn cancel_fetch(&self, number: u64) {
+        if let Some(fetch) = &self.fetch {
+            fetch.cancel(number);
+        }
     }
 }
 

@@ -30,6 +30,7 @@ use game::stream::StreamPresence;
 use uuid::Uuid;
 use wire::nakama::realtime::error_code;
 
+use self::asks::Fetch;
 use self::callbacks::Callback;
 use self::registry::{Key, Streams};
 use crate::frames::Outbox;
@@ -74,6 +75,8 @@ pub struct Room {
     requests: u64,
     /// Functions that callbacks wait for and that no worker has been posted yet.
     calls: Vec<HostCall>,
+    /// Requests to other servers that have not been made yet.
+    fetches: Vec<Fetch>,
     outbox: Outbox,
     /// Counts this room's directory changes.
     version: u64,
@@ -137,6 +140,7 @@ impl Room {
             asks: BTreeMap::new(),
             requests: 0,
             calls: Vec::new(),
+            fetches: Vec::new(),
             outbox: Outbox::default(),
             version: 0,
             changes: Vec::new(),
@@ -177,6 +181,7 @@ impl Room {
             RoomMail::Returned(returns) => {
                 returns.into_iter().for_each(|returned| self.returned(now, returned));
             }
+            RoomMail::Fetched(fetched) => self.fetched(now, *fetched),
             RoomMail::Streams(wishes) => {
                 wishes.into_iter().for_each(|wish| self.stream_mail(now, wish));
             }
@@ -451,6 +456,7 @@ impl Room {
         for (to, mail) in self.topology.seal_calls(std::mem::take(&mut self.calls)) {
             out.mail(to, mail);
         }
+        self.start_fetches();
         self.retries.hold_back(now, out, &self.stats.dropped_mail);
         let grace_ends = self.grace_ends().map(|ends| ends.mono_ns);
         let ready = (!self.ready.is_empty()).then_some(now.mono_ns);

@@ -285,7 +285,7 @@ counters! {
         counter match_ticks,
         /// Ticks skipped because the one before was late.
         counter match_ticks_skipped,
-        /// Callbacks that wait just now, for other matches or rooms.
+        /// Callbacks that wait just now, for other threads or servers.
         gauge match_callbacks_waiting,
         /// How often callbacks had to wait.
         counter match_callbacks_waited,
@@ -296,6 +296,8 @@ counters! {
         counter match_circles,
         /// Matches stopped because a callback waited for longer than runtime.call_wait_max_ms.
         counter match_waits_cancelled,
+        /// Answers that came when nobody waited for them any more.
+        counter late_answers,
         /// Matches stopped because a callback failed.
         counter match_errors,
         /// Matches stopped because a callback used up its time.
@@ -346,9 +348,9 @@ counters! {
         counter dropped_events,
         /// Kept notifications that made room for newer ones, because a user had too many.
         counter notifications_forgotten,
-        /// Times that a call of a script began to wait for another thread.
+        /// Times that a call of a script began to wait for another thread or server.
         counter calls_suspended,
-        /// Calls of scripts that wait for other threads.
+        /// Calls of scripts that wait for other threads or servers.
         gauge calls_waiting_now,
         /// Waits refused because of runtime.waiting_calls_max or runtime.waiting_calls_per_user.
         counter waiting_calls_refused,

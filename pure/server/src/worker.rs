@@ -176,7 +176,10 @@ impl Worker {
                     self.finish_call(now, out);
                 }
                 CallerMail::News(
-                    news @ (News::Answer { .. } | News::Returned(_) | News::Nodes(_)),
+                    news @ (News::Answer { .. }
+                    | News::Returned(_)
+                    | News::Fetched(_)
+                    | News::Nodes(_)),
                 ) => {
                     self.release(now, false, out);
                     self.news(now, news);
@@ -205,6 +208,7 @@ impl Worker {
             News::Nodes(topology) => self.nodes_changed(now, topology),
             News::Answer { request, outcome } => self.room_answered(now, request, outcome),
             News::Returned(list) => list.into_iter().for_each(|one| self.returned(now, one)),
+            News::Fetched(fetched) => self.fetched(now, *fetched),
         }
         // There may be much of it, and a call before it may have written.
         self.resources.db.rest(false);
@@ -455,9 +459,10 @@ impl Worker {
             out.post(&self.topology, room, RoomMail::Streams(streams));
         }
         // Behind what calls wanted of streams before they asked.
-        for (to, mail) in self.mails.drain(..).chain(self.waiting.take_unasked(&self.topology)) {
+        for (to, mail) in self.mails.drain(..) {
             out.mail(to, mail);
         }
+        self.ask(out);
         for (asker, list) in self.returned.drain(..) {
             let (to, mail) = asker.seal(&self.topology, list);
             out.mail(to, mail);

@@ -104,6 +104,21 @@ fn a_redirect_does_not_go_around_the_limit_of_a_host() {
     assert!(result.unwrap_err().0.contains("fetch.requests_per_host"));
 }
 
+/// What a busy thread has not taken counts as much as what is under way.
+#[test]
+fn an_answer_counts_until_nobody_has_it_any_more() {
+    let content = "x".repeat(600);
+    let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n{content}");
+    let server = Server::saying(text);
+    let mut rig = Rig::new(FetchSettings { memory_bytes_max: 1_000, ..settings() });
+    let first = rig.ask(request(server.url("/"))).unwrap();
+    assert_eq!((first.body.len(), rig.count("fetch_bytes_now")), (600, 600));
+    assert!(rig.fail(request(server.url("/"))).contains("fetch.memory_max_bytes"));
+    drop(first);
+    assert_eq!(rig.count("fetch_bytes_now"), 0);
+    assert!(rig.ask(request(server.url("/"))).is_ok());
+}
+
 #[test]
 fn a_thread_may_wait_for_its_request() {
     let server = quick("127.0.0.1");

@@ -358,9 +358,9 @@ const FIRST: &[Opt] = &[
         number(1, 3_600_000, "ms"),
         "60000",
         "For how long one RPC, hook, event handler or callback of a match may wait, in all, for what \
-         other threads do for it, such as `nk.match_signal`; that is not counted as computing. Then \
-         it is ended, and the caller gets an error. With a callback ends its match: its players' \
-         sockets are closed, and the reason is in the log.",
+         other threads or servers do for it, such as `nk.match_signal` and `nk.http_request`; that is not \
+         counted as computing. Then it is ended, and the caller gets an error. With a callback ends \
+         its match: its players' sockets are closed, and the reason is in the log.",
     )
     .ours(),
     row(

@@ -13,7 +13,7 @@
 use bytes::Bytes;
 
 use super::{HostError, ScriptError};
-use crate::fetch::{FetchAnswer, FetchRequest};
+use crate::fetch::{FetchAnswer, FetchFailed, FetchRequest};
 use crate::host::Returns;
 use crate::stream::{StreamAnswer, StreamId, StreamRequest};
 use crate::value::Value;
@@ -86,3 +86,15 @@ pub enum Reply {
 
 /// What a call that waited is resumed with.
 pub type Answer = Result<Reply, HostError>;
+
+impl Reply {
+    /// What a call is told of its request to another server.
+    ///
+    /// # Errors
+    /// [`HostError`] with the request's text.
+    pub fn fetched(result: Result<FetchAnswer, FetchFailed>) -> Answer {
+        result
+            .map(|answer| Self::Fetched(Box::new(answer)))
+            .map_err(|FetchFailed(text)| HostError::new(text))
+    }
+}

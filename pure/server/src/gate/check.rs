@@ -69,6 +69,7 @@ impl Check<'_> {
             | RoomMail::Directory(_)
             | RoomMail::Cache(_)
             | RoomMail::Returned(_)
+            | RoomMail::Fetched(_)
             | RoomMail::Drain { .. }
             | RoomMail::Nodes(_) => false,
         }

@@ -20,8 +20,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use super::{
-    BatcherMail, CallerMail, CoreMail, EventsMail, GateMail, HasherMail, Job, ListerMail, News,
-    Parcel, RoomAnswer, RoomError, RoomMail, RoomRequest,
+    Asker, BatcherMail, CallerMail, CoreMail, EventsMail, Fetched, GateMail, HasherMail, Job,
+    ListerMail, News, Parcel, RoomAnswer, RoomError, RoomMail, RoomRequest,
 };
 
 /// A thread of some node that takes mail of type `M`.
@@ -452,6 +452,14 @@ impl Topology {
         rooms.chain(self.workers().map(WorkerAddress::thread))
     }
 
+    /// The thread with scripts under this number; `None` if that is no such thread.
+    #[must_use]
+    pub fn asker(&self, thread: ThreadId) -> Option<Asker> {
+        let rooms = self.rooms.iter().map(|room| (room.thread, Asker::Room(*room)));
+        let workers = self.workers().map(|worker| (worker.thread(), Asker::Worker(worker)));
+        rooms.chain(workers).find(|(number, _)| *number == thread).map(|(_, asker)| asker)
+    }
+
     /// The numbers of all threads, from 0.
     pub fn everybody(&self) -> impl Iterator<Item = ThreadId> + '_ {
         let cores = self.cores.iter().map(|core| core.thread);
@@ -573,6 +581,19 @@ impl Mail {
             | Sealed::Caller(CallerMail::News(News::Answer { outcome, .. }))
             | Sealed::Hasher(HasherMail::News(News::Answer { outcome, .. }))
             | Sealed::Events(EventsMail::News(News::Answer { outcome, .. })) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// What came of a request to another server, of mail that tells of one.
+    #[must_use]
+    pub fn into_fetched(self) -> Option<Fetched> {
+        match self.0 {
+            Sealed::Room(RoomMail::Fetched(fetched))
+            | Sealed::Batcher(BatcherMail::News(News::Fetched(fetched)))
+            | Sealed::Caller(CallerMail::News(News::Fetched(fetched)))
+            | Sealed::Hasher(HasherMail::News(News::Fetched(fetched)))
+            | Sealed::Events(EventsMail::News(News::Fetched(fetched))) => Some(*fetched),
             _ => None,
         }
     }

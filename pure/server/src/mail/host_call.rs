@@ -13,7 +13,7 @@ use game::value::Value;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Address, BatcherMail, CallerMail, HasherMail, Line, Mail, News, RoomMail, Topology,
+    Address, BatcherMail, CallerMail, Fetched, HasherMail, Line, Mail, News, RoomMail, Topology,
     WorkerAddress,
 };
 use crate::resources::Spent;
@@ -76,6 +76,15 @@ impl Asker {
         match self {
             Self::Worker(to) => to.seal(topology, News::Returned(returned)),
             Self::Room(to) => to.seal(topology, RoomMail::Returned(returned)),
+        }
+    }
+
+    /// What came of one of its requests to other servers, as mail.
+    #[must_use]
+    pub fn seal_fetched(self, topology: &Topology, fetched: Fetched) -> (ThreadId, Mail) {
+        match self {
+            Self::Worker(to) => to.seal(topology, News::Fetched(Box::new(fetched))),
+            Self::Room(to) => to.seal(topology, RoomMail::Fetched(Box::new(fetched))),
         }
     }
 }

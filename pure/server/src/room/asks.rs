@@ -1,5 +1,6 @@
 //! What callbacks of matches wait for: a match is made or signalled, wherever it lives, a stream of
-//! another room says something, or a worker runs a function for it that this thread must not wait for.
+//! another room says something, another server answers, or a worker runs a function for it that this
+//! thread must not wait for.
 //! The question goes to who can do it as mail with a number; the answer comes back with the number, and
 //! the callback goes on. A question to a match of the same room takes the same way, so that neighbours
 //! are served in between.
@@ -13,6 +14,7 @@
 
 use bytes::Bytes;
 use event::Now;
+use game::fetch::{FetchRequest, Principal};
 use game::guest::{Answer, Ask, HostError, Reply, ScriptError, ScriptFailure};
 use game::match_id::MatchId;
 use game::node::NodeId;
@@ -22,7 +24,7 @@ use uuid::Uuid;
 use super::callbacks::{Begun, Callback, Waiting};
 use super::{Due, Room};
 use crate::mail::{
-    AWAY, Asker, HostCall, HostReturn, RoomAnswer, RoomError, RoomMail, StreamMail, Waiter,
+    AWAY, Asker, Fetched, HostCall, HostReturn, RoomAnswer, RoomError, RoomMail, StreamMail, Waiter,
 };
 
 /// How long a callback waits for another room.
@@ -50,6 +52,16 @@ enum About {
     Stream { node: NodeId, is_joined: bool },
     /// A function of the host table, which another thread runs.
     Run,
+    /// An answer of another server.
+    Fetch,
+}
+
+/// A request to another server.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    number: u64,
+    of: Uuid,
+    request: Box<FetchRequest>,
 }
 
 impl Asked {
@@ -57,7 +69,7 @@ impl Asked {
     fn target(&self) -> Option<MatchId> {
         match self.about {
             About::Creation(id) | About::Signal(id) => Some(id),
-            About::Stream { .. } | About::Run => None,
+            About::Stream { .. } | About::Run | About::Fetch => None,
         }
     }
 
@@ -71,7 +83,7 @@ impl Asked {
                 (About::Signal(_), RoomError::NotFound) => HostError::new("match not found"),
                 (About::Stream { .. }, RoomError::NotFound) => no_session(),
                 (About::Signal(_), _) => match_busy(),
-                (About::Creation(_) | About::Stream { .. } | About::Run, _) => {
+                (About::Creation(_) | About::Stream { .. } | About::Run | About::Fetch, _) => {
                     HostError::new(NO_ANSWER)
                 }
             }),
@@ -80,11 +92,6 @@ impl Asked {
 }
 
 const NO_ANSWER: &str = "the room did not answer within 10 s";
-
-/// Why a match asks no other server.
-pub(super) fn no_fetch() -> HostError {
-    HostError::new("not possible in a match: call it from an RPC function")
-}
 
 fn match_busy() -> HostError {
     HostError::new("match busy")
@@ -123,7 +130,12 @@ impl Room {
                 Ok(asked)
             }
             Ask::Stream { stream, request } => self.ask_stream(now, begun, stream, request),
-            Ask::Fetch(_) => Err(Err(no_fetch())),
+            Ask::Fetch(request) => {
+                self.resources.network().map_err(Err)?;
+                let (asked, Waiter { request: number, .. }) = self.question(About::Fetch);
+                self.fetches.push(Fetch { number, of: id, request });
+                Ok(asked)
+            }
             Ask::Run { function, values, allowance } => {
                 let Some(function) = game::host::find(function) else {
                     unreachable!("a script calls {function}, which is no function")
@@ -153,6 +165,20 @@ impl Room {
         let answer = result.map(|returns| Reply::Returns { returns, steps });
         self.go_on(now, id, begun, Some(answer));
         self.settle(now, id);
+    }
+
+    /// Another server has answered, or has not.
+    pub(super) fn fetched(&mut self, now: Now, Fetched { number, result }: Fetched) {
+        let Some((id, begun, _)) = self.take_asker(number) else { return };
+        self.go_on(now, id, begun, Some(Reply::fetched(result)));
+        self.settle(now, id);
+    }
+
+    /// Makes the requests of callbacks that wait. What they wrote before is on the disk.
+    pub(super) fn start_fetches(&mut self) {
+        for Fetch { number, of, request } in std::mem::take(&mut self.fetches) {
+            self.resources.start_fetch(number, Principal::Match(of), *request);
+        }
     }
 
     /// A question about a stream; what this room knows is answered at once.
@@ -203,9 +229,9 @@ impl Room {
     pub(super) fn wait(&mut self, now: Now, id: Uuid, mut begun: Begun, asked: Asked) {
         let wait_max_ms = self.settings.runtime.call_wait_max_ms;
         let until = *begun.until.get_or_insert(now.after_ms(u64::from(wait_max_ms)));
-        // What a worker has begun it ends, and says how.
+        // What a worker has begun it ends, and says how; a request has a time of its own.
         let patience = match asked.about {
-            About::Run => until,
+            About::Run | About::Fetch => until,
             About::Creation(_) | About::Signal(_) | About::Stream { .. } => {
                 now.after_ms(PATIENCE_MS)
             }
@@ -234,7 +260,10 @@ impl Room {
 
     /// Who waits for the answer to a question; nobody, if it was given up.
     fn take_asker(&mut self, request: u64) -> Option<(Uuid, Begun, Asked)> {
-        let id = self.asks.get(&request).copied()?;
+        let Some(id) = self.asks.get(&request).copied() else {
+            self.stats.late_answers.up();
+            return None;
+        };
         let waiting = self.matches.get_mut(&id).and_then(|found| found.waiting.take());
         let Some(waiting) = waiting else { unreachable!("match {id} waits for nothing") };
         let (begun, asked) = self.take_waiting(waiting);
@@ -302,6 +331,10 @@ impl Room {
             About::Signal(id) => {
                 let from = self.waiter(asked.request);
                 (id, RoomMail::TakeBack { from, id: id.uuid })
+            }
+            About::Fetch => {
+                self.fetches.retain(|fetch| fetch.number != asked.request);
+                return self.resources.cancel_fetch(asked.request);
             }
             About::Stream { .. } | About::Run => return,
         };

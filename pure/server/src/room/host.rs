@@ -11,7 +11,6 @@ use game::stream::{StreamId, StreamRequest};
 use uuid::Uuid;
 
 use super::Room;
-use super::asks::no_fetch;
 use crate::mail::StreamMail;
 use crate::resources::{CANNOT_WAIT, Spent, from_resources};
 use crate::settings::MatchSettings;
@@ -146,9 +145,6 @@ impl CommonHost for RoomHost<'_> {
 
     /// What cannot be left runs here, as long as others wait for nothing but it.
     fn ask(&mut self, ask: Ask) -> Answer {
-        if let Ask::Fetch(_) = ask {
-            return Err(no_fetch());
-        }
         let Ask::Run { function, values, allowance } = ask else {
             return Err(HostError::new(CANNOT_WAIT));
         };

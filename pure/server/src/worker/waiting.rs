@@ -4,9 +4,9 @@
 //!
 //! ```text
 //! begin ─▶ step ─▶ Done ──▶ `hooks`: what is to be done with what was returned
-//!            ▲└──▶ Waits ─▶ a question to a room, posted when what the call wrote is on the disk
-//!            │                   │
-//!            └── News::Answer ◀──┘   or nothing for as long as questions wait, or calls at all
+//!            ▲└──▶ Waits ─▶ a question to a room, a function for a worker, a request to another server:
+//!            │                   │   asked when what the call wrote is on the disk
+//!            └──── News ◀────────┘   or nothing for as long as questions wait, or calls at all
 //! ```
 //!
 //! Each question has a number of its own, so that an answer that comes too late is nobody's. How many
@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use event::{Now, ThreadId};
+use event::{Now, Output, ThreadId};
 use game::fetch::{FetchRequest, Principal};
 use game::guest::{
     Answer, Ask, CallContext, CallId, GuestCall, HostError, Reply, Returned, ScriptError,
@@ -33,9 +33,9 @@ use super::hooks::Then;
 use super::host::{Blocking, WorkerHost, payer};
 use crate::limits::SHARED;
 use crate::mail::{
-    AWAY, Address, Asker, CoreMail, Format, HostCall, HostReturn, Job, Line, Mail, Outcome, Queue,
-    RoomAnswer, RoomError, RoomMail, SessionAddress, Severed, StreamMail, Topology, Used, Waiter,
-    Work, WorkerAddress,
+    AWAY, Address, Asker, CoreMail, Fetched, Format, HostCall, HostReturn, Job, Line, Mail,
+    Outcome, Queue, RoomAnswer, RoomError, RoomMail, SessionAddress, Severed, StreamMail, Topology,
+    Used, Waiter, Work, WorkerAddress,
 };
 use crate::resources::{Resources, Spent};
 use crate::settings::Settings;
@@ -107,9 +107,21 @@ pub(super) enum Question {
         is_joined: bool,
     },
     Run,
+    Fetch,
 }
 
 impl Question {
+    /// How long it waits at most, milliseconds.
+    fn patience_ms(self) -> u64 {
+        match self {
+            // What a room is asked may be lost with its match.
+            Self::Create { .. } | Self::Signal { .. } | Self::Stream { .. } => PATIENCE_MS,
+            // A function that another thread runs is over some time, and it may have written; a
+            // request has a time of its own.
+            Self::Run | Self::Fetch => u64::MAX,
+        }
+    }
+
     /// What is told to who asked it, if a node has gone and with it the answer. Of a joiner's node nothing is
     /// known here, so that any one may have been it.
     fn lost(self, nodes: &Nodes) -> Option<HostError> {
@@ -120,9 +132,21 @@ impl Question {
             Self::Stream { node, is_joined } if is_joined || !nodes.is_living(node) => {
                 Some(HostError::new(AWAY))
             }
-            Self::Create { .. } | Self::Signal { .. } | Self::Stream { .. } | Self::Run => None,
+            Self::Create { .. }
+            | Self::Signal { .. }
+            | Self::Stream { .. }
+            | Self::Run
+            | Self::Fetch => None,
         }
     }
+}
+
+/// A question that nobody has been asked yet.
+#[derive(Debug)]
+enum Unasked {
+    Room((ThreadId, Mail)),
+    Run(HostCall),
+    Fetch(Principal, Box<FetchRequest>),
 }
 
 /// A call that waits.
@@ -145,10 +169,8 @@ pub(super) struct WaitingCalls {
     /// Numbers of questions, and of calls.
     last_question: u64,
     last_call: u64,
-    /// Questions of this turn that nobody has been asked yet.
-    unasked: Vec<(u64, (ThreadId, Mail))>,
-    /// And functions that others are to run.
-    unasked_calls: Vec<HostCall>,
+    /// Questions of this turn, by their numbers.
+    unasked: Vec<(u64, Unasked)>,
     /// Calls to go on with in the next turn, and what with.
     answered: Vec<(Guest, Answer)>,
 }
@@ -166,15 +188,6 @@ impl WaitingCalls {
     /// When the next one has waited long enough, nanoseconds.
     pub(super) fn due_ns(&self) -> Option<u64> {
         self.due.first().map(|(due_ns, _)| *due_ns)
-    }
-
-    /// Questions to be posted.
-    pub(super) fn take_unasked(
-        &mut self,
-        topology: &Topology,
-    ) -> impl Iterator<Item = (ThreadId, Mail)> {
-        let calls = topology.seal_calls(std::mem::take(&mut self.unasked_calls));
-        std::mem::take(&mut self.unasked).into_iter().map(|(_, mail)| mail).chain(calls)
     }
 
     fn put(&mut self, number: u64, waiting: Waiting) {
@@ -274,12 +287,9 @@ impl Worker {
                 Step::Done(result) => return self.ended(guest, result),
                 Step::Waits(ask) => ask,
             };
-            let answer = match ask {
-                Ask::Fetch(request) => fetch(&mut self.resources, guest.payer, *request),
-                ask => match self.question(&mut guest, ask) {
-                    Ok(asked) => return self.park(now, guest, asked),
-                    Err(refusal) => Err(refusal),
-                },
+            let answer = match self.question(&mut guest, ask) {
+                Ok(asked) => return self.park(now, guest, asked),
+                Err(refusal) => Err(refusal),
             };
             let id = guest.id;
             step = self.piece(now, &mut guest, |scripts, host| scripts.resume(host, id, answer));
@@ -291,22 +301,30 @@ impl Worker {
         self.check_places(guest)?;
         let number = self.waiting.last_question + 1;
         let (me, topology, resources) = (self.me, &self.topology, &mut self.resources);
-        if let Ask::Run { function, values, allowance } = ask {
-            let Some(function) = game::host::find(function) else {
-                return Err(HostError::new(format!("no function {function}")));
-            };
-            let line = guest.origin.as_ref().map_or((me.thread(), 0), Origin::line);
-            let (from, spent) = (Asker::Worker(me), guest.spent);
-            let call = HostCall { from, number, line, function, values, allowance, spent };
-            self.waiting.last_question = number;
-            self.waiting.unasked_calls.push(call);
-            return Ok((number, Question::Run));
-        }
-        let from = Waiter { who: Asker::Worker(me), request: number };
-        let (question, mail) =
-            room_question(from, topology, &self.settings, resources, &mut guest.spent, ask)?;
+        let (question, unasked) = match ask {
+            Ask::Run { function, values, allowance } => {
+                let Some(function) = game::host::find(function) else {
+                    return Err(HostError::new(format!("no function {function}")));
+                };
+                let line = guest.origin.as_ref().map_or((me.thread(), 0), Origin::line);
+                let (from, spent) = (Asker::Worker(me), guest.spent);
+                let call = HostCall { from, number, line, function, values, allowance, spent };
+                (Question::Run, Unasked::Run(call))
+            }
+            Ask::Fetch(request) => {
+                resources.network()?;
+                (Question::Fetch, Unasked::Fetch(guest.payer, request))
+            }
+            ask => {
+                let from = Waiter { who: Asker::Worker(me), request: number };
+                let spent = &mut guest.spent;
+                let (question, mail) =
+                    room_question(from, topology, &self.settings, resources, spent, ask)?;
+                (question, Unasked::Room(mail))
+            }
+        };
         self.waiting.last_question = number;
-        self.waiting.unasked.push((number, mail));
+        self.waiting.unasked.push((number, unasked));
         Ok((number, question))
     }
 
@@ -341,13 +359,27 @@ impl Worker {
             origin.queue = Queue::Waiting { function };
             self.answer(line, to, Outcome::Waits);
         }
-        // What a room is asked may be lost with its match. A function that another thread runs is over
-        // some time, and it may have written.
-        let patience_ms = if question == Question::Run { u64::MAX } else { PATIENCE_MS };
-        let due = now.after_ms(patience_ms.min(guest.wait_left_ms));
+        let due = now.after_ms(question.patience_ms().min(guest.wait_left_ms));
         self.waiting.put(number, Waiting { guest, question, since: now, due });
         self.stats.calls_suspended.up();
         self.stats.calls_waiting_now.set(self.waiting.len() as u64);
+    }
+
+    /// Asks what calls wait for. What they wrote before is on the disk.
+    pub(super) fn ask(&mut self, out: &mut Output<Mail>) {
+        let mut calls = Vec::new();
+        for (number, unasked) in std::mem::take(&mut self.waiting.unasked) {
+            match unasked {
+                Unasked::Room((to, mail)) => out.mail(to, mail),
+                Unasked::Run(call) => calls.push(call),
+                Unasked::Fetch(payer, request) => {
+                    self.resources.start_fetch(number, payer, *request);
+                }
+            }
+        }
+        for (to, mail) in self.topology.seal_calls(calls) {
+            out.mail(to, mail);
+        }
     }
 
     /// A room has answered.
@@ -379,6 +411,15 @@ impl Worker {
         self.go_on(now, guest, result.map(|returns| Reply::Returns { returns, steps }));
     }
 
+    /// Another server has answered, or has not.
+    pub(super) fn fetched(&mut self, now: Now, Fetched { number, result }: Fetched) {
+        let Some(Waiting { guest, question, .. }) = self.unpark(now, number) else {
+            return self.stats.late_answers.up();
+        };
+        assert_eq!(question, Question::Fetch, "a server has answered what it was not asked");
+        self.go_on(now, guest, Reply::fetched(result));
+    }
+
     /// Takes out a call that waits no more, and counts for how long it did.
     fn unpark(&mut self, now: Now, number: u64) -> Option<Waiting> {
         let mut waiting = self.waiting.take(number)?;
@@ -408,9 +449,7 @@ impl Worker {
 
     /// What calls have written is not committed: their questions are not asked.
     pub(super) fn ask_nobody(&mut self, now: Now) {
-        let questions = std::mem::take(&mut self.waiting.unasked).into_iter().map(|(it, _)| it);
-        let calls = std::mem::take(&mut self.waiting.unasked_calls).into_iter().map(|it| it.number);
-        for number in questions.chain(calls).collect::<Vec<_>>() {
+        for (number, _) in std::mem::take(&mut self.waiting.unasked) {
             if let Some(Waiting { guest, .. }) = self.unpark(now, number) {
                 self.waiting.answered.push((guest, Err(HostError::new("database error"))));
             }
@@ -463,6 +502,10 @@ impl Worker {
             && due_ns <= now.mono_ns
             && let Some(Waiting { guest, question, .. }) = self.unpark(now, number)
         {
+            if question == Question::Fetch {
+                self.waiting.unasked.retain(|(unasked, _)| *unasked != number);
+                self.resources.cancel_fetch(number);
+            }
             let refusal = gave_up(question, &self.topology, &mut self.mails);
             if guest.wait_left_ms > 0 {
                 self.go_on(now, guest, Err(refusal));
@@ -492,15 +535,17 @@ impl Worker {
 
     /// Ends all calls that wait, because the thread does.
     pub(super) fn cancel_all(&mut self) {
-        for waiting in std::mem::take(&mut self.waiting.calls).into_values() {
+        for (number, waiting) in std::mem::take(&mut self.waiting.calls) {
             let name = waiting.guest.name;
             self.scripts.cancel(waiting.guest.id);
+            if waiting.question == Question::Fetch {
+                self.resources.cancel_fetch(number);
+            }
             tracing::warn!(name, "a call that waited is cancelled: the server stops");
         }
         self.waiting.due.clear();
         self.waiting.of_line.clear();
         self.waiting.unasked.clear();
-        self.waiting.unasked_calls.clear();
     }
 }
 
@@ -555,7 +600,9 @@ pub(super) fn answered(
         (Question::Create { .. } | Question::Signal { .. }, Ok(answer)) => {
             Ok(Reply::Text(answer.into_text()))
         }
-        (Question::Run, _) => unreachable!("a room has answered what it was not asked"),
+        (Question::Run | Question::Fetch, _) => {
+            unreachable!("a room has answered what it was not asked")
+        }
         (Question::Stream { .. }, Ok(RoomAnswer::Stream(answer))) => Ok(Reply::Stream(answer)),
         (Question::Stream { .. }, Ok(RoomAnswer::Text(_))) => Ok(Reply::Stream(StreamAnswer::Done)),
         (Question::Stream { .. }, Err(RoomError::NotFound)) => Err(no_session()),
@@ -579,7 +626,7 @@ fn gave_up(
         }
         Question::Signal { .. } => HostError::new("match busy"),
         Question::Stream { .. } => HostError::new("the room did not answer within 10 s"),
-        Question::Run => HostError::new("it did not end in time"),
+        Question::Run | Question::Fetch => HostError::new("it did not end in time"),
     }
 }
 
@@ -593,6 +640,5 @@ pub(super) fn commit(resources: &mut Resources) -> Result<(), HostError> {
 /// Asks another server, and keeps the thread until it answers.
 pub(super) fn fetch(resources: &mut Resources, payer: Principal, request: FetchRequest) -> Answer {
     commit(resources)?;
-    let answer = resources.network()?.wait(payer, request);
-    answer.map(|answer| Reply::Fetched(Box::new(answer))).map_err(|error| HostError::new(error.0))
+    Reply::fetched(resources.network()?.wait(payer, request))
 }

@@ -58,15 +58,6 @@ const ARENA: &str = "local nk = require('nakama')
         elseif data:sub(1, 5) == 'pass ' then
             local ok, text = pcall(nk.match_signal, data:match('^pass (%S+) (.*)$'))
             return state, text
-        elseif data == 'fetch' or data == 'fetch in a sort' then
-            local text
-            local function fetch()
-                local ok, refusal = pcall(nk.http_request, 'http://a.example/', 'get')
-                text = refusal
-                return false
-            end
-            if data == 'fetch' then fetch() else table.sort({2, 1}, fetch) end
-            return state, text
         end
         return state, 'echo ' .. data
     end
@@ -120,21 +111,6 @@ fn join(rig: &Rig, client: Client, id: &str) -> Vec<String> {
 
 fn with(frames: &[String], text: &str) -> usize {
     frames.iter().filter(|frame| frame.contains(text)).count()
-}
-
-/// A match asks no other server, and says so whether it could wait or not.
-#[test]
-fn a_match_that_asks_another_server_is_refused_and_goes_on() {
-    let rig = rig(|_| {});
-    let id = rig.rpc("create", "");
-    for data in ["fetch", "fetch in a sort"] {
-        let refusal = signal(&rig, &id, data);
-        assert!(
-            refusal.contains("HTTP request error: not possible in a match"),
-            "{data}: {refusal}"
-        );
-    }
-    assert_eq!(signal(&rig, &id, "x"), "echo x");
 }
 
 #[test]

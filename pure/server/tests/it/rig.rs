@@ -34,6 +34,7 @@ use wire::websocket as ws;
 
 use crate::cluster::{Letter, Post, add_gate, salt};
 use crate::disk::{Disk, OnDisk};
+use crate::network::Network;
 
 pub(crate) const UNIX_MS: u64 = 1_700_000_000_000;
 /// Turns until everything must be at rest.
@@ -88,7 +89,15 @@ pub(crate) struct Rig {
     /// What leaves for other nodes.
     pub(crate) letters: Receiver<Letter>,
     slots: Cell<u32>,
+    pub(crate) machine: Machine,
+}
+
+/// What is around the server.
+#[derive(Default)]
+pub(crate) struct Machine {
     clock: WorkerClock,
+    /// What scripts ask other servers.
+    pub(crate) network: Network,
 }
 
 /// The clocks of workers.
@@ -332,13 +341,13 @@ impl Rig {
         let own = plan.store.is_none().then(|| Store::open_in_memory().unwrap());
         let store = plan.store.or(own.as_ref()).unwrap();
         let sources = Arc::new(Sources::from_texts(plan.modules.iter().copied()).unwrap());
-        let clock = WorkerClock::default();
+        let machine = Machine::default();
         let nodes = plan.nodes.clone().unwrap_or_else(|| Nodes::alone(&settings.node));
         let salt = plan.nodes.as_ref().map_or(0, salt);
         let random = |id: ThreadId| Random::from_number(salt + u64::from(id.0) + 100);
         let connect = || plan.connect(store);
         let context =
-            |id| context((&nodes, id, random(id), &clock), &settings, connect(), &sources);
+            |id| context((&nodes, id, random(id), &machine), &settings, connect(), &sources);
         let (topology, contexts, hooks) =
             contexts(Topology::of_node(nodes.clone(), (cores, rooms, plan.callers)), context);
         let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();
@@ -393,7 +402,7 @@ impl Rig {
             gate_stats,
             letters,
             slots: Cell::new(0),
-            clock,
+            machine,
         }
     }
 
@@ -405,8 +414,8 @@ impl Rig {
 
     /// The same, of which the thread waited so much for a processor.
     pub(crate) fn set_waited_ms(&self, look_ms: u64, waited_ms: u64) {
-        self.clock.look_ms.store(look_ms, Ordering::Relaxed);
-        self.clock.waited_ms.store(waited_ms, Ordering::Relaxed);
+        self.machine.clock.look_ms.store(look_ms, Ordering::Relaxed);
+        self.machine.clock.waited_ms.store(waited_ms, Ordering::Relaxed);
     }
 
     pub(crate) fn settle(&self) {
@@ -699,7 +708,7 @@ fn thread(handler: Boxed) -> Thread {
 }
 
 fn context(
-    (nodes, id, random, clock): (&Nodes, ThreadId, Random, &WorkerClock),
+    (nodes, id, random, machine): (&Nodes, ThreadId, Random, &Machine),
     settings: &Settings,
     db: Box<dyn Database + Send>,
     sources: &Arc<Sources>,
@@ -711,11 +720,13 @@ fn context(
         log_lines_max: settings.runtime.log_lines_max,
         session: settings.session.clone(),
     });
+    let Machine { clock, network } = machine;
     let (look_ms, passed_ms) = (clock.look_ms.clone(), AtomicU64::new(0));
     let wall =
         move || UNIX_MS + passed_ms.fetch_add(look_ms.load(Ordering::Relaxed), Ordering::Relaxed);
     let (wall, call_clock) = (Box::new(wall), Box::new(clock.clone()));
     let mut resources = Resources::new((nodes, id.0), db, random, host, wall, call_clock);
+    resources.fetch = Some(network.door(id));
     let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: UNIX_MS }, &mut resources);
     // A debug build on a busy machine is slow: budgets are tested elsewhere.
     let limits =

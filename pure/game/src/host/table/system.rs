@@ -61,7 +61,7 @@ functions! {
         /// answer; what keeps it from answering is an error. The method is one of `get`, `post`, `put`,
         /// `patch`, `delete`, `head`; the timeout counts everything, redirects included. `insecure`
         /// does not check the server's certificate, if `fetch.insecure` is set. Off unless
-        /// `fetch.enabled` is set, and not in a match; which servers may be asked, and how much, is said by `fetch.*`.
+        /// `fetch.enabled` is set; which servers may be asked, and how much, is said by `fetch.*`.
         /// ```lua
         /// local headers = { ["Content-Type"] = "application/json", ["Accept"] = "application/json" }
         /// local content = nk.json_encode({ player = context.username })
