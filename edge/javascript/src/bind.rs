@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use crate::convert::{self, ConvertError, Names};
 use crate::names::{self, Binding, Shape};
+use crate::vm;
 
 /// The function `nk.<name>`; undefined if Nakama has none.
 pub(crate) fn bind<'js>(ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<JsValue<'js>> {
@@ -61,11 +62,14 @@ fn run<'js>(
         let text = format!("nk.{} is not implemented in throng yet", binding.name);
         return Err(Exception::throw_message(ctx, &text));
     }
+    vm::look(ctx.clone())?;
     let meter = CallMeter::default();
     let values = read(ctx, binding, given, &meter)?;
     let args = Args { function: binding.function.name, values: &values, meter: &meter };
     let is_long = meter.holds_much();
     let returns = script::lend::host(|host| call(host, binding.function, &args, is_long));
+    // It may have taken long, as a password's hash does.
+    vm::look(ctx.clone())?;
     match returns {
         Some(Ok(returns)) => shaped(ctx, binding, &returns),
         Some(Err(error)) => Err(refused(ctx, binding, &error)),

@@ -3,7 +3,7 @@
 // it (it is compiled under the name [throng]).
 //
 // native: log(level, text), bind(name) → function of nk or undefined, isHook(name), isProxy(value),
-// config(), dispatcher().
+// config(), dispatcher(), look() (throws if the call's time is over).
 
 (function (native, node, version, env) {
   'use strict';
@@ -26,6 +26,7 @@
 
   const LENGTH_MAX = 1 << 20;
   const SEARCH_MAX = 2 ** 30;
+  const NORMALIZED_MAX = 1 << 15;
   const FailedRange = RangeError;
   const Obj = Object;
   const { apply, construct } = Reflect;
@@ -39,6 +40,13 @@
     defineProperty(made, 'name', { value: name });
     defineProperty(made, 'length', { value: original.length });
     defineProperty(owner, name, { value: made });
+  }
+
+  // The engine asks whether the time is over once in some thousand turns of a loop, whatever a turn costs: so
+  // what may cost much asks by itself.
+  const LOOK_ABOVE = 4096;
+  function looked(size) {
+    if (size > LOOK_ABOVE) native.look();
   }
 
   function tooLong(length) {
@@ -63,6 +71,7 @@
       }
     }
     if (length > LENGTH_MAX) tooLong(length);
+    looked(length);
     return length;
   }
 
@@ -142,10 +151,70 @@
   }).method);
   replace(JSON, 'stringify', (original) => ({
     method(value, replacer, space) {
+      native.look();
       if (isArray(replacer)) checkedLength(replacer);
       return original(value, replacer, space);
     },
   }).method);
+
+  for (const [owner, names] of [
+    [JSON, ['parse']],
+    [Obj, ['assign', 'entries', 'fromEntries', 'getOwnPropertyDescriptors', 'getOwnPropertyNames', 'keys', 'values']],
+    [Reflect, ['ownKeys']],
+  ]) {
+    for (const name of names) {
+      replace(owner, name, (original) => ({
+        method(...args) {
+          native.look();
+          return apply(original, this, args);
+        },
+      }).method);
+    }
+  }
+  const Views = getPrototypeOf(Uint8Array);
+  for (const name of [
+    'copyWithin', 'fill', 'includes', 'indexOf', 'join', 'lastIndexOf', 'reverse', 'set', 'slice', 'sort',
+    'toLocaleString', 'toReversed', 'toSorted', 'with',
+  ]) {
+    replace(Views.prototype, name, (original) => ({
+      method(...args) {
+        looked(apply(viewLength, this, []));
+        if (name === 'set') checkedLength(args[0]);
+        return apply(original, this, args);
+      },
+    }).method);
+  }
+  replace(Views, 'from', (original) => ({
+    method(...args) {
+      checkedLength(args[0]);
+      return apply(original, this, args);
+    },
+  }).method);
+
+  // Code is made from texts while modules load, as bundles do to find the global object, and never later: the
+  // process dies when memory runs out while it is compiled (quickjs-ng 0.16.2, `resolve_scope_var`).
+  function checkCode() {
+    if (!isLoading) throw new FailedType('code cannot be made from text once the modules are loaded');
+  }
+  replace(globalThis, 'eval', (original) => ({
+    method(code) {
+      checkCode();
+      return original(code);
+    },
+  }).method);
+  for (const sample of [function () {}, async function () {}, function* () {}, async function* () {}]) {
+    const prototype = getPrototypeOf(sample);
+    const Original = prototype.constructor;
+    const Checked = function (...args) {
+      checkCode();
+      return construct(Original, args, new.target ?? Original);
+    };
+    defineProperty(Checked, 'name', { value: Original.name });
+    defineProperty(Checked, 'length', { value: 1 });
+    defineProperty(Checked, 'prototype', { value: prototype, writable: false });
+    defineProperty(prototype, 'constructor', { value: Checked });
+    if (Original === globalThis.Function) globalThis.Function = Checked;
+  }
 
   function checkSearch(steps) {
     if (steps > SEARCH_MAX) throw new FailedRange('the text to search for is too long');
@@ -170,11 +239,49 @@
           }
         }
         const where = text(this);
+        looked(where.length);
         if (what !== null && (typeof what === 'object' || typeof what === 'function')) {
           what = args[0] = text(what);
         }
         if (typeof what === 'string' && what.length > 64) checkSearch(what.length * where.length);
         return apply(original, where, args);
+      },
+    }).method);
+  }
+
+  for (const name of [
+    'concat', 'localeCompare', 'normalize', 'padEnd', 'padStart', 'repeat', 'toLocaleLowerCase', 'toLocaleUpperCase',
+    'toLowerCase', 'toUpperCase', 'trim', 'trimEnd', 'trimStart',
+  ]) {
+    replace(String.prototype, name, (original) => ({
+      method(...args) {
+        if (typeof this === 'string') {
+          const { length } = this;
+          looked(typeof args[0] === 'number' ? length * args[0] + args[0] : length);
+          // Marks that combine are sorted one by one.
+          if (name === 'normalize' && length > NORMALIZED_MAX) throw new FailedRange('the text is too long for this');
+        }
+        return apply(original, this, args);
+      },
+    }).method);
+  }
+  for (const name of ['parseInt', 'parseFloat']) {
+    replace(globalThis, name, (original) => ({
+      method(...args) {
+        if (typeof args[0] === 'string') looked(args[0].length);
+        return apply(original, this, args);
+      },
+    }).method);
+  }
+  // Its digits cost the square of their number.
+  const WRITTEN_MAX = 1n << 65536n;
+  for (const name of ['toString', 'toLocaleString']) {
+    replace(BigInt.prototype, name, (original) => ({
+      method(...args) {
+        if (typeof this === 'bigint' && (this > WRITTEN_MAX || this < -WRITTEN_MAX)) {
+          throw new FailedRange('the number has too many digits for this');
+        }
+        return apply(original, this, args);
       },
     }).method);
   }

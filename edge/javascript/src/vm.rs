@@ -11,10 +11,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use game::api::{BUILT, NOT_BUILT};
 use game::guest::{Host, LogLevel};
+use game::host::Meter as _;
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::promise::PromiseState;
-use rquickjs::{Context, Ctx, Function, IntoJs as _, Object, Runtime, Value as JsValue};
-use script::{budget, lend};
+use rquickjs::{Context, Ctx, Exception, Function, IntoJs as _, Object, Runtime, Value as JsValue};
+use script::budget::{self, CallMeter};
+use script::lend;
 
 use crate::convert::{self, Names};
 use crate::failure::{self, Limits, PRELUDE, Thrown};
@@ -304,11 +306,21 @@ fn natives<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
     native.set("isProxy", Function::new(ctx.clone(), is_proxy)?)?;
     native.set("config", Function::new(ctx.clone(), config)?)?;
     native.set("dispatcher", Function::new(ctx.clone(), dispatcher::make)?)?;
+    native.set("look", Function::new(ctx.clone(), look)?)?;
     Ok(native)
 }
 
 fn bind_named(ctx: Ctx<'_>, name: String) -> rquickjs::Result<JsValue<'_>> {
     bind::bind(&ctx, &name)
+}
+
+/// Looks at the clock, which is not asked for each turn of a loop.
+///
+/// # Errors
+/// The call's time is over.
+pub(crate) fn look(ctx: Ctx<'_>) -> rquickjs::Result<()> {
+    let looked = CallMeter::default().spend(u32::MAX);
+    looked.map_err(|error| Exception::throw_message(&ctx, &error.message))
 }
 
 fn is_proxy(value: JsValue<'_>) -> bool {

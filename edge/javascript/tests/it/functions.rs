@@ -156,6 +156,15 @@ fn guarded_methods_are_those_of_the_language() {
             "[true,true,\"Set\",0]",
         ),
         ("JSON.stringify({ a: 1, b: 2 }, ['a'])", "\"{\\\"a\\\":1}\""),
+        (
+            "[parseInt('12', 8), parseFloat('1.5'), 'ab'.repeat(2), 'x'.padStart(3, '-')]",
+            "[10,1.5,\"abab\",\"--x\"]",
+        ),
+        ("[(255n).toString(16), Object.keys({ a: 1 }), JSON.parse('[1]')]", "[\"ff\",[\"a\"],[1]]"),
+        (
+            "[Array.from(Uint8Array.from([3, 1]).sort()), Function.name, (function () {}) instanceof Function]",
+            "[[1,3],\"Function\",true]",
+        ),
         ("[[].concat.name, [].flat.length, ''.replace.length]", "[\"concat\",0,2]"),
     ] {
         assert_eq!(run(&format!("return JSON.stringify({body})")), expected, "{body}");

@@ -32,6 +32,12 @@ fn what_never_ends_is_stopped() {
         "JSON.stringify({ toJSON: function () { for (;;); } })",
         "nk.localcachePut('k', { get a() { for (;;); } })",
         "({ toString: function () { for (;;); } }) + ''",
+        // Of which a turn is dear, so that few turns are too many.
+        "var list = new Array(1 << 18).fill(1); for (;;) JSON.stringify(list)",
+        "var text = JSON.stringify(new Array(1 << 18).fill(1)); for (;;) JSON.parse(text)",
+        "var view = new Uint8Array(1 << 22); for (;;) view.fill(1).reverse()",
+        "var text = 'x'.repeat(1 << 22); for (;;) text.toUpperCase()",
+        "for (;;) nk.sha256Hash('x'.repeat(1 << 20))",
     ] {
         let (kind, message) = outcome(body, tight());
         assert_eq!(kind, OutOfTime, "{body}: {message}");
@@ -40,6 +46,39 @@ fn what_never_ends_is_stopped() {
     // The engine names the line where the function begins.
     let (_, message) = outcome("for (;;);", tight());
     assert!(message.starts_with("index.js:1: "), "{message}");
+}
+
+/// The process died when memory ran out while a text was compiled.
+#[test]
+fn code_is_made_from_texts_while_modules_load_and_not_later() {
+    let made = "var kept = eval, all = Function('return this')();
+        function InitModule(ctx, logger, nk, initializer) { initializer.registerRpc('test', test); }
+        function test() { return String(all === globalThis && kept('1') === 1); }";
+    let mut host = TestHost::default();
+    let mut scripts = load_with(made, tight(), &mut host).unwrap();
+    let error = rpc(&mut scripts, &mut host, "test", "").unwrap_err();
+    assert!(error.message.contains("code cannot be made from text"), "{}", error.message);
+    for body in [
+        "eval('1')",
+        "(0, eval)('1')",
+        "new Function('return 1')",
+        "(function () {}).constructor('return 1')",
+        "(async function () {}).constructor('return 1')",
+        "(function* () {}).constructor('return 1')",
+        "Reflect.construct(Function, ['return 1'])",
+        "Object.getPrototypeOf(async function () {}).constructor('return 1')",
+    ] {
+        let (kind, message) = outcome(body, roomy());
+        assert_eq!(kind, Raised, "{body}");
+        assert!(message.contains("code cannot be made from text"), "{body}: {message}");
+    }
+    for (body, text) in [
+        ("((1n << 100000n) - 1n).toString()", "too many digits"),
+        ("'\\u0301\\u0323'.repeat(30000).normalize()", "too long"),
+    ] {
+        let (_, message) = outcome(body, roomy());
+        assert!(message.contains(text), "{body}: {message}");
+    }
 }
 
 #[test]
