@@ -40,6 +40,13 @@ impl Abroad {
         self.parts.remove(&slot);
     }
 
+    /// A node where a message was has answered it, or handed it on.
+    pub(super) fn note_answered(&mut self, conn: ConnId, far: &Far) {
+        if let Some(node) = far.at.filter(|_| far.enters) {
+            self.note_part(conn.slot, node);
+        }
+    }
+
     fn note_part(&mut self, slot: u32, node: NodeId) {
         let parts = self.parts.entry(slot).or_default();
         if !parts.contains(&node) {
@@ -87,6 +94,9 @@ impl Core {
             && let State::Socket(session) = &mut place.state
             && let Some(waiting) = &mut session.waiting
         {
+            if let Some(far) = &waiting.far {
+                self.abroad.note_answered(member.address.conn, far);
+            }
             waiting.goes_to(&self.topology, room, cid, enters);
         }
     }
@@ -98,13 +108,6 @@ impl Core {
         let State::Socket(session) = &mut place.state else { return false };
         let Some(waiting) = &mut session.waiting else { return false };
         waiting.far.take_if(|far| far.at.is_some() && far.cid == cid).is_some()
-    }
-
-    /// A message is answered that rooms of other nodes were asked for.
-    pub(super) fn note_answered(&mut self, conn: ConnId, far: &Far) {
-        for node in &far.entered {
-            self.abroad.note_part(conn.slot, *node);
-        }
     }
 
     /// Other nodes live from now on.

@@ -113,8 +113,8 @@ pub(super) struct Far {
     pub(super) cid: String,
     /// The node that it is at; `None` is this one.
     pub(super) at: Option<NodeId>,
-    /// Nodes where the session is in something when it is answered.
-    pub(super) entered: Vec<NodeId>,
+    /// Whether the session may be in something there when that node has answered.
+    pub(super) enters: bool,
 }
 
 impl Waiting {
@@ -140,12 +140,9 @@ impl Waiting {
             }
             return;
         }
-        let new = || Box::new(Far { cid: cid.to_owned(), at: None, entered: Vec::new() });
+        let new = || Box::new(Far { cid: cid.to_owned(), at: None, enters });
         let far = self.far.get_or_insert_with(new);
-        far.at = Some(room.node());
-        if enters {
-            far.entered.push(room.node());
-        }
+        (far.at, far.enters) = (Some(room.node()), enters);
     }
 
     /// The same, where several rooms are asked one after the other.
@@ -504,7 +501,7 @@ impl Core {
             State::Socket(mut session) => {
                 let waiting = session.waiting.take();
                 if let Some(far) = waiting.as_ref().and_then(|waiting| waiting.far.as_ref()) {
-                    self.note_answered(conn, far);
+                    self.abroad.note_answered(conn, far);
                 }
                 if let Some(WaitKind::Rooms(Some(held))) = waiting.map(|waiting| waiting.kind) {
                     held.into_iter().for_each(|frame| out.send_shared(conn, frame));

@@ -433,6 +433,23 @@ fn who_was_on_a_node_that_goes_leaves_and_who_had_something_there_is_told() {
 }
 
 #[test]
+fn who_follows_somebody_on_a_node_that_goes_before_the_rest_is_followed_is_told() {
+    let mut cluster = Cluster::new();
+    let ada = cluster.player_of(0, 0, "ada");
+    // Their homes are asked in this order.
+    let (far, near) = (cluster.player_of(0, 1, "far"), cluster.player_of(0, 0, "near"));
+    let slow = cluster.node(0).topology.room_of(near.user_id.parse().unwrap());
+    cluster.node(0).freeze(slow, true);
+    assert_eq!(with(&cluster.say(&ada, &follow(&[&far, &near])), &["cid"]), 0);
+    cluster.lose(1);
+    cluster.begin_anew(1);
+    cluster.node(0).freeze(slow, false);
+    cluster.settle();
+    let told = cluster.frames(&ada);
+    assert_eq!(with(&told, &["close 1001 a node of the cluster is gone"]), 1, "{told:?}");
+}
+
+#[test]
 fn a_node_that_begins_anew_is_told_of_all_and_has_nothing_of_its_former_life() {
     let mut cluster = Cluster::new();
     let (ada, eve) = (cluster.player_of(0, 1, "ada"), cluster.player_of(0, 0, "eve"));
