@@ -99,6 +99,30 @@ test("guests who were all fast and turn slow together leave a caller to others",
     assert.ok(result.every(({ status }) => status === 200), json(result.map(({ status }) => status)));
   }));
 
+/** On the thread of the one core, beside the neighbour's connections; the other calls of the burst are elsewhere. */
+test("a function that was quick and then computes for 50 ms on command holds no core", throngOnly, () => {
+  const attack = async (fresh, guests) => {
+    for (let count = 0; count < 40; count++) for (const guest of guests) await callFor(fresh, guest, 0);
+    const before = await fresh.counters();
+    assert.ok(before.of("calls_on_cores") > 100, "it is known to be quick");
+    const harm = async () => {
+      const statuses = [];
+      for (let round = 0; round < 20; round++) {
+        const burst = guests.map((guest) => callFor(fresh, guest, 50));
+        statuses.push(...(await Promise.all(burst)).map(({ status }) => status));
+      }
+      return statuses;
+    };
+    const { result, report } = await besideNeighbour(fresh, harm);
+    assert.ok(result.every((status) => status === 200), json(result));
+    const after = await fresh.counters();
+    assert.ok(after.of("calls_paused") > before.of("calls_paused"), "it was given back in slices");
+    console.log(`99 of 100 answers within ${report.rpc.p99_ms} ms for rpc, ${report.socket.p99_ms} for socket`);
+    assert.ok(report.rpc.p99_ms < 25 && report.socket.p99_ms < 25, json(report));
+  };
+  return withGuests(4, attack, { "engine.cores": 1, "runtime.core_slice_us": 200 });
+});
+
 test("guests whose first calls are slow leave a caller to others", throngOnly, () =>
   withGuests(3, async (fresh, [known, ...strangers]) => {
     for (let count = 0; count < 60; count++) await callFor(fresh, known, 0);

@@ -3,7 +3,7 @@
  * answer took. Started by rig.mjs as a process of its own, so that the attackers' work is not charged to it.
  *
  * In: one argument, JSON `{host, port, grpcPort, serverKey, kinds}`. Out: a line `ready`, and when the standard input ends
- * a line of JSON `{kind: {count, worst_ms, p50_ms}}`. What is still unanswered then counts with its age.
+ * a line of JSON `{kind: {count, worst_ms, p99_ms, p50_ms}}`. What is still unanswered then counts with its age.
  */
 import { Agent, request } from "node:http";
 import { connect } from "node:http2";
@@ -89,6 +89,7 @@ function finish() {
     report[kind] = {
       count: list.length,
       worst_ms: Math.round(list.at(-1) ?? 0),
+      p99_ms: Math.round((list[Math.floor(list.length * 0.99)] ?? 0) * 10) / 10,
       p50_ms: Math.round((list[list.length >> 1] ?? 0) * 10) / 10,
     };
   }

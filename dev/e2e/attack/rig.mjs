@@ -90,7 +90,7 @@ async function rawConnection(server, port = server.port) {
 
 /**
  * Runs `harm` while a neighbour plays, and asserts that no answer took the neighbour `ms` or longer. Gives what
- * `harm` gives and the neighbour's report `{kind: {count, worst_ms, p50_ms}}`.
+ * `harm` gives and the neighbour's report `{kind: {count, worst_ms, p99_ms, p50_ms}}`.
  * `kinds`: what the neighbour does in turns, of `rpc`, `authenticate`, `register`, `socket`, `list`, `grpc`.
  */
 export async function besideNeighbour(

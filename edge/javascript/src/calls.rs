@@ -178,6 +178,7 @@ fn registered(bundle: &Bundle) -> (Registered, Vec<String>) {
     });
     let registered = Registered {
         rpc: ids("rpc"),
+        rpc_blocking: ids("rpc"),
         before: ids("before"),
         after: ids("after"),
         events: ids("event"),

@@ -18,7 +18,9 @@
 //! when a look at the other clocks can matter at all.
 //!
 //! A call that waits for another thread runs in pieces (`Running::pause`, `go_on`); the time in
-//! between is not charged.
+//! between is not charged. Where it shares its thread with sockets, a piece has a slice besides
+//! ([`begin_slice`]): then its coroutine yields at the next place where it can, and the others have their
+//! turn. In a comparator or a metamethod it cannot, and goes on.
 //!
 //! Calls nest while modules load: the inner one has what is left of the outer one's time at most.
 //!
@@ -93,6 +95,16 @@ struct Call {
     start: Cell<Reading>,
     exceeded: Cell<bool>,
     location: RefCell<String>,
+    /// How long a piece of the call may compute before others have their turn; 0 for no matter how long.
+    slice_ns: Cell<u64>,
+    /// When the wall's clock makes it worthwhile to look for how long it has.
+    slice_look_ns: Cell<u64>,
+    /// What the CPU clock showed at the first such look.
+    slice_cpu_ns: Cell<Option<u64>>,
+    /// Modules are half made.
+    is_held: Cell<bool>,
+    /// It was asked to yield; it may not have been able to.
+    was_paused: Cell<bool>,
     /// Bytes of the running VM at which its collector is to keep up more closely; `usize::MAX`
     /// while it does.
     hurry_at_bytes: Cell<usize>,
@@ -139,6 +151,11 @@ thread_local! {
             start: Cell::new(Reading { wall_ns: 0, cpu_ns: 0, waited_ns: None }),
             exceeded: Cell::new(false),
             location: RefCell::new(String::new()),
+            slice_ns: Cell::new(0),
+            slice_look_ns: Cell::new(u64::MAX),
+            slice_cpu_ns: Cell::new(None),
+            is_held: Cell::new(false),
+            was_paused: Cell::new(false),
             hurry_at_bytes: Cell::new(usize::MAX),
         }
     };
@@ -271,6 +288,33 @@ pub fn go_on(allowed: Allowed, mut budget_ns: u64) -> Running {
     })
 }
 
+/// Gives the piece that has begun a slice of this thread, microseconds: about half of it by the wall's
+/// clock and, where that is over, half by the CPU's, so that a piece which waited for a processor is not
+/// taken for a long one, and a short one asks the wall's alone.
+pub(crate) fn begin_slice(slice_us: u32) {
+    CALL.with(|call| {
+        let slice_ns = u64::from(slice_us) * 1_000;
+        call.slice_ns.set(slice_ns / 2);
+        call.slice_look_ns.set(call.start.get().wall_ns.saturating_add(slice_ns / 2));
+        call.slice_cpu_ns.set(None);
+        call.is_held.set(false);
+        call.was_paused.set(false);
+    });
+}
+
+/// Ends the slice. Returns whether the piece was asked to yield.
+pub(crate) fn end_slice() -> bool {
+    CALL.with(|call| {
+        call.slice_look_ns.set(u64::MAX);
+        call.was_paused.take()
+    })
+}
+
+/// Says whether the running call is where it must not pause.
+pub(crate) fn set_held(is_held: bool) {
+    CALL.with(|call| call.is_held.set(is_held));
+}
+
 impl Running {
     /// Ends a piece of the call, which waits. Returns what it has left of its time, nanoseconds.
     ///
@@ -374,6 +418,34 @@ impl Call {
     }
 }
 
+impl Call {
+    /// Whether the piece has had its slice.
+    fn is_slice_over(&self) -> bool {
+        let look_ns = self.slice_look_ns.get();
+        if look_ns == u64::MAX || self.is_held.get() {
+            return false;
+        }
+        let wall_ns = CLOCKS.with(Clocks::wall_ns);
+        if wall_ns < look_ns {
+            return false;
+        }
+        let (slice_ns, cpu_ns) = (self.slice_ns.get(), cpu_ns());
+        let used_ns = match self.slice_cpu_ns.get() {
+            Some(from_ns) => cpu_ns.saturating_sub(from_ns),
+            None => {
+                self.slice_cpu_ns.set(Some(cpu_ns));
+                self.slice_look_ns.set(wall_ns.saturating_add(slice_ns));
+                return false;
+            }
+        };
+        if used_ns < slice_ns {
+            self.slice_look_ns.set(wall_ns.saturating_add(slice_ns - used_ns));
+            return false;
+        }
+        true
+    }
+}
+
 /// Bytes above which the VM that runs is told to collect closely; `None` when it was, or never did
 /// otherwise.
 pub(crate) fn hurry_at_bytes() -> Option<usize> {
@@ -402,6 +474,11 @@ pub(crate) fn tick(lua: &Lua) -> mlua::Result<mlua::VmState> {
                 *location = crate::failure::where_now(lua);
             }
             return Err(mlua::Error::runtime(OUT_OF_TIME));
+        }
+        if is_look && call.is_slice_over() {
+            // Where it cannot yield it goes on, and is asked again at the next look.
+            call.was_paused.set(true);
+            return Ok(mlua::VmState::Yield);
         }
         Ok(mlua::VmState::Continue)
     })

@@ -21,7 +21,7 @@ use crate::lint::{self, Handler};
 use crate::matches::LuaMatch;
 use crate::pieces::{self, Piece, Pieces};
 use crate::sources::{LoadError, Sources};
-use crate::vm::Vm;
+use crate::vm::{Purpose, Vm};
 use crate::{LuaLimits, context, convert, lend};
 
 /// What an entry point of the prelude returns: true and up to three values, or false, the text of
@@ -85,6 +85,7 @@ impl LuaScripts {
         let names = |functions: &BTreeMap<String, Function>| functions.keys().cloned().collect();
         let registered = Registered {
             rpc: names(&calls.rpc),
+            rpc_blocking: Vec::new(),
             before: names(&calls.before),
             after: names(&calls.after),
             events: names(&calls.events),
@@ -122,6 +123,24 @@ impl LuaScripts {
         }
     }
 
+    /// Goes on with a call: with the answer that it waits for, or, if it is paused, without one.
+    fn next_piece(
+        &mut self,
+        host: &mut dyn Host,
+        id: CallId,
+        answer: Option<Answer>,
+    ) -> Step<Returned> {
+        let kind = self.waiting.remove(&id);
+        let Some(kind) = kind else { unreachable!("{id:?} does not wait") };
+        if self.lost.remove(&id) {
+            return Step::Done(Err(pieces::lost()));
+        }
+        self.piece(host, (id, kind), |calls, limits, host| {
+            let piece = calls.pieces.resume(&calls.vm, limits, host, (id, answer));
+            Ok(piece.unwrap_or_else(|| Piece::Ended(Err(pieces::lost()))))
+        })
+    }
+
     /// Runs a piece of a call on the VM for calls, which is made anew if need be.
     fn piece(
         &mut self,
@@ -144,6 +163,10 @@ impl LuaScripts {
             Ok(Piece::Waits(ask)) => {
                 self.waiting.insert(id, kind);
                 Step::Waits(ask)
+            }
+            Ok(Piece::Paused) => {
+                self.waiting.insert(id, kind);
+                Step::Paused
             }
             Ok(Piece::Ended(ended)) => {
                 Step::Done(ended.and_then(|value| kind.read(&calls.vm.lua, &limits, &value)))
@@ -191,7 +214,11 @@ impl Calls {
         limits: &LuaLimits,
         host: &mut dyn Host,
     ) -> Result<Self, LoadError> {
-        let vm = Vm::new(sources, host, None, limits.memory_max_bytes)?;
+        let purpose = match limits.slice_us {
+            None => Purpose::Calls,
+            Some(_) => Purpose::CallsOnCore,
+        };
+        let vm = Vm::new(sources, host, (purpose, None), limits.memory_max_bytes)?;
         let load = vm.entry("load")?;
         let load_limits = Limits {
             budget_ms: limits.load_budget_ms,
@@ -218,7 +245,7 @@ impl Calls {
         type Registries = (Table, Table, Table, Table, Table);
         let (rpc, before, after, event, again) = vm.entry("loaded")?.call::<Registries>(())?;
         let functions = |table: Table| table.pairs().collect::<mlua::Result<BTreeMap<_, _>>>();
-        let pieces = Pieces::new(vm.entry("serve")?);
+        let pieces = Pieces::new(vm.entry("serve")?, limits.slice_us);
         vm.seal()?;
         Ok(Self {
             pieces,
@@ -397,15 +424,11 @@ impl Scripts for LuaScripts {
     }
 
     fn resume(&mut self, host: &mut dyn Host, id: CallId, answer: Answer) -> Step<Returned> {
-        let kind = self.waiting.remove(&id);
-        let Some(kind) = kind else { unreachable!("{id:?} does not wait") };
-        if self.lost.remove(&id) {
-            return Step::Done(Err(pieces::lost()));
-        }
-        self.piece(host, (id, kind), |calls, limits, host| {
-            let piece = calls.pieces.resume(&calls.vm, limits, host, (id, answer));
-            Ok(piece.unwrap_or_else(|| Piece::Ended(Err(pieces::lost()))))
-        })
+        self.next_piece(host, id, Some(answer))
+    }
+
+    fn go_on(&mut self, host: &mut dyn Host, id: CallId) -> Step<Returned> {
+        self.next_piece(host, id, None)
     }
 
     fn cancel(&mut self, id: CallId) {

@@ -51,6 +51,10 @@ pub struct LuaLimits {
     pub all_memory_max_bytes: usize,
     /// Whether clients see file, line and traceback of an error (`runtime.lua_api_stacktrace`).
     pub stacktrace: bool,
+    /// Microseconds that a call may compute before others have their turn (`runtime.core_slice_us`), on a
+    /// thread that also has sockets; there, what needs the database is done by other threads. `None` on
+    /// a thread that is there for calls.
+    pub slice_us: Option<u32>,
 }
 
 impl Default for LuaLimits {
@@ -63,6 +67,7 @@ impl Default for LuaLimits {
             load_budget_ms: 10_000,
             all_memory_max_bytes: usize::MAX,
             stacktrace: false,
+            slice_us: None,
         }
     }
 }

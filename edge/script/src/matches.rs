@@ -21,7 +21,7 @@ use crate::calls::{Outcome, settle};
 use crate::context::{Packer, id, number, table, text};
 use crate::failure::{self, Limits};
 use crate::sources::Sources;
-use crate::vm::Vm;
+use crate::vm::{Purpose, Vm};
 use crate::{LuaLimits, budget, convert, lend, vm};
 
 /// The setting that bounds the memory of all VMs together.
@@ -125,7 +125,8 @@ impl LuaMatch {
             is_match: true,
         };
         let internal = |error: mlua::Error| failure::internal(&limits, &error);
-        let vm = Vm::new(sources, host, Some(module), limits.memory_bytes).map_err(internal)?;
+        let vm = Vm::new(sources, host, (Purpose::Match, Some(module)), limits.memory_bytes);
+        let vm = vm.map_err(internal)?;
         let running = Self {
             vm,
             limits,

@@ -3,6 +3,9 @@
 //! globals and what is left of its time, and other calls run in the same VM; the answer becomes what
 //! the host function returns.
 //!
+//! Where calls share their thread with sockets (`LuaLimits::slice_us`), one that computes for longer than
+//! its slice yields as well, at an interrupt, and is kept in the same way until it is gone on with.
+//!
 //! A coroutine whose call is over takes the next one (`entry.serve` in calls.lua), because making one
 //! costs as much as a small call. Not here: which function is called, and what its results mean
 //! (`calls`).
@@ -31,16 +34,17 @@ type Yielded = (Option<bool>, LuaValue, LuaValue, LuaValue);
 pub(crate) struct Pieces {
     /// What each of them runs.
     serve: Function,
+    slice_us: Option<u32>,
     idle: RefCell<Vec<Thread>>,
     waiting: RefCell<BTreeMap<CallId, Waiting>>,
 }
 
-/// A call that waits.
+/// A call that waits or is paused.
 #[derive(Debug)]
 struct Waiting {
     coroutine: Thread,
-    /// Which function of the host asked.
-    function: &'static HostFunction,
+    /// Which function of the host asked; none if it is paused.
+    function: Option<&'static HostFunction>,
     left_ns: u64,
     /// What it did to globals, if it did.
     written: Option<Table>,
@@ -50,11 +54,12 @@ struct Waiting {
 pub(crate) enum Piece {
     Ended(Result<LuaValue, ScriptError>),
     Waits(Ask),
+    Paused,
 }
 
 impl Pieces {
-    pub(crate) fn new(serve: Function) -> Self {
-        Self { serve, idle: RefCell::default(), waiting: RefCell::default() }
+    pub(crate) fn new(serve: Function, slice_us: Option<u32>) -> Self {
+        Self { serve, slice_us, idle: RefCell::default(), waiting: RefCell::default() }
     }
 
     /// Runs a call with these arguments of `entry.serve`.
@@ -77,13 +82,13 @@ impl Pieces {
         }
     }
 
-    /// Goes on with a call that waits; `None` if none of this number does.
+    /// Goes on with a call that waits for this answer, or is paused; `None` if none of this number is.
     pub(crate) fn resume(
         &self,
         vm: &Vm,
         limits: &Limits,
         host: &mut dyn Host,
-        (id, answer): (CallId, Answer),
+        (id, answer): (CallId, Option<Answer>),
     ) -> Option<Piece> {
         let waiting = self.waiting.borrow_mut().remove(&id)?;
         let Waiting { coroutine, function, left_ns, written } = waiting;
@@ -96,6 +101,11 @@ impl Pieces {
             return Some(Piece::Ended(Err(failure::internal(limits, &error))));
         }
         Some(self.run(vm, limits, host, (id, coroutine, left_ns), || {
+            let (function, answer) = match (function, answer) {
+                (Some(function), Some(answer)) => (function, answer),
+                (None, None) => return Ok(MultiValue::new()),
+                _ => unreachable!("{id:?} is answered and did not ask, or the other way round"),
+            };
             let meter = VmMeter::new(&vm.lua);
             let args = Args { function: function.name, values: &[], meter: &meter };
             match lend::host(|host| function.answered(host, &args, answer)) {
@@ -105,7 +115,7 @@ impl Pieces {
         }))
     }
 
-    /// Forgets a call that waits.
+    /// Forgets a call that waits or is paused.
     pub(crate) fn cancel(&self, id: CallId) {
         self.waiting.borrow_mut().remove(&id);
     }
@@ -131,17 +141,27 @@ impl Pieces {
         arguments: impl FnOnce() -> mlua::Result<MultiValue>,
     ) -> Piece {
         let running = budget::go_on(limits.allowed(), left_ns);
+        if let Some(slice_us) = self.slice_us {
+            budget::begin_slice(slice_us);
+        }
         let pacing = vm.begin_gc_pacing();
         let returned = lend::lend(host, || coroutine.resume::<Yielded>(arguments()?));
-        let asked = lend::take_asked();
-        let piece = match (returned, asked) {
-            (Ok((None, ..)), Some(Asked { function, ask })) => match running.pause() {
+        let (asked, was_paused) = (lend::take_asked(), budget::end_slice());
+        let yielded = match (&returned, asked) {
+            (Ok((None, ..)), Some(Asked { function, ask })) => {
+                Some((Some(function), Piece::Waits(ask)))
+            }
+            (Ok((None, ..)), None) if was_paused => Some((None, Piece::Paused)),
+            _ => None,
+        };
+        let piece = match yielded {
+            Some((function, piece)) => match running.pause() {
                 Ok(left_ns) => match vm.set_aside() {
                     Ok(written) => {
                         let waiting = Waiting { coroutine, function, left_ns, written };
                         let other = self.waiting.borrow_mut().insert(id, waiting);
                         assert!(other.is_none(), "{id:?} waits twice");
-                        Piece::Waits(ask)
+                        piece
                     }
                     Err(error) => Piece::Ended(Err(failure::internal(limits, &error))),
                 },
@@ -149,7 +169,7 @@ impl Pieces {
                     Piece::Ended(Err(failure::out_of_time(limits, location, &Ok(NOTHING))))
                 }
             },
-            (returned, _) => {
+            None => {
                 let returned = returned.and_then(|(is_ok, first, second, third)| match is_ok {
                     Some(is_ok) => Ok((is_ok, first, second, third)),
                     None => Err(mlua::Error::runtime("a call has yielded by itself")),

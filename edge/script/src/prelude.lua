@@ -87,7 +87,8 @@ local function finish(ok, first, ...)
   error(first, 3)
 end
 
--- Modules that load in the middle of a call: others would find them half made, so that it cannot wait.
+-- Modules that load in the middle of a call: others would find them half made, so that it cannot wait,
+-- and does not pause.
 local late_count = 0
 
 -- A function that asks has returned: nothing, if the call is to wait for the answer.
@@ -179,12 +180,14 @@ end
 local function load_late(name, chunk)
   native.loading(1)
   late_count += 1
+  native.hold(late_count)
   local ok, value = pcall(chunk, name)
   if ok then
     -- It may find no memory: then what is counted is counted down all the same.
     ok, value = pcall(keep, name, value)
   end
   late_count -= 1
+  native.hold(late_count)
   native.loading(-1)
   if not ok then
     error(value, 0)

@@ -70,7 +70,10 @@ pub(crate) struct GcPacing {
 /// What a VM is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
+    /// On a thread that is there for them.
     Calls,
+    /// On a thread that also has sockets.
+    CallsOnCore,
     Match,
 }
 
@@ -143,10 +146,9 @@ impl Vm {
     pub(crate) fn new(
         sources: &Arc<Sources>,
         host: &mut dyn Host,
-        module: Option<&str>,
+        (purpose, module): (Purpose, Option<&str>),
         memory_max_bytes: usize,
     ) -> mlua::Result<Self> {
-        let purpose = if module.is_some() { Purpose::Match } else { Purpose::Calls };
         let libraries = StdLib::TABLE
             | StdLib::STRING
             | StdLib::MATH
@@ -161,11 +163,11 @@ impl Vm {
         let lua = Lua::new_with(libraries, options)?;
         lua.set_memory_limit(memory_max_bytes)?;
         collect_closely(&lua);
-        if purpose == Purpose::Calls {
+        if purpose != Purpose::Match {
             // Its pages are large: see luau/small_states.h.
             lua.set_memory_category("calls")?;
         }
-        let seal = Seal::new(&lua, purpose == Purpose::Calls)?;
+        let seal = Seal::new(&lua, purpose != Purpose::Match)?;
         let native = natives(&lua, sources, memory_max_bytes, purpose)?;
         native.raw_set("loading", seal.load.clone())?;
         describe_host(&lua, &native, host)?;
@@ -232,7 +234,7 @@ impl Vm {
             set_goal(
                 &self.lua,
                 match self.purpose {
-                    Purpose::Calls => GC_GOAL_LAZY_PERCENT,
+                    Purpose::Calls | Purpose::CallsOnCore => GC_GOAL_LAZY_PERCENT,
                     Purpose::Match => GC_GOAL_LAZY_MATCH_PERCENT,
                 },
             );
@@ -370,6 +372,11 @@ fn native_function(
         "take_run_once" => {
             lua.create_function(move |_, ()| Ok(!sources.ran_once.swap(true, Relaxed)))
         }
+        // Modules that load in the middle of a call: so many.
+        "hold" => lua.create_function(|_, count: u32| {
+            budget::set_held(count > 0);
+            Ok(())
+        }),
         "spare_memory" => lua.create_function(move |lua, ()| {
             lua.set_memory_limit(memory_max_bytes.saturating_add(SPARE_BYTES)).map(|_| ())
         }),
@@ -483,12 +490,12 @@ pub(crate) fn results(lua: &Lua, result: RunResult) -> mlua::Result<MultiValue> 
     }
 }
 
-/// Whether another thread runs a function as a whole: for a match, which keeps its room, all that a worker
-/// can do for it.
+/// Whether another thread runs a function as a whole: for a match, which keeps its room, and for a call
+/// that keeps a core, all that a worker can do for it.
 fn runs_elsewhere(function: &HostFunction, purpose: Purpose) -> bool {
     match function.lane {
         HostLane::Read | HostLane::Write | HostLane::Slow | HostLane::Hash => {
-            purpose == Purpose::Match
+            purpose != Purpose::Calls
         }
         HostLane::Here | HostLane::Shared | HostLane::Room | HostLane::Network => false,
     }

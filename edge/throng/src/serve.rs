@@ -1,7 +1,8 @@
 //! `throng serve`: wires the engine, the handlers, the database and the scripts together.
 //!
 //! Data comes in as the checked configuration. Threads are numbered in this order: cores, rooms,
-//! the batcher, the callers, the hasher, the lister, and the thread of events if scripts handle any;
+//! the lister, the batcher, the callers, the cores' companions if there are scripts for them, the hasher,
+//! and the thread of events if scripts handle any;
 //! [`server::mail::Topology`] tells every handler which is which.
 
 mod gauges;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use engine::{Engine, Running, Start, ThreadPlan};
+use engine::{CompanionPlan, Engine, Running, Start, ThreadPlan};
 use event::{Now, Random, ThreadId};
 use game::db::Database as _;
 use game::guest::{Finding, HostSettings, Registered};
@@ -29,7 +30,7 @@ use script::{LuaLimits, LuaScripts, Sources, ThreadClock};
 use server::core::Core;
 use server::hooks::{self, Hooks};
 use server::lister::Lister;
-use server::mail::{Mail, Topology, WorkerAddress};
+use server::mail::{Address, CoreMail, Mail, Topology, WorkerAddress};
 use server::resources::{LoadingHost, Resources, ThreadContext};
 use server::room::Room;
 use server::settings::Settings;
@@ -37,7 +38,7 @@ use server::stats::WorkerStats;
 use server::worker::Worker;
 use store::{Store, StoreSettings};
 
-use crate::config::{Config, EngineConfig};
+use crate::config::Config;
 use crate::memory;
 use crate::metrics::CustomMetrics;
 use crate::signals::StopSignals;
@@ -84,7 +85,10 @@ impl Parts {
         // The hasher runs the statements of matches.
         let is_hasher = self.topology.hasher.thread() == thread;
         let is_room = self.topology.rooms.iter().any(|room| room.thread() == thread);
-        let running = if is_room || is_hasher { self.sql.room } else { self.sql.caller };
+        let is_companion = self.topology.companions.iter().any(|one| one.thread() == thread);
+        let is_shared = is_room || is_hasher || is_companion;
+        let running = if is_shared { self.sql.room } else { self.sql.caller };
+        let slice_us = is_companion.then_some(self.settings.runtime.core_slice_us);
         let db = connect(self.sql.loading)?;
         let random = fresh_random()?;
         let host = self.host.clone();
@@ -94,19 +98,20 @@ impl Parts {
         resources.machine = Box::new(self.machine.clone());
         resources.fetch = self.network.as_ref().map(|network| Box::new(network.door(thread)) as _);
         let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut resources);
-        let lua = LuaScripts::load(self.sources.clone(), self.limits, &mut host)
+        let limits = LuaLimits { slice_us, ..self.limits };
+        let lua = LuaScripts::load(self.sources.clone(), limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
-        let javascript = JsScripts::load(self.bundle.clone(), js_limits(&self.limits), &mut host)
-            .context("cannot load the JavaScript (`runtime.js_entrypoint`)")?;
+        let mut languages: Vec<languages::Language> = vec![("Lua", Box::new(lua))];
+        if self.bundle.file().is_some() && !is_companion {
+            let limits = js_limits(&self.limits);
+            let javascript = JsScripts::load(self.bundle.clone(), limits, &mut host)
+                .context("cannot load the JavaScript (`runtime.js_entrypoint`)")?;
+            languages.push(("JavaScript", Box::new(javascript)));
+        }
+        let scripts = Box::new(Languages::new(languages));
         // What modules have written and read while they loaded they may tell of later, by themselves.
         resources.db.sync();
         resources.db = Box::new(connect(running)?);
-        let scripts = Box::new(match self.bundle.file() {
-            None => Languages::new(vec![("Lua", Box::new(lua))]),
-            Some(_) => {
-                Languages::new(vec![("Lua", Box::new(lua)), ("JavaScript", Box::new(javascript))])
-            }
-        });
         Ok(ThreadContext { scripts, resources })
     }
 }
@@ -243,7 +248,7 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
         .context("cannot read which tokens are revoked")?;
     db.sync();
     Ok(Parts {
-        topology: Arc::new(topology(&config.name, &config.engine)),
+        topology: Arc::new(topology(config, &sources)),
         host: Arc::new(host_settings(&settings)),
         settings,
         sources: Arc::new(sources),
@@ -263,10 +268,17 @@ fn custom_metrics(config: &Config) -> Arc<CustomMetrics> {
 }
 
 /// The threads that the settings ask for, all of which are bounded by far less than there are numbers.
-fn topology(name: &str, engine: &EngineConfig) -> Topology {
+fn topology(config: &Config, sources: &Sources) -> Topology {
+    let engine = &config.engine;
     let count = |threads: usize| u16::try_from(threads).unwrap_or(u16::MAX / 4);
     let threads = (count(engine.cores), count(engine.rooms), count(engine.workers));
-    Topology::of_node(Nodes::alone(name), threads)
+    let runs_on_cores = config.runtime.core_slice_us > 0;
+    let nodes = Nodes::alone(&config.name);
+    if runs_on_cores && sources.names().next().is_some() {
+        Topology::with_companions(nodes, threads)
+    } else {
+        Topology::of_node(nodes, threads)
+    }
 }
 
 fn host_settings(settings: &Settings) -> HostSettings {
@@ -352,6 +364,7 @@ fn lua_limits(config: &Config) -> LuaLimits {
         match_memory_max_bytes: config.matches.memory_bytes_max,
         load_budget_ms: config.runtime.load_budget_ms,
         stacktrace: config.runtime.stacktrace,
+        slice_us: None,
         all_memory_max_bytes: match config.runtime.all_memory_bytes_max {
             0 => memory::of_machine_bytes() / 2,
             bytes => bytes,
@@ -427,7 +440,10 @@ fn threads(
     add(&mut engine, me, ThreadPlan::plain("lister", build))?;
     let stats = gauges.workers.iter().chain([&gauges.events]);
     for (me, stats) in parts.topology.workers().zip(stats) {
-        add(&mut engine, me.thread(), worker(parts, stats, context()?, me))?;
+        match parts.topology.core_of(me) {
+            None => add(&mut engine, me.thread(), worker(parts, stats, context()?, me))?,
+            Some(core) => add_companion(&mut engine, parts, (stats, context()?), (me, core))?,
+        }
     }
     Ok(engine)
 }
@@ -441,6 +457,23 @@ fn add(
     let name = plan.name.clone();
     let (added, thread) = (engine.add(plan), thread.into());
     anyhow::ensure!(added == thread, "thread {} ({name}) was to be {}", added.0, thread.0);
+    Ok(())
+}
+
+/// Adds the worker that shares a core's thread.
+fn add_companion(
+    engine: &mut Engine<Mail>,
+    parts: &Parts,
+    (stats, context): (&Arc<WorkerStats>, ThreadContext),
+    (me, core): (WorkerAddress, Address<CoreMail>),
+) -> anyhow::Result<()> {
+    let (topology, settings, stats) = parts.shared(stats);
+    let turn_us = settings.runtime.core_slice_us;
+    let name = format!("companion-{}", core.thread().0);
+    let build = move |_: Start<Mail>| Worker::new(me, topology, settings, stats, context);
+    let added = engine.add_companion(core.thread(), CompanionPlan::new(name, turn_us, build));
+    let thread = me.thread();
+    anyhow::ensure!(added == thread, "companion {} was to be {}", added.0, thread.0);
     Ok(())
 }
 
@@ -515,11 +548,12 @@ pub struct Checked {
 pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
     let path = &config.runtime.path;
     let settings = config.settings();
+    let sources = load_modules(config)?;
     let parts = Parts {
-        topology: Arc::new(topology(&config.name, &config.engine)),
+        topology: Arc::new(topology(config, &sources)),
         host: Arc::new(host_settings(&settings)),
         settings: Arc::new(settings),
-        sources: Arc::new(load_modules(config)?),
+        sources: Arc::new(sources),
         bundle: Arc::new(load_bundle(config)?),
         limits: lua_limits(config),
         // A check changes nothing: what modules write while they load goes to a scratch database.

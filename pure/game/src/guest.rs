@@ -183,6 +183,8 @@ pub struct Registered {
     pub before: Vec<String>,
     /// The same for after-hooks.
     pub after: Vec<String>,
+    /// Those of [`Self::rpc`] in a language whose calls keep their thread, whatever they wait for.
+    pub rpc_blocking: Vec<String>,
     /// Other registrations, by name: `matchmaker_matched`, `shutdown`, `storage_index:<name>`, …
     pub events: Vec<String>,
     /// Loaded modules in order of loading.
@@ -231,7 +233,15 @@ pub trait Scripts {
     /// No such call waits.
     fn resume(&mut self, host: &mut dyn Host, id: CallId, answer: Answer) -> Step<Returned>;
 
-    /// Ends a call that waits: nothing more of it runs. Of one that does not wait nothing happens.
+    /// Goes on with a call that is paused ([`Step::Paused`]).
+    ///
+    /// # Panics
+    /// No such call is, or none ever is in this language.
+    fn go_on(&mut self, _host: &mut dyn Host, id: CallId) -> Step<Returned> {
+        unreachable!("{id:?} is not paused")
+    }
+
+    /// Ends a call that waits or is paused: nothing more of it runs. Of one that does not wait nothing happens.
     fn cancel(&mut self, id: CallId);
 
     /// Loads `module` for a match, in a VM of its own; [`MatchCall::Init`] is to be called first.

@@ -35,8 +35,8 @@ use crate::hooks::Hooks;
 use crate::limit_log::LimitLog;
 use crate::limits::Groups;
 use crate::mail::{
-    Address, BatcherMail, CoreMail, EventsMail, Job, Mail, Member, Post as _, RoomError, RoomMail,
-    RoomRequest, SessionAddress, Topology,
+    Address, BatcherMail, CallerMail, CoreMail, EventsMail, Job, Mail, Member, Post as _,
+    RoomError, RoomMail, RoomRequest, SessionAddress, Topology,
 };
 use crate::retry_queue::{RetryQueue, say_refused};
 use crate::settings::Settings;
@@ -79,6 +79,8 @@ pub struct Core {
     /// Events of this turn.
     events: Vec<EventJob>,
     callers: callers::Callers,
+    /// The caller that shares this thread.
+    companion: Option<Address<CallerMail>>,
     jobs_waiting: u64,
     passwords_waiting: u32,
     /// Users and addresses, and what each has and does.
@@ -141,7 +143,8 @@ impl Core {
         hooks: Arc<Hooks>,
     ) -> Self {
         let signer = Signer::new(&settings.session);
-        let callers = callers::Callers::new(topology.callers.len());
+        let companion = topology.companion_of(me);
+        let callers = callers::Callers::new(topology.callers.len(), companion.is_some());
         let room_requests = topology.rooms.iter().map(|room| (*room, Vec::new(), false)).collect();
         let limits = wire::http1::Limits {
             body_bytes_max: settings.socket.request_bytes_max,
@@ -168,6 +171,7 @@ impl Core {
             room_requests,
             events: Vec::new(),
             callers,
+            companion,
             jobs_waiting: 0,
             passwords_waiting: 0,
             groups: Groups::default(),

@@ -4,6 +4,8 @@
 //! Made once by the wiring from what the modules registered. Running hooks is the workers' part
 //! (`worker/hooks.rs`), waiting for them the core's (`core/hooks.rs`).
 
+use std::collections::BTreeSet;
+
 use game::api::{BUILT, NOT_BUILT};
 use game::events::EventKind;
 use game::guest::Registered;
@@ -37,6 +39,8 @@ pub struct Hooks {
     pub(crate) has_shutdown: bool,
     /// The kinds of events that have a handler.
     events: Vec<EventKind>,
+    /// RPC functions whose calls keep their thread ([`Registered::rpc_blocking`]).
+    blocking: BTreeSet<String>,
 }
 
 impl Hooks {
@@ -57,6 +61,7 @@ impl Hooks {
             after_api: api(after),
             has_shutdown: registered.events.iter().any(|event| event == "shutdown"),
             events: handled(registered).collect(),
+            blocking: registered.rpc_blocking.iter().cloned().collect(),
         }
     }
 
@@ -69,6 +74,11 @@ impl Hooks {
     /// Whether events of this kind have a handler.
     pub(crate) fn is_handled(&self, kind: EventKind) -> bool {
         self.events.contains(&kind)
+    }
+
+    /// Whether calls of the RPC function of this lower-case id keep their thread, whatever they wait for.
+    pub(crate) fn is_blocking(&self, id: &str) -> bool {
+        self.blocking.contains(id)
     }
 
     /// Whether the API call of this name has a before-hook, and an after-hook.

@@ -152,7 +152,7 @@ pub enum BatcherMail {
 /// What callers take.
 #[derive(Debug)]
 pub enum CallerMail {
-    /// From a core: one call, alone, so that its answer need not wait for others.
+    /// From a core: one call, alone, so that its answer need not wait for others. To its companion too.
     Job(Box<Job>),
     /// From a room: a function that a guest waits for, and that may take long.
     Call(Box<HostCall>),

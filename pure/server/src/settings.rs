@@ -125,6 +125,9 @@ pub struct RuntimeSettings {
     pub waiting_calls_max: usize,
     /// `runtime.waiting_calls_per_user`: of these, of one user or address.
     pub waiting_calls_per_user: u32,
+    /// `runtime.core_slice_us`: for so long a call may compute on a core's thread before its sockets have
+    /// their turn, microseconds; 0 if no call runs there.
+    pub core_slice_us: u32,
     /// `runtime.event_queue_size`: events that may wait for their handlers.
     pub event_queue_size: usize,
 }

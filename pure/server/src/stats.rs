@@ -352,6 +352,12 @@ counters! {
         counter calls_suspended,
         /// Calls of scripts that wait for other threads or servers.
         gauge calls_waiting_now,
+        /// Calls of functions that are known to be quick, begun on the threads of cores.
+        counter calls_on_cores,
+        /// Slices of a core (runtime.core_slice_us) that were not enough for a call.
+        counter calls_paused,
+        /// Calls not begun on a core because another one of the function had just turned out long there.
+        counter calls_given_back,
         /// Waits refused because of runtime.waiting_calls_max or runtime.waiting_calls_per_user.
         counter waiting_calls_refused,
         /// Calls ended because they had waited for runtime.call_wait_max_ms.

@@ -6,10 +6,13 @@
 //! waits, while further quick calls run and what they write gathers, until all of it is committed and
 //! the disk has it. A call of guest code that waits for another thread is put aside, and others run
 //! meanwhile (`waiting`). The *hasher* runs calls that carry a password, which take a third of a second
-//! each, one at a time, and what matches want that takes long: hashes, and SQL of their own. The thread of *events* runs their handlers, one at a time, for nobody who
+//! each, one at a time, and what matches want that takes long: hashes, and SQL of their own. A *companion*
+//! is a caller that shares a core's thread: it runs calls that are known to be quick, in slices, and has
+//! what keeps a thread done by others. The thread of *events* runs their handlers, one at a time, for nobody who
 //! waits. What deliberately is not here: sockets, matches.
 
 mod again;
+mod companion;
 mod events;
 mod hooks;
 mod host;
@@ -20,7 +23,7 @@ mod waiting;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use event::{ConnId, Handler, Input, Now, Output, Requester, ThreadId};
+use event::{CallTime, ConnId, Handler, Input, Now, Output, Requester, ThreadId};
 use game::api::{self, Effect};
 use game::db::DbError;
 use game::error::{ApiError, Code};
@@ -43,7 +46,7 @@ use events::EventQueue;
 use hooks::Then;
 use queues::Guesses;
 use shipped::Task;
-use waiting::{Origin, WaitingCalls};
+use waiting::{Guest, Origin, WaitingCalls};
 
 /// For how long a caller keeps answers that wait for the disk before it begins another call,
 /// nanoseconds: time for some dozens of calls that write to share one wait.
@@ -52,6 +55,8 @@ const PARKED_NS_MAX: u64 = 2_000_000;
 /// The handler of a worker thread.
 pub struct Worker {
     me: WorkerAddress,
+    /// It shares a core's thread, whose sockets wait while it works.
+    is_companion: bool,
     topology: Arc<Topology>,
     settings: Arc<Settings>,
     stats: Arc<WorkerStats>,
@@ -62,6 +67,8 @@ pub struct Worker {
     signer: Signer,
     /// Calls of its scripts that wait for others.
     waiting: WaitingCalls,
+    /// Calls that wait for their next slice of a core; each has one in its turn.
+    paused: VecDeque<Guest>,
     /// Answers of this turn that wait for the disk.
     done: Vec<(Address<CoreMail>, Vec<Done>)>,
     /// Since when the first of them waits; it counts for callers only.
@@ -109,11 +116,13 @@ impl Worker {
         let mut resources = context.resources;
         resources.directory.set_list_steps_max(settings.matches.list_steps_max);
         resources.listen(context.scripts.registered());
-        if matches!(me, WorkerAddress::Caller(_)) {
+        let is_companion = topology.core_of(me).is_some();
+        if matches!(me, WorkerAddress::Caller(_)) && !is_companion {
             resources.db.group_commits();
         }
         Self {
             me,
+            is_companion,
             incoming: VecDeque::new(),
             queue: FairQueue::default(),
             heavy: FairQueue::default(),
@@ -129,6 +138,7 @@ impl Worker {
             resources,
             signer,
             waiting: WaitingCalls::default(),
+            paused: VecDeque::new(),
             done: Vec::new(),
             returned: Vec::new(),
             waits_since_ns: None,
@@ -160,6 +170,11 @@ impl Worker {
                     calls.into_iter().for_each(|call| self.take_in(Task::Call(call)));
                 }
                 BatcherMail::News(news) => self.news(now, news),
+            },
+            WorkerAddress::Caller(me) if self.is_companion => match me.open(mail) {
+                CallerMail::Job(job) => self.run_on_core(now, *job),
+                CallerMail::Call(_) => unreachable!("nobody has a companion do what may take long"),
+                CallerMail::News(news) => self.news(now, news),
             },
             WorkerAddress::Caller(me) => match me.open(mail) {
                 CallerMail::Job(job) => {
@@ -249,14 +264,16 @@ impl Worker {
         if is_caller && self.commit().is_err() {
             fail(&mut outcome);
         }
-        let used = is_caller.then(|| self.used_now());
+        let used = is_caller.then(|| self.used_now(origin.sliced_us));
         let to = (origin.queue, origin.address.conn, origin.stream, used);
         self.answer((origin.address.core, origin.group), to, outcome);
     }
 
-    /// What the call of guest code that runs has used.
-    fn used_now(&mut self) -> Used {
-        Used { time: self.resources.call_clock.spent(), ..self.used }
+    /// What the call of guest code that runs has used, with so many microseconds before.
+    fn used_now(&mut self, before_us: u32) -> Used {
+        let CallTime { kept_us, computed_us } = self.resources.call_clock.spent();
+        let [kept_us, computed_us] = [kept_us, computed_us].map(|us| us.saturating_add(before_us));
+        Used { time: CallTime { kept_us, computed_us }, ..self.used }
     }
 
     /// Keeps an answer until the commit.

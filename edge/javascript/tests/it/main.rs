@@ -50,7 +50,7 @@ fn context() -> CallContext {
 fn ended(step: Step<Returned>) -> Result<Returned, ScriptError> {
     match step {
         Step::Done(result) => result,
-        Step::Waits(ask) => unreachable!("{ask:?}"),
+        other => unreachable!("{other:?}"),
     }
 }
 

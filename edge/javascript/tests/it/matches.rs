@@ -63,7 +63,7 @@ fn context(label: &str) -> MatchContext {
 fn ended(step: Step<MatchReturned>) -> Result<MatchReturned, ScriptError> {
     match step {
         Step::Done(result) => result,
-        Step::Waits(ask) => unreachable!("{ask:?}"),
+        other => unreachable!("{other:?}"),
     }
 }
 

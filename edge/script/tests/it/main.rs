@@ -42,6 +42,7 @@ fn tight() -> LuaLimits {
         load_budget_ms: 200,
         all_memory_max_bytes: usize::MAX,
         stacktrace: false,
+        slice_us: None,
     }
 }
 

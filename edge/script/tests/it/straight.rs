@@ -34,6 +34,7 @@ pub(crate) trait Straight: Scripts {
                     let answer = host.ask(ask);
                     step = self.resume(host, id, answer);
                 }
+                Step::Paused => step = self.go_on(host, id),
             }
         }
     }
@@ -124,6 +125,7 @@ pub(crate) trait StraightMatch: MatchScript {
                     let answer = host.ask(ask);
                     step = self.resume(host, context, answer);
                 }
+                Step::Paused => unreachable!("matches have no slices"),
             }
         }
     }

@@ -11,6 +11,11 @@ use crate::host::TestHost;
 use crate::straight::next_id;
 use crate::{load_with, roomy, tight};
 
+/// Limits of a thread with sockets, where calls pause as often as can be.
+fn shared() -> script::LuaLimits {
+    script::LuaLimits { slice_us: Some(0), ..roomy() }
+}
+
 /// A module with RPC functions of these names and bodies.
 fn scripts(functions: &[(&str, &str)], host: &mut TestHost) -> LuaScripts {
     scripts_with(functions, roomy(), host)
@@ -223,4 +228,139 @@ fn who_waited_in_a_vm_that_is_gone_hears_so() {
     let (call, step) = begin(&mut scripts, &mut host, ("wait", 1), "");
     assert_eq!(asked(step), "a");
     assert_eq!(ended(scripts.resume(&mut host, call, answer("again"))), "again");
+}
+
+/// Goes on with a paused call until it is no more. Gives how often it was paused.
+fn go_on(
+    scripts: &mut LuaScripts,
+    host: &mut TestHost,
+    (call, mut step): (CallId, Step<Returned>),
+) -> (u32, Step<Returned>) {
+    let mut pauses = 0;
+    while matches!(step, Step::Paused) {
+        pauses += 1;
+        step = scripts.go_on(host, call);
+    }
+    (pauses, step)
+}
+
+#[test]
+fn who_computes_for_longer_than_its_slice_pauses_and_is_none_the_wiser() {
+    let mut host = TestHost::default();
+    let count = "mine = payload
+        local sum = 0
+        for i = 1, 10000 do sum = sum + i end
+        return sum .. ' ' .. mine .. ' ' .. context.username";
+    let functions = [
+        ("count", count),
+        (
+            "caught",
+            "local ok, sum = pcall(function()
+                local sum = 0
+                for i = 1, 10000 do sum = sum + i end
+                return sum
+            end) return tostring(ok) .. sum",
+        ),
+        (
+            "ask",
+            "for i = 1, 10000 do end
+            local text = nk.match_signal('m', 'a')
+            for i = 1, 10000 do end
+            return text",
+        ),
+        ("fail", "for i = 1, 10000 do end error('in the end')"),
+        ("look", "return tostring(mine)"),
+    ];
+    let mut scripts = scripts_with(&functions, shared(), &mut host);
+    // Two side by side, in turns, and a short one between them.
+    let (one, mut first) = begin(&mut scripts, &mut host, ("count", 1), "a");
+    let (two, mut second) = begin(&mut scripts, &mut host, ("count", 2), "b");
+    let mut turns = 0;
+    while matches!((&first, &second), (Step::Paused, Step::Paused)) {
+        assert_eq!(ended(begin(&mut scripts, &mut host, ("look", 3), "").1), "nil");
+        first = scripts.go_on(&mut host, one);
+        second = scripts.go_on(&mut host, two);
+        turns += 1;
+    }
+    assert!(turns > 10, "{turns}");
+    let (_, first) = go_on(&mut scripts, &mut host, (one, first));
+    let (_, second) = go_on(&mut scripts, &mut host, (two, second));
+    assert_eq!(ended(first), "50005000 a user1");
+    assert_eq!(ended(second), "50005000 b user2");
+    for (name, result) in [("caught", "true50005000"), ("fail", "!13 in the end")] {
+        let begun = begin(&mut scripts, &mut host, (name, 1), "");
+        let (pauses, step) = go_on(&mut scripts, &mut host, begun);
+        assert_eq!((ended(step).as_str(), pauses > 10), (result, true), "{name}");
+    }
+    let begun = begin(&mut scripts, &mut host, ("ask", 1), "");
+    let call = begun.0;
+    let (before, step) = go_on(&mut scripts, &mut host, begun);
+    assert_eq!(asked(step), "a");
+    let step = scripts.resume(&mut host, call, answer("x"));
+    let (after, step) = go_on(&mut scripts, &mut host, (call, step));
+    assert_eq!((ended(step).as_str(), before > 10, after > 10), ("x", true, true));
+}
+
+/// In a comparator, a metamethod, or a module that is half made a call goes on; behind it, it pauses.
+#[test]
+fn a_call_pauses_where_lua_can_be_interrupted_and_nowhere_else() {
+    let mut host = TestHost::default();
+    let spin = "local sum = 0 for i = 1, 10000 do sum = sum + i end";
+    let module = format!("local late = {{}} {spin} late.sum = sum return late");
+    let rpc = |body: &str| {
+        format!("local nk = require('nakama') nk.register_rpc(function() {body} end, 'test')")
+    };
+    let bodies = [
+        (format!("table.sort({{2, 1}}, function(a, b) {spin} return a < b end) return 'x'"), "x"),
+        (
+            format!(
+                "local t = setmetatable({{}}, {{__add = function() {spin} return sum end}}) return t + 1 .. ''"
+            ),
+            "50005000",
+        ),
+        ("package.loaded.late = nil return require('late').sum .. ''".to_owned(), "50005000"),
+    ];
+    for (body, result) in bodies {
+        let text = rpc(&body);
+        let loaded = load_with(&[("m.lua", &text), ("late.lua", &module)], shared(), &mut host);
+        let mut scripts = loaded.unwrap();
+        let begun = begin(&mut scripts, &mut host, ("test", 1), "");
+        let (pauses, step) = go_on(&mut scripts, &mut host, begun);
+        assert_eq!((ended(step).as_str(), pauses <= 2), (result, true), "{body}: {pauses}");
+    }
+}
+
+#[test]
+fn the_budget_is_that_of_all_slices_and_who_is_cancelled_runs_no_more() {
+    let mut host = TestHost::default();
+    let functions =
+        [("spin", "while true do end"), ("say", "for i = 1, 10000 do end nk.logger_info('said')")];
+    let limits = script::LuaLimits { slice_us: Some(500), ..tight() };
+    let mut scripts = scripts_with(&functions, limits, &mut host);
+    let begun = begin(&mut scripts, &mut host, ("spin", 1), "");
+    let (pauses, step) = go_on(&mut scripts, &mut host, begun);
+    let Step::Done(Err(error)) = step else { panic!("{step:?}") };
+    assert_eq!(error.kind, ScriptFailure::OutOfTime, "{error:?}");
+    assert!(error.message.contains("m.lua:"), "{error}");
+    assert!((2..200).contains(&pauses), "{pauses}");
+    let mut scripts = scripts_with(&functions, shared(), &mut host);
+    let (call, step) = begin(&mut scripts, &mut host, ("say", 1), "");
+    assert!(matches!(step, Step::Paused));
+    scripts.cancel(call);
+    let begun = begin(&mut scripts, &mut host, ("say", 1), "");
+    let (_, step) = go_on(&mut scripts, &mut host, begun);
+    assert_eq!(
+        (ended(step).as_str(), host.logs.as_slice()),
+        ("", ["Info said".to_owned()].as_slice())
+    );
+}
+
+/// What needs the database is asked of others, as matches do.
+#[test]
+fn calls_that_share_a_thread_with_sockets_have_the_database_elsewhere() {
+    let mut host = TestHost::default();
+    let body = "return #nk.storage_read({{ collection = 'c', key = 'k' }}) .. ''";
+    let mut scripts = scripts_with(&[("read", body)], shared(), &mut host);
+    let (_, step) = begin(&mut scripts, &mut host, ("read", 1), "");
+    assert!(matches!(step, Step::Waits(Ask::Run { function: "storage_read", .. })), "{step:?}");
 }

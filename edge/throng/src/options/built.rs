@@ -316,8 +316,7 @@ const FIRST: &[Opt] = &[
         "runtime.http_key",
         KEY,
         "defaulthttpkey",
-        "Key for server-to-server RPC calls. Who knows it can call every RPC without a \
-         user.",
+        "Key for server-to-server RPC calls. Who knows it can call every RPC without a user.",
     )
     .secret(),
     row(
@@ -367,8 +366,7 @@ const FIRST: &[Opt] = &[
         "runtime.waiting_calls_max",
         number(1, 1_000_000, "calls"),
         "1024",
-        "Calls of one worker's scripts that may wait at one time. What further ones ask is an error \
-         in the script.",
+        "Calls of one worker's scripts that may wait at a time. What further ones ask is an error.",
     )
     .ours(),
     row(
@@ -376,6 +374,14 @@ const FIRST: &[Opt] = &[
         number(1, 1_000_000, "calls"),
         "16",
         "Of these, calls of one user or address.",
+    )
+    .ours(),
+    row(
+        "runtime.core_slice_us",
+        number(0, 100_000, "µs"),
+        "200",
+        "For how long quick RPC functions in Lua compute on a core's thread before its sockets have their \
+         turn. One that takes longer is run elsewhere for a minute; with 0 all are.",
     )
     .ours(),
     row(

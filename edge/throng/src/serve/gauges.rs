@@ -21,7 +21,7 @@ use crate::metrics::{CustomMetrics, MetricsServer, Registry, Sample};
 pub(super) struct Gauges {
     pub(super) cores: Vec<Arc<CoreStats>>,
     pub(super) rooms: Vec<Arc<RoomStats>>,
-    /// The batcher first, then the callers, then the hasher.
+    /// The batcher first, then the callers, then the companions of cores, then the hasher.
     pub(super) workers: Vec<Arc<WorkerStats>>,
     pub(super) lister: Arc<ListerStats>,
     /// Of the thread of events, which need not be there.
@@ -43,7 +43,7 @@ impl Gauges {
         Self {
             cores: (0..engine.cores).map(|_| Arc::default()).collect(),
             rooms: (0..engine.rooms).map(|_| Arc::default()).collect(),
-            workers: (0..engine.workers + 2).map(|_| Arc::default()).collect(),
+            workers: (0..engine.workers + engine.cores + 2).map(|_| Arc::default()).collect(),
             lister: Arc::default(),
             events: Arc::default(),
             custom,

@@ -30,6 +30,9 @@ impl Languages {
         let mut all = Registered::default();
         for (name, scripts) in &languages {
             let one = scripts.registered();
+            let is_new = |id: &&String| !all.rpc.contains(id);
+            let blocking: Vec<_> = one.rpc_blocking.iter().filter(is_new).cloned().collect();
+            all.rpc_blocking.extend(blocking);
             for (what, known, ids) in [
                 ("the RPC", &mut all.rpc, &one.rpc),
                 ("the before-hook of", &mut all.before, &one.before),
@@ -78,7 +81,7 @@ impl Languages {
     /// Keeps in mind which language a call waits in.
     fn note(&mut self, id: CallId, language: usize, step: Step<Returned>) -> Step<Returned> {
         match &step {
-            Step::Waits(_) => self.waiting.insert(id, language),
+            Step::Waits(_) | Step::Paused => self.waiting.insert(id, language),
             Step::Done(_) => self.waiting.remove(&id),
         };
         step
@@ -130,6 +133,15 @@ impl Scripts for Languages {
             return Step::Done(Err(missing()));
         };
         let step = scripts.resume(host, id, answer);
+        self.note(id, language, step)
+    }
+
+    fn go_on(&mut self, host: &mut dyn Host, id: CallId) -> Step<Returned> {
+        let language = self.waiting.get(&id).copied().unwrap_or(0);
+        let Some((_, scripts)) = self.languages.get_mut(language) else {
+            return Step::Done(Err(missing()));
+        };
+        let step = scripts.go_on(host, id);
         self.note(id, language, step)
     }
 
@@ -210,8 +222,10 @@ mod tests {
     }
 
     fn registering(rpc: &[&str], before: &[&str], style: Style) -> Box<dyn Scripts + Send> {
-        let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
-        let registered = Registered { rpc: ids(rpc), before: ids(before), ..Registered::default() };
+        let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
+        let rpc_blocking = if style == Style::FULL { ids(rpc) } else { Vec::new() };
+        let (rpc, before) = (ids(rpc), ids(before));
+        let registered = Registered { rpc, rpc_blocking, before, ..Registered::default() };
         Box::new(Fake(registered, style))
     }
 
@@ -226,6 +240,7 @@ mod tests {
         assert_eq!(languages.form_style("before getaccount"), Style::SNAKE);
         assert_eq!(languages.form_style("before updateaccount"), Style::FULL);
         assert_eq!(languages.registered().rpc, ["a", "both", "b"]);
+        assert_eq!(languages.registered().rpc_blocking, ["b"]);
         let [finding] = languages.registered().findings.as_slice() else { panic!() };
         assert_eq!(
             finding.text,

@@ -4,8 +4,9 @@
 //!
 //! ```text
 //! Scripts::call ──▶ Step::Done                      the call is over
-//!              └──▶ Step::Waits(ask) ─ somebody does it ─▶ Scripts::resume(answer) ──▶ Step …
-//!                                    └ nobody does it ──▶ Scripts::cancel
+//!              ├──▶ Step::Waits(ask) ─ somebody does it ─▶ Scripts::resume(answer) ──▶ Step …
+//!              │                     └ nobody does it ──▶ Scripts::cancel
+//!              └──▶ Step::Paused ─ others have had their turn ─▶ Scripts::go_on ──▶ Step …
 //! ```
 //!
 //! Not here: who does it (`pure/server`), and how a language keeps a call that waits (`edge/script`).
@@ -25,12 +26,14 @@ pub struct CallId(pub u64);
 
 /// How far a call of guest code has come.
 #[derive(Debug)]
-#[must_use = "a call that waits is to be resumed or cancelled"]
+#[must_use = "a call that waits is to be resumed, gone on with, or cancelled"]
 pub enum Step<T> {
     /// It is over: with what it returned, or with its error.
     Done(Result<T, ScriptError>),
     /// It waits for this.
     Waits(Ask),
+    /// It waits for nothing, but has had its slice of a thread that it shares with others' sockets.
+    Paused,
 }
 
 impl<T> Step<T> {
@@ -39,6 +42,7 @@ impl<T> Step<T> {
         match self {
             Self::Done(result) => Step::Done(result.and_then(with)),
             Self::Waits(ask) => Step::Waits(ask),
+            Self::Paused => Step::Paused,
         }
     }
 }

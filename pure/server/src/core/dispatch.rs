@@ -25,7 +25,9 @@ const LOOK_AGAIN_NS: u64 = 100_000_000;
 /// The record of the function that a call at the callers, or on its way there, is for.
 fn function_of(job: &Job) -> u16 {
     match job.queue {
-        Queue::Caller { function, .. } | Queue::Waiting { function } => function,
+        Queue::Caller { function, .. }
+        | Queue::Companion { function }
+        | Queue::Waiting { function } => function,
         Queue::Batcher | Queue::Hasher | Queue::Lister => 0,
     }
 }
@@ -56,8 +58,20 @@ impl Core {
                 group.listings = group.listings.saturating_add(1);
                 out.post(&self.topology, self.topology.lister, ListerMail::Job(Box::new(job)));
             }
-            Queue::Waiting { .. } => unreachable!("no work begins by waiting"),
-            Queue::Caller { .. } => {
+            Queue::Companion { .. } | Queue::Waiting { .. } => {
+                unreachable!("no work begins by waiting, and where it is run is decided here")
+            }
+            Queue::Caller { function, .. } => {
+                if let Some(companion) = self.companion
+                    && self.is_for_companion(&job)
+                {
+                    self.callers.begin_at_companion();
+                    let group = self.groups.get(job.group);
+                    group.at_callers = group.at_callers.saturating_add(1);
+                    job.queue = Queue::Companion { function };
+                    out.post(&self.topology, companion, CallerMail::Job(Box::new(job)));
+                    return Ok(());
+                }
                 // What may go goes: whoever waits could not.
                 if !self.has_line(job.group)
                     && let Some((index, class)) = self.place_for(&job)
@@ -115,6 +129,18 @@ impl Core {
         of_group.is_met(limits, group.waiting).then_some(of_group)
     }
 
+    /// Whether a call is run on this thread: of functions alone whose language can give it back.
+    fn is_for_companion(&mut self, job: &Job) -> bool {
+        let Work::Rpc(rpc) = &job.work else { return false };
+        let record = self.groups.get(job.group);
+        let user = match job.group {
+            SHARED => (Class::Unknown, 0),
+            _ => (record.class(self.now), record.at_callers),
+        };
+        self.callers.is_for_companion(self.now, function_of(job), user)
+            && !self.hooks.is_blocking(&rpc.id)
+    }
+
     fn has_line(&self, group: u32) -> bool {
         self.callers.quick.contains(group) || self.callers.slow.contains(group)
     }
@@ -161,6 +187,13 @@ impl Core {
                     self.note_used(function, done);
                 }
                 self.callers.end(now, index, function, closes);
+            }
+            Queue::Companion { function } => {
+                group.at_callers = group.at_callers.saturating_sub(1);
+                self.callers.end_at_companion();
+                if !done.is_of_no_function() {
+                    self.note_used(function, done);
+                }
             }
             // What it took since it was gone on with.
             Queue::Waiting { function } => self.note_used(function, done),

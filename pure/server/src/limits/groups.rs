@@ -72,6 +72,8 @@ struct Function {
     computed_us: u32,
     /// Until when its calls are for callers alone.
     callers_only_until_ns: u64,
+    /// How sure it is that its calls are short and need no database: [`SHORT_CALLS_MIN`] is enough.
+    short_calls: u8,
 }
 
 /// Functions that are told apart; names that share a place share a record.
@@ -95,6 +97,13 @@ const WRITES_ALL: u16 = 256;
 /// For so long a function is for callers alone once a call of it needed one. If that happens in the
 /// batch, others have waited for as long as a call may compute there: so rarely that none of them minds.
 pub(crate) const CALLERS_ONLY_MS: u64 = 60_000;
+
+/// A call that kept its thread for less, and did not need the database, is a short one; microseconds. Of
+/// calls so short the clock does not tell what they waited for a processor.
+const SHORT_US_MAX: u32 = 250;
+/// So many short calls make a function one for the thread of a core; one that is not short takes away
+/// half of them, because it may only have waited for a processor, and the count goes to twice as many.
+const SHORT_CALLS_MIN: u8 = 16;
 
 /// The place of a function, by the name of what is called and a number for what kind of call it is
 /// (FNV-1a, RFC 9923).
@@ -131,6 +140,13 @@ impl Functions {
         function.writes = u16::try_from(writes).unwrap_or(WRITES_ALL);
         let computed_us = used.time.computed_us.min(CALL_COUNTS_MS * 1_000);
         function.computed_us = mean_with(function.computed_us, is_first, computed_us);
+        function.short_calls = if used.database || used.needs_caller {
+            0
+        } else if used.time.kept_us < SHORT_US_MAX {
+            (function.short_calls + 1).min(2 * SHORT_CALLS_MIN)
+        } else {
+            function.short_calls.saturating_sub(SHORT_CALLS_MIN / 2)
+        };
         if used.needs_caller {
             function.callers_only_until_ns = now.after_ms(CALLERS_ONLY_MS).mono_ns;
         }
@@ -169,6 +185,15 @@ impl Functions {
             let kept_ms = (u64::from(took_ms) * LONG_KEPT_TIMES).min(LONG_KEPT_MS_MAX);
             function.long_until_ns = function.long_until_ns.max(now.after_ms(kept_ms).mono_ns);
         }
+    }
+
+    /// Whether a call of it may be run on the thread of a core: it is short, as far as is known, and needs
+    /// no database and no caller.
+    pub(crate) fn is_for_core(&self, now: Now, slot: u16) -> bool {
+        let function = self.of(slot);
+        function.short_calls >= SHORT_CALLS_MIN
+            && now.mono_ns >= function.callers_only_until_ns
+            && !function.is_long_now_and_then(now)
     }
 
     /// The class of a call of this function by a user of that class.
@@ -398,7 +423,7 @@ mod tests {
 
     /// A call that computed for so long, and wrote or not.
     fn call(computed_us: u32, writes: bool) -> Used {
-        Used { time: CallTime { kept_us: 0, computed_us }, writes, needs_caller: false }
+        Used { time: CallTime { kept_us: 0, computed_us }, writes, ..Used::default() }
     }
 
     #[test]
@@ -428,6 +453,35 @@ mod tests {
         assert!(functions.writes(slot) && !functions.is_quick(now, slot, 250));
         assert!(!functions.is_quick(now.after_ms(CALLERS_ONLY_MS - 1), slot, 250));
         assert!(functions.is_quick(now.after_ms(CALLERS_ONLY_MS), slot, 250));
+    }
+
+    #[test]
+    fn a_function_is_for_cores_after_sixteen_short_calls_that_needed_nobody() {
+        let (mut functions, now) = (Functions::default(), Now::default().after_ms(5));
+        let slot = slot_of(0, "echo");
+        let note = |functions: &mut Functions, now, (count, used)| {
+            (0..count).for_each(|_| functions.note(now, slot, used));
+        };
+        note(&mut functions, now, (15, call(0, false)));
+        assert!(!functions.is_for_core(now, slot));
+        note(&mut functions, now, (60, call(0, false)));
+        assert!(functions.is_for_core(now, slot));
+        // Two that were not short, or waited for a processor, and a third.
+        let slower = Used { time: CallTime { kept_us: 250, computed_us: 0 }, ..Used::default() };
+        note(&mut functions, now, (2, slower));
+        assert!(functions.is_for_core(now, slot));
+        note(&mut functions, now, (1, slower));
+        assert!(!functions.is_for_core(now, slot));
+        note(&mut functions, now, (32, call(0, false)));
+        note(&mut functions, now, (1, Used { database: true, ..Used::default() }));
+        note(&mut functions, now, (15, call(0, false)));
+        assert!(!functions.is_for_core(now, slot), "the database");
+        note(&mut functions, now, (1, call(0, false)));
+        assert!(functions.is_for_core(now, slot));
+        note(&mut functions, now, (1, Used { needs_caller: true, ..Used::default() }));
+        note(&mut functions, now, (32, call(0, false)));
+        assert!(!functions.is_for_core(now.after_ms(CALLERS_ONLY_MS - 1), slot));
+        assert!(functions.is_for_core(now.after_ms(CALLERS_ONLY_MS), slot));
     }
 
     #[test]

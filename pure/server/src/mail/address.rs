@@ -184,7 +184,7 @@ pub(super) mod conn {
 pub enum WorkerAddress {
     /// [`Topology::batcher`].
     Batcher(Address<BatcherMail>),
-    /// One of [`Topology::callers`].
+    /// One of [`Topology::callers`] or [`Topology::companions`].
     Caller(Address<CallerMail>),
     /// [`Topology::hasher`].
     Hasher(Address<HasherMail>),
@@ -267,6 +267,9 @@ pub struct Topology {
     pub batcher: Address<BatcherMail>,
     /// Threads that run RPC functions and hooks.
     pub callers: Vec<Address<CallerMail>>,
+    /// For each core the caller that shares its thread, for functions that are known to be quick; none
+    /// at all, if calls are run on threads of their own.
+    pub companions: Vec<Address<CallerMail>>,
     /// The thread that hashes passwords.
     pub hasher: Address<HasherMail>,
     /// The thread that runs the handlers of events; none, if the scripts have none.
@@ -274,8 +277,8 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// So many cores, rooms and callers, and one of each other kind but that of events. Threads are
-    /// numbered from 0 in this order: cores, rooms, lister, workers.
+    /// So many cores, rooms and callers, and one of each other kind but companions and that of events.
+    /// Threads are numbered from 0 in this order: cores, rooms, lister, workers.
     ///
     /// # Panics
     /// Without rooms, or when the numbers do not suffice.
@@ -289,18 +292,33 @@ impl Topology {
     /// # Panics
     /// As [`Self::new`].
     #[must_use]
-    pub fn of_node(nodes: Nodes, (cores, rooms, callers): (u16, u16, u16)) -> Self {
+    pub fn of_node(nodes: Nodes, threads: (u16, u16, u16)) -> Self {
+        Self::numbered(nodes, threads, 0)
+    }
+
+    /// The same where each core has a companion, numbered behind the callers.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    #[must_use]
+    pub fn with_companions(nodes: Nodes, threads: (u16, u16, u16)) -> Self {
+        Self::numbered(nodes, threads, threads.0)
+    }
+
+    fn numbered(nodes: Nodes, (cores, rooms, callers): (u16, u16, u16), companions: u16) -> Self {
         assert!(rooms > 0, "a match has to live somewhere");
         let lister = cores + rooms;
         let batcher = lister + 1;
-        let hasher = batcher + 1 + callers;
+        let first_companion = batcher + 1 + callers;
+        let hasher = first_companion + companions;
         let here = nodes.here();
         Self {
             cores: (0..cores).map(|core| Address::new(here, core)).collect(),
             rooms: (cores..lister).map(|room| Address::new(here, room)).collect(),
             lister: Address::new(here, lister),
             batcher: Address::new(here, batcher),
-            callers: (batcher + 1..hasher).map(|caller| Address::new(here, caller)).collect(),
+            callers: (batcher + 1..first_companion).map(|to| Address::new(here, to)).collect(),
+            companions: (first_companion..hasher).map(|to| Address::new(here, to)).collect(),
             hasher: Address::new(here, hasher),
             events: None,
             // Behind the thread of events, whether there is one or not.
@@ -329,6 +347,20 @@ impl Topology {
         }
         topology.peers[usize::from(node.number())] = peer.filter(|_| life != Incarnation(0));
         Some(topology)
+    }
+
+    /// The core whose thread a worker shares, if it does.
+    #[must_use]
+    pub fn core_of(&self, worker: WorkerAddress) -> Option<Address<CoreMail>> {
+        let WorkerAddress::Caller(me) = worker else { return None };
+        let index = self.companions.iter().position(|companion| *companion == me)?;
+        self.cores.get(index).copied()
+    }
+
+    /// The companion of a core.
+    pub(crate) fn companion_of(&self, core: Address<CoreMail>) -> Option<Address<CallerMail>> {
+        let index = self.cores.iter().position(|other| *other == core)?;
+        self.companions.get(index).copied()
     }
 
     /// What other nodes have to know of this one's threads.
@@ -440,7 +472,8 @@ impl Topology {
     /// All workers, by their numbers. They and the rooms have scripts, and so a replica of the cache and one of the
     /// directory.
     pub fn workers(&self) -> impl Iterator<Item = WorkerAddress> + '_ {
-        let callers = self.callers.iter().map(|to| WorkerAddress::Caller(*to));
+        let callers = self.callers.iter().chain(&self.companions);
+        let callers = callers.map(|to| WorkerAddress::Caller(*to));
         let last = [WorkerAddress::Hasher(self.hasher)];
         let last = last.into_iter().chain(self.events.map(WorkerAddress::Events));
         [WorkerAddress::Batcher(self.batcher)].into_iter().chain(callers).chain(last)
@@ -701,6 +734,7 @@ impl Post for Output<Mail> {
 #[cfg(test)]
 mod tests {
     use event::ThreadId;
+    use game::node::Nodes;
 
     use super::{CoreMail, Topology};
 
@@ -714,6 +748,18 @@ mod tests {
             let cores = topology.cores.iter().map(|core| core.thread());
             cores.chain([topology.lister.thread()]).all(|other| other != *thread)
         })));
+    }
+
+    #[test]
+    fn each_core_has_a_companion_behind_the_callers() {
+        let topology = Topology::with_companions(Nodes::default(), (2, 1, 3)).with_events();
+        assert!(topology.everybody().map(|thread| thread.0).eq(0..12));
+        let shared: Vec<_> = topology.workers().map(|worker| topology.core_of(worker)).collect();
+        let [first, second] = [topology.cores[0], topology.cores[1]].map(Some);
+        // Batcher, callers, companions, hasher, events.
+        assert_eq!(shared, [None, None, None, None, first, second, None, None]);
+        assert_eq!(topology.companion_of(topology.cores[1]), Some(topology.companions[1]));
+        assert_eq!(Topology::new(2, 1, 3).companion_of(topology.cores[1]), None);
     }
 
     #[test]

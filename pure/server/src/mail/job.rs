@@ -32,7 +32,13 @@ pub enum Queue {
         /// The core's record of the function that is called (`limits`).
         function: u16,
     },
-    /// It was at a caller, and waits for another thread: nobody waits behind it there.
+    /// To the core's companion.
+    Companion {
+        /// As of the caller.
+        function: u16,
+    },
+    /// It was at a caller or a companion, and waits for another thread, or for its next slice: nobody
+    /// waits behind it there.
     Waiting {
         /// As of the caller.
         function: u16,
@@ -239,9 +245,11 @@ pub struct Done {
 pub struct Used {
     /// Of its thread's time.
     pub time: CallTime,
+    /// It has called a function that needs the database.
+    pub database: bool,
     /// It has called a function that changes the database.
     pub writes: bool,
-    /// It can only be done by a caller: it waited for another thread, hashed, ran SQL of its own, wrote
+    /// It can only be done by a caller: it had more than a slice of a core, waited for another thread, hashed, ran SQL of its own, wrote
     /// much at once or what all threads share, or it is in a language that keeps its thread.
     pub needs_caller: bool,
 }
@@ -271,6 +279,7 @@ pub enum Outcome {
     After,
     /// Of [`Work::Shutdown`].
     Shutdown,
-    /// The job is not done: its function waits for another thread, and the caller is free for others.
+    /// The job is not done: its function waits for another thread, or on a companion for its next
+    /// slice, and the caller is free for others.
     Waits,
 }

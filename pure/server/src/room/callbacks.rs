@@ -281,6 +281,9 @@ impl Room {
             self.apply(now, id, &mut begun.effects, matches!(step, Step::Done(_)));
             match step {
                 Step::Done(result) => return self.finish(now, id, begun.callback, result),
+                Step::Paused => {
+                    unreachable!("a room has no sockets that its matches could hold up")
+                }
                 Step::Waits(ask) => match self.ask(now, id, &mut begun, ask) {
                     Err(known) => answer = Some(known),
                     Ok(asked) => return self.wait(now, id, begun, asked),

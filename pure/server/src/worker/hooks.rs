@@ -94,7 +94,7 @@ impl Worker {
     /// The next step of a hooked call is whose it is.
     fn next_step(&mut self, origin: Origin, hooked: HookedCall) {
         let work = Work::Hooked(Box::new(hooked));
-        let Origin { queue, address, stream, format, ref caller, group, client } = origin;
+        let Origin { queue, address, stream, format, ref caller, group, client, .. } = origin;
         let (to, caller) = (work.queue(), caller.clone());
         let next = Job { queue: to, address, stream, format, work, caller, group, client };
         let origin = Origin { queue, ..origin };

@@ -95,6 +95,7 @@ impl Host for WorkerHost<'_> {
         match function.lane {
             HostLane::Here => {}
             HostLane::Read | HostLane::Write => {
+                self.used.database = true;
                 self.used.writes |= function.lane == HostLane::Write;
                 self.used.needs_caller |= weight_rows(args.values) >= HEAVY_ROWS_MIN;
             }

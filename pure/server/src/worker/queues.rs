@@ -5,7 +5,8 @@
 //!   turns by user. Calls that are much work, such as a write of many objects or large ones, have
 //!   batches of their own, of [`HEAVY_BATCH_ROWS`], which take turns with the others': whoever
 //!   registers waits for one of them, however many users send such calls.
-//! * A caller has one job at a time; who is next its cores decide (`core::dispatch`).
+//! * A caller has one job at a time; who is next its cores decide (`core::dispatch`). A companion's
+//!   calls that have had a slice have the next one in turns (`companion`).
 //!   Functions that guests wait for are in these batches as calls of clients are, by the same rules.
 //! * The hasher looks at one password at a time, the users and addresses in turns, and at none of
 //!   an account or address that was wrong too often.
@@ -108,7 +109,7 @@ impl Worker {
     pub(super) fn has_more(&self) -> bool {
         let has_new = self.has_light() || !self.heavy.is_empty() || !self.events.is_empty();
         let has_old = !self.again.is_empty() || self.waiting.has_answered();
-        has_new || has_old || self.rereads_revoked
+        has_new || has_old || self.rereads_revoked || !self.paused.is_empty()
     }
 
     /// Whether jobs wait here that are little work.
@@ -145,7 +146,7 @@ impl Worker {
             }
             WorkerAddress::Hasher(_) => self.hash_next(now),
             WorkerAddress::Events(_) => self.run_event(now),
-            WorkerAddress::Caller(_) => {}
+            WorkerAddress::Caller(_) => self.run_paused(now),
         }
     }
 

@@ -54,16 +54,19 @@ pub(super) struct Origin {
     pub(super) caller: Option<Arc<Claims>>,
     pub(super) group: u32,
     pub(super) client: u128,
+    /// How long its guest has run in slices that are over, microseconds.
+    pub(super) sliced_us: u32,
 }
 
 impl Origin {
     pub(super) fn of(job: Job) -> (Work, Self) {
         let Job { queue, address, stream, format, work, caller, group, client } = job;
-        (work, Self { queue, address, stream, format, caller, group, client })
+        let sliced_us = 0;
+        (work, Self { queue, address, stream, format, caller, group, client, sliced_us })
     }
 
     pub(super) fn job(self, work: Work) -> Job {
-        let Self { queue, address, stream, format, caller, group, client } = self;
+        let Self { queue, address, stream, format, caller, group, client, .. } = self;
         Job { queue, address, stream, format, work, caller, group, client }
     }
 
@@ -286,6 +289,7 @@ impl Worker {
             let ask = match step {
                 Step::Done(result) => return self.ended(guest, result),
                 Step::Waits(ask) => ask,
+                Step::Paused => return self.pause(guest),
             };
             let answer = match self.question(&mut guest, ask) {
                 Ok(asked) => return self.park(now, guest, asked),
@@ -350,19 +354,24 @@ impl Worker {
 
     /// Keeps a call until it is answered. Its core hears, once, that its thread is free for others.
     fn park(&mut self, now: Now, mut guest: Guest, (number, question): (u64, Question)) {
+        self.leave_place(&mut guest);
+        let due = now.after_ms(question.patience_ms().min(guest.wait_left_ms));
+        self.waiting.put(number, Waiting { guest, question, since: now, due });
+        self.stats.calls_suspended.up();
+        self.stats.calls_waiting_now.set(self.waiting.len() as u64);
+    }
+
+    /// Tells the core, once, that a call keeps nobody waiting where it is.
+    pub(super) fn leave_place(&mut self, guest: &mut Guest) {
         if let Some(origin) = &mut guest.origin
-            && let Queue::Caller { function, .. } = origin.queue
+            && let Queue::Caller { function, .. } | Queue::Companion { function } = origin.queue
         {
-            let used = Some(Used { needs_caller: true, ..self.used_now() });
+            let used = Some(Used { needs_caller: true, ..self.used_now(0) });
             let to = (origin.queue, origin.address.conn, origin.stream, used);
             let line = (origin.address.core, origin.group);
             origin.queue = Queue::Waiting { function };
             self.answer(line, to, Outcome::Waits);
         }
-        let due = now.after_ms(question.patience_ms().min(guest.wait_left_ms));
-        self.waiting.put(number, Waiting { guest, question, since: now, due });
-        self.stats.calls_suspended.up();
-        self.stats.calls_waiting_now.set(self.waiting.len() as u64);
     }
 
     /// Asks what calls wait for. What they wrote before is on the disk.
@@ -397,7 +406,7 @@ impl Worker {
         };
         let Waiting { guest, question, .. } = waiting;
         let answer = answered(question, outcome, &self.topology, &mut self.mails);
-        self.go_on(now, guest, answer);
+        self.go_on(now, guest, Some(answer));
     }
 
     /// Another thread has run a function.
@@ -408,7 +417,7 @@ impl Worker {
         };
         assert_eq!(question, Question::Run, "a thread has run what it was not asked");
         guest.spent = spent;
-        self.go_on(now, guest, result.map(|returns| Reply::Returns { returns, steps }));
+        self.go_on(now, guest, Some(result.map(|returns| Reply::Returns { returns, steps })));
     }
 
     /// Another server has answered, or has not.
@@ -417,7 +426,7 @@ impl Worker {
             return self.stats.late_answers.up();
         };
         assert_eq!(question, Question::Fetch, "a server has answered what it was not asked");
-        self.go_on(now, guest, Reply::fetched(result));
+        self.go_on(now, guest, Some(Reply::fetched(result)));
     }
 
     /// Takes out a call that waits no more, and counts for how long it did.
@@ -429,21 +438,24 @@ impl Worker {
         Some(waiting)
     }
 
-    /// Runs the next piece of a call.
-    fn go_on(&mut self, now: Now, mut guest: Guest, answer: Answer) {
+    /// Runs the next piece of a call: with the answer that it waits for, or, if it is paused, without one.
+    pub(super) fn go_on(&mut self, now: Now, mut guest: Guest, answer: Option<Answer>) {
         if matches!(guest.origin, Some(Origin { queue: Queue::Waiting { .. }, .. })) {
             self.resources.call_clock.begin();
         }
         self.used = Used::default();
         let id = guest.id;
-        let step = self.piece(now, &mut guest, |scripts, host| scripts.resume(host, id, answer));
+        let step = self.piece(now, &mut guest, |scripts, host| match answer {
+            Some(answer) => scripts.resume(host, id, answer),
+            None => scripts.go_on(host, id),
+        });
         self.step(now, guest, step);
     }
 
     /// Goes on with calls whose question could not be asked.
     pub(super) fn run_answered(&mut self, now: Now) {
         for (guest, answer) in std::mem::take(&mut self.waiting.answered) {
-            self.go_on(now, guest, answer);
+            self.go_on(now, guest, Some(answer));
         }
     }
 
@@ -471,7 +483,7 @@ impl Worker {
         });
         for (number, why) in lost.collect::<Vec<_>>() {
             if let Some(Waiting { guest, .. }) = self.unpark(now, number) {
-                self.go_on(now, guest, Err(why));
+                self.go_on(now, guest, Some(Err(why)));
             }
         }
     }
@@ -508,7 +520,7 @@ impl Worker {
             }
             let refusal = gave_up(question, &self.topology, &mut self.mails);
             if guest.wait_left_ms > 0 {
-                self.go_on(now, guest, Err(refusal));
+                self.go_on(now, guest, Some(Err(refusal)));
             } else {
                 self.stats.calls_waited_too_long.up();
                 let wait_max_ms = self.settings.runtime.call_wait_max_ms;
@@ -541,6 +553,10 @@ impl Worker {
             if waiting.question == Question::Fetch {
                 self.resources.cancel_fetch(number);
             }
+            tracing::warn!(name, "a call that waited is cancelled: the server stops");
+        }
+        for Guest { id, name, .. } in std::mem::take(&mut self.paused) {
+            self.scripts.cancel(id);
             tracing::warn!(name, "a call that waited is cancelled: the server stops");
         }
         self.waiting.due.clear();

@@ -7,6 +7,7 @@
 mod answers;
 mod backlog;
 mod cluster;
+mod companion;
 #[allow(clippy::disallowed_methods, reason = "CPU time is read from /proc")]
 mod crowds;
 mod disk;

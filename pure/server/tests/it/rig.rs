@@ -37,6 +37,8 @@ use crate::disk::{Disk, OnDisk};
 use crate::network::Network;
 
 pub(crate) const UNIX_MS: u64 = 1_700_000_000_000;
+/// More than a small call takes in a debug build.
+const SLICE_US: u32 = 5_000;
 /// Turns until everything must be at rest.
 const TURNS_MAX: usize = 10_000;
 
@@ -124,6 +126,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) cores: u16,
     pub(crate) rooms: u16,
     pub(crate) callers: u16,
+    /// Whether each core has a companion; calls there have slices of [`SLICE_US`].
+    pub(crate) companions: bool,
     pub(crate) modules: &'a [(&'a str, &'a str)],
     pub(crate) tune: fn(&mut Settings),
     /// Where the database is; in memory, which needs no syncing, if none is given.
@@ -140,6 +144,7 @@ impl Default for Plan<'_> {
             cores: 1,
             rooms: 1,
             callers: 1,
+            companions: false,
             modules: &[],
             tune: |_| {},
             disk: None,
@@ -150,6 +155,15 @@ impl Default for Plan<'_> {
 }
 
 impl Plan<'_> {
+    fn topology(&self, nodes: &Nodes) -> Topology {
+        let threads = (self.cores, self.rooms, self.callers);
+        if self.companions {
+            Topology::with_companions(nodes.clone(), threads)
+        } else {
+            Topology::of_node(nodes.clone(), threads)
+        }
+    }
+
     fn connect(&self, store: &Store) -> Box<dyn Database + Send> {
         let db = store.connect().unwrap();
         match self.disk.clone() {
@@ -160,6 +174,20 @@ impl Plan<'_> {
 }
 
 impl World {
+    fn new(handlers: Vec<Boxed>) -> Self {
+        Self {
+            threads: handlers.into_iter().map(thread).collect(),
+            now: Cell::new(Now { mono_ns: 0, unix_ms: UNIX_MS }),
+            sent: RefCell::default(),
+            closed: RefCell::default(),
+            paused: RefCell::default(),
+            behind: RefCell::default(),
+            to_tell: RefCell::default(),
+            unsent: Cell::new(0),
+            posted: RefCell::default(),
+        }
+    }
+
     fn post(&self, from: ThreadId, to: ThreadId, mail: Mail) {
         let thread = &self.threads[usize::from(to.0)];
         *self.posted.borrow_mut().entry((to, mail.kind())).or_default() += 1;
@@ -321,6 +349,7 @@ pub(crate) fn settings() -> Settings {
             call_wait_max_ms: 60_000,
             waiting_calls_max: 64,
             waiting_calls_per_user: 16,
+            core_slice_us: 200,
             event_queue_size: 128,
         },
         limits: LimitSettings::default(),
@@ -346,14 +375,17 @@ impl Rig {
         let salt = plan.nodes.as_ref().map_or(0, salt);
         let random = |id: ThreadId| Random::from_number(salt + u64::from(id.0) + 100);
         let connect = || plan.connect(store);
-        let context =
-            |id| context((&nodes, id, random(id), &machine), &settings, connect(), &sources);
-        let (topology, contexts, hooks) =
-            contexts(Topology::of_node(nodes.clone(), (cores, rooms, plan.callers)), context);
+        let topology = plan.topology(&nodes);
+        let companions = topology.companions.clone();
+        let context = |id: ThreadId| {
+            let slice_us = companions.iter().any(|one| one.thread() == id).then_some(SLICE_US);
+            context((&nodes, id, random(id), &machine, slice_us), &settings, connect(), &sources)
+        };
+        let (topology, contexts, hooks) = contexts(topology, context);
         let core_stats: Vec<Arc<CoreStats>> = (0..cores).map(|_| Arc::default()).collect();
         let room_stats: Vec<Arc<RoomStats>> = (0..rooms).map(|_| Arc::default()).collect();
         let worker_stats: Vec<Arc<WorkerStats>> =
-            (0..plan.callers + 3).map(|_| Arc::default()).collect();
+            (0..plan.callers + cores + 3).map(|_| Arc::default()).collect();
         let lister_stats: Arc<ListerStats> = Arc::default();
         let mut contexts = contexts.into_iter();
         let (gate_stats, (to_letters, letters)) = (Arc::<GateStats>::default(), channel());
@@ -380,17 +412,7 @@ impl Rig {
                 handlers.push(Box::new(worker));
             }
             add_gate(&mut handlers, &topology, Post(to_letters), &gate_stats);
-            World {
-                threads: handlers.into_iter().map(thread).collect(),
-                now: Cell::new(Now { mono_ns: 0, unix_ms: UNIX_MS }),
-                sent: RefCell::default(),
-                closed: RefCell::default(),
-                paused: RefCell::default(),
-                behind: RefCell::default(),
-                to_tell: RefCell::default(),
-                unsent: Cell::new(0),
-                posted: RefCell::default(),
-            }
+            World::new(handlers)
         });
         Self {
             world,
@@ -708,7 +730,7 @@ fn thread(handler: Boxed) -> Thread {
 }
 
 fn context(
-    (nodes, id, random, machine): (&Nodes, ThreadId, Random, &Machine),
+    (nodes, id, random, machine, slice_us): (&Nodes, ThreadId, Random, &Machine, Option<u32>),
     settings: &Settings,
     db: Box<dyn Database + Send>,
     sources: &Arc<Sources>,
@@ -729,8 +751,12 @@ fn context(
     resources.fetch = Some(network.door(id));
     let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: UNIX_MS }, &mut resources);
     // A debug build on a busy machine is slow: budgets are tested elsewhere.
-    let limits =
-        LuaLimits { call_budget_ms: 10_000, callback_budget_ms: 10_000, ..Default::default() };
+    let limits = LuaLimits {
+        call_budget_ms: 10_000,
+        callback_budget_ms: 10_000,
+        slice_us,
+        ..Default::default()
+    };
     let scripts = LuaScripts::load(sources.clone(), limits, &mut host).unwrap();
     ThreadContext { scripts: Box::new(scripts), resources }
 }

@@ -1,0 +1,61 @@
+//! A caller that shares a core's thread: while it runs a call, the core's sockets wait. So a call runs for
+//! a slice (`runtime.core_slice_us`), its guest gives its coroutine back at the next place where it can,
+//! and goes on in the next turn, behind whatever the kernel has brought the core; one slice a turn, the
+//! calls in turns. What has had a slice is a function that is not quick: the core hears so at once, and
+//! calls of it that have come meanwhile go back, to be run by a caller with a thread of its own. What
+//! keeps a thread (the database, a password's hash) is asked of other threads by the language
+//! (`LuaLimits::slice_us` of `edge/script`); only where a call cannot wait, as in a comparator, it is done
+//! here, and the core learns that too.
+//!
+//! Answers leave together, at the end of the companion's part of the turn: nobody has to be woken for
+//! them. Which functions are run here the core decides (`core::callers`).
+
+use event::Now;
+
+use super::Worker;
+use super::waiting::Guest;
+use crate::mail::{Job, Outcome, Queue};
+
+impl Worker {
+    /// Runs a call, or gives it back.
+    pub(super) fn run_on_core(&mut self, now: Now, job: Job) {
+        let function = function_of(job.queue);
+        let is_paused = |guest: &Guest| {
+            guest.origin.as_ref().is_some_and(|origin| function_of(origin.queue) == function)
+        };
+        if self.paused.iter().any(is_paused) {
+            self.stats.calls_given_back.up();
+            let (core, group, queue) = (job.address.core, job.group, job.queue);
+            let to = (queue, job.address.conn, job.stream, None);
+            return self.answer((core, group), to, Outcome::Next(Box::new(job)));
+        }
+        self.stats.calls_on_cores.up();
+        self.run(now, job);
+    }
+
+    /// A call has had its slice.
+    pub(super) fn pause(&mut self, mut guest: Guest) {
+        debug_assert!(self.is_companion, "a thread of its own has no slices");
+        self.stats.calls_paused.up();
+        self.leave_place(&mut guest);
+        if let Some(origin) = &mut guest.origin {
+            origin.sliced_us = origin.sliced_us.saturating_add(self.settings.runtime.core_slice_us);
+        }
+        self.paused.push_back(guest);
+    }
+
+    /// Gives the call that has waited longest its next slice.
+    pub(super) fn run_paused(&mut self, now: Now) {
+        if let Some(guest) = self.paused.pop_front() {
+            self.go_on(now, guest, None);
+        }
+    }
+}
+
+/// The core's record of the function that is called.
+fn function_of(queue: Queue) -> Option<u16> {
+    match queue {
+        Queue::Companion { function } | Queue::Waiting { function } => Some(function),
+        Queue::Batcher | Queue::Caller { .. } | Queue::Hasher | Queue::Lister => None,
+    }
+}

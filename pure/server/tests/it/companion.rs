@@ -1,0 +1,143 @@
+//! Calls that are run on the thread of their core: which go there, what becomes of those that turn out
+//! long, or that need the database, and that others go on meanwhile.
+
+use crate::rig::{Client, Plan, Rig, request};
+
+const MODULE: &str = r#"
+local nk = require("nakama")
+nk.register_rpc(function(_, payload) return payload end, "echo")
+nk.register_rpc(function(_, payload)
+  local sum = 0
+  for i = 1, tonumber(payload) do sum = sum + i end
+  return tostring(sum)
+end, "count")
+nk.register_rpc(function(_, payload)
+  if payload == "" then return "nothing" end
+  nk.storage_write({{ collection = "c", key = payload, value = { k = payload } }})
+  return nk.storage_read({{ collection = "c", key = payload }})[1].value.k
+end, "keep")
+nk.register_rpc(function(_, payload)
+  return payload == "" and "nobody" or nk.match_signal(payload, "x")
+end, "ask")
+"#;
+
+fn rig() -> Rig {
+    Rig::with(&Plan {
+        callers: 2,
+        companions: true,
+        modules: &[("m.lua", MODULE)],
+        ..Plan::default()
+    })
+}
+
+/// Calls until the function is known to be quick.
+fn learn(rig: &Rig, id: &str, payload: &str) {
+    let before = rig.stat("calls_on_cores");
+    (0..16).for_each(|_| drop(rig.rpc(id, payload)));
+    assert_eq!(rig.stat("calls_on_cores"), before, "{id} is not known yet");
+}
+
+/// Whether the next call of it is run on its core.
+fn is_on_core(rig: &Rig, id: &str, (payload, answer): (&str, &str)) -> bool {
+    let before = rig.stat("calls_on_cores");
+    assert_eq!(rig.rpc(id, payload), answer);
+    rig.stat("calls_on_cores") > before
+}
+
+/// Sends a call; nobody but the core runs.
+fn send(rig: &Rig, id: &str, payload: &str) -> Client {
+    let client = rig.open(0);
+    let line = format!("POST /v2/rpc/{id}?http_key=httpkey&unwrap");
+    rig.bytes_only(client, &request(&line, "", payload));
+    client
+}
+
+fn answer(rig: &Rig, client: Client) -> String {
+    rig.text(client).rsplit("\r\n").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_function_that_is_known_to_be_quick_is_run_on_its_core() {
+    let rig = rig();
+    learn(&rig, "echo", "a");
+    assert!(is_on_core(&rig, "echo", ("b", "b")));
+    // One that took a millisecond elsewhere is not.
+    rig.set_look_ms(1);
+    learn(&rig, "count", "3");
+    assert!(!is_on_core(&rig, "count", ("3", "6")));
+    rig.set_look_ms(0);
+    // A name that nobody has defined is no quick function.
+    (0..20).for_each(|_| assert!(rig.rpc("none", "").contains("not found")));
+    assert_eq!(rig.stat("calls_on_cores"), 1);
+}
+
+#[test]
+fn a_call_that_turns_out_long_goes_on_in_slices_beside_others_and_the_next_ones_are_elsewhere() {
+    let rig = rig();
+    learn(&rig, "echo", "a");
+    learn(&rig, "count", "3");
+    assert!(is_on_core(&rig, "count", ("4", "10")));
+    // Two at once: the second one is not begun there.
+    let (long, other) = (send(&rig, "count", "3000000"), send(&rig, "count", "3"));
+    let (core, companion) = (rig.topology.cores[0], rig.topology.companions[0]);
+    rig.turn(companion);
+    rig.turn(core);
+    assert_eq!((rig.stat("calls_given_back"), rig.stat("calls_on_cores")), (1, 2));
+    let quick = send(&rig, "echo", "quick");
+    rig.turn(companion);
+    rig.turn(core);
+    assert_eq!((answer(&rig, quick).as_str(), answer(&rig, long).as_str()), ("quick", ""));
+    rig.settle();
+    assert_eq!(
+        (answer(&rig, long).as_str(), answer(&rig, other).as_str()),
+        ("4500001500000", "6"),
+        "each has its answer"
+    );
+    assert!(rig.stat("calls_paused") > 2);
+    assert_eq!((rig.stat("calls_given_back"), rig.stat("jobs_waiting")), (1, 0));
+    // For a minute it is not quick.
+    (0..20).for_each(|_| assert!(!is_on_core(&rig, "count", ("3", "6"))));
+    assert!(is_on_core(&rig, "echo", ("b", "b")), "which is another function");
+    rig.advance(61_000);
+    assert!(is_on_core(&rig, "count", ("3", "6")));
+}
+
+#[test]
+fn what_needs_the_database_is_done_elsewhere_and_then_so_is_the_function() {
+    let rig = rig();
+    learn(&rig, "keep", "");
+    assert!(is_on_core(&rig, "keep", ("", "nothing")));
+    let before = rig.stat("host_calls");
+    assert!(is_on_core(&rig, "keep", ("key", "key")));
+    assert_eq!(rig.stat("host_calls") - before, 2, "both are asked of others");
+    (0..20).for_each(|_| assert!(!is_on_core(&rig, "keep", ("", "nothing"))));
+    // One that writes each time never was.
+    let rig = self::rig();
+    (0..20).for_each(|_| assert!(!is_on_core(&rig, "keep", ("key", "key"))));
+    assert_eq!(rig.stat("host_calls"), 0);
+}
+
+#[test]
+fn a_call_may_wait_for_a_room_there() {
+    let rig = rig();
+    learn(&rig, "ask", "");
+    assert!(is_on_core(&rig, "ask", ("", "nobody")));
+    let refused = rig.rpc("ask", "nobody");
+    assert!(refused.contains("match id"), "{refused}");
+    let id = uuid::Uuid::nil();
+    let refused = rig.rpc("ask", &format!("{id}.node"));
+    assert!(refused.contains("match not found"), "{refused}");
+    assert_eq!((rig.stat("calls_on_cores"), rig.stat("jobs_waiting")), (2, 0));
+}
+
+/// More than one address may have there go to the callers, and all are answered.
+#[test]
+fn one_address_has_so_many_on_its_core_and_no_more() {
+    let rig = rig();
+    learn(&rig, "echo", "a");
+    let clients: Vec<_> = (0..150).map(|_| send(&rig, "echo", "x")).collect();
+    rig.settle();
+    assert!(clients.into_iter().all(|client| answer(&rig, client) == "x"));
+    assert_eq!(rig.stat("calls_on_cores"), 64);
+    assert!(is_on_core(&rig, "echo", ("b", "b")));
+}
