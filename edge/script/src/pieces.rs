@@ -75,7 +75,10 @@ impl Pieces {
         let coroutine = idle.map_or_else(|| vm.lua.create_thread(self.serve.clone()), Ok);
         match coroutine {
             Ok(coroutine) => {
-                let left_ns = u64::from(limits.budget_ms) * 1_000_000;
+                let left_ns = host.slice_us().map_or_else(
+                    || u64::from(limits.budget_ms) * 1_000_000,
+                    |slice_us| u64::from(slice_us) * 1_000,
+                );
                 self.run(vm, limits, host, (id, coroutine, left_ns), || Ok(arguments))
             }
             Err(error) => Piece::Ended(Err(failure::internal(limits, &error))),

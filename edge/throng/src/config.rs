@@ -165,6 +165,8 @@ pub struct RuntimeConfig {
     pub waiting_calls_per_user: u32,
     /// `runtime.core_slice_us`.
     pub core_slice_us: u32,
+    /// `runtime.batch_slice_us`.
+    pub batch_slice_us: u32,
     /// `runtime.event_queue_size`.
     pub event_queue_size: usize,
     /// `runtime.js_entrypoint`; empty for `index.js`, if there is one.
@@ -463,6 +465,7 @@ impl Config {
                 waiting_calls_max: self.runtime.waiting_calls_max,
                 waiting_calls_per_user: self.runtime.waiting_calls_per_user,
                 core_slice_us: self.runtime.core_slice_us,
+                batch_slice_us: self.runtime.batch_slice_us,
                 event_queue_size: self.runtime.event_queue_size,
             },
             limits: self.limits.clone(),
@@ -552,6 +555,7 @@ fn runtime(values: &Effective, data_dir: &Path) -> RuntimeConfig {
         waiting_calls_max: values.number("runtime.waiting_calls_max"),
         waiting_calls_per_user: values.number("runtime.waiting_calls_per_user"),
         core_slice_us: values.number("runtime.core_slice_us"),
+        batch_slice_us: values.number("runtime.batch_slice_us"),
         event_queue_size: values.number("runtime.event_queue_size"),
     }
 }

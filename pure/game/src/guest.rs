@@ -398,6 +398,15 @@ pub trait Host: CommonHost {
         true
     }
 
+    /// Hears that another writer was in the way of a function, where the host commits and so tries again.
+    fn meets_writer(&mut self) {}
+
+    /// For how long the call may compute, microseconds, if that is less than its language allows all
+    /// calls. What is stopped then its author never sees.
+    fn slice_us(&self) -> Option<u32> {
+        None
+    }
+
     /// Hears of each function of the table before it runs.
     ///
     /// # Errors

@@ -13,7 +13,9 @@ use std::net::Ipv6Addr;
 
 use game::error::{ApiError, Code};
 
-pub(crate) use groups::{Class, FAST_NS_MAX, Functions, Groups, SHARED, key_of, slot_of};
+pub(crate) use groups::{
+    CALLERS_ONLY_MS, Class, FAST_NS_MAX, Functions, Groups, SHARED, key_of, slot_of,
+};
 
 use crate::settings::LimitSettings;
 

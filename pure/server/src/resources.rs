@@ -62,6 +62,18 @@ pub struct Resources {
     pub(crate) notifications_forgotten: u64,
 }
 
+/// How much others are to be told at some moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    revocations: usize,
+    sessions: usize,
+    users: usize,
+    notices: usize,
+    streams: usize,
+    events: usize,
+    notifications_forgotten: u64,
+}
+
 /// Refusals to scripts since the start, for `/metrics`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refused {
@@ -331,6 +343,30 @@ impl Resources {
         self.notices.clear();
         self.streams.clear();
         self.events.clear();
+    }
+
+    /// What others are to be told so far.
+    pub(crate) fn told(&self) -> Told {
+        Told {
+            revocations: self.severed.revocations.len(),
+            sessions: self.severed.sessions.len(),
+            users: self.severed.users.len(),
+            notices: self.notices.len(),
+            streams: self.streams.len(),
+            events: self.events.len(),
+            notifications_forgotten: self.notifications_forgotten,
+        }
+    }
+
+    /// Forgets what others were to be told since then, because none of it has happened.
+    pub(crate) fn untell(&mut self, since: Told) {
+        self.severed.revocations.truncate(since.revocations);
+        self.severed.sessions.truncate(since.sessions);
+        self.severed.users.truncate(since.users);
+        self.notices.truncate(since.notices);
+        self.streams.truncate(since.streams);
+        self.events.truncate(since.events);
+        self.notifications_forgotten = since.notifications_forgotten;
     }
 
     /// Keeps notifications until rooms are told of them.

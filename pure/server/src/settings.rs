@@ -128,6 +128,9 @@ pub struct RuntimeSettings {
     /// `runtime.core_slice_us`: for so long a call may compute on a core's thread before its sockets have
     /// their turn, microseconds; 0 if no call runs there.
     pub core_slice_us: u32,
+    /// `runtime.batch_slice_us`: for so long an RPC function may compute in the batcher's transaction; 0
+    /// keeps all of them out of it.
+    pub batch_slice_us: u32,
     /// `runtime.event_queue_size`: events that may wait for their handlers.
     pub event_queue_size: usize,
 }

@@ -324,6 +324,11 @@ counters! {
         counter host_calls_failed,
         /// RPC calls run.
         counter rpc_count,
+        /// Of these, those that ran in the transaction of a batch.
+        counter rpc_batched,
+        /// RPC calls that were undone in a batch, because they computed for longer than
+        /// runtime.batch_slice_us or needed what only callers may do, and began again at a caller.
+        counter rpc_undone,
         /// RPC calls that failed.
         counter rpc_errors,
         /// RPC calls stopped at their time budget.

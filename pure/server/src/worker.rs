@@ -1,7 +1,8 @@
 //! A worker thread: owns a database connection and a script VM, and may block on both.
 //!
-//! There are four kinds, one struct. The *batcher* takes the API calls that are waiting, runs them
-//! in one transaction, commits once and then answers each: the group commit needs no timer. A
+//! There are four kinds, one struct. The *batcher* takes the API calls that are waiting, and RPC functions
+//! that are quick and write (`batched`), runs them in one transaction, commits once and then answers
+//! each: the group commit needs no timer. A
 //! *caller* takes one RPC at a time and answers it at once, unless it has written: then the answer
 //! waits, while further quick calls run and what they write gathers, until all of it is committed and
 //! the disk has it. A call of guest code that waits for another thread is put aside, and others run
@@ -12,6 +13,7 @@
 //! waits. What deliberately is not here: sockets, matches.
 
 mod again;
+mod batched;
 mod companion;
 mod events;
 mod hooks;
@@ -42,6 +44,7 @@ use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::WorkerStats;
 use again::Again;
+use batched::Left;
 use events::EventQueue;
 use hooks::Then;
 use queues::Guesses;
@@ -98,6 +101,8 @@ pub struct Worker {
     again: Again,
     /// Whether cores may not know of all that is revoked, because a node has gone.
     rereads_revoked: bool,
+    /// Functions that do not run in the batch for a while.
+    left: Left,
     retries: RetryQueue,
     limit_log: LimitLog,
 }
@@ -131,6 +136,7 @@ impl Worker {
             guesses: Guesses::new(&settings.limits),
             again: Again::default(),
             rereads_revoked: false,
+            left: Left::default(),
             topology,
             stats,
             scripts: context.scripts,
@@ -248,6 +254,9 @@ impl Worker {
                 let found = game::user::users(&mut *self.resources.db, &ids, &usernames);
                 let ids = found.map(|users| users.iter().map(|user| user.id).collect());
                 Outcome::Users(ids.map_err(|_| ApiError::internal("Could not look up users.")))
+            }
+            Work::Rpc(call) if matches!(origin.queue, Queue::Batched { .. }) => {
+                return self.run_batched(now, origin, call);
             }
             Work::Rpc(call) => return self.rpc(now, origin, &call),
             Work::Hooked(hooked) => return self.hook_step(now, origin, *hooked),
@@ -367,8 +376,7 @@ impl Worker {
             self.stats.db_commit_errors.up();
         }
         if committed.is_err() || grouped.is_err() {
-            self.fail_all();
-            self.resources.say_nothing();
+            self.lose_batch();
             self.ask_nobody(now);
         }
         self.waits_since_ns = None;
@@ -426,7 +434,10 @@ impl Worker {
         Ok(())
     }
 
-    fn fail_all(&mut self) {
+    /// Nothing of what is to be answered has happened.
+    fn lose_batch(&mut self) {
+        self.effects.clear();
+        self.resources.say_nothing();
         self.done.iter_mut().flat_map(|(_, list)| list).for_each(|done| fail(&mut done.outcome));
         let returned = self.returned.iter_mut().flat_map(|(_, list)| list);
         returned.for_each(|returned| returned.result = Err(HostError::new(DATABASE_ERROR)));
@@ -557,6 +568,8 @@ fn fail(outcome: &mut Outcome) {
         Outcome::Before(result) => *result = Err(script_error(Code::Internal, text)),
         // Nobody is answered.
         Outcome::Waits | Outcome::After | Outcome::Shutdown => {}
+        // It has not happened anyway.
+        Outcome::NeedsCaller(_) => {}
     }
 }
 

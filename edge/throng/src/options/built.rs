@@ -385,6 +385,17 @@ const FIRST: &[Opt] = &[
     )
     .ours(),
     row(
+        "runtime.batch_slice_us",
+        number(0, 100_000, "µs"),
+        "0",
+        "For how long an RPC function in Lua that writes, and is known to be quick, may compute in the \
+         transaction that it shares with calls of clients (about twice that where it is blocked); 1000 \
+         is many times what such a call needs. One that needs more is undone, begins again by itself \
+         with `runtime.call_budget_ms`, and its function stays out for a minute. 0 keeps all out: each \
+         then commits for itself.",
+    )
+    .ours(),
+    row(
         "runtime.event_queue_size",
         number(1, 1_000_000, "events"),
         "65536",

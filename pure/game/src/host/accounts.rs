@@ -41,7 +41,12 @@ pub(super) fn committed<T, E: Display + MayConflict>(
     if !commits || db.in_transaction() {
         return job(db).map_err(|error| {
             let text = format!("{what}: {error}");
-            if error.is_conflict() { HostError::conflict(text) } else { HostError::new(text) }
+            if error.is_conflict() {
+                host.meets_writer();
+                HostError::conflict(text)
+            } else {
+                HostError::new(text)
+            }
         });
     }
     let mut tries = 0;

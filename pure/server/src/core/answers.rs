@@ -367,6 +367,16 @@ impl Core {
         let Done { conn, stream, outcome, .. } = done;
         match outcome {
             Outcome::Waits => {}
+            Outcome::NeedsCaller(job) => {
+                if let Err(error) = self.job(*job, out) {
+                    self.hand_over(
+                        now,
+                        (conn, stream),
+                        Outcome::Rpc(Err(script_error(&error))),
+                        out,
+                    );
+                }
+            }
             Outcome::Next(job) => {
                 if let Err(error) = self.job(*job, out) {
                     self.hand_over(now, (conn, stream), Outcome::Api(Err(error)), out);
@@ -439,6 +449,7 @@ impl Core {
             Outcome::Users(Ok(_))
             | Outcome::Before(_)
             | Outcome::Next(_)
+            | Outcome::NeedsCaller(_)
             | Outcome::Waits
             | Outcome::After
             | Outcome::Shutdown => {}

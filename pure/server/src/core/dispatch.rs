@@ -19,6 +19,8 @@ use crate::mail::{
 /// Of the passwords that may wait one user or address has this part at most, so that nobody keeps
 /// all others from logging in.
 const PASSWORD_SHARES: u32 = 4;
+/// A function joins the batch if its calls need this part of a slice on the mean.
+const SLICE_PARTS: u32 = 4;
 /// How often it is looked whether time alone lets waiting calls go.
 const LOOK_AGAIN_NS: u64 = 100_000_000;
 
@@ -27,7 +29,8 @@ fn function_of(job: &Job) -> u16 {
     match job.queue {
         Queue::Caller { function, .. }
         | Queue::Companion { function }
-        | Queue::Waiting { function } => function,
+        | Queue::Waiting { function }
+        | Queue::Batched { function } => function,
         Queue::Batcher | Queue::Hasher | Queue::Lister => 0,
     }
 }
@@ -35,7 +38,7 @@ fn function_of(job: &Job) -> u16 {
 impl Core {
     /// Hands work to whoever does it, or refuses it.
     pub(super) fn job(&mut self, job: Job, out: &mut Output<Mail>) -> Result<(), ApiError> {
-        let queue = job.work.queue();
+        let queue = self.queue_of(&job);
         if let Some(limit) = self.limit_met(&job, queue) {
             return Err(match &job.caller {
                 Some(claims) => self.limited(limit, format_args!("user {}", claims.user_id)),
@@ -48,7 +51,7 @@ impl Core {
         group.waiting += 1;
         let mut job = Job { queue, ..job };
         match queue {
-            Queue::Batcher => self.jobs.push(job),
+            Queue::Batcher | Queue::Batched { .. } => self.jobs.push(job),
             Queue::Hasher => {
                 self.passwords_waiting += 1;
                 group.passwords = group.passwords.saturating_add(1);
@@ -93,6 +96,29 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Who is to do it: a quick function that writes runs in the batch, where one commit is for all.
+    fn queue_of(&mut self, job: &Job) -> Queue {
+        let queue = job.work.queue();
+        match (&job.work, queue) {
+            (Work::Rpc(_), Queue::Caller { function, .. }) if self.joins_batch(job, function) => {
+                Queue::Batched { function }
+            }
+            _ => queue,
+        }
+    }
+
+    /// Whether a call of this function may keep the batch waiting. Not that of a user who was slow, and
+    /// not before an earlier one of the same user, which waits for a caller.
+    fn joins_batch(&mut self, job: &Job, function: u16) -> bool {
+        let (now, functions) = (self.now, &self.callers.functions);
+        let computed_us_max = self.settings.runtime.batch_slice_us / SLICE_PARTS;
+        computed_us_max > 0
+            && functions.writes(function)
+            && functions.is_quick(now, function, computed_us_max)
+            && !self.has_line(job.group)
+            && self.groups.get(job.group).class(now) != Class::Slow
     }
 
     /// The limit that stands against one more job, if one does.
@@ -174,6 +200,12 @@ impl Core {
         }
         match done.queue {
             Queue::Batcher => {}
+            Queue::Batched { function } => {
+                if matches!(done.outcome, Outcome::NeedsCaller(_)) {
+                    self.callers.functions.note_needs_caller(now, function);
+                }
+                self.note_used(function, done);
+            }
             Queue::Hasher => {
                 self.passwords_waiting = self.passwords_waiting.saturating_sub(1);
                 group.passwords = group.passwords.saturating_sub(1);

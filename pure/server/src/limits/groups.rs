@@ -131,6 +131,13 @@ fn mean_with(mean: u32, is_first: bool, last: u32) -> u32 {
 }
 
 impl Functions {
+    /// A call of it can only be done by a caller.
+    pub(crate) fn note_needs_caller(&mut self, now: Now, slot: u16) {
+        if let Some(function) = self.functions.get_mut(usize::from(slot)) {
+            function.callers_only_until_ns = now.after_ms(CALLERS_ONLY_MS).mono_ns;
+        }
+    }
+
     /// What a call of it has used.
     pub(crate) fn note(&mut self, now: Now, slot: u16, used: Used) {
         let Some(function) = self.functions.get_mut(usize::from(slot)) else { return };
@@ -148,13 +155,12 @@ impl Functions {
             function.short_calls.saturating_sub(SHORT_CALLS_MIN / 2)
         };
         if used.needs_caller {
-            function.callers_only_until_ns = now.after_ms(CALLERS_ONLY_MS).mono_ns;
+            self.note_needs_caller(now, slot);
         }
         self.note_cost(now, slot, used.time.kept_us / 1_000);
     }
 
     /// Whether most of its calls of late changed the database.
-    #[cfg_attr(not(test), expect(dead_code, reason = "where a call goes is to be decided by it"))]
     pub(crate) fn writes(&self, slot: u16) -> bool {
         let function = self.of(slot);
         function.mean != 0 && function.writes >= WRITES_ALL / 2
@@ -162,7 +168,6 @@ impl Functions {
 
     /// Whether its calls compute for no longer than this on the mean, are never long, and need no caller,
     /// as far as is known.
-    #[cfg_attr(not(test), expect(dead_code, reason = "where a call goes is to be decided by it"))]
     pub(crate) fn is_quick(&self, now: Now, slot: u16, computed_us_max: u32) -> bool {
         let function = self.of(slot);
         function.mean != 0

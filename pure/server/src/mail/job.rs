@@ -23,6 +23,11 @@ pub type Line = (ThreadId, u32);
 pub enum Queue {
     /// To the batcher.
     Batcher,
+    /// The same, of an RPC function that runs in the batch.
+    Batched {
+        /// As of a caller.
+        function: u16,
+    },
     /// To the caller with this index. `closes`: nobody may wait behind it there.
     Caller {
         /// Which caller.
@@ -98,8 +103,9 @@ pub enum Work {
 }
 
 impl Work {
-    /// Who does it: guest code is not for the batcher, where others wait behind it, and neither
-    /// are passwords and listings. Where a caller has to be chosen, it is the first.
+    /// Who does it: guest code is not for the batcher, where others wait behind it (but for what its core
+    /// knows to be quick), and neither are passwords and listings. Where a caller has to be chosen, it is
+    /// the first.
     #[must_use]
     pub fn queue(&self) -> Queue {
         match self {
@@ -279,6 +285,8 @@ pub enum Outcome {
     After,
     /// Of [`Work::Shutdown`].
     Shutdown,
+    /// Of [`Work::Rpc`] in the batch: nothing of it has happened, and a caller is to do it.
+    NeedsCaller(Box<Job>),
     /// The job is not done: its function waits for another thread, or on a companion for its next
     /// slice, and the caller is free for others.
     Waits,

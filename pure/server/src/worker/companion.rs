@@ -56,6 +56,10 @@ impl Worker {
 fn function_of(queue: Queue) -> Option<u16> {
     match queue {
         Queue::Companion { function } | Queue::Waiting { function } => Some(function),
-        Queue::Batcher | Queue::Caller { .. } | Queue::Hasher | Queue::Lister => None,
+        Queue::Batcher
+        | Queue::Batched { .. }
+        | Queue::Caller { .. }
+        | Queue::Hasher
+        | Queue::Lister => None,
     }
 }

@@ -32,7 +32,7 @@ const NO_MESSAGE: &str = "Could not complete runtime Before function.";
 const ERROR_BYTES_MAX: usize = 16 * 1024;
 
 /// The error with no more text than that.
-fn shortened(mut error: ScriptError) -> ScriptError {
+pub(super) fn shortened(mut error: ScriptError) -> ScriptError {
     for text in [&mut error.message, &mut error.location] {
         if text.len() > ERROR_BYTES_MAX {
             text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX));

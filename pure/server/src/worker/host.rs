@@ -13,6 +13,7 @@ use game::guest::{Answer, Ask, CallContext, CommonHost, Dispatcher, Host, HostEr
 use game::host::{Args, HostFunction, HostLane};
 use game::stream::{StreamId, StreamRequest};
 
+use super::batched::Slice;
 use super::queues::HEAVY_ROWS_MIN;
 use super::waiting::{PATIENCE_MS, answered, commit, fetch, room_question};
 use crate::mail::{
@@ -30,6 +31,8 @@ pub(super) struct WorkerHost<'a> {
     pub(super) spent: &'a mut Spent,
     /// What this piece has used, but for its time.
     pub(super) used: &'a mut Used,
+    /// Where it runs in the batch, what it has there.
+    pub(super) slice: Option<&'a mut Slice>,
     /// For a language that keeps its thread.
     pub(super) blocking: Blocking<'a>,
 }
@@ -91,26 +94,46 @@ impl Host for WorkerHost<'_> {
         &mut *self.resources.db
     }
 
+    fn commits(&self) -> bool {
+        self.slice.is_none()
+    }
+
+    fn meets_writer(&mut self) {
+        if let Some(slice) = &mut self.slice {
+            slice.leave();
+        }
+    }
+
+    fn slice_us(&self) -> Option<u32> {
+        self.slice.as_ref().map(|slice| slice.us)
+    }
+
     fn begins(&mut self, function: &HostFunction, args: &Args<'_>) -> Result<(), HostError> {
-        match function.lane {
-            HostLane::Here => {}
-            HostLane::Read | HostLane::Write => {
-                self.used.database = true;
-                self.used.writes |= function.lane == HostLane::Write;
-                self.used.needs_caller |= weight_rows(args.values) >= HEAVY_ROWS_MIN;
-            }
+        self.used.database |= matches!(function.lane, HostLane::Read | HostLane::Write);
+        let needs_caller = match function.lane {
+            HostLane::Here => false,
+            HostLane::Read | HostLane::Write => weight_rows(args.values) >= HEAVY_ROWS_MIN,
             HostLane::Shared
             | HostLane::Hash
             | HostLane::Slow
             | HostLane::Room
-            | HostLane::Network => self.used.needs_caller = true,
+            | HostLane::Network => true,
+        };
+        if needs_caller {
+            return self.keeps_thread();
+        }
+        if function.lane == HostLane::Write {
+            self.used.writes = true;
+            if let Some(slice) = &mut self.slice {
+                slice.protect(self.resources)?;
+            }
         }
         Ok(())
     }
 
     fn keeps_thread(&mut self) -> Result<(), HostError> {
         self.used.needs_caller = true;
-        Ok(())
+        self.slice.as_mut().map_or(Ok(()), |slice| Err(slice.leave()))
     }
 }
 

@@ -29,6 +29,7 @@ use game::stream::{Payer, StreamAnswer, no_session};
 use uuid::Uuid;
 
 use super::Worker;
+use super::batched::Slice;
 use super::hooks::Then;
 use super::host::{Blocking, WorkerHost, payer};
 use crate::limits::SHARED;
@@ -70,6 +71,13 @@ impl Origin {
         Job { queue, address, stream, format, work, caller, group, client }
     }
 
+    /// A job for the same one.
+    pub(super) fn again(&self, work: Work) -> Job {
+        let Self { queue, address, stream, format, group, client, .. } = *self;
+        let caller = self.caller.clone();
+        Job { queue, address, stream, format, work, caller, group, client }
+    }
+
     pub(super) fn line(&self) -> Line {
         (self.address.core.thread(), self.group)
     }
@@ -78,7 +86,7 @@ impl Origin {
 /// A call of guest code under way.
 #[derive(Debug)]
 pub(super) struct Guest {
-    id: CallId,
+    pub(super) id: CallId,
     /// Nobody waits for an event's handler.
     pub(super) origin: Option<Origin>,
     /// What is to be done when it is over.
@@ -89,6 +97,8 @@ pub(super) struct Guest {
     payer: Principal,
     /// Of `runtime.call_wait_max_ms`, what is left.
     wait_left_ms: u64,
+    /// Where it runs in the batch, what it has there.
+    pub(super) slice: Option<Slice>,
     /// What it is called, for logs.
     pub(super) name: String,
 }
@@ -231,6 +241,20 @@ impl Worker {
         (name, context): (&str, &CallContext),
         call: GuestCall<'_>,
     ) {
+        let mut guest = self.guest(origin, then, (name, context));
+        let id = guest.id;
+        let step =
+            self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, context, call));
+        self.step(now, guest, step);
+    }
+
+    /// A call that is about to begin.
+    pub(super) fn guest(
+        &mut self,
+        origin: Option<Origin>,
+        then: Then,
+        (name, context): (&str, &CallContext),
+    ) -> Guest {
         self.waiting.last_call += 1;
         let id = CallId(self.waiting.last_call);
         let wait_left_ms = u64::from(self.settings.runtime.call_wait_max_ms);
@@ -240,23 +264,13 @@ impl Worker {
             thread: self.me.thread().0,
             call: id.0,
         };
-        let (spent, name) = (Spent::of(of), name.to_owned());
-        let mut guest = Guest {
-            id,
-            origin,
-            then,
-            spent,
-            payer: payer(&self.settings, context),
-            wait_left_ms,
-            name,
-        };
-        let step =
-            self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, context, call));
-        self.step(now, guest, step);
+        let (spent, payer) = (Spent::of(of), payer(&self.settings, context));
+        let name = name.to_owned();
+        Guest { id, origin, then, spent, payer, wait_left_ms, slice: None, name }
     }
 
     /// Lends the scripts what they may ask for, for a piece of a call.
-    fn piece(
+    pub(super) fn piece(
         &mut self,
         now: Now,
         guest: &mut Guest,
@@ -272,9 +286,11 @@ impl Worker {
             payer: guest.payer,
         };
         let (resources, spent) = (&mut self.resources, &mut guest.spent);
-        let mut host = WorkerHost { now, resources, spent, used: &mut self.used, blocking };
+        let (used, slice) = (&mut self.used, guest.slice.as_mut());
+        let is_batched = slice.is_some();
+        let mut host = WorkerHost { now, resources, spent, used, slice, blocking };
         let step = run(&mut *self.scripts, &mut host);
-        if self.resources.db.in_transaction() {
+        if !is_batched && self.resources.db.in_transaction() {
             // Cannot be: host functions close their own. Left open it would lock everybody out.
             let name = &guest.name;
             tracing::error!(name, "a script left a transaction open; it was rolled back");

@@ -6,6 +6,7 @@
 
 mod answers;
 mod backlog;
+mod batched;
 mod cluster;
 mod companion;
 #[allow(clippy::disallowed_methods, reason = "CPU time is read from /proc")]

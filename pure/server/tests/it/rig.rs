@@ -350,6 +350,7 @@ pub(crate) fn settings() -> Settings {
             waiting_calls_max: 64,
             waiting_calls_per_user: 16,
             core_slice_us: 200,
+            batch_slice_us: 0,
             event_queue_size: 128,
         },
         limits: LimitSettings::default(),

@@ -268,6 +268,7 @@ fn message_of(outcome: Outcome) -> Result<Bytes, ApiError> {
         Outcome::Users(Ok(_))
         | Outcome::Before(_)
         | Outcome::Next(_)
+        | Outcome::NeedsCaller(_)
         | Outcome::Waits
         | Outcome::After
         | Outcome::Shutdown => {

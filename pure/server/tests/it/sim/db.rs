@@ -217,6 +217,14 @@ impl Database for Faulty {
         self.db.end_reading()
     }
 
+    fn undo_to_savepoint(&mut self) -> Result<(), DbError> {
+        let is_slice_over = world().is_slice_over.take();
+        if is_slice_over && world().is_broken(Broken::KeepsUndone, 1) {
+            return Ok(());
+        }
+        self.execute("ROLLBACK TO SAVEPOINT job", &[]).map(drop)
+    }
+
     fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DbError> {
         self.check()?;
         let is_control = CONTROLS.iter().any(|control| sql.starts_with(control));

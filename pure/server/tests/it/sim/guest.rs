@@ -28,6 +28,9 @@ pub(crate) const ARENA: &str = "arena";
 pub(crate) const COLLECTION: &str = "sim";
 /// Steps that a call has, if it is not to be stopped.
 const STEPS: u32 = 1_000;
+/// RPC functions that mostly write, `deed0` and so on: some of them are in the batch while others, of
+/// which a call did not stay there, are with the callers for longer than a run takes.
+pub(crate) const DEEDS: u32 = 12;
 
 /// One thing that a program does.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -76,9 +79,13 @@ struct Steps(u32);
 
 impl Steps {
     fn new() -> Self {
+        Self::with(world().profile.stops)
+    }
+
+    /// Few, once in so many times.
+    fn with(stops: u32) -> Self {
         let world = world();
-        let is_short = world.fails(world.profile.stops);
-        Self(if is_short { world.below(8) } else { STEPS })
+        Self(if world.fails(stops) { world.below(8) } else { STEPS })
     }
 
     fn spend(&mut self) -> Result<(), ScriptError> {
@@ -231,6 +238,10 @@ fn run(
             }
             answer
         }
+        // Everybody waits for the batch.
+        Op::Slow if host.slice_us().is_some() => {
+            return Err(error("out of time", ScriptFailure::OutOfTime));
+        }
         Op::Slow => {
             // Nobody waits for what was written before, as with Lua.
             host.db().rest(true);
@@ -299,7 +310,7 @@ impl Guests {
             if has_hooks { names.iter().map(|name| (*name).to_owned()).collect() } else { vec![] }
         };
         let registered = Registered {
-            rpc: vec!["run".to_owned()],
+            rpc: (0..DEEDS).map(|at| format!("deed{at}")).chain(["run".to_owned()]).collect(),
             before: names(&["rt:statusupdate", "writestorageobjects"]),
             after: names(&["rt:matchjoin", "writestorageobjects", "authenticatedevice"]),
             modules: vec![ARENA.to_owned()],
@@ -345,8 +356,16 @@ impl Scripts for Guests {
                 let ops = serde_json::from_slice(payload).unwrap();
                 let text = |id: Option<Uuid>| id.unwrap_or_default().to_string();
                 let me = [text(context.user_id), text(context.session_id)];
-                let (steps, asking, answer) = (Steps::new(), Asking::default(), None);
-                self.step(host, id, Running { me, ops, steps, asking, answer })
+                let is_batched = host.slice_us().is_some();
+                let steps = if is_batched { Steps::with(8) } else { Steps::new() };
+                let (asking, answer) = (Asking::default(), None);
+                let step = self.step(host, id, Running { me, ops, steps, asking, answer });
+                if is_batched
+                    && matches!(&step, Step::Done(Err(error)) if error.kind == ScriptFailure::OutOfTime)
+                {
+                    world().is_slice_over.set(true);
+                }
+                step
             }
             GuestCall::Before { request, .. } => {
                 let spent = Steps::new().spend();

@@ -82,6 +82,10 @@ pub(crate) enum Broken {
     HidesPresences,
     /// Rooms do not hear that a node is gone, and keep who was there.
     KeepsTheGone,
+    /// What a call in the batch wrote stays, although it is undone and begins again.
+    KeepsUndone,
+    /// What a call in the batch says is said twice.
+    TellsUndone,
 }
 
 impl Profile {
@@ -127,6 +131,7 @@ impl Profile {
         settings.limits.calls_waiting = self.calls_waiting;
         settings.runtime.call_wait_max_ms = self.wait_max_ms;
         settings.runtime.waiting_calls_max = self.waiting_calls as usize;
+        settings.runtime.batch_slice_us = 1_000;
         // Over before it is looked whether anything waits.
         settings.socket.close_ack_wait_ms = HEALED_MS / 2;
     }
@@ -190,6 +195,8 @@ fn play(seed: u64, change: impl FnOnce(&mut Profile)) -> Rc<World> {
     world.wake_all();
     settle(&world, &mut players, &mut crowd, 0);
     check::nothing_is_left(&world);
+    let (batched, undone) = (world.stat("rpc_batched"), world.stat("rpc_undone"));
+    world.count(|happened| (happened.batched, happened.undone) = (batched, undone));
     world
 }
 
@@ -284,7 +291,7 @@ type Count = fn(&Happened) -> u64;
 #[test]
 fn much_goes_wrong_and_much_well() {
     let all: Vec<Happened> = (0..40).map(|seed| play(seed, |_| ()).happened.get()).collect();
-    let kinds: [(&str, Count); 11] = [
+    let kinds: [(&str, Count); 13] = [
         ("mail is refused", |it| it.refused),
         ("the database fails", |it| it.db_faults),
         ("the database stalls", |it| it.db_stalls),
@@ -296,6 +303,8 @@ fn much_goes_wrong_and_much_well() {
         ("somebody is in a stream at the end", |it| it.in_streams),
         ("nodes are lost", |it| it.nodes_lost),
         ("nodes say something to each other", |it| it.letters),
+        ("functions run in the batch", |it| it.batched),
+        ("calls in the batch are undone", |it| it.undone),
     ];
     for (what, of) in kinds {
         let count: u64 = all.iter().map(of).sum();
@@ -304,7 +313,7 @@ fn much_goes_wrong_and_much_well() {
     let turns = all.iter().map(|it| it.turns);
     let (answers, kept) = (all.iter().map(|it| it.answers), all.iter().map(|it| it.kept));
     let sums = (turns.sum::<u64>(), answers.sum::<u64>(), kept.sum::<u64>());
-    assert!(sums.0 > 20_000 && sums.1 > 5_000 && sums.2 > 1_000, "{sums:?}");
+    assert!(sums.0 > 18_000 && sums.1 > 5_000 && sums.2 > 1_000, "{sums:?}");
     println!("turns, answers, writes that were acknowledged: {sums:?}");
 }
 
@@ -337,6 +346,8 @@ fn a_broken_world_is_found() {
         Broken::ForgetsCalls,
         Broken::HidesPresences,
         Broken::KeepsTheGone,
+        Broken::KeepsUndone,
+        Broken::TellsUndone,
     ];
     for broken in broken {
         assert!(finds(broken), "{broken:?} goes unnoticed");

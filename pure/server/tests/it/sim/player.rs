@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use super::guest::{COLLECTION, Look, Op};
+use super::guest::{COLLECTION, DEEDS, Look, Op};
 use super::socket::Socket;
 use super::world::{NAMES, world};
 use crate::rig::{Client, request, server_key};
@@ -106,6 +106,35 @@ impl Crowd {
                     Op::Signal(id, format!("{user_id} {key}"))
                 }
                 _ => Op::Create,
+            });
+        }
+        (ops, deeds)
+    }
+
+    /// A program that mostly writes, for the functions that are for that, and the deeds in it.
+    fn deed_program(&mut self, user_id: &str) -> (Vec<Op>, Vec<usize>) {
+        let world = world();
+        if world.once_in(20) {
+            return self.program(user_id);
+        }
+        let (mut ops, mut deeds) = (Vec::new(), Vec::new());
+        for _ in 0..=world.below(3) {
+            ops.push(match world.below(12) {
+                0..=3 => {
+                    let keys = self.keys();
+                    deeds.push(self.deed(user_id, keys.clone(), None));
+                    Op::Write(keys)
+                }
+                4..=8 => {
+                    let entry = format!("c{}", self.serial());
+                    deeds.push(self.deed(user_id, Vec::new(), Some(entry.clone())));
+                    Op::Pay(entry)
+                }
+                9 if world.once_in(4) => Op::Fail,
+                _ => {
+                    let label = format!("stream{}", world.below(STREAMS));
+                    Op::Say(label, format!("said{}", self.serial()))
+                }
             });
         }
         (ops, deeds)
@@ -247,10 +276,14 @@ impl Player {
                 self.send(Ask::Write(deed), &request("PUT /v2/storage", &auth, &body));
             }
             3..=6 => {
-                let (program, deeds) = crowd.program(&user_id);
+                let ((program, deeds), id) = if world.once_in(2) {
+                    (crowd.program(&user_id), "run".to_owned())
+                } else {
+                    (crowd.deed_program(&user_id), format!("deed{}", world.below(DEEDS)))
+                };
                 let body = serde_json::to_string(&program).unwrap();
-                let line = "POST /v2/rpc/run?unwrap";
-                self.send(Ask::Program(deeds), &request(line, &auth, &body));
+                let line = format!("POST /v2/rpc/{id}?unwrap");
+                self.send(Ask::Program(deeds), &request(&line, &auth, &body));
             }
             7 => self.send(Ask::Look, &request("GET /v2/match", &auth, "")),
             8 if world.once_in(2) => {

@@ -110,6 +110,9 @@ pub(crate) struct Happened {
     pub(crate) nodes_lost: u64,
     /// Letters that one node has read of another one.
     pub(crate) letters: u64,
+    /// Functions that ran in the batch, and that were undone there.
+    pub(crate) batched: u64,
+    pub(crate) undone: u64,
 }
 
 /// All of it.
@@ -132,6 +135,8 @@ pub(crate) struct World {
     is_healed: Cell<bool>,
     /// Whether nothing is on its way from before it was healed.
     pub(crate) is_settled: Cell<bool>,
+    /// A call in the batch has used up its slice, and is to be undone.
+    pub(crate) is_slice_over: Cell<bool>,
     /// Whether some connection may write to the database.
     pub(crate) is_db_locked: Cell<bool>,
     /// Authoritative matches that run.
@@ -173,6 +178,7 @@ impl World {
             running: RefCell::default(),
             is_healed: Cell::new(false),
             is_settled: Cell::new(false),
+            is_slice_over: Cell::new(false),
             is_db_locked: Cell::new(false),
             matches: RefCell::default(),
             refused_kinds: RefCell::default(),
@@ -317,6 +323,7 @@ impl World {
 
     fn post_or_refuse(&self, from: u16, to: ThreadId, mail: Mail, urgency: Urgency) {
         let Some(mail) = self.misplaced(from, to, mail) else { return };
+        let mail = self.said_again((from, to), mail, urgency);
         if let Err(mail) = self.post(from, to, mail, urgency)
             && !self.is_broken(Broken::DropsRefused, 2)
         {
@@ -350,6 +357,24 @@ impl World {
             }
             other => caller.seal(&topology, other).1,
         })
+    }
+
+    /// In a world that is broken so, what calls in the batch say is said again, as it would be if a call
+    /// that was undone had been heard.
+    fn said_again(&self, (from, to): (u16, ThreadId), mail: Mail, urgency: Urgency) -> Mail {
+        let node = self.node_of(from);
+        let topology = node.topology.borrow();
+        let is_batcher = from == node.base + topology.batcher.thread().0;
+        let room = topology.rooms.iter().find(|room| room.thread() == to);
+        let room = room.filter(|_| is_batcher && mail.kind() == "streams");
+        let Some(room) = room.filter(|_| self.is_broken(Broken::TellsUndone, 2)) else {
+            return mail;
+        };
+        let mail = room.open(mail);
+        let bytes = postcard::to_allocvec(&mail).unwrap();
+        let again = room.seal(&topology, postcard::from_bytes(&bytes).unwrap()).1;
+        let _ = self.post(from, to, again, urgency);
+        room.seal(&topology, mail).1
     }
 
     /// In a world that is broken so, mail for a room goes to another one.

@@ -1,0 +1,177 @@
+//! RPC functions that write, as jobs of the batcher: known to be quick, each runs on the batcher's own
+//! VM, in the transaction of the batch, between calls of clients. What it reads is so until the commit,
+//! and it is answered when the batch is on the disk, as all others are.
+//!
+//! ```text
+//! core: writes, quick ─▶ run_batched ─┬▶ it is over: kept, as it is answered
+//!                                     └▶ its slice is over, or it needs a caller: undone ─▶ core ─▶ caller
+//! ```
+//!
+//! A call has a slice of time (`runtime.batch_slice_us`), because others wait for the batch. One that
+//! needs more, or a function that only callers may run, is undone: what it wrote by a savepoint, what it
+//! wanted others to hear by a mark; its language throws away what it did to globals. Then it begins again
+//! at a caller, with a caller's budget, and its function stays with the callers for
+//! [`CALLERS_ONLY_MS`]: so it keeps others waiting for a slice a minute. What is not undone is in
+//! `docs/lua/waiting.md`.
+//!
+//! Not here: which functions are such (`limits`), and who is sent here (`core::dispatch`).
+
+use std::collections::BTreeMap;
+
+use event::Now;
+use game::account::begin_lazily;
+use game::db::DbError;
+use game::guest::{GuestCall, HostError, Returned, ScriptError, ScriptFailure, Step};
+
+use super::hooks::{Then, shortened};
+use super::waiting::{Guest, Origin};
+use super::{Worker, fail};
+use crate::limits::CALLERS_ONLY_MS;
+use crate::mail::{Outcome, Queue, RpcJob, Used, Work};
+use crate::resources::{Resources, Told};
+
+/// What the host of a call in the batch refuses; nobody sees it, because the call is undone.
+const NOT_HERE: &str = "not in the batch";
+
+/// A call in the batch's transaction.
+#[derive(Debug)]
+pub(super) struct Slice {
+    pub(super) us: u32,
+    /// Whether there is a savepoint to go back to: since it first wrote.
+    has_savepoint: bool,
+    /// What others were to be told when it began.
+    told: Told,
+    /// Whether it needs a caller.
+    leaves: bool,
+}
+
+impl Slice {
+    /// It cannot be done here: it ends as soon as may be, and is undone.
+    pub(super) fn leave(&mut self) -> HostError {
+        self.leaves = true;
+        HostError::new(NOT_HERE)
+    }
+
+    /// It is about to write.
+    pub(super) fn protect(&mut self, resources: &mut Resources) -> Result<(), HostError> {
+        if !self.has_savepoint {
+            if resources.db.savepoint().is_err() {
+                return Err(self.leave());
+            }
+            self.has_savepoint = true;
+        }
+        Ok(())
+    }
+}
+
+/// Functions that left the batch, and until when they are for callers, nanoseconds. A core that does not
+/// know it yet still sends calls of them.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    until_ns: BTreeMap<u16, u64>,
+}
+
+impl Left {
+    fn note(&mut self, now: Now, function: u16) {
+        self.until_ns.retain(|_, until_ns| now.mono_ns < *until_ns);
+        self.until_ns.insert(function, now.after_ms(CALLERS_ONLY_MS).mono_ns);
+    }
+
+    fn has(&self, now: Now, function: u16) -> bool {
+        self.until_ns.get(&function).is_some_and(|until_ns| now.mono_ns < *until_ns)
+    }
+}
+
+impl Worker {
+    /// Runs an RPC function in the transaction of the batch, or has a caller do it.
+    pub(super) fn run_batched(&mut self, now: Now, origin: Origin, call: Box<RpcJob>) {
+        let Queue::Batched { function } = origin.queue else {
+            unreachable!("{:?} is no place in the batch", origin.queue)
+        };
+        let may_run = !self.left.has(now, function);
+        // What it reads is to be so when it writes.
+        if !may_run || begin_lazily(&mut *self.resources.db).is_err() {
+            return self.give_to_caller(&origin, None, call);
+        }
+        self.resources.call_clock.begin();
+        let slice = Slice {
+            us: self.settings.runtime.batch_slice_us,
+            has_savepoint: false,
+            told: self.resources.told(),
+            leaves: false,
+        };
+        let mut guest = self.guest(Some(origin), Then::AnswerRpc, (&call.id, &call.context));
+        guest.slice = Some(slice);
+        let id = guest.id;
+        let of = GuestCall::Rpc { id: &call.id, payload: &call.payload };
+        let step =
+            self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, &call.context, of));
+        let Guest { origin: Some(origin), slice: Some(slice), name, .. } = guest else {
+            unreachable!("a call in the batch is a client's")
+        };
+        let result = match step {
+            Step::Done(result) => result,
+            Step::Waits(_) | Step::Paused => {
+                self.scripts.cancel(id);
+                return self.undo(now, &origin, slice, call);
+            }
+        };
+        let is_over_time = matches!(&result, Err(error) if error.kind == ScriptFailure::OutOfTime);
+        if slice.leaves || is_over_time {
+            return self.undo(now, &origin, slice, call);
+        }
+        self.keep(&origin, (&name, slice), result);
+    }
+
+    /// A call has ended well, or with an error of its own: what it wrote stays, as at a caller.
+    fn keep(
+        &mut self,
+        origin: &Origin,
+        (name, slice): (&str, Slice),
+        result: Result<Returned, ScriptError>,
+    ) {
+        self.stats.rpc_count.up();
+        self.stats.rpc_batched.up();
+        let mut outcome = Outcome::Rpc(self.rpc_result(name, result.map_err(shortened)));
+        if slice.has_savepoint && self.resources.db.release_savepoint().is_err() {
+            self.give_up_batch();
+            fail(&mut outcome);
+        }
+        let used = Some(self.used_now(0));
+        let to = (origin.queue, origin.address.conn, origin.stream, used);
+        self.answer((origin.address.core, origin.group), to, outcome);
+    }
+
+    /// Nothing of a call has happened; it begins again at a caller.
+    fn undo(&mut self, now: Now, origin: &Origin, slice: Slice, call: Box<RpcJob>) {
+        let Queue::Batched { function } = origin.queue else { return };
+        self.stats.rpc_undone.up();
+        self.left.note(now, function);
+        self.resources.untell(slice.told);
+        if slice.has_savepoint {
+            let db = &mut *self.resources.db;
+            let undone: Result<(), DbError> =
+                db.undo_to_savepoint().and_then(|()| db.release_savepoint());
+            if undone.is_err() {
+                self.give_up_batch();
+            }
+        }
+        let used = Some(Used { needs_caller: true, ..self.used_now(0) });
+        self.give_to_caller(origin, used, call);
+    }
+
+    fn give_to_caller(&mut self, origin: &Origin, used: Option<Used>, call: Box<RpcJob>) {
+        let job = origin.again(Work::Rpc(call));
+        let to = (origin.queue, origin.address.conn, origin.stream, used);
+        self.answer((origin.address.core, origin.group), to, Outcome::NeedsCaller(Box::new(job)));
+    }
+
+    /// The database cannot undo one call alone: nothing of the batch until here has happened.
+    fn give_up_batch(&mut self) {
+        if self.resources.db.in_transaction() {
+            let _ = self.resources.db.rollback();
+        }
+        self.stats.db_commit_errors.up();
+        self.lose_batch();
+    }
+}
