@@ -118,9 +118,35 @@ test("a function that was quick and then computes for 50 ms on command holds no 
     const after = await fresh.counters();
     assert.ok(after.of("calls_paused") > before.of("calls_paused"), "it was given back in slices");
     console.log(`99 of 100 answers within ${report.rpc.p99_ms} ms for rpc, ${report.socket.p99_ms} for socket`);
-    assert.ok(report.rpc.p99_ms < 25 && report.socket.p99_ms < 25, json(report));
+    assert.ok(report.rpc.p99_ms < 40 && report.socket.p99_ms < 40, json(report));
   };
   return withGuests(4, attack, { "engine.cores": 1, "runtime.core_slice_us": 200 });
+});
+
+/** In the transaction that it shares with those who register, a call may compute for a thousandth of a second. */
+test("a function that wrote quickly and then computes for 200 ms on command holds no registration", throngOnly, () => {
+  const call = (on, session, ms) =>
+    http(on, "POST", "/v2/rpc/e2e_slow?unwrap", { headers: bearer(session), body: json({ ms, writes: true }) });
+  const attack = async (fresh, guests) => {
+    for (let count = 0; count < 40; count++) for (const guest of guests) await call(fresh, guest, 0);
+    const before = await fresh.counters();
+    assert.ok(before.of("rpc_batched") > 40, `${before.of("rpc_batched")} calls in the batch`);
+    const harm = async () => {
+      const statuses = [];
+      for (let round = 0; round < 5; round++) {
+        const burst = guests.map((guest) => call(fresh, guest, 200));
+        statuses.push(...(await Promise.all(burst)).map(({ status }) => status));
+      }
+      return statuses;
+    };
+    const { result, report } = await besideNeighbour(fresh, harm, { kinds: ["register", "authenticate"] });
+    assert.ok(result.every((status) => status === 200), json(result));
+    const undone = (await fresh.counters()).of("rpc_undone") - before.of("rpc_undone");
+    assert.ok(undone > 0 && undone <= 2 * guests.length, `${undone} calls were begun again`);
+    console.log(`99 of 100 answers within ${report.register.p99_ms} ms for register`);
+    assert.ok(report.register.p99_ms < 150, json(report));
+  };
+  return withGuests(4, attack, { "runtime.batch_slice_us": 1000 });
 });
 
 test("guests whose first calls are slow leave a caller to others", throngOnly, () =>

@@ -387,7 +387,7 @@ const FIRST: &[Opt] = &[
     row(
         "runtime.batch_slice_us",
         number(0, 100_000, "µs"),
-        "0",
+        "1000",
         "For how long an RPC function in Lua that writes, and is known to be quick, may compute in the \
          transaction that it shares with calls of clients (about twice that where it is blocked); 1000 \
          is many times what such a call needs. One that needs more is undone, begins again by itself \
