@@ -749,7 +749,7 @@ fn context(
         move || UNIX_MS + passed_ms.fetch_add(look_ms.load(Ordering::Relaxed), Ordering::Relaxed);
     let (wall, call_clock) = (Box::new(wall), Box::new(clock.clone()));
     let mut resources = Resources::new((nodes, id.0), db, random, host, wall, call_clock);
-    resources.fetch = Some(network.door(id));
+    resources.fetch = Some(network.door(0, id));
     let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: UNIX_MS }, &mut resources);
     // A debug build on a busy machine is slow: budgets are tested elsewhere.
     let limits = LuaLimits {

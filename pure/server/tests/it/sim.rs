@@ -8,8 +8,9 @@
 //!   what the engine promises (`event::Handler`: the order of a turn, mail in order, who is woken), and no
 //!   more. `world::nodes` is what is between two nodes, and how one of them is lost.
 //! * `db` is SQLite in memory behind a connection that fails, stalls and gathers commits.
-//! * `guest` are the scripts: programs that players send along, and a match. Their budget is counted
-//!   in steps.
+//! * `guest` are the scripts: programs that players send along, and a match, whose callbacks wait for
+//!   the database, for each other and for other servers (`crate::network`). Their budget is counted in
+//!   steps.
 //! * `player` and `socket` are the clients: they know what they asked, what they were told, and who
 //!   they believe is where.
 //! * `check` compares that with the database and with what the server says when it is asked again.

@@ -180,6 +180,8 @@ fn nothing_waits(world: &World) {
     for name in [
         "jobs_waiting",
         "calls_waiting",
+        "calls_waiting_now",
+        "match_callbacks_waiting",
         "input_bytes_waiting",
         "dropped_mail",
         "node_letters_refused",
@@ -188,4 +190,6 @@ fn nothing_waits(world: &World) {
         assert_eq!(world.stat(name), 0, "{name}");
     }
     assert_eq!(world.mails(), 0, "mail lies about");
+    let requests = world.network.len() + world.network.silent();
+    assert_eq!(requests, 0, "requests that nobody waits for");
 }

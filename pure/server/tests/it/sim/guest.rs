@@ -1,6 +1,7 @@
 //! Guests: an RPC function that runs the program it is sent, hooks that change nothing, and a match
-//! that repeats what it is told. Each call has a budget of steps; where it is used up, the guest is
-//! stopped, as one that computes for too long would be.
+//! that repeats what it is told, and asks others before some of its callbacks are over. Each call has a
+//! budget of steps; where it is used up, the guest is stopped, as one that computes for too long would
+//! be.
 //!
 //! What a program may do is [`Op`]; it is plain data, so that what became of it can be known. It uses streams
 //! for the session that calls. Not
@@ -10,12 +11,14 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
+use game::fetch::{FetchRequest, Method};
 use game::guest::{
-    Answer, Ask, Broadcast, CallContext, CallId, GuestCall, Host, HostError, JoinVerdict,
-    MatchCall, MatchContext, MatchInit, MatchMessage, MatchReturned, MatchScript, Presence,
-    PresenceReason, Registered, Returned, ScriptError, ScriptFailure, Scripts, Step,
+    Allowance, Answer, Ask, Broadcast, CallContext, CallId, GuestCall, Host, HostError,
+    JoinVerdict, MatchCall, MatchContext, MatchInit, MatchMessage, MatchReturned, MatchScript,
+    Presence, PresenceReason, Registered, Reply, Returned, ScriptError, ScriptFailure, Scripts,
+    Step,
 };
-use game::host::{Args, Ran, Unmetered};
+use game::host::{Args, Ran, Returns, Unmetered};
 use game::value::Value;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -43,6 +46,8 @@ pub(crate) enum Op {
     Create,
     /// Signals a match.
     Signal(String, String),
+    /// Asks another server, which repeats what it is asked.
+    Fetch(String),
     /// Says which session asks.
     Me,
     /// Takes the session that asks into a stream, hidden or not.
@@ -125,10 +130,19 @@ thread_local! {
 /// Calls a function of the host. Where it waits, the error says nothing, and what is asked is in
 /// [`ASKING`].
 fn call(host: &mut dyn Host, name: &'static str, values: &[Value]) -> Result<Value, HostError> {
+    Ok(returns(host, name, values)?.into_iter().next().unwrap_or_default())
+}
+
+/// The same, with all that it returns.
+fn returns(
+    host: &mut dyn Host,
+    name: &'static str,
+    values: &[Value],
+) -> Result<Returns, HostError> {
     let function = game::host::find(name).unwrap();
     let args = Args { function: name, values, meter: &Unmetered };
-    let returns = match function.begin(host, &args)? {
-        Ran::Returned(returns) => returns,
+    match function.begin(host, &args)? {
+        Ran::Returned(returns) => Ok(returns),
         Ran::Waits(ask) => {
             let answer = ASKING.with_borrow_mut(|asking| {
                 let answer = asking.answers.get(asking.given).cloned();
@@ -137,10 +151,9 @@ fn call(host: &mut dyn Host, name: &'static str, values: &[Value]) -> Result<Val
                 answer
             });
             let answer = answer.ok_or_else(|| HostError::new("it waits"))?;
-            function.answered(host, &args, answer)?
+            function.answered(host, &args, answer)
         }
-    };
-    Ok(returns.into_iter().next().unwrap_or_default())
+    }
 }
 
 fn map(members: Vec<(&'static str, Value)>) -> Value {
@@ -149,7 +162,8 @@ fn map(members: Vec<(&'static str, Value)>) -> Value {
     Value::Map(members.into_iter().map(member).collect())
 }
 
-fn write(host: &mut dyn Host, user_id: &str, keys: &[String]) -> Result<(), HostError> {
+/// Objects of a user, as `storage_write` takes them.
+fn objects(user_id: &str, keys: &[String]) -> Value {
     let object = |key: &String| {
         map(vec![
             ("collection", Value::text(COLLECTION)),
@@ -158,8 +172,11 @@ fn write(host: &mut dyn Host, user_id: &str, keys: &[String]) -> Result<(), Host
             ("value", map(vec![("key", Value::text(key.as_str()))])),
         ])
     };
-    let objects = Value::List(keys.iter().map(object).collect());
-    call(host, "storage_write", &[objects]).map(drop)
+    Value::List(keys.iter().map(object).collect())
+}
+
+fn write(host: &mut dyn Host, user_id: &str, keys: &[String]) -> Result<(), HostError> {
+    call(host, "storage_write", &[objects(user_id, keys)]).map(drop)
 }
 
 fn stream(label: &str) -> Value {
@@ -237,6 +254,14 @@ fn run(
                 assert_eq!(answer.as_str(), Some(data.as_str()), "an answer to another signal");
             }
             answer
+        }
+        Op::Fetch(url) => {
+            let args = [Value::text(url.as_str()), Value::text("get")];
+            returns(host, "http_request", &args).map(|returns| {
+                let body = returns.last().and_then(Value::as_str);
+                assert_eq!(body, Some(url.as_str()), "an answer to another request");
+                Value::Nil
+            })
         }
         // Everybody waits for the batch.
         Op::Slow if host.slice_us().is_some() => {
@@ -400,7 +425,7 @@ impl Scripts for Guests {
         let owned = Owned { thread: world.current(), is_running: false };
         let other = world.matches.borrow_mut().insert(id.clone(), owned);
         assert!(other.is_none(), "match {id} is made twice");
-        Ok(Box::new(Arena { id, members: BTreeSet::new() }))
+        Ok(Box::new(Arena { id, members: BTreeSet::new(), wait: None }))
     }
 }
 
@@ -409,26 +434,98 @@ struct Arena {
     id: String,
     /// Sessions that it was told have joined, and not that they have left.
     members: BTreeSet<Uuid>,
+    /// What its callback waits for, if one does.
+    wait: Option<Wait>,
 }
 
+/// What a callback of a match waits for, and what it is over with then.
+enum Wait {
+    /// Another server repeats this.
+    Fetch(String, MatchReturned),
+    /// Another match repeats this.
+    Signal(&'static str, MatchReturned),
+    /// A match is made.
+    Create(MatchReturned),
+    /// An object is written by the batcher.
+    Write(MatchReturned),
+}
+
+/// What a piece of a callback comes to.
+enum Next {
+    Over(MatchReturned),
+    Waits(Ask, Wait),
+}
+
+/// What matches say to each other.
+const HELLO: &str = "hello";
+
 impl Arena {
-    /// Runs a callback: where the match lives, and while no other one of it runs.
-    fn callback<R>(
+    /// Says that a callback runs, or waits; or that it is over.
+    fn set_running(&self, is_running: bool) {
+        let world = world();
+        let mut matches = world.matches.borrow_mut();
+        let owned = matches.get_mut(&self.id).unwrap();
+        assert!(owned.is_running != is_running, "callbacks of {} overlap", self.id);
+        owned.is_running = is_running;
+    }
+
+    /// Runs a piece of a callback: where the match lives, and while no other one of it runs or waits.
+    fn piece(
         &mut self,
-        act: impl FnOnce(&mut Self, &mut Steps) -> Result<R, ScriptError>,
-    ) -> Result<R, ScriptError> {
-        let (world, id) = (world(), self.id.clone());
-        let set_running = |is_running| {
-            let mut matches = world.matches.borrow_mut();
-            let owned = matches.get_mut(&id).unwrap();
-            assert_eq!(owned.thread, world.current(), "match {id} lives on two rooms");
-            assert!(owned.is_running != is_running, "callbacks of {id} overlap");
-            owned.is_running = is_running;
+        act: impl FnOnce(&mut Self, &mut Steps) -> Result<Next, ScriptError>,
+    ) -> Step<MatchReturned> {
+        let world = world();
+        let lives_on = world.matches.borrow()[&self.id].thread;
+        assert_eq!(lives_on, world.current(), "match {} lives on two rooms", self.id);
+        let result = match act(self, &mut Steps::new()) {
+            Ok(Next::Waits(ask, wait)) => {
+                world.count(|happened| happened.matches_waited += 1);
+                world.tell(format_args!("match {} waits for {ask:?}", self.id));
+                self.wait = Some(wait);
+                return Step::Waits(ask);
+            }
+            Ok(Next::Over(returned)) => Ok(returned),
+            Err(error) => Err(error),
         };
-        set_running(true);
-        let result = act(self, &mut Steps::new());
-        set_running(false);
-        result
+        self.set_running(false);
+        Step::Done(result)
+    }
+
+    /// Now and then a callback asks somebody before it is over.
+    fn over(returned: MatchReturned) -> Next {
+        let world = world();
+        if !world.fails(world.profile.matches_wait) {
+            return Next::Over(returned);
+        }
+        match world.below(8) {
+            0 => {
+                let ask = Ask::MatchCreate { module: ARENA.to_owned(), params: map(Vec::new()) };
+                Next::Waits(ask, Wait::Create(returned))
+            }
+            1..=4 => {
+                let text = format!("http://a.example/{}", world.below(1_000));
+                Next::Waits(Ask::Fetch(Box::new(request(&text))), Wait::Fetch(text, returned))
+            }
+            _ => {
+                // Of any match, this one too.
+                let matches = world.matches.borrow();
+                let at = world.below(u32::try_from(matches.len()).unwrap()) as usize;
+                let match_id = matches.keys().nth(at).unwrap().clone();
+                let ask = Ask::MatchSignal { match_id, data: Bytes::from_static(HELLO.as_bytes()) };
+                Next::Waits(ask, Wait::Signal(HELLO, returned))
+            }
+        }
+    }
+}
+
+fn request(url: &str) -> FetchRequest {
+    FetchRequest {
+        url: url.to_owned(),
+        method: Method::Get,
+        headers: Vec::new(),
+        body: Bytes::new(),
+        timeout_ms: 1_000,
+        is_insecure: false,
     }
 }
 
@@ -448,14 +545,33 @@ impl Arena {
         joined: bool,
         presences: &[(Presence, PresenceReason)],
         steps: &mut Steps,
-    ) -> Result<MatchReturned, ScriptError> {
+    ) -> Result<Next, ScriptError> {
         for (presence, _) in presences {
             let id = presence.session_id;
             let is_news = if joined { self.members.insert(id) } else { self.members.remove(&id) };
             assert!(is_news, "match {} is told twice that {id} came or went", self.id);
         }
         steps.spend()?;
-        Ok(MatchReturned::GoesOn)
+        Ok(Self::over(MatchReturned::GoesOn))
+    }
+
+    /// `<user> <key>` writes an object for the user: here, or, as Lua's matches do where they can wait, at
+    /// the batcher.
+    fn signal(host: &mut dyn Host, data: &[u8], steps: &mut Steps) -> Result<Next, ScriptError> {
+        steps.spend()?;
+        let text = std::str::from_utf8(data).unwrap();
+        let returned = MatchReturned::Signal(Bytes::copy_from_slice(data));
+        let Some((user_id, key)) = text.split_once(' ') else { return Ok(Self::over(returned)) };
+        let keys = [key.to_owned()];
+        if world().once_in(2) {
+            let values = vec![objects(user_id, &keys)];
+            let allowance = Allowance { time_ms: 1_000, memory_bytes: 1 << 20 };
+            let ask = Ask::Run { function: "storage_write", values, allowance };
+            return Ok(Next::Waits(ask, Wait::Write(returned)));
+        }
+        write(host, user_id, &keys).map_err(raised)?;
+        steps.spend()?;
+        Ok(Self::over(returned))
     }
 
     fn tick(
@@ -463,7 +579,7 @@ impl Arena {
         host: &mut dyn Host,
         messages: &[MatchMessage],
         steps: &mut Steps,
-    ) -> Result<MatchReturned, ScriptError> {
+    ) -> Result<Next, ScriptError> {
         for message in messages {
             let id = message.sender.session_id;
             // Whoever has left since may have a message waiting.
@@ -480,7 +596,8 @@ impl Arena {
             };
             host.dispatcher().unwrap().broadcast(message).map_err(raised)?;
         }
-        Ok(if world().fails(80) { MatchReturned::Ends } else { MatchReturned::GoesOn })
+        let ends = world().fails(80);
+        Ok(Self::over(if ends { MatchReturned::Ends } else { MatchReturned::GoesOn }))
     }
 }
 
@@ -492,39 +609,60 @@ impl MatchScript for Arena {
         _tick: i64,
         call: MatchCall<'_>,
     ) -> Step<MatchReturned> {
-        Step::Done(self.callback(|arena, steps| match call {
+        assert!(self.wait.is_none(), "a callback of {} waits", self.id);
+        self.set_running(true);
+        self.piece(|arena, steps| match call {
             MatchCall::Init { .. } => {
                 let init = MatchInit { tick_rate_hz: 10, label: String::new() };
-                Ok(MatchReturned::Init(init))
+                Ok(Self::over(MatchReturned::Init(init)))
             }
             MatchCall::JoinAttempt(_) => {
                 steps.spend()?;
                 let allow = !world().once_in(8);
-                Ok(MatchReturned::Verdict(JoinVerdict { allow, reason: String::new() }))
+                let verdict = JoinVerdict { allow, reason: String::new() };
+                Ok(Self::over(MatchReturned::Verdict(verdict)))
             }
             MatchCall::Presences { joined, presences } => arena.presences(joined, presences, steps),
             MatchCall::Loop(messages) => arena.tick(host, messages, steps),
-            MatchCall::Signal(data) => {
-                steps.spend()?;
-                // `<user> <key>`: writes an object for the user.
-                let text = std::str::from_utf8(data).unwrap();
-                if let Some((user_id, key)) = text.split_once(' ') {
-                    write(host, user_id, &[key.to_owned()]).map_err(raised)?;
-                }
-                steps.spend()?;
-                Ok(MatchReturned::Signal(Bytes::copy_from_slice(data)))
-            }
-            MatchCall::Terminate { .. } => Ok(MatchReturned::GoesOn),
-        }))
+            MatchCall::Signal(data) => Self::signal(host, data, steps),
+            MatchCall::Terminate { .. } => Ok(Next::Over(MatchReturned::GoesOn)),
+        })
     }
 
     fn resume(
         &mut self,
         _host: &mut dyn Host,
         _context: &MatchContext,
-        _answer: Answer,
+        answer: Answer,
     ) -> Step<MatchReturned> {
-        unreachable!("no callback of {} waits", self.id)
+        world().tell(format_args!("match {} goes on with {answer:?}", self.id));
+        self.piece(|arena, steps| {
+            steps.spend()?;
+            let wait = arena.wait.take().unwrap_or_else(|| panic!("{} waits not", arena.id));
+            match (wait, answer) {
+                (Wait::Fetch(text, returned), Ok(Reply::Fetched(answer))) => {
+                    assert_eq!(answer.body, text, "an answer to another request");
+                    Ok(Self::over(returned))
+                }
+                (Wait::Signal(data, returned), Ok(Reply::Text(text))) => {
+                    assert_eq!(text, data, "an answer to another signal");
+                    Ok(Self::over(returned))
+                }
+                (Wait::Create(returned), Ok(Reply::Text(id))) => {
+                    let id = std::str::from_utf8(&id).unwrap();
+                    assert_ne!(id, arena.id, "a match made itself");
+                    Ok(Self::over(returned))
+                }
+                (Wait::Write(returned), Ok(Reply::Returns { .. })) => Ok(Self::over(returned)),
+                // What was acknowledged has to be there.
+                (Wait::Write(_), Err(error)) => Err(raised(error)),
+                (
+                    Wait::Fetch(_, returned) | Wait::Signal(_, returned) | Wait::Create(returned),
+                    Err(_),
+                ) => Ok(Next::Over(returned)),
+                (_, Ok(reply)) => panic!("match {} is told {reply:?}", arena.id),
+            }
+        })
     }
 
     fn memory_bytes(&self) -> usize {

@@ -46,6 +46,9 @@ pub(crate) struct Profile {
     pub(crate) vanishes: u32,
     /// Mailboxes are full for a while.
     fills: u32,
+    /// Callbacks of matches wait for others; other servers do not answer.
+    pub(crate) matches_wait: u32,
+    pub(crate) silences: u32,
     pub(crate) has_hooks: bool,
     single_socket: bool,
     calls_waiting: u32,
@@ -78,6 +81,8 @@ pub(crate) enum Broken {
     MisplacesAnswers,
     /// What a guest waits for never comes, and nobody looks at the time.
     ForgetsCalls,
+    /// The same of what a match waits for.
+    ForgetsMatches,
     /// Members of streams are not told of some who come and go.
     HidesPresences,
     /// Rooms do not hear that a node is gone, and keep who was there.
@@ -98,7 +103,9 @@ impl Profile {
         };
         let (db_faults, stalls, stops) = (fault(10, 100), fault(5, 50), fault(3, 20));
         let (vanishes, fills) = (fault(10, 60), fault(1, 8));
+        let matches_wait = fault(2, 8);
         let threads = |count: u32| u16::try_from(count).unwrap();
+        let wait_max_ms = if draw(0, 2) == 0 { draw(1, 20) } else { 60_000 };
         Self {
             cores: threads(draw(1, 2)),
             rooms: threads(draw(1, 3)),
@@ -111,11 +118,14 @@ impl Profile {
             stops,
             vanishes,
             fills,
+            matches_wait,
+            // Who waits for one does so to the end of his patience.
+            silences: if wait_max_ms <= 20 { draw(1, 2) } else { 0 },
             has_hooks: draw(0, 2) == 0,
             single_socket: draw(0, 4) == 0,
             calls_waiting: if draw(0, 4) == 0 { draw(2, 6) } else { 16_384 },
             ids: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            wait_max_ms: if draw(0, 2) == 0 { draw(1, 20) } else { 60_000 },
+            wait_max_ms,
             waiting_calls: if draw(0, 3) == 0 { draw(1, 3) } else { 1_024 },
             nodes: if draw(0, 2) == 0 { 2 } else { 1 },
             losses: [0, 4, 20][draw(0, 2) as usize],
@@ -291,13 +301,17 @@ type Count = fn(&Happened) -> u64;
 #[test]
 fn much_goes_wrong_and_much_well() {
     let all: Vec<Happened> = (0..40).map(|seed| play(seed, |_| ()).happened.get()).collect();
-    let kinds: [(&str, Count); 13] = [
+    let kinds: [(&str, Count); 17] = [
         ("mail is refused", |it| it.refused),
         ("the database fails", |it| it.db_faults),
         ("the database stalls", |it| it.db_stalls),
         ("guests are stopped", |it| it.guests_stopped),
         ("answers come too late", |it| it.gave_up),
         ("guests wait", |it| it.waited),
+        ("callbacks of matches wait", |it| it.matches_waited),
+        ("other servers answer", |it| it.fetched),
+        ("other servers say nothing", |it| it.silences),
+        ("their answers come when nobody waits", |it| it.fetched_late),
         ("others run while a guest waits", |it| it.interleaved),
         ("clients vanish", |it| it.vanished),
         ("somebody is in a stream at the end", |it| it.in_streams),
@@ -313,7 +327,7 @@ fn much_goes_wrong_and_much_well() {
     let turns = all.iter().map(|it| it.turns);
     let (answers, kept) = (all.iter().map(|it| it.answers), all.iter().map(|it| it.kept));
     let sums = (turns.sum::<u64>(), answers.sum::<u64>(), kept.sum::<u64>());
-    assert!(sums.0 > 18_000 && sums.1 > 5_000 && sums.2 > 1_000, "{sums:?}");
+    assert!(sums.0 > 15_000 && sums.1 > 5_000 && sums.2 > 1_000, "{sums:?}");
     println!("turns, answers, writes that were acknowledged: {sums:?}");
 }
 
@@ -324,7 +338,8 @@ fn finds(broken: Broken) -> bool {
             play(seed, |profile| {
                 profile.broken = Some(broken);
                 (profile.rooms, profile.fills, profile.vanishes) = (2, 2, 15);
-                profile.wait_max_ms = 60_000;
+                (profile.wait_max_ms, profile.silences) = (60_000, 0);
+                profile.steps = 1_200;
                 if broken == Broken::KeepsTheGone {
                     (profile.nodes, profile.losses) = (2, 20);
                 }
@@ -344,6 +359,7 @@ fn a_broken_world_is_found() {
         Broken::HidesLeavers,
         Broken::MisplacesAnswers,
         Broken::ForgetsCalls,
+        Broken::ForgetsMatches,
         Broken::HidesPresences,
         Broken::KeepsTheGone,
         Broken::KeepsUndone,

@@ -85,7 +85,7 @@ impl Crowd {
         let (mut ops, mut deeds) = (Vec::new(), Vec::new());
         for _ in 0..=world.below(2) {
             let known = self.matches.len();
-            ops.push(match world.below(14) {
+            ops.push(match world.below(17) {
                 0..=3 => {
                     let keys = self.keys();
                     deeds.push(self.deed(user_id, keys.clone(), None));
@@ -105,6 +105,7 @@ impl Crowd {
                     deeds.push(self.deed(user_id, vec![key.clone()], None));
                     Op::Signal(id, format!("{user_id} {key}"))
                 }
+                13..=15 => Op::Fetch(format!("http://a.example/{}", self.serial())),
                 _ => Op::Create,
             });
         }
@@ -385,8 +386,9 @@ impl Player {
             },
             Ask::Logout(token) if status == 200 => crowd.revoked.push(token),
             Ask::Revoked if matches!(status, 401 | 200) => {
-                // To a full mailbox of a core the news comes later.
-                let is_refused = world.was_refused("sever") && !world.is_healed();
+                // To a full mailbox of a core the news comes later, and behind what it refused before.
+                let was_refused = ["sever", "done"].iter().any(|kind| world.was_refused(kind));
+                let is_refused = was_refused && !world.is_healed();
                 // What one node says the other one hears later.
                 let is_on_its_way = world.profile.nodes > 1 && !world.is_settled.get();
                 let is_late = status == 200 && (is_refused || is_on_its_way);

@@ -25,6 +25,7 @@ use store::Store;
 pub(crate) use self::nodes::NAMES;
 use self::nodes::{Carried, Node, Stats, topology};
 use super::play::{Broken, Profile};
+use crate::network::{Network, Request};
 use crate::rig::{Client, UNIX_MS, settings};
 
 /// Turns of others from within one turn, while its thread waits.
@@ -101,6 +102,11 @@ pub(crate) struct Happened {
     pub(crate) guests_stopped: u64,
     pub(crate) gave_up: u64,
     pub(crate) waited: u64,
+    pub(crate) matches_waited: u64,
+    /// Answers of other servers.
+    pub(crate) fetched: u64,
+    pub(crate) silences: u64,
+    pub(crate) fetched_late: u64,
     pub(crate) interleaved: u64,
     pub(crate) vanished: u64,
     pub(crate) answers: u64,
@@ -144,6 +150,8 @@ pub(crate) struct World {
     /// Kinds of mail that were refused.
     refused_kinds: RefCell<BTreeSet<&'static str>>,
     pub(crate) happened: Cell<Happened>,
+    /// What guests ask other servers.
+    pub(crate) network: Network,
     /// What has happened, if somebody wants to know.
     pub(crate) told: RefCell<Vec<String>>,
 }
@@ -183,14 +191,14 @@ impl World {
             matches: RefCell::default(),
             refused_kinds: RefCell::default(),
             happened: Cell::default(),
+            network: Network::default(),
             told: RefCell::default(),
         });
         WORLD.with_borrow_mut(|current| *current = Rc::downgrade(&world));
-        for (index, node) in world.nodes.iter().enumerate() {
-            world.start(index);
-            for other in 0..world.nodes.len() {
-                world.put(index, other, Carried::News(world.news_of(node, true)));
-            }
+        (0..world.nodes.len()).for_each(|index| world.start(index));
+        if let [one, other] = &world.nodes[..] {
+            world.let_know(0, other);
+            world.let_know(1, one);
         }
         world
     }
@@ -331,14 +339,54 @@ impl World {
         }
     }
 
+    /// An answer of another server comes, of whichever, or none: the request has failed, or the server says
+    /// nothing. Some that are given up are answered all the same.
+    fn answer_a_request(&self) {
+        if (self.once_in(2) || self.network.len() == 0)
+            && let Some(late) = self.network.take_given_up()
+        {
+            self.count(|happened| happened.fetched_late += 1);
+            return drop(self.post_outcome(&late, Ok("too late")));
+        }
+        let count = self.network.len();
+        if count == 0 {
+            return;
+        }
+        let request = self.network.take(self.below(u32::try_from(count).unwrap()) as usize);
+        if self.fails(self.profile.silences) {
+            self.count(|happened| happened.silences += 1);
+            self.tell(format_args!("nobody answers {request:?}"));
+            return self.network.silence(request);
+        }
+        let result = if self.fails(5) { Err("made up") } else { Ok(request.url.as_str()) };
+        if self.post_outcome(&request, result).is_err() {
+            return self.network.put_back(request);
+        }
+        self.count(|happened| happened.fetched += 1);
+    }
+
+    /// Puts it into the mailbox of who asked, as if he had posted it to himself.
+    fn post_outcome(&self, request: &Request, result: Result<&str, &str>) -> Result<(), Mail> {
+        let mut of = request.clone();
+        if self.is_broken(Broken::MisplacesAnswers, 4) {
+            of.ticket = of.ticket.saturating_sub(1);
+        }
+        let node = &self.nodes[of.node];
+        let (to, mail) = of.outcome(&node.topology.borrow(), result);
+        self.post(node.base + of.thread.0, to, mail, Urgency::Wake)
+    }
+
     /// In a world that is broken so, an answer goes to another call than the one that waits for it, or
-    /// to none.
+    /// to none; and a match does not hear of what was done for it.
     fn misplaced(&self, from: u16, to: ThreadId, mail: Mail) -> Option<Mail> {
         let topology = self.node_of(from).topology.borrow();
         let is_room = topology.rooms.iter().any(|room| room.thread() == to);
         if is_room && mail.kind() == "nodes" && self.profile.broken == Some(Broken::KeepsTheGone) {
             // From the first loss on no room hears of nodes any more.
             return (self.happened.get().nodes_lost == 0).then_some(mail);
+        }
+        if is_room && mail.kind() == "returned" && self.is_broken(Broken::ForgetsMatches, 4) {
+            return None;
         }
         let mut callers = topology.callers.iter();
         let caller =
@@ -572,11 +620,15 @@ impl World {
         if is_carried && self.carry() {
             return true;
         }
-        if ready.is_empty() {
+        let has_requests = self.network.len() > 0 || self.network.given_up() > 0;
+        let count = u32::try_from(ready.len()).unwrap() + u32::from(has_requests);
+        if count == 0 {
             return false;
         }
-        let index = self.below(u32::try_from(ready.len()).unwrap());
-        self.turn(ready[index as usize]);
+        match ready.get(self.below(count) as usize) {
+            Some(id) => self.turn(*id),
+            None => self.answer_a_request(),
+        }
         true
     }
 

@@ -141,6 +141,7 @@ impl World {
             thread.wake_ns.set(None);
             thread.is_awake.set(false);
         }
+        self.network.lose(index);
         *node.stats.borrow_mut() = Stats::new(&self.profile, &node.topology.borrow());
         self.free.borrow_mut().retain(|client| !ids.contains(&client.core));
         for (client, conn) in &mut *self.conns.borrow_mut() {
@@ -184,12 +185,18 @@ impl World {
                 },
             );
         }
+        self.let_know(1 - index, node);
+        self.start(index);
+    }
+
+    /// Lets the gate of a node know that another node lives: before that one reads what is revoked, or
+    /// anything is, since what is revoked here later has to be told to it.
+    pub(super) fn let_know(&self, index: usize, node: &Node) {
         let news = GateMail::Node(Box::new(self.news_of(node, true)));
-        let gate = self.put_at_gate(1 - index, news);
+        let gate = self.put_at_gate(index, news);
         while !self.threads[usize::from(gate)].mail.borrow().is_empty() {
             self.turn(gate);
         }
-        self.start(index);
     }
 
     fn next_of(&self, link: (usize, usize)) -> Option<Carried> {
@@ -241,7 +248,7 @@ fn handlers(
     stats: &Stats,
     revoked: &Revocations,
 ) -> Vec<Option<Boxed>> {
-    let World { profile, settings, store, .. } = played;
+    let World { profile, settings, store, network, .. } = played;
     let life = u64::from(topology.nodes.incarnation(topology.nodes.here()).0) - 1;
     let salt = profile.ids ^ ((index as u64) << 32) ^ (life << 40);
     let host = Arc::new(HostSettings {
@@ -256,8 +263,9 @@ fn handlers(
         let db = Box::new(Faulty::new(store.connect().unwrap()));
         let unix_ms = Box::new(|| world().now().unix_ms);
         let (random, clock) = (random(id, 1), Box::<Clock>::default());
-        let resources =
+        let mut resources =
             Resources::new((&topology.nodes, id.0), db, random, host.clone(), unix_ms, clock);
+        resources.fetch = Some(network.door(index, id));
         ThreadContext { scripts: Box::new(Guests::new(profile.has_hooks)), resources }
     };
     let hooks = Arc::new(Hooks::new(&Guests::new(profile.has_hooks).registered));
