@@ -20,6 +20,7 @@ use crate::meter::{Meter, STEPS, Stop};
 use crate::open::Shared;
 use crate::row::{SqliteRow, bind};
 use crate::rules::Rules;
+use crate::waited::Waited;
 
 /// Prepared statements that are kept, of at most [`KEPT_SQL_BYTES_MAX`] bytes each: their number
 /// is the scripts' doing.
@@ -64,6 +65,7 @@ pub(crate) struct Guest {
     budget: GuestBudget,
     meter: Meter,
     rules: Arc<Rules>,
+    waited: Waited,
 }
 
 /// The write lock, until this goes.
@@ -102,7 +104,12 @@ impl Guest {
         let progress = meter.clone();
         conn.progress_handler(STEPS, Some(move || progress.is_over()))?;
         shared.timer.watch(&meter, conn.get_interrupt_handle());
-        Ok(Self { conn, budget, meter, rules })
+        Ok(Self { conn, budget, meter, rules, waited: Waited::default() })
+    }
+
+    /// For how long its statements waited for others, and for the disk, microseconds.
+    pub(crate) fn waited_us(&self) -> u64 {
+        self.waited.us()
     }
 
     /// Runs one statement. `each` is given for queries; without it rows are an error.
@@ -177,7 +184,8 @@ impl Guest {
         // Neither the commit nor the rollback may be stopped halfway.
         self.meter.finish();
         if result.is_ok()
-            && let Err(error) = shared.committing(|| self.control(shared, "COMMIT"))
+            && let Err(error) =
+                self.waited.during(|| shared.committing(|| self.control(shared, "COMMIT")))
         {
             result = Err(error);
         }
@@ -185,7 +193,7 @@ impl Guest {
             let undone = self.control(shared, "ROLLBACK");
             result = result.and_then(|count| undone.map(|()| count));
         }
-        shared.copy_if_long(&self.conn);
+        self.waited.during(|| shared.copy_if_long(&self.conn));
         // Not acknowledged, if there is no file any more that holds it.
         result.and_then(|count| shared.check_file().map(|()| count))
     }
@@ -193,7 +201,8 @@ impl Guest {
     /// Waits for the write lock; from then on others wait for this statement.
     fn take_lock<'a>(&self, shared: &'a Shared) -> Result<Held<'a>, DbError> {
         let patience_ms = self.budget.time_ms;
-        if !shared.lock.acquire(Writer::Guest, Duration::from_millis(u64::from(patience_ms))) {
+        let patience = Duration::from_millis(u64::from(patience_ms));
+        if !self.waited.during(|| shared.lock.acquire(Writer::Guest, patience)) {
             shared.reporter.stats.db_lock_timeouts.up();
             return Err(DbError::Limit {
                 what: format!("other transactions took longer than {patience_ms} ms"),
@@ -243,7 +252,8 @@ impl Guest {
 
     fn begin(&self, shared: &Shared) -> Result<(), DbError> {
         let run = self.rules.as_server(|| {
-            shared.patience.take(&self.conn, || self.conn.prepare("BEGIN IMMEDIATE")?.raw_execute())
+            let begin = || self.conn.prepare("BEGIN IMMEDIATE")?.raw_execute();
+            self.waited.during(|| shared.patience.take(&self.conn, begin))
         });
         run.map(drop).map_err(|error| self.sort(shared, &error))
     }

@@ -29,6 +29,7 @@ mod rules;
 mod sqlite;
 mod stats;
 mod timer;
+mod waited;
 mod watch;
 
 pub use check::Check;

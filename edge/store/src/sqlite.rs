@@ -18,6 +18,7 @@ use crate::guest::{Each, Guest};
 use crate::lock::Writer;
 use crate::open::Shared;
 use crate::row::{SqliteRow, bind};
+use crate::waited::Waited;
 
 /// How long a transaction waits for other threads' to end. A worker's batch takes milliseconds; a
 /// script's statement `runtime.sql_write_budget_ms`.
@@ -55,6 +56,8 @@ pub struct Sqlite {
     /// Whether it waits for the write lock before it writes. Without, two write at once as far as
     /// SQLite lets them, and one of the two is told of a conflict.
     is_queued: bool,
+    /// For others and the disk, but for what its scripts' statements waited.
+    waited: Waited,
 }
 
 impl std::fmt::Debug for Sqlite {
@@ -83,6 +86,7 @@ impl Sqlite {
             is_lost: false,
             is_touched: false,
             is_queued: true,
+            waited: Waited::default(),
         }
     }
 
@@ -111,15 +115,18 @@ impl Sqlite {
         if !self.is_queued {
             return self.control("BEGIN DEFERRED");
         }
-        let run = self
-            .shared
-            .patience
-            .take(self.conn(), || self.conn().prepare_cached("BEGIN IMMEDIATE")?.raw_execute());
+        let begin = || self.conn().prepare_cached("BEGIN IMMEDIATE")?.raw_execute();
+        let run = self.waited.during(|| self.shared.patience.take(self.conn(), begin));
         run.map(drop).map_err(|error| self.sort(&error))
     }
 
     /// Ends what [`Sqlite::begin_writing`] began, before the write lock is let go.
     pub(crate) fn end_writing(&self, is_well: bool) -> Result<(), DbError> {
+        self.waited.during(|| self.write_log(is_well))
+    }
+
+    /// What may wait for the disk, now and then: the log begins anew, or is copied back.
+    fn write_log(&self, is_well: bool) -> Result<(), DbError> {
         let committed =
             if is_well { self.shared.committing(|| self.control("COMMIT")) } else { Ok(()) };
         if !self.conn().is_autocommit() {
@@ -147,7 +154,8 @@ impl Sqlite {
         if !self.is_queued {
             return Ok(());
         }
-        if self.shared.lock.acquire(Writer::Server, BEGIN_PATIENCE) {
+        let lock = &self.shared.lock;
+        if self.waited.during(|| lock.acquire(Writer::Server, BEGIN_PATIENCE)) {
             // Whose commits do not gather writes little, or, like the batcher, most: for both their own
             // connection is best, which for the batcher has the pages that it has just written.
             if self.group != Group::Never {
@@ -382,9 +390,13 @@ impl Database for Sqlite {
             self.group = Group::Closed;
         }
         if !self.is_synced() {
-            self.shared.sync();
+            self.waited.during(|| self.shared.sync());
         }
         self.is_touched = self.is_open;
+    }
+
+    fn waited_us(&self) -> u64 {
+        self.waited.us() + self.guest.as_ref().map_or(0, Guest::waited_us)
     }
 
     fn rollback(&mut self) -> Result<(), DbError> {

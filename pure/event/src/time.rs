@@ -47,7 +47,8 @@ pub trait CallClock {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallTime {
     /// Microseconds that the thread computed or was blocked. What it waited for a processor is no part
-    /// of it: that is what others do, and would make every call slow on a busy machine.
+    /// of it: that is what others do, and would make every call slow on a busy machine. For the same
+    /// reason a worker subtracts what its database connection waited for other writers and the disk.
     pub kept_us: u32,
     /// Microseconds that it computed, at least: a part of the first millisecond may be missing.
     pub computed_us: u32,

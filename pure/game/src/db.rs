@@ -242,6 +242,14 @@ pub trait Database {
     /// known any more.
     fn sync(&mut self);
 
+    /// For how long this connection has waited since it was opened, for its turn to write and for the
+    /// disk, microseconds. Who judges a call by how long it kept its thread subtracts what this grew by:
+    /// others had the lock meanwhile, and one who holds it on purpose must not make their calls slow.
+    /// Some of it may have been computed, as when a commit copies pages.
+    fn waited_us(&self) -> u64 {
+        0
+    }
+
     /// Whether [`Database::sync`] would have nothing to do.
     fn is_synced(&self) -> bool;
 

@@ -87,6 +87,8 @@ pub struct Worker {
     jobs_in_batch: u64,
     /// What the call of guest code that runs has used, but for its time.
     used: Used,
+    /// How long its database connection had waited when that call began.
+    db_waited_us: u64,
     /// Jobs as they came.
     incoming: VecDeque<Task>,
     /// Jobs that take turns, because there are too many for one batch.
@@ -153,6 +155,7 @@ impl Worker {
             to_wake: Vec::new(),
             jobs_in_batch: 0,
             used: Used::default(),
+            db_waited_us: 0,
             retries: RetryQueue::default(),
             limit_log: LimitLog::default(),
             settings,
@@ -238,7 +241,7 @@ impl Worker {
     fn run(&mut self, now: Now, job: Job) {
         // Of others than callers nobody asks how long they took.
         if matches!(self.me, WorkerAddress::Caller(_)) {
-            self.resources.call_clock.begin();
+            self.begin_call_time();
         }
         self.used = Used::default();
         let (work, origin) = Origin::of(job);
@@ -278,9 +281,20 @@ impl Worker {
         self.answer((origin.address.core, origin.group), to, outcome);
     }
 
-    /// What the call of guest code that runs has used, with so many microseconds before.
+    /// A call, or a piece of one, begins.
+    fn begin_call_time(&mut self) {
+        self.resources.call_clock.begin();
+        self.db_waited_us = self.resources.db.waited_us();
+    }
+
+    /// What the call of guest code that runs has used, with so many microseconds before. That it waited for
+    /// another writer or for the disk does not make it slow: so much others did, maybe on purpose. What it
+    /// computed counts at any rate, also what it computed meanwhile.
     fn used_now(&mut self, before_us: u32) -> Used {
         let CallTime { kept_us, computed_us } = self.resources.call_clock.spent();
+        let waited_us = self.resources.db.waited_us().saturating_sub(self.db_waited_us);
+        let waited_us = u32::try_from(waited_us).unwrap_or(u32::MAX);
+        let kept_us = kept_us.saturating_sub(waited_us).max(computed_us);
         let [kept_us, computed_us] = [kept_us, computed_us].map(|us| us.saturating_add(before_us));
         Used { time: CallTime { kept_us, computed_us }, ..self.used }
     }

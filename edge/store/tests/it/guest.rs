@@ -396,6 +396,28 @@ fn a_single_step_that_takes_long_is_stopped() {
     assert_eq!(one(&mut db, count), "Int(100000)");
 }
 
+/// Also where it waited in vain. Who only reads has waited for nobody.
+#[test]
+fn a_connection_tells_how_long_it_waited_for_others() {
+    let budget = GuestBudget { time_ms: 5, ..GuestBudget::DEFAULT };
+    let (_folder, store, mut db) = store_with(budget);
+    db.execute("CREATE TABLE t (x)", &[]).unwrap();
+    db.sync();
+    let mut holder = store.connect().unwrap();
+    holder.begin().unwrap();
+    let before_us = db.waited_us();
+    assert_eq!(one(&mut db, "SELECT COUNT(*) FROM t"), "Int(0)");
+    db.query("SELECT x FROM t", &[], &mut |_| ()).unwrap();
+    assert_eq!(db.waited_us(), before_us);
+    assert_eq!(stopped_by(&mut db, "INSERT INTO t VALUES (1)"), "runtime.sql_budget_ms");
+    assert!(db.waited_us() - before_us >= 5_000, "{}", db.waited_us());
+    // The server's own writes do, too.
+    let before_us = db.waited_us();
+    holder.commit().unwrap();
+    db.execute("INSERT INTO t VALUES (2)", &[]).unwrap();
+    assert!(db.waited_us() > before_us);
+}
+
 /// Dropping an index, and making one anew, frees all its pages in one step that nothing stops.
 #[test]
 fn an_index_is_freed_only_if_that_takes_no_longer_than_others_may_wait() {

@@ -26,7 +26,10 @@
 //! Then all are held, for as long as these calls take: once by calls of one function side by side,
 //! twice by calls of it one at a time; then it is known, for 64 times as long, at most a minute. What
 //! was posted behind a call within 5 ms, before it was seen to be slow, waits for it. And what
-//! functions wait for besides (a room, the database's one writer) is not divided here.
+//! functions wait for besides (a room, the database's one writer) is not divided here: nor does it count
+//! in what users and functions took, because others make it long (`event::CallTime`,
+//! `game::db::Database::waited_us`). A call that waits for its turn to write keeps its caller meanwhile,
+//! and is one that runs for longer than a fast one takes.
 //!
 //! Before all that comes the core's **companion**, a caller on the core's own thread, where it has one: a
 //! call of a function that is known to be quick goes there, whoever calls, unless the user was slow of late or

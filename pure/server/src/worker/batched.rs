@@ -93,7 +93,7 @@ impl Worker {
         if !may_run || begin_lazily(&mut *self.resources.db).is_err() {
             return self.give_to_caller(&origin, None, call);
         }
-        self.resources.call_clock.begin();
+        self.begin_call_time();
         let slice = Slice {
             us: self.settings.runtime.batch_slice_us,
             has_savepoint: false,

@@ -457,7 +457,7 @@ impl Worker {
     /// Runs the next piece of a call: with the answer that it waits for, or, if it is paused, without one.
     pub(super) fn go_on(&mut self, now: Now, mut guest: Guest, answer: Option<Answer>) {
         if matches!(guest.origin, Some(Origin { queue: Queue::Waiting { .. }, .. })) {
-            self.resources.call_clock.begin();
+            self.begin_call_time();
         }
         self.used = Used::default();
         let id = guest.id;
@@ -548,7 +548,7 @@ impl Worker {
 
     /// Ends a call that waits, with an error.
     fn cancel(&mut self, guest: Guest, message: String) {
-        self.resources.call_clock.begin();
+        self.begin_call_time();
         self.used = Used::default();
         self.scripts.cancel(guest.id);
         let (code, location, kind) = (4, String::new(), ScriptFailure::Cancelled);

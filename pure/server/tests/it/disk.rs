@@ -24,6 +24,8 @@ pub(crate) struct Disk {
     conflicts: AtomicU64,
     /// Jobs that ran once more for that.
     retries: AtomicU64,
+    /// For how long each write waits for its turn, microseconds.
+    turn_us: AtomicU64,
 }
 
 /// A connection to a database in memory that needs to be synced as if it were on a disk.
@@ -31,10 +33,16 @@ pub(crate) struct OnDisk {
     pub(crate) db: Sqlite,
     pub(crate) disk: Arc<Disk>,
     pub(crate) is_dirty: bool,
+    pub(crate) waited_us: u64,
 }
 
 impl Database for OnDisk {
+    fn waited_us(&self) -> u64 {
+        self.waited_us
+    }
+
     fn begin(&mut self) -> Result<(), DbError> {
+        self.waited_us += self.disk.turn_us.load(Ordering::Relaxed);
         self.db.begin()
     }
 
@@ -157,6 +165,11 @@ impl Disk {
     /// So many statements will find another writer in their way.
     pub(crate) fn meet_writers(&self, count: u64) {
         self.conflicts.store(count, Ordering::Relaxed);
+    }
+
+    /// Each transaction waits for so long until other writers are done.
+    pub(crate) fn set_turn_us(&self, us: u64) {
+        self.turn_us.store(us, Ordering::Relaxed);
     }
 }
 

@@ -1,14 +1,22 @@
 //! Nobody takes it all: what one user may have of sockets, requests, matches and workers, and who is
 //! served next.
 
+use std::sync::Arc;
+
 use event::{Network, ThreadId};
 use server::settings::Settings;
 
+use crate::disk::Disk;
 use crate::rig::{Client, Plan, Rig, member, request, server_key, upgrade};
 
 const ECHO: &str = "local nk = require('nakama')
     nk.register_rpc(function(context, payload) return payload end, 'echo')
     nk.register_rpc(function(context, payload) return payload end, 'other')";
+
+const WRITE: &str = "local nk = require('nakama')
+    nk.register_rpc(function(context, payload)
+        nk.storage_write({{ collection = 'c', key = 'k', user_id = context.user_id, value = {} }})
+    end, 'write')";
 
 fn rig_with(callers: u16, tune: fn(&mut Settings)) -> Rig {
     Rig::with(&Plan { callers, tune, modules: &[("echo.lua", ECHO)], ..Plan::default() })
@@ -248,6 +256,33 @@ fn waiting_for_a_processor_makes_nobody_slow() {
         let clients: Vec<Client> = (0..3).map(|_| call(&rig, &user)).collect();
         rig.settle();
         assert_eq!(rig.posted(caller, "job") - before, posted_at_once, "{waited_ms}");
+        rig.freeze(caller, false);
+        rig.settle();
+        assert!(clients.iter().all(|client| is_answered(&rig, *client)));
+    }
+}
+
+/// A call that writes lasts 900 ms. Another writer had the database for nearly all of it; or nobody, and the
+/// call was blocked by itself; or it computed meanwhile.
+#[test]
+fn waiting_for_the_database_s_turn_makes_nobody_slow() {
+    for (turn_ms, blocked_ms, posted_at_once) in [(899, 899, 3), (0, 899, 1), (899, 0, 1)] {
+        let disk = Arc::new(Disk::default());
+        let modules = &[("write.lua", WRITE)];
+        let rig = Rig::with(&Plan { modules, disk: Some(Arc::clone(&disk)), ..Plan::default() });
+        let user = rig.login("ada").1;
+        let caller = rig.topology.callers[0];
+        rig.set_blocked_ms(900, blocked_ms);
+        disk.set_turn_us(turn_ms * 1_000);
+        let first = call_of(&rig, &user, "write");
+        rig.settle();
+        assert!(is_answered(&rig, first));
+        let before = rig.posted(caller, "job");
+        rig.freeze(caller, true);
+        let clients: Vec<Client> = (0..3).map(|_| call_of(&rig, &user, "write")).collect();
+        rig.settle();
+        let posted = rig.posted(caller, "job") - before;
+        assert_eq!(posted, posted_at_once, "{turn_ms} {blocked_ms}");
         rig.freeze(caller, false);
         rig.settle();
         assert!(clients.iter().all(|client| is_answered(&rig, *client)));

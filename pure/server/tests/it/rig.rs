@@ -109,15 +109,17 @@ struct WorkerClock {
     look_ms: Arc<AtomicU64>,
     /// How many of these a call waited for a processor.
     waited_ms: Arc<AtomicU64>,
+    /// How many it was blocked.
+    blocked_ms: Arc<AtomicU64>,
 }
 
 impl CallClock for WorkerClock {
     fn begin(&mut self) {}
 
     fn spent(&mut self) -> CallTime {
-        let [wall, waited] = [&self.look_ms, &self.waited_ms].map(|ms| ms.load(Ordering::Relaxed));
-        let kept_us = u32::try_from((wall - waited) * 1_000).unwrap();
-        CallTime { kept_us, computed_us: kept_us }
+        let [wall, waited, blocked] = [&self.look_ms, &self.waited_ms, &self.blocked_ms]
+            .map(|ms| u32::try_from(ms.load(Ordering::Relaxed) * 1_000).unwrap());
+        CallTime { kept_us: wall - waited, computed_us: wall - waited - blocked }
     }
 }
 
@@ -167,7 +169,7 @@ impl Plan<'_> {
     fn connect(&self, store: &Store) -> Box<dyn Database + Send> {
         let db = store.connect().unwrap();
         match self.disk.clone() {
-            Some(disk) => Box::new(OnDisk { db, disk, is_dirty: false }),
+            Some(disk) => Box::new(OnDisk { db, disk, is_dirty: false, waited_us: 0 }),
             None => Box::new(db),
         }
     }
@@ -433,6 +435,12 @@ impl Rig {
     /// seems to have taken that long.
     pub(crate) fn set_look_ms(&self, ms: u64) {
         self.set_waited_ms(ms, 0);
+    }
+
+    /// The same, and for so much of it the thread was blocked.
+    pub(crate) fn set_blocked_ms(&self, look_ms: u64, blocked_ms: u64) {
+        self.set_waited_ms(look_ms, 0);
+        self.machine.clock.blocked_ms.store(blocked_ms, Ordering::Relaxed);
     }
 
     /// The same, of which the thread waited so much for a processor.
