@@ -627,6 +627,8 @@ fn limits(values: &Effective) -> LimitSettings {
         stream_events_per_s: values.number("limit.stream_events_per_s"),
         stream_deliveries_per_call: values.number("limit.stream_deliveries_per_call"),
         stream_deliveries_per_user_per_s: values.number("limit.stream_deliveries_per_user_per_s"),
+        stream_deliveries_of_matches_per_s: values
+            .number("limit.stream_deliveries_of_matches_per_s"),
         password_attempts_per_account: values.number("limit.password_attempts_per_account"),
         password_lockout_account_s: values.number("limit.password_lockout_account_sec"),
         password_attempts_per_address: values.number("limit.password_attempts_per_address"),

@@ -184,6 +184,8 @@ pub struct Payer {
     pub thread: u16,
     /// The number of the call on that thread.
     pub call: u64,
+    /// Whether it is a callback of a match: those of all matches of that room pay together, too.
+    pub is_match: bool,
 }
 
 /// What a script sends to the members of a stream.

@@ -174,6 +174,8 @@ pub struct LimitSettings {
     pub stream_deliveries_per_call: u32,
     /// `limit.stream_deliveries_per_user_per_s`: of all calls of a user.
     pub stream_deliveries_per_user_per_s: u32,
+    /// `limit.stream_deliveries_of_matches_per_s`: of all callbacks of the matches of a room.
+    pub stream_deliveries_of_matches_per_s: u32,
     /// `limit.password_attempts_per_account`: wrong ones, within the lockout time.
     pub password_attempts_per_account: u32,
     /// `limit.password_lockout_account_sec`.
@@ -207,6 +209,7 @@ impl Default for LimitSettings {
             stream_events_per_s: 256,
             stream_deliveries_per_call: 8_192,
             stream_deliveries_per_user_per_s: 16_384,
+            stream_deliveries_of_matches_per_s: 16_384,
             password_attempts_per_account: 5,
             password_lockout_account_s: 60,
             password_attempts_per_address: 10,

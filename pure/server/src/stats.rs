@@ -234,8 +234,8 @@ counters! {
         counter limited_streams_per_user,
         /// Sessions not taken into a stream because of limit.presences_per_stream.
         counter limited_presences_per_stream,
-        /// Messages of scripts to streams not sent because of limit.stream_deliveries_per_call or
-        /// limit.stream_deliveries_per_user_per_s.
+        /// Messages of scripts to streams not sent because of limit.stream_deliveries_per_call,
+        /// limit.stream_deliveries_per_user_per_s or limit.stream_deliveries_of_matches_per_s.
         counter stream_messages_refused,
         /// Messages of scripts to streams delivered to clients.
         counter stream_messages_delivered,

@@ -714,6 +714,14 @@ const FIRST: &[Opt] = &[
     )
     .ours(),
     row(
+        "limit.stream_deliveries_of_matches_per_s",
+        number(0, 100_000_000, "members"),
+        "16384",
+        "The same for all callbacks of the matches of one of `engine.rooms` together. What matches send \
+         to their own players by their dispatcher is no part of it.",
+    )
+    .ours(),
+    row(
         "limit.password_attempts_per_account",
         number(0, 1_000_000, "attempts"),
         "5",

@@ -1,6 +1,7 @@
 //! What scripts send to streams in a second, weighed by how many members get it: by the call that sends
-//! and by the user who made that call. So whoever has scripts send to large streams again and again is
-//! stopped before the others of the room and of the cores wait for it.
+//! and by the user who made that call, or by all matches of the room whose callback it is, together. So
+//! whoever has scripts send to large streams again and again is stopped before the others of the room and
+//! of the cores wait for it.
 //!
 //! Data in: who pays, and how much it was. Data out: the setting that says no. Not here: sending.
 
@@ -20,20 +21,27 @@ fn call_of(payer: Payer) -> Call {
     (payer.node, payer.thread, payer.call)
 }
 
+/// The room whose match it is.
+fn room_of(payer: Payer) -> (NodeId, u16) {
+    (payer.node, payer.thread)
+}
+
 /// Deliveries of this second. What is kept of it is bounded by what a room gets done in a second.
 #[derive(Debug, Default)]
 pub(super) struct Sends {
     second: u64,
     of_calls: BTreeMap<Call, u64>,
     of_users: BTreeMap<Uuid, u64>,
+    /// Of all matches of a room: its node and thread.
+    of_rooms: BTreeMap<(NodeId, u16), u64>,
     callbacks: u64,
 }
 
 impl Sends {
-    /// Who pays for a callback of a match: itself alone.
+    /// Who pays for a callback of a match: itself, and all matches of this room together.
     pub(super) fn callback(&mut self, (node, thread): (NodeId, u16)) -> Payer {
         self.callbacks += 1;
-        Payer { user_id: None, node, thread, call: self.callbacks }
+        Payer { user_id: None, node, thread, call: self.callbacks, is_match: true }
     }
 
     /// The setting by which nothing more may be sent on this account in this second, and its value.
@@ -48,16 +56,22 @@ impl Sends {
             self.second = second;
             self.of_calls.clear();
             self.of_users.clear();
+            self.of_rooms.clear();
         }
         let of_call = self.of_calls.get(&call_of(payer)).copied().unwrap_or(0);
         let of_user = payer.user_id.and_then(|id| self.of_users.get(&id)).copied().unwrap_or(0);
+        let room = payer.is_match.then(|| self.of_rooms.get(&room_of(payer)));
+        let of_room = room.flatten().copied().unwrap_or(0);
         let (call_max, user_max) =
             (limits.stream_deliveries_per_call, limits.stream_deliveries_per_user_per_s);
+        let room_max = limits.stream_deliveries_of_matches_per_s;
         let is_met = |count: u64, max: u32| max > 0 && count >= u64::from(max);
         if is_met(of_call, call_max) {
             Some(("limit.stream_deliveries_per_call", call_max))
         } else if is_met(of_user, user_max) {
             Some(("limit.stream_deliveries_per_user_per_s", user_max))
+        } else if is_met(of_room, room_max) {
+            Some(("limit.stream_deliveries_of_matches_per_s", room_max))
         } else {
             None
         }
@@ -69,6 +83,9 @@ impl Sends {
         *self.of_calls.entry(call_of(payer)).or_default() += count;
         if let Some(user_id) = payer.user_id {
             *self.of_users.entry(user_id).or_default() += count;
+        }
+        if payer.is_match {
+            *self.of_rooms.entry(room_of(payer)).or_default() += count;
         }
     }
 }
@@ -96,6 +113,7 @@ mod tests {
             node: NodeId::default(),
             thread: 3,
             call,
+            is_match: false,
         };
         let by = |sends: &mut Sends, now, payer| sends.refusal(now, payer, &limits);
         // What begins below the limit is sent to all.
@@ -116,14 +134,36 @@ mod tests {
         assert_eq!(by(&mut sends, now, of(0, 5)), of_call, "what nobody gets costs, too");
         let later = now.after_ms(1_000);
         assert_eq!(by(&mut sends, later, of(1, 1)), None);
-        let mine = [(); 2].map(|()| sends.callback((node, 1)));
-        assert_ne!(mine[0], mine[1]);
         let off = LimitSettings {
             stream_deliveries_per_call: 0,
             stream_deliveries_per_user_per_s: 0,
+            stream_deliveries_of_matches_per_s: 0,
             ..LimitSettings::default()
         };
         sends.note(of(1, 1), 1_000);
         assert_eq!(sends.refusal(later, of(1, 1), &off), None);
+    }
+
+    #[test]
+    fn all_matches_of_a_room_pay_together() {
+        let limits = LimitSettings {
+            stream_deliveries_per_call: 10,
+            stream_deliveries_of_matches_per_s: 25,
+            ..LimitSettings::default()
+        };
+        let (mut sends, now, node) = (Sends::default(), Now::default(), NodeId::default());
+        for _ in 0..3 {
+            let callback = sends.callback((node, 1));
+            assert_eq!(sends.refusal(now, callback, &limits), None);
+            sends.note(callback, 9);
+        }
+        let refused = Some(("limit.stream_deliveries_of_matches_per_s", 25));
+        let next = sends.callback((node, 1));
+        assert_eq!(sends.refusal(now, next, &limits), refused);
+        // Those of another room, and calls that are no match's, pay nothing for it.
+        let elsewhere = sends.callback((node, 2));
+        assert_eq!(sends.refusal(now, elsewhere, &limits), None);
+        assert_eq!(sends.refusal(now, Payer { is_match: false, ..next }, &limits), None);
+        assert_eq!(sends.refusal(now.after_ms(1_000), next, &limits), None);
     }
 }

@@ -263,6 +263,7 @@ impl Worker {
             node: self.topology.nodes.here(),
             thread: self.me.thread().0,
             call: id.0,
+            is_match: false,
         };
         let (spent, payer) = (Spent::of(of), payer(&self.settings, context));
         let name = name.to_owned();

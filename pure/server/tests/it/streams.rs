@@ -318,6 +318,36 @@ fn what_scripts_send_is_weighed_by_who_gets_it() {
     assert_eq!(heard(ann), 4);
 }
 
+/// Each sends once, as it begins; a user of the same room sends on.
+#[test]
+fn what_the_matches_of_a_room_send_is_weighed_together() {
+    let modules = &[("streams.lua", MODULE), ("streaming.lua", STREAMING)];
+    let tune = |settings: &mut server::settings::Settings| {
+        settings.limits.stream_deliveries_of_matches_per_s = 5;
+    };
+    let rig = Rig::with(&Plan { modules, tune, ..Plan::default() });
+    let [ann, bob] = ["ann", "bob"].map(|name| rig.socket(0, &rig.login(name).1, ""));
+    let stream = &lobby(1);
+    for client in [ann, bob] {
+        ask(&rig, client, "join", stream, &json!({}));
+    }
+    for client in [ann, bob] {
+        told(&rig, client);
+    }
+    let heard_of_matches = || {
+        for _ in 0..10 {
+            ask(&rig, ann, "match", stream, &json!({}));
+        }
+        told(&rig, bob).len()
+    };
+    assert_eq!(heard_of_matches(), 3, "both get each, until five have");
+    assert_eq!(rig.stat("stream_messages_refused"), 7);
+    ask(&rig, ann, "send_times", stream, &json!({ "times": 4 }));
+    assert_eq!(told(&rig, bob).len(), 4, "a user");
+    rig.advance(1_000);
+    assert_eq!(heard_of_matches(), 3);
+}
+
 /// Members who are behind are told of some of those who come and go, and are not cut off.
 #[test]
 fn a_flood_of_presences_leaves_those_out_who_are_behind() {
