@@ -7,6 +7,7 @@
 mod answers;
 mod backlog;
 mod batched;
+mod clock;
 mod cluster;
 mod companion;
 #[allow(clippy::disallowed_methods, reason = "CPU time is read from /proc")]

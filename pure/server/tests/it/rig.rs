@@ -9,10 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 use base64::Engine as _;
-use event::{
-    CallClock, CallTime, CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random,
-    ThreadId,
-};
+use event::{CloseReason, ConnId, Handler, Input, ListenerId, Now, Op, Output, Random, ThreadId};
 use game::db::Database;
 use game::guest::HostSettings;
 use game::node::Nodes;
@@ -32,6 +29,7 @@ use server::worker::Worker;
 use store::Store;
 use wire::websocket as ws;
 
+use crate::clock::WorkerClock;
 use crate::cluster::{Letter, Post, add_gate, salt};
 use crate::disk::{Disk, OnDisk};
 use crate::network::Network;
@@ -100,27 +98,6 @@ pub(crate) struct Machine {
     clock: WorkerClock,
     /// What scripts ask other servers.
     pub(crate) network: Network,
-}
-
-/// The clocks of workers.
-#[derive(Clone, Default)]
-struct WorkerClock {
-    /// By how many milliseconds the wall clock moves each time somebody looks.
-    look_ms: Arc<AtomicU64>,
-    /// How many of these a call waited for a processor.
-    waited_ms: Arc<AtomicU64>,
-    /// How many it was blocked.
-    blocked_ms: Arc<AtomicU64>,
-}
-
-impl CallClock for WorkerClock {
-    fn begin(&mut self) {}
-
-    fn spent(&mut self) -> CallTime {
-        let [wall, waited, blocked] = [&self.look_ms, &self.waited_ms, &self.blocked_ms]
-            .map(|ms| u32::try_from(ms.load(Ordering::Relaxed) * 1_000).unwrap());
-        CallTime { kept_us: wall - waited, computed_us: wall - waited - blocked }
-    }
 }
 
 /// How many threads, which modules, which settings.
