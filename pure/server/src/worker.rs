@@ -199,16 +199,6 @@ impl Worker {
                     self.run_call(now, *call);
                     self.finish_call(now, out);
                 }
-                CallerMail::News(
-                    news @ (News::Answer { .. }
-                    | News::Returned(_)
-                    | News::Fetched(_)
-                    | News::Nodes(_)),
-                ) => {
-                    self.release(now, false, out);
-                    self.news(now, news);
-                    self.finish_call(now, out);
-                }
                 CallerMail::News(news) => self.news(now, news),
             },
             WorkerAddress::Hasher(me) => match me.open(mail) {
@@ -276,7 +266,7 @@ impl Worker {
         if is_caller && self.commit().is_err() {
             fail(&mut outcome);
         }
-        let used = is_caller.then(|| self.used_now(origin.sliced_us));
+        let used = is_caller.then(|| self.used_now(origin.before));
         let to = (origin.queue, origin.address.conn, origin.stream, used);
         self.answer((origin.address.core, origin.group), to, outcome);
     }
@@ -287,16 +277,24 @@ impl Worker {
         self.db_waited_us = self.resources.db.waited_us();
     }
 
-    /// What the call of guest code that runs has used, with so many microseconds before. That it waited for
+    /// What the call of guest code that runs has used, and what it had before. That it waited for
     /// another writer or for the disk does not make it slow: so much others did, maybe on purpose. What it
     /// computed counts at any rate, also what it computed meanwhile.
-    fn used_now(&mut self, before_us: u32) -> Used {
+    fn used_now(&mut self, before: Used) -> Used {
         let CallTime { kept_us, computed_us } = self.resources.call_clock.spent();
         let waited_us = self.resources.db.waited_us().saturating_sub(self.db_waited_us);
         let waited_us = u32::try_from(waited_us).unwrap_or(u32::MAX);
         let kept_us = kept_us.saturating_sub(waited_us).max(computed_us);
-        let [kept_us, computed_us] = [kept_us, computed_us].map(|us| us.saturating_add(before_us));
-        Used { time: CallTime { kept_us, computed_us }, ..self.used }
+        let used = self.used;
+        Used {
+            time: CallTime {
+                kept_us: kept_us.saturating_add(before.time.kept_us),
+                computed_us: computed_us.saturating_add(before.time.computed_us),
+            },
+            database: used.database | before.database,
+            writes: used.writes | before.writes,
+            needs_caller: used.needs_caller | before.needs_caller,
+        }
     }
 
     /// Keeps an answer until the commit.
@@ -530,6 +528,7 @@ impl Handler for Worker {
         match input {
             Input::Mail(mail) => self.mail(now, mail, out),
             Input::TurnEnd => {
+                self.run_answered(now, out);
                 self.run_waiting(now);
                 self.finish_batch(now);
                 self.post(now, out, true);

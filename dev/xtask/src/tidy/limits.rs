@@ -252,6 +252,11 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/server/src/worker/hooks.rs", "ERROR_BYTES_MAX", "text of a script's error"),
     ("pure/server/src/worker/queues.rs", "BATCH_CALLS_MAX", "calls in one transaction"),
     ("pure/server/src/worker/queues.rs", "BATCH_MS_MAX", "calls in one transaction"),
+    (
+        "pure/server/src/worker/waiting.rs",
+        "PIECES_MS_MAX",
+        "calls of one thread's scripts that wait",
+    ),
     ("pure/wire/src/excerpt.rs", "EXCERPT_CHARS_MAX", "what an error quotes"),
     ("pure/wire/src/excerpt.rs", "REASON_CHARS_MAX", "what an error quotes"),
     ("pure/wire/src/http1.rs", "BLANK_LINES_MAX", "empty lines before"),

@@ -17,8 +17,14 @@
 //!   just now: a function that is busy and quick uses all callers, and when several of its calls
 //!   turn slow together in a quiet moment, they are behind one another and not side by side.
 //!
+//! A call that waits for a room or another server gives its place back, and others run meanwhile; what is
+//! left of it its caller runs in turns with theirs (`worker::waiting`). Not one of a user or function that is
+//! slow: it keeps its place, so that as many such calls are under way as may run, and not sixteen, each of
+//! which would go on in another one's way. If what it asks of another server comes back here as a call of
+//! the same kind, that one may wait for the place, until the request's time is over.
+//!
 //! With a single caller (`engine.workers` 1) there is none to leave free: then all wait for the
-//! call that runs.
+//! call that runs; so nobody keeps that one while waiting.
 //!
 //! What that does not promise: of functions that were quick for a minute, calls of users who were
 //! fast may still turn slow at all callers in the same moment: one function right after a fast
@@ -210,6 +216,11 @@ impl Callers {
             queue.closed_by = Some(class);
         }
         closes
+    }
+
+    /// Whether a call of this class keeps its place while it waits for another thread.
+    pub(super) fn keeps_place(&self, class: Class) -> bool {
+        class == Class::Slow && self.queues.len() > 1
     }
 
     /// A call is done, or could not be posted.

@@ -183,9 +183,10 @@ impl Core {
     fn post_call(&mut self, job: &mut Job, index: usize, class: Class) {
         let function = function_of(job);
         let closes = self.callers.begin(self.now, index, function, class);
+        let keeps = self.callers.keeps_place(class);
         let group = self.groups.get(job.group);
         group.at_callers = group.at_callers.saturating_add(1);
-        job.queue = Queue::Caller { index, closes, function };
+        job.queue = Queue::Caller { index, closes, keeps, function };
     }
 
     /// A worker has answered, or its mailbox was full, or its call waits for another thread: then the
@@ -211,7 +212,7 @@ impl Core {
                 group.passwords = group.passwords.saturating_sub(1);
             }
             Queue::Lister => group.listings = group.listings.saturating_sub(1),
-            Queue::Caller { index, closes, function } => {
+            Queue::Caller { index, closes, function, .. } => {
                 group.at_callers = group.at_callers.saturating_sub(1);
                 // Names that nobody has defined would make slow functions that share their place,
                 // and whoever calls them, look fast.

@@ -34,6 +34,8 @@ pub enum Queue {
         index: usize,
         /// Whether the call may take long.
         closes: bool,
+        /// Whether it keeps its place while it waits for another thread.
+        keeps: bool,
         /// The core's record of the function that is called (`limits`).
         function: u16,
     },
@@ -129,7 +131,7 @@ impl Work {
     }
 
     fn caller(&self) -> Queue {
-        Queue::Caller { index: 0, closes: false, function: self.function() }
+        Queue::Caller { index: 0, closes: false, keeps: false, function: self.function() }
     }
 
     /// Whether it is done however much waits, and whoever is gone: what it belongs to has happened.
@@ -288,6 +290,6 @@ pub enum Outcome {
     /// Of [`Work::Rpc`] in the batch: nothing of it has happened, and a caller is to do it.
     NeedsCaller(Box<Job>),
     /// The job is not done: its function waits for another thread, or on a companion for its next
-    /// slice, and the caller is free for others.
+    /// slice, and the caller is free for others. Not said of a call that keeps its place.
     Waits,
 }

@@ -137,7 +137,7 @@ impl Worker {
             self.give_up_batch();
             fail(&mut outcome);
         }
-        let used = Some(self.used_now(0));
+        let used = Some(self.used_now(Used::default()));
         let to = (origin.queue, origin.address.conn, origin.stream, used);
         self.answer((origin.address.core, origin.group), to, outcome);
     }
@@ -156,7 +156,7 @@ impl Worker {
                 self.give_up_batch();
             }
         }
-        let used = Some(Used { needs_caller: true, ..self.used_now(0) });
+        let used = Some(Used { needs_caller: true, ..self.used_now(Used::default()) });
         self.give_to_caller(origin, used, call);
     }
 

@@ -39,7 +39,11 @@ impl Worker {
         self.stats.calls_paused.up();
         self.leave_place(&mut guest);
         if let Some(origin) = &mut guest.origin {
-            origin.sliced_us = origin.sliced_us.saturating_add(self.settings.runtime.core_slice_us);
+            let time = &mut origin.before.time;
+            let slice_us = self.settings.runtime.core_slice_us;
+            for us in [&mut time.kept_us, &mut time.computed_us] {
+                *us = us.saturating_add(slice_us);
+            }
         }
         self.paused.push_back(guest);
     }

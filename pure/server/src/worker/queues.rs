@@ -129,7 +129,6 @@ impl Worker {
     /// Does what waits, as much as one turn may take.
     pub(super) fn run_waiting(&mut self, now: Now) {
         self.reread_revoked();
-        self.run_answered(now);
         if self.run_again(now) {
             return;
         }

@@ -1,6 +1,9 @@
 //! Calls of guest code: begun, kept while they wait for somebody else, gone on with when the answer
 //! comes, ended. While one waits, its thread runs others, and its core counts it as no call of the
-//! thread's any more ([`Outcome::Waits`]).
+//! thread's any more ([`Outcome::Waits`]), unless it was slow of late and keeps its place. What has been
+//! answered goes on at the end of the turn, behind what has come for the thread meanwhile: one piece of a
+//! user, then one of the next, for some milliseconds or for one piece that takes longer. So pieces as long
+//! as their budget do not stand in a row before a neighbour's call.
 //!
 //! ```text
 //! begin ─▶ step ─▶ Done ──▶ `hooks`: what is to be done with what was returned
@@ -32,7 +35,7 @@ use super::Worker;
 use super::batched::Slice;
 use super::hooks::Then;
 use super::host::{Blocking, WorkerHost, payer};
-use crate::limits::SHARED;
+use crate::fair::FairQueue;
 use crate::mail::{
     AWAY, Address, Asker, CoreMail, Fetched, Format, HostCall, HostReturn, Job, Line, Mail,
     Outcome, Queue, RoomAnswer, RoomError, RoomMail, SessionAddress, Severed, StreamMail, Topology,
@@ -45,6 +48,10 @@ use crate::settings::Settings;
 /// signals and joins wait 10 s).
 pub(super) const PATIENCE_MS: u64 = 10_000;
 
+/// For so long a turn goes on with calls that have been answered, milliseconds: as long as answers wait for
+/// one another on a caller. One more piece may begin within it.
+const PIECES_MS_MAX: u64 = 2;
+
 /// Whose call it is and where its answer goes: a [`Job`] without its work.
 #[derive(Debug)]
 pub(super) struct Origin {
@@ -55,15 +62,15 @@ pub(super) struct Origin {
     pub(super) caller: Option<Arc<Claims>>,
     pub(super) group: u32,
     pub(super) client: u128,
-    /// How long its guest has run in slices that are over, microseconds.
-    pub(super) sliced_us: u32,
+    /// What its guest has used in pieces that are over and that its core has not heard of.
+    pub(super) before: Used,
 }
 
 impl Origin {
     pub(super) fn of(job: Job) -> (Work, Self) {
         let Job { queue, address, stream, format, work, caller, group, client } = job;
-        let sliced_us = 0;
-        (work, Self { queue, address, stream, format, caller, group, client, sliced_us })
+        let before = Used::default();
+        (work, Self { queue, address, stream, format, caller, group, client, before })
     }
 
     pub(super) fn job(self, work: Work) -> Job {
@@ -177,15 +184,15 @@ pub(super) struct WaitingCalls {
     /// By the number of their question.
     calls: BTreeMap<u64, Waiting>,
     due: BTreeSet<(u64, u64)>,
-    /// How many of each user or address.
-    of_line: BTreeMap<Line, u32>,
+    /// How many of each user or address, handlers of events that are about a user included.
+    of_payer: BTreeMap<Principal, u32>,
     /// Numbers of questions, and of calls.
     last_question: u64,
     last_call: u64,
     /// Questions of this turn, by their numbers.
     unasked: Vec<(u64, Unasked)>,
-    /// Calls to go on with in the next turn, and what with.
-    answered: Vec<(Guest, Answer)>,
+    /// Calls to go on with, and what with; who pays for them take turns.
+    answered: FairQueue<Principal, (Guest, Answer)>,
 }
 
 impl WaitingCalls {
@@ -204,9 +211,7 @@ impl WaitingCalls {
     }
 
     fn put(&mut self, number: u64, waiting: Waiting) {
-        if let Some(origin) = &waiting.guest.origin {
-            *self.of_line.entry(origin.line()).or_default() += 1;
-        }
+        *self.of_payer.entry(waiting.guest.payer).or_default() += 1;
         self.due.insert((waiting.due.mono_ns, number));
         let other = self.calls.insert(number, waiting);
         assert!(other.is_none(), "two calls wait for question {number}");
@@ -216,19 +221,31 @@ impl WaitingCalls {
         let waiting = self.calls.remove(&number)?;
         let was_due = self.due.remove(&(waiting.due.mono_ns, number));
         assert!(was_due, "question {number} has no deadline");
-        if let Some(origin) = &waiting.guest.origin
-            && let Some(count) = self.of_line.get_mut(&origin.line())
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.of_line.remove(&origin.line());
-            }
+        let payer = waiting.guest.payer;
+        let Some(count) = self.of_payer.get_mut(&payer) else {
+            unreachable!("nobody pays for question {number}")
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.of_payer.remove(&payer);
         }
         Some(waiting)
     }
 
-    fn of_line(&self, line: Line) -> u32 {
-        self.of_line.get(&line).copied().unwrap_or(0)
+    /// A call has been answered, or will not be.
+    fn answer(&mut self, guest: Guest, answer: Answer) {
+        self.answered.push(guest.payer, (guest, answer));
+    }
+
+    /// How many have a place: they wait, or for their turn to go on.
+    fn places(&self) -> usize {
+        self.calls.len() + self.answered.len()
+    }
+
+    /// The same of one user or address.
+    fn places_of(&self, payer: Principal) -> usize {
+        let waiting = self.of_payer.get(&payer).copied().unwrap_or(0);
+        waiting as usize + self.answered.len_of(payer)
     }
 }
 
@@ -353,14 +370,14 @@ impl Worker {
     fn check_places(&mut self, guest: &Guest) -> Result<(), HostError> {
         let (all_max, of_one_max) =
             (self.settings.runtime.waiting_calls_max, self.settings.runtime.waiting_calls_per_user);
-        if self.waiting.len() >= all_max {
+        if self.waiting.places() >= all_max {
             self.stats.waiting_calls_refused.up();
             return Err(HostError::new(format!(
                 "{all_max} calls of this thread wait already (runtime.waiting_calls_max)"
             )));
         }
-        let line = guest.origin.as_ref().filter(|origin| origin.group != SHARED).map(Origin::line);
-        if line.is_some_and(|line| self.waiting.of_line(line) >= of_one_max) {
+        let is_one = guest.payer != Principal::Server;
+        if is_one && self.waiting.places_of(guest.payer) >= of_one_max as usize {
             self.stats.waiting_calls_refused.up();
             return Err(HostError::new(format!(
                 "{of_one_max} calls of this user or address wait already (runtime.waiting_calls_per_user)"
@@ -378,16 +395,25 @@ impl Worker {
         self.stats.calls_waiting_now.set(self.waiting.len() as u64);
     }
 
-    /// Tells the core, once, that a call keeps nobody waiting where it is.
+    /// Tells the core, once, that a call keeps nobody waiting where it is; or notes what it has used so far.
     pub(super) fn leave_place(&mut self, guest: &mut Guest) {
-        if let Some(origin) = &mut guest.origin
-            && let Queue::Caller { function, .. } | Queue::Companion { function } = origin.queue
-        {
-            let used = Some(Used { needs_caller: true, ..self.used_now(0) });
-            let to = (origin.queue, origin.address.conn, origin.stream, used);
-            let line = (origin.address.core, origin.group);
-            origin.queue = Queue::Waiting { function };
-            self.answer(line, to, Outcome::Waits);
+        let Some(origin) = &mut guest.origin else { return };
+        match origin.queue {
+            Queue::Caller { keeps: true, .. } => {
+                origin.before = Used { needs_caller: true, ..self.used_now(origin.before) };
+            }
+            Queue::Caller { function, .. } | Queue::Companion { function } => {
+                let used = Some(Used { needs_caller: true, ..self.used_now(origin.before) });
+                let to = (origin.queue, origin.address.conn, origin.stream, used);
+                let line = (origin.address.core, origin.group);
+                origin.queue = Queue::Waiting { function };
+                self.answer(line, to, Outcome::Waits);
+            }
+            Queue::Waiting { .. }
+            | Queue::Batcher
+            | Queue::Batched { .. }
+            | Queue::Hasher
+            | Queue::Lister => {}
         }
     }
 
@@ -423,7 +449,7 @@ impl Worker {
         };
         let Waiting { guest, question, .. } = waiting;
         let answer = answered(question, outcome, &self.topology, &mut self.mails);
-        self.go_on(now, guest, Some(answer));
+        self.waiting.answer(guest, answer);
     }
 
     /// Another thread has run a function.
@@ -434,7 +460,7 @@ impl Worker {
         };
         assert_eq!(question, Question::Run, "a thread has run what it was not asked");
         guest.spent = spent;
-        self.go_on(now, guest, Some(result.map(|returns| Reply::Returns { returns, steps })));
+        self.waiting.answer(guest, result.map(|returns| Reply::Returns { returns, steps }));
     }
 
     /// Another server has answered, or has not.
@@ -443,7 +469,7 @@ impl Worker {
             return self.stats.late_answers.up();
         };
         assert_eq!(question, Question::Fetch, "a server has answered what it was not asked");
-        self.go_on(now, guest, Some(Reply::fetched(result)));
+        self.waiting.answer(guest, Reply::fetched(result));
     }
 
     /// Takes out a call that waits no more, and counts for how long it did.
@@ -457,7 +483,8 @@ impl Worker {
 
     /// Runs the next piece of a call: with the answer that it waits for, or, if it is paused, without one.
     pub(super) fn go_on(&mut self, now: Now, mut guest: Guest, answer: Option<Answer>) {
-        if matches!(guest.origin, Some(Origin { queue: Queue::Waiting { .. }, .. })) {
+        let queue = guest.origin.as_ref().map(|origin| origin.queue);
+        if matches!(queue, Some(Queue::Waiting { .. } | Queue::Caller { .. })) {
             self.begin_call_time();
         }
         self.used = Used::default();
@@ -469,10 +496,24 @@ impl Worker {
         self.step(now, guest, step);
     }
 
-    /// Goes on with calls whose question could not be asked.
-    pub(super) fn run_answered(&mut self, now: Now) {
-        for (guest, answer) in std::mem::take(&mut self.waiting.answered) {
+    /// Goes on with calls that have been answered, who pays for them in turns, until others are to have the
+    /// thread.
+    pub(super) fn run_answered(&mut self, now: Now, out: &mut Output<Mail>) {
+        let is_caller = matches!(self.me, WorkerAddress::Caller(_)) && !self.is_companion;
+        if is_caller && self.waiting.has_answered() {
+            // A piece may take long: nobody's answer waits for it.
+            self.finish_batch(now);
+            self.post(now, out, false);
+        }
+        let began_ms = (self.resources.unix_ms)();
+        while let Some((guest, answer)) = self.waiting.answered.pop() {
             self.go_on(now, guest, Some(answer));
+            if is_caller {
+                self.finish_call(now, out);
+            }
+            if (self.resources.unix_ms)().saturating_sub(began_ms) >= PIECES_MS_MAX {
+                break;
+            }
         }
     }
 
@@ -480,7 +521,7 @@ impl Worker {
     pub(super) fn ask_nobody(&mut self, now: Now) {
         for (number, _) in std::mem::take(&mut self.waiting.unasked) {
             if let Some(Waiting { guest, .. }) = self.unpark(now, number) {
-                self.waiting.answered.push((guest, Err(HostError::new("database error"))));
+                self.waiting.answer(guest, Err(HostError::new("database error")));
             }
         }
     }
@@ -500,7 +541,7 @@ impl Worker {
         });
         for (number, why) in lost.collect::<Vec<_>>() {
             if let Some(Waiting { guest, .. }) = self.unpark(now, number) {
-                self.go_on(now, guest, Some(Err(why)));
+                self.waiting.answer(guest, Err(why));
             }
         }
     }
@@ -537,7 +578,7 @@ impl Worker {
             }
             let refusal = gave_up(question, &self.topology, &mut self.mails);
             if guest.wait_left_ms > 0 {
-                self.go_on(now, guest, Some(Err(refusal)));
+                self.waiting.answer(guest, Err(refusal));
             } else {
                 self.stats.calls_waited_too_long.up();
                 let wait_max_ms = self.settings.runtime.call_wait_max_ms;
@@ -572,12 +613,13 @@ impl Worker {
             }
             tracing::warn!(name, "a call that waited is cancelled: the server stops");
         }
-        for Guest { id, name, .. } in std::mem::take(&mut self.paused) {
+        let answered = std::iter::from_fn(|| self.waiting.answered.pop()).map(|(guest, _)| guest);
+        for Guest { id, name, .. } in std::mem::take(&mut self.paused).into_iter().chain(answered) {
             self.scripts.cancel(id);
             tracing::warn!(name, "a call that waited is cancelled: the server stops");
         }
         self.waiting.due.clear();
-        self.waiting.of_line.clear();
+        self.waiting.of_payer.clear();
         self.waiting.unasked.clear();
     }
 }

@@ -24,11 +24,13 @@ const RPCS: &str = "local nk = require('nakama')
         return answer .. ' for ' .. tostring(context.username)
     end, 'signal')
     nk.register_rpc(function(context, payload) return payload end, 'echo')
+    nk.register_rpc(function(context, payload) return payload end, 'long')
     nk.register_rpc(function()
         local lobby = { mode = 100, label = 'lobby' }
         nk.stream_send(lobby, 'before')
         return tostring(nk.stream_count(lobby))
     end, 'count')
+    nk.register_event(function() nk.stream_count({ mode = 100, label = 'lobby' }) end)
     nk.register_req_before(function(context, request)
         request.account.vars = { before = nk.match_signal(arena, 'b') }
         return request
@@ -44,6 +46,13 @@ fn rig_with(tune: fn(&mut Settings)) -> Rig {
         ..Plan::default()
     });
     assert!(rig.rpc("create", "").contains(".node1"));
+    rig
+}
+
+fn rig_with_callers(callers: u16) -> Rig {
+    let modules = &[("arena.lua", ARENA), ("rpcs.lua", RPCS)];
+    let rig = Rig::with(&Plan { rooms: 1, callers, modules, ..Plan::default() });
+    rig.rpc("create", "");
     rig
 }
 
@@ -80,6 +89,60 @@ fn whoever_waits_keeps_nobody_else() {
     assert_eq!((rig.stat("calls_waiting_now"), rig.stat("late_answers")), (0, 0));
 }
 
+/// Each piece takes 900 ms.
+#[test]
+fn pieces_of_calls_go_on_in_turns_with_others() {
+    let rig = rig_with_callers(1);
+    let [greedy, other, neighbour] = ["greedy", "other", "neighbour"].map(|name| rig.login(name).1);
+    let (caller, room, core) =
+        (rig.topology.callers[0], rig.topology.rooms[0], rig.topology.cores[0]);
+    rig.freeze(room, true);
+    let mut waiting: Vec<Client> =
+        (0..4).map(|_| begin(&rig, Some(&greedy), "signal", "g")).collect();
+    waiting.push(begin(&rig, Some(&other), "signal", "o"));
+    assert_eq!(rig.stat("calls_waiting_now"), 5);
+    rig.freeze(caller, true);
+    rig.freeze(room, false);
+    rig.settle();
+    let echo = begin(&rig, Some(&neighbour), "echo", "quick");
+    rig.freeze(caller, false);
+    rig.set_look_ms(900);
+    let answered = || {
+        rig.turn(caller);
+        rig.turn(core);
+        waiting.iter().map(|client| !answer(&rig, *client).is_empty()).collect::<Vec<_>>()
+    };
+    assert_eq!(answered(), [true, false, false, false, false]);
+    assert_eq!(answer(&rig, echo), "quick", "a neighbour waits");
+    assert_eq!(answered(), [false, false, false, false, true], "the users take turns");
+    assert_eq!(answered(), [false, true, false, false, false]);
+    rig.set_look_ms(0);
+    rig.settle();
+    assert_eq!((rig.stat("calls_waiting_now"), rig.stat("jobs_waiting")), (0, 0));
+}
+
+#[test]
+fn whoever_was_slow_keeps_its_place_while_it_waits() {
+    for (callers, waiting_now) in [(1, 5), (2, 1)] {
+        let rig = rig_with_callers(callers);
+        let slow = rig.login("slow").1;
+        rig.rpc("echo", "known to be quick");
+        rig.set_look_ms(900);
+        begin(&rig, Some(&slow), "long", "");
+        rig.set_look_ms(0);
+        rig.freeze(rig.topology.rooms[0], true);
+        let waiting: Vec<Client> = (0..5).map(|_| begin(&rig, Some(&slow), "count", "")).collect();
+        assert_eq!(rig.stat("calls_waiting_now"), waiting_now, "{callers}");
+        assert_eq!(rig.rpc("echo", "neighbour"), "neighbour");
+        rig.freeze(rig.topology.rooms[0], false);
+        rig.settle();
+        for client in waiting {
+            assert_eq!(answer(&rig, client), "0");
+        }
+        assert_eq!((rig.stat("calls_waiting_now"), rig.stat("jobs_waiting")), (0, 0));
+    }
+}
+
 #[test]
 fn one_user_cannot_take_all_places() {
     let rig = rig_with(|settings| {
@@ -112,6 +175,26 @@ fn one_user_cannot_take_all_places() {
     assert_eq!(answer(&rig, of_other), "o for other");
     assert_eq!(answer(&rig, of_greedy[0]), "g for greedy");
     assert_eq!(answer(&rig, begin(&rig, Some(&greedy), "signal", "again")), "again for greedy");
+}
+
+/// Nobody waits for them, and yet they are of the user whose events they handle.
+#[test]
+fn handlers_of_one_user_s_events_cannot_take_all_places() {
+    let rig = rig_with(|settings| settings.runtime.waiting_calls_per_user = 3);
+    let [greedy, other] = ["greedy", "other"].map(|name| rig.login(name).1);
+    rig.freeze(rig.topology.rooms[0], true);
+    let tell = |token: &str| {
+        let auth = format!("Bearer {token}");
+        let answer = rig.http(rig.open(0), "POST /v2/event", &auth, r#"{"name":"any"}"#);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    };
+    (0..5).for_each(|_| tell(&greedy));
+    assert_eq!((rig.stat("calls_waiting_now"), rig.stat("waiting_calls_refused")), (3, 2));
+    tell(&other);
+    assert_eq!((rig.stat("calls_waiting_now"), rig.stat("waiting_calls_refused")), (4, 2));
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    assert_eq!(rig.stat("calls_waiting_now"), 0);
 }
 
 #[test]

@@ -300,7 +300,7 @@ type Count = fn(&Happened) -> u64;
 /// What goes wrong does, and much goes well all the same.
 #[test]
 fn much_goes_wrong_and_much_well() {
-    let all: Vec<Happened> = (0..40).map(|seed| play(seed, |_| ()).happened.get()).collect();
+    let all: Vec<Happened> = (0..48).map(|seed| play(seed, |_| ()).happened.get()).collect();
     let kinds: [(&str, Count); 17] = [
         ("mail is refused", |it| it.refused),
         ("the database fails", |it| it.db_faults),
@@ -322,7 +322,7 @@ fn much_goes_wrong_and_much_well() {
     ];
     for (what, of) in kinds {
         let count: u64 = all.iter().map(of).sum();
-        assert!(count >= 20, "{what} {count} times in 40 seeds");
+        assert!(count >= 20, "{what} {count} times in 48 seeds");
     }
     let turns = all.iter().map(|it| it.turns);
     let (answers, kept) = (all.iter().map(|it| it.answers), all.iter().map(|it| it.kept));
