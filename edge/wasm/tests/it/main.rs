@@ -80,6 +80,7 @@ fn ended(step: Step<Returned>) -> Result<Option<String>, ScriptError> {
         Step::Done(Ok(other)) => unreachable!("{other:?}"),
         Step::Done(Err(error)) => Err(error),
         Step::Waits(ask) => unreachable!("{ask:?}"),
+        Step::Paused => unreachable!("it has no slices"),
     }
 }
 

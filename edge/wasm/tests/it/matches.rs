@@ -46,6 +46,7 @@ fn ended(step: Step<MatchReturned>) -> Result<MatchReturned, ScriptError> {
     match step {
         Step::Done(result) => result,
         Step::Waits(ask) => unreachable!("{ask:?}"),
+        Step::Paused => unreachable!("it has no slices"),
     }
 }
 

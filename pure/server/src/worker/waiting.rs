@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use event::{Now, Output, ThreadId};
+use game::error::Code;
 use game::fetch::{FetchRequest, Principal};
 use game::guest::{
     Answer, Ask, CallContext, CallId, GuestCall, HostError, Reply, Returned, ScriptError,
@@ -117,9 +118,10 @@ pub(super) enum Question {
         room: Address<RoomMail>,
         id: Uuid,
     },
-    /// A match of that node.
     Signal {
-        node: NodeId,
+        room: Address<RoomMail>,
+        id: Uuid,
+        from: Waiter,
     },
     /// A stream, of which a room of that node is asked. `is_joined`: by way of the joiner's node, too.
     Stream {
@@ -146,7 +148,7 @@ impl Question {
     /// known here, so that any one may have been it.
     fn lost(self, nodes: &Nodes) -> Option<HostError> {
         match self {
-            Self::Signal { node } if !nodes.is_living(node) => {
+            Self::Signal { room, .. } if !nodes.is_living(room.node()) => {
                 Some(HostError::new("match not found"))
             }
             Self::Stream { node, is_joined } if is_joined || !nodes.is_living(node) => {
@@ -441,7 +443,8 @@ impl Worker {
         number: u64,
         outcome: Result<RoomAnswer, RoomError>,
     ) {
-        let is_of_rooms = |waiting: &Waiting| waiting.question != Question::Run;
+        let is_of_rooms =
+            |waiting: &Waiting| !matches!(waiting.question, Question::Run | Question::Fetch);
         let is_awaited = self.waiting.calls.get(&number).is_some_and(is_of_rooms);
         let Some(waiting) = is_awaited.then(|| self.unpark(now, number)).flatten() else {
             // Too late: the question was given up. Or no room was asked it, whatever another node says.
@@ -517,11 +520,12 @@ impl Worker {
         }
     }
 
-    /// What calls have written is not committed: their questions are not asked.
+    /// What calls have written is not committed: their questions are not asked, and they end. They were
+    /// told that it is written, so that they could still say so.
     pub(super) fn ask_nobody(&mut self, now: Now) {
         for (number, _) in std::mem::take(&mut self.waiting.unasked) {
             if let Some(Waiting { guest, .. }) = self.unpark(now, number) {
-                self.waiting.answer(guest, Err(HostError::new("database error")));
+                self.cancel(guest, super::script_error(Code::Internal, super::DATABASE_ERROR));
             }
         }
     }
@@ -582,19 +586,19 @@ impl Worker {
             } else {
                 self.stats.calls_waited_too_long.up();
                 let wait_max_ms = self.settings.runtime.call_wait_max_ms;
-                let text = format!("waited for {wait_max_ms} ms (runtime.call_wait_max_ms)");
-                self.cancel(guest, text);
+                let message = format!("waited for {wait_max_ms} ms (runtime.call_wait_max_ms)");
+                let (code, location, kind) = (4, String::new(), ScriptFailure::Cancelled);
+                self.cancel(guest, ScriptError { code, message, location, kind });
             }
         }
     }
 
     /// Ends a call that waits, with an error.
-    fn cancel(&mut self, guest: Guest, message: String) {
+    fn cancel(&mut self, guest: Guest, error: ScriptError) {
         self.begin_call_time();
         self.used = Used::default();
         self.scripts.cancel(guest.id);
-        let (code, location, kind) = (4, String::new(), ScriptFailure::Cancelled);
-        self.ended(guest, Err(ScriptError { code, message, location, kind }));
+        self.ended(guest, Err(error));
     }
 
     /// A call is over: what is left of its job is done, and answered.
@@ -645,9 +649,9 @@ pub(super) fn room_question(
         Ask::MatchSignal { match_id, data } => {
             let id = MatchId::parse(&match_id, &topology.nodes)
                 .map_err(|error| HostError::new(error.to_string()))?;
-            let mail = RoomMail::Signal { from, by: None, id: id.uuid, data };
-            let room = topology.room_of_match(id);
-            (Question::Signal { node: room.node() }, room.seal(topology, mail))
+            let (room, id) = (topology.room_of_match(id), id.uuid);
+            let mail = RoomMail::Signal { from, by: None, id, data };
+            (Question::Signal { room, id, from }, room.seal(topology, mail))
         }
         Ask::Stream { stream, request } => {
             spent.stream(request.bytes(), resources)?;
@@ -688,7 +692,7 @@ pub(super) fn answered(
 }
 
 /// What a script is told that was not answered. Of a match that may be made still nobody would
-/// know, so that it is ended.
+/// know, so that it is ended; a signal that has not been played yet is not to be.
 fn gave_up(
     question: Question,
     topology: &Topology,
@@ -699,7 +703,10 @@ fn gave_up(
             mails.push(room.seal(topology, RoomMail::Cancel { id }));
             HostError::new("error creating match: the room did not answer within 10 s")
         }
-        Question::Signal { .. } => HostError::new("match busy"),
+        Question::Signal { room, id, from } => {
+            mails.push(room.seal(topology, RoomMail::TakeBack { from, id }));
+            HostError::new("match busy")
+        }
         Question::Stream { .. } => HostError::new("the room did not answer within 10 s"),
         Question::Run | Question::Fetch => HostError::new("it did not end in time"),
     }

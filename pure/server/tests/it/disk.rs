@@ -137,6 +137,11 @@ const RPCS: &str = "local nk = require('nakama')
         nk.storage_write({{ collection = 'c', key = payload, user_id = nil, value = {} }})
         return payload
     end, 'write')
+    nk.register_rpc(function(context, payload)
+        nk.storage_write({{ collection = 'c', key = payload, user_id = nil, value = {} }})
+        local ok, count = pcall(nk.stream_count, { mode = 123, label = 'x' })
+        return payload .. ' is written'
+    end, 'write_and_ask')
     nk.register_req_after(function(context, session)
         nk.storage_write({{ collection = 'c', key = 'hook', user_id = nil, value = {} }})
     end, 'AuthenticateDevice')
@@ -290,6 +295,22 @@ fn calls_whose_commits_are_not_made_are_answered_with_an_error() {
     assert_eq!(rig.rpc("echo", "c"), "c", "who wrote nothing is answered");
     disk.is_full.store(false, Ordering::Relaxed);
     assert_eq!(rig.rpc("write", "d"), "d");
+}
+
+/// It was told that its write went well, and waits when that turns out to be untrue: it could say so still.
+#[test]
+fn a_call_that_waits_ends_when_what_it_wrote_is_not_committed() {
+    let disk = Arc::new(Disk::default());
+    let rig = rig(&disk);
+    assert_eq!(rig.rpc("write_and_ask", "a"), "a is written");
+    disk.is_full.store(true, Ordering::Relaxed);
+    let client = call(&rig, 1, "write_and_ask", "b");
+    rig.settle();
+    let answer = rig.text(client);
+    assert!(answer.starts_with("HTTP/1.1 500 ") && answer.contains("database error"), "{answer}");
+    disk.is_full.store(false, Ordering::Relaxed);
+    assert_eq!(rig.rpc("write_and_ask", "c"), "c is written");
+    assert_eq!(rig.stat("calls_waiting_now"), 0);
 }
 
 /// Nobody is told of what may not have happened; but who is banned stays so, as the database may have it.
