@@ -19,7 +19,7 @@
 //!
 //! A call that waits for another thread runs in pieces (`Running::pause`, `go_on`); the time in
 //! between is not charged. Where it shares its thread with sockets, a piece has a slice besides
-//! ([`begin_slice`]): then its coroutine yields at the next place where it can, and the others have their
+//! (`begin_slice`): then its coroutine yields at the next place where it can, and the others have their
 //! turn. In a comparator or a metamethod it cannot, and goes on.
 //!
 //! Calls nest while modules load: the inner one has what is left of the outer one's time at most.
