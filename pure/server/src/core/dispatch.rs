@@ -236,7 +236,8 @@ impl Core {
     /// Learns of a function, and of who called it, from what a call has used.
     fn note_used(&mut self, function: u16, done: &Done) {
         let Some(used) = done.used else { return };
-        self.callers.functions.note(self.now, function, used);
+        let is_over = !matches!(done.outcome, Outcome::Waits | Outcome::NeedsCaller(_));
+        self.callers.functions.note(self.now, function, used, is_over);
         if done.group != SHARED {
             self.groups.get(done.group).note_cost(self.now, used.time.kept_us / 1_000);
         }

@@ -138,8 +138,9 @@ impl Functions {
         }
     }
 
-    /// What a call of it has used.
-    pub(crate) fn note(&mut self, now: Now, slot: u16, used: Used) {
+    /// What a call of it has used until now. `is_over`: there is no more to come of it; of one that waits, was
+    /// paused, or begins again elsewhere nobody knows yet whether it is fast.
+    pub(crate) fn note(&mut self, now: Now, slot: u16, used: Used, is_over: bool) {
         let Some(function) = self.functions.get_mut(usize::from(slot)) else { return };
         let is_first = function.mean == 0;
         let writes = if used.writes { u32::from(WRITES_ALL) } else { 0 };
@@ -157,7 +158,7 @@ impl Functions {
         if used.needs_caller {
             self.note_needs_caller(now, slot);
         }
-        self.note_cost(now, slot, used.time.kept_us / 1_000);
+        self.note_cost(now, slot, used.time.kept_us / 1_000, is_over);
     }
 
     /// Whether most of its calls of late changed the database.
@@ -177,11 +178,11 @@ impl Functions {
     }
 
     /// A call of it took so long.
-    fn note_cost(&mut self, now: Now, slot: u16, took_ms: u32) {
+    fn note_cost(&mut self, now: Now, slot: u16, took_ms: u32, is_over: bool) {
         let Some(function) = self.functions.get_mut(usize::from(slot)) else { return };
         let last = took_ms.min(CALL_COUNTS_MS).saturating_mul(16).max(1);
         function.mean = mean_with(function.mean, function.mean == 0, last);
-        if took_ms <= u32::from(FAST_MS_MAX) {
+        if is_over && took_ms <= u32::from(FAST_MS_MAX) {
             function.fast_ns = now.mono_ns;
         }
         if took_ms > CALL_COUNTS_MS {
@@ -409,19 +410,19 @@ mod tests {
         assert_ne!(spin, echo);
         assert_eq!(functions.class(now, spin, Class::Unknown), Class::Unknown);
         assert_eq!(functions.class(now, spin, Class::Fast(9)), Class::Unknown, "never called");
-        functions.note_cost(now, spin, 1_000);
+        functions.note_cost(now, spin, 1_000, true);
         assert_eq!(functions.class(now, spin, Class::Unknown), Class::Slow);
         assert_eq!(functions.class(now, spin, Class::Fast(9)), Class::Slow);
-        functions.note_cost(now, echo, 0);
+        functions.note_cost(now, echo, 0, true);
         assert_eq!(functions.class(now, echo, Class::Unknown), Class::New);
-        functions.note_cost(now, echo, 64);
+        functions.note_cost(now, echo, 64, true);
         assert_eq!(functions.class(now, echo, Class::Fast(9)), Class::Fast(9));
         assert_eq!(functions.class(now, echo, Class::Slow), Class::Slow);
         // One that has become slow is known by a few.
-        (0..4).for_each(|_| functions.note_cost(now, echo, 1_000));
+        (0..4).for_each(|_| functions.note_cost(now, echo, 1_000, true));
         assert_eq!(functions.class(now, echo, Class::Fast(9)), Class::Slow);
         // Calls that are fast again are forgiven one by one.
-        (0..40).for_each(|_| functions.note_cost(now, spin, 0));
+        (0..40).for_each(|_| functions.note_cost(now, spin, 0, true));
         let later = now.after_ms(60_000);
         assert_eq!(functions.class(later, spin, Class::Unknown), Class::New);
     }
@@ -436,25 +437,37 @@ mod tests {
         let (mut functions, now) = (Functions::default(), Now::default());
         let [pay, look] = [slot_of(0, "pay"), slot_of(0, "look")];
         assert!(!functions.writes(pay) && !functions.is_quick(now, pay, 250), "never called");
-        functions.note(now, pay, call(200, true));
-        functions.note(now, look, call(200, false));
+        functions.note(now, pay, call(200, true), true);
+        functions.note(now, look, call(200, false), true);
         assert!(functions.writes(pay) && !functions.writes(look));
         assert!(functions.is_quick(now, pay, 250) && functions.is_quick(now, look, 250));
         // One that is seldom needed to write, or to compute for long, is no other function for it.
-        functions.note(now, pay, call(400, false));
-        functions.note(now, look, call(400, true));
+        functions.note(now, pay, call(400, false), true);
+        functions.note(now, look, call(400, true), true);
         assert!(functions.writes(pay) && !functions.writes(look));
         assert!(functions.is_quick(now, pay, 250));
-        (0..16).for_each(|_| functions.note(now, pay, call(400, false)));
+        (0..16).for_each(|_| functions.note(now, pay, call(400, false), true));
         assert!(!functions.writes(pay) && !functions.is_quick(now, pay, 250));
+    }
+
+    #[test]
+    fn of_a_call_that_is_not_over_nobody_knows_that_it_is_fast() {
+        let (mut functions, now) = (Functions::default(), Now::default());
+        let slot = slot_of(0, "any");
+        functions.note(now, slot, call(0, false), true);
+        let later = now.after_ms(100);
+        functions.note(later, slot, call(200, false), false);
+        assert!(!functions.was_fast_just_now(later, slot), "it may compute for seconds yet");
+        functions.note(later, slot, call(200, false), true);
+        assert!(functions.was_fast_just_now(later, slot));
     }
 
     #[test]
     fn a_function_that_needed_a_caller_is_for_callers_for_a_while() {
         let (mut functions, now) = (Functions::default(), Now::default());
         let slot = slot_of(0, "any");
-        functions.note(now, slot, Used { needs_caller: true, ..call(0, true) });
-        (0..60).for_each(|_| functions.note(now, slot, call(0, true)));
+        functions.note(now, slot, Used { needs_caller: true, ..call(0, true) }, true);
+        (0..60).for_each(|_| functions.note(now, slot, call(0, true), true));
         assert!(functions.writes(slot) && !functions.is_quick(now, slot, 250));
         assert!(!functions.is_quick(now.after_ms(CALLERS_ONLY_MS - 1), slot, 250));
         assert!(functions.is_quick(now.after_ms(CALLERS_ONLY_MS), slot, 250));
@@ -465,7 +478,7 @@ mod tests {
         let (mut functions, now) = (Functions::default(), Now::default().after_ms(5));
         let slot = slot_of(0, "echo");
         let note = |functions: &mut Functions, now, (count, used)| {
-            (0..count).for_each(|_| functions.note(now, slot, used));
+            (0..count).for_each(|_| functions.note(now, slot, used, true));
         };
         note(&mut functions, now, (15, call(0, false)));
         assert!(!functions.is_for_core(now, slot));
@@ -494,16 +507,16 @@ mod tests {
         let start = Now::default().after_ms(1_000);
         for (took_ms, kept_ms) in [(65, 4_160), (200, 12_800), (900, 57_600), (4_500, 60_000)] {
             let (mut functions, slot) = (Functions::default(), slot_of(0, "any"));
-            (0..60).for_each(|_| functions.note_cost(start, slot, 0));
-            functions.note_cost(start, slot, took_ms);
+            (0..60).for_each(|_| functions.note_cost(start, slot, 0, true));
+            functions.note_cost(start, slot, took_ms, true);
             assert_eq!(functions.class(start, slot, Class::Fast(9)), Class::Fast(9), "a hiccup");
-            functions.note_cost(start, slot, took_ms);
+            functions.note_cost(start, slot, took_ms, true);
             let (last, after) = (start.after_ms(kept_ms - 1), start.after_ms(kept_ms));
-            (0..60).for_each(|_| functions.note_cost(last, slot, 0));
+            (0..60).for_each(|_| functions.note_cost(last, slot, 0, true));
             assert_eq!(functions.class(last, slot, Class::Fast(9)), Class::Unknown, "{took_ms}");
             assert_eq!(functions.class(last, slot, Class::New), Class::Unknown, "{took_ms}");
             assert_eq!(functions.class(after, slot, Class::Fast(9)), Class::Fast(9), "{took_ms}");
-            functions.note_cost(after, slot, took_ms);
+            functions.note_cost(after, slot, took_ms, true);
             assert_eq!(functions.class(after, slot, Class::Fast(9)), Class::Fast(9), "forgotten");
         }
     }
