@@ -96,23 +96,6 @@ fn rig() -> Rig {
     rig_with(|_| (), None)
 }
 
-/// Begins an RPC of a user, or of somebody with the HTTP key.
-fn begin(rig: &Rig, token: Option<&str>, id: &str, payload: &str) -> Client {
-    let client = rig.open(0);
-    let (line, auth) = match token {
-        Some(token) => (format!("POST /v2/rpc/{id}?unwrap"), format!("Bearer {token}")),
-        None => (format!("POST /v2/rpc/{id}?http_key=httpkey&unwrap"), String::new()),
-    };
-    rig.bytes(client, &request(&line, &auth, payload));
-    client
-}
-
-/// The body of the answer, empty if there is none yet.
-fn answer(rig: &Rig, client: Client) -> String {
-    let text = rig.text(client);
-    text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()
-}
-
 /// Answers the request that is under way for the longest time; whose it was, and what it asked.
 fn fetched(rig: &Rig, result: Result<&str, &str>) -> (Principal, String) {
     let asked = rig.machine.network.take(0);
@@ -131,7 +114,7 @@ fn signal(rig: &Rig, id: &str, data: &str) -> String {
 }
 
 fn begin_signal(rig: &Rig, id: &str, data: &str) -> Client {
-    begin(rig, None, "signal", &format!(r#"{{"id":"{id}","data":"{data}"}}"#))
+    rig.begin_rpc(None, "signal", &format!(r#"{{"id":"{id}","data":"{data}"}}"#))
 }
 
 fn uuid(id: &str) -> Uuid {
@@ -142,18 +125,18 @@ fn uuid(id: &str) -> Uuid {
 fn calls_that_wait_for_a_server_keep_nobody_else() {
     let rig = rig();
     let (user_id, token) = rig.login("ann");
-    let of_ann = begin(&rig, Some(&token), "ask", "http://a.example/1");
-    let of_key = begin(&rig, None, "ask", "http://a.example/2");
+    let of_ann = rig.begin_rpc(Some(&token), "ask", "http://a.example/1");
+    let of_key = rig.begin_rpc(None, "ask", "http://a.example/2");
     assert_eq!((rig.machine.network.len(), rig.stat("calls_waiting_now")), (2, 2));
     for number in 0..20 {
         assert_eq!(rig.rpc("echo", &number.to_string()), number.to_string());
     }
     let of_user = Principal::User(Uuid::parse_str(&user_id).unwrap());
     assert_eq!(fetched(&rig, Ok("one")), (of_user, "http://a.example/1".into()));
-    assert_eq!((answer(&rig, of_ann), answer(&rig, of_key)), ("200 one".into(), String::new()));
+    assert_eq!((rig.body(of_ann), rig.body(of_key)), ("200 one".into(), String::new()));
     // Of addresses for which no limits hold, as this one, the server pays.
     assert_eq!(fetched(&rig, Err("no connection")).0, Principal::Server);
-    assert!(answer(&rig, of_key).contains("HTTP request error: no connection"));
+    assert!(rig.body(of_key).contains("HTTP request error: no connection"));
     assert_eq!((rig.stat("calls_waiting_now"), rig.stat("late_answers")), (0, 0));
 }
 
@@ -162,15 +145,15 @@ fn what_a_call_wrote_is_kept_before_anybody_is_asked() {
     let disk = Arc::new(Disk::default());
     let rig = rig_with(|_| (), Some(disk.clone()));
     let syncs = disk.syncs();
-    let client = begin(&rig, None, "write_and_ask", "http://a.example/");
+    let client = rig.begin_rpc(None, "write_and_ask", "http://a.example/");
     assert_eq!((rig.machine.network.len(), disk.syncs() - syncs), (1, 1));
     assert_eq!(rig.rpc("written", ""), "1");
     fetched(&rig, Ok(""));
-    assert_eq!(answer(&rig, client), "200");
+    assert_eq!(rig.body(client), "200");
     disk.set_full(true);
-    let client = begin(&rig, None, "write_and_ask", "http://a.example/");
+    let client = rig.begin_rpc(None, "write_and_ask", "http://a.example/");
     assert_eq!(rig.machine.network.len(), 0, "nobody is asked");
-    assert!(answer(&rig, client).contains("database error"));
+    assert!(rig.body(client).contains("database error"));
 }
 
 #[test]
@@ -198,7 +181,7 @@ fn hooks_and_handlers_of_events_wait_too() {
 #[test]
 fn a_call_that_is_given_up_gives_up_its_request() {
     let rig = rig_with(|settings| settings.runtime.call_wait_max_ms = 2_000, None);
-    let clients = ["1", "2"].map(|path| begin(&rig, None, "ask", &format!("http://a.ex/{path}")));
+    let clients = ["1", "2"].map(|path| rig.begin_rpc(None, "ask", &format!("http://a.ex/{path}")));
     // One answer is on its way when time is up.
     let late = rig.machine.network.take(0);
     rig.advance(2_010);
@@ -216,7 +199,7 @@ fn a_call_that_is_given_up_gives_up_its_request() {
 #[test]
 fn the_end_of_a_thread_gives_up_its_requests() {
     let rig = rig();
-    begin(&rig, None, "ask", "http://a.example/");
+    rig.begin_rpc(None, "ask", "http://a.example/");
     rig.stop(rig.topology.callers[0]);
     assert_eq!((rig.machine.network.len(), rig.machine.network.cancelled()), (0, 1));
 }
@@ -231,8 +214,8 @@ fn a_match_waits_for_a_server_and_its_neighbours_do_not() {
     assert_eq!(signal(&rig, &two, "x"), "echo x");
     let of_match = Principal::Match(uuid(&one));
     assert_eq!(fetched(&rig, Ok("text")), (of_match, "http://a.example/signal".into()));
-    assert_eq!(answer(&rig, of_signal), "200 text");
-    assert_eq!(answer(&rig, behind), "echo behind");
+    assert_eq!(rig.body(of_signal), "200 text");
+    assert_eq!(rig.body(behind), "echo behind");
     // In its loop: ticks are late, those of its neighbour are not.
     signal(&rig, &one, "loop http://a.example/loop");
     let (ticks, skipped) = (rig.stat("match_ticks"), rig.stat("match_ticks_skipped"));
@@ -250,10 +233,10 @@ fn a_match_waits_for_a_server_and_its_neighbours_do_not() {
 #[test]
 fn the_beginning_of_a_match_waits_too() {
     let rig = rig();
-    let client = begin(&rig, None, "create", r#"{"ask":"http://a.example/map"}"#);
+    let client = rig.begin_rpc(None, "create", r#"{"ask":"http://a.example/map"}"#);
     assert_eq!(rig.stat("authoritative_matches"), 0);
     fetched(&rig, Ok("desert"));
-    let id = answer(&rig, client);
+    let id = rig.body(client);
     assert_eq!(signal(&rig, &id, "seen"), "200 desert");
 }
 
@@ -265,7 +248,7 @@ fn a_match_that_ends_gives_up_its_request() {
     let late = rig.machine.network.take(2);
     rig.mail(rig.topology.rooms[0], RoomMail::Cancel { id: uuid(&one) });
     rig.settle();
-    assert!(answer(&rig, asking[0]).contains("match stopped"));
+    assert!(rig.body(asking[0]).contains("match stopped"));
     assert_eq!((rig.machine.network.len(), rig.machine.network.cancelled()), (1, 1));
     // The others wait for too long.
     rig.advance(5_010);

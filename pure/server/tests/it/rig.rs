@@ -588,6 +588,23 @@ impl Rig {
         self.world.sent.borrow_mut().remove(&client).unwrap_or_default()
     }
 
+    /// Begins an RPC of a user, or of somebody with the HTTP key.
+    pub(crate) fn begin_rpc(&self, token: Option<&str>, id: &str, payload: &str) -> Client {
+        let client = self.open(0);
+        let (line, auth) = match token {
+            Some(token) => (format!("POST /v2/rpc/{id}?unwrap"), format!("Bearer {token}")),
+            None => (format!("POST /v2/rpc/{id}?http_key=httpkey&unwrap"), String::new()),
+        };
+        self.bytes(client, &request(&line, &auth, payload));
+        client
+    }
+
+    /// The body of an answer, empty if there is none yet.
+    pub(crate) fn body(&self, client: Client) -> String {
+        let text = self.text(client);
+        text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()
+    }
+
     pub(crate) fn text(&self, client: Client) -> String {
         String::from_utf8(self.take(client)).unwrap()
     }

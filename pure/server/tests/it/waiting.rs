@@ -56,36 +56,19 @@ fn rig_with_callers(callers: u16) -> Rig {
     rig
 }
 
-/// Begins an RPC of a user, or of somebody with the HTTP key.
-fn begin(rig: &Rig, token: Option<&str>, id: &str, payload: &str) -> Client {
-    let client = rig.open(0);
-    let (line, auth) = match token {
-        Some(token) => (format!("POST /v2/rpc/{id}?unwrap"), format!("Bearer {token}")),
-        None => (format!("POST /v2/rpc/{id}?http_key=httpkey&unwrap"), String::new()),
-    };
-    rig.bytes(client, &request(&line, &auth, payload));
-    client
-}
-
-/// The body of the answer, empty if there is none yet.
-fn answer(rig: &Rig, client: Client) -> String {
-    let text = rig.text(client);
-    text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()
-}
-
 #[test]
 fn whoever_waits_keeps_nobody_else() {
     let rig = rig_with(|_| ());
     rig.freeze(rig.topology.rooms[0], true);
-    let waiting = ["one", "two"].map(|payload| begin(&rig, None, "signal", payload));
+    let waiting = ["one", "two"].map(|payload| rig.begin_rpc(None, "signal", payload));
     assert_eq!(rig.stat("calls_waiting_now"), 2);
     for number in 0..20 {
         assert_eq!(rig.rpc("echo", &number.to_string()), number.to_string());
     }
-    assert_eq!(waiting.map(|client| answer(&rig, client)), ["", ""]);
+    assert_eq!(waiting.map(|client| rig.body(client)), ["", ""]);
     rig.freeze(rig.topology.rooms[0], false);
     rig.settle();
-    assert_eq!(waiting.map(|client| answer(&rig, client)), ["one for nil", "two for nil"]);
+    assert_eq!(waiting.map(|client| rig.body(client)), ["one for nil", "two for nil"]);
     assert_eq!((rig.stat("calls_waiting_now"), rig.stat("late_answers")), (0, 0));
 }
 
@@ -98,22 +81,22 @@ fn pieces_of_calls_go_on_in_turns_with_others() {
         (rig.topology.callers[0], rig.topology.rooms[0], rig.topology.cores[0]);
     rig.freeze(room, true);
     let mut waiting: Vec<Client> =
-        (0..4).map(|_| begin(&rig, Some(&greedy), "signal", "g")).collect();
-    waiting.push(begin(&rig, Some(&other), "signal", "o"));
+        (0..4).map(|_| rig.begin_rpc(Some(&greedy), "signal", "g")).collect();
+    waiting.push(rig.begin_rpc(Some(&other), "signal", "o"));
     assert_eq!(rig.stat("calls_waiting_now"), 5);
     rig.freeze(caller, true);
     rig.freeze(room, false);
     rig.settle();
-    let echo = begin(&rig, Some(&neighbour), "echo", "quick");
+    let echo = rig.begin_rpc(Some(&neighbour), "echo", "quick");
     rig.freeze(caller, false);
     rig.set_look_ms(900);
     let answered = || {
         rig.turn(caller);
         rig.turn(core);
-        waiting.iter().map(|client| !answer(&rig, *client).is_empty()).collect::<Vec<_>>()
+        waiting.iter().map(|client| !rig.body(*client).is_empty()).collect::<Vec<_>>()
     };
     assert_eq!(answered(), [true, false, false, false, false]);
-    assert_eq!(answer(&rig, echo), "quick", "a neighbour waits");
+    assert_eq!(rig.body(echo), "quick", "a neighbour waits");
     assert_eq!(answered(), [false, false, false, false, true], "the users take turns");
     assert_eq!(answered(), [false, true, false, false, false]);
     rig.set_look_ms(0);
@@ -128,16 +111,17 @@ fn whoever_was_slow_keeps_its_place_while_it_waits() {
         let slow = rig.login("slow").1;
         rig.rpc("echo", "known to be quick");
         rig.set_look_ms(900);
-        begin(&rig, Some(&slow), "long", "");
+        rig.begin_rpc(Some(&slow), "long", "");
         rig.set_look_ms(0);
         rig.freeze(rig.topology.rooms[0], true);
-        let waiting: Vec<Client> = (0..5).map(|_| begin(&rig, Some(&slow), "count", "")).collect();
+        let waiting: Vec<Client> =
+            (0..5).map(|_| rig.begin_rpc(Some(&slow), "count", "")).collect();
         assert_eq!(rig.stat("calls_waiting_now"), waiting_now, "{callers}");
         assert_eq!(rig.rpc("echo", "neighbour"), "neighbour");
         rig.freeze(rig.topology.rooms[0], false);
         rig.settle();
         for client in waiting {
-            assert_eq!(answer(&rig, client), "0");
+            assert_eq!(rig.body(client), "0");
         }
         assert_eq!((rig.stat("calls_waiting_now"), rig.stat("jobs_waiting")), (0, 0));
     }
@@ -152,10 +136,10 @@ fn one_user_cannot_take_all_places() {
     let [(_, greedy), (_, other)] = ["greedy", "other"].map(|name| rig.login(name));
     rig.freeze(rig.topology.rooms[0], true);
     let of_greedy: Vec<Client> =
-        (0..5).map(|_| begin(&rig, Some(&greedy), "signal", "g")).collect();
+        (0..5).map(|_| rig.begin_rpc(Some(&greedy), "signal", "g")).collect();
     assert_eq!(rig.stat("calls_waiting_now"), 3);
     for client in &of_greedy[3..] {
-        let refused = answer(&rig, *client);
+        let refused = rig.body(*client);
         assert!(
             refused.contains(
                 "3 calls of this user or address wait already (runtime.waiting_calls_per_user)"
@@ -163,18 +147,18 @@ fn one_user_cannot_take_all_places() {
             "{refused}"
         );
     }
-    let of_other = begin(&rig, Some(&other), "signal", "o");
+    let of_other = rig.begin_rpc(Some(&other), "signal", "o");
     assert_eq!((rig.stat("calls_waiting_now"), rig.stat("waiting_calls_refused")), (4, 2));
     // Who calls with the key of the server is an address.
-    let of_all: Vec<Client> = (0..5).map(|_| begin(&rig, None, "signal", "k")).collect();
+    let of_all: Vec<Client> = (0..5).map(|_| rig.begin_rpc(None, "signal", "k")).collect();
     assert_eq!(rig.stat("calls_waiting_now"), 7);
-    let refused = answer(&rig, of_all[3]);
+    let refused = rig.body(of_all[3]);
     assert!(refused.contains("7 calls of this thread wait already"), "{refused}");
     rig.freeze(rig.topology.rooms[0], false);
     rig.settle();
-    assert_eq!(answer(&rig, of_other), "o for other");
-    assert_eq!(answer(&rig, of_greedy[0]), "g for greedy");
-    assert_eq!(answer(&rig, begin(&rig, Some(&greedy), "signal", "again")), "again for greedy");
+    assert_eq!(rig.body(of_other), "o for other");
+    assert_eq!(rig.body(of_greedy[0]), "g for greedy");
+    assert_eq!(rig.body(rig.begin_rpc(Some(&greedy), "signal", "again")), "again for greedy");
 }
 
 /// Nobody waits for them, and yet they are of the user whose events they handle.
@@ -201,9 +185,9 @@ fn handlers_of_one_user_s_events_cannot_take_all_places() {
 fn a_call_that_waits_too_long_is_ended_and_its_answer_is_nobodys() {
     let rig = rig_with(|settings| settings.runtime.call_wait_max_ms = 2_000);
     rig.freeze(rig.topology.rooms[0], true);
-    let client = begin(&rig, None, "signal", "late");
+    let client = rig.begin_rpc(None, "signal", "late");
     rig.advance(1_990);
-    assert_eq!(answer(&rig, client), "");
+    assert_eq!(rig.body(client), "");
     rig.advance(20);
     let refused = rig.text(client);
     assert!(refused.starts_with("HTTP/1.1 504"), "{refused}");
@@ -238,18 +222,18 @@ fn a_question_stays_behind_what_was_wanted_before() {
     let rig = rig_with(|_| ());
     let room = rig.topology.rooms[0];
     rig.set_full(room, true);
-    let client = begin(&rig, None, "count", "");
-    assert_eq!(answer(&rig, client), "");
+    let client = rig.begin_rpc(None, "count", "");
+    assert_eq!(rig.body(client), "");
     rig.set_full(room, false);
     rig.advance(5);
-    assert_eq!(answer(&rig, client), "0");
+    assert_eq!(rig.body(client), "0");
 }
 
 #[test]
 fn the_end_of_the_server_ends_calls_that_wait() {
     let rig = rig_with(|_| ());
     rig.freeze(rig.topology.rooms[0], true);
-    begin(&rig, None, "signal", "never");
+    rig.begin_rpc(None, "signal", "never");
     assert_eq!(rig.stat("calls_waiting_now"), 1);
     rig.stop(rig.topology.callers[0]);
     assert!(rig.is_stopped(rig.topology.callers[0]));
