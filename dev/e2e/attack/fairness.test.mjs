@@ -70,7 +70,7 @@ test("forty slow calls of one player make no other wait", throngOnly, async () =
       headers: bearer(session),
       body: json({ ms: 400 }),
     });
-  const { result } = await besideNeighbour(server, () => inParallel(40, 40, call), { caseMs: 60_000 });
+  const { result } = await besideNeighbour(server, () => inParallel(40, 40, call));
   assert.ok(result.every((answer) => answer.status === 200), json(result.map(({ status }) => status)));
 });
 
@@ -173,7 +173,7 @@ test("guests who signal a match until they are stopped leave a caller to others"
       });
     for (const guest of guests) assert.equal((await signal(guest, 1)).status, 200);
     const harm = () => Promise.all(guests.map((guest) => signal(guest, 1e9)));
-    const { result } = await besideNeighbour(fresh, harm, { caseMs: 60_000 });
+    const { result } = await besideNeighbour(fresh, harm);
     assert.ok(result.every(({ status }) => status !== 200), json(result.map(({ status }) => status)));
   };
   return withGuests(8, attack, { "runtime.call_budget_ms": 500 });
@@ -190,7 +190,7 @@ test("pairs of slow calls are known by the function, however many fast ones come
         await Promise.all(guests.slice(at, at + 2).map((guest) => callFor(fresh, guest, 900)));
       }
     };
-    await besideNeighbour(fresh, harm, { caseMs: 60_000 });
+    await besideNeighbour(fresh, harm);
   }));
 
 test("dear listings make no other call wait, and say which setting allows them", throngOnly, async () => {

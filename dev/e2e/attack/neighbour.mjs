@@ -3,7 +3,8 @@
  * answer took. Started by rig.mjs as a process of its own, so that the attackers' work is not charged to it.
  *
  * In: one argument, JSON `{host, port, grpcPort, serverKey, kinds}`. Out: a line `ready`, and when the standard input ends
- * a line of JSON `{kind: {count, worst_ms, p99_ms, p50_ms}}`. What is still unanswered then counts with its age.
+ * a line of JSON `{kind: [[began, waited], …]}`: milliseconds, the first of the monotonic clock that all processes of
+ * a machine share. What is still unanswered then counts with its age. What the waits are worth is rig.mjs's to say.
  */
 import { Agent, request } from "node:http";
 import { connect } from "node:http2";
@@ -72,6 +73,7 @@ const DO = {
   socket: () => socket.request({ rpc: { id: "e2e_echo", payload: "x" } }, 60_000),
 };
 
+const now = () => Number(process.hrtime.bigint()) / 1e6;
 const waits = Object.fromEntries(kinds.map((kind) => [kind, []]));
 let pending;
 let stopped = false;
@@ -81,19 +83,15 @@ process.stdin.resume().once("end", () => {
   setTimeout(finish, 1_000).unref();
 });
 
+/** The answer that was waited for is there, or nobody waits for it any longer. */
+function note() {
+  waits[pending.kind].push([pending.began, now() - pending.began]);
+  pending = undefined;
+}
+
 function finish() {
-  if (pending) waits[pending.kind].push(performance.now() - pending.began);
-  const report = {};
-  for (const [kind, list] of Object.entries(waits)) {
-    list.sort((a, b) => a - b);
-    report[kind] = {
-      count: list.length,
-      worst_ms: Math.round(list.at(-1) ?? 0),
-      p99_ms: Math.round((list[Math.floor(list.length * 0.99)] ?? 0) * 10) / 10,
-      p50_ms: Math.round((list[list.length >> 1] ?? 0) * 10) / 10,
-    };
-  }
-  process.stdout.write(`${JSON.stringify(report)}\n`, () => process.exit(0));
+  if (pending) note();
+  process.stdout.write(`${JSON.stringify(waits)}\n`, () => process.exit(0));
 }
 
 // Connections are made and code is compiled before anything counts.
@@ -101,10 +99,9 @@ for (const kind of kinds) await DO[kind]();
 console.log("ready");
 while (!stopped) {
   for (const kind of kinds) {
-    pending = { kind, began: performance.now() };
+    pending = { kind, began: now() };
     await DO[kind]();
-    waits[kind].push(performance.now() - pending.began);
-    pending = undefined;
+    note();
     if (stopped) break;
   }
   await new Promise((rested) => setTimeout(rested, REST_MS));

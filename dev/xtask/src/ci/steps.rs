@@ -179,7 +179,7 @@ fn node_tests(driver: &str, throng: &Path, tests: &'static str) -> anyhow::Resul
     files.sort();
     let mut node = Command::new("node");
     // nakama-js never clears its timers; without --test-force-exit each file waits 30 s for them.
-    node.args(["--test", "--test-force-exit", "--test-timeout=120000", "--test-reporter", "spec"]);
+    node.args(["--test", "--test-force-exit", "--test-timeout=400000", "--test-reporter", "spec"]);
     // One after the other: a neighbour waits for the attackers of its own test only.
     node.arg("--test-concurrency=1").args(files).current_dir(folder);
     ran(node.env("THRONG_DRIVER", driver).env("THRONG_BIN", throng))
