@@ -104,7 +104,7 @@ test("a function that was quick and then computes for 50 ms on command holds no 
   const attack = async (fresh, guests) => {
     for (let count = 0; count < 40; count++) for (const guest of guests) await callFor(fresh, guest, 0);
     const before = await fresh.counters();
-    // A machine that keeps a thread from its processor makes one of them long, which keeps all away for a minute.
+    // A machine that keeps a thread from its processor makes one of them long, which keeps all away for a second.
     const isKnown = before.of("calls_on_cores") > 100;
     const harm = async () => {
       const statuses = [];

@@ -1,21 +1,21 @@
 //! What one client may take of the server, and how a refusal names the setting that moves it.
 //!
 //! [`Limit`] is the list of them; `Groups` counts what users and addresses have and do, one table
-//! for each core ("a group" is a user, or an address for calls without a user); `event::Attempts`
-//! counts wrong passwords. What deliberately is not here: limits of what the server as a whole can
+//! for each core ("a group" is a user, or an address for calls without a user), and how long functions
+//! took; `CallersOnly` keeps a function that overran with the callers; `event::Attempts` counts wrong passwords. What deliberately is not here: limits of what the server as a whole can
 //! hold (`mail`, `retry_queue`, the engine), and what the log says of a limit that was met (`limit_log`).
 //!
 //! Threads share nothing, so that all of it holds for each core, room or worker by itself.
 
+mod callers_only;
 mod groups;
 
 use std::net::Ipv6Addr;
 
 use game::error::{ApiError, Code};
 
-pub(crate) use groups::{
-    CALLERS_ONLY_MS, Class, FAST_NS_MAX, Functions, Groups, SHARED, key_of, slot_of,
-};
+pub(crate) use callers_only::CallersOnly;
+pub(crate) use groups::{Class, FAST_NS_MAX, Functions, Groups, SHARED, key_of, slot_of};
 
 use crate::settings::LimitSettings;
 

@@ -388,7 +388,8 @@ const FIRST: &[Opt] = &[
         number(0, 100_000, "µs"),
         "200",
         "For how long quick RPC functions in Lua compute on a core's thread before its sockets have their \
-         turn. One that takes longer is run elsewhere for a minute; with 0 all are.",
+         turn. One that takes longer is run elsewhere for a second, or a minute if it happens again; with 0 \
+         all are.",
     )
     .ours(),
     row(
@@ -398,8 +399,8 @@ const FIRST: &[Opt] = &[
         "For how long an RPC function in Lua that writes, and is known to be quick, may compute in the \
          transaction that it shares with calls of clients (about twice that where it is blocked); 1000 \
          is many times what such a call needs. One that needs more is undone, begins again by itself \
-         with `runtime.call_budget_ms`, and its function stays out for a minute. 0 keeps all out: each \
-         then commits for itself.",
+         with `runtime.call_budget_ms`, and its function stays out for a second, or a minute if it happens \
+         again. 0 keeps all out: each then commits for itself.",
     )
     .ours(),
     row(

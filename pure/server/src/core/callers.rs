@@ -42,7 +42,7 @@
 //! so many are there that the core is at its limit. It costs no wake-up, and no other thread. A function is known
 //! to be quick after 16 calls that took less than 250 µs and needed neither the database nor a caller
 //! (`limits::Functions`). What turns out long there goes on in slices, and the function is not quick for a
-//! minute: until then its calls go to the callers, as those of unknown ones do.
+//! second, or a minute if it happens again: until then its calls go to the callers, as those of unknown ones do.
 //!
 //! Of other cores' calls a core knows nothing, so that all this holds for each core by itself.
 

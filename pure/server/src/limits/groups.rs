@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use event::{Now, client_bits};
 use uuid::Uuid;
 
+use super::callers_only::CallersOnly;
 use crate::mail::Used;
 
 /// The record of what has none of its own: calls of the server itself, and clients that there is no
@@ -70,8 +71,8 @@ struct Function {
     writes: u16,
     /// The mean of what its calls computed, microseconds.
     computed_us: u32,
-    /// Until when its calls are for callers alone.
-    callers_only_until_ns: u64,
+    /// Whether its calls are for callers alone.
+    callers_only: CallersOnly,
     /// How sure it is that its calls are short and need no database: [`SHORT_CALLS_MIN`] is enough.
     short_calls: u8,
 }
@@ -94,10 +95,6 @@ const LONG_KEPT_TIMES: u64 = 64;
 const LONG_KEPT_MS_MAX: u64 = 60_000;
 /// The share of a function all of whose calls change the database.
 const WRITES_ALL: u16 = 256;
-/// For so long a function is for callers alone once a call of it needed one. If that happens in the
-/// batch, others have waited for as long as a call may compute there: so rarely that none of them minds.
-pub(crate) const CALLERS_ONLY_MS: u64 = 60_000;
-
 /// A call that kept its thread for less, and did not need the database, is a short one; microseconds. Of
 /// calls so short the clock does not tell what they waited for a processor.
 const SHORT_US_MAX: u32 = 250;
@@ -134,7 +131,7 @@ impl Functions {
     /// A call of it can only be done by a caller.
     pub(crate) fn note_needs_caller(&mut self, now: Now, slot: u16) {
         if let Some(function) = self.functions.get_mut(usize::from(slot)) {
-            function.callers_only_until_ns = now.after_ms(CALLERS_ONLY_MS).mono_ns;
+            function.callers_only.note(now);
         }
     }
 
@@ -173,7 +170,7 @@ impl Functions {
         let function = self.of(slot);
         function.mean != 0
             && function.computed_us <= computed_us_max
-            && now.mono_ns >= function.callers_only_until_ns
+            && !function.callers_only.holds(now)
             && !function.is_long_now_and_then(now)
     }
 
@@ -198,7 +195,7 @@ impl Functions {
     pub(crate) fn is_for_core(&self, now: Now, slot: u16) -> bool {
         let function = self.of(slot);
         function.short_calls >= SHORT_CALLS_MIN
-            && now.mono_ns >= function.callers_only_until_ns
+            && !function.callers_only.holds(now)
             && !function.is_long_now_and_then(now)
     }
 
@@ -400,7 +397,8 @@ mod tests {
     use event::{CallTime, Now};
     use uuid::Uuid;
 
-    use super::{CALLERS_ONLY_MS, Class, Functions, Groups, SHARED, slot_of};
+    use super::{Class, Functions, Groups, SHARED, slot_of};
+    use crate::limits::callers_only::FIRST_MS;
     use crate::mail::Used;
 
     #[test]
@@ -463,14 +461,14 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_needed_a_caller_is_for_callers_for_a_while() {
+    fn a_function_that_needed_a_caller_is_for_callers_for_a_second() {
         let (mut functions, now) = (Functions::default(), Now::default());
         let slot = slot_of(0, "any");
         functions.note(now, slot, Used { needs_caller: true, ..call(0, true) }, true);
         (0..60).for_each(|_| functions.note(now, slot, call(0, true), true));
         assert!(functions.writes(slot) && !functions.is_quick(now, slot, 250));
-        assert!(!functions.is_quick(now.after_ms(CALLERS_ONLY_MS - 1), slot, 250));
-        assert!(functions.is_quick(now.after_ms(CALLERS_ONLY_MS), slot, 250));
+        assert!(!functions.is_quick(now.after_ms(FIRST_MS - 1), slot, 250));
+        assert!(functions.is_quick(now.after_ms(FIRST_MS), slot, 250));
     }
 
     #[test]
@@ -498,8 +496,8 @@ mod tests {
         assert!(functions.is_for_core(now, slot));
         note(&mut functions, now, (1, Used { needs_caller: true, ..Used::default() }));
         note(&mut functions, now, (32, call(0, false)));
-        assert!(!functions.is_for_core(now.after_ms(CALLERS_ONLY_MS - 1), slot));
-        assert!(functions.is_for_core(now.after_ms(CALLERS_ONLY_MS), slot));
+        assert!(!functions.is_for_core(now.after_ms(FIRST_MS - 1), slot));
+        assert!(functions.is_for_core(now.after_ms(FIRST_MS), slot));
     }
 
     #[test]

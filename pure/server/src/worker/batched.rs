@@ -10,9 +10,9 @@
 //! A call has a slice of time (`runtime.batch_slice_us`), because others wait for the batch. One that
 //! needs more, or a function that only callers may run, is undone: what it wrote by a savepoint, what it
 //! wanted others to hear by a mark; its language throws away what it did to globals. Then it begins again
-//! at a caller, with a caller's budget, and its function stays with the callers for
-//! [`CALLERS_ONLY_MS`]: so it keeps others waiting for a slice a minute. What is not undone is in
-//! `docs/lua/waiting.md`.
+//! at a caller, with a caller's budget, and its function stays with the callers for a second, or a minute if
+//! it happens again ([`CallersOnly`]): so it keeps others waiting for a slice a minute. What is not undone is
+//! in `docs/lua/waiting.md`.
 //!
 //! Not here: which functions are such (`limits`), and who is sent here (`core::dispatch`).
 
@@ -26,7 +26,7 @@ use game::guest::{GuestCall, HostError, Returned, ScriptError, ScriptFailure, St
 use super::hooks::{Then, shortened};
 use super::waiting::{Guest, Origin};
 use super::{Worker, fail};
-use crate::limits::CALLERS_ONLY_MS;
+use crate::limits::CallersOnly;
 use crate::mail::{Outcome, Queue, RpcJob, Used, Work};
 use crate::resources::{Resources, Told};
 
@@ -64,21 +64,22 @@ impl Slice {
     }
 }
 
-/// Functions that left the batch, and until when they are for callers, nanoseconds. A core that does not
-/// know it yet still sends calls of them.
+/// Functions that left the batch of late. Each core keeps the same of what it has heard; but it hears late,
+/// and of the other cores' calls never, and sends calls meanwhile that would cost a slice each.
 #[derive(Debug, Default)]
 pub(super) struct Left {
-    until_ns: BTreeMap<u16, u64>,
+    /// By the number of the function, of which there are so many as a core has records.
+    functions: BTreeMap<u16, CallersOnly>,
 }
 
 impl Left {
     fn note(&mut self, now: Now, function: u16) {
-        self.until_ns.retain(|_, until_ns| now.mono_ns < *until_ns);
-        self.until_ns.insert(function, now.after_ms(CALLERS_ONLY_MS).mono_ns);
+        self.functions.retain(|_, callers_only| callers_only.is_remembered(now));
+        self.functions.entry(function).or_default().note(now);
     }
 
     fn has(&self, now: Now, function: u16) -> bool {
-        self.until_ns.get(&function).is_some_and(|until_ns| now.mono_ns < *until_ns)
+        self.functions.get(&function).is_some_and(|callers_only| callers_only.holds(now))
     }
 }
 
