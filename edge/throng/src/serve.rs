@@ -37,13 +37,14 @@ use server::settings::Settings;
 use server::stats::WorkerStats;
 use server::worker::Worker;
 use store::{Store, StoreSettings};
+use wasm::{Modules, WasmLimits, WasmScripts};
 
 use crate::config::Config;
 use crate::memory;
 use crate::metrics::CustomMetrics;
 use crate::signals::StopSignals;
 use gauges::Gauges;
-use languages::Languages;
+use languages::{Language, Languages};
 use machine::ScriptMachine;
 use network::Network;
 use sql::SqlBudgets;
@@ -61,6 +62,7 @@ struct Parts {
     host: Arc<HostSettings>,
     sources: Arc<Sources>,
     bundle: Arc<Bundle>,
+    wasm: Arc<Modules>,
     limits: LuaLimits,
     store: Store,
     machine: ScriptMachine,
@@ -98,10 +100,17 @@ impl Parts {
         resources.machine = Box::new(self.machine.clone());
         resources.fetch = self.network.as_ref().map(|network| Box::new(network.door(thread)) as _);
         let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut resources);
+        let mut languages: Vec<Language> = Vec::new();
+        // Companions run what can give their thread back within a slice, which is Lua alone.
+        if !self.wasm.is_empty() && !is_companion {
+            let wasm = WasmScripts::load(self.wasm.clone(), wasm_limits(&self.limits), &mut host)
+                .context("cannot start the modules in WebAssembly (`runtime.path`)")?;
+            languages.push(("WebAssembly", Box::new(wasm)));
+        }
         let limits = LuaLimits { slice_us, ..self.limits };
         let lua = LuaScripts::load(self.sources.clone(), limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
-        let mut languages: Vec<languages::Language> = vec![("Lua", Box::new(lua))];
+        languages.push(("Lua", Box::new(lua)));
         if self.bundle.file().is_some() && !is_companion {
             let limits = js_limits(&self.limits);
             let javascript = JsScripts::load(self.bundle.clone(), limits, &mut host)
@@ -145,6 +154,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
         gauges.fetch = network.stats();
     }
     gauges.bundle = parts.bundle.clone();
+    gauges.wasm = parts.wasm.clone();
     let contexts = contexts(&mut parts)?;
     let engine = threads(&config, &parts, (contexts, &gauges), listeners)?;
     // Not before the modules are loaded: until then a signal ends the process by itself.
@@ -235,7 +245,8 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
     let settings = Arc::new(config.settings());
     let sources = load_modules(config)?;
     let bundle = load_bundle(config)?;
-    for module in sources.names().chain(bundle.file()) {
+    let wasm = load_wasm(config)?;
+    for module in sources.names().chain(bundle.file()).chain(wasm.files()) {
         tracing::info!(module, "found");
     }
     let opening = StoreSettings { check: config.check, ..StoreSettings::default() };
@@ -253,6 +264,7 @@ fn parts(config: &Config, metrics: &Arc<CustomMetrics>) -> anyhow::Result<Parts>
         settings,
         sources: Arc::new(sources),
         bundle: Arc::new(bundle),
+        wasm: Arc::new(wasm),
         limits: lua_limits(config),
         store,
         machine: ScriptMachine::new(config, metrics.clone()),
@@ -315,11 +327,21 @@ fn load_bundle(config: &Config) -> anyhow::Result<Bundle> {
     })
 }
 
+fn load_wasm(config: &Config) -> anyhow::Result<Modules> {
+    let path = &config.runtime.path;
+    if !path.is_dir() {
+        return Ok(Modules::default());
+    }
+    Modules::read(path).with_context(|| {
+        format!("cannot load modules in WebAssembly from {} (`runtime.path`)", path.display())
+    })
+}
+
 /// What the modules' author should know, the certain failures first: what was found in them, hooks
 /// that never run, and files that Nakama would run and this server does not.
 fn findings(parts: &Parts, registered: &Registered) -> Vec<Finding> {
-    const WHY: &str =
-        "not run: only Lua is, and one file of JavaScript (`runtime.js_entrypoint`), so far";
+    const WHY: &str = "not run: Lua is, one file of JavaScript (`runtime.js_entrypoint`), and WebAssembly (*.wasm) \
+         that lies in `runtime.path` itself";
     let (named, count) = parts.sources.others();
     let bundle = parts.bundle.file().map(Path::new);
     let is_bundle = |path: &&std::path::PathBuf| bundle.is_some_and(|file| path.ends_with(file));
@@ -369,6 +391,18 @@ fn lua_limits(config: &Config) -> LuaLimits {
             0 => memory::of_machine_bytes() / 2,
             bytes => bytes,
         },
+    }
+}
+
+/// The same for WebAssembly.
+fn wasm_limits(limits: &LuaLimits) -> WasmLimits {
+    WasmLimits {
+        call_budget_ms: limits.call_budget_ms,
+        memory_max_bytes: limits.memory_max_bytes,
+        callback_budget_ms: limits.callback_budget_ms,
+        match_memory_max_bytes: limits.match_memory_max_bytes,
+        load_budget_ms: limits.load_budget_ms,
+        all_memory_max_bytes: limits.all_memory_max_bytes,
     }
 }
 
@@ -555,6 +589,7 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
         settings: Arc::new(settings),
         sources: Arc::new(sources),
         bundle: Arc::new(load_bundle(config)?),
+        wasm: Arc::new(load_wasm(config)?),
         limits: lua_limits(config),
         // A check changes nothing: what modules write while they load goes to a scratch database.
         store: Store::open_in_memory()?,
@@ -563,7 +598,8 @@ pub fn check_modules(config: &Config) -> anyhow::Result<Checked> {
         network: None,
         revoked: Revocations::default(),
     };
-    let count = parts.sources.names().chain(parts.bundle.file()).count();
+    let (bundle, wasm) = (parts.bundle.file(), parts.wasm.files());
+    let count = parts.sources.names().chain(bundle).chain(wasm).count();
     let mut lines = vec![format!("modules: {count} from {}", path.display())];
     let context = match parts.context(ThreadId(0)) {
         Ok(context) => context,

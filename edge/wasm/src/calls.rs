@@ -116,9 +116,12 @@ impl WasmScripts {
         };
         let location = location.map(|what| (what, file.to_owned()));
         self.registered.locations.extend(location);
-        let Registered { rpc, before, after, events, .. } = &mut self.registered;
+        let Registered { rpc, rpc_blocking, before, after, events, .. } = &mut self.registered;
         match kind {
-            Kind::Rpc => rpc.push(name.clone()),
+            Kind::Rpc => {
+                rpc.push(name.clone());
+                rpc_blocking.push(name.clone());
+            }
             Kind::Before => before.push(name.clone()),
             Kind::After => after.push(name.clone()),
             Kind::Event => events.push(name.clone()),
@@ -295,6 +298,10 @@ impl Scripts for WasmScripts {
         context: &CallContext,
         call: GuestCall<'_>,
     ) -> Step<Returned> {
+        // An epoch is longer than a slice: a call can be stopped or put aside, but not within one.
+        if let Err(refusal) = host.keeps_thread() {
+            return Step::Done(Err(failure::raised("", refusal.message)));
+        }
         let missing = |what: String| Step::Done(Err(failure::not_found(what)));
         match call {
             GuestCall::Rpc { id: name, payload } => {

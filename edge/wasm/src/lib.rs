@@ -5,7 +5,7 @@
 //! budgets that Lua's have (`script::budget`). A call that waits is put aside with its stack, a fiber of
 //! wasmtime's, and others run meanwhile. Data enters as `game::guest` calls, and leaves as their results and
 //! through the `Host` that is lent for each call. What host and guest say to each other, and in which bytes,
-//! is docs/wasm/convention.md.
+//! is docs/wasm/convention.md; `guests/` has what a game is written with.
 //!
 //! What is deliberately not here: the functions that guests may call (they are `game::host`'s), and whatever
 //! would reach the machine: of WASI a guest has a clock, randomness and a log (`wasi`).

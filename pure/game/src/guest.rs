@@ -183,7 +183,8 @@ pub struct Registered {
     pub before: Vec<String>,
     /// The same for after-hooks.
     pub after: Vec<String>,
-    /// Those of [`Self::rpc`] in a language whose calls keep their thread, whatever they wait for.
+    /// Those of [`Self::rpc`] in a language whose calls do not give their thread back within a slice, or
+    /// keep it whatever they wait for.
     pub rpc_blocking: Vec<String>,
     /// Other registrations, by name: `matchmaker_matched`, `shutdown`, `storage_index:<name>`, …
     pub events: Vec<String>,
@@ -415,7 +416,8 @@ pub trait Host: CommonHost {
         Ok(())
     }
 
-    /// Hears of a call whose language keeps the thread while it waits, before anything of it runs.
+    /// Hears of a call whose language keeps the thread, while it waits or for longer than a slice, before
+    /// anything of it runs.
     ///
     /// # Errors
     /// [`HostError`]: not on this thread.

@@ -39,7 +39,7 @@ pub struct Hooks {
     pub(crate) has_shutdown: bool,
     /// The kinds of events that have a handler.
     events: Vec<EventKind>,
-    /// RPC functions whose calls keep their thread ([`Registered::rpc_blocking`]).
+    /// RPC functions that run at callers alone ([`Registered::rpc_blocking`]).
     blocking: BTreeSet<String>,
 }
 
@@ -76,7 +76,7 @@ impl Hooks {
         self.events.contains(&kind)
     }
 
-    /// Whether calls of the RPC function of this lower-case id keep their thread, whatever they wait for.
+    /// Whether calls of the RPC function of this lower-case id run at callers alone.
     pub(crate) fn is_blocking(&self, id: &str) -> bool {
         self.blocking.contains(id)
     }

@@ -169,6 +169,7 @@ fn node_tests(driver: &str, throng: &Path, tests: &'static str) -> anyhow::Resul
         return Ok(Outcome::Skipped(format!("there is no {E2E}/package.json")));
     }
     install()?;
+    build_guests()?;
     let mut files = Vec::new();
     for entry in std::fs::read_dir(root().join(tests)).context(tests)? {
         let path = entry?.path();
@@ -183,6 +184,17 @@ fn node_tests(driver: &str, throng: &Path, tests: &'static str) -> anyhow::Resul
     // One after the other: a neighbour waits for the attackers of its own test only.
     node.arg("--test-concurrency=1").args(files).current_dir(folder);
     ran(node.env("THRONG_DRIVER", driver).env("THRONG_BIN", throng))
+}
+
+/// The guests in WebAssembly, as far as their toolchains are here. Their tests build them too, but have less time,
+/// and say what is skipped.
+fn build_guests() -> anyhow::Result<()> {
+    let mut node = Command::new("node");
+    node.arg("guests.mjs").current_dir(root().join(E2E));
+    if count::run(&mut node, PATIENCE)?.failed > 0 {
+        bail!("the guests in WebAssembly cannot be built");
+    }
+    Ok(())
 }
 
 /// `npm ci`, unless what is installed is what the lock file says.

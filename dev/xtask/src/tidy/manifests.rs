@@ -4,12 +4,13 @@ use super::Finding;
 use crate::repository::Tree;
 
 /// Members take lints, version and dependencies from the workspace. A package that is a workspace of its own is
-/// none: released clients in tests, below dev/.
+/// none: released clients in tests, below dev/, and what guests are written with.
 pub(super) fn members(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in &tree.files {
         let Some(folder) = file.path.strip_suffix("/Cargo.toml") else { continue };
-        if folder.starts_with("dev/e2e/") && file.text.lines().any(|line| line == "[workspace]") {
+        let may_be_alone = folder.starts_with("dev/e2e/") || folder.starts_with("guests/");
+        if may_be_alone && file.text.lines().any(|line| line == "[workspace]") {
             continue;
         }
         let mut find = |what: String| found.push(Finding { place: folder.to_owned(), what });
@@ -118,7 +119,9 @@ mod tests {
         }
         // A package of its own is no member, where such may be.
         let own = "[package]\nname = \"a\"\n\n[dependencies]\nb = \"1\"\n\n[workspace]\n";
-        assert_eq!(check(members, &[("dev/e2e/a/Cargo.toml", own)]), [""; 0]);
+        for path in ["dev/e2e/a/Cargo.toml", "guests/a/Cargo.toml"] {
+            assert_eq!(check(members, &[(path, own)]), [""; 0]);
+        }
         assert!(!check(members, &[("edge/a/Cargo.toml", own)]).is_empty());
     }
 

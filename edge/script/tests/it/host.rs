@@ -43,6 +43,8 @@ pub(crate) struct TestHost {
     pub(crate) events: Vec<game::events::Event>,
     pub(crate) streams: Vec<(StreamId, StreamRequest)>,
     pub(crate) dispatcher: Option<TestDispatcher>,
+    /// Whether others wait behind the call, so that whatever keeps its thread is refused.
+    pub(crate) is_batch: bool,
 }
 
 /// Has one file and one setting, and records metrics.
@@ -109,6 +111,7 @@ impl Default for TestHost {
             streams: Vec::new(),
             revoked: Vec::new(),
             dispatcher: None,
+            is_batch: false,
         }
     }
 }
@@ -149,6 +152,10 @@ impl Host for TestHost {
             Some(db) => db,
             None => &mut self.db,
         }
+    }
+
+    fn keeps_thread(&mut self) -> Result<(), HostError> {
+        if self.is_batch { Err(HostError::new("not in the batch")) } else { Ok(()) }
     }
 }
 

@@ -315,7 +315,8 @@ const FIRST: &[Opt] = &[
         "runtime.path",
         Kind::Path,
         "",
-        "Folder of the Lua modules. Empty is `modules` in `data_dir`.",
+        "Folder of the modules, in Lua and WebAssembly, and of the JavaScript. Empty is `modules` in \
+         `data_dir`.",
     ),
     row("runtime.env", Kind::List(Entry::Variable), "", "What scripts find in `context.env`.")
         .secret(),

@@ -13,6 +13,7 @@ use server::mail::Mail;
 use server::stats::{CoreStats, ListerStats, RoomStats, Sample as Counted, WorkerStats};
 
 use store::StoreStats;
+use wasm::Modules;
 
 use crate::config::{Config, EngineConfig};
 use crate::metrics::{CustomMetrics, MetricsServer, Registry, Sample};
@@ -36,6 +37,8 @@ pub(super) struct Gauges {
     pub(super) sources: Arc<Sources>,
     /// The same of JavaScript.
     pub(super) bundle: Arc<Bundle>,
+    /// The same of WebAssembly.
+    pub(super) wasm: Arc<Modules>,
 }
 
 impl Gauges {
@@ -51,6 +54,7 @@ impl Gauges {
             fetch: Arc::default(),
             sources: Arc::default(),
             bundle: Arc::default(),
+            wasm: Arc::default(),
         }
     }
 
@@ -78,7 +82,7 @@ impl Gauges {
                 let sample = if one.rises { Sample::counter } else { Sample::gauge };
                 out.push(sample(one.name, one.help, one.value));
             }
-            scripts(&self.sources, &self.bundle, out);
+            scripts(&self.sources, &self.bundle, &self.wasm, out);
         });
         registry.add(move |out| self.custom.samples(out));
         // Weak, so that the last owner can join the threads while the port still answers.
@@ -103,10 +107,11 @@ impl Gauges {
 }
 
 /// What the scripts' VMs hold.
-fn scripts(sources: &Sources, bundle: &Bundle, out: &mut Vec<Sample>) {
-    let of_matches = sources.match_memory_bytes() + bundle.match_memory_bytes();
-    let of_all = sources.memory_bytes() + bundle.memory_bytes();
-    let rebuilt = sources.rebuilt_count() + bundle.rebuilt_count();
+fn scripts(sources: &Sources, bundle: &Bundle, wasm: &Modules, out: &mut Vec<Sample>) {
+    let of_matches =
+        sources.match_memory_bytes() + bundle.match_memory_bytes() + wasm.match_memory_bytes();
+    let of_all = sources.memory_bytes() + bundle.memory_bytes() + wasm.memory_bytes();
+    let rebuilt = sources.rebuilt_count() + bundle.rebuilt_count() + wasm.rebuilt_count();
     let help = "Memory of all VMs of scripts, bytes.";
     out.push(Sample::gauge("scripts_memory_bytes", help, of_all as u64));
     let help = "Memory of the VMs of matches, bytes.";

@@ -1,5 +1,6 @@
 //! The guest code of one thread in all languages: each function runs in the language that registered it.
-//! Where two have registered the same, it is Lua's that runs, as in Nakama, and the author is told.
+//! Where two have registered the same, it is the first language's that runs, and the author is told:
+//! WebAssembly is before Lua and JavaScript, as Go is in Nakama.
 //!
 //! Calls keep their number in whatever language they run; a match is of the first language that has one
 //! of its name.
@@ -17,6 +18,9 @@ use game::guest::{
 /// A language by its name, as it is on one thread.
 pub(super) type Language = (&'static str, Box<dyn Scripts + Send>);
 
+/// What a language has registered of one kind.
+type Ids = fn(&Registered) -> &Vec<String>;
+
 /// All languages, the one that goes first before the others.
 pub(super) struct Languages {
     languages: Vec<Language>,
@@ -33,15 +37,18 @@ impl Languages {
             let is_new = |id: &&String| !all.rpc.contains(id);
             let blocking: Vec<_> = one.rpc_blocking.iter().filter(is_new).cloned().collect();
             all.rpc_blocking.extend(blocking);
-            for (what, known, ids) in [
-                ("the RPC", &mut all.rpc, &one.rpc),
-                ("the before-hook of", &mut all.before, &one.before),
-                ("the after-hook of", &mut all.after, &one.after),
-                ("the function for", &mut all.events, &one.events),
-            ] {
-                for id in ids {
+            let kinds: [(_, _, Ids); 4] = [
+                ("the RPC", &mut all.rpc, |of| &of.rpc),
+                ("the before-hook of", &mut all.before, |of| &of.before),
+                ("the after-hook of", &mut all.after, |of| &of.after),
+                ("the function for", &mut all.events, |of| &of.events),
+            ];
+            for (what, known, ids) in kinds {
+                for id in ids(one) {
                     if known.contains(id) {
-                        all.findings.push(twice(&languages, name, what, id));
+                        let has = |of: &&Language| ids(of.1.registered()).contains(id);
+                        let first = languages.iter().find(has).map_or(*name, |(first, _)| *first);
+                        all.findings.push(twice((first, name), what, id));
                     } else {
                         known.push(id.clone());
                     }
@@ -89,8 +96,7 @@ impl Languages {
 }
 
 /// The line about what a language registers that another one before it has.
-fn twice(languages: &[Language], name: &str, what: &str, id: &str) -> Finding {
-    let first = languages.iter().map(|(first, _)| *first).next().unwrap_or(name);
+fn twice((first, name): (&str, &str), what: &str, id: &str) -> Finding {
     let text = format!(
         "{what} {id} is registered in {first} and in {name}: the one in {first} runs, as in Nakama"
     );
@@ -234,6 +240,7 @@ mod tests {
         let languages = Languages::new(vec![
             ("Lua", registering(&["a", "both"], &["getaccount"], Style::SNAKE)),
             ("JavaScript", registering(&["b", "both"], &["updateaccount"], Style::FULL)),
+            ("another", registering(&["b"], &[], Style::FULL)),
         ]);
         let of = |id| languages.of_call(&GuestCall::Rpc { id, payload: b"" });
         assert_eq!([of("a"), of("b"), of("B"), of("both"), of("none")], [0, 1, 1, 0, 0]);
@@ -241,10 +248,13 @@ mod tests {
         assert_eq!(languages.form_style("before updateaccount"), Style::FULL);
         assert_eq!(languages.registered().rpc, ["a", "both", "b"]);
         assert_eq!(languages.registered().rpc_blocking, ["b"]);
-        let [finding] = languages.registered().findings.as_slice() else { panic!() };
+        let [finding, second] = languages.registered().findings.as_slice() else { panic!() };
         assert_eq!(
             finding.text,
             "the RPC both is registered in Lua and in JavaScript: the one in Lua runs, as in Nakama"
         );
+        let of_second =
+            "the RPC b is registered in JavaScript and in another: the one in JavaScript runs";
+        assert!(second.text.starts_with(of_second), "{}", second.text);
     }
 }

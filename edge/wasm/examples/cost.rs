@@ -1,0 +1,89 @@
+//! What modules in WebAssembly cost: compiling them, a call, and a match with what the process holds of it.
+//!
+//! `cargo run --release -p wasm --example cost -- FOLDER RPC MATCH`, with the modules in the folder, an RPC function
+//! that takes JSON and a match, such as `echo` and `arena` of the example games.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a tool for developers")]
+
+#[path = "../../script/tests/it/host.rs"]
+#[allow(dead_code, reason = "made for the tests of Lua")]
+mod host;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use game::guest::{
+    CallContext, CallId, GuestCall, MatchCall, MatchContext, MatchReturned, Scripts as _, Step,
+};
+use game::value::Value;
+use host::TestHost;
+use wasm::{Modules, WasmLimits, WasmScripts};
+
+const CALLS: u32 = 10_000;
+const MATCHES: u32 = 1_000;
+const PAYLOAD: &[u8] = br#"{"text":"hello","list":[1,2.5,null],"inner":{"a":true}}"#;
+
+/// Bytes of memory that the process has in use.
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages * 4_096
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(folder), Some(rpc), Some(name)) =
+        (arguments.next(), arguments.next(), arguments.next())
+    else {
+        eprintln!("usage: cost FOLDER RPC MATCH");
+        return;
+    };
+    let limits = WasmLimits {
+        call_budget_ms: 1_000,
+        memory_max_bytes: 256 << 20,
+        callback_budget_ms: 1_000,
+        match_memory_max_bytes: 64 << 20,
+        load_budget_ms: 10_000,
+        all_memory_max_bytes: usize::MAX,
+    };
+    let mut host = TestHost::default();
+    let start = Instant::now();
+    let modules = Modules::read(Path::new(&folder)).expect("modules that can be compiled");
+    println!("compiling: {:?}", start.elapsed());
+    let start = Instant::now();
+    let mut scripts =
+        WasmScripts::load(Arc::new(modules), limits, &mut host).expect("modules that start");
+    println!("starting on a thread: {:?}", start.elapsed());
+
+    let context = CallContext { execution_mode: "rpc", ..CallContext::default() };
+    let start = Instant::now();
+    for id in 0..CALLS {
+        let call = GuestCall::Rpc { id: &rpc, payload: PAYLOAD };
+        let step = scripts.call(&mut host, CallId(u64::from(id)), &context, call);
+        assert!(matches!(step, Step::Done(Ok(_))), "{step:?}");
+    }
+    println!("a call of {rpc}: {:?}", start.elapsed() / CALLS);
+
+    let context = MatchContext { match_id: "id".into(), label: String::new(), tick_rate_hz: 10 };
+    let (start, before) = (Instant::now(), resident_bytes());
+    let params = Value::Map(Vec::new());
+    let mut matches: Vec<_> = (0..MATCHES)
+        .map(|_| {
+            let mut running = scripts.match_new(&mut host, &context, &name).expect("a match");
+            let step = running.call(&mut host, &context, 0, MatchCall::Init { params: &params });
+            assert!(matches!(step, Step::Done(Ok(MatchReturned::Init(_)))), "{step:?}");
+            running
+        })
+        .collect();
+    println!("starting a match: {:?}", start.elapsed() / MATCHES);
+    for tick in 1..10 {
+        for running in &mut matches {
+            let step = running.call(&mut host, &context, tick, MatchCall::Loop(&[]));
+            assert!(matches!(step, Step::Done(Ok(MatchReturned::GoesOn))), "{step:?}");
+        }
+    }
+    let bytes = (resident_bytes() - before) / u64::from(MATCHES);
+    let asked = matches.first().map_or(0, |running| running.memory_bytes());
+    println!("a match after ten ticks: {bytes} bytes in use, {asked} asked for");
+}

@@ -1,0 +1,3 @@
+module throng/guest
+
+go 1.24

@@ -1,0 +1,166 @@
+// Package runtime is what a game's server code in Go is written with. Its types and functions look like those of
+// github.com/heroiclabs/nakama-common/runtime, so that a plugin written for Nakama is ported by changing imports,
+// and by two functions in its package main:
+//
+//	func init() { runtime.Module(InitModule) }
+//	func main() {}
+//
+// It is built with the plain Go toolchain, and put into the folder of the server's modules:
+//
+//	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o game.wasm
+//
+// What is not here: what throng does not have yet (Call says so by name), hooks whose requests are structs (they are
+// maps, with the names of Nakama's Lua), the database handle (it is nil), and whatever needs files, sockets or time
+// that passes while a function waits.
+package runtime
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// Keys of a context's values, as in Nakama.
+const (
+	RUNTIME_CTX_ENV              = "env"
+	RUNTIME_CTX_MODE             = "execution_mode"
+	RUNTIME_CTX_NODE             = "node"
+	RUNTIME_CTX_VERSION          = "version"
+	RUNTIME_CTX_QUERY_PARAMS     = "query_params"
+	RUNTIME_CTX_HEADERS          = "headers"
+	RUNTIME_CTX_USER_ID          = "user_id"
+	RUNTIME_CTX_USERNAME         = "username"
+	RUNTIME_CTX_VARS             = "vars"
+	RUNTIME_CTX_USER_SESSION_EXP = "user_session_exp"
+	RUNTIME_CTX_SESSION_ID       = "session_id"
+	RUNTIME_CTX_LANG             = "lang"
+	RUNTIME_CTX_CLIENT_IP        = "client_ip"
+	RUNTIME_CTX_CLIENT_PORT      = "client_port"
+	RUNTIME_CTX_MATCH_ID         = "match_id"
+	RUNTIME_CTX_MATCH_NODE       = "match_node"
+	RUNTIME_CTX_MATCH_LABEL      = "match_label"
+	RUNTIME_CTX_MATCH_TICK_RATE  = "match_tick_rate"
+)
+
+// Error is a refusal with a gRPC code, from 1 to 16.
+type Error struct {
+	Message string
+	Code    int
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// NewError makes an error that clients are told with this code.
+func NewError(message string, code int) *Error { return &Error{Message: message, Code: code} }
+
+// Logger writes lines to the server's log.
+type Logger interface {
+	Debug(format string, v ...any)
+	Info(format string, v ...any)
+	Warn(format string, v ...any)
+	Error(format string, v ...any)
+	WithField(key string, v any) Logger
+	WithFields(fields map[string]any) Logger
+	Fields() map[string]any
+}
+
+// Initializer takes what the game has for the server to call.
+type Initializer interface {
+	// RegisterRpc makes a function callable by clients under this id, in any case.
+	RegisterRpc(id string, fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, payload string) (string, error)) error
+	// RegisterBefore runs a function before each API call of this name, such as UpdateAccount, or socket message,
+	// such as rt:MatchCreate. It returns the request, changed or not; nil refuses it.
+	RegisterBefore(call string, fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, in map[string]any) (map[string]any, error)) error
+	// RegisterAfter runs a function after each call of this name, with the answer and the request.
+	RegisterAfter(call string, fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, out, in map[string]any) error) error
+	// RegisterMatch makes matches of this name possible. Each runs in an instance of the module of its own.
+	RegisterMatch(name string, fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule) (Match, error)) error
+	// RegisterShutdown runs a function when the server stops.
+	RegisterShutdown(fn func(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule)) error
+}
+
+// Presence is somebody in a match.
+type Presence interface {
+	GetUserId() string
+	GetSessionId() string
+	GetUsername() string
+}
+
+// MatchData is one message of a player.
+type MatchData interface {
+	Presence
+	GetOpCode() int64
+	GetData() []byte
+	GetReliable() bool
+	GetReceiveTime() int64
+}
+
+// MatchDispatcher is what a match does, besides what its callbacks return.
+type MatchDispatcher interface {
+	BroadcastMessage(opCode int64, data []byte, presences []Presence, sender Presence, reliable bool) error
+	BroadcastMessageDeferred(opCode int64, data []byte, presences []Presence, sender Presence, reliable bool) error
+	MatchKick(presences []Presence) error
+	MatchLabelUpdate(label string) error
+}
+
+// Match is a match. A callback that returns a nil state ends it.
+type Match interface {
+	MatchInit(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, params map[string]any) (any, int, string)
+	MatchJoinAttempt(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, dispatcher MatchDispatcher, tick int64, state any, presence Presence, metadata map[string]string) (any, bool, string)
+	MatchJoin(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, dispatcher MatchDispatcher, tick int64, state any, presences []Presence) any
+	MatchLeave(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, dispatcher MatchDispatcher, tick int64, state any, presences []Presence) any
+	MatchLoop(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, dispatcher MatchDispatcher, tick int64, state any, messages []MatchData) any
+	MatchTerminate(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, dispatcher MatchDispatcher, tick int64, state any, graceSeconds int) any
+	MatchSignal(ctx context.Context, logger Logger, db *sql.DB, nk NakamaModule, dispatcher MatchDispatcher, tick int64, state any, data string) (any, string)
+}
+
+// callContext has the values of a call.
+type callContext struct {
+	context.Context
+	values map[string]any
+}
+
+func (c *callContext) Value(key any) any {
+	if name, is := key.(string); is {
+		if value, known := c.values[name]; known {
+			return value
+		}
+		return about[name]
+	}
+	return c.Context.Value(key)
+}
+
+// newContext gives values the types that they have in Nakama.
+func newContext(values map[string]any) context.Context {
+	if vars, is := values[RUNTIME_CTX_VARS]; is {
+		values[RUNTIME_CTX_VARS] = texts(vars)
+	}
+	for _, name := range []string{RUNTIME_CTX_HEADERS, RUNTIME_CTX_QUERY_PARAMS} {
+		if pairs, is := values[name].([]any); is {
+			lists := map[string][]string{}
+			for _, pair := range pairs {
+				if parts, _ := pair.([]any); len(parts) == 2 {
+					lists[text(parts[0])] = append(lists[text(parts[0])], text(parts[1]))
+				}
+			}
+			values[name] = lists
+		}
+	}
+	return &callContext{context.Background(), values}
+}
+
+func text(value any) string {
+	text, _ := value.(string)
+	return text
+}
+
+func texts(value any) map[string]string {
+	members, _ := value.(map[string]any)
+	texts := make(map[string]string, len(members))
+	for name, member := range members {
+		texts[name] = text(member)
+	}
+	return texts
+}
+
+func errorf(format string, v ...any) error { return fmt.Errorf(format, v...) }

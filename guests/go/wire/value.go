@@ -1,0 +1,194 @@
+// Package wire is the convention between a guest and the server, version 1 (docs/wasm/convention.md): values as
+// bytes, and calls of the server's functions. Games use package runtime instead.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+)
+
+const (
+	tagNil = iota
+	tagFalse
+	tagTrue
+	tagInt
+	tagFloat
+	tagBytes
+	tagList
+	tagMap
+)
+
+var errBadValue = errors.New("not a value")
+
+// Append appends the bytes of a value: nil, a bool, a number, a string, []byte, []any or map[string]any.
+func Append(to []byte, value any) ([]byte, error) {
+	switch v := value.(type) {
+	case nil:
+		return append(to, tagNil), nil
+	case bool:
+		if v {
+			return append(to, tagTrue), nil
+		}
+		return append(to, tagFalse), nil
+	case int:
+		return appendInt(to, int64(v)), nil
+	case int32:
+		return appendInt(to, int64(v)), nil
+	case int64:
+		return appendInt(to, v), nil
+	case float64:
+		return binary.LittleEndian.AppendUint64(append(to, tagFloat), math.Float64bits(v)), nil
+	case string:
+		return AppendName(append(to, tagBytes), v), nil
+	case []byte:
+		to = binary.LittleEndian.AppendUint32(append(to, tagBytes), uint32(len(v)))
+		return append(to, v...), nil
+	case []any:
+		to = AppendList(to, len(v))
+		var err error
+		for _, item := range v {
+			if to, err = Append(to, item); err != nil {
+				return nil, err
+			}
+		}
+		return to, nil
+	case map[string]any:
+		// In the order of the names, so that the same map is the same bytes.
+		names := make([]string, 0, len(v))
+		for name := range v {
+			names = append(names, name)
+		}
+		sort.Strings(names)
+		to = binary.LittleEndian.AppendUint32(append(to, tagMap), uint32(len(v)))
+		var err error
+		for _, name := range names {
+			if to, err = Append(AppendName(to, name), v[name]); err != nil {
+				return nil, err
+			}
+		}
+		return to, nil
+	case map[string]string:
+		members := make(map[string]any, len(v))
+		for name, text := range v {
+			members[name] = text
+		}
+		return Append(to, members)
+	default:
+		return nil, fmt.Errorf("a %T is no value for the server", value)
+	}
+}
+
+// AppendList appends the head of a list of so many values.
+func AppendList(to []byte, count int) []byte {
+	return binary.LittleEndian.AppendUint32(append(to, tagList), uint32(count))
+}
+
+// AppendName appends a text with its length, as the names of a map are written.
+func AppendName(to []byte, name string) []byte {
+	to = binary.LittleEndian.AppendUint32(to, uint32(len(name)))
+	return append(to, name...)
+}
+
+func appendInt(to []byte, number int64) []byte {
+	return binary.LittleEndian.AppendUint64(append(to, tagInt), uint64(number))
+}
+
+// Decode reads the one value that these bytes are: strings as string, whole numbers as int64, others as float64.
+func Decode(bytes []byte) (any, error) {
+	r := reader{bytes}
+	value, err := r.value()
+	if err == nil && len(r.rest) > 0 {
+		err = errBadValue
+	}
+	return value, err
+}
+
+type reader struct{ rest []byte }
+
+func (r *reader) take(count int) ([]byte, error) {
+	if count < 0 || count > len(r.rest) {
+		return nil, errBadValue
+	}
+	taken := r.rest[:count]
+	r.rest = r.rest[count:]
+	return taken, nil
+}
+
+func (r *reader) count() (int, error) {
+	bytes, err := r.take(4)
+	if err != nil {
+		return 0, err
+	}
+	return int(binary.LittleEndian.Uint32(bytes)), nil
+}
+
+func (r *reader) text() (string, error) {
+	count, err := r.count()
+	if err != nil {
+		return "", err
+	}
+	bytes, err := r.take(count)
+	return string(bytes), err
+}
+
+func (r *reader) value() (any, error) {
+	tag, err := r.take(1)
+	if err != nil {
+		return nil, err
+	}
+	switch tag[0] {
+	case tagNil:
+		return nil, nil
+	case tagFalse:
+		return false, nil
+	case tagTrue:
+		return true, nil
+	case tagInt, tagFloat:
+		bytes, err := r.take(8)
+		if err != nil {
+			return nil, err
+		}
+		bits := binary.LittleEndian.Uint64(bytes)
+		if tag[0] == tagInt {
+			return int64(bits), nil
+		}
+		return math.Float64frombits(bits), nil
+	case tagBytes:
+		return r.text()
+	case tagList:
+		count, err := r.count()
+		if err != nil {
+			return nil, err
+		}
+		var items []any
+		for range count {
+			item, err := r.value()
+			if err != nil {
+				return nil, err
+			}
+			items = append(items, item)
+		}
+		return items, nil
+	case tagMap:
+		count, err := r.count()
+		if err != nil {
+			return nil, err
+		}
+		members := map[string]any{}
+		for range count {
+			name, err := r.text()
+			if err != nil {
+				return nil, err
+			}
+			if members[name], err = r.value(); err != nil {
+				return nil, err
+			}
+		}
+		return members, nil
+	default:
+		return nil, errBadValue
+	}
+}

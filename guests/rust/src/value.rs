@@ -1,0 +1,220 @@
+//! Values on their way between game and server, and the bytes that they are then.
+//!
+//! The form is that of docs/wasm/convention.md, version 1.
+
+use std::fmt;
+
+/// Plain data, as the server's functions take and return it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    #[default]
+    Nil,
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// Any other number.
+    Float(f64),
+    /// A string: text or bytes.
+    Bytes(Vec<u8>),
+    /// A list.
+    List(Vec<Value>),
+    /// Names and values, in order.
+    Map(Vec<(String, Value)>),
+}
+
+/// Bytes that are no value: server and SDK do not fit each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadValue;
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a value")
+    }
+}
+
+impl Value {
+    /// A map of these names and values.
+    pub fn map<const N: usize>(members: [(&str, Value); N]) -> Self {
+        Self::Map(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    /// The text in this value, if it is text.
+    pub fn as_str(&self) -> Option<&str> {
+        if let Self::Bytes(bytes) = self { std::str::from_utf8(bytes).ok() } else { None }
+    }
+
+    /// The whole number in this value, if it is one.
+    pub fn as_int(&self) -> Option<i64> {
+        if let Self::Int(number) = self { Some(*number) } else { None }
+    }
+
+    /// The flag in this value, if it is one.
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(flag) = self { Some(*flag) } else { None }
+    }
+
+    /// The items of a list; none of anything else.
+    pub fn items(&self) -> &[Value] {
+        if let Self::List(items) = self { items } else { &[] }
+    }
+
+    /// The member `name` of a map.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        let Self::Map(members) = self else { return None };
+        members.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// Sets the member `name` of a map; of anything else nothing happens.
+    pub fn set(&mut self, name: &str, value: impl Into<Value>) {
+        let Self::Map(members) = self else { return };
+        match members.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => *old = value.into(),
+            None => members.push((name.to_owned(), value.into())),
+        }
+    }
+
+    /// Appends the bytes of this value.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        match self {
+            Self::Nil => to.push(0),
+            Self::Bool(false) => to.push(1),
+            Self::Bool(true) => to.push(2),
+            Self::Int(number) => {
+                to.push(3);
+                to.extend_from_slice(&number.to_le_bytes());
+            }
+            Self::Float(number) => {
+                to.push(4);
+                to.extend_from_slice(&number.to_le_bytes());
+            }
+            Self::Bytes(bytes) => {
+                to.push(5);
+                name(bytes, to);
+            }
+            Self::List(items) => {
+                to.push(6);
+                count(items.len(), to);
+                items.iter().for_each(|item| item.encode(to));
+            }
+            Self::Map(members) => {
+                to.push(7);
+                count(members.len(), to);
+                for (text, value) in members {
+                    name(text.as_bytes(), to);
+                    value.encode(to);
+                }
+            }
+        }
+    }
+
+    /// The value that these bytes are.
+    ///
+    /// # Errors
+    /// They are none.
+    pub fn decode(mut bytes: &[u8]) -> Result<Self, BadValue> {
+        let value = read(&mut bytes)?;
+        if bytes.is_empty() { Ok(value) } else { Err(BadValue) }
+    }
+}
+
+fn count(count: usize, to: &mut Vec<u8>) {
+    // Memory has 4 GiB at most here.
+    to.extend_from_slice(&(count as u32).to_le_bytes());
+}
+
+fn name(bytes: &[u8], to: &mut Vec<u8>) {
+    count(bytes.len(), to);
+    to.extend_from_slice(bytes);
+}
+
+fn take<const N: usize>(from: &mut &[u8]) -> Result<[u8; N], BadValue> {
+    let (taken, rest) = from.split_first_chunk().ok_or(BadValue)?;
+    *from = rest;
+    Ok(*taken)
+}
+
+fn read_count(from: &mut &[u8]) -> Result<usize, BadValue> {
+    Ok(u32::from_le_bytes(take(from)?) as usize)
+}
+
+fn read_bytes(from: &mut &[u8]) -> Result<Vec<u8>, BadValue> {
+    let count = read_count(from)?;
+    let (taken, rest) = from.split_at_checked(count).ok_or(BadValue)?;
+    *from = rest;
+    Ok(taken.to_vec())
+}
+
+fn read(from: &mut &[u8]) -> Result<Value, BadValue> {
+    let [tag] = take(from)?;
+    Ok(match tag {
+        0 => Value::Nil,
+        1 => Value::Bool(false),
+        2 => Value::Bool(true),
+        3 => Value::Int(i64::from_le_bytes(take(from)?)),
+        4 => Value::Float(f64::from_le_bytes(take(from)?)),
+        5 => Value::Bytes(read_bytes(from)?),
+        6 => {
+            let count = read_count(from)?;
+            Value::List((0..count).map(|_| read(from)).collect::<Result<_, _>>()?)
+        }
+        7 => {
+            let mut members = Vec::new();
+            for _ in 0..read_count(from)? {
+                let name = String::from_utf8(read_bytes(from)?).map_err(|_| BadValue)?;
+                members.push((name, read(from)?));
+            }
+            Value::Map(members)
+        }
+        _ => return Err(BadValue),
+    })
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Self::Bool(flag)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Int(number)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Float(number)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Bytes(text.as_bytes().to_vec())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Bytes(text.into_bytes())
+    }
+}
+
+impl From<&[u8]> for Value {
+    fn from(bytes: &[u8]) -> Self {
+        Self::Bytes(bytes.to_vec())
+    }
+}
+
+impl From<Vec<Value>> for Value {
+    fn from(items: Vec<Value>) -> Self {
+        Self::List(items)
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Nil, Into::into)
+    }
+}

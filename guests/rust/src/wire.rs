@@ -1,0 +1,129 @@
+//! The convention between host and guest, version 1 (docs/wasm/convention.md): what the host calls, and what
+//! it is called with. Games do not need this; `module!` does.
+
+use std::cell::RefCell;
+
+use crate::matches::{self, Running};
+use crate::{Context, Error, Initializer, Result, Value};
+
+/// The version of the convention.
+pub const VERSION: u32 = 1;
+
+const RETURNED: u32 = 0;
+const FAILED: u32 = 1;
+
+#[cfg(target_arch = "wasm32")]
+#[link(wasm_import_module = "throng")]
+unsafe extern "C" {
+    fn call(at: *const u8, length: u32) -> u32;
+    fn take(at: *mut u8, length: u32);
+    fn give(at: *const u8, length: u32);
+}
+
+/// Elsewhere there is no host: a game's own tests do not get this far.
+#[cfg(not(target_arch = "wasm32"))]
+mod nowhere {
+    pub(super) unsafe fn call(_: *const u8, _: u32) -> u32 {
+        unimplemented!("there is a server only for wasm32")
+    }
+    pub(super) unsafe fn take(_: *mut u8, _: u32) {}
+    pub(super) unsafe fn give(_: *const u8, _: u32) {}
+}
+#[cfg(not(target_arch = "wasm32"))]
+use nowhere::{call, give, take};
+
+/// What the game has registered, and the match of this instance, if it is one's.
+#[derive(Default)]
+struct Game {
+    registered: Initializer,
+    running: Option<Running>,
+}
+
+thread_local! {
+    static GAME: RefCell<Game> = RefCell::default();
+}
+
+fn taken(length: u32) -> Vec<u8> {
+    let mut bytes = vec![0; length as usize];
+    // SAFETY: the host writes `length` bytes, which is what there is room for.
+    unsafe { take(bytes.as_mut_ptr(), length) };
+    bytes
+}
+
+/// Calls a function of the host.
+pub(crate) fn host_call(name: &str, arguments: &[Value]) -> Result<Vec<Value>> {
+    let mut bytes = vec![6];
+    bytes.extend_from_slice(&(arguments.len() as u32 + 1).to_le_bytes());
+    Value::from(name).encode(&mut bytes);
+    arguments.iter().for_each(|argument| argument.encode(&mut bytes));
+    // SAFETY: the host reads these bytes, and nothing else.
+    let length = unsafe { call(bytes.as_ptr(), bytes.len() as u32) };
+    let answer = taken(length);
+    let (head, rest) = answer.split_first().ok_or("the server has not answered")?;
+    match (head, Value::decode(rest).map_err(|error| error.to_string())?) {
+        (0, Value::List(results)) => Ok(results),
+        (_, refusal) => Err(refusal.as_str().unwrap_or_default().into()),
+    }
+}
+
+/// Runs a call of the host.
+fn call_of(length: u32, init: fn(&mut Initializer) -> Result<()>) -> Result<Value> {
+    let call = Value::decode(&taken(length)).map_err(|error| error.to_string())?;
+    let Value::List(parts) = call else { return Err("not a call".into()) };
+    let mut parts = parts.into_iter();
+    let mut next = || parts.next().unwrap_or_default();
+    let (kind, name, context) = (next(), next(), next());
+    let (kind, name) = (kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default());
+    if kind == "init" {
+        let mut registered = Initializer::default();
+        init(&mut registered)?;
+        GAME.with_borrow_mut(|game| game.registered = registered);
+        return Ok(Value::Nil);
+    }
+    GAME.with_borrow_mut(|game| {
+        let Game { registered, running } = game;
+        if kind.starts_with("match_") {
+            let arguments = parts.collect();
+            return matches::call(registered, running, (kind, name), context, arguments);
+        }
+        let context = Context(context);
+        let mut next = || parts.next().unwrap_or_default();
+        match kind {
+            "rpc" => {
+                let payload = next();
+                let payload =
+                    payload.as_str().ok_or_else(|| Error::new(3, "payload is not UTF-8"))?;
+                find(&registered.rpc, name)?(&context, payload).map(Value::from)
+            }
+            "before" => Ok(find(&registered.before, name)?(&context, next())?.unwrap_or_default()),
+            "after" => {
+                let (answer, request) = (next(), next());
+                find(&registered.after, name)?(&context, answer, request).map(|()| Value::Nil)
+            }
+            "event" => find(&registered.events, name)?(&context, next()).map(|()| Value::Nil),
+            _ => Err(format!("this module knows no calls of the kind {kind}").into()),
+        }
+    })
+}
+
+/// The function that was registered last under this name.
+pub(crate) fn find<'a, T>(functions: &'a [(String, T)], name: &str) -> Result<&'a T> {
+    let found = functions.iter().rev().find(|(known, _)| known == name);
+    found.map(|(_, function)| function).ok_or_else(|| format!("{name} is not registered").into())
+}
+
+/// Runs a call of the host, and gives it what came of it.
+pub fn serve(length: u32, init: fn(&mut Initializer) -> Result<()>) -> u32 {
+    let (status, value) = match call_of(length, init) {
+        Ok(value) => (RETURNED, value),
+        Err(error) => {
+            let parts = vec![i64::from(error.code).into(), error.message.into()];
+            (FAILED, Value::List(parts))
+        }
+    };
+    let mut bytes = Vec::new();
+    value.encode(&mut bytes);
+    // SAFETY: the host reads these bytes, and nothing else.
+    unsafe { give(bytes.as_ptr(), bytes.len() as u32) };
+    status
+}
