@@ -367,16 +367,7 @@ impl Core {
         let Done { conn, stream, outcome, .. } = done;
         match outcome {
             Outcome::Waits => {}
-            Outcome::NeedsCaller(job) => {
-                if let Err(error) = self.job(*job, out) {
-                    self.hand_over(
-                        now,
-                        (conn, stream),
-                        Outcome::Rpc(Err(script_error(&error))),
-                        out,
-                    );
-                }
-            }
+            Outcome::NeedsCaller(job) => self.job_again(*job, out),
             Outcome::Next(job) => {
                 if let Err(error) = self.job(*job, out) {
                     self.hand_over(now, (conn, stream), Outcome::Api(Err(error)), out);

@@ -45,12 +45,23 @@ impl Core {
                 None => self.limited(limit, "a client without a user"),
             });
         }
+        self.hand_out(Job { queue, ..job }, out);
+        Ok(())
+    }
+
+    /// A call that was taken comes back from where it cannot be done. It had its place among those that wait, so
+    /// that no limit stands against it.
+    pub(super) fn job_again(&mut self, job: Job, out: &mut Output<Mail>) {
+        let queue = self.queue_of(&job);
+        self.hand_out(Job { queue, ..job }, out);
+    }
+
+    fn hand_out(&mut self, mut job: Job, out: &mut Output<Mail>) {
         self.jobs_waiting += 1;
         self.stats.jobs_waiting.set(self.jobs_waiting);
         let group = self.groups.get(job.group);
         group.waiting += 1;
-        let mut job = Job { queue, ..job };
-        match queue {
+        match job.queue {
             Queue::Batcher | Queue::Batched { .. } => self.jobs.push(job),
             Queue::Hasher => {
                 self.passwords_waiting += 1;
@@ -73,7 +84,7 @@ impl Core {
                     group.at_callers = group.at_callers.saturating_add(1);
                     job.queue = Queue::Companion { function };
                     out.post(&self.topology, companion, CallerMail::Job(Box::new(job)));
-                    return Ok(());
+                    return;
                 }
                 // What may go goes: whoever waits could not.
                 if !self.has_line(job.group)
@@ -95,7 +106,6 @@ impl Core {
                 }
             }
         }
-        Ok(())
     }
 
     /// Who is to do it: a quick function that writes runs in the batch, where one commit is for all.

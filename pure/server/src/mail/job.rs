@@ -287,7 +287,8 @@ pub enum Outcome {
     After,
     /// Of [`Work::Shutdown`].
     Shutdown,
-    /// Of [`Work::Rpc`] in the batch: nothing of it has happened, and a caller is to do it.
+    /// Of [`Work::Rpc`] on a companion or in the batch, where it cannot be done: nothing of it has happened, and
+    /// a caller is to do it.
     NeedsCaller(Box<Job>),
     /// The job is not done: its function waits for another thread, or on a companion for its next
     /// slice, and the caller is free for others. Not said of a call that keeps its place.

@@ -27,7 +27,7 @@ impl Worker {
             self.stats.calls_given_back.up();
             let (core, group, queue) = (job.address.core, job.group, job.queue);
             let to = (queue, job.address.conn, job.stream, None);
-            return self.answer((core, group), to, Outcome::Next(Box::new(job)));
+            return self.answer((core, group), to, Outcome::NeedsCaller(Box::new(job)));
         }
         self.stats.calls_on_cores.up();
         self.run(now, job);

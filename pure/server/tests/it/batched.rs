@@ -210,6 +210,28 @@ fn one_slice_is_all_that_a_function_gets_of_a_batch() {
     assert_eq!((rig.stat("rpc_undone"), rig.stat("rpc_batched")), (1, 0));
 }
 
+/// It had been taken before, so that nothing that has come meanwhile is in its way.
+#[test]
+fn a_call_that_is_undone_is_not_refused_however_many_wait() {
+    let tune: fn(&mut Settings) = |settings| {
+        on(settings);
+        settings.shutdown_grace_s = 5;
+        settings.limits.calls_waiting = 1;
+    };
+    let end = "require('nakama').register_shutdown(function() end)";
+    let modules = &[("save.lua", MODULE), ("end.lua", end)];
+    let rig = Rig::with(&Plan { callers: 2, modules, tune, ..Plan::default() });
+    let token = rig.login("hasher").1;
+    learn(&rig, &token, "hash");
+    let client = call(&rig, &token, "hash", "{\"key\":\"k\",\"hash\":true}");
+    // The function for the end of the scripts is run however many wait, and is one more.
+    rig.stop(rig.topology.cores[0]);
+    rig.settle();
+    let text = rig.text(client);
+    assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with('k'), "{text}");
+    assert_eq!(rig.stat("rpc_undone"), 1);
+}
+
 /// As at a caller: each write of a function is committed when it returns, whatever comes after it.
 #[test]
 fn what_was_written_before_an_error_of_the_script_stays() {

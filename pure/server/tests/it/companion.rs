@@ -1,6 +1,8 @@
 //! Calls that are run on the thread of their core: which go there, what becomes of those that turn out
 //! long, or that need the database, and that others go on meanwhile.
 
+use server::settings::Settings;
+
 use crate::rig::{Client, Plan, Rig, request};
 
 const MODULE: &str = r#"
@@ -108,6 +110,29 @@ fn a_call_that_turns_out_long_goes_on_in_slices_beside_others_and_the_next_ones_
     (0..20).for_each(|_| assert!(!is_on_core(&rig, "count", ("3", "6"))));
     rig.advance(30_000);
     assert!(is_on_core(&rig, "count", ("3", "6")));
+}
+
+/// It had been taken before, so that nothing that has come meanwhile is in its way.
+#[test]
+fn a_call_that_is_given_back_is_not_refused_however_many_wait() {
+    let modules =
+        &[("m.lua", MODULE), ("end.lua", "require('nakama').register_shutdown(function() end)")];
+    let tune: fn(&mut Settings) = |settings| {
+        settings.shutdown_grace_s = 5;
+        settings.limits.calls_waiting = 2;
+    };
+    let rig = Rig::with(&Plan { callers: 2, companions: true, modules, tune, ..Plan::default() });
+    learn(&rig, "count", "3");
+    let (long, other) = (send(&rig, "count", "3000000"), send(&rig, "count", "3"));
+    // The function for the end of the scripts is run however many wait, and is one more.
+    rig.freeze(rig.topology.companions[0], true);
+    rig.stop(rig.topology.cores[0]);
+    rig.settle();
+    rig.freeze(rig.topology.companions[0], false);
+    rig.settle();
+    let answers = [answer(&rig, long), answer(&rig, other)];
+    assert_eq!(answers, ["4500001500000", "6"]);
+    assert_eq!(rig.stat("calls_given_back"), 1);
 }
 
 #[test]
