@@ -17,6 +17,7 @@ pub mod limit_log;
 pub mod limits;
 pub mod lister;
 pub mod mail;
+mod question;
 pub mod resources;
 mod retry_queue;
 pub mod room;

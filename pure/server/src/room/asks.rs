@@ -6,19 +6,16 @@
 //! are served in between.
 //!
 //! In: what a callback waits for ([`Room::ask`]), answers ([`Room::answered`]), and the questions of
-//! others. Nobody waits forever: a question is given up after [`PATIENCE_MS`], a callback that has waited
+//! others. Nobody waits forever: a question is given up in time ([`Question::due`]), a callback that has waited
 //! for `runtime.call_wait_max_ms` in all is cancelled, and matches that wait for one another in a circle
 //! are told so ([`Room::chase`]). Not here: callbacks (`callbacks`).
-//!
-//! Source: Nakama 3.40, `server/match_registry.go`, for how long a signal waits.
 
 use bytes::Bytes;
 use event::Now;
 use game::fetch::{FetchRequest, Principal};
 use game::guest::{Answer, Ask, HostError, Reply, ScriptError, ScriptFailure};
 use game::match_id::MatchId;
-use game::node::NodeId;
-use game::stream::{StreamId, StreamRequest, no_session};
+use game::stream::{StreamId, StreamRequest};
 use uuid::Uuid;
 
 use super::callbacks::{Begun, Callback, Waiting};
@@ -26,9 +23,7 @@ use super::{Due, Room};
 use crate::mail::{
     AWAY, Asker, Fetched, HostCall, HostReturn, RoomAnswer, RoomError, RoomMail, StreamMail, Waiter,
 };
-
-/// How long a callback waits for another room.
-const PATIENCE_MS: u64 = 10_000;
+use crate::question::Question;
 
 /// Matches, each of which waits for the next one, that are looked at for a circle. A longer circle ends
 /// when the first of them loses its patience.
@@ -38,22 +33,7 @@ const CHASE_MAX: u8 = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     request: u64,
-    about: About,
-}
-
-/// What a question is about.
-#[derive(Clone, Copy, Debug)]
-enum About {
-    /// A match that is being made.
-    Creation(MatchId),
-    /// A match that is signalled.
-    Signal(MatchId),
-    /// A stream, of which a room of this node is asked. `is_joined`: by way of the joiner's node, too.
-    Stream { node: NodeId, is_joined: bool },
-    /// A function of the host table, which another thread runs.
-    Run,
-    /// An answer of another server.
-    Fetch,
+    question: Question,
 }
 
 /// A request to another server.
@@ -62,39 +42,6 @@ pub(super) struct Fetch {
     number: u64,
     of: Uuid,
     request: Box<FetchRequest>,
-}
-
-impl Asked {
-    /// The match that is waited for.
-    fn target(&self) -> Option<MatchId> {
-        match self.about {
-            About::Creation(id) | About::Signal(id) => Some(id),
-            About::Stream { .. } | About::Run | About::Fetch => None,
-        }
-    }
-
-    /// What the script is told.
-    fn answer(&self, outcome: Result<RoomAnswer, RoomError>) -> Answer {
-        match outcome {
-            Ok(RoomAnswer::Text(text)) => Ok(Reply::Text(text)),
-            Ok(RoomAnswer::Stream(answer)) => Ok(Reply::Stream(answer)),
-            Err(RoomError::Failed(text)) => Err(HostError::new(text)),
-            Err(why) => Err(match (self.about, why) {
-                (About::Signal(_), RoomError::NotFound) => HostError::new("match not found"),
-                (About::Stream { .. }, RoomError::NotFound) => no_session(),
-                (About::Signal(_), _) => match_busy(),
-                (About::Creation(_) | About::Stream { .. } | About::Run | About::Fetch, _) => {
-                    HostError::new(NO_ANSWER)
-                }
-            }),
-        }
-    }
-}
-
-const NO_ANSWER: &str = "the room did not answer within 10 s";
-
-fn match_busy() -> HostError {
-    HostError::new("match busy")
 }
 
 impl Room {
@@ -113,7 +60,7 @@ impl Room {
                 let bytes = self.resources.random.bytes();
                 let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
                 let new = MatchId::authoritative(uuid, self.me.node());
-                let (asked, from) = self.question(About::Creation(new));
+                let (asked, from) = self.number(Question::Creation(new));
                 let mail = RoomMail::Create { from, id: uuid, module, params };
                 self.post_to_match(new, mail);
                 Ok(asked)
@@ -122,9 +69,9 @@ impl Room {
                 let to = MatchId::parse(&match_id, &self.topology.nodes);
                 let to = to.map_err(|error| Err(HostError::new(error.to_string())))?;
                 if to.uuid == id {
-                    return Err(Err(match_busy()));
+                    return Err(Question::Signal(to).answer(Err(RoomError::Busy)));
                 }
-                let (asked, from) = self.question(About::Signal(to));
+                let (asked, from) = self.number(Question::Signal(to));
                 let mail = RoomMail::Signal { from, by: Some(id), id: to.uuid, data };
                 self.post_to_match(to, mail);
                 Ok(asked)
@@ -132,7 +79,7 @@ impl Room {
             Ask::Stream { stream, request } => self.ask_stream(now, begun, stream, request),
             Ask::Fetch(request) => {
                 self.resources.network().map_err(Err)?;
-                let (asked, Waiter { request: number, .. }) = self.question(About::Fetch);
+                let (asked, Waiter { request: number, .. }) = self.number(Question::Fetch);
                 self.fetches.push(Fetch { number, of: id, request });
                 Ok(asked)
             }
@@ -140,7 +87,7 @@ impl Room {
                 let Some(function) = game::host::find(function) else {
                     unreachable!("a script calls {function}, which is no function")
                 };
-                let (asked, Waiter { who: from, request: number }) = self.question(About::Run);
+                let (asked, Waiter { who: from, request: number }) = self.number(Question::Run);
                 let line = (self.me.thread(), line_of(id));
                 let spent = begun.spent;
                 self.calls.push(HostCall {
@@ -209,7 +156,7 @@ impl Room {
         if !self.topology.is_reachable(room) || !self.topology.is_reachable(home) {
             return Err(Err(HostError::new(AWAY)));
         }
-        let (asked, from) = self.question(About::Stream { node: room.node(), is_joined });
+        let (asked, from) = self.number(Question::Stream { node: room.node(), is_joined });
         mail.reply = Some(from);
         self.mails.push(room.seal(&self.topology, RoomMail::Streams(vec![mail])));
         Ok(asked)
@@ -219,24 +166,18 @@ impl Room {
         Waiter { who: Asker::Room(self.me), request }
     }
 
-    fn question(&mut self, about: About) -> (Asked, Waiter) {
+    /// Gives a question its number.
+    fn number(&mut self, question: Question) -> (Asked, Waiter) {
         self.requests += 1;
         let request = self.requests;
-        (Asked { request, about }, self.waiter(request))
+        (Asked { request, question }, self.waiter(request))
     }
 
     /// A callback waits from now on.
     pub(super) fn wait(&mut self, now: Now, id: Uuid, mut begun: Begun, asked: Asked) {
         let wait_max_ms = self.settings.runtime.call_wait_max_ms;
         let until = *begun.until.get_or_insert(now.after_ms(u64::from(wait_max_ms)));
-        // What a worker has begun it ends, and says how; a request has a time of its own.
-        let patience = match asked.about {
-            About::Run | About::Fetch => until,
-            About::Creation(_) | About::Signal(_) | About::Stream { .. } => {
-                now.after_ms(PATIENCE_MS)
-            }
-        };
-        let due = if until.mono_ns < patience.mono_ns { until } else { patience };
+        let due = asked.question.due(now, until);
         let Some(found) = self.matches.get_mut(&id) else {
             unreachable!("match {id} ended inside a callback")
         };
@@ -278,11 +219,16 @@ impl Room {
         request: u64,
         outcome: Result<RoomAnswer, RoomError>,
     ) {
+        let asker = self.asks.get(&request).and_then(|id| self.matches.get(id)?.waiting.as_ref());
+        if asker.is_some_and(|waiting| !waiting.asked.question.is_of_room()) {
+            // No room was asked it, whatever another node says.
+            return self.stats.late_answers.up();
+        }
         let Some((id, begun, asked)) = self.take_asker(request) else { return };
         if outcome == Err(RoomError::Busy) {
             self.take_back(asked);
         }
-        self.go_on(now, id, begun, Some(asked.answer(outcome)));
+        self.go_on(now, id, begun, Some(asked.question.answer(outcome)));
         self.settle(now, id);
     }
 
@@ -292,16 +238,7 @@ impl Room {
         let nodes = &self.topology.nodes;
         let lost = |id: &Uuid| {
             let asked = self.matches.get(id)?.waiting.as_ref()?.asked;
-            let why = match asked.about {
-                About::Signal(id) if !id.node.is_some_and(|node| nodes.is_living(node)) => {
-                    RoomError::NotFound
-                }
-                About::Stream { node, is_joined } if is_joined || !nodes.is_living(node) => {
-                    RoomError::Failed(AWAY.to_owned())
-                }
-                _ => return None,
-            };
-            Some((asked.request, why))
+            Some((asked.request, asked.question.lost(nodes)?))
         };
         let lost: Vec<(u64, RoomError)> = self.asks.values().filter_map(lost).collect();
         for (request, why) in lost {
@@ -319,26 +256,19 @@ impl Room {
             let error = waited_too_long(&begun.callback, self.settings.runtime.call_wait_max_ms);
             return self.fail(id, begun.callback, &error);
         }
-        self.go_on(now, id, begun, Some(asked.answer(Err(RoomError::Busy))));
+        self.go_on(now, id, begun, Some(asked.question.answer(Err(RoomError::Busy))));
         self.settle(now, id);
     }
 
-    /// Nobody will take up the answer: what has not been begun is not to be, and a match that nobody
-    /// would know of ends.
+    /// Nobody will take up the answer to a question.
     pub(super) fn take_back(&mut self, asked: Asked) {
-        let (id, mail) = match asked.about {
-            About::Creation(id) => (id, RoomMail::Cancel { id: id.uuid }),
-            About::Signal(id) => {
-                let from = self.waiter(asked.request);
-                (id, RoomMail::TakeBack { from, id: id.uuid })
-            }
-            About::Fetch => {
-                self.fetches.retain(|fetch| fetch.number != asked.request);
-                return self.resources.cancel_fetch(asked.request);
-            }
-            About::Stream { .. } | About::Run => return,
-        };
-        self.post_to_match(id, mail);
+        let Asked { request, question } = asked;
+        if question == Question::Fetch {
+            self.fetches.retain(|fetch| fetch.number != request);
+            self.resources.cancel_fetch(request);
+        }
+        let mail = question.take_back(self.waiter(request), &self.topology);
+        self.mails.extend(mail);
     }
 
     /// Mail to the room of a match.
@@ -366,7 +296,9 @@ impl Room {
     /// all others waiting, so that one of them is always told.
     fn chase(&mut self, from: Waiter, by: Uuid, id: Uuid, steps_left: u8) -> bool {
         let waiting = self.matches.get(&id).and_then(|found| found.waiting.as_ref());
-        let Some(target) = waiting.and_then(|waiting| waiting.asked.target()) else { return false };
+        let Some(target) = waiting.and_then(|waiting| waiting.asked.question.target()) else {
+            return false;
+        };
         if target.uuid == by {
             self.stats.match_circles.up();
             return true;

@@ -15,11 +15,12 @@ use game::stream::{StreamId, StreamRequest};
 
 use super::batched::Slice;
 use super::queues::HEAVY_ROWS_MIN;
-use super::waiting::{PATIENCE_MS, answered, commit, fetch, room_question};
+use super::waiting::{commit, fetch, room_question};
 use crate::mail::{
     Asker, Mail, News, Post as _, RoomError, RoomMail, StreamMail, Topology, Used, Waiter,
     WorkerAddress, weight_rows,
 };
+use crate::question::PATIENCE_MS;
 use crate::resources::{CANNOT_WAIT, Resources, Spent, from_resources};
 use crate::settings::Settings;
 
@@ -85,7 +86,10 @@ impl WorkerHost<'_> {
         let answer = requester.request(&mut before, to, mail, &is_answer, patience_ms);
         passing.into_inner().iter().for_each(|event| self.resources.directory.apply(event));
         let outcome = answer.and_then(Mail::into_answer).unwrap_or(Err(RoomError::Busy));
-        answered(question, outcome, topology, mails)
+        if outcome == Err(RoomError::Busy) {
+            mails.extend(question.take_back(from, topology));
+        }
+        question.answer(outcome)
     }
 }
 

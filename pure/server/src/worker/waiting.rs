@@ -27,10 +27,8 @@ use game::guest::{
     ScriptFailure, Scripts, Step,
 };
 use game::match_id::MatchId;
-use game::node::{NodeId, Nodes};
 use game::session::Claims;
-use game::stream::{Payer, StreamAnswer, no_session};
-use uuid::Uuid;
+use game::stream::Payer;
 
 use super::Worker;
 use super::batched::Slice;
@@ -42,12 +40,9 @@ use crate::mail::{
     Outcome, Queue, RoomAnswer, RoomError, RoomMail, SessionAddress, Severed, StreamMail, Topology,
     Used, Waiter, Work, WorkerAddress,
 };
+use crate::question::Question;
 use crate::resources::{Resources, Spent};
 use crate::settings::Settings;
-
-/// How long a script waits for a room (Nakama 3.40, `server/match_registry.go`:
-/// signals and joins wait 10 s).
-pub(super) const PATIENCE_MS: u64 = 10_000;
 
 /// For so long a turn goes on with calls that have been answered, milliseconds: as long as answers wait for
 /// one another on a caller. One more piece may begin within it.
@@ -109,58 +104,6 @@ pub(super) struct Guest {
     pub(super) slice: Option<Slice>,
     /// What it is called, for logs.
     pub(super) name: String,
-}
-
-/// What a call waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
-    Create {
-        room: Address<RoomMail>,
-        id: Uuid,
-    },
-    Signal {
-        room: Address<RoomMail>,
-        id: Uuid,
-        from: Waiter,
-    },
-    /// A stream, of which a room of that node is asked. `is_joined`: by way of the joiner's node, too.
-    Stream {
-        node: NodeId,
-        is_joined: bool,
-    },
-    Run,
-    Fetch,
-}
-
-impl Question {
-    /// How long it waits at most, milliseconds.
-    fn patience_ms(self) -> u64 {
-        match self {
-            // What a room is asked may be lost with its match.
-            Self::Create { .. } | Self::Signal { .. } | Self::Stream { .. } => PATIENCE_MS,
-            // A function that another thread runs is over some time, and it may have written; a
-            // request has a time of its own.
-            Self::Run | Self::Fetch => u64::MAX,
-        }
-    }
-
-    /// What is told to who asked it, if a node has gone and with it the answer. Of a joiner's node nothing is
-    /// known here, so that any one may have been it.
-    fn lost(self, nodes: &Nodes) -> Option<HostError> {
-        match self {
-            Self::Signal { room, .. } if !nodes.is_living(room.node()) => {
-                Some(HostError::new("match not found"))
-            }
-            Self::Stream { node, is_joined } if is_joined || !nodes.is_living(node) => {
-                Some(HostError::new(AWAY))
-            }
-            Self::Create { .. }
-            | Self::Signal { .. }
-            | Self::Stream { .. }
-            | Self::Run
-            | Self::Fetch => None,
-        }
-    }
 }
 
 /// A question that nobody has been asked yet.
@@ -391,7 +334,7 @@ impl Worker {
     /// Keeps a call until it is answered. Its core hears, once, that its thread is free for others.
     fn park(&mut self, now: Now, mut guest: Guest, (number, question): (u64, Question)) {
         self.leave_place(&mut guest);
-        let due = now.after_ms(question.patience_ms().min(guest.wait_left_ms));
+        let due = question.due(now, now.after_ms(guest.wait_left_ms));
         self.waiting.put(number, Waiting { guest, question, since: now, due });
         self.stats.calls_suspended.up();
         self.stats.calls_waiting_now.set(self.waiting.len() as u64);
@@ -443,16 +386,17 @@ impl Worker {
         number: u64,
         outcome: Result<RoomAnswer, RoomError>,
     ) {
-        let is_of_rooms =
-            |waiting: &Waiting| !matches!(waiting.question, Question::Run | Question::Fetch);
-        let is_awaited = self.waiting.calls.get(&number).is_some_and(is_of_rooms);
+        let is_of_room = |waiting: &Waiting| waiting.question.is_of_room();
+        let is_awaited = self.waiting.calls.get(&number).is_some_and(is_of_room);
         let Some(waiting) = is_awaited.then(|| self.unpark(now, number)).flatten() else {
             // Too late: the question was given up. Or no room was asked it, whatever another node says.
             return self.stats.late_answers.up();
         };
         let Waiting { guest, question, .. } = waiting;
-        let answer = answered(question, outcome, &self.topology, &mut self.mails);
-        self.waiting.answer(guest, answer);
+        if outcome == Err(RoomError::Busy) {
+            self.take_back(number, question);
+        }
+        self.waiting.answer(guest, question.answer(outcome));
     }
 
     /// Another thread has run a function.
@@ -544,8 +488,8 @@ impl Worker {
             Some((*number, waiting.question.lost(&topology.nodes)?))
         });
         for (number, why) in lost.collect::<Vec<_>>() {
-            if let Some(Waiting { guest, .. }) = self.unpark(now, number) {
-                self.waiting.answer(guest, Err(why));
+            if let Some(Waiting { guest, question, .. }) = self.unpark(now, number) {
+                self.waiting.answer(guest, question.answer(Err(why)));
             }
         }
     }
@@ -576,13 +520,9 @@ impl Worker {
             && due_ns <= now.mono_ns
             && let Some(Waiting { guest, question, .. }) = self.unpark(now, number)
         {
-            if question == Question::Fetch {
-                self.waiting.unasked.retain(|(unasked, _)| *unasked != number);
-                self.resources.cancel_fetch(number);
-            }
-            let refusal = gave_up(question, &self.topology, &mut self.mails);
+            self.take_back(number, question);
             if guest.wait_left_ms > 0 {
-                self.waiting.answer(guest, Err(refusal));
+                self.waiting.answer(guest, question.answer(Err(RoomError::Busy)));
             } else {
                 self.stats.calls_waited_too_long.up();
                 let wait_max_ms = self.settings.runtime.call_wait_max_ms;
@@ -591,6 +531,16 @@ impl Worker {
                 self.cancel(guest, ScriptError { code, message, location, kind });
             }
         }
+    }
+
+    /// Nobody will take up the answer to a question.
+    fn take_back(&mut self, number: u64, question: Question) {
+        if question == Question::Fetch {
+            self.waiting.unasked.retain(|(unasked, _)| *unasked != number);
+            self.resources.cancel_fetch(number);
+        }
+        let from = Waiter { who: Asker::Worker(self.me), request: number };
+        self.mails.extend(question.take_back(from, &self.topology));
     }
 
     /// Ends a call that waits, with an error.
@@ -644,14 +594,13 @@ pub(super) fn room_question(
             let match_id = MatchId::authoritative(id, topology.nodes.here());
             let room = topology.room_of_match(match_id);
             let mail = RoomMail::Create { from, id, module, params };
-            (Question::Create { room, id }, room.seal(topology, mail))
+            (Question::Creation(match_id), room.seal(topology, mail))
         }
         Ask::MatchSignal { match_id, data } => {
-            let id = MatchId::parse(&match_id, &topology.nodes)
+            let to = MatchId::parse(&match_id, &topology.nodes)
                 .map_err(|error| HostError::new(error.to_string()))?;
-            let (room, id) = (topology.room_of_match(id), id.uuid);
-            let mail = RoomMail::Signal { from, by: None, id, data };
-            (Question::Signal { room, id, from }, room.seal(topology, mail))
+            let mail = RoomMail::Signal { from, by: None, id: to.uuid, data };
+            (Question::Signal(to), topology.room_of_match(to).seal(topology, mail))
         }
         Ask::Stream { stream, request } => {
             spent.stream(request.bytes(), resources)?;
@@ -666,50 +615,6 @@ pub(super) fn room_question(
         }
         Ask::Fetch(_) | Ask::Run { .. } => return Err(HostError::new("no room does that")),
     })
-}
-
-/// What a call is told of what a room has said.
-pub(super) fn answered(
-    question: Question,
-    outcome: Result<RoomAnswer, RoomError>,
-    topology: &Topology,
-    mails: &mut Vec<(ThreadId, Mail)>,
-) -> Answer {
-    match (question, outcome) {
-        (Question::Create { .. } | Question::Signal { .. }, Ok(answer)) => {
-            Ok(Reply::Text(answer.into_text()))
-        }
-        (Question::Run | Question::Fetch, _) => {
-            unreachable!("a room has answered what it was not asked")
-        }
-        (Question::Stream { .. }, Ok(RoomAnswer::Stream(answer))) => Ok(Reply::Stream(answer)),
-        (Question::Stream { .. }, Ok(RoomAnswer::Text(_))) => Ok(Reply::Stream(StreamAnswer::Done)),
-        (Question::Stream { .. }, Err(RoomError::NotFound)) => Err(no_session()),
-        (_, Err(RoomError::NotFound)) => Err(HostError::new("match not found")),
-        (_, Err(RoomError::Busy)) => Err(gave_up(question, topology, mails)),
-        (_, Err(RoomError::Failed(text))) => Err(HostError::new(text)),
-    }
-}
-
-/// What a script is told that was not answered. Of a match that may be made still nobody would
-/// know, so that it is ended; a signal that has not been played yet is not to be.
-fn gave_up(
-    question: Question,
-    topology: &Topology,
-    mails: &mut Vec<(ThreadId, Mail)>,
-) -> HostError {
-    match question {
-        Question::Create { room, id } => {
-            mails.push(room.seal(topology, RoomMail::Cancel { id }));
-            HostError::new("error creating match: the room did not answer within 10 s")
-        }
-        Question::Signal { room, id, from } => {
-            mails.push(room.seal(topology, RoomMail::TakeBack { from, id }));
-            HostError::new("match busy")
-        }
-        Question::Stream { .. } => HostError::new("the room did not answer within 10 s"),
-        Question::Run | Question::Fetch => HostError::new("it did not end in time"),
-    }
 }
 
 /// Puts on the disk what the batch has written: who is asked may tell others of it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use event::CloseReason;
 use game::fetch::Principal;
-use server::mail::RoomMail;
+use server::mail::{RoomAnswer, RoomMail};
 use server::settings::Settings;
 use uuid::Uuid;
 
@@ -227,6 +227,23 @@ fn a_match_waits_for_a_server_and_its_neighbours_do_not() {
     // Where it cannot wait it is told so, and goes on.
     assert!(signal(&rig, &one, "in a sort").contains("in a function that table.sort calls"));
     assert_eq!((signal(&rig, &one, "x").as_str(), rig.machine.network.len()), ("echo x", 0));
+}
+
+/// Another node may say whatever it likes.
+#[test]
+fn no_room_answers_a_match_in_a_servers_place() {
+    let rig = rig();
+    let one = create(&rig, "{}");
+    let client = begin_signal(&rig, &one, "http://a.example/signal");
+    let before = rig.stat("late_answers");
+    for request in 0..9 {
+        let outcome = Ok(RoomAnswer::Text("forged".into()));
+        rig.mail(rig.topology.rooms[0], RoomMail::Answer { request, outcome });
+    }
+    rig.settle();
+    assert_eq!((rig.stat("late_answers") - before, rig.stat("match_callbacks_waiting")), (9, 1));
+    fetched(&rig, Ok("text"));
+    assert_eq!(rig.body(client), "200 text");
 }
 
 /// A match is made when its `match_init` has been answered, and not before.
