@@ -19,6 +19,10 @@ fn examples(host: &mut TestHost) -> LuaScripts {
     for folder in ["examples", "scenarios/modules"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
+            // Beside them are folders with examples in other languages.
+            if path.extension().is_none_or(|ending| ending != "lua") {
+                continue;
+            }
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             texts.push((name, std::fs::read_to_string(path).unwrap()));
         }
