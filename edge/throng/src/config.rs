@@ -26,6 +26,7 @@ use game::db::GuestBudget;
 use game::session::SessionSettings;
 use server::settings::{
     AnswerSettings, LimitSettings, MatchSettings, RuntimeSettings, Settings, SocketSettings,
+    WorldSettings,
 };
 
 pub use notice::{Level, Notice, is_key};
@@ -91,6 +92,8 @@ pub struct Config {
     pub engine: EngineConfig,
     /// `fetch.*`.
     pub fetch: FetchConfig,
+    /// `world.*`, if there is to be a zone.
+    pub world: Option<WorldSettings>,
     /// What the operator should know before anything starts, the worst first.
     pub notices: Vec<Notice>,
 }
@@ -426,6 +429,7 @@ impl Config {
             runtime: runtime(values, &data_dir),
             matches: matches(values),
             limits: limits(values),
+            world: world(values),
             answers: AnswerSettings {
                 bytes_max: values.number("limit.answer_max_bytes"),
                 unsent_bytes_max: values.number::<u64>("limit.unsent_max_bytes")
@@ -469,6 +473,7 @@ impl Config {
                 event_queue_size: self.runtime.event_queue_size,
             },
             limits: self.limits.clone(),
+            world: self.world.clone(),
         }
     }
 }
@@ -602,6 +607,20 @@ fn fetch(values: &Effective) -> FetchSettings {
         allows_insecure: values.switch("fetch.insecure"),
         ca_file: path(values.text("fetch.ca_file")),
     }
+}
+
+/// The zone, if there is to be one.
+fn world(values: &Effective) -> Option<WorldSettings> {
+    values.switch("world.enabled").then(|| WorldSettings {
+        tick_rate_hz: values.number("world.tick_rate_hz"),
+        bins: u16::try_from(values.number::<u32>("world.side_m").div_ceil(64)).unwrap_or(u16::MAX),
+        seed: values.number("world.seed"),
+        bots: values.number("world.bots"),
+        players_max: values.number("world.players_max"),
+        ships_per_user: values.number("world.ships_per_user"),
+        ships_per_address: values.number("world.ships_per_address"),
+        packet_bytes_max: values.number("world.packet_max_bytes"),
+    })
 }
 
 fn networks(values: &Effective, name: &str) -> Vec<Network> {

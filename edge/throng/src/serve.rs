@@ -163,6 +163,11 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     if let Some(network) = &parts.network {
         network.connect(&running, &parts.topology);
     }
+    if config.world.is_some() {
+        let (home, mail) = parts.topology.begin_zone(&mut fresh_random()?);
+        let posted = running.post(home, mail);
+        anyhow::ensure!(posted.is_ok(), "the zone does not begin: its room has ended");
+    }
     let (core_stats, room_stats) = (gauges.cores.clone(), gauges.rooms.clone());
     let _metrics = gauges.serve(&config, &running)?;
     if let Some(grpc) = config.grpc {

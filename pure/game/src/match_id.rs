@@ -58,7 +58,12 @@ impl MatchId {
         Self { uuid, node: Some(node) }
     }
 
-    /// Whether a script runs the match; else the server only relays.
+    /// A fresh authoritative match of a node.
+    pub fn fresh(random: &mut Random, node: NodeId) -> Self {
+        Self::authoritative(fresh(random), node)
+    }
+
+    /// Whether the server runs the match, by a script or as the zone; else it only relays.
     pub fn is_authoritative(self) -> bool {
         self.node.is_some()
     }

@@ -24,3 +24,4 @@ pub mod room;
 pub mod settings;
 pub mod stats;
 pub mod worker;
+mod zone;

@@ -6,7 +6,7 @@
 //! core ── Jobs, Job ──▶ worker, lister ── Done ──▶ core
 //! core ── Requests ──▶ room ── Deliver, Forward ──▶ core
 //! worker, room ── Create, Signal, Cancel, TakeBack ──▶ room, core ── Answer ──▶ worker, room
-//! room ── Chase ──▶ room
+//! room ── Chase, Zone ──▶ room      the wiring ── Zone ──▶ room
 //! room ── Directory ──▶ every thread that lists        worker, room ── Sever ──▶ every core
 //! worker, room ── Notify, Streams ──▶ room             worker, room ── Cache ──▶ worker, room
 //! core, worker, room ── Events ──▶ thread of events     the network ── Fetched ──▶ worker, room
@@ -21,6 +21,7 @@
 mod address;
 mod host_call;
 mod job;
+mod zone;
 
 use std::sync::Arc;
 
@@ -55,6 +56,7 @@ pub use job::{
     AfterMessage, BeforeMessage, Done, HookStep, HookedCall, Job, Outcome, Queue, RpcJob, Used,
     Work,
 };
+pub use zone::{RoomIndex, ZoneDone, ZoneMail, ZoneShow, ZoneTick};
 
 /// What cores take.
 #[derive(Debug, Serialize, Deserialize)]
@@ -136,6 +138,9 @@ pub enum RoomMail {
     /// From the gate: a node has come or gone.
     #[serde(skip)]
     Nodes(Arc<Topology>),
+    /// From rooms of this node, and from the wiring: of the zone.
+    #[serde(skip)]
+    Zone(ZoneMail),
 }
 
 /// What the batcher takes.
@@ -565,6 +570,7 @@ impl RoomMail {
             Self::Fetched(_) => "fetched",
             Self::Drain { .. } => "drain",
             Self::Nodes(_) => "nodes",
+            Self::Zone(_) => "zone",
         }
     }
 }

@@ -18,11 +18,12 @@ mod sends;
 mod status;
 mod stream_requests;
 mod streams;
+mod zone;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use event::{Handler, Input, Now, Output, ThreadId, Timers};
+use event::{Handler, Input, Now, Output, ThreadId, TimerId, Timers};
 use game::directory::{DirectoryEvent, RoomKey, Version};
 use game::guest::{PresenceReason, Scripts};
 use game::match_id::MatchId;
@@ -43,6 +44,7 @@ use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
 use crate::settings::Settings;
 use crate::stats::RoomStats;
+use crate::zone::Zone;
 
 /// Pages of online users after which those who keep replicas are woken to take them. With a million
 /// users online a page is 8 KB.
@@ -59,6 +61,12 @@ pub struct Room {
     resources: Resources,
     /// Who is in what; the players of these matches, too.
     streams: Streams,
+    /// Its part of the zone, if the node has one.
+    zone: Option<Box<Zone>>,
+    /// When the zone's next tick is due, if its home is here.
+    zone_timer: Option<TimerId>,
+    /// Whether packets of the zone's viewers are about to be written.
+    zone_writes: bool,
     matches: BTreeMap<Uuid, authoritative::Match>,
     /// Who has come into streams of scripts in this turn, of whom their members are to be told.
     arrivals: BTreeMap<Key, Vec<StreamPresence>>,
@@ -108,6 +116,10 @@ enum Due {
     Tick(Uuid),
     /// The end of its callback's patience.
     Patience(Uuid),
+    /// The zone's next tick.
+    Zone,
+    /// Packets of some more of the zone's viewers.
+    Viewers,
 }
 
 impl Room {
@@ -123,6 +135,9 @@ impl Room {
         let mut resources = context.resources;
         resources.directory.set_list_steps_max(settings.matches.list_steps_max);
         resources.listen(context.scripts.registered());
+        let index = topology.rooms.iter().take_while(|room| **room != me).count();
+        let index = u16::try_from(index).unwrap_or(u16::MAX);
+        let zone = settings.world.as_ref().map(|settings| Box::new(Zone::new(index, settings)));
         Self {
             me,
             topology,
@@ -131,6 +146,9 @@ impl Room {
             scripts: Some(context.scripts),
             resources,
             settings,
+            zone,
+            zone_timer: None,
+            zone_writes: false,
             matches: BTreeMap::new(),
             arrivals: BTreeMap::new(),
             sends: sends::Sends::default(),
@@ -187,6 +205,7 @@ impl Room {
             }
             RoomMail::Drain { core } => self.drain(now, core),
             RoomMail::Nodes(topology) => self.nodes_changed(now, topology),
+            RoomMail::Zone(mail) => self.zone_mail(now, mail),
             // It was never made, or has ended.
             RoomMail::Cancel { .. } => {}
         }
@@ -364,6 +383,8 @@ impl Room {
             match self.timers.pop_due(now) {
                 Some(Due::Tick(id)) => self.tick(now, id),
                 Some(Due::Patience(id)) => self.lose_patience(now, id),
+                Some(Due::Zone) => self.zone_tick(now),
+                Some(Due::Viewers) => self.zone_write(now),
                 None => {}
             }
         }

@@ -27,6 +27,29 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// `limit.answer_*` and `limit.unsent_*`.
     pub answers: AnswerSettings,
+    /// `world.*`, if there is to be a zone (`world.enabled`).
+    pub world: Option<WorldSettings>,
+}
+
+/// `world.*`: the zone.
+#[derive(Clone, Debug)]
+pub struct WorldSettings {
+    /// `world.tick_rate_hz`: ticks of a second of the world, 1–60.
+    pub tick_rate_hz: u8,
+    /// `world.side_m`, in bins of 64 m: 4–1,024.
+    pub bins: u16,
+    /// `world.seed`: where ships appear, and what bots do.
+    pub seed: u64,
+    /// `world.bots`: ships without a player; with `players_max` at most 65,536.
+    pub bots: u32,
+    /// `world.players_max`: sessions that are in it at one time.
+    pub players_max: u32,
+    /// `world.ships_per_user`: of these, of one user; 0 is off.
+    pub ships_per_user: u32,
+    /// `world.ships_per_address`: of one address that is not in `limit.exempt_addresses`; 0 is off.
+    pub ships_per_address: u32,
+    /// `world.packet_max_bytes`: of one snapshot, at least 128.
+    pub packet_bytes_max: usize,
 }
 
 /// What answers may cost.

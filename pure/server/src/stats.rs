@@ -304,6 +304,41 @@ counters! {
         counter match_out_of_time,
         /// Matches stopped because they used up their memory.
         counter match_out_of_memory,
+        /// Sessions in the zone.
+        gauge zone_players,
+        /// Cells that computed the zone's newest tick.
+        gauge zone_cells,
+        /// How fast time goes in the zone, in thousandths.
+        gauge zone_tau_permille,
+        /// Ticks of the zone.
+        counter zone_ticks,
+        /// Of these, those that began more than 5 ms after they were due.
+        counter zone_ticks_late,
+        /// Microseconds by which ticks of the zone began after they were due, together.
+        counter zone_tick_late_us,
+        /// Ticks of the zone that were due while cells computed the one before.
+        counter zone_ticks_held,
+        /// Ticks of the zone that were late by a whole one, so that time went slower.
+        counter zone_ticks_slowed,
+        /// Entities that were handed from one cell of the zone to another.
+        counter zone_hand_overs,
+        /// Ticks that the zone's books did not agree with: an entity was lost, or there twice.
+        counter zone_faults,
+        /// Packets of clients that the zone heeded.
+        counter zone_inputs,
+        /// Packets of clients that it did not: malformed, of another opcode, or more than 4 in a tick.
+        counter zone_inputs_refused,
+        /// Joins of the zone that were refused: it is full or has too much to do, or by
+        /// world.ships_per_user or world.ships_per_address.
+        counter zone_joins_refused,
+        /// Snapshots of the zone that were written for clients.
+        counter zone_packets,
+        /// Snapshots that were not, because as many as the client takes were on their way.
+        counter zone_packets_held,
+        /// Updates of one entity in these snapshots.
+        counter zone_updates,
+        /// Ticks that viewers of a room were not told, because it still told them the one before.
+        counter zone_shows_skipped,
         /// Mail that could not be posted because a mailbox was full.
         counter refused_mail,
         /// Refused mail that was lost: too much of it waited for another try.

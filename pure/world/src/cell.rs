@@ -23,7 +23,7 @@ use crate::entity::{Downed, Effects, Entity, Numbered, RANGE, SPEED_MAX, Seen};
 use crate::ids::EntityId;
 use crate::mail::{Border, Orders, Published, Shown};
 use crate::near::Near;
-use crate::space::{Area, units};
+use crate::space::{Area, Point, units};
 use crate::tree::{CellId, Tree};
 
 /// So far beyond its border a cell keeps an entity, in units: who flies along a border is not
@@ -80,6 +80,8 @@ pub struct Cell {
     own: Vec<Entity>,
     borders: BTreeMap<(u32, CellId), Border>,
     orders: VecDeque<Orders>,
+    /// Controls for the next tick. Their ships may arrive with it.
+    wishes: Vec<(EntityId, Numbered)>,
     /// Whom the cell sees; between two ticks those that it has just handed over.
     seen: Vec<Seen>,
     near: Near,
@@ -102,6 +104,7 @@ impl Cell {
             own: Vec::new(),
             borders: BTreeMap::new(),
             orders: VecDeque::new(),
+            wishes: Vec::new(),
             seen: Vec::new(),
             near: Near::default(),
             counters: CellCounters::default(),
@@ -142,16 +145,9 @@ impl Cell {
         }
     }
 
-    /// Takes a pilot's control. Tells whether the entity is here.
-    pub fn control(&mut self, id: EntityId, wanted: Numbered) -> bool {
-        let Ok(index) = self.own.binary_search_by_key(&id, |it| it.id) else {
-            self.counters.controls_misrouted += 1;
-            return false;
-        };
-        if !self.own[index].want(wanted) {
-            self.counters.controls_repeated += 1;
-        }
-        true
+    /// Takes a pilot's control of an entity that is here in the next tick.
+    pub fn control(&mut self, id: EntityId, wanted: Numbered) {
+        self.wishes.push((id, wanted));
     }
 
     /// Whether all has come that the next tick needs.
@@ -174,6 +170,7 @@ impl Cell {
         assert!(self.is_ready(), "cell {} steps too early", self.id.0);
         let Some(orders) = self.orders.pop_front() else { unreachable!("ready without orders") };
         self.hear();
+        self.heed();
         let downed = self.compute();
         self.admit(&orders);
         let mut stepped = self.publish(&orders, downed);
@@ -214,6 +211,19 @@ impl Cell {
             self.own.sort_unstable_by_key(|it| it.id);
         }
         self.seen.extend(self.own.iter().map(Entity::seen));
+    }
+
+    /// Tells entities what their pilots want.
+    fn heed(&mut self) {
+        for (id, wanted) in self.wishes.drain(..) {
+            let Ok(index) = self.own.binary_search_by_key(&id, |it| it.id) else {
+                self.counters.controls_misrouted += 1;
+                continue;
+            };
+            if !self.own[index].want(wanted) {
+                self.counters.controls_repeated += 1;
+            }
+        }
     }
 
     /// Moves the cell's own by what they and all around them were.
@@ -285,8 +295,8 @@ impl Cell {
             .unzip();
         self.seen.clear();
         self.own.retain_mut(|entity| {
-            let stays = kept.is_some_and(|area| area.reaches(entity.at, KEEP));
-            let owner = if stays { id } else { next.cell_at(entity.at) };
+            let owner = owner(next, id, entity.at);
+            let stays = owner == id;
             let mut is_owned = stays;
             for (area, border) in areas.iter().zip(&mut borders) {
                 if border.to == owner {
@@ -310,6 +320,14 @@ impl Cell {
         });
         stepped.borders = borders;
     }
+}
+
+/// The cell that has an entity from the next tick on, by the tree that holds then and by which cell had
+/// it in this tick, and where.
+#[must_use]
+pub fn owner(next: &Tree, had: CellId, at: Point) -> CellId {
+    let stays = next.area(had).is_some_and(|area| area.reaches(at, KEEP));
+    if stays { had } else { next.cell_at(at) }
 }
 
 impl Entity {

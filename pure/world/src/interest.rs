@@ -16,9 +16,10 @@
 //! queued: when there is room again, a packet is made of what is newest then. What has been on its
 //! way for twice the last round trip and [`SLOW_TICKS`] is taken for lost.
 //!
-//! Over a stream a packet is lost only with its connection; who drives a viewer there asks for a
-//! packet only when the last one has left. What is deliberately not here: sockets, sequence numbers
-//! of datagrams, keys.
+//! Over a stream ([`Viewer::over_stream`]) a packet is late rather than lost, and every further one
+//! would only wait behind it: so nothing is taken for lost there, and a client that says nothing any
+//! more is sent one packet in 32 ticks. What is deliberately not here: sockets, sequence numbers of
+//! datagrams, keys.
 
 use crate::fanout::Fanout;
 use crate::frames::Frames;
@@ -109,6 +110,7 @@ pub struct Viewer {
     /// Where it looks from: its ship's place, also when that is gone.
     eye: (i32, i32),
     bytes_max: usize,
+    is_over_stream: bool,
     tick: Option<u32>,
     table: Table,
     /// Bit `i`: a packet was sent `i` ticks ago; and which of them are acknowledged.
@@ -134,6 +136,7 @@ impl Viewer {
             id,
             eye: (0, 0),
             bytes_max: bytes_max.max(128),
+            is_over_stream: false,
             tick: None,
             table: Table::default(),
             packets: 0,
@@ -145,6 +148,12 @@ impl Viewer {
             record_bytes: 16 * 16,
             summary_from: 0,
         }
+    }
+
+    /// The same, whose packets come in order over a connection.
+    #[must_use]
+    pub fn over_stream(self) -> Self {
+        Self { is_over_stream: true, ..self }
     }
 
     /// How many entities the client knows or is told of.
@@ -210,7 +219,7 @@ impl Viewer {
         }
         if self.in_flight() >= self.window() {
             let waited = self.on_their_way().ilog2();
-            if waited <= 2 * self.round_trip_told + SLOW_TICKS {
+            if self.is_over_stream || waited <= 2 * self.round_trip_told + SLOW_TICKS {
                 // What is late by more than was known is not over sooner than it has lasted.
                 self.round_trip = self.round_trip.max(waited);
                 return None;

@@ -42,7 +42,7 @@ mod view;
 
 pub use audit::{Fault, Ledger, Sums, tiles};
 pub use balance::{Balance, Rates};
-pub use cell::{AHEAD_TICKS_MAX, BAND, Cell, CellCounters, KEEP, REACH, Stepped};
+pub use cell::{AHEAD_TICKS_MAX, BAND, Cell, CellCounters, KEEP, REACH, Stepped, owner};
 pub use controls::{Controls, Resend, UNACKNOWLEDGED_MAX};
 pub use director::{Director, Released, Settings};
 pub use entity::{
@@ -59,7 +59,7 @@ pub use overload::{
     Admission, Bounds, Load, Overload, Steps, Taken, Turned, WAITING_MAX, WAITING_OF_ADDRESS_MAX,
 };
 pub use packet::{
-    AGE_MAX, FromClient, Malformed, RECORD_BYTES_MAX, Snapshot, Summary, Update, delta,
+    AGE_MAX, FromClient, Malformed, RECORD_BYTES_MAX, Snapshot, Summary, Update, Welcome, delta,
 };
 pub use record::{COORDINATE_END, Record};
 pub use space::{Area, Axis, BIN_SIDE, BINS_MAX, Point, UNITS_PER_METRE, units};

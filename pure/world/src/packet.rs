@@ -43,12 +43,23 @@
 //! | 4 | the number of the first; others follow it without a gap |
 //! | 2 each | turn, signed; thrust in bits 0 and 1, fire in bit 2 |
 //!
+//! **Welcome**, from the server, before the first snapshot:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 1 | 3, the kind |
+//! | 1 | 1, the version of this layout |
+//! | 1 | ticks in a second, when time goes at its full speed |
+//! | 2 | bins on a side of the world, each of 64 m |
+//! | 4 | slot of the client's ship |
+//! | 4 | generation of the client's ship |
+//!
 //! Whatever the bytes, reading gives a packet or an error that says why, and takes no more memory
 //! than some times what came. What is deliberately not here: what packets mean to who gets them
 //! (`interest`, `view`), and their authentication, which is the transport's.
 
 use crate::entity::{CONTROLS_MAX, Control};
-use crate::ids::Slots;
+use crate::ids::{EntityId, Slots};
 use crate::record::{COORDINATE_END, Record};
 
 /// The oldest baseline, in ticks.
@@ -58,6 +69,9 @@ pub const RECORD_BYTES_MAX: usize = 28;
 
 const SNAPSHOT: u8 = 1;
 const CONTROLS: u8 = 2;
+const WELCOME: u8 = 3;
+/// Rises when packets change.
+const VERSION: u8 = 1;
 const VELOCITY: u8 = 1;
 const POSE: u8 = 2;
 const GONE: u8 = 1;
@@ -97,6 +111,9 @@ pub enum Malformed {
     /// A control with bits that mean nothing.
     #[error("a control has the bits {0}")]
     Bits(u8),
+    /// Packets of a version that is not known here.
+    #[error("packets of version {0}, {VERSION} is known")]
+    Version(u8),
 }
 
 /// What a packet says of one entity.
@@ -148,7 +165,54 @@ pub struct FromClient {
     pub controls: Vec<Control>,
 }
 
+/// What a client is told once: which ship is its own, and of what world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The client's ship.
+    pub ship: EntityId,
+    /// Bins on a side of the world.
+    pub bins: u16,
+    /// Ticks in a second of the world.
+    pub tick_rate_hz: u8,
+}
+
+impl Welcome {
+    /// The first byte of the packet.
+    pub const KIND: u8 = WELCOME;
+
+    /// The packet.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![WELCOME, VERSION, self.tick_rate_hz];
+        out.extend(self.bins.to_le_bytes());
+        out.extend(self.ship.slot.to_le_bytes());
+        out.extend(self.ship.generation.to_le_bytes());
+        out
+    }
+
+    /// Reads a packet.
+    ///
+    /// # Errors
+    /// [`Malformed`], whatever does not fit the layout.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader(bytes);
+        reader.kind(WELCOME)?;
+        let [version, tick_rate_hz] = reader.take()?;
+        if version != VERSION {
+            return Err(Malformed::Version(version));
+        }
+        let bins = u16::from_le_bytes(reader.take()?);
+        let slot = u32::from_le_bytes(reader.take()?);
+        let generation = u32::from_le_bytes(reader.take()?);
+        reader.end()?;
+        Ok(Self { ship: EntityId { slot, generation }, bins, tick_rate_hz })
+    }
+}
+
 impl FromClient {
+    /// The first byte of the packet.
+    pub const KIND: u8 = CONTROLS;
+
     /// Appends the packet. More than [`CONTROLS_MAX`] controls are cut: the newest are sent.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let cut = self.controls.len().saturating_sub(CONTROLS_MAX);
@@ -197,6 +261,9 @@ impl FromClient {
 }
 
 impl Snapshot {
+    /// The first byte of the packet.
+    pub const KIND: u8 = SNAPSHOT;
+
     /// Appends the packet. What does not fit the layout (an age beyond [`AGE_MAX`]) is the
     /// caller's mistake.
     pub fn encode(&self, out: &mut Vec<u8>) {

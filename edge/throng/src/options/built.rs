@@ -5,6 +5,7 @@
 
 mod fetch;
 mod limits;
+mod world;
 
 use super::{Default, Default::Fixed, Entry, Kind, Opt, Origin};
 
@@ -46,8 +47,9 @@ impl Opt {
 
 /// The options that throng obeys.
 pub const BUILT: &[Opt] = &{
-    const PARTS: [&[Opt]; 4] = [FIRST, limits::ROWS, ENGINE, fetch::ROWS];
-    const LEN: usize = FIRST.len() + limits::ROWS.len() + ENGINE.len() + fetch::ROWS.len();
+    const PARTS: [&[Opt]; 5] = [FIRST, limits::ROWS, ENGINE, fetch::ROWS, world::ROWS];
+    const LEN: usize =
+        FIRST.len() + limits::ROWS.len() + ENGINE.len() + fetch::ROWS.len() + world::ROWS.len();
     let mut all = [FIRST[0]; LEN];
     let (mut at, mut part, mut index) = (0, 0, 0);
     while at < LEN {

@@ -71,7 +71,8 @@ impl Check<'_> {
             | RoomMail::Returned(_)
             | RoomMail::Fetched(_)
             | RoomMail::Drain { .. }
-            | RoomMail::Nodes(_) => false,
+            | RoomMail::Nodes(_)
+            | RoomMail::Zone(_) => false,
         }
     }
 

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
 
-use event::{ConnId, Output, ThreadId};
+use event::{ConnId, Output, Random, ThreadId};
 use game::match_id::MatchId;
 use game::node::{Incarnation, NodeId, Nodes};
 use game::stream::StreamId;
@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::{
     Asker, BatcherMail, CallerMail, CoreMail, EventsMail, Fetched, GateMail, HasherMail, Job,
-    ListerMail, News, Parcel, RoomAnswer, RoomError, RoomMail, RoomRequest,
+    ListerMail, News, Parcel, RoomAnswer, RoomError, RoomMail, RoomRequest, ZoneMail,
 };
 
 /// A thread of some node that takes mail of type `M`.
@@ -409,6 +409,14 @@ impl Topology {
     #[must_use]
     pub fn room_of_match(&self, id: MatchId) -> Address<RoomMail> {
         id.node.map_or_else(|| self.room_of(id.uuid), |node| self.room_at(node, id.uuid))
+    }
+
+    /// The mail that makes the zone stand, and the room that it goes to: the one that the id of the zone's
+    /// match leads to. For the wiring, once.
+    #[must_use]
+    pub fn begin_zone(&self, random: &mut Random) -> (ThreadId, Mail) {
+        let id = MatchId::fresh(random, self.here);
+        self.room_of_match(id).seal(self, RoomMail::Zone(ZoneMail::Begin { id: id.uuid }))
     }
 
     /// The room of a stream: that of the match that it is of, or where its name says.

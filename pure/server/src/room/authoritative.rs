@@ -232,6 +232,9 @@ impl Room {
         id: MatchId,
         request: Box<JoinRequest>,
     ) {
+        if self.is_zone(id.uuid) {
+            return self.zone_join(now, (member, cid), id, &request);
+        }
         let session_id = member.presence.session_id;
         if !self.matches.contains_key(&id.uuid) {
             let text = "Match not found";
@@ -310,12 +313,18 @@ impl Room {
         left: &[GroupMember<Known>],
         reason: PresenceReason,
     ) {
+        if self.is_zone(id) {
+            return self.zone_left(left);
+        }
         let Some(found) = self.matches.get_mut(&id) else { return };
         found.left.extend(left.iter().map(|joined| (joined.member.presence.clone(), reason)));
     }
 
     /// `match_data_send`: waits for the next tick.
     pub(super) fn authoritative_data(&mut self, now: Now, input: &MatchInput) {
+        if self.is_zone(input.id.uuid) {
+            return self.zone_data(now, input);
+        }
         let Some(found) = self.matches.get_mut(&input.id.uuid) else {
             return self.stats.match_messages_unroutable.up();
         };

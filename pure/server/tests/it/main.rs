@@ -34,3 +34,4 @@ mod sockets;
 mod status;
 mod streams;
 mod waiting;
+mod zone;

@@ -337,6 +337,7 @@ pub(crate) fn settings() -> Settings {
         },
         limits: LimitSettings::default(),
         answers: AnswerSettings { bytes_max: 1 << 20, unsent_bytes_max: 4 << 20 },
+        world: None,
     }
 }
 

@@ -252,6 +252,25 @@ fn a_slow_client_has_one_packet_in_flight_and_gets_the_newest() {
     assert!(now - client.view.tick().unwrap() <= 31, "what came last was new when it left");
 }
 
+/// Every further packet would wait behind those that a stream still carries.
+#[test]
+fn a_stream_that_stands_still_is_given_a_packet_in_32_ticks() {
+    let mut sea = Sea::new(5, 60, 100);
+    let mut client = Client::new(sea.ships[0].0, 1_200);
+    client.viewer = client.viewer.over_stream();
+    for _ in 0..50 {
+        sea.tick();
+        client.tick(&mut sea, &Interest::default(), Link { delay: 1, ..Link::default() });
+    }
+    let (before, silent) = (client.packets, Link { loss_percent: 100, ..Link::default() });
+    for _ in 0..320 {
+        sea.tick();
+        client.tick(&mut sea, &Interest::default(), silent);
+    }
+    let sent = client.packets - before;
+    assert!((10..=20).contains(&sent), "{sent} packets in 320 ticks");
+}
+
 #[test]
 fn packets_keep_within_their_bytes_and_the_nearest_are_told_most() {
     let mut sea = Sea::new(9, 600, 150);

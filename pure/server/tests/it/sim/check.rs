@@ -144,7 +144,7 @@ pub(crate) fn all_is_well(world: &World, players: &[Player], crowd: &Crowd) {
     let presences = in_matches + in_streams;
     let relayed: BTreeSet<&String> =
         sockets.flat_map(|socket| socket.matches.keys()).filter(|id| id.ends_with('.')).collect();
-    let running = world.matches.borrow().len();
+    let running = world.matches.borrow().len() + zones(world);
     for (name, expected) in [
         ("sessions", open),
         ("presences", presences),
@@ -161,7 +161,7 @@ pub(crate) fn all_is_well(world: &World, players: &[Player], crowd: &Crowd) {
 
 /// What holds when all have gone.
 pub(crate) fn nothing_is_left(world: &World) {
-    let running = world.matches.borrow().len() as u64;
+    let running = (world.matches.borrow().len() + zones(world)) as u64;
     for (name, expected) in [
         ("sessions", 0),
         ("presences", 0),
@@ -176,6 +176,11 @@ pub(crate) fn nothing_is_left(world: &World) {
     nothing_waits(world);
 }
 
+/// How many zones there are: one of each node that lives.
+fn zones(world: &World) -> usize {
+    if world.profile.has_zone { world.living() } else { 0 }
+}
+
 fn nothing_waits(world: &World) {
     for name in [
         "jobs_waiting",
@@ -186,6 +191,7 @@ fn nothing_waits(world: &World) {
         "dropped_mail",
         "node_letters_refused",
         "node_mail_too_long",
+        "zone_faults",
     ] {
         assert_eq!(world.stat(name), 0, "{name}");
     }

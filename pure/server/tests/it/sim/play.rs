@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use event::Random;
-use server::settings::Settings;
+use server::settings::{Settings, WorldSettings};
 
 use super::check;
 use super::player::{Crowd, Player};
@@ -50,6 +50,8 @@ pub(crate) struct Profile {
     pub(crate) matches_wait: u32,
     pub(crate) silences: u32,
     pub(crate) has_hooks: bool,
+    /// Each node has a zone, in which bots fly.
+    pub(crate) has_zone: bool,
     single_socket: bool,
     calls_waiting: u32,
     /// For so long guests wait, and so many at a time.
@@ -129,6 +131,7 @@ impl Profile {
             waiting_calls: if draw(0, 3) == 0 { draw(1, 3) } else { 1_024 },
             nodes: if draw(0, 2) == 0 { 2 } else { 1 },
             losses: [0, 4, 20][draw(0, 2) as usize],
+            has_zone: draw(0, 3) == 0,
             broken: None,
             is_loud: false,
             is_recorded: false,
@@ -142,6 +145,16 @@ impl Profile {
         settings.runtime.call_wait_max_ms = self.wait_max_ms;
         settings.runtime.waiting_calls_max = self.waiting_calls as usize;
         settings.runtime.batch_slice_us = 1_000;
+        settings.world = self.has_zone.then_some(WorldSettings {
+            tick_rate_hz: 20,
+            bins: 8,
+            seed: self.ids,
+            bots: 20,
+            players_max: 1,
+            ships_per_user: 0,
+            ships_per_address: 0,
+            packet_bytes_max: 1_200,
+        });
         // Over before it is looked whether anything waits.
         settings.socket.close_ack_wait_ms = HEALED_MS / 2;
     }
@@ -206,7 +219,10 @@ fn play(seed: u64, change: impl FnOnce(&mut Profile)) -> Rc<World> {
     settle(&world, &mut players, &mut crowd, 0);
     check::nothing_is_left(&world);
     let (batched, undone) = (world.stat("rpc_batched"), world.stat("rpc_undone"));
-    world.count(|happened| (happened.batched, happened.undone) = (batched, undone));
+    let zone_ticks = world.stat("zone_ticks");
+    world.count(|happened| {
+        (happened.batched, happened.undone, happened.zone_ticks) = (batched, undone, zone_ticks);
+    });
     world
 }
 
@@ -301,7 +317,7 @@ type Count = fn(&Happened) -> u64;
 #[test]
 fn much_goes_wrong_and_much_well() {
     let all: Vec<Happened> = (0..48).map(|seed| play(seed, |_| ()).happened.get()).collect();
-    let kinds: [(&str, Count); 17] = [
+    let kinds: [(&str, Count); 18] = [
         ("mail is refused", |it| it.refused),
         ("the database fails", |it| it.db_faults),
         ("the database stalls", |it| it.db_stalls),
@@ -319,6 +335,7 @@ fn much_goes_wrong_and_much_well() {
         ("nodes say something to each other", |it| it.letters),
         ("functions run in the batch", |it| it.batched),
         ("calls in the batch are undone", |it| it.undone),
+        ("zones tick", |it| it.zone_ticks),
     ];
     for (what, of) in kinds {
         let count: u64 = all.iter().map(of).sum();

@@ -119,6 +119,8 @@ pub(crate) struct Happened {
     /// Functions that ran in the batch, and that were undone there.
     pub(crate) batched: u64,
     pub(crate) undone: u64,
+    /// Ticks of zones.
+    pub(crate) zone_ticks: u64,
 }
 
 /// All of it.

@@ -212,6 +212,13 @@ impl World {
         for (handler, thread) in handlers.into_iter().zip(&self.threads[usize::from(node.base)..]) {
             *thread.handler.borrow_mut() = handler;
         }
+        if self.profile.has_zone {
+            let seed = self.profile.ids ^ u64::from(node.life.get());
+            let (home, mail) = node.topology.borrow().begin_zone(&mut Random::from_number(seed));
+            let home = &self.threads[usize::from(node.base + home.0)];
+            home.mail.borrow_mut().push_back(mail);
+            home.is_awake.set(true);
+        }
     }
 }
 

@@ -1,0 +1,139 @@
+/**
+ * The zone through nakama-js, in both socket formats: found by listing, joined, steered, seen and left; a client that
+ * stops reading, and what /metrics says. The packets are read by examples/zone/zone.mjs. Nothing here waits for a time:
+ * a test goes on when what it expects has come.
+ */
+import { after, before, describe, test } from "node:test";
+import assert from "node:assert/strict";
+import { startVictim } from "./attack/rig.mjs";
+import { throngOnly } from "./server.mjs";
+import { bearer, FORMATS, http, newPlayer, newSocketPlayer, openSocket, RawSocket, until } from "./client.mjs";
+import { CONTROLS, plain, SNAPSHOT, View, WELCOME, welcome } from "../../examples/zone/zone.mjs";
+
+const OPTIONS = {
+  "world.enabled": true,
+  "world.side_m": 512,
+  "world.bots": 50,
+  "world.ships_per_user": 2,
+  "engine.rooms": 2,
+};
+
+let server;
+let zoneId;
+before(async () => {
+  if (throngOnly.skip) return;
+  server = await startVictim({ options: OPTIONS });
+  const { client, session } = await newPlayer(server);
+  const query = "+label.kind:zone";
+  const listed = await client.listMatches(session, 10, true, undefined, 0, undefined, query);
+  assert.equal(listed.matches.length, 1);
+  assert.equal(listed.matches[0].authoritative, true);
+  zoneId = listed.matches[0].match_id;
+});
+after(() => server?.stop());
+
+const hasOp = (op) => (data) => Number(data.op_code) === op;
+
+/** A player in the zone, with what it knows. */
+async function pilot(format) {
+  const player = await newSocketPlayer(server, { format });
+  const match = await player.socket.joinMatch(zoneId);
+  assert.equal(match.authoritative, true);
+  const told = await player.next("match_data", hasOp(WELCOME));
+  return { ...player, ship: welcome(told.data), view: new View(), seq: 0, updates: 0 };
+}
+
+/** Takes the next snapshot, acknowledges it and steers. */
+async function fly(pilot, controls = []) {
+  const snapshot = await pilot.next("match_data", hasOp(SNAPSHOT));
+  pilot.updates += pilot.view.take(snapshot.data);
+  const packet = pilot.view.controls(pilot.seq + 1, controls);
+  pilot.seq += controls.length;
+  await pilot.socket.sendMatchState(zoneId, CONTROLS, packet);
+}
+
+for (const format of FORMATS) {
+  describe(`${format}: the zone`, throngOnly, () => {
+    test("a pilot sees ships, steers its own and leaves", async () => {
+      const one = await pilot(format);
+      assert.deepEqual([one.ship.tickRateHz, one.ship.bins], [20, 8]);
+      await fly(one);
+      while (!one.view.known.has(one.ship.slot)) await fly(one);
+      const before = one.view.at(one.ship.slot);
+      assert.equal(plain(before).health, 15);
+      // To the left for a while, and ahead.
+      while (one.view.controlSeq < 12) await fly(one, [{ turn: 16, thrust: 3 }]);
+      const now = one.view.at(one.ship.slot);
+      assert.notEqual(now.pose >> 6, before.pose >> 6, "it has turned");
+      assert.notDeepEqual([now.vx, now.vy], [0, 0], "it flies");
+      assert.ok(one.view.known.size > 10, `${one.view.known.size} ships are in sight`);
+      assert.ok(one.updates > 100, `${one.updates} updates`);
+      for (const slot of one.view.known.keys()) {
+        const { x, y } = plain(one.view.at(slot));
+        assert.ok(x >= -8 && x < 520 && y >= -8 && y < 520, `${slot} is at ${x}, ${y}`);
+      }
+      const two = await pilot(format);
+      while (!two.view.known.has(one.ship.slot)) await fly(two);
+      await one.socket.leaveMatch(zoneId);
+      while (two.view.known.has(one.ship.slot)) await fly(two);
+      assert.equal(two.on.left((event) => event.name === "match_presence").length, 0);
+      one.leave();
+      two.leave();
+    });
+
+    test("who may not join is told why", async () => {
+      const { client, session, socket, leave } = await pilot(format);
+      // Who has left keeps a slot for a while.
+      await socket.leaveMatch(zoneId);
+      await socket.joinMatch(zoneId);
+      const other = await openSocket(client, session, { format });
+      const error = await other.socket.joinMatch(zoneId).catch((error) => error);
+      assert.match(error.message, /world\.ships_per_user/);
+      assert.equal(Number(error.code), 5);
+      other.leave();
+      leave();
+    });
+  });
+}
+
+describe("the zone", throngOnly, () => {
+  test("a client that acknowledges nothing is sent little, and holds up nobody", async () => {
+    const [silent, quick] = [await pilot("json"), await pilot("json")];
+    const from = quick.view.tick ?? 0;
+    while ((quick.view.tick ?? 0) < from + 100) await fly(quick);
+    const first = (await silent.next("match_data", hasOp(SNAPSHOT))).data;
+    const view = new View();
+    view.take(first);
+    const passed = quick.view.tick - view.tick;
+    const came = 1 + silent.on.left(({ value }) => Number(value?.op_code) === SNAPSHOT).length;
+    assert.ok(came < 20 && passed > 50, `${came} snapshots in ${passed} ticks`);
+    silent.leave();
+    quick.leave();
+  });
+
+  test("what is no packet costs nobody", async () => {
+    const { session } = await newPlayer(server);
+    const raw = await RawSocket.open(server, session.token);
+    const joined = await raw.request({ match_join: { match_id: zoneId } });
+    assert.equal(joined.match.match_id, zoneId);
+    for (const data of ["", "AA==", "AgAAAAAAAAAA/w==", "AwEU"]) {
+      raw.send({ match_data_send: { match_id: zoneId, op_code: "2", data } });
+    }
+    const stat = async (name) => (await server.counters()).of(name);
+    await until(async () => (await stat("zone_inputs_refused")) >= 4);
+    assert.equal(await stat("zone_faults"), 0);
+    assert.ok((await stat("zone_ticks")) > 0 && (await stat("zone_cells")) >= 1);
+    raw.close();
+    await until(async () => (await stat("zone_players")) === 0);
+  });
+
+  test("the match is listed with its size", async () => {
+    const one = await pilot("json");
+    const { session } = await newPlayer(server);
+    const listed = await http(server, "GET", "/v2/match?authoritative=true&min_size=1", {
+      headers: bearer(session),
+    });
+    assert.deepEqual(listed.json.matches.map(({ match_id, size }) => [match_id, size]), [[zoneId, 1]]);
+    one.leave();
+  });
+});

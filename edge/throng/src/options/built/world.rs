@@ -1,0 +1,70 @@
+//! The rows of `world.*`: the zone.
+
+use super::{number, row};
+use crate::options::{Kind, Opt};
+
+/// A row that Nakama has not.
+const fn ours(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Opt {
+    row(name, kind, default, help).ours()
+}
+
+/// The options of the zone.
+pub(super) const ROWS: &[Opt] = &[
+    ours(
+        "world.enabled",
+        Kind::Switch,
+        "false",
+        "Have a zone: a world of ships that is one authoritative match, computed by all room threads \
+         together. It stands when the server does; listings find it by the query `+label.kind:zone`.",
+    ),
+    ours(
+        "world.tick_rate_hz",
+        number(1, 60, "Hz"),
+        "20",
+        "Ticks in a second of the zone. With too much to do, time goes slower, down to a tenth.",
+    ),
+    ours(
+        "world.side_m",
+        number(256, 65_536, "m"),
+        "4096",
+        "Side of the square world, rounded up to a multiple of 64 m.",
+    ),
+    ours(
+        "world.seed",
+        number(0, u32::MAX as u64, ""),
+        "1",
+        "Where ships appear, and what bots do: the same with the same seed and the same joins.",
+    ),
+    ours(
+        "world.bots",
+        number(0, 60_000, "ships"),
+        "0",
+        "Ships that fly and shoot without a player.",
+    ),
+    ours(
+        "world.players_max",
+        number(1, 5_000, "sessions"),
+        "1000",
+        "Sessions that are in the zone at one time. One more is refused.",
+    ),
+    ours(
+        "world.ships_per_user",
+        number(0, 5_000, "sessions"),
+        "4",
+        "Of these, sessions of one user, those included that left in the last 128 ticks. One more is \
+         refused. 0 turns the limit off.",
+    ),
+    ours(
+        "world.ships_per_address",
+        number(0, 5_000, "sessions"),
+        "64",
+        "The same of one address that is not in `limit.exempt_addresses`. 0 turns the limit off.",
+    ),
+    ours(
+        "world.packet_max_bytes",
+        number(128, 16_384, "bytes"),
+        "1200",
+        "Bytes of a snapshot, before it is put into a message. What a client is told in a tick has to fit; \
+         what is near and what has waited longest comes first.",
+    ),
+];

@@ -1,0 +1,84 @@
+//! What rooms say to each other about the zone. Plain data; one mail to a room and tick of each kind.
+//!
+//! ```text
+//! wiring ── Begin ──▶ home ── Tick ──▶ rooms with cells ── Border ──▶ rooms with cells near them
+//!                      ▲ ▲                    └── Done ──▶ home
+//!                      │ └─── Shown ── rooms with viewers ◀── Show ── home
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+use world::{Border, CellId, EntityId, Interest, Orders, Published, Report, Resend, Tree};
+
+use super::Member;
+
+/// A room of this node by its place in [`super::Topology::rooms`].
+pub type RoomIndex = u16;
+
+/// What rooms take of the zone.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
+pub enum ZoneMail {
+    /// From the wiring to the room that the match's id leads to, once: the zone stands from now on.
+    Begin { id: Uuid },
+    /// From the home to each room with cells: a tick may be computed.
+    Tick(Box<ZoneTick>),
+    /// From a cell to one on another room.
+    Border(Box<Border>),
+    /// From a room with cells to the home: a cell has computed its tick.
+    Done(Box<ZoneDone>),
+    /// From the home to a room with viewers, when all cells are done and the room has told what it was
+    /// shown before.
+    Show(Box<ZoneShow>),
+    /// From that room: its viewers have been told. `cost_ns`: what that kept the thread.
+    Shown { room: RoomIndex, cost_ns: u64 },
+}
+
+/// A tick for the cells of one room.
+#[derive(Debug)]
+pub struct ZoneTick {
+    /// Where the zone's home is.
+    pub home: RoomIndex,
+    /// Which, and who comes and goes.
+    pub orders: Orders,
+    /// The tree that holds in it.
+    pub tree: Arc<Tree>,
+    /// On which room each cell of this tree and of the next lives.
+    pub rooms: Arc<BTreeMap<CellId, RoomIndex>>,
+    /// A cell that begins with the next tick.
+    pub starts: Option<CellId>,
+    /// What pilots want of ships in these cells, to be heard before the tick.
+    pub controls: Vec<Resend>,
+}
+
+/// What a cell has computed.
+#[derive(Debug)]
+pub struct ZoneDone {
+    /// Where it lives.
+    pub room: RoomIndex,
+    /// What it shows.
+    pub published: Published,
+    /// What it cost.
+    pub report: Report,
+}
+
+/// A tick for the viewers of one room, and what has changed of them since the last one.
+#[derive(Debug)]
+pub struct ZoneShow {
+    /// Where the zone's home is.
+    pub home: RoomIndex,
+    /// What all cells show.
+    pub cells: Arc<[Published]>,
+    /// What viewers are told of it.
+    pub interest: Interest,
+    /// The match's id as clients see it.
+    pub match_id: Arc<str>,
+    /// Whose packets are written here from now on, and which ship each follows.
+    pub comes: Vec<(Member, EntityId)>,
+    /// Sessions whose packets are not any more.
+    pub goes: Vec<Uuid>,
+    /// The newest tick that each session acknowledged, and which of the 32 before it.
+    pub acks: Vec<(Uuid, (u32, u32))>,
+}

@@ -1,0 +1,211 @@
+//! The zone as a match of this room, and the room as one of those that compute it.
+//!
+//! The match is listed, joined and left as others are, over the same streams. Its members are hidden from
+//! each other, because a snapshot says who is in sight, and because a thousand who come would be told of
+//! to a thousand each. Messages to it are packets of `world`, snapshots are messages of it that who is
+//! behind does not get.
+//!
+//! Data in: [`ZoneMail`] of other rooms, requests of sessions, the time. Data out: frames, mail. What is
+//! deliberately not here: what the zone does (`crate::zone`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use event::{Now, client_bits};
+use game::directory::DirectoryEvent;
+use game::guest::{Broadcast, JoinRequest};
+use game::match_id::MatchId;
+use game::stream::StreamMeta;
+use uuid::Uuid;
+use wire::nakama::realtime::{Match, Message, error_code};
+
+use super::registry::{Key, Known};
+use super::{Due, Room};
+use crate::frames;
+use crate::group::GroupMember;
+use crate::mail::{MatchInput, Member, RoomMail, Then, ZoneMail};
+use crate::zone::{Around, CONTROLS, Home, Packet, Zone};
+
+/// What listings find the zone by: `+label.kind:zone`.
+const LABEL: &str = r#"{"kind":"zone"}"#;
+
+impl Room {
+    /// Whether the match is the zone, and this room its home.
+    pub(super) fn is_zone(&self, id: Uuid) -> bool {
+        let home = self.zone.as_ref().and_then(|zone| zone.home.as_ref());
+        home.is_some_and(|home| home.id.uuid == id)
+    }
+
+    /// Takes mail of the zone.
+    pub(super) fn zone_mail(&mut self, now: Now, mail: ZoneMail) {
+        if let ZoneMail::Begin { id } = mail {
+            return self.zone_begin(now, id);
+        }
+        self.with_zone(|zone, around| zone.take(now, mail, around));
+        self.zone_goes_on(now);
+    }
+
+    /// The zone stands from now on.
+    fn zone_begin(&mut self, now: Now, uuid: Uuid) {
+        let id = MatchId::authoritative(uuid, self.me.node());
+        let (Some(settings), Some(zone)) = (&self.settings.world, &mut self.zone) else {
+            unreachable!("a zone begins where no settings are")
+        };
+        assert!(zone.home.is_none(), "the zone begins twice");
+        let match_id: Arc<str> = id.text(&self.topology.nodes).into();
+        let tick_rate_hz = settings.tick_rate_hz;
+        let rooms = u16::try_from(self.topology.rooms.len()).unwrap_or(u16::MAX);
+        let home = Home::new(now, (id, match_id.clone()), (zone.me(), rooms), settings.clone());
+        tracing::info!(%match_id, bots = home.bots(), "the zone stands");
+        zone.home = Some(home);
+        self.stats.authoritative_matches.up();
+        self.rates[usize::from(tick_rate_hz)] += 1;
+        self.tell_tick_rate();
+        self.change(|version| DirectoryEvent::MatchCreated {
+            id,
+            version,
+            handler_name: Arc::from(""),
+            tick_rate_hz,
+            label: Arc::from(LABEL),
+            size: 0,
+            create_time_ms: now.unix_ms,
+        });
+        self.zone_goes_on(now);
+    }
+
+    /// A tick is due.
+    pub(super) fn zone_tick(&mut self, now: Now) {
+        self.zone_timer = None;
+        self.with_zone(|zone, around| zone.tick(now, around));
+        self.zone_goes_on(now);
+    }
+
+    /// Packets of some more viewers.
+    pub(super) fn zone_write(&mut self, now: Now) {
+        let mut packets = Vec::new();
+        self.zone_writes = false;
+        self.with_zone(|zone, around| zone.write(now, around, &mut packets));
+        let Some(zone) = &self.zone else { return };
+        let match_id = zone.viewers.match_id.clone();
+        for Packet { to, bytes } in packets {
+            let data = message(world::Snapshot::KIND, bytes);
+            let frame = frames::match_data(to.format, &match_id, &data);
+            self.outbox.one(&to, frame, Then::DropIfBehind);
+        }
+        self.zone_goes_on(now);
+    }
+
+    /// Arms what the zone waits for.
+    fn zone_goes_on(&mut self, now: Now) {
+        let Some(zone) = &self.zone else { return };
+        if zone.viewers.has_more() && !self.zone_writes {
+            self.zone_writes = true;
+            self.timers.arm(now, Due::Viewers);
+        }
+        let due = zone.home.as_ref().and_then(Home::due);
+        if let Some(due) = due.filter(|_| self.zone_timer.is_none()) {
+            self.zone_timer = Some(self.timers.arm(due, Due::Zone));
+        }
+    }
+
+    fn with_zone(&mut self, act: impl FnOnce(&mut Zone, &mut Around<'_>)) {
+        let Some(zone) = &mut self.zone else { unreachable!("mail of a zone that is not there") };
+        let mut posts = Vec::new();
+        let (clock, stats) = (&mut *self.resources.call_clock, &*self.stats);
+        act(zone, &mut Around { clock, stats, posts: &mut posts });
+        for (room, mail) in posts {
+            let to = self.topology.rooms[usize::from(room)];
+            self.mails.push(to.seal(&self.topology, RoomMail::Zone(mail)));
+        }
+    }
+
+    /// `match_join` of the zone: the answer, then the packet that says which ship is the client's.
+    pub(super) fn zone_join(
+        &mut self,
+        now: Now,
+        (member, cid): (Member, String),
+        id: MatchId,
+        request: &JoinRequest,
+    ) {
+        let (key, session_id) = (Key::from(id), member.presence.session_id);
+        if self.streams.find(&key, session_id).is_some() {
+            return self.zone_answer(&member, &cid, id);
+        }
+        let address = request.client_ip.as_ref().and_then(|text| text.parse().ok());
+        let address = address.filter(|it| self.settings.limits.is_limited(*it)).map(client_bits);
+        let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
+        let welcome = match home.enter(&member, address) {
+            Ok(welcome) => welcome,
+            Err(refusal) => {
+                self.stats.zone_joins_refused.up();
+                if let Some(setting) = refusal.setting() {
+                    self.limit_log.hit(now, setting, refusal);
+                }
+                let code = error_code::MATCH_JOIN_REJECTED;
+                let frame = frames::error(member.format, &cid, code, &refusal.to_string());
+                return self.outbox.one(&member, frame, Then::Answered);
+            }
+        };
+        let meta = StreamMeta { is_hidden: true, ..StreamMeta::default() };
+        self.join(now, &key, &member, meta);
+        self.stats.zone_players.up();
+        self.zone_answer(&member, &cid, id);
+        let data = message(world::Welcome::KIND, welcome.encode());
+        let match_id = id.text(&self.topology.nodes);
+        let frame = frames::match_data(member.format, &match_id, &data);
+        self.outbox.one(&member, frame, Then::Nothing);
+    }
+
+    /// The answer lists nobody but the client itself.
+    fn zone_answer(&mut self, member: &Member, cid: &str, id: MatchId) {
+        let answer = Match {
+            match_id: id.text(&self.topology.nodes),
+            authoritative: true,
+            label: Some(LABEL.to_owned()),
+            size: i32::try_from(self.streams.count(&id.into())).unwrap_or(i32::MAX),
+            presences: Vec::new(),
+            own: Some(frames::user_presence(&member.presence)),
+        };
+        let frame = frames::frame(member.format, cid, Some(Message::Match(answer)));
+        self.outbox.one(member, frame, Then::Answered);
+    }
+
+    /// `match_data_send` to the zone. What is no packet costs nobody but its sender.
+    pub(super) fn zone_data(&mut self, now: Now, input: &MatchInput) {
+        let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
+        let heard = if input.op_code == CONTROLS {
+            home.hear(input.session_id, &input.data).map_err(|error| error.to_string())
+        } else {
+            Err(format!("opcode {} is none of the zone's", input.op_code))
+        };
+        match heard {
+            Ok(()) => self.stats.zone_inputs.up(),
+            Err(text) => {
+                self.stats.zone_inputs_refused.up();
+                let what = format_args!("a packet of a zone's client is not heeded: {text}");
+                self.limit_log.note(now, "zone input", what);
+            }
+        }
+    }
+
+    /// Sessions are gone from the zone.
+    pub(super) fn zone_left(&mut self, left: &[GroupMember<Known>]) {
+        let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
+        for joined in left {
+            home.leave(joined.member.presence.session_id);
+            self.stats.zone_players.down();
+        }
+    }
+}
+
+/// A packet as match data of the server's own.
+fn message(kind: u8, bytes: Vec<u8>) -> Broadcast {
+    Broadcast {
+        op_code: i64::from(kind),
+        data: Bytes::from(bytes),
+        to: None,
+        sender: None,
+        reliable: false,
+        deferred: false,
+    }
+}

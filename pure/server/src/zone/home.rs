@@ -1,0 +1,506 @@
+//! The zone's home, on one room: who is in it, when its ticks are due, and what cells and viewers of all
+//! rooms are told.
+//!
+//! A tick is released when it is due and all cells have done the one before. Ticks are never skipped: who
+//! is late makes time slower, and what is done against that is `world::Overload`'s. A room whose viewers
+//! are still being told of a tick is not shown the next one but the newest when it is ready, so that what
+//! waits for it does not grow. What pilots want goes to the cell that has the ship in the next tick, which
+//! follows from where the ship was and from the tree: so nobody can feel where borders are.
+//!
+//! Data in: sessions, their packets, reports of cells and viewers. Data out: mail for rooms. What is
+//! deliberately not here: frames and streams (`room::zone`), rules (`world`).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use event::{Now, Random};
+use game::match_id::MatchId;
+use uuid::Uuid;
+use world::{
+    Bounds, CellId, Control, Controls, Director, EntityId, FromClient, Interest, Ledger, Load,
+    Malformed, Numbered, Overload, Point, Published, Rates, Resend, Settings, Slots, Tree, Welcome,
+    owner, units,
+};
+
+use crate::mail::{Member, RoomIndex, ZoneDone, ZoneMail, ZoneShow, ZoneTick};
+use crate::settings::WorldSettings;
+use crate::stats::RoomStats;
+
+/// Packets of one pilot that are read in a tick.
+const INPUTS_PER_TICK_MAX: u8 = 4;
+/// Of a tick's time, what a room may use for cells before it gives some away, in thousandths.
+const CELLS_PERMILLE: u64 = 700;
+/// Time goes no slower than this, in thousandths.
+const TAU_FLOOR_PERMILLE: u16 = 100;
+/// A tick that begins later than this is counted as late, in nanoseconds.
+const LATE_NS: u64 = 5_000_000;
+/// A bot changes its mind in one of so many ticks.
+const BOT_PATIENCE_TICKS: u32 = 20;
+
+/// Why somebody is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// As many are in it as may be.
+    #[error("the zone is full (world.players_max)")]
+    Full,
+    /// It has too much to do, and nothing else helps.
+    #[error("the zone lets nobody in just now")]
+    Closed,
+    /// One user's sessions steer as many ships as they may.
+    #[error("too many ships of one user (world.ships_per_user)")]
+    User,
+    /// One address's do.
+    #[error("too many ships of one address (world.ships_per_address)")]
+    Address,
+}
+
+impl Refusal {
+    /// The setting that moves the limit, if one does.
+    pub(crate) fn setting(self) -> Option<&'static str> {
+        match self {
+            Self::Full => Some("world.players_max"),
+            Self::User => Some("world.ships_per_user"),
+            Self::Address => Some("world.ships_per_address"),
+            Self::Closed => None,
+        }
+    }
+}
+
+/// Why a packet was not heeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unheard {
+    /// The session has no ship.
+    #[error("no ship")]
+    NoShip,
+    /// More packets than a tick has use for.
+    #[error("more than {INPUTS_PER_TICK_MAX} packets in a tick")]
+    TooMany,
+    /// Bytes that are none.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+struct Pilot {
+    ship: EntityId,
+    user_id: Uuid,
+    /// As addresses are counted; none of who is not.
+    address: Option<u128>,
+    /// The room that writes its packets.
+    room: RoomIndex,
+    /// Packets since the last tick.
+    inputs: u8,
+}
+
+struct Bot {
+    ship: EntityId,
+    control: Numbered,
+}
+
+/// The viewers of one room, as the home knows them.
+#[derive(Default)]
+struct Audience {
+    viewers: u32,
+    /// Whether it is still being told of a tick.
+    is_busy: bool,
+    comes: Vec<(Member, EntityId)>,
+    goes: Vec<Uuid>,
+    acks: BTreeMap<Uuid, (u32, u32)>,
+    /// What the last tick kept its thread.
+    cost_ns: u64,
+}
+
+/// A tick that cells are computing.
+struct Open {
+    cells_left: usize,
+    published: Vec<Published>,
+    /// What each room needed.
+    cost_ns: Vec<u64>,
+}
+
+/// See the module.
+pub(crate) struct Home {
+    /// The match.
+    pub(crate) id: MatchId,
+    match_id: Arc<str>,
+    me: RoomIndex,
+    settings: WorldSettings,
+    director: Director,
+    ledger: Ledger,
+    controls: Controls,
+    overload: Overload,
+    /// Where each cell lives.
+    rooms: BTreeMap<CellId, RoomIndex>,
+    pilots: BTreeMap<Uuid, Pilot>,
+    /// Ships of each user and address, those included that have gone and whose slots rest: else whoever
+    /// joins and leaves again and again would use up all slots.
+    of_user: BTreeMap<Uuid, u32>,
+    of_address: BTreeMap<u128, u32>,
+    /// Whose ships have gone, and the tick from which they do not count.
+    resting: VecDeque<(u32, Uuid, Option<u128>)>,
+    bots: Vec<Bot>,
+    random: Random,
+    /// What ships are wanted to do, and no cell has been told yet.
+    wishes: Vec<Resend>,
+    audiences: Vec<Audience>,
+    open: Option<Open>,
+    /// What cells showed in the newest tick that is done.
+    newest: Option<Arc<[Published]>>,
+    due: Now,
+    /// Whether a tick is due that cells were not ready for.
+    is_owed: bool,
+}
+
+impl Home {
+    /// A zone with its bots and no players, whose first tick is due one period from now. `rooms`: how many
+    /// rooms the node has; `me`: which of them this is.
+    pub(crate) fn new(
+        now: Now,
+        (id, match_id): (MatchId, Arc<str>),
+        (me, rooms): (RoomIndex, RoomIndex),
+        settings: WorldSettings,
+    ) -> Self {
+        let tick_rate_hz = u32::from(settings.tick_rate_hz);
+        let period_ns = 1_000_000_000 / u64::from(tick_rate_hz);
+        let rates = Rates { tick_rate_hz, budget_ns: period_ns * CELLS_PERMILLE / 1_000, rooms };
+        let bounds = Bounds { fanouts_max: 1, tau_floor_permille: TAU_FLOOR_PERMILLE };
+        let mut home = Self {
+            id,
+            match_id,
+            me,
+            director: Director::new(Settings { bins: settings.bins, rates, ahead_ticks: 1 }),
+            ledger: Ledger::default(),
+            controls: Controls::default(),
+            overload: Overload::new(bounds),
+            rooms: BTreeMap::from([(CellId(0), 0)]),
+            pilots: BTreeMap::new(),
+            of_user: BTreeMap::new(),
+            of_address: BTreeMap::new(),
+            resting: VecDeque::new(),
+            bots: Vec::new(),
+            random: Random::from_number(settings.seed),
+            wishes: Vec::new(),
+            audiences: (0..rooms).map(|_| Audience::default()).collect(),
+            open: None,
+            newest: None,
+            due: Now { mono_ns: now.mono_ns + period_ns, ..now },
+            is_owed: false,
+            settings,
+        };
+        for _ in 0..home.settings.bots {
+            let Some(ship) = home.spawn() else { break };
+            let control = Numbered { seq: 0, tick: 0, control: Control::default() };
+            home.bots.push(Bot { ship, control });
+        }
+        home
+    }
+
+    /// When the next tick is due; none while one is that cells are not ready for.
+    pub(crate) fn due(&self) -> Option<Now> {
+        (!self.is_owed).then_some(self.due)
+    }
+
+    /// How many bots fly.
+    pub(crate) fn bots(&self) -> usize {
+        self.bots.len()
+    }
+
+    /// Somewhere in the world.
+    fn spawn(&mut self) -> Option<EntityId> {
+        let side = units(self.settings.bins).unsigned_abs();
+        let mut place = || self.random.below(side).cast_signed();
+        let at = Point { x: place(), y: place() };
+        let ship = self.director.spawn(at)?;
+        self.controls.join(ship);
+        Some(ship)
+    }
+
+    /// A session gets a ship; gives the first packet for its client.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing has changed then.
+    pub(crate) fn enter(
+        &mut self,
+        member: &Member,
+        address: Option<u128>,
+    ) -> Result<Welcome, Refusal> {
+        let user_id = member.presence.user_id;
+        let is_met = |count: Option<&u32>, max: u32| max > 0 && count.is_some_and(|it| *it >= max);
+        if self.overload.report().is_closed {
+            return Err(Refusal::Closed);
+        }
+        if self.pilots.len() >= self.settings.players_max as usize {
+            return Err(Refusal::Full);
+        }
+        if is_met(self.of_user.get(&user_id), self.settings.ships_per_user) {
+            return Err(Refusal::User);
+        }
+        let of_address = address.and_then(|address| self.of_address.get(&address));
+        if is_met(of_address, self.settings.ships_per_address) {
+            return Err(Refusal::Address);
+        }
+        let ship = self.spawn().ok_or(Refusal::Full)?;
+        *self.of_user.entry(user_id).or_default() += 1;
+        address.into_iter().for_each(|it| *self.of_address.entry(it).or_default() += 1);
+        let rooms = (0..).zip(&mut self.audiences);
+        let Some((room, audience)) = rooms.min_by_key(|(_, audience)| audience.viewers) else {
+            unreachable!("a node without rooms")
+        };
+        audience.viewers += 1;
+        audience.comes.push((member.clone(), ship));
+        let pilot = Pilot { ship, user_id, address, room, inputs: 0 };
+        let before = self.pilots.insert(member.presence.session_id, pilot);
+        assert!(before.is_none(), "a session enters twice");
+        let WorldSettings { bins, tick_rate_hz, .. } = self.settings;
+        Ok(Welcome { ship, bins, tick_rate_hz })
+    }
+
+    /// A session is gone, and its ship goes with the next tick.
+    pub(crate) fn leave(&mut self, session_id: Uuid) {
+        let Some(pilot) = self.pilots.remove(&session_id) else { return };
+        self.controls.leave(pilot.ship);
+        self.director.leave(pilot.ship);
+        let until = self.director.tick() + Slots::REST_TICKS;
+        self.resting.push_back((until, pilot.user_id, pilot.address));
+        let audience = &mut self.audiences[usize::from(pilot.room)];
+        audience.viewers -= 1;
+        audience.acks.remove(&session_id);
+        let known = audience.comes.len();
+        audience.comes.retain(|(member, _)| member.presence.session_id != session_id);
+        if audience.comes.len() == known {
+            audience.goes.push(session_id);
+        }
+    }
+
+    /// What a client has sent.
+    ///
+    /// # Errors
+    /// [`Unheard`]; nothing has changed then.
+    pub(crate) fn hear(&mut self, session_id: Uuid, bytes: &[u8]) -> Result<(), Unheard> {
+        let pilot = self.pilots.get_mut(&session_id).ok_or(Unheard::NoShip)?;
+        if pilot.inputs == INPUTS_PER_TICK_MAX {
+            return Err(Unheard::TooMany);
+        }
+        pilot.inputs += 1;
+        let packet = FromClient::decode(bytes)?;
+        if let Some(ack) = packet.ack {
+            self.audiences[usize::from(pilot.room)].acks.insert(session_id, ack);
+        }
+        let tick = self.director.tick();
+        for (seq, control) in (packet.first_seq..=u32::MAX).zip(packet.controls) {
+            let wish = Numbered { seq, tick, control };
+            self.wishes.extend(self.controls.steer(pilot.ship, wish));
+        }
+        Ok(())
+    }
+
+    /// The next tick is due.
+    pub(crate) fn tick(
+        &mut self,
+        now: Now,
+        stats: &RoomStats,
+        out: &mut Vec<(RoomIndex, ZoneMail)>,
+    ) {
+        self.is_owed = true;
+        if self.open.is_some() {
+            stats.zone_ticks_held.up();
+        }
+        self.release(now, stats, out);
+    }
+
+    /// Lets cells compute the tick that is due, if they are ready for it.
+    fn release(&mut self, now: Now, stats: &RoomStats, out: &mut Vec<(RoomIndex, ZoneMail)>) {
+        if !self.is_owed || self.open.is_some() {
+            return;
+        }
+        self.is_owed = false;
+        let late_ns = now.mono_ns.saturating_sub(self.due.mono_ns);
+        stats.zone_tick_late_us.add(late_ns / 1_000);
+        if late_ns > LATE_NS {
+            stats.zone_ticks_late.up();
+        }
+        stats.zone_ticks.up();
+        self.forget_gone();
+        self.steer_bots();
+        let Some(released) = self.director.release() else {
+            unreachable!("cells are ready, and nothing is released")
+        };
+        let (orders, tree) = (released.orders, released.tree);
+        let comes: Vec<EntityId> = orders.spawns.iter().map(|(id, _)| *id).collect();
+        let speed = (orders.tick, orders.tau_permille);
+        if let Err(fault) = self.ledger.order(speed, &tree, &comes, &orders.leaves) {
+            stats.zone_faults.up();
+            tracing::error!("the zone's books are wrong: {fault}");
+        }
+        self.rooms.extend(released.starts);
+        let next = &orders.next;
+        self.rooms.retain(|id, _| tree.area(*id).is_some() || next.area(*id).is_some());
+        self.open = Some(Open {
+            cells_left: tree.cells().len(),
+            published: Vec::new(),
+            cost_ns: vec![0; self.audiences.len()],
+        });
+        self.pilots.values_mut().for_each(|pilot| pilot.inputs = 0);
+        let starts = released.starts.map(|(id, _)| id);
+        let rooms = Arc::new(self.rooms.clone());
+        for (room, controls) in self.route(&tree) {
+            let tick = ZoneTick {
+                home: self.me,
+                orders: orders.clone(),
+                tree: tree.clone(),
+                rooms: rooms.clone(),
+                starts,
+                controls,
+            };
+            out.push((room, ZoneMail::Tick(Box::new(tick))));
+        }
+        let period_ns = 1_000_000_000 / u64::from(self.settings.tick_rate_hz);
+        self.due.mono_ns += period_ns * 1_000 / u64::from(orders.tau_permille);
+        if self.due.mono_ns < now.mono_ns {
+            stats.zone_ticks_slowed.up();
+            self.due.mono_ns = now.mono_ns;
+        }
+    }
+
+    /// Ships that went long ago count for nobody any more.
+    fn forget_gone(&mut self) {
+        let tick = self.director.tick();
+        while let Some((_, user_id, address)) = self.resting.pop_front_if(|it| it.0 <= tick) {
+            take_one(&mut self.of_user, user_id);
+            address.into_iter().for_each(|address| take_one(&mut self.of_address, address));
+        }
+    }
+
+    /// What cells of each room are told that ships are to do in the next tick, whose tree this is.
+    fn route(&mut self, tree: &Tree) -> BTreeMap<RoomIndex, Vec<Resend>> {
+        let mut wishes: BTreeMap<RoomIndex, Vec<Resend>> =
+            self.rooms.values().map(|room| (*room, Vec::new())).collect();
+        let newest = self.newest.iter().flat_map(|newest| newest.iter());
+        let shown: BTreeMap<CellId, &Published> = newest.map(|it| (it.cell, it)).collect();
+        for wish in self.wishes.drain(..) {
+            // One that an older cell of the ship was to be told has been said to who shows the ship now.
+            let rows = shown.get(&wish.to).map_or(&[][..], |published| &published.rows);
+            let Ok(index) = rows.binary_search_by_key(&wish.id, |row| row.id) else { continue };
+            let to = owner(tree, wish.to, rows[index].at);
+            let room = self.rooms.get(&to);
+            let of_room = room.and_then(|room| wishes.get_mut(room));
+            of_room.into_iter().for_each(|of_room| of_room.push(Resend { to, ..wish }));
+        }
+        wishes
+    }
+
+    /// Bots want something else now and then: they fly about and shoot.
+    fn steer_bots(&mut self) {
+        let tick = self.director.tick();
+        for bot in &mut self.bots {
+            if self.random.below(BOT_PATIENCE_TICKS) > 0 {
+                continue;
+            }
+            let turn = i8::try_from(self.random.below(17)).unwrap_or(0) - 8;
+            let fire = self.random.below(4) == 0;
+            let control = Control { turn, thrust: 2, fire };
+            bot.control = Numbered { seq: bot.control.seq + 1, tick, control };
+            self.wishes.extend(self.controls.steer(bot.ship, bot.control));
+        }
+    }
+
+    /// A cell has done the tick.
+    pub(crate) fn done(
+        &mut self,
+        now: Now,
+        done: ZoneDone,
+        stats: &RoomStats,
+        out: &mut Vec<(RoomIndex, ZoneMail)>,
+    ) {
+        let ZoneDone { room, published, report } = done;
+        let Some(open) = &mut self.open else {
+            unreachable!("a tick that was not released is done")
+        };
+        open.cells_left -= 1;
+        open.cost_ns[usize::from(room)] += report.cpu_ns;
+        self.director.done(published.tick, report);
+        if let Err(fault) = self.ledger.publish(&published) {
+            stats.zone_faults.up();
+            tracing::error!("the zone's books are wrong: {fault}");
+        }
+        self.controls.published(&published, &mut self.wishes);
+        stats.zone_hand_overs.add(u64::from(published.handed_over));
+        open.published.push(published);
+        if open.cells_left > 0 {
+            return;
+        }
+        let Some(open) = self.open.take() else { unreachable!("it was open") };
+        self.judge(&open, stats);
+        stats.zone_cells.set(open.published.len() as u64);
+        self.newest = Some(open.published.into());
+        for room in (0..).take(self.audiences.len()) {
+            if self.audiences[usize::from(room)].is_busy {
+                stats.zone_shows_skipped.up();
+            }
+            self.show(room, out);
+        }
+        // If it is late.
+        self.release(now, stats, out);
+    }
+
+    /// What is done about the load of a tick.
+    fn judge(&mut self, open: &Open, stats: &RoomStats) {
+        let period_ns = 1_000_000_000 / u64::from(self.settings.tick_rate_hz);
+        let permille = |cost_ns: u64| cost_ns * 1_000 / period_ns;
+        let audiences = self.audiences.iter().filter(|it| it.viewers > 0);
+        let of_viewers = audiences.map(|it| it.cost_ns).max().unwrap_or(0);
+        let of_cells = open.cost_ns.iter().copied().max().unwrap_or(0);
+        let load =
+            Load { fanout_permille: permille(of_viewers), room_permille: permille(of_cells) };
+        if let Some(taken) = self.overload.tick(self.director.tick(), load) {
+            tracing::info!(?load, from = ?taken.from, to = ?taken.to, "the zone has another load");
+            self.director.set_tau(taken.to.tau_permille);
+        }
+        stats.zone_tau_permille.set(u64::from(self.overload.report().tau_permille));
+    }
+
+    /// Shows a room the newest tick, if it is ready for it and anybody is there.
+    fn show(&mut self, room: RoomIndex, out: &mut Vec<(RoomIndex, ZoneMail)>) {
+        let Some(newest) = &self.newest else { return };
+        let audience = &mut self.audiences[usize::from(room)];
+        if audience.is_busy || audience.viewers == 0 && audience.goes.is_empty() {
+            return;
+        }
+        audience.is_busy = true;
+        let show = ZoneShow {
+            home: self.me,
+            cells: newest.clone(),
+            interest: self.overload.interest(&Interest::default()),
+            match_id: self.match_id.clone(),
+            comes: std::mem::take(&mut audience.comes),
+            goes: std::mem::take(&mut audience.goes),
+            acks: std::mem::take(&mut audience.acks).into_iter().collect(),
+        };
+        out.push((room, ZoneMail::Show(Box::new(show))));
+    }
+
+    /// A room has told its viewers.
+    pub(crate) fn shown(&mut self, room: RoomIndex, cost_ns: u64) {
+        let audience = &mut self.audiences[usize::from(room)];
+        assert!(audience.is_busy, "room {room} was shown nothing");
+        (audience.is_busy, audience.cost_ns) = (false, cost_ns);
+    }
+
+    /// The newest tick that all cells have done, and the hash of the whole world in it.
+    #[cfg(test)]
+    pub(super) fn settled(&self) -> Option<(u32, u64)> {
+        self.ledger.settled
+    }
+
+    /// Changes the partition with the next tick.
+    #[cfg(test)]
+    pub(super) fn director(&mut self) -> &mut Director {
+        &mut self.director
+    }
+}
+
+fn take_one<K: Ord>(counts: &mut BTreeMap<K, u32>, key: K) {
+    let left = counts.remove(&key).map_or(0, |count| count - 1);
+    if left > 0 {
+        counts.insert(key, left);
+    }
+}

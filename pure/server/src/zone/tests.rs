@@ -1,0 +1,218 @@
+//! Rooms that compute one zone, played in one thread: however many there are, however the world is cut
+//! between them, and in whatever order their mail comes, it is the same world, hash for hash.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use event::{CallClock, CallTime, Now, Random};
+use game::guest::Presence;
+use game::match_id::MatchId;
+use game::node::NodeId;
+use uuid::Uuid;
+use wire::nakama::Format;
+use world::{Axis, Change, Control, FromClient};
+
+use super::{Around, Home, Packet, Zone};
+use crate::mail::{Member, RoomIndex, SessionAddress, Topology, ZoneMail};
+use crate::settings::WorldSettings;
+use crate::stats::RoomStats;
+
+const TICKS: u32 = 400;
+
+struct NoTime;
+
+impl CallClock for NoTime {
+    fn begin(&mut self) {}
+
+    fn spent(&mut self) -> CallTime {
+        CallTime::default()
+    }
+}
+
+struct Rooms {
+    parts: Vec<Zone>,
+    /// By sender and receiver: mail between two rooms keeps its order, and no other does.
+    mail: Vec<((RoomIndex, RoomIndex), VecDeque<ZoneMail>)>,
+    random: Random,
+    stats: RoomStats,
+    now: Now,
+    packets: Vec<Packet>,
+}
+
+fn settings() -> WorldSettings {
+    WorldSettings {
+        tick_rate_hz: 20,
+        bins: 16,
+        seed: 3,
+        bots: 120,
+        players_max: 100,
+        ships_per_user: 0,
+        ships_per_address: 0,
+        packet_bytes_max: 1_200,
+    }
+}
+
+fn member(number: u128) -> Member {
+    let id = Uuid::from_u128(number);
+    let presence =
+        Presence { user_id: id, session_id: id, username: "ada".into(), node: NodeId::default() };
+    let topology = Topology::new(1, 1, 1);
+    let conn = event::ConnId { slot: 0, generation: 0 };
+    let address = SessionAddress { core: topology.cores[0], conn };
+    Member { presence, address, format: Format::Protobuf }
+}
+
+impl Rooms {
+    fn new(count: RoomIndex, home: RoomIndex, seed: u64) -> Self {
+        let mut parts: Vec<Zone> = (0..count).map(|me| Zone::new(me, &settings())).collect();
+        let id = MatchId::authoritative(Uuid::from_u128(1), NodeId::default());
+        let names = (id, Arc::from("zone"));
+        let made = Home::new(Now::default(), names, (home, count), settings());
+        parts[usize::from(home)].home = Some(made);
+        Self {
+            parts,
+            mail: Vec::new(),
+            random: Random::from_number(seed),
+            stats: RoomStats::default(),
+            now: Now::default(),
+            packets: Vec::new(),
+        }
+    }
+
+    fn home(&mut self) -> &mut Home {
+        self.parts.iter_mut().find_map(|part| part.home.as_mut()).unwrap()
+    }
+
+    fn act(&mut self, room: RoomIndex, act: impl FnOnce(&mut Zone, Now, &mut Around<'_>)) {
+        let mut posts = Vec::new();
+        let part = &mut self.parts[usize::from(room)];
+        let around = &mut Around { clock: &mut NoTime, stats: &self.stats, posts: &mut posts };
+        act(part, self.now, around);
+        for (to, mail) in posts {
+            let way = (room, to);
+            match self.mail.iter_mut().find(|(known, _)| *known == way) {
+                Some((_, queue)) => queue.push_back(mail),
+                None => self.mail.push((way, VecDeque::from([mail]))),
+            }
+        }
+    }
+
+    /// One tick, until nothing is on its way and all viewers have been told.
+    fn tick(&mut self) {
+        let due = self.home().due().unwrap();
+        self.now = due;
+        let home = (0..).zip(&self.parts).find(|(_, part)| part.home.is_some()).unwrap().0;
+        self.act(home, |part, now, around| part.tick(now, around));
+        let mut packets = std::mem::take(&mut self.packets);
+        loop {
+            let full: Vec<usize> =
+                (0..self.mail.len()).filter(|way| !self.mail[*way].1.is_empty()).collect();
+            if !full.is_empty() {
+                let pick = self.random.below(u32::try_from(full.len()).unwrap()) as usize;
+                let ((_, to), queue) = &mut self.mail[full[pick]];
+                let (to, mail) = (*to, queue.pop_front().unwrap());
+                self.act(to, |part, now, around| part.take(now, mail, around));
+                continue;
+            }
+            let more = (0..).zip(&self.parts).find(|(_, part)| part.viewers.has_more());
+            let Some((room, _)) = more else { break };
+            self.act(room, |part, now, around| part.write(now, around, &mut packets));
+        }
+        self.packets = packets;
+    }
+
+    /// A change of the partition drawn at random, if one fits.
+    fn change(&mut self) {
+        let tree = self.home().director().tree().clone();
+        let pairs = tree.siblings();
+        let mut pick = |count: usize| self.random.below(u32::try_from(count).unwrap()) as usize;
+        let change = if pairs.is_empty() || pick(2) == 0 {
+            let (cell, area) = tree.cells().nth(pick(tree.cells().len())).unwrap();
+            let axis = [Axis::X, Axis::Y][pick(2)];
+            let (from, to) = area.span(axis);
+            let at = from + u16::try_from(pick(usize::from(to - from))).unwrap();
+            let above = self.home().director().new_cell();
+            Change::Split { cell, axis, at, above }
+        } else {
+            let (kept, gone, ..) = pairs[pick(pairs.len())];
+            Change::Merge { kept, gone }
+        };
+        let _ = self.home().director().change(change);
+    }
+}
+
+/// Plays with pilots who come, steer and go; gives the hash of each tick, and all packets.
+fn play(rooms: &mut Rooms, changes: bool) -> (Vec<u64>, Vec<(Uuid, Vec<u8>)>) {
+    let mut pilots = Random::from_number(9);
+    let mut hashes = Vec::new();
+    for tick in 0..TICKS {
+        if changes && tick % 5 == 0 {
+            rooms.change();
+        }
+        let number = u128::from(10 + tick / 8);
+        if tick % 8 == 0 {
+            rooms.home().enter(&member(number), None).unwrap();
+        }
+        if tick % 8 == 4 && tick > 100 {
+            rooms.home().leave(Uuid::from_u128(number - 10));
+        }
+        for pilot in number.saturating_sub(8)..=number {
+            let control = Control {
+                turn: i8::try_from(pilots.below(20)).unwrap() - 10,
+                thrust: 3,
+                fire: pilots.below(2) == 0,
+            };
+            let packet =
+                FromClient { ack: None, first_seq: tick + 1, controls: vec![control, control] };
+            let mut bytes = Vec::new();
+            packet.encode(&mut bytes);
+            let _ = rooms.home().hear(Uuid::from_u128(pilot), &bytes);
+        }
+        rooms.tick();
+        let (settled, hash) = rooms.home().settled().unwrap();
+        assert_eq!(settled, tick, "a tick is done before the next one is due");
+        hashes.push(hash);
+    }
+    assert_eq!(rooms.stats.zone_faults.read(), 0);
+    let packets = rooms.packets.drain(..);
+    (hashes, packets.map(|packet| (packet.to.presence.session_id, packet.bytes)).collect())
+}
+
+#[test]
+fn one_cell_and_many_on_many_rooms_are_the_same_world() {
+    let (alone, told_alone) = play(&mut Rooms::new(1, 0, 1), false);
+    assert!(told_alone.len() > 500, "{} packets", told_alone.len());
+    let sorted = |mut told: Vec<(Uuid, Vec<u8>)>| {
+        told.sort_by_key(|(session_id, bytes)| (*session_id, bytes[1..5].to_vec()));
+        told
+    };
+    let told_alone = sorted(told_alone);
+    for seed in 0..8 {
+        let home = RoomIndex::try_from(seed % 3).unwrap();
+        let mut rooms = Rooms::new(3, home, seed);
+        let (hashes, told) = play(&mut rooms, seed > 0);
+        let differs = (0..).zip(hashes.iter().zip(&alone)).find(|(_, (one, other))| one != other);
+        assert_eq!(differs, None, "seed {seed}");
+        assert!(sorted(told) == told_alone, "seed {seed}: clients are told something else");
+        let handed_over = rooms.stats.zone_hand_overs.read();
+        assert!(seed == 0 || handed_over > 50, "seed {seed}: {handed_over} were handed over");
+    }
+}
+
+/// A room that is slow to tell its viewers is shown the newest tick when it is ready, and no tick between.
+#[test]
+fn a_room_that_is_behind_is_shown_the_newest_tick_only() {
+    let mut rooms = Rooms::new(1, 0, 1);
+    rooms.home().enter(&member(1), None).unwrap();
+    rooms.tick();
+    for _ in 0..5 {
+        rooms.now = rooms.home().due().unwrap();
+        rooms.act(0, |part, now, around| part.tick(now, around));
+    }
+    assert_eq!(rooms.stats.zone_shows_skipped.read(), 4);
+    rooms.tick();
+    rooms.tick();
+    let ticks =
+        rooms.packets.iter().map(|it| u32::from_le_bytes(it.bytes[1..5].try_into().unwrap()));
+    assert_eq!(ticks.collect::<Vec<_>>(), [0, 1, 7]);
+}

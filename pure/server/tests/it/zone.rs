@@ -1,0 +1,304 @@
+//! The zone as its clients have it: found by listing, joined, steered and left over a socket; limits; and
+//! what a client gets that does not take what it is sent, or says nothing of it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use event::{CloseReason, Random};
+use server::settings::{Settings, WorldSettings};
+use world::{Control, FromClient, Snapshot, View, Welcome};
+
+use crate::rig::{Client, Plan, Rig, member};
+
+const TICK_MS: u64 = 50;
+
+fn tune(settings: &mut Settings) {
+    settings.world = Some(WorldSettings {
+        tick_rate_hz: 20,
+        bins: 4,
+        seed: 1,
+        bots: 30,
+        players_max: 6,
+        ships_per_user: 2,
+        ships_per_address: 3,
+        packet_bytes_max: 1_200,
+    });
+}
+
+/// A server whose zone has just begun, and the match's id.
+fn zone(rooms: u16, tune: fn(&mut Settings)) -> (Rig, String) {
+    let rig = Rig::with(&Plan { rooms, tune, ..Plan::default() });
+    let (home, mail) = rig.topology.begin_zone(&mut Random::from_number(5));
+    rig.post(home, mail);
+    rig.settle();
+    let (_, token) = rig.login("lister");
+    let client = rig.open(0);
+    let line = "GET /v2/match?authoritative=true&query=%2Blabel.kind:zone";
+    let listed = rig.http(client, line, &format!("Bearer {token}"), "");
+    (rig, member(&listed, "match_id"))
+}
+
+/// A client with what it knows.
+struct Pilot {
+    client: Client,
+    id: String,
+    welcome: Option<Welcome>,
+    view: View,
+    /// Ticks of the snapshots that came.
+    ticks: Vec<u32>,
+    /// The snapshots.
+    packets: Vec<Vec<u8>>,
+    seq: u32,
+    acks: bool,
+}
+
+impl Pilot {
+    fn join(rig: &Rig, client: Client, id: &str) -> (Self, Vec<String>) {
+        let join = format!(r#"{{"cid":"7","match_join":{{"match_id":"{id}"}}}}"#);
+        let frames = rig.say(client, &join);
+        let mut pilot = Self {
+            client,
+            id: id.to_owned(),
+            welcome: None,
+            view: View::default(),
+            ticks: Vec::new(),
+            packets: Vec::new(),
+            seq: 0,
+            acks: true,
+        };
+        pilot.read(&frames);
+        (pilot, frames)
+    }
+
+    fn read(&mut self, frames: &[String]) {
+        for frame in frames.iter().filter(|frame| frame.contains("match_data")) {
+            assert_eq!(member(frame, "match_id"), self.id);
+            let bytes = STANDARD.decode(member(frame, "data")).unwrap();
+            assert_eq!(member(frame, "op_code"), bytes[0].to_string());
+            if bytes[0] == Welcome::KIND {
+                self.welcome = Some(Welcome::decode(&bytes).unwrap());
+                continue;
+            }
+            self.ticks.push(Snapshot::decode(&bytes).unwrap().tick);
+            self.view.take(&bytes).unwrap();
+            self.packets.push(bytes);
+        }
+    }
+
+    fn say(&self, rig: &Rig, op_code: u8, bytes: &[u8]) {
+        let (id, data) = (&self.id, STANDARD.encode(bytes));
+        let send = format!(
+            r#"{{"match_data_send":{{"match_id":"{id}","op_code":"{op_code}","data":"{data}"}}}}"#
+        );
+        rig.say_only(self.client, &send);
+    }
+
+    /// Says what came, and what the ship is to do.
+    fn steer(&mut self, rig: &Rig, controls: Vec<Control>) {
+        let ack = self.view.ack().filter(|_| self.acks);
+        let packet = FromClient { ack, first_seq: self.seq + 1, controls };
+        self.seq += u32::try_from(packet.controls.len()).unwrap();
+        let mut bytes = Vec::new();
+        packet.encode(&mut bytes);
+        self.say(rig, FromClient::KIND, &bytes);
+    }
+
+    /// So many ticks, in each of which the client says what came and wants the same.
+    fn fly(&mut self, rig: &Rig, ticks: u32, wanted: Option<Control>) {
+        for _ in 0..ticks {
+            self.steer(rig, wanted.into_iter().collect());
+            rig.advance(TICK_MS);
+            let frames = rig.frames(self.client);
+            self.read(&frames);
+        }
+    }
+}
+
+fn socket(rig: &Rig, name: &str) -> Client {
+    let (_, token) = rig.login(name);
+    rig.socket(0, &token, "")
+}
+
+const AHEAD: Control = Control { turn: 0, thrust: 3, fire: false };
+
+#[test]
+fn a_client_finds_joins_steers_and_leaves() {
+    let (rig, id) = zone(1, tune);
+    let (mut pilot, frames) = Pilot::join(&rig, socket(&rig, "ada"), &id);
+    // The answer first: clients look at messages of a match that they are told they are in.
+    assert!(frames[0].contains(r#""cid":"7""#) && frames[0].contains("\"authoritative\":true"));
+    assert_eq!(frames.len(), 2, "{frames:?}");
+    let welcome = pilot.welcome.unwrap();
+    assert_eq!((welcome.bins, welcome.tick_rate_hz), (4, 20));
+    pilot.fly(&rig, 10, None);
+    let still = pilot.view.get(welcome.ship.slot).unwrap().newest().1;
+    assert_eq!((still.vx, pilot.view.known().count()), (0, 31), "its own ship and the bots");
+    pilot.fly(&rig, 20, Some(AHEAD));
+    let moved = pilot.view.get(welcome.ship.slot).unwrap().newest().1;
+    assert!(moved.vx > 0, "{moved:?}");
+    assert!(pilot.view.control_seq() >= 18, "{}", pilot.view.control_seq());
+    assert!(pilot.ticks.windows(2).all(|pair| pair[0] < pair[1]));
+    assert!(pilot.ticks.len() >= 28, "{} snapshots of 30 ticks", pilot.ticks.len());
+    assert_eq!((rig.stat("zone_players"), rig.stat("zone_faults")), (1, 0));
+    // Who joins again is told the same; nobody is told of anybody.
+    let again = Pilot::join(&rig, pilot.client, &id).1;
+    assert!(again.iter().any(|frame| frame.contains(r#""size":1"#)), "{again:?}");
+    let (mut other, _) = Pilot::join(&rig, socket(&rig, "eve"), &id);
+    other.fly(&rig, 3, None);
+    assert!(!rig.frames(pilot.client).iter().any(|frame| frame.contains("presence")));
+    let leave = format!(r#"{{"cid":"9","match_leave":{{"match_id":"{id}"}}}}"#);
+    let left = rig.say(pilot.client, &leave);
+    assert!(left.iter().any(|frame| frame.contains(r#""cid":"9""#)), "{left:?}");
+    // What is on its way may still come; after two ticks nothing does.
+    rig.advance(2 * TICK_MS);
+    rig.frames(pilot.client);
+    other.fly(&rig, 5, None);
+    assert_eq!(rig.frames(pilot.client), [""; 0]);
+    assert!(other.view.get(welcome.ship.slot).is_none(), "the ship is gone");
+    rig.closed(other.client, CloseReason::Peer);
+    rig.advance(TICK_MS);
+    assert_eq!((rig.stat("zone_players"), rig.stat("presences")), (0, 0));
+    assert_eq!(rig.stat("zone_faults"), 0);
+}
+
+#[test]
+fn however_many_rooms_there_are_a_client_is_told_the_same() {
+    let told = |rooms| {
+        let (rig, id) = zone(rooms, tune);
+        let (mut pilot, _) = Pilot::join(&rig, socket(&rig, "ada"), &id);
+        let (mut other, _) = Pilot::join(&rig, socket(&rig, "eve"), &id);
+        for _ in 0..10 {
+            pilot.fly(&rig, 3, Some(AHEAD));
+            other.fly(&rig, 2, Some(Control { turn: 5, thrust: 1, fire: true }));
+        }
+        (pilot.packets, other.packets)
+    };
+    let alone = told(1);
+    assert!(alone.0.len() >= 30);
+    assert!(told(3) == alone && told(4) == alone);
+}
+
+/// What is sent to a client that does not take it is one snapshot; then it gets the newest, whole.
+#[test]
+fn a_client_that_is_behind_gets_the_newest_state_only() {
+    let (rig, id) = zone(1, tune);
+    let (mut slow, _) = Pilot::join(&rig, socket(&rig, "ada"), &id);
+    let (mut quick, _) = Pilot::join(&rig, socket(&rig, "eve"), &id);
+    slow.fly(&rig, 10, None);
+    let before = slow.ticks.len();
+    rig.set_behind(slow.client);
+    for _ in 0..100 {
+        quick.fly(&rig, 1, Some(AHEAD));
+        let frames = rig.frames(slow.client);
+        slow.read(&frames);
+    }
+    assert_eq!(slow.ticks.len(), before, "nothing is kept for it");
+    let held = rig.stat("zone_packets_held");
+    assert!(held > 90, "{held} of 100 were not even written");
+    rig.take_once(slow.client);
+    // From now on it takes everything again.
+    rig.closed(quick.client, CloseReason::Peer);
+    let fresh = rig.socket(0, &rig.login("ada").1, "");
+    let (mut fresh, _) = Pilot::join(&rig, fresh, &id);
+    fresh.fly(&rig, 5, None);
+    assert!(*fresh.ticks.last().unwrap() > slow.ticks.last().unwrap() + 100);
+}
+
+/// Who never says what came is sent a few packets, and then now and then one.
+#[test]
+fn a_client_that_acknowledges_nothing_is_sent_little() {
+    let (rig, id) = zone(1, tune);
+    let (mut silent, _) = Pilot::join(&rig, socket(&rig, "ada"), &id);
+    silent.acks = false;
+    silent.fly(&rig, 200, None);
+    assert!((5..40).contains(&silent.ticks.len()), "{} snapshots", silent.ticks.len());
+    silent.acks = true;
+    let before = silent.ticks.len();
+    silent.fly(&rig, 50, None);
+    assert!(silent.ticks.len() > before + 40, "{:?}", silent.ticks);
+}
+
+/// A room that takes no mail makes the zone late; it loses nothing, and no tick is left out.
+#[test]
+fn a_full_mailbox_holds_the_zone_up_and_loses_nothing() {
+    let (rig, id) = zone(3, tune);
+    let (mut pilot, _) = Pilot::join(&rig, socket(&rig, "ada"), &id);
+    pilot.fly(&rig, 5, None);
+    for index in 0..3 {
+        let room = rig.topology.rooms[index];
+        let before = rig.stat("zone_ticks");
+        rig.set_full(room, true);
+        rig.advance(20 * TICK_MS);
+        rig.set_full(room, false);
+        pilot.fly(&rig, 40, Some(AHEAD));
+        let passed = rig.stat("zone_ticks") - before;
+        assert!(passed >= 38, "{passed} ticks since room {index} was full");
+    }
+    assert_eq!((rig.stat("zone_faults"), rig.stat("dropped_mail")), (0, 0));
+    assert!(rig.stat("zone_ticks_held") > 0 && rig.stat("zone_ticks_slowed") > 0);
+    // It goes on at its pace.
+    let (before, late) = (rig.stat("zone_ticks"), rig.stat("zone_ticks_late"));
+    pilot.fly(&rig, 20, Some(AHEAD));
+    assert_eq!((rig.stat("zone_ticks") - before, rig.stat("zone_ticks_late") - late), (20, 0));
+}
+
+#[test]
+fn users_addresses_and_the_zone_have_limits() {
+    let (rig, id) = zone(1, |settings| {
+        tune(settings);
+        settings.limits.exempt_addresses.clear();
+    });
+    let refusal = |client| {
+        let (pilot, frames) = Pilot::join(&rig, client, &id);
+        if pilot.welcome.is_none() { frames[0].clone() } else { String::new() }
+    };
+    let (_, ada) = rig.login("ada");
+    let one = rig.socket(0, &ada, "");
+    assert_eq!(refusal(one), "");
+    assert_eq!(refusal(rig.socket(0, &ada, "")), "");
+    assert!(refusal(rig.socket(0, &ada, "")).contains("world.ships_per_user"));
+    assert_eq!(refusal(socket(&rig, "bea")), "");
+    assert!(refusal(socket(&rig, "cleo")).contains("world.ships_per_address"));
+    rig.closed(one, CloseReason::Peer);
+    let dora = socket(&rig, "dora");
+    assert!(refusal(dora).contains("world.ships_per_address"), "slots rest");
+    rig.advance(130 * TICK_MS);
+    assert_eq!(refusal(dora), "", "there is room again");
+    assert_eq!(rig.stat("zone_joins_refused"), 3);
+    let (rig, id) = zone(1, tune);
+    let users: Vec<Client> = (0..7).map(|user| socket(&rig, &format!("user{user}"))).collect();
+    let frames: Vec<String> =
+        users.iter().map(|user| Pilot::join(&rig, *user, &id).1.concat()).collect();
+    assert!(frames[6].contains("world.players_max"), "{}", frames[6]);
+    assert!(frames[..6].iter().all(|frames| frames.contains("match_data")));
+}
+
+/// What is no packet, of another opcode, or too much costs its sender, and nobody else.
+#[test]
+fn what_is_no_packet_is_counted_and_left_out() {
+    let (rig, id) = zone(1, tune);
+    let (mut pilot, _) = Pilot::join(&rig, socket(&rig, "ada"), &id);
+    for (op_code, bytes) in [(2, &b"\x02"[..]), (2, b""), (1, b"\x02"), (2, &[0xff; 90])] {
+        pilot.say(&rig, op_code, bytes);
+    }
+    rig.advance(2 * TICK_MS);
+    assert_eq!((rig.stat("zone_inputs_refused"), rig.stat("zone_inputs")), (4, 0));
+    for _ in 0..50 {
+        pilot.steer(&rig, vec![AHEAD; 8]);
+    }
+    rig.advance(TICK_MS);
+    assert_eq!((rig.stat("zone_inputs_refused"), rig.stat("zone_inputs")), (50, 4));
+    // Numbers at their end are no trouble.
+    pilot.seq = u32::MAX - 3;
+    let packet = FromClient { ack: Some((7, 0)), first_seq: pilot.seq, controls: vec![AHEAD; 8] };
+    let mut bytes = Vec::new();
+    packet.encode(&mut bytes);
+    pilot.say(&rig, FromClient::KIND, &bytes);
+    rig.advance(4 * TICK_MS);
+    assert_eq!((rig.stat("zone_inputs"), rig.stat("zone_faults")), (5, 0));
+    // Who is in no zone is heard by none.
+    let other = socket(&rig, "eve");
+    let stranger = Pilot { client: other, ..pilot };
+    stranger.say(&rig, 2, &bytes);
+    rig.advance(2 * TICK_MS);
+    assert_eq!((rig.stat("zone_inputs"), rig.stat("zone_inputs_refused")), (5, 51));
+}
