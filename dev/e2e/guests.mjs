@@ -1,7 +1,7 @@
 /**
  * Builds guests in WebAssembly, each with the plain toolchain of its language: what authors of games do.
  * Run by itself, this file builds them all, so that what toolchains need once is at hand, and says what is missing.
- * Not here: what they are to do in the server (`wasm.test.mjs`).
+ * Not here: what they are to do in the server (`wasm.test.mjs`, `attack/wasm.test.mjs`).
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -43,7 +43,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [noRust, noGo] = [missingRust(), missingGo()];
   const folder = mkdtempSync(join(tmpdir(), "throng-guests-"));
   const file = join(folder, "guest.wasm");
-  if (!noRust) buildRust("arena", file);
+  if (!noRust) for (const example of ["arena", "hostile"]) buildRust(example, file);
   if (!noGo) buildGo(file);
   rmSync(folder, { recursive: true });
   for (const why of [noRust, noGo]) if (why) console.log(`guests in WebAssembly are left out: ${why}`);

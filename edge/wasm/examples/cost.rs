@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use game::guest::{
-    CallContext, CallId, GuestCall, MatchCall, MatchContext, MatchReturned, Scripts as _, Step,
+    CallContext, CallId, GuestCall, MatchCall, MatchContext, MatchReturned, MatchScript,
+    Scripts as _, Step,
 };
 use game::value::Value;
 use host::TestHost;
@@ -22,13 +23,17 @@ use wasm::{Modules, WasmLimits, WasmScripts};
 
 const CALLS: u32 = 10_000;
 const MATCHES: u32 = 1_000;
+/// Nearly a minute of a match with 20 ticks a second: as long as it takes until Go's heap has grown and is collected.
+const TICKS: i64 = 1_000;
 const PAYLOAD: &[u8] = br#"{"text":"hello","list":[1,2.5,null],"inner":{"a":true}}"#;
 
-/// Bytes of memory that the process has in use.
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    pages * 4_096
+/// Bytes of memory that the process has in use. Pages of a module that no instance has written to are mapped by all of
+/// them: those count once (`Pss` of proc_pid_smaps(5)), and not for each as in the resident set.
+fn used_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1_024
 }
 
 fn main() {
@@ -66,7 +71,7 @@ fn main() {
     println!("a call of {rpc}: {:?}", start.elapsed() / CALLS);
 
     let context = MatchContext { match_id: "id".into(), label: String::new(), tick_rate_hz: 10 };
-    let (start, before) = (Instant::now(), resident_bytes());
+    let (start, before) = (Instant::now(), used_bytes());
     let params = Value::Map(Vec::new());
     let mut matches: Vec<_> = (0..MATCHES)
         .map(|_| {
@@ -77,13 +82,24 @@ fn main() {
         })
         .collect();
     println!("starting a match: {:?}", start.elapsed() / MATCHES);
-    for tick in 1..10 {
+    let start = Instant::now();
+    for tick in 1..=TICKS {
+        if tick == 10 {
+            tell(before, tick, &matches);
+        }
         for running in &mut matches {
             let step = running.call(&mut host, &context, tick, MatchCall::Loop(&[]));
             assert!(matches!(step, Step::Done(Ok(MatchReturned::GoesOn))), "{step:?}");
         }
     }
-    let bytes = (resident_bytes() - before) / u64::from(MATCHES);
+    let ticks = MATCHES * u32::try_from(TICKS).expect("a count of ticks");
+    println!("a tick without messages: {:?}", start.elapsed() / ticks);
+    tell(before, TICKS, &matches);
+}
+
+/// Says what each match takes.
+fn tell(before: u64, ticks: i64, matches: &[Box<dyn MatchScript>]) {
+    let bytes = used_bytes().saturating_sub(before) / u64::from(MATCHES);
     let asked = matches.first().map_or(0, |running| running.memory_bytes());
-    println!("a match after ten ticks: {bytes} bytes in use, {asked} asked for");
+    println!("a match after {ticks} ticks: {bytes} bytes in use, {asked} asked for");
 }

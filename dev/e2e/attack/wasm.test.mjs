@@ -1,0 +1,141 @@
+/**
+ * Guests in WebAssembly that want everything, or break what guests and server have agreed on: loops, memory without
+ * end, recursion, wrong places and lengths, wrong arguments, sleep, log lines; as RPC functions with a neighbour
+ * beside them, and in a match beside one that watches its ticks. And what many matches that do nothing take.
+ *
+ * The modules are built here (`../wasm/hostile.rs`, `examples/`); without their toolchains the tests are left out.
+ */
+import { after, before, describe, test } from "node:test";
+import assert from "node:assert/strict";
+import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { http } from "../client.mjs";
+import { buildGo, buildRust, missingGo, missingRust } from "../guests.mjs";
+import { REPOSITORY, throngOnly, within } from "../server.mjs";
+import { besideNeighbour, CASE_MS_MAX, inParallel, NEIGHBOUR_MS_MAX, startVictim } from "./rig.mjs";
+
+const MIB = 1 << 20;
+/** A tick of the match that watches comes every so often. */
+const TICK_MS = 50;
+
+/** A folder with the modules of the tests and one in WebAssembly, and a server that runs them. */
+async function start(build, options = {}) {
+  const folder = mkdtempSync(join(tmpdir(), "throng-wasm-"));
+  cpSync(join(REPOSITORY, "dev/e2e/modules"), folder, { recursive: true });
+  build(join(folder, "guest.wasm"));
+  const server = await startVictim({ options: { "runtime.path": folder, "engine.rooms": 1, ...options } });
+  const rpc = (id, payload = "") =>
+    http(server, "POST", `/v2/rpc/${id}?http_key=${server.httpKey}&unwrap`, { body: payload });
+  const stop = async () => {
+    await server.stop();
+    rmSync(folder, { recursive: true });
+  };
+  return { server, rpc, stop };
+}
+
+/** Asks once a tick until it is so. */
+async function eventually(isSo) {
+  const ask = async () => {
+    while (!(await isSo())) await new Promise((rested) => setTimeout(rested, TICK_MS));
+  };
+  await within(ask(), CASE_MS_MAX, () => `never: ${isSo}`);
+}
+
+/** What each function comes to: its status, and what stands in its answer. */
+const CALLS = {
+  hostile_spin: [500, /hostile.*script used up its 1000 ms \(runtime\.call_budget_ms\)/],
+  hostile_hoard: [500, /script used up its 67108864 bytes \(runtime\.memory_max_bytes\)/],
+  hostile_recurse: [500, /stack overflow \(524288 bytes\)/],
+  hostile_panic: [500, /on purpose/],
+  hostile_take: [500, /throng\.take/],
+  hostile_give: [500, /throng\.give/],
+  hostile_call: [500, /throng\.call/],
+  hostile_register: [500, /only while the module starts/],
+  hostile_untyped: [200, /^5$/],
+  hostile_sleep: [200, /^done$/],
+  hostile_log: [200, /^done$/],
+};
+
+const noRust = throngOnly.skip ?? missingRust();
+describe("hostile guests", noRust ? { skip: noRust } : {}, () => {
+  let server, rpc, stop;
+  before(async () => {
+    if (noRust) return;
+    const options = { "runtime.call_budget_ms": 1_000, "runtime.memory_max_bytes": 64 * MIB };
+    ({ server, rpc, stop } = await start((file) => buildRust("hostile", file), options));
+  });
+  after(() => stop?.());
+
+  for (const [id, [status, text]] of Object.entries(CALLS)) {
+    test(`${id} harms nobody but itself`, async () => {
+      const before = await server.residentBytes();
+      const { result } = await besideNeighbour(server, () => inParallel(4, 2, () => rpc(id)));
+      for (const answer of result) {
+        assert.equal(answer.status, status, answer.text);
+        assert.match(answer.text, text);
+      }
+      const grown = (await server.residentBytes()) - before;
+      assert.ok(grown < 64 * MIB, `${Math.round(grown / MIB)} MiB more`);
+    });
+  }
+
+  for (const harm of ["spin", "hoard", "recurse", "broadcast"]) {
+    test(`a match that harms its room by ${harm} ends, and the one beside it ticks on`, async () => {
+      const { text: watching } = await rpc("greedy_create", "{}");
+      const watched = async () => JSON.parse((await rpc("greedy_signal", watching)).text);
+      await eventually(async () => (await watched()).ticks > 5);
+      const attack = async () => {
+        const { text: harming, status } = await rpc("hostile_match", harm);
+        assert.equal(status, 200, harming);
+        await eventually(async () => (await rpc("greedy_signal", harming)).status !== 200);
+        const { ticks } = await watched();
+        await eventually(async () => (await watched()).ticks > ticks + 5);
+      };
+      await besideNeighbour(server, attack);
+      const waited = (await watched()).worst_ms - TICK_MS;
+      assert.ok(waited < NEIGHBOUR_MS_MAX, `the match beside waited ${waited} ms for its tick`);
+    });
+  }
+});
+
+/**
+ * Bytes of memory of a process. Pages of a module that no instance has written to are mapped by all of them: here
+ * they count once (`Pss` of proc_pid_smaps(5)), and not for each as in the resident set.
+ */
+function proportionalBytes(pid) {
+  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");
+  return Number(/^Pss:\s+(\d+) kB$/m.exec(rollup)[1]) * 1024;
+}
+
+/**
+ * The example game of each language; kilobytes of a match, at most. In Go that is after many ticks: how many there are
+ * before all matches are made is the machine's choice.
+ */
+const GAMES = {
+  rust: { build: (file) => buildRust("arena", file), missing: missingRust, count: 1_000, kbMax: 100 },
+  go: { build: buildGo, missing: missingGo, count: 200, kbMax: 3_000 },
+};
+for (const [language, { build, missing, count: matches, kbMax }] of Object.entries(GAMES)) {
+  const skip = throngOnly.skip ?? missing();
+  test(`${matches} matches in ${language} take less than ${kbMax} KB each`, { skip }, async (context) => {
+    const { server, rpc, stop } = await start(build);
+    try {
+      const make = async (count) => {
+        const made = await inParallel(count, 8, () => rpc("arena", "{}"));
+        for (const { status, text } of made) assert.equal(status, 200, text);
+      };
+      // What the first match of every room needs once.
+      await make(50);
+      const [before, counted] = [proportionalBytes(server.child.pid), await server.counters()];
+      await make(matches);
+      const grown = proportionalBytes(server.child.pid) - before;
+      const asked = (await server.counters()).of("match_memory_bytes") - counted.of("match_memory_bytes");
+      const each = (bytes) => Math.round(bytes / matches / 100) / 10;
+      context.diagnostic(`${each(grown)} KB in memory for each match, ${each(asked)} KB asked for`);
+      assert.ok(grown < matches * kbMax * 1_000, `${each(grown)} KB for each match`);
+    } finally {
+      await stop();
+    }
+  });
+}
