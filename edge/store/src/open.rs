@@ -384,6 +384,7 @@ fn occupy(data_dir: &Path) -> Result<File, OpenError> {
 
 /// Opens one connection, with the settings that all have.
 pub(crate) fn connect(path: &Path, is_file: bool) -> Result<Connection, rusqlite::Error> {
+    pages::install();
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -17,6 +17,8 @@ pub(crate) struct OwnTables {
 impl OwnTables {
     /// What the steps make together.
     pub(crate) fn of(steps: &[Migration]) -> Result<Self, rusqlite::Error> {
+        // It may be the first connection of all.
+        pages::install();
         let conn = Connection::open_in_memory()?;
         conn.execute_batch(SCHEMA_VERSION)?;
         for sql in steps.iter().flat_map(|step| step.sql) {
