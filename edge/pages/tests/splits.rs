@@ -1,6 +1,8 @@
 //! Databases whose pages are split, taken back, vacuumed and cut behind this cache are whole, whatever the size of
 //! their pages; and SQLite still lends the number that is the reason for it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use rusqlite::Connection;
 
 /// A table that grows at random places in small transactions, of which every third is taken back.
