@@ -7,7 +7,8 @@ import assert from "node:assert/strict";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { startServer, throngOnly } from "./server.mjs";
-import { newPlayer, newSocketPlayer, textOf } from "./client.mjs";
+import { playArenas } from "./arena.mjs";
+import { newPlayer, refusal } from "./client.mjs";
 
 const MODULES = join(dirname(fileURLToPath(import.meta.url)), "javascript");
 
@@ -23,12 +24,6 @@ before(async () => {
 after(() => server?.stop());
 
 const rpc = async (id, input = {}) => (await player.client.rpc(player.session, id, input)).payload;
-const refusal = (promise) =>
-  promise.then(
-    () => assert.fail("expected a refusal"),
-    (response) => response.json(),
-  );
-
 test("an RPC sees who calls, and answers", throngOnly, async () => {
   const input = { text: "ü", list: [1, 2.5, null] };
   assert.deepEqual(await rpc("js_echo", input), { user: player.session.user_id, echo: input });
@@ -59,32 +54,5 @@ test("a loop that never ends is stopped, and named", throngOnly, async () => {
   assert.equal((await rpc("js_echo", { still: "here" })).echo.still, "here");
 });
 
-test("players meet in a match; one that loops ends alone", throngOnly, async () => {
-  const { match_id: id } = await rpc("js_arena");
-  const { match_id: other } = await rpc("js_arena");
-  const [one, two, guest] = await Promise.all([1, 2, 3].map(() => newSocketPlayer(server)));
-  await assert.rejects(guest.socket.joinMatch(id, undefined, { ticket: "forged" }), {
-    message: "forged ticket",
-  });
-  const match = await one.socket.joinMatch(id);
-  assert.equal(match.label, '{"game":"arena"}');
-  const welcome = JSON.parse(textOf(await one.next("match_data", (d) => d.op_code === 50)));
-  assert.deepEqual(welcome, { joined: 1, level: 3 });
-  await two.socket.joinMatch(id);
-  await guest.socket.joinMatch(other);
-
-  await two.socket.sendMatchState(id, 1, "hello");
-  const seen = await one.next("match_data", (d) => d.op_code === 1);
-  assert.equal(textOf(seen), "hello");
-  assert.equal(seen.presence.user_id, two.session.user_id);
-  await one.socket.sendMatchState(id, 2, new Uint8Array([0, 255, 1]));
-  const bytes = await one.next("match_data", (d) => d.op_code === 2);
-  assert.deepEqual([...bytes.data], [0, 255, 1]);
-
-  // The other match is stopped, and its player with it; this one plays on.
-  await guest.socket.sendMatchState(other, 3, "");
-  await guest.next("disconnect");
-  await two.socket.sendMatchState(id, 1, "still here");
-  assert.equal(textOf(await one.next("match_data", (d) => d.op_code === 1)), "still here");
-  [one, two].forEach((p) => p.leave());
-});
+test("players meet in a match; one that loops ends alone", throngOnly, () =>
+  playArenas(server, async () => (await rpc("js_arena")).match_id));

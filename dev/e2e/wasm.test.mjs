@@ -8,7 +8,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startServer, throngOnly } from "./server.mjs";
-import { newPlayer, newSocketPlayer, textOf } from "./client.mjs";
+import { playArenas } from "./arena.mjs";
+import { newPlayer, refusal } from "./client.mjs";
 import { buildGo, buildRust, missingGo, missingRust } from "./guests.mjs";
 
 /** How the example of a language is built to a file, why it cannot be, and the function that never ends. */
@@ -21,12 +22,6 @@ const LANGUAGES = {
   },
   go: { build: buildGo, missing: missingGo, loop: /main\.spinForever/ },
 };
-
-const refusal = (promise) =>
-  promise.then(
-    () => assert.fail("expected a refusal"),
-    (response) => response.json(),
-  );
 
 for (const [language, { build, loop, missing }] of Object.entries(LANGUAGES)) {
   const skip = throngOnly.skip ?? missing();
@@ -80,34 +75,7 @@ for (const [language, { build, loop, missing }] of Object.entries(LANGUAGES)) {
       assert.equal((await rpc("echo", { still: "here" })).echo.still, "here");
     });
 
-    test("players meet in a match; one that loops ends alone", async () => {
-      const { match_id: id } = await rpc("arena");
-      const { match_id: other } = await rpc("arena");
-      const [one, two, guest] = await Promise.all([1, 2, 3].map(() => newSocketPlayer(server)));
-      await assert.rejects(guest.socket.joinMatch(id, undefined, { ticket: "forged" }), {
-        message: "forged ticket",
-      });
-      const match = await one.socket.joinMatch(id);
-      assert.equal(match.label, '{"game":"arena"}');
-      const welcome = JSON.parse(textOf(await one.next("match_data", (d) => d.op_code === 50)));
-      assert.deepEqual(welcome, { joined: 1, level: 3 });
-      await two.socket.joinMatch(id);
-      await guest.socket.joinMatch(other);
-
-      await two.socket.sendMatchState(id, 1, "hello");
-      const seen = await one.next("match_data", (d) => d.op_code === 1);
-      assert.equal(textOf(seen), "hello");
-      assert.equal(seen.presence.user_id, two.session.user_id);
-      await one.socket.sendMatchState(id, 2, new Uint8Array([0, 255, 1]));
-      const bytes = await one.next("match_data", (d) => d.op_code === 2);
-      assert.deepEqual([...bytes.data], [0, 255, 1]);
-
-      // The other match is stopped, and its player with it; this one plays on.
-      await guest.socket.sendMatchState(other, 3, "");
-      await guest.next("disconnect");
-      await two.socket.sendMatchState(id, 1, "still here");
-      assert.equal(textOf(await one.next("match_data", (d) => d.op_code === 1)), "still here");
-      [one, two].forEach((p) => p.leave());
-    });
+    test("players meet in a match; one that loops ends alone", () =>
+      playArenas(server, async () => (await rpc("arena")).match_id));
   });
 }

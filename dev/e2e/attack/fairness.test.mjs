@@ -8,8 +8,8 @@ import { cp, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { basic, bearer, http, newPlayer, RawSocket, unique } from "../client.mjs";
-import { throngOnly } from "../server.mjs";
-import { besideNeighbour, inParallel, startVictim } from "./rig.mjs";
+import { throngOnly, within } from "../server.mjs";
+import { besideNeighbour, CASE_MS_MAX, inParallel, startVictim } from "./rig.mjs";
 
 let server;
 before(async () => {
@@ -99,13 +99,27 @@ test("guests who were all fast and turn slow together leave a caller to others",
     assert.ok(result.every(({ status }) => status === 200), json(result.map(({ status }) => status)));
   }));
 
+/**
+ * Calls until most calls of a round are counted by `counter`: the function is known to be quick. A machine that keeps a
+ * thread from its processor makes a call long now and then, which keeps the function away for a second, or a minute.
+ */
+async function untilKnown(fresh, guests, counter, call) {
+  const round = async () => {
+    const before = (await fresh.counters()).of(counter);
+    for (let count = 0; count < 40; count++) for (const guest of guests) await call(guest);
+    return (await fresh.counters()).of(counter) - before;
+  };
+  const known = async () => {
+    while ((await round()) <= 20 * guests.length);
+  };
+  await within(known(), CASE_MS_MAX, () => `the function is not known: ${counter}`);
+}
+
 /** On the thread of the one core, beside the neighbour's connections; the other calls of the burst are elsewhere. */
 test("a function that was quick and then computes for 50 ms on command holds no core", throngOnly, () => {
   const attack = async (fresh, guests) => {
-    for (let count = 0; count < 40; count++) for (const guest of guests) await callFor(fresh, guest, 0);
+    await untilKnown(fresh, guests, "calls_on_cores", (guest) => callFor(fresh, guest, 0));
     const before = await fresh.counters();
-    // A machine that keeps a thread from its processor makes one of them long, which keeps all away for a second.
-    const isKnown = before.of("calls_on_cores") > 100;
     const harm = async () => {
       const statuses = [];
       for (let round = 0; round < 20; round++) {
@@ -118,7 +132,7 @@ test("a function that was quick and then computes for 50 ms on command holds no 
     assert.ok(result.every((status) => status === 200), json(result));
     const after = await fresh.counters();
     const paused = after.of("calls_paused") - before.of("calls_paused");
-    assert.ok(paused > 0 || !isKnown, "it was given back in slices");
+    assert.ok(paused > 0, "it was given back in slices");
     console.log(`99 of 100 answers within ${report.rpc.p99_ms} ms for rpc, ${report.socket.p99_ms} for socket`);
     assert.ok(report.rpc.p99_ms < 40 && report.socket.p99_ms < 40, json(report));
   };
@@ -130,9 +144,8 @@ test("a function that wrote quickly and then computes for 200 ms on command hold
   const call = (on, session, ms) =>
     http(on, "POST", "/v2/rpc/e2e_slow?unwrap", { headers: bearer(session), body: json({ ms, writes: true }) });
   const attack = async (fresh, guests) => {
-    for (let count = 0; count < 40; count++) for (const guest of guests) await call(fresh, guest, 0);
+    await untilKnown(fresh, guests, "rpc_batched", (guest) => call(fresh, guest, 0));
     const before = await fresh.counters();
-    const isKnown = before.of("rpc_batched") > 100;
     const harm = async () => {
       const statuses = [];
       for (let round = 0; round < 5; round++) {
@@ -144,7 +157,7 @@ test("a function that wrote quickly and then computes for 200 ms on command hold
     const { result, report } = await besideNeighbour(fresh, harm, { kinds: ["register", "authenticate"] });
     assert.ok(result.every((status) => status === 200), json(result));
     const undone = (await fresh.counters()).of("rpc_undone") - before.of("rpc_undone");
-    assert.ok((undone > 0 || !isKnown) && undone <= 2 * guests.length, `${undone} calls were begun again`);
+    assert.ok(undone > 0 && undone <= 2 * guests.length, `${undone} calls were begun again`);
     console.log(`99 of 100 answers within ${report.register.p99_ms} ms for register`);
     assert.ok(report.register.p99_ms < 150, json(report));
   };

@@ -49,11 +49,11 @@ async function processors() {
   });
 }
 
-/** How long some processor stood still between two moments. */
-function stoodStill(began, ended) {
+/** How long some processor stood still between two moments; `inOrder`: the stalls by their beginnings. */
+function stoodStill(inOrder, began, ended) {
   let still = 0;
   let from = began;
-  for (const [stopped, woke] of stalls.toSorted(([one], [other]) => one - other)) {
+  for (const [stopped, woke] of inOrder) {
     const until = Math.min(woke, ended);
     const since = Math.max(stopped, from);
     if (until > since) {
@@ -69,7 +69,8 @@ function stoodStill(began, ended) {
  * them; `stalled_ms` is the most that was taken from one.
  */
 export function summary(waits) {
-  const still = waits.map(([began, waited]) => stoodStill(began, began + waited));
+  const inOrder = stalls.toSorted(([one], [other]) => one - other);
+  const still = waits.map(([began, waited]) => stoodStill(inOrder, began, began + waited));
   const own = waits.map(([, waited], at) => waited - still[at]).sort((one, other) => one - other);
   const tenths = (ms = 0) => Math.round(ms * 10) / 10;
   return {
