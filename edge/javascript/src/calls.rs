@@ -14,12 +14,12 @@ use game::host::json;
 use game::pairs::Pairs;
 use game::value::Value;
 use rquickjs::{Array, Ctx, IntoJs as _, Object, Value as JsValue};
-use script::budget::CallMeter;
+use script::budget::{CallMeter, Limits};
 use uuid::Uuid;
 
 use crate::JsLimits;
 use crate::convert::{self, ConvertError, Names};
-use crate::failure::{self, Limits, Thrown};
+use crate::failure::{self, Thrown};
 use crate::matches::JsMatch;
 use crate::sources::{Bundle, LoadError};
 use crate::vm::{self, Fault, Purpose, Vm};
@@ -73,7 +73,8 @@ impl JsScripts {
             return Ok(Self { bundle, limits, registered, matches: Vec::new(), calls: None });
         };
         let load = load_limits(&limits);
-        let calls = Vm::new(&bundle, host, &load, Purpose::Calls).map_err(|(thrown, late)| {
+        let made = Vm::new(&bundle, host, (&load, &limits.memory), Purpose::Calls);
+        let calls = made.map_err(|(thrown, late)| {
             let (location, message) = thrown.at_start(&load, late);
             let location = if location.is_empty() { file.to_owned() } else { location };
             LoadError::Run { location, message }
@@ -106,7 +107,7 @@ impl JsScripts {
             Some(vm) => vm,
             None => {
                 let load = load_limits(&self.limits);
-                Vm::new(&self.bundle, host, &load, Purpose::Calls)
+                Vm::new(&self.bundle, host, (&load, &self.limits.memory), Purpose::Calls)
                     .map_err(|(thrown, late)| thrown.error(&load, late))?
             }
         };

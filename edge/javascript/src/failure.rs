@@ -5,7 +5,7 @@
 
 use game::guest::{ScriptError, ScriptFailure};
 use rquickjs::{Ctx, Value as JsValue};
-use script::budget::{Allowed, OUT_OF_MEMORY};
+use script::budget::{Limits, OUT_OF_MEMORY};
 
 /// gRPC code INTERNAL: an error without a code of the script's own.
 const INTERNAL: u8 = 13;
@@ -15,28 +15,6 @@ pub(crate) const PRELUDE: &str = "[throng]";
 
 /// Frames of a stack trace that the log gets.
 const FRAMES_MAX: usize = 16;
-
-/// A limit that a call ran into, for texts.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) budget_ms: u32,
-    pub(crate) budget_setting: &'static str,
-    pub(crate) memory_bytes: usize,
-    pub(crate) memory_setting: &'static str,
-    /// Whether a match's callback is meant.
-    pub(crate) is_match: bool,
-}
-
-impl Limits {
-    /// What the call is given.
-    pub(crate) fn allowed(&self) -> Allowed {
-        Allowed {
-            time_ms: self.budget_ms,
-            memory_bytes: self.memory_bytes,
-            is_match: self.is_match,
-        }
-    }
-}
 
 /// An exception before it is known whether a budget was used up.
 #[derive(Debug, Default)]
@@ -126,14 +104,10 @@ impl Thrown {
     /// As the caller of the script is told.
     pub(crate) fn error(self, limits: &Limits, is_out_of_time: bool) -> ScriptError {
         if is_out_of_time {
-            let Limits { budget_ms, budget_setting, .. } = limits;
-            let used_up = format!("script used up its {budget_ms} ms ({budget_setting})");
-            return self.budget(used_up, ScriptFailure::OutOfTime);
+            return self.budget(limits.time_used_up(), ScriptFailure::OutOfTime);
         }
         if self.is_out_of_memory() {
-            let Limits { memory_bytes, memory_setting, .. } = limits;
-            let used_up = format!("script used up its {memory_bytes} bytes ({memory_setting})");
-            return self.budget(used_up, ScriptFailure::OutOfMemory);
+            return self.budget(limits.memory_used_up(), ScriptFailure::OutOfMemory);
         }
         let location = if self.trace.is_empty() { self.place } else { self.trace };
         let code = self.code.unwrap_or(INTERNAL);

@@ -21,11 +21,15 @@ mod names;
 mod sources;
 mod vm;
 
+use std::sync::Arc;
+
 pub use calls::JsScripts;
 pub use sources::{Bundle, LoadError};
 
+use script::budget::VmMemory;
+
 /// How much a script may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct JsLimits {
     /// Milliseconds of one RPC or hook (`runtime.call_budget_ms`), at least 1.
     pub call_budget_ms: u32,
@@ -37,6 +41,6 @@ pub struct JsLimits {
     pub match_memory_max_bytes: usize,
     /// Milliseconds for running the bundle and `InitModule` (`runtime.load_budget_ms`).
     pub load_budget_ms: u32,
-    /// Bytes of all VMs of the process (`runtime.all_memory_max_bytes`).
-    pub all_memory_max_bytes: usize,
+    /// The memory of all VMs of the process (`runtime.all_memory_max_bytes`).
+    pub memory: Arc<VmMemory>,
 }

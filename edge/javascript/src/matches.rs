@@ -2,7 +2,6 @@
 //! prelude keeps the state and checks what the callbacks return.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use game::guest::{
@@ -11,16 +10,14 @@ use game::guest::{
 };
 use game::value::Value;
 use rquickjs::{Array, Ctx, IntoJs as _};
+use script::budget::{ALL_MEMORY, Limits};
 
 use crate::JsLimits;
 use crate::calls::{id, texts};
 use crate::convert::{self, Names, int};
-use crate::failure::{self, Limits};
+use crate::failure;
 use crate::sources::Bundle;
 use crate::vm::{self, Fault, Purpose, Vm};
-
-/// The setting that bounds the memory of all VMs together.
-const ALL_MEMORY: &str = "runtime.all_memory_max_bytes";
 
 /// What the smallest match needs, about.
 const START_BYTES: usize = 512 * 1024;
@@ -29,7 +26,6 @@ const START_BYTES: usize = 512 * 1024;
 pub(crate) struct JsMatch {
     vm: Vm,
     limits: Limits,
-    all_memory_max_bytes: usize,
     label: String,
 }
 
@@ -42,14 +38,8 @@ impl JsMatch {
         context: &MatchContext,
         name: &str,
     ) -> Result<Self, ScriptError> {
-        let all_memory_max_bytes = limits.all_memory_max_bytes;
-        let used_bytes = bundle.vm_bytes.load(Relaxed);
-        if used_bytes.saturating_add(START_BYTES) > all_memory_max_bytes {
-            return Err(failure::refused(format!(
-                "the scripts of the process use {used_bytes} of {all_memory_max_bytes} bytes \
-                 ({ALL_MEMORY})"
-            )));
-        }
+        limits.memory.check_start(START_BYTES).map_err(failure::refused)?;
+        let all = &limits.memory;
         let limits = Limits {
             budget_ms: limits.callback_budget_ms,
             budget_setting: "match.callback_budget_ms",
@@ -57,9 +47,9 @@ impl JsMatch {
             memory_setting: "match.memory_max_bytes",
             is_match: true,
         };
-        let vm = Vm::new(bundle, host, &limits, Purpose::Match)
+        let vm = Vm::new(bundle, host, (&limits, all), Purpose::Match)
             .map_err(|(thrown, late)| thrown.error(&limits, late))?;
-        let opened = Self { vm, limits, all_memory_max_bytes, label: String::new() };
+        let opened = Self { vm, limits, label: String::new() };
         opened.run(host, |ctx| {
             let open = vm::entry(ctx, "matchOpen")?;
             Ok(open.call::<_, ()>((name, context.match_id.as_str()))?)
@@ -74,7 +64,7 @@ impl JsMatch {
         job: impl for<'js> FnOnce(&Ctx<'js>) -> Result<R, Fault>,
     ) -> Result<R, ScriptError> {
         let mut limits = self.limits;
-        let is_less = self.vm.limit_memory(self.all_memory_max_bytes);
+        let is_less = self.vm.limit_memory();
         if is_less {
             limits.memory_setting = ALL_MEMORY;
         }

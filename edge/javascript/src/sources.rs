@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use thiserror::Error;
 
@@ -52,10 +52,6 @@ pub struct Bundle {
     pub(crate) code: Option<(String, String)>,
     /// What the first VM's `InitModule` registered, as JSON: see `prelude.js`.
     pub(crate) plan: OnceLock<String>,
-    /// Bytes of the VMs that run it, on all threads.
-    pub(crate) vm_bytes: AtomicUsize,
-    /// The part of it that matches hold.
-    pub(crate) match_vm_bytes: AtomicUsize,
     /// VMs that were thrown away because a script left them without memory.
     pub(crate) rebuilt_count: AtomicU64,
 }
@@ -96,18 +92,6 @@ impl Bundle {
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         self.code.as_ref().map(|(file, _)| file.as_str())
-    }
-
-    /// Memory of all VMs that run it, on all threads, bytes; as of when it was last looked at.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.vm_bytes.load(Relaxed)
-    }
-
-    /// The part of [`Bundle::memory_bytes`] that matches hold.
-    #[must_use]
-    pub fn match_memory_bytes(&self) -> usize {
-        self.match_vm_bytes.load(Relaxed)
     }
 
     /// How often a VM was thrown away because a script left it without memory, on all threads.

@@ -7,7 +7,6 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use game::api::{BUILT, NOT_BUILT};
 use game::guest::{Host, LogLevel};
@@ -15,11 +14,11 @@ use game::host::Meter as _;
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::promise::PromiseState;
 use rquickjs::{Context, Ctx, Exception, Function, IntoJs as _, Object, Runtime, Value as JsValue};
-use script::budget::{self, CallMeter};
+use script::budget::{self, CallMeter, HeldMemory, Limits, VmMemory};
 use script::lend;
 
 use crate::convert::{self, Names};
-use crate::failure::{self, Limits, PRELUDE, Thrown};
+use crate::failure::{self, PRELUDE, Thrown};
 use crate::sources::Bundle;
 use crate::{bind, dispatcher};
 
@@ -63,7 +62,7 @@ pub(crate) struct Vm {
     bundle: Arc<Bundle>,
     memory_max_bytes: usize,
     /// What it held when it was looked at last, which is what it is counted with among all.
-    counted_bytes: Cell<usize>,
+    held: HeldMemory,
     /// Garbage is collected after a call that leaves the VM with more than this.
     collect_above_bytes: Cell<usize>,
     calls_to_look: Cell<u32>,
@@ -77,7 +76,7 @@ impl Vm {
     pub(crate) fn new(
         bundle: &Arc<Bundle>,
         host: &mut dyn Host,
-        limits: &Limits,
+        (limits, all): (&Limits, &Arc<VmMemory>),
         purpose: Purpose,
     ) -> Result<Self, (Thrown, bool)> {
         let made = || {
@@ -97,7 +96,7 @@ impl Vm {
             purpose,
             bundle: Arc::clone(bundle),
             memory_max_bytes: limits.memory_bytes,
-            counted_bytes: Cell::new(0),
+            held: HeldMemory::new(all, purpose == Purpose::Match),
             collect_above_bytes: Cell::new(NEVER),
             calls_to_look: Cell::new(CALLS_PER_LOOK),
         };
@@ -117,7 +116,7 @@ impl Vm {
         job: impl for<'js> FnOnce(&Ctx<'js>) -> Result<R, Fault>,
     ) -> Result<R, (Thrown, bool)> {
         let mut allowed = limits.allowed();
-        allowed.memory_bytes = allowed.memory_bytes.saturating_sub(self.counted_bytes.get());
+        allowed.memory_bytes = allowed.memory_bytes.saturating_sub(self.held.bytes());
         let running = budget::begin(allowed);
         let result = lend::lend(host, || {
             self.context.with(|ctx| {
@@ -205,32 +204,22 @@ impl Vm {
         // As the engine does by itself, but so that it is done before the memory is used up.
         let half_of_free = self.memory_max_bytes.saturating_sub(now) / 2;
         self.collect_above_bytes.set(now.saturating_add(half_of_free.min(now / 2)));
-        // Two's complement: adding the difference takes away what has become free.
-        self.count(now.wrapping_sub(self.counted_bytes.replace(now)));
-    }
-
-    fn count(&self, more: usize) {
-        self.bundle.vm_bytes.fetch_add(more, Relaxed);
-        if self.purpose == Purpose::Match {
-            self.bundle.match_vm_bytes.fetch_add(more, Relaxed);
-        }
+        self.held.count(now);
     }
 
     /// What it held when it was looked at last, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.counted_bytes.get()
+        self.held.bytes()
     }
 
     /// Gives the VM no more memory than all VMs together may still have. Returns whether that is less
     /// than its own limit.
-    pub(crate) fn limit_memory(&self, all_max_bytes: usize) -> bool {
-        let left_bytes = all_max_bytes.saturating_sub(self.bundle.vm_bytes.load(Relaxed));
-        let bytes = self.counted_bytes.get().saturating_add(left_bytes);
-        let is_less = bytes < self.memory_max_bytes;
-        if is_less {
+    pub(crate) fn limit_memory(&self) -> bool {
+        let bytes = self.held.bound_by_others(self.memory_max_bytes);
+        if let Some(bytes) = bytes {
             self.runtime.set_memory_limit(bytes);
         }
-        is_less
+        bytes.is_some()
     }
 
     /// Puts the VM's own memory limit back.
@@ -242,13 +231,7 @@ impl Vm {
     /// its memory is free, and nothing of that call is still to be done.
     pub(crate) fn recover(&self) -> bool {
         self.look();
-        self.counted_bytes.get() < self.memory_max_bytes / 2 && !self.runtime.is_job_pending()
-    }
-}
-
-impl Drop for Vm {
-    fn drop(&mut self) {
-        self.count(self.counted_bytes.get().wrapping_neg());
+        self.held.bytes() < self.memory_max_bytes / 2 && !self.runtime.is_job_pending()
     }
 }
 

@@ -22,9 +22,15 @@
 //! (`begin_slice`): then its coroutine yields at the next place where it can, and the others have their
 //! turn. In a comparator or a metamethod it cannot, and goes on.
 //!
+//! How much all VMs of the process hold together is in `memory`, and which settings a call's budget is
+//! moved by in `limits`.
+//!
 //! Calls nest while modules load: the inner one has what is left of the outer one's time at most.
 //!
 //! Source: Linux `Documentation/scheduler/sched-stats.rst` for `/proc/<pid>/schedstat`.
+
+mod limits;
+mod memory;
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -34,6 +40,9 @@ use std::time::{Duration, Instant};
 use game::guest::{Allowance, HostError};
 use game::host::Meter;
 use mlua::Lua;
+
+pub use limits::Limits;
+pub use memory::{ALL_MEMORY, HeldMemory, VmMemory};
 
 use crate::failure::NO_MEMORY;
 use crate::{lend, vm};

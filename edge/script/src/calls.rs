@@ -113,14 +113,14 @@ impl LuaScripts {
     }
 
     fn call_limits(&self) -> Limits {
-        Limits {
+        let call = budget::Limits {
             budget_ms: self.limits.call_budget_ms,
             budget_setting: "runtime.call_budget_ms",
             memory_bytes: self.limits.memory_max_bytes,
             memory_setting: "runtime.memory_max_bytes",
-            stacktrace: self.limits.stacktrace,
             is_match: false,
-        }
+        };
+        Limits { call, stacktrace: self.limits.stacktrace }
     }
 
     /// Goes on with a call: with the answer that it waits for, or, if it is paused, without one.
@@ -218,22 +218,23 @@ impl Calls {
             None => Purpose::Calls,
             Some(_) => Purpose::CallsOnCore,
         };
-        let vm = Vm::new(sources, host, (purpose, None), limits.memory_max_bytes)?;
+        let memory = (limits.memory_max_bytes, &limits.memory);
+        let vm = Vm::new(sources, host, (purpose, None), memory)?;
         let load = vm.entry("load")?;
-        let load_limits = Limits {
+        let call = budget::Limits {
             budget_ms: limits.load_budget_ms,
             budget_setting: "runtime.load_budget_ms",
             memory_bytes: limits.memory_max_bytes,
             memory_setting: "runtime.memory_max_bytes",
-            stacktrace: false,
             is_match: false,
         };
+        let load_limits = Limits { call, stacktrace: false };
         let mut handlers = BTreeMap::new();
-        let all = budget::begin(load_limits.allowed());
+        let all = budget::begin(load_limits.call.allowed());
         let loaded: Result<(), LoadError> =
             sources.modules.iter().try_for_each(|(name, module)| {
                 // Inside the one budget for all of them.
-                let running = budget::begin(load_limits.allowed());
+                let running = budget::begin(load_limits.call.allowed());
                 let returned = lend::lend(host, || load.call::<Outcome>(name.as_str()));
                 let settled = settle(running, &load_limits, returned);
                 let (value, _) = settled.map_err(|error| load_error(error, &module.file))?;

@@ -4,7 +4,7 @@
 use game::guest::{ScriptError, ScriptFailure};
 use mlua::Lua;
 
-use crate::budget::Allowed;
+use crate::budget;
 use crate::calls::Outcome;
 
 /// gRPC code INTERNAL: an error without a code of the script's own.
@@ -19,27 +19,12 @@ pub(crate) const NO_MEMORY: &str = "not enough memory";
 /// Frames looked at for the script's own; our prelude has at most four on top.
 const FRAMES_MAX: usize = 32;
 
-/// A limit that a call ran into, for texts.
+/// What a call may use, and how much of its errors is shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    pub(crate) budget_ms: u32,
-    pub(crate) budget_setting: &'static str,
-    pub(crate) memory_bytes: usize,
-    pub(crate) memory_setting: &'static str,
+    pub(crate) call: budget::Limits,
+    /// Whether clients see file, line and traceback.
     pub(crate) stacktrace: bool,
-    /// Whether a match's callback is meant.
-    pub(crate) is_match: bool,
-}
-
-impl Limits {
-    /// What the call is given.
-    pub(crate) fn allowed(&self) -> Allowed {
-        Allowed {
-            time_ms: self.budget_ms,
-            memory_bytes: self.memory_bytes,
-            is_match: self.is_match,
-        }
-    }
 }
 
 /// `file:line` of the innermost script function that is running.
@@ -106,16 +91,14 @@ pub(crate) fn out_of_time(
         // A function in Rust ran out of time, and Luau did not ask after it.
         own_frames(&trace).split([' ', '\n']).next().unwrap_or_default().clone_into(&mut location);
     }
-    let Limits { budget_ms, budget_setting, .. } = limits;
-    let used_up = format!("script used up its {budget_ms} ms ({budget_setting})");
+    let used_up = limits.call.time_used_up();
     let message = if location.is_empty() { used_up } else { format!("{location}: {used_up}") };
     ScriptError { code: INTERNAL, message, location, kind: ScriptFailure::OutOfTime }
 }
 
 /// The error of a call that wanted more memory than there is for its VM.
 pub(crate) fn out_of_memory(limits: &Limits, location: &str) -> ScriptError {
-    let Limits { memory_bytes, memory_setting, .. } = limits;
-    let used_up = format!("script used up its {memory_bytes} bytes ({memory_setting})");
+    let used_up = limits.call.memory_used_up();
     let message = if location.is_empty() { used_up } else { format!("{location}: {used_up}") };
     let location = location.to_owned();
     ScriptError { code: INTERNAL, message, location, kind: ScriptFailure::OutOfMemory }

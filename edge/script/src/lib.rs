@@ -30,12 +30,16 @@ mod seal;
 mod sources;
 mod vm;
 
+use std::sync::Arc;
+
 pub use calls::LuaScripts;
 pub use clock::ThreadClock;
 pub use sources::{LoadError, Sources};
 
+use budget::VmMemory;
+
 /// How much a script may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct LuaLimits {
     /// Milliseconds of one RPC or hook (`runtime.call_budget_ms`), at least 1.
     pub call_budget_ms: u32,
@@ -47,8 +51,8 @@ pub struct LuaLimits {
     pub match_memory_max_bytes: usize,
     /// Milliseconds for running all modules at start (`runtime.load_budget_ms`).
     pub load_budget_ms: u32,
-    /// Bytes of all VMs of the process (`runtime.all_memory_max_bytes`).
-    pub all_memory_max_bytes: usize,
+    /// The memory of all VMs of the process (`runtime.all_memory_max_bytes`).
+    pub memory: Arc<VmMemory>,
     /// Whether clients see file, line and traceback of an error (`runtime.lua_api_stacktrace`).
     pub stacktrace: bool,
     /// Microseconds that a call may compute before others have their turn (`runtime.core_slice_us`), on a
@@ -65,7 +69,7 @@ impl Default for LuaLimits {
             callback_budget_ms: 100,
             match_memory_max_bytes: 64 << 20,
             load_budget_ms: 10_000,
-            all_memory_max_bytes: usize::MAX,
+            memory: Arc::default(),
             stacktrace: false,
             slice_us: None,
         }

@@ -4,7 +4,6 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use game::guest::{
@@ -16,16 +15,13 @@ use mlua::{Function, IntoLuaMulti, MultiValue, Thread, Value as LuaValue};
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use crate::budget::VmMeter;
+use crate::budget::{ALL_MEMORY, VmMeter};
 use crate::calls::{Outcome, settle};
 use crate::context::{Packer, id, number, table, text};
 use crate::failure::{self, Limits};
 use crate::sources::Sources;
 use crate::vm::{Purpose, Vm};
 use crate::{LuaLimits, budget, convert, lend, vm};
-
-/// The setting that bounds the memory of all VMs together.
-const ALL_MEMORY: &str = "runtime.all_memory_max_bytes";
 
 /// What the smallest match needs, about.
 const START_BYTES: usize = 256 * 1024;
@@ -37,7 +33,6 @@ const SENDERS_MAX: usize = 4_096;
 pub(crate) struct LuaMatch {
     vm: Vm,
     limits: Limits,
-    all_memory_max_bytes: usize,
     callbacks: Callbacks,
     label: String,
     /// Reused for every call's presences or messages.
@@ -108,29 +103,22 @@ impl LuaMatch {
         context: &MatchContext,
         module: &str,
     ) -> Result<Self, ScriptError> {
-        let all_memory_max_bytes = limits.all_memory_max_bytes;
-        let used_bytes = sources.vm_bytes.load(Relaxed);
-        if used_bytes.saturating_add(START_BYTES) > all_memory_max_bytes {
-            return Err(failure::refused(format!(
-                "the scripts of the process use {used_bytes} of {all_memory_max_bytes} bytes \
-                 ({ALL_MEMORY})"
-            )));
-        }
-        let limits = Limits {
+        limits.memory.check_start(START_BYTES).map_err(failure::refused)?;
+        let memory = (limits.match_memory_max_bytes, &limits.memory);
+        let call = budget::Limits {
             budget_ms: limits.callback_budget_ms,
             budget_setting: "match.callback_budget_ms",
             memory_bytes: limits.match_memory_max_bytes,
             memory_setting: "match.memory_max_bytes",
-            stacktrace: limits.stacktrace,
             is_match: true,
         };
+        let limits = Limits { call, stacktrace: limits.stacktrace };
         let internal = |error: mlua::Error| failure::internal(&limits, &error);
-        let vm = Vm::new(sources, host, (Purpose::Match, Some(module)), limits.memory_bytes);
+        let vm = Vm::new(sources, host, (Purpose::Match, Some(module)), memory);
         let vm = vm.map_err(internal)?;
         let running = Self {
             vm,
             limits,
-            all_memory_max_bytes,
             callbacks: Callbacks::default(),
             label: String::new(),
             packer: Packer::default(),
@@ -153,7 +141,7 @@ impl LuaMatch {
         function: &Function,
         arguments: impl IntoLuaMulti,
     ) -> Result<(LuaValue, LuaValue), ScriptError> {
-        let budget_ns = u64::from(self.limits.budget_ms) * 1_000_000;
+        let budget_ns = u64::from(self.limits.call.budget_ms) * 1_000_000;
         match self.piece(host, budget_ns, || function.call::<Yielded>(arguments)) {
             Piece::Done(result) => result,
             Piece::Waits(..) => unreachable!("a call waits outside of a coroutine"),
@@ -169,14 +157,14 @@ impl LuaMatch {
     ) -> Piece {
         let internal = |error: mlua::Error| Piece::Done(Err(self.internal(&error)));
         let mut limits = self.limits;
-        let is_less = match self.vm.limit_memory(self.all_memory_max_bytes) {
+        let is_less = match self.vm.limit_memory() {
             Ok(is_less) => is_less,
             Err(error) => return internal(error),
         };
         if is_less {
-            limits.memory_setting = ALL_MEMORY;
+            limits.call.memory_setting = ALL_MEMORY;
         }
-        let running = budget::go_on(limits.allowed(), budget_ns);
+        let running = budget::go_on(limits.call.allowed(), budget_ns);
         let pacing = self.vm.begin_gc_pacing();
         let returned = lend::lend(host, run);
         let piece = match (returned, lend::take_asked()) {
@@ -497,7 +485,7 @@ impl MatchScript for LuaMatch {
             Ok(begun) => begun,
             Err(error) => return Step::Done(Err(error)),
         };
-        let budget_ns = u64::from(self.limits.budget_ms) * 1_000_000;
+        let budget_ns = u64::from(self.limits.call.budget_ms) * 1_000_000;
         self.go_on(host, (callback, budget_ns), |_| Ok(arguments))
     }
 

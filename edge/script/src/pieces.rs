@@ -76,7 +76,7 @@ impl Pieces {
         match coroutine {
             Ok(coroutine) => {
                 let left_ns = host.slice_us().map_or_else(
-                    || u64::from(limits.budget_ms) * 1_000_000,
+                    || u64::from(limits.call.budget_ms) * 1_000_000,
                     |slice_us| u64::from(slice_us) * 1_000,
                 );
                 self.run(vm, limits, host, (id, coroutine, left_ns), || Ok(arguments))
@@ -143,7 +143,7 @@ impl Pieces {
         (id, coroutine, left_ns): (CallId, Thread, u64),
         arguments: impl FnOnce() -> mlua::Result<MultiValue>,
     ) -> Piece {
-        let running = budget::go_on(limits.allowed(), left_ns);
+        let running = budget::go_on(limits.call.allowed(), left_ns);
         if let Some(slice_us) = self.slice_us {
             budget::begin_slice(slice_us);
         }

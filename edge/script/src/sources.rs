@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use game::guest::Finding;
 use mlua::chunk::Compiler;
@@ -106,10 +106,6 @@ pub struct Sources {
     pub(crate) ordered: bool,
     /// Whether some VM has taken on `run_once`.
     pub(crate) ran_once: AtomicBool,
-    /// Bytes of the VMs that run these modules, on all threads.
-    pub(crate) vm_bytes: AtomicUsize,
-    /// The part of it that matches hold.
-    pub(crate) match_vm_bytes: AtomicUsize,
     /// VMs that were thrown away because a script left them without memory.
     pub(crate) rebuilt_count: AtomicU64,
     /// Files in the folder that Nakama would run as modules and that are not run here: the
@@ -198,18 +194,6 @@ impl Sources {
     #[must_use]
     pub fn others(&self) -> (&[PathBuf], usize) {
         (&self.others.0, self.others.1)
-    }
-
-    /// Memory of all VMs that run these modules, on all threads, bytes; as of their latest calls.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.vm_bytes.load(Relaxed)
-    }
-
-    /// The part of [`Sources::memory_bytes`] that matches hold.
-    #[must_use]
-    pub fn match_memory_bytes(&self) -> usize {
-        self.match_vm_bytes.load(Relaxed)
     }
 
     /// How often a VM was thrown away because a script left it without memory, on all threads.

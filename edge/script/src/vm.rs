@@ -13,7 +13,7 @@ use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value as LuaValue};
 use smallvec::SmallVec;
 
-use crate::budget::{self, VmMeter};
+use crate::budget::{self, HeldMemory, VmMemory, VmMeter};
 use crate::convert::ConvertError;
 use crate::failure::PRELUDE;
 use crate::seal::Seal;
@@ -53,10 +53,9 @@ pub(crate) struct Vm {
     pub(crate) entry: Table,
     seal: Seal,
     purpose: Purpose,
-    /// What it was last counted with among all.
-    counted_bytes: Cell<usize>,
+    /// What it is counted with among all.
+    held: HeldMemory,
     is_lazy: Cell<bool>,
-    sources: Arc<Sources>,
     memory_max_bytes: usize,
 }
 
@@ -147,7 +146,7 @@ impl Vm {
         sources: &Arc<Sources>,
         host: &mut dyn Host,
         (purpose, module): (Purpose, Option<&str>),
-        memory_max_bytes: usize,
+        (memory_max_bytes, all): (usize, &Arc<VmMemory>),
     ) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE
             | StdLib::STRING
@@ -187,10 +186,9 @@ impl Vm {
             lua.gc_collect()?;
         }
         lua.set_interrupt(budget::tick);
-        let (sources, counted_bytes) = (Arc::clone(sources), Cell::new(0));
+        let held = HeldMemory::new(all, purpose == Purpose::Match);
         let is_lazy = Cell::new(false);
-        let vm =
-            Self { lua, entry, seal, purpose, counted_bytes, is_lazy, sources, memory_max_bytes };
+        let vm = Self { lua, entry, seal, purpose, held, is_lazy, memory_max_bytes };
         vm.count_memory();
         Ok(vm)
     }
@@ -247,28 +245,14 @@ impl Vm {
 
     /// Tells what the VM holds now, for the limit on all VMs together.
     pub(crate) fn count_memory(&self) {
-        let (now, before) = (self.lua.used_memory(), self.counted_bytes.get());
-        // Two's complement: adding the difference takes away what has become free.
-        let more = now.wrapping_sub(before);
-        if more != 0 {
-            self.sources.vm_bytes.fetch_add(more, Relaxed);
-            if self.purpose == Purpose::Match {
-                self.sources.match_vm_bytes.fetch_add(more, Relaxed);
-            }
-        }
-        self.counted_bytes.set(now);
+        self.held.count(self.lua.used_memory());
     }
 
     /// Gives the VM no more memory than all VMs together may still have. Returns whether that is
     /// less than its own limit.
-    pub(crate) fn limit_memory(&self, all_max_bytes: usize) -> mlua::Result<bool> {
-        let left_bytes = all_max_bytes.saturating_sub(self.sources.vm_bytes.load(Relaxed));
-        if left_bytes >= self.memory_max_bytes {
-            return Ok(false);
-        }
-        let bytes = self.lua.used_memory().saturating_add(left_bytes);
-        self.lua.set_memory_limit(bytes.min(self.memory_max_bytes))?;
-        Ok(bytes < self.memory_max_bytes)
+    pub(crate) fn limit_memory(&self) -> mlua::Result<bool> {
+        let bytes = self.held.bound_by_others(self.memory_max_bytes);
+        bytes.map_or(Ok(false), |bytes| self.lua.set_memory_limit(bytes).map(|_| true))
     }
 
     /// Puts the VM's own memory limit back.
@@ -288,15 +272,6 @@ impl Vm {
         let limited = self.own_limit().is_ok();
         let collected = self.lua.gc_collect().is_ok();
         limited && collected && self.lua.used_memory() < self.memory_max_bytes / 2
-    }
-}
-
-impl Drop for Vm {
-    fn drop(&mut self) {
-        self.sources.vm_bytes.fetch_sub(self.counted_bytes.get(), Relaxed);
-        if self.purpose == Purpose::Match {
-            self.sources.match_vm_bytes.fetch_sub(self.counted_bytes.get(), Relaxed);
-        }
     }
 }
 

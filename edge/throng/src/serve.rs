@@ -26,6 +26,7 @@ use game::guest::{Finding, HostSettings, Registered};
 use game::node::Nodes;
 use game::session::{Revocations, stored};
 use javascript::{Bundle, JsLimits, JsScripts};
+use script::budget::VmMemory;
 use script::{LuaLimits, LuaScripts, Sources, ThreadClock};
 use server::core::Core;
 use server::hooks::{self, Hooks};
@@ -107,7 +108,7 @@ impl Parts {
                 .context("cannot start the modules in WebAssembly (`runtime.path`)")?;
             languages.push(("WebAssembly", Box::new(wasm)));
         }
-        let limits = LuaLimits { slice_us, ..self.limits };
+        let limits = LuaLimits { slice_us, ..self.limits.clone() };
         let lua = LuaScripts::load(self.sources.clone(), limits, &mut host)
             .context("cannot load the modules (`runtime.path`)")?;
         languages.push(("Lua", Box::new(lua)));
@@ -155,6 +156,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
     }
     gauges.bundle = parts.bundle.clone();
     gauges.wasm = parts.wasm.clone();
+    gauges.memory = parts.limits.memory.clone();
     let contexts = contexts(&mut parts)?;
     let engine = threads(&config, &parts, (contexts, &gauges), listeners)?;
     // Not before the modules are loaded: until then a signal ends the process by itself.
@@ -392,10 +394,10 @@ fn lua_limits(config: &Config) -> LuaLimits {
         load_budget_ms: config.runtime.load_budget_ms,
         stacktrace: config.runtime.stacktrace,
         slice_us: None,
-        all_memory_max_bytes: match config.runtime.all_memory_bytes_max {
+        memory: Arc::new(VmMemory::new(match config.runtime.all_memory_bytes_max {
             0 => memory::of_machine_bytes() / 2,
             bytes => bytes,
-        },
+        })),
     }
 }
 
@@ -407,7 +409,7 @@ fn wasm_limits(limits: &LuaLimits) -> WasmLimits {
         callback_budget_ms: limits.callback_budget_ms,
         match_memory_max_bytes: limits.match_memory_max_bytes,
         load_budget_ms: limits.load_budget_ms,
-        all_memory_max_bytes: limits.all_memory_max_bytes,
+        memory: Arc::clone(&limits.memory),
     }
 }
 
@@ -419,7 +421,7 @@ fn js_limits(limits: &LuaLimits) -> JsLimits {
         callback_budget_ms: limits.callback_budget_ms,
         match_memory_max_bytes: limits.match_memory_max_bytes,
         load_budget_ms: limits.load_budget_ms,
-        all_memory_max_bytes: limits.all_memory_max_bytes,
+        memory: Arc::clone(&limits.memory),
     }
 }
 

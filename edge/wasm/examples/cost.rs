@@ -50,7 +50,7 @@ fn main() {
         callback_budget_ms: 1_000,
         match_memory_max_bytes: 64 << 20,
         load_budget_ms: 10_000,
-        all_memory_max_bytes: usize::MAX,
+        memory: Arc::default(),
     };
     let mut host = TestHost::default();
     let start = Instant::now();

@@ -144,8 +144,7 @@ impl WasmScripts {
             held: Arc::clone(&self.held),
             max_bytes: self.limits.memory_max_bytes,
             setting: "runtime.memory_max_bytes",
-            all: Arc::clone(&self.modules.counters),
-            all_max_bytes: self.limits.all_memory_max_bytes,
+            all: Arc::clone(&self.limits.memory),
             is_match: false,
         };
         instance::start(module, host, &limits, bound)

@@ -239,7 +239,7 @@ fn ended(module: &Module, limits: &Limits, (mut store, result): Outcome, is_late
             let circumstances = Circumstances { is_late, refused, last_words };
             let error = result.err().unwrap_or_else(|| wasmtime::Error::new(Stop::OutOfTime));
             let error = failure::of_trap(&error, &module.title, limits, &circumstances);
-            module.counters.rebuilt.fetch_add(1, Relaxed);
+            module.rebuilt_count.fetch_add(1, Relaxed);
             return Piece::Ended(None, Err(error));
         }
     };

@@ -24,11 +24,15 @@ mod modules;
 mod ticker;
 mod wasi;
 
+use std::sync::Arc;
+
 pub use calls::WasmScripts;
 pub use modules::{LoadError, Modules};
 
+use script::budget::VmMemory;
+
 /// How much a guest may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct WasmLimits {
     /// Milliseconds of one RPC or hook (`runtime.call_budget_ms`), at least 1.
     pub call_budget_ms: u32,
@@ -40,6 +44,6 @@ pub struct WasmLimits {
     pub match_memory_max_bytes: usize,
     /// Milliseconds for the start of one module on a thread (`runtime.load_budget_ms`).
     pub load_budget_ms: u32,
-    /// Bytes of all instances of the process (`runtime.all_memory_max_bytes`).
-    pub all_memory_max_bytes: usize,
+    /// The memory of all VMs of the process (`runtime.all_memory_max_bytes`).
+    pub memory: Arc<VmMemory>,
 }

@@ -59,8 +59,7 @@ impl WasmMatch {
             held: Arc::default(),
             max_bytes: limits.match_memory_max_bytes,
             setting: "match.memory_max_bytes",
-            all: Arc::clone(&module.counters),
-            all_max_bytes: limits.all_memory_max_bytes,
+            all: Arc::clone(&limits.memory),
             is_match: true,
         };
         let limits = Limits {

@@ -1,5 +1,6 @@
 //! How much an instance may hold: its linear memory and its tables, bounded when they grow. Bounds are
-//! shared: all instances for calls on a thread have one, a match has its own, and all together have one.
+//! shared: all instances for calls on a thread have one, a match has its own, and all VMs of the process have
+//! one, whatever their language.
 //!
 //! What is counted is the size that a guest has asked for, not what it has touched of it.
 
@@ -7,12 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use script::budget::{ALL_MEMORY, HeldMemory, VmMemory};
 use wasmtime::ResourceLimiter;
-
-use crate::modules::Counters;
-
-/// The setting that bounds all instances together.
-pub(crate) const ALL_MEMORY: &str = "runtime.all_memory_max_bytes";
 
 /// Bytes of an entry of a table, at least.
 const TABLE_ENTRY_BYTES: usize = 8;
@@ -28,8 +25,7 @@ pub(crate) struct Bound {
     pub(crate) held: Arc<AtomicUsize>,
     pub(crate) max_bytes: usize,
     pub(crate) setting: &'static str,
-    pub(crate) all: Arc<Counters>,
-    pub(crate) all_max_bytes: usize,
+    pub(crate) all: Arc<VmMemory>,
     pub(crate) is_match: bool,
 }
 
@@ -37,7 +33,7 @@ impl Bound {
     /// Bytes that may still be had.
     pub(crate) fn left_bytes(&self) -> usize {
         let own = self.max_bytes.saturating_sub(self.held.load(Relaxed));
-        own.min(self.all_max_bytes.saturating_sub(self.all.bytes.load(Relaxed)))
+        own.min(self.all.left_bytes())
     }
 }
 
@@ -45,16 +41,18 @@ impl Bound {
 #[derive(Debug)]
 pub(crate) struct Held {
     bound: Bound,
-    bytes: usize,
+    /// What it is counted with among all.
+    held: HeldMemory,
     /// The bound that the running call came to: bytes and setting.
     pub(crate) refused: Option<(usize, &'static str)>,
 }
 
 impl Held {
     pub(crate) fn new(bound: Bound) -> Self {
-        let mut held = Self { bound, bytes: 0, refused: None };
+        let held = HeldMemory::new(&bound.all, bound.is_match);
         held.count(INSTANCE_BYTES);
-        held
+        bound.held.fetch_add(INSTANCE_BYTES, Relaxed);
+        Self { bound, held, refused: None }
     }
 
     /// Under which bound it is.
@@ -64,41 +62,27 @@ impl Held {
 
     /// Bytes of this instance.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn count(&mut self, more: usize) {
-        self.bytes += more;
-        self.bound.held.fetch_add(more, Relaxed);
-        self.bound.all.bytes.fetch_add(more, Relaxed);
-        if self.bound.is_match {
-            self.bound.all.match_bytes.fetch_add(more, Relaxed);
-        }
+        self.held.bytes()
     }
 
     /// Whether there is room for so much more, which is counted then.
     fn grow(&mut self, more: usize) -> bool {
-        let Bound { held, max_bytes, setting, all, all_max_bytes, .. } = &self.bound;
-        let fits = |held: &AtomicUsize, max| held.load(Relaxed).saturating_add(more) <= max;
-        self.refused = match (fits(held, *max_bytes), fits(&all.bytes, *all_max_bytes)) {
-            (false, _) => Some((*max_bytes, *setting)),
-            (_, false) => Some((*all_max_bytes, ALL_MEMORY)),
-            _ => {
-                self.count(more);
-                return true;
-            }
+        let Bound { held, max_bytes, setting, all, .. } = &self.bound;
+        self.refused = if held.load(Relaxed).saturating_add(more) > *max_bytes {
+            Some((*max_bytes, *setting))
+        } else if !self.held.grow(more) {
+            Some((all.max_bytes(), ALL_MEMORY))
+        } else {
+            held.fetch_add(more, Relaxed);
+            None
         };
-        false
+        self.refused.is_none()
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.bound.held.fetch_sub(self.bytes, Relaxed);
-        self.bound.all.bytes.fetch_sub(self.bytes, Relaxed);
-        if self.bound.is_match {
-            self.bound.all.match_bytes.fetch_sub(self.bytes, Relaxed);
-        }
+        self.bound.held.fetch_sub(self.held.bytes(), Relaxed);
     }
 }
 

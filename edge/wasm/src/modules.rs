@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -58,14 +58,6 @@ pub enum LoadError {
     Engine(String),
 }
 
-/// What all instances of a process hold, and how many were lost.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) bytes: AtomicUsize,
-    pub(crate) match_bytes: AtomicUsize,
-    pub(crate) rebuilt: AtomicU64,
-}
-
 /// One module, compiled.
 pub(crate) struct Module {
     /// `game.wasm@1a2b3c4d`: file and version, as errors show them.
@@ -74,7 +66,8 @@ pub(crate) struct Module {
     pub(crate) file: String,
     /// Whether an instance has done what is to be done once.
     pub(crate) ran_once: AtomicBool,
-    pub(crate) counters: Arc<Counters>,
+    /// Instances that were thrown away, of all modules.
+    pub(crate) rebuilt_count: Arc<AtomicU64>,
     prepared: InstancePre<State>,
     ticker: Arc<Ticker>,
 }
@@ -103,7 +96,7 @@ impl Module {
 #[derive(Debug, Default)]
 pub struct Modules {
     pub(crate) modules: Vec<Arc<Module>>,
-    pub(crate) counters: Arc<Counters>,
+    rebuilt_count: Arc<AtomicU64>,
 }
 
 impl Modules {
@@ -168,7 +161,7 @@ impl Modules {
                 title: format!("{file}@{version}"),
                 file,
                 ran_once: AtomicBool::new(false),
-                counters: Arc::clone(&all.counters),
+                rebuilt_count: Arc::clone(&all.rebuilt_count),
                 prepared,
                 ticker: Arc::clone(&ticker),
             }));
@@ -187,22 +180,10 @@ impl Modules {
         self.modules.iter().map(|module| module.file.as_str())
     }
 
-    /// Memory of all instances, on all threads, bytes: what they have asked for.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.counters.bytes.load(Relaxed)
-    }
-
-    /// The part of [`Modules::memory_bytes`] that matches hold.
-    #[must_use]
-    pub fn match_memory_bytes(&self) -> usize {
-        self.counters.match_bytes.load(Relaxed)
-    }
-
     /// How many instances were thrown away because a call ended in a trap.
     #[must_use]
     pub fn rebuilt_count(&self) -> u64 {
-        self.counters.rebuilt.load(Relaxed)
+        self.rebuilt_count.load(Relaxed)
     }
 }
 

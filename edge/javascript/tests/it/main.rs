@@ -9,6 +9,7 @@ mod functions;
 mod host;
 mod hostile;
 mod matches;
+mod memory;
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ fn tight() -> JsLimits {
         callback_budget_ms: 50,
         match_memory_max_bytes: 8 << 20,
         load_budget_ms: 1_000,
-        all_memory_max_bytes: usize::MAX,
+        memory: Arc::default(),
     }
 }
 

@@ -10,6 +10,7 @@ use game::value::Value;
 
 use crate::host::{TestDispatcher, TestHost};
 use crate::straight::{Straight as _, StraightMatch as _};
+use script::budget::VmMemory;
 use script::{LuaLimits, LuaScripts, Sources};
 
 use crate::{context, load_with, roomy, run_on, scripts_of, tight};
@@ -166,14 +167,16 @@ fn a_vm_that_stays_full_is_made_anew() {
         nk.register_rpc(function() while true do kept[#kept + 1] = {} end end, 'fill')
         nk.register_rpc(function() return tostring(#kept) end, 'count')";
     let sources = Arc::new(Sources::from_texts([("m.lua", text)]).unwrap());
-    let mut scripts = LuaScripts::load(sources.clone(), roomy(), &mut host).unwrap();
+    let memory: Arc<VmMemory> = Arc::default();
+    let limits = LuaLimits { memory: memory.clone(), ..roomy() };
+    let mut scripts = LuaScripts::load(sources.clone(), limits, &mut host).unwrap();
     let error = scripts.rpc(&mut host, &context(), "fill", b"").unwrap_err();
     assert_eq!(error.kind, ScriptFailure::OutOfMemory);
     let count = scripts.rpc(&mut host, &context(), "count", b"").unwrap().unwrap();
     assert_eq!((count.as_ref(), sources.rebuilt_count()), (&b"0"[..], 1));
-    assert_eq!((sources.memory_bytes(), sources.match_memory_bytes()), (scripts.memory_bytes(), 0));
+    assert_eq!((memory.bytes(), memory.match_bytes()), (scripts.memory_bytes(), 0));
     drop(scripts);
-    assert_eq!(sources.memory_bytes(), 0);
+    assert_eq!(memory.bytes(), 0);
 }
 
 #[test]
@@ -346,7 +349,7 @@ const GROWING: &str = "local M = {}
 
 #[test]
 fn all_vms_together_have_a_limit() {
-    let limits = LuaLimits { all_memory_max_bytes: 6 << 20, ..roomy() };
+    let limits = LuaLimits { memory: Arc::new(VmMemory::new(6 << 20)), ..roomy() };
     let mut host = TestHost::default();
     let mut scripts = load_with(&[("m.lua", GROWING)], limits, &mut host).unwrap();
     let context = MatchContext { match_id: "m".into(), label: String::new(), tick_rate_hz: 10 };

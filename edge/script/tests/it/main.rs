@@ -40,7 +40,7 @@ fn tight() -> LuaLimits {
         callback_budget_ms: 20,
         match_memory_max_bytes: 8 << 20,
         load_budget_ms: 200,
-        all_memory_max_bytes: usize::MAX,
+        memory: Arc::default(),
         stacktrace: false,
         slice_us: None,
     }

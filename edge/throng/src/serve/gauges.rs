@@ -9,6 +9,7 @@ use engine::{COUNTERS, Running};
 use fetch::FetchStats;
 use javascript::Bundle;
 use script::Sources;
+use script::budget::VmMemory;
 use server::mail::Mail;
 use server::stats::{CoreStats, ListerStats, RoomStats, Sample as Counted, WorkerStats};
 
@@ -39,6 +40,8 @@ pub(super) struct Gauges {
     pub(super) bundle: Arc<Bundle>,
     /// The same of WebAssembly.
     pub(super) wasm: Arc<Modules>,
+    /// The memory of all VMs.
+    pub(super) memory: Arc<VmMemory>,
 }
 
 impl Gauges {
@@ -55,6 +58,7 @@ impl Gauges {
             sources: Arc::default(),
             bundle: Arc::default(),
             wasm: Arc::default(),
+            memory: Arc::default(),
         }
     }
 
@@ -82,7 +86,9 @@ impl Gauges {
                 let sample = if one.rises { Sample::counter } else { Sample::gauge };
                 out.push(sample(one.name, one.help, one.value));
             }
-            scripts(&self.sources, &self.bundle, &self.wasm, out);
+            let (sources, bundle, wasm) = (&self.sources, &self.bundle, &self.wasm);
+            let rebuilt = sources.rebuilt_count() + bundle.rebuilt_count() + wasm.rebuilt_count();
+            scripts(&self.memory, rebuilt, out);
         });
         registry.add(move |out| self.custom.samples(out));
         // Weak, so that the last owner can join the threads while the port still answers.
@@ -107,15 +113,11 @@ impl Gauges {
 }
 
 /// What the scripts' VMs hold.
-fn scripts(sources: &Sources, bundle: &Bundle, wasm: &Modules, out: &mut Vec<Sample>) {
-    let of_matches =
-        sources.match_memory_bytes() + bundle.match_memory_bytes() + wasm.match_memory_bytes();
-    let of_all = sources.memory_bytes() + bundle.memory_bytes() + wasm.memory_bytes();
-    let rebuilt = sources.rebuilt_count() + bundle.rebuilt_count() + wasm.rebuilt_count();
+fn scripts(memory: &VmMemory, rebuilt: u64, out: &mut Vec<Sample>) {
     let help = "Memory of all VMs of scripts, bytes.";
-    out.push(Sample::gauge("scripts_memory_bytes", help, of_all as u64));
+    out.push(Sample::gauge("scripts_memory_bytes", help, memory.bytes() as u64));
     let help = "Memory of the VMs of matches, bytes.";
-    out.push(Sample::gauge("match_memory_bytes", help, of_matches as u64));
+    out.push(Sample::gauge("match_memory_bytes", help, memory.match_bytes() as u64));
     let help = "VMs thrown away because a script left them without memory.";
     out.push(Sample::counter("scripts_rebuilt", help, rebuilt));
 }

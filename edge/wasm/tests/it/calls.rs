@@ -220,7 +220,9 @@ fn two_modules_are_one_game_and_the_first_has_a_name_that_both_have() {
     let files = vec![("a.wasm".to_owned(), bytes.clone()), ("b.wasm".to_owned(), bytes)];
     let modules = Arc::new(Modules::compile(files).unwrap());
     assert_eq!(modules.files().collect::<Vec<_>>(), ["a.wasm", "b.wasm"]);
-    let mut scripts = WasmScripts::load(Arc::clone(&modules), roomy(), &mut host).unwrap();
+    let limits = roomy();
+    let memory = Arc::clone(&limits.memory);
+    let mut scripts = WasmScripts::load(modules, limits, &mut host).unwrap();
     let [first, second] = scripts.registered().findings.as_slice() else { panic!() };
     assert!(
         first.text.contains("the RPC test is registered again: the one in a.wasm runs"),
@@ -229,9 +231,9 @@ fn two_modules_are_one_game_and_the_first_has_a_name_that_both_have() {
     );
     assert!(second.text.contains("the match test"), "{}", second.text);
     assert!(ended(begin(&mut scripts, &mut host, 1, b"payload")).is_ok());
-    assert!(modules.memory_bytes() >= 2 * 2 * 65_536, "{}", modules.memory_bytes());
+    assert!(memory.bytes() >= 2 * 2 * 65_536, "{}", memory.bytes());
     drop(scripts);
-    assert_eq!(modules.memory_bytes(), 0);
+    assert_eq!((memory.bytes(), memory.match_bytes()), (0, 0));
 }
 
 #[test]

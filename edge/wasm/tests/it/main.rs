@@ -25,7 +25,7 @@ fn tight() -> WasmLimits {
         callback_budget_ms: 50,
         match_memory_max_bytes: 8 << 20,
         load_budget_ms: 1_000,
-        all_memory_max_bytes: usize::MAX,
+        memory: Arc::default(),
     }
 }
 

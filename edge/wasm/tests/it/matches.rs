@@ -1,5 +1,7 @@
 //! Matches: what callbacks are given and give, what they wait for, budgets, and how much a match holds.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use game::guest::{
     Ask, JoinRequest, JoinVerdict, MatchCall, MatchContext, MatchInit, MatchMessage, MatchReturned,
@@ -7,6 +9,7 @@ use game::guest::{
 };
 use game::node::NodeId;
 use game::value::Value;
+use script::budget::VmMemory;
 use uuid::Uuid;
 use wasm::WasmScripts;
 
@@ -196,7 +199,7 @@ fn matches_have_bounds_of_their_own_and_one_together() {
     let mut scripts = load_with(&arena(""), limits, &mut host).unwrap();
     let error = scripts.match_new(&mut host, &context(""), "test").err().unwrap();
     assert!(error.message.ends_with("131072 bytes (match.memory_max_bytes)"), "{}", error.message);
-    let limits = wasm::WasmLimits { all_memory_max_bytes: 512 << 10, ..tight() };
+    let limits = wasm::WasmLimits { memory: Arc::new(VmMemory::new(512 << 10)), ..tight() };
     let mut scripts = load_with(&arena(""), limits, &mut host).unwrap();
     let first = scripts.match_new(&mut host, &context(""), "test");
     let second = scripts.match_new(&mut host, &context(""), "test").err().unwrap();
