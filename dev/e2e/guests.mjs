@@ -1,10 +1,11 @@
 /**
- * Builds guests in WebAssembly, each with the plain toolchain of its language: what authors of games do.
- * Run by itself, this file builds them all, so that what toolchains need once is at hand, and says what is missing.
- * Not here: what they are to do in the server (`wasm.test.mjs`, `attack/wasm.test.mjs`).
+ * Builds guests, each with the plain toolchain of its language: what authors of games do.
+ * Run by itself, this file builds those that need a toolchain, so that what it needs once is at hand, and says what is
+ * missing; with `games FOLDER`, the example game of each language to a folder of modules of its own.
+ * Not here: what they are to do in the server (`arena.test.mjs`, `attack/wasm.test.mjs`).
  */
 import { execFileSync, spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -39,7 +40,34 @@ export function missingGo() {
   return spawnSync("go", ["version"]).status === 0 ? undefined : "no Go toolchain: https://go.dev/dl";
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
+const copied = (...path) => ({
+  build: (file) => copyFileSync(join(REPOSITORY, "examples", ...path), file),
+  missing: () => undefined,
+});
+
+/** The example game of each language: its file among the modules, how it is made, and why it cannot be, if it cannot. */
+export const GAMES = {
+  lua: { file: "arena.lua", ...copied("lua", "arena.lua") },
+  javascript: { file: "index.js", ...copied("javascript", "index.js") },
+  rust: { file: "arena.wasm", build: (file) => buildRust("arena", file), missing: missingRust },
+  go: { file: "arena.wasm", build: buildGo, missing: missingGo },
+};
+
+/** The game of each language that can be built here, to `FOLDER/LANGUAGE`. */
+function buildGames(folder) {
+  for (const [language, { file, build, missing }] of Object.entries(GAMES)) {
+    const why = missing();
+    if (why) console.log(`${language} is left out: ${why}`);
+    else {
+      mkdirSync(join(folder, language), { recursive: true });
+      build(join(folder, language, file));
+    }
+  }
+}
+
+if (process.argv[2] === "games") {
+  buildGames(process.argv[3]);
+} else if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [noRust, noGo] = [missingRust(), missingGo()];
   const folder = mkdtempSync(join(tmpdir(), "throng-guests-"));
   const file = join(folder, "guest.wasm");

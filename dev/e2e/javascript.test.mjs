@@ -1,13 +1,13 @@
 /**
- * Guest code in JavaScript through nakama-js: RPCs, a before-hook, storage, a match with players, a loop that never
- * ends; beside the modules in Lua that all tests have, whose RPCs go on.
+ * A bundle in the form that TypeScript and rollup give Nakama's projects, through nakama-js: RPCs, a before-hook, storage, a match with players, a loop that never
+ * ends.
  */
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { startServer, throngOnly } from "./server.mjs";
-import { playArenas } from "./arena.mjs";
+import { playArenas } from "./arena_match.mjs";
 import { newPlayer, refusal } from "./client.mjs";
 
 const MODULES = join(dirname(fileURLToPath(import.meta.url)), "javascript");

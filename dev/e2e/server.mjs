@@ -139,8 +139,10 @@ function commandLine(directory, options) {
 async function newDataDir() {
   const directory = await mkdtemp(join(tmpdir(), "throng-e2e-"));
   const modules = join(directory, "modules");
-  await cp(join(HERE, "modules"), modules, { recursive: true });
-  for (const folder of ["examples", "scenarios/modules"]) {
+  // Of the examples what the README copies: the game that is there in each language is for servers of its own.
+  const isModule = (path) => path.endsWith("examples") || path.endsWith(".lua");
+  await cp(join(REPOSITORY, "examples"), modules, { recursive: true, filter: isModule });
+  for (const folder of ["dev/e2e/modules", "scenarios/modules"]) {
     await cp(join(REPOSITORY, folder), modules, { recursive: true });
   }
   return directory;

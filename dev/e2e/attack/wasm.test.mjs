@@ -1,7 +1,8 @@
 /**
  * Guests in WebAssembly that want everything, or break what guests and server have agreed on: loops, memory without
  * end, recursion, wrong places and lengths, wrong arguments, sleep, log lines; as RPC functions with a neighbour
- * beside them, and in a match beside one that watches its ticks. And what many matches that do nothing take.
+ * beside them, and in a match beside one that watches its ticks. And what many matches that do nothing take, in every
+ * language.
  *
  * The modules are built here (`../wasm/hostile.rs`, `examples/`); without their toolchains the tests are left out.
  */
@@ -11,7 +12,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { http } from "../client.mjs";
-import { buildGo, buildRust, missingGo, missingRust } from "../guests.mjs";
+import { buildRust, GAMES, missingRust } from "../guests.mjs";
 import { REPOSITORY, throngOnly, within } from "../server.mjs";
 import { besideNeighbour, CASE_MS_MAX, inParallel, NEIGHBOUR_MS_MAX, startVictim } from "./rig.mjs";
 
@@ -19,11 +20,11 @@ const MIB = 1 << 20;
 /** A tick of the match that watches comes every so often. */
 const TICK_MS = 50;
 
-/** A folder with the modules of the tests and one in WebAssembly, and a server that runs them. */
-async function start(build, options = {}) {
+/** A folder with a guest, and a server that runs it; `beside` are modules to run with it. */
+async function start(build, file, { beside, options = {} } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "throng-wasm-"));
-  cpSync(join(REPOSITORY, "dev/e2e/modules"), folder, { recursive: true });
-  build(join(folder, "guest.wasm"));
+  if (beside) cpSync(join(REPOSITORY, beside), folder, { recursive: true });
+  build(join(folder, file));
   const server = await startVictim({ options: { "runtime.path": folder, "engine.rooms": 1, ...options } });
   const rpc = (id, payload = "") =>
     http(server, "POST", `/v2/rpc/${id}?http_key=${server.httpKey}&unwrap`, { body: payload });
@@ -63,7 +64,7 @@ describe("hostile guests", noRust ? { skip: noRust } : {}, () => {
   before(async () => {
     if (noRust) return;
     const options = { "runtime.call_budget_ms": 1_000, "runtime.memory_max_bytes": 64 * MIB };
-    ({ server, rpc, stop } = await start((file) => buildRust("hostile", file), options));
+    ({ server, rpc, stop } = await start((file) => buildRust("hostile", file), "hostile.wasm", { beside: "dev/e2e/modules", options }));
   });
   after(() => stop?.());
 
@@ -109,17 +110,20 @@ function proportionalBytes(pid) {
 }
 
 /**
- * The example game of each language; kilobytes of a match, at most. In Go that is after many ticks: how many there are
- * before all matches are made is the machine's choice.
+ * How many matches of the example game, and kilobytes of each, at most. In Go that is after many ticks: how many there
+ * are before all matches are made is the machine's choice.
  */
-const GAMES = {
-  rust: { build: (file) => buildRust("arena", file), missing: missingRust, count: 1_000, kbMax: 100 },
-  go: { build: buildGo, missing: missingGo, count: 200, kbMax: 3_000 },
+const MATCHES = {
+  lua: { count: 1_000, kbMax: 200 },
+  javascript: { count: 1_000, kbMax: 450 },
+  rust: { count: 1_000, kbMax: 100 },
+  go: { count: 200, kbMax: 3_000 },
 };
-for (const [language, { build, missing, count: matches, kbMax }] of Object.entries(GAMES)) {
+for (const [language, { count: matches, kbMax }] of Object.entries(MATCHES)) {
+  const { file, build, missing } = GAMES[language];
   const skip = throngOnly.skip ?? missing();
   test(`${matches} matches in ${language} take less than ${kbMax} KB each`, { skip }, async (context) => {
-    const { server, rpc, stop } = await start(build);
+    const { server, rpc, stop } = await start(build, file);
     try {
       const make = async (count) => {
         const made = await inParallel(count, 8, () => rpc("arena", "{}"));

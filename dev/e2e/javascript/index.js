@@ -1,7 +1,7 @@
 // The bundle of javascript.test.mjs, in the form that TypeScript and rollup give Nakama's projects: functions at
 // the top level, ES5.
 
-var MODES = { ECHO: 1, BYTES: 2, LOOP: 3 };
+var MODES = { BYTES: 1, ECHO: 2, LOOP: 3 };
 
 function rpcEcho(ctx, logger, nk, payload) {
   return JSON.stringify({ user: ctx.userId, echo: JSON.parse(payload) });

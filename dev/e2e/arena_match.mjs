@@ -21,18 +21,19 @@ export async function playArenas(server, make) {
   await two.socket.joinMatch(id);
   await guest.socket.joinMatch(other);
 
-  await two.socket.sendMatchState(id, 1, "hello");
-  const seen = await one.next("match_data", (d) => d.op_code === 1);
+  await two.socket.sendMatchState(id, 2, "hello");
+  const seen = await one.next("match_data", (d) => d.op_code === 2);
   assert.equal(textOf(seen), "hello");
   assert.equal(seen.presence.user_id, two.session.user_id);
-  await one.socket.sendMatchState(id, 2, new Uint8Array([0, 255, 1]));
-  const bytes = await one.next("match_data", (d) => d.op_code === 2);
+  await one.socket.sendMatchState(id, 1, new Uint8Array([0, 255, 1]));
+  const bytes = await one.next("match_data", (d) => d.op_code === 1);
   assert.deepEqual([...bytes.data], [0, 255, 1]);
 
   // The other match is stopped, and its player with it; this one plays on.
   await guest.socket.sendMatchState(other, 3, "");
   await guest.next("disconnect");
-  await two.socket.sendMatchState(id, 1, "still here");
-  assert.equal(textOf(await one.next("match_data", (d) => d.op_code === 1)), "still here");
+  await two.socket.sendMatchState(id, 2, "still here");
+  assert.equal(textOf(await one.next("match_data", (d) => d.op_code === 2)), "still here");
+  assert.deepEqual(two.on.left((event) => event.value.op_code === 1), [], "what goes back to the sender goes to nobody else");
   [one, two].forEach((p) => p.leave());
 }
