@@ -164,6 +164,12 @@ pub const ROWS: &[Row] = &[
         Group::Nakama,
         &["transfer", "--saturate", "--players", "64", "--set", "skew=1.5"],
     ),
+    closed(
+        "transfer-ws-max",
+        "the same between any accounts, called over 64 WebSockets",
+        Group::Nakama,
+        &["transfer-ws", "--saturate", "--players", "64"],
+    ),
     without_throng(closed(
         "rpc-js-max",
         "RPC echo in JavaScript over HTTP, 64 connections",

@@ -34,6 +34,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("rpc-lua", include_str!("../../../../scenarios/rpc-lua.toml")),
     ("rpc-write", include_str!("../../../../scenarios/rpc-write.toml")),
     ("transfer", include_str!("../../../../scenarios/transfer.toml")),
+    ("transfer-ws", include_str!("../../../../scenarios/transfer-ws.toml")),
     ("rpc-js", include_str!("../../../../scenarios/rpc-js.toml")),
     ("rpc-go", include_str!("../../../../scenarios/rpc-go.toml")),
     ("ws-broadcast", include_str!("../../../../scenarios/ws-broadcast.toml")),
