@@ -1,5 +1,5 @@
 //! Pages that are made from code: docs/configuration.md from the table of options,
-//! docs/lua/functions.md from the host table, docs/api.md from the table of calls and their messages,
+//! docs/lua/functions.md and docs/javascript/functions.md from the host table, docs/api.md from the table of calls and their messages,
 //! and docs/result.schema.json from the types of a load run's result.
 //!
 //! Their text comes from the binary itself.
@@ -12,9 +12,10 @@ use anyhow::{Context as _, bail};
 use crate::repository::{cargo, root, target_folder};
 
 /// A page and the command that prints it.
-const PAGES: [(&str, &[&str]); 4] = [
+const PAGES: [(&str, &[&str]); 5] = [
     ("docs/configuration.md", &["options", "--markdown"]),
     ("docs/lua/functions.md", &["functions", "--markdown"]),
+    ("docs/javascript/functions.md", &["functions", "--javascript", "--markdown"]),
     ("docs/api.md", &["calls", "--markdown"]),
     ("docs/result.schema.json", &["load", "schema"]),
 ];

@@ -44,6 +44,11 @@ const LUA_ONLY: &[&str] = &[
     "uuid_string_to_bytes",
 ];
 
+/// Whether Lua alone has a function of this name.
+pub(crate) fn is_of_lua(name: &str) -> bool {
+    LUA_ONLY.contains(&name)
+}
+
 /// Whether an argument or member of this name is the game's own.
 pub(crate) fn is_user_data(name: &str) -> bool {
     USER_DATA.binary_search(&name).is_ok()
@@ -124,14 +129,25 @@ fn order(name: &str) -> &'static [usize] {
 
 /// The function of this name in JavaScript; `None` if Nakama has none.
 pub(crate) fn find(name: &str) -> Option<&'static Binding> {
-    static ALL: OnceLock<HashMap<&'static str, Binding>> = OnceLock::new();
-    ALL.get_or_init(|| bindings().map(|binding| (binding.name, binding)).collect()).get(name)
+    static BY_NAME: OnceLock<HashMap<&'static str, &'static Binding>> = OnceLock::new();
+    let by_name = || bindings().iter().map(|binding| (binding.name, binding)).collect();
+    BY_NAME.get_or_init(by_name).get(name).copied()
+}
+
+/// The function of this name in the table; `None` if JavaScript has none of the kind.
+pub(crate) fn of_table(name: &str) -> Option<&'static Binding> {
+    bindings().iter().find(|binding| binding.function.name == name)
 }
 
 /// All of them, in the order of the table.
-pub(crate) fn bindings() -> impl Iterator<Item = Binding> {
+pub(crate) fn bindings() -> &'static [Binding] {
+    static ALL: OnceLock<Vec<Binding>> = OnceLock::new();
+    ALL.get_or_init(|| all().collect())
+}
+
+fn all() -> impl Iterator<Item = Binding> {
     let wanted = |function: &&HostFunction| {
-        !matches!(function.kind, FunctionKind::Language(_)) && !LUA_ONLY.contains(&function.name)
+        !matches!(function.kind, FunctionKind::Language(_)) && !is_of_lua(function.name)
     };
     functions().filter(wanted).map(|function| {
         let camel = || &*String::leak(camel_case(function.name));

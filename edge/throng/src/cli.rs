@@ -12,6 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crate::config::Driver;
 use crate::config::source::{Given, Source};
 use crate::options::{BUILT, Kind, Opt, Origin, UNBUILT};
+use crate::reference::functions::Language;
 
 /// What the command line asks for.
 pub enum Asked {
@@ -40,7 +41,7 @@ pub enum Asked {
     /// `throng calls`; `word` is a part of a name, "" for all.
     Calls { word: String, markdown: bool },
     /// `throng functions`; `word` is a part of a name, "" for all.
-    Functions { word: String, markdown: bool },
+    Functions { word: String, language: Language, markdown: bool },
 }
 
 /// Where the configuration comes from.
@@ -143,6 +144,11 @@ where
         }),
         Some(("functions", args)) => Ok(Asked::Functions {
             word: args.get_one::<String>("word").cloned().unwrap_or_default(),
+            language: if args.get_flag("javascript") {
+                Language::JavaScript
+            } else {
+                Language::Lua
+            },
             markdown: args.get_flag("markdown"),
         }),
         _ => Err(command().error(clap::error::ErrorKind::MissingSubcommand, "no command given")),
@@ -198,14 +204,21 @@ pub fn command() -> Command {
         )
         .subcommand(
             Command::new("functions")
-                .about("Print what Lua modules may call: arguments, results, examples")
-                .after_help("Examples:\n  throng functions\n  throng functions storage_write")
+                .about("Print what modules may call: arguments, results, examples in Lua")
+                .after_help(
+                    "Examples:\n  throng functions\n  throng functions storage_write\n  \
+                     throng functions --javascript storageWrite",
+                )
                 .arg(
                     Arg::new("word")
                         .value_name("WORD")
                         .help("Only functions with this word in their name"),
                 )
-                .arg(flag("markdown", "As Markdown, the source of docs/lua/functions.md")),
+                .arg(flag("javascript", "Under the names that they have in JavaScript"))
+                .arg(flag(
+                    "markdown",
+                    "As Markdown, the source of functions.md in docs/lua, docs/javascript",
+                )),
         )
 }
 

@@ -98,8 +98,12 @@ fn main() -> ExitCode {
         Asked::Keys => ended(keys::print()),
         Asked::Calls { markdown: true, .. } => printed(Ok(reference::calls::markdown())),
         Asked::Calls { word, .. } => printed(reference::calls::text(&word)),
-        Asked::Functions { markdown: true, .. } => printed(Ok(reference::functions::markdown())),
-        Asked::Functions { word, .. } => printed(reference::functions::text(&word)),
+        Asked::Functions { markdown: true, language, .. } => {
+            printed(Ok(reference::functions::markdown(language)))
+        }
+        Asked::Functions { word, language, .. } => {
+            printed(reference::functions::text(language, &word))
+        }
     }
 }
 

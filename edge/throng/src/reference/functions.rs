@@ -1,15 +1,26 @@
-//! The host table in print: `docs/lua/functions.md`, and the reference for a terminal.
+//! The host table in print: `docs/lua/functions.md` and `docs/javascript/functions.md`, and the reference for a
+//! terminal.
 //!
 //! What is deliberately not here: any function's text, which stands in the table
-//! (`pure/game/src/host/table/`).
+//! (`pure/game/src/host/table/`), and how JavaScript spells it (`javascript::reference`).
 
 use std::fmt::Write as _;
 
 use anyhow::bail;
-use game::host::{AREAS, Area, Doc, FunctionKind, HostFunction};
+use game::host::{AREAS, Area, FunctionKind, HostFunction};
 use game::nearest::did_you_mean;
+use javascript::reference;
 
-const INTRODUCTION: &str = "\
+/// Under whose names functions are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// Those of the table.
+    Lua,
+    /// Those that follow from them.
+    JavaScript,
+}
+
+const LUA: &str = "\
 <!-- Made by `cargo xtask docs` from pure/game/src/host/table/. Change the table, not this page. -->
 
 # Functions
@@ -24,18 +35,98 @@ with `pcall`, or let it end the call. Each example is the body of an RPC functio
 module. All of them are run by a test.
 ";
 
-/// `docs/lua/functions.md`.
-pub fn markdown() -> String {
-    let mut page = INTRODUCTION.to_owned();
+const JAVASCRIPT: &str = "\
+<!-- Made by `cargo xtask docs` from pure/game/src/host/table/. Change the table, not this page. -->
+
+# Functions
+
+What scripts in JavaScript find in `nk`. Names, arguments and results are those of Nakama 3.40.
+`throng functions --javascript WORD` prints the same in a terminal.
+
+In a signature a question mark marks what may be left out or null, and `=` shows what that means. Bytes may be given
+as an `ArrayBuffer` or `Uint8Array` instead of a string. A wrong argument is a `TypeError`, and whatever fails an
+`Error`: catch it, or let it end the call. Members of objects are in camelCase, but what is yours (`value`, `metadata`,
+`content`, `vars`, …) is not touched. Each name leads to the same function in Lua, with an example that a test runs.
+
+Of JavaScript alone are `nk.binaryToString(data: ArrayBuffer): string` and
+`nk.stringToBinary(text: string): ArrayBuffer`; JSON and time are the language's own.
+";
+
+impl Language {
+    fn introduction(self) -> &'static str {
+        match self {
+            Self::Lua => LUA,
+            Self::JavaScript => JAVASCRIPT,
+        }
+    }
+
+    /// What stands before the table's links, from where its page lies.
+    fn links(self) -> &'static str {
+        match self {
+            Self::Lua => "",
+            Self::JavaScript => "../lua/",
+        }
+    }
+
+    /// The function's name; `None` if this language has none of the kind.
+    fn name(self, function: &'static HostFunction) -> Option<&'static str> {
+        match self {
+            Self::Lua => Some(function.name),
+            Self::JavaScript => reference::name(function),
+        }
+    }
+
+    /// What there is to know of a function that works.
+    fn entry(self, function: &'static HostFunction) -> Option<Entry> {
+        let doc = function.doc()?;
+        match self {
+            Self::Lua => Some(Entry {
+                name: function.name,
+                signature: doc.signature(),
+                meaning: doc.meaning(),
+                example: Some(doc.example()),
+                in_lua: function.name,
+            }),
+            Self::JavaScript => {
+                let reference::Described { name, signature, meaning } =
+                    reference::describe(function)?;
+                Some(Entry { name, signature, meaning, example: None, in_lua: function.name })
+            }
+        }
+    }
+}
+
+/// A function as it is shown.
+struct Entry {
+    name: &'static str,
+    signature: String,
+    meaning: String,
+    /// The table has them in Lua.
+    example: Option<String>,
+    /// Its name there.
+    in_lua: &'static str,
+}
+
+/// `functions.md` of a language's folder in `docs/`.
+pub fn markdown(language: Language) -> String {
+    let mut page = language.introduction().to_owned();
     for area in AREAS {
+        let entries: Vec<Entry> = entries(language, area).collect();
+        let names = missing(language, area);
+        if entries.is_empty() && names.is_empty() {
+            continue;
+        }
         // Writing to a String cannot fail.
         let _ = write!(page, "\n## {}\n", area.title);
-        for (function, doc) in described(area) {
-            let (name, signature, meaning) = (function.name, doc.signature(), doc.meaning());
-            let _ = write!(page, "\n### {name}\n\n`nk.{name}{signature}`\n\n{meaning}\n");
-            let _ = write!(page, "\n```lua\n{}\n```\n", doc.example());
+        for Entry { name, signature, meaning, example, in_lua } in entries {
+            // The table's links are those of Lua's pages.
+            let meaning = meaning.replace("](", &format!("]({}", language.links()));
+            let _ = write!(page, "\n### {name}\n\n`nk.{name}{signature}`\n\n{meaning}");
+            let _ = match example {
+                Some(example) => write!(page, "\n\n```lua\n{example}\n```\n"),
+                None => writeln!(page, " [In Lua](../lua/functions.md#{in_lua})."),
+            };
         }
-        let names = missing(area);
         if !names.is_empty() {
             let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
             let _ = write!(page, "\n**Not built yet:** {}.\n", names.join(", "));
@@ -48,45 +139,48 @@ pub fn markdown() -> String {
 ///
 /// # Errors
 /// If there is no such name.
-pub fn text(word: &str) -> anyhow::Result<String> {
+pub fn text(language: Language, word: &str) -> anyhow::Result<String> {
     let word = word.strip_prefix("nk.").unwrap_or(word).to_ascii_lowercase();
+    let is_meant = |name: &str| name.to_ascii_lowercase().contains(&word);
     let mut page = String::new();
     for area in AREAS {
         let mut has_title = false;
-        for (function, doc) in described(area).filter(|(it, _)| it.name.contains(&word)) {
+        for entry in entries(language, area).filter(|it| is_meant(it.name)) {
             if !has_title {
                 let _ = write!(page, "[{}]\n\n", area.title);
                 has_title = true;
             }
-            let (name, signature, meaning) = (function.name, doc.signature(), doc.meaning());
+            let Entry { name, signature, meaning, example, .. } = entry;
             let _ = writeln!(page, "nk.{name}{signature}\n    {meaning}\n");
-            for line in doc.example().lines() {
+            for line in example.iter().flat_map(|example| example.lines()) {
                 let _ = writeln!(page, "        {line}");
             }
-            page.push('\n');
+            if example.is_some() {
+                page.push('\n');
+            }
         }
-        let names = missing(area);
-        let names: Vec<&str> = names.into_iter().filter(|it| it.contains(&word)).collect();
+        let names = missing(language, area);
+        let names: Vec<&str> = names.into_iter().filter(|it| is_meant(it)).collect();
         if !names.is_empty() {
             let _ = writeln!(page, "Not built yet: {}\n", names.join(", "));
         }
     }
     if page.is_empty() {
-        let names = AREAS.iter().flat_map(|area| area.functions).map(|it| it.name);
+        let names = AREAS.iter().flat_map(|area| area.functions).filter_map(|it| language.name(it));
         bail!("no function has `{word}` in its name{}", did_you_mean(&word, names));
     }
     Ok(page)
 }
 
 /// The functions of an area that work.
-fn described(area: &Area) -> impl Iterator<Item = (&'static HostFunction, &'static Doc)> + use<> {
-    area.functions.iter().filter_map(|function| Some((function, function.doc()?)))
+fn entries(language: Language, area: &Area) -> impl Iterator<Item = Entry> + use<> {
+    area.functions.iter().filter_map(move |function| language.entry(function))
 }
 
 /// The names of an area that do not work yet.
-fn missing(area: &Area) -> Vec<&'static str> {
-    let is_missing = |function: &&HostFunction| function.kind == FunctionKind::Missing;
-    area.functions.iter().filter(is_missing).map(|function| function.name).collect()
+fn missing(language: Language, area: &Area) -> Vec<&'static str> {
+    let missing = area.functions.iter().filter(|function| function.kind == FunctionKind::Missing);
+    missing.filter_map(|function| language.name(function)).collect()
 }
 
 #[cfg(test)]
@@ -94,26 +188,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_in_docs_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lua/functions.md");
-        let page = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(page == markdown(), "docs/lua/functions.md is out of date: run `cargo xtask docs`");
+    fn the_pages_in_docs_are_current() {
+        for (folder, language) in [("lua", Language::Lua), ("javascript", Language::JavaScript)] {
+            let path = format!("{}/../../docs/{folder}/functions.md", env!("CARGO_MANIFEST_DIR"));
+            let page = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(page == markdown(language), "{path} is out of date: run `cargo xtask docs`");
+        }
     }
 
     #[test]
     fn every_name_stands_on_the_page_and_is_found_in_the_terminal() {
-        let page = markdown();
-        for function in AREAS.iter().flat_map(|area| area.functions) {
-            let name = function.name;
-            let shown = match function.kind {
-                FunctionKind::Missing => format!("`{name}`"),
-                FunctionKind::Built(_) | FunctionKind::Language(_) => format!("\n### {name}\n"),
-            };
-            assert!(page.contains(&shown), "{name}");
-            assert!(text(name).unwrap().contains(name), "{name}");
+        for language in [Language::Lua, Language::JavaScript] {
+            let page = markdown(language);
+            for function in AREAS.iter().flat_map(|area| area.functions) {
+                let Some(name) = language.name(function) else { continue };
+                let shown = match function.kind {
+                    FunctionKind::Missing => format!("`{name}`"),
+                    FunctionKind::Built(_) | FunctionKind::Language(_) => format!("\n### {name}\n"),
+                };
+                assert!(page.contains(&shown), "{name}");
+                assert!(text(language, name).unwrap().contains(name), "{name}");
+            }
         }
-        assert!(text("nk.storage_write").unwrap().contains("acks: list"));
-        let error = text("storage_wirte").unwrap_err().to_string();
+        assert!(text(Language::Lua, "nk.storage_write").unwrap().contains("acks: list"));
+        assert!(text(Language::JavaScript, "nk.storageWrite").unwrap().contains(": any[]"));
+        let error = text(Language::Lua, "storage_wirte").unwrap_err().to_string();
         assert!(error.contains("did you mean `storage_write`"), "{error}");
+        let error = text(Language::JavaScript, "json_encode").unwrap_err().to_string();
+        assert!(error.contains("no function has `json_encode` in its name"), "{error}");
+    }
+
+    #[test]
+    fn what_javascript_reads_has_no_names_of_lua() {
+        let page = markdown(Language::JavaScript);
+        let code = page.split('`').skip(1).step_by(2);
+        // Options and functions of Lua have a dot.
+        let kept = ["nakama_custom_", "_sum", "_count", "stream_data", "stream_presence_event"];
+        let is_kept = |text: &str| text.contains('.') || kept.iter().any(|it| text.starts_with(it));
+        let of_lua: Vec<&str> =
+            code.filter(|text| (text.contains('_') || *text == "nil") && !is_kept(text)).collect();
+        assert!(of_lua.is_empty(), "{of_lua:?}");
     }
 }
