@@ -92,9 +92,9 @@ function path(ctx, logger, nk, payload) {
     const cell = queue[head++];
     const x = cell % SIDE;
     const y = Math.floor(cell / SIDE);
-    for (const [byX, byY] of NEIGHBOURS) {
-      const toX = x + byX;
-      const toY = y + byY;
+    for (const by of NEIGHBOURS) {
+      const toX = x + by[0];
+      const toY = y + by[1];
       const to = toY * SIDE + toX;
       const isInside = toX >= 0 && toX < SIDE && toY >= 0 && toY < SIDE;
       if (isInside && steps[to] < 0 && !isWall(toX, toY)) {

@@ -1,5 +1,5 @@
 //! Every chore of this repository: `cargo xtask ci`, `attack`, `claims`, `peers`,
-//! `before`, `growth`, `walls`, `profile`, `tidy`, `docs`.
+//! `before`, `growth`, `guests`, `walls`, `profile`, `tidy`, `docs`.
 //!
 //! What is deliberately not here: anything that ships. Data comes in from the working tree and
 //! from the tools that are called; it goes out as lines on the terminal and an exit code.
@@ -130,6 +130,21 @@ enum Chore {
         #[arg(long, value_name = "FILE")]
         throng: Option<PathBuf>,
     },
+    /// Measure the example game in every language: RPC calls, and the memory of matches
+    Guests {
+        /// Rounds of every row, 3 by default
+        #[arg(long, value_name = "N")]
+        rounds: Option<usize>,
+        /// Seconds that are counted in each run, 5 by default
+        #[arg(long, value_name = "SECONDS")]
+        duration: Option<u32>,
+        /// Where table.md and runs.jsonl.gz go
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// This program instead of a release build
+        #[arg(long, value_name = "FILE")]
+        throng: Option<PathBuf>,
+    },
     /// Measure how many game servers this machine carries, behind two walls, and what the walls cost
     #[command(after_help = WALLS_HELP)]
     Walls {
@@ -248,6 +263,10 @@ fn main() -> ExitCode {
         }
         Chore::Growth { curves, rounds, out, throng } => {
             peers::growth::run(&peers::growth::Request { curves, rounds, out, throng })
+        }
+        Chore::Guests { rounds, duration, out, throng } => {
+            let ask = peers::guests::Request { rounds, duration_s: duration, out, throng };
+            peers::guests::run(&ask)
         }
         Chore::Walls { servers, repeats, span, out, table, throng } => {
             let ask = peers::walls::Request { servers, repeats, span, out, table, throng };

@@ -11,6 +11,7 @@
 pub mod before;
 mod beside;
 pub mod growth;
+pub mod guests;
 mod picture;
 mod plan;
 pub mod profile;
