@@ -15,13 +15,13 @@ import { GAMES } from "./guests.mjs";
 
 /** Where the function that never ends is said to be. Of wasm: which of its functions loops is the compiler's choice. */
 const LOOPS = {
-  lua: /^arena\.lua:\d+: /,
+  lua: /^arena_calls\.lua:\d+: /,
   javascript: /^index\.js:\d+: /,
   rust: /^arena\.wasm@[0-9a-f]{8}: .*arena::.*: /,
   go: /^arena\.wasm@[0-9a-f]{8}: main\.spinForever: /,
 };
 
-for (const [language, { file, build, missing }] of Object.entries(GAMES)) {
+for (const [language, { build, missing }] of Object.entries(GAMES)) {
   const skip = throngOnly.skip ?? missing();
   describe(language, skip ? { skip } : {}, () => {
     let server;
@@ -30,7 +30,7 @@ for (const [language, { file, build, missing }] of Object.entries(GAMES)) {
     before(async () => {
       if (skip) return;
       folder = mkdtempSync(join(tmpdir(), "throng-arena-"));
-      build(join(folder, file));
+      build(folder);
       server = await startServer({
         options: { "runtime.path": folder, "runtime.call_budget_ms": 500, "match.callback_budget_ms": 250 },
       });

@@ -5,7 +5,7 @@
  * Not here: what they are to do in the server (`arena.test.mjs`, `attack/wasm.test.mjs`).
  */
 import { execFileSync, spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -40,27 +40,27 @@ export function missingGo() {
   return spawnSync("go", ["version"]).status === 0 ? undefined : "no Go toolchain: https://go.dev/dl";
 }
 
-const copied = (...path) => ({
-  build: (file) => copyFileSync(join(REPOSITORY, "examples", ...path), file),
+const copied = (language) => ({
+  build: (folder) => cpSync(join(REPOSITORY, "examples", language), folder, { recursive: true }),
   missing: () => undefined,
 });
 
-/** The example game of each language: its file among the modules, how it is made, and why it cannot be, if it cannot. */
+/** The example game of each language: how it is made in a folder of modules, and why it cannot be, if it cannot. */
 export const GAMES = {
-  lua: { file: "arena.lua", ...copied("lua", "arena.lua") },
-  javascript: { file: "index.js", ...copied("javascript", "index.js") },
-  rust: { file: "arena.wasm", build: (file) => buildRust("arena", file), missing: missingRust },
-  go: { file: "arena.wasm", build: buildGo, missing: missingGo },
+  lua: copied("lua"),
+  javascript: copied("javascript"),
+  rust: { build: (folder) => buildRust("arena", join(folder, "arena.wasm")), missing: missingRust },
+  go: { build: (folder) => buildGo(join(folder, "arena.wasm")), missing: missingGo },
 };
 
 /** The game of each language that can be built here, to `FOLDER/LANGUAGE`. */
 function buildGames(folder) {
-  for (const [language, { file, build, missing }] of Object.entries(GAMES)) {
+  for (const [language, { build, missing }] of Object.entries(GAMES)) {
     const why = missing();
     if (why) console.log(`${language} is left out: ${why}`);
     else {
       mkdirSync(join(folder, language), { recursive: true });
-      build(join(folder, language, file));
+      build(join(folder, language));
     }
   }
 }
