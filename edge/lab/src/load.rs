@@ -21,9 +21,10 @@ pub(crate) mod view;
 pub use record::kind::{Cause, Kind};
 pub use record::{ErrorCount, Stage};
 pub use result::{
-    EndingTimes, FlowConnection, FlowDatagrams, FlowEnd, FlowMachine, FlowSecond, FlowSummary,
-    Lacking, OpSummary, PingBucket, PingOp, PingSummary, Progress, RESULT_VERSION, Ramp, Second,
-    SecondOp, ServerCost, Summary, Watch, csv, expect, metrics_help, schema,
+    Bounds, EndingTimes, FlowConnection, FlowDatagrams, FlowEnd, FlowMachine, FlowSecond,
+    FlowSummary, Lacking, Lengths, OpSummary, PingBucket, PingOp, PingSummary, Progress,
+    RESULT_VERSION, Ramp, Second, SecondOp, ServerCost, Summary, Watch, ZoneSecond, ZoneServer,
+    ZoneSummary, csv, expect, metrics_help, schema,
 };
 pub use run::{Finished, Plan, RunError, Share, TARGETS_MAX, check, run, work};
 pub use view::{advice, compare, comparison, html, junit, overview, prometheus, screen, text};

@@ -17,6 +17,7 @@ pub(crate) mod page;
 pub(crate) mod percentiles;
 pub(crate) mod process;
 pub(crate) mod processors;
+pub(crate) mod scrape;
 mod search;
 pub(crate) mod secrets;
 pub(crate) mod server;

@@ -5,7 +5,7 @@ mod calls;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use calls::{CallCounters, CallStats, LATENCY_BOUNDS_US};
+pub use calls::{CallCounters, CallStats};
 pub(crate) use calls::{Counted, Metered};
 
 /// A number that one thread writes and others may read.
@@ -44,6 +44,45 @@ impl Counter {
     pub fn read(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// Where the buckets of times end, microseconds: from well below one commit to a client's patience.
+/// What is longer counts in one more bucket.
+pub const TIME_BOUNDS_US: [u64; 15] = [
+    200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
+    2_000_000, 5_000_000, 10_000_000,
+];
+
+/// How often something took how long; as counters, one thread writes it.
+#[derive(Debug, Default)]
+pub struct Times {
+    /// All times together, microseconds.
+    pub sum_us: Counter,
+    /// One for each of [`TIME_BOUNDS_US`], and one beyond.
+    pub counts: [Counter; TIME_BOUNDS_US.len() + 1],
+}
+
+impl Times {
+    /// It has taken so long.
+    pub fn note(&self, us: u64) {
+        self.sum_us.add(us);
+        let bucket = TIME_BOUNDS_US.partition_point(|bound| *bound < us);
+        if let Some(bucket) = self.counts.get(bucket) {
+            bucket.up();
+        }
+    }
+}
+
+/// Times of the zone's ticks, on the room that is its home.
+#[derive(Debug, Default)]
+pub struct ZoneTimes {
+    /// From when a tick was due until it was released to its cells.
+    pub late: Times,
+    /// Processor time that the cells of a tick took on the room that had most of them.
+    pub cells: Times,
+    /// Processor time that packets took on the room that had most to write, of the newest tick that it
+    /// has told by then.
+    pub packets: Times,
 }
 
 /// One counter as `/metrics` shows it.
@@ -314,8 +353,6 @@ counters! {
         counter zone_ticks,
         /// Of these, those that began more than 5 ms after they were due.
         counter zone_ticks_late,
-        /// Microseconds by which ticks of the zone began after they were due, together.
-        counter zone_tick_late_us,
         /// Ticks of the zone that were due while cells computed the one before.
         counter zone_ticks_held,
         /// Ticks of the zone that were late by a whole one, so that time went slower.
@@ -343,6 +380,9 @@ counters! {
         counter refused_mail,
         /// Refused mail that was lost: too much of it waited for another try.
         counter dropped_mail,
+    } and {
+        /// How long ticks of the zone take.
+        zone_times: ZoneTimes
     }
 }
 

@@ -10,7 +10,8 @@
 //! - `stages` says where the run is, `arrivals` who comes when (with `rows` of data files);
 //! - `reader` makes answers of bytes (`http`, `socket` and `tls` say what bytes mean);
 //! - `sessions` decides what each player does next (`beats` when, `failure` what a failure means for
-//!   it, `deliveries` and `inbox` which match messages have come), in the table of `players`;
+//!   it, `deliveries` and `inbox` which match messages have come, `zone` what pilots are told), in the
+//!   table of `players`;
 //! - `writer` puts that into bytes, which leave over `links`;
 //! - `recorder` counts and times what all of them tell (`missed` what was due and did not happen).
 
@@ -40,6 +41,7 @@ mod tests;
 mod tls;
 mod turn;
 mod writer;
+mod zone;
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -169,7 +171,7 @@ impl Generator {
         events: SyncSender<Event>,
     ) -> Self {
         let settings = Arc::new(settings);
-        let has_deliveries = program.match_ops.iter().any(Option::is_some);
+        let has_deliveries = program.match_ops.iter().any(Option::is_some) || program.flies();
         Self {
             stages: Stages::new(settings.clone(), has_deliveries),
             arrivals: Arrivals::new(settings.clone(), program.clone()),

@@ -14,6 +14,7 @@ use crate::measure::percentiles::Times;
 pub(crate) mod kind;
 pub(crate) mod limit;
 pub(crate) mod tls;
+pub(crate) mod zone;
 
 /// Kinds of error that are told apart, at most; further ones are counted as `other`.
 pub(crate) const ERROR_KINDS_MAX: usize = 128;
@@ -262,6 +263,8 @@ pub(crate) struct Record {
     pub(crate) until_ns: u64,
     pub(crate) ops: Vec<OpRecord>,
     pub(crate) deliveries: DeliveryRecord,
+    /// What pilots of the zone were told.
+    pub(crate) zone: zone::ZoneRecord,
     /// What the generator itself did.
     pub(crate) own: OwnRecord,
     /// By operation (or `-`) and kind.
@@ -314,6 +317,7 @@ impl Record {
             until_ns: from_ns,
             ops: vec![OpRecord::default(); ops_count],
             deliveries: DeliveryRecord::default(),
+            zone: zone::ZoneRecord::default(),
             own: OwnRecord::default(),
             errors: BTreeMap::new(),
             bytes_in: 0,
@@ -373,6 +377,7 @@ impl Record {
             self.bytes_out += other.bytes_out;
             self.frames_in += other.frames_in;
             self.own.add(&other.own);
+            self.zone.add(&other.zone);
         }
         self.connecting.add(&other.connecting);
         self.turned_away += other.turned_away;
@@ -395,7 +400,10 @@ impl Record {
         if self.server.is_empty() {
             self.server.clone_from(&other.server);
         }
+        let zone = std::mem::take(&mut self.zone);
         self.add_rest(other, true);
+        self.zone = zone;
+        self.zone.join(&other.zone);
         self.players += other.players;
         self.ready += other.ready;
         for (reason, count) in &other.lacking {

@@ -15,6 +15,7 @@ mod second;
 mod series;
 pub(crate) mod summary;
 pub(crate) mod validity;
+pub(crate) mod zone;
 
 pub use flow::{FlowConnection, FlowDatagrams, FlowEnd, FlowMachine, FlowSecond, FlowSummary};
 pub use metric::help as metrics_help;
@@ -25,3 +26,4 @@ pub(crate) use second::STRETCH_S_MIN;
 pub use second::{Lacking, Ramp, Second, SecondOp};
 pub use series::csv;
 pub use summary::{EndingTimes, OpSummary, RESULT_VERSION, ServerCost, Summary};
+pub use zone::{Bounds, Lengths, ZoneSecond, ZoneServer, ZoneSummary};

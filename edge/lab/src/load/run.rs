@@ -9,7 +9,7 @@ mod workers;
 
 use std::sync::Arc;
 
-use collect::{Collector, ServerWatch};
+use collect::{Collector, MetricsWatch, ServerWatch};
 use here::Here;
 pub use plan::{Plan, RunError, Share, TARGETS_MAX, check};
 use plan::{check_players, dials, generator_settings};
@@ -73,6 +73,8 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     collector.summary.environment = environment;
     collector.summary.generator.processors = processors_of(plan, places.len());
     collector.server = (!watched.is_empty()).then(|| ServerWatch::new(watched, before));
+    let metrics = server.as_ref().filter(|_| program.flies()).and_then(Server::metrics);
+    collector.metrics = metrics.map(MetricsWatch::new);
     if plan.processes > 1 {
         let urls: Vec<_> = targets.iter().map(|target| target.url.as_str()).collect();
         let workers = Workers::start(plan, run_number, &urls)?;

@@ -41,6 +41,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("ws-room", include_str!("../../../../scenarios/ws-room.toml")),
     ("ws-room-8", include_str!("../../../../scenarios/ws-room-8.toml")),
     ("match", include_str!("../../../../scenarios/match.toml")),
+    ("zone", include_str!("../../../../scenarios/zone.toml")),
 ];
 
 /// The text of a built-in scenario.
@@ -182,7 +183,7 @@ pub enum Beat {
 }
 
 /// One step as written; exactly one of `get`, `post`, `put`, `delete`, `connect`, `send`,
-/// `send_binary`, `publish`, `match_send`, `think`, `close` says what it does.
+/// `send_binary`, `publish`, `match_send`, `zone_join`, `zone_fly`, `think`, `close` says what it does.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepForm {
@@ -207,6 +208,11 @@ pub struct StepForm {
     pub publish: Option<u32>,
     /// A Nakama match message whose payload carries sender, number and time.
     pub match_send: Option<MatchSend>,
+    /// Joins the zone whose id was captured as `match`, over a socket that speaks protobuf; done when
+    /// the player has its ship.
+    pub zone_join: Option<bool>,
+    /// Steers the ship once, and acknowledges snapshots: a word of [`Fleet`], or a variable that is one.
+    pub zone_fly: Option<String>,
     /// Waits so long.
     pub think: Option<Think>,
     /// Closes the connection.
@@ -275,6 +281,23 @@ pub enum Audience {
     Sender,
     /// All members, the sender too.
     All,
+}
+
+/// Where pilots of the zone fly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fleet {
+    /// Each from place to place, anywhere.
+    Spread,
+    /// All in the middle of the world, in each other's sight.
+    Crowd,
+    /// All around one place, which moves through the world and back.
+    Moving,
+}
+
+impl Fleet {
+    /// All of them, with their words.
+    pub(crate) const ALL: [(&str, Self); 3] =
+        [("spread", Self::Spread), ("crowd", Self::Crowd), ("moving", Self::Moving)];
 }
 
 /// A think time.

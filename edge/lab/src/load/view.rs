@@ -11,6 +11,7 @@ mod overview;
 mod report;
 pub mod screen;
 pub(crate) mod table;
+mod zone;
 
 pub use junit::junit;
 pub use metrics::prometheus;

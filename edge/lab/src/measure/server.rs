@@ -34,6 +34,8 @@ const LAST_LINES_MS: u64 = 50;
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// What a server prints when it listens.
 const LISTENING: &str = "listening on http://";
+/// What ours prints of its metrics.
+const METRICS: &str = "metrics on http://";
 
 /// A server that was started for the run; ended when dropped.
 #[derive(Debug)]
@@ -122,6 +124,11 @@ impl Server {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Where its metrics are, `host:port`, if it has told.
+    pub(crate) fn metrics(&self) -> Option<String> {
+        self.output.metrics()
     }
 
     /// How the process ended, if it has and nothing listens in its place, as behind one that puts

@@ -2,6 +2,7 @@
 //! over threads of a kind, and the engine's own by thread.
 
 mod calls;
+mod times;
 
 use std::sync::Arc;
 
@@ -77,6 +78,7 @@ impl Gauges {
             sum(self.cores.iter().map(|stats| stats.samples()), "core", out);
             calls::samples(&self.cores, out);
             sum(self.rooms.iter().map(|stats| stats.samples()), "room", out);
+            times::zone(&self.rooms, out);
             let workers = self.workers.iter().chain([&self.events]);
             sum(workers.map(|stats| stats.samples()), "worker", out);
             sum([self.lister.samples()].into_iter(), "lister", out);

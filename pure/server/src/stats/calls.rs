@@ -8,14 +8,7 @@
 use event::Now;
 use game::api::{CALLS_COUNT, CallId};
 
-use super::Counter;
-
-/// Where the buckets of waiting times end, microseconds: from well below one commit to a client's
-/// patience. What is slower counts in one more bucket.
-pub const LATENCY_BOUNDS_US: [u64; 15] = [
-    200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
-    2_000_000, 5_000_000, 10_000_000,
-];
+use super::{Counter, Times};
 
 /// The place of RPC functions over HTTP.
 const RPC: usize = CALLS_COUNT;
@@ -49,10 +42,8 @@ pub struct CallCounters {
     pub recv_bytes: Counter,
     /// Bytes of answers' bodies.
     pub sent_bytes: Counter,
-    /// All waiting times together, microseconds.
-    pub latency_us: Counter,
-    /// Answers by waiting time: one for each of [`LATENCY_BOUNDS_US`], and one beyond.
-    pub latency: [Counter; LATENCY_BOUNDS_US.len() + 1],
+    /// Answers by waiting time.
+    pub latency: Times,
 }
 
 /// A request on its way.
@@ -86,11 +77,7 @@ impl CallStats {
         }
         counters.recv_bytes.add(request.recv_bytes as u64);
         counters.sent_bytes.add(sent_bytes as u64);
-        counters.latency_us.add(us);
-        let bucket = LATENCY_BOUNDS_US.partition_point(|bound| *bound < us);
-        if let Some(bucket) = counters.latency.get(bucket) {
-            bucket.up();
-        }
+        counters.latency.note(us);
     }
 }
 
@@ -114,9 +101,9 @@ mod tests {
         let device = find("AuthenticateDevice");
         assert_eq!((device.count.read(), device.errors.read()), (2, 1));
         assert_eq!((device.recv_bytes.read(), device.sent_bytes.read()), (6, 10));
-        assert_eq!((device.latency_us.read(), device.latency[0].read()), (401, 1));
-        assert_eq!(device.latency[1].read(), 1);
-        assert_eq!(find("Rpc").latency.last().unwrap().read(), 1);
+        assert_eq!((device.latency.sum_us.read(), device.latency.counts[0].read()), (401, 1));
+        assert_eq!(device.latency.counts[1].read(), 1);
+        assert_eq!(find("Rpc").latency.counts.last().unwrap().read(), 1);
         assert_eq!(find("GetAccount").count.read(), 0);
         assert_eq!(stats.all().count(), CALLS_COUNT + 1);
     }

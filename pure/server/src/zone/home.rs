@@ -314,7 +314,7 @@ impl Home {
         }
         self.is_owed = false;
         let late_ns = now.mono_ns.saturating_sub(self.due.mono_ns);
-        stats.zone_tick_late_us.add(late_ns / 1_000);
+        stats.zone_times.late.note(late_ns / 1_000);
         if late_ns > LATE_NS {
             stats.zone_ticks_late.up();
         }
@@ -449,6 +449,8 @@ impl Home {
         let audiences = self.audiences.iter().filter(|it| it.viewers > 0);
         let of_viewers = audiences.map(|it| it.cost_ns).max().unwrap_or(0);
         let of_cells = open.cost_ns.iter().copied().max().unwrap_or(0);
+        stats.zone_times.cells.note(of_cells / 1_000);
+        stats.zone_times.packets.note(of_viewers / 1_000);
         let load =
             Load { fanout_permille: permille(of_viewers), room_permille: permille(of_cells) };
         if let Some(taken) = self.overload.tick(self.director.tick(), load) {

@@ -6,6 +6,7 @@ use event::TimerId;
 
 use super::inbox::Inbox;
 use super::turn::Moment;
+use super::zone::Pilot;
 use crate::load::scenario::program::{Program, SessionPlan, Step};
 use crate::load::scenario::{Process, Think};
 use crate::measure::arrivals::Stream;
@@ -40,6 +41,8 @@ pub(super) enum Expecting {
     Frame,
     /// The match message of this number, back from the match.
     Delivery(u32),
+    /// A ship in the zone.
+    Welcome,
 }
 
 /// One virtual player.
@@ -96,6 +99,8 @@ pub(super) struct Player {
     /// Its row of each data file.
     pub(super) rows: Box<[u32]>,
     pub(super) inbox: Inbox,
+    /// Its ship in the zone, and what it sees from there.
+    pub(super) pilot: Option<Box<Pilot>>,
 }
 
 impl Player {

@@ -248,6 +248,9 @@ impl Reader {
     }
 
     fn binary(&self, turn: &mut Turn<'_>, sessions: &mut Sessions, index: usize, bytes: &[u8]) {
+        if self.program.flies() {
+            return sessions.zone_message(turn, index, bytes);
+        }
         if self.program.publishes() {
             let mark = Mark::read(bytes).map(|mark| (mark, Audience::All));
             return sessions.delivered(turn, index, mark);

@@ -12,6 +12,7 @@ use super::tls::Secured;
 use super::turn::Moment;
 use super::{Event, Settings};
 use crate::load::record::kind::Kind;
+use crate::load::record::zone::ZoneRecord;
 use crate::load::record::{DeliveryRecord, ERROR_KINDS_MAX, NO_OP, OpRecord, Record, Stage, short};
 use crate::load::scenario::program::Program;
 
@@ -133,6 +134,17 @@ impl Recorder {
 
     pub(super) fn deliveries(&mut self) -> &mut DeliveryRecord {
         &mut self.record.deliveries
+    }
+
+    pub(super) fn zone(&mut self) -> &mut ZoneRecord {
+        &mut self.record.zone
+    }
+
+    /// So many operations have not ended when the run does; when they began is not told.
+    pub(super) fn unanswered(&mut self, op: Option<u16>, count: u64) {
+        if let Some(op) = self.op(op) {
+            op.unanswered += count;
+        }
     }
 
     /// TCP stood after so long.

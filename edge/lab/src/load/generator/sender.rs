@@ -14,7 +14,7 @@ use super::writer::Writer;
 use super::{Command, Settings};
 use crate::load::scenario::mark::{Mark, NUMBER_MASK};
 use crate::load::scenario::program::{Program, Step, StepKind, audience_index};
-use crate::load::scenario::{Audience, Await};
+use crate::load::scenario::{Audience, Await, Fleet};
 
 /// What doing a step has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,13 @@ impl Sender {
                 turn.recorder.sent_bytes(self.writer.text(to, player, frame));
                 self.sent_frame(turn, player, step, expecting)
             }
+            StepKind::ZoneJoin => {
+                player.cid = player.cid.wrapping_add(1);
+                let to = self.links.to(index, turn.out);
+                turn.recorder.sent_bytes(self.writer.zone_join(to, player));
+                self.sent_frame(turn, player, step, Some(Expecting::Welcome))
+            }
+            StepKind::ZoneFly(fleet) => self.fly(turn, (index, player), (step, *fleet)),
             StepKind::Binary { bytes: size, awaited } => {
                 let (bytes, number) = self.writer.binary(self.links.to(index, turn.out), *size);
                 turn.recorder.sent_bytes(bytes);
@@ -126,6 +133,26 @@ impl Sender {
                 }
             }
         }
+    }
+
+    /// Sends a control, and acknowledges snapshots with it. It is answered by the snapshot in which the
+    /// ship follows it.
+    fn fly(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (index, player): (usize, &mut Player),
+        (step, fleet): (&Step, Fleet),
+    ) -> Acted {
+        let times_ns = (turn.at.now_ns, player.intended_ns);
+        let Some(pilot) = &mut player.pilot else { return Acted::NoSocket };
+        let (packet, is_given_up) = pilot.control(fleet, &mut player.random, times_ns);
+        if is_given_up {
+            turn.recorder.unanswered(step.op, 1);
+        }
+        let to = self.links.to(index, turn.out);
+        turn.recorder.sent_bytes(self.writer.zone_controls(to, player, &packet));
+        self.began(turn, player, (step, 1));
+        Acted::Done
     }
 
     /// Whether the player's connection speaks HTTP; else begins to make one.
@@ -228,6 +255,7 @@ impl Sender {
         if self.links.forget(index, out) {
             player.ping = None;
             player.inbox.clear();
+            player.pilot = None;
         }
     }
 }

@@ -22,6 +22,7 @@ use super::rows::Rows;
 use super::sender::{Acted, Sender};
 use super::stages::Census;
 use super::turn::{Moment, Turn};
+use super::zone::{self, Told, Zone};
 use super::{CONNECTS_MAX, Command, Event, Settings, missed};
 use crate::load::record::kind::{Cause, Kind};
 use crate::load::record::{NO_OP, STOPPED, Stage, tls};
@@ -66,6 +67,7 @@ pub(super) struct Sessions {
     sender: Sender,
     beats: Beats,
     rows: Rows,
+    zone: Zone,
 }
 
 impl Sessions {
@@ -75,6 +77,7 @@ impl Sessions {
             sender: Sender::new(program.clone(), settings.clone()),
             beats: Beats::new(settings.clone(), &program),
             rows: Rows::new(settings.clone(), program.clone()),
+            zone: Zone::default(),
             program,
             settings,
         }
@@ -597,6 +600,21 @@ impl Sessions {
         turn.recorder.timed(self.program.match_ops[audience_index(to)], 1, times_ns);
     }
 
+    /// A message of the zone, or an answer on the way into it, has come.
+    pub(super) fn zone_message(&mut self, turn: &mut Turn<'_>, index: usize, bytes: &[u8]) {
+        let player = &mut self.players[index];
+        let awaits = player.awaits(Expecting::Welcome);
+        match self.zone.take(turn, (player, self.program.fly_op), bytes) {
+            Told::Welcome if awaits => self.done(turn, index),
+            Told::Refused(wrong) if awaits => self.refused(turn, index, wrong),
+            Told::Refused(Wrong { kind, example, .. }) => {
+                turn.recorder.error(NO_OP, &kind, || example);
+            }
+            Told::Bad(kind) => turn.recorder.error(NO_OP, &kind, String::new),
+            Told::Welcome | Told::Noted => {}
+        }
+    }
+
     /// Who sends match messages to whom.
     fn senders(&self) -> Senders<'_> {
         Senders { settings: &self.settings, program: &self.program, players: &self.players }
@@ -621,6 +639,9 @@ impl Sessions {
         for player in self.players.all().iter().filter(|it| it.doing == Doing::Busy) {
             let ops = (player.op(&self.program), u64::from(player.left.max(1)));
             turn.recorder.ended(turn.at, player, ops, Ending::Unended);
+        }
+        for player in self.players.all() {
+            turn.recorder.unanswered(self.program.fly_op, zone::under_way(player));
         }
         let is_connected = |index| self.sender.links().conn(index).is_some();
         turn.recorder.deliveries().lost += self.senders().never_came(is_connected);

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use event::Random;
 use wire::websocket::{self, Opcode};
+use world::FromClient;
 
 use super::Settings;
 use super::links::Sink;
 use super::player::Player;
+use super::zone;
 use crate::load::scenario::mark::Mark;
 use crate::load::scenario::program::{HttpStep, Program};
 use crate::load::scenario::template::{Filling, Template};
@@ -105,6 +107,27 @@ impl Writer {
         push_base64(&mut text, &self.payload);
         text.extend_from_slice(b"\",\"presences\":[]}}");
         self.send_text(to, Opcode::Text, text)
+    }
+
+    /// Asks for a ship in the zone.
+    pub(super) fn zone_join(&mut self, to: Sink<'_>, player: &Player) -> usize {
+        let mut bytes = self.take_text();
+        let match_id = self.program.match_id(&player.captured).unwrap_or_default();
+        zone::write_join(&mut bytes, player.cid, match_id);
+        self.send_text(to, Opcode::Binary, bytes)
+    }
+
+    /// A packet for the zone.
+    pub(super) fn zone_controls(
+        &mut self,
+        to: Sink<'_>,
+        player: &Player,
+        packet: &FromClient,
+    ) -> usize {
+        let mut bytes = self.take_text();
+        let match_id = self.program.match_id(&player.captured).unwrap_or_default();
+        zone::write_controls(&mut bytes, match_id, packet);
+        self.send_text(to, Opcode::Binary, bytes)
     }
 
     /// A ping of Nakama's protocol.

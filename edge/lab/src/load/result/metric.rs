@@ -248,6 +248,36 @@ const ROWS: &[Row] = &[
         None,
     ),
     of_run(
+        (
+            "updates",
+            Unit::Number,
+            Span::Counted,
+            "application messages of the zone's pilots a second",
+        ),
+        |run| run.zone.as_ref().map(|it| it.updates_per_s),
+        None,
+    ),
+    of_run(
+        (
+            "updates_per_cpu_s",
+            Unit::Number,
+            Span::Counted,
+            "application messages per CPU-second of the server",
+        ),
+        |run| run.zone.as_ref()?.updates_per_cpu_s,
+        None,
+    ),
+    of_run(
+        (
+            "staleness_p99",
+            Unit::Time,
+            Span::Counted,
+            "how old what a pilot of the zone knows of another's ship is",
+        ),
+        |run| run.zone.as_ref()?.staleness.p99().map(float),
+        None,
+    ),
+    of_run(
         ("server_cpu", Unit::Share, Span::Counted, "the server's share of one processor"),
         |run| run.server.map(|it| (it.user_s + it.system_s) / it.wall_s.max(1e-9)),
         None,
@@ -263,7 +293,7 @@ const ROWS: &[Row] = &[
         None,
     ),
     of_run(
-        ("valid", Unit::Number, Span::Run, "1, or 0 where the generator was in the way"),
+        ("valid", Unit::Number, Span::Run, "1, or 0 where the figures must not be believed"),
         |run| Some(if run.invalid.is_empty() { 1.0 } else { 0.0 }),
         None,
     ),
@@ -627,7 +657,7 @@ mod tests {
     #[test]
     fn every_name_is_understood_and_stands_on_every_page() {
         let all = names(false);
-        assert_eq!(all.len(), names(true).len() + 21);
+        assert_eq!(all.len(), names(true).len() + 24);
         for name in &all {
             assert!(Metric::parse(name, false).is_ok(), "{name}");
         }

@@ -5,6 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::zone::ZoneSecond;
 use crate::load::record::{Record, Stage, count_errors};
 use crate::measure::number::{group, seconds};
 use crate::measure::percentiles::{Percentiles, heat};
@@ -51,6 +52,9 @@ pub struct Second {
     /// Resident memory of the generator.
     #[serde(default)]
     pub generator_bytes: u64,
+    /// Of pilots of the zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<ZoneSecond>,
     /// By operation, in the order of [`super::Summary::ops`].
     pub ops: Vec<SecondOp>,
     /// The headline operation's times: (tenths of a decade above 1 ns, how many).
@@ -183,6 +187,7 @@ impl Second {
             server_cpu: 0.0,
             generator_cpu: 0.0,
             generator_bytes: 0,
+            zone: ZoneSecond::of(&record.zone),
             ops: ops.collect(),
             heat: heat(headline.and_then(|op| op.response.histogram().or(op.service.histogram()))),
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{FlowSecond, STRETCH_S_MIN};
+use super::{FlowSecond, STRETCH_S_MIN, Second, ZoneSecond};
 use crate::load::result::summary::Summary;
 use crate::measure::number::float;
 
@@ -27,40 +27,28 @@ const FLOW: [FlowColumn; 13] = [
     ("receiver_system", |it| it.receiver_system),
 ];
 
+/// A column of pilots in the zone.
+type ZoneColumn = (&'static str, fn(&ZoneSecond) -> f64);
+
+/// What their seconds have besides.
+const ZONE: [ZoneColumn; 10] = [
+    ("updates", |it| float(it.updates)),
+    ("snapshots", |it| float(it.snapshots)),
+    ("ticks", |it| float(it.ticks)),
+    ("tau", |it| f64::from(it.tau_permille) / 1e3),
+    ("stale_p50_us", |it| float(it.stale_p50_ns) / 1e3),
+    ("stale_p99_us", |it| float(it.stale_p99_ns) / 1e3),
+    ("error_p50_mm", |it| float(it.error_p50_mm)),
+    ("error_p99_mm", |it| float(it.error_p99_mm)),
+    ("cells", |it| float(it.cells)),
+    ("hand_overs", |it| float(it.hand_overs)),
+];
+
 /// The table with its head line. Times are microseconds, rates per second, processors shares of
 /// one; those are empty in what a stage's end left of a second.
 #[must_use]
 pub fn csv(summary: &Summary) -> String {
-    let mut out = String::from(
-        "time_s,length_s,stage,players,connections,sockets,errors,sent_bytes,received_bytes,\
-         server_cpu,generator_cpu",
-    );
-    // Writing to a String cannot fail.
-    for op in &summary.ops {
-        let name = op.name.replace([',', '"', '\n'], "_");
-        for column in
-            // What came later stands behind, for whoever counts columns.
-            [
-                "done",
-                "rate",
-                "service_mean_us",
-                "p50_us",
-                "p99_us",
-                "max_us",
-                "late_p99_us",
-                "p90_us",
-                "p95_us",
-                "p999_us",
-                "started",
-            ]
-        {
-            let _ = write!(out, ",{name}.{column}");
-        }
-    }
-    for (column, _) in FLOW.into_iter().filter(|_| summary.flow.is_some()) {
-        let _ = write!(out, ",flow.{column}");
-    }
-    out.push('\n');
+    let mut out = head(summary);
     for (index, second) in summary.series.iter().enumerate() {
         let is_long = second.length_s >= STRETCH_S_MIN;
         let share = |cpu: f64| if is_long { format!("{cpu:.3}") } else { String::new() };
@@ -99,9 +87,60 @@ pub fn csv(summary: &Summary) -> String {
             );
         }
         of_flow(&mut out, summary, index);
+        of_zone(&mut out, summary, second);
         out.push('\n');
     }
     out
+}
+
+/// The head line.
+fn head(summary: &Summary) -> String {
+    let mut out = String::from(
+        "time_s,length_s,stage,players,connections,sockets,errors,sent_bytes,received_bytes,\
+         server_cpu,generator_cpu",
+    );
+    // Writing to a String cannot fail.
+    for op in &summary.ops {
+        let name = op.name.replace([',', '"', '\n'], "_");
+        for column in
+            // What came later stands behind, for whoever counts columns.
+            [
+                "done",
+                "rate",
+                "service_mean_us",
+                "p50_us",
+                "p99_us",
+                "max_us",
+                "late_p99_us",
+                "p90_us",
+                "p95_us",
+                "p999_us",
+                "started",
+            ]
+        {
+            let _ = write!(out, ",{name}.{column}");
+        }
+    }
+    for (column, _) in FLOW.into_iter().filter(|_| summary.flow.is_some()) {
+        let _ = write!(out, ",flow.{column}");
+    }
+    for (column, _) in ZONE.into_iter().filter(|_| summary.zone.is_some()) {
+        let _ = write!(out, ",zone.{column}");
+    }
+    out.push('\n');
+    out
+}
+
+/// What a second of pilots in the zone has besides.
+fn of_zone(out: &mut String, summary: &Summary, second: &Second) {
+    if summary.zone.is_none() {
+        return;
+    }
+    let zone = second.zone.unwrap_or_default();
+    for (_, value) in ZONE {
+        // Writing to a String cannot fail.
+        let _ = write!(out, ",{:.3}", value(&zone));
+    }
 }
 
 /// What a flow's second has besides.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::expect::Verdict;
 use super::flow::FlowSummary;
 use super::ping::PingSummary;
+use super::zone::ZoneSummary;
 use super::{Ramp, Second};
 use crate::load::record::kind::Cause;
 use crate::load::record::{ConnectingRecord, EndingRecord, Record, Stage};
@@ -53,7 +54,8 @@ pub struct Summary {
     pub series_unix_ms: u64,
     /// What was asked for.
     pub settings: Settings,
-    /// Why the figures must not be believed; empty when they may.
+    /// Why the figures must not be believed, as whole sentences; empty when they may. Results of older
+    /// versions leave out that it was the generator that was in the way.
     pub invalid: Vec<String>,
     /// What a reader should know besides: that generator and server shared a processor, say.
     #[serde(default)]
@@ -99,6 +101,9 @@ pub struct Summary {
     /// What only `throng flow` has to say; none of other commands.
     #[serde(default)]
     pub flow: Option<FlowSummary>,
+    /// What only pilots of the zone have to say; none of other scenarios.
+    #[serde(default)]
+    pub zone: Option<Box<ZoneSummary>>,
     /// Where it took place.
     pub environment: Environment,
     /// The run second by second.
@@ -578,6 +583,10 @@ impl Summary {
         self.errors.sort_by(|a, b| b.count.cmp(&a.count).then(a.kind.cmp(&b.kind)));
         self.connections = Connections::of(&total.connecting);
         self.add_network();
+        if let Some(zone) = &mut self.zone {
+            let of_all = float(self.network.received_bytes) / self.counted_s.max(1e-9);
+            zone.pilot_bytes_per_s = of_all / f64::from(self.settings.players.max(1));
+        }
         self.judge();
     }
 
@@ -696,6 +705,9 @@ impl Summary {
             threads_end: end.threads,
             ramp_cpu_s,
         });
+        if let Some(zone) = self.zone.as_mut().filter(|_| cpu_s > 0.0) {
+            zone.updates_per_cpu_s = Some(float(zone.updates) / cpu_s);
+        }
     }
 }
 

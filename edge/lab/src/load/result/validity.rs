@@ -1,4 +1,5 @@
-//! Whether the generator itself was in the way, so that the figures must not be believed.
+//! Whether the figures may be believed: they must not be when the generator itself was in the way, and those
+//! of the zone neither when it did not do what it was asked for (`zone`).
 //!
 //! Every stage that a figure comes from is judged: the counted time for the operations of the loop,
 //! the time in which the players came for what they did once. In the closed loop nothing is due, so
@@ -25,6 +26,9 @@ const CPU_SHARE_MAX: f64 = 0.95;
 /// this the 99th percentile is of them.
 const STALLED_SHARE_MAX: f64 = 0.01;
 
+/// How reasons begin that are the generator's.
+pub(crate) const GENERATOR: &str = "the generator was in the way: ";
+
 /// What the generator did in one stage.
 struct Stage<'a> {
     /// Before what is said of it.
@@ -43,14 +47,16 @@ struct Stage<'a> {
 }
 
 impl Summary {
-    /// Finds out whether the generator was in the way.
+    /// Finds out whether the figures may be believed.
     pub(super) fn judge(&mut self) {
         let processors = f64::from(self.generator.processors.max(1));
         let mut reasons = Vec::new();
         for stage in self.stages() {
             stage.judge(processors, &mut reasons);
         }
-        self.invalid = reasons;
+        let own = reasons.into_iter().map(|it| format!("{GENERATOR}{it}"));
+        let of_zone = self.zone.iter().flat_map(|it| it.invalid());
+        self.invalid = own.chain(of_zone).collect();
     }
 
     fn stages(&self) -> [Stage<'_>; 2] {
@@ -162,7 +168,7 @@ mod tests {
                 summary.judge();
                 let found = summary.invalid.join("; ");
                 assert_eq!(!found.is_empty(), is_invalid, "{behind_ns} of {p99_ns}: {found}");
-                assert_eq!(found.starts_with("while the players came"), is_invalid && setup);
+                assert_eq!(found.contains(": while the players came"), is_invalid && setup);
                 // In the closed loop nothing is due.
                 summary.settings.saturate = true;
                 summary.judge();

@@ -12,12 +12,13 @@ use crate::load::result::Second;
 use crate::load::result::summary::{
     DataSummary, GeneratorCost, PLAYERS_MIN, RESULT_VERSION, RampCost, Settings, Summary, TlsAsked,
 };
-use crate::load::result::{Progress, Watch};
+use crate::load::result::{Bounds, Progress, Watch, ZoneServer, ZoneSummary};
 use crate::load::scenario::program::{Op, Program};
 use crate::measure::hlog::{Intervals, Kind};
 use crate::measure::number::seconds;
 use crate::measure::percentiles::Percentiles;
 use crate::measure::process::{ProcessSample, Watched, own_cpu, own_resident_bytes};
+use crate::measure::scrape::Scrape;
 use crate::measure::secrets::{KEY, is_secret};
 use crate::measure::target::Target;
 use crate::measure::tls::Trust;
@@ -49,6 +50,67 @@ impl ServerWatch {
     }
 }
 
+/// What the server says of its zone, second by second.
+pub(super) struct MetricsWatch {
+    /// `host:port`.
+    address: String,
+    start: Option<Scrape>,
+    end: Option<Scrape>,
+    last: Scrape,
+    cells: Option<(u64, u64)>,
+}
+
+impl MetricsWatch {
+    pub(super) fn new(address: String) -> Self {
+        let (start, end, cells) = (None, None, None);
+        Self { address, start, end, last: Scrape::default(), cells }
+    }
+
+    fn stage_begins(&mut self, stage: Stage) {
+        match stage {
+            Stage::Counted => self.start = Scrape::read(&self.address),
+            Stage::Drain => self.end = Scrape::read(&self.address),
+            Stage::Ramp | Stage::WarmUp | Stage::Done => {}
+        }
+    }
+
+    /// Adds what there is to say of a second.
+    fn second(&mut self, second: &mut Second) {
+        let Some(zone) = &mut second.zone else { return };
+        let Some(scrape) = Scrape::read(&self.address) else { return };
+        zone.cells = scrape.count("zone_cells");
+        let before = std::mem::replace(&mut self.last, scrape).count("zone_hand_overs");
+        zone.hand_overs = self.last.count("zone_hand_overs").saturating_sub(before);
+        if second.stage == Stage::Counted {
+            let (least, most) = self.cells.unwrap_or((zone.cells, zone.cells));
+            self.cells = Some((least.min(zone.cells), most.max(zone.cells)));
+        }
+    }
+
+    fn summary(&self) -> Option<ZoneServer> {
+        let (start, end) = (self.start.as_ref()?, self.end.as_ref()?);
+        let count = |name: &str| end.count(name).saturating_sub(start.count(name));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some seconds")]
+        let bounds = |name: &str| {
+            let us = |share: f64| Some((end.quantile_since(start, name, share)? * 1e6) as u64);
+            Bounds { p50_us: us(0.5), p99_us: us(0.99), p999_us: us(0.999) }
+        };
+        Some(ZoneServer {
+            ticks: count("zone_ticks"),
+            held: count("zone_ticks_held"),
+            slowed: count("zone_ticks_slowed"),
+            late: bounds("zone_tick_late_seconds"),
+            took: bounds("zone_tick_cells_seconds"),
+            packets: bounds("zone_tick_packets_seconds"),
+            shows_skipped: count("zone_shows_skipped"),
+            packets_held: count("zone_packets_held"),
+            hand_overs: count("zone_hand_overs"),
+            faults: count("zone_faults"),
+            cells: self.cells.unwrap_or_default(),
+        })
+    }
+}
+
 /// Adds up what the generator tells.
 pub(crate) struct Collector {
     pub(crate) summary: Summary,
@@ -66,6 +128,9 @@ pub(crate) struct Collector {
     is_loop_op: Vec<bool>,
     start_ns: Option<u64>,
     pub(super) server: Option<ServerWatch>,
+    pub(super) metrics: Option<MetricsWatch>,
+    /// Whether players are pilots of the zone.
+    flies: bool,
     own_last: (Duration, Instant),
     own_resident_before: u64,
 }
@@ -125,7 +190,7 @@ impl Collector {
             ..Summary::default()
         };
         let collector = Self::of(summary, &program.ops, program.headline);
-        Self { has_phases: !scenario.phases.is_empty(), ..collector }
+        Self { has_phases: !scenario.phases.is_empty(), flies: program.flies(), ..collector }
     }
 
     /// Adds to a summary that says what is asked for; `headline` is a place in `ops`.
@@ -146,6 +211,8 @@ impl Collector {
             is_loop_op: ops.iter().map(|op| op.counted && !op.setup).collect(),
             start_ns: None,
             server: None,
+            metrics: None,
+            flies: false,
             own_last: (own_cpu(), Instant::now()),
             own_resident_before: own_resident_bytes(),
         }
@@ -206,6 +273,7 @@ impl Collector {
         self.stage = stage;
         let now = Instant::now();
         self.stage_at = now;
+        self.metrics.iter_mut().for_each(|it| it.stage_begins(stage));
         // A server that is gone cannot be sampled; its errors are in the result.
         let server = self.server.as_mut().and_then(|server| server.watched.sample().ok());
         if let Some(watch) = &mut self.server {
@@ -252,6 +320,7 @@ impl Collector {
             let cpu = std::mem::replace(&mut watch.last, sample.cpu());
             second.server_cpu = sample.cpu().saturating_sub(cpu).as_secs_f64() / wall_s;
         }
+        self.metrics.iter_mut().for_each(|it| it.second(&mut second));
         if matches!(record.stage, Stage::Counted | Stage::Drain) {
             for (op, setup) in self.setup.iter().enumerate() {
                 if !setup {
@@ -335,6 +404,10 @@ impl Collector {
                 foreign: it.foreign,
                 untracked: it.untracked,
             }
+        });
+        self.summary.zone = self.flies.then(|| {
+            let server = self.metrics.as_ref().and_then(MetricsWatch::summary);
+            Box::new(ZoneSummary { server, ..ZoneSummary::of(&self.total.zone, counted_s) })
         });
         self.summary.add_totals(&self.total, ops, self.headline);
         self.kinds.place(&mut self.summary.series, &self.summary.errors, ops);

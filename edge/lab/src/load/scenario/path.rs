@@ -1,12 +1,12 @@
-//! Where in an answer a captured value stands: keys of JSON objects, joined by dots; ` > ` goes
-//! on in JSON that stands as text in a string, as payloads of RPC answers do.
+//! Where in an answer a captured value stands: keys of JSON objects and places in arrays, counted from
+//! 0, joined by dots; ` > ` goes on in JSON that stands as text in a string, as payloads of RPC answers do.
 
 use serde_json::Value;
 
 /// Bytes of a captured value, at most: every player keeps its own.
 pub(crate) const VALUE_BYTES_MAX: usize = 16 << 10;
 
-/// `token`, `match.match_id`, `payload > match_id`.
+/// `token`, `match.match_id`, `matches.0.match_id`, `payload > match_id`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     /// Keys, level by level of text.
@@ -33,7 +33,11 @@ impl Path {
                 value = serde_json::from_str(value.as_str()?).ok()?;
             }
             for key in level {
-                value = value.get_mut(&**key)?.take();
+                let place = key.parse::<usize>().ok().filter(|_| value.is_array());
+                value = match place {
+                    Some(place) => value.get_mut(place)?.take(),
+                    None => value.get_mut(&**key)?.take(),
+                };
             }
         }
         let text = match value {
@@ -62,6 +66,9 @@ mod tests {
         for (path, json, wanted) in [
             ("token", r#"{"token":"a.b"}"#, Some("a.b")),
             ("match.match_id", r#"{"cid":"1","match":{"match_id":"m"}}"#, Some("m")),
+            ("matches.1.id", r#"{"matches":[{"id":"a"},{"id":"b"}]}"#, Some("b")),
+            ("matches.2.id", r#"{"matches":[{"id":"a"}]}"#, None),
+            ("a.1", r#"{"a":{"1":"b"}}"#, Some("b")),
             ("payload > match_id", r#"{"payload":"{\"match_id\":\"m.n\"}"}"#, Some("m.n")),
             ("payload >", r#"{"payload":"\"m.n\""}"#, Some("m.n")),
             ("count", r#"{"count":3}"#, Some("3")),

@@ -14,7 +14,7 @@ use crate::load::scenario::data::{Data, Pick, Table};
 use crate::load::scenario::path::Path;
 use crate::load::scenario::template::{Filling, Names, Template};
 use crate::load::scenario::{
-    Audience, Auth, Await, Beat, OnError, Pace, Process, Scenario, ScenarioError, Session,
+    Audience, Auth, Await, Beat, Fleet, OnError, Pace, Process, Scenario, ScenarioError, Session,
     StepForm, Think,
 };
 use wire::nearest::did_you_mean;
@@ -73,6 +73,8 @@ pub(crate) struct Program {
     pub(crate) match_ops: [Option<u16>; 2],
     /// Op codes of match messages by audience; what is published has none.
     match_op_codes: [Option<i64>; 2],
+    /// The operation of controls for the zone.
+    pub(crate) fly_op: Option<u16>,
     /// The place of `match` among the captured values.
     match_place: Option<usize>,
 }
@@ -81,6 +83,11 @@ impl Program {
     /// Whether messages are published: without op codes.
     pub(crate) fn publishes(&self) -> bool {
         self.match_ops[1].is_some() && self.match_op_codes[1].is_none()
+    }
+
+    /// Whether players are pilots of the zone.
+    pub(crate) fn flies(&self) -> bool {
+        self.fly_op.is_some()
     }
 
     /// Whom match messages with this op code are for.
@@ -189,6 +196,10 @@ pub(crate) enum StepKind {
         size: u32,
         to: Audience,
     },
+    /// Joins the zone.
+    ZoneJoin,
+    /// Steers a ship in it.
+    ZoneFly(Fleet),
     Think(Think),
     Close,
 }
@@ -244,6 +255,7 @@ pub(crate) fn compile(scenario: &Scenario, dials: &Dials) -> Result<Program, Sce
         ping_op: compiler.ping_op,
         match_ops: compiler.match_ops,
         match_op_codes: compiler.match_op_codes,
+        fly_op: compiler.fly_op,
         match_place: compiler.names.captured.iter().position(|name| name == "match"),
     })
 }
@@ -260,6 +272,7 @@ struct Compiler<'a> {
     ping_op: Option<u16>,
     match_ops: [Option<u16>; 2],
     match_op_codes: [Option<i64>; 2],
+    fly_op: Option<u16>,
     /// With phases players come and go all the time: nothing is done before the counted time.
     has_phases: bool,
 }
@@ -299,6 +312,7 @@ impl<'a> Compiler<'a> {
             ping_op: None,
             match_ops: [None; 2],
             match_op_codes: [None; 2],
+            fly_op: None,
             has_phases: !scenario.phases.is_empty(),
         })
     }
@@ -400,6 +414,12 @@ impl<'a> Compiler<'a> {
                 return Err(mistake(place, "both audiences have the same op code"));
             }
         }
+        if let StepKind::ZoneFly(_) = kind {
+            if self.fly_op.is_some_and(|before| Some(before) != op) {
+                return Err(mistake(place, "one operation only can steer"));
+            }
+            self.fly_op = op;
+        }
         let on_error = resolve_on_error(form.on_error, setup);
         Ok(Step { op, kind, on_error, retry: None })
     }
@@ -444,6 +464,13 @@ impl<'a> Compiler<'a> {
         if let Some(send) = form.match_send {
             kinds.push(match_kind(place, send, &self.names)?);
         }
+        if form.zone_join == Some(true) {
+            has_match(place, &self.names)?;
+            kinds.push(StepKind::ZoneJoin);
+        }
+        if let Some(text) = &form.zone_fly {
+            kinds.push(StepKind::ZoneFly(self.fleet(place, text)?));
+        }
         kinds.extend(form.think.map(StepKind::Think));
         if form.close == Some(true) {
             kinds.push(StepKind::Close);
@@ -454,9 +481,19 @@ impl<'a> Compiler<'a> {
             _ => Err(mistake(
                 place,
                 "needs exactly one of get, post, put, delete, connect, send, send_binary, \
-                 publish, match_send, think, close",
+                 publish, match_send, zone_join, zone_fly, think, close",
             )),
         }
+    }
+
+    fn fleet(&self, place: &str, text: &str) -> Result<Fleet, ScenarioError> {
+        let word = self.constant(place, "zone_fly", text)?;
+        let known = Fleet::ALL.into_iter().find(|(known, _)| known.as_bytes() == word);
+        known.map(|(_, fleet)| fleet).ok_or_else(|| {
+            let words = Fleet::ALL.map(|(known, _)| known).join(", ");
+            let word = String::from_utf8_lossy(&word);
+            mistake(place, format!("`zone_fly` is one of {words}, not `{word}`"))
+        })
     }
 
     fn http(
@@ -677,10 +714,15 @@ fn match_kind(
     names: &Names,
 ) -> Result<StepKind, ScenarioError> {
     let size = marked_size(place, send.size)?;
-    if !names.captured.iter().any(|name| name == "match") {
-        return Err(mistake(place, "no step captures `match`, the id of the match"));
-    }
+    has_match(place, names)?;
     Ok(StepKind::Match { op_code: Some(send.op_code), size, to: send.to })
+}
+
+fn has_match(place: &str, names: &Names) -> Result<(), ScenarioError> {
+    if names.captured.iter().any(|name| name == "match") {
+        return Ok(());
+    }
+    Err(mistake(place, "no step captures `match`, the id of the match"))
 }
 
 /// The size of a payload that carries sender, number and time.

@@ -12,6 +12,7 @@ use crate::load::record::limit::setting_in;
 use crate::load::result::Summary;
 use crate::load::result::notes::{is_answered, stopped};
 use crate::load::result::summary::ErrorSummary;
+use crate::load::result::validity::GENERATOR;
 use crate::measure::number::group;
 use crate::measure::text::one_line;
 
@@ -360,6 +361,10 @@ pub(crate) fn missing(summary: &Summary) -> Option<String> {
 pub(crate) fn mending(summary: &Summary) -> Vec<String> {
     if summary.ping.is_some() {
         return mending_of_ping(summary);
+    }
+    if summary.zone.is_some() && !summary.invalid.iter().any(|it| it.starts_with(GENERATOR)) {
+        let text = "fewer pilots (--players), or more processors for the server (engine.rooms)";
+        return vec![text.to_owned()];
     }
     if summary.flow.is_some() {
         let text =

@@ -12,6 +12,7 @@ mod over_time;
 mod overlays;
 mod ping;
 mod tables;
+mod zone;
 
 use std::fmt::Write as _;
 
@@ -54,6 +55,9 @@ fn write_page(out: &mut String, summary: &Summary) -> std::fmt::Result {
 
 /// Charts and tables of operations.
 fn body(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    if let Some(it) = &summary.zone {
+        zone::charts(out, summary, it)?;
+    }
     charts::charts(out, summary)?;
     ping::figures(out, summary)?;
     if summary.settings.is_closed() {
@@ -62,6 +66,9 @@ fn body(out: &mut String, summary: &Summary) -> std::fmt::Result {
     } else {
         tables::percentiles(out, summary)?;
         tables::operations(out, summary)?;
+    }
+    if let Some(it) = &summary.zone {
+        zone::tables(out, summary, it)?;
     }
     match &summary.ping {
         Some(it) => ping::tables(out, summary, it)?,
@@ -91,6 +98,9 @@ fn head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     banners(out, summary)?;
     let void = if summary.invalid.is_empty() { "" } else { " void" };
     write!(out, "<p class=\"verdict{void}\">{}</p>", escape(&verdict(summary)))?;
+    if let Some(it) = &summary.zone {
+        write!(out, "<p class=\"about\">{}.</p>", escape(&capital(&it.claim())))?;
+    }
     if let Some(text) = missing(summary).filter(|text| failure(summary).as_ref() != Some(text)) {
         banner(out, Mood::Warn, "Missing.", &text)?;
     }
@@ -145,7 +155,7 @@ fn banners(out: &mut String, summary: &Summary) -> std::fmt::Result {
         banner(out, Mood::Bad, "Ended early.", &summary.ended)?;
     }
     for reason in &summary.invalid {
-        let text = format!("The generator was in the way: {reason}. Do not quote these figures.");
+        let text = format!("{}. Do not quote these figures.", capital(reason));
         banner(out, Mood::Bad, "INVALID.", &text)?;
     }
     if !summary.invalid.is_empty() && is_answered(summary) {
@@ -155,6 +165,12 @@ fn banners(out: &mut String, summary: &Summary) -> std::fmt::Result {
         banner(out, Mood::Note, "Note.", note)?;
     }
     Ok(())
+}
+
+/// A sentence as it begins.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
 /// What kind of run it was, and whether it may be believed.
@@ -309,6 +325,9 @@ fn how(summary: &Summary) -> String {
 fn tiles(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if let Some(flow) = &summary.flow {
         return flow::tiles(out, flow);
+    }
+    if let Some(it) = &summary.zone {
+        zone::tiles(out, it)?;
     }
     let Some(op) = summary.headline_op() else { return Ok(()) };
     let is_closed = summary.settings.is_closed();

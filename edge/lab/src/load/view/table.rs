@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::advice::{cure, failure, mending, missing};
-use super::connections;
+use super::{connections, zone};
 use crate::load::result::figures::{interval, interval_s, memory_of_player, ops_per_cpu_s};
 use crate::load::result::notes::is_answered;
 use crate::load::result::{EndingTimes, OpSummary, Summary};
@@ -57,7 +57,7 @@ pub(crate) fn head(out: &mut String, summary: &Summary) -> Result<bool, std::fmt
     }
     if is_answered(summary) && !summary.invalid.is_empty() {
         for reason in &summary.invalid {
-            paragraph(out, "INVALID: ", &format!("the generator was in the way: {reason}"))?;
+            paragraph(out, "INVALID: ", reason)?;
         }
         for line in mending(summary) {
             paragraph(out, "       → ", &line)?;
@@ -153,6 +153,9 @@ fn figures(out: &mut String, summary: &Summary) -> std::fmt::Result {
         let per_s = ops_per_cpu_s(summary);
         let per_s = per_s.map_or("– (too little CPU used to tell)".to_owned(), group_f64);
         writeln!(out, "operations per CPU-second of the server: {per_s}")?;
+    }
+    if let Some(zone) = &summary.zone {
+        zone::text(out, summary, zone)?;
     }
     Ok(())
 }

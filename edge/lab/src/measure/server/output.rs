@@ -10,7 +10,7 @@ use std::io::{BufRead as _, BufReader, BufWriter, ErrorKind, Read, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::LISTENING;
+use super::{LISTENING, METRICS};
 
 /// Last lines that are kept.
 const LINES_MAX: usize = 64;
@@ -25,6 +25,8 @@ struct Printed {
     last_lines: VecDeque<String>,
     /// The first address that a line has told.
     said: Option<String>,
+    /// Where its metrics are, by the first line that tells it: `host:port`.
+    metrics: Option<String>,
     log: Option<Log>,
 }
 
@@ -79,10 +81,11 @@ impl Output {
         let text = text.trim_end_matches(['\r', '\n']);
         let mut printed = self.lock();
         if printed.said.is_none() {
-            printed.said = text.split_once(LISTENING).map(|(_, rest)| {
-                let end = rest.find(|c: char| c.is_whitespace() || "\"',".contains(c));
-                format!("http://{}", &rest[..end.unwrap_or(rest.len())])
-            });
+            printed.said = address(text, LISTENING).map(|it| format!("http://{it}"));
+        }
+        if printed.metrics.is_none() {
+            let page = address(text, METRICS);
+            printed.metrics = page.map(|it| it.split('/').next().unwrap_or(it).to_owned());
         }
         if printed.last_lines.len() >= LINES_MAX {
             printed.last_lines.pop_front();
@@ -103,10 +106,22 @@ impl Output {
         self.lock().said.clone()
     }
 
+    /// Where its metrics are: `host:port`, if it has told.
+    pub(super) fn metrics(&self) -> Option<String> {
+        self.lock().metrics.clone()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Printed> {
         // Lines are whole, whoever has panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The address behind some words.
+fn address<'a>(text: &'a str, words: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(words)?;
+    let end = rest.find(|c: char| c.is_whitespace() || "\"',".contains(c));
+    Some(&rest[..end.unwrap_or(rest.len())])
 }
 
 impl Log {

@@ -11,9 +11,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use server::stats::{CallCounters, CoreStats, LATENCY_BOUNDS_US};
+use server::stats::{CallCounters, CoreStats};
 
-use crate::metrics::{Kind, Sample};
+use super::times::TimesSum;
+use crate::metrics::Sample;
 
 /// The counters of one call, of all cores.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +23,7 @@ struct Sum {
     errors: u64,
     recv_bytes: u64,
     sent_bytes: u64,
-    latency_us: u64,
-    latency: [u64; LATENCY_BOUNDS_US.len() + 1],
+    latency: TimesSum,
 }
 
 impl Sum {
@@ -32,10 +32,7 @@ impl Sum {
         self.errors += counters.errors.read();
         self.recv_bytes += counters.recv_bytes.read();
         self.sent_bytes += counters.sent_bytes.read();
-        self.latency_us += counters.latency_us.read();
-        for (sum, bucket) in self.latency.iter_mut().zip(&counters.latency) {
-            *sum += bucket.read();
-        }
+        self.latency.add(&counters.latency);
     }
 }
 
@@ -55,7 +52,7 @@ pub(super) fn samples(cores: &[Arc<CoreStats>], out: &mut Vec<Sample>) {
         }
     }
     let help = "How long clients waited for answers of the API, seconds.";
-    histogram("overall", help, &overall, out);
+    overall.latency.samples("overall_latency_ms".to_owned(), help, out);
     for (name, sum) in sums.iter().filter(|(_, sum)| sum.count > 0) {
         let counter = |what: &str, help, value| Sample {
             name: Cow::Owned(format!("{name}_{what}")),
@@ -65,29 +62,9 @@ pub(super) fn samples(cores: &[Arc<CoreStats>], out: &mut Vec<Sample>) {
         out.push(counter("errors", "Answers of this call that are errors.", sum.errors));
         out.push(counter("recv_bytes", "Bytes of this call's requests.", sum.recv_bytes));
         out.push(counter("sent_bytes", "Bytes of this call's answers.", sum.sent_bytes));
-        histogram(name, "How long clients waited for this call, seconds.", sum, out);
+        let help = "How long clients waited for this call, seconds.";
+        sum.latency.samples(format!("{name}_latency_ms"), help, out);
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "Prometheus numbers are doubles")]
-fn histogram(name: &str, help: &'static str, sum: &Sum, out: &mut Vec<Sample>) {
-    let sample = |suffix: &'static str, value: f64| Sample {
-        name: Cow::Owned(format!("{name}_latency_ms")),
-        suffix,
-        help,
-        kind: Kind::Histogram,
-        labels: Vec::new(),
-        value,
-    };
-    let bounds = LATENCY_BOUNDS_US.iter().map(|us| (*us as f64 / 1e6).to_string());
-    let mut below = 0;
-    for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(&sum.latency) {
-        below += count;
-        out.push(sample("_bucket", below as f64).with("le", bound));
-    }
-    out.push(sample("_sum", sum.latency_us as f64 / 1e6));
-    // Of the buckets, so that both agree while a core counts on.
-    out.push(sample("_count", below as f64));
 }
 
 #[cfg(test)]
@@ -102,8 +79,8 @@ mod tests {
             let (_, device) =
                 core.calls.all().find(|(name, _)| *name == "AuthenticateDevice").unwrap();
             device.count.up();
-            device.latency[3].up();
-            device.latency_us.add(1_500);
+            device.latency.counts[3].up();
+            device.latency.sum_us.add(1_500);
         }
         let mut registry = Registry::new("nakama", "n", "");
         registry.add(move |out| samples(&cores, out));

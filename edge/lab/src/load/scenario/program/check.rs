@@ -40,6 +40,12 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
             let what = "`renew_every` is above zero: nothing else would ever be done";
             return Err(mistake(&place, what));
         }
+        let flies = steps_of(session).any(|form| form.zone_fly.is_some());
+        if session.ping_every.is_some() && flies {
+            let what = "`ping_every` is JSON, and sockets of the zone's pilots speak protobuf: leave it \
+                        out, a snapshot comes in each tick";
+            return Err(mistake(&place, what));
+        }
         for (index, form) in steps_of(session).enumerate() {
             let name = form.op.clone().unwrap_or_else(|| format!("step {}", index + 1));
             step(&format!("{place}, {name}"), form)?;

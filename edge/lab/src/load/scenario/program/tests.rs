@@ -40,6 +40,29 @@ fn a_request_is_written_as_clients_write_it() {
 }
 
 #[test]
+fn pilots_fly_as_a_word_says_and_send_no_pings_in_json() {
+    let session = |ping: &str, word: &str| {
+        format!(
+            "name='a'\ntitle='a'\n[[session]]\nname='s'\n{ping}[[session.first]]\nop='find'\nget='/'\n\
+             capture={{ match='id' }}\n[[session.first]]\nop='join'\nzone_join=true\n\
+             [[session.loop]]\nop='steer'\nzone_fly='{word}'\n"
+        )
+    };
+    let program = compile(&parse(&session("", "moving")).unwrap(), &dials()).unwrap();
+    assert!(program.flies());
+    for (ping, word, wanted) in [
+        ("", "apart", "`zone_fly` is one of spread, crowd, moving, not `apart`"),
+        ("ping_every='1s'\n", "crowd", "`ping_every` is JSON"),
+    ] {
+        let error = compile(&parse(&session(ping, word)).unwrap(), &dials()).unwrap_err();
+        assert!(error.to_string().contains(wanted), "{error}");
+    }
+    let alone = session("", "crowd").replace("capture={ match='id' }\n", "");
+    let error = compile(&parse(&alone).unwrap(), &dials()).unwrap_err();
+    assert!(error.to_string().contains("no step captures `match`"), "{error}");
+}
+
+#[test]
 fn a_retry_goes_back_to_an_earlier_step() {
     let program = compile(&parse(built_in("match").unwrap()).unwrap(), &dials()).unwrap();
     let steps = &program.sessions[0].steps;

@@ -53,7 +53,7 @@ fn lines(runs: &[Run]) -> Vec<String> {
 
 #[test]
 fn rounds_are_one_column_with_the_median_and_the_range() {
-    let runs = [
+    let runs = vec![
         run("Na|kama", "rpc-lua", true, 14_055),
         run("throng", "rpc-lua", true, 87_593),
         run("throng", "rpc-lua", true, 83_303),
@@ -153,7 +153,7 @@ fn invalid_runs_and_errors_stand_above_and_give_no_factor() {
     assert_eq!(
         remarks,
         [
-            "INVALID b, run 2: the generator was in the way: it was slow.",
+            "INVALID b, run 2: it was slow.",
             "FAILED b, run 2: errors == 0, and errors is 3,000.",
             "ERRORS b, run 2: 3,000 × rpc: status 404."
         ]
@@ -286,7 +286,7 @@ fn a_side_has_one_number_in_all_sections() {
     };
     let mut faster = run("b", "t", false, 10);
     faster.summary.settings.rate = Some(4_000.0);
-    let runs = [
+    let runs = vec![
         run("a", "s", true, 1),
         run("b", "s", true, 1),
         run("c", "t", false, 1),

@@ -48,7 +48,7 @@ pub(crate) fn remarks(section: &Section<'_>) -> Vec<Remark> {
     let [invalid, ended, failed, errors] = MARKS;
     each(&mut remarks, invalid, &|it| {
         let reasons = it.invalid.join("; ");
-        (!reasons.is_empty()).then(|| format!("the generator was in the way: {reasons}"))
+        (!reasons.is_empty()).then_some(reasons)
     });
     each(&mut remarks, ended, &|it| {
         let (counted_s, planned_s) = (it.counted_s, it.settings.planned_s);

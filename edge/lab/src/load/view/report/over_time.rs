@@ -37,6 +37,9 @@ fn join(chunk: &[&Second]) -> Second {
         joined.sent_bytes = joined.sent_bytes.saturating_add(second.sent_bytes);
         joined.received_bytes = joined.received_bytes.saturating_add(second.received_bytes);
         joined.errors_by.extend(&second.errors_by);
+        if let (Some(mine), Some(theirs)) = (&mut joined.zone, &second.zone) {
+            mine.join(theirs);
+        }
         for (mine, theirs) in joined.ops.iter_mut().zip(&second.ops) {
             mine.done = mine.done.saturating_add(theirs.done);
             mine.started = mine.started.saturating_add(theirs.started);

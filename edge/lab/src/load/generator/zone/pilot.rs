@@ -1,0 +1,179 @@
+//! One pilot of the zone: what it knows, where it flies, which of its controls are on their way.
+//!
+//! In: snapshots, and the moment of its next control. Out: packets. Its client is `world::View`, the reader of
+//! the documented layout. What is deliberately not here: what pilots know of each other (`trace`), sockets.
+
+use std::collections::VecDeque;
+
+use world::{Applied, BadPacket, Control, EntityId, FromClient, View, Welcome};
+
+use crate::load::scenario::Fleet;
+use crate::measure::arrivals::Stream;
+
+/// Controls that a pilot has on their way at most: three seconds of them. The oldest is given up.
+pub(super) const UNDER_WAY_MAX: usize = 64;
+/// Units of a record in a metre.
+pub(super) const UNITS: i32 = 256;
+/// A goal is reached when it is so near: two seconds of flight.
+const NEAR: i32 = 48 * UNITS;
+/// Those who are in one place are within so much of its middle, along each axis: all of them in each
+/// other's sight, and with room for a thousand.
+const PLACE: i32 = 120 * UNITS;
+/// How far the moving place moves in a tick: 12 m/s at 20 Hz, less than half of what ships can fly.
+const PLACE_SPEED: i64 = 154;
+/// The most that a pilot turns in a tick, in 1,024ths of a full turn.
+const TURN_MAX: i32 = 24;
+/// A pilot thrusts when its nose is so near to where it wants to go, in 1,024ths of a full turn.
+const AHEAD: i32 = 128;
+
+/// A control on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnderWay {
+    seq: u32,
+    pub(super) sent_ns: u64,
+    pub(super) intended_ns: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Pilot {
+    pub(super) ship: EntityId,
+    pub(super) view: View,
+    /// Side of the world, in units of a record.
+    side: i32,
+    seq: u32,
+    under_way: VecDeque<UnderWay>,
+    /// Where it flies to: a place in the world, or beside the middle of where all are to be.
+    goal: Option<(i32, i32)>,
+}
+
+impl Pilot {
+    pub(super) fn new(welcome: &Welcome) -> Self {
+        Self {
+            ship: welcome.ship,
+            view: View::default(),
+            side: i32::from(welcome.bins) * 64 * UNITS,
+            seq: 0,
+            under_way: VecDeque::new(),
+            goal: None,
+        }
+    }
+
+    /// Takes a snapshot.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Applied, BadPacket> {
+        self.view.take(bytes)
+    }
+
+    /// The next control that was on its way and that the ship follows by now, or a later one.
+    pub(super) fn followed(&mut self) -> Option<UnderWay> {
+        let seq = self.view.control_seq();
+        self.under_way.pop_front_if(|it| it.seq <= seq)
+    }
+
+    /// Controls that the ship does not follow yet.
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// What to send: acknowledgements, and what the pilot wants now. Tells whether a control was given up
+    /// for it.
+    pub(in super::super) fn control(
+        &mut self,
+        fleet: Fleet,
+        random: &mut Stream,
+        (sent_ns, intended_ns): (u64, u64),
+    ) -> (FromClient, bool) {
+        let control = self.wanted(fleet, random);
+        self.seq += 1;
+        self.under_way.push_back(UnderWay { seq: self.seq, sent_ns, intended_ns });
+        let is_given_up = self.under_way.len() > UNDER_WAY_MAX;
+        if is_given_up {
+            self.under_way.pop_front();
+        }
+        let (ack, first_seq) = (self.view.ack(), self.seq);
+        (FromClient { ack, first_seq, controls: vec![control] }, is_given_up)
+    }
+
+    /// Turns towards the goal and thrusts; one of four shoots whenever it may.
+    fn wanted(&mut self, fleet: Fleet, random: &mut Stream) -> Control {
+        let Some(own) = self.view.get(self.ship.slot) else { return Control::default() };
+        let tick = self.view.tick().unwrap_or(0);
+        let at = own.at(tick);
+        let goal = self.goal(fleet, tick, (at.x, at.y), random);
+        let wanted = heading_of(goal.0 - at.x, goal.1 - at.y);
+        let off = (wanted - i32::from(at.pose >> 6) + 512).rem_euclid(1_024) - 512;
+        Control {
+            turn: i8::try_from((off / 3).clamp(-TURN_MAX, TURN_MAX)).unwrap_or(0),
+            thrust: if off.abs() < AHEAD { 3 } else { 0 },
+            fire: self.ship.slot.is_multiple_of(4),
+        }
+    }
+
+    /// Where to fly: another place when it is there.
+    fn goal(&mut self, fleet: Fleet, tick: u32, at: (i32, i32), random: &mut Stream) -> (i32, i32) {
+        let middle = middle(fleet, tick, self.side);
+        let inside = |from: i32, by: i32| (from + by).clamp(0, self.side - 1);
+        let of = |(x, y): (i32, i32)| match middle {
+            Some(middle) => (inside(middle.0, x), inside(middle.1, y)),
+            None => (x, y),
+        };
+        if let Some(goal) = self.goal {
+            let (x, y) = of(goal);
+            if (x - at.0).abs().max((y - at.1).abs()) > NEAR {
+                return (x, y);
+            }
+        }
+        let mut below = |end: i32| i32::try_from(random.below(end.unsigned_abs())).unwrap_or(0);
+        let goal = match middle {
+            Some(_) => (below(2 * PLACE) - PLACE, below(2 * PLACE) - PLACE),
+            None => (below(self.side), below(self.side)),
+        };
+        self.goal = Some(goal);
+        of(goal)
+    }
+}
+
+/// The middle of where all are to be in a tick; none if each flies where it likes. It follows from the tick,
+/// so that pilots of all processes agree.
+fn middle(fleet: Fleet, tick: u32, side: i32) -> Option<(i32, i32)> {
+    match fleet {
+        Fleet::Spread => None,
+        Fleet::Crowd => Some((side / 2, side / 2)),
+        Fleet::Moving => {
+            // From an eighth of the world to seven eighths, and back.
+            let way = i64::from(side) * 3 / 4;
+            let gone = i64::from(tick) * PLACE_SPEED % (2 * way);
+            let along = if gone < way { gone } else { 2 * way - gone };
+            let x = i32::try_from(i64::from(side) / 8 + along).unwrap_or(side / 2);
+            Some((x, side / 2))
+        }
+    }
+}
+
+/// A direction in 1,024ths of a full turn to the left of east.
+#[expect(clippy::cast_possible_truncation, reason = "from -512 to 512")]
+fn heading_of(dx: i32, dy: i32) -> i32 {
+    (f64::from(dy).atan2(f64::from(dx)) / std::f64::consts::TAU * 1_024.0) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{UNITS, heading_of, middle};
+    use crate::load::scenario::Fleet;
+
+    #[test]
+    fn headings_are_to_the_left_of_east() {
+        assert_eq!([heading_of(9, 0), heading_of(0, 9), heading_of(0, -9)], [0, 256, -256]);
+    }
+
+    #[test]
+    fn the_moving_place_goes_to_and_fro_within_the_world() {
+        let side = 1_024 * UNITS;
+        let xs = (0..10_000).filter_map(|tick| middle(Fleet::Moving, tick, side)).map(|it| it.0);
+        let (least, most) = xs.fold((side, 0), |(least, most), x| (least.min(x), most.max(x)));
+        assert!(least >= side / 8 && most <= side / 8 * 7, "{least}..{most}");
+        assert!(most - least > side / 10 * 7, "{least}..{most}");
+        assert_eq!(middle(Fleet::Crowd, 7, side), Some((side / 2, side / 2)));
+        assert_eq!(middle(Fleet::Spread, 7, side), None);
+    }
+}

@@ -1,0 +1,117 @@
+//! What pilots of the zone were told, as text: the claim with its definition, and what stands beside it.
+//!
+//! In: a result. Out: lines, and the rows that the page has too.
+
+use super::table::paragraph;
+use crate::load::result::{Bounds, Summary, ZoneSummary};
+use crate::measure::number::{bits, bytes_f64, float, group, time};
+use crate::measure::percentiles::TOO_FEW;
+
+pub(super) fn text(out: &mut String, summary: &Summary, zone: &ZoneSummary) -> std::fmt::Result {
+    paragraph(out, "", &zone.claim())?;
+    for (name, value) in rows(summary, zone) {
+        paragraph(out, &format!("  {name}: "), &value)?;
+    }
+    Ok(())
+}
+
+/// Names and values.
+pub(super) fn rows(summary: &Summary, zone: &ZoneSummary) -> Vec<(&'static str, String)> {
+    let per_s = |count: u64| float(count) / summary.counted_s.max(1e-9);
+    let mut rows = vec![
+        (
+            "snapshots",
+            format!(
+                "{:.0} per second, of {} and {:.1} updates each; {} ships in sight in the mean",
+                per_s(zone.snapshots),
+                bytes_f64(zone.snapshot_bytes),
+                float(zone.updates) / float(zone.snapshots.max(1)),
+                group_mean(zone.in_sight),
+            ),
+        ),
+        (
+            "a pilot receives",
+            format!("{} (WebSocket and envelope included)", bits(zone.pilot_bytes_per_s * 8.0)),
+        ),
+        ("staleness", staleness(zone)),
+        ("view error", view_error(zone)),
+        (
+            "checked",
+            format!(
+                "{} updates the same as the ship's own pilot was told, {} different; of {} samples \
+                 nothing was known",
+                group(zone.same),
+                group(zone.different),
+                group(zone.unknown),
+            ),
+        ),
+        (
+            "ticks",
+            format!(
+                "{:.2} per second of {}; time at {:.0} % when slowest; {} snapshots came after a newer \
+                 one, {} summaries",
+                zone.ticks_per_s,
+                zone.tick_rate_hz,
+                f64::from(zone.tau_permille) / 10.0,
+                group(zone.old),
+                group(zone.summaries),
+            ),
+        ),
+    ];
+    rows.extend(server_rows(zone));
+    rows
+}
+
+/// What the server says of itself.
+fn server_rows(zone: &ZoneSummary) -> Vec<(&'static str, String)> {
+    let Some(it) = &zone.server else {
+        return vec![("server's ticks", "not known: --metrics.prometheus_port".to_owned())];
+    };
+    let ticks = format!(
+        "late {}; cells took {} and packets {} of the fullest room's processor; {} held, {} slowed",
+        bounds(&it.late),
+        bounds(&it.took),
+        bounds(&it.packets),
+        group(it.held),
+        group(it.slowed),
+    );
+    let partition = format!(
+        "{} to {} cells, {} hand-overs, {} faults; {} shows skipped, {} packets held",
+        group(it.cells.0),
+        group(it.cells.1),
+        group(it.hand_overs),
+        group(it.faults),
+        group(it.shows_skipped),
+        group(it.packets_held),
+    );
+    vec![("server's ticks", ticks), ("partition", partition)]
+}
+
+fn group_mean(count: f64) -> String {
+    crate::measure::number::group_f64(count)
+}
+
+fn staleness(zone: &ZoneSummary) -> String {
+    let it = &zone.staleness;
+    let p99 = it.p99().map_or(TOO_FEW.to_owned(), time);
+    format!("p50 {}, p99 {p99}, max {}", time(it.p50_ns), time(it.max_ns))
+}
+
+fn view_error(zone: &ZoneSummary) -> String {
+    let it = &zone.view_error;
+    format!("p50 {}, p99 {}, max {}", length(it.p50_mm), length(it.p99_mm), length(it.max_mm))
+}
+
+/// Millimetres for people.
+pub(super) fn length(mm: u64) -> String {
+    match mm {
+        mm if mm < 1_000 => format!("{mm} mm"),
+        mm => format!("{:.2} m", float(mm) / 1_000.0),
+    }
+}
+
+fn bounds(it: &Bounds) -> String {
+    let up_to =
+        |us: Option<u64>| us.map_or(TOO_FEW.to_owned(), |us| format!("≤ {}", time(us * 1_000)));
+    format!("p50 {}, p99 {}, p99.9 {}", up_to(it.p50_us), up_to(it.p99_us), up_to(it.p999_us))
+}
