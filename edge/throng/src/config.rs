@@ -620,6 +620,7 @@ fn world(values: &Effective) -> Option<WorldSettings> {
         ships_per_user: values.number("world.ships_per_user"),
         ships_per_address: values.number("world.ships_per_address"),
         packet_bytes_max: values.number("world.packet_max_bytes"),
+        page: values.switch("world.page"),
     })
 }
 

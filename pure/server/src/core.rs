@@ -23,6 +23,7 @@ mod packing;
 mod places;
 mod requests;
 mod socket;
+mod zone_page;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -50,6 +50,8 @@ pub struct WorldSettings {
     pub ships_per_address: u32,
     /// `world.packet_max_bytes`: of one snapshot, at least 128.
     pub packet_bytes_max: usize,
+    /// `world.page`: whether the page to fly is served.
+    pub page: bool,
 }
 
 /// What answers may cost.

@@ -89,12 +89,23 @@ impl Core {
         response: (u16, &str, &[u8]),
         out: &mut Output<Mail>,
     ) {
-        let (status, content_type, body) = response;
+        let lines = if manner.cors { CORS } else { b"" };
+        self.respond_with(now, conn, manner, lines, response, out);
+    }
+
+    /// An answer with header lines of its own beside those of every answer.
+    pub(super) fn respond_with(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        manner: Manner,
+        lines: &[u8],
+        response: (u16, &str, &[u8]),
+        out: &mut Output<Mail>,
+    ) {
         let extra_len = self.fixed_headers.len();
-        if manner.cors {
-            self.fixed_headers.extend_from_slice(CORS);
-        }
-        self.respond_with_fixed(now, conn, manner, (status, content_type, body), out);
+        self.fixed_headers.extend_from_slice(lines);
+        self.respond_with_fixed(now, conn, manner, response, out);
         self.fixed_headers.truncate(extra_len);
     }
 

@@ -110,8 +110,7 @@ impl Core {
                 after
             }
             Err(error) => {
-                self.stats.refused_requests.up();
-                self.respond_error(now, conn, manner, &error, out);
+                self.respond_no_call(now, conn, manner, (request, &error), out);
                 after
             }
         }

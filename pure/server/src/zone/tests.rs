@@ -49,6 +49,7 @@ fn settings() -> WorldSettings {
         ships_per_user: 0,
         ships_per_address: 0,
         packet_bytes_max: 1_200,
+        page: true,
     }
 }
 

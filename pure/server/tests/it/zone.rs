@@ -21,6 +21,7 @@ fn tune(settings: &mut Settings) {
         ships_per_user: 2,
         ships_per_address: 3,
         packet_bytes_max: 1_200,
+        page: true,
     });
 }
 

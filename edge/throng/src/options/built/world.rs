@@ -18,6 +18,13 @@ pub(super) const ROWS: &[Opt] = &[
          together. It stands when the server does; listings find it by the query `+label.kind:zone`.",
     ),
     ours(
+        "world.page",
+        Kind::Switch,
+        "false",
+        "Serve a page at `/zone/` in which a person pilots a ship; `?key=…` is `socket.server_key`, if that is \
+         not the default one.",
+    ),
+    ours(
         "world.tick_rate_hz",
         number(1, 60, "Hz"),
         "20",

@@ -154,6 +154,7 @@ impl Profile {
             ships_per_user: 0,
             ships_per_address: 0,
             packet_bytes_max: 1_200,
+            page: true,
         });
         // Over before it is looked whether anything waits.
         settings.socket.close_ack_wait_ms = HEALED_MS / 2;
