@@ -2,7 +2,6 @@
 //! in `matches`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use game::api::Style;
@@ -131,7 +130,7 @@ impl JsScripts {
         if error.kind == ScriptFailure::Raised || vm.recover() {
             self.calls = Some(vm);
         } else {
-            self.bundle.rebuilt_count.fetch_add(1, Relaxed);
+            self.limits.memory.note_rebuilt();
         }
         Err(error)
     }

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
+use script::ContentHash;
 use thiserror::Error;
 
 /// Bytes of a bundle's text.
@@ -52,8 +51,6 @@ pub struct Bundle {
     pub(crate) code: Option<(String, String)>,
     /// What the first VM's `InitModule` registered, as JSON: see `prelude.js`.
     pub(crate) plan: OnceLock<String>,
-    /// VMs that were thrown away because a script left them without memory.
-    pub(crate) rebuilt_count: AtomicU64,
 }
 
 impl Bundle {
@@ -94,9 +91,13 @@ impl Bundle {
         self.code.as_ref().map(|(file, _)| file.as_str())
     }
 
-    /// How often a VM was thrown away because a script left it without memory, on all threads.
+    /// A hash of its file.
     #[must_use]
-    pub fn rebuilt_count(&self) -> u64 {
-        self.rebuilt_count.load(Relaxed)
+    pub fn content(&self) -> ContentHash {
+        let mut content = ContentHash::default();
+        if let Some((file, text)) = &self.code {
+            content.add(file, text.as_bytes());
+        }
+        content
     }
 }

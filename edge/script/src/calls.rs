@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use game::guest::{
@@ -179,7 +178,7 @@ impl LuaScripts {
             calls.pieces.clear_idle();
         }
         if out_of_memory && !calls.vm.recover_memory() {
-            self.sources.rebuilt_count.fetch_add(1, Relaxed);
+            self.limits.memory.note_rebuilt();
             self.lost.extend(calls.pieces.into_waiting());
         } else {
             self.calls = Some(calls);

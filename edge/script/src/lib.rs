@@ -16,6 +16,7 @@ mod callee;
 mod calls;
 mod case;
 mod clock;
+mod content;
 mod context;
 mod convert;
 mod dialect;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 pub use calls::LuaScripts;
 pub use clock::ThreadClock;
+pub use content::ContentHash;
 pub use sources::{LoadError, Sources};
 
 use budget::VmMemory;

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 
 use game::guest::Finding;
 use mlua::chunk::Compiler;
 use thiserror::Error;
 
 use crate::budget;
+use crate::content::ContentHash;
 use crate::dialect::{self, CallNames, Trouble, Work};
 use crate::library::Mentions;
 use crate::lint;
@@ -106,8 +106,7 @@ pub struct Sources {
     pub(crate) ordered: bool,
     /// Whether some VM has taken on `run_once`.
     pub(crate) ran_once: AtomicBool,
-    /// VMs that were thrown away because a script left them without memory.
-    pub(crate) rebuilt_count: AtomicU64,
+    content: ContentHash,
     /// Files in the folder that Nakama would run as modules and that are not run here: the
     /// first [`OTHERS_NAMED_MAX`] of so many.
     others: (Vec<PathBuf>, usize),
@@ -196,10 +195,10 @@ impl Sources {
         (&self.others.0, self.others.1)
     }
 
-    /// How often a VM was thrown away because a script left it without memory, on all threads.
+    /// A hash of their files.
     #[must_use]
-    pub fn rebuilt_count(&self) -> u64 {
-        self.rebuilt_count.load(Relaxed)
+    pub fn content(&self) -> &ContentHash {
+        &self.content
     }
 
     /// What their text alone says to their author: for modules that do not load, because
@@ -216,6 +215,7 @@ impl Sources {
     }
 
     fn add(&mut self, file: &str, text: &[u8]) -> Result<(), LoadError> {
+        self.content.add(file, text);
         let name = file.strip_suffix(".lua").unwrap_or(file).replace('/', ".");
         let compiled = compile_text(text, self.ordered, Work::unbounded());
         let (code, calls) = compiled.map_err(|trouble| match trouble {

@@ -250,6 +250,10 @@ fn option_arg(opt: &'static Opt) -> Arg {
         .help_heading(heading(opt))
         .help(short_help(opt))
         .long_help(long_help(opt));
+    let arg = match opt.short {
+        Some(flag) => arg.visible_alias(flag),
+        None => arg,
+    };
     match opt.kind {
         Kind::List(_) => arg.action(ArgAction::Append),
         // As Nakama's flags: `--logger.stdout` alone is true.
@@ -393,6 +397,8 @@ mod tests {
                 "throng serve --runtime.env A=1 --runtime.env B=2",
                 &[("runtime.env", &["A=1", "B=2"])],
             ),
+            ("throng serve --watch", &[("runtime.watch", &["true"])]),
+            ("throng serve --runtime.watch=false", &[("runtime.watch", &["false"])]),
             ("throng serve --logger.stdout", &[("logger.stdout", &["true"])]),
             ("throng serve --logger.stdout false", &[("logger.stdout", &["false"])]),
             (

@@ -148,6 +148,10 @@ pub struct RuntimeConfig {
     pub env: Vec<(String, String)>,
     /// `runtime.http_key`.
     pub http_key: String,
+    /// `runtime.reload_key`; empty: nobody may load the modules again over HTTP.
+    pub reload_key: String,
+    /// `runtime.watch`.
+    pub watch: bool,
     /// `runtime.call_budget_ms`.
     pub call_budget_ms: u32,
     /// `runtime.load_budget_ms`.
@@ -463,6 +467,7 @@ impl Config {
             answers: self.answers.clone(),
             runtime: RuntimeSettings {
                 http_key: self.runtime.http_key.clone(),
+                reload_key: self.runtime.reload_key.clone(),
                 env: self.runtime.env.clone(),
                 log_lines_max: self.runtime.log_lines_max,
                 call_wait_max_ms: self.runtime.call_wait_max_ms,
@@ -539,6 +544,8 @@ fn runtime(values: &Effective, data_dir: &Path) -> RuntimeConfig {
         path: given.unwrap_or_else(|| data_dir.join("modules")),
         env: values.list("runtime.env"),
         http_key: values.text("runtime.http_key").to_owned(),
+        reload_key: values.text("runtime.reload_key").to_owned(),
+        watch: values.switch("runtime.watch"),
         call_budget_ms: values.number("runtime.call_budget_ms"),
         load_budget_ms: values.number("runtime.load_budget_ms"),
         sql: GuestBudget {

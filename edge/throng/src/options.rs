@@ -27,6 +27,8 @@ pub struct Opt {
     pub origin: Origin,
     /// Keys and the like: never printed.
     pub secret: bool,
+    /// A shorter flag for what is written by hand, day after day.
+    pub short: Option<&'static str>,
     /// What it does, in one or two sentences; the first stands alone in the short help.
     pub help: &'static str,
 }
@@ -40,6 +42,8 @@ pub enum Kind {
     Switch,
     /// Text of `min` to `max` bytes, without control characters.
     Text { min: usize, max: usize },
+    /// The same, or nothing: what it is for is off then.
+    TextOrOff { min: usize, max: usize },
     /// `min` to `max` ASCII letters, digits, underscores and characters of `also`.
     Word { min: usize, max: usize, also: &'static str },
     /// One of these words, in any case.
@@ -184,6 +188,7 @@ impl Kind {
             Self::Number { min, max, unit } => format!("{min}–{max} {unit}"),
             Self::Switch => "true or false".to_owned(),
             Self::Text { min, max } => format!("text of {min}–{max} bytes"),
+            Self::TextOrOff { min, max } => format!("empty, or text of {min}–{max} bytes"),
             Self::Word { min, max, also: "" } => {
                 format!("{min}–{max} letters, digits, `_`")
             }
@@ -206,7 +211,7 @@ impl Kind {
             Self::Number { unit: "bytes", .. } => "BYTES",
             Self::Number { .. } => "N",
             Self::Switch => "BOOL",
-            Self::Text { .. } => "TEXT",
+            Self::Text { .. } | Self::TextOrOff { .. } => "TEXT",
             Self::Word { .. } => "NAME",
             Self::Choice(_) => "WORD",
             Self::Address => "IP",

@@ -1,10 +1,11 @@
-//! SIGTERM and SIGINT: the first asks to stop, the second stops at once.
+//! SIGTERM and SIGINT: the first asks to stop, the second stops at once. SIGHUP, for who wants it, asks to
+//! load the modules again.
 //!
-//! What is deliberately not here: what stopping means, which the wiring decides.
+//! What is deliberately not here: what stopping and loading mean, which the wiring decides.
 
 use std::io;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// Which signal came.
@@ -50,23 +51,45 @@ impl StopSignals {
         Signals::new([SIGINT, SIGTERM]).map(Self)
     }
 
-    /// Blocks the calling thread until the first signal. From then on a thread waits for the
+    /// The same, with SIGHUP, which would end the process by itself.
+    ///
+    /// # Errors
+    /// If the system refuses to register the handlers.
+    pub fn catch_with_reload() -> io::Result<Self> {
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).map(Self)
+    }
+
+    /// Blocks the calling thread until the first signal that stops. From then on a thread waits for the
     /// second, which ends the process at once with code 128 + its number.
     ///
     /// # Errors
     /// If that thread cannot be started; the signal has come all the same.
-    pub fn wait(mut self) -> io::Result<Signal> {
-        let first = self.next();
+    pub fn wait(self) -> io::Result<Signal> {
+        self.wait_and(|| {})
+    }
+
+    /// As [`StopSignals::wait`]; until then `reload` is called at each SIGHUP.
+    ///
+    /// # Errors
+    /// As [`StopSignals::wait`].
+    pub fn wait_and(mut self, reload: impl FnMut()) -> io::Result<Signal> {
+        let first = self.next(reload);
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let second = self.next();
+            let second = self.next(|| {});
             std::process::exit(128 + second.number());
         })?;
         Ok(first)
     }
 
-    fn next(&mut self) -> Signal {
-        // `forever` only ends when the handle is closed, and nobody has it.
-        self.0.forever().next().map_or(Signal::Terminate, Signal::from_number)
+    fn next(&mut self, mut reload: impl FnMut()) -> Signal {
+        for number in self.0.forever() {
+            if number != SIGHUP {
+                return Signal::from_number(number);
+            }
+            reload();
+        }
+        // It only ends when the handle is closed, and nobody has it.
+        Signal::Terminate
     }
 }
 
@@ -74,12 +97,18 @@ impl StopSignals {
 mod tests {
     use super::*;
 
+    /// One test, because from the end of it on a second signal ends the process.
     #[test]
-    fn the_first_signal_is_waited_for() {
-        let stop = StopSignals::catch().unwrap();
-        // From here on the signal is caught, so that the test's process survives it.
-        signal_hook::low_level::raise(SIGTERM).unwrap();
-        assert_eq!(stop.wait().unwrap(), Signal::Terminate);
+    fn reloads_are_asked_for_until_the_first_signal_that_stops() {
+        let stop = StopSignals::catch_with_reload().unwrap();
+        // From here on the signals are caught, so that the test's process survives them.
+        signal_hook::low_level::raise(SIGHUP).unwrap();
+        let mut count = 0;
+        let signal = stop.wait_and(|| {
+            count += 1;
+            signal_hook::low_level::raise(SIGTERM).unwrap();
+        });
+        assert_eq!((signal.unwrap(), count), (Signal::Terminate, 1));
     }
 
     #[test]

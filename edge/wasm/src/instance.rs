@@ -7,7 +7,6 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 
 use game::guest::{Answer, Ask, Host, ScriptError, ScriptFailure};
@@ -239,7 +238,7 @@ fn ended(module: &Module, limits: &Limits, (mut store, result): Outcome, is_late
             let circumstances = Circumstances { is_late, refused, last_words };
             let error = result.err().unwrap_or_else(|| wasmtime::Error::new(Stop::OutOfTime));
             let error = failure::of_trap(&error, &module.title, limits, &circumstances);
-            module.rebuilt_count.fetch_add(1, Relaxed);
+            store.data().held.bound().all.note_rebuilt();
             return Piece::Ended(None, Err(error));
         }
     };

@@ -6,9 +6,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 
+use script::ContentHash;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use wasmtime::{Config, Engine, InstancePre, Linker};
@@ -66,8 +66,6 @@ pub(crate) struct Module {
     pub(crate) file: String,
     /// Whether an instance has done what is to be done once.
     pub(crate) ran_once: AtomicBool,
-    /// Instances that were thrown away, of all modules.
-    pub(crate) rebuilt_count: Arc<AtomicU64>,
     prepared: InstancePre<State>,
     ticker: Arc<Ticker>,
 }
@@ -96,7 +94,7 @@ impl Module {
 #[derive(Debug, Default)]
 pub struct Modules {
     pub(crate) modules: Vec<Arc<Module>>,
-    rebuilt_count: Arc<AtomicU64>,
+    content: ContentHash,
 }
 
 impl Modules {
@@ -155,13 +153,13 @@ impl Modules {
             };
             let compiled = wasmtime::Module::new(&engine, &bytes).map_err(wrong)?;
             let prepared = prepare(&engine, &compiled).map_err(wrong)?;
+            all.content.add(&file, &bytes);
             let hash = Sha256::digest(&bytes);
             let version = hex::encode(hash.get(..VERSION_BYTES).unwrap_or(&hash));
             all.modules.push(Arc::new(Module {
                 title: format!("{file}@{version}"),
                 file,
                 ran_once: AtomicBool::new(false),
-                rebuilt_count: Arc::clone(&all.rebuilt_count),
                 prepared,
                 ticker: Arc::clone(&ticker),
             }));
@@ -180,10 +178,10 @@ impl Modules {
         self.modules.iter().map(|module| module.file.as_str())
     }
 
-    /// How many instances were thrown away because a call ended in a trap.
+    /// A hash of their files.
     #[must_use]
-    pub fn rebuilt_count(&self) -> u64 {
-        self.rebuilt_count.load(Relaxed)
+    pub fn content(&self) -> &ContentHash {
+        &self.content
     }
 }
 

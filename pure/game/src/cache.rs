@@ -180,6 +180,13 @@ impl Cache {
         std::mem::take(&mut self.changes)
     }
 
+    /// Takes over what this thread changed elsewhere, while modules loaded for it: the other threads are
+    /// still to be told.
+    pub fn absorb(&mut self, changes: Vec<CacheChange>) {
+        changes.iter().for_each(|change| self.apply(change));
+        self.changes.extend(changes);
+    }
+
     /// Takes over another thread's change. Doing it twice does no harm.
     pub fn apply(&mut self, change: &CacheChange) {
         let stamp = change.stamp;

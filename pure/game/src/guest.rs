@@ -26,6 +26,28 @@ use crate::value::Value;
 
 pub use wait::{Allowance, Answer, Ask, CallId, Reply, Step};
 
+/// A version of the modules: each loading of their folder has a number of its own, from 1. A call runs on
+/// the version on which it began, a match on that which made it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GuestVersion(pub u32);
+
+impl GuestVersion {
+    /// What the server started with.
+    pub const FIRST: Self = Self(1);
+
+    /// The number of the next loading.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl std::fmt::Display for GuestVersion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A user's presence in a match or stream, as scripts see it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Presence {

@@ -295,6 +295,7 @@ impl Core {
                 self.tick_rate_changed(room, tick_rate_hz, out);
             }
             CoreMail::Nodes(topology) => self.nodes_changed(now, topology, out),
+            CoreMail::Guests(hooks) => self.take_hooks(hooks, out),
             // It did its work by waking us.
             CoreMail::WakeUp => {}
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use game::api::{BUILT, NOT_BUILT};
 use game::events::EventKind;
-use game::guest::Registered;
+use game::guest::{GuestVersion, Registered};
 use game::nearest::nearest;
 use wire::nakama::realtime;
 
@@ -29,6 +29,8 @@ const REALTIME_BUILT: &[&str] = &[
 /// The names with hooks.
 #[derive(Debug, Default)]
 pub struct Hooks {
+    /// The version of the guest code whose they are.
+    pub(crate) version: GuestVersion,
     /// Whether any realtime message has one: the only thing that the hot path looks at.
     pub(crate) has_realtime: bool,
     before_realtime: Vec<&'static str>,
@@ -54,6 +56,7 @@ impl Hooks {
         let (before, after) = (&registered.before, &registered.after);
         let (before_realtime, after_realtime) = (realtime(before), realtime(after));
         Self {
+            version: GuestVersion::FIRST,
             has_realtime: !before_realtime.is_empty() || !after_realtime.is_empty(),
             before_realtime,
             after_realtime,
@@ -63,6 +66,12 @@ impl Hooks {
             events: handled(registered).collect(),
             blocking: registered.rpc_blocking.iter().cloned().collect(),
         }
+    }
+
+    /// The same of a later version.
+    #[must_use]
+    pub fn of_version(self, version: GuestVersion) -> Self {
+        Self { version, ..self }
     }
 
     /// Whether there are handlers of events.

@@ -10,6 +10,7 @@
 //! room ── Directory ──▶ every thread that lists        worker, room ── Sever ──▶ every core
 //! worker, room ── Notify, Streams ──▶ room             worker, room ── Cache ──▶ worker, room
 //! core, worker, room ── Events ──▶ thread of events     the network ── Fetched ──▶ worker, room
+//! loader ── Guests ──▶ worker, room, then core ── Holds, Retired, Took ──▶ loader      a signal ── Signal ──▶ loader
 //! core, worker, room ── Parcel, Directory, Cache, Sever ──▶ gate ── to other nodes, and from them
 //! a transport ── Letter, Node ──▶ gate ── Nodes ──▶ every thread
 //! ```
@@ -32,7 +33,7 @@ use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::events::EventJob;
 use game::fetch::{FetchAnswer, FetchFailed};
-use game::guest::{JoinRequest, Presence};
+use game::guest::{GuestVersion, JoinRequest, Presence};
 use game::match_id::MatchId;
 use game::node::NodeId;
 use game::notifications::Sent;
@@ -46,6 +47,8 @@ use uuid::Uuid;
 pub use wire::nakama::Format;
 
 use crate::gate::NodeNews;
+use crate::guests::{NewGuests, Retired};
+use crate::hooks::Hooks;
 
 pub use address::{Address, Mail, Peer, SessionAddress, ThreadMail, Topology, WorkerAddress};
 pub(crate) use address::{Crossing, Post};
@@ -53,8 +56,8 @@ pub(crate) use host_call::weight_rows;
 pub use host_call::{Asker, HostCall, HostReturn};
 pub use job::Line;
 pub use job::{
-    AfterMessage, BeforeMessage, Done, HookStep, HookedCall, Job, Outcome, Queue, RpcJob, Used,
-    Work,
+    AfterMessage, BeforeMessage, Done, Function, HookStep, HookedCall, Job, Outcome, Queue, RpcJob,
+    Used, Work,
 };
 pub use zone::{RoomIndex, ZoneDone, ZoneMail, ZoneShow, ZoneTick};
 
@@ -85,6 +88,9 @@ pub enum CoreMail {
     /// From the gate: a node has come or gone.
     #[serde(skip)]
     Nodes(Arc<Topology>),
+    /// From the loader: every worker and room has a new version of the guest code, with these hooks.
+    #[serde(skip)]
+    Guests(Arc<Hooks>),
 }
 
 /// What rooms take.
@@ -141,6 +147,9 @@ pub enum RoomMail {
     /// From rooms of this node, and from the wiring: of the zone.
     #[serde(skip)]
     Zone(ZoneMail),
+    /// From the loader: a new version of the guest code.
+    #[serde(skip)]
+    Guests(Box<NewGuests>),
 }
 
 /// What the batcher takes.
@@ -207,6 +216,9 @@ pub enum News {
     /// From outside: what came of a request to another server that one of them waits for.
     #[serde(skip)]
     Fetched(Box<Fetched>),
+    /// As [`RoomMail::Guests`].
+    #[serde(skip)]
+    Guests(Box<NewGuests>),
 }
 
 /// What came of a request to another server ([`game::fetch::Fetch`]).
@@ -227,6 +239,49 @@ pub enum ListerMail {
     Directory(Arc<[DirectoryEvent]>),
     /// As [`RoomMail::Nodes`].
     Nodes(Arc<Topology>),
+}
+
+/// What the loader takes.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each variant's text names its fields")]
+pub enum LoaderMail {
+    /// From a core: somebody who has the key wants the modules loaded again.
+    Job(Box<Job>),
+    /// From outside: a signal wants the same.
+    Signal,
+    /// From the wiring, once: look at the folder, and load it when it has changed.
+    Watch,
+    /// From workers and rooms: what they hold, when they have taken a version and when they have dropped
+    /// an older one.
+    Holds(Box<Holds>),
+    /// From workers and rooms: what they run no more.
+    Retired(Retired),
+    /// From a core: calls begin on this version.
+    Took { core: Address<CoreMail>, version: GuestVersion },
+}
+
+/// The versions of the guest code that one thread holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holds {
+    /// Which thread.
+    pub thread: ThreadId,
+    /// Where calls and matches begin.
+    pub newest: GuestVersion,
+    /// The others.
+    pub older: Vec<HeldVersion>,
+}
+
+/// An older version that a thread still holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldVersion {
+    /// Which.
+    pub version: GuestVersion,
+    /// Calls that are not over.
+    pub calls: usize,
+    /// Matches that run.
+    pub matches: usize,
+    /// The first few of them, with their modules.
+    pub named: Vec<(Uuid, Arc<str>)>,
 }
 
 /// What the gate takes.
@@ -548,6 +603,7 @@ impl CoreMail {
             Self::TickRate { .. } => "tick rate",
             Self::Drained => "drained",
             Self::Nodes(_) => "nodes",
+            Self::Guests(_) => "guests",
         }
     }
 }
@@ -571,6 +627,7 @@ impl RoomMail {
             Self::Drain { .. } => "drain",
             Self::Nodes(_) => "nodes",
             Self::Zone(_) => "zone",
+            Self::Guests(_) => "guests",
         }
     }
 }
@@ -623,6 +680,20 @@ impl News {
             Self::Answer { .. } => "answer",
             Self::Returned(_) => "returned",
             Self::Fetched(_) => "fetched",
+            Self::Guests(_) => "guests",
+        }
+    }
+}
+
+impl LoaderMail {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Job(_) => "job",
+            Self::Signal => "signal",
+            Self::Watch => "watch",
+            Self::Holds(_) => "holds",
+            Self::Retired(_) => "retired",
+            Self::Took { .. } => "took",
         }
     }
 }

@@ -10,8 +10,8 @@ use game::directory::Directory;
 use game::events::{Event, EventJob, EventKind};
 use game::fetch::{Fetch, FetchRequest, Principal};
 use game::guest::{
-    Answer, Ask, CallContext, CommonHost, Dispatcher, Host, HostError, HostSettings, LogLevel,
-    Machine, NoMachine, Registered, Scripts,
+    Answer, Ask, CallContext, CommonHost, Dispatcher, GuestVersion, Host, HostError, HostSettings,
+    LogLevel, Machine, NoMachine, Registered, Scripts,
 };
 use game::node::Nodes;
 use game::notifications::Sent;
@@ -44,6 +44,8 @@ pub struct Resources {
     pub directory: Directory,
     /// Its replica of the scripts' cache.
     pub cache: Cache,
+    /// The version of the guest code that runs just now, for its log lines.
+    pub guest_version: GuestVersion,
     /// What its scripts have logged lately.
     pub(crate) script_log: ScriptLog,
     /// What its calls have cut off and no core has been told of yet.
@@ -260,6 +262,7 @@ impl Resources {
             fetch: None,
             directory: Directory::new(nodes.clone()),
             cache: Cache::new(Writer { node: nodes.here(), thread }),
+            guest_version: GuestVersion::FIRST,
             script_log: ScriptLog::new(host.log_lines_max),
             severed: Severed::default(),
             notices: Vec::new(),
@@ -310,7 +313,37 @@ impl Resources {
     }
 }
 
+/// What modules have said to others while they loaded.
+#[derive(Debug, Default)]
+pub struct Said {
+    cache: Vec<CacheChange>,
+    severed: Severed,
+    notices: Vec<Sent>,
+    notifications_forgotten: u64,
+}
+
 impl Resources {
+    /// What was said so far and nobody has been told of yet.
+    #[must_use]
+    pub fn take_said(&mut self) -> Said {
+        Said {
+            cache: self.cache.take_changes(),
+            severed: std::mem::take(&mut self.severed),
+            notices: std::mem::take(&mut self.notices),
+            notifications_forgotten: std::mem::take(&mut self.notifications_forgotten),
+        }
+    }
+
+    /// Says what modules have said elsewhere, while they loaded for this thread.
+    pub(crate) fn say(&mut self, said: Said) {
+        self.cache.absorb(said.cache);
+        self.severed.revocations.extend(said.severed.revocations);
+        self.severed.sessions.extend(said.severed.sessions);
+        self.severed.users.extend(said.severed.users);
+        self.notices.extend(said.notices);
+        self.notifications_forgotten += said.notifications_forgotten;
+    }
+
     /// What is registered decides what is worth telling.
     pub(crate) fn listen(&mut self, registered: &Registered) {
         self.takes_events = hooks::handled(registered).any(|kind| kind == EventKind::Custom);
@@ -478,7 +511,8 @@ macro_rules! from_resources {
         }
 
         fn log(&mut self, level: game::guest::LogLevel, text: &str) {
-            self.$($resources).+.script_log.line(self.now, level, text);
+            let version = self.$($resources).+.guest_version;
+            self.$($resources).+.script_log.line(self.now, (level, version), text);
         }
 
         fn may_cut_off(&mut self, count: usize) -> Result<(), game::guest::HostError> {
@@ -539,7 +573,12 @@ impl ScriptLog {
     }
 
     /// A line of a script, in the server's log if there is room for it in this second.
-    pub(crate) fn line(&mut self, now: Now, level: LogLevel, text: &str) {
+    pub(crate) fn line(
+        &mut self,
+        now: Now,
+        (level, version): (LogLevel, GuestVersion),
+        text: &str,
+    ) {
         let is_debug = level == LogLevel::Debug;
         if is_debug && !tracing::enabled!(target: "script", tracing::Level::DEBUG) {
             return;
@@ -557,10 +596,10 @@ impl ScriptLog {
         self.lines += 1;
         let text = text.get(..text.floor_char_boundary(LOG_LINE_BYTES_MAX)).unwrap_or(text);
         match level {
-            LogLevel::Debug => tracing::debug!(target: "script", "{text}"),
-            LogLevel::Info => tracing::info!(target: "script", "{text}"),
-            LogLevel::Warn => tracing::warn!(target: "script", "{text}"),
-            LogLevel::Error => tracing::error!(target: "script", "{text}"),
+            LogLevel::Debug => tracing::debug!(target: "script", version = version.0, "{text}"),
+            LogLevel::Info => tracing::info!(target: "script", version = version.0, "{text}"),
+            LogLevel::Warn => tracing::warn!(target: "script", version = version.0, "{text}"),
+            LogLevel::Error => tracing::error!(target: "script", version = version.0, "{text}"),
         }
     }
 
@@ -592,7 +631,7 @@ impl<'a> LoadingHost<'a> {
     }
 }
 
-const LOADING: &str = "not possible while modules load: the server has not started";
+const LOADING: &str = "not possible while modules load: nothing runs on this version yet";
 
 impl Host for LoadingHost<'_> {
     fn db(&mut self) -> &mut dyn Database {

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use event::{Handler, Input, Now, Output, ThreadId, TimerId, Timers};
 use game::directory::{DirectoryEvent, RoomKey, Version};
-use game::guest::{PresenceReason, Scripts};
+use game::guest::{GuestVersion, PresenceReason, Scripts};
 use game::match_id::MatchId;
 use game::stream::StreamPresence;
 use uuid::Uuid;
@@ -35,10 +35,11 @@ use self::asks::Fetch;
 use self::callbacks::Callback;
 use self::registry::{Key, Streams};
 use crate::frames::Outbox;
+use crate::guests::{NewGuests, Retired};
 use crate::limit_log::LimitLog;
 use crate::mail::{
-    Address, CoreMail, EventsMail, GateMail, HostCall, ListerMail, Mail, Member, News, Post as _,
-    RoomMail, RoomRequest, Then, Topology,
+    Address, CoreMail, EventsMail, GateMail, HeldVersion, Holds, HostCall, ListerMail, LoaderMail,
+    Mail, Member, News, Post as _, RoomMail, RoomRequest, Then, Topology,
 };
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
@@ -50,6 +51,9 @@ use crate::zone::Zone;
 /// users online a page is 8 KB.
 const PAGES_UNSEEN_MAX: usize = 256;
 
+/// Matches of an older version that are named to whoever asks what holds it; the others are counted.
+const HOLDERS_NAMED_MAX: usize = 4;
+
 /// The handler of a room thread.
 pub struct Room {
     me: Address<RoomMail>,
@@ -58,6 +62,10 @@ pub struct Room {
     stats: Arc<RoomStats>,
     /// `None` while it makes a match.
     scripts: Option<Box<dyn Scripts + Send>>,
+    /// The version of these, on which matches are made.
+    guest_version: GuestVersion,
+    /// Whether the loader is to hear which versions matches hold.
+    tells_held: bool,
     resources: Resources,
     /// Who is in what; the players of these matches, too.
     streams: Streams,
@@ -144,6 +152,8 @@ impl Room {
             streams: Streams::new(stats.clone()),
             stats,
             scripts: Some(context.scripts),
+            guest_version: GuestVersion::FIRST,
+            tells_held: false,
             resources,
             settings,
             zone,
@@ -206,9 +216,50 @@ impl Room {
             RoomMail::Drain { core } => self.drain(now, core),
             RoomMail::Nodes(topology) => self.nodes_changed(now, topology),
             RoomMail::Zone(mail) => self.zone_mail(now, mail),
+            RoomMail::Guests(new) => self.take_guests(*new),
             // It was never made, or has ended.
             RoomMail::Cancel { .. } => {}
         }
+    }
+
+    /// Matches are made of a new version of the guest code; those that run hold theirs.
+    fn take_guests(&mut self, new: NewGuests) {
+        let NewGuests { version, scripts, said } = new;
+        let before = self.guest_version;
+        assert!(version > before, "version {version} comes after version {before}");
+        self.resources.listen(scripts.registered());
+        self.resources.say(said);
+        let Some(before) = self.scripts.replace(scripts) else {
+            unreachable!("mail in the middle of making a match")
+        };
+        (self.guest_version, self.tells_held) = (version, true);
+        if let Some(loader) = self.topology.loader {
+            let retired = LoaderMail::Retired(Retired::new(before));
+            self.mails.push(loader.seal(&self.topology, retired));
+        }
+    }
+
+    /// Tells the loader which versions matches hold, after a new one has come or a match of an older one
+    /// has ended.
+    fn tell_held(&mut self) {
+        let Some(loader) = self.topology.loader.filter(|_| self.tells_held) else { return };
+        self.tells_held = false;
+        let mut older: BTreeMap<GuestVersion, HeldVersion> = BTreeMap::new();
+        for (id, found) in &self.matches {
+            if found.version != self.guest_version {
+                let version = found.version;
+                let held = older
+                    .entry(version)
+                    .or_insert_with(|| HeldVersion { version, ..HeldVersion::default() });
+                held.matches += 1;
+                if held.named.len() < HOLDERS_NAMED_MAX {
+                    held.named.push((*id, found.module.clone()));
+                }
+            }
+        }
+        let (thread, newest) = (self.me.thread(), self.guest_version);
+        let holds = Holds { thread, newest, older: older.into_values().collect() };
+        self.mails.push(loader.seal(&self.topology, LoaderMail::Holds(Box::new(holds))));
     }
 
     /// Requests in their order; sockets that closed one behind the other, together.
@@ -428,6 +479,7 @@ impl Room {
         self.resources.db.sync();
         self.tell_arrivals(now);
         self.tell_if_drained();
+        self.tell_held();
         let is_more_due = self.timers.next_ns().is_some_and(|due_ns| due_ns <= now.mono_ns);
         self.tell_listers(out);
         self.resources.post_cache(self.me.thread(), &self.topology, out);

@@ -140,6 +140,8 @@ pub struct MatchSettings {
 pub struct RuntimeSettings {
     /// `runtime.http_key`.
     pub http_key: String,
+    /// `runtime.reload_key`; empty: nobody may.
+    pub reload_key: String,
     /// `runtime.env`.
     pub env: Vec<(String, String)>,
     /// `runtime.log_lines_per_second_max`: of the scripts of one thread.

@@ -151,6 +151,8 @@ counters! {
         counter news_early,
         /// Requests refused before they reached a handler: not HTTP, too large, wrong credentials.
         counter refused_requests,
+        /// Requests to load the modules again without the right key (runtime.reload_key).
+        counter refused_reloads,
         /// Sockets closed because what they were in lived on a node that is gone.
         counter closed_with_node,
         /// Jobs refused because limit.calls_waiting were waiting, or a mailbox was full (503).
@@ -506,6 +508,26 @@ counters! {
         counter listings_refused,
         /// What listings have cost, in steps of very roughly a nanosecond.
         counter listing_steps,
+        /// Mail that could not be posted because a mailbox was full.
+        counter refused_mail,
+        /// Refused mail that was lost: too much of it waited for another try.
+        counter dropped_mail,
+    }
+}
+
+counters! {
+    /// Of the loader.
+    LoaderStats {
+        /// The version of the modules on which calls and matches begin.
+        gauge guest_version,
+        /// Older versions that matches and calls still run on.
+        gauge guest_versions_older,
+        /// Versions of the modules that were loaded while the server ran, and served.
+        counter reloads,
+        /// Versions that did not load.
+        counter reloads_failed,
+        /// Loadings refused: too many older versions in use, or too many requests for one.
+        counter reloads_refused,
         /// Mail that could not be posted because a mailbox was full.
         counter refused_mail,
         /// Refused mail that was lost: too much of it waited for another try.

@@ -29,15 +29,16 @@ use event::{CallTime, ConnId, Handler, Input, Now, Output, Requester, ThreadId};
 use game::api::{self, Effect};
 use game::db::DbError;
 use game::error::{ApiError, Code};
-use game::guest::{GuestCall, HostError, Returned, ScriptError, ScriptFailure, Scripts};
+use game::guest::{GuestCall, GuestVersion, HostError, Returned, ScriptError, ScriptFailure};
 use game::session::{Claims, Signer};
 
 use crate::fair::FairQueue;
+use crate::guests::{Guests, NewGuests, Retired};
 use crate::limit_log::LimitLog;
 use crate::mail::{
     Address, Asker, BatcherMail, CallerMail, CoreMail, Done, EventsMail, Format, HasherMail,
-    HostReturn, Job, Line, Mail, News, Outcome, Post as _, Queue, RoomMail, RpcJob, Topology, Used,
-    Work, WorkerAddress,
+    HeldVersion, Holds, HostReturn, Job, Line, LoaderMail, Mail, News, Outcome, Post as _, Queue,
+    RoomMail, RpcJob, Topology, Used, Work, WorkerAddress,
 };
 use crate::resources::{Resources, ThreadContext};
 use crate::retry_queue::RetryQueue;
@@ -55,6 +56,9 @@ use waiting::{Guest, Origin, WaitingCalls};
 /// nanoseconds: time for some dozens of calls that write to share one wait.
 const PARKED_NS_MAX: u64 = 2_000_000;
 
+/// A function of guest code as logs have it: its name, and the version that ran.
+type Named<'a> = (&'a str, GuestVersion);
+
 /// The handler of a worker thread.
 pub struct Worker {
     me: WorkerAddress,
@@ -63,7 +67,7 @@ pub struct Worker {
     topology: Arc<Topology>,
     settings: Arc<Settings>,
     stats: Arc<WorkerStats>,
-    scripts: Box<dyn Scripts + Send>,
+    guests: Guests,
     /// For languages whose calls keep the thread when they wait.
     requester: Option<Box<dyn Requester<Mail>>>,
     resources: Resources,
@@ -141,7 +145,7 @@ impl Worker {
             left: Left::default(),
             topology,
             stats,
-            scripts: context.scripts,
+            guests: Guests::new(context.scripts),
             requester: None,
             resources,
             signer,
@@ -223,9 +227,43 @@ impl Worker {
             News::Answer { request, outcome } => self.room_answered(now, request, outcome),
             News::Returned(list) => list.into_iter().for_each(|one| self.returned(now, one)),
             News::Fetched(fetched) => self.fetched(now, *fetched),
+            News::Guests(new) => self.take_guests(*new),
         }
         // There may be much of it, and a call before it may have written.
         self.resources.db.rest(false);
+    }
+
+    /// Calls begin on a new version of the guest code. What was learnt of functions was of the one before.
+    fn take_guests(&mut self, new: NewGuests) {
+        let NewGuests { version, scripts, said } = new;
+        self.resources.listen(scripts.registered());
+        self.resources.say(said);
+        let retired = self.guests.take_on(version, scripts);
+        self.left = Left::default();
+        self.tell_held(retired);
+    }
+
+    /// Tells the loader which versions this thread holds, and gives it what it holds no more.
+    fn tell_held(&mut self, retired: Option<Retired>) {
+        let Some(loader) = self.topology.loader else { return };
+        if let Some(retired) = retired {
+            self.mails.push(loader.seal(&self.topology, LoaderMail::Retired(retired)));
+        }
+        let older = self.guests.older().map(|(version, calls)| HeldVersion {
+            version,
+            calls,
+            ..HeldVersion::default()
+        });
+        let (thread, newest) = (self.me.thread(), self.guests.version());
+        let holds = Holds { thread, newest, older: older.collect() };
+        self.mails.push(loader.seal(&self.topology, LoaderMail::Holds(Box::new(holds))));
+    }
+
+    /// A call is over that began on this version.
+    fn call_ended(&mut self, version: GuestVersion) {
+        if let Some(retired) = self.guests.end(version) {
+            self.tell_held(Some(retired));
+        }
     }
 
     fn run(&mut self, now: Now, job: Job) {
@@ -256,6 +294,7 @@ impl Worker {
             Work::Before(hook) => return self.before_message(now, origin, *hook),
             Work::After(hook) => return self.after_message(now, origin, *hook),
             Work::Shutdown => return self.shutdown(now, origin),
+            Work::Reload => unreachable!("no worker loads modules"),
         };
         self.finish(&origin, outcome);
     }
@@ -350,7 +389,7 @@ impl Worker {
     /// What an RPC function has returned, as its client gets it.
     fn rpc_result(
         &self,
-        id: &str,
+        (id, version): Named<'_>,
         result: Result<Returned, ScriptError>,
     ) -> Result<Option<bytes::Bytes>, ScriptError> {
         let is_meant = matches!(&result, Err(error) if hooks::is_answer(error));
@@ -369,11 +408,11 @@ impl Worker {
                 ScriptFailure::OutOfMemory => self.stats.rpc_out_of_memory.up(),
                 ScriptFailure::Raised | ScriptFailure::NotFound | ScriptFailure::Cancelled => {}
             }
-            let location = &error.location;
+            let (location, version) = (&error.location, version.0);
             if is_meant {
-                tracing::debug!(id, location, "rpc answered: {error}");
+                tracing::debug!(id, location, version, "rpc answered: {error}");
             } else if error.kind != ScriptFailure::NotFound {
-                tracing::warn!(id, location, "rpc failed: {error}");
+                tracing::warn!(id, location, version, "rpc failed: {error}");
             }
         }
         result

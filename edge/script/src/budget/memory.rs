@@ -9,8 +9,8 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 /// The setting that bounds the memory of all VMs together.
 pub const ALL_MEMORY: &str = "runtime.all_memory_max_bytes";
@@ -22,6 +22,7 @@ pub struct VmMemory {
     bytes: AtomicUsize,
     /// The part of it that matches hold.
     match_bytes: AtomicUsize,
+    rebuilt_count: AtomicU64,
 }
 
 impl Default for VmMemory {
@@ -35,7 +36,8 @@ impl VmMemory {
     /// Nothing is held yet; `max_bytes` is for all VMs that are counted here.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, bytes: AtomicUsize::new(0), match_bytes: AtomicUsize::new(0) }
+        let (bytes, match_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { max_bytes, bytes, match_bytes, rebuilt_count: AtomicU64::new(0) }
     }
 
     /// What all may hold together, bytes.
@@ -54,6 +56,17 @@ impl VmMemory {
     #[must_use]
     pub fn match_bytes(&self) -> usize {
         self.match_bytes.load(Relaxed)
+    }
+
+    /// A VM is thrown away because a call left it without memory, or ended in a trap.
+    pub fn note_rebuilt(&self) {
+        self.rebuilt_count.fetch_add(1, Relaxed);
+    }
+
+    /// How often that happened.
+    #[must_use]
+    pub fn rebuilt_count(&self) -> u64 {
+        self.rebuilt_count.load(Relaxed)
     }
 
     /// What may still be had, bytes.

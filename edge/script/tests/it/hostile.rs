@@ -173,7 +173,7 @@ fn a_vm_that_stays_full_is_made_anew() {
     let error = scripts.rpc(&mut host, &context(), "fill", b"").unwrap_err();
     assert_eq!(error.kind, ScriptFailure::OutOfMemory);
     let count = scripts.rpc(&mut host, &context(), "count", b"").unwrap().unwrap();
-    assert_eq!((count.as_ref(), sources.rebuilt_count()), (&b"0"[..], 1));
+    assert_eq!((count.as_ref(), memory.rebuilt_count()), (&b"0"[..], 1));
     assert_eq!((memory.bytes(), memory.match_bytes()), (scripts.memory_bytes(), 0));
     drop(scripts);
     assert_eq!(memory.bytes(), 0);

@@ -58,6 +58,7 @@ fn defaults_are_the_originals_save_the_address() {
     assert_eq!(settings.socket.request_bytes_max, 262_144);
     assert_eq!((settings.socket.pong_wait_ms, settings.socket.ping_period_ms), (25_000, 15_000));
     assert_eq!(settings.runtime.http_key, "defaulthttpkey");
+    assert_eq!((settings.runtime.reload_key.as_str(), config.runtime.watch), ("", false));
     assert_eq!(settings.matches.input_queue_size, 128);
     assert_eq!(config.runtime.path, Path::new("./data/modules"));
     assert!(!config.runtime.path_given);
@@ -81,7 +82,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
         let c = Config::new(values);
         let settings = c.settings();
         format!(
-            "{settings:?} {} {} {:?} {:?} {:?} {:?} {} {:?} {} {:?} {:?} {:?}",
+            "{settings:?} {} {} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?} {:?} {:?}",
             settings.session.encryption_key,
             settings.session.refresh_encryption_key,
             c.data_dir,
@@ -90,7 +91,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
             (c.listen, c.grpc),
             c.runtime.path.display(),
             (c.runtime.call_budget_ms, c.runtime.load_budget_ms, c.runtime.stacktrace),
-            c.runtime.js_entrypoint,
+            (c.runtime.js_entrypoint, c.runtime.watch),
             c.matches,
             (c.runtime.memory_bytes_max, c.runtime.all_memory_bytes_max, c.runtime.sql, c.check),
             (c.engine, c.write_timeout_ms, c.runtime.insertion_order, c.fetch),
@@ -123,6 +124,7 @@ fn every_row_of_the_table_is_taken_by_a_field() {
             (_, Kind::List(Entry::Network)) => "10.0.0.0/8",
             (_, Kind::List(Entry::Host)) => "example.com",
             (_, Kind::List(_)) => "A=b",
+            (_, Kind::TextOrOff { .. }) => "a text that is long enough",
             _ => "other",
         };
         let other = if opt.name == "socket.pong_wait_ms" { "26000" } else { other };
@@ -168,6 +170,10 @@ fn values_are_checked() {
         ("socket.address", "game.example", "must be an IP address such as 127.0.0.1"),
         ("socket.address", "127.0.0.1:7350", "must be an IP address"),
         ("socket.server_key", "a\nb", "holds a control character"),
+        ("runtime.reload_key", "", "taken"),
+        ("runtime.reload_key", "0123456789abcdef", "taken"),
+        ("runtime.reload_key", "0123456789abcde", "has 15 bytes; 16 to 256 are allowed"),
+        ("runtime.watch", "often", "must be true or false"),
         ("runtime.env", "A=b=c", "taken"),
         ("runtime.env", "=b", "entry 1 must have the form KEY=value"),
         ("runtime.env", "hush", "entry 1 must have the form KEY=value"),
@@ -184,7 +190,13 @@ fn values_are_checked() {
 #[test]
 fn error_texts_hold_no_secrets() {
     let long = "hush".repeat(2000);
-    for name in ["socket.server_key", "session.encryption_key", "runtime.http_key", "runtime.env"] {
+    for name in [
+        "socket.server_key",
+        "session.encryption_key",
+        "runtime.http_key",
+        "runtime.env",
+        "runtime.reload_key",
+    ] {
         for item in [long.as_str(), "hush\u{1}", "hush"] {
             assert!(!wrong(&[(name, item)]).contains("hush"), "{name}");
         }

@@ -99,6 +99,8 @@ pub fn parse(kind: Kind, items: &[String]) -> Result<OptionValue, BadValue> {
         Kind::Number { min, max, unit } => number(text, min, max, unit),
         Kind::Switch => switch(text).map(OptionValue::Switch).ok_or(BadValue::NotSwitch),
         Kind::Text { min, max } => plain(text, min, max),
+        Kind::TextOrOff { .. } if text.is_empty() => plain(text, 0, 0),
+        Kind::TextOrOff { min, max } => plain(text, min, max),
         Kind::Path => plain(text, 0, TEXT_BYTES_MAX),
         Kind::Word { min, max, also } => {
             let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || also.contains(c);

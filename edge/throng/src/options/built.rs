@@ -16,7 +16,8 @@ const KEY: Kind = Kind::Text { min: 1, max: 256 };
 
 /// A row with Nakama's meaning.
 const fn row(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Opt {
-    Opt { name, kind, default: Fixed(default), origin: Origin::Original, secret: false, help }
+    let (default, origin) = (Fixed(default), Origin::Original);
+    Opt { name, kind, default, origin, secret: false, short: None, help }
 }
 
 const fn number(min: u64, max: u64, unit: &'static str) -> Kind {
@@ -26,6 +27,11 @@ const fn number(min: u64, max: u64, unit: &'static str) -> Kind {
 impl Opt {
     const fn secret(mut self) -> Self {
         self.secret = true;
+        self
+    }
+
+    const fn short(mut self, flag: &'static str) -> Self {
+        self.short = Some(flag);
         self
     }
 
@@ -329,6 +335,25 @@ const FIRST: &[Opt] = &[
         "Key for server-to-server RPC calls. Who knows it can call every RPC without a user.",
     )
     .secret(),
+    row(
+        "runtime.watch",
+        Kind::Switch,
+        "false",
+        "Whether the modules are loaded again when files in `runtime.path` change and are quiet for half a \
+         second. `--watch` is the same flag. For development: elsewhere a signal or a call says when all files \
+         are there.",
+    )
+    .short("watch")
+    .ours(),
+    row(
+        "runtime.reload_key",
+        Kind::TextOrOff { min: 16, max: 256 },
+        "",
+        "Key with which `POST /v2/runtime/reload` loads the modules again, as a bearer token. Empty: nobody \
+         can over HTTP.",
+    )
+    .secret()
+    .ours(),
     row(
         "runtime.call_budget_ms",
         number(1, 600_000, "ms"),

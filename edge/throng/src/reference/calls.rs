@@ -29,8 +29,9 @@ A call shows the server's key (HTTP Basic, `socket.server_key` as the user) or a
 What is said of where it runs: *core*, in memory; *read* and *write*, in the database's batches;
 *slow*, on the thread for passwords.
 
-Beside the calls: `GET /` and `GET /healthcheck` (200), `GET /ws` (the socket), and
-`GET` and `POST /v2/rpc/{id}` (functions of scripts, with a session's token or `runtime.http_key`).
+Beside the calls: `GET /` and `GET /healthcheck` (200), `GET /ws` (the socket),
+`GET` and `POST /v2/rpc/{id}` (functions of scripts, with a session's token or `runtime.http_key`), and
+`POST /v2/runtime/reload` (the modules are loaded again, with `runtime.reload_key`: [reload.md](reload.md)).
 
 Over gRPC, one port below, each call is the method of its name of the service `nakama.api.Nakama`, with its
 messages in protobuf by the numbers below, its credentials in the metadata `authorization`, and its error as

@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use engine::{COUNTERS, Running};
 use fetch::FetchStats;
-use javascript::Bundle;
-use script::Sources;
 use script::budget::VmMemory;
 use server::mail::Mail;
-use server::stats::{CoreStats, ListerStats, RoomStats, Sample as Counted, WorkerStats};
+use server::stats::{
+    CoreStats, ListerStats, LoaderStats, RoomStats, Sample as Counted, WorkerStats,
+};
 
 use store::StoreStats;
-use wasm::Modules;
 
 use crate::config::{Config, EngineConfig};
 use crate::metrics::{CustomMetrics, MetricsServer, Registry, Sample};
@@ -35,14 +34,10 @@ pub(super) struct Gauges {
     pub(super) store: Arc<StoreStats>,
     /// Of requests of scripts to other servers, if there may be any.
     pub(super) fetch: Arc<FetchStats>,
-    /// The modules, once they are read: they know what their VMs hold.
-    pub(super) sources: Arc<Sources>,
-    /// The same of JavaScript.
-    pub(super) bundle: Arc<Bundle>,
-    /// The same of WebAssembly.
-    pub(super) wasm: Arc<Modules>,
-    /// The memory of all VMs.
+    /// What the VMs of all modules hold.
     pub(super) memory: Arc<VmMemory>,
+    /// Of the thread that loads modules again.
+    pub(super) loader: Arc<LoaderStats>,
 }
 
 impl Gauges {
@@ -56,10 +51,8 @@ impl Gauges {
             custom,
             store: Arc::default(),
             fetch: Arc::default(),
-            sources: Arc::default(),
-            bundle: Arc::default(),
-            wasm: Arc::default(),
             memory: Arc::default(),
+            loader: Arc::default(),
         }
     }
 
@@ -88,9 +81,8 @@ impl Gauges {
                 let sample = if one.rises { Sample::counter } else { Sample::gauge };
                 out.push(sample(one.name, one.help, one.value));
             }
-            let (sources, bundle, wasm) = (&self.sources, &self.bundle, &self.wasm);
-            let rebuilt = sources.rebuilt_count() + bundle.rebuilt_count() + wasm.rebuilt_count();
-            scripts(&self.memory, rebuilt, out);
+            sum([self.loader.samples()].into_iter(), "loader", out);
+            scripts(&self.memory, out);
         });
         registry.add(move |out| self.custom.samples(out));
         // Weak, so that the last owner can join the threads while the port still answers.
@@ -115,11 +107,13 @@ impl Gauges {
 }
 
 /// What the scripts' VMs hold.
-fn scripts(memory: &VmMemory, rebuilt: u64, out: &mut Vec<Sample>) {
+fn scripts(memory: &VmMemory, out: &mut Vec<Sample>) {
+    let (of_all, of_matches) = (memory.bytes(), memory.match_bytes());
+    let rebuilt = memory.rebuilt_count();
     let help = "Memory of all VMs of scripts, bytes.";
-    out.push(Sample::gauge("scripts_memory_bytes", help, memory.bytes() as u64));
+    out.push(Sample::gauge("scripts_memory_bytes", help, of_all as u64));
     let help = "Memory of the VMs of matches, bytes.";
-    out.push(Sample::gauge("match_memory_bytes", help, memory.match_bytes() as u64));
+    out.push(Sample::gauge("match_memory_bytes", help, of_matches as u64));
     let help = "VMs thrown away because a script left them without memory.";
     out.push(Sample::counter("scripts_rebuilt", help, rebuilt));
 }

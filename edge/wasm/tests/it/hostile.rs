@@ -21,7 +21,9 @@ fn a_loop_that_never_ends_is_stopped_and_named() {
     let text = guest_with(&[], &harm("(call $spin)"), "(func $spin (loop (br 0)))");
     let mut host = TestHost::default();
     let modules = modules(&text).unwrap();
-    let mut scripts = wasm::WasmScripts::load(modules.clone(), tight(), &mut host).unwrap();
+    let limits = tight();
+    let memory = limits.memory.clone();
+    let mut scripts = wasm::WasmScripts::load(modules, limits, &mut host).unwrap();
     for _ in 0..2 {
         let error = ended(begin(&mut scripts, &mut host, 1, b"!")).unwrap_err();
         assert_eq!(error.kind, ScriptFailure::OutOfTime);
@@ -31,7 +33,7 @@ fn a_loop_that_never_ends_is_stopped_and_named() {
         assert!(error.location.starts_with(&format!("{module}: spin\n")), "{}", error.location);
         assert_eq!(rpc(&mut scripts, &mut host), Ok(None));
     }
-    assert_eq!(modules.rebuilt_count(), 2);
+    assert_eq!(memory.rebuilt_count(), 2);
 }
 
 #[test]

@@ -64,6 +64,21 @@ pub fn server_key(header: Option<&str>, key: &str) -> Result<(), ApiError> {
     }
 }
 
+/// Checks the key for loading modules again, as a bearer token; an empty key is nobody's.
+///
+/// # Errors
+/// [`ApiError`] with code 16, or 5 where no key is set: then there is no such path.
+pub fn reload_key(header: Option<&str>, key: &str) -> Result<(), ApiError> {
+    if key.is_empty() {
+        return Err(ApiError::new(Code::NotFound, "Not Found"));
+    }
+    match parse(header) {
+        Credentials::Bearer(given) if is_same(given, key) => Ok(()),
+        _ if header.is_some() => Err(unauthenticated("Reload key invalid")),
+        _ => Err(unauthenticated("Reload key required")),
+    }
+}
+
 /// Takes the session token out of the header and lets `verify` check it: [`session`], or a cache
 /// before it.
 ///
@@ -184,6 +199,15 @@ mod tests {
     fn keys_and_tokens_are_refused_with_the_originals_texts() {
         let text = |result: Result<(), ApiError>| result.map_err(|error| error.message);
         assert_eq!(server_key(Some("Basic ZGVmYXVsdGtleTo="), "defaultkey"), Ok(()));
+        for (header, key, wanted) in [
+            (Some("Bearer 0123456789abcdef"), "0123456789abcdef", Ok(())),
+            (Some("Bearer 0123456789abcdeg"), "0123456789abcdef", Err(Code::Unauthenticated)),
+            (Some("Bearer "), "0123456789abcdef", Err(Code::Unauthenticated)),
+            (None, "0123456789abcdef", Err(Code::Unauthenticated)),
+            (Some("Bearer "), "", Err(Code::NotFound)),
+        ] {
+            assert_eq!(reload_key(header, key).map_err(|error| error.code), wanted, "{header:?}");
+        }
         for (header, message) in [
             (None, "Server key required"),
             (Some("Bearer x"), "Server key invalid"),

@@ -24,6 +24,8 @@ pub enum Route {
     Healthcheck,
     /// `GET /ws`: the WebSocket; its parameters are the server's matter.
     Socket,
+    /// `POST /v2/runtime/reload`: the modules are to be loaded again. Nakama has no such path.
+    Reload,
     /// An RPC function.
     Rpc(RpcCall),
     /// A call of the REST API.
@@ -68,6 +70,7 @@ fn special(method: &str, path: &str) -> Result<Option<Route>, ApiError> {
         "/" => (&["GET", "HEAD"], Route::Root),
         "/healthcheck" => (&["GET", "HEAD"], Route::Healthcheck),
         "/ws" => (&["GET"], Route::Socket),
+        "/v2/runtime/reload" => (&["POST"], Route::Reload),
         _ => return Ok(None),
     };
     if methods.contains(&method) { Ok(Some(route)) } else { Err(method_not_allowed()) }

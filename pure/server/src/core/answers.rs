@@ -528,7 +528,7 @@ impl Core {
                     Outcome::Api(Ok(answer))
                 }
             },
-            Work::Api(_) => Outcome::Api(Err(error)),
+            Work::Api(_) | Work::Reload => Outcome::Api(Err(error)),
             Work::FindUsers { .. } => Outcome::Users(Err(error)),
             Work::Rpc(_) => Outcome::Rpc(Err(script_error())),
             Work::Before(_) => Outcome::Before(Err(script_error())),

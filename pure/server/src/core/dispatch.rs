@@ -5,15 +5,19 @@
 //! stopped for the sake of another one. So what waits for callers waits here, a line for each user,
 //! and the lines take turns; which calls may go to which caller is in `callers`.
 
+use std::sync::Arc;
+
 use event::Output;
 use game::error::ApiError;
 
 use super::callers::Callers;
 use super::{Core, State};
 use crate::fair::Turn;
-use crate::limits::{Class, Limit, SHARED};
+use crate::hooks::Hooks;
+use crate::limits::{Class, Functions, Limit, SHARED};
 use crate::mail::{
-    CallerMail, Done, HasherMail, Job, ListerMail, Mail, Outcome, Post as _, Queue, Work,
+    CallerMail, Done, Function, HasherMail, Job, ListerMail, LoaderMail, Mail, Outcome, Post as _,
+    Queue, Work,
 };
 
 /// Of the passwords that may wait one user or address has this part at most, so that nobody keeps
@@ -30,8 +34,8 @@ fn function_of(job: &Job) -> u16 {
         Queue::Caller { function, .. }
         | Queue::Companion { function }
         | Queue::Waiting { function }
-        | Queue::Batched { function } => function,
-        Queue::Batcher | Queue::Hasher | Queue::Lister => 0,
+        | Queue::Batched { function } => function.slot,
+        Queue::Batcher | Queue::Hasher | Queue::Lister | Queue::Loader => 0,
     }
 }
 
@@ -72,17 +76,21 @@ impl Core {
                 group.listings = group.listings.saturating_add(1);
                 out.post(&self.topology, self.topology.lister, ListerMail::Job(Box::new(job)));
             }
+            Queue::Loader => match self.topology.loader {
+                Some(to) => out.post(&self.topology, to, LoaderMail::Job(Box::new(job))),
+                None => unreachable!("modules are loaded again where nobody does that"),
+            },
             Queue::Companion { .. } | Queue::Waiting { .. } => {
                 unreachable!("no work begins by waiting, and where it is run is decided here")
             }
-            Queue::Caller { function, .. } => {
+            Queue::Caller { .. } => {
                 if let Some(companion) = self.companion
                     && self.is_for_companion(&job)
                 {
                     self.callers.begin_at_companion();
                     let group = self.groups.get(job.group);
                     group.at_callers = group.at_callers.saturating_add(1);
-                    job.queue = Queue::Companion { function };
+                    job.queue = Queue::Companion { function: self.function(function_of(&job)) };
                     out.post(&self.topology, companion, CallerMail::Job(Box::new(job)));
                     return;
                 }
@@ -112,11 +120,18 @@ impl Core {
     fn queue_of(&mut self, job: &Job) -> Queue {
         let queue = job.work.queue();
         match (&job.work, queue) {
-            (Work::Rpc(_), Queue::Caller { function, .. }) if self.joins_batch(job, function) => {
-                Queue::Batched { function }
+            (Work::Rpc(_), Queue::Caller { function, .. })
+                if self.joins_batch(job, function.slot) =>
+            {
+                Queue::Batched { function: self.function(function.slot) }
             }
             _ => queue,
         }
+    }
+
+    /// A function of the version that this core knows.
+    fn function(&self, slot: u16) -> Function {
+        Function { slot, version: self.hooks.version }
     }
 
     /// Whether a call of this function may keep the batch waiting. Not that of a user who was slow, and
@@ -191,12 +206,12 @@ impl Core {
     }
 
     fn post_call(&mut self, job: &mut Job, index: usize, class: Class) {
-        let function = function_of(job);
-        let closes = self.callers.begin(self.now, index, function, class);
+        let slot = function_of(job);
+        let closes = self.callers.begin(self.now, index, slot, class);
         let keeps = self.callers.keeps_place(class);
         let group = self.groups.get(job.group);
         group.at_callers = group.at_callers.saturating_add(1);
-        job.queue = Queue::Caller { index, closes, keeps, function };
+        job.queue = Queue::Caller { index, closes, keeps, function: self.function(slot) };
     }
 
     /// A worker has answered, or its mailbox was full, or its call waits for another thread: then the
@@ -210,11 +225,9 @@ impl Core {
             group.waiting = group.waiting.saturating_sub(1);
         }
         match done.queue {
-            Queue::Batcher => {}
+            Queue::Batcher | Queue::Loader => {}
             Queue::Batched { function } => {
-                if matches!(done.outcome, Outcome::NeedsCaller(_)) {
-                    self.callers.functions.note_needs_caller(now, function);
-                }
+                self.note_given_back(function, done);
                 self.note_used(function, done);
             }
             Queue::Hasher => {
@@ -229,11 +242,12 @@ impl Core {
                 if !done.is_of_no_function() {
                     self.note_used(function, done);
                 }
-                self.callers.end(now, index, function, closes);
+                self.callers.end(now, index, function.slot, closes);
             }
             Queue::Companion { function } => {
                 group.at_callers = group.at_callers.saturating_sub(1);
                 self.callers.end_at_companion();
+                self.note_given_back(function, done);
                 if !done.is_of_no_function() {
                     self.note_used(function, done);
                 }
@@ -243,13 +257,36 @@ impl Core {
         }
     }
 
-    /// Learns of a function, and of who called it, from what a call has used.
-    fn note_used(&mut self, function: u16, done: &Done) {
+    /// A function of this version is for callers alone for a while, if a call of it was given back.
+    fn note_given_back(&mut self, function: Function, done: &Done) {
+        let is_given_back = matches!(done.outcome, Outcome::NeedsCaller(_));
+        if is_given_back && function.version == self.hooks.version {
+            self.callers.functions.note_needs_caller(self.now, function.slot);
+        }
+    }
+
+    /// Learns of a function, unless that was one of another version, and of who called it, from what a
+    /// call has used.
+    fn note_used(&mut self, function: Function, done: &Done) {
         let Some(used) = done.used else { return };
-        let is_over = !matches!(done.outcome, Outcome::Waits | Outcome::NeedsCaller(_));
-        self.callers.functions.note(self.now, function, used, is_over);
+        if function.version == self.hooks.version {
+            let is_over = !matches!(done.outcome, Outcome::Waits | Outcome::NeedsCaller(_));
+            self.callers.functions.note(self.now, function.slot, used, is_over);
+        }
         if done.group != SHARED {
             self.groups.get(done.group).note_cost(self.now, used.time.kept_us / 1_000);
+        }
+    }
+
+    /// Every worker and room has a new version of the guest code: calls of this core see its hooks from
+    /// now on, and nothing is known of its functions.
+    pub(super) fn take_hooks(&mut self, hooks: Arc<Hooks>, out: &mut Output<Mail>) {
+        let version = hooks.version;
+        assert!(version > self.hooks.version, "version {version} comes late");
+        self.hooks = hooks;
+        self.callers.functions = Functions::default();
+        if let Some(loader) = self.topology.loader {
+            out.post(&self.topology, loader, LoaderMail::Took { core: self.me, version });
         }
     }
 

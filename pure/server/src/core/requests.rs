@@ -26,7 +26,8 @@ use super::backlog::Backlog;
 use super::http::{AnswerKind, Handled, Verified};
 use super::limits::Origin;
 use super::socket::{Client, Session};
-use crate::mail::{Format, Job, Mail, RoomRequest, RpcJob, Work};
+use crate::limits::SHARED;
+use crate::mail::{Format, Job, Mail, Queue, RoomRequest, RpcJob, Work};
 use crate::stats::{Counted, Metered};
 
 /// Room for the headers that a browser sends.
@@ -84,21 +85,17 @@ impl Core {
                 manner.metered = Some(metered(now, call.id(), request));
                 let who = (peer, origin, verified);
                 let reply = (0, Format::Json);
-                match self.api(now, conn, who, (request, call, reply), out) {
-                    Ok(()) => {
-                        let keep_alive = matches!(after, Handled::Answered);
-                        Handled::Wait(manner.waiting(keep_alive, AnswerKind::Api))
-                    }
-                    Err(error) => {
-                        self.respond_error(now, conn, manner, &error, out);
-                        after
-                    }
-                }
+                let asked = self.api(now, conn, who, (request, call, reply), out);
+                self.wait_or_refuse(now, conn, (manner, after), asked, out)
             }
             Ok(Route::Rpc(rpc)) => {
                 manner.metered = Some(metered(now, Counted::RPC, request));
                 let who = (peer, origin, verified);
                 self.rpc(now, conn, who, (request, rpc, manner), out).unwrap_or(after)
+            }
+            Ok(Route::Reload) => {
+                let asked = self.reload(conn, origin, request, out);
+                self.wait_or_refuse(now, conn, (manner, after), asked, out)
             }
             Ok(Route::Socket) => self.upgrade(now, conn, (peer, origin, verified), request, out),
             Ok(Route::Healthcheck) => {
@@ -114,6 +111,23 @@ impl Core {
                 after
             }
         }
+    }
+
+    /// What was asked of another thread is waited for; what was refused is answered.
+    fn wait_or_refuse(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        (manner, after): (Manner, Handled),
+        asked: Result<(), ApiError>,
+        out: &mut Output<Mail>,
+    ) -> Handled {
+        let Err(error) = asked else {
+            let keep_alive = matches!(after, Handled::Answered);
+            return Handled::Wait(manner.waiting(keep_alive, AnswerKind::Api));
+        };
+        self.respond_error(now, conn, manner, &error, out);
+        after
     }
 
     /// A call of the API, over HTTP or gRPC: to whoever does it, or refused. It is answered on this
@@ -138,6 +152,30 @@ impl Core {
             hooks => self.hooked_call(request, call, hooks, (peer, caller.as_deref())),
         };
         let (queue, address, client) = (work.queue(), self.address(conn), origin.client);
+        self.job(Job { queue, address, stream, format, work, caller, group, client }, out)
+    }
+
+    /// `POST /v2/runtime/reload`: to the loader, or refused. Whoever has no key is told what is told of a
+    /// path that is not there, if no key is set.
+    fn reload(
+        &mut self,
+        conn: ConnId,
+        origin: Origin,
+        request: &Request<'_>,
+        out: &mut Output<Mail>,
+    ) -> Result<(), ApiError> {
+        let header = header_text(request, "authorization");
+        let key = match self.topology.loader {
+            Some(_) => self.settings.runtime.reload_key.as_str(),
+            None => "",
+        };
+        auth::reload_key(header, key).inspect_err(|_| {
+            self.stats.refused_requests.up();
+            self.stats.refused_reloads.up();
+        })?;
+        let (queue, address, client) = (Queue::Loader, self.address(conn), origin.client);
+        let (work, stream, format, caller) = (Work::Reload, 0, Format::Json, None);
+        let group = SHARED;
         self.job(Job { queue, address, stream, format, work, caller, group, client }, out)
     }
 

@@ -52,7 +52,8 @@ impl Check<'_> {
             | CoreMail::Sever(_)
             | CoreMail::TickRate { .. }
             | CoreMail::Drained
-            | CoreMail::Nodes(_) => false,
+            | CoreMail::Nodes(_)
+            | CoreMail::Guests(_) => false,
         }
     }
 
@@ -72,7 +73,8 @@ impl Check<'_> {
             | RoomMail::Fetched(_)
             | RoomMail::Drain { .. }
             | RoomMail::Nodes(_)
-            | RoomMail::Zone(_) => false,
+            | RoomMail::Zone(_)
+            | RoomMail::Guests(_) => false,
         }
     }
 

@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::{
     Asker, BatcherMail, CallerMail, CoreMail, EventsMail, Fetched, GateMail, HasherMail, Job,
-    ListerMail, News, Parcel, RoomAnswer, RoomError, RoomMail, RoomRequest, ZoneMail,
+    ListerMail, LoaderMail, News, Parcel, RoomAnswer, RoomError, RoomMail, RoomRequest, ZoneMail,
 };
 
 /// A thread of some node that takes mail of type `M`.
@@ -274,6 +274,8 @@ pub struct Topology {
     pub hasher: Address<HasherMail>,
     /// The thread that runs the handlers of events; none, if the scripts have none.
     pub events: Option<Address<EventsMail>>,
+    /// The thread that loads modules again; none where nobody does.
+    pub loader: Option<Address<LoaderMail>>,
 }
 
 impl Topology {
@@ -321,17 +323,29 @@ impl Topology {
             companions: (first_companion..hasher).map(|to| Address::new(here, to)).collect(),
             hasher: Address::new(here, hasher),
             events: None,
-            // Behind the thread of events, whether there is one or not.
-            gate: Gate(Address::new(here, hasher + 2)),
+            loader: None,
+            // Behind the thread of events and the loader, whether they are there or not.
+            gate: Gate(Address::new(here, hasher + 3)),
             peers: vec![None; nodes.all().count()],
             here,
             nodes,
         }
     }
 
-    /// The same with a thread for the handlers of events, behind all others.
+    /// The same with a thread that loads modules again, behind all others.
+    #[must_use]
+    pub fn with_loader(&self) -> Self {
+        let last = self.events.map_or(self.hasher.thread, Address::thread);
+        Self { loader: Some(Address::new(self.here, last.0 + 1)), ..self.clone() }
+    }
+
+    /// The same with a thread for the handlers of events, behind all workers.
+    ///
+    /// # Panics
+    /// There is a loader, which has that number.
     #[must_use]
     pub fn with_events(&self) -> Self {
+        assert!(self.loader.is_none(), "the thread of events is numbered before the loader");
         let events = Some(Address::new(self.here, self.hasher.thread.0 + 1));
         Self { events, ..self.clone() }
     }
@@ -506,7 +520,8 @@ impl Topology {
         let cores = self.cores.iter().map(|core| core.thread);
         let rooms = self.rooms.iter().map(|room| room.thread);
         let workers = self.workers().map(WorkerAddress::thread);
-        cores.chain(rooms).chain([self.lister.thread]).chain(workers)
+        let loader = self.loader.map(Address::thread);
+        cores.chain(rooms).chain([self.lister.thread]).chain(workers).chain(loader)
     }
 }
 
@@ -593,6 +608,7 @@ kinds_of_threads! {
     Events(EventsMail),
     Lister(ListerMail),
     Gate(GateMail),
+    Loader(LoaderMail),
 }
 
 impl Mail {
@@ -611,6 +627,7 @@ impl Mail {
             | Sealed::Core(_)
             | Sealed::Room(_)
             | Sealed::Lister(_)
+            | Sealed::Loader(_)
             | Sealed::Gate(_) => None,
         }
     }
@@ -645,7 +662,8 @@ impl Mail {
             Sealed::Batcher(BatcherMail::Jobs(jobs)) => Ok(jobs),
             Sealed::Caller(CallerMail::Job(job))
             | Sealed::Hasher(HasherMail::Job(job))
-            | Sealed::Lister(ListerMail::Job(job)) => Ok(vec![*job]),
+            | Sealed::Lister(ListerMail::Job(job))
+            | Sealed::Loader(LoaderMail::Job(job)) => Ok(vec![*job]),
             other => Err(Self(other)),
         }
     }
@@ -740,49 +758,4 @@ impl Post for Output<Mail> {
 }
 
 #[cfg(test)]
-mod tests {
-    use event::ThreadId;
-    use game::node::Nodes;
-
-    use super::{CoreMail, Topology};
-
-    #[test]
-    fn threads_are_numbered_in_the_order_in_which_they_are_listed() {
-        let topology = Topology::new(2, 3, 4).with_events();
-        let numbers = topology.everybody().map(|thread| thread.0);
-        // Cores, rooms, lister, batcher, callers, hasher, events.
-        assert!(numbers.eq(0..13));
-        assert!(topology.scripted().eq(topology.everybody().filter(|thread| {
-            let cores = topology.cores.iter().map(|core| core.thread());
-            cores.chain([topology.lister.thread()]).all(|other| other != *thread)
-        })));
-    }
-
-    #[test]
-    fn each_core_has_a_companion_behind_the_callers() {
-        let topology = Topology::with_companions(Nodes::default(), (2, 1, 3)).with_events();
-        assert!(topology.everybody().map(|thread| thread.0).eq(0..12));
-        let shared: Vec<_> = topology.workers().map(|worker| topology.core_of(worker)).collect();
-        let [first, second] = [topology.cores[0], topology.cores[1]].map(Some);
-        // Batcher, callers, companions, hasher, events.
-        assert_eq!(shared, [None, None, None, None, first, second, None, None]);
-        assert_eq!(topology.companion_of(topology.cores[1]), Some(topology.companions[1]));
-        assert_eq!(Topology::new(2, 1, 3).companion_of(topology.cores[1]), None);
-    }
-
-    #[test]
-    fn what_is_sealed_with_an_address_is_opened_with_it() {
-        let topology = Topology::new(1, 1, 1);
-        let (to, mail) = topology.cores[0].seal(&topology, CoreMail::WakeUp);
-        assert_eq!((to, mail.kind()), (ThreadId(0), "wake-up"));
-        assert!(matches!(topology.cores[0].open(mail), CoreMail::WakeUp));
-    }
-
-    #[test]
-    #[should_panic(expected = "thread 1 was started under another kind's address")]
-    fn a_thread_that_is_wired_wrong_does_not_go_on() {
-        let topology = Topology::new(1, 1, 1);
-        let (_, mail) = topology.cores[0].seal(&topology, CoreMail::WakeUp);
-        drop(topology.rooms[0].open(mail));
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use event::{CallTime, ConnId, ThreadId};
 use game::api::{Answer, ApiCall, CallLane};
 use game::error::ApiError;
-use game::guest::{CallContext, ScriptError, ScriptFailure};
+use game::guest::{CallContext, GuestVersion, ScriptError, ScriptFailure};
 use game::session::Claims;
 use uuid::Uuid;
 use wire::nakama::{Envelope, Format};
@@ -18,6 +18,15 @@ use crate::limits::slot_of;
 /// Between whom workers are fair: a user or address of this core, a match of this room.
 pub type Line = (ThreadId, u32);
 
+/// A function of the scripts, as a core keeps records of it. What is learnt of it counts for one version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Function {
+    /// Its place among the core's records (`limits`).
+    pub slot: u16,
+    /// The version that the core knew when it handed the call out.
+    pub version: GuestVersion,
+}
+
 /// Where a job went, so that the core can count what waits where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
@@ -26,7 +35,7 @@ pub enum Queue {
     /// The same, of an RPC function that runs in the batch.
     Batched {
         /// As of a caller.
-        function: u16,
+        function: Function,
     },
     /// To the caller with this index. `closes`: nobody may wait behind it there.
     Caller {
@@ -36,24 +45,26 @@ pub enum Queue {
         closes: bool,
         /// Whether it keeps its place while it waits for another thread.
         keeps: bool,
-        /// The core's record of the function that is called (`limits`).
-        function: u16,
+        /// The function that is called.
+        function: Function,
     },
     /// To the core's companion.
     Companion {
         /// As of the caller.
-        function: u16,
+        function: Function,
     },
     /// It was at a caller or a companion, and waits for another thread, or for its next slice: nobody
     /// waits behind it there.
     Waiting {
         /// As of the caller.
-        function: u16,
+        function: Function,
     },
     /// To the thread that hashes passwords.
     Hasher,
     /// To the thread that lists matches.
     Lister,
+    /// To the thread that loads modules again.
+    Loader,
 }
 
 /// Work for a worker.
@@ -102,6 +113,8 @@ pub enum Work {
     After(Box<AfterMessage>),
     /// The scripts' shutdown function.
     Shutdown,
+    /// Loading the modules again.
+    Reload,
 }
 
 impl Work {
@@ -118,6 +131,7 @@ impl Work {
                 CallLane::Slow => Queue::Hasher,
             },
             Self::FindUsers { .. } => Queue::Batcher,
+            Self::Reload => Queue::Loader,
             Self::Hooked(hooked) if hooked.step == HookStep::Call => match hooked.call.lane() {
                 // The lister answers calls alone, and a caller lists as well.
                 CallLane::Core => self.caller(),
@@ -131,7 +145,9 @@ impl Work {
     }
 
     fn caller(&self) -> Queue {
-        Queue::Caller { index: 0, closes: false, keeps: false, function: self.function() }
+        // Whoever hands it out knows the version.
+        let function = Function { slot: self.function(), version: GuestVersion::default() };
+        Queue::Caller { index: 0, closes: false, keeps: false, function }
     }
 
     /// Whether it is done however much waits, and whoever is gone: what it belongs to has happened.
@@ -151,7 +167,12 @@ impl Work {
             Self::Api(call) => call.weight_rows(),
             Self::FindUsers { ids, usernames } => ids.len() + usernames.len(),
             Self::Hooked(hooked) if hooked.step == HookStep::Call => hooked.call.weight_rows(),
-            Self::Rpc(_) | Self::Hooked(_) | Self::Before(_) | Self::After(_) | Self::Shutdown => 1,
+            Self::Rpc(_)
+            | Self::Hooked(_)
+            | Self::Before(_)
+            | Self::After(_)
+            | Self::Shutdown
+            | Self::Reload => 1,
         }
     }
 
@@ -163,7 +184,7 @@ impl Work {
             Self::Before(job) => slot_of(2, name_of(&job.request)),
             Self::After(job) => slot_of(3, name_of(&job.request)),
             Self::Shutdown => slot_of(4, ""),
-            Self::Api(_) | Self::FindUsers { .. } => 0,
+            Self::Api(_) | Self::FindUsers { .. } | Self::Reload => 0,
         }
     }
 }

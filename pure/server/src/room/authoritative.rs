@@ -11,8 +11,8 @@ use bytes::Bytes;
 use event::Now;
 use game::directory::DirectoryEvent;
 use game::guest::{
-    Broadcast, JoinRequest, MatchContext, MatchInit, MatchMessage, Presence, PresenceReason,
-    ScriptError, ScriptFailure, check_label,
+    Broadcast, GuestVersion, JoinRequest, MatchContext, MatchInit, MatchMessage, Presence,
+    PresenceReason, ScriptError, ScriptFailure, check_label,
 };
 use game::match_id::MatchId;
 use game::stream::StreamMeta;
@@ -47,6 +47,8 @@ fn in_phase(ns: u64, period_ns: u64) -> u64 {
 pub(super) struct Match {
     id: MatchId,
     pub(super) module: Arc<str>,
+    /// The version of the guest code that made it, and runs it to its end.
+    pub(super) version: GuestVersion,
     /// `None` while one of its callbacks runs.
     pub(super) running: Option<Running>,
     /// Its callback that waits.
@@ -102,6 +104,7 @@ impl Room {
             Ok(()) => {
                 // Nor does a callback of another match run while the module is loaded.
                 self.is_in_callback = true;
+                self.resources.guest_version = self.guest_version;
                 let mut scripts = self.scripts.take();
                 let mut host = RoomHost::new(self, now, None, crate::resources::Spent::default());
                 let script =
@@ -114,7 +117,7 @@ impl Room {
         let script = match script {
             Some(Ok(script)) => script,
             Some(Err(error)) => {
-                let text = self.say_unmade(&module, &error);
+                let text = self.say_unmade((&module, self.guest_version), &error);
                 return self.answer(creator, Err(RoomError::Failed(text)));
             }
             None => unreachable!("a module creates a match while it loads"),
@@ -122,6 +125,7 @@ impl Room {
         let begun = Match {
             id,
             module: module.into(),
+            version: self.guest_version,
             running: Some(Running { script, context, tick: 0 }),
             waiting: None,
             queue: Queue::default(),
@@ -199,17 +203,23 @@ impl Room {
 
     /// `match_init` has failed. Gives what the creator's script sees.
     pub(super) fn abandon_match(&mut self, id: Uuid, error: &ScriptError) -> String {
-        let module = self.matches.get(&id).map(|found| found.module.clone());
+        let found = self.matches.get(&id).map(|found| (found.module.clone(), found.version));
+        let (module, version) = found.unwrap_or_default();
         self.end_match(id, None);
-        self.say_unmade(&module.unwrap_or_default(), error)
+        self.say_unmade((&module, version), error)
     }
 
-    fn say_unmade(&mut self, module: &str, error: &ScriptError) -> String {
+    fn say_unmade(
+        &mut self,
+        (module, version): (&str, GuestVersion),
+        error: &ScriptError,
+    ) -> String {
         if error.kind == ScriptFailure::NotFound {
             return "error creating match: not found".to_owned();
         }
         self.count_failure(error);
-        tracing::error!(module, location = error.location, "match_init failed: {error}");
+        let (location, version) = (&error.location, version.0);
+        tracing::error!(module, location, version, "match_init failed: {error}");
         format!("error creating match: {error}")
     }
 
@@ -394,12 +404,15 @@ impl Room {
         let Some(found) = self.matches.get(&id) else { return };
         let tick = found.running.as_ref().map_or(0, |running| running.tick);
         let is_usual = callback == "match_terminate" || (callback == "match_loop" && tick > 1);
-        let (module, players) = (&found.module, self.streams.count(&Key::Authoritative(id)));
+        let (module, version) = (&found.module, found.version.0);
+        let players = self.streams.count(&Key::Authoritative(id));
         if is_usual {
-            tracing::debug!(match_id = %id, %module, players, "match ended: {callback} returned nil");
+            tracing::debug!(
+                match_id = %id, %module, version, players, "match ended: {callback} returned nil"
+            );
         } else {
             tracing::info!(
-                match_id = %id, %module, players,
+                match_id = %id, %module, version, players,
                 "match ended: {callback} returned nil instead of the state (if that is not meant, \
                  its `return state` is missing)"
             );
@@ -455,6 +468,8 @@ impl Room {
     /// something of it is told.
     pub(super) fn end_match(&mut self, id: Uuid, error: Option<&ScriptError>) {
         let Some(mut ended) = self.matches.remove(&id) else { return };
+        self.tells_held |= ended.version != self.guest_version;
+        let version = ended.version.0;
         if ended.is_open {
             self.stats.authoritative_matches.down();
             if let Some(count) = self.rates.get_mut(usize::from(ended.tick_rate_hz)) {
@@ -467,7 +482,7 @@ impl Room {
         if let Some(error) = error {
             self.count_failure(error);
             tracing::error!(
-                match_id = %ended.id.uuid, module = %ended.module, location = error.location,
+                match_id = %ended.id.uuid, module = %ended.module, location = error.location, version,
                 players = players.len(),
                 "a match callback failed, the match is stopped: {error}"
             );
@@ -480,7 +495,8 @@ impl Room {
             self.take_back(asked);
             if error.is_none() {
                 tracing::warn!(
-                    match_id = %ended.id.uuid, module = %ended.module, callback = begun.callback.name(),
+                    match_id = %ended.id.uuid, module = %ended.module, version,
+                    callback = begun.callback.name(),
                     "a match is ended while a callback of it waits: nothing more of it is run"
                 );
             }

@@ -273,6 +273,7 @@ impl Room {
             let Some(mut running) = found.running.take() else {
                 unreachable!("{} of match {id} inside a callback", begun.callback.name())
             };
+            self.resources.guest_version = found.version;
             let step = self.run_piece(now, &mut running, &mut begun, answer.take());
             let Some(found) = self.matches.get_mut(&id) else {
                 unreachable!("match {id} ended inside a callback")

@@ -25,7 +25,7 @@ use game::guest::{GuestCall, HostError, Returned, ScriptError, ScriptFailure, St
 
 use super::hooks::{Then, shortened};
 use super::waiting::{Guest, Origin};
-use super::{Worker, fail};
+use super::{Named, Worker, fail};
 use crate::limits::CallersOnly;
 use crate::mail::{Outcome, Queue, RpcJob, Used, Work};
 use crate::resources::{Resources, Told};
@@ -89,7 +89,9 @@ impl Worker {
         let Queue::Batched { function } = origin.queue else {
             unreachable!("{:?} is no place in the batch", origin.queue)
         };
-        let may_run = !self.left.has(now, function);
+        // What its core knows of the function may be of another version.
+        let is_known = function.version == self.guests.version();
+        let may_run = is_known && !self.left.has(now, function.slot);
         // What it reads is to be so when it writes.
         if !may_run || begin_lazily(&mut *self.resources.db).is_err() {
             return self.give_to_caller(&origin, None, call);
@@ -107,33 +109,35 @@ impl Worker {
         let of = GuestCall::Rpc { id: &call.id, payload: &call.payload };
         let step =
             self.piece(now, &mut guest, |scripts, host| scripts.call(host, id, &call.context, of));
-        let Guest { origin: Some(origin), slice: Some(slice), name, .. } = guest else {
+        let Guest { version, origin: Some(origin), slice: Some(slice), name, .. } = guest else {
             unreachable!("a call in the batch is a client's")
         };
         let result = match step {
             Step::Done(result) => result,
             Step::Waits(_) | Step::Paused => {
-                self.scripts.cancel(id);
+                self.guests.of(version).cancel(id);
+                self.call_ended(version);
                 return self.undo(now, &origin, slice, call);
             }
         };
+        self.call_ended(version);
         let is_over_time = matches!(&result, Err(error) if error.kind == ScriptFailure::OutOfTime);
         if slice.leaves || is_over_time {
             return self.undo(now, &origin, slice, call);
         }
-        self.keep(&origin, (&name, slice), result);
+        self.keep(&origin, ((&name, version), slice), result);
     }
 
     /// A call has ended well, or with an error of its own: what it wrote stays, as at a caller.
     fn keep(
         &mut self,
         origin: &Origin,
-        (name, slice): (&str, Slice),
+        (named, slice): (Named<'_>, Slice),
         result: Result<Returned, ScriptError>,
     ) {
         self.stats.rpc_count.up();
         self.stats.rpc_batched.up();
-        let mut outcome = Outcome::Rpc(self.rpc_result(name, result.map_err(shortened)));
+        let mut outcome = Outcome::Rpc(self.rpc_result(named, result.map_err(shortened)));
         if slice.has_savepoint && self.resources.db.release_savepoint().is_err() {
             self.give_up_batch();
             fail(&mut outcome);
@@ -147,7 +151,7 @@ impl Worker {
     fn undo(&mut self, now: Now, origin: &Origin, slice: Slice, call: Box<RpcJob>) {
         let Queue::Batched { function } = origin.queue else { return };
         self.stats.rpc_undone.up();
-        self.left.note(now, function);
+        self.left.note(now, function.slot);
         self.resources.untell(slice.told);
         if slice.has_savepoint {
             let db = &mut *self.resources.db;

@@ -14,7 +14,7 @@ use event::Now;
 
 use super::Worker;
 use super::waiting::Guest;
-use crate::mail::{Job, Outcome, Queue};
+use crate::mail::{Function, Job, Outcome, Queue};
 
 impl Worker {
     /// Runs a call, or gives it back.
@@ -23,7 +23,9 @@ impl Worker {
         let is_paused = |guest: &Guest| {
             guest.origin.as_ref().is_some_and(|origin| function_of(origin.queue) == function)
         };
-        if self.paused.iter().any(is_paused) {
+        // What its core knows of the function may be of another version.
+        let is_known = function.is_some_and(|it| it.version == self.guests.version());
+        if !is_known || self.paused.iter().any(is_paused) {
             self.stats.calls_given_back.up();
             let (core, group, queue) = (job.address.core, job.group, job.queue);
             let to = (queue, job.address.conn, job.stream, None);
@@ -57,13 +59,14 @@ impl Worker {
 }
 
 /// The core's record of the function that is called.
-fn function_of(queue: Queue) -> Option<u16> {
+fn function_of(queue: Queue) -> Option<Function> {
     match queue {
         Queue::Companion { function } | Queue::Waiting { function } => Some(function),
         Queue::Batcher
         | Queue::Batched { .. }
         | Queue::Caller { .. }
         | Queue::Hasher
-        | Queue::Lister => None,
+        | Queue::Lister
+        | Queue::Loader => None,
     }
 }

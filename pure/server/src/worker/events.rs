@@ -13,7 +13,7 @@ use game::guest::{GuestCall, Returned, ScriptError};
 use uuid::Uuid;
 
 use super::hooks::Then;
-use super::{Worker, hooks};
+use super::{Named, Worker, hooks};
 use crate::fair::FairQueue;
 
 /// Of the events that may wait one user has this part at most.
@@ -109,14 +109,30 @@ impl Worker {
     }
 
     /// A handler has heard of its event.
-    pub(super) fn event_ended(&self, name: &str, result: Result<Returned, ScriptError>) {
+    pub(super) fn event_ended(
+        &self,
+        (name, version): Named<'_>,
+        result: Result<Returned, ScriptError>,
+    ) {
         if let Err(error) = result {
             self.stats.event_errors.up();
+            let version = version.0;
             if hooks::is_answer(&error) {
-                tracing::debug!(name, code = error.code, "the handler of an event ended: {error}");
+                tracing::debug!(
+                    name,
+                    code = error.code,
+                    version,
+                    "the handler of an event ended: {error}"
+                );
             } else {
                 let location = error.location;
-                tracing::warn!(name, location, "the handler of an event failed: {}", error.message);
+                tracing::warn!(
+                    name,
+                    location,
+                    version,
+                    "the handler of an event failed: {}",
+                    error.message
+                );
             }
         }
     }

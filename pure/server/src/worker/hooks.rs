@@ -17,9 +17,9 @@ use wire::nakama::{DecodeError, Envelope};
 
 use event::Now;
 
-use super::Worker;
 use super::shipped::Task;
 use super::waiting::Origin;
+use super::{Named, Worker};
 use crate::frames;
 use crate::hooks::realtime_id;
 use crate::mail::{AfterMessage, BeforeMessage, HookStep, HookedCall, Job, Outcome, Work};
@@ -103,8 +103,12 @@ impl Worker {
 
     fn before_call(&mut self, now: Now, origin: Origin, mut hooked: HookedCall) {
         let id = hooked.call.name().to_ascii_lowercase();
+        if !self.guests.registered().before.contains(&id) {
+            // Its core knows the version before, which had one.
+            return self.next_step(origin, hooked);
+        }
         hooked.context.execution_mode = "before";
-        let style = self.scripts.form_style(&format!("before {id}"));
+        let style = self.guests.form_style(&format!("before {id}"));
         let request = decoded(&hooked.call.form(style));
         let context = hooked.context.clone();
         self.before(now, (origin, Then::Call(Box::new(hooked))), (&id, &context), request);
@@ -119,7 +123,10 @@ impl Worker {
     ) {
         let mut context = CallContext { execution_mode: "after", ..context };
         let id = call.name().to_ascii_lowercase();
-        let style = self.scripts.form_style(&format!("after {id}"));
+        if !self.guests.registered().after.contains(&id) {
+            return self.finish(&origin, Outcome::Api(Ok(answer)));
+        }
+        let style = self.guests.form_style(&format!("after {id}"));
         let value = decoded(&call.answer_form(&answer.body, origin.format, style));
         if call.auth() == Auth::ServerKey {
             self.name_user(now, &mut context, &value);
@@ -132,17 +139,17 @@ impl Worker {
     /// Does what is to be done with what a function has returned.
     pub(super) fn then(
         &mut self,
-        (origin, name): (Option<Origin>, &str),
+        (origin, named): (Option<Origin>, Named<'_>),
         then: Then,
         result: Result<Returned, ScriptError>,
     ) {
         let result = result.map_err(shortened);
-        let Some(origin) = origin else { return self.event_ended(name, result) };
+        let Some(origin) = origin else { return self.event_ended(named, result) };
         let outcome = match then {
-            Then::AnswerRpc => Outcome::Rpc(self.rpc_result(name, result)),
+            Then::AnswerRpc => Outcome::Rpc(self.rpc_result(named, result)),
             Then::Call(hooked) => {
                 let HookedCall { call, context, after, step } = *hooked;
-                let call = match self.before_result(name, result) {
+                let call = match self.before_result(named, result) {
                     Ok(Some(form)) => call.reformed(&form),
                     Ok(None) if !call.has_form() => Ok(call),
                     Ok(None) => {
@@ -159,22 +166,22 @@ impl Worker {
                 }
             }
             Then::AnswerCall(answer) => {
-                self.after_result(name, result);
+                self.after_result(named, result);
                 Outcome::Api(Ok(*answer))
             }
             Then::Message(of) => {
-                let request = self.before_result(name, result);
+                let request = self.before_result(named, result);
                 Outcome::Before(request.and_then(|form| message_of(form.as_ref(), of)))
             }
             Then::MessageDone => {
-                self.after_result(name, result);
+                self.after_result(named, result);
                 Outcome::After
             }
             Then::Forget => Outcome::After,
             Then::Shutdown => {
                 if let Err(error) = result {
-                    let location = error.location.as_str();
-                    tracing::warn!(location, "the shutdown function failed: {error}");
+                    let (location, version) = (error.location.as_str(), named.1.0);
+                    tracing::warn!(location, version, "the shutdown function failed: {error}");
                 }
                 Outcome::Shutdown
             }
@@ -199,7 +206,10 @@ impl Worker {
         let BeforeMessage { request, context } = job;
         let name = request.message.as_ref().map_or("", Message::name);
         let id = realtime_id(name);
-        let form = form_of(&request, self.scripts.form_style(&format!("before {id}")));
+        if !self.guests.registered().before.contains(&id) {
+            return self.finish(&origin, Outcome::Before(Ok(Some(Box::new(request)))));
+        }
+        let form = form_of(&request, self.guests.form_style(&format!("before {id}")));
         self.before(now, (origin, Then::Message(name)), (&id, &context), form);
     }
 
@@ -207,7 +217,10 @@ impl Worker {
     pub(super) fn after_message(&mut self, now: Now, origin: Origin, job: AfterMessage) {
         let AfterMessage { request, answer, format, context } = job;
         let id = realtime_id(request.message.as_ref().map_or("", Message::name));
-        let style = self.scripts.form_style(&format!("after {id}"));
+        if !self.guests.registered().after.contains(&id) {
+            return self.finish(&origin, Outcome::After);
+        }
+        let style = self.guests.form_style(&format!("after {id}"));
         let answer = match answer.map(|frame| frames::envelope(format, &frame)) {
             Some(Ok(Envelope { message: Some(Message::Error(_)), .. })) => {
                 return self.finish(&origin, Outcome::After);
@@ -246,7 +259,7 @@ impl Worker {
 
     fn before_result(
         &self,
-        id: &str,
+        named: Named<'_>,
         result: Result<Returned, ScriptError>,
     ) -> Result<Option<Value>, ScriptError> {
         match result {
@@ -254,7 +267,7 @@ impl Worker {
             Ok(other) => unreachable!("a before-hook returned {other:?}"),
             Err(error) => {
                 self.stats.overall_before_errors.up();
-                log(id, "before", &error);
+                log(named, "before", &error);
                 Err(error)
             }
         }
@@ -272,10 +285,10 @@ impl Worker {
         self.begin(now, (Some(origin), then), (id, context), call);
     }
 
-    fn after_result(&self, id: &str, result: Result<Returned, ScriptError>) {
+    fn after_result(&self, named: Named<'_>, result: Result<Returned, ScriptError>) {
         if let Err(error) = &result {
             self.stats.overall_after_errors.up();
-            log(id, "after", error);
+            log(named, "after", error);
         }
     }
 }
@@ -300,11 +313,12 @@ pub(super) fn is_answer(error: &ScriptError) -> bool {
     error.kind == ScriptFailure::Raised && error.code != 13
 }
 
-fn log(id: &str, kind: &str, error: &ScriptError) {
+fn log((id, version): Named<'_>, kind: &str, error: &ScriptError) {
+    let version = version.0;
     if is_answer(error) {
-        tracing::debug!(id, code = error.code, "{kind}-hook refused: {error}");
+        tracing::debug!(id, code = error.code, version, "{kind}-hook refused: {error}");
     } else {
-        tracing::warn!(id, location = error.location, "{kind}-hook failed: {error}");
+        tracing::warn!(id, location = error.location, version, "{kind}-hook failed: {error}");
     }
 }
 

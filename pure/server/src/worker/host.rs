@@ -78,9 +78,14 @@ impl WorkerHost<'_> {
                 false
             }
             Some(News::Answer { request, .. }) => *request == number,
-            Some(News::Cache(_) | News::Returned(_) | News::Fetched(_) | News::Nodes(_)) | None => {
-                false
-            }
+            Some(
+                News::Cache(_)
+                | News::Returned(_)
+                | News::Fetched(_)
+                | News::Nodes(_)
+                | News::Guests(_),
+            )
+            | None => false,
         };
         let patience_ms = u32::try_from(PATIENCE_MS).unwrap_or(u32::MAX);
         let answer = requester.request(&mut before, to, mail, &is_answer, patience_ms);

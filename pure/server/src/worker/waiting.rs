@@ -23,8 +23,8 @@ use event::{Now, Output, ThreadId};
 use game::error::Code;
 use game::fetch::{FetchRequest, Principal};
 use game::guest::{
-    Answer, Ask, CallContext, CallId, GuestCall, HostError, Reply, Returned, ScriptError,
-    ScriptFailure, Scripts, Step,
+    Answer, Ask, CallContext, CallId, GuestCall, GuestVersion, HostError, Reply, Returned,
+    ScriptError, ScriptFailure, Scripts, Step,
 };
 use game::match_id::MatchId;
 use game::session::Claims;
@@ -90,6 +90,8 @@ impl Origin {
 #[derive(Debug)]
 pub(super) struct Guest {
     pub(super) id: CallId,
+    /// The version on which it began, and ends.
+    pub(super) version: GuestVersion,
     /// Nobody waits for an event's handler.
     pub(super) origin: Option<Origin>,
     /// What is to be done when it is over.
@@ -229,7 +231,8 @@ impl Worker {
         };
         let (spent, payer) = (Spent::of(of), payer(&self.settings, context));
         let name = name.to_owned();
-        Guest { id, origin, then, spent, payer, wait_left_ms, slice: None, name }
+        let version = self.guests.begin();
+        Guest { id, version, origin, then, spent, payer, wait_left_ms, slice: None, name }
     }
 
     /// Lends the scripts what they may ask for, for a piece of a call.
@@ -248,15 +251,16 @@ impl Worker {
             mails: &mut self.mails,
             payer: guest.payer,
         };
+        self.resources.guest_version = guest.version;
         let (resources, spent) = (&mut self.resources, &mut guest.spent);
         let (used, slice) = (&mut self.used, guest.slice.as_mut());
         let is_batched = slice.is_some();
         let mut host = WorkerHost { now, resources, spent, used, slice, blocking };
-        let step = run(&mut *self.scripts, &mut host);
+        let step = run(self.guests.of(guest.version), &mut host);
         if !is_batched && self.resources.db.in_transaction() {
             // Cannot be: host functions close their own. Left open it would lock everybody out.
-            let name = &guest.name;
-            tracing::error!(name, "a script left a transaction open; it was rolled back");
+            let (name, version) = (&guest.name, guest.version.0);
+            tracing::error!(name, version, "a script left a transaction open; it was rolled back");
             let _ = self.resources.db.rollback();
         }
         step
@@ -358,7 +362,8 @@ impl Worker {
             | Queue::Batcher
             | Queue::Batched { .. }
             | Queue::Hasher
-            | Queue::Lister => {}
+            | Queue::Lister
+            | Queue::Loader => {}
         }
     }
 
@@ -547,30 +552,34 @@ impl Worker {
     fn cancel(&mut self, guest: Guest, error: ScriptError) {
         self.begin_call_time();
         self.used = Used::default();
-        self.scripts.cancel(guest.id);
+        self.guests.of(guest.version).cancel(guest.id);
         self.ended(guest, Err(error));
     }
 
     /// A call is over: what is left of its job is done, and answered.
     fn ended(&mut self, guest: Guest, result: Result<Returned, ScriptError>) {
-        let Guest { origin, then, name, .. } = guest;
-        self.then((origin, &name), then, result);
+        let Guest { version, origin, then, name, .. } = guest;
+        self.call_ended(version);
+        self.then((origin, (&name, version)), then, result);
     }
 
     /// Ends all calls that wait, because the thread does.
     pub(super) fn cancel_all(&mut self) {
         for (number, waiting) in std::mem::take(&mut self.waiting.calls) {
-            let name = waiting.guest.name;
-            self.scripts.cancel(waiting.guest.id);
+            let Guest { id, version, name, .. } = waiting.guest;
+            self.guests.of(version).cancel(id);
             if waiting.question == Question::Fetch {
                 self.resources.cancel_fetch(number);
             }
-            tracing::warn!(name, "a call that waited is cancelled: the server stops");
+            let version = version.0;
+            tracing::warn!(name, version, "a call that waited is cancelled: the server stops");
         }
         let answered = std::iter::from_fn(|| self.waiting.answered.pop()).map(|(guest, _)| guest);
-        for Guest { id, name, .. } in std::mem::take(&mut self.paused).into_iter().chain(answered) {
-            self.scripts.cancel(id);
-            tracing::warn!(name, "a call that waited is cancelled: the server stops");
+        let paused = std::mem::take(&mut self.paused).into_iter();
+        for Guest { id, version, name, .. } in paused.chain(answered) {
+            self.guests.of(version).cancel(id);
+            let version = version.0;
+            tracing::warn!(name, version, "a call that waited is cancelled: the server stops");
         }
         self.waiting.due.clear();
         self.waiting.of_payer.clear();

@@ -26,6 +26,7 @@ mod matches;
 mod network;
 mod nodes;
 mod notifications;
+mod reload;
 mod rig;
 mod sessions;
 mod shutdown;

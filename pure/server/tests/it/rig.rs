@@ -39,7 +39,7 @@ pub(crate) use bytes::{close_frame, member, request, server_key, text_frame, upg
 
 pub(crate) const UNIX_MS: u64 = 1_700_000_000_000;
 /// More than a small call takes in a debug build.
-const SLICE_US: u32 = 5_000;
+pub(crate) const SLICE_US: u32 = 5_000;
 /// Turns until everything must be at rest.
 const TURNS_MAX: usize = 10_000;
 
@@ -326,6 +326,7 @@ pub(crate) fn settings() -> Settings {
         },
         runtime: RuntimeSettings {
             http_key: "httpkey".into(),
+            reload_key: "a key of 20 letters".into(),
             env: Vec::new(),
             log_lines_max: 5,
             call_wait_max_ms: 60_000,
@@ -736,7 +737,7 @@ fn thread(handler: Boxed) -> Thread {
     }
 }
 
-fn context(
+pub(crate) fn context(
     (nodes, id, random, machine, slice_us): (&Nodes, ThreadId, Random, &Machine, Option<u32>),
     settings: &Settings,
     db: Box<dyn Database + Send>,

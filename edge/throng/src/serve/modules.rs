@@ -1,0 +1,238 @@
+//! The modules: read and compiled once for each version ([`Code`]), and run once for each thread with
+//! scripts ([`Maker`]).
+//!
+//! Data comes in as the folder `runtime.path`; out go instances, and what the modules' author should know.
+//! Not here: when a version is loaded (`serve` at start, `reload` later), and which threads there are.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use event::{Now, ThreadId};
+use game::guest::{Finding, GuestVersion, HostSettings, Registered, Scripts};
+use javascript::{Bundle, JsLimits, JsScripts};
+use script::budget::VmMemory;
+use script::{ContentHash, LuaLimits, LuaScripts, Sources, ThreadClock};
+use server::hooks;
+use server::loader::Edition;
+use server::mail::Topology;
+use server::resources::{LoadingHost, Resources};
+use server::settings::Settings;
+use store::Store;
+use wasm::{Modules, WasmLimits, WasmScripts};
+
+use super::languages::{Language, Languages};
+use super::machine::ScriptMachine;
+use super::sql::SqlBudgets;
+use super::{fresh_random, unix_ms};
+use crate::config::{Config, RuntimeConfig};
+use crate::memory;
+
+/// Lines about modules that the log gets when they are loaded.
+const FINDINGS_LOGGED_MAX: usize = 20;
+
+/// One version of the modules, compiled.
+pub(super) struct Code {
+    /// Its number, and a hash of its files.
+    pub(super) edition: Edition,
+    sources: Arc<Sources>,
+    bundle: Arc<Bundle>,
+    wasm: Arc<Modules>,
+}
+
+impl Code {
+    /// Reads and compiles the folder.
+    ///
+    /// # Errors
+    /// In words for the operator.
+    pub(super) fn read(config: &RuntimeConfig, version: GuestVersion) -> anyhow::Result<Self> {
+        let path = &config.path;
+        let sources = load_lua(config)?;
+        let bundle = Bundle::read(path, &config.js_entrypoint).with_context(|| {
+            format!("cannot load JavaScript from {} (`runtime.js_entrypoint`)", path.display())
+        })?;
+        let wasm = if path.is_dir() {
+            Modules::read(path).with_context(|| {
+                format!(
+                    "cannot load modules in WebAssembly from {} (`runtime.path`)",
+                    path.display()
+                )
+            })?
+        } else {
+            Modules::default()
+        };
+        let mut all = ContentHash::default();
+        [sources.content(), &bundle.content(), wasm.content()].iter().for_each(|it| all.join(it));
+        let edition = Edition { version, hash: all.short() };
+        let (sources, bundle, wasm) = (Arc::new(sources), Arc::new(bundle), Arc::new(wasm));
+        Ok(Self { edition, sources, bundle, wasm })
+    }
+
+    /// The modules that were found.
+    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
+        self.sources.names().chain(self.bundle.file()).chain(self.wasm.files())
+    }
+
+    /// What their text alone says to their author: for modules that do not load.
+    pub(super) fn findings_of_text(&self) -> Vec<Finding> {
+        certain_first(self.sources.findings())
+    }
+
+    /// What the modules' author should know, the certain failures first: what was found in them, hooks
+    /// that never run, and files that Nakama would run and this server does not.
+    pub(super) fn findings(&self, registered: &Registered, shutdown_grace_s: u32) -> Vec<Finding> {
+        const WHY: &str = "not run: Lua is, one file of JavaScript (`runtime.js_entrypoint`), and WebAssembly \
+             (*.wasm) that lies in `runtime.path` itself";
+        let (named, count) = self.sources.others();
+        let bundle = self.bundle.file().map(Path::new);
+        let is_bundle = |path: &&PathBuf| bundle.is_some_and(|file| path.ends_with(file));
+        let why = |path: &Path| {
+            let is_luau = path.extension().is_some_and(|ending| ending == "luau");
+            if is_luau { "not run: name it .lua" } else { WHY }
+        };
+        let mut lines: Vec<String> = named
+            .iter()
+            .filter(|path| !is_bundle(path))
+            .map(|path| format!("{} is {}", path.display(), why(path)))
+            .collect();
+        if count > named.len() {
+            lines.push(format!("{} more files are {WHY}", count - named.len()));
+        }
+        lines.extend(hooks::warnings(registered, shutdown_grace_s));
+        let mut found = registered.findings.clone();
+        found.extend(lines.into_iter().map(|text| Finding { is_certain: false, text }));
+        certain_first(found)
+    }
+}
+
+/// What instances are made from, whatever the version. Shared by the start and the loader.
+pub(super) struct Maker {
+    pub(super) topology: Arc<Topology>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) host: Arc<HostSettings>,
+    /// What calls may use; with the memory of the VMs of all versions.
+    pub(super) limits: LuaLimits,
+    pub(super) store: Store,
+    pub(super) machine: ScriptMachine,
+    pub(super) sql: SqlBudgets,
+}
+
+impl Maker {
+    /// The modules, run for one thread, and what they had to work with: with a database connection that
+    /// has the budget of modules that load.
+    ///
+    /// # Errors
+    /// In words for the operator.
+    pub(super) fn instance(
+        &self,
+        code: &Code,
+        thread: ThreadId,
+    ) -> anyhow::Result<(Box<dyn Scripts + Send>, Resources)> {
+        let is_companion = self.topology.companions.iter().any(|one| one.thread() == thread);
+        let slice_us = is_companion.then_some(self.settings.runtime.core_slice_us);
+        let db = self.store.connect_with(self.sql.loading).context(NO_CONNECTION)?;
+        let random = fresh_random()?;
+        let host = self.host.clone();
+        let clocks = (Box::new(unix_ms), Box::new(ThreadClock::default()));
+        let me = (&self.topology.nodes, thread.0);
+        let mut resources = Resources::new(me, Box::new(db), random, host, clocks.0, clocks.1);
+        resources.machine = Box::new(self.machine.clone());
+        resources.guest_version = code.edition.version;
+        let mut host = LoadingHost::new(Now { mono_ns: 0, unix_ms: unix_ms() }, &mut resources);
+        let mut languages: Vec<Language> = Vec::new();
+        // Companions run what can give their thread back within a slice, which is Lua alone.
+        if !code.wasm.is_empty() && !is_companion {
+            let wasm = WasmScripts::load(code.wasm.clone(), wasm_limits(&self.limits), &mut host)
+                .context("cannot start the modules in WebAssembly (`runtime.path`)")?;
+            languages.push(("WebAssembly", Box::new(wasm)));
+        }
+        let limits = LuaLimits { slice_us, ..self.limits.clone() };
+        let lua = LuaScripts::load(code.sources.clone(), limits, &mut host)
+            .context("cannot load the modules (`runtime.path`)")?;
+        languages.push(("Lua", Box::new(lua)));
+        if code.bundle.file().is_some() && !is_companion {
+            let limits = js_limits(&self.limits);
+            let javascript = JsScripts::load(code.bundle.clone(), limits, &mut host)
+                .context("cannot load the JavaScript (`runtime.js_entrypoint`)")?;
+            languages.push(("JavaScript", Box::new(javascript)));
+        }
+        // What modules have written and read while they loaded they may tell of later, by themselves.
+        resources.db.sync();
+        Ok((Box::new(Languages::new(languages)), resources))
+    }
+}
+
+/// Why a thread has no database.
+pub(super) const NO_CONNECTION: &str = "cannot open another database connection";
+
+fn load_lua(config: &RuntimeConfig) -> anyhow::Result<Sources> {
+    let path = &config.path;
+    if !path.is_dir() {
+        if config.path_given {
+            anyhow::bail!("{} (`runtime.path`) is not a folder", path.display());
+        }
+        tracing::info!(
+            "no modules: there is no folder {}; what is put there is loaded at the next start, or at SIGHUP",
+            path.display()
+        );
+        return Ok(Sources::default());
+    }
+    Sources::new(config.insertion_order)
+        .and_read(path)
+        .with_context(|| format!("cannot load modules from {} (`runtime.path`)", path.display()))
+}
+
+fn certain_first(mut found: Vec<Finding>) -> Vec<Finding> {
+    found.sort_by_key(|finding| !finding.is_certain);
+    found
+}
+
+/// Logs what the modules' author should know; a large project must not bury the other lines.
+pub(super) fn warn(findings: &[Finding]) {
+    for finding in findings.iter().take(FINDINGS_LOGGED_MAX) {
+        tracing::warn!("{}", finding.text);
+    }
+    if let Some(more @ 1..) = findings.len().checked_sub(FINDINGS_LOGGED_MAX) {
+        tracing::warn!("{more} more warnings about modules: `throng check` prints them all");
+    }
+}
+
+pub(super) fn lua_limits(config: &Config) -> LuaLimits {
+    LuaLimits {
+        call_budget_ms: config.runtime.call_budget_ms,
+        memory_max_bytes: config.runtime.memory_bytes_max,
+        callback_budget_ms: config.matches.callback_budget_ms,
+        match_memory_max_bytes: config.matches.memory_bytes_max,
+        load_budget_ms: config.runtime.load_budget_ms,
+        stacktrace: config.runtime.stacktrace,
+        slice_us: None,
+        memory: Arc::new(VmMemory::new(match config.runtime.all_memory_bytes_max {
+            0 => memory::of_machine_bytes() / 2,
+            bytes => bytes,
+        })),
+    }
+}
+
+/// The same for WebAssembly.
+fn wasm_limits(limits: &LuaLimits) -> WasmLimits {
+    WasmLimits {
+        call_budget_ms: limits.call_budget_ms,
+        memory_max_bytes: limits.memory_max_bytes,
+        callback_budget_ms: limits.callback_budget_ms,
+        match_memory_max_bytes: limits.match_memory_max_bytes,
+        load_budget_ms: limits.load_budget_ms,
+        memory: Arc::clone(&limits.memory),
+    }
+}
+
+/// The same for JavaScript.
+fn js_limits(limits: &LuaLimits) -> JsLimits {
+    JsLimits {
+        call_budget_ms: limits.call_budget_ms,
+        memory_max_bytes: limits.memory_max_bytes,
+        callback_budget_ms: limits.callback_budget_ms,
+        match_memory_max_bytes: limits.match_memory_max_bytes,
+        load_budget_ms: limits.load_budget_ms,
+        memory: Arc::clone(&limits.memory),
+    }
+}

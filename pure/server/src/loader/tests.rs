@@ -1,0 +1,332 @@
+//! The loader against made-up threads and a made-up folder: who is told what, and in which order.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use event::{ConnId, Handler as _, Input, Now, Output, ThreadId};
+use game::guest::{
+    Answer, CallContext, CallId, GuestCall, GuestVersion, Host, MatchContext, MatchScript,
+    Registered, Returned, ScriptError, Scripts, Step,
+};
+use uuid::Uuid;
+
+use super::{Edition, Library, Loader, OLDER_VERSIONS_MAX, WAITERS_MAX, Watch};
+use crate::guests::NewGuests;
+use crate::mail::{
+    CoreMail, Format, HeldVersion, Holds, Job, LoaderMail, Mail, News, Outcome, Queue, RoomMail,
+    SessionAddress, Topology, Work,
+};
+use crate::resources::Said;
+use crate::stats::LoaderStats;
+
+struct Nothing(Registered);
+
+impl Scripts for Nothing {
+    fn registered(&self) -> &Registered {
+        &self.0
+    }
+
+    fn call(
+        &mut self,
+        _: &mut dyn Host,
+        _: CallId,
+        _: &CallContext,
+        _: GuestCall<'_>,
+    ) -> Step<Returned> {
+        unreachable!("a loader calls nothing")
+    }
+
+    fn resume(&mut self, _: &mut dyn Host, _: CallId, _: Answer) -> Step<Returned> {
+        unreachable!("a loader calls nothing")
+    }
+
+    fn cancel(&mut self, _: CallId) {}
+
+    fn match_new(
+        &mut self,
+        _: &mut dyn Host,
+        _: &MatchContext,
+        _: &str,
+    ) -> Result<Box<dyn MatchScript>, ScriptError> {
+        unreachable!("a loader makes no matches")
+    }
+}
+
+/// What a folder comes to: the events that it handles, or why it does not load, and whether that shows in
+/// its text or when it runs.
+type Content = Result<Vec<String>, (&'static str, bool)>;
+
+/// A folder that is what it was last told to be.
+struct Folder {
+    told: Receiver<Content>,
+    content: Content,
+    version: GuestVersion,
+}
+
+impl Library for Folder {
+    fn look(&mut self) -> u64 {
+        0
+    }
+
+    fn read(&mut self, version: GuestVersion) -> Result<Edition, String> {
+        if let Some(content) = self.told.try_iter().last() {
+            self.content = content;
+        }
+        self.version = version;
+        match self.content {
+            Err((why, true)) => Err(why.to_owned()),
+            _ => Ok(Edition { version, hash: format!("hash-{version}") }),
+        }
+    }
+
+    fn instance(&mut self, _: ThreadId) -> Result<NewGuests, String> {
+        let events = self.content.clone().map_err(|(why, _)| why.to_owned())?;
+        let scripts = Box::new(Nothing(Registered { events, ..Registered::default() }));
+        Ok(NewGuests { version: self.version, scripts, said: Said::default() })
+    }
+}
+
+/// Which threads have been posted which versions.
+type Handed = Vec<(ThreadId, GuestVersion)>;
+
+struct Rig {
+    loader: Loader,
+    topology: Arc<Topology>,
+    stats: Arc<LoaderStats>,
+    folder: Sender<Content>,
+    now: Now,
+    posts: Vec<(ThreadId, Mail)>,
+}
+
+impl Rig {
+    fn new(topology: Topology) -> Self {
+        let topology = Arc::new(topology.with_loader());
+        let (folder, told) = channel();
+        let stats: Arc<LoaderStats> = Arc::default();
+        let library = Folder { told, content: Ok(Vec::new()), version: GuestVersion::FIRST };
+        let first = Edition { version: GuestVersion::FIRST, hash: "hash-1".to_owned() };
+        let made = (Box::new(library) as _, first);
+        let loader = Loader::new(topology.clone(), stats.clone(), made);
+        Self { loader, topology, stats, folder, now: Now::default(), posts: Vec::new() }
+    }
+
+    fn input(&mut self, input: Input<'_, Mail>) -> Option<u64> {
+        let mut out = Output::default();
+        self.loader.handle(self.now, input, &mut out);
+        self.loader.handle(self.now, Input::TurnEnd, &mut out);
+        let wake_ns = out.wake_time().map(|at| at.mono_ns);
+        self.posts.extend(out.take_posts().map(|(to, mail, _)| (to, mail)));
+        wake_ns
+    }
+
+    /// Posts to the loader, and wakes it for as long as it has something to do by itself.
+    fn put(&mut self, mail: LoaderMail) {
+        let (_, mail) = self.loader.me.seal(&self.topology, mail);
+        let mut wake_ns = self.input(Input::Mail(mail));
+        while let Some(at_ns) = wake_ns {
+            self.now.mono_ns = self.now.mono_ns.max(at_ns);
+            wake_ns = self.input(Input::Wake);
+        }
+    }
+
+    fn ask(&mut self, slot: u32) {
+        let address =
+            SessionAddress { core: self.topology.cores[0], conn: ConnId { slot, generation: 1 } };
+        let (queue, stream, format, work) = (Queue::Loader, 0, Format::Json, Work::Reload);
+        let (caller, group, client) = (None, 0, 0);
+        let job = Job { queue, address, stream, format, work, caller, group, client };
+        self.put(LoaderMail::Job(Box::new(job)));
+    }
+
+    /// To whom a version was handed since the last look, and which cores were told of one.
+    fn handed(&mut self) -> (Handed, Handed) {
+        let (mut threads, mut cores) = (Vec::new(), Vec::new());
+        let mut others = Vec::new();
+        for (to, mail) in std::mem::take(&mut self.posts) {
+            let version = mail.news().and_then(|news| match news {
+                News::Guests(new) => Some(new.version),
+                _ => None,
+            });
+            if let Some(version) = version {
+                threads.push((to, version));
+            } else if let Some(room) = self.topology.rooms.iter().find(|room| room.thread() == to) {
+                let RoomMail::Guests(new) = room.open(mail) else { panic!("other mail") };
+                threads.push((to, new.version));
+            } else {
+                match self.topology.cores[usize::from(to.0)].open(mail) {
+                    CoreMail::Guests(hooks) => cores.push((to, hooks.version)),
+                    other => {
+                        others.push((to, self.topology.cores[0].seal(&self.topology, other).1));
+                    }
+                }
+            }
+        }
+        self.posts = others;
+        (threads, cores)
+    }
+
+    /// What those were answered who asked: their slots, and the body or the refusal.
+    fn answers(&mut self) -> Vec<(u32, Result<String, String>)> {
+        let mut answers = Vec::new();
+        for (_, mail) in std::mem::take(&mut self.posts) {
+            let CoreMail::Done(list) = self.topology.cores[0].open(mail) else {
+                panic!("no answer")
+            };
+            for done in list {
+                let Outcome::Api(result) = done.outcome else { panic!("{:?}", done.outcome) };
+                let result = result.map(|answer| String::from_utf8(answer.body).unwrap());
+                answers.push((done.conn.slot, result.map_err(|error| error.message.into_owned())));
+            }
+        }
+        answers
+    }
+
+    fn holds(&mut self, thread: ThreadId, newest: u32, older: Vec<HeldVersion>) {
+        let newest = GuestVersion(newest);
+        self.put(LoaderMail::Holds(Box::new(Holds { thread, newest, older })));
+    }
+
+    /// All take what they are handed; the first room holds these versions on.
+    fn take(&mut self, version: u32, held: &[u32]) {
+        let threads: Vec<ThreadId> = self.topology.scripted().collect();
+        for thread in threads {
+            let room = self.topology.rooms[0].thread();
+            let held = if thread == room { held } else { &[] };
+            let older = held.iter().map(|version| HeldVersion {
+                version: GuestVersion(*version),
+                matches: 2,
+                named: vec![(Uuid::from_u128(u128::from(*version)), "arena".into())],
+                ..HeldVersion::default()
+            });
+            self.holds(thread, version, older.collect());
+        }
+        for core in self.topology.cores.clone() {
+            self.put(LoaderMail::Took { core, version: GuestVersion(version) });
+        }
+    }
+}
+
+#[test]
+fn cores_hear_of_a_version_when_every_other_thread_has_it_and_who_asked_when_they_do() {
+    let mut rig = Rig::new(Topology::new(2, 2, 2).with_events());
+    rig.ask(7);
+    let (threads, cores) = rig.handed();
+    let all: BTreeSet<ThreadId> = rig.topology.scripted().collect();
+    assert_eq!(threads.iter().map(|(to, _)| *to).collect::<BTreeSet<_>>(), all);
+    assert!(threads.iter().all(|(_, version)| version.0 == 2) && cores.is_empty());
+    let mut all: Vec<ThreadId> = all.into_iter().collect();
+    let last = all.pop().unwrap();
+    for thread in all {
+        rig.holds(thread, 2, Vec::new());
+        assert!(rig.posts.is_empty(), "not everybody has it");
+    }
+    rig.holds(last, 2, Vec::new());
+    let (_, cores) = rig.handed();
+    assert_eq!(cores.iter().map(|(to, _)| to.0).collect::<Vec<_>>(), [0, 1]);
+    rig.put(LoaderMail::Took { core: rig.topology.cores[1], version: GuestVersion(2) });
+    assert!(rig.answers().is_empty() && rig.stats.guest_version.read() == 1);
+    rig.put(LoaderMail::Took { core: rig.topology.cores[0], version: GuestVersion(2) });
+    let body = r#"{"hash":"hash-2","version":2}"#;
+    assert_eq!(rig.answers(), [(7, Ok(body.to_owned()))]);
+    assert_eq!((rig.stats.guest_version.read(), rig.stats.reloads.read()), (2, 1));
+}
+
+#[test]
+fn a_version_that_does_not_load_changes_nothing_and_its_number_is_gone() {
+    let mut rig = Rig::new(Topology::new(1, 1, 1));
+    for (slot, is_text) in [(1, true), (2, false)] {
+        rig.folder.send(Err(("a.lua:3: no", is_text))).unwrap();
+        rig.ask(slot);
+        let why = format!("version {} does not load, version 1 goes on: a.lua:3: no", slot + 1);
+        assert_eq!(rig.answers(), [(slot, Err(why))]);
+    }
+    // Nor does one for which there is no thread.
+    rig.folder.send(Ok(vec!["event_session_start".to_owned()])).unwrap();
+    rig.ask(3);
+    let (_, why) = rig.answers().pop().unwrap();
+    assert!(why.unwrap_err().contains("handles events"));
+    assert_eq!((rig.stats.reloads_failed.read(), rig.stats.guest_version.read()), (3, 1));
+    rig.folder.send(Ok(Vec::new())).unwrap();
+    rig.ask(4);
+    assert!(rig.handed().0.iter().all(|(_, version)| version.0 == 5));
+    rig.take(5, &[]);
+    assert_eq!(rig.stats.guest_version.read(), 5);
+}
+
+#[test]
+fn who_asks_while_a_version_is_made_is_answered_by_the_next_one() {
+    let mut rig = Rig::new(Topology::new(1, 1, 1));
+    rig.ask(1);
+    rig.handed();
+    rig.ask(2);
+    rig.put(LoaderMail::Signal);
+    rig.ask(3);
+    assert!(rig.posts.is_empty(), "one at a time");
+    rig.take(2, &[]);
+    let (threads, _) = rig.handed();
+    assert!(!threads.is_empty() && threads.iter().all(|(_, version)| version.0 == 3));
+    let [(1, Ok(_))] = &rig.answers()[..] else { panic!("the first one alone") };
+    rig.take(3, &[]);
+    rig.handed();
+    let [(2, Ok(_)), (3, Ok(_))] = &rig.answers()[..] else { panic!("both, and the signal") };
+    assert_eq!(rig.stats.reloads.read(), 2);
+}
+
+#[test]
+fn so_many_may_wait() {
+    let mut rig = Rig::new(Topology::new(1, 1, 1));
+    rig.ask(0);
+    rig.handed();
+    for slot in 0..WAITERS_MAX {
+        rig.ask(u32::try_from(slot).unwrap());
+    }
+    assert!(rig.posts.is_empty());
+    rig.ask(99);
+    let [(99, Err(why))] = &rig.answers()[..] else { panic!("the last one alone") };
+    assert_eq!(why, "16 requests wait for the modules to be loaded");
+    assert_eq!(rig.stats.reloads_refused.read(), 1);
+}
+
+#[test]
+fn so_many_older_versions_may_be_held_and_who_holds_them_is_named() {
+    let mut rig = Rig::new(Topology::new(1, 1, 1));
+    let mut held = Vec::new();
+    for version in 2..=u32::try_from(OLDER_VERSIONS_MAX).unwrap() + 1 {
+        held.push(version - 1);
+        rig.put(LoaderMail::Signal);
+        rig.take(version, &held);
+    }
+    rig.posts.clear();
+    assert_eq!(rig.stats.guest_versions_older.read(), 8);
+    rig.ask(1);
+    let (_, why) = rig.answers().pop().unwrap();
+    let why = why.unwrap_err();
+    assert!(why.starts_with(
+        "8 older versions are in use, the most that may be; version 1: 2 matches, 0 calls ("
+    ));
+    assert!(why.contains("00000000-0000-0000-0000-000000000003 of arena"), "{why}");
+    assert_eq!((rig.stats.reloads_refused.read(), rig.stats.guest_version.read()), (1, 9));
+    // The last match of one ends.
+    rig.holds(rig.topology.rooms[0].thread(), 9, Vec::new());
+    assert_eq!(rig.stats.guest_versions_older.read(), 0);
+    rig.ask(2);
+    assert!(rig.handed().0.iter().all(|(_, version)| version.0 == 10));
+}
+
+#[test]
+#[should_panic(expected = "which nobody has told it of")]
+fn a_core_that_takes_what_it_was_not_told_of_ends_the_server() {
+    let mut rig = Rig::new(Topology::new(1, 1, 1));
+    rig.put(LoaderMail::Took { core: rig.topology.cores[0], version: GuestVersion(2) });
+}
+
+#[test]
+fn a_folder_is_loaded_when_it_is_quiet_and_once() {
+    let mut watch = Watch { loaded: 1, last: 1 };
+    let looks = [1, 2, 3, 3, 3, 4, 3, 3, 1, 1];
+    let seen: Vec<bool> = looks.into_iter().map(|look| watch.sees(look)).collect();
+    let t = true;
+    // 4 was gone before it was quiet, and 3 is loaded already.
+    assert_eq!(seen, [!t, !t, !t, t, !t, !t, !t, !t, !t, t]);
+}
