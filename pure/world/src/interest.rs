@@ -236,7 +236,7 @@ impl Viewer {
         put_head(tick, frames.tau_permille(), frames.control_seq(self.id.slot), out);
         let count_at = out.len();
         out.extend([0x80, 0]);
-        let mut told = self.write(frames, fanout, (threshold, room), start, out);
+        let (mut told, is_cut) = self.write(frames, fanout, (threshold, room), start, out);
         let count = told.records + told.gone;
         out[count_at] = (count & 0x7f) as u8 | 0x80;
         out[count_at + 1] = (count >> 7 & 0x7f) as u8;
@@ -244,6 +244,11 @@ impl Viewer {
         if told.records > 0 {
             let each = 16 * bytes / told.records as usize;
             self.record_bytes = ((self.record_bytes * 7 + each) / 8).max(16);
+        }
+        if is_cut {
+            // Records stand by slot, so it is always the last slots that a full packet leaves out, however
+            // urgent they are. Fewer are chosen next, so that they are not left out again and again.
+            self.record_bytes += self.record_bytes / 8;
         }
         let summaries = self.summarise(frames, interest, self.bytes_max.saturating_sub(bytes));
         told.summaries = u32::try_from(summaries.len()).unwrap_or(0);
@@ -312,7 +317,7 @@ impl Viewer {
             counts[1][score(*other)] += 1;
         }
         rest.iter().for_each(|urgency| counts[0][score(*urgency)] += 1);
-        let mut room = 16 * self.bytes_max / self.record_bytes;
+        let mut room = 16 * self.records_end() / self.record_bytes;
         for at in (score(DUE)..SCORES).rev() {
             let count = (counts[0][at] + counts[1][at]) as usize;
             if count >= room {
@@ -323,6 +328,13 @@ impl Viewer {
         (score(DUE), usize::MAX)
     }
 
+    /// Bytes of a packet from which on no record is begun: room for one more, and for the count of
+    /// summaries.
+    fn records_end(&self) -> usize {
+        self.bytes_max.saturating_sub(RECORD_BYTES_MAX + 1)
+    }
+
+    /// Appends the records of those who are chosen. Tells whether some had no room.
     fn write(
         &mut self,
         frames: &Frames,
@@ -330,10 +342,9 @@ impl Viewer {
         (threshold, mut room): (usize, usize),
         start: usize,
         out: &mut Vec<u8>,
-    ) -> Told {
+    ) -> (Told, bool) {
         let (mut told, mut next) = (Told::default(), 0);
-        // Room for one more record, and for the count of summaries.
-        let full = start + self.bytes_max.saturating_sub(RECORD_BYTES_MAX + 1);
+        let full = start + self.records_end();
         for index in 0..self.table.slots.len() {
             let score = score(self.table.urgency[index]);
             if score < threshold {
@@ -346,7 +357,7 @@ impl Viewer {
                 room -= 1;
             }
             if out.len() > full {
-                break;
+                return (told, true);
             }
             let (slot, generation) = (self.table.slots[index], self.table.generations[index]);
             let is_leaving = self.table.away[index] == LEAVING;
@@ -369,7 +380,7 @@ impl Viewer {
             self.table.urgency[index] = 0;
             next = slot + 1;
         }
-        told
+        (told, false)
     }
 
     /// Bins beyond what is told one by one: some in each packet, so that each comes once in

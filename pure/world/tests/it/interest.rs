@@ -295,6 +295,26 @@ fn packets_keep_within_their_bytes_and_the_nearest_are_told_most() {
 }
 
 #[test]
+fn nobody_of_a_crowd_is_left_out_for_long_when_a_packet_has_not_room_for_all() {
+    // As many as fit into a packet four times; which slot is whose has nothing to do with where it is.
+    let mut sea = Sea::new(11, 500, 110);
+    let eye = sea.ships[250].0;
+    let mut client = Client::new(eye, 1_200);
+    let mut longest = BTreeMap::<u32, u32>::new();
+    for tick in 0..600_u32 {
+        sea.tick();
+        client.tick(&mut sea, &Interest::default(), Link::default());
+        for (slot, known) in client.view.known().filter(|_| tick > 100) {
+            let most = longest.entry(slot).or_default();
+            *most = (tick - known.newest().0).max(*most);
+        }
+    }
+    let (slot, age) = longest.into_iter().max_by_key(|(_, age)| *age).unwrap();
+    // The mean is four ticks, and the outermost are told of half as often as those before them.
+    assert!(age <= 30, "slot {slot} was not told of for {age} ticks");
+}
+
+#[test]
 fn far_crowds_are_summed_up() {
     let mut sea = Sea::new(9, 300, 900);
     let interest = Interest { ranks: [8, 16, 32], has_summaries: true, ..Interest::default() };
