@@ -448,6 +448,17 @@ pub trait Host: CommonHost {
     }
 }
 
+/// What a script wants a session to follow.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct FollowWish {
+    /// Who follows.
+    pub session_id: uuid::Uuid,
+    /// Whose status it is told of.
+    pub users: Vec<uuid::Uuid>,
+    /// Whether from now on, or no more.
+    pub follows: bool,
+}
+
 /// The part of [`Host`] that is at hand on every thread: all but the database.
 pub trait CommonHost {
     /// The time.
@@ -483,14 +494,16 @@ pub trait CommonHost {
     /// # Errors
     /// [`HostError`]: a limit.
     fn stream(&mut self, stream: &StreamId, request: StreamRequest) -> Result<(), HostError>;
-    /// To be asked before `count` sessions, tokens or users are cut off by the three functions
+    /// To be asked before `count` sessions, tokens or users are cut off or followed by the four functions
     /// below: every core hears of each of them.
     ///
     /// # Errors
-    /// [`HostError`]: this call has cut off too many.
+    /// [`HostError`]: this call has had too many.
     fn may_cut_off(&mut self, count: usize) -> Result<(), HostError>;
     /// Closes a session's socket with a reason. Unknown sessions are ignored.
     fn session_disconnect(&mut self, session_id: uuid::Uuid, reason: &str);
+    /// Lets a session follow users, or not any more. Unknown sessions and users are ignored.
+    fn status_follow(&mut self, wish: FollowWish);
     /// Lets every core know what is revoked; it is in the database already.
     fn revoke(&mut self, revocation: crate::session::Revocation);
     /// Closes all sockets of a user who was deleted or banned.

@@ -288,7 +288,7 @@ impl Core {
                     self.done(now, done, out);
                 }
             }
-            CoreMail::Sever(severed) => self.sever(now, &severed, out),
+            CoreMail::Sessions(session_changes) => self.change_sessions(now, &session_changes, out),
             CoreMail::Forward(request) => self.forward(*request, out),
             CoreMail::Drained => self.room_drained(now, out),
             CoreMail::TickRate { room, tick_rate_hz } => {
@@ -431,7 +431,7 @@ impl Core {
         })
     }
 
-    /// A request that one room has done its part of, for the next one.
+    /// A request of several rooms, for the next one.
     fn forward(&mut self, request: RoomRequest, out: &mut Output<Mail>) {
         if let RoomRequest::Stream(wish) = &request {
             return self.request_if_open(wish.room(&self.topology), request, out);

@@ -94,9 +94,10 @@ impl Gate {
             }
             GateMail::Directory(events) => self.send_all(now, Body::Directory(events)),
             GateMail::Cache(changes) => self.send_all(now, Body::Cache(changes)),
-            GateMail::Sever(severed) => {
-                let severed = Arc::try_unwrap(severed).unwrap_or_else(|shared| (*shared).clone());
-                self.send_all(now, Body::Sever(severed));
+            GateMail::Sessions(session_changes) => {
+                let session_changes =
+                    Arc::try_unwrap(session_changes).unwrap_or_else(|shared| (*shared).clone());
+                self.send_all(now, Body::Sessions(session_changes));
             }
             GateMail::Letter { from, bytes } => self.open(now, from, &bytes, out),
             GateMail::Node(news) => self.node(&news, out),
@@ -192,10 +193,12 @@ impl Gate {
                 rooms.for_each(|to| post(to.seal(it, RoomMail::Cache(changes.clone()))));
                 it.workers().for_each(|to| post(to.seal(it, News::Cache(changes.clone()))));
             }
-            Body::Sever(severed) => {
-                let severed = Arc::new(severed);
+            Body::Sessions(session_changes) => {
+                let session_changes = Arc::new(session_changes);
                 let cores = it.cores.iter();
-                cores.for_each(|to| post(to.seal(it, CoreMail::Sever(Arc::clone(&severed)))));
+                cores.for_each(|to| {
+                    post(to.seal(it, CoreMail::Sessions(Arc::clone(&session_changes))));
+                });
             }
         }
     }

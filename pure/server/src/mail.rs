@@ -33,7 +33,7 @@ use game::cache::CacheChange;
 use game::directory::DirectoryEvent;
 use game::events::EventJob;
 use game::fetch::{FetchAnswer, FetchFailed};
-use game::guest::{GuestVersion, JoinRequest, Presence};
+use game::guest::{FollowWish, GuestVersion, JoinRequest, Presence};
 use game::match_id::MatchId;
 use game::node::NodeId;
 use game::notifications::Sent;
@@ -78,7 +78,7 @@ pub enum CoreMail {
     /// From workers and rooms, to every core: tokens that count no more, sockets that are to be
     /// closed.
     #[serde(skip)]
-    Sever(Arc<Severed>),
+    Sessions(Arc<SessionChanges>),
     /// From a room: the highest tick rate of its matches; 0 when it has none.
     #[serde(skip)]
     TickRate { room: Address<RoomMail>, tick_rate_hz: u8 },
@@ -294,8 +294,8 @@ pub enum GateMail {
     Directory(Arc<[DirectoryEvent]>),
     /// From workers and rooms: as [`RoomMail::Cache`], for every thread of every other node with scripts.
     Cache(Arc<[CacheChange]>),
-    /// From workers and rooms: as [`CoreMail::Sever`], for every core of every other node.
-    Sever(Arc<Severed>),
+    /// From workers and rooms: as [`CoreMail::Sessions`], for every core of every other node.
+    Sessions(Arc<SessionChanges>),
     /// From a transport: what has come from a node.
     Letter { from: NodeId, bytes: Vec<u8> },
     /// From who knows: a node lives, or is gone.
@@ -313,23 +313,26 @@ pub struct Parcel {
     pub mail: Mail,
 }
 
-/// What the calls of one turn have cut off, in the order in which cores deal with it. One mail to
-/// each core, however much it is.
+/// What the calls of one turn do to sessions, in the order in which cores deal with it. One mail to
+/// each core, however much it is; every core gets all of it and has some of the sessions.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Severed {
+pub struct SessionChanges {
     /// What tokens count no more, or again.
     pub revocations: Vec<Revocation>,
-    /// Sessions whose sockets are to be closed. Every core gets them all and has some.
+    /// Who is to follow whom, or no more.
+    pub follows: Vec<FollowWish>,
+    /// Sessions whose sockets are to be closed.
     pub sessions: Vec<Uuid>,
     /// Users all of whose sockets are to be closed, and why.
     pub users: Vec<(Uuid, Disconnect)>,
 }
 
-impl Severed {
+impl SessionChanges {
     /// Whether nothing is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.revocations.is_empty() && self.sessions.is_empty() && self.users.is_empty()
+        let Self { revocations, follows, sessions, users } = self;
+        revocations.is_empty() && follows.is_empty() && sessions.is_empty() && users.is_empty()
     }
 }
 
@@ -374,7 +377,7 @@ pub enum RoomRequest {
     /// answered.
     StatusFollow(Box<Follow>),
     /// `status_unfollow`, passed on the same way.
-    StatusUnfollow { member: Member, cid: String, users: Vec<Uuid> },
+    StatusUnfollow { member: Member, cid: Option<String>, users: Vec<Uuid> },
     /// A script takes the session into a stream: passed on from the room of its user to that of the
     /// stream.
     Stream(Box<StreamMail>),
@@ -467,8 +470,8 @@ pub struct MatchInput {
 pub struct Follow {
     /// Who follows.
     pub member: Member,
-    /// The request's.
-    pub cid: String,
+    /// The request's; none if a script wants it, and nobody is answered.
+    pub cid: Option<String>,
     /// Whom to follow, still to be looked at.
     pub users: Vec<Uuid>,
     /// Who of those already looked at is online, with the status text.
@@ -598,7 +601,7 @@ impl CoreMail {
             Self::Done(_) => "done",
             Self::WakeUp => "wake-up",
             Self::Deliver(_) => "deliver",
-            Self::Sever(_) => "sever",
+            Self::Sessions(_) => "sessions",
             Self::Forward(_) => "forward",
             Self::TickRate { .. } => "tick rate",
             Self::Drained => "drained",
@@ -714,7 +717,7 @@ impl GateMail {
             Self::Parcel(_) => "parcel",
             Self::Directory(_) => "directory",
             Self::Cache(_) => "cache",
-            Self::Sever(_) => "sever",
+            Self::Sessions(_) => "sessions",
             Self::Letter { .. } => "letter",
             Self::Node(_) => "node",
         }

@@ -20,8 +20,8 @@ use game::stream::{Payer, StreamId, StreamRequest};
 
 use crate::hooks;
 use crate::mail::{
-    Address, CoreMail, EventsMail, GateMail, Mail, News, Post as _, RoomMail, Severed, StreamMail,
-    Topology,
+    Address, CoreMail, EventsMail, GateMail, Mail, News, Post as _, RoomMail, SessionChanges,
+    StreamMail, Topology,
 };
 
 /// What a script's thread works with.
@@ -48,8 +48,8 @@ pub struct Resources {
     pub guest_version: GuestVersion,
     /// What its scripts have logged lately.
     pub(crate) script_log: ScriptLog,
-    /// What its calls have cut off and no core has been told of yet.
-    pub severed: Severed,
+    /// What its calls do to sessions and no core has been told of yet.
+    pub session_changes: SessionChanges,
     /// Notifications of its calls that no room has been told of yet.
     notices: Vec<Sent>,
     /// What its calls want of streams and no room has been told of yet.
@@ -68,6 +68,7 @@ pub struct Resources {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     revocations: usize,
+    follows: usize,
     sessions: usize,
     users: usize,
     notices: usize,
@@ -96,7 +97,7 @@ pub(crate) const CANNOT_WAIT: &str = "this function waits for another thread, wh
      here: in a match in JavaScript, and in Lua in a metamethod, in a function that table.sort calls, or \
      in a module that is loaded by require in the middle of a call";
 
-/// Sessions, tokens and users that one call of a script may cut off: some milliseconds of work for
+/// Sessions, tokens and users that one call of a script may cut off or follow: some milliseconds of work for
 /// every core, which gets all of them in one mail.
 pub const CUT_OFF_PER_CALL_MAX: usize = 16_384;
 
@@ -172,7 +173,7 @@ impl Spent {
         if cut_off > CUT_OFF_PER_CALL_MAX {
             resources.refused.cut_offs += 1;
             return Err(HostError::new(format!(
-                "one call may disconnect, log out, ban or delete {CUT_OFF_PER_CALL_MAX}"
+                "one call may disconnect, log out, ban, delete or follow {CUT_OFF_PER_CALL_MAX}"
             )));
         }
         self.cut_off = cut_off;
@@ -264,7 +265,7 @@ impl Resources {
             cache: Cache::new(Writer { node: nodes.here(), thread }),
             guest_version: GuestVersion::FIRST,
             script_log: ScriptLog::new(host.log_lines_max),
-            severed: Severed::default(),
+            session_changes: SessionChanges::default(),
             notices: Vec::new(),
             streams: Vec::new(),
             events: Vec::new(),
@@ -297,18 +298,18 @@ impl Resources {
         }
     }
 
-    /// Tells every core what has been cut off since the last call. To be called before the answers
+    /// Tells every core what is done to sessions since the last call. To be called before the answers
     /// are posted: who is told of a logout finds it done.
-    pub(crate) fn post_severed(&mut self, topology: &Topology, out: &mut Output<Mail>) {
-        if self.severed.is_empty() {
+    pub(crate) fn post_session_changes(&mut self, topology: &Topology, out: &mut Output<Mail>) {
+        if self.session_changes.is_empty() {
             return;
         }
-        let severed = Arc::new(std::mem::take(&mut self.severed));
+        let session_changes = Arc::new(std::mem::take(&mut self.session_changes));
         for core in &topology.cores {
-            out.post(topology, *core, CoreMail::Sever(Arc::clone(&severed)));
+            out.post(topology, *core, CoreMail::Sessions(Arc::clone(&session_changes)));
         }
         if let Some(gate) = topology.gate() {
-            out.post(topology, gate, GateMail::Sever(severed));
+            out.post(topology, gate, GateMail::Sessions(session_changes));
         }
     }
 }
@@ -317,7 +318,7 @@ impl Resources {
 #[derive(Debug, Default)]
 pub struct Said {
     cache: Vec<CacheChange>,
-    severed: Severed,
+    session_changes: SessionChanges,
     notices: Vec<Sent>,
     notifications_forgotten: u64,
 }
@@ -328,7 +329,7 @@ impl Resources {
     pub fn take_said(&mut self) -> Said {
         Said {
             cache: self.cache.take_changes(),
-            severed: std::mem::take(&mut self.severed),
+            session_changes: std::mem::take(&mut self.session_changes),
             notices: std::mem::take(&mut self.notices),
             notifications_forgotten: std::mem::take(&mut self.notifications_forgotten),
         }
@@ -337,9 +338,11 @@ impl Resources {
     /// Says what modules have said elsewhere, while they loaded for this thread.
     pub(crate) fn say(&mut self, said: Said) {
         self.cache.absorb(said.cache);
-        self.severed.revocations.extend(said.severed.revocations);
-        self.severed.sessions.extend(said.severed.sessions);
-        self.severed.users.extend(said.severed.users);
+        let SessionChanges { revocations, follows, sessions, users } = said.session_changes;
+        self.session_changes.revocations.extend(revocations);
+        self.session_changes.follows.extend(follows);
+        self.session_changes.sessions.extend(sessions);
+        self.session_changes.users.extend(users);
         self.notices.extend(said.notices);
         self.notifications_forgotten += said.notifications_forgotten;
     }
@@ -369,10 +372,11 @@ impl Resources {
     /// of it. Who is cut off or banned stays so: if that is in the database, nobody would hear of it
     /// before the next start, and if it is not, somebody logs in once more.
     pub(crate) fn say_nothing(&mut self) {
-        self.severed.revocations.retain(|one| match one {
+        self.session_changes.revocations.retain(|one| match one {
             Revocation::Token { .. } | Revocation::User { .. } | Revocation::Banned { .. } => true,
             Revocation::Deleted { .. } | Revocation::Unbanned { .. } => false,
         });
+        self.session_changes.follows.clear();
         self.notices.clear();
         self.streams.clear();
         self.events.clear();
@@ -381,9 +385,10 @@ impl Resources {
     /// What others are to be told so far.
     pub(crate) fn told(&self) -> Told {
         Told {
-            revocations: self.severed.revocations.len(),
-            sessions: self.severed.sessions.len(),
-            users: self.severed.users.len(),
+            revocations: self.session_changes.revocations.len(),
+            follows: self.session_changes.follows.len(),
+            sessions: self.session_changes.sessions.len(),
+            users: self.session_changes.users.len(),
             notices: self.notices.len(),
             streams: self.streams.len(),
             events: self.events.len(),
@@ -393,9 +398,10 @@ impl Resources {
 
     /// Forgets what others were to be told since then, because none of it has happened.
     pub(crate) fn untell(&mut self, since: Told) {
-        self.severed.revocations.truncate(since.revocations);
-        self.severed.sessions.truncate(since.sessions);
-        self.severed.users.truncate(since.users);
+        self.session_changes.revocations.truncate(since.revocations);
+        self.session_changes.follows.truncate(since.follows);
+        self.session_changes.sessions.truncate(since.sessions);
+        self.session_changes.users.truncate(since.users);
         self.notices.truncate(since.notices);
         self.streams.truncate(since.streams);
         self.events.truncate(since.events);
@@ -520,15 +526,19 @@ macro_rules! from_resources {
         }
 
         fn session_disconnect(&mut self, session_id: uuid::Uuid, _reason: &str) {
-            self.$($resources).+.severed.sessions.push(session_id);
+            self.$($resources).+.session_changes.sessions.push(session_id);
+        }
+
+        fn status_follow(&mut self, wish: game::guest::FollowWish) {
+            self.$($resources).+.session_changes.follows.push(wish);
         }
 
         fn revoke(&mut self, revocation: game::session::Revocation) {
-            self.$($resources).+.severed.revocations.push(revocation);
+            self.$($resources).+.session_changes.revocations.push(revocation);
         }
 
         fn user_disconnect(&mut self, user_id: uuid::Uuid, cause: game::api::Disconnect) {
-            self.$($resources).+.severed.users.push((user_id, cause));
+            self.$($resources).+.session_changes.users.push((user_id, cause));
         }
 
         fn may_notify(

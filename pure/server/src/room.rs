@@ -491,7 +491,7 @@ impl Room {
         self.stats.stream_calls_refused.set(self.resources.refused.streams);
         self.stats.notifications_forgotten.set(self.resources.notifications_forgotten);
         self.stats.dropped_events.set(self.resources.refused.events);
-        self.resources.post_severed(&self.topology, out);
+        self.resources.post_session_changes(&self.topology, out);
         if let Some((to, jobs)) = self.resources.take_events(&self.topology) {
             out.post(&self.topology, to, EventsMail::Events(jobs));
         }

@@ -149,6 +149,9 @@ counters! {
         /// News of users sent before the answer to a status_follow that is older than they are, because
         /// too many waited behind it.
         counter news_early,
+        /// Wishes of scripts that a session follow users, or no more, lost because a room's mailbox was full or
+        /// its node away.
+        counter follows_of_scripts_lost,
         /// Requests refused before they reached a handler: not HTTP, too large, wrong credentials.
         counter refused_requests,
         /// Requests to load the modules again without the right key (runtime.reload_key).

@@ -474,9 +474,11 @@ impl Worker {
         for effect in self.effects.drain(..) {
             let resources = &mut self.resources;
             match effect {
-                Effect::Revoke(revocation) => resources.severed.revocations.push(revocation),
+                Effect::Revoke(revocation) => {
+                    resources.session_changes.revocations.push(revocation);
+                }
                 Effect::Disconnect { user_id, cause } => {
-                    resources.severed.users.push((user_id, cause));
+                    resources.session_changes.users.push((user_id, cause));
                 }
                 Effect::Notify(sent) => resources.notify(sent),
                 Effect::Event(job) => resources.event(*job),
@@ -523,7 +525,7 @@ impl Worker {
         self.stats.stream_calls_refused.set(self.resources.refused.streams);
         self.stats.notifications_forgotten.set(self.resources.notifications_forgotten);
         self.stats.dropped_events.set(self.resources.refused.events + self.events.dropped_count());
-        self.resources.post_severed(&self.topology, out);
+        self.resources.post_session_changes(&self.topology, out);
         match self.resources.take_events(&self.topology) {
             Some((to, jobs)) if self.me == WorkerAddress::Events(to) => {
                 self.take_in_events(now, jobs);

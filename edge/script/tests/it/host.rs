@@ -38,6 +38,7 @@ pub(crate) struct TestHost {
     pub(crate) log_takes: std::time::Duration,
     pub(crate) created: Vec<(String, Value)>,
     pub(crate) disconnected: Vec<(Uuid, String)>,
+    pub(crate) follow_wishes: Vec<game::guest::FollowWish>,
     pub(crate) revoked: Vec<game::session::Revocation>,
     pub(crate) notified: Vec<game::notifications::Sent>,
     pub(crate) events: Vec<game::events::Event>,
@@ -106,6 +107,7 @@ impl Default for TestHost {
             log_takes: std::time::Duration::ZERO,
             created: Vec::new(),
             disconnected: Vec::new(),
+            follow_wishes: Vec::new(),
             notified: Vec::new(),
             events: Vec::new(),
             streams: Vec::new(),
@@ -231,6 +233,9 @@ impl CommonHost for TestHost {
     }
     fn session_disconnect(&mut self, session_id: Uuid, reason: &str) {
         self.disconnected.push((session_id, reason.to_owned()));
+    }
+    fn status_follow(&mut self, wish: game::guest::FollowWish) {
+        self.follow_wishes.push(wish);
     }
     fn event(&mut self, event: game::events::Event) {
         self.events.push(event);

@@ -8,7 +8,7 @@ use super::accounts::committed;
 use super::declare::Text;
 use crate::account::atomically;
 use crate::db::DbError;
-use crate::guest::{CommonHost, Host, HostError, LogLevel};
+use crate::guest::{CommonHost, FollowWish, Host, HostError, LogLevel};
 use crate::session::{Claims, Signer, stored};
 use crate::value::Value;
 
@@ -81,6 +81,20 @@ pub(super) fn disconnect(
 ) -> Result<(), HostError> {
     host.may_cut_off(1)?;
     host.session_disconnect(session_id, REASONS.get(reason).copied().unwrap_or_default());
+    Ok(())
+}
+
+/// Lets a session follow users, or not any more.
+pub(super) fn follow(
+    host: &mut dyn CommonHost,
+    session_id: Uuid,
+    users: Vec<Uuid>,
+    follows: bool,
+) -> Result<(), HostError> {
+    host.may_cut_off(users.len())?;
+    if !users.is_empty() {
+        host.status_follow(FollowWish { session_id, users, follows });
+    }
     Ok(())
 }
 

@@ -482,7 +482,7 @@ impl Core {
                 let is_far = users.iter().any(|id| self.topology.room_of(*id) != room);
                 let mut waiting = if is_far { Waiting::for_rooms() } else { Waiting::for_room() };
                 waiting.goes_to(&self.topology, room, &cid, true);
-                let follow = Follow { member, cid, users, found: Vec::new() };
+                let follow = Follow { member, cid: Some(cid), users, found: Vec::new() };
                 self.request_room(room, RoomRequest::StatusFollow(Box::new(follow)));
                 session.waiting = Some(Box::new(Waiting { observed, ..waiting }));
                 return self.put(conn, State::Socket(session));
@@ -557,9 +557,9 @@ impl Core {
             RoomRequest::MatchCreate { member, cid, .. }
             | RoomRequest::MatchJoin { member, cid, .. }
             | RoomRequest::MatchLeave { member, cid, .. }
-            | RoomRequest::StatusUpdate { member, cid, .. }
-            | RoomRequest::StatusUnfollow { member, cid, .. } => (member, cid),
-            RoomRequest::StatusFollow(follow) => (&follow.member, &follow.cid),
+            | RoomRequest::StatusUpdate { member, cid, .. } => (member, Some(cid)),
+            RoomRequest::StatusUnfollow { member, cid, .. } => (member, cid.as_ref()),
+            RoomRequest::StatusFollow(follow) => (&follow.member, follow.cid.as_ref()),
             RoomRequest::Opened { .. } | RoomRequest::Closed { .. } if is_away => return,
             RoomRequest::Opened { .. } | RoomRequest::Closed { .. } => {
                 let mail = room.seal(&self.topology, RoomMail::Requests(vec![request]));
@@ -572,6 +572,7 @@ impl Core {
             }
             RoomRequest::MatchData(_) => return,
         };
+        let Some(cid) = cid else { return self.stats.follows_of_scripts_lost.up() };
         if !self.is_open(member) {
             return;
         }

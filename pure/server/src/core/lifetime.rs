@@ -4,6 +4,7 @@
 use event::{CloseReason, ConnId, Now, Output};
 use game::api::Disconnect;
 use game::events::EventKind;
+use game::guest::FollowWish;
 use game::notifications::code;
 use uuid::Uuid;
 
@@ -11,7 +12,7 @@ use super::backlog::RESUMED_PER_TURN_MAX;
 use super::socket::Session;
 use super::{Core, SERVER_SIDE, Slot, State};
 use crate::frames;
-use crate::mail::{Mail, Post as _, RoomMail, RoomRequest, Severed};
+use crate::mail::{Follow, Mail, Post as _, RoomMail, RoomRequest, SessionChanges};
 
 /// While calls wait at callers, the core looks into its mailbox this often: answers are posted
 /// without waking it when more calls are waiting behind.
@@ -216,19 +217,42 @@ impl Core {
         self.session_event(EventKind::SessionEnd, session, reason);
     }
 
-    /// What a worker or a room has cut off: tokens first, so that no closed socket comes back.
-    pub(super) fn sever(&mut self, now: Now, severed: &Severed, out: &mut Output<Mail>) {
-        for revocation in &severed.revocations {
+    /// What calls of a worker or a room do to sessions: tokens first, so that no closed socket comes back.
+    pub(super) fn change_sessions(
+        &mut self,
+        now: Now,
+        changes: &SessionChanges,
+        out: &mut Output<Mail>,
+    ) {
+        for revocation in &changes.revocations {
             self.revocations.apply(now, revocation);
         }
         self.tell_revocations();
-        for session_id in &severed.sessions {
+        for wish in &changes.follows {
+            self.follow(wish, out);
+        }
+        for session_id in &changes.sessions {
             for conn in self.open_sockets(*session_id, |session| session.session_id) {
                 self.close_socket(now, conn, 1000, SERVER_SIDE, out);
             }
         }
-        for (user_id, cause) in &severed.users {
+        for (user_id, cause) in &changes.users {
             self.disconnect_user(now, *user_id, *cause, out);
+        }
+    }
+
+    /// A session that is here follows users, or no more, as if it had asked; it is not answered.
+    fn follow(&mut self, wish: &FollowWish, out: &mut Output<Mail>) {
+        for conn in self.open_sockets(wish.session_id, |session| session.session_id) {
+            let Some((_, session)) = self.open_session(conn.slot) else { continue };
+            let (member, users) = (self.member(conn, session), wish.users.clone());
+            let request = if wish.follows {
+                let follow = Follow { member, cid: None, users, found: Vec::new() };
+                RoomRequest::StatusFollow(Box::new(follow))
+            } else {
+                RoomRequest::StatusUnfollow { member, cid: None, users }
+            };
+            self.forward(request, out);
         }
     }
 

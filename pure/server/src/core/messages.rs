@@ -82,7 +82,8 @@ impl Core {
                     return Step::Done;
                 };
                 let waiting = self.waiting_at(room, &cid, false);
-                self.request_room(room, RoomRequest::StatusUnfollow { member, cid, users });
+                let request = RoomRequest::StatusUnfollow { member, cid: Some(cid), users };
+                self.request_room(room, request);
                 Step::wait(waiting)
             }
             Some(other) => self.not_here(conn, session, &cid, &other, out),

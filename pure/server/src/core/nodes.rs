@@ -20,7 +20,7 @@ use wire::nakama::realtime::error_code;
 
 use super::socket::{Far, Waiting};
 use super::{Core, State};
-use crate::mail::{AWAY, Address, Format, Mail, RoomMail, RoomRequest, Topology};
+use crate::mail::{AWAY, Address, Format, Mail, Member, RoomMail, RoomRequest, Topology};
 
 /// Why a socket is closed that had something on a node that is gone (RFC 6455 §7.4.1: going away).
 const GONE: (u16, &str) = (1001, "a node of the cluster is gone");
@@ -81,14 +81,16 @@ impl Core {
             RoomRequest::StatusFollow(follow) => (&follow.member, &follow.cid, true),
             RoomRequest::StatusUnfollow { member, cid, .. } => (member, cid, false),
             RoomRequest::Stream(wish) => {
-                if let Some(member) = &wish.member
-                    && !self.topology.is_here(room)
-                {
-                    self.abroad.note_part(member.address.conn.slot, room.node());
-                }
-                return;
+                return wish.member.iter().for_each(|member| self.note_wanted(room, member));
             }
             _ => return,
+        };
+        let Some(cid) = cid else {
+            // A script wants it, and the session waits for nothing.
+            if enters {
+                self.note_wanted(room, member);
+            }
+            return;
         };
         if let Some(place) = self.conns.get_mut(member.address.conn.slot as usize)
             && let State::Socket(session) = &mut place.state
@@ -98,6 +100,13 @@ impl Core {
                 self.abroad.note_answered(member.address.conn, far);
             }
             waiting.goes_to(&self.topology, room, cid, enters);
+        }
+    }
+
+    /// A script has the session enter something in this room.
+    fn note_wanted(&mut self, room: Address<RoomMail>, member: &Member) {
+        if !self.topology.is_here(room) {
+            self.abroad.note_part(member.address.conn.slot, room.node());
         }
     }
 

@@ -39,7 +39,7 @@ impl Check<'_> {
                 let until_ms = self.now.unix_ms.saturating_add(AHEAD_MS);
                 changes.iter().all(|change| change.is_of(self.from, until_ms))
             }
-            Body::Sever(_) => true,
+            Body::Sessions(_) => true,
         }
     }
 
@@ -49,7 +49,7 @@ impl Check<'_> {
             // On its way by way of the core that has the session.
             CoreMail::Forward(request) => self.request(request, self.topology.nodes.here()),
             CoreMail::Done(_)
-            | CoreMail::Sever(_)
+            | CoreMail::Sessions(_)
             | CoreMail::TickRate { .. }
             | CoreMail::Drained
             | CoreMail::Nodes(_)

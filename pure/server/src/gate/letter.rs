@@ -15,7 +15,9 @@ use game::node::{Incarnation, NodeId, Nodes};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::mail::{Address, CoreMail, Crossing, Mail, News, RoomMail, Severed, WorkerAddress};
+use crate::mail::{
+    Address, CoreMail, Crossing, Mail, News, RoomMail, SessionChanges, WorkerAddress,
+};
 
 /// Bytes of one letter: some more than one call of a script may send to streams or put into the cache.
 /// Longer lists are several letters.
@@ -73,7 +75,7 @@ pub(super) enum Body {
     /// For all threads with scripts.
     Cache(#[serde(with = "game::plain::list")] Arc<[CacheChange]>),
     /// For all cores.
-    Sever(Severed),
+    Sessions(SessionChanges),
 }
 
 impl Body {

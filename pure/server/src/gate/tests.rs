@@ -7,7 +7,7 @@ use bytes::Bytes;
 use event::{ConnId, Handler as _, Input, Now, Output, Random, ThreadId};
 use game::cache::{Cache, Writer};
 use game::directory::{Directory, DirectoryEvent, Version};
-use game::guest::Presence;
+use game::guest::{FollowWish, Presence};
 use game::match_id::MatchId;
 use game::node::{Incarnation, NodeId, Nodes};
 use game::notifications::Sent;
@@ -19,7 +19,7 @@ use super::letter::Body;
 use super::{Gate, LETTER_BYTES_MAX, LetterError, NodeNews, Way, letter};
 use crate::mail::{
     Address, Asker, CoreMail, Delivery, Format, GateMail, Mail, Member, News, RoomError, RoomMail,
-    RoomRequest, SessionAddress, Severed, StreamMail, Then, Topology, Waiter, WorkerAddress,
+    RoomRequest, SessionAddress, SessionChanges, StreamMail, Then, Topology, Waiter, WorkerAddress,
 };
 use crate::stats::GateStats;
 
@@ -140,7 +140,9 @@ fn samples(a: &mut Side, b: &Side) -> Vec<Vec<u8>> {
     let changes = Arc::from(cache.take_changes());
     let events = Arc::from([created(from.nodes.here(), from.nodes.here())]);
     let revocations = vec![Revocation::Banned { user_id: id }];
-    let severed = Severed { revocations, sessions: vec![id], users: Vec::new() };
+    let follows = vec![FollowWish { session_id: id, users: vec![id], follows: true }];
+    let session_changes =
+        SessionChanges { revocations, follows, sessions: vec![id], users: Vec::new() };
     let gate = from.gate().unwrap();
     let notices = vec![Sent { to: Some(id), ..Sent::default() }];
     let mails = vec![
@@ -161,7 +163,7 @@ fn samples(a: &mut Side, b: &Side) -> Vec<Vec<u8>> {
         room(RoomMail::Notify(notices)),
         WorkerAddress::Hasher(to.hasher)
             .seal(&from, News::Answer { request: 1, outcome: Err(RoomError::NotFound) }),
-        gate.seal(&from, GateMail::Sever(Arc::new(severed))),
+        gate.seal(&from, GateMail::Sessions(Arc::new(session_changes))),
         gate.seal(&from, GateMail::Directory(events)),
         gate.seal(&from, GateMail::Cache(changes)),
     ];
@@ -220,7 +222,7 @@ fn what_leaves_one_node_comes_to_the_threads_of_the_other() {
         each(&[4], "streams"),
         each(&[4], "notify"),
         each(&[9], "answer"),
-        each(&[0, 1], "sever"),
+        each(&[0, 1], "sessions"),
         each(&[2, 3, 4, 6, 7, 8, 9, 10, 5], "directory"),
         each(&[2, 3, 4, 6, 7, 8, 9, 10], "cache"),
     ];

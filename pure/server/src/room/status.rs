@@ -101,6 +101,9 @@ impl Room {
                 self.stats.follows_refused.up();
                 continue;
             }
+            if follow.cid.is_none() {
+                continue;
+            }
             let sockets = self.streams.get(&Key::User(user_id));
             for joined in sockets.into_iter().flat_map(|sockets| sockets.members.visible()) {
                 let status = joined.meta.meta.status.to_string();
@@ -112,10 +115,11 @@ impl Room {
             follow.users = elsewhere;
             return self.forward(core, RoomRequest::StatusFollow(Box::new(follow)));
         }
+        let Some(cid) = &follow.cid else { return };
         let found = follow.found.iter();
         let presences = found.map(|(presence, status)| with_status(presence, status)).collect();
         let message = Message::Status(Status { presences });
-        let frame = frames::frame(follow.member.format, &follow.cid, Some(message));
+        let frame = frames::frame(follow.member.format, cid, Some(message));
         self.outbox.one(&follow.member, frame, Then::Answered);
     }
 
@@ -125,7 +129,12 @@ impl Room {
         self.mails.push(core.seal(&self.topology, CoreMail::Forward(Box::new(request))));
     }
 
-    pub(super) fn status_unfollow(&mut self, member: Member, cid: String, users: Vec<Uuid>) {
+    pub(super) fn status_unfollow(
+        &mut self,
+        member: Member,
+        cid: Option<String>,
+        users: Vec<Uuid>,
+    ) {
         let session_id = member.presence.session_id;
         let (here, elsewhere): (Vec<Uuid>, Vec<Uuid>) =
             users.into_iter().partition(|id| self.topology.room_of(*id) == self.me);
@@ -135,6 +144,8 @@ impl Room {
             return self
                 .forward(core, RoomRequest::StatusUnfollow { member, cid, users: elsewhere });
         }
-        self.outbox.one(&member, frames::frame(member.format, &cid, None), Then::Answered);
+        if let Some(cid) = cid {
+            self.outbox.one(&member, frames::frame(member.format, &cid, None), Then::Answered);
+        }
     }
 }

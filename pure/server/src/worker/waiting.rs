@@ -37,8 +37,8 @@ use super::host::{Blocking, WorkerHost, payer};
 use crate::fair::FairQueue;
 use crate::mail::{
     AWAY, Address, Asker, CoreMail, Fetched, Format, HostCall, HostReturn, Job, Line, Mail,
-    Outcome, Queue, RoomAnswer, RoomError, RoomMail, SessionAddress, Severed, StreamMail, Topology,
-    Used, Waiter, Work, WorkerAddress,
+    Outcome, Queue, RoomAnswer, RoomError, RoomMail, SessionAddress, SessionChanges, StreamMail,
+    Topology, Used, Waiter, Work, WorkerAddress,
 };
 use crate::question::Question;
 use crate::resources::{Resources, Spent};
@@ -507,10 +507,11 @@ impl Worker {
         match game::session::stored::all(&mut *self.resources.db) {
             Ok(revocations) => {
                 self.rereads_revoked = false;
-                let severed = Arc::new(Severed { revocations, ..Severed::default() });
+                let session_changes =
+                    Arc::new(SessionChanges { revocations, ..SessionChanges::default() });
                 let topology = &self.topology;
                 let seal = |core: &Address<CoreMail>| {
-                    core.seal(topology, CoreMail::Sever(Arc::clone(&severed)))
+                    core.seal(topology, CoreMail::Sessions(Arc::clone(&session_changes)))
                 };
                 self.mails.extend(topology.cores.iter().map(seal));
             }

@@ -12,8 +12,8 @@ use game::match_id::MatchId;
 use game::node::NodeId;
 use game::stream::{SessionId, StreamId, StreamMeta, StreamRequest};
 use server::mail::{
-    CoreMail, Follow, Format, Member, RoomMail, RoomRequest, SessionAddress, Severed, StreamMail,
-    Topology,
+    CoreMail, Follow, Format, Member, RoomMail, RoomRequest, SessionAddress, SessionChanges,
+    StreamMail, Topology,
 };
 use server::settings::Settings;
 use uuid::Uuid;
@@ -71,7 +71,7 @@ fn ask(rig: &Rig, asks: Vec<RoomRequest>) -> Duration {
 }
 
 fn follow(member: Member, users: Vec<Uuid>) -> RoomRequest {
-    let (cid, found) = (String::new(), Vec::new());
+    let (cid, found) = (Some(String::new()), Vec::new());
     RoomRequest::StatusFollow(Box::new(Follow { member, cid, users, found }))
 }
 
@@ -88,7 +88,7 @@ fn followers_of_one_user_come_and_go() {
         let follows = (0..count).map(|number| follow(member(number), vec![STAR])).collect();
         let unfollow = |number| RoomRequest::StatusUnfollow {
             member: member(number),
-            cid: String::new(),
+            cid: Some(String::new()),
             users: vec![STAR],
         };
         ask(rig, follows) + ask(rig, (0..count).map(unfollow).collect())
@@ -204,9 +204,10 @@ fn banning_looks_at_the_banned_alone() {
             rig.socket(0, &token, "");
         }
         let users = (0..count).map(|number| (member(number).presence.user_id, Disconnect::Banned));
-        let severed = Arc::new(Severed { users: users.collect(), ..Severed::default() });
+        let session_changes =
+            Arc::new(SessionChanges { users: users.collect(), ..SessionChanges::default() });
         let begun = cpu();
-        rig.mail(rig.topology.cores[0], CoreMail::Sever(severed));
+        rig.mail(rig.topology.cores[0], CoreMail::Sessions(session_changes));
         cpu().saturating_sub(begun)
     });
 }

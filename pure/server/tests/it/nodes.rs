@@ -107,7 +107,7 @@ fn requests(topology: &Topology) -> Vec<RoomRequest> {
     };
     let follow = Follow {
         member: member.clone(),
-        cid: cid.clone(),
+        cid: Some(cid.clone()),
         users: vec![Uuid::from_u128(5)],
         found: Vec::new(),
     };

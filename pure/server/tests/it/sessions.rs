@@ -39,7 +39,7 @@ fn bans_reach_every_core_in_one_mail_and_end_when_they_are_lifted() {
     let ids = format!("[\"{}\"]", ids.join("\",\""));
     rig.rpc("ban", &ids);
     for core in &rig.topology.cores {
-        assert_eq!(rig.posted(*core, "sever"), 1);
+        assert_eq!(rig.posted(*core, "sessions"), 1);
     }
     for socket in sockets {
         let frames = rig.frames(socket);
@@ -64,7 +64,7 @@ fn one_call_posts_one_mail_to_each_thread_however_much_it_changes() {
     }
     assert_eq!(rig.rpc("look", ""), "4999");
     rig.rpc("disconnect", "00000000-0000-4000-8000-000000000001");
-    assert_eq!(rig.posted(rig.topology.cores[1], "sever"), 1);
+    assert_eq!(rig.posted(rig.topology.cores[1], "sessions"), 1);
 }
 
 #[test]

@@ -128,8 +128,8 @@ fn nothing_follows_the_close_frame() {
     assert_eq!(frames.last().unwrap(), "close 1000 error processing message");
     let user_id = uuid::Uuid::try_parse(&user_id).unwrap();
     let users = vec![(user_id, game::api::Disconnect::Banned)];
-    let severed = server::mail::Severed { users, ..Default::default() };
-    let mail = server::mail::CoreMail::Sever(std::sync::Arc::new(severed));
+    let session_changes = server::mail::SessionChanges { users, ..Default::default() };
+    let mail = server::mail::CoreMail::Sessions(std::sync::Arc::new(session_changes));
     rig.mail(rig.topology.cores[0], mail);
     assert_eq!(rig.frames(socket), [""; 0], "after a ban");
     assert_eq!(rig.say(socket, r#"{"cid":"2","ping":{}}"#), [""; 0], "after a message");

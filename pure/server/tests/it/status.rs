@@ -160,3 +160,65 @@ fn too_many_news_are_told_before_the_answer_in_their_order() {
     });
     assert!(heard.iter().flatten().any(|frame| frame.contains("\"cid\":\"9\"")));
 }
+
+const FOLLOWS: &str = "local nk = require('nakama')
+    local function told(fn)
+      return function(context, payload)
+        local wish = nk.json_decode(payload)
+        fn(wish.session_id or context.session_id, wish.ids)
+      end
+    end
+    nk.register_rpc(told(nk.status_follow), 'follow')
+    nk.register_rpc(told(nk.status_unfollow), 'unfollow')
+    nk.register_rpc(function(context, times)
+      for _ = 1, tonumber(times) do nk.status_follow(context.session_id, { context.user_id }) end
+    end, 'follow_many')";
+
+fn rpc(id: &str, payload: &serde_json::Value) -> String {
+    let rpc = serde_json::json!({ "id": id, "payload": payload.to_string() });
+    serde_json::json!({ "cid": "7", "rpc": rpc }).to_string()
+}
+
+#[test]
+fn scripts_let_sessions_follow_users_of_every_room_and_stop_it() {
+    let modules = &[("follow.lua", FOLLOWS)][..];
+    let rig = Rig::with(&Plan { rooms: 2, modules, ..Plan::default() });
+    let [(one, one_token), (two, two_token)] = on_both_rooms(&rig);
+    let (_, token) = rig.login("follower");
+    let sockets =
+        [rig.socket(0, &one_token, "&status=true"), rig.socket(0, &two_token, "&status=true")];
+    let follower = rig.socket(0, &token, "");
+    let ids = serde_json::json!({ "ids": [one, two, Uuid::from_u128(1)] });
+    let heard = |text: &str| {
+        for socket in sockets {
+            rig.say(socket, &format!(r#"{{"cid":"1","status_update":{{"status":"{text}"}}}}"#));
+        }
+        rig.frames(follower)
+    };
+    let answer = r#"{"cid":"7","rpc":{"id":"follow"}}"#;
+    assert_eq!(rig.say(follower, &rpc("follow", &ids)), [answer], "nothing but the answer comes");
+    let frames = heard("busy");
+    assert!(frames.len() == 2 && frames.iter().all(|it| it.contains("busy")), "{frames:?}");
+
+    let answer = r#"{"cid":"7","rpc":{"id":"unfollow"}}"#;
+    assert_eq!(rig.say(follower, &rpc("unfollow", &ids)), [answer]);
+    assert_eq!(heard("away"), [""; 0]);
+
+    // Whoever is not there follows nobody, and nobody hears of it.
+    let stranger = serde_json::json!({ "session_id": Uuid::from_u128(2), "ids": [one] });
+    let answer = r#"{"cid":"7","rpc":{"id":"follow"}}"#;
+    assert_eq!(rig.say(follower, &rpc("follow", &stranger)), [answer]);
+    assert_eq!(heard("back"), [""; 0]);
+}
+
+#[test]
+fn a_call_lets_follow_no_more_users_than_it_may_cut_off() {
+    let modules = &[("follow.lua", FOLLOWS)][..];
+    let rig = Rig::with(&Plan { modules, ..Plan::default() });
+    let (_, token) = rig.login("follower");
+    let follower = rig.socket(0, &token, "");
+    let count = server::resources::CUT_OFF_PER_CALL_MAX + 1;
+    let frames = rig.say(follower, &rpc("follow_many", &serde_json::json!(count)));
+    assert!(frames.len() == 1 && frames[0].contains("or follow 16384"), "{frames:?}");
+    assert_eq!(rig.stat("cut_offs_refused"), 1);
+}

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::directory::ListFilter;
 use crate::host::declare::{Table, functions};
 use crate::host::read::{
-    filled_id, filled_text, int_or, optional, some_text, string, text, within_or,
+    filled_id, filled_text, ids, int_or, optional, some_text, string, text, within_or,
 };
 use crate::host::{matches, system};
 use crate::value::Value;
@@ -71,7 +71,24 @@ functions! {
             refresh_token: some_text(),
         )
             = system::log_out(host, user_id, token.as_deref(), refresh_token.as_deref());
-        missing status_follow;
-        missing status_unfollow;
+        /// Lets a session hear of the status of users from now on, as if its client had asked: by the
+        /// status presence events that come next. A session or a user that is not there is ignored.
+        /// ```lua
+        /// local friend = "e4c7b6a0-6a3f-4b6e-9d5b-3f6d0f4a1c11"
+        /// if context.session_id then nk.status_follow(context.session_id, { friend }) end
+        /// ```
+        built status_follow(
+            session_id: filled_id("expects session id", "expects valid session id"), user_ids: ids(),
+        )
+            = system::follow(host, session_id, user_ids.clone(), true);
+        /// Ends what `status_follow` or the client began.
+        /// ```lua
+        /// local friend = "e4c7b6a0-6a3f-4b6e-9d5b-3f6d0f4a1c11"
+        /// if context.session_id then nk.status_unfollow(context.session_id, { friend }) end
+        /// ```
+        built status_unfollow(
+            session_id: filled_id("expects session id", "expects valid session id"), user_ids: ids(),
+        )
+            = system::follow(host, session_id, user_ids.clone(), false);
     }
 }

@@ -387,7 +387,7 @@ impl Player {
             Ask::Logout(token) if status == 200 => crowd.revoked.push(token),
             Ask::Revoked if matches!(status, 401 | 200) => {
                 // To a full mailbox of a core the news comes later, and behind what it refused before.
-                let was_refused = ["sever", "done"].iter().any(|kind| world.was_refused(kind));
+                let was_refused = ["sessions", "done"].iter().any(|kind| world.was_refused(kind));
                 let is_refused = was_refused && !world.is_healed();
                 // What one node says the other one hears later.
                 let is_on_its_way = world.profile.nodes > 1 && !world.is_settled.get();
