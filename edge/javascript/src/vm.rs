@@ -125,7 +125,8 @@ impl Vm {
                     Fault::Js(error) => failure::caught(&ctx, &error),
                     Fault::Thrown(thrown) => thrown,
                 });
-                while ctx.execute_pending_job() {}
+                // An interrupt ends one job, and there may be thousands.
+                while budget::may_go_on(u32::MAX) && ctx.execute_pending_job() {}
                 result
             })
         });
@@ -270,7 +271,8 @@ pub(crate) fn entry<'js>(ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Functio
 /// Nothing that scripts call is asynchronous, so that a promise of which nothing comes is an error.
 pub(crate) fn settled<'js>(ctx: &Ctx<'js>, value: JsValue<'js>) -> Result<JsValue<'js>, Fault> {
     let Some(promise) = value.as_promise() else { return Ok(value) };
-    while promise.state() == PromiseState::Pending && ctx.execute_pending_job() {}
+    let is_pending = || promise.state() == PromiseState::Pending;
+    while is_pending() && budget::may_go_on(u32::MAX) && ctx.execute_pending_job() {}
     match promise.result::<JsValue<'js>>() {
         Some(result) => Ok(result?),
         None if budget::may_go_on(u32::MAX) => {

@@ -48,6 +48,29 @@ fn what_never_ends_is_stopped() {
     assert!(message.starts_with("index.js:1: "), "{message}");
 }
 
+/// Each of a thousand chains ran on until it was asked on its own, which is once in 10,000 turns.
+#[test]
+fn chains_of_promises_end_together_with_their_budget() {
+    let mut host = TestHost::default();
+    let text = bundle_of(
+        "if (payload === 'turns') return String(nk.localcacheGet('turns'));
+        var turns = 0;
+        var chain = function () {
+            turns += 1;
+            if (turns % 1000 === 0) nk.localcachePut('turns', turns);
+            Promise.resolve().then(chain);
+        };
+        for (var i = 0; i < 1000; i++) chain();
+        return 'x';",
+    );
+    let mut scripts = load_with(&text, tight(), &mut host).unwrap();
+    let error = rpc(&mut scripts, &mut host, "test", "").unwrap_err();
+    assert_eq!(error.kind, OutOfTime, "{}", error.message);
+    let turns = rpc(&mut scripts, &mut host, "test", "turns").unwrap().unwrap();
+    let turns: u64 = turns.parse().unwrap();
+    assert!((1_000..5_000_000).contains(&turns), "{turns} turns in a budget of 50 ms");
+}
+
 /// The process died when memory ran out while a text was compiled.
 #[test]
 fn code_is_made_from_texts_while_modules_load_and_not_later() {
