@@ -40,13 +40,6 @@ impl Worker {
         debug_assert!(self.is_companion, "a thread of its own has no slices");
         self.stats.calls_paused.up();
         self.leave_place(&mut guest);
-        if let Some(origin) = &mut guest.origin {
-            let time = &mut origin.before.time;
-            let slice_us = self.settings.runtime.core_slice_us;
-            for us in [&mut time.kept_us, &mut time.computed_us] {
-                *us = us.saturating_add(slice_us);
-            }
-        }
         self.paused.push_back(guest);
     }
 

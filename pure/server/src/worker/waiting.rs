@@ -358,8 +358,9 @@ impl Worker {
                 origin.queue = Queue::Waiting { function };
                 self.answer(line, to, Outcome::Waits);
             }
-            Queue::Waiting { .. }
-            | Queue::Batcher
+            // Between two waits it computes, too.
+            Queue::Waiting { .. } => origin.before = self.used_now(origin.before),
+            Queue::Batcher
             | Queue::Batched { .. }
             | Queue::Hasher
             | Queue::Lister

@@ -30,6 +30,11 @@ const RPCS: &str = "local nk = require('nakama')
         nk.stream_send(lobby, 'before')
         return tostring(nk.stream_count(lobby))
     end, 'count')
+    nk.register_rpc(function()
+        nk.stream_count({ mode = 100, label = 'lobby' })
+        nk.stream_count({ mode = 100, label = 'lobby' })
+        return 'twice'
+    end, 'count_twice')
     nk.register_event(function() nk.stream_count({ mode = 100, label = 'lobby' }) end)
     nk.register_req_before(function(context, request)
         request.account.vars = { before = nk.match_signal(arena, 'b') }
@@ -237,4 +242,38 @@ fn the_end_of_the_server_ends_calls_that_wait() {
     assert_eq!(rig.stat("calls_waiting_now"), 1);
     rig.stop(rig.topology.callers[0]);
     assert!(rig.is_stopped(rig.topology.callers[0]));
+}
+
+/// How many calls of a user may wait, once a call of theirs has computed for 900 ms behind its first wait.
+fn places_behind(function: &str) -> u64 {
+    let rig = rig_with_callers(2);
+    let slow = rig.login("slow").1;
+    rig.rpc("echo", "known to be quick");
+    let room = rig.topology.rooms[0];
+    let callers = [rig.topology.callers[0], rig.topology.callers[1]];
+    rig.freeze(room, true);
+    let client = rig.begin_rpc(Some(&slow), function, "");
+    assert_eq!(rig.stat("calls_waiting_now"), 1);
+    callers.iter().for_each(|caller| rig.freeze(*caller, true));
+    rig.freeze(room, false);
+    rig.settle();
+    rig.freeze(room, true);
+    rig.set_look_ms(900);
+    callers.iter().for_each(|caller| rig.freeze(*caller, false));
+    rig.settle();
+    rig.set_look_ms(0);
+    rig.freeze(room, false);
+    rig.settle();
+    assert!(["0", "twice"].contains(&&*rig.body(client)), "{}", rig.body(client));
+    rig.freeze(room, true);
+    for _ in 0..5 {
+        rig.begin_rpc(Some(&slow), "count", "");
+    }
+    rig.stat("calls_waiting_now")
+}
+
+#[test]
+fn what_a_call_computes_between_two_waits_counts_as_what_it_computes_behind_the_last() {
+    assert_eq!(places_behind("count"), 1);
+    assert_eq!(places_behind("count_twice"), 1);
 }
