@@ -190,21 +190,19 @@ pub fn update(
         display_name = COALESCE($4, display_name), avatar_url = COALESCE($5, avatar_url), \
         lang_tag = COALESCE($6, lang_tag), location = COALESCE($7, location), \
         timezone = COALESCE($8, timezone), metadata = COALESCE($9, metadata) WHERE id = $1";
-    let changed = db.execute(
-        sql,
-        &[
-            Param::Blob(user_id.as_bytes()),
-            Param::Int(unix_ms(now)),
-            text_or_null(update.username.as_deref()),
-            text_or_null(update.display_name.as_deref()),
-            text_or_null(update.avatar_url.as_deref()),
-            text_or_null(update.lang_tag.as_deref()),
-            text_or_null(update.location.as_deref()),
-            text_or_null(update.timezone.as_deref()),
-            text_or_null(update.metadata.as_deref()),
-        ],
-    );
-    match changed {
+    let params = [
+        Param::Blob(user_id.as_bytes()),
+        Param::Int(unix_ms(now)),
+        text_or_null(update.username.as_deref()),
+        text_or_null(update.display_name.as_deref()),
+        text_or_null(update.avatar_url.as_deref()),
+        text_or_null(update.lang_tag.as_deref()),
+        text_or_null(update.location.as_deref()),
+        text_or_null(update.timezone.as_deref()),
+        text_or_null(update.metadata.as_deref()),
+    ];
+    // A name that is taken may be one refusal of several in a script's call, which goes on.
+    match atomically(db, |db| db.execute(sql, &params)) {
         Ok(0) => Err(account_not_found()),
         Ok(_) => Ok(()),
         Err(DbError::Exists { .. }) => Err(username_taken_by_update()),

@@ -108,10 +108,10 @@ fn link(
     values: &[Param<'_>],
     (failed, taken): (&'static str, &'static str),
 ) -> Result<(), ApiError> {
-    begin_lazily(db).map_err(ApiError::database(failed))?;
     let mut params = vec![Param::Blob(user_id.as_bytes()), Param::Int(unix_ms(now))];
     params.extend_from_slice(values);
-    match db.execute(sql, &params) {
+    // As for a name that is taken (`account::update`).
+    match atomically(db, |db| db.execute(sql, &params)) {
         Ok(0) => Err(account_not_found()),
         Ok(_) => Ok(()),
         Err(DbError::Exists { .. }) => Err(ApiError::new(Code::AlreadyExists, taken)),

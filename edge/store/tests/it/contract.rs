@@ -249,7 +249,12 @@ fn calls_of_a_batch_fail_alone(db: &mut dyn Database) {
         db.execute("INSERT INTO writer_turn (name) VALUES ('notifications')", &[]).map(drop)
     });
     assert!(matches!(failed, Err(DbError::Exists { .. })), "{failed:?}");
+    // A call of a script has a savepoint of its own, in which it goes on after what was refused.
+    db.savepoint().unwrap();
+    let taken = account::update(db, now, ann, &named(round.text("bob"))).unwrap_err();
+    assert!(taken.message.contains("AlreadyExists"), "{taken}");
     account::update(db, now, ann, &located("here again")).unwrap();
+    db.release_savepoint().unwrap();
     db.commit().unwrap();
     let accounts = account::accounts(db, &[ann, bob], &[]).unwrap();
     let places: Vec<_> = accounts.iter().map(|account| account.user.location.as_str()).collect();
