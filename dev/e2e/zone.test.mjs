@@ -23,6 +23,9 @@ const OPTIONS = {
   "engine.rooms": 2,
 };
 
+/** How long a split may take: the load must be seen for 60 ticks, which are slow under it. */
+const SPLIT_MS_MAX = 60_000;
+
 let server;
 let zoneId;
 before(async () => {
@@ -100,6 +103,26 @@ for (const format of FORMATS) {
     });
   });
 }
+
+describe("the map of cells", throngOnly, () => {
+  test("a zone that is too much for a room is split by what it costs, and the map shows it", async () => {
+    // So many ships that a tick takes a room longer than it may, on any machine.
+    const options = { "world.enabled": true, "world.bots": 60_000, "world.tick_rate_hz": 60, "engine.rooms": 2 };
+    const crowded = await startVictim({ options });
+    const map = async () => (await fetch(`http://127.0.0.1:${crowded.metricsPort}/zone`)).text();
+    let page = await map();
+    for (const end = Date.now() + SPLIT_MS_MAX; !/ 2 cells /.test(page) && Date.now() < end; page = await map()) {
+      // Until it is seen.
+    }
+    await crowded.stop();
+    assert.match(page, /tick \d+ · 2 cells · 60000 ships · 4096 m/);
+    const cells = [...page.matchAll(/<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"/g)];
+    const areas = cells.map(([, , , width, height]) => width * height);
+    assert.deepEqual([cells.length, areas[0] + areas[1]], [2, 720 * 720], "the two tile the world");
+    assert.match(page, /room 0, \d+ ships/);
+    assert.match(page, /room 1, \d+ ships/);
+  });
+});
 
 describe("the zone", throngOnly, () => {
   test("a client that acknowledges nothing is sent little, and holds up nobody", async () => {

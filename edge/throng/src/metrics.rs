@@ -39,6 +39,9 @@ pub const SCRAPES_MAX: usize = 16;
 /// Samples of one answer; more are left out, and `metrics_left_out` says how many.
 pub const SAMPLES_MAX: usize = 100_000;
 
+/// Of samples in the text format.
+const SAMPLES_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 /// What kind of number a sample is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -94,11 +97,16 @@ impl Sample {
 /// Adds its samples to the list.
 type Source = Box<dyn Fn(&mut Vec<Sample>) + Send>;
 
+/// Makes a page in HTML.
+type Page = Box<dyn Fn() -> String + Send>;
+
 /// Where the samples come from.
 pub struct Registry {
     prefix: String,
     common: Vec<(&'static str, String)>,
     sources: Vec<Source>,
+    /// By their paths.
+    pages: Vec<(&'static str, Page)>,
 }
 
 impl Registry {
@@ -108,7 +116,8 @@ impl Registry {
         if !namespace.is_empty() {
             common.push(("namespace", namespace.to_owned()));
         }
-        let mut registry = Self { prefix: prefix.to_owned(), common, sources: Vec::new() };
+        let mut registry =
+            Self { prefix: prefix.to_owned(), common, sources: Vec::new(), pages: Vec::new() };
         registry.add(process::samples);
         registry
     }
@@ -116,6 +125,19 @@ impl Registry {
     /// Adds a source, which is asked at every scrape, on the metrics thread.
     pub fn add(&mut self, source: impl Fn(&mut Vec<Sample>) + Send + 'static) {
         self.sources.push(Box::new(source));
+    }
+
+    /// Adds a page for people, which is asked when its path is.
+    pub fn add_page(&mut self, path: &'static str, page: impl Fn() -> String + Send + 'static) {
+        self.pages.push((path, Box::new(page)));
+    }
+
+    /// What a path is answered with: its content type and text. What is no page gets the samples.
+    fn answer(&self, path: &str) -> (&'static str, String) {
+        match self.pages.iter().find(|(known, _)| *known == path) {
+            Some((_, page)) => ("text/html; charset=utf-8", page()),
+            None => (SAMPLES_TYPE, self.render()),
+        }
     }
 
     /// All samples now, in the text format 0.0.4.
@@ -293,17 +315,19 @@ fn answer(
     registry: &Mutex<Option<Registry>>,
 ) -> io::Result<()> {
     let deadline = Instant::now() + ANSWER_PATIENCE;
-    let render = || {
+    let render = |head: &[u8]| {
         let registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
-        registry.as_ref().map(Registry::render).unwrap_or_default()
+        let line = String::from_utf8_lossy(head);
+        let path = line.split(' ').nth(1).unwrap_or("/");
+        registry.as_ref().map_or((SAMPLES_TYPE, String::new()), |it| it.answer(path))
     };
-    let (status, body) = match head {
-        Some(head) if head.starts_with(b"GET ") => ("200 OK", render()),
-        Some(_) => ("405 Method Not Allowed", "only GET\n".to_owned()),
-        None => ("431 Request Header Fields Too Large", "too large\n".to_owned()),
+    let (status, (content_type, body)) = match head {
+        Some(head) if head.starts_with(b"GET ") => ("200 OK", render(&head)),
+        Some(_) => ("405 Method Not Allowed", (SAMPLES_TYPE, "only GET\n".to_owned())),
+        None => ("431 Request Header Fields Too Large", (SAMPLES_TYPE, "too large\n".to_owned())),
     };
     let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
@@ -369,6 +393,17 @@ mod tests {
         }
         assert!(ask(&server, b"POST / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
         drop(server);
+    }
+
+    #[test]
+    fn a_page_is_at_its_path_and_nowhere_else() {
+        let mut registry = Registry::new("nakama", "n1", "");
+        registry.add_page("/zone", || "<p>here".to_owned());
+        let server = MetricsServer::start("127.0.0.1:0".parse().unwrap(), registry).unwrap();
+        let page = ask(&server, b"GET /zone HTTP/1.1\r\n\r\n");
+        assert!(page.contains("Content-Type: text/html") && page.ends_with("<p>here"), "{page}");
+        let samples = ask(&server, b"GET /zone/ HTTP/1.1\r\n\r\n");
+        assert!(samples.contains("nakama_metrics_left_out") && !samples.contains("<p>"));
     }
 
     #[test]

@@ -2,11 +2,13 @@
 //! own, with plain relaxed stores, and `/metrics` reads them; nobody waits for anybody.
 
 mod calls;
+mod zone;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use calls::{CallCounters, CallStats};
 pub(crate) use calls::{Counted, Metered};
+pub use zone::{CellShown, ZoneMap, ZoneStats};
 
 /// A number that one thread writes and others may read.
 #[derive(Debug, Default)]
@@ -71,18 +73,6 @@ impl Times {
             bucket.up();
         }
     }
-}
-
-/// Times of the zone's ticks, on the room that is its home.
-#[derive(Debug, Default)]
-pub struct ZoneTimes {
-    /// From when a tick was due until it was released to its cells.
-    pub late: Times,
-    /// Processor time that the cells of a tick took on the room that had most of them.
-    pub cells: Times,
-    /// Processor time that packets took on the room that had most to write, of the newest tick that it
-    /// has told by then.
-    pub packets: Times,
 }
 
 /// One counter as `/metrics` shows it.
@@ -386,8 +376,8 @@ counters! {
         /// Refused mail that was lost: too much of it waited for another try.
         counter dropped_mail,
     } and {
-        /// How long ticks of the zone take.
-        zone_times: ZoneTimes
+        /// Of the zone's home.
+        zone: ZoneStats
     }
 }
 

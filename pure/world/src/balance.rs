@@ -270,7 +270,9 @@ impl Balance {
         standing.map_or(&[], |it| if axis == Axis::X { &it.columns } else { &it.rows })
     }
 
-    fn cost_ns(&self, cell: CellId) -> u64 {
+    /// What a tick of a cell costs, smoothed, in nanoseconds; 0 of what is not known.
+    #[must_use]
+    pub fn cost_ns(&self, cell: CellId) -> u64 {
         self.cells.get(&cell).and_then(|it| it.cost_ns).unwrap_or(0)
     }
 

@@ -2,6 +2,7 @@
 //! over threads of a kind, and the engine's own by thread.
 
 mod calls;
+mod map;
 mod times;
 
 use std::sync::Arc;
@@ -67,6 +68,10 @@ impl Gauges {
             Registry::new(&config.metrics.prefix, &config.name, &config.metrics.namespace);
         let (version, help) = (env!("CARGO_PKG_VERSION"), "Always 1; the version is a label.");
         registry.add(move |out| out.push(Sample::gauge("build", help, 1).with("version", version)));
+        if let Some(world) = &config.world {
+            let (rooms, tick_rate_hz) = (self.rooms.clone(), world.tick_rate_hz);
+            registry.add_page("/zone", move || map::page(&rooms, tick_rate_hz));
+        }
         registry.add(move |out| {
             sum(self.cores.iter().map(|stats| stats.samples()), "core", out);
             calls::samples(&self.cores, out);

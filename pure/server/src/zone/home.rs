@@ -24,7 +24,7 @@ use world::{
 
 use crate::mail::{Member, RoomIndex, ZoneDone, ZoneMail, ZoneShow, ZoneTick};
 use crate::settings::WorldSettings;
-use crate::stats::RoomStats;
+use crate::stats::{CellShown, RoomStats};
 
 /// Packets of one pilot that are read in a tick.
 const INPUTS_PER_TICK_MAX: u8 = 4;
@@ -111,6 +111,7 @@ struct Audience {
 
 /// A tick that cells are computing.
 struct Open {
+    tree: Arc<Tree>,
     cells_left: usize,
     published: Vec<Published>,
     /// What each room needed.
@@ -314,7 +315,7 @@ impl Home {
         }
         self.is_owed = false;
         let late_ns = now.mono_ns.saturating_sub(self.due.mono_ns);
-        stats.zone_times.late.note(late_ns / 1_000);
+        stats.zone.late.note(late_ns / 1_000);
         if late_ns > LATE_NS {
             stats.zone_ticks_late.up();
         }
@@ -335,6 +336,7 @@ impl Home {
         let next = &orders.next;
         self.rooms.retain(|id, _| tree.area(*id).is_some() || next.area(*id).is_some());
         self.open = Some(Open {
+            tree: tree.clone(),
             cells_left: tree.cells().len(),
             published: Vec::new(),
             cost_ns: vec![0; self.audiences.len()],
@@ -431,6 +433,7 @@ impl Home {
         let Some(open) = self.open.take() else { unreachable!("it was open") };
         self.judge(&open, stats);
         stats.zone_cells.set(open.published.len() as u64);
+        self.draw(&open, stats);
         self.newest = Some(open.published.into());
         for room in (0..).take(self.audiences.len()) {
             if self.audiences[usize::from(room)].is_busy {
@@ -442,6 +445,22 @@ impl Home {
         self.release(now, stats, out);
     }
 
+    /// Tells who looks at the server where the cells are.
+    fn draw(&self, open: &Open, stats: &RoomStats) {
+        let cells = open.published.iter().filter_map(|published| {
+            let area = open.tree.area(published.cell)?;
+            let balance = self.director.balance();
+            Some(CellShown {
+                area: [area.x0, area.y0, area.x1, area.y1],
+                room: balance.room(published.cell),
+                ships: u32::try_from(published.rows.len()).unwrap_or(u32::MAX),
+                cost_us: u32::try_from(balance.cost_ns(published.cell) / 1_000).unwrap_or(u32::MAX),
+            })
+        });
+        let tick = open.published.first().map_or(0, |published| published.tick);
+        stats.zone.map.set((tick, self.settings.bins), cells);
+    }
+
     /// What is done about the load of a tick.
     fn judge(&mut self, open: &Open, stats: &RoomStats) {
         let period_ns = 1_000_000_000 / u64::from(self.settings.tick_rate_hz);
@@ -449,8 +468,8 @@ impl Home {
         let audiences = self.audiences.iter().filter(|it| it.viewers > 0);
         let of_viewers = audiences.map(|it| it.cost_ns).max().unwrap_or(0);
         let of_cells = open.cost_ns.iter().copied().max().unwrap_or(0);
-        stats.zone_times.cells.note(of_cells / 1_000);
-        stats.zone_times.packets.note(of_viewers / 1_000);
+        stats.zone.cells.note(of_cells / 1_000);
+        stats.zone.packets.note(of_viewers / 1_000);
         let load =
             Load { fanout_permille: permille(of_viewers), room_permille: permille(of_cells) };
         if let Some(taken) = self.overload.tick(self.director.tick(), load) {

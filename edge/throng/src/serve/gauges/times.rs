@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use server::stats::{RoomStats, TIME_BOUNDS_US, Times, ZoneTimes};
+use server::stats::{RoomStats, TIME_BOUNDS_US, Times, ZoneStats};
 
 use crate::metrics::{Kind, Sample};
 
@@ -46,7 +46,7 @@ impl TimesSum {
 }
 
 /// A name, its help, and where its times are.
-type Part = (&'static str, &'static str, fn(&ZoneTimes) -> &Times);
+type Part = (&'static str, &'static str, fn(&ZoneStats) -> &Times);
 
 /// The times of the zone's ticks; zeros if there is none.
 pub(super) fn zone(rooms: &[Arc<RoomStats>], out: &mut Vec<Sample>) {
@@ -57,7 +57,7 @@ pub(super) fn zone(rooms: &[Arc<RoomStats>], out: &mut Vec<Sample>) {
     ];
     for (name, help, of) in parts {
         let mut sum = TimesSum::default();
-        rooms.iter().for_each(|room| sum.add(of(&room.zone_times)));
+        rooms.iter().for_each(|room| sum.add(of(&room.zone)));
         sum.samples(format!("zone_tick_{name}_seconds"), help, out);
     }
 }

@@ -1,0 +1,102 @@
+//! The zone's cells as a page of the metrics port: an area for each, drawn where it lies, with its room, ships and
+//! cost, so that repartition can be watched. A browser asks for it again each second; there is no script.
+//!
+//! In: what the zone's home tells of itself. Out: HTML.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use server::stats::{CellShown, RoomStats};
+
+/// Side of the picture, in pixels.
+const SIDE: u32 = 720;
+/// One colour for each room, again from the first on.
+const HUES: [u16; 8] = [210, 25, 140, 280, 50, 330, 175, 95];
+
+/// The page.
+pub(super) fn page(rooms: &[Arc<RoomStats>], tick_rate_hz: u8) -> String {
+    let mut out = String::from(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"1\">\
+         <title>throng: cells of the zone</title><style>body{background:#05070d;color:#9fb4d0;\
+         font:13px/1.5 ui-monospace,monospace;margin:16px}text{fill:#e8eefb;font-size:12px;\
+         text-anchor:middle}rect{stroke:#e8eefb;stroke-width:1}</style>",
+    );
+    let map = rooms.iter().find_map(|room| room.zone.map.read());
+    // Writing to a String cannot fail.
+    let _ = match map {
+        Some((tick, bins, cells)) => {
+            let period_us = 1_000_000 / u32::from(tick_rate_hz.max(1));
+            draw(&mut out, (tick, bins), &cells, period_us)
+        }
+        None => write!(out, "<p>There is no zone (world.enabled), or no tick of it yet."),
+    };
+    out + "</html>\n"
+}
+
+fn draw(
+    out: &mut String,
+    (tick, bins): (u64, u16),
+    cells: &[CellShown],
+    period_us: u32,
+) -> std::fmt::Result {
+    let ships: u64 = cells.iter().map(|cell| u64::from(cell.ships)).sum();
+    let many = if cells.len() == 1 { "cell" } else { "cells" };
+    write!(
+        out,
+        "<p>tick {tick} · {} {many} · {ships} ships · {} m<br>each cell: its room, its ships, what a tick of it \
+         takes of a tick's time; the fuller, the brighter</p><svg width=\"{SIDE}\" height=\"{SIDE}\" \
+         viewBox=\"0 0 {SIDE} {SIDE}\">",
+        cells.len(),
+        u32::from(bins) * 64,
+    )?;
+    // North is up.
+    let place = |line: u16| u32::from(line) * SIDE / u32::from(bins.max(1));
+    for cell in cells {
+        let [x0, y0, x1, y1] = cell.area.map(place);
+        let permille = cell.cost_us.saturating_mul(1_000) / period_us.max(1);
+        let hue = HUES[usize::from(cell.room) % HUES.len()];
+        let light = 12 + permille.min(1_000) * 38 / 1_000;
+        let (left, top) = (x0, SIDE.saturating_sub(y1));
+        let (width, height) = (x1.saturating_sub(x0), y1.saturating_sub(y0));
+        write!(
+            out,
+            "<rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" \
+             fill=\"hsl({hue} 60% {light}%)\"/><text x=\"{}\" y=\"{}\">room {}, {} ships, {}.{} %</text>",
+            left + width / 2,
+            top + height / 2,
+            cell.room,
+            cell.ships,
+            permille / 10,
+            permille % 10,
+        )?;
+    }
+    out.push_str("</svg>");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CellShown, draw, page};
+
+    #[test]
+    fn each_cell_is_where_it_lies_with_what_it_costs() {
+        let west = CellShown { area: [0, 0, 32, 64], room: 0, ships: 30, cost_us: 10_000 };
+        let east = CellShown { area: [32, 0, 64, 64], room: 1, ships: 12, cost_us: 500 };
+        let mut out = String::new();
+        draw(&mut out, (9, 64), &[west, east], 50_000).unwrap();
+        for part in [
+            "tick 9 · 2 cells · 42 ships · 4096 m",
+            "<rect x=\"0\" y=\"0\" width=\"360\" height=\"720\" fill=\"hsl(210 60% 19%)\"/>",
+            "<rect x=\"360\" y=\"0\" width=\"360\" height=\"720\" fill=\"hsl(25 60% 12%)\"/>",
+            "room 0, 30 ships, 20.0 %",
+            "room 1, 12 ships, 1.0 %",
+        ] {
+            assert!(out.contains(part), "{part}\n{out}");
+        }
+    }
+
+    #[test]
+    fn without_a_zone_the_page_says_so() {
+        assert!(page(&[], 20).contains("There is no zone"));
+    }
+}
