@@ -53,12 +53,16 @@ pub(crate) struct Carrier {
     names: Names,
     tls: Tls,
     /// `fetch.requests_max`.
-    places: Arc<Semaphore>,
+    places: Seats<()>,
     /// Of these, for calls of nobody in particular.
     servers_places: Arc<Semaphore>,
-    /// `fetch.requests_per_host`.
-    hosts: Seats<String>,
+    /// `fetch.requests_per_host`. Each port by itself: what does not answer on one takes no place
+    /// from what does on another.
+    hosts: Seats<Host>,
 }
+
+/// A name or address, and a port.
+type Host = (String, u16);
 
 /// A request on its way to one target.
 struct Hop {
@@ -113,6 +117,32 @@ impl AsRef<[u8]> for Content {
     }
 }
 
+/// A request that waits for its turn, until it has come or this is dropped.
+struct Turn<'a> {
+    stats: &'a FetchStats,
+    has_come: bool,
+}
+
+impl<'a> Turn<'a> {
+    fn new(stats: &'a FetchStats) -> Self {
+        stats.fetch_waiting_now.up();
+        Self { stats, has_come: false }
+    }
+
+    fn has_come(mut self) {
+        self.has_come = true;
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.stats.fetch_waiting_now.down();
+        if !self.has_come {
+            self.stats.fetch_turns_missed.up();
+        }
+    }
+}
+
 /// A task that ends with its owner.
 struct Ends<T>(JoinHandle<T>);
 
@@ -129,9 +159,10 @@ impl Carrier {
             addresses: Addresses::new(settings.networks.clone()),
             names: Names::new(Arc::clone(&stats)),
             tls: Tls::new(settings.ca_file.as_deref())?,
-            places: Arc::new(Semaphore::new(settings.requests_max)),
+            // What one payer has is bounded before (`desk`).
+            places: Seats::new(settings.requests_max, usize::MAX),
             servers_places: Arc::new(Semaphore::new(servers_places)),
-            hosts: Seats::new(settings.requests_per_host),
+            hosts: Seats::new(settings.requests_per_host, usize::MAX),
             settings,
             stats,
         })
@@ -146,13 +177,15 @@ impl Carrier {
         let mut held = self.held();
         held.add(request.body.len())?;
         let mut hop = self.first(request)?;
+        let turn = Turn::new(&self.stats);
         let _own = match payer {
             Principal::Server => Arc::clone(&self.servers_places).acquire_owned().await.ok(),
             Principal::User(_) | Principal::Address(_) | Principal::Match(_) => None,
         };
         // The place behind the host's: who waits for a slow host takes it from nobody else.
-        let mut seat = self.hosts.take(hop.target.host.clone()).await;
-        let _place = Arc::clone(&self.places).acquire_owned().await.ok();
+        let mut seat = self.hosts.take(host_of(&hop.target), payer).await;
+        let _place = self.places.take((), payer).await;
+        turn.has_come();
         let mut redirects = 0;
         loop {
             let (status, target) = match self.make(payer, &hop).await? {
@@ -164,7 +197,7 @@ impl Carrier {
             if redirects > most {
                 return Err(FetchError::Redirects { most });
             }
-            seat = self.move_on(seat, &hop.target, &target)?;
+            seat = self.move_on(seat, payer, (&hop.target, &target))?;
             self.turn(&mut hop, status, target)?;
         }
     }
@@ -206,17 +239,17 @@ impl Carrier {
     /// from others.
     fn move_on(
         &self,
-        seat: Option<Seat>,
-        from: &Target,
-        to: &Target,
-    ) -> Result<Option<Seat>, FetchError> {
-        if from.host == to.host {
+        seat: Seat<Host>,
+        payer: Principal,
+        (from, to): (&Target, &Target),
+    ) -> Result<Seat<Host>, FetchError> {
+        if host_of(from) == host_of(to) {
             return Ok(seat);
         }
         drop(seat);
-        let seat = self.hosts.try_take(to.host.clone());
         let most = self.settings.requests_per_host;
-        seat.map(Some).ok_or_else(|| FetchError::PerHost { host: to.to_string(), most })
+        let seat = self.hosts.try_take(host_of(to), payer);
+        seat.ok_or_else(|| FetchError::PerHost { host: to.to_string(), most })
     }
 
     /// What is asked of the target of a redirect.
@@ -383,6 +416,11 @@ impl Carrier {
         }
         Ok(Bytes::from_owner(Content { bytes, _held: held }))
     }
+}
+
+/// Whose places a request to this target takes.
+fn host_of(target: &Target) -> Host {
+    (target.host.clone(), target.port)
 }
 
 /// The request as it is sent.

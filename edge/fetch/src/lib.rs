@@ -55,7 +55,7 @@ pub struct FetchSettings {
     pub requests_max: usize,
     /// `fetch.requests_per_user`: of one user, waiting ones included, at least 1.
     pub requests_per_user: usize,
-    /// `fetch.requests_per_host`: to one host, at least 1.
+    /// `fetch.requests_per_host`: to one port of a host, at least 1.
     pub requests_per_host: usize,
     /// `fetch.waiting_max`: requests that wait for a place.
     pub waiting_max: usize,

@@ -1,13 +1,12 @@
 //! Names to addresses, by the system's resolver, which blocks: on threads of the runtime, of which
 //! there are [`LOOKUPS_MAX`]. A lookup that nobody waits for any more keeps its place until the
 //! system gives up, so that slow name servers cost so many threads and no more, and of one user
-//! [`LOOKUPS_EACH_MAX`].
+//! [`LOOKUPS_EACH_MAX`]; the last ones are for users who have none (`seats`).
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 
 use game::fetch::Principal;
-use tokio::sync::Semaphore;
 
 use crate::error::FetchError;
 use crate::seats::Seats;
@@ -22,15 +21,13 @@ const LOOKUPS_EACH_MAX: usize = 4;
 /// The resolver.
 #[derive(Debug)]
 pub(crate) struct Names {
-    all: Arc<Semaphore>,
-    each: Seats<Principal>,
+    seats: Seats<()>,
     stats: Arc<FetchStats>,
 }
 
 impl Names {
     pub(crate) fn new(stats: Arc<FetchStats>) -> Self {
-        let all = Arc::new(Semaphore::new(LOOKUPS_MAX));
-        Self { all, each: Seats::new(LOOKUPS_EACH_MAX), stats }
+        Self { seats: Seats::new(LOOKUPS_MAX, LOOKUPS_EACH_MAX), stats }
     }
 
     /// All addresses of a target, in the system's order.
@@ -42,13 +39,13 @@ impl Names {
         if let Ok(address) = target.host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, target.port)]);
         }
-        let seats = (self.each.take(payer).await, Arc::clone(&self.all).acquire_owned().await.ok());
+        let seat = self.seats.take((), payer).await;
         let (host, port, stats) = (target.host.clone(), target.port, Arc::clone(&self.stats));
         let lookup = tokio::task::spawn_blocking(move || {
             stats.fetch_lookups_now.up();
             let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
             stats.fetch_lookups_now.down();
-            drop(seats);
+            drop(seat);
             found
         });
         let host = || target.to_string();

@@ -79,6 +79,9 @@ counters! {
     counter fetch_too_large,
     /// Not done in the time that the script or fetch.connect_timeout_ms gave.
     counter fetch_timeouts,
+    /// Given up, by time or otherwise, before their turn came: fetch.requests_max or
+    /// fetch.requests_per_host.
+    counter fetch_turns_missed,
     /// Failed otherwise: no such name, no connection, no TLS, not HTTP.
     counter fetch_failed,
     /// Given up because the call that made them had ended.
@@ -87,6 +90,8 @@ counters! {
     counter fetch_answers_dropped,
     /// Requests now, those that wait for their turn included.
     gauge fetch_requests_now,
+    /// Of these, waiting for their turn.
+    gauge fetch_waiting_now,
     /// Names that are being looked up now.
     gauge fetch_lookups_now,
     /// Bytes of contents, of requests and answers, in memory now.

@@ -53,6 +53,69 @@ fn a_slow_host_takes_its_places_only() {
     assert_eq!(slow.connections(), 2);
 }
 
+const CAT: Principal = Principal::User(Uuid::from_u128(3));
+
+/// Answers at once, but for the path `/slow`, to which it never does.
+fn either(host: &'static str) -> Server {
+    Server::at(host, |mut stream, request| {
+        if request.starts_with("GET /slow ") {
+            let _ = stream.read(&mut [0]);
+        } else {
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+            let _ = std::io::Write::write_all(&mut stream, answer);
+        }
+    })
+}
+
+#[test]
+fn a_port_that_hangs_keeps_nobody_from_another_of_its_host() {
+    let (slow, server) = (Server::silent("127.0.0.1"), quick("127.0.0.1"));
+    let mut rig = Rig::new(FetchSettings { requests_per_host: 2, ..settings() });
+    (0..4).for_each(|_| _ = rig.start(ANN, request(slow.url("/"))));
+    (0..2).for_each(|_| drop(slow.request()));
+    for _ in 0..5 {
+        let ticket = rig.start(BOB, request(server.url("/")));
+        assert_eq!(rig.next().0, ticket);
+    }
+    assert_eq!((slow.connections(), rig.count("fetch_waiting_now")), (2, 2));
+}
+
+#[test]
+fn two_users_who_hang_leave_a_place_of_a_host_to_the_neighbour() {
+    let server = either("127.0.0.1");
+    let mut rig = Rig::new(FetchSettings { requests_per_host: 8, ..settings() });
+    let slow: Vec<u64> = [ANN, BOB]
+        .iter()
+        .flat_map(|&payer| (0..8).map(move |_| payer))
+        .map(|payer| rig.start(payer, request(server.url("/slow"))))
+        .collect();
+    for _ in 0..20 {
+        let ticket = rig.start(CAT, request(server.url("/")));
+        let (of, result) = rig.next();
+        assert_eq!((of, result.unwrap().code), (ticket, 200));
+    }
+    // Six of Ann, and one of Bob, who had none.
+    assert_eq!((server.connections(), rig.count("fetch_waiting_now")), (27, 9));
+    slow.iter().for_each(|&ticket| rig.door.cancel(ticket));
+    assert_eq!(rig.ask(request(server.url("/"))).unwrap().code, 200);
+    assert_eq!((rig.count("fetch_turns_missed"), rig.count("fetch_waiting_now")), (9, 0));
+}
+
+#[test]
+fn users_who_hang_at_many_hosts_leave_a_place_to_the_neighbour() {
+    let slow = [Server::silent("127.0.0.1"), Server::silent("127.0.0.2")];
+    let server = quick("127.0.0.1");
+    let mut rig = Rig::new(FetchSettings { requests_max: 8, requests_per_host: 8, ..settings() });
+    for payer in [ANN, BOB] {
+        (0..8).for_each(|n| _ = rig.start(payer, request(slow[n % 2].url("/"))));
+    }
+    for _ in 0..20 {
+        let ticket = rig.start(CAT, request(server.url("/")));
+        let (of, result) = rig.next();
+        assert_eq!((of, result.unwrap().code), (ticket, 200));
+    }
+}
+
 #[test]
 fn who_waits_is_next_and_what_is_cancelled_leaves_its_place() {
     let (slow, server) = (Server::silent("127.0.0.1"), quick("127.0.0.2"));

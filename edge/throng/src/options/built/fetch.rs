@@ -43,13 +43,15 @@ pub(super) const ROWS: &[Opt] = &[
         "fetch.requests_max",
         number(1, 4096, "requests"),
         "64",
-        "Requests under way at one time. Others wait for their turn; those for nobody who is \
-         counted (events, addresses of `limit.exempt_addresses`) have half of the places at most.",
+        "Requests under way at one time. Others wait for their turn: who has fewest under way is \
+         next, and the last quarter is only for users, matches and addresses with none. Those for \
+         nobody who is counted (events, addresses of `limit.exempt_addresses`) have half of the \
+         places at most.",
     ),
     ours(
         "fetch.requests_per_user",
         number(1, 4096, "requests"),
-        "8",
+        "4",
         "Requests for one user, one match, or one address that is no user yet, at one time, those \
          that wait included. One more is an error in the script.",
     ),
@@ -57,8 +59,9 @@ pub(super) const ROWS: &[Opt] = &[
         "fetch.requests_per_host",
         number(1, 4096, "requests"),
         "16",
-        "Requests to one host at one time. Others wait for their turn, and take no place meanwhile; \
-         one that is redirected there is an error in the script.",
+        "Requests to one port of one host at one time. Others wait for their turn, as for \
+         `fetch.requests_max`, and take no place meanwhile; one that is redirected there is an error \
+         in the script.",
     ),
     ours(
         "fetch.waiting_max",
