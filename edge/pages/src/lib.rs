@@ -117,9 +117,9 @@ fn stand_before() -> Option<Own> {
 
 /// The methods behind ours: they are there before SQLite knows of ours being used.
 fn own() -> Own {
-    let own = OWN.get().copied().flatten();
-    assert!(own.is_some(), "a page cache is used that was not installed");
-    let Some(own) = own else { unreachable!("looked at just now") };
+    let Some(own) = OWN.get().copied().flatten() else {
+        unreachable!("a page cache is used that was not installed")
+    };
     own
 }
 

@@ -5,7 +5,7 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use game::db::{DbError, GuestBudget};
@@ -384,7 +384,14 @@ fn occupy(data_dir: &Path) -> Result<File, OpenError> {
 
 /// Opens one connection, with the settings that all have.
 pub(crate) fn connect(path: &Path, is_file: bool) -> Result<Connection, rusqlite::Error> {
-    pages::install();
+    static TOLD: Once = Once::new();
+    if !pages::install() {
+        TOLD.call_once(|| {
+            tracing::warn!(
+                "SQLite was in use before: commits that split pages look at its whole cache"
+            );
+        });
+    }
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -570,16 +570,6 @@ pub enum RoomAnswer {
     Stream(StreamAnswer),
 }
 
-impl RoomAnswer {
-    /// The text; none of what is another answer.
-    pub(crate) fn into_text(self) -> Bytes {
-        match self {
-            Self::Text(text) => text,
-            Self::Stream(_) => Bytes::new(),
-        }
-    }
-}
-
 /// What is told to who asks for something that lives on a node that is away.
 pub(crate) const AWAY: &str = "the node that this lives on is away";
 

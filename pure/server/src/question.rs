@@ -10,7 +10,7 @@ use event::{Now, ThreadId};
 use game::guest::{Answer, HostError, Reply};
 use game::match_id::MatchId;
 use game::node::{NodeId, Nodes};
-use game::stream::{StreamAnswer, no_session};
+use game::stream::no_session;
 
 use crate::mail::{AWAY, Mail, RoomAnswer, RoomError, RoomMail, Topology, Waiter};
 
@@ -60,13 +60,12 @@ impl Question {
     /// What a script is told of what a room has said; of one that was too busy, as of one that says nothing.
     pub(crate) fn answer(self, outcome: Result<RoomAnswer, RoomError>) -> Answer {
         match (self, outcome) {
-            (Self::Creation(_) | Self::Signal(_), Ok(answer)) => {
-                Ok(Reply::Text(answer.into_text()))
+            (Self::Creation(_) | Self::Signal(_), Ok(RoomAnswer::Text(text))) => {
+                Ok(Reply::Text(text))
             }
             (Self::Stream { .. }, Ok(RoomAnswer::Stream(answer))) => Ok(Reply::Stream(answer)),
-            (Self::Stream { .. }, Ok(RoomAnswer::Text(_))) => Ok(Reply::Stream(StreamAnswer::Done)),
-            (Self::Run | Self::Fetch, Ok(_)) => {
-                unreachable!("a room has answered what it was not asked")
+            (question, Ok(answer)) => {
+                unreachable!("a room has answered {question:?} by {answer:?}")
             }
             (Self::Stream { .. }, Err(RoomError::NotFound)) => Err(no_session()),
             (_, Err(RoomError::NotFound)) => Err(HostError::new("match not found")),

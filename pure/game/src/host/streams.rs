@@ -158,8 +158,10 @@ pub(super) fn joined(
     args: &Args<'_>,
     answer: Answer,
 ) -> Result<bool, HostError> {
-    let answer = answer_of(answer).map_err(|error| refusal(args, &error, JOIN_FAILED))?;
-    Ok(answer == StreamAnswer::IsNew(true))
+    match answer_of(answer).map_err(|error| refusal(args, &error, JOIN_FAILED))? {
+        StreamAnswer::IsNew(is_new) => Ok(is_new),
+        StreamAnswer::Done | StreamAnswer::Count(_) | StreamAnswer::Found(_) => Err(wrong_answer()),
+    }
 }
 
 pub(super) fn update(
@@ -204,7 +206,7 @@ pub(super) fn found(
     _: &Args<'_>,
     answer: Answer,
 ) -> Result<Option<Table>, HostError> {
-    let StreamAnswer::Found(found) = answer_of(answer)? else { return Ok(None) };
+    let StreamAnswer::Found(found) = answer_of(answer)? else { return Err(wrong_answer()) };
     let value = |one: StreamPresence| {
         let StreamMeta { is_hidden, is_persistent, status } = one.meta;
         Table(Value::Map(vec![
@@ -233,7 +235,7 @@ pub(super) fn listed(
     args: &Args<'_>,
     answer: Answer,
 ) -> Result<Vec<Value>, HostError> {
-    let StreamAnswer::Found(found) = answer_of(answer)? else { return Ok(Vec::new()) };
+    let StreamAnswer::Found(found) = answer_of(answer)? else { return Err(wrong_answer()) };
     args.produce(found.iter().map(StreamPresence::bytes).sum())?;
     let nodes = host.directory().nodes();
     let value = |StreamPresence { presence, meta }| {
@@ -262,7 +264,7 @@ pub(super) fn counted(
 ) -> Result<u64, HostError> {
     match answer_of(answer)? {
         StreamAnswer::Count(count) => Ok(count),
-        StreamAnswer::Done | StreamAnswer::IsNew(_) | StreamAnswer::Found(_) => Ok(0),
+        StreamAnswer::Done | StreamAnswer::IsNew(_) | StreamAnswer::Found(_) => Err(wrong_answer()),
     }
 }
 

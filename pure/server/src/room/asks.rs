@@ -107,7 +107,8 @@ impl Room {
     /// A function that a callback waits for has run elsewhere.
     pub(super) fn returned(&mut self, now: Now, returned: HostReturn) {
         let HostReturn { number, result, spent, steps } = returned;
-        let Some((id, mut begun, _)) = self.take_asker(number) else { return };
+        let Some((id, mut begun, Asked { question, .. })) = self.take_asker(number) else { return };
+        assert!(matches!(question, Question::Run), "a function has run for {question:?}");
         begun.spent = spent;
         let answer = result.map(|returns| Reply::Returns { returns, steps });
         self.go_on(now, id, begun, Some(answer));
@@ -116,7 +117,8 @@ impl Room {
 
     /// Another server has answered, or has not.
     pub(super) fn fetched(&mut self, now: Now, Fetched { number, result }: Fetched) {
-        let Some((id, begun, _)) = self.take_asker(number) else { return };
+        let Some((id, begun, Asked { question, .. })) = self.take_asker(number) else { return };
+        assert!(matches!(question, Question::Fetch), "a server has answered {question:?}");
         self.go_on(now, id, begun, Some(Reply::fetched(result)));
         self.settle(now, id);
     }
