@@ -17,14 +17,20 @@
 //!   just now: a function that is busy and quick uses all callers, and when several of its calls
 //!   turn slow together in a quiet moment, they are behind one another and not side by side.
 //!
-//! A call that waits for a room or another server gives its place back, and others run meanwhile; what is
-//! left of it its caller runs in turns with theirs (`worker::waiting`). Not one of a user or function that is
-//! slow: it keeps its place, so that as many such calls are under way as may run, and not sixteen, each of
-//! which would go on in another one's way. If what it asks of another server comes back here as a call of
-//! the same kind, that one may wait for the place, until the request's time is over.
+//! What calls take of a user who was slow before is put down to that user, and not to the function: so one
+//! user makes no function slow for the others. Where many users have made one slow, whose calls are never long
+//! and were fast for somebody a while ago, calls of users whose own were fast may go one at a time to the
+//! caller that is left free.
+//!
+//! A call that waits for a room or another server gives its caller back, and others run meanwhile; what is
+//! left of it its caller runs in turns with theirs (`worker::waiting`). One of a user or function that is slow
+//! counts as one of its user's at the callers all the same: so as many such calls of a user are under way as
+//! may run, and not sixteen, each of which would go on in another one's way. And such calls never go to the last
+//! caller: so what is left of them, however many wait, leaves one free. If what such a call asks of another
+//! server comes back here as a call of the same user, that one may wait for it, until the request's time is over.
 //!
 //! With a single caller (`engine.workers` 1) there is none to leave free: then all wait for the
-//! call that runs; so nobody keeps that one while waiting.
+//! call that runs, and a call that waits counts nowhere.
 //!
 //! What that does not promise: of functions that were quick for a minute, calls of users who were
 //! fast may still turn slow at all callers in the same moment: one function right after a fast
@@ -170,6 +176,7 @@ impl Callers {
     pub(super) fn class(&self, now: Now, function: u16, user: Class) -> Class {
         match self.functions.class(now, function, user) {
             Class::Slow => Class::Slow,
+            class if self.is_slow_by_others(function, class) => class,
             _ if self.runs_long(now, function) => Class::Unknown,
             class => class,
         }
@@ -192,14 +199,18 @@ impl Callers {
         }
     }
 
-    /// The caller for a call of this function that may go: the one with the least to do.
-    pub(super) fn place(&self, now: Now, function: u16) -> Option<usize> {
+    /// The caller for a call of this function and class that may go: the one with the least to do.
+    pub(super) fn place(&self, now: Now, function: u16, class: Class) -> Option<usize> {
         let has_it = |queue: &CallerQueue| queue.calls.contains(&function);
         let any = self.queues.len() == 1
+            || self.is_slow_by_others(function, class)
             || self.functions.was_fast_just_now(now, function)
             || self.queues.iter().filter(|queue| !has_it(queue)).count() > 1;
-        let open = self.queues.iter().enumerate().filter(|(_, queue)| queue.takes_more(now));
-        open.filter(|(_, queue)| any || has_it(queue))
+        // What is left of a slow call when it has waited runs where it began.
+        let kept_free = usize::from(class == Class::Slow && self.queues.len() > 1);
+        let queues = self.queues[..self.queues.len() - kept_free].iter().enumerate();
+        queues
+            .filter(|(_, queue)| queue.takes_more(now) && (any || has_it(queue)))
             .min_by_key(|(_, queue)| queue.calls.len())
             .map(|(index, _)| index)
     }
@@ -218,7 +229,7 @@ impl Callers {
         closes
     }
 
-    /// Whether a call of this class keeps its place while it waits for another thread.
+    /// Whether a call of this class counts as one of its user's while it waits for another thread.
     pub(super) fn keeps_place(&self, class: Class) -> bool {
         class == Class::Slow && self.queues.len() > 1
     }
@@ -240,6 +251,11 @@ impl Callers {
     fn leaves_one_free(&self, is_such: impl Fn(&CallerQueue) -> bool) -> bool {
         let such = self.queues.iter().filter(|queue| is_such(queue)).count();
         such < self.queues.len().saturating_sub(1).max(1)
+    }
+
+    /// Whether this is a call of a function that is slow, by a user to whom it is not.
+    fn is_slow_by_others(&self, function: u16, class: Class) -> bool {
+        class == Class::New && self.functions.is_slow(function)
     }
 
     /// How many callers calls of one user may keep from others.

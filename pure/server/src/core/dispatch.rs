@@ -33,7 +33,7 @@ fn function_of(job: &Job) -> u16 {
     match job.queue {
         Queue::Caller { function, .. }
         | Queue::Companion { function }
-        | Queue::Waiting { function }
+        | Queue::Waiting { function, .. }
         | Queue::Batched { function } => function.slot,
         Queue::Batcher | Queue::Hasher | Queue::Lister | Queue::Loader => 0,
     }
@@ -202,7 +202,8 @@ impl Core {
         let record = self.groups.get(job.group);
         let class = self.callers.class(now, function, record.class(now));
         let may_go = job.group == SHARED || self.callers.may_go(now, class, record.at_callers);
-        may_go.then(|| self.callers.place(now, function)).flatten().map(|index| (index, class))
+        let place = may_go.then(|| self.callers.place(now, function, class)).flatten();
+        place.map(|index| (index, class))
     }
 
     fn post_call(&mut self, job: &mut Job, index: usize, class: Class) {
@@ -235,8 +236,10 @@ impl Core {
                 group.passwords = group.passwords.saturating_sub(1);
             }
             Queue::Lister => group.listings = group.listings.saturating_sub(1),
-            Queue::Caller { index, closes, function, .. } => {
-                group.at_callers = group.at_callers.saturating_sub(1);
+            Queue::Caller { index, closes, keeps, function } => {
+                if !keeps || !matches!(done.outcome, Outcome::Waits) {
+                    group.at_callers = group.at_callers.saturating_sub(1);
+                }
                 // Names that nobody has defined would make slow functions that share their place,
                 // and whoever calls them, look fast.
                 if !done.is_of_no_function() {
@@ -253,7 +256,10 @@ impl Core {
                 }
             }
             // What it took since it was gone on with.
-            Queue::Waiting { function } => self.note_used(function, done),
+            Queue::Waiting { function, keeps } => {
+                group.at_callers = group.at_callers.saturating_sub(u16::from(keeps));
+                self.note_used(function, done);
+            }
         }
     }
 
@@ -266,15 +272,26 @@ impl Core {
     }
 
     /// Learns of a function, unless that was one of another version, and of who called it, from what a
-    /// call has used.
+    /// call has used. How long calls of a user take who was slow before is put down to the user alone: such
+    /// calls are dealt with by that.
     fn note_used(&mut self, function: Function, done: &Done) {
         let Some(used) = done.used else { return };
+        let user = match done.group {
+            SHARED => None,
+            group => Some(self.groups.get(group)),
+        };
+        let is_of_slow = user.as_ref().is_some_and(|user| user.class(self.now) == Class::Slow);
         if function.version == self.hooks.version {
             let is_over = !matches!(done.outcome, Outcome::Waits | Outcome::NeedsCaller(_));
-            self.callers.functions.note(self.now, function.slot, used, is_over);
+            let functions = &mut self.callers.functions;
+            if is_of_slow {
+                functions.note_of_slow_user(self.now, function.slot, used);
+            } else {
+                functions.note(self.now, function.slot, used, is_over);
+            }
         }
-        if done.group != SHARED {
-            self.groups.get(done.group).note_cost(self.now, used.time.kept_us / 1_000);
+        if let Some(user) = user {
+            user.note_cost(self.now, used.time.kept_us / 1_000);
         }
     }
 
@@ -345,7 +362,7 @@ impl Core {
                 return Turn::Leave;
             }
             let may_go = key == SHARED || callers.may_go(now, class, group.at_callers);
-            let place = may_go.then(|| callers.place(now, function)).flatten();
+            let place = may_go.then(|| callers.place(now, function, class)).flatten();
             found = place.map(|index| (index, class));
             if found.is_some() { Turn::Take } else { Turn::Skip }
         };

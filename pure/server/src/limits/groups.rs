@@ -117,6 +117,18 @@ impl Default for Functions {
 }
 
 impl Function {
+    /// Whether its calls are slow on the mean.
+    fn is_slow(&self) -> bool {
+        self.mean > 16 * u32::from(FAST_MS_MAX)
+    }
+
+    /// Whether a fast call of it was answered of late, and no call is to be feared that is long.
+    fn was_fast_of_late(&self, now: Now) -> bool {
+        let kept_ns = COST_KEPT_MS * 1_000_000;
+        let was_fast = self.fast_ns != 0 && now.mono_ns.saturating_sub(self.fast_ns) <= kept_ns;
+        was_fast && !self.is_long_now_and_then(now)
+    }
+
     fn is_long_now_and_then(&self, now: Now) -> bool {
         self.long_calls >= LONG_CALLS_MIN && now.mono_ns < self.long_until_ns
     }
@@ -140,11 +152,11 @@ impl Functions {
     pub(crate) fn note(&mut self, now: Now, slot: u16, used: Used, is_over: bool) {
         let Some(function) = self.functions.get_mut(usize::from(slot)) else { return };
         let is_first = function.mean == 0;
+        let computed_us = used.time.computed_us.min(CALL_COUNTS_MS * 1_000);
+        function.computed_us = mean_with(function.computed_us, is_first, computed_us);
         let writes = if used.writes { u32::from(WRITES_ALL) } else { 0 };
         let writes = mean_with(function.writes.into(), is_first, writes);
         function.writes = u16::try_from(writes).unwrap_or(WRITES_ALL);
-        let computed_us = used.time.computed_us.min(CALL_COUNTS_MS * 1_000);
-        function.computed_us = mean_with(function.computed_us, is_first, computed_us);
         function.short_calls = if used.database || used.needs_caller {
             0
         } else if used.time.kept_us < SHORT_US_MAX {
@@ -156,6 +168,18 @@ impl Functions {
             self.note_needs_caller(now, slot);
         }
         self.note_cost(now, slot, used.time.kept_us / 1_000, is_over);
+    }
+
+    /// The same of a user who was slow before: of how long it took the function is not to blame, or one user
+    /// could make a function slow for everybody.
+    pub(crate) fn note_of_slow_user(&mut self, now: Now, slot: u16, used: Used) {
+        let Some(function) = self.functions.get_mut(usize::from(slot)) else { return };
+        if used.database || used.needs_caller {
+            function.short_calls = 0;
+        }
+        if used.needs_caller {
+            self.note_needs_caller(now, slot);
+        }
     }
 
     /// Whether most of its calls of late changed the database.
@@ -204,7 +228,9 @@ impl Functions {
         let function = self.of(slot);
         match user {
             Class::Slow => Class::Slow,
-            _ if function.mean > 16 * u32::from(FAST_MS_MAX) => Class::Slow,
+            // Others have made it slow, but it is not long, and was fast a while ago.
+            Class::Fast(_) if function.is_slow() && function.was_fast_of_late(now) => Class::New,
+            _ if function.is_slow() => Class::Slow,
             _ if function.mean == 0 || function.is_long_now_and_then(now) => Class::Unknown,
             Class::Fast(calls_max) => Class::Fast(calls_max),
             Class::Unknown | Class::New => Class::New,
@@ -215,6 +241,11 @@ impl Functions {
     pub(crate) fn was_fast_just_now(&self, now: Now, slot: u16) -> bool {
         let function = self.of(slot);
         function.mean != 0 && now.mono_ns.saturating_sub(function.fast_ns) <= FAST_NS_MAX
+    }
+
+    /// Whether its calls are slow on the mean.
+    pub(crate) fn is_slow(&self, slot: u16) -> bool {
+        self.of(slot).is_slow()
     }
 
     fn of(&self, slot: u16) -> Function {
@@ -416,6 +447,9 @@ mod tests {
         functions.note_cost(now, echo, 64, true);
         assert_eq!(functions.class(now, echo, Class::Fast(9)), Class::Fast(9));
         assert_eq!(functions.class(now, echo, Class::Slow), Class::Slow);
+        // To users who were slow it is not put down.
+        (0..4).for_each(|_| functions.note_of_slow_user(now, echo, call(900_000, false)));
+        assert_eq!(functions.class(now, echo, Class::Fast(9)), Class::Fast(9));
         // One that has become slow is known by a few.
         (0..4).for_each(|_| functions.note_cost(now, echo, 1_000, true));
         assert_eq!(functions.class(now, echo, Class::Fast(9)), Class::Slow);
@@ -423,6 +457,22 @@ mod tests {
         (0..40).for_each(|_| functions.note_cost(now, spin, 0, true));
         let later = now.after_ms(60_000);
         assert_eq!(functions.class(later, spin, Class::Unknown), Class::New);
+    }
+
+    #[test]
+    fn for_who_was_fast_a_function_is_slow_that_nobody_finds_fast_or_that_is_long() {
+        let (mut functions, now) = (Functions::default(), Now::default().after_ms(1_000));
+        let slot = slot_of(0, "any");
+        functions.note_cost(now, slot, 0, true);
+        (0..9).for_each(|_| functions.note_cost(now, slot, 60, true));
+        let classes = |functions: &Functions, now| {
+            [Class::Fast(9), Class::New, Class::Unknown, Class::Slow]
+                .map(|user| functions.class(now, slot, user) == Class::New)
+        };
+        assert_eq!(classes(&functions, now.after_ms(5_000)), [true, false, false, false]);
+        assert_eq!(classes(&functions, now.after_ms(5_001)), [false; 4]);
+        (0..2).for_each(|_| functions.note_cost(now, slot, 70, true));
+        assert_eq!(classes(&functions, now), [false; 4]);
     }
 
     /// A call that computed for so long, and wrote or not.

@@ -43,7 +43,7 @@ pub enum Queue {
         index: usize,
         /// Whether the call may take long.
         closes: bool,
-        /// Whether it keeps its place while it waits for another thread.
+        /// Whether it counts as one of its user's while it waits for another thread.
         keeps: bool,
         /// The function that is called.
         function: Function,
@@ -58,6 +58,8 @@ pub enum Queue {
     Waiting {
         /// As of the caller.
         function: Function,
+        /// As of the caller.
+        keeps: bool,
     },
     /// To the thread that hashes passwords.
     Hasher,
@@ -312,6 +314,6 @@ pub enum Outcome {
     /// a caller is to do it.
     NeedsCaller(Box<Job>),
     /// The job is not done: its function waits for another thread, or on a companion for its next
-    /// slice, and the caller is free for others. Not said of a call that keeps its place.
+    /// slice, and the caller is free for others.
     Waits,
 }

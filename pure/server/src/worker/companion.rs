@@ -54,7 +54,7 @@ impl Worker {
 /// The core's record of the function that is called.
 fn function_of(queue: Queue) -> Option<Function> {
     match queue {
-        Queue::Companion { function } | Queue::Waiting { function } => Some(function),
+        Queue::Companion { function } | Queue::Waiting { function, .. } => Some(function),
         Queue::Batcher
         | Queue::Batched { .. }
         | Queue::Caller { .. }

@@ -1,6 +1,6 @@
 //! Calls of guest code: begun, kept while they wait for somebody else, gone on with when the answer
 //! comes, ended. While one waits, its thread runs others, and its core counts it as no call of the
-//! thread's any more ([`Outcome::Waits`]), unless it was slow of late and keeps its place. What has been
+//! thread's any more ([`Outcome::Waits`]). What has been
 //! answered goes on at the end of the turn, behind what has come for the thread meanwhile: one piece of a
 //! user, then one of the next, for some milliseconds or for one piece that takes longer. So pieces as long
 //! as their budget do not stand in a row before a neighbour's call.
@@ -348,14 +348,12 @@ impl Worker {
     pub(super) fn leave_place(&mut self, guest: &mut Guest) {
         let Some(origin) = &mut guest.origin else { return };
         match origin.queue {
-            Queue::Caller { keeps: true, .. } => {
-                origin.before = Used { needs_caller: true, ..self.used_now(origin.before) };
-            }
             Queue::Caller { function, .. } | Queue::Companion { function } => {
+                let keeps = matches!(origin.queue, Queue::Caller { keeps: true, .. });
                 let used = Some(Used { needs_caller: true, ..self.used_now(origin.before) });
                 let to = (origin.queue, origin.address.conn, origin.stream, used);
                 let line = (origin.address.core, origin.group);
-                origin.queue = Queue::Waiting { function };
+                origin.queue = Queue::Waiting { function, keeps };
                 self.answer(line, to, Outcome::Waits);
             }
             // Between two waits it computes, too.
@@ -437,7 +435,7 @@ impl Worker {
     /// Runs the next piece of a call: with the answer that it waits for, or, if it is paused, without one.
     pub(super) fn go_on(&mut self, now: Now, mut guest: Guest, answer: Option<Answer>) {
         let queue = guest.origin.as_ref().map(|origin| origin.queue);
-        if matches!(queue, Some(Queue::Waiting { .. } | Queue::Caller { .. })) {
+        if matches!(queue, Some(Queue::Waiting { .. })) {
             self.begin_call_time();
         }
         self.used = Used::default();

@@ -227,6 +227,31 @@ fn fast_calls_between_do_not_hide_the_slow_ones_of_a_function() {
     }
 }
 
+/// As slow as it may be without being long.
+#[test]
+fn a_function_that_others_made_slow_is_not_slow_for_who_was_fast() {
+    let (rig, users, quick) = rig_with_fast_users(2, 13);
+    let callers = rig.topology.callers.clone();
+    call_of(&rig, &quick, "other");
+    rig.settle();
+    rig.set_look_ms(30);
+    users.iter().for_each(|user| _ = call_of(&rig, user, "other"));
+    rig.settle();
+    rig.set_look_ms(0);
+    // One of them runs, another one waits for it.
+    rig.freeze(callers[0], true);
+    let slow = [0, 1].map(|at| call_of(&rig, &users[at], "other"));
+    for _ in 0..3 {
+        let neighbour = call_of(&rig, &quick, "other");
+        rig.settle();
+        assert!(is_answered(&rig, neighbour), "a neighbour waits");
+    }
+    assert!(!slow.iter().any(|client| is_answered(&rig, *client)));
+    rig.freeze(callers[0], false);
+    rig.settle();
+    assert!(slow.iter().all(|client| is_answered(&rig, *client)));
+}
+
 #[test]
 fn a_function_that_is_always_quick_uses_all_callers() {
     let (rig, users, _) = rig_with_fast_users(3, 30);

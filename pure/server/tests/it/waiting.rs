@@ -35,6 +35,10 @@ const RPCS: &str = "local nk = require('nakama')
         nk.stream_count({ mode = 100, label = 'lobby' })
         return 'twice'
     end, 'count_twice')
+    nk.register_rpc(function(context, payload)
+        if payload == 'wait' then nk.stream_count({ mode = 100, label = 'lobby' }) end
+        return payload
+    end, 'ask')
     nk.register_event(function() nk.stream_count({ mode = 100, label = 'lobby' }) end)
     nk.register_req_before(function(context, request)
         request.account.vars = { before = nk.match_signal(arena, 'b') }
@@ -110,7 +114,7 @@ fn pieces_of_calls_go_on_in_turns_with_others() {
 }
 
 #[test]
-fn whoever_was_slow_keeps_its_place_while_it_waits() {
+fn whoever_was_slow_has_as_many_calls_that_wait_as_may_run() {
     for (callers, waiting_now) in [(1, 5), (2, 1)] {
         let rig = rig_with_callers(callers);
         let slow = rig.login("slow").1;
@@ -130,6 +134,36 @@ fn whoever_was_slow_keeps_its_place_while_it_waits() {
         }
         assert_eq!((rig.stat("calls_waiting_now"), rig.stat("jobs_waiting")), (0, 0));
     }
+}
+
+/// Its calls take longer than fast ones, then wait for a room that does not answer.
+#[test]
+fn one_user_stops_no_function_for_others() {
+    let rig = rig_with_callers(2);
+    let [slow, honest, other] = ["slow", "honest", "other"].map(|name| rig.login(name).1);
+    assert_eq!(
+        rig.body(rig.begin_rpc(Some(&honest), "ask", "known to be fast")),
+        "known to be fast"
+    );
+    rig.set_look_ms(30);
+    (0..20).for_each(|_| _ = rig.begin_rpc(Some(&slow), "ask", "long"));
+    rig.set_look_ms(0);
+    rig.freeze(rig.topology.rooms[0], true);
+    let last = rig.topology.callers[1];
+    let before = rig.posted(last, "job");
+    let waiting: Vec<Client> = (0..5).map(|_| rig.begin_rpc(Some(&slow), "ask", "wait")).collect();
+    assert_eq!(rig.posted(last, "job"), before, "what is left of them runs there");
+    for number in 0..20 {
+        let number = number.to_string();
+        assert_eq!(rig.body(rig.begin_rpc(Some(&honest), "ask", &number)), number);
+    }
+    // Nor does one of them wait for the other.
+    let both = [&honest, &other].map(|user| rig.begin_rpc(Some(user), "ask", "wait"));
+    assert_eq!(rig.stat("calls_waiting_now"), 3);
+    rig.freeze(rig.topology.rooms[0], false);
+    rig.settle();
+    assert!(waiting.into_iter().chain(both).all(|client| rig.body(client) == "wait"));
+    assert_eq!((rig.stat("calls_waiting_now"), rig.stat("jobs_waiting")), (0, 0));
 }
 
 #[test]
