@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use game::fetch::{FetchAnswer, FetchRequest, Method, Principal};
+use game::fetch::{FetchAnswer, FetchPayer, FetchRequest, Method, Principal};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
@@ -171,14 +171,14 @@ impl Carrier {
     /// Makes a request and follows where it is sent.
     pub(crate) async fn carry(
         &self,
-        payer: Principal,
+        payer: FetchPayer,
         request: FetchRequest,
     ) -> Result<FetchAnswer, FetchError> {
         let mut held = self.held();
         held.add(request.body.len())?;
         let mut hop = self.first(request)?;
         let turn = Turn::new(&self.stats);
-        let _own = match payer {
+        let _own = match payer.principal {
             Principal::Server => Arc::clone(&self.servers_places).acquire_owned().await.ok(),
             Principal::User(_) | Principal::Address(_) | Principal::Match(_) => None,
         };
@@ -240,7 +240,7 @@ impl Carrier {
     fn move_on(
         &self,
         seat: Seat<Host>,
-        payer: Principal,
+        payer: FetchPayer,
         (from, to): (&Target, &Target),
     ) -> Result<Seat<Host>, FetchError> {
         if host_of(from) == host_of(to) {
@@ -274,7 +274,7 @@ impl Carrier {
         Ok(())
     }
 
-    async fn make(&self, payer: Principal, hop: &Hop) -> Result<Reply, FetchError> {
+    async fn make(&self, payer: FetchPayer, hop: &Hop) -> Result<Reply, FetchError> {
         let timeout_ms = self.settings.connect_timeout_ms;
         let until = Instant::now() + Duration::from_millis(timeout_ms);
         let late = || FetchError::NoConnection { host: hop.target.to_string(), timeout_ms };
@@ -291,7 +291,7 @@ impl Carrier {
     /// what is connected to.
     async fn connect(
         &self,
-        payer: Principal,
+        payer: FetchPayer,
         target: &Target,
         until: Instant,
     ) -> Result<TcpStream, FetchError> {

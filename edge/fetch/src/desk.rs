@@ -6,12 +6,13 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use event::{Now, OncePerSecond, ThreadId};
-use game::fetch::{FetchAnswer, FetchFailed, FetchRequest, Principal};
+use game::fetch::{FetchAnswer, FetchFailed, FetchPayer, FetchRequest, Principal};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::carry::Carrier;
 use crate::error::{Class, FetchError};
+use crate::seats::take_one;
 use crate::{Outcome, Post};
 
 /// How often a full mailbox is tried again, and for how long.
@@ -33,7 +34,7 @@ pub(crate) enum To {
 /// What threads want.
 #[derive(Debug)]
 pub(crate) enum Order {
-    Start { to: To, payer: Principal, request: FetchRequest },
+    Start { to: To, payer: FetchPayer, request: FetchRequest },
     Cancel { thread: ThreadId, ticket: u64 },
     Stop,
 }
@@ -44,7 +45,7 @@ type Carried = Result<FetchAnswer, FetchError>;
 /// A request that is under way or waits.
 struct Running {
     to: To,
-    payer: Principal,
+    payer: FetchPayer,
     task: AbortHandle,
 }
 
@@ -60,6 +61,8 @@ pub(crate) struct Desk {
     started: u64,
     tickets: BTreeMap<Key, u64>,
     payers: BTreeMap<Principal, usize>,
+    /// The same of addresses, of which limits hold.
+    clients: BTreeMap<u128, usize>,
     is_stopping: bool,
     log: OncePerSecond,
     began: Instant,
@@ -76,6 +79,7 @@ impl Desk {
             started: 0,
             tickets: BTreeMap::new(),
             payers: BTreeMap::new(),
+            clients: BTreeMap::new(),
             is_stopping: false,
             log: OncePerSecond::default(),
             began: Instant::now(),
@@ -103,11 +107,11 @@ impl Desk {
         }
     }
 
-    fn start(&mut self, to: To, payer: Principal, request: FetchRequest) {
+    fn start(&mut self, to: To, payer: FetchPayer, request: FetchRequest) {
         let stats = &self.carrier.stats;
         stats.fetch_requests.up();
         if let Err(error) = self.admit(payer, &request) {
-            self.tell(payer, &error);
+            self.tell(payer.principal, &error);
             return self.deliver(to, Err(error));
         }
         stats.fetch_requests_now.up();
@@ -117,14 +121,17 @@ impl Desk {
             let before = self.tickets.insert(key, id);
             assert!(before.is_none(), "ticket {} of thread {} is used twice", key.1, key.0.0);
         }
-        *self.payers.entry(payer).or_default() += 1;
+        *self.payers.entry(payer.principal).or_default() += 1;
+        if let Some(client) = payer.client {
+            *self.clients.entry(client).or_default() += 1;
+        }
         let carrier = Arc::clone(&self.carrier);
         let task = self.tasks.spawn(async move { (id, in_time(&carrier, payer, request).await) });
         self.running.insert(id, Running { to, payer, task });
     }
 
     /// Whether there is room for one more, and it may wait as long as it wants.
-    fn admit(&self, payer: Principal, request: &FetchRequest) -> Result<(), FetchError> {
+    fn admit(&self, payer: FetchPayer, request: &FetchRequest) -> Result<(), FetchError> {
         if self.is_stopping {
             return Err(FetchError::Stopping);
         }
@@ -134,8 +141,9 @@ impl Desk {
             return Err(FetchError::LongTimeout { wanted_ms: request.timeout_ms, most_ms });
         }
         let room = settings.requests_max + settings.waiting_max;
-        let has = self.payers.get(&payer).copied().unwrap_or(0);
-        match payer {
+        let FetchPayer { principal, client } = payer;
+        let has = self.payers.get(&principal).copied().unwrap_or(0);
+        match principal {
             Principal::Server if has >= room.div_ceil(2) => {
                 return Err(FetchError::Waiting { most: settings.waiting_max });
             }
@@ -143,9 +151,13 @@ impl Desk {
                 if has >= settings.requests_per_user =>
             {
                 let most = settings.requests_per_user;
-                return Err(FetchError::PerUser { payer: payer.to_string(), most });
+                return Err(FetchError::PerUser { payer: principal.to_string(), most });
             }
             _ => {}
+        }
+        let client_has = client.and_then(|client| self.clients.get(&client)).copied();
+        if client_has.unwrap_or(0) >= settings.requests_per_address {
+            return Err(FetchError::PerAddress { most: settings.requests_per_address });
         }
         if self.running.len() >= room {
             return Err(FetchError::Waiting { most: settings.waiting_max });
@@ -183,13 +195,9 @@ impl Desk {
             self.tickets.remove(&key);
         }
         self.carrier.stats.fetch_requests_now.down();
-        let has = self.payers.get_mut(&payer);
-        assert!(has.is_some(), "{payer} has a request and is not counted");
-        if let Some(has) = has {
-            *has -= 1;
-            if *has == 0 {
-                self.payers.remove(&payer);
-            }
+        take_one(&mut self.payers, payer.principal);
+        if let Some(client) = payer.client {
+            take_one(&mut self.clients, client);
         }
         Some(to)
     }
@@ -240,7 +248,7 @@ impl Desk {
 }
 
 /// Makes a request within the time that its script gave.
-async fn in_time(carrier: &Carrier, payer: Principal, request: FetchRequest) -> Carried {
+async fn in_time(carrier: &Carrier, payer: FetchPayer, request: FetchRequest) -> Carried {
     let timeout_ms = request.timeout_ms;
     let carried = carrier.carry(payer, request);
     match tokio::time::timeout(Duration::from_millis(timeout_ms), carried).await {

@@ -38,6 +38,8 @@ pub(crate) enum FetchError {
 
     #[error("too many requests of {payer}: {most} at one time (fetch.requests_per_user)")]
     PerUser { payer: String, most: usize },
+    #[error("too many requests of this address: {most} at one time (fetch.requests_per_address)")]
+    PerAddress { most: usize },
     #[error("too many requests: {most} wait already (fetch.waiting_max)")]
     Waiting { most: usize },
     #[error("too many requests to {host}: {most} at one time (fetch.requests_per_host)")]
@@ -90,7 +92,10 @@ impl FetchError {
             | Self::Downgrade { .. }
             | Self::NoLocation
             | Self::BadRedirect(_) => Class::Refused,
-            Self::PerUser { .. } | Self::Waiting { .. } | Self::PerHost { .. } => Class::Limited,
+            Self::PerUser { .. }
+            | Self::PerAddress { .. }
+            | Self::Waiting { .. }
+            | Self::PerHost { .. } => Class::Limited,
             Self::RequestTooLarge { .. } | Self::AnswerTooLarge { .. } | Self::Memory { .. } => {
                 Class::TooLarge
             }

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use event::{Network, ThreadId};
-use game::fetch::{Fetch, FetchAnswer, FetchFailed, FetchRequest, Principal};
+use game::fetch::{Fetch, FetchAnswer, FetchFailed, FetchPayer, FetchRequest};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 pub use stats::{FetchSample, FetchStats};
@@ -55,6 +55,8 @@ pub struct FetchSettings {
     pub requests_max: usize,
     /// `fetch.requests_per_user`: of one user, waiting ones included, at least 1.
     pub requests_per_user: usize,
+    /// `fetch.requests_per_address`: of all users of one address, at least 1.
+    pub requests_per_address: usize,
     /// `fetch.requests_per_host`: to one port of a host, at least 1.
     pub requests_per_host: usize,
     /// `fetch.waiting_max`: requests that wait for a place.
@@ -162,13 +164,13 @@ pub struct Door {
 }
 
 impl Fetch for Door {
-    fn start(&self, ticket: u64, payer: Principal, request: FetchRequest) {
+    fn start(&self, ticket: u64, payer: FetchPayer, request: FetchRequest) {
         // The thread lives as long as there is a door.
         let to = To::Mail((self.thread, ticket));
         let _ = self.orders.send(Order::Start { to, payer, request });
     }
 
-    fn wait(&self, payer: Principal, request: FetchRequest) -> Result<FetchAnswer, FetchFailed> {
+    fn wait(&self, payer: FetchPayer, request: FetchRequest) -> Result<FetchAnswer, FetchFailed> {
         let (sender, outcome) = sync_channel(1);
         let _ = self.orders.send(Order::Start { to: To::Waiting(sender), payer, request });
         // Something comes of every order, within its time.

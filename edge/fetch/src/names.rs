@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 
-use game::fetch::Principal;
+use game::fetch::FetchPayer;
 
 use crate::error::FetchError;
 use crate::seats::Seats;
@@ -34,7 +34,7 @@ impl Names {
     pub(crate) async fn of(
         &self,
         target: &Target,
-        payer: Principal,
+        payer: FetchPayer,
     ) -> Result<Vec<SocketAddr>, FetchError> {
         if let Ok(address) = target.host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, target.port)]);

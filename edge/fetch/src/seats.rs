@@ -4,19 +4,24 @@
 //! Who has fewest is next, so that a payer who asks for much, slowly, keeps nobody who asks for
 //! little: among payers with equally many, who came first. The last quarter of a key's places is only
 //! for payers who have none there, because a place that is taken by a slow server comes back late,
-//! however fair the turns are.
+//! however fair the turns are. Accounts cost nothing, so that addresses come in as well: of payers
+//! with equally many, those whose address has fewest are next, and half of that quarter is only for
+//! those whose address has none, and for no matches.
 //!
 //! In: a key and who pays. Out: a [`Seat`], at once or later. Not here: how many may wait (`desk`),
 //! and for how long.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use game::fetch::Principal;
+use game::fetch::{FetchPayer, Principal};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 /// Of a key's places, one in so many is only for payers who have none there.
 const SPARE_SHARE: usize = 4;
+/// Of these one in so many, only for those whose address has none.
+const NEW_SHARE: usize = 2;
 
 /// Places of each key. Keys of which nobody has or wants a place are forgotten.
 #[derive(Debug)]
@@ -34,8 +39,10 @@ struct Row {
     taken: usize,
     /// How many each payer has; nobody has none.
     of: BTreeMap<Principal, usize>,
+    /// The same of each address.
+    of_clients: BTreeMap<u128, usize>,
     /// Who waits, by numbers that rise.
-    waiting: BTreeMap<u64, (Principal, Sender<()>)>,
+    waiting: BTreeMap<u64, (FetchPayer, Sender<()>)>,
     last: u64,
 }
 
@@ -46,7 +53,7 @@ pub(crate) struct Seat<K: Ord> {
     each: usize,
     rows: Arc<Mutex<BTreeMap<K, Row>>>,
     key: K,
-    payer: Principal,
+    payer: FetchPayer,
     number: u64,
 }
 
@@ -58,7 +65,7 @@ impl<K: Ord + Clone> Seats<K> {
     }
 
     /// Waits for a place.
-    pub(crate) async fn take(&self, key: K, payer: Principal) -> Seat<K> {
+    pub(crate) async fn take(&self, key: K, payer: FetchPayer) -> Seat<K> {
         let (seat, turn) = self.queue(key, payer);
         // Told once, while the seat is there.
         let _ = turn.await;
@@ -66,13 +73,13 @@ impl<K: Ord + Clone> Seats<K> {
     }
 
     /// A place, if there is one for this payer now.
-    pub(crate) fn try_take(&self, key: K, payer: Principal) -> Option<Seat<K>> {
+    pub(crate) fn try_take(&self, key: K, payer: FetchPayer) -> Option<Seat<K>> {
         let (seat, mut turn) = self.queue(key, payer);
         turn.try_recv().is_ok().then_some(seat)
     }
 
     /// A place in the queue, and what tells when it has become a seat: at once if there is one.
-    fn queue(&self, key: K, payer: Principal) -> (Seat<K>, Receiver<()>) {
+    fn queue(&self, key: K, payer: FetchPayer) -> (Seat<K>, Receiver<()>) {
         let (told, turn) = channel();
         let mut rows = lock(&self.rows);
         let row = rows.entry(key.clone()).or_default();
@@ -110,38 +117,60 @@ impl Row {
                 unreachable!("{number} waits and is not there")
             };
             self.taken += 1;
-            *self.of.entry(payer).or_default() += 1;
+            *self.of.entry(payer.principal).or_default() += 1;
+            if let Some(client) = payer.client {
+                *self.of_clients.entry(client).or_default() += 1;
+            }
             // Who waits is there for as long as its number is.
             let _ = told.send(());
         }
         assert!(self.taken <= most, "{} of {most} places are taken", self.taken);
     }
 
-    /// Whose turn it is: of those who may sit, who has fewest; of these, who came first.
+    /// Whose turn it is: of those who may sit, who has fewest; of these, whose address has; of
+    /// these, who came first.
     fn next(&self, most: usize, each: usize) -> Option<u64> {
-        let has_spare_only = self.taken >= most - most / SPARE_SHARE;
-        let mut next: Option<(usize, u64)> = None;
+        let spare = most / SPARE_SHARE;
+        let free = most - self.taken;
+        let mut next = None;
         for (&number, (payer, _)) in &self.waiting {
-            let has = self.of.get(payer).copied().unwrap_or(0);
-            if has == 0 {
+            let has = self.of.get(&payer.principal).copied().unwrap_or(0);
+            let client_has = payer.client.and_then(|it| self.of_clients.get(&it)).copied();
+            let client_has = client_has.unwrap_or(0);
+            let is_new = client_has == 0 && !matches!(payer.principal, Principal::Match(_));
+            let is_allowed = match has {
+                0 => is_new || free > spare / NEW_SHARE,
+                _ => has < each && free > spare,
+            };
+            if is_allowed && (has, client_has) == (0, 0) {
                 // Nobody has fewer.
                 return Some(number);
             }
-            let is_allowed = has < each && !has_spare_only;
-            if is_allowed && next.is_none_or(|(least, _)| has < least) {
-                next = Some((has, number));
+            let rank = (has, client_has, number);
+            if is_allowed && next.is_none_or(|least| rank < least) {
+                next = Some(rank);
             }
         }
-        next.map(|(_, number)| number)
+        next.map(|(_, _, number)| number)
     }
 
-    fn stand_up(&mut self, payer: Principal) {
-        let Some(has) = self.of.get_mut(&payer) else { unreachable!("{payer} has no seat") };
-        *has -= 1;
-        if *has == 0 {
-            self.of.remove(&payer);
+    fn stand_up(&mut self, payer: FetchPayer) {
+        take_one(&mut self.of, payer.principal);
+        if let Some(client) = payer.client {
+            take_one(&mut self.of_clients, client);
         }
         self.taken -= 1;
+    }
+}
+
+/// One fewer; nobody has none.
+pub(crate) fn take_one<T: Ord + Debug>(of: &mut BTreeMap<T, usize>, payer: T) {
+    let Some(has) = of.get_mut(&payer) else {
+        unreachable!("{payer:?} has one and is not counted")
+    };
+    *has -= 1;
+    if *has == 0 {
+        of.remove(&payer);
     }
 }
 
@@ -151,15 +180,22 @@ fn lock<K>(rows: &Mutex<BTreeMap<K, Row>>) -> MutexGuard<'_, BTreeMap<K, Row>> {
 
 #[cfg(test)]
 mod tests {
-    use game::fetch::Principal;
+    use game::fetch::{FetchPayer, Principal};
     use tokio::sync::oneshot::Receiver;
+
+    use uuid::Uuid;
 
     use super::{Seat, Seats};
 
     type Queued = (Seat<char>, Receiver<()>);
 
-    fn payer(number: u128) -> Principal {
-        Principal::Address(number)
+    /// Nobody's address is known.
+    fn payer(number: u128) -> FetchPayer {
+        Principal::User(Uuid::from_u128(number)).into()
+    }
+
+    fn at(client: u128, number: u128) -> FetchPayer {
+        FetchPayer { client: Some(client), ..payer(number) }
     }
 
     fn sits((_, turn): &mut Queued) -> bool {
@@ -190,6 +226,31 @@ mod tests {
         drop(much);
         let more: Vec<_> = (0..100).filter_map(|_| seats.try_take('a', payer(2))).collect();
         assert_eq!((little.len(), more.len()), (4, 8));
+    }
+
+    #[test]
+    fn the_last_eighth_is_for_addresses_that_have_none_and_for_no_matches() {
+        let seats = Seats::new(16, 100);
+        let many: Vec<_> = (0..100).filter_map(|it| seats.try_take('a', at(7, it))).collect();
+        assert_eq!(many.len(), 14);
+        let of_match = Principal::Match(Uuid::from_u128(1)).into();
+        assert!(seats.try_take('a', of_match).is_none());
+        let others: Vec<_> =
+            (0..9).filter_map(|it| seats.try_take('a', at(it, 200 + it))).collect();
+        assert_eq!(others.len(), 2);
+        drop(many);
+        assert!(seats.try_take('a', of_match).is_some());
+    }
+
+    #[test]
+    fn whose_address_has_fewest_is_next() {
+        let seats = Seats::new(2, 2);
+        let mut sitting: Vec<_> = (0..2).map(|it| seats.queue('a', at(7, it))).collect();
+        assert!(sitting.iter_mut().all(sits));
+        let mut same = seats.queue('a', at(7, 2));
+        let mut other = seats.queue('a', at(8, 3));
+        sitting.remove(0);
+        assert!(sits(&mut other) && !sits(&mut same));
     }
 
     #[test]

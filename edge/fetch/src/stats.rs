@@ -73,7 +73,8 @@ counters! {
     counter fetch_answered,
     /// Refused because of the URL, a header, the host, its address, or where a redirect led.
     counter fetch_refused,
-    /// Refused by fetch.requests_per_user, fetch.requests_per_host or fetch.waiting_max.
+    /// Refused by fetch.requests_per_user, fetch.requests_per_address, fetch.requests_per_host or
+    /// fetch.waiting_max.
     counter fetch_limited,
     /// Ended because content was too large, or all of it together.
     counter fetch_too_large,

@@ -602,6 +602,7 @@ fn fetch(values: &Effective) -> FetchSettings {
         networks: networks(values, "fetch.networks"),
         requests_max: values.number("fetch.requests_max"),
         requests_per_user: values.number("fetch.requests_per_user"),
+        requests_per_address: values.number("fetch.requests_per_address"),
         requests_per_host: values.number("fetch.requests_per_host"),
         waiting_max: values.number("fetch.waiting_max"),
         request_bytes_max: values.number("fetch.request_max_bytes"),

@@ -106,18 +106,40 @@ impl fmt::Display for Principal {
     }
 }
 
+/// Who pays for a request, and from where: what is limited by the user and by the address is limited
+/// by this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FetchPayer {
+    /// For whom it is made.
+    pub principal: Principal,
+    /// The address of the client that caused it ([`event::client_bits`]), where there is one and
+    /// limits of addresses hold for it.
+    pub client: Option<u128>,
+}
+
+impl From<Principal> for FetchPayer {
+    /// Of whom no more is known.
+    fn from(principal: Principal) -> Self {
+        let client = match principal {
+            Principal::Address(bits) => Some(bits),
+            Principal::User(_) | Principal::Match(_) | Principal::Server => None,
+        };
+        Self { principal, client }
+    }
+}
+
 /// The way of one thread to the network. What comes of a request is mail to this thread; a thread that
 /// is told of a request that it has given up forgets it.
 pub trait Fetch {
     /// Makes a request; `ticket`, which is the thread's own and not used twice, names its outcome.
-    fn start(&self, ticket: u64, payer: Principal, request: FetchRequest);
+    fn start(&self, ticket: u64, payer: FetchPayer, request: FetchRequest);
 
     /// Makes a request and keeps the thread until it is done; for languages whose calls cannot be put
     /// aside.
     ///
     /// # Errors
     /// As the request's outcome.
-    fn wait(&self, payer: Principal, request: FetchRequest) -> Result<FetchAnswer, FetchFailed>;
+    fn wait(&self, payer: FetchPayer, request: FetchRequest) -> Result<FetchAnswer, FetchFailed>;
 
     /// Gives a request up: no outcome follows, but for one that is on its way. One that is done is
     /// none any more.

@@ -8,7 +8,7 @@ use game::cache::{Cache, CacheChange, Writer};
 use game::db::Database;
 use game::directory::Directory;
 use game::events::{Event, EventJob, EventKind};
-use game::fetch::{Fetch, FetchRequest, Principal};
+use game::fetch::{Fetch, FetchPayer, FetchRequest};
 use game::guest::{
     Answer, Ask, CallContext, CommonHost, Dispatcher, GuestVersion, Host, HostError, HostSettings,
     LogLevel, Machine, NoMachine, Registered, Scripts,
@@ -476,7 +476,7 @@ impl Resources {
     ///
     /// # Panics
     /// There is no way to other servers.
-    pub(crate) fn start_fetch(&self, number: u64, payer: Principal, request: FetchRequest) {
+    pub(crate) fn start_fetch(&self, number: u64, payer: FetchPayer, request: FetchRequest) {
         let Some(fetch) = &self.fetch else { unreachable!("a request without a network") };
         fetch.start(number, payer, request);
     }

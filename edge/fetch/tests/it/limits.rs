@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::sync::mpsc::channel;
 
 use fetch::FetchSettings;
-use game::fetch::{Fetch as _, Principal};
+use game::fetch::{Fetch as _, FetchPayer, Principal};
 use uuid::Uuid;
 
 use crate::rig::{ANN, BOB, PATIENCE, Rig, Server, request, settings};
@@ -116,6 +116,38 @@ fn users_who_hang_at_many_hosts_leave_a_place_to_the_neighbour() {
     }
 }
 
+/// Many accounts of one client, each of which has what one may have.
+#[test]
+fn many_users_of_one_address_leave_places_to_other_addresses() {
+    let server = either("127.0.0.1");
+    let mut rig = Rig::new(FetchSettings {
+        requests_max: 8,
+        requests_per_host: 8,
+        requests_per_address: 20,
+        ..settings()
+    });
+    let at = |client, user| FetchPayer {
+        principal: Principal::User(Uuid::from_u128(user)),
+        client: Some(client),
+    };
+    let slow: Vec<u64> =
+        (10..31).map(|user| rig.start(at(7, user), request(server.url("/slow")))).collect();
+    let (excess, result) = rig.next();
+    assert_eq!(excess, slow[20]);
+    assert!(result.unwrap_err().0.contains("fetch.requests_per_address"));
+    for _ in 0..20 {
+        let ticket = rig.start(at(8, 1), request(server.url("/")));
+        let (of, result) = rig.next();
+        assert_eq!((of, result.unwrap().code), (ticket, 200));
+    }
+    assert_eq!((server.connections(), rig.count("fetch_waiting_now")), (27, 13));
+    // What has ended counts no more.
+    rig.door.cancel(slow[0]);
+    let ticket = rig.start(at(7, 99), request("nowhere"));
+    assert_eq!(rig.next().0, ticket);
+    assert_eq!(rig.count("fetch_limited"), 1);
+}
+
 #[test]
 fn who_waits_is_next_and_what_is_cancelled_leaves_its_place() {
     let (slow, server) = (Server::silent("127.0.0.1"), quick("127.0.0.2"));
@@ -186,8 +218,8 @@ fn an_answer_counts_until_nobody_has_it_any_more() {
 fn a_thread_may_wait_for_its_request() {
     let server = quick("127.0.0.1");
     let rig = Rig::new(settings());
-    assert_eq!(rig.door.wait(ANN, request(server.url("/"))).unwrap().code, 200);
-    assert!(rig.door.wait(ANN, request("nowhere")).is_err());
+    assert_eq!(rig.door.wait(ANN.into(), request(server.url("/"))).unwrap().code, 200);
+    assert!(rig.door.wait(ANN.into(), request("nowhere")).is_err());
     assert!(rig.is_quiet());
 }
 

@@ -10,7 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use event::{Network, ThreadId};
 use fetch::{Door, FetchSettings, FetchStats, Fetcher, HostPattern, Outcome};
-use game::fetch::{Fetch as _, FetchAnswer, FetchFailed, FetchRequest, Method, Principal};
+use game::fetch::{
+    Fetch as _, FetchAnswer, FetchFailed, FetchPayer, FetchRequest, Method, Principal,
+};
 use uuid::Uuid;
 
 /// Longer than anything here takes: who waits for so long has lost.
@@ -27,6 +29,7 @@ pub(crate) fn settings() -> FetchSettings {
         networks: ["127.0.0.1", "127.0.0.2"].iter().filter_map(|it| Network::parse(it)).collect(),
         requests_max: 64,
         requests_per_user: 8,
+        requests_per_address: 64,
         requests_per_host: 16,
         waiting_max: 64,
         request_bytes_max: 1 << 20,
@@ -89,9 +92,9 @@ impl Rig {
     }
 
     /// Orders a request; its ticket.
-    pub(crate) fn start(&mut self, payer: Principal, request: FetchRequest) -> u64 {
+    pub(crate) fn start(&mut self, payer: impl Into<FetchPayer>, request: FetchRequest) -> u64 {
         self.tickets += 1;
-        self.door.start(self.tickets, payer, request);
+        self.door.start(self.tickets, payer.into(), request);
         self.tickets
     }
 

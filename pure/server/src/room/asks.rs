@@ -126,7 +126,7 @@ impl Room {
     /// Makes the requests of callbacks that wait. What they wrote before is on the disk.
     pub(super) fn start_fetches(&mut self) {
         for Fetch { number, of, request } in std::mem::take(&mut self.fetches) {
-            self.resources.start_fetch(number, Principal::Match(of), *request);
+            self.resources.start_fetch(number, Principal::Match(of).into(), *request);
         }
     }
 

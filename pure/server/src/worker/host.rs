@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use event::{Now, Output, Requester, ThreadId, client_bits};
 use game::db::Database;
-use game::fetch::Principal;
+use game::fetch::{FetchPayer, Principal};
 use game::guest::{Answer, Ask, CallContext, CommonHost, Dispatcher, Host, HostError};
 use game::host::{Args, HostFunction, HostLane};
 use game::stream::{StreamId, StreamRequest};
@@ -47,7 +47,7 @@ pub(super) struct Blocking<'a> {
     pub(super) requester: Option<&'a mut dyn Requester<Mail>>,
     pub(super) last_question: &'a mut u64,
     pub(super) mails: &'a mut Vec<(ThreadId, Mail)>,
-    pub(super) payer: Principal,
+    pub(super) payer: FetchPayer,
 }
 
 impl WorkerHost<'_> {
@@ -175,14 +175,15 @@ impl CommonHost for WorkerHost<'_> {
 }
 
 /// Who pays for a call: its user, else its client's address where limits of addresses hold for it.
-pub(super) fn payer(settings: &Settings, context: &CallContext) -> Principal {
-    if let Some(user_id) = context.user_id {
-        return Principal::User(user_id);
-    }
+pub(super) fn payer(settings: &Settings, context: &CallContext) -> FetchPayer {
     let address = context.client_ip.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
     let exempt = &settings.limits.exempt_addresses;
-    match address.filter(|address| !exempt.iter().any(|network| network.contains(*address))) {
-        Some(address) => Principal::Address(client_bits(address)),
-        None => Principal::Server,
-    }
+    let address = address.filter(|it| !exempt.iter().any(|network| network.contains(*it)));
+    let client = address.map(client_bits);
+    let principal = match (context.user_id, client) {
+        (Some(user_id), _) => Principal::User(user_id),
+        (None, Some(bits)) => Principal::Address(bits),
+        (None, None) => Principal::Server,
+    };
+    FetchPayer { principal, client }
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use event::{Now, Output, ThreadId};
 use game::error::Code;
-use game::fetch::{FetchRequest, Principal};
+use game::fetch::{FetchPayer, FetchRequest, Principal};
 use game::guest::{
     Answer, Ask, CallContext, CallId, GuestCall, GuestVersion, HostError, Reply, Returned,
     ScriptError, ScriptFailure, Scripts, Step,
@@ -99,7 +99,7 @@ pub(super) struct Guest {
     /// What it has had of what is counted by the call.
     spent: Spent,
     /// Who pays for what it asks of other servers.
-    payer: Principal,
+    payer: FetchPayer,
     /// Of `runtime.call_wait_max_ms`, what is left.
     wait_left_ms: u64,
     /// Where it runs in the batch, what it has there.
@@ -113,7 +113,7 @@ pub(super) struct Guest {
 enum Unasked {
     Room((ThreadId, Mail)),
     Run(HostCall),
-    Fetch(Principal, Box<FetchRequest>),
+    Fetch(FetchPayer, Box<FetchRequest>),
 }
 
 /// A call that waits.
@@ -158,7 +158,7 @@ impl WaitingCalls {
     }
 
     fn put(&mut self, number: u64, waiting: Waiting) {
-        *self.of_payer.entry(waiting.guest.payer).or_default() += 1;
+        *self.of_payer.entry(waiting.guest.payer.principal).or_default() += 1;
         self.due.insert((waiting.due.mono_ns, number));
         let other = self.calls.insert(number, waiting);
         assert!(other.is_none(), "two calls wait for question {number}");
@@ -168,7 +168,7 @@ impl WaitingCalls {
         let waiting = self.calls.remove(&number)?;
         let was_due = self.due.remove(&(waiting.due.mono_ns, number));
         assert!(was_due, "question {number} has no deadline");
-        let payer = waiting.guest.payer;
+        let payer = waiting.guest.payer.principal;
         let Some(count) = self.of_payer.get_mut(&payer) else {
             unreachable!("nobody pays for question {number}")
         };
@@ -181,7 +181,7 @@ impl WaitingCalls {
 
     /// A call has been answered, or will not be.
     fn answer(&mut self, guest: Guest, answer: Answer) {
-        self.answered.push(guest.payer, (guest, answer));
+        self.answered.push(guest.payer.principal, (guest, answer));
     }
 
     /// How many have a place: they wait, or for their turn to go on.
@@ -325,8 +325,9 @@ impl Worker {
                 "{all_max} calls of this thread wait already (runtime.waiting_calls_max)"
             )));
         }
-        let is_one = guest.payer != Principal::Server;
-        if is_one && self.waiting.places_of(guest.payer) >= of_one_max as usize {
+        let payer = guest.payer.principal;
+        let is_one = payer != Principal::Server;
+        if is_one && self.waiting.places_of(payer) >= of_one_max as usize {
             self.stats.waiting_calls_refused.up();
             return Err(HostError::new(format!(
                 "{of_one_max} calls of this user or address wait already (runtime.waiting_calls_per_user)"
@@ -634,7 +635,7 @@ pub(super) fn commit(resources: &mut Resources) -> Result<(), HostError> {
 }
 
 /// Asks another server, and keeps the thread until it answers.
-pub(super) fn fetch(resources: &mut Resources, payer: Principal, request: FetchRequest) -> Answer {
+pub(super) fn fetch(resources: &mut Resources, payer: FetchPayer, request: FetchRequest) -> Answer {
     commit(resources)?;
     Reply::fetched(resources.network()?.wait(payer, request))
 }

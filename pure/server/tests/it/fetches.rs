@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use event::CloseReason;
-use game::fetch::Principal;
+use event::{CloseReason, client_bits};
+use game::fetch::{FetchPayer, Principal};
 use server::mail::{RoomAnswer, RoomMail};
 use server::settings::Settings;
 use uuid::Uuid;
@@ -102,7 +102,7 @@ fn fetched(rig: &Rig, result: Result<&str, &str>) -> (Principal, String) {
     let (to, mail) = asked.outcome(&rig.topology, result);
     rig.post(to, mail);
     rig.settle();
-    (asked.payer, asked.url)
+    (asked.payer.principal, asked.url)
 }
 
 fn create(rig: &Rig, params: &str) -> String {
@@ -138,6 +138,26 @@ fn calls_that_wait_for_a_server_keep_nobody_else() {
     assert_eq!(fetched(&rig, Err("no connection")).0, Principal::Server);
     assert!(rig.body(of_key).contains("HTTP request error: no connection"));
     assert_eq!((rig.stat("calls_waiting_now"), rig.stat("late_answers")), (0, 0));
+}
+
+#[test]
+fn a_user_pays_together_with_the_address_that_it_calls_from() {
+    let rig = rig();
+    let (user_id, token) = rig.login("ann");
+    let principal = Principal::User(Uuid::parse_str(&user_id).unwrap());
+    let far = [9, 9, 9, 9];
+    // No limit of an address holds for the second one.
+    for (peer, client) in [(far, Some(client_bits(far.into()))), ([127, 0, 0, 1], None)] {
+        let conn = rig.open_from(0, peer);
+        let (line, auth) = ("POST /v2/rpc/ask?unwrap", format!("Bearer {token}"));
+        rig.bytes(conn, &request(line, &auth, "http://a.example/"));
+        let asked = rig.machine.network.take(0);
+        assert_eq!(asked.payer, FetchPayer { principal, client });
+        let (to, mail) = asked.outcome(&rig.topology, Ok("one"));
+        rig.post(to, mail);
+        rig.settle();
+        assert!(rig.text(conn).ends_with("200 one"));
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use bytes::Bytes;
 use event::ThreadId;
-use game::fetch::{Fetch, FetchAnswer, FetchFailed, FetchRequest, Principal};
+use game::fetch::{Fetch, FetchAnswer, FetchFailed, FetchPayer, FetchRequest};
 use server::mail::{Fetched, Mail, Topology};
 
 /// A request that is under way.
@@ -16,7 +16,7 @@ pub(crate) struct Request {
     pub(crate) node: usize,
     pub(crate) thread: ThreadId,
     pub(crate) ticket: u64,
-    pub(crate) payer: Principal,
+    pub(crate) payer: FetchPayer,
     pub(crate) url: String,
 }
 
@@ -162,13 +162,13 @@ struct Door {
 }
 
 impl Fetch for Door {
-    fn start(&self, ticket: u64, payer: Principal, request: FetchRequest) {
+    fn start(&self, ticket: u64, payer: FetchPayer, request: FetchRequest) {
         let FetchRequest { url, .. } = request;
         let request = Request { node: self.node, thread: self.thread, ticket, payer, url };
         self.orders.send(Order::Start(request)).unwrap();
     }
 
-    fn wait(&self, _: Principal, request: FetchRequest) -> Result<FetchAnswer, FetchFailed> {
+    fn wait(&self, _: FetchPayer, request: FetchRequest) -> Result<FetchAnswer, FetchFailed> {
         panic!("{} is waited for", request.url);
     }
 

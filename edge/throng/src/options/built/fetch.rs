@@ -44,8 +44,8 @@ pub(super) const ROWS: &[Opt] = &[
         number(1, 4096, "requests"),
         "64",
         "Requests under way at one time. Others wait for their turn: who has fewest under way is \
-         next, and the last quarter is only for users, matches and addresses with none. Those for \
-         nobody who is counted (events, addresses of `limit.exempt_addresses`) have half of the \
+         next, and the last quarter is only for users, matches and addresses with none, half of it \
+         only for those whose address has none. Those for nobody who is counted (events, addresses of `limit.exempt_addresses`) have half of the \
          places at most.",
     ),
     ours(
@@ -54,6 +54,12 @@ pub(super) const ROWS: &[Opt] = &[
         "4",
         "Requests for one user, one match, or one address that is no user yet, at one time, those \
          that wait included. One more is an error in the script.",
+    ),
+    ours(
+        "fetch.requests_per_address",
+        number(1, 1_000_000, "requests"),
+        "256",
+        "The same of all users of one address that is not in `limit.exempt_addresses` together.",
     ),
     ours(
         "fetch.requests_per_host",
