@@ -431,6 +431,8 @@ counters! {
         counter calls_on_cores,
         /// Slices of a core (runtime.core_slice_us) that were not enough for a call.
         counter calls_paused,
+        /// Calls that took more than two slices of a core without a pause: where they cannot be interrupted.
+        counter calls_overran,
         /// Calls not begun on a core because another one of the function had just turned out long there.
         counter calls_given_back,
         /// Waits refused because of runtime.waiting_calls_max or runtime.waiting_calls_per_user.

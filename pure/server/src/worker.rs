@@ -107,7 +107,7 @@ pub struct Worker {
     again: Again,
     /// Whether cores may not know of all that is revoked, because a node has gone.
     rereads_revoked: bool,
-    /// Functions that do not run in the batch for a while.
+    /// Functions that do not run in the batch, or on this core, for a while.
     left: Left,
     retries: RetryQueue,
     limit_log: LimitLog,

@@ -255,6 +255,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("pure/server/src/room/status.rs", "FOLLOWS_MAX", "users that a session follows"),
     ("edge/store/src/group.rs", "HELD_MAX", "time that what scripts' calls have written waits"),
     ("pure/server/src/worker.rs", "PARKED_NS_MAX", "answers of calls that wrote"),
+    ("pure/server/src/worker/companion.rs", "SLICES_MAX", "time of an RPC on the thread of a core"),
     ("pure/server/src/worker/events.rs", "BYTES_MAX", "events that wait"),
     ("pure/server/src/worker/hooks.rs", "ERROR_BYTES_MAX", "text of a script's error"),
     ("pure/server/src/worker/queues.rs", "BATCH_CALLS_MAX", "calls in one transaction"),

@@ -64,7 +64,7 @@ impl Slice {
     }
 }
 
-/// Functions that left the batch of late. Each core keeps the same of what it has heard; but it hears late,
+/// Functions that left the batch, or overran on a core, of late. Each core keeps the same of what it has heard; but it hears late,
 /// and of the other cores' calls never, and sends calls meanwhile that would cost a slice each.
 #[derive(Debug, Default)]
 pub(super) struct Left {
@@ -73,12 +73,12 @@ pub(super) struct Left {
 }
 
 impl Left {
-    fn note(&mut self, now: Now, function: u16) {
+    pub(super) fn note(&mut self, now: Now, function: u16) {
         self.functions.retain(|_, callers_only| callers_only.is_remembered(now));
         self.functions.entry(function).or_default().note(now);
     }
 
-    fn has(&self, now: Now, function: u16) -> bool {
+    pub(super) fn has(&self, now: Now, function: u16) -> bool {
         self.functions.get(&function).is_some_and(|callers_only| callers_only.holds(now))
     }
 }

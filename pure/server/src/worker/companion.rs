@@ -2,7 +2,9 @@
 //! a slice (`runtime.core_slice_us`), its guest gives its coroutine back at the next place where it can,
 //! and goes on in the next turn, behind whatever the kernel has brought the core; one slice a turn, the
 //! calls in turns. What has had a slice is a function that is not quick: the core hears so at once, and
-//! calls of it that have come meanwhile go back, to be run by a caller with a thread of its own. What
+//! calls of it that have come meanwhile go back, to be run by a caller with a thread of its own. So is one
+//! of which a piece took [`SLICES_MAX`] slices although it gave nothing back, because a function of the host's
+//! or of Luau's own cannot be interrupted: its turn is over for all (`reactor::Companion`). What
 //! keeps a thread (the database, a password's hash) is asked of other threads by the language
 //! (`LuaLimits::slice_us` of `edge/script`); only where a call cannot wait, as in a comparator, it is done
 //! here, and the core learns that too.
@@ -10,11 +12,14 @@
 //! Answers leave together, at the end of the companion's part of the turn: nobody has to be woken for
 //! them. Which functions are run here the core decides (`core::callers`).
 
-use event::Now;
+use event::{CallTime, Now};
 
 use super::Worker;
 use super::waiting::Guest;
 use crate::mail::{Function, Job, Outcome, Queue};
+
+/// Slices that a piece of a call may compute for; after more its function is for callers.
+const SLICES_MAX: u32 = 2;
 
 impl Worker {
     /// Runs a call, or gives it back.
@@ -25,7 +30,8 @@ impl Worker {
         };
         // What its core knows of the function may be of another version.
         let is_known = function.is_some_and(|it| it.version == self.guests.version());
-        if !is_known || self.paused.iter().any(is_paused) {
+        let has_left = function.is_some_and(|it| self.left.has(now, it.slot));
+        if !is_known || has_left || self.paused.iter().any(is_paused) {
             self.stats.calls_given_back.up();
             let (core, group, queue) = (job.address.core, job.group, job.queue);
             let to = (queue, job.address.conn, job.stream, None);
@@ -33,6 +39,20 @@ impl Worker {
         }
         self.stats.calls_on_cores.up();
         self.run(now, job);
+    }
+
+    /// A call is over. Its last piece may have been too long without having been interrupted.
+    pub(super) fn note_overrun(&mut self, now: Now, guest: &Guest) {
+        let CallTime { computed_us, .. } = self.resources.call_clock.spent();
+        if computed_us <= self.settings.runtime.core_slice_us.saturating_mul(SLICES_MAX) {
+            return;
+        }
+        self.stats.calls_overran.up();
+        self.used.needs_caller = true;
+        let queue = guest.origin.as_ref().map(|origin| origin.queue);
+        if let Some(function) = queue.and_then(function_of) {
+            self.left.note(now, function.slot);
+        }
     }
 
     /// A call has had its slice.

@@ -270,7 +270,12 @@ impl Worker {
     fn step(&mut self, now: Now, mut guest: Guest, mut step: Step<Returned>) {
         loop {
             let ask = match step {
-                Step::Done(result) => return self.ended(guest, result),
+                Step::Done(result) => {
+                    if self.is_companion {
+                        self.note_overrun(now, &guest);
+                    }
+                    return self.ended(guest, result);
+                }
                 Step::Waits(ask) => ask,
                 Step::Paused => return self.pause(guest),
             };

@@ -112,6 +112,24 @@ fn a_call_that_turns_out_long_goes_on_in_slices_beside_others_and_the_next_ones_
     assert!(is_on_core(&rig, "count", ("3", "6")));
 }
 
+/// As one does that is inside a function of the host's for long.
+#[test]
+fn a_call_that_cannot_be_interrupted_is_the_last_one_there() {
+    let rig = rig();
+    learn(&rig, "echo", "a");
+    let clients: Vec<_> = (0..3).map(|_| send(&rig, "echo", "x")).collect();
+    rig.set_look_ms(10);
+    rig.turn(rig.topology.companions[0]);
+    rig.set_look_ms(0);
+    rig.settle();
+    assert!(clients.into_iter().all(|client| answer(&rig, client) == "x"));
+    let counted = ["calls_on_cores", "calls_overran", "calls_given_back", "calls_paused"];
+    assert_eq!(counted.map(|name| rig.stat(name)), [1, 1, 2, 0]);
+    (0..20).for_each(|_| assert!(!is_on_core(&rig, "echo", ("b", "b"))));
+    rig.advance(1_000);
+    assert!(is_on_core(&rig, "echo", ("b", "b")));
+}
+
 /// It had been taken before, so that nothing that has come meanwhile is in its way.
 #[test]
 fn a_call_that_is_given_back_is_not_refused_however_many_wait() {
