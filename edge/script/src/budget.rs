@@ -504,6 +504,8 @@ pub fn may_go_on(steps: u32) -> bool {
         }
         _ => {
             let is_over = call.is_running.get() && call.is_over();
+            // Behind a host function that took long the script is asked at once whether it goes on.
+            call.ticks.set(u32::MAX);
             call.steps_left.set(if is_over { 0 } else { STEPS_PER_LOOK });
             !is_over
         }

@@ -14,6 +14,10 @@ nk.register_rpc(function(_, payload)
   return tostring(sum)
 end, "count")
 nk.register_rpc(function(_, payload)
+  for _ = 1, 3 do nk.json_decode(payload) end
+  return "decoded"
+end, "decode")
+nk.register_rpc(function(_, payload)
   if payload == "" then return "nothing" end
   nk.storage_write({{ collection = "c", key = payload, value = { k = payload } }})
   return nk.storage_read({{ collection = "c", key = payload }})[1].value.k
@@ -110,6 +114,16 @@ fn a_call_that_turns_out_long_goes_on_in_slices_beside_others_and_the_next_ones_
     (0..20).for_each(|_| assert!(!is_on_core(&rig, "count", ("3", "6"))));
     rig.advance(30_000);
     assert!(is_on_core(&rig, "count", ("3", "6")));
+}
+
+/// Of a few turns, each of which computes in a function of the host's for longer than a slice.
+#[test]
+fn a_call_of_long_functions_of_the_host_is_paused_between_them() {
+    let rig = rig();
+    learn(&rig, "decode", "[1]");
+    let numbers = format!("[{}1]", "1,".repeat(100_000));
+    assert!(is_on_core(&rig, "decode", (&numbers, "decoded")));
+    assert!(rig.stat("calls_paused") > 0);
 }
 
 /// As one does that is inside a function of the host's for long.
