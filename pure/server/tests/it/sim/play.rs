@@ -349,16 +349,16 @@ fn much_goes_wrong_and_much_well() {
     println!("turns, answers, writes that were acknowledged: {sums:?}");
 }
 
-/// Whether one of a few seeds finds a world that is broken.
-fn finds(broken: Broken) -> bool {
+/// Whether one of a few seeds finds a world that is broken, or something in one that is not.
+fn finds(broken: Option<Broken>, nodes: u16) -> bool {
     (0..40).any(|seed| {
         let played = std::panic::catch_unwind(|| {
             play(seed, |profile| {
-                profile.broken = Some(broken);
+                profile.broken = broken;
                 (profile.rooms, profile.fills, profile.vanishes) = (2, 2, 15);
                 (profile.wait_max_ms, profile.silences) = (60_000, 0);
                 profile.steps = 1_200;
-                if broken == Broken::KeepsTheGone {
+                if nodes == 2 {
                     (profile.nodes, profile.losses) = (2, 20);
                 }
             });
@@ -384,6 +384,15 @@ fn a_broken_world_is_found() {
         Broken::TellsUndone,
     ];
     for broken in broken {
-        assert!(finds(broken), "{broken:?} goes unnoticed");
+        let nodes = if broken == Broken::KeepsTheGone { 2 } else { 1 };
+        assert!(finds(Some(broken), nodes), "{broken:?} goes unnoticed");
+    }
+}
+
+/// What is found in broken worlds is not there in the same ones unbroken.
+#[test]
+fn nothing_is_found_in_a_world_that_is_not_broken() {
+    for nodes in [1, 2] {
+        assert!(!finds(None, nodes), "{nodes} nodes, of which none is broken");
     }
 }
