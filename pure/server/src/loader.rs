@@ -45,7 +45,6 @@ pub const OLDER_VERSIONS_MAX: usize = 8;
 /// Requests that wait for one loading; each has a connection.
 const WAITERS_MAX: usize = 16;
 
-/// From the beginning of one loading to that of the next, milliseconds: whoever asks again and again
 /// From the beginning of one loading to that of the next, milliseconds, at least: what is asked for
 /// meanwhile is one loading, however often.
 const GAP_MS: u64 = 100;
