@@ -255,4 +255,10 @@ impl LimitSettings {
     pub fn is_limited(&self, address: std::net::IpAddr) -> bool {
         !self.exempt_addresses.iter().any(|network| network.contains(address))
     }
+
+    /// The number of an address ([`event::client_bits`]) that limits hold for.
+    #[must_use]
+    pub fn client(&self, address: std::net::IpAddr) -> Option<u128> {
+        self.is_limited(address).then(|| event::client_bits(address))
+    }
 }

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 
-use event::{ConnId, client_bits};
+use event::ConnId;
 use game::error::ApiError;
 use game::session::Claims;
 
@@ -68,8 +68,7 @@ impl Core {
     /// Where a request comes from, behind trusted proxies.
     pub(super) fn origin(&self, request: &impl Head, peer: SocketAddr) -> Origin {
         let (ip, _) = self.client_socket(request, peer);
-        let is_limited = self.settings.limits.is_limited(ip);
-        Origin { ip, client: if is_limited { client_bits(ip) } else { 0 } }
+        Origin { ip, client: self.settings.limits.client(ip).unwrap_or(0) }
     }
 
     /// One more connection, counted until [`Core::forget_connection`]. Behind proxies nothing is

@@ -365,7 +365,8 @@ impl Core {
         let (queue, address, group) = (work.queue(), self.address(conn), session.group);
         let caller = Some(session.claims.clone());
         let (stream, format) = (0, session.format);
-        self.job(Job { queue, address, stream, format, work, caller, group, client: 0 }, out)
+        let client = session.client.limited(&self.settings.limits);
+        self.job(Job { queue, address, stream, format, work, caller, group, client }, out)
     }
 
     pub(super) fn too_many(

@@ -20,6 +20,7 @@ use super::backlog::{Backlog, SOCKET_UNTAKEN_BYTES_MAX};
 use super::{Core, State};
 use crate::frames;
 use crate::mail::{Address, Delivery, Format, Mail, Member, RoomMail, Then, Topology};
+use crate::settings::LimitSettings;
 use crate::stats::Counter;
 
 /// The state of a socket. Most sockets are idle, and what they weigh is what a server can hold: what
@@ -83,6 +84,11 @@ impl Client {
     /// Of the texts that scripts see; an empty port is one that proxies did not tell.
     pub(super) fn of((ip, port): &(String, String)) -> Self {
         Self { ip: ip.parse().ok(), port: port.parse().ok() }
+    }
+
+    /// As in [`crate::mail::Job::client`].
+    pub(super) fn limited(self, limits: &LimitSettings) -> u128 {
+        self.ip.and_then(|ip| limits.client(ip)).unwrap_or(0)
     }
 
     pub(super) fn ip(self) -> String {

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use event::{Now, client_bits};
+use event::Now;
 use game::directory::DirectoryEvent;
 use game::guest::{Broadcast, JoinRequest};
 use game::match_id::MatchId;
@@ -132,7 +132,7 @@ impl Room {
             return self.zone_answer(&member, &cid, id);
         }
         let address = request.client_ip.as_ref().and_then(|text| text.parse().ok());
-        let address = address.filter(|it| self.settings.limits.is_limited(*it)).map(client_bits);
+        let address = address.and_then(|it| self.settings.limits.client(it));
         let Some(home) = self.zone.as_mut().and_then(|zone| zone.home.as_mut()) else { return };
         let welcome = match home.enter(&member, address) {
             Ok(welcome) => welcome,

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 
-use event::{Now, Output, Requester, ThreadId, client_bits};
+use event::{Now, Output, Requester, ThreadId};
 use game::db::Database;
 use game::fetch::{FetchPayer, Principal};
 use game::guest::{Answer, Ask, CallContext, CommonHost, Dispatcher, Host, HostError};
@@ -15,7 +15,7 @@ use game::stream::{StreamId, StreamRequest};
 
 use super::batched::Slice;
 use super::queues::HEAVY_ROWS_MIN;
-use super::waiting::{commit, fetch, room_question};
+use super::waiting::{Origin, commit, fetch, room_question};
 use crate::mail::{
     Asker, Mail, News, Post as _, RoomError, RoomMail, StreamMail, Topology, Used, Waiter,
     WorkerAddress, weight_rows,
@@ -174,12 +174,20 @@ impl CommonHost for WorkerHost<'_> {
     }
 }
 
-/// Who pays for a call: its user, else its client's address where limits of addresses hold for it.
-pub(super) fn payer(settings: &Settings, context: &CallContext) -> FetchPayer {
-    let address = context.client_ip.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
-    let exempt = &settings.limits.exempt_addresses;
-    let address = address.filter(|it| !exempt.iter().any(|network| network.contains(*it)));
-    let client = address.map(client_bits);
+/// Who pays for a call: its user, else its client's address where limits of addresses hold for it. A core
+/// has said which that is; of events, which no client's job brings, their text does.
+pub(super) fn payer(
+    settings: &Settings,
+    context: &CallContext,
+    origin: Option<&Origin>,
+) -> FetchPayer {
+    let client = match origin {
+        Some(origin) => Some(origin.client).filter(|client| *client != 0),
+        None => {
+            let address = context.client_ip.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
+            address.and_then(|address| settings.limits.client(address))
+        }
+    };
     let principal = match (context.user_id, client) {
         (Some(user_id), _) => Principal::User(user_id),
         (None, Some(bits)) => Principal::Address(bits),

@@ -229,7 +229,7 @@ impl Worker {
             call: id.0,
             is_match: false,
         };
-        let (spent, payer) = (Spent::of(of), payer(&self.settings, context));
+        let (spent, payer) = (Spent::of(of), payer(&self.settings, context, origin.as_ref()));
         let name = name.to_owned();
         let version = self.guests.begin();
         Guest { id, version, origin, then, spent, payer, wait_left_ms, slice: None, name }

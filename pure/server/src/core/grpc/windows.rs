@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use event::{Now, Output, Progress, client_bits};
+use event::{Now, Output, Progress};
 use game::error::{ApiError, Code};
 use wire::http2::Connection;
 
@@ -92,9 +92,9 @@ impl Core {
     /// What waits for a new connection: nothing.
     pub(super) fn grpc_waiting(&mut self, peer: SocketAddr) -> Waiting {
         let ip = peer.ip().to_canonical();
-        let is_counted =
-            self.settings.socket.proxy_count == 0 && self.settings.limits.is_limited(ip);
-        let address = is_counted.then(|| self.windows.of(client_bits(ip), &self.stats));
+        let client = self.settings.limits.client(ip);
+        let counted = client.filter(|_| self.settings.socket.proxy_count == 0);
+        let address = counted.map(|client| self.windows.of(client, &self.stats));
         let stats = self.stats.clone();
         Waiting { bytes: 0, address, progress: Progress::default(), stats }
     }
