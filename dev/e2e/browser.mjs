@@ -40,11 +40,14 @@ export async function openPage(url, { width = 1280, height = 800 } = {}) {
   if (!address) throw new Error("the browser has ended");
   const socket = new WebSocket(address, { perMessageDeflate: false });
   await new Promise((resolve, reject) => socket.once("open", resolve).once("error", reject));
+  let loaded;
+  const isLoaded = new Promise((resolve) => (loaded = resolve));
   const asked = new Map();
   const complaints = [];
   socket.on("message", (text) => {
     const { id, result, error, method, params } = JSON.parse(text);
     if (method === "Runtime.exceptionThrown") complaints.push(params.exceptionDetails.text);
+    if (method === "Page.loadEventFired") loaded();
     if (method === "Log.entryAdded" && params.entry.level === "error") complaints.push(params.entry.text);
     if (error) asked.get(id)?.reject(new Error(error.message));
     else asked.get(id)?.resolve(result);
@@ -64,7 +67,9 @@ export async function openPage(url, { width = 1280, height = 800 } = {}) {
   await here("Runtime.enable");
   await here("Log.enable");
   await here("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile: false });
+  await here("Page.enable");
   await here("Page.navigate", { url });
+  await isLoaded; // Before, an expression would run in a page without its elements.
   return {
     complaints,
     /** The value of an expression in the page, of a promise what it gives. */

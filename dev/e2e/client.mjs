@@ -16,13 +16,13 @@ globalThis.WebSocket ??= WebSocket;
 
 /** How long something may take that ought to happen at once. */
 export const SOON_MS = 5_000;
-/** Repeats until the condition holds; for what happens a little later than its cause is answered. */
-export async function until(condition) {
-  for (const end = Date.now() + SOON_MS; Date.now() < end;) {
+/** Repeats until the condition holds; for what happens a little later than its cause is answered, or in `withinMs`. */
+export async function until(condition, withinMs = SOON_MS) {
+  for (const end = Date.now() + withinMs; Date.now() < end;) {
     if (await condition()) return;
     await new Promise(setImmediate); // Else a condition without I/O keeps that of all others waiting.
   }
-  assert.fail(`still not after ${SOON_MS} ms: ${condition}`);
+  assert.fail(`still not after ${withinMs} ms: ${condition}`);
 }
 
 /** The two socket formats; each socket test runs in both. */
