@@ -102,6 +102,23 @@ pub(super) fn chart(
     Chart { x, y, x_name: time.name(), lines, shades, tell: (&tell_x, tell) }.svg()
 }
 
+/// One chart; none where all is nought.
+pub(super) fn draw(
+    out: &mut String,
+    summary: &Summary,
+    seconds: &[Second],
+    (title, note, tell): (&str, &str, &dyn Fn(f64) -> String),
+    lines: Vec<Line>,
+) -> std::fmt::Result {
+    let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max);
+    if most <= 0.0 {
+        return Ok(());
+    }
+    let time = Time::of(seconds, summary.series_unix_ms);
+    let y = Axis::linear(most, tell);
+    figure(out, title, note, &chart((&time, seconds), y, lines, tell))
+}
+
 pub(super) fn line(name: &str, colour: usize, filled: bool, points: Vec<(f64, f64)>) -> Line {
     Line { name: name.to_owned(), dress: Dress { colour, dash: 0 }, points, filled }
 }

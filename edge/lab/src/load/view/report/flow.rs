@@ -2,17 +2,16 @@
 //!
 //! In: a result. Out: the parts of its page that are not those of every page.
 
-use super::charts::{chart, line, short};
-use super::over_time::{Time, points_over, thin};
+use super::charts::{draw, line, short};
+use super::over_time::{points_over, thin};
 use crate::flow::text::{held_up, machine};
 use crate::load::result::{
     FlowConnection, FlowEnd, FlowSecond, FlowSummary, STRETCH_S_MIN, Second, Summary,
 };
-use crate::measure::chart::{Axis, Line};
 use crate::measure::number::{
     bits, bytes, bytes_f64, float, group, group_f64, share, time, time_f64,
 };
-use crate::measure::page::{figure, pairs, table, tile};
+use crate::measure::page::{pairs, table, tile};
 
 /// Points of a line, at most; longer runs are drawn by means of several seconds.
 const POINTS_MAX: usize = 300;
@@ -155,23 +154,6 @@ fn charts(out: &mut String, summary: &Summary, flow: &FlowSummary) -> std::fmt::
 fn finish(drawn: std::fmt::Result, out: &mut String) -> std::fmt::Result {
     out.push_str("</section>");
     drawn
-}
-
-/// One chart; none where all is nought.
-fn draw(
-    out: &mut String,
-    summary: &Summary,
-    seconds: &[Second],
-    (title, note, tell): (&str, &str, &dyn Fn(f64) -> String),
-    lines: Vec<Line>,
-) -> std::fmt::Result {
-    let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max);
-    if most <= 0.0 {
-        return Ok(());
-    }
-    let time = Time::of(seconds, summary.series_unix_ms);
-    let y = Axis::linear(most, tell);
-    figure(out, title, note, &chart((&time, seconds), y, lines, tell))
 }
 
 /// A figure of every second, or its mean over several in long runs.

@@ -1,13 +1,12 @@
 //! What a page of pilots in the zone has besides: application messages, staleness and view error over time,
 //! and how the partition followed.
 
-use super::charts::{chart, line, short};
-use super::over_time::{Time, points_over, thin};
+use super::charts::{draw, line, short};
+use super::over_time::{points_over, thin};
 use crate::load::result::{Second, Summary, ZoneSecond, ZoneSummary};
 use crate::load::view::zone::{length, rows};
-use crate::measure::chart::{Axis, Line};
 use crate::measure::number::{bits, float, group_f64, time, time_f64};
-use crate::measure::page::{figure, pairs, tile};
+use crate::measure::page::{pairs, tile};
 
 pub(super) fn tiles(out: &mut String, zone: &ZoneSummary) -> std::fmt::Result {
     out.push_str("<section class=\"tiles\">");
@@ -69,21 +68,4 @@ pub(super) fn charts(out: &mut String, summary: &Summary, zone: &ZoneSummary) ->
     }
     out.push_str("</section>");
     Ok(())
-}
-
-/// One chart; none where all is nought.
-fn draw(
-    out: &mut String,
-    summary: &Summary,
-    seconds: &[Second],
-    (title, note, tell): (&str, &str, &dyn Fn(f64) -> String),
-    lines: Vec<Line>,
-) -> std::fmt::Result {
-    let most = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max);
-    if most <= 0.0 {
-        return Ok(());
-    }
-    let time = Time::of(seconds, summary.series_unix_ms);
-    let y = Axis::linear(most, tell);
-    figure(out, title, note, &chart((&time, seconds), y, lines, tell))
 }
