@@ -148,6 +148,21 @@ pub enum ConnectFailure {
     },
 }
 
+/// The pattern of what comes of sockets, for handlers that have none.
+#[macro_export]
+macro_rules! of_sockets {
+    () => {
+        $crate::Input::Opened { .. }
+            | $crate::Input::Connected { .. }
+            | $crate::Input::ConnectFailed { .. }
+            | $crate::Input::Datagrams(_)
+            | $crate::Input::Bytes { .. }
+            | $crate::Input::Eof { .. }
+            | $crate::Input::Sent { .. }
+            | $crate::Input::Closed { .. }
+    };
+}
+
 /// What happened.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "each variant's text names its fields")]

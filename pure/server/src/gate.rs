@@ -246,14 +246,7 @@ impl Handler for Gate {
             }
             Input::Stop => out.stop(),
             // What carries letters has sockets; the gate has none.
-            Input::Opened { .. }
-            | Input::Connected { .. }
-            | Input::ConnectFailed { .. }
-            | Input::Datagrams(_)
-            | Input::Bytes { .. }
-            | Input::Eof { .. }
-            | Input::Sent { .. }
-            | Input::Closed { .. } => {}
+            event::of_sockets!() => {}
         }
     }
 }

@@ -170,14 +170,7 @@ impl Handler for Lister {
             }
             Input::Stop => out.stop(),
             // A lister has no sockets.
-            Input::Opened { .. }
-            | Input::Connected { .. }
-            | Input::ConnectFailed { .. }
-            | Input::Datagrams(_)
-            | Input::Bytes { .. }
-            | Input::Eof { .. }
-            | Input::Sent { .. }
-            | Input::Closed { .. } => {}
+            event::of_sockets!() => {}
         }
     }
 }

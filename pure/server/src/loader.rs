@@ -456,14 +456,7 @@ impl Handler for Loader {
             }
             Input::Stop => out.stop(),
             // A loader has no sockets.
-            Input::Opened { .. }
-            | Input::Connected { .. }
-            | Input::ConnectFailed { .. }
-            | Input::Datagrams(_)
-            | Input::Bytes { .. }
-            | Input::Eof { .. }
-            | Input::Sent { .. }
-            | Input::Closed { .. } => {}
+            event::of_sockets!() => {}
         }
     }
 }

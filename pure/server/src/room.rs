@@ -553,14 +553,7 @@ impl Handler for Room {
             }
             Input::Stop => out.stop(),
             // A room has no sockets.
-            Input::Opened { .. }
-            | Input::Connected { .. }
-            | Input::ConnectFailed { .. }
-            | Input::Datagrams(_)
-            | Input::Bytes { .. }
-            | Input::Eof { .. }
-            | Input::Sent { .. }
-            | Input::Closed { .. } => {}
+            event::of_sockets!() => {}
         }
     }
 }

@@ -595,14 +595,7 @@ impl Handler for Worker {
                 out.stop();
             }
             // A worker has no sockets.
-            Input::Opened { .. }
-            | Input::Connected { .. }
-            | Input::ConnectFailed { .. }
-            | Input::Datagrams(_)
-            | Input::Bytes { .. }
-            | Input::Eof { .. }
-            | Input::Sent { .. }
-            | Input::Closed { .. } => {}
+            event::of_sockets!() => {}
         }
     }
 }
