@@ -142,18 +142,24 @@ impl Guests {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Arc;
 
     use game::guest::{
         Answer, CallContext, CallId, GuestCall, GuestVersion, Host, MatchContext, MatchScript,
-        Registered, Returned, ScriptError, ScriptFailure, Scripts, Step,
+        Registered, Returned, ScriptError, Scripts, Step,
     };
 
     use super::Guests;
 
-    /// Guest code that does nothing; the count of its `Arc` tells whether it is still held.
-    struct Idle(Registered, #[allow(dead_code, reason = "counted")] Arc<()>);
+    /// Guest code that nobody calls; the count of its `Arc` tells whether it is still held.
+    pub(crate) struct Idle(Registered, #[allow(dead_code, reason = "counted")] Arc<()>);
+
+    impl Idle {
+        pub(crate) fn new(registered: Registered) -> Self {
+            Self(registered, Arc::default())
+        }
+    }
 
     impl Scripts for Idle {
         fn registered(&self) -> &Registered {
@@ -167,11 +173,11 @@ mod tests {
             _: &CallContext,
             _: GuestCall<'_>,
         ) -> Step<Returned> {
-            Step::Done(Ok(Returned::Nothing))
+            unreachable!("it is called")
         }
 
         fn resume(&mut self, _: &mut dyn Host, _: CallId, _: Answer) -> Step<Returned> {
-            Step::Done(Ok(Returned::Nothing))
+            unreachable!("it is gone on with")
         }
 
         fn cancel(&mut self, _: CallId) {}
@@ -182,8 +188,7 @@ mod tests {
             _: &MatchContext,
             _: &str,
         ) -> Result<Box<dyn MatchScript>, ScriptError> {
-            let (message, location) = (String::new(), String::new());
-            Err(ScriptError { code: 5, message, location, kind: ScriptFailure::NotFound })
+            unreachable!("a match is made of it")
         }
     }
 

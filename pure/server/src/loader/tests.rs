@@ -5,53 +5,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use event::{ConnId, Handler as _, Input, Now, Output, ThreadId};
-use game::guest::{
-    Answer, CallContext, CallId, GuestCall, GuestVersion, Host, MatchContext, MatchScript,
-    Registered, Returned, ScriptError, Scripts, Step,
-};
+use game::guest::{GuestVersion, Registered};
 use uuid::Uuid;
 
 use super::{Edition, Library, Loader, OLDER_VERSIONS_MAX, WAITERS_MAX, Watch};
 use crate::guests::NewGuests;
+use crate::guests::tests::Idle;
 use crate::mail::{
     CoreMail, Format, HeldVersion, Holds, Job, LoaderMail, Mail, News, Outcome, Queue, RoomMail,
     SessionAddress, Topology, Work,
 };
 use crate::resources::Said;
 use crate::stats::LoaderStats;
-
-struct Nothing(Registered);
-
-impl Scripts for Nothing {
-    fn registered(&self) -> &Registered {
-        &self.0
-    }
-
-    fn call(
-        &mut self,
-        _: &mut dyn Host,
-        _: CallId,
-        _: &CallContext,
-        _: GuestCall<'_>,
-    ) -> Step<Returned> {
-        unreachable!("a loader calls nothing")
-    }
-
-    fn resume(&mut self, _: &mut dyn Host, _: CallId, _: Answer) -> Step<Returned> {
-        unreachable!("a loader calls nothing")
-    }
-
-    fn cancel(&mut self, _: CallId) {}
-
-    fn match_new(
-        &mut self,
-        _: &mut dyn Host,
-        _: &MatchContext,
-        _: &str,
-    ) -> Result<Box<dyn MatchScript>, ScriptError> {
-        unreachable!("a loader makes no matches")
-    }
-}
 
 /// What a folder comes to: the events that it handles, or why it does not load, and whether that shows in
 /// its text or when it runs.
@@ -82,7 +47,7 @@ impl Library for Folder {
 
     fn instance(&mut self, _: ThreadId) -> Result<NewGuests, String> {
         let events = self.content.clone().map_err(|(why, _)| why.to_owned())?;
-        let scripts = Box::new(Nothing(Registered { events, ..Registered::default() }));
+        let scripts = Box::new(Idle::new(Registered { events, ..Registered::default() }));
         Ok(NewGuests { version: self.version, scripts, said: Said::default() })
     }
 }

@@ -3,7 +3,7 @@
 
 use server::settings::Settings;
 
-use crate::rig::{Client, Plan, Rig, request};
+use crate::rig::{Plan, Rig};
 
 const MODULE: &str = r#"
 local nk = require("nakama")
@@ -50,18 +50,6 @@ fn is_on_core(rig: &Rig, id: &str, (payload, answer): (&str, &str)) -> bool {
     rig.stat("calls_on_cores") > before
 }
 
-/// Sends a call; nobody but the core runs.
-fn send(rig: &Rig, id: &str, payload: &str) -> Client {
-    let client = rig.open(0);
-    let line = format!("POST /v2/rpc/{id}?http_key=httpkey&unwrap");
-    rig.bytes_only(client, &request(&line, "", payload));
-    client
-}
-
-fn answer(rig: &Rig, client: Client) -> String {
-    rig.text(client).rsplit("\r\n").next().unwrap_or_default().to_owned()
-}
-
 #[test]
 fn a_function_that_is_known_to_be_quick_is_run_on_its_core() {
     let rig = rig();
@@ -84,18 +72,18 @@ fn a_call_that_turns_out_long_goes_on_in_slices_beside_others_and_the_next_ones_
     learn(&rig, "count", "3");
     assert!(is_on_core(&rig, "count", ("4", "10")));
     // Two at once: the second one is not begun there.
-    let (long, other) = (send(&rig, "count", "3000000"), send(&rig, "count", "3"));
+    let (long, other) = (rig.send_rpc(None, "count", "3000000"), rig.send_rpc(None, "count", "3"));
     let (core, companion) = (rig.topology.cores[0], rig.topology.companions[0]);
     rig.turn(companion);
     rig.turn(core);
     assert_eq!((rig.stat("calls_given_back"), rig.stat("calls_on_cores")), (1, 2));
-    let quick = send(&rig, "echo", "quick");
+    let quick = rig.send_rpc(None, "echo", "quick");
     rig.turn(companion);
     rig.turn(core);
-    assert_eq!((answer(&rig, quick).as_str(), answer(&rig, long).as_str()), ("quick", ""));
+    assert_eq!((rig.body(quick).as_str(), rig.body(long).as_str()), ("quick", ""));
     rig.settle();
     assert_eq!(
-        (answer(&rig, long).as_str(), answer(&rig, other).as_str()),
+        (rig.body(long).as_str(), rig.body(other).as_str()),
         ("4500001500000", "6"),
         "each has its answer"
     );
@@ -107,9 +95,9 @@ fn a_call_that_turns_out_long_goes_on_in_slices_beside_others_and_the_next_ones_
     rig.advance(1_000);
     assert!(is_on_core(&rig, "count", ("3", "6")));
     // For a minute, if that happens again.
-    let long = send(&rig, "count", "3000000");
+    let long = rig.send_rpc(None, "count", "3000000");
     rig.settle();
-    assert_eq!(answer(&rig, long), "4500001500000");
+    assert_eq!(rig.body(long), "4500001500000");
     rig.advance(30_000);
     (0..20).for_each(|_| assert!(!is_on_core(&rig, "count", ("3", "6"))));
     rig.advance(30_000);
@@ -131,12 +119,12 @@ fn a_call_of_long_functions_of_the_host_is_paused_between_them() {
 fn a_call_that_cannot_be_interrupted_is_the_last_one_there() {
     let rig = rig();
     learn(&rig, "echo", "a");
-    let clients: Vec<_> = (0..3).map(|_| send(&rig, "echo", "x")).collect();
+    let clients: Vec<_> = (0..3).map(|_| rig.send_rpc(None, "echo", "x")).collect();
     rig.set_look_ms(10);
     rig.turn(rig.topology.companions[0]);
     rig.set_look_ms(0);
     rig.settle();
-    assert!(clients.into_iter().all(|client| answer(&rig, client) == "x"));
+    assert!(clients.into_iter().all(|client| rig.body(client) == "x"));
     let counted = ["calls_on_cores", "calls_overran", "calls_given_back", "calls_paused"];
     assert_eq!(counted.map(|name| rig.stat(name)), [1, 1, 2, 0]);
     (0..20).for_each(|_| assert!(!is_on_core(&rig, "echo", ("b", "b"))));
@@ -155,14 +143,14 @@ fn a_call_that_is_given_back_is_not_refused_however_many_wait() {
     };
     let rig = Rig::with(&Plan { callers: 2, companions: true, modules, tune, ..Plan::default() });
     learn(&rig, "count", "3");
-    let (long, other) = (send(&rig, "count", "3000000"), send(&rig, "count", "3"));
+    let (long, other) = (rig.send_rpc(None, "count", "3000000"), rig.send_rpc(None, "count", "3"));
     // The function for the end of the scripts is run however many wait, and is one more.
     rig.freeze(rig.topology.companions[0], true);
     rig.stop(rig.topology.cores[0]);
     rig.settle();
     rig.freeze(rig.topology.companions[0], false);
     rig.settle();
-    let answers = [answer(&rig, long), answer(&rig, other)];
+    let answers = [rig.body(long), rig.body(other)];
     assert_eq!(answers, ["4500001500000", "6"]);
     assert_eq!(rig.stat("calls_given_back"), 1);
 }
@@ -200,9 +188,9 @@ fn a_call_may_wait_for_a_room_there() {
 fn one_address_has_so_many_on_its_core_and_no_more() {
     let rig = rig();
     learn(&rig, "echo", "a");
-    let clients: Vec<_> = (0..150).map(|_| send(&rig, "echo", "x")).collect();
+    let clients: Vec<_> = (0..150).map(|_| rig.send_rpc(None, "echo", "x")).collect();
     rig.settle();
-    assert!(clients.into_iter().all(|client| answer(&rig, client) == "x"));
+    assert!(clients.into_iter().all(|client| rig.body(client) == "x"));
     assert_eq!(rig.stat("calls_on_cores"), 64);
     assert!(is_on_core(&rig, "echo", ("b", "b")));
 }

@@ -11,7 +11,7 @@ use server::hooks::Hooks;
 use server::mail::{Asker, CoreMail, News, RoomMail};
 use store::Store;
 
-use crate::rig::{Client, Plan, Rig, SLICE_US, context, request, settings};
+use crate::rig::{Plan, Rig, SLICE_US, context, settings};
 
 impl Rig {
     /// A version of the modules for one thread, as the loader hands it out.
@@ -99,25 +99,13 @@ fn reload(rig: &Rig, number: u32, word: &str, more: &str) {
     rig.reload(number, &texts(&modules(word, more)));
 }
 
-/// Sends a call; nobody but the core runs.
-fn send(rig: &Rig, id: &str, payload: &str) -> Client {
-    let client = rig.open(0);
-    let line = format!("POST /v2/rpc/{id}?http_key=httpkey&unwrap");
-    rig.bytes_only(client, &request(&line, "", payload));
-    client
-}
-
-fn answer(rig: &Rig, client: Client) -> String {
-    rig.text(client).rsplit("\r\n").next().unwrap_or_default().to_owned()
-}
-
 #[test]
 fn a_call_that_waits_ends_on_the_version_on_which_it_began() {
     let rig = rig("", false);
     let old = rig.rpc("create", "");
     let room = rig.topology.rooms[0];
     rig.freeze(room, true);
-    let waits = send(&rig, "ask", &old);
+    let waits = rig.send_rpc(None, "ask", &old);
     rig.settle();
     assert_eq!(rig.stat("calls_waiting_now"), 1);
     let modules = modules("two", "");
@@ -130,10 +118,10 @@ fn a_call_that_waits_ends_on_the_version_on_which_it_began() {
     }
     rig.settle();
     assert_eq!(rig.rpc("word", ""), "two");
-    assert_eq!((rig.stat("calls_waiting_now"), answer(&rig, waits).as_str()), (1, ""));
+    assert_eq!((rig.stat("calls_waiting_now"), rig.body(waits).as_str()), (1, ""));
     rig.freeze(room, false);
     rig.settle();
-    assert_eq!(answer(&rig, waits), "one hears one");
+    assert_eq!(rig.body(waits), "one hears one");
 }
 
 #[test]
@@ -160,10 +148,10 @@ fn nothing_that_was_learnt_of_a_function_counts_for_another_version() {
     // One is on its way to the companion by what its core knew.
     let companion = rig.topology.companions[0];
     rig.freeze(companion, true);
-    let under_way = send(&rig, "word", "");
+    let under_way = rig.send_rpc(None, "word", "");
     rig.freeze(companion, false);
     reload(&rig, 2, "two", "");
-    assert_eq!(answer(&rig, under_way), "two", "by a caller, of the new version");
+    assert_eq!(rig.body(under_way), "two", "by a caller, of the new version");
     assert_eq!(rig.stat("calls_given_back"), 1);
     (0..15).for_each(|_| assert!(!is_on_core("two")));
     (0..2).for_each(|_| _ = is_on_core("two"));

@@ -592,12 +592,19 @@ impl Rig {
 
     /// Begins an RPC of a user, or of somebody with the HTTP key.
     pub(crate) fn begin_rpc(&self, token: Option<&str>, id: &str, payload: &str) -> Client {
+        let client = self.send_rpc(token, id, payload);
+        self.settle();
+        client
+    }
+
+    /// The same; nobody but the core runs.
+    pub(crate) fn send_rpc(&self, token: Option<&str>, id: &str, payload: &str) -> Client {
         let client = self.open(0);
         let (line, auth) = match token {
             Some(token) => (format!("POST /v2/rpc/{id}?unwrap"), format!("Bearer {token}")),
             None => (format!("POST /v2/rpc/{id}?http_key=httpkey&unwrap"), String::new()),
         };
-        self.bytes(client, &request(&line, &auth, payload));
+        self.bytes_only(client, &request(&line, &auth, payload));
         client
     }
 
