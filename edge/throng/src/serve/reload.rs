@@ -4,9 +4,9 @@
 //! Not here: when that is done, and who is told.
 
 use std::fs::Metadata;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use event::ThreadId;
 use game::guest::GuestVersion;
@@ -86,16 +86,16 @@ impl Library for Folder {
     }
 }
 
-/// Names, sizes and times of the files below a folder as one number (FNV-1a); what cannot be read is
-/// left out.
+/// Names, sizes and times of the files below a folder as one number, which is the same only within a
+/// process; what cannot be read is left out.
 fn look(folder: &Path) -> u64 {
-    let mut seen = Seen { hash: 0xcbf2_9ce4_8422_2325, left: FILES_LOOKED_AT_MAX };
+    let mut seen = Seen { hash: DefaultHasher::new(), left: FILES_LOOKED_AT_MAX };
     seen.folder(folder, FOLDER_DEPTH_MAX);
-    seen.hash
+    seen.hash.finish()
 }
 
 struct Seen {
-    hash: u64,
+    hash: DefaultHasher,
     left: usize,
 }
 
@@ -122,17 +122,7 @@ impl Seen {
     }
 
     fn file(&mut self, path: &Path, metadata: &Metadata) {
-        let since = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        let time_ns = since.map_or(0, |since| since.as_nanos());
-        self.add(path.as_os_str().as_encoded_bytes());
-        self.add(&metadata.len().to_le_bytes());
-        self.add(&time_ns.to_le_bytes());
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes.iter().chain(&[0xff]) {
-            self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        (path, metadata.len(), metadata.modified().ok()).hash(&mut self.hash);
     }
 }
 
