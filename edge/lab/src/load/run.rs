@@ -73,7 +73,7 @@ pub fn run(plan: &Plan, watch: Watch<'_>) -> Result<Finished, RunError> {
     collector.summary.environment = environment;
     collector.summary.generator.processors = processors_of(plan, places.len());
     collector.server = (!watched.is_empty()).then(|| ServerWatch::new(watched, before));
-    let metrics = server.as_ref().filter(|_| program.flies()).and_then(Server::metrics);
+    let metrics = server.as_ref().filter(|_| program.flies()).map(Server::metrics);
     collector.metrics = metrics.map(MetricsWatch::new);
     if plan.processes > 1 {
         let urls: Vec<_> = targets.iter().map(|target| target.url.as_str()).collect();

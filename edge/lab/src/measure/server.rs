@@ -19,6 +19,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
 };
 
+use super::scrape::Scrape;
 use super::secrets::without_keys;
 use super::target::{Target, TargetError};
 
@@ -55,6 +56,18 @@ pub(crate) struct Server {
     listened: Instant,
     /// When its process ended.
     ended: Arc<OnceLock<Instant>>,
+}
+
+/// The metrics of a server. It accepts connections before it has printed anything, so its address is looked
+/// up whenever it is needed.
+#[derive(Clone, Debug)]
+pub(crate) struct Metrics(Output);
+
+impl Metrics {
+    /// Reads them; none if the server has not told where they are, or does not answer there.
+    pub(crate) fn read(&self) -> Option<Scrape> {
+        Scrape::read(&self.0.metrics()?)
+    }
 }
 
 /// How a server ended by itself.
@@ -126,9 +139,9 @@ impl Server {
         self.child.id()
     }
 
-    /// Where its metrics are, `host:port`, if it has told.
-    pub(crate) fn metrics(&self) -> Option<String> {
-        self.output.metrics()
+    /// What it says of itself, of which it may tell where it is.
+    pub(crate) fn metrics(&self) -> Metrics {
+        Metrics(self.output.clone())
     }
 
     /// How the process ended, if it has and nothing listens in its place, as behind one that puts

@@ -20,6 +20,7 @@ use crate::measure::percentiles::Percentiles;
 use crate::measure::process::{ProcessSample, Watched, own_cpu, own_resident_bytes};
 use crate::measure::scrape::Scrape;
 use crate::measure::secrets::{KEY, is_secret};
+use crate::measure::server::Metrics;
 use crate::measure::target::Target;
 use crate::measure::tls::Trust;
 
@@ -52,8 +53,7 @@ impl ServerWatch {
 
 /// What the server says of its zone, second by second.
 pub(super) struct MetricsWatch {
-    /// `host:port`.
-    address: String,
+    metrics: Metrics,
     start: Option<Scrape>,
     end: Option<Scrape>,
     last: Scrape,
@@ -61,15 +61,15 @@ pub(super) struct MetricsWatch {
 }
 
 impl MetricsWatch {
-    pub(super) fn new(address: String) -> Self {
+    pub(super) fn new(metrics: Metrics) -> Self {
         let (start, end, cells) = (None, None, None);
-        Self { address, start, end, last: Scrape::default(), cells }
+        Self { metrics, start, end, last: Scrape::default(), cells }
     }
 
     fn stage_begins(&mut self, stage: Stage) {
         match stage {
-            Stage::Counted => self.start = Scrape::read(&self.address),
-            Stage::Drain => self.end = Scrape::read(&self.address),
+            Stage::Counted => self.start = self.metrics.read(),
+            Stage::Drain => self.end = self.metrics.read(),
             Stage::Ramp | Stage::WarmUp | Stage::Done => {}
         }
     }
@@ -77,7 +77,7 @@ impl MetricsWatch {
     /// Adds what there is to say of a second.
     fn second(&mut self, second: &mut Second) {
         let Some(zone) = &mut second.zone else { return };
-        let Some(scrape) = Scrape::read(&self.address) else { return };
+        let Some(scrape) = self.metrics.read() else { return };
         zone.cells = scrape.count("zone_cells");
         let before = std::mem::replace(&mut self.last, scrape).count("zone_hand_overs");
         zone.hand_overs = self.last.count("zone_hand_overs").saturating_sub(before);

@@ -62,10 +62,14 @@ pub(super) fn rows(summary: &Summary, zone: &ZoneSummary) -> Vec<(&'static str, 
     rows
 }
 
+/// Why nothing is known of the server's ticks.
+const NO_METRICS: &str = "not known: --server has not told of metrics (--metrics.prometheus_port), or they \
+     could not be read when the counted time began and ended";
+
 /// What the server says of itself.
 fn server_rows(zone: &ZoneSummary) -> Vec<(&'static str, String)> {
     let Some(it) = &zone.server else {
-        return vec![("server's ticks", "not known: --metrics.prometheus_port".to_owned())];
+        return vec![("server's ticks", NO_METRICS.to_owned())];
     };
     let ticks = format!(
         "late {}; cells took {} and packets {} of the fullest room's processor; {} held, {} slowed",

@@ -1,8 +1,9 @@
 //! Real processes and sockets of this machine; no sleeps, no fixed ports.
 
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Server, Target, TargetError};
 
@@ -107,9 +108,9 @@ fn what_a_server_has_started_itself_ends_with_it() {
     drop(server);
     // Whoever inherits it may leave it unburied for a moment: it has no memory any more.
     let is_gone = || crate::load::sample(child).map_or(true, |it| it.resident_bytes == 0);
-    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(10);
     while !is_gone() {
-        assert!(std::time::Instant::now() < deadline, "{child} lives on");
+        assert!(Instant::now() < deadline, "{child} lives on");
         std::thread::yield_now();
     }
 }
@@ -207,4 +208,50 @@ fn a_server_that_does_not_listen_is_waited_for_aloud() {
     });
     assert!(matches!(stopped, Err(TargetError::Interrupted)), "{stopped:?}");
     assert_eq!(told, [format!("waiting for {} (up to 60 s)", silent.url)]);
+}
+
+#[test]
+fn a_server_may_tell_of_its_metrics_after_it_has_accepted() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let page = TcpListener::bind("127.0.0.1:0").unwrap();
+    let metrics = page.local_addr().unwrap();
+    let go_on = std::env::temp_dir().join(format!("throng-lab-{}-{port}", std::process::id()));
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &go_on,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let command = format!(
+        "sh -c 'echo listening on http://127.0.0.1:{port}; read line <{}; \
+         echo metrics on http://{metrics}/metrics; sleep 60'",
+        go_on.display()
+    );
+    let mut server = Server::start(&command, (&target(free_port()), false), None).unwrap();
+    server.wait(&GO_ON, &mut |_| {}).unwrap();
+    let found = server.metrics();
+    assert!(found.read().is_none());
+    std::fs::write(&go_on, "go on\n").unwrap();
+    std::fs::remove_file(&go_on).unwrap();
+    // Each one is answered: a busy machine may be too slow for the first.
+    std::thread::spawn(move || {
+        for stream in page.incoming() {
+            let mut stream = stream.unwrap();
+            // All of the request, or closing resets the connection under the answer.
+            let _ = stream.read(&mut [0; 1_024]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nnakama_zone_ticks 7\n");
+        }
+    });
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let scrape = loop {
+        if let Some(scrape) = found.read() {
+            break scrape;
+        }
+        assert!(Instant::now() < deadline, "it has told, and is not found");
+        std::thread::yield_now();
+    };
+    assert_eq!(scrape.count("zone_ticks"), 7);
 }
